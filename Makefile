@@ -1,0 +1,59 @@
+# Everything happens in .venv, made on first use. Only Python, git and make need to be on the machine; Node comes as a Python package.
+
+PYTHON ?= python3
+ARGS ?=
+VENV := .venv
+BIN := $(VENV)/bin
+NPM := PATH="$(CURDIR)/$(BIN):$$PATH" npm --prefix extension
+SOURCES := pyproject.toml hatch_build.py extension/package-lock.json extension/build.mjs $(shell find extension/src extension/jupyter-config -type f)
+
+.DELETE_ON_ERROR:
+.PHONY: help lab test parity bench build clean
+
+help:
+	@echo 'make lab     open JupyterLab on lesson 1         (ARGS="--no-browser --port 8890": further arguments of `workbench lab`)'
+	@echo 'make test    run every test                      (ARGS="tests/test_cli.py": further arguments of pytest)'
+	@echo 'make parity  install torch, run the tests that compare with it'
+	@echo 'make bench   measure the overhead of an op'
+	@echo 'make build   make the wheel and the source distribution in dist/'
+	@echo 'make clean   remove .venv and everything that was built'
+	@echo 'PYTHON=python3.12 chooses the Python that .venv is made with (3.11 or newer).'
+
+lab: $(VENV)/lessons.stamp
+	$(BIN)/workbench lab $(ARGS)
+
+test: $(VENV)/test.stamp extension/node_modules/npm.stamp
+	$(NPM) run check
+	$(NPM) test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+	$(BIN)/python -m pytest -m "not torch" $(ARGS)
+
+parity: $(VENV)/parity.stamp
+	$(BIN)/python -m pytest -m torch $(ARGS)
+
+bench: $(VENV)/lessons.stamp
+	$(BIN)/python benchmarks/overhead.py $(ARGS)
+
+build: $(VENV)/pyvenv.cfg
+	$(BIN)/python -m pip install --quiet build
+	$(BIN)/python -m build
+
+clean:
+	rm -rf $(VENV) dist extension/node_modules extension/build workbench/jupyter/static
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/pyvenv.cfg:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo 'Python 3.11 or newer is needed; name one that you have: make PYTHON=python3.12 ...' >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+# Installed in place, with the extra of the stamp's name. The JupyterLab extension is copied into .venv: hence again when its sources change.
+$(VENV)/%.stamp: $(VENV)/pyvenv.cfg $(SOURCES)
+	$(BIN)/python -m pip install --editable ".[$*]"
+	touch $@
+
+extension/node_modules/npm.stamp: extension/package-lock.json | $(VENV)/test.stamp
+	$(NPM) ci
+	touch $@

@@ -1,0 +1,192 @@
+"""User-written ops: `class Exp(Function)` with `forward(ctx, ...)` and `backward(ctx, *grads)`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import dtypes, inplace, observe, tape
+from ..op import pick
+from ..tensor import Tensor
+
+
+class Context:
+    """What `forward` leaves for `backward`. Any attribute can be set on it; tensors go through `save_for_backward`."""
+
+    def __init__(self, needs: tuple) -> None:
+        self.needs_input_grad = needs
+        self._saved: tuple = ()
+        self._dirty: tuple = ()
+        self._no_grad: tuple = ()
+        self._materialize = True
+        self._node: Any = None
+
+    def save_for_backward(self, *tensors: Tensor | None) -> None:
+        """Keep tensors (inputs or outputs, or any) for backward."""
+        self._saved = tensors
+
+    def mark_dirty(self, *tensors: Tensor) -> None:
+        """Say which inputs forward changed in place."""
+        self._dirty = tensors
+
+    def mark_non_differentiable(self, *tensors: Tensor) -> None:
+        """Say which outputs carry no gradient."""
+        self._no_grad = tensors
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """False: backward gets None, not zeros, for outputs that nobody used."""
+        self._materialize = value
+
+    @property
+    def saved_tensors(self) -> tuple:
+        """The saved tensors, tied to the tape again."""
+        if self._saved is tape.FREED:
+            raise RuntimeError("Trying to access the saved tensors after they were freed by backward(). Use retain_graph=True.")
+        return tuple(t.open() if isinstance(t, _Output) else t for t in self._saved)
+
+    def _seal(self, outputs: tuple) -> None:
+        """Outputs are kept as arrays: a node that kept a tensor it made would be a cycle."""
+        places = {id(o): i for i, o in enumerate(outputs)}
+        self._saved = tuple(_Output(t.array, t.node) if t is not None and id(t) in places else t for t in self._saved)
+
+
+class _Output:
+    """A saved output: its array, and a weak way back to its node."""
+
+    def __init__(self, array: Any, node: Any) -> None:
+        from weakref import ref
+
+        self.array, self.node = array, ref(node) if node is not None else lambda: None
+
+    def open(self) -> Tensor:
+        out = Tensor._wrap(self.array)
+        out.node = self.node()
+        return out
+
+
+class _FunctionOp:
+    """A user's Function as the tape sees it: an op whose rules are the user's `backward`."""
+
+    picks = variadic = view = False
+    ruled, rules, aux, defaults = True, (), (), {}
+
+    def __init__(self, cls: type[Function], n_out: int) -> None:
+        self.function, self.name, self.multi = cls, cls.__name__, n_out > 1
+        self.slots, self.inputs, self.params, self.outputs = (), (), (), tuple(f"out{i}" for i in range(n_out))
+        self.__doc__ = cls.__doc__
+
+    def __repr__(self) -> str:
+        return f"<Function {self.name}>"
+
+    def pull(self, node: Any, grad: Any) -> list:
+        grads = [None if g is None else Tensor._wrap(g) for g in (grad if self.multi else [grad])]
+        before, tape.mode.grad = tape.mode.grad, False
+        try:
+            found = self._call(node, grads)
+        finally:
+            tape.mode.grad = before
+        return [None if g is None else g.array for g in found]
+
+    def pull_recorded(self, node: Any, grad: Any, xp: Any) -> list:
+        return self._call(node, list(grad) if self.multi else [grad])
+
+    def _call(self, node: Any, grads: list) -> list:
+        (ctx,) = node.saved
+        if ctx._materialize:
+            results = node.attrs["__results__"]
+            grads = [g if g is not None else Tensor(0.0).new_zeros(shape, dtype=dtypes.FROM_NUMPY[d]) for g, (shape, d) in zip(grads, results, strict=True)]
+        found = self.function.backward(ctx, *grads)
+        found = list(found) if isinstance(found, (tuple, list)) else [found]
+        wanted = node.attrs["__inputs__"]
+        while len(found) > len(wanted) and found[-1] is None:
+            found.pop()
+        if len(found) != len(wanted):
+            raise RuntimeError(f"function {self.name}Backward returned an incorrect number of gradients (expected {len(wanted)}, got {len(found)})")
+        checked = []
+        for i, (g, source, is_tensor) in enumerate(zip(found, node.inputs, wanted, strict=True)):
+            if source is None or g is None:
+                checked.append(None)
+                continue
+            if not isinstance(g, Tensor):
+                raise TypeError(f"{self.name}.backward: gradient {i} must be a Tensor or None, got {type(g).__name__}")
+            if tuple(g.shape) != source.shape:
+                if g.array.ndim < len(source.shape) or any(a != b and b != 1 for a, b in zip(g.shape[::-1], source.shape[::-1], strict=False)):
+                    raise RuntimeError(f"Function {self.name}Backward returned an invalid gradient at index {i} - got {list(g.shape)} but expected shape compatible with {list(source.shape)}")
+                g = g.sum_to_size(source.shape)
+            checked.append(g if g.array.dtype == source.dtype else g.to(dtypes.FROM_NUMPY[source.dtype]))
+        return checked
+
+    def push(self, node: Any, tangents: list, xp: Any, recorded: bool) -> Any:
+        raise NotImplementedError(f"{self.name} is a user-written Function without a forward-mode rule (jvp)")
+
+
+class Function:
+    """A user-written op. Subclass it, write the static methods `forward` and `backward`, and call `YourFunction.apply(...)`.
+
+    `forward(ctx, *args)` works on tensors without recording; `backward(ctx, *grad_outputs)` returns one gradient (or None) for each
+    argument of forward. With `setup_context(ctx, inputs, output)` defined, forward is called without `ctx`.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise RuntimeError(f"{type(self).__name__} should not be instantiated. Methods on autograd functions are all static: call {type(self).__name__}.apply(...)")
+
+    @staticmethod
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Any) -> Any:
+        raise NotImplementedError("You must implement either the backward or vjp method for your custom autograd.Function to use it with backward mode AD.")
+
+    @classmethod
+    def apply(cls, *args: Any) -> Any:
+        """Run `forward` and put one node on the tape."""
+        nodes = tuple(a.node if isinstance(a, Tensor) else None for a in args)
+        ctx = Context(tuple(n is not None for n in nodes))
+        watcher, observe.current = observe.current, None
+        before, tape.mode.grad = tape.mode.grad, False
+        try:
+            if "setup_context" in dir(cls):
+                result = cls.forward(*args)
+                cls.setup_context(ctx, args, result)  # type: ignore[attr-defined]
+            else:
+                result = cls.forward(ctx, *args)
+        finally:
+            tape.mode.grad, observe.current = before, watcher
+        single = not isinstance(result, tuple)
+        outputs = (result,) if single else result
+        # an input handed through unchanged becomes a new tensor, unless it was written in place
+        outputs = tuple(
+            o._like(o.array) if isinstance(o, Tensor) and any(o is a for a in args) and not any(o is d for d in ctx._dirty) else o for o in outputs
+        )
+        if any(n is not None for n in nodes) and tape.mode.grad:
+            cls._record(ctx, args, nodes, outputs)
+        if ctx._dirty:
+            for t in ctx._dirty:
+                inplace.note_write(t.array, cls.__name__)
+        answer = outputs[0] if single else outputs
+        if observe.current is not None:
+            op = _FunctionOp(cls, len(outputs)) if not single else _FunctionOp(cls, 1)
+            observe.current.op(op, args, {}, answer)
+        return answer
+
+    @classmethod
+    def _record(cls, ctx: Context, args: tuple, nodes: tuple, outputs: tuple) -> None:
+        tensors = [o for o in outputs if isinstance(o, Tensor)]
+        carrying = [o for o in tensors if dtypes.FROM_NUMPY[o.array.dtype].rank >= dtypes.FLOAT and not any(o is x for x in ctx._no_grad)]
+        node = tape.Node.__new__(tape.Node)
+        node.op, node.inputs, node.saved, node.hooks, node.time = _FunctionOp(cls, len(outputs)), nodes, (ctx,), None, tape.tick()
+        node.attrs = {
+            "__outputs__": len(outputs), "__results__": tuple((o.array.shape, o.array.dtype) if isinstance(o, Tensor) else ((), dtypes.F32) for o in outputs),
+            "__inputs__": tuple(isinstance(a, Tensor) for a in args),
+        }  # fmt: skip
+        node.shape, node.dtype = (None, dtypes.F32) if len(outputs) > 1 else (outputs[0].array.shape, outputs[0].array.dtype)
+        for i, o in enumerate(outputs):
+            if not any(o is c for c in carrying):
+                continue
+            if len(outputs) == 1:
+                o.node = node
+                continue
+            o.node = p = tape.Node.__new__(tape.Node)
+            p.op, p.inputs, p.attrs, p.saved, p.hooks, p.time = pick, (node,), {"index": i}, (), None, tape.tick()
+            p.shape, p.dtype = o.array.shape, o.array.dtype
+        ctx._seal(outputs)

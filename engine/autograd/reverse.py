@@ -1,0 +1,124 @@
+"""`backward` and `grad`: a reverse pass from some outputs to leaves, or to chosen inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy
+
+from .. import device, tape
+from ..tensor import Tensor
+
+
+def _roots(tensors: Sequence[Tensor], grads: Any, create_graph: bool) -> list[tuple[Any, Any]]:
+    if grads is None:
+        grads = [None] * len(tensors)
+    elif isinstance(grads, Tensor) or not isinstance(grads, (tuple, list)):
+        grads = [grads]
+    if len(grads) != len(tensors):
+        raise RuntimeError(f"got {len(tensors)} tensors and {len(grads)} gradients")
+    roots = []
+    for tensor, grad in zip(tensors, grads, strict=True):
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"expected a Tensor to differentiate, got {type(tensor).__name__}")
+        if tensor.node is None:
+            raise RuntimeError(
+                "element 0 of tensors does not require grad and does not have a grad_fn: no leaf it was computed from has requires_grad=True, "
+                "or it was made under no_grad() or after detach()"
+            )
+        if grad is None:
+            if tensor.array.size != 1:
+                raise RuntimeError(f"grad can be implicitly created only for scalar outputs; this tensor has the shape {tuple(tensor.shape)}. "
+                                   "Reduce it first, e.g. with .sum() or .mean(), or pass gradient=")  # fmt: skip
+            array = device.namespace(tensor.array).ones_like(tensor.array)
+            grad = Tensor._wrap(array)
+        else:
+            if not isinstance(grad, Tensor):
+                raise TypeError(f"gradients can be either Tensors or None, but got {type(grad).__name__}")
+            if grad.array.shape != tensor.array.shape:
+                raise RuntimeError(
+                    f"Mismatch in shape: grad_output[0] has a shape of {tuple(grad.shape)} and output[0] has a shape of {tuple(tensor.shape)}."
+                )
+            if grad.array.dtype != tensor.array.dtype:
+                grad = Tensor._wrap(grad.array.astype(tensor.array.dtype)) if grad.node is None else grad.to(tensor.dtype)
+        roots.append((tensor.node, grad if create_graph else grad.array))
+    return roots
+
+
+def namespace(create_graph: bool) -> Any:
+    """What the rules run on: the engine when the pass itself is to be recorded, else the arrays' own library."""
+    if not create_graph:
+        return numpy
+    from .. import xp
+
+    return xp
+
+
+def start(
+    tensors: Any, grad_tensors: Any = None, retain_graph: bool | None = None, create_graph: bool = False, captured: dict | None = None,
+    accumulate: bool = True,
+) -> Any:
+    """The steps of a backward pass, not yet taken: `tape.backward_steps` with PyTorch's arguments checked and filled in."""
+    tensors = (tensors,) if isinstance(tensors, Tensor) else tuple(tensors)
+    roots = _roots(tensors, grad_tensors, create_graph)
+    retain = create_graph if retain_graph is None else retain_graph
+    return tape.backward_steps(roots, namespace(create_graph), retain, captured, accumulate)
+
+
+def _exhaust(steps: Any, create_graph: bool) -> None:
+    from collections import deque
+
+    before, tape.mode.grad = tape.mode.grad, create_graph
+    try:
+        deque(steps, maxlen=0)
+    finally:
+        tape.mode.grad = before
+
+
+def backward(tensors: Any, grad_tensors: Any = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None) -> None:
+    """Sum the gradients of `tensors` into `.grad` of the leaves they depend on, or of `inputs` only."""
+    if inputs is not None:
+        inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+        if not inputs:
+            raise RuntimeError("'inputs' argument to backward() cannot be empty.")
+        tensors = (tensors,) if isinstance(tensors, Tensor) else tuple(tensors)
+        found = grad(tensors, inputs, grad_tensors, retain_graph, create_graph, allow_unused=True)
+        for x, g in zip(inputs, found, strict=True):
+            if g is not None:
+                x._grad = g if x._grad is None else x._grad + g
+        return
+    _exhaust(start(tensors, grad_tensors, retain_graph, create_graph), create_graph)
+
+
+def grad(
+    outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool | None = None, create_graph: bool = False,
+    allow_unused: bool | None = None, is_grads_batched: bool = False, materialize_grads: bool = False,
+) -> tuple:
+    """The gradients of the sum of `outputs` with respect to `inputs`, as a tuple; no `.grad` changes.
+
+    RuntimeError when an input was not used, unless `allow_unused` (None in its place) or `materialize_grads` (zeros).
+    """
+    if is_grads_batched:
+        raise NotImplementedError("grad: is_grads_batched=True is not supported; call grad once for each gradient")
+    outputs = (outputs,) if isinstance(outputs, Tensor) else tuple(outputs)
+    inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+    for x in inputs:
+        if x.node is None:
+            raise RuntimeError("One of the differentiated Tensors does not require grad")
+    captured: dict[Any, Any] = {x.node: None for x in inputs}
+    _exhaust(start(outputs, grad_outputs, retain_graph, create_graph, captured, accumulate=False), create_graph)
+    found = []
+    for x in inputs:
+        g = captured[x.node]
+        if g is None:
+            if materialize_grads:
+                g = Tensor._wrap(device.namespace(x.array).zeros_like(x.array))
+            elif not allow_unused:
+                raise RuntimeError(
+                    "One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if this is the desired behavior."
+                )
+        elif not isinstance(g, Tensor):
+            g = Tensor._wrap(g.copy())
+        found.append(g)
+    return tuple(found)

@@ -1,0 +1,1 @@
+"""Array libraries behind one set of names. Backends know arrays, never tensors."""

@@ -1,0 +1,195 @@
+"""The element types, and PyTorch's promotion rules as data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy
+
+
+class dtype:
+    """An element type, such as `engine.float32`. There is one object per type, so `is` and `==` agree."""
+
+    __slots__ = ("name", "numpy", "rank", "is_floating_point", "is_complex", "is_signed", "itemsize")
+
+    def __init__(self, name: str, np_type: Any, rank: int):
+        self.name, self.numpy, self.rank = name, numpy.dtype(np_type), rank
+        self.is_floating_point, self.is_complex = rank == FLOAT, rank == COMPLEX
+        self.is_signed = name != "bool" and not name.startswith("uint")
+        self.itemsize = self.numpy.itemsize
+
+    def __repr__(self) -> str:
+        return f"engine.{self.name}"
+
+    def __reduce__(self) -> Any:
+        return _named, (self.name,)
+
+    def to_real(self) -> dtype:
+        """The type of a complex number's parts: complex64 -> float32."""
+        return {"complex64": float32, "complex128": float64}.get(self.name, self)
+
+    def to_complex(self) -> dtype:
+        """The complex type of the same precision: float64 -> complex128."""
+        return complex128 if self.name in ("float64", "complex128") else complex64
+
+
+BOOL, INT, FLOAT, COMPLEX = 0, 1, 2, 3  # the four ranks: a higher one always decides the rank of a result
+
+bool_ = dtype("bool", numpy.bool_, BOOL)
+uint8, uint16, uint32, uint64 = (dtype(f"uint{n}", f"uint{n}", INT) for n in (8, 16, 32, 64))
+int8, int16, int32, int64 = (dtype(f"int{n}", f"int{n}", INT) for n in (8, 16, 32, 64))
+float16, float32, float64 = (dtype(f"float{n}", f"float{n}", FLOAT) for n in (16, 32, 64))
+bfloat16 = dtype("bfloat16", ml_dtypes.bfloat16, FLOAT)
+complex64, complex128 = (dtype(f"complex{n}", f"complex{n}", COMPLEX) for n in (64, 128))
+
+ALL = (
+    bool_, uint8, int8, int16, int32, int64, uint16, uint32, uint64,
+    float16, bfloat16, float32, float64, complex64, complex128,
+)  # fmt: skip
+BY_NAME = {d.name: d for d in ALL} | {
+    "half": float16, "float": float32, "double": float64, "short": int16, "int": int32, "long": int64, "cfloat": complex64, "cdouble": complex128,
+}  # fmt: skip
+FROM_NUMPY = {d.numpy: d for d in ALL}
+LOW = frozenset((float16.numpy, bfloat16.numpy))  # computed in float32 and rounded once, as PyTorch does
+
+F32, F64, I64, BOOL_NP = float32.numpy, float64.numpy, int64.numpy, bool_.numpy
+
+
+def _named(name: str) -> dtype:
+    return BY_NAME[name]
+
+
+# torch.promote_types, whole. Row and column in the order of ALL; b: bool, u/a: uint8/int8, s i l: int16 int32 int64, U V W: uint16
+# uint32 uint64, h g f d: float16 bfloat16 float32 float64, c z: complex64 complex128, "-": PyTorch refuses.
+_LETTERS = "buasilUVWhgfdcz"
+_TABLE = """
+buasil---hgfdcz
+uussil---hgfdcz
+asasil---hgfdcz
+ssssil---hgfdcz
+iiiiil---hgfdcz
+llllll---hgfdcz
+------U--hgfd--
+-------V-hgfd--
+--------Whgfd--
+hhhhhhhhhhffdcz
+gggggggggfgfdcz
+ffffffffffffdcz
+dddddddddddddzz
+cccccc---ccczcz
+zzzzzz---zzzzzz
+""".split()
+_PROMOTE = {
+    (a, b): ALL[_LETTERS.index(letter)]
+    for a, row in zip(ALL, _TABLE, strict=True)
+    for b, letter in zip(ALL, row, strict=True)
+    if letter != "-"
+}
+
+default = float32
+
+
+def set_default(d: dtype) -> None:
+    global default
+    if not d.is_floating_point:
+        raise TypeError(f"set_default_dtype: only floating-point types can be the default, {d!r} is not one")
+    default = d
+
+
+def promote(a: dtype, b: dtype) -> dtype:
+    """The smallest type that both can be turned into, by PyTorch's table (`torch.promote_types`)."""
+    try:
+        return _PROMOTE[a, b]
+    except KeyError:
+        raise RuntimeError(f"Promotion for uint16, uint32, uint64 types is not supported, attempted to promote {a.name} and {b.name}") from None
+
+
+def of_scalar(x: complex | float | int | bool) -> dtype:
+    """The type that a Python number has when nothing else decides."""
+    if isinstance(x, (bool, numpy.bool_)):
+        return bool_
+    if isinstance(x, (int, numpy.integer)):
+        return int64
+    return default if isinstance(x, (float, numpy.floating)) else default.to_complex()
+
+
+def result(operands: tuple) -> dtype:
+    """`torch.result_type` of arrays and Python numbers.
+
+    Tensors with dimensions decide first, then 0-d tensors, then Python numbers; one that comes later counts only where its rank
+    (bool < int < float < complex) is higher. Source: "Tensor Attributes", type promotion, in PyTorch's documentation.
+    """
+    levels: list[dtype | None] = [None, None, None]
+    for x in operands:
+        if x is None:
+            continue
+        dt = getattr(x, "dtype", None)
+        if dt is None or isinstance(x, numpy.generic):
+            level, d = 2, of_scalar(x)
+        else:
+            level, d = (0 if x.ndim else 1), FROM_NUMPY[dt]
+        seen = levels[level]
+        levels[level] = d if seen is None else promote(seen, d)
+    chosen = None
+    for d in levels:
+        if d is None:
+            continue
+        if chosen is None:
+            chosen = d
+        elif d.rank > chosen.rank:
+            # a complex number beside a float tensor keeps the tensor's precision
+            chosen = chosen.to_complex() if d.is_complex and chosen.is_floating_point else d
+    assert chosen is not None
+    return chosen
+
+
+def as_numpy(d: Any) -> numpy.dtype:
+    """The NumPy type of an engine dtype, a Python type (`float`, `int`, `bool`, `complex`) or a NumPy type."""
+    return as_dtype(d).numpy
+
+
+def as_dtype(d: Any) -> dtype:
+    """The engine dtype for what a user wrote as one."""
+    if isinstance(d, dtype):
+        return d
+    if d is float:
+        return float32 if default is float32 else default
+    if d in (int, bool, complex):
+        return {int: int64, bool: bool_, complex: complex64}[d]
+    try:
+        return FROM_NUMPY[numpy.dtype(d)]
+    except (TypeError, KeyError):
+        raise TypeError(f"expected a dtype such as engine.float32, got {d!r}") from None
+
+
+class finfo:
+    """Limits of a floating-point type, as `torch.finfo`."""
+
+    def __init__(self, d: dtype | None = None):
+        d = as_dtype(d or default)
+        if d.rank < FLOAT:
+            raise TypeError(f"finfo is for floating-point types, got {d!r}; use iinfo for integers")
+        info = ml_dtypes.finfo(d.to_real().numpy)
+        self.dtype, self.bits = d.name, int(info.bits)
+        self.eps, self.max, self.min = float(info.eps), float(info.max), float(info.min)
+        self.tiny = self.smallest_normal = float(info.smallest_normal)
+        self.resolution = float(info.resolution)
+
+    def __repr__(self) -> str:
+        names = ("resolution", "min", "max", "eps", "smallest_normal", "tiny", "dtype")
+        return f"finfo({', '.join(f'{n}={getattr(self, n):g}' if n != 'dtype' else f'{n}={self.dtype}' for n in names)})"
+
+
+class iinfo:
+    """Limits of an integer type, as `torch.iinfo`."""
+
+    def __init__(self, d: dtype):
+        d = as_dtype(d)
+        if d.rank != INT:
+            raise TypeError(f"iinfo is for integer types, got {d!r}; use finfo for floats")
+        info = numpy.iinfo(d.numpy)
+        self.dtype, self.bits, self.max, self.min = d.name, int(info.bits), int(info.max), int(info.min)
+
+    def __repr__(self) -> str:
+        return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"

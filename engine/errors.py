@@ -1,0 +1,58 @@
+"""What the engine says when it refuses: which op, which rule, every operand's shape, and the user's own line."""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import FrameType
+from typing import Any
+
+_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+
+def user_frame() -> FrameType | None:
+    """The innermost frame that runs code from outside the engine: the user's line."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_HERE):
+        frame = frame.f_back
+    return frame
+
+
+def where(code: Any, line: int) -> str:
+    """`train.py, line 12`, or `line 12 of the cell` for code typed into a notebook."""
+    name = os.path.basename(code.co_filename)
+    if name.startswith("<") or "ipykernel_" in code.co_filename or "<ipython-input" in code.co_filename:
+        return f"line {line} of the cell"
+    return f"{name}, line {line}"
+
+
+def user_line() -> str:
+    """Where the user's code stands now, in words; "" when there is none."""
+    frame = user_frame()
+    return where(frame.f_code, frame.f_lineno) if frame is not None else ""
+
+
+def describe(x: Any) -> str:
+    """An operand in an error message: the shape and dtype of a tensor, the value of anything small, else its type."""
+    shape, dtype = getattr(x, "shape", None), getattr(x, "dtype", None)
+    if shape is not None and dtype is not None:
+        return f"{tuple(shape)} {getattr(dtype, 'name', dtype)}"
+    if x is None or isinstance(x, (bool, int, float, complex, str)):
+        return repr(x)[:60]
+    return f"a {type(x).__name__}"
+
+
+class GraphFreedError(RuntimeError):
+    """Backward was asked to pass through a node whose saved arrays are gone."""
+
+
+class SpoiledError(RuntimeError):
+    """A saved array was overwritten in place before backward could use it."""
+
+
+class Refused(Exception):
+    """Raised inside an op's `forward`: the rule that was broken, in words. The call path turns it into PyTorch's error type."""
+
+    def __init__(self, rule: str, kind: type[Exception] = RuntimeError):
+        super().__init__(rule)
+        self.kind = kind

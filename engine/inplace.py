@@ -1,0 +1,204 @@
+"""Views, versions and in-place writes: how `x[0] = v` and `x.add_(y)` keep the tape honest."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from weakref import ref
+
+import numpy
+
+from . import errors, observe, tape
+
+if TYPE_CHECKING:
+    from .tensor import Tensor
+
+last_write = 0  # when anything was last written in place, in the tape's time; backward looks closer only at nodes older than this
+
+
+class Write:
+    """How often a storage was written in place, and by what the last time."""
+
+    __slots__ = ("storage", "version", "time", "op", "line")
+
+
+_writes: dict[int, Write] = {}  # by id of the storage; only storages that were ever written are in it
+
+
+def storage(array: Any) -> Any:
+    """The array that owns the memory: views of one tensor have the same."""
+    base = array.base
+    return base if isinstance(base, array.__class__) else array
+
+
+def version(array: Any) -> int:
+    """How often the storage of `array` was written in place."""
+    write = _writes.get(id(storage(array)))
+    return 0 if write is None else write.version
+
+
+def note_write(array: Any, op_name: str) -> None:
+    """The storage of `array` has just changed; who saved it before can no longer use it."""
+    global last_write
+    owner = storage(array)
+    key = id(owner)
+    write = _writes.get(key)
+    if write is None:
+        write = _writes[key] = Write()
+        write.version = 0
+        write.storage = ref(owner, lambda _: _writes.pop(key, None))
+    write.version += 1
+    last_write = write.time = tape.tick()
+    frame = errors.user_frame()
+    write.op, write.line = op_name, (frame.f_code, frame.f_lineno) if frame is not None else None
+
+
+def check(node: Any) -> None:
+    """Refuse to differentiate with an array that was overwritten after `node` saved it."""
+    for i, array in enumerate(node.saved):
+        if array is None or not hasattr(array, "base"):
+            continue
+        write = _writes.get(id(storage(array)))
+        if write is not None and write.time > node.time:
+            slots = node.op.slots
+            line = f" at {errors.where(*write.line)}" if write.line else ""
+            raise errors.SpoiledError(
+                "one of the variables needed for gradient computation has been modified by an inplace operation: "
+                f"{node.op.name} saved {slots[i] if i < len(slots) else 'a tensor'!r} of shape {array.shape}, and {write.op} wrote over it{line} "
+                f"(version {write.version}). Use the out-of-place form there, or clone() the tensor before it is overwritten."
+            )
+
+
+# -- views -----------------------------------------------------------------------------------------------------------------
+
+
+def mark_view(out: Tensor, source: Tensor, op: Any, attrs: dict) -> None:
+    """`out` shares memory with `source`: remember the way from the base, so that a write through one is seen by all."""
+    try:
+        base, path = source._view
+    except AttributeError:
+        base = source
+        out._view = source, ((op, attrs),)
+    else:
+        out._view = base, (*path, (op, attrs))
+    views = base._views
+    if views is None:
+        base._views = [ref(out)]
+    else:
+        if len(views) >= 8 and len(views) & (len(views) - 1) == 0:  # at powers of two: forget the dead
+            views[:] = [v for v in views if v() is not None]
+        views.append(ref(out))
+
+
+def _through(path: tuple, array: Any, xp: Any) -> Any:
+    for op, attrs in path:
+        array = op.forward(xp, array, **attrs)
+    return array
+
+
+def refuse_leaf(tensor: Tensor, name: str) -> None:
+    """PyTorch's rule: a leaf that requires grad must not change while ops are being recorded."""
+    if not tape.mode.grad:
+        return
+    base = tensor._base
+    if tensor.node is not None and tensor.node.op is None:
+        raise RuntimeError(f"{name}: a leaf Variable that requires grad is being used in an in-place operation. Wrap the write in torch.no_grad().")
+    if base is not None and base.node is not None and base.node.op is None:
+        raise RuntimeError(f"{name}: a view of a leaf Variable that requires grad is being used in an in-place operation. Wrap the write in torch.no_grad().")
+
+
+def write(op: Any, target: Tensor, inputs: tuple, attrs: dict) -> Tensor:
+    """Run `op` on `(target, *inputs)` and put the result into `target`'s memory.
+
+    The result must have the target's shape, and its dtype must be one that can be put there. What the op saved of the old target is
+    kept as a copy, so that `x.mul_(y)` has a gradient for `y`, as in PyTorch.
+    """
+    name = f"{op.name}_"
+    refuse_leaf(target, name)
+    old = target._like(target.array, target.node)
+    rules = op.saves_input and tape.mode.grad
+    if rules and (target.node is not None or any(getattr(x, "node", None) is not None for x in inputs)):
+        old.array = target.array.copy()
+    watcher, observe.current = observe.current, None  # the observer hears of one in-place op, not of its parts
+    try:
+        result = op.call(old, *inputs, **attrs)
+    finally:
+        observe.current = watcher
+    if result.array.shape != target.array.shape:
+        raise RuntimeError(
+            f"{name}: the result has the shape {result.array.shape}, which does not fit into the target of shape {target.array.shape}"
+        )
+    put(target, result, name)
+    if watcher is not None:
+        watcher.wrote(op, target, (old, *inputs), attrs)
+    return target
+
+
+def put(target: Tensor, result: Tensor, name: str) -> None:
+    """Make `target` hold `result`: its memory now, its node from now on, and the same for its base and all live views."""
+    array, value = target.array, result.array
+    if value.dtype is not array.dtype:
+        from .dtypes import FROM_NUMPY
+
+        if FROM_NUMPY[value.dtype].rank > FROM_NUMPY[array.dtype].rank:
+            raise RuntimeError(
+                f"{name}: result type {FROM_NUMPY[value.dtype].name} can't be cast to the desired output type {FROM_NUMPY[array.dtype].name}"
+            )
+    array[...] = value
+    note_write(array, name)
+    node = result.node
+    if node is not None and node.op is not None:
+        node.time = tape.tick()  # after the write: what it saved of the result is what the memory now holds
+        if "out" in node.op.slots and isinstance(node.saved, tuple) and node.saved:
+            i = node.op.slots.index("out")
+            if i < len(node.saved) and node.saved[i] is value:
+                node.saved = (*node.saved[:i], array, *node.saved[i + 1 :])
+    if tape.mode.grad:  # without it only the numbers change; the target keeps its place in the graph
+        rebase(target, node)
+
+
+def rebase(target: Tensor, node: Any) -> None:
+    """`target` was written: give it its new node, and re-derive the nodes of its base and of the base's other views."""
+    base = target._base
+    if base is None:
+        target.node = node
+        base = target
+    elif node is not None or base.node is not None:
+        base.node = _written(base, target, node)
+        target.node = node
+    live = base._views
+    if live:
+        for view_ref in live:
+            view = view_ref()
+            if view is not None and (view is not target or target._base is None):
+                view.node = _seen_through(base, view)
+
+
+def _written(base: Tensor, view: Tensor, node: Any) -> Any:
+    """The base after one of its views was written: two inputs, the old base and what was written."""
+    from .ops.shape import write_view
+
+    out = tape.Node()
+    out.op, out.inputs, out.saved, out.hooks, out.time = write_view, (base.node, node), (), None, tape.tick()
+    out.attrs, out.shape, out.dtype = {"path": view._path}, base.array.shape, base.array.dtype
+    return out
+
+
+def _seen_through(base: Tensor, view: Tensor) -> Any:
+    """The node of a view, derived anew from its base."""
+    node = base.node
+    if node is None:
+        return None
+    array = base.array
+    for op, attrs in view._path:
+        array = op.forward(numpy if isinstance(array, numpy.ndarray) else _namespace(array), array, **attrs)
+        step = tape.Node()
+        step.op, step.inputs, step.attrs, step.saved, step.hooks, step.time = op, (node,), attrs, (), None, tape.tick()
+        step.shape, step.dtype = array.shape, array.dtype
+        node = step
+    return node
+
+
+def _namespace(array: Any) -> Any:
+    from .device import namespace
+
+    return namespace(array)

@@ -1,0 +1,3 @@
+"""One class, one op."""
+
+from . import index, linalg, math, reduce, shape  # noqa: F401

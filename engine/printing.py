@@ -1,0 +1,4 @@
+"""How tensors are written as text."""
+
+def tensor_text(t):
+    return f"tensor({t.array})"

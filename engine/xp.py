@@ -1,0 +1,145 @@
+"""The engine under NumPy's names: run a derivative rule on this `xp` and it is recorded, so it has a derivative.
+
+Names that are ops under the same name are found by themselves; here stand those that NumPy spells differently.
+"""
+
+from __future__ import annotations
+
+import math as _math
+from typing import Any
+
+from . import dtypes as _dtypes
+from .op import registry as _registry
+
+records = True  # tells the tape that rules are to run on Tensors
+pi, inf, nan = _math.pi, _math.inf, _math.nan
+
+_SPELLED = {
+    "concatenate": "cat", "negative": "neg", "divide": "div", "subtract": "sub", "multiply": "mul", "power": "pow",
+    "invert": "bitwise_not", "equal": "eq", "not_equal": "ne", "less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge",
+    "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh",
+    "rint": "round", "remainder": "remainder",
+}  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    op = _registry.get(_SPELLED.get(name, name))
+    if op is None:
+        raise AttributeError(f"the engine has no op for {name!r}, which a derivative rule uses")
+    globals()[name] = op.call
+    return op.call
+
+
+def _axis(axis: Any, ndim: int) -> tuple:
+    return tuple(range(ndim)) if axis is None else (axis,) if isinstance(axis, int) else tuple(axis)
+
+
+def sum(x: Any, axis: Any = None, keepdims: bool = False, dtype: Any = None) -> Any:
+    if axis is not None and not isinstance(axis, int) and len(axis) == 0:
+        return x
+    return _registry["sum"].call(x, _axis(axis, x.ndim), keepdims)
+
+
+def mean(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    return _registry["mean"].call(x, _axis(axis, x.ndim), keepdims)
+
+
+def max(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    return _registry["amax"].call(x, _axis(axis, x.ndim), keepdims)
+
+
+def min(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    return _registry["amin"].call(x, _axis(axis, x.ndim), keepdims)
+
+
+def cumsum(x: Any, axis: int) -> Any:
+    return _registry["cumsum"].call(x, axis)
+
+
+def flip(x: Any, axis: Any) -> Any:
+    return _registry["flip"].call(x, _axis(axis, x.ndim))
+
+
+def expand_dims(x: Any, axis: int) -> Any:
+    return _registry["unsqueeze"].call(x, axis)
+
+
+def squeeze(x: Any, axis: Any = None) -> Any:
+    return _registry["squeeze"].call(x, axis) if axis is not None else _registry["squeeze"].call(x)
+
+
+def transpose(x: Any, axes: Any) -> Any:
+    return _registry["permute"].call(x, axes)
+
+
+def swapaxes(x: Any, a: int, b: int) -> Any:
+    return _registry["transpose"].call(x, a, b)
+
+
+def matrix_transpose(x: Any) -> Any:
+    return _registry["transpose"].call(x, -2, -1)
+
+
+def moveaxis(x: Any, source: Any, destination: Any) -> Any:
+    return _registry["movedim"].call(x, source, destination)
+
+
+def broadcast_to(x: Any, shape: tuple) -> Any:
+    return x if tuple(x.shape) == tuple(shape) else _registry["broadcast_to"].call(x, shape)
+
+
+def reshape(x: Any, shape: tuple) -> Any:
+    return x if tuple(x.shape) == tuple(shape) else _registry["reshape"].call(x, shape)
+
+
+def astype(x: Any, dtype: Any) -> Any:
+    return _registry["to_dtype"].call(x, _dtypes.as_dtype(dtype))
+
+
+def concatenate(xs: Any, axis: int = 0) -> Any:
+    return _registry["cat"].call(xs, axis)
+
+
+def stack(xs: Any, axis: int = 0) -> Any:
+    return _registry["stack"].call(xs, axis)
+
+
+def take_along_axis(x: Any, indices: Any, axis: int) -> Any:
+    return _registry["take_along_dim"].call(x, indices, axis)
+
+
+def _blank(make: str, shape: tuple, fill: Any, dtype: Any) -> Any:
+    from . import device
+    from .tensor import Tensor
+
+    d = _dtypes.as_numpy(dtype) if dtype is not None else _dtypes.default.numpy
+    return Tensor._wrap(device.namespace(fill).full(shape, fill, dtype=d))
+
+
+def zeros(shape: tuple, dtype: Any = None) -> Any:
+    return _blank("zeros", shape, 0, dtype)
+
+
+def ones(shape: tuple, dtype: Any = None) -> Any:
+    return _blank("ones", shape, 1, dtype)
+
+
+def _beside(x: Any, fill: Any) -> Any:
+    from . import device
+    from .tensor import Tensor
+
+    return Tensor._wrap(device.namespace(x.array).full(x.array.shape, fill, dtype=x.array.dtype))
+
+
+def zeros_like(x: Any) -> Any:
+    return _beside(x, 0)
+
+
+def ones_like(x: Any) -> Any:
+    return _beside(x, 1)
+
+
+def asarray(x: Any) -> Any:
+    from .tensor import Tensor
+
+    return x if isinstance(x, Tensor) else Tensor(x)

@@ -1,0 +1,153 @@
+// The link between the panel and the kernel of the active notebook: asks whether the workbench is loaded there, and opens a comm to it.
+
+import type { ISessionContext } from "@jupyterlab/apputils";
+import type { INotebookTracker } from "@jupyterlab/notebook";
+import type { Kernel, KernelMessage } from "@jupyterlab/services";
+import { Signal } from "@lumino/signaling";
+import { CommModel } from "./model";
+
+const TARGET = "workbench";
+
+// A kernel logs an error when a comm is opened to a target that it does not know: ask first, in a way that leaves no trace in the notebook.
+const IS_LOADED = `"${TARGET}" in __import__("comm").get_comm_manager().targets`;
+
+export const NO_NOTEBOOK = "Open a notebook to see its graph here.";
+export const NO_KERNEL = "The active notebook has no running kernel.";
+export const NOT_PYTHON = "The active notebook's kernel does not run Python.";
+export const WAITING = "Waiting for the kernel of the active notebook.";
+export const NOT_LOADED = "Run %load_ext workbench in this notebook to see its graph here.";
+
+/** What the panel shows: the view of a live model, or a sentence that says why there is none. */
+export type Content = CommModel | string;
+
+export class KernelLink {
+  readonly changed = new Signal<this, Content>(this);
+  private started = false;
+  private context: ISessionContext | null = null;
+  private kernel: Kernel.IKernelConnection | null = null;
+  private comm: Kernel.IComm | null = null;
+  private asking = false;
+  private askAgain = false;
+
+  constructor(private readonly tracker: INotebookTracker) {}
+
+  /** Follow the active notebook from now on. Before `start` and after `stop` nothing reaches any kernel. */
+  start(): void {
+    if (this.started) return;
+    this.started = true;
+    this.tracker.currentChanged.connect(this.follow, this);
+    this.follow();
+  }
+
+  stop(): void {
+    if (!this.started) return;
+    this.started = false;
+    this.tracker.currentChanged.disconnect(this.follow, this);
+    this.unfollow();
+  }
+
+  private follow(): void {
+    const context = this.tracker.currentWidget?.sessionContext ?? null;
+    if (context !== null && context === this.context) return;
+    this.unfollow();
+    if (context === null) {
+      this.changed.emit(NO_NOTEBOOK);
+      return;
+    }
+    this.context = context;
+    context.kernelChanged.connect(this.onKernel, this);
+    context.statusChanged.connect(this.onStatus, this);
+    context.iopubMessage.connect(this.onOutput, this);
+    this.onKernel();
+  }
+
+  private unfollow(): void {
+    this.context?.kernelChanged.disconnect(this.onKernel, this);
+    this.context?.statusChanged.disconnect(this.onStatus, this);
+    this.context?.iopubMessage.disconnect(this.onOutput, this);
+    this.context = null;
+    this.kernel = null;
+    this.closeComm();
+  }
+
+  private onKernel(): void {
+    this.closeComm();
+    this.kernel = this.context?.session?.kernel ?? null;
+    this.asking = this.askAgain = false;
+    if (this.kernel === null) {
+      this.changed.emit(NO_KERNEL);
+    } else {
+      this.changed.emit(WAITING);
+      void this.connect(this.kernel);
+    }
+  }
+
+  // A restarted kernel has forgotten the workbench, and nobody is left to read the closing message of a comm.
+  private onStatus(_: ISessionContext, status: Kernel.Status): void {
+    const restarting = status === "restarting" || status === "autorestarting";
+    if (!restarting && status !== "dead") return;
+    this.comm?.dispose();
+    this.comm = null;
+    this.changed.emit(restarting ? NOT_LOADED : NO_KERNEL);
+  }
+
+  // A cell has begun, and may be the one that loads the workbench: ask behind it.
+  private onOutput(_: ISessionContext, message: KernelMessage.IMessage): void {
+    if (message.header.msg_type !== "execute_input" || this.comm !== null || this.kernel === null) return;
+    if (this.asking) this.askAgain = true;
+    else void this.connect(this.kernel);
+  }
+
+  private async connect(kernel: Kernel.IKernelConnection): Promise<void> {
+    this.asking = true;
+    let answer: string | null;
+    do {
+      this.askAgain = false;
+      answer = await ask(kernel);
+      if (kernel !== this.kernel) return; // another notebook, or another kernel, has become the active one meanwhile
+    } while (answer !== null && this.askAgain);
+    this.asking = false;
+    if (answer === null) this.openComm(kernel);
+    else this.changed.emit(answer);
+  }
+
+  private openComm(kernel: Kernel.IKernelConnection): void {
+    const comm = kernel.createComm(TARGET);
+    const model = new CommModel(comm);
+    comm.onClose = () => {
+      if (this.comm !== comm) return;
+      this.comm = null;
+      this.changed.emit(NOT_LOADED);
+    };
+    this.comm = comm;
+    comm.open();
+    this.changed.emit(model);
+  }
+
+  private closeComm(): void {
+    const comm = this.comm;
+    this.comm = null;
+    if (comm !== null && !comm.isDisposed) comm.close();
+  }
+}
+
+/** null when the workbench is loaded in the kernel; otherwise the sentence that says why the panel is empty. */
+async function ask(kernel: Kernel.IKernelConnection): Promise<string | null> {
+  try {
+    if ((await kernel.info).language_info.name !== "python") return NOT_PYTHON;
+    for (;;) {
+      const future = kernel.requestExecute({ code: "", silent: true, store_history: false, user_expressions: { loaded: IS_LOADED } });
+      const { content } = await future.done;
+      if (content.status === "ok") return isTrue(content.user_expressions.loaded) ? null : NOT_LOADED;
+      if (content.status === "error") return NOT_LOADED;
+      // "aborted": the cell before it raised an error, and the kernel dropped what was queued behind it
+    }
+  } catch {
+    return NO_KERNEL; // the promises of a kernel that died or was shut down are rejected
+  }
+}
+
+function isTrue(expression: unknown): boolean {
+  const data = (expression as { data?: Record<string, unknown> } | undefined)?.data;
+  return data?.["text/plain"] === "True";
+}

@@ -1,0 +1,164 @@
+// The line to the kernel: numbers requests, matches answers, drops stale messages, turns silence into a sentence.
+
+import { VERSION, type AskMemory, type Inspect, type Ready, type StepTo, type ToView } from "./protocol";
+
+type Bare<M> = Omit<M, "id" | "v">;
+export type Request = Bare<Ready> | Bare<StepTo> | Bare<Inspect> | Bare<AskMemory>;
+
+/** A message from the kernel with its binary buffers. */
+export interface Received {
+  message: ToView;
+  buffers: DataView[];
+}
+
+/** What carries messages: an anywidget model, or a plain comm of the JupyterLab panel. */
+export interface Transport {
+  send(message: unknown): void;
+  /** Calls back for each message; returns how to stop. */
+  listen(receive: (message: unknown, buffers: readonly (DataView | ArrayBuffer)[]) => void): () => void;
+  /** Calls back when the other side is gone for good; returns how to stop. */
+  closed?(gone: () => void): () => void;
+}
+
+export interface Channel {
+  /** Resolves to the answer; rejects with a ChannelError whose message is a sentence for the user. */
+  send(request: Request): Promise<Received>;
+  subscribe(listener: Listener): () => void;
+  close(): void;
+}
+
+export interface Listener {
+  message(received: Received): void;
+  /** Something is wrong with what arrived; the sentence can be shown. */
+  trouble(sentence: string): void;
+}
+
+export class ChannelError extends Error {}
+
+const KNOWN = new Set(["graph", "stepper", "stepped", "inspected", "memory", "problem"]);
+const SILENT = "The kernel has not answered yet. It may be busy with a cell, or gone; the answer is shown when it comes.";
+const GONE = "The kernel is gone. Run the cell again to get a live view.";
+
+interface Waiting {
+  type: Request["type"];
+  resolve(received: Received): void;
+  reject(reason: ChannelError): void;
+  timer: ReturnType<typeof setTimeout>;
+}
+
+export function openChannel(transport: Transport, patience = 20_000): Channel {
+  const listeners = new Set<Listener>();
+  const waiting = new Map<number, Waiting>();
+  let nextId = 1;
+  let recording: string | null = null;
+  let alive = true;
+
+  const trouble = (sentence: string) => listeners.forEach((listener) => listener.trouble(sentence));
+
+  function settle(id: number, received: Received): void {
+    const entry = waiting.get(id);
+    if (!entry) return;
+    waiting.delete(id);
+    clearTimeout(entry.timer);
+    entry.resolve(received);
+  }
+
+  function receive(raw: unknown, rawBuffers: readonly (DataView | ArrayBuffer)[]): void {
+    if (!isRecord(raw) || typeof raw.type !== "string") return trouble("The kernel sent something that is not a message.");
+    if (raw.v !== VERSION) {
+      return trouble(
+        `The kernel speaks version ${String(raw.v)} of the protocol and this view speaks ${VERSION}. ` +
+          "Reload the page, or install the same version of gradient-workbench on both sides.",
+      );
+    }
+    if (!KNOWN.has(raw.type)) return trouble(`This view does not know messages of type “${raw.type}”; a newer gradient-workbench may.`);
+    const message = raw as unknown as ToView;
+    if (message.type === "graph" && message.start === 0) recording = message.recording;
+    const received = { message, buffers: rawBuffers.map(asView) };
+    // A stale answer still ends the wait for it, but is shown to nobody.
+    if ("re" in message && message.re !== null) settle(message.re, received);
+    if ("recording" in message && message.recording !== recording) return;
+    if (message.type === "graph" || message.type === "problem") {
+      for (const [id, entry] of waiting) if (entry.type === "ready") settle(id, received);
+    }
+    listeners.forEach((listener) => listener.message(received));
+  }
+
+  const stop = transport.listen(receive);
+  const stopClosed = transport.closed?.(() => {
+    trouble(GONE);
+    end(GONE);
+  });
+
+  function end(sentence: string): void {
+    alive = false;
+    for (const entry of waiting.values()) {
+      clearTimeout(entry.timer);
+      entry.reject(new ChannelError(sentence));
+    }
+    waiting.clear();
+  }
+
+  return {
+    send(request) {
+      if (!alive) return Promise.reject(new ChannelError(GONE));
+      const id = nextId++;
+      return new Promise((resolve, reject) => {
+        const timer = setTimeout(() => {
+          waiting.delete(id);
+          reject(new ChannelError(SILENT));
+        }, patience);
+        waiting.set(id, { type: request.type, resolve, reject, timer });
+        try {
+          transport.send({ ...request, v: VERSION, id });
+        } catch (error) {
+          waiting.delete(id);
+          clearTimeout(timer);
+          reject(new ChannelError(`The request could not be sent: ${error instanceof Error ? error.message : String(error)}.`));
+        }
+      });
+    },
+    subscribe(listener) {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+    close() {
+      stop();
+      stopClosed?.();
+      listeners.clear();
+      end("The view was closed.");
+    },
+  };
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function asView(buffer: DataView | ArrayBuffer): DataView {
+  return buffer instanceof ArrayBuffer ? new DataView(buffer) : new DataView(buffer.buffer, buffer.byteOffset, buffer.byteLength);
+}
+
+/** What anywidget hands to `render`. */
+export interface Model {
+  get(key: string): unknown;
+  send(message: unknown): void;
+  on(event: string, callback: (...args: never[]) => void): void;
+  off(event: string, callback: (...args: never[]) => void): void;
+}
+
+/** A transport over an anywidget model's custom messages. */
+export function modelTransport(model: Model): Transport {
+  return {
+    send: (message) => model.send(message),
+    listen(receive) {
+      const handler = (message: unknown, buffers?: DataView[]) => receive(message, buffers ?? []);
+      model.on("msg:custom", handler);
+      return () => model.off("msg:custom", handler);
+    },
+    closed(gone) {
+      model.on("comm:close", gone);
+      return () => model.off("comm:close", gone);
+    },
+  };
+}

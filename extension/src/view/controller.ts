@@ -1,0 +1,153 @@
+// What gestures do: requests to the kernel and changes of the store. One step request travels at a time; the latest wish wins.
+
+import { ChannelError, type Channel, type Request } from "./channel";
+import type { StepTo } from "./protocol";
+import { OVERLAYS, type Overlay, type Store, type Tab } from "./store";
+
+const PLAY = 900; // milliseconds a step stays on the screen while playing
+
+const OVERLAY_NAMES: Record<Overlay, string> = {
+  gradient: "Boxes show gradient norms; edges are as wide as their gradients' logarithm.",
+  bytes: "Boxes show the bytes of their results.",
+  saved: "Boxes show the bytes that the tape keeps for backward.",
+  none: "Boxes show no overlay.",
+};
+
+export class Controller {
+  playing = false;
+  onPlaying: () => void = () => undefined;
+  private busy = false;
+  private wish: { do: StepTo["do"]; to: number } | null = null;
+  private timer: ReturnType<typeof setTimeout> | undefined;
+  private closed = false;
+  private inspectedAt = ""; // what was asked for last, not to ask twice
+
+  constructor(
+    readonly store: Store,
+    private readonly channel: Channel,
+  ) {}
+
+  start(): void {
+    void this.ask({ type: "ready" });
+  }
+
+  close(): void {
+    this.closed = true;
+    clearTimeout(this.timer);
+  }
+
+  say(sentence: string, tone: "plain" | "error" = "plain"): void {
+    this.store.dispatch({ do: "say", status: { sentence, tone } });
+  }
+
+  /** True when an answer came; a failure is shown as a sentence. */
+  private async ask(request: Request): Promise<boolean> {
+    try {
+      const { message } = await this.channel.send(request);
+      return message.type !== "problem";
+    } catch (error) {
+      if (!(error instanceof ChannelError)) throw error;
+      if (!this.closed) this.say(error.message, "error");
+      return false;
+    }
+  }
+
+  async step(what: StepTo["do"], to = -1): Promise<void> {
+    const { pass } = this.store.state;
+    if (!pass) return this.say("There is no backward pass to step through. Use wb.step(loss) to get one.");
+    if (what === "next" && pass.index >= pass.total && !this.busy) return this.say("The pass is finished.");
+    if (what === "previous" && pass.index === 0 && !this.busy) return this.say("This is the start of the pass.");
+    if (this.busy) {
+      this.wish = { do: what, to };
+      return;
+    }
+    this.busy = true;
+    const fine = await this.ask({ type: "step", do: what, to });
+    this.busy = false;
+    const next = this.wish;
+    this.wish = null;
+    if (!fine) this.pause();
+    if (this.closed) return;
+    if (fine) this.refresh();
+    if (next) void this.step(next.do, next.to);
+    else if (this.playing) this.queue();
+  }
+
+  runTo(node: number): void {
+    const { pass } = this.store.state;
+    if (node < 0) return this.say("Select a node first, then run to it.");
+    if (pass && !pass.plan.includes(node)) return this.say("The backward pass does not reach the selected node.");
+    void this.step("node", node);
+  }
+
+  play(): void {
+    if (this.playing) return this.pause();
+    const { pass } = this.store.state;
+    if (!pass) return void this.step("next");
+    this.playing = true;
+    this.onPlaying();
+    void this.step(pass.index >= pass.total ? "first" : "next");
+  }
+
+  pause(): void {
+    clearTimeout(this.timer);
+    if (!this.playing) return;
+    this.playing = false;
+    this.onPlaying();
+  }
+
+  private queue(): void {
+    const { pass } = this.store.state;
+    if (!pass || pass.index >= pass.total) return this.pause();
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => void this.step("next"), PLAY);
+  }
+
+  select(node: number): void {
+    this.store.dispatch({ do: "select", node });
+    this.inspect();
+  }
+
+  tab(tab: Tab): void {
+    this.store.dispatch({ do: "tab", to: tab });
+    if (tab === "memory") void this.ask({ type: "ask_memory" });
+    else this.inspect();
+  }
+
+  /** Asks for what the open tab shows of the selected node, if it was not asked before. */
+  inspect(slice: number[] = [], exact = false, again = false): void {
+    const { selected, tab, recording } = this.store.state;
+    if (selected < 0 || !recording || (tab !== "value" && tab !== "grad")) return;
+    const wanted = JSON.stringify([recording.name, selected, tab, slice, exact]);
+    if (wanted === this.inspectedAt && !again) return;
+    this.inspectedAt = wanted;
+    void this.ask({ type: "inspect", node: selected, what: tab, slice, exact }).then((fine) => {
+      if (!fine && this.inspectedAt === wanted) this.inspectedAt = "";
+    });
+  }
+
+  /** After a step, what is shown of a gradient or of the memory is old. */
+  private refresh(): void {
+    const { tab, inspected } = this.store.state;
+    if (tab === "grad") this.inspect(inspected?.message.what === "grad" ? inspected.message.slice : [], false, true);
+    else if (tab === "memory") void this.ask({ type: "ask_memory" });
+    else this.inspectedAt = "";
+  }
+
+  /** The graph was replaced: nothing was asked about it yet. */
+  forget(): void {
+    this.inspectedAt = "";
+    this.wish = null;
+    this.pause();
+  }
+
+  overlay(): void {
+    const to = OVERLAYS[(OVERLAYS.indexOf(this.store.state.overlay) + 1) % OVERLAYS.length]!;
+    this.setOverlay(to);
+  }
+
+  setOverlay(to: Overlay): void {
+    this.store.dispatch({ do: "overlay", to });
+    this.say(OVERLAY_NAMES[to]);
+  }
+}

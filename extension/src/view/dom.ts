@@ -1,0 +1,61 @@
+// Makes elements from data: text always becomes text nodes and attributes, never markup.
+
+type Value = string | number | boolean | null | undefined | ((event: never) => void);
+export type Child = Node | string | number | null | undefined | false;
+
+const SVG = "http://www.w3.org/2000/svg";
+
+function fill<E extends Element>(element: E, attributes: Record<string, Value>, children: Child[]): E {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (typeof value === "function") element.addEventListener(name, value as EventListener);
+    else element.setAttribute(name, value === true ? "" : String(value));
+  }
+  element.append(...present(children));
+  return element;
+}
+
+function present(children: Child[]): (Node | string)[] {
+  const kept: (Node | string)[] = [];
+  for (const child of children) {
+    if (child === null || child === undefined || child === false) continue;
+    kept.push(typeof child === "number" ? String(child) : child);
+  }
+  return kept;
+}
+
+/** An HTML element; function-valued attributes are event listeners under that event's name. */
+export function h<K extends keyof HTMLElementTagNameMap>(
+  tag: K,
+  attributes: Record<string, Value> = {},
+  ...children: Child[]
+): HTMLElementTagNameMap[K] {
+  return fill(document.createElement(tag), attributes, children);
+}
+
+/** An SVG element. */
+export function s<K extends keyof SVGElementTagNameMap>(
+  tag: K,
+  attributes: Record<string, Value> = {},
+  ...children: Child[]
+): SVGElementTagNameMap[K] {
+  return fill(document.createElementNS(SVG, tag) as SVGElementTagNameMap[K], attributes, children);
+}
+
+/** Sets an attribute, or removes it where the value is null or false; touches the element only on a change. */
+export function setAttribute(element: Element, name: string, value: string | number | boolean | null): void {
+  const text = value === null || value === false ? null : value === true ? "" : String(value);
+  if (element.getAttribute(name) === text) return;
+  if (text === null) element.removeAttribute(name);
+  else element.setAttribute(name, text);
+}
+
+/** Replaces an element's children. */
+export function put(element: Element, ...children: Child[]): void {
+  element.replaceChildren(...present(children));
+}
+
+/** Sets an element's text; touches it only on a change. */
+export function setText(element: Element, text: string): void {
+  if (element.textContent !== text) element.textContent = text;
+}

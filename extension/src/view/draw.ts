@@ -1,0 +1,141 @@
+// Draws one box or one wire as SVG, and puts marks on it. The picture on screen and the saved picture come from here.
+
+import { s, setAttribute, setText, type Child } from "./dom";
+import { describe, failed, type Pill } from "./face";
+import type { Box, Wire } from "./layout";
+import type { Mark } from "./marks";
+import type { Recording } from "./store";
+
+export function drawBox(box: Box, recording: Recording, idPrefix = ""): SVGGElement {
+  const isGroup = box.kind === "open" || box.kind === "closed";
+  const element = s(
+    "g",
+    {
+      id: `${idPrefix}${box.key}`,
+      role: "treeitem",
+      "aria-level": box.depth + 1,
+      "aria-expanded": isGroup ? String(box.kind === "open") : null,
+      "aria-label": describe(recording, box.key, box.kind === "open"),
+      "data-testid": "wb-node",
+      [isGroup ? "data-group" : "data-node"]: box.id,
+      "data-key": box.key,
+      transform: `translate(${box.x} ${box.y})`,
+    },
+    ...(isGroup ? groupParts(box) : nodeParts(box, recording, idPrefix)),
+  );
+  element.dataset.base = `wb-box ${box.kind}${isGroup ? "" : ` ${recording.nodes.kind[box.id]}`}`;
+  element.setAttribute("class", element.dataset.base);
+  return element;
+}
+
+function nodeParts(box: Box, recording: Recording, idPrefix: string): Child[] {
+  const { w, h, face } = box;
+  const note = recording.nodes.note[box.id]!;
+  const rx = box.kind === "source" ? 20 : 8;
+  const inset = box.kind === "source" ? 18 : 12;
+  return [
+    note ? s("title", {}, note) : null,
+    s("rect", { class: "card", width: w, height: h, rx }),
+    s("rect", { class: "tint", width: w, height: h, rx }),
+    s("text", { class: "title", x: inset, y: 23 }, face.title),
+    s("text", { class: "badge", x: w - inset, y: 22.5, "text-anchor": "end" }),
+    s(
+      "text",
+      { class: "detail", x: inset, y: 42 },
+      face.name ? s("tspan", { class: "name" }, face.name) : null,
+      s("tspan", { class: "shape", dx: face.name ? 8 : 0 }, face.detail),
+    ),
+    ...face.pills.map((pill) => drawPill(pill, box, recording, idPrefix)),
+    note ? noteMark(failed(recording, box.id), w) : null,
+  ];
+}
+
+function noteMark(error: boolean, w: number): SVGGElement {
+  return s(
+    "g",
+    { class: error ? "note error" : "note", transform: `translate(${w - 3} 3)`, "aria-hidden": "true" },
+    s("circle", { r: 9 }),
+    s("text", { "text-anchor": "middle", y: 4.5 }, error ? "!" : "i"),
+  );
+}
+
+function drawPill(pill: Pill, box: Box, recording: Recording, idPrefix: string): SVGGElement {
+  const known = pill.node >= 0;
+  const element = s(
+    "g",
+    {
+      transform: `translate(${pill.x} ${pill.y})`,
+      ...(known
+        ? {
+            id: `${idPrefix}n${pill.node}`,
+            role: "treeitem",
+            "aria-level": box.depth + 2,
+            "aria-label": describe(recording, `n${pill.node}`, false),
+            "data-testid": "wb-node",
+            "data-node": pill.node,
+            "data-key": `n${pill.node}`,
+          }
+        : {}),
+    },
+    s("rect", { class: "card", width: pill.w, height: pill.h, rx: pill.h / 2 }),
+    s("text", { x: 9, y: 16.5 }, s("tspan", { class: "name" }, pill.name), pill.shape ? s("tspan", { class: "shape", dx: 6 }, pill.shape) : null),
+  );
+  element.dataset.base = `wb-pill ${pill.kind}`;
+  element.setAttribute("class", element.dataset.base);
+  return element;
+}
+
+function groupParts(box: Box): Child[] {
+  const { w, h, face } = box;
+  const open = box.kind === "open";
+  const stack = open ? [] : [6, 3].map((by) => s("rect", { class: "stack", x: by, y: by, width: w, height: h, rx: 10 }));
+  const title = s(
+    "text",
+    { class: "title", x: 14, y: open ? 22 : 23 },
+    face.title,
+    face.name ? s("tspan", { class: "name", dx: 8 }, face.name) : null,
+  );
+  return [
+    ...stack,
+    s("rect", { class: open ? "card frame" : "card", width: w, height: h, rx: open ? 12 : 10 }),
+    s("rect", { class: "tint", width: w, height: h, rx: 10 }),
+    title,
+    open ? null : s("text", { class: "detail", x: 14, y: 42 }, s("tspan", { class: "shape" }, face.detail)),
+    s("text", { class: "badge", x: w - 38, y: 22.5, "text-anchor": "end" }),
+    s(
+      "g",
+      { class: "toggle", "data-toggle": box.id, transform: `translate(${w - 20} ${open ? 17 : 18})`, "aria-hidden": "true" },
+      s("title", {}, open ? "Close this group" : `Open: ${face.detail}`),
+      s("circle", { r: 10 }),
+      s("path", { d: open ? "M-4.5 0H4.5" : "M-4.5 0H4.5M0 -4.5V4.5" }),
+    ),
+  ];
+}
+
+export function markBox(element: SVGGElement, mark: Mark, focused: boolean): void {
+  setAttribute(element, "class", [element.dataset.base, mark.classes, focused ? "focused" : ""].filter(Boolean).join(" "));
+  setAttribute(element, "data-grad-norm", mark.norm);
+  setAttribute(element, "aria-selected", mark.classes.split(" ").includes("selected") ? "true" : "false");
+  const badge = element.querySelector<SVGTextElement>(":scope > .badge");
+  if (badge) {
+    setText(badge, mark.badge);
+    badge.classList.toggle("warm", mark.warm);
+  }
+  const tint = element.querySelector<SVGRectElement>(":scope > .tint");
+  if (tint) setAttribute(tint, "fill-opacity", mark.tint ? (mark.tint * 0.55).toFixed(2) : null);
+}
+
+export function drawWire(wire: Wire): SVGGElement {
+  return s(
+    "g",
+    { class: wire.back ? "wb-wire back" : "wb-wire", "aria-hidden": "true", "data-source": wire.source },
+    s("path", { class: "line", d: wire.path }),
+    wire.arrow ? s("path", { class: "head", d: wire.arrow }) : null,
+  );
+}
+
+export function markWire(element: SVGGElement, { lit, width }: { lit: boolean; width: number }, near: boolean): void {
+  element.classList.toggle("lit", lit);
+  element.classList.toggle("near", near);
+  setAttribute(element.firstElementChild!, "stroke-width", lit ? width : null);
+}

@@ -1,0 +1,282 @@
+// The graph pane: keeps the SVG in step with the scene, draws only what is near the window, animates changes, moves the camera.
+
+import { fitted, listenGestures, zoomAt, type Camera } from "./camera";
+import { h, s, setAttribute } from "./dom";
+import { drawBox, drawWire, markBox, markWire } from "./draw";
+import type { Box, Scene, Wire } from "./layout";
+import type { Marks } from "./marks";
+import { Minimap } from "./minimap";
+import type { Recording } from "./store";
+
+const FAR = 0.5; // below this scale labels are hidden
+const READABLE = 0.62; // the first view is not smaller than this
+const DRAW_ALL = 300; // boxes: with fewer no culling is worth its while
+const FLIP = 200; // milliseconds
+
+export interface GraphEvents {
+  select(node: number): void;
+  focus(key: string): void;
+  toggle(group: number): void;
+}
+
+export class GraphPane {
+  readonly element: HTMLElement;
+  scene: Scene | null = null;
+  private camera: Camera = { x: 0, y: 0, k: 1 };
+  private readonly svg = s("svg", { role: "none" });
+  private readonly world = s("g", { role: "none" });
+  private readonly under = s("g", { role: "none" });
+  private readonly wires = s("g", { "aria-hidden": "true" });
+  private readonly over = s("g", { role: "none" });
+  private readonly minimap = new Minimap((x, y) => this.centre(x, y));
+  private readonly drawnBoxes = new Map<string, SVGGElement>();
+  private readonly drawnWires = new Map<string, SVGGElement>();
+  private readonly pills = new Map<string, string>(); // pill -> box that carries it
+  private recording: Recording | null = null;
+  private marks: Marks | null = null;
+  private focusKey = "";
+  private window: [number, number, number, number] | null = null; // what is drawn, in scene units
+  private frame = 0;
+  private untouched = true; // the user has not moved the camera
+  private size = { w: 0, h: 0 };
+  private readonly stop: (() => void)[] = [];
+
+  constructor(
+    private readonly events: GraphEvents,
+    private readonly prefix: string,
+  ) {
+    this.world.append(this.under, this.wires, this.over);
+    this.svg.append(this.world);
+    this.element = h(
+      "div",
+      { class: "graph", tabindex: 0, role: "tree", "aria-label": "Graph of the recorded computation", "data-testid": "wb-graph" },
+      this.svg,
+      this.minimap.element,
+    );
+    this.stop.push(
+      listenGestures(this.element, {
+        camera: () => this.camera,
+        move: (camera) => this.move(camera),
+        focused: () => (this.element.getRootNode() as ShadowRoot).activeElement === this.element,
+      }),
+    );
+    this.element.addEventListener("click", (event) => this.clicked(event));
+    this.element.addEventListener("dblclick", (event) => this.doubleClicked(event));
+    if (typeof ResizeObserver !== "undefined") {
+      const observer = new ResizeObserver(() => this.resized());
+      observer.observe(this.element);
+      this.stop.push(() => observer.disconnect());
+    }
+  }
+
+  close(): void {
+    cancelAnimationFrame(this.frame);
+    this.stop.forEach((stop) => stop());
+  }
+
+  /** Shows a new scene; `anchor` is the box that stays where it is on the screen. */
+  show(scene: Scene, recording: Recording, marks: Marks, anchor: string | null, animate: boolean): void {
+    const before = this.scene;
+    const sameRecording = this.recording?.name === recording.name;
+    const oldDrawn = new Map(this.drawnBoxes);
+    this.scene = scene;
+    this.recording = recording;
+    this.marks = marks;
+    this.pills.clear();
+    for (const box of scene.boxes) for (const pill of box.face.pills) if (pill.node >= 0) this.pills.set(`n${pill.node}`, box.key);
+    if (!before || !sameRecording || this.untouched) this.camera = this.firstView();
+    else if (anchor) this.hold(before, scene, anchor);
+    this.drawnBoxes.clear();
+    this.drawnWires.clear();
+    for (const layer of [this.under, this.wires, this.over]) layer.replaceChildren();
+    this.window = null;
+    this.place();
+    if (animate && before && sameRecording) this.flip(before, oldDrawn);
+    this.minimap.show(scene);
+    this.minimap.place(this.camera, this.size);
+  }
+
+  mark(marks: Marks): void {
+    this.marks = marks;
+    for (const [key, element] of this.drawnBoxes) this.markOne(key, element);
+    for (const wire of this.scene?.wires ?? []) this.markWireOf(wire);
+  }
+
+  focus(key: string): void {
+    const before = this.focusKey;
+    this.focusKey = key;
+    for (const one of [before, key]) {
+      const box = this.carrier(one);
+      const element = box && this.drawnBoxes.get(box);
+      if (element) this.markOne(box, element);
+    }
+    setAttribute(this.element, "aria-activedescendant", key ? this.prefix + key : null);
+    for (const wire of this.scene?.wires ?? []) this.markWireOf(wire);
+  }
+
+  /** Moves the camera only if the box is not in sight. */
+  reveal(key: string): void {
+    const box = this.boxOf(key);
+    if (!box || !this.size.w) return;
+    const { x, y, k } = this.camera;
+    const [left, top] = [box.x * k + x, box.y * k + y];
+    const [w, hgt] = [Math.min(box.w * k, this.size.w), Math.min(box.h * k, this.size.h)];
+    const inside = left >= 0 && top >= 0 && left + w <= this.size.w && top + hgt <= this.size.h;
+    if (inside && k >= FAR) return;
+    if (k < FAR) this.camera = { x, y, k: 0.8 };
+    this.centre(box.x + Math.min(box.w, this.size.w) / 2, box.y + Math.min(box.h, this.size.h) / 2);
+  }
+
+  fit(): void {
+    if (!this.scene) return;
+    this.untouched = false;
+    this.move(fitted(this.scene.bounds, this.size.w, this.size.h));
+  }
+
+  zoom(factor: number): void {
+    this.move(zoomAt(this.camera, factor, this.size.w / 2, this.size.h / 2));
+  }
+
+  boxOf(key: string): Box | undefined {
+    return this.scene?.byKey.get(this.carrier(key) ?? "");
+  }
+
+  private carrier(key: string): string | undefined {
+    return this.scene?.byKey.has(key) ? key : this.pills.get(key);
+  }
+
+  private centre(x: number, y: number): void {
+    const { k } = this.camera;
+    this.move({ k, x: this.size.w / 2 - x * k, y: this.size.h / 2 - y * k });
+  }
+
+  private move(camera: Camera): void {
+    this.untouched = false;
+    this.camera = camera;
+    if (!this.frame) {
+      this.frame = requestAnimationFrame(() => {
+        this.frame = 0;
+        this.place();
+        this.minimap.place(this.camera, this.size);
+      });
+    }
+  }
+
+  private resized(): void {
+    this.size = { w: this.element.clientWidth, h: this.element.clientHeight };
+    if (this.untouched && this.scene) this.camera = this.firstView();
+    this.place();
+    this.minimap.place(this.camera, this.size);
+  }
+
+  /** All of it where it stays readable; else the beginning, at a readable size. */
+  private firstView(): Camera {
+    const { bounds, direction } = this.scene!;
+    const { w, h: height } = this.size;
+    const whole = fitted(bounds, w, height);
+    if (whole.k >= READABLE || !w) return whole;
+    const k = Math.max(READABLE, Math.min(1, direction === "down" ? (w - 24) / bounds[2] : (height - 24) / bounds[3]));
+    const centred = (room: number, extent: number) => (extent * k <= room ? (room - extent * k) / 2 : 12);
+    if (direction === "down") return { k, x: bounds[2] * k <= w ? centred(w, bounds[2]) : (w - bounds[2] * k) / 2, y: 8 };
+    return { k, x: 8, y: centred(height, bounds[3]) };
+  }
+
+  private hold(before: Scene, scene: Scene, anchor: string): void {
+    const [old, now] = [before.byKey.get(anchor), scene.byKey.get(anchor)];
+    if (!old || !now) return;
+    const { x, y, k } = this.camera;
+    this.camera = { k, x: x + (old.x - now.x) * k, y: y + (old.y - now.y) * k };
+  }
+
+  private place(): void {
+    const { x, y, k } = this.camera;
+    this.world.setAttribute("transform", `translate(${x.toFixed(2)} ${y.toFixed(2)}) scale(${k.toFixed(4)})`);
+    this.svg.classList.toggle("far", k < FAR);
+    if (!this.scene || !this.marks) return;
+    const view: [number, number, number, number] = [-x / k, -y / k, (this.size.w - x) / k, (this.size.h - y) / k];
+    const held = this.window;
+    if (held && held[0] <= view[0] && held[1] <= view[1] && held[2] >= view[2] && held[3] >= view[3]) return;
+    const all = this.scene.boxes.length <= DRAW_ALL || !this.size.w;
+    const [mx, my] = [(view[2] - view[0]) * 0.3, (view[3] - view[1]) * 0.3];
+    this.window = all ? [-Infinity, -Infinity, Infinity, Infinity] : [view[0] - mx, view[1] - my, view[2] + mx, view[3] + my];
+    this.draw();
+  }
+
+  private draw(): void {
+    const [left, top, right, bottom] = this.window!;
+    const recording = this.recording!;
+    for (const box of this.scene!.boxes) {
+      const near = box.x <= right && box.y <= bottom && box.x + box.w >= left && box.y + box.h >= top;
+      const drawn = this.drawnBoxes.get(box.key);
+      if (near && !drawn) {
+        const element = drawBox(box, recording, this.prefix);
+        this.drawnBoxes.set(box.key, element);
+        this.markOne(box.key, element);
+        (box.kind === "open" ? this.under : this.over).append(element);
+      } else if (!near && drawn) {
+        drawn.remove();
+        this.drawnBoxes.delete(box.key);
+      }
+    }
+    for (const wire of this.scene!.wires) {
+      const [x0, y0, x1, y1] = wire.bounds;
+      const near = x0 <= right && y0 <= bottom && x1 >= left && y1 >= top;
+      const drawn = this.drawnWires.get(wire.key);
+      if (near && !drawn) {
+        const element = drawWire(wire);
+        this.drawnWires.set(wire.key, element);
+        this.markWireOf(wire);
+        this.wires.append(element);
+      } else if (!near && drawn) {
+        drawn.remove();
+        this.drawnWires.delete(wire.key);
+      }
+    }
+  }
+
+  private markOne(key: string, element: SVGGElement): void {
+    markBox(element, this.marks!.box(key), key === this.focusKey);
+    for (const pill of element.querySelectorAll<SVGGElement>(":scope > .wb-pill[data-key]")) {
+      const own = pill.dataset.key!;
+      markBox(pill, this.marks!.box(own), own === this.focusKey);
+    }
+  }
+
+  private markWireOf(wire: Wire): void {
+    const element = this.drawnWires.get(wire.key);
+    if (!element) return;
+    const node = this.focusKey.startsWith("n") ? Number(this.focusKey.slice(1)) : -1;
+    markWire(element, this.marks!.wire(wire), node >= 0 && (wire.source === node || wire.consumers.includes(node)));
+  }
+
+  private flip(before: Scene, oldDrawn: ReadonlyMap<string, SVGGElement>): void {
+    for (const [key, element] of this.drawnBoxes) {
+      if (typeof element.animate !== "function") return;
+      const [old, now] = [before.byKey.get(key), this.scene!.byKey.get(key)!];
+      const to = `translate(${now.x}px, ${now.y}px)`;
+      if (!old || !oldDrawn.has(key)) element.animate([{ opacity: 0 }, { opacity: 1 }], { duration: FLIP, easing: "ease-out" });
+      else if (old.x !== now.x || old.y !== now.y) {
+        element.animate([{ transform: `translate(${old.x}px, ${old.y}px)` }, { transform: to }], { duration: FLIP, easing: "ease-in-out" });
+      }
+    }
+    this.wires.animate([{ opacity: 0 }, { opacity: 0, offset: 0.5 }, { opacity: 1 }], { duration: FLIP * 1.4 });
+  }
+
+  private clicked(event: Event): void {
+    const target = event.target as Element;
+    this.element.focus({ preventScroll: true });
+    const toggle = target.closest<SVGElement>("[data-toggle]");
+    if (toggle) return this.events.toggle(Number(toggle.dataset.toggle));
+    const node = target.closest<SVGElement>("[data-node]");
+    if (node) return this.events.select(Number(node.dataset.node));
+    const group = target.closest<SVGElement>("[data-group]");
+    if (group) this.events.focus(`g${group.dataset.group}`);
+  }
+
+  private doubleClicked(event: Event): void {
+    const target = event.target as Element;
+    if (target.closest("[data-toggle]") || target.closest("[data-node]")) return;
+    const group = target.closest<SVGElement>("[data-group]");
+    if (group) this.events.toggle(Number(group.dataset.group));
+  }
+}

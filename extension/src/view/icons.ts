@@ -1,0 +1,26 @@
+// The icons of the buttons, drawn on a 16 x 16 grid.
+
+import { s } from "./dom";
+
+const PATHS = {
+  first: "M4 3.5v9M12 3.5 6.5 8l5.5 4.5z",
+  previous: "M10.5 3.5 5 8l5.5 4.5z",
+  next: "M5.5 3.5 11 8l-5.5 4.5z",
+  last: "M12 3.5v9M4 3.5 9.5 8 4 12.5z",
+  play: "M4.5 3v10l8-5z",
+  pause: "M5.2 3.5v9M10.8 3.5v9",
+  target: "M8 1.5v3M8 11.5v3M1.5 8h3M11.5 8h3M8 4.5a3.5 3.5 0 1 0 0 7a3.5 3.5 0 1 0 0-7",
+  fit: "M2.5 6V2.5H6M10 2.5h3.5V6M13.5 10v3.5H10M6 13.5H2.5V10",
+  plus: "M8 3v10M3 8h10",
+  minus: "M3 8h10",
+  turn: "M3 4h7a3 3 0 0 1 3 3v6M10.5 10.5 13 13l2.5-2.5M3 4v0",
+  table: "M2.5 3.5h11v9h-11zM2.5 6.5h11M2.5 9.5h11M6.5 3.5v9",
+  save: "M8 2.5v7M5 7l3 3 3-3M3 12.5h10",
+  overlay: "M8 2.5 14 6 8 9.5 2 6zM2 9.5 8 13l6-3.5",
+} as const;
+
+export type Icon = keyof typeof PATHS;
+
+export function icon(name: Icon): SVGSVGElement {
+  return s("svg", { class: "icon", viewBox: "0 0 16 16", "aria-hidden": "true" }, s("path", { d: PATHS[name] }));
+}

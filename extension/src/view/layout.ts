@@ -1,0 +1,301 @@
+// From a recording and its open groups to a scene: every box and wire at its place. Each group is laid out on its own, inside out.
+
+import { groupFace, HEADER, headerWidth, nodeFace, type Face } from "./face";
+import { ENTRY, EXIT, orderBoxes, type Link } from "./order";
+import { placeBoxes, placeMore, type Placed, type Ports, type Size } from "./place";
+import { routeLinks, type Route, type Segment } from "./route";
+import type { Recording } from "./store";
+import { countBoxes, TOP } from "./tree";
+
+export type Direction = "right" | "down";
+
+export interface Box {
+  key: string; // "n12" or "g3"
+  id: number;
+  kind: "op" | "source" | "closed" | "open";
+  face: Face;
+  parent: number; // group
+  depth: number;
+  x: number;
+  y: number;
+  w: number;
+  h: number;
+}
+
+export interface Wire {
+  key: string;
+  source: number; // node whose result flows
+  consumers: number[]; // the nodes that take it, at the end of this wire
+  path: string;
+  arrow: string;
+  back: boolean;
+  bounds: [number, number, number, number];
+}
+
+export interface Scene {
+  boxes: Box[]; // holders before what they hold
+  wires: Wire[];
+  byKey: Map<string, Box>;
+  bounds: [number, number, number, number]; // x, y, width, height
+  direction: Direction;
+  kept: Kept;
+}
+
+/** What a later layout of the growing recording needs, so that nothing moves. */
+export interface Kept {
+  direction: Direction;
+  groups: ReadonlyMap<number, Local>;
+}
+
+interface Local {
+  members: string[];
+  sizes: Size[];
+  placed: Placed;
+  routes: Route[];
+  back: boolean[];
+  entry: Map<number, number>; // local net -> offset from the group's cross start
+  exit: Map<number, number>;
+  size: Size;
+  shift: [number, number]; // from placed coordinates to the group's own
+}
+
+interface Room {
+  members: string[];
+  index: Map<string, number>;
+  links: Link[];
+  ends: { source: number; consumers: number[] }[]; // per link
+  nets: number[]; // local net -> node
+  netOf: Map<number, number>;
+  byEnds: Map<string, number>;
+}
+
+const PADDING = 16;
+const memo = new Map<string, Local>();
+
+export function layout(recording: Recording, open: ReadonlySet<number>, wanted: Direction | "auto", kept?: Kept): Scene {
+  const direction = wanted !== "auto" ? wanted : countBoxes(recording.tree, open) <= 40 ? "right" : "down";
+  const rooms = quotient(recording, open);
+  const locals = new Map<number, Local>();
+  const faces = new Map<string, Face>();
+  const earlier = kept?.direction === direction ? kept.groups : undefined;
+
+  const solve = (group: number): Local => {
+    const room = rooms.get(group)!;
+    const sizes: Size[] = [];
+    const ports: (Ports | null)[] = [];
+    for (const key of room.members) {
+      const id = Number(key.slice(1));
+      const isGroup = key.startsWith("g");
+      const face = isGroup ? groupFace(recording, id) : nodeFace(recording, id);
+      faces.set(key, face);
+      if (isGroup && rooms.has(id)) {
+        const inner = solve(id);
+        const nets = rooms.get(id)!.nets;
+        const here = (map: Map<number, number>) => new Map([...map].map(([net, at]) => [room.netOf.get(nets[net]!) ?? -1, at]));
+        ports.push({ entry: here(inner.entry), exit: here(inner.exit) });
+        sizes.push(inner.size);
+      } else {
+        ports.push(null);
+        sizes.push(direction === "down" ? { main: face.h, cross: face.w } : { main: face.w, cross: face.h });
+      }
+    }
+    const title = group === TOP ? 0 : headerWidth(groupFace(recording, group));
+    const local = solveRoom(room, sizes, ports, direction, title, earlier?.get(group));
+    locals.set(group, local);
+    return local;
+  };
+  if (rooms.get(TOP)!.members.length) solve(TOP);
+  return assemble(recording, rooms, locals, faces, direction);
+}
+
+/** For each open group the boxes in it and the links between them. */
+function quotient(recording: Recording, open: ReadonlySet<number>): Map<number, Room> {
+  const { tree, edges } = recording;
+  const rooms = new Map<number, Room>();
+  const chain = new Map<string, number[]>(); // box -> open groups around it, innermost first
+  const visit = (group: number, around: number[]) => {
+    const members = (tree.children.get(group) ?? []).map((member) => (member.group ? "g" : "n") + member.id);
+    const index = new Map(members.map((key, at) => [key, at]));
+    rooms.set(group, { members, index, links: [], ends: [], nets: [], netOf: new Map(), byEnds: new Map() });
+    const path = [group, ...around];
+    for (const member of tree.children.get(group) ?? []) {
+      chain.set((member.group ? "g" : "n") + member.id, path);
+      if (member.group && open.has(member.id)) visit(member.id, path);
+    }
+  };
+  visit(TOP, []);
+
+  const shown = new Map<number, string>(); // group -> key of its outermost closed group, "" when all are open
+  const closed = (group: number): string => {
+    if (group === TOP) return "";
+    const known = shown.get(group);
+    if (known !== undefined) return known;
+    const key = closed(tree.parent(group)) || (open.has(group) ? "" : `g${group}`);
+    shown.set(group, key);
+    return key;
+  };
+  const boxOf = (node: number) => closed(tree.home[node]!) || `n${node}`;
+  const link = (group: number, from: number, to: number, source: number, consumer: number, slot: number) => {
+    const room = rooms.get(group)!;
+    let net = room.netOf.get(source);
+    if (net === undefined) {
+      room.netOf.set(source, (net = room.nets.length));
+      room.nets.push(source);
+    }
+    const ends = `${from} ${to} ${net} ${slot}`;
+    const known = room.byEnds.get(ends);
+    if (known !== undefined) {
+      const { consumers } = room.ends[known]!;
+      if (consumers.at(-1) !== consumer) consumers.push(consumer);
+      return;
+    }
+    room.byEnds.set(ends, room.links.length);
+    room.links.push({ from, to, net });
+    room.ends.push({ source, consumers: [consumer] });
+  };
+
+  edges.source.forEach((source, row) => {
+    const target = edges.target[row]!;
+    if (source < 0 || target < 0 || source >= tree.size || target >= tree.size || tree.host[source]! >= 0) return;
+    const [a, b] = [boxOf(source), boxOf(target)];
+    if (a === b) return;
+    const [up, down] = [chain.get(a)!, chain.get(b)!];
+    let shared = 1;
+    while (shared < up.length && shared < down.length && up[up.length - 1 - shared] === down[down.length - 1 - shared]) shared++;
+    const [topA, topB] = [up.length - shared, down.length - shared];
+    let from = a;
+    for (let at = 0; at < topA; at++) {
+      link(up[at]!, rooms.get(up[at]!)!.index.get(from)!, EXIT, source, target, 0);
+      from = `g${up[at]!}`;
+    }
+    let to = b;
+    for (let at = 0; at < topB; at++) {
+      const slot = at === 0 && b.startsWith("n") ? edges.slot[row]! : 0;
+      link(down[at]!, ENTRY, rooms.get(down[at]!)!.index.get(to)!, source, target, slot);
+      to = `g${down[at]!}`;
+    }
+    const { index } = rooms.get(up[topA]!)!;
+    const slot = topB === 0 && b.startsWith("n") ? edges.slot[row]! : 0;
+    link(up[topA]!, index.get(from)!, index.get(to)!, source, target, slot);
+  });
+  return rooms;
+}
+
+function solveRoom(room: Room, sizes: Size[], ports: (Ports | null)[], direction: Direction, title: number, earlier?: Local): Local {
+  const { links, members } = room;
+  const grown = earlier && grows(earlier, members, sizes);
+  const ported = ports.map((p) => (p ? `${[...p.entry].join()};${[...p.exit].join()}` : "")).join("|");
+  const key = [direction, title, sizes.map((size) => `${size.main},${size.cross}`).join(" "), ported, links.map((l) => `${l.from},${l.to},${l.net}`).join(" ")].join("/");
+  const known = grown ? undefined : memo.get(key);
+  if (known) return { ...known, members };
+
+  const ordered = orderBoxes(members.length, links);
+  const down = direction === "down";
+  const root = title === 0;
+  const above = root || down ? PADDING : HEADER + 8;
+  const floor = grown ? above - earlier.shift[1] : -Infinity;
+  const placed = grown ? placeMore(earlier.placed, sizes, ports, links, floor) : placeBoxes(sizes, ports, links, ordered);
+  const back = links.map((l, row) => l.from >= 0 && l.to >= 0 && (ordered.back[row]! || placed.layer[l.from]! >= placed.layer[l.to]!));
+  const lead = root ? PADDING : down ? HEADER + 14 : 28;
+  const routed = routeLinks({ sizes, ports, links, back, placed, lead, floor });
+  const shift: [number, number] = grown ? earlier.shift : [-routed.start, above - routed.low];
+  const offset = (map: Map<number, number>) => new Map([...map].map(([net, at]) => [net, at + shift[1]]));
+  const size = { main: routed.end + shift[0], cross: routed.high + shift[1] + PADDING };
+  if (down) size.cross = Math.max(size.cross, title);
+  else if (size.main < title) stretch(routed.routes, links, routed.end, (size.main = title) - shift[0]);
+  const local = { members, sizes, placed, routes: routed.routes, back, entry: offset(routed.entry), exit: offset(routed.exit), size, shift };
+  if (memo.size > 400) memo.clear();
+  if (!grown) memo.set(key, local);
+  return local;
+}
+
+/** Lengthens the links to a group's exit up to its border. */
+function stretch(routes: Route[], links: readonly Link[], from: number, to: number): void {
+  links.forEach((link, row) => {
+    if (link.to === EXIT) routes[row]!.segments.push(["L", to, endOf(routes[row]!, from)]);
+  });
+}
+
+function endOf(route: Route, fallback: number): number {
+  const last = route.segments.at(-1);
+  return last ? last[last.length - 1] as number : (route.start[1] ?? fallback);
+}
+
+/** True when the earlier boxes are the first of the new ones and none got bigger; sizes are then taken over. */
+function grows(earlier: Local, members: readonly string[], sizes: Size[]): boolean {
+  if (earlier.members.length > members.length || earlier.members.some((key, at) => members[at] !== key)) return false;
+  if (earlier.sizes.some((size, at) => sizes[at]!.main > size.main || sizes[at]!.cross > size.cross)) return false;
+  earlier.sizes.forEach((size, at) => (sizes[at] = size));
+  return true;
+}
+
+function assemble(recording: Recording, rooms: Map<number, Room>, locals: Map<number, Local>, faces: Map<string, Face>, direction: Direction): Scene {
+  const boxes: Box[] = [];
+  const wires: Wire[] = [];
+  const down = direction === "down";
+  const point = (main: number, cross: number): [number, number] => (down ? [cross, main] : [main, cross]);
+  const visit = (group: number, x0: number, y0: number, depth: number) => {
+    const local = locals.get(group);
+    if (!local) return;
+    const room = rooms.get(group)!;
+    const at = (main: number, cross: number): [number, number] => {
+      const [x, y] = point(main + local.shift[0], cross + local.shift[1]);
+      return [x + x0, y + y0];
+    };
+    room.links.forEach((link, row) => {
+      const { source, consumers } = room.ends[row]!;
+      const ends = link.to >= 0 && !locals.has(groupId(room.members[link.to]!));
+      wires.push(wire(`${group}:${source}>${link.to}.${row}`, local.routes[row]!, at, source, consumers, ends, local.back[row]!, down));
+    });
+    local.members.forEach((key, index) => {
+      const [x, y] = at(local.placed.main[index]!, local.placed.cross[index]!);
+      const [w, h] = point(local.sizes[index]!.main, local.sizes[index]!.cross);
+      const id = Number(key.slice(1));
+      const inside = groupId(key);
+      const kind = inside >= 0 ? (locals.has(inside) ? "open" : "closed") : recording.nodes.kind[id] === "op" ? "op" : "source";
+      boxes.push({ key, id, kind, face: faces.get(key)!, parent: group, depth, x, y, w, h });
+      if (kind === "open") visit(id, x, y, depth + 1);
+    });
+  };
+  visit(TOP, 0, 0, 0);
+  const size = locals.get(TOP)?.size ?? { main: 0, cross: 0 };
+  const [width, height] = point(size.main, size.cross);
+  const byKey = new Map(boxes.map((box) => [box.key, box]));
+  return { boxes, wires, byKey, bounds: [0, 0, width, height], direction, kept: { direction, groups: locals } };
+}
+
+function groupId(key: string): number {
+  return key.startsWith("g") ? Number(key.slice(1)) : -2;
+}
+
+type Point = (main: number, cross: number) => [number, number];
+
+function wire(key: string, route: Route, at: Point, source: number, consumers: number[], ends: boolean, back: boolean, down: boolean): Wire {
+  const bounds: [number, number, number, number] = [Infinity, Infinity, -Infinity, -Infinity];
+  const show = (main: number, cross: number): string => {
+    const [x, y] = at(main, cross);
+    bounds[0] = Math.min(bounds[0], x);
+    bounds[1] = Math.min(bounds[1], y);
+    bounds[2] = Math.max(bounds[2], x);
+    bounds[3] = Math.max(bounds[3], y);
+    return `${round(x)} ${round(y)}`;
+  };
+  let path = `M${show(...route.start)}`;
+  let tip = route.start;
+  for (const segment of route.segments) {
+    path += segmentText(segment, show);
+    tip = segment.slice(-2) as [number, number];
+  }
+  const [x, y] = at(...tip).map(round) as [number, number];
+  const head = down ? `M${x - 4} ${y - 7}L${x} ${y}L${x + 4} ${y - 7}Z` : `M${x - 7} ${y - 4}L${x} ${y}L${x - 7} ${y + 4}Z`;
+  return { key, source, consumers, path, arrow: ends ? head : "", back, bounds };
+}
+
+function segmentText(segment: Segment, show: (main: number, cross: number) => string): string {
+  if (segment[0] === "L") return `L${show(segment[1], segment[2])}`;
+  return `C${show(segment[1], segment[2])} ${show(segment[3], segment[4])} ${show(segment[5], segment[6])}`;
+}
+
+function round(value: number): number {
+  return Math.round(value * 10) / 10;
+}

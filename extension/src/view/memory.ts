@@ -1,0 +1,67 @@
+// The memory tab: live and peak bytes, the time line, and every live array with the reason why it is alive.
+
+import { readBuffer } from "./buffers";
+import { drawTimeline, table } from "./charts";
+import { h, type Child } from "./dom";
+import type { Holding } from "./protocol";
+import type { State } from "./store";
+import { nameOf } from "./stepper";
+import { bytesText, plural, shapeText, siteText } from "./words";
+
+export function memoryPane({ memory, recording }: State, select: (node: number) => void): Child[] {
+  if (!memory || !recording) return [h("p", { class: "quiet" }, "Asking the kernel…")];
+  const { message, buffers } = memory;
+  const peakAt = message.peak_node >= 0 && message.peak_node < recording.tree.size;
+  return [
+    h(
+      "div",
+      { class: "figures" },
+      h("div", {}, h("b", {}, bytesText(message.live)), h("span", { class: "quiet" }, "live now")),
+      h("div", {}, h("b", {}, bytesText(message.peak)), h("span", { class: "quiet" }, "peak")),
+      peakAt
+        ? h("div", {}, h("button", { class: "link", click: () => select(message.peak_node) }, nameOf(recording, message.peak_node)), h("span", { class: "quiet" }, "at the peak"))
+        : null,
+    ),
+    timeline((message.timeline.shape[0] ?? 0) > 0, () => drawTimeline(readBuffer(message.timeline, buffers), message.peak)),
+    message.by_category.length
+      ? h("dl", { class: "numbers" }, ...message.by_category.map(({ label, text }) => h("div", {}, h("dt", {}, label), h("dd", {}, text))))
+      : null,
+    h("h4", {}, `${plural(message.holdings.length, "live array")}, largest first`),
+    holdings(message.holdings, select, (row) => recording.sites[row] && siteText(recording.sites[row]!)),
+  ];
+}
+
+function timeline(any: boolean, draw: () => HTMLElement): Child {
+  if (!any) return null;
+  try {
+    return draw();
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+    return h("p", { class: "missing" }, error.message);
+  }
+}
+
+function holdings(rows: readonly Holding[], select: (node: number) => void, where: (site: number) => string | undefined): HTMLElement {
+  const made = table(
+    ["array", "bytes", "why it is alive"],
+    rows.map((row) => [
+      h(
+        "div",
+        {},
+        row.node >= 0 ? h("button", { class: "link", click: () => select(row.node) }, row.name || `#${row.node}`) : row.name || "–",
+        h("div", { class: "quiet" }, `${shapeText(row.shape)} ${row.dtype}`),
+      ),
+      bytesText(row.bytes),
+      h("div", {}, row.why, h("div", { class: "quiet" }, [row.category, where(row.site)].filter(Boolean).join(" · "))),
+    ]),
+    [1],
+  );
+  [...made.tBodies[0]!.rows].forEach((element, at) => {
+    const { node } = rows[at]!;
+    if (node < 0) return;
+    element.classList.add("clickable");
+    element.dataset.node = String(node);
+    element.addEventListener("click", () => select(node));
+  });
+  return made;
+}

@@ -1,0 +1,71 @@
+// The small overview in a corner of the graph: all boxes on a canvas, and the window as a frame. Hidden while everything is in sight.
+
+import type { Camera } from "./camera";
+import { h } from "./dom";
+import type { Scene } from "./layout";
+
+const WIDTH = 132;
+const HEIGHT = 104;
+
+export class Minimap {
+  readonly element: HTMLElement;
+  private readonly canvas = h("canvas", { width: WIDTH * 2, height: HEIGHT * 2 });
+  private readonly frame = h("div", { class: "frame" });
+  private scene: Scene | null = null;
+  private scale = 1;
+
+  constructor(private readonly go: (x: number, y: number) => void) {
+    this.element = h("div", { class: "minimap", "aria-hidden": "true", hidden: true }, this.canvas, this.frame);
+    const jump = (event: PointerEvent) => {
+      event.stopPropagation();
+      if (event.type === "pointermove" && event.buttons === 0) return;
+      const box = this.element.getBoundingClientRect();
+      this.go((event.clientX - box.left) / this.scale, (event.clientY - box.top) / this.scale);
+    };
+    this.element.addEventListener("pointerdown", jump);
+    this.element.addEventListener("pointermove", jump);
+    this.element.addEventListener("click", (event) => event.stopPropagation());
+  }
+
+  show(scene: Scene): void {
+    this.scene = scene;
+    const [, , w, height] = scene.bounds;
+    this.scale = Math.min(WIDTH / Math.max(1, w), HEIGHT / Math.max(1, height));
+    const [cw, ch] = [Math.max(8, w * this.scale), Math.max(8, height * this.scale)];
+    Object.assign(this.element.style, { width: `${cw}px`, height: `${ch}px` });
+    this.canvas.width = cw * 2;
+    this.canvas.height = ch * 2;
+    this.paint();
+  }
+
+  paint(): void {
+    if (!this.scene || typeof OffscreenCanvas === "undefined") return; // no canvas in tests
+    const context = this.canvas.getContext("2d")!;
+    const style = getComputedStyle(this.element);
+    context.clearRect(0, 0, this.canvas.width, this.canvas.height);
+    context.scale(2, 2);
+    for (const box of this.scene.boxes) {
+      context.fillStyle = style.getPropertyValue(box.kind === "open" ? "--wb-frame" : "--wb-faint");
+      context.globalAlpha = box.kind === "open" ? 0.6 : 1;
+      const s = this.scale;
+      context.fillRect(box.x * s, box.y * s, Math.max(1, box.w * s), Math.max(1, box.h * s));
+    }
+    context.setTransform(1, 0, 0, 1, 0, 0);
+  }
+
+  place({ x, y, k }: Camera, size: { w: number; h: number }): void {
+    if (!this.scene) return;
+    const [, , w, height] = this.scene.bounds;
+    const outside = x < -8 || y < -8 || x + w * k > size.w + 8 || y + height * k > size.h + 8;
+    this.element.hidden = !outside;
+    const s = this.scale;
+    const [left, top] = [Math.max(0, (-x / k) * s), Math.max(0, (-y / k) * s)];
+    const [right, bottom] = [Math.min(w * s, ((size.w - x) / k) * s), Math.min(height * s, ((size.h - y) / k) * s)];
+    Object.assign(this.frame.style, {
+      left: `${left}px`,
+      top: `${top}px`,
+      width: `${Math.max(0, right - left)}px`,
+      height: `${Math.max(0, bottom - top)}px`,
+    });
+  }
+}

@@ -1,0 +1,155 @@
+// The side panel: tabs for the current step, the selected node's value and gradient, and the memory.
+
+import { drawHealth, drawHistogram } from "./charts";
+import type { Controller } from "./controller";
+import { h, put, setAttribute, type Child } from "./dom";
+import type { Gradients } from "./gradients";
+import { drawHeat } from "./heat";
+import { memoryPane } from "./memory";
+import type { Inspected, Summary } from "./protocol";
+import { depthSwitch, ruleRows, siteLine, valuesText } from "./rules";
+import type { State, Tab } from "./store";
+import { nameOf, StepPane } from "./stepper";
+import { numberText, shapeText } from "./words";
+
+const TABS: readonly [Tab, string][] = [["step", "Step"], ["value", "Value"], ["grad", "Grad"], ["memory", "Memory"]];
+
+export class Panel {
+  readonly element: HTMLElement;
+  private readonly tabs: Map<Tab, HTMLButtonElement>;
+  private readonly step: StepPane;
+  private readonly inspector = h("div", { class: "pane inspector" });
+  private readonly memory = h("div", { class: "pane memory", "data-testid": "wb-memory" });
+  private readonly scroller: HTMLElement;
+  private shown = ""; // the tensor whose sliders are on the screen
+  private sliders: HTMLElement | null = null;
+
+  constructor(
+    private readonly controller: Controller,
+    private readonly isDark: () => boolean,
+    prefix: string,
+  ) {
+    this.step = new StepPane(controller);
+    this.tabs = new Map(
+      TABS.map(([tab, words]) => [
+        tab,
+        h("button", { role: "tab", "data-testid": `wb-tab-${tab}`, id: `${prefix}tab-${tab}`, click: () => controller.tab(tab) }, words),
+      ]),
+    );
+    this.scroller = h("div", { class: "scroller", role: "tabpanel", tabindex: 0 }, this.step.element, this.inspector, this.memory);
+    const bar = h("div", { class: "tabs", role: "tablist", "aria-label": "Details" }, ...this.tabs.values());
+    bar.addEventListener("keydown", (event) => this.arrow(event));
+    this.element = h("section", { class: "panel", "aria-label": "Details", "data-testid": "wb-panel" }, bar, this.scroller);
+  }
+
+  private arrow(event: KeyboardEvent): void {
+    const by = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
+    if (!by) return;
+    event.preventDefault();
+    event.stopPropagation();
+    const names = TABS.map(([tab]) => tab);
+    const to = names[(names.indexOf(this.controller.store.state.tab) + by + names.length) % names.length]!;
+    this.controller.tab(to);
+    this.tabs.get(to)!.focus();
+  }
+
+  update(state: State, before: State | null, gradients: Gradients): void {
+    for (const [tab, button] of this.tabs) {
+      const chosen = tab === state.tab;
+      setAttribute(button, "aria-selected", String(chosen));
+      setAttribute(button, "tabindex", chosen ? 0 : -1);
+      if (chosen) setAttribute(this.scroller, "aria-labelledby", button.id);
+    }
+    this.step.element.hidden = state.tab !== "step";
+    this.inspector.hidden = state.tab !== "value" && state.tab !== "grad";
+    this.memory.hidden = state.tab !== "memory";
+    const changed = (...keys: (keyof State)[]) => !before || keys.some((key) => state[key] !== before[key]);
+    if (changed("tab", "selected")) this.scroller.scrollTop = 0;
+    if (changed("pass", "depth", "recording")) this.step.update(state, gradients);
+    if (changed("inspected", "selected", "tab", "depth", "recording")) this.inspect(state);
+    if (changed("memory", "recording")) this.showMemory(state);
+  }
+
+  private showMemory(state: State): void {
+    const select = (node: number) => {
+      this.controller.store.dispatch({ do: "reveal", node });
+      this.controller.select(node);
+    };
+    put(this.memory, ...memoryPane(state, select));
+  }
+
+  private inspect(state: State): void {
+    const { recording, selected, inspected, tab } = state;
+    if (this.inspector.hidden) return;
+    if (!recording || selected < 0) return put(this.inspector, h("p", { class: "quiet" }, "Click a node to look at its tensor."));
+    const { nodes } = recording;
+    const kind = nodes.kind[selected] === "op" ? nodes.op[selected] : nodes.kind[selected];
+    const head = [
+      h("div", { class: "headline" }, h("h3", {}, nameOf(recording, selected)), h("span", { class: "quiet" }, `${kind} · ${shapeText(nodes.shape[selected]!)}`)),
+      siteLine(recording.sites[nodes.site[selected]!]),
+      nodes.note[selected] ? h("p", { class: "remark" }, nodes.note[selected]!) : null,
+    ];
+    const answer = inspected && inspected.message.node === selected && inspected.message.what === tab ? inspected : null;
+    if (!answer) return put(this.inspector, ...head, h("p", { class: "quiet" }, "Asking the kernel…"));
+    put(this.inspector, ...head, ...this.answer(answer.message, answer.buffers, state));
+  }
+
+  private answer(message: Inspected, buffers: DataView[], state: State): Child[] {
+    const { summary, histogram, heat, facts, forward, missing } = message;
+    const exact = () => this.controller.inspect(message.slice, true);
+    const choose = (to: State["depth"]) => this.controller.store.dispatch({ do: "depth", to });
+    const values = summary && valuesText(summary);
+    return [
+      missing ? h("p", { class: "missing", "data-testid": "wb-missing" }, missing) : null,
+      summary ? h("p", { class: "line", "data-testid": "wb-summary" }, summary.text) : null,
+      values ? h("code", { class: "values", "data-testid": "wb-values" }, values) : null,
+      summary ? drawHealth(summary) : null,
+      summary && !values ? numbers(summary) : null,
+      heat ? this.sliderRow(message) : null,
+      heat ? this.heat(message, buffers) : null,
+      histogram ? drawHistogram(histogram, exact) : null,
+      forward ? h("div", { class: "row" }, h("h4", {}, "Made by"), depthSwitch(state.depth, choose)) : null,
+      forward ? ruleRows(forward, state.depth) : null,
+      facts.length ? h("dl", { class: "facts" }, ...facts.flatMap(({ label, text }) => [h("dt", {}, label), h("dd", {}, text)])) : null,
+    ];
+  }
+
+  private heat(message: Inspected, buffers: DataView[]): HTMLElement {
+    try {
+      return drawHeat(message.heat!, buffers, Math.max(200, this.element.clientWidth - 40), this.isDark());
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error;
+      return h("p", { class: "missing" }, error.message);
+    }
+  }
+
+  /** A slider for each axis that the heat map does not show; kept while the tensor stays, so that a drag goes on. */
+  private sliderRow({ node, what, summary, slice }: Inspected): HTMLElement | null {
+    const leading = summary?.shape.slice(0, -2) ?? [];
+    if (!leading.length) return null;
+    const key = `${node} ${what} ${leading.join()}`;
+    if (this.shown === key && this.sliders) return this.sliders;
+    this.shown = key;
+    const now = leading.map((_, axis) => slice[axis] ?? 0);
+    this.sliders = h(
+      "div",
+      { class: "sliders" },
+      ...leading.map((size, axis) => {
+        const output = h("output", {}, `${now[axis]} of ${size}`);
+        const input = h("input", { type: "range", min: 0, max: size - 1, value: now[axis]!, "aria-label": `Index along axis ${axis}` });
+        input.addEventListener("input", () => {
+          now[axis] = Number(input.value);
+          output.textContent = `${now[axis]} of ${size}`;
+          this.controller.inspect([...now]);
+        });
+        return h("label", {}, `axis ${axis}`, input, output);
+      }),
+    );
+    return this.sliders;
+  }
+}
+
+function numbers(summary: Summary): HTMLElement {
+  const entries = [["min", summary.min], ["max", summary.max], ["mean", summary.mean], ["std", summary.std], ["norm", summary.norm]] as const;
+  return h("dl", { class: "numbers" }, ...entries.map(([label, value]) => h("div", {}, h("dt", {}, label), h("dd", {}, numberText(value)))));
+}

@@ -1,0 +1,57 @@
+// A rule at the three depths: symbols, shapes, numbers; one row at a time, chosen by a switch that holds for all rules.
+
+import { h } from "./dom";
+import { formula } from "./formula";
+import type { Rules, Site, Summary } from "./protocol";
+import type { Depth } from "./store";
+import { numberText, siteText } from "./words";
+
+export const DEPTHS: readonly Depth[] = ["symbols", "shapes", "numbers"];
+
+/** All three rows; only the chosen one is visible. Numbers that do not exist say why. */
+export function ruleRows(rules: Rules, depth: Depth): HTMLElement {
+  return h(
+    "div",
+    { class: "rule" },
+    ...DEPTHS.map((name) => {
+      const tree = rules[name];
+      return h(
+        "div",
+        { class: "formula", "data-testid": `wb-rule-${name}`, hidden: name !== depth },
+        tree ? formula(tree) : h("span", { class: "quiet" }, "more than 6 elements: see the heat map under Value"),
+      );
+    }),
+  );
+}
+
+export function depthSwitch(depth: Depth, choose: (depth: Depth) => void): HTMLElement {
+  return h(
+    "div",
+    { class: "segments", role: "group", "aria-label": "Show rules with" },
+    ...DEPTHS.map((name) =>
+      h("button", { "aria-pressed": String(name === depth), "data-testid": `wb-depth-${name}`, click: () => choose(name) }, name),
+    ),
+  );
+}
+
+/** The line of code; a click asks the host to show it. */
+export function siteLine(site: Site | undefined): HTMLElement | null {
+  if (!site) return null;
+  const where = siteText(site);
+  const button = h("button", { class: "site", title: `Show ${where}`, "data-testid": "wb-site" }, h("span", { class: "where" }, where), h("code", {}, site.text));
+  button.addEventListener("click", () => button.dispatchEvent(new CustomEvent("workbench-reveal", { detail: site, bubbles: true, composed: true })));
+  return button;
+}
+
+/** All values where the kernel sent them (at most 6). */
+export function valuesText(summary: Summary): string | null {
+  if (!summary.values?.length) return null;
+  const words = summary.values.map(numberText);
+  return summary.shape.length === 0 ? words[0]! : nested(words, summary.shape);
+}
+
+function nested(words: string[], shape: readonly number[]): string {
+  if (shape.length <= 1) return `[${words.join(", ")}]`;
+  const stride = words.length / shape[0]!;
+  return `[${Array.from({ length: shape[0]! }, (_, at) => nested(words.slice(at * stride, (at + 1) * stride), shape.slice(1))).join(", ")}]`;
+}

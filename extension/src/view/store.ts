@@ -1,0 +1,261 @@
+// The state of the view and how messages and gestures change it: a pure reducer and the store around it.
+
+import type { Edges, Graph, Group, Inspected, Memory, Nodes, Problem, Site, Step, Stepped, Stepper } from "./protocol";
+import type { Received } from "./channel";
+import { buildTree, closedAround, countBoxes, frontier, TOP, type Tree } from "./tree";
+
+export type Tab = "step" | "value" | "grad" | "memory";
+export type Overlay = "gradient" | "bytes" | "saved" | "none";
+export type Depth = "symbols" | "shapes" | "numbers";
+export const OVERLAYS: readonly Overlay[] = ["gradient", "bytes", "saved", "none"];
+export const HARD_CAP = 2000;
+
+export interface Recording {
+  name: string;
+  title: string;
+  nodes: Nodes;
+  edges: Edges;
+  sites: Site[];
+  groups: Group[];
+  live: boolean;
+  dropped: number;
+  root: number;
+  tree: Tree;
+}
+
+export interface Pass {
+  mode: Stepper["mode"];
+  plan: number[];
+  index: number;
+  total: number;
+  steps: ReadonlyMap<number, Step>;
+  done: boolean;
+  sentence: string;
+}
+
+export interface Status {
+  sentence: string;
+  tone: "plain" | "error";
+}
+
+export interface State {
+  recording: Recording | null;
+  open: ReadonlySet<number>;
+  touched: boolean; // the user has opened or closed a group: the view no longer chooses
+  selected: number; // node id, or -1
+  focus: string; // key of a box or pill: "n12", "g3"; or ""
+  direction: "auto" | "right" | "down";
+  overlay: Overlay;
+  depth: Depth;
+  tab: Tab;
+  pass: Pass | null;
+  inspected: { message: Inspected; buffers: DataView[] } | null;
+  memory: { message: Memory; buffers: DataView[] } | null;
+  status: Status;
+  text: boolean; // the table instead of the picture
+}
+
+export type Action =
+  | { do: "receive"; received: Received }
+  | { do: "say"; status: Status }
+  | { do: "select"; node: number }
+  | { do: "focus"; key: string }
+  | { do: "toggle"; group: number; open?: boolean }
+  | { do: "open all"; group: number }
+  | { do: "reveal"; node: number }
+  | { do: "direction"; to: "right" | "down" }
+  | { do: "overlay"; to: Overlay }
+  | { do: "depth"; to: Depth }
+  | { do: "tab"; to: Tab }
+  | { do: "text"; on: boolean };
+
+export const START: State = {
+  recording: null,
+  open: new Set(),
+  touched: false,
+  selected: -1,
+  focus: "",
+  direction: "auto",
+  overlay: "gradient",
+  depth: "symbols",
+  tab: "step",
+  pass: null,
+  inspected: null,
+  memory: null,
+  status: { sentence: "", tone: "plain" },
+  text: false,
+};
+
+export function reduce(state: State, action: Action): State {
+  switch (action.do) {
+    case "receive":
+      return receive(state, action.received);
+    case "say":
+      return { ...state, status: action.status };
+    case "select": {
+      const tab = action.node >= 0 && state.tab === "step" ? "value" : state.tab;
+      const focus = action.node >= 0 ? `n${action.node}` : state.focus;
+      return { ...state, selected: action.node, focus, tab: state.tab === "memory" ? "value" : tab };
+    }
+    case "focus":
+      return { ...state, focus: action.key };
+    case "toggle":
+      return toggle(state, action.group, action.open);
+    case "open all":
+      return openAll(state, action.group);
+    case "reveal":
+      return reveal(state, action.node);
+    case "direction":
+      return { ...state, direction: action.to };
+    case "overlay":
+      return { ...state, overlay: action.to };
+    case "depth":
+      return { ...state, depth: action.to };
+    case "tab":
+      return { ...state, tab: action.to };
+    case "text":
+      return { ...state, text: action.on };
+  }
+}
+
+function receive(state: State, { message, buffers }: Received): State {
+  if (message.type === "problem") return problem(state, message);
+  if (message.type === "graph") return graph(state, message);
+  if (state.recording?.name !== message.recording) return state;
+  switch (message.type) {
+    case "stepper":
+      return stepper(state, message);
+    case "stepped":
+      return stepped(state, message);
+    case "inspected":
+      return message.node === state.selected ? { ...state, inspected: { message, buffers } } : state;
+    case "memory":
+      return { ...state, memory: { message, buffers } };
+    default:
+      return state;
+  }
+}
+
+function problem(state: State, message: Problem): State {
+  const focus = message.node >= 0 ? `n${message.node}` : state.focus;
+  return { ...state, focus, status: { sentence: message.sentence, tone: "error" } };
+}
+
+function graph(state: State, message: Graph): State {
+  const old = state.recording;
+  const fresh = message.start === 0;
+  if (!fresh && (!old || old.name !== message.recording)) return state;
+  if (!fresh && (old!.nodes.op.length !== message.start || old!.edges.source.length !== message.first_edge)) {
+    const sentence = "A part of the graph is missing here. Close this view and open it again.";
+    return { ...state, status: { sentence, tone: "error" } };
+  }
+  const nodes = fresh ? message.nodes : appended(old!.nodes, message.nodes);
+  const edges = fresh ? message.edges : appended(old!.edges, message.edges);
+  const sites = fresh ? message.sites : [...old!.sites.slice(0, message.first_site), ...message.sites];
+  const tree = buildTree(nodes, edges, message.groups);
+  const { title, groups, live, dropped, root } = message;
+  const recording: Recording = { name: message.recording, title, nodes, edges, sites, groups, live, dropped, root, tree };
+  const same = fresh ? old?.name === message.recording : true;
+  const touched = same && state.touched;
+  // While code runs, what is open stays open; the final choice is made when it ends.
+  const open = touched ? state.open : frontier(tree, 60, live && same ? state.open : undefined);
+  const status: Status = same ? state.status : START.status;
+  if (same) return { ...state, recording, open, status };
+  const { direction, overlay, depth, text } = state;
+  return { ...START, direction, overlay, depth, text, recording, open, touched, status };
+}
+
+/** Joins two tables column by column. */
+function appended<T extends Nodes | Edges>(old: T, more: T): T {
+  const joined: Record<string, unknown[]> = {};
+  for (const column of Object.keys(old)) {
+    const [head, tail] = [old, more].map((table) => (table as unknown as Record<string, unknown[]>)[column] ?? []);
+    joined[column] = [...head!, ...tail!];
+  }
+  return joined as unknown as T;
+}
+
+function stepper(state: State, message: Stepper): State {
+  const { mode, plan, index, sentence } = message;
+  const again = state.pass && samePlan(state.pass.plan, plan);
+  const steps = again ? state.pass!.steps : new Map<number, Step>();
+  const pass: Pass = { mode, plan, index, total: plan.length, steps, done: index >= plan.length, sentence };
+  return { ...state, pass, tab: state.pass ? state.tab : "step" };
+}
+
+function samePlan(a: readonly number[], b: readonly number[]): boolean {
+  return a.length === b.length && a.every((node, row) => node === b[row]);
+}
+
+function stepped(state: State, message: Stepped): State {
+  const steps = new Map(state.pass?.steps ?? []);
+  for (const step of message.steps) steps.set(step.index, step);
+  const { index, total, done, sentence } = message;
+  const base = state.pass ?? { mode: "live" as const, plan: [] };
+  const tab = state.tab === "value" ? "step" : state.tab;
+  return { ...state, tab, pass: { ...base, index, total, steps, done, sentence } };
+}
+
+function toggle(state: State, group: number, wanted?: boolean): State {
+  const tree = state.recording?.tree;
+  if (!tree?.groups.has(group)) return state;
+  const open = new Set(state.open);
+  if (wanted ?? !open.has(group)) open.add(group);
+  else open.delete(group);
+  return capped(state, open);
+}
+
+function openAll(state: State, group: number): State {
+  const tree = state.recording?.tree;
+  if (!tree) return state;
+  const open = new Set(state.open);
+  const stack = [group];
+  while (stack.length) {
+    const id = stack.pop()!;
+    if (id !== TOP) open.add(id);
+    for (const member of tree.children.get(id) ?? []) if (member.group) stack.push(member.id);
+  }
+  return capped(state, open);
+}
+
+function capped(state: State, open: Set<number>): State {
+  const boxes = countBoxes(state.recording!.tree, open);
+  if (boxes <= HARD_CAP) return { ...state, open, touched: true };
+  const sentence = `That would draw ${boxes} boxes, and at most ${HARD_CAP} are drawn. Open a smaller group, or use the text view (t).`;
+  return { ...state, status: { sentence, tone: "error" } };
+}
+
+/** Opens what is closed around a node. */
+function reveal(state: State, node: number): State {
+  const tree = state.recording?.tree;
+  if (!tree || node < 0 || node >= tree.size) return state;
+  if (closedAround(tree, state.open, tree.home[node]!) === null) return { ...state, focus: `n${node}` };
+  const open = new Set(state.open);
+  for (let at = tree.home[node]!; at !== TOP; at = tree.parent(at)) open.add(at);
+  return { ...capped(state, open), focus: `n${node}` };
+}
+
+export interface Store {
+  readonly state: State;
+  dispatch(action: Action): void;
+  subscribe(listener: (state: State, before: State) => void): () => void;
+}
+
+export function createStore(initial: State = START): Store {
+  let state = initial;
+  const listeners = new Set<(state: State, before: State) => void>();
+  return {
+    get state() {
+      return state;
+    },
+    dispatch(action) {
+      const before = state;
+      state = reduce(state, action);
+      if (state !== before) for (const listener of [...listeners]) listener(state, before);
+    },
+    subscribe(listener) {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+  };
+}

@@ -1,0 +1,167 @@
+// The recording as a tree of groups: who holds what, what a closed group hides, which tensors ride as pills on their consumer.
+
+import type { Edges, Group, Nodes } from "./protocol";
+import type { Totals } from "./words";
+
+export const TOP = -1;
+
+export interface Tree {
+  size: number; // nodes
+  groups: ReadonlyMap<number, Group>;
+  parent(group: number): number;
+  depth(group: number): number;
+  /** The group a node is drawn in: tensors that no op made move to the lowest common group of their consumers. */
+  home: Int32Array;
+  /** The op that carries this node as a pill, or -1. */
+  host: Int32Array;
+  /** Input and consumer node ids, each once, in order of the edges. */
+  inputs: readonly (readonly number[])[];
+  consumers: readonly (readonly number[])[];
+  pills: ReadonlyMap<number, number[]>;
+  /** Boxes of a group in order of creation: node ids and group ids. */
+  children: ReadonlyMap<number, Member[]>;
+  totals: ReadonlyMap<number, Totals>;
+}
+
+export interface Member {
+  group: boolean;
+  id: number;
+  first: number; // the smallest node id inside: creation order
+}
+
+export function buildTree(nodes: Nodes, edges: Edges, groupList: readonly Group[]): Tree {
+  const size = nodes.op.length;
+  const groups = new Map(groupList.map((group) => [group.id, group]));
+  const depths = new Map<number, number>([[TOP, 0]]);
+  const parent = (group: number): number => {
+    const up = groups.get(group)?.parent ?? TOP;
+    return groups.has(up) ? up : TOP;
+  };
+  const depth = (group: number): number => {
+    const path: number[] = [];
+    let at = groups.has(group) ? group : TOP;
+    while (!depths.has(at) && path.length <= groups.size) {
+      path.push(at);
+      at = parent(at);
+    }
+    let level = depths.get(at) ?? 0;
+    for (const id of path.reverse()) depths.set(id, ++level);
+    return level;
+  };
+  const common = (a: number, b: number): number => {
+    let [x, y] = [a, b];
+    while (depth(x) > depth(y)) x = parent(x);
+    while (depth(y) > depth(x)) y = parent(y);
+    while (x !== y) [x, y] = [parent(x), parent(y)];
+    return x;
+  };
+
+  const inputs: number[][] = Array.from({ length: size }, () => []);
+  const consumers: number[][] = Array.from({ length: size }, () => []);
+  edges.source.forEach((source, row) => {
+    const target = edges.target[row]!;
+    if (source < 0 || target < 0 || source >= size || target >= size) return;
+    if (!inputs[target]!.includes(source)) {
+      inputs[target]!.push(source);
+      consumers[source]!.push(target);
+    }
+  });
+
+  const home = new Int32Array(size);
+  const host = new Int32Array(size).fill(-1);
+  const pills = new Map<number, number[]>();
+  for (let node = 0; node < size; node++) {
+    const own = nodes.group[node]!;
+    home[node] = groups.has(own) ? own : TOP;
+  }
+  for (let node = 0; node < size; node++) {
+    const used = consumers[node]!;
+    if (nodes.kind[node] === "op" || used.length === 0) continue;
+    home[node] = used.map((c) => home[c]!).reduce(common);
+    if (nodes.kind[node] !== "input" && used.length === 1 && nodes.kind[used[0]!] === "op") {
+      host[node] = used[0]!;
+      const list = pills.get(used[0]!);
+      if (list) list.push(node);
+      else pills.set(used[0]!, [node]);
+    }
+  }
+
+  const first = new Map<number, number>();
+  const totals = new Map<number, Totals>();
+  for (let node = 0; node < size; node++) {
+    const op = nodes.kind[node] === "op" ? 1 : 0;
+    const parameters = nodes.kind[node] === "parameter" ? nodes.shape[node]!.reduce((a, b) => a * b, 1) : 0;
+    let group = home[node]!;
+    for (let up = 0; up <= groups.size; up++) {
+      const sum = totals.get(group);
+      if (sum) {
+        sum.ops += op;
+        sum.parameters += parameters;
+        sum.bytes += nodes.bytes[node]!;
+        sum.nodes++;
+      } else {
+        totals.set(group, { ops: op, parameters, bytes: nodes.bytes[node]!, nodes: 1 });
+      }
+      if (!first.has(group)) first.set(group, node);
+      if (group === TOP) break;
+      group = parent(group);
+    }
+  }
+
+  const children = new Map<number, Member[]>([[TOP, []]]);
+  for (const id of first.keys()) children.set(id, []);
+  for (let node = 0; node < size; node++) {
+    if (host[node]! < 0) children.get(home[node]!)!.push({ group: false, id: node, first: node });
+  }
+  for (const [id, start] of first) {
+    if (id !== TOP) children.get(parent(id))!.push({ group: true, id, first: start });
+  }
+  for (const members of children.values()) members.sort((a, b) => a.first - b.first || Number(b.group) - Number(a.group));
+  return { size, groups, parent, depth, home, host, inputs, consumers, pills, children, totals };
+}
+
+/** The outermost closed group around a group, itself included; or null where all are open. */
+export function closedAround(tree: Tree, open: ReadonlySet<number>, group: number): number | null {
+  let found: number | null = null;
+  for (let at = group; at !== TOP; at = tree.parent(at)) if (!open.has(at)) found = at;
+  return found;
+}
+
+/** Counts the boxes that are drawn with these groups open. */
+export function countBoxes(tree: Tree, open: ReadonlySet<number>, group = TOP): number {
+  let count = 0;
+  const stack = [group];
+  while (stack.length) {
+    for (const member of tree.children.get(stack.pop()!) ?? []) {
+      count++;
+      if (member.group && open.has(member.id)) stack.push(member.id);
+    }
+  }
+  return count;
+}
+
+/** Groups to open at first: level by level, groups of one structure all together, while at most `budget` boxes are drawn. */
+export function frontier(tree: Tree, budget = 60, keep: ReadonlySet<number> = new Set()): Set<number> {
+  const open = new Set([...keep].filter((id) => tree.groups.has(id)));
+  let count = countBoxes(tree, open);
+  let level = [TOP];
+  while (level.length) {
+    const inside = level.flatMap((id) => tree.children.get(id) ?? []).filter((member) => member.group);
+    const alike = new Map<string, number[]>();
+    for (const { id } of inside) {
+      const total = tree.totals.get(id)!;
+      const group = tree.groups.get(id)!;
+      const key = `${group.kind} ${group.label} ${total.ops} ${tree.children.get(id)!.length}`;
+      alike.set(key, [...(alike.get(key) ?? []), id]);
+    }
+    const added = (ids: number[]) => ids.reduce((sum, id) => sum + (open.has(id) ? 0 : tree.children.get(id)!.length), 0);
+    const classes = [...alike.values()].sort((a, b) => added(a) - added(b) || a[0]! - b[0]!);
+    for (const ids of classes) {
+      if (count + added(ids) > budget) continue;
+      count += added(ids);
+      ids.forEach((id) => open.add(id));
+    }
+    level = inside.map((member) => member.id).filter((id) => open.has(id));
+  }
+  return open;
+}

@@ -1,0 +1,81 @@
+// Numbers, sizes and boxes in words: for labels, tables and screen readers.
+
+import type { Site, Summary } from "./protocol";
+
+export function shapeText(shape: readonly number[]): string {
+  return shape.length === 0 ? "scalar" : shape.length === 1 ? `(${shape[0]})` : shape.join("×");
+}
+
+/** 3210 -> "3.2k": counts of parameters and elements. */
+export function countText(count: number): string {
+  for (const [unit, name] of [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]] as const) {
+    if (count >= unit) return `${trim((count / unit).toFixed(count / unit < 10 ? 1 : 0))}${name}`;
+  }
+  return String(count);
+}
+
+export function bytesText(bytes: number): string {
+  for (const [unit, name] of [[1e12, "TB"], [1e9, "GB"], [1e6, "MB"], [1e3, "kB"]] as const) {
+    if (bytes >= unit) return `${trim((bytes / unit).toFixed(bytes / unit < 10 ? 1 : 0))} ${name}`;
+  }
+  return `${bytes} B`;
+}
+
+function trim(text: string): string {
+  return text.endsWith(".0") ? text.slice(0, -2) : text;
+}
+
+/** Four significant digits, with a true minus sign; a dash where there is no number. */
+export function numberText(value: number | boolean | string | null | undefined): string {
+  if (value === null || value === undefined) return "–";
+  if (typeof value === "boolean") return value ? "True" : "False";
+  if (typeof value === "string") return ({ nan: "NaN", inf: "+Inf", "-inf": "−Inf" } as Record<string, string>)[value] ?? value;
+  if (!Number.isFinite(value)) return Number.isNaN(value) ? "NaN" : value > 0 ? "+Inf" : "−Inf";
+  if (value === 0) return "0";
+  const size = Math.abs(value);
+  let text: string;
+  if (size >= 1e5 || size < 1e-3) {
+    const [mantissa, exponent] = value.toExponential(2).split("e");
+    text = `${trimZeros(mantissa!)}e${exponent!.replace("+", "")}`;
+  } else {
+    text = trimZeros(value.toPrecision(4));
+  }
+  return text.replaceAll("-", "−");
+}
+
+function trimZeros(text: string): string {
+  return text.includes(".") ? text.replace(/\.?0+$/, "") : text;
+}
+
+/** The norm as the summary has it; a tensor with NaN or Inf has none, and says which. */
+export function normText(summary: Summary): string {
+  if (summary.norm !== null) return numberText(summary.norm);
+  if (summary.nan > 0) return "NaN";
+  if (summary.pos_inf + summary.neg_inf > 0) return "Inf";
+  return "–";
+}
+
+export function plural(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? "" : "s"}`;
+}
+
+/** "In [3], line 2" or "train.py, line 41". */
+export function siteText(site: Site): string {
+  const where = site.cell ?? site.file;
+  return where ? `${where}, line ${site.line}` : `line ${site.line}`;
+}
+
+export interface Totals {
+  ops: number;
+  parameters: number; // elements of all parameters
+  bytes: number;
+  nodes: number;
+}
+
+/** What a closed group hides: "12 ops, 3.2k params, 40 kB". */
+export function totalsText(totals: Totals): string {
+  const parts = [`${countText(totals.ops)} ${totals.ops === 1 ? "op" : "ops"}`];
+  if (totals.parameters > 0) parts.push(`${countText(totals.parameters)} params`);
+  parts.push(bytesText(totals.bytes));
+  return parts.join(", ");
+}

@@ -1,0 +1,237 @@
+"""A real JupyterLab and a real Chromium for the browser tests. Every wait is for a state of page or kernel, never for a time."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from playwright.sync_api import Browser, Locator, Page, sync_playwright
+
+FLAGS = (
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+START_SECONDS = 90
+ACTION_SECONDS = 60
+
+# The notebook that has the focus. `jupyterapp` is there because the server runs with expose_app_in_browser.
+NOTEBOOK = "window.jupyterapp.shell.currentWidget"
+READY = """() => {
+  const panel = window.jupyterapp?.shell.currentWidget;
+  return panel?.content?.model?.cells && panel.sessionContext.isReady && panel.sessionContext.session?.kernel?.status === "idle";
+}"""
+IDLE = f"""() => window.workbenchTestRuns === 0
+  && {NOTEBOOK}.sessionContext.session?.kernel?.status === "idle"
+  && {NOTEBOOK}.content.widgets.every((cell) => (cell.model.executionState ?? "idle") === "idle")"""
+RUN = """(command) => {
+  window.workbenchTestRuns = (window.workbenchTestRuns ?? 0) + 1;
+  void window.jupyterapp.commands.execute(command).finally(() => { window.workbenchTestRuns -= 1; });
+}"""
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """The path of a Chromium. Without one the test is skipped, or fails where WORKBENCH_BROWSER=required says so."""
+    for name in (os.environ.get("CHROMIUM"), "chromium", "chromium-browser", "google-chrome"):
+        path = shutil.which(name) if name else None
+        if path:
+            return path
+    reason = "no Chromium found (install chromium, or name one in $CHROMIUM)"
+    if os.environ.get("WORKBENCH_BROWSER") == "required":
+        pytest.fail(reason, pytrace=False)
+    pytest.skip(reason)
+
+
+@dataclass
+class Server:
+    """A running JupyterLab with folders of its own."""
+
+    url: str
+    token: str
+    root: Path
+    log: Path
+    process: subprocess.Popen[bytes]
+
+    def request(self, method: str, path: str) -> Any:
+        """One call of the server's REST API; returns what it answers."""
+        request = urllib.request.Request(self.url + path, method=method, headers={"Authorization": f"token {self.token}"})
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            body = answer.read()
+        return json.loads(body) if body else None
+
+    def tail(self) -> str:
+        """The end of the server's log, for the message of a failure."""
+        return self.log.read_text(errors="replace")[-4000:]
+
+    def wait(self) -> None:
+        """Returns when the server answers."""
+        deadline = time.monotonic() + START_SECONDS
+        while True:
+            if self.process.poll() is not None:
+                raise RuntimeError(f"JupyterLab ended with status {self.process.returncode}:\n{self.tail()}")
+            try:
+                self.request("GET", "/api/status")
+                return
+            except (urllib.error.URLError, ConnectionError, TimeoutError) as error:
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"JupyterLab did not answer in {START_SECONDS} s:\n{self.tail()}") from error
+                time.sleep(0.1)
+
+
+def start_server(folder: Path, python: str = sys.executable, **settings: str) -> Server:
+    """Starts the JupyterLab of `python` with everything that it reads and writes under `folder`."""
+    root = folder / "notebooks"
+    root.mkdir(parents=True)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    token = os.urandom(16).hex()
+    names = ("JUPYTER_CONFIG", "JUPYTER_DATA", "JUPYTER_RUNTIME", "JUPYTERLAB_SETTINGS", "JUPYTERLAB_WORKSPACES")
+    own = {f"{name}_DIR": str(folder / name.lower()) for name in names} | {"IPYTHONDIR": str(folder / "ipython")}
+    command = [
+        python,
+        "-m",
+        "jupyterlab",
+        "--no-browser",
+        "--allow-root",
+        "--ServerApp.ip=127.0.0.1",
+        f"--ServerApp.port={port}",
+        "--ServerApp.port_retries=0",
+        f"--IdentityProvider.token={token}",
+        f"--ServerApp.root_dir={root}",
+        "--LabApp.news_url=None",
+        "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+        "--LabApp.expose_app_in_browser=True",
+        *(f"--{name}={value}" for name, value in settings.items()),
+    ]
+    log = folder / "server.log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, cwd=root, env={**os.environ, **own}, stdout=output, stderr=subprocess.STDOUT)
+    server = Server(f"http://127.0.0.1:{port}", token, root, log, process)
+    try:
+        server.wait()
+    except BaseException:
+        stop_server(server)
+        raise
+    return server
+
+
+def stop_server(server: Server) -> None:
+    """Ends the server and its kernels."""
+    server.process.terminate()
+    try:
+        server.process.wait(timeout=20)
+    except subprocess.TimeoutExpired:
+        server.process.kill()
+        server.process.wait()
+
+
+@pytest.fixture(scope="session")
+def server(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """The JupyterLab of the Python that runs the tests, one for the whole session."""
+    server = start_server(tmp_path_factory.mktemp("jupyter"))
+    yield server
+    stop_server(server)
+
+
+@pytest.fixture(scope="session")
+def browser(chromium: str) -> Iterator[Browser]:
+    """One Chromium for the whole session."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=list(FLAGS))
+        yield browser
+        browser.close()
+
+
+@dataclass
+class Lab:
+    """One page of JupyterLab, and what the tests do with it."""
+
+    server: Server
+    page: Page
+    errors: list[str] = field(default_factory=list)  # uncaught errors of the page
+
+    def goto(self, path: str = "/lab") -> None:
+        """Opens an address of the server and waits until JupyterLab is there."""
+        self.page.goto(f"{self.server.url}{path}?token={self.server.token}&reset")
+        self.page.wait_for_function("() => window.jupyterapp?.restored")
+        self.page.evaluate("() => window.jupyterapp.restored")
+        self.page.evaluate("() => { window.workbenchTestRuns = 0; }")
+
+    def open_notebook(self, path: str) -> None:
+        """Opens a notebook of the server's root folder and waits until its kernel is ready."""
+        self.goto(f"/lab/tree/{path}")
+        self.page.wait_for_function(READY)
+
+    def open(self, *cells: str, name: str = "test.ipynb") -> None:
+        """Makes a notebook of code cells and opens it."""
+        notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in cells])
+        notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+        nbformat.write(notebook, self.server.root / name)
+        self.open_notebook(name)
+
+    def command(self, name: str) -> None:
+        """Starts a command of JupyterLab; `wait_idle` waits for its end."""
+        self.page.evaluate(RUN, name)
+
+    def run_all(self, wait: bool = True) -> None:
+        """Runs every cell; without `wait` returns at once, as a cell that pauses needs it."""
+        self.command("notebook:run-all-cells")
+        if wait:
+            self.wait_idle()
+
+    def wait_idle(self, seconds: float = ACTION_SECONDS) -> None:
+        """Returns when every command and every cell has ended and the kernel is idle."""
+        self.page.wait_for_function(IDLE, timeout=1000 * seconds)
+
+    def cell(self, index: int) -> Locator:
+        """The cell on the page. JupyterLab draws cells when they come into view."""
+        return self.page.locator(f'.jp-Notebook .jp-Cell[data-windowed-list-index="{index}"]')
+
+    def outputs(self, index: int) -> list[dict[str, Any]]:
+        """A code cell's outputs as the notebook file would have them."""
+        return self.page.evaluate(f"(index) => {NOTEBOOK}.content.widgets[index].model.outputs.toJSON()", index)
+
+    def text(self, index: int) -> str:
+        """What a code cell has printed and returned, and its errors, as plain text."""
+        parts = []
+        for output in self.outputs(index):
+            parts.append(output.get("text") or output.get("data", {}).get("text/plain") or "\n".join(output.get("traceback", [])))
+        return "".join("".join(part) for part in parts)
+
+    def shut_down(self) -> None:
+        """Ends every notebook's session."""
+        for session in self.server.request("GET", "/api/sessions"):
+            self.server.request("DELETE", f"/api/sessions/{session['id']}")
+
+
+@pytest.fixture
+def lab(server: Server, browser: Browser, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Lab]:
+    """A fresh page. The test fails if the page had an uncaught error."""
+    context = browser.new_context(viewport={"width": 1400, "height": 900})
+    context.set_default_timeout(1000 * ACTION_SECONDS)
+    lab = Lab(server, context.new_page())
+    lab.page.on("pageerror", lambda error: lab.errors.append(str(error)))
+    yield lab
+    lab.shut_down()
+    context.close()
+    assert lab.errors == []

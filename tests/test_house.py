@@ -1,0 +1,160 @@
+"""The house rules that a machine can read: imports point down, generated files are fresh, nothing of one machine is in the tree."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+MODULES = sorted(path for package in ("engine", "workbench") for path in (ROOT / package).rglob("*.py") if "lessons" not in path.parts)
+
+# Floors from the ground up: a module may import its own floor and those below. The longest matching prefix counts.
+FLOORS = [
+    ("engine.errors", "engine.observe", "engine.dtypes", "engine.random"),
+    ("engine.backends",),
+    ("engine.device",),
+    ("engine.op", "engine.tape", "engine.tensor", "engine.inplace", "engine.xp", "engine.printing"),
+    ("engine.ops",),
+    ("engine.autograd", "engine.nn", "engine.optim", "engine.data", "engine.compile", "engine.distributed")
+    + ("engine.amp", "engine.serialize", "engine.testing", "engine.profiler", "engine"),
+    ("workbench",),
+    ("workbench.jupyter", "workbench.cli"),
+]
+# Methods whose work is done upstairs: imported when they are called, never when the module loads.
+STAIRS = {
+    ("engine.tensor", "engine.autograd"),  # Tensor.backward
+    ("engine.tensor", "engine.ops.index"),  # Tensor.__setitem__
+    ("engine.inplace", "engine.ops.shape"),  # a write through a view is an op
+}
+FLOOR = {name: number for number, names in enumerate(FLOORS) for name in names}
+
+JUPYTER = {"IPython", "anywidget", "comm", "ipykernel", "ipywidgets", "jupyter_client", "jupyter_core", "jupyter_server", "jupyterlab"}
+JUPYTER |= {"nbclient", "nbformat", "notebook", "tornado", "traitlets", "zmq"}
+JUPYTER_ROOMS = ("workbench.jupyter", "workbench.cli")
+
+
+def name_of(path: Path) -> str:
+    parts = list(path.relative_to(ROOT).with_suffix("").parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+NAMES = {name_of(path) for path in MODULES}
+
+
+def floor(module: str) -> int:
+    """The number of the module's floor; a package's own `__init__` stands above all that it re-exports."""
+    parts = module.split(".")
+    for end in range(len(parts), 0, -1):
+        prefix = ".".join(parts[:end])
+        if prefix in FLOOR and (end == len(parts) or prefix not in ("engine",)):
+            return FLOOR[prefix]
+    raise AssertionError(f"{module} stands on no floor: give it one in tests/test_house.py")
+
+
+def imports(path: Path, tree: ast.Module, lazy: bool = True) -> set[str]:
+    """Every module that the file imports, except for type checking only; relative names resolved. `lazy`: inside functions too."""
+    package = name_of(path).split(".") if path.name == "__init__.py" else name_of(path).split(".")[:-1]
+    found = set()
+    for node in statements(tree, lazy):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            module = ".".join([*base, *(node.module.split(".") if node.module else [])])
+            submodules = {f"{module}.{alias.name}" for alias in node.names} & NAMES
+            found |= submodules
+            if len(submodules) < len(node.names):
+                found.add(module)
+    return found
+
+
+def statements(node: ast.AST, lazy: bool) -> Iterator[ast.AST]:
+    """All nodes below, without what stands under `if TYPE_CHECKING:`, and without the insides of functions unless `lazy`."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+            continue
+        if not lazy and isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            continue
+        yield child
+        yield from statements(child, lazy)
+
+
+def parsed() -> list[Any]:
+    return [pytest.param(path, ast.parse(path.read_text(encoding="utf-8")), id=name_of(path)) for path in MODULES]
+
+
+@pytest.mark.parametrize(("path", "tree"), parsed())
+def test_imports_point_down(path, tree):
+    own = name_of(path)
+    at_once = imports(path, tree, lazy=False)
+    for module in sorted(imports(path, tree)):
+        top = module.split(".")[0]
+        if top in ("engine", "workbench") and (module in at_once or (own, module) not in STAIRS):
+            assert floor(module) <= floor(own), f"{own} imports {module}, which stands on a higher floor"
+        if top in JUPYTER:
+            assert own.startswith(JUPYTER_ROOMS), f"{own} imports {module}; only workbench/jupyter and workbench/cli.py know Jupyter"
+        if top == "torch":
+            raise AssertionError(f"{own} imports torch")
+
+
+@pytest.mark.parametrize(("path", "tree"), parsed())
+def test_module_says_what_lives_there(path, tree):
+    text = ast.get_docstring(tree)
+    assert text, f"{name_of(path)} has no docstring"
+    assert len(text.splitlines()[0]) > 10
+
+
+@pytest.mark.parametrize(("path", "tree"), parsed())
+def test_no_error_is_swallowed(path, tree):
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ExceptHandler):
+            where = f"{name_of(path)}:{node.lineno}"
+            assert node.type is not None, f"{where}: bare except"
+            broad = any(isinstance(one, ast.Name) and one.id in ("Exception", "BaseException") for one in ast.walk(node.type))
+            silent = all(isinstance(one, (ast.Pass, ast.Continue)) for one in node.body)
+            assert not (broad and silent), f"{where}: every error is swallowed in silence"
+
+
+def test_importing_engine_imports_no_jupyter():
+    code = "import sys, engine; print(' '.join(sorted({name.split('.')[0] for name in sys.modules})))"
+    loaded = set(subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split())
+    assert "engine" in loaded
+    assert loaded & (JUPYTER | {"workbench", "torch", "matplotlib", "scipy"}) == set()
+
+
+def test_protocol_is_fresh():
+    from workbench import protocol
+
+    generated = ROOT / "extension" / "src" / "view" / "protocol.ts"
+    assert generated.read_text(encoding="utf-8") == protocol.typescript(), (
+        "run: python -m workbench.protocol > extension/src/view/protocol.ts"
+    )
+
+
+def tracked() -> list[Path]:
+    """The files that git has, or would take, of this checkout."""
+    listed = subprocess.run(["git", "ls-files", "-z", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True)
+    return [ROOT / name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()]
+
+
+HOME = re.compile(r"/(home|Users|work|root)/[A-Za-z0-9_.-]+")
+REGISTRY = re.compile(r"https?://[^/\s\"']*(registry|pythonhosted|artifactory|nexus|mirror)[^/\s\"']*|\"resolved\":", re.IGNORECASE)
+
+
+def test_nothing_of_one_machine_is_in_the_tree():
+    found = []
+    for path in tracked():
+        try:
+            text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue  # a picture, or another binary file
+        for pattern in (HOME, REGISTRY):
+            found += [f"{path.relative_to(ROOT)}: {match.group()}" for match in pattern.finditer(text)]
+    assert found == []

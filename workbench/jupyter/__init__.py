@@ -1,0 +1,1 @@
+"""The workbench inside Jupyter; the only folder that imports Jupyter packages."""
