@@ -118,6 +118,9 @@ def write(op: Any, target: Tensor, inputs: tuple, attrs: dict) -> Tensor:
     rules = op.saves_input and tape.mode.grad
     if rules and (target.node is not None or any(getattr(x, "node", None) is not None for x in inputs)):
         old.array = target.array.copy()
+    owner = storage(target.array)
+    # x.mul_(x): an operand that is about to be overwritten is kept as it was
+    inputs = tuple(x._like(x.array.copy(), x.node) if hasattr(x, "array") and storage(x.array) is owner else x for x in inputs)
     watcher, observe.current = observe.current, None  # the observer hears of one in-place op, not of its parts
     try:
         result = op.call(old, *inputs, **attrs)

@@ -56,6 +56,7 @@ class Op(metaclass=OpType):
     view: ClassVar[bool] = False  # the result may share the input's memory
     picks: ClassVar[bool] = False
     samples: ClassVar[tuple] = (((2, 3),),)  # input shapes the tests try
+    examples: ClassVar[tuple] = ()  # instead of samples, calls that the tests try: (inputs, attributes); see docs/add-an-op.md
     domain: ClassVar[tuple[float, float]] = (0.5, 1.5)  # and the range they draw from
     exempt: ClassVar[dict[str, str]] = {}  # test name -> the reason why it cannot apply to this op
 
@@ -80,6 +81,8 @@ class Op(metaclass=OpType):
         cls.saves_input = any(rule is not None and 0 in rule.keeps for rule in cls.rules)
         cls._kept = {}
         cls.Result = namedtuple(cls.name, cls.outputs) if len(cls.outputs) > 1 else None
+        if not cls.variadic and not cls.multi and cls.pull.__func__ is Op.pull.__func__ and len(cls.inputs) in (1, 2) and cls.ruled:
+            cls.pull = staticmethod((_pull_one if len(cls.inputs) == 1 else _pull_two)(cls))
         cls.call = _call_path(cls)
         _document(cls, params)
         registry[cls.name] = cls
@@ -313,35 +316,52 @@ def _rule(cls: Any, name: str) -> Any:
     for w in wants:
         if w not in cls.slots and w not in known_attrs and w not in ("shape", "shapes"):
             raise TypeError(f"{cls.__name__}.d_{name} asks for {w!r}, which is not an input, result, attribute or 'shape'")
-    keeps = [cls.slots.index(w) for w in wants if w in cls.slots]
-    rule: Any
-    if len(keeps) < len(wants):
-        slots = cls.slots
-
-        def rule(xp, g, saved, attrs, shape):
-            known = {"shape": shape, **attrs, **dict(zip(slots, saved, strict=False))}
-            return d(xp, g, *[known[w] for w in wants])
-
-        if wants == ["shape"]:
-
-            def rule(xp, g, saved, attrs, shape):
-                return d(xp, g, shape)
-    elif len(keeps) == 0:
-
-        def rule(xp, g, saved, attrs, shape):
-            return d(xp, g)
-    elif len(keeps) == 1:
-        i = keeps[0]
-
-        def rule(xp, g, saved, attrs, shape):
-            return d(xp, g, saved[i])
-    else:
-
-        def rule(xp, g, saved, attrs, shape):
-            return d(xp, g, *[saved[i] for i in keeps])
-
-    rule.keeps = frozenset(keeps)
+    # what is left of looking things up by name: `lambda xp, g, saved, attrs, shape: d(xp, g, saved[0], attrs["dim"])`
+    told = [f"saved[{cls.slots.index(w)}]" if w in cls.slots else w if w == "shape" else f"attrs[{w!r}]" for w in wants]
+    rule = eval(f"lambda xp, g, saved, attrs, shape: d({', '.join(['xp', 'g', *told])})", {"d": d})
+    rule.keeps = frozenset(cls.slots.index(w) for w in wants if w in cls.slots)
     return rule
+
+
+def _pull_one(op: Any) -> Callable:
+    """`pull` of an op with one input, written out: with `_pull_two` it is most of a backward pass."""
+    rule = op.rules[0]
+
+    def pull(node, grad):
+        source = node.inputs[0]
+        if node.dtype is not F32 and node.dtype in LOW:
+            return Op.pull.__func__(op, node, grad)
+        shape = source.shape
+        xp = cpu if device.gpu is None else device.namespace(grad)
+        g = rule(xp, grad, node.saved, node.attrs, shape)
+        return (g if g.shape == shape and g.dtype is source.dtype else fit(xp, g, source),)
+
+    return pull
+
+
+def _pull_two(op: Any) -> Callable:
+    dx, dy = op.rules
+
+    def pull(node, grad):
+        if node.dtype is not F32 and node.dtype in LOW:
+            return Op.pull.__func__(op, node, grad)
+        x, y = node.inputs
+        saved, attrs = node.saved, node.attrs
+        xp = cpu if device.gpu is None else device.namespace(grad)
+        gx = gy = None
+        if x is not None and dx is not None:
+            shape = x.shape
+            gx = dx(xp, grad, saved, attrs, shape)
+            if gx.shape != shape or gx.dtype is not x.dtype:
+                gx = fit(xp, gx, x)
+        if y is not None and dy is not None:
+            shape = y.shape
+            gy = dy(xp, grad, saved, attrs, shape)
+            if gy.shape != shape or gy.dtype is not y.dtype:
+                gy = fit(xp, gy, y)
+        return gx, gy
+
+    return pull
 
 
 def _retied(op: Any, node: tape.Node, xp: Any) -> tuple:

@@ -207,8 +207,9 @@ def backward_steps(
     recorded = xp is not numpy and getattr(xp, "records", False)
     if observe.current is not None:
         observe.current.backward_begins(tuple(grads), order)
+    take = grads.pop
     for node in order:
-        grad = grads.pop(node, None)
+        grad = take(node, None)
         if grad is None:
             continue
         hooks = node.hooks
@@ -216,29 +217,31 @@ def backward_steps(
             grad = _conj(_before(hooks, _conj(grad, node), recorded), node)
         if captured is not None and node in captured:
             captured[node] = _conj(grad, node)
-        if node.op is None:
+        op = node.op
+        if op is None:
             input_grads: Any = ()
             if accumulate:
                 _receive(node, _conj(grad, node), recorded)
+        elif op.picks:
+            input_grads = (grad,)
+            _unpick(grads, node, grad)
         else:
-            if node.saved is FREED:
+            saved = node.saved
+            if saved is FREED:
                 raise errors.GraphFreedError(
-                    f"Trying to backward through the graph a second time: the arrays that {node.op.name} saved were freed by the first "
+                    f"Trying to backward through the graph a second time: the arrays that {op.name} saved were freed by the first "
                     "backward pass. Pass retain_graph=True to the first backward() or autograd.grad() if you need the graph again."
                 )
             if inplace.last_write > node.time:
                 inplace.check(node)
-            input_grads = node.op.pull_recorded(node, grad, xp) if recorded else node.op.pull(node, grad)
-            for source, g in zip(node.inputs, input_grads, strict=False):
-                if g is None:
-                    continue
-                if node.op.picks:
-                    _unpick(grads, source, node, g)
-                else:
-                    grads[source] = grads[source] + g if source in grads else g
+            input_grads = op.pull_recorded(node, grad, xp) if recorded else op.pull(node, grad)
+            for source, g in zip(node.inputs, input_grads):  # noqa: B905  their lengths agree, and this is the hottest loop
+                if g is not None:
+                    before = grads.get(source)
+                    grads[source] = g if before is None else before + g
             if hooks is not None and hooks.post:
                 _post(hooks, input_grads, grad)
-            if not retain and node.saved:
+            if saved and not retain:
                 node.saved = FREED
         if observe.current is not None:
             observe.current.backward(node, grad, input_grads)
@@ -250,8 +253,9 @@ def _conj(grad: Any, node: Any) -> Any:
     return grad if node.dtype.kind != "c" or node.shape is None else grad.conj()
 
 
-def _unpick(grads: dict, source: Any, node: Node, g: Any) -> None:
+def _unpick(grads: dict, node: Node, g: Any) -> None:
     """One of several results received a gradient: it goes to its place in the list that the op's rules will get."""
+    source = node.inputs[0]
     slots = grads.setdefault(source, [None] * source.attrs["__outputs__"])
     i = node.attrs["index"]
     slots[i] = g if slots[i] is None else slots[i] + g

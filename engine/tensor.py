@@ -213,13 +213,8 @@ class Tensor:
         backward(self, gradient, retain_graph, create_graph, inputs)
 
     def detach(self) -> Tensor:
-        """The same memory, cut from the graph."""
-        out = self._like(self.array)
-        out._detached_from(self)
-        return out
-
-    def _detached_from(self, source: Tensor) -> None:
-        """Writes to either are seen by both, and counted once, for they share their storage; no gradient passes."""
+        """The same memory, cut from the graph: writes to either are seen by both, gradients do not pass."""
+        return self._like(self.array)
 
     def detach_(self) -> Tensor:
         """Cut this very tensor from the graph."""

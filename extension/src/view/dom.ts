@@ -55,6 +55,16 @@ export function put(element: Element, ...children: Child[]): void {
   element.replaceChildren(...present(children));
 }
 
+/** Replaces an element's children but leaves `kept` in place, so that a slider can go on being dragged. */
+export function putAround(element: Element, kept: Element | null, children: Child[]): void {
+  const wanted = present(children);
+  const at = kept && kept.parentNode === element ? wanted.indexOf(kept) : -1;
+  if (at < 0) return element.replaceChildren(...wanted);
+  for (const child of [...element.childNodes]) if (child !== kept) child.remove();
+  kept!.before(...wanted.slice(0, at));
+  kept!.after(...wanted.slice(at + 1));
+}
+
 /** Sets an element's text; touches it only on a change. */
 export function setText(element: Element, text: string): void {
   if (element.textContent !== text) element.textContent = text;

@@ -2,7 +2,7 @@
 
 import { drawHealth, drawHistogram } from "./charts";
 import type { Controller } from "./controller";
-import { h, put, setAttribute, type Child } from "./dom";
+import { h, put, putAround, setAttribute, type Child } from "./dom";
 import type { Gradients } from "./gradients";
 import { drawHeat } from "./heat";
 import { memoryPane } from "./memory";
@@ -91,7 +91,7 @@ export class Panel {
     ];
     const answer = inspected && inspected.message.node === selected && inspected.message.what === tab ? inspected : null;
     if (!answer) return put(this.inspector, ...head, h("p", { class: "quiet" }, "Asking the kernel…"));
-    put(this.inspector, ...head, ...this.answer(answer.message, answer.buffers, state));
+    putAround(this.inspector, this.sliders, [...head, ...this.answer(answer.message, answer.buffers, state)]);
   }
 
   private answer(message: Inspected, buffers: DataView[], state: State): Child[] {

@@ -1,0 +1,308 @@
+// The view: everything that is seen, in a shadow root, wired to one channel. Exports what anywidget and the JupyterLab panel call.
+
+import { modelTransport, openChannel, type Channel, type Model } from "./channel";
+import { Controller } from "./controller";
+import { h, put, setAttribute, setText } from "./dom";
+import { describe, setFont } from "./face";
+import { gradients, NO_GRADIENTS, type Gradients } from "./gradients";
+import { GraphPane } from "./graph";
+import { Help } from "./help";
+import { pressKey } from "./keys";
+import { layout } from "./layout";
+import { marksOf } from "./marks";
+import { Panel } from "./panel";
+import { savePicture } from "./picture";
+import sceneCss from "./scene.css";
+import { find } from "./search";
+import { splitter } from "./splitter";
+import { createStore, type State, type Store } from "./store";
+import { StepperBar } from "./stepper";
+import { fillTable } from "./tableview";
+import { followTheme, prefersStill } from "./theme";
+import { Toolbar, type ToolbarEvents } from "./toolbar";
+import { TOP } from "./tree";
+import css from "./view.css";
+import { alongEdge, firstInside, groupAround, keyOf, sibling } from "./walk";
+
+const HEIGHT = 460;
+const NARROW = 720;
+let views = 0;
+
+class View implements ToolbarEvents {
+  readonly host: HTMLElement;
+  private readonly store: Store = createStore();
+  private readonly controller: Controller;
+  private readonly pane: GraphPane;
+  private readonly panel: Panel;
+  private readonly bar: StepperBar;
+  private readonly toolbar: Toolbar;
+  private readonly help = new Help();
+  private readonly status = h("div", { class: "status", role: "status", "data-testid": "wb-status" });
+  private readonly empty = h("div", { class: "empty" });
+  private readonly list = h("div", { class: "table", tabindex: 0, "data-testid": "wb-table", hidden: true });
+  private readonly root: HTMLElement;
+  private readonly stops: (() => void)[] = [];
+  private dark = false;
+  private gradients: Gradients = NO_GRADIENTS;
+  private hits: number[] = [];
+  private hitAt = 0;
+  private anchor: string | null = null;
+
+  constructor(
+    el: HTMLElement,
+    private readonly channel: Channel,
+    height: string,
+  ) {
+    const prefix = `wb${++views}-`;
+    this.controller = new Controller(this.store, channel);
+    this.pane = new GraphPane(
+      { select: (node) => this.controller.select(node), focus: (key) => this.store.dispatch({ do: "focus", key }), toggle: (group) => this.toggle(group) },
+      prefix,
+    );
+    this.panel = new Panel(this.controller, () => this.dark, prefix);
+    this.bar = new StepperBar(this.controller);
+    this.toolbar = new Toolbar(this);
+    const stage = h("div", { class: "stage" }, this.pane.element, this.list, this.empty);
+    const main = h("div", { class: "main" }, stage, splitter(() => this.panel.element), this.panel.element);
+    this.root = h("div", { class: "root", "data-testid": "wb-root" }, this.toolbar.element, this.bar.element, main, this.status, this.help.element);
+    // JupyterLab's own shortcuts must not take the keys while the focus is in here.
+    this.host = h("div", { class: "gradient-workbench", "data-lm-suppress-shortcuts": "true", style: `height:${height}` });
+    this.host.attachShadow({ mode: "open" }).append(h("style", {}, css + sceneCss), this.root);
+    this.root.addEventListener("keydown", (event) => pressKey(event, this));
+    el.append(this.host);
+    setFont(getComputedStyle(this.root).fontFamily);
+    this.stops.push(
+      this.store.subscribe((state, before) => this.update(state, before)),
+      channel.subscribe({
+        message: (received) => this.store.dispatch({ do: "receive", received }),
+        trouble: (sentence) => this.controller.say(sentence, "error"),
+      }),
+      followTheme((dark) => {
+        this.dark = dark;
+        setAttribute(this.host, "data-theme", dark ? "dark" : "light");
+        if (this.store.state.recording) this.panel.update(this.store.state, null, this.gradients);
+      }),
+      this.followWidth(),
+    );
+    this.update(this.store.state, null);
+    this.controller.start();
+  }
+
+  close(): void {
+    this.controller.close();
+    this.channel.close();
+    this.stops.forEach((stop) => stop());
+    this.pane.close();
+    this.host.remove();
+  }
+
+  private followWidth(): () => void {
+    if (typeof ResizeObserver === "undefined") return () => undefined;
+    const observer = new ResizeObserver(([entry]) => {
+      this.root.classList.toggle("narrow", entry!.contentRect.width < NARROW);
+    });
+    observer.observe(this.root);
+    return () => observer.disconnect();
+  }
+
+  private update(state: State, before: State | null): void {
+    const changed = (...keys: (keyof State)[]) => !before || keys.some((key) => state[key] !== before[key]);
+    if (changed("pass")) this.gradients = gradients(state.pass);
+    if (before?.recording && before.recording.name !== state.recording?.name) {
+      this.controller.forget();
+      this.query("");
+      this.toolbar.input.value = "";
+    }
+    if (changed("recording", "open", "direction")) this.showScene(state, before);
+    else if (changed("pass", "selected", "overlay")) this.showMarks(state);
+    if (changed("focus", "recording", "open")) this.showFocus(state, before);
+    if (changed("pass") && before && this.gradients.current >= 0 && state.recording) {
+      this.pane.reveal(keyOf(state.recording, state.open, this.gradients.current));
+    }
+    this.toolbar.update(state);
+    this.bar.update(state);
+    this.panel.update(state, before, this.gradients);
+    if (changed("text")) {
+      this.pane.element.hidden = state.text;
+      this.list.hidden = !state.text;
+    }
+    if (state.text && changed("text", "recording", "pass", "selected")) this.showTable(state);
+    if (changed("status")) {
+      setText(this.status, state.status.sentence);
+      this.status.classList.toggle("error", state.status.tone === "error");
+    }
+    this.empty.hidden = !!state.recording?.tree.size;
+    if (!this.empty.hidden) put(this.empty, ...emptyWords(state));
+  }
+
+  private showScene(state: State, before: State | null): void {
+    const { recording } = state;
+    if (!recording) return;
+    const kept = recording.live && before?.recording?.name === recording.name ? this.pane.scene?.kept : undefined;
+    const scene = layout(recording, state.open, state.direction, kept);
+    const animate = !prefersStill() && before?.recording === recording;
+    this.pane.show(scene, recording, marksOf(state, this.gradients, new Set(this.hits)), this.anchor, animate);
+    this.anchor = null;
+    this.pane.element.dataset.boxes = String(scene.boxes.length);
+  }
+
+  private showMarks(state: State): void {
+    if (state.recording) this.pane.mark(marksOf(state, this.gradients, new Set(this.hits)));
+  }
+
+  private showFocus(state: State, before: State | null): void {
+    const { recording, focus } = state;
+    if (!recording) return;
+    const id = Number(focus.slice(1));
+    const known = focus !== "" && (focus.startsWith("g") ? recording.tree.groups.has(id) : id < recording.tree.size);
+    const key = known ? (focus.startsWith("n") ? keyOf(recording, state.open, id) : focus) : "";
+    this.pane.focus(key);
+    if (key && before && state.focus !== before.focus) this.pane.reveal(key);
+  }
+
+  private showTable(state: State): void {
+    const found = this.toolbar.input.value.trim() ? this.hits : null;
+    fillTable(this.list, state, this.gradients, found, (node) => this.controller.select(node));
+  }
+
+  private toggle(group: number, open?: boolean): void {
+    this.anchor = `g${group}`;
+    this.store.dispatch({ do: "toggle", group, ...(open === undefined ? {} : { open }) });
+    this.store.dispatch({ do: "focus", key: `g${group}` });
+  }
+
+  // -- what keys and buttons do ------------------------------------------------------------------------------------
+
+  step(what: "next" | "previous" | "first" | "last"): void {
+    this.controller.pause();
+    void this.controller.step(what);
+  }
+  play(): void {
+    this.controller.play();
+  }
+  fit(): void {
+    this.pane.fit();
+  }
+  zoom(by: 1 | -1): void {
+    this.pane.zoom(by > 0 ? 1.25 : 0.8);
+  }
+  search(): void {
+    this.toolbar.input.focus();
+    this.toolbar.input.select();
+  }
+  direction(): void {
+    this.store.dispatch({ do: "direction", to: this.pane.scene?.direction === "down" ? "right" : "down" });
+    this.pane.fit();
+  }
+  overlay(): void {
+    this.controller.overlay();
+  }
+  setOverlay(to: State["overlay"]): void {
+    this.controller.setOverlay(to);
+  }
+  text(): void {
+    this.store.dispatch({ do: "text", on: !this.store.state.text });
+    (this.store.state.text ? this.list : this.pane.element).focus();
+  }
+  save(): void {
+    const style = getComputedStyle(this.host);
+    if (this.store.state.recording) savePicture(this.store.state, (name) => style.getPropertyValue(name).trim());
+  }
+  escape(): void {
+    this.help.toggle(false);
+    this.pane.element.focus();
+  }
+
+  walk(to: "inputs" | "consumers" | "before" | "after"): void {
+    const { recording, open, focus } = this.store.state;
+    if (!recording) return;
+    const from = focus && focus.startsWith("n") ? keyOf(recording, open, Number(focus.slice(1))) : focus;
+    const start = recording.root >= 0 ? keyOf(recording, open, recording.root) : firstInside(recording, TOP);
+    const edge = to === "inputs" || to === "consumers";
+    const key = !from ? start : edge ? alongEdge(recording, open, from, to === "inputs") : sibling(recording, from, to === "before" ? -1 : 1);
+    if (!key) return this.controller.say({ inputs: "It has no inputs.", consumers: "Nothing consumes it.", before: "This is the first in its group.", after: "This is the last in its group." }[to]);
+    this.store.dispatch({ do: "focus", key });
+    this.controller.say(describe(recording, key, key.startsWith("g") && open.has(Number(key.slice(1)))));
+  }
+
+  private focusedGroup(): number {
+    const { focus, recording, open } = this.store.state;
+    if (!recording || !focus) return TOP;
+    const key = focus.startsWith("n") ? keyOf(recording, open, Number(focus.slice(1))) : focus;
+    return key.startsWith("g") ? Number(key.slice(1)) : TOP;
+  }
+
+  enter(): void {
+    const group = this.focusedGroup();
+    const { recording, focus } = this.store.state;
+    if (!recording || !focus) return;
+    if (group === TOP) return this.controller.select(Number(focus.slice(1)));
+    this.toggle(group, true);
+    const inside = firstInside(recording, group);
+    if (inside && this.store.state.open.has(group)) this.store.dispatch({ do: "focus", key: inside });
+  }
+  leave(): void {
+    const { recording, focus } = this.store.state;
+    if (!recording || !focus) return;
+    const group = groupAround(recording, focus);
+    if (group !== TOP) this.toggle(group, false);
+  }
+  expand(): void {
+    const group = this.focusedGroup();
+    if (group !== TOP) this.toggle(group, true);
+  }
+  collapse(): void {
+    const group = this.focusedGroup();
+    if (group !== TOP && this.store.state.open.has(group)) this.toggle(group, false);
+    else this.leave();
+  }
+  expandAll(): void {
+    this.anchor = this.store.state.focus || null;
+    this.store.dispatch({ do: "open all", group: this.focusedGroup() });
+  }
+
+  // -- search ------------------------------------------------------------------------------------------------------
+
+  query(text: string): void {
+    const { recording } = this.store.state;
+    const { nodes, problem } = recording ? find(recording, text) : { nodes: [], problem: "" };
+    this.hits = nodes;
+    this.hitAt = -1;
+    this.toolbar.showHits(0, nodes.length, problem);
+    if (this.pane.scene) this.showMarks(this.store.state);
+    if (this.store.state.text) this.showTable(this.store.state);
+  }
+
+  nextHit(by: 1 | -1): void {
+    if (!this.hits.length) return;
+    this.hitAt = this.hitAt < 0 ? (by > 0 ? 0 : this.hits.length - 1) : (this.hitAt + by + this.hits.length) % this.hits.length;
+    const node = this.hits[this.hitAt]!;
+    this.toolbar.showHits(this.hitAt, this.hits.length, "");
+    this.store.dispatch({ do: "reveal", node });
+    if (this.store.state.recording) this.controller.say(describe(this.store.state.recording, `n${node}`, false));
+  }
+}
+
+function emptyWords({ recording, status }: State): HTMLElement[] {
+  if (recording?.live) return [h("p", {}, "Recording. The graph appears with the first op.")];
+  if (recording) return [h("p", {}, "Nothing was recorded."), h("p", { class: "quiet" }, "Ops on engine tensors make the graph; start a cell with %%watch to record it.")];
+  if (status.tone === "error") return [h("p", {}, status.sentence)];
+  return [h("p", {}, "Waiting for the kernel."), h("p", { class: "quiet" }, "If nothing comes, run the cell again: a view lives only as long as its kernel.")];
+}
+
+export interface RenderProps {
+  model: Model;
+  el: HTMLElement;
+}
+
+/** Shows the view in `el` until the returned function is called. */
+export function render({ model, el }: RenderProps): () => void {
+  const height = model.get("height");
+  const fills = el.style.height !== "";
+  const text = typeof height === "number" ? `${height}px` : fills ? "100%" : `${HEIGHT}px`;
+  const view = new View(el, openChannel(modelTransport(model)), text);
+  return () => view.close();
+}
+
+export { toSvg } from "./picture";
+export default { render };

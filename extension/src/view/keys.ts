@@ -1,0 +1,80 @@
+// The keyboard: which key does what, as one table that the help overlay shows too.
+
+export interface KeyCommands {
+  step(what: "next" | "previous" | "first" | "last"): void;
+  play(): void;
+  walk(to: "inputs" | "consumers" | "before" | "after"): void;
+  enter(): void;
+  leave(): void;
+  expand(): void;
+  collapse(): void;
+  expandAll(): void;
+  fit(): void;
+  zoom(by: 1 | -1): void;
+  search(): void;
+  direction(): void;
+  text(): void;
+  overlay(): void;
+  help(): void;
+  escape(): void;
+}
+
+interface Binding {
+  keys: string[]; // as `combo` names them
+  shown: string;
+  does: string;
+  run(commands: KeyCommands): void;
+}
+
+export const BINDINGS: readonly Binding[] = [
+  { keys: ["ArrowRight"], shown: "→", does: "next step of the backward pass", run: (c) => c.step("next") },
+  { keys: ["ArrowLeft"], shown: "←", does: "previous step", run: (c) => c.step("previous") },
+  { keys: ["Home"], shown: "Home", does: "back to the start of the pass", run: (c) => c.step("first") },
+  { keys: ["End"], shown: "End", does: "to the end of the pass", run: (c) => c.step("last") },
+  { keys: ["k"], shown: "k", does: "play, pause", run: (c) => c.play() },
+  { keys: ["ArrowUp"], shown: "↑", does: "to the inputs of the focused node", run: (c) => c.walk("inputs") },
+  { keys: ["ArrowDown"], shown: "↓", does: "to its consumers", run: (c) => c.walk("consumers") },
+  { keys: ["Alt+ArrowLeft"], shown: "Alt ←", does: "to the sibling before", run: (c) => c.walk("before") },
+  { keys: ["Alt+ArrowRight"], shown: "Alt →", does: "to the sibling after", run: (c) => c.walk("after") },
+  { keys: ["Enter"], shown: "Enter", does: "select the node, or open the group and go inside", run: (c) => c.enter() },
+  { keys: ["Backspace"], shown: "Backspace", does: "close the group around", run: (c) => c.leave() },
+  { keys: ["+", "="], shown: "+", does: "open the focused group", run: (c) => c.expand() },
+  { keys: ["-"], shown: "−", does: "close it", run: (c) => c.collapse() },
+  { keys: ["*"], shown: "*", does: "open the group and all in it", run: (c) => c.expandAll() },
+  { keys: [" "], shown: "Space", does: "fit all into the window", run: (c) => c.fit() },
+  { keys: ["Shift+ArrowUp"], shown: "Shift ↑", does: "zoom in", run: (c) => c.zoom(1) },
+  { keys: ["Shift+ArrowDown"], shown: "Shift ↓", does: "zoom out", run: (c) => c.zoom(-1) },
+  { keys: ["/", "Ctrl+f"], shown: "/ or Ctrl F", does: "search by name, op, shape or /pattern/", run: (c) => c.search() },
+  { keys: ["d"], shown: "d", does: "flip the direction", run: (c) => c.direction() },
+  { keys: ["o"], shown: "o", does: "next overlay: gradients, bytes, saved bytes, none", run: (c) => c.overlay() },
+  { keys: ["t"], shown: "t", does: "the graph as a table, and back", run: (c) => c.text() },
+  { keys: ["?"], shown: "?", does: "these keys", run: (c) => c.help() },
+  { keys: ["Escape"], shown: "Esc", does: "close this, leave the search", run: (c) => c.escape() },
+];
+
+const TABLE = new Map(BINDINGS.flatMap((binding) => binding.keys.map((key) => [key, binding] as const)));
+
+/** "Shift+ArrowUp", "Ctrl+f" (Cmd counts as Ctrl), "?": Shift is named only where the key itself does not tell. */
+export function combo(event: Pick<KeyboardEvent, "key" | "ctrlKey" | "metaKey" | "altKey" | "shiftKey">): string {
+  const named = event.key.length > 1;
+  const key = named || event.key === " " ? event.key : event.key.toLowerCase();
+  return `${event.ctrlKey || event.metaKey ? "Ctrl+" : ""}${event.altKey ? "Alt+" : ""}${event.shiftKey && named ? "Shift+" : ""}${key}`;
+}
+
+/** Runs what a key stands for; leaves alone what inputs and buttons do with it. */
+export function pressKey(event: KeyboardEvent, commands: KeyCommands): void {
+  if (event.defaultPrevented) return;
+  const target = event.composedPath()[0];
+  const name = combo(event);
+  if (target instanceof HTMLInputElement || target instanceof HTMLSelectElement || target instanceof HTMLTextAreaElement) {
+    const own = target instanceof HTMLInputElement && target.type === "range" ? /^(Arrow|Home|End|Page)/.test(event.key) : true;
+    if (own && name !== "Escape" && name !== "Ctrl+f") return;
+  }
+  const presses = target instanceof HTMLButtonElement || (target instanceof HTMLElement && target.tagName === "SUMMARY");
+  if (presses && (name === "Enter" || name === " ")) return;
+  const binding = TABLE.get(name);
+  if (!binding) return;
+  event.preventDefault();
+  event.stopPropagation();
+  binding.run(commands);
+}

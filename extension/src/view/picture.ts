@@ -1,0 +1,68 @@
+// The graph as a stand-alone SVG: all of it, with its marks, in plain colours that need no style sheet of the page.
+
+import { s } from "./dom";
+import { drawBox, drawWire, markBox, markWire } from "./draw";
+import { gradients } from "./gradients";
+import { layout } from "./layout";
+import { marksOf } from "./marks";
+import sceneCss from "./scene.css";
+import type { State } from "./store";
+
+/** Colours by the names that scene.css uses; what is missing keeps the light theme's. */
+export type Palette = (name: string) => string;
+
+export const LIGHT: Record<string, string> = {
+  "--wb-bg": "#ffffff",
+  "--wb-card": "#ffffff",
+  "--wb-text": "#1c2430",
+  "--wb-quiet": "#56606e",
+  "--wb-line": "#aab4c2",
+  "--wb-edge": "#76869b",
+  "--wb-frame": "#f2f5f9",
+  "--wb-faint": "#b6c0ce",
+  "--wb-accent": "#1d5fbf",
+  "--wb-accent-soft": "#e7effb",
+  "--wb-warm": "#b8470b",
+  "--wb-warm-soft": "#fdeee3",
+  "--wb-error": "#b3162c",
+  "--wb-font": "system-ui, sans-serif",
+};
+
+/** The SVG text of the whole graph as it stands. */
+export function toSvg(state: State, palette: Palette = () => ""): string {
+  const { recording } = state;
+  if (!recording) throw new Error("There is no graph to save yet.");
+  const scene = layout(recording, state.open, state.direction);
+  const marks = marksOf(state, gradients(state.pass), new Set());
+  const css = sceneCss.replace(/var\((--wb-[a-z-]+)\)/g, (_, name: string) => palette(name) || LIGHT[name] || "currentColor");
+  const [x, y, w, h] = scene.bounds;
+  const under = s("g");
+  const wires = s("g");
+  const over = s("g");
+  for (const wire of scene.wires) {
+    const element = drawWire(wire);
+    markWire(element, marks.wire(wire), false);
+    wires.append(element);
+  }
+  for (const box of scene.boxes) {
+    const element = drawBox(box, recording);
+    markBox(element, marks.box(box.key), false);
+    for (const pill of element.querySelectorAll<SVGGElement>(".wb-pill[data-key]")) markBox(pill, marks.box(pill.dataset.key!), false);
+    (box.kind === "open" ? under : over).append(element);
+  }
+  const background = s("rect", { x, y, width: w, height: h, fill: palette("--wb-bg") || LIGHT["--wb-bg"]! });
+  const title = s("title", {}, recording.title || "Computation graph");
+  const svg = s("svg", { viewBox: `${x} ${y} ${w} ${h}`, width: w, height: h, role: "img" }, title, s("style", {}, css), background, under, wires, over);
+  svg.setAttribute("xmlns", "http://www.w3.org/2000/svg");
+  return new XMLSerializer().serializeToString(svg);
+}
+
+/** Hands the picture to the browser as a download. */
+export function savePicture(state: State, palette: Palette): void {
+  const url = URL.createObjectURL(new Blob([toSvg(state, palette)], { type: "image/svg+xml" }));
+  const link = document.createElement("a");
+  link.href = url;
+  link.download = `${(state.recording?.title || "graph").replace(/[^\w.-]+/g, "_")}.svg`;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(url), 10_000);
+}

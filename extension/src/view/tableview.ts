@@ -1,0 +1,50 @@
+// The graph as a table of its nodes: the text alternative to the picture.
+
+import { table } from "./charts";
+import { h, put } from "./dom";
+import type { Gradients } from "./gradients";
+import type { State } from "./store";
+import { nameOf } from "./stepper";
+import { normText, shapeText, siteText } from "./words";
+
+const MOST = 1500;
+
+export function fillTable(element: HTMLElement, state: State, gradients: Gradients, hits: readonly number[] | null, select: (node: number) => void): void {
+  const { recording } = state;
+  if (!recording) return put(element);
+  const { nodes, tree, sites } = recording;
+  const all = hits ?? Array.from({ length: tree.size }, (_, node) => node);
+  const shown = all.slice(0, MOST);
+  const path = (node: number) => {
+    const names: string[] = [];
+    for (let at = tree.home[node]!; at >= 0; at = tree.parent(at)) {
+      const group = tree.groups.get(at)!;
+      names.unshift(group.name || group.label);
+    }
+    return names.join(" / ");
+  };
+  const made = table(
+    ["#", "op", "name", "shape", "inputs", "‖∇‖", "group", "code"],
+    shown.map((node) => {
+      const gradient = gradients.total.get(node);
+      const site = sites[nodes.site[node]!];
+      return [
+        String(node),
+        h("button", { class: "link", click: () => select(node) }, nodes.kind[node] === "op" ? nodes.op[node] || "op" : nodes.kind[node]!),
+        nodes.name[node]!,
+        shapeText(nodes.shape[node]!) + (nodes.dtype[node] === "float32" ? "" : ` ${nodes.dtype[node]}`),
+        tree.inputs[node]!.map((input) => nameOf(recording, input)).join(", "),
+        gradient ? normText(gradient) : "",
+        path(node),
+        h("span", { title: site?.text ?? "" }, site ? siteText(site) : ""),
+      ];
+    }),
+    [0, 5],
+  );
+  [...made.tBodies[0]!.rows].forEach((row, at) => {
+    if (shown[at] === state.selected) row.classList.add("selected");
+    if (shown[at] === gradients.current) row.classList.add("current");
+  });
+  const words = shown.length < all.length ? `The first ${shown.length} of ${all.length} nodes; a search narrows them.` : `${all.length} nodes${hits ? " found" : ""}.`;
+  put(element, h("p", { class: "quiet" }, words), made);
+}

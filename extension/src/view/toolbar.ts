@@ -1,0 +1,87 @@
+// The row of tools above the graph: title, search, view buttons.
+
+import { h, put, setAttribute, setText } from "./dom";
+import { icon, type Icon } from "./icons";
+import type { KeyCommands } from "./keys";
+import { OVERLAYS, type Overlay, type State } from "./store";
+import { countText, plural } from "./words";
+
+export interface ToolbarEvents extends KeyCommands {
+  query(text: string): void;
+  nextHit(by: 1 | -1): void;
+  setOverlay(to: Overlay): void;
+  save(): void;
+}
+
+const NAMES: Record<Overlay, string> = { gradient: "gradients", bytes: "bytes", saved: "saved bytes", none: "no overlay" };
+
+export class Toolbar {
+  readonly element: HTMLElement;
+  readonly input = h("input", {
+    type: "search",
+    placeholder: "Search",
+    "aria-label": "Search by name, op, shape, or /pattern/",
+    title: "Search by name, op, shape, or /pattern/ ( / )",
+    "data-testid": "wb-search",
+    spellcheck: "false",
+    autocomplete: "off",
+  });
+  private readonly hits = h("output", { class: "hits", "aria-live": "polite" });
+  private readonly title = h("strong", { class: "title" });
+  private readonly facts = h("span", { class: "quiet facts" });
+  private readonly live = h("span", { class: "live", "data-testid": "wb-live", hidden: true }, "recording");
+  private readonly overlay: HTMLSelectElement;
+  private readonly text: HTMLButtonElement;
+
+  constructor(events: ToolbarEvents) {
+    const button = (name: Icon, title: string, click: () => void, test = "") =>
+      h("button", { title, "aria-label": title, "data-testid": test || null, click }, icon(name));
+    this.overlay = h("select", { "aria-label": "Overlay", title: "What boxes and edges show (o)" });
+    for (const one of OVERLAYS) this.overlay.append(h("option", { value: one }, NAMES[one]));
+    this.overlay.addEventListener("change", () => events.setOverlay(this.overlay.value as Overlay));
+    this.text = button("table", "As a table (t)", () => events.text(), "wb-text");
+    this.input.addEventListener("input", () => events.query(this.input.value));
+    this.input.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter") return;
+      event.preventDefault();
+      events.nextHit(event.shiftKey ? -1 : 1);
+    });
+    this.element = h(
+      "header",
+      { class: "toolbar", role: "toolbar", "aria-label": "Graph tools" },
+      this.live,
+      this.title,
+      this.facts,
+      h("span", { class: "spring" }),
+      h("label", { class: "search" }, this.input, this.hits),
+      this.overlay,
+      h(
+        "span",
+        { class: "buttons" },
+        button("minus", "Zoom out (Shift Down)", () => events.zoom(-1), "wb-zoom-out"),
+        button("plus", "Zoom in (Shift Up)", () => events.zoom(1), "wb-zoom-in"),
+        button("fit", "Fit all into the window (Space)", () => events.fit(), "wb-fit"),
+        button("turn", "Flip the direction (d)", () => events.direction(), "wb-direction"),
+        this.text,
+        button("save", "Save as a picture (SVG)", () => events.save(), "wb-save"),
+        h("button", { title: "Keys (?)", "aria-label": "Keys (?)", "data-testid": "wb-help", click: () => events.help() }, "?"),
+      ),
+    );
+  }
+
+  update({ recording, overlay, text }: State): void {
+    setText(this.title, recording?.title ?? "");
+    this.live.hidden = !recording?.live;
+    if (this.overlay.value !== overlay) this.overlay.value = overlay;
+    setAttribute(this.text, "aria-pressed", String(text));
+    if (!recording) return put(this.facts);
+    const ops = recording.nodes.kind.reduce((sum, kind) => sum + (kind === "op" ? 1 : 0), 0);
+    const dropped = recording.dropped ? `, ${countText(recording.dropped)} more not recorded: the recording was full` : "";
+    setText(this.facts, `${plural(ops, "op")}${dropped}`);
+  }
+
+  showHits(at: number, count: number, problem: string): void {
+    setText(this.hits, problem ? "not a pattern" : this.input.value.trim() ? (count ? `${at + 1} of ${count}` : "none") : "");
+    setAttribute(this.hits, "title", problem || null);
+  }
+}
