@@ -17,6 +17,7 @@ from numpy import (  # noqa: F401  the namespace itself
     where, zeros, zeros_like,
 )  # fmt: skip
 
+from . import malloc  # noqa: F401  sets malloc's thresholds
 from .reference import *  # noqa: F403
 
 pi, inf, nan = numpy.pi, numpy.inf, numpy.nan

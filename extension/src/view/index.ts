@@ -290,13 +290,13 @@ function emptyWords({ recording, status }: State): HTMLElement[] {
   return [h("p", {}, "Waiting for the kernel."), h("p", { class: "quiet" }, "If nothing comes, run the cell again: a view lives only as long as its kernel.")];
 }
 
-export interface RenderProps {
+interface RenderProps {
   model: Model;
   el: HTMLElement;
 }
 
 /** Shows the view in `el` until the returned function is called. */
-export function render({ model, el }: RenderProps): () => void {
+function render({ model, el }: RenderProps): () => void {
   const height = model.get("height");
   const fills = el.style.height !== "";
   const text = typeof height === "number" ? `${height}px` : fills ? "100%" : `${HEIGHT}px`;
@@ -304,5 +304,4 @@ export function render({ model, el }: RenderProps): () => void {
   return () => view.close();
 }
 
-export { toSvg } from "./picture";
 export default { render };

@@ -1,0 +1,121 @@
+"""Parameter and Buffer: the tensors that a module owns, and their lazy forms that wait for a shape."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+
+from .. import device as devices
+from .. import dtypes
+from ..tensor import Tensor, to_array
+
+
+class Parameter(Tensor):
+    """A tensor that a module registers when it is assigned as an attribute, and that optimisers train.
+
+    It shares the memory of `data` and requires grad unless told otherwise.
+    """
+
+    def __init__(self, data: Any = None, requires_grad: bool = True):
+        self.array = data.array if isinstance(data, Tensor) else to_array(() if data is None else data)
+        self.node = None
+        if requires_grad:
+            self.requires_grad_()
+
+    def __repr__(self) -> str:
+        return "Parameter containing:\n" + super().__repr__()
+
+
+class Buffer(Tensor):
+    """A tensor that a module registers as state which is saved but not trained, when it is assigned as an attribute."""
+
+    persistent: bool = True
+
+    def __init__(self, data: Any = None, *, persistent: bool = True):
+        self.array = data.array if isinstance(data, Tensor) else to_array(() if data is None else data)
+        self.node = data.node if isinstance(data, Tensor) else None
+        self.persistent = persistent
+
+
+class _Uninitialized:
+    """What the lazy tensors share: they know their dtype and device, and refuse everything that needs a shape."""
+
+    _becomes: type
+    _wants_grad = False
+
+    def __init__(self, requires_grad: bool = True, device: Any = None, dtype: Any = None):
+        self._wants_grad = requires_grad
+        self._lazy_dtype = dtypes.default if dtype is None else dtypes.as_dtype(dtype)
+        self._lazy_device = devices.CPU if device is None else devices.device(device)
+        self.node = None
+
+    @property
+    def array(self) -> Any:
+        raise ValueError(
+            f"Attempted to use an uninitialized {self._becomes.__name__.lower()}. It is given its shape by the first call of its lazy "
+            "module, or by materialize(shape)."
+        )
+
+    @property
+    def dtype(self) -> dtypes.dtype:
+        return self._lazy_dtype
+
+    @property
+    def device(self) -> devices.device:
+        return self._lazy_device
+
+    @property
+    def requires_grad(self) -> bool:
+        return self._wants_grad
+
+    def requires_grad_(self, requires_grad: bool = True) -> Any:
+        self._wants_grad = requires_grad
+        return self
+
+    def to(self, device: Any = None, dtype: Any = None) -> Any:
+        """The same uninitialized tensor for another device or dtype."""
+        return type(self)(self._wants_grad, device or self._lazy_device, dtype or self._lazy_dtype)
+
+    def materialize(self, shape: tuple, device: Any = None, dtype: Any = None) -> None:
+        """Become an ordinary tensor of this shape, in place; its values are not set."""
+        array = numpy.empty(tuple(shape), (self._lazy_dtype if dtype is None else dtypes.as_dtype(dtype)).numpy)
+        wants_grad = self._wants_grad
+        place = self._lazy_device if device is None else devices.device(device)
+        for name in ("_wants_grad", "_lazy_dtype", "_lazy_device"):
+            self.__dict__.pop(name, None)
+        self.__class__ = self._becomes
+        self.array = devices.move(array, place)
+        if wants_grad:
+            self.requires_grad_()
+
+    def __deepcopy__(self, memo: dict) -> Any:
+        memo[id(self)] = out = self.to()
+        return out
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return type(self), (self._wants_grad, str(self._lazy_device), self._lazy_dtype)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
+
+
+class UninitializedParameter(_Uninitialized, Parameter):
+    """A parameter whose shape is not known yet: it gets one at its lazy module's first call."""
+
+    _becomes = Parameter
+
+
+class UninitializedBuffer(_Uninitialized, Buffer):
+    """A buffer whose shape is not known yet."""
+
+    _becomes = Buffer
+
+    def __init__(self, requires_grad: bool = False, device: Any = None, dtype: Any = None, persistent: bool = True):
+        super().__init__(requires_grad, device, dtype)
+        self.persistent = persistent
+
+
+def is_lazy(x: Any) -> bool:
+    """Whether a tensor still waits for its shape."""
+    return isinstance(x, _Uninitialized)

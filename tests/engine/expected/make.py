@@ -1,0 +1,171 @@
+"""Ask an installed PyTorch what the generic tests want to know, and store its answers beside this file.
+
+    python tests/engine/expected/make.py            every op
+    python tests/engine/expected/make.py softsign   these ops only
+    python tests/engine/expected/make.py --dtypes   the promotion of dtypes by themselves
+"""
+
+from __future__ import annotations
+
+import json
+import operator
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy
+import torch
+
+sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[3])]
+
+import cases  # noqa: E402
+import tables  # noqa: E402
+
+import engine  # noqa: E402
+from engine import dtypes  # noqa: E402
+from tables import LETTERS, NO_KERNEL, REFUSED, SCALARS, Typed  # noqa: E402
+
+TORCH_DTYPES = {d: getattr(torch, d.name) for d in dtypes.ALL}
+LETTER_OF = {TORCH_DTYPES[d]: letter for letter, d in LETTERS.items()}
+PLACES = {"nn.functional": torch.nn.functional, "linalg": torch.linalg, "special": torch.special, "engine": torch}
+SPELLED = {"getitem": operator.getitem}
+
+
+def function(op: Any) -> Any:
+    """PyTorch's function of the op's name, or None."""
+    if op.name in SPELLED:
+        return SPELLED[op.name]
+    if op.home == "":
+        return None
+    for place in (PLACES.get(op.home, torch), torch, torch.Tensor, torch.nn.functional, torch.special, torch.linalg):
+        if hasattr(place, op.name):
+            return getattr(place, op.name)
+    return None
+
+
+def to_torch(x: Any) -> Any:
+    """An input or attribute as PyTorch wants it."""
+    if isinstance(x, Typed):
+        return torch.tensor(x.values).to(TORCH_DTYPES[x.dtype])
+    if isinstance(x, engine.Tensor):
+        return torch.tensor(x.detach().numpy())
+    if isinstance(x, dtypes.dtype):
+        return TORCH_DTYPES[x]
+    if isinstance(x, numpy.ndarray):
+        return torch.tensor(x)
+    if isinstance(x, (tuple, list)):
+        return type(x)(map(to_torch, x))
+    return x
+
+
+def call(case: cases.Case, inputs: list) -> tuple:
+    """PyTorch's results; attributes and all inputs but the first go by name where the function takes names."""
+    fn, op = function(case.op), case.op
+    attrs = {k: to_torch(v) for k, v in case.attrs.items()}
+    inputs = [to_torch(x) for x in inputs]
+    torch.manual_seed(0)
+    if op.variadic:
+        found = fn(tuple(inputs), **attrs)
+    else:
+        named = {name: x for name, x in zip(op.inputs[1:], inputs[1:], strict=False) if x is not None}
+        try:
+            found = fn(*inputs[:1], **named, **attrs)
+        except TypeError as error:
+            if not any(words in str(error) for words in ("keyword", "invalid combination", "no keyword", "must be Tensor", "required")):
+                raise
+            found = fn(*[x for x in inputs if x is not None], *attrs.values())
+    return tuple(found) if isinstance(found, (tuple, list)) else (found,)
+
+
+def shapes(case: cases.Case) -> list | None:
+    """The shapes of the results, or None for a refusal."""
+    try:
+        return [list(r.shape) for r in call(case, cases.draw(case))]
+    except (RuntimeError, IndexError, ValueError):
+        return None
+
+
+def letters(case: cases.Case, inputs: list) -> str:
+    try:
+        found = call(case, inputs)
+    except (RuntimeError, TypeError, IndexError, ValueError, NotImplementedError) as error:
+        return NO_KERNEL if "not implemented for" in str(error) or "not supported on CPU" in str(error) else REFUSED
+    return "".join(LETTER_OF[r.dtype] for r in found)
+
+
+def specials(case: cases.Case) -> dict:
+    """Values at infinities, zeros, nan and ties, and gradients at the finite ones."""
+    xs = [torch.tensor(x, requires_grad=True) for x in tables.special_inputs(case)]
+    (out,) = call(case._replace(inputs=(None,) * len(xs)), xs)
+    found: dict[str, Any] = {"key": case.key, "value": out.tolist()}
+    if out.requires_grad:
+        grads = torch.autograd.grad(out.sum(), xs, allow_unused=True)
+        found["grads"] = [None if g is None else g.tolist() for g in grads]
+    return found
+
+
+def scalar_pairs() -> dict:
+    """torch.promote_types of all pairs, and torch.result_type of all pairs of 1-d and 0-d tensors and Python numbers."""
+    one = {a: torch.ones(1).to(TORCH_DTYPES[d]) for a, d in LETTERS.items()}
+
+    def asked(x: Any, y: Any) -> str:
+        try:
+            return LETTER_OF[torch.result_type(x, y)]
+        except RuntimeError:
+            return REFUSED
+
+    def promoted(a: torch.dtype, b: torch.dtype) -> str:
+        try:
+            return LETTER_OF[torch.promote_types(a, b)]
+        except RuntimeError:
+            return REFUSED
+
+    def rows(ask: Any, others: Any) -> dict:
+        return {a: "".join(ask(a, b) for b in others) for a in LETTERS}
+
+    return {
+        "promote_types": rows(lambda a, b: promoted(one[a].dtype, one[b].dtype), LETTERS),
+        "one_one": rows(lambda a, b: asked(one[a], one[b]), LETTERS),
+        "one_zero": rows(lambda a, b: asked(one[a], one[b][0]), LETTERS),
+        "zero_zero": rows(lambda a, b: asked(one[a][0], one[b][0]), LETTERS),
+        "one_number": rows(lambda a, n: asked(one[a], n), SCALARS),
+        "zero_number": rows(lambda a, n: asked(one[a][0], n), SCALARS),
+    }
+
+
+def save(name: str, found: dict) -> None:
+    lines = ",\n".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in sorted(found.items()))
+    (tables.EXPECTED / f"{name}.json").write_text("{\n" + lines + "\n}\n", encoding="utf-8")
+
+
+def main(names: list[str]) -> None:
+    assert torch.__version__.startswith("2.13"), f"the stored answers are PyTorch 2.13's, this is {torch.__version__}"
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    if "--dtypes" in names or not names:
+        save("dtypes", scalar_pairs())
+    chosen = [op for op in cases.ops() if not names or op.name in names]
+    files = {name: tables.stored(name) if names else {} for name in ("promotion", "zero_size", "specials")}
+    for op in chosen:
+        if function(op) is None:
+            print(f"{op.name}: PyTorch has no function of this name")
+            continue
+        declared = cases.of(op)
+        if "promotion" not in op.exempt:
+            case = declared[0]
+            asked = tables.promotion_questions(case, cases.draw(case))
+            files["promotion"][op.name] = {"key": case.key, "answers": tables.packed({k: letters(case, xs) for k, xs in asked.items()})}
+        if "zero_size" not in op.exempt:
+            files["zero_size"][op.name] = {
+                case.key: {n: shapes(emptied) for n, emptied in tables.zero_sizes(case).items()} for case in declared
+            }
+        if tables.has_specials(op):
+            files["specials"][op.name] = specials(declared[0])
+    for name, found in files.items():
+        known = {op.name for op in cases.ops()}
+        save(name, {k: v for k, v in found.items() if k in known})
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

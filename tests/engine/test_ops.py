@@ -1,0 +1,323 @@
+"""Every op, found by looking: adding an op adds its tests. docs/add-an-op.md says what they need to know."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import cases
+import numpy
+import pytest
+import references
+from cases import call, draw, floating, inner, leaves, normal_like, rng_of, smooth
+
+import engine
+from engine import Tensor, dtypes, tape
+from engine.op import Elementwise
+
+EXPECTED = Path(__file__).parent / "expected"
+MAKE = "python tests/engine/expected/make.py"
+
+
+def stored(name):
+    return json.loads((EXPECTED / f"{name}.json").read_text(encoding="utf-8"))
+
+
+# -- value -----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", cases.parametrised("value"))
+def test_value(case):
+    reference = getattr(case.op, "reference", None) or references.TABLE.get(case.op.name)
+    assert reference is not None, (
+        f"{case.op.name} has nothing to be compared with: add an expression in NumPy or SciPy to tests/engine/references.py, "
+        "or give the op a `reference`, or write the reason why there is none into its exempt['value']"
+    )
+    xs = draw(case)
+    expected = reference(list(xs), **case.attrs) if case.op.variadic else reference(*xs, **case.attrs)
+    expected = expected if isinstance(expected, tuple) else (expected,)
+    for precision, rtol in ((numpy.float64, 1e-10), (numpy.float32, 2e-5)):
+        given = [x.astype(precision) if floating(x) and x.dtype.kind == "f" else x for x in xs]
+        with engine.no_grad():
+            found = call(case, leaves(given))
+        assert len(found) == len(expected)
+        for got, want in zip(found, expected, strict=True):
+            want = numpy.asarray(want)
+            assert got.shape == want.shape
+            if want.dtype.kind in "fc":
+                assert got.array.dtype.kind == want.dtype.kind
+                assert numpy.allclose(got.array, want, rtol=rtol, atol=rtol, equal_nan=True), numpy.abs(got.array - want).max()
+            else:
+                assert numpy.array_equal(got.array, want)
+
+
+# -- derivatives -----------------------------------------------------------------------------------------------------------
+
+
+def weighed(case, ws):
+    """The op made into a function from arrays to a number: the inner product of its results with fixed weights."""
+
+    def f(xs):
+        with engine.no_grad():
+            results = smooth(case, call(case, [Tensor(x) if isinstance(x, numpy.ndarray) else x for x in xs]))
+        return sum(inner(w, r.array) for w, r in zip(ws, results, strict=True))
+
+    return f
+
+
+def slope(f, xs, i, t, h=1e-6):
+    """The derivative of f along t in its i-th argument, by central difference."""
+    at = lambda step: f([x + step * t if j == i else x for j, x in enumerate(xs)])  # noqa: E731
+    return (at(h) - at(-h)) / (2 * h)
+
+
+def close(a, b, tolerance):
+    return abs(a - b) <= tolerance * max(1.0, abs(a), abs(b))
+
+
+def started(case):
+    """Inputs, leaves, results with a gradient, and weights for these."""
+    xs, rng = draw(case), rng_of(case)
+    inputs = leaves(xs)
+    results = smooth(case, call(case, inputs))
+    return xs, rng, inputs, results, [normal_like(r.array, rng) for r in results]
+
+
+def gradients(results, inputs, ws, create_graph=False):
+    """One gradient, or None, for each input."""
+    live = [(r, Tensor(w)) for r, w in zip(results, ws, strict=True) if r.requires_grad]
+    wanted = [x for x in inputs if isinstance(x, Tensor) and x.requires_grad]
+    if not live or not wanted:
+        return [None] * len(inputs)
+    outputs, seeds = zip(*live, strict=True)
+    found = iter(engine.autograd.grad(outputs, wanted, seeds, create_graph=create_graph, allow_unused=True))
+    return [next(found) if isinstance(x, Tensor) and x.requires_grad else None for x in inputs]
+
+
+@pytest.mark.parametrize("case", cases.parametrised("reverse"))
+def test_reverse(case):
+    xs, rng, inputs, results, ws = started(case)
+    f = weighed(case, ws)
+    for i, (x, g) in enumerate(zip(xs, gradients(results, inputs, ws), strict=True)):
+        if not floating(x):
+            continue
+        if g is not None:
+            assert g.shape == x.shape and g.array.dtype == x.dtype
+        t = normal_like(x, rng)
+        found, expected = 0.0 if g is None else inner(g.array, t), slope(f, xs, i, t)
+        assert close(found, expected, 1e-6), f"input {i}: backward gives {found}, the slope is {expected}"
+
+
+@pytest.mark.parametrize("case", cases.parametrised("forward", lambda op: op.ruled))
+def test_forward(case):
+    xs, rng, inputs, results, ws = started(case)
+    tangents = [normal_like(x, rng) if floating(x) else None for x in xs]
+    pulled = sum(inner(g.array, t) for g, t in zip(gradients(results, inputs, ws), tangents, strict=True) if g is not None)
+    given = {x.node: t for x, t in zip(inputs, tangents, strict=True) if t is not None}
+    pushed = 0.0
+    for w, r in zip(ws, smooth(case, call(case, inputs)), strict=True):
+        if r.node is not None:
+            along = tape.push_forward(r.node, dict(given), numpy)
+            assert along is None or numpy.shape(along) == r.shape
+            pushed += 0.0 if along is None else inner(w, along)
+    assert close(pulled, pushed, 1e-9), f"reverse mode gives {pulled}, forward mode {pushed}"
+
+
+@pytest.mark.parametrize("case", cases.parametrised("second", lambda op: op.ruled))
+def test_second(case):
+    xs, rng, inputs, results, ws = started(case)
+    if not any(r.requires_grad for r in results):
+        assert not any(x.requires_grad for x in inputs if isinstance(x, Tensor)), "no result depends on the inputs"
+        return
+    us = [normal_like(x, rng) if floating(x) else None for x in xs]
+
+    def first(inputs):
+        """A number made of the first derivative of sum(w * out + out * out / 2): also ops that are linear then have a second one."""
+        with engine.enable_grad():
+            results = smooth(case, call(case, inputs))
+            total = None
+            for r, w in zip(results, ws, strict=True):
+                if r.requires_grad:
+                    real = (r.conj() * (Tensor(w) + r * 0.5)).real if r.is_complex() else r * (Tensor(w) + r * 0.5)
+                    total = real.sum() if total is None else total + real.sum()
+            wanted = [x for x in inputs if isinstance(x, Tensor) and x.requires_grad]
+            found = iter(engine.autograd.grad(total, wanted, create_graph=True, allow_unused=True))
+            value = Tensor(0.0, dtype=engine.float64)
+            for x, u in zip(inputs, us, strict=True):
+                g = next(found) if isinstance(x, Tensor) and x.requires_grad else None
+                if g is not None:
+                    along = g * Tensor(u.conj())
+                    value = value + (along.real.sum() if along.is_complex() else along.sum())
+        return value
+
+    value = first(inputs)
+    wanted = [x for x in inputs if isinstance(x, Tensor) and x.requires_grad]
+    found = iter(engine.autograd.grad(value, wanted, allow_unused=True)) if value.requires_grad else iter([None] * len(wanted))
+    for i, x in enumerate(xs):
+        if floating(x):
+            t, g = normal_like(x, rng), next(found)
+            expected = slope(lambda moved: first(leaves(moved)).item(), xs, i, t, h=1e-5)
+            got = 0.0 if g is None else inner(g.array, t)
+            assert close(got, expected, 2e-5), f"input {i}: the second derivative gives {got}, the slope of the first is {expected}"
+
+
+# -- shapes and layouts ----------------------------------------------------------------------------------------------------
+
+BROADCAST = ((2, 1, 3), (4, 1), (1,), (2, 4, 3), ())  # the shapes that an elementwise op's inputs get, in turn
+
+
+@pytest.mark.parametrize("case", cases.parametrised("broadcasting", lambda op: issubclass(op, Elementwise) and len(op.inputs) > 1, first=True))
+def test_broadcasting(case):
+    op, rng = case.op, rng_of(case)
+    xs = [rng.uniform(*op.domain, BROADCAST[i]) if isinstance(spec, tuple) else draw(case)[i] for i, spec in enumerate(case.inputs)]
+    for i, spec in enumerate(case.inputs):
+        if isinstance(spec, list):
+            xs[i] = rng.choice(numpy.ravel(spec), BROADCAST[i])
+    shape = numpy.broadcast_shapes(*[x.shape for x in xs if x is not None])
+    inputs, whole = leaves(xs), leaves([None if x is None else numpy.broadcast_to(x, shape).copy() for x in xs])
+    (out,), (expected,) = call(case, inputs), call(case, whole)
+    assert out.shape == shape and numpy.array_equal(out.array, expected.array)
+    if not out.requires_grad:
+        return
+    w = rng.normal(size=shape)
+    for x, g, spread in zip(xs, gradients([out], inputs, [w]), gradients([expected], whole, [w]), strict=True):
+        if spread is not None:
+            lead = spread.ndim - x.ndim
+            axes = (*range(lead), *(lead + d for d, n in enumerate(x.shape) if n == 1))
+            assert g.shape == x.shape and numpy.allclose(g.array, spread.array.sum(axes).reshape(x.shape))
+
+
+def strided(x):
+    """The same values in memory that is neither contiguous nor in order."""
+    wide = numpy.zeros((*x.shape[:-1], 2 * x.shape[-1]), x.dtype) if x.ndim else x
+    if x.ndim:
+        wide[..., ::-2] = x
+    return wide[..., ::-2] if x.ndim else x
+
+
+@pytest.mark.parametrize("layout", ["transposed", "strided"])
+@pytest.mark.parametrize("case", cases.parametrised("noncontiguous"))
+def test_noncontiguous(case, layout):
+    xs = draw(case)
+    place = numpy.asfortranarray if layout == "transposed" else strided
+    inputs, odd = leaves(xs), [Tensor._wrap(place(x)) if isinstance(x, numpy.ndarray) else x for x in xs]
+    for x, array in zip(odd, xs, strict=True):
+        if floating(array):
+            x.requires_grad_()
+    expected, found = call(case, inputs), call(case, odd)
+    for a, b in zip(found, expected, strict=True):
+        assert a.shape == b.shape and a.dtype is b.dtype
+        assert numpy.allclose(a.array, b.array, rtol=1e-12, atol=1e-14, equal_nan=True)
+    ws = [normal_like(r.array, rng_of(case)) for r in smooth(case, expected)]
+    for a, b in zip(gradients(smooth(case, found), odd, ws), gradients(smooth(case, expected), inputs, ws), strict=True):
+        assert (a is None) == (b is None)
+        assert a is None or numpy.allclose(a.array, b.array, rtol=1e-11, atol=1e-13)
+
+
+ZERO_SIZE = stored("zero_size")
+
+
+@pytest.mark.parametrize("case", cases.parametrised("zero_size"))
+def test_zero_size(case):
+    sizes = sorted({n for spec in case.inputs if isinstance(spec, tuple) for n in spec})
+    answers = ZERO_SIZE.get(case.op.name, {}).get(case.key)
+    assert answers is not None, f"PyTorch's answers for {case} are not stored: {MAKE} {case.op.name}"
+    for size in sizes:
+        emptied = case._replace(inputs=tuple(tuple(0 if n == size else n for n in s) if isinstance(s, tuple) else s for s in case.inputs))
+        expected = answers[str(size)]
+        inputs = leaves(draw(emptied))
+        if expected is None:
+            with pytest.raises((RuntimeError, IndexError, ValueError)):
+                call(emptied, inputs)
+            continue
+        results = call(emptied, inputs)
+        assert [list(r.shape) for r in results] == expected, f"with {size} set to 0"
+        ready = smooth(case, results)
+        for x, g in zip(inputs, gradients(ready, inputs, [numpy.ones(r.shape, r.array.dtype) for r in ready]), strict=True):
+            assert g is None or g.shape == x.shape
+
+
+# -- promotion -------------------------------------------------------------------------------------------------------------
+
+PROMOTION = stored("promotion")
+LETTERS = dict(zip("buasilUVWhgfdcz", dtypes.ALL, strict=True))
+LETTER = {d: letter for letter, d in LETTERS.items()}
+SCALARS = (True, 2, 1.5, 1 + 1j)
+
+
+def typed(x, letter, zero_dim=False):
+    """An input in another dtype, with values that no op objects to."""
+    if not floating(x):
+        return Tensor(x) if isinstance(x, numpy.ndarray) else x
+    d = LETTERS[letter].numpy
+    x = numpy.full((), x.flat[0]) if zero_dim else x
+    whole = numpy.abs(numpy.rint(x)) + 1 if LETTERS[letter].rank == dtypes.INT else x
+    return Tensor(whole.astype(d))
+
+
+def answer(case, inputs):
+    """The letters of the results' dtypes, or "-" for a refusal."""
+    try:
+        return "".join(LETTER[r.dtype] for r in call(case, inputs))
+    except (RuntimeError, TypeError, IndexError, ValueError, NotImplementedError):
+        return "-"
+
+
+def differences(found, expected):
+    """Where the engine's answers are not PyTorch's; "?" marks what PyTorch allows in principle and has no CPU kernel for."""
+    return {key: f"{found[key]}, not {want}" for key, want in expected.items() if want != "?" and found[key] != want}
+
+
+@pytest.mark.parametrize("case", cases.parametrised("promotion", first=True))
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_promotion(case):
+    expected = PROMOTION.get(case.op.name)
+    assert expected is not None and expected["key"] == case.key, f"PyTorch's answers for {case} are not stored: {MAKE} {case.op.name}"
+    assert differences(promoted(case), references.unpacked(expected)) == {}
+
+
+def promoted(case):
+    """The engine's answers, by what went in: `f` all float32, `fh` float32 and then float16, `f+h` 0-d float16, `f,1` a Python number."""
+    xs = draw(case)
+    found = {a: answer(case, [typed(x, a) for x in xs]) for a in LETTERS}
+    if sum(map(floating, xs)) > 1:
+        lead = next(i for i, x in enumerate(xs) if floating(x))
+        for a in LETTERS:
+            for b in LETTERS:
+                found[a + b] = answer(case, [typed(x, a if i == lead else b) for i, x in enumerate(xs)])
+                if issubclass(case.op, Elementwise):
+                    found[f"{a}+{b}"] = answer(case, [typed(x, a if i == lead else b, i != lead) for i, x in enumerate(xs)])
+            if issubclass(case.op, Elementwise):
+                for n, number in enumerate(SCALARS):
+                    found[f"{a},{n}"] = answer(case, [typed(x, a) if i == lead or not floating(x) else number for i, x in enumerate(xs)])
+    return found
+
+
+# -- words -----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("op", [pytest.param(op, id=op.name) for op in cases.ops()])
+def test_docstring(op):
+    assert op.__doc__, f"{op.name} has no docstring"
+    first = op.__doc__.strip().split("\n\n")[0].replace("\n", " ")
+    assert first.endswith(".") and len(first.split()) >= 3, f"{op.name}: the docstring begins with one sentence, not {first!r}"
+
+
+TESTS = {name.removeprefix("test_") for name in globals() if name.startswith("test_")}
+
+
+@pytest.mark.parametrize("op", [pytest.param(op, id=op.name) for op in cases.ops() if op.exempt])
+def test_exemptions_have_reasons(op):
+    for test, reason in op.exempt.items():
+        assert test in TESTS - {"docstring", "typesetting"}, f"{op.name} is exempt from {test!r}, which is no test here"
+        assert len(reason) >= 20 and reason.endswith(".") and " " in reason, f"{op.name}, {test}: {reason!r} is not a reason"
+
+
+@pytest.mark.parametrize("op", [pytest.param(op, id=op.name) for op in cases.ops()])
+def test_calls_are_declared(op):
+    declared = cases.of(op)
+    assert declared, f"{op.name} has no samples"
+    for case in declared:
+        assert op.variadic or len(case.inputs) <= len(op.inputs), f"{case}: more inputs than {op.inputs}"
+        missing = op.required - set(op.inputs) - set(case.attrs)
+        assert not missing, f"{op.name} needs {sorted(missing)}: declare examples = (((2, 3),), {{...}}), ... as docs/add-an-op.md says"
