@@ -28,7 +28,7 @@ test: $(VENV)/test.stamp extension/node_modules/npm.stamp
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
-	$(BIN)/python -m pytest -m "not torch" $(ARGS)
+	$(BIN)/python -m pytest -m "not torch" --ignore tests/parity $(ARGS)
 
 parity: $(VENV)/parity.stamp
 	$(BIN)/python -m pytest -m torch $(ARGS)

@@ -6,12 +6,14 @@ from typing import Any
 
 from . import autograd, ops  # noqa: F401  importing the ops registers them
 from .autograd import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
+from .create import *  # noqa: F403
 from .device import device
 from .dtypes import (
     bfloat16, complex64, complex128, dtype, finfo, float16, float32, float64, iinfo, int8, int16, int32, int64, uint8, uint16, uint32, uint64,
 )  # fmt: skip
 from .dtypes import bool_ as bool
 from .op import functions as _functions
+from .printing import set_printoptions
 from .tensor import Size, Tensor
 
 half, float, double, short, int, long = float16, float32, float64, int16, int32, int64

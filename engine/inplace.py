@@ -193,7 +193,7 @@ def _seen_through(base: Tensor, view: Tensor) -> Any:
         return None
     array = base.array
     for op, attrs in view._path:
-        array = op.forward(numpy if isinstance(array, numpy.ndarray) else _namespace(array), array, **attrs)
+        array = op.forward(_namespace(array), array, **attrs)
         step = tape.Node()
         step.op, step.inputs, step.attrs, step.saved, step.hooks, step.time = op, (node,), attrs, (), None, tape.tick()
         step.shape, step.dtype = array.shape, array.dtype

@@ -54,6 +54,8 @@ class Op(metaclass=OpType):
     differentiable: ClassVar[tuple[str, ...]] = ()  # which results can carry gradients; by default all
     aux: ClassVar[tuple[str, ...]] = ()  # what forward returns after its results, for rules to name
     view: ClassVar[bool] = False  # the result may share the input's memory
+    exact: ClassVar[bool] = False  # only moves or casts elements, so half precision needs no detour through float32
+    order: ClassVar[tuple[str, ...]] = ()  # the arguments in the caller's order, where inputs do not come first: index_select(input, dim, index)
     picks: ClassVar[bool] = False
     samples: ClassVar[tuple] = (((2, 3),),)  # input shapes the tests try
     examples: ClassVar[tuple] = ()  # instead of samples, calls that the tests try: (inputs, attributes); see docs/add-an-op.md
@@ -64,8 +66,11 @@ class Op(metaclass=OpType):
         if "forward" not in cls.__dict__:
             return
         params = list(signature(cls.forward).parameters.values())[1:]
+        if "order" in cls.__dict__:
+            params.sort(key=lambda p: cls.order.index(p.name))
         cls.name = cls.__name__.rstrip("_") if not cls.__dict__.get("name") else cls.name
-        if "inputs" not in cls.__dict__:
+        declared = next(base for base in cls.__mro__ if "inputs" in base.__dict__)
+        if declared is Op or declared is not cls and "forward" in declared.__dict__:
             cls.inputs = tuple(p.name for p in params if p.default is Parameter.empty)
         cls.params = tuple(p.name for p in params)
         cls.defaults = {p.name: p.default for p in params if p.name not in cls.inputs and p.default is not Parameter.empty}
@@ -81,7 +86,8 @@ class Op(metaclass=OpType):
         cls.saves_input = any(rule is not None and 0 in rule.keeps for rule in cls.rules)
         cls._kept = {}
         cls.Result = namedtuple(cls.name, cls.outputs) if len(cls.outputs) > 1 else None
-        if not cls.variadic and not cls.multi and cls.pull.__func__ is Op.pull.__func__ and len(cls.inputs) in (1, 2) and cls.ruled:
+        pull = next(p for base in cls.__mro__ if isinstance(p := base.__dict__.get("pull"), classmethod))  # not a parent's specialised one
+        if pull is Op.__dict__["pull"] and not cls.variadic and not cls.multi and len(cls.inputs) in (1, 2) and cls.ruled:
             cls.pull = staticmethod((_pull_one if len(cls.inputs) == 1 else _pull_two)(cls))
         cls.call = _call_path(cls)
         _document(cls, params)
@@ -509,7 +515,7 @@ def _unary(op: Any) -> Callable:
         except Exception as error:
             _failed(op, error, (input,), attrs)
         out = new_tensor(Tensor)
-        out.array = data if data.__class__ is ndarray else numpy.asarray(data)
+        out.array = data if data.__class__ is ndarray or data.__class__.__name__ == "ndarray" else numpy.asarray(data)
         out.node = None
         if ruled and source is not None and mode.grad:
             out.node = node = new_node(node_class)
@@ -608,7 +614,8 @@ def _run(op: Any, inputs: tuple, attrs: dict) -> Any:
             xp, low = cpu, None
         else:
             arrays, xp = op.prepare(arrays)
-            low = next((a.dtype for a in arrays if getattr(a, "dtype", None) in LOW), None) if op.types != "any" or op.ruled and not op.view else None
+            moves = op.exact or op.types == "any" and (op.view or not op.ruled)
+            low = None if moves else next((a.dtype for a in arrays if getattr(a, "dtype", None) in LOW), None)
         given = arrays if low is None else [_up(a, xp) for a in arrays]
         data = op.forward(xp, given, **attrs) if op.variadic else op.forward(xp, *given, **attrs)
     except Exception as error:
@@ -622,7 +629,7 @@ def _run(op: Any, inputs: tuple, attrs: dict) -> Any:
     else:
         data = whole[0]
         out = Tensor.__new__(Tensor)
-        out.array = data if data.__class__ is numpy.ndarray else xp.asarray(data)
+        out.array = data if data.__class__.__name__ == "ndarray" else xp.asarray(data)
         out.node = None
         results = (out,)
     if live and op.ruled and _mode.grad:

@@ -9,6 +9,7 @@ import math as _math
 from typing import Any
 
 from . import dtypes as _dtypes
+from .device import namespace as _namespace
 from .op import registry as _registry
 
 records = True  # tells the tape that rules are to run on Tensors
@@ -18,7 +19,7 @@ _SPELLED = {
     "concatenate": "cat", "negative": "neg", "divide": "div", "subtract": "sub", "multiply": "mul", "power": "pow",
     "invert": "bitwise_not", "equal": "eq", "not_equal": "ne", "less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge",
     "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh",
-    "rint": "round", "remainder": "remainder",
+    "rint": "round", "remainder": "remainder", "copy": "clone", "put": "index_put", "windows": "unfold", "write_through": "write_view", "read_through": "read_view",
 }  # fmt: skip
 
 
@@ -105,15 +106,14 @@ def stack(xs: Any, axis: int = 0) -> Any:
 
 
 def take_along_axis(x: Any, indices: Any, axis: int) -> Any:
-    return _registry["take_along_dim"].call(x, indices, axis)
+    return _registry["gather"].call(x, axis, indices)
 
 
 def _blank(make: str, shape: tuple, fill: Any, dtype: Any) -> Any:
-    from . import device
     from .tensor import Tensor
 
     d = _dtypes.as_numpy(dtype) if dtype is not None else _dtypes.default.numpy
-    return Tensor._wrap(device.namespace(fill).full(shape, fill, dtype=d))
+    return Tensor._wrap(_namespace(fill).full(shape, fill, dtype=d))
 
 
 def zeros(shape: tuple, dtype: Any = None) -> Any:
@@ -125,10 +125,9 @@ def ones(shape: tuple, dtype: Any = None) -> Any:
 
 
 def _beside(x: Any, fill: Any) -> Any:
-    from . import device
     from .tensor import Tensor
 
-    return Tensor._wrap(device.namespace(x.array).full(x.array.shape, fill, dtype=x.array.dtype))
+    return Tensor._wrap(_namespace(x.array).full(x.array.shape, fill, dtype=x.array.dtype))
 
 
 def zeros_like(x: Any) -> Any:

@@ -1,5 +1,17 @@
 import { defineConfig } from "vitest/config";
 
 export default defineConfig({
-  test: { environment: "jsdom", include: ["test/**/*.test.ts"] },
+  plugins: [
+    {
+      // Style sheets are text, as in the bundles.
+      name: "css-as-text",
+      enforce: "pre",
+      async resolveId(id, importer) {
+        if (!id.endsWith(".css")) return null;
+        const found = await this.resolve(id, importer, { skipSelf: true });
+        return found && `${found.id}?raw`;
+      },
+    },
+  ],
+  test: { environment: "jsdom", include: ["test/**/*.test.ts"], css: true },
 });

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import filecmp
+import os
 import shutil
 import sys
 from collections.abc import Iterator
@@ -69,6 +70,9 @@ def lab(options: argparse.Namespace, further: list[str]) -> int:
         arguments += [f"--ServerApp.port={options.port}", "--ServerApp.port_retries=0"]
     if options.ip is not None:
         arguments.append(f"--ServerApp.ip={options.ip}")
+    if hasattr(os, "geteuid") and os.geteuid() == 0:  # in a container root is often the only user there is
+        print("workbench: running as root: what a notebook does, root does")
+        arguments.append("--allow-root")
     serve(arguments + further)
     return 0
 

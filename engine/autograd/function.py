@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 from .. import dtypes, inplace, observe, tape
@@ -190,3 +192,34 @@ class Function:
             p.op, p.inputs, p.attrs, p.saved, p.hooks, p.time = pick, (node,), {"index": i}, (), None, tape.tick()
             p.shape, p.dtype = o.array.shape, o.array.dtype
         ctx._seal(outputs)
+
+
+class _Twice(Function):
+    """Hands a gradient through, tied to what it depends on; it cannot be differentiated again."""
+
+    @staticmethod
+    def forward(ctx: Any, found: Tensor, *sources: Tensor) -> Tensor:
+        return found.detach()
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Any) -> Any:
+        raise RuntimeError("trying to differentiate twice a function that was marked with @once_differentiable")
+
+
+def once_differentiable(backward: Callable) -> Callable:
+    """Mark a Function's `backward` as having no derivative itself: differentiating through it is a RuntimeError, not a wrong number."""
+
+    @functools.wraps(backward)
+    def once(ctx: Any, *grads: Any) -> Any:
+        before, tape.mode.grad = tape.mode.grad, False
+        try:
+            found = backward(ctx, *grads)
+        finally:
+            tape.mode.grad = before
+        sources = [t for t in (*grads, *ctx.saved_tensors) if isinstance(t, Tensor) and t.node is not None]
+        if not before or not sources:
+            return found
+        tied = tuple(_Twice.apply(f, *sources) if isinstance(f, Tensor) else f for f in (found if isinstance(found, tuple) else (found,)))
+        return tied if isinstance(found, tuple) else tied[0]
+
+    return once

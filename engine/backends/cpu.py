@@ -18,6 +18,10 @@ from numpy import (  # noqa: F401  the namespace itself
 )  # fmt: skip
 
 from . import malloc  # noqa: F401  sets malloc's thresholds
+from .kernels_conv import col2im, convolution, convolution_input, convolution_weight, im2col  # noqa: F401
+from .kernels_pool import (  # noqa: F401
+    adaptive_max, avg_pool, avg_pool_back, flat_gather, flat_scatter, max_pool, resample, resample_back, tap_gather, tap_places, tap_scatter,
+)  # fmt: skip
 from .reference import *  # noqa: F403
 
 pi, inf, nan = numpy.pi, numpy.inf, numpy.nan

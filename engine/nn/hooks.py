@@ -77,17 +77,18 @@ def _hooked(module: Module, hooks: ModuleHooks, args: tuple, kwargs: dict, ran: 
 
 
 class _Boundary(Function):
-    """Identity on some tensors, telling `told(grads)` what came back through them."""
+    """Identity on some tensors, telling `told(grads)` what came back through them: None or, with `fill`, zeros where nothing did."""
 
     @staticmethod
-    def forward(ctx: Any, told: Callable, *tensors: Tensor) -> tuple:
+    def forward(ctx: Any, told: Callable, fill: bool, *tensors: Tensor) -> tuple:
         ctx.told = told
-        ctx.mark_non_differentiable(*[t for t, needs in zip(tensors, ctx.needs_input_grad[1:], strict=True) if not needs])
+        ctx.set_materialize_grads(fill)
+        ctx.mark_non_differentiable(*[t for t, needs in zip(tensors, ctx.needs_input_grad[2:], strict=True) if not needs])
         return tensors
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> tuple:
-        return None, *ctx.told(grads)
+        return None, None, *ctx.told(grads)
 
 
 class _BackwardHook:
@@ -101,7 +102,7 @@ class _BackwardHook:
         self.n_outputs, self.outputs_at = 0, []
 
     def on_inputs(self, args: tuple) -> tuple:
-        args, self.inputs_at, needs_grad = self._bounded(args, self._inputs_arrived)
+        args, self.inputs_at, needs_grad = self._bounded(args, self._inputs_arrived, True)
         self.n_inputs = len(args)
         if not needs_grad:
             self.inputs_at = []
@@ -111,16 +112,16 @@ class _BackwardHook:
         single = not isinstance(result, tuple)
         outputs = (result,) if single else result
         self.n_outputs = len(outputs)
-        outputs, self.outputs_at, _ = self._bounded(outputs, self._outputs_arrived)
+        outputs, self.outputs_at, _ = self._bounded(outputs, self._outputs_arrived, False)
         return outputs[0] if single else outputs
 
     @staticmethod
-    def _bounded(values: tuple, told: Callable) -> tuple[tuple, list[int], bool]:
+    def _bounded(values: tuple, told: Callable, fill: bool) -> tuple[tuple, list[int], bool]:
         at = [i for i, v in enumerate(values) if isinstance(v, Tensor)]
         needs_grad = any(values[i].requires_grad for i in at)
         if not needs_grad:
             return values, at, False
-        found = _Boundary.apply(told, *[values[i] for i in at])
+        found = _Boundary.apply(told, fill, *[values[i] for i in at])
         out = list(values)
         for i, tensor in zip(at, found, strict=True):
             out[i] = tensor
@@ -138,7 +139,7 @@ class _BackwardHook:
         if not self.inputs_at:
             for hook in self.hooks:
                 if hook(self.module, (None,) * self.n_inputs, self.grad_output) is not None:
-                    raise RuntimeError("Backward hook for Modules where no input requires gradient should always return None or None for all gradients.")
+                    raise RuntimeError("Backward hook for Modules where no input requires gradient should always return None.")
         return tuple(full[i] for i in self.outputs_at)
 
     def _inputs_arrived(self, grads: tuple) -> tuple:

@@ -27,6 +27,13 @@ class Parameter(Tensor):
         return "Parameter containing:\n" + super().__repr__()
 
 
+def blank(*shape: int, device: Any = None, dtype: Any = None) -> Parameter:
+    """A parameter of this shape whose values the layer sets next."""
+    d = dtypes.default if dtype is None else dtypes.as_dtype(dtype)
+    array = numpy.empty(shape, d.numpy)
+    return Parameter(Tensor._wrap(array if device is None else devices.move(array, devices.device(device))))
+
+
 class Buffer(Tensor):
     """A tensor that a module registers as state which is saved but not trained, when it is assigned as an attribute."""
 

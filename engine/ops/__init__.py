@@ -1,3 +1,3 @@
 """One class, one op."""
 
-from . import index, linalg, math, reduce, shape  # noqa: F401
+from . import cast, conv, index, join, linalg, math, pool, reduce, shape  # noqa: F401

@@ -1,24 +1,62 @@
-"""Arithmetic and transcendental ops, element by element."""
+"""Arithmetic, powers, exponentials and logarithms, element by element."""
 
+import math
+
+import numpy
+
+from .. import dtypes
+from ..errors import Refused
+from ..inplace import write
 from ..op import Elementwise
+from ..tensor import Tensor
+from .front import Refusing, front
 
-_UNARY = (((2, 3),), ((),))
+UNARY = (((2, 3),), ((),))
 
 
-class add(Elementwise):
-    """Sum of two tensors, `other` scaled by `alpha` first."""
-    operator, aliases = "add", ()
+class Scaled(Elementwise):
+    """`add` and `sub`: the keyword `alpha` scales `other` first, at no cost to `a + b`."""
+
+    @classmethod
+    def bind(cls, args, kwargs):
+        if "alpha" not in kwargs: return super().bind(args, kwargs)
+        alpha = (kwargs := dict(kwargs)).pop("alpha")
+        (input, other), attrs = super().bind(args, kwargs)
+        if isinstance(alpha, float) and not any(getattr(x, "dtype", None) is None or x.dtype.rank > 1 for x in (input, other)):
+            raise RuntimeError(f"{cls.name}: For integral input tensors, argument alpha must not be a floating point number.")
+        return (input, other if alpha == 1 else other * alpha), attrs
+
+
+class add(Scaled):
+    """Sum of two tensors; the keyword `alpha` scales `other` first."""
+    operator = "add"
     def forward(xp, input, other): return input + other
     def d_input(xp, g): return g
     def d_other(xp, g): return g
 
 
-class sub(Elementwise):
-    """Difference of two tensors."""
+class sub(Scaled):
+    """Difference of two tensors; the keyword `alpha` scales `other` first."""
     operator, aliases = "sub", ("subtract",)
     def forward(xp, input, other): return input - other
     def d_input(xp, g): return g
     def d_other(xp, g): return -g
+
+    @classmethod
+    def prepare(cls, arrays):
+        bools = sum(getattr(a, "dtype", None) == bool for a in arrays)
+        if bools == 2: raise Refused("Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator instead.")
+        if bools: raise Refused(f"Subtraction, the `-` operator, with a bool tensor is not supported. {_INVERT}")
+        return super().prepare(arrays)
+
+
+_INVERT = "If you are trying to invert a mask, use the `~` or `logical_not()` operator instead."
+
+
+@front("rsub")
+def _rsub(input, other, *, alpha=1):
+    """Difference with the operands exchanged: `other - alpha * input`."""
+    return sub(other, input, alpha=alpha)
 
 
 class mul(Elementwise):
@@ -29,22 +67,271 @@ class mul(Elementwise):
     def d_other(xp, g, input): return g * input
 
 
-class neg(Elementwise):
+class div(Elementwise):
+    """Quotient of two tensors, true division; `rounding_mode="floor"` or `"trunc"` rounds it down or towards zero."""
+    operator, aliases, types = "truediv", ("divide", "true_divide"), "float"
+    def forward(xp, input, other): return input / other
+    def d_input(xp, g, other): return g / other
+    def d_other(xp, g, other, out): return -g * out / other
+
+
+class floor_divide(Refusing, Elementwise):
+    """Quotient of two tensors rounded down; its derivative is 0 where it exists. RuntimeError for integers divided by 0."""
+    operator, refuses = "floordiv", "bc"
+    def forward(xp, input, other): return xp.floor_divide(input, other)
+    def d_input(xp, g): return xp.zeros_like(g)
+    def d_other(xp, g): return xp.zeros_like(g)
+
+
+class trunc_divide(Refusing, Elementwise):
+    """Quotient of two tensors rounded towards zero; its derivative is 0 where it exists. RuntimeError for integers divided by 0."""
+    home, refuses = "", "bc"
+    reference = lambda input, other: numpy.trunc(input / other)
+    def forward(xp, input, other): return xp.trunc_divide(input, other)
+    def d_input(xp, g): return xp.zeros_like(g)
+    def d_other(xp, g): return xp.zeros_like(g)
+
+
+def _rounded(mode):
+    try:
+        return {None: div, "floor": floor_divide, "trunc": trunc_divide}[mode]
+    except KeyError:
+        raise RuntimeError(f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found {mode!r}") from None
+
+
+@front("div", "divide")
+def _div(*args, rounding_mode=None, **kwargs): return _rounded(rounding_mode).call(*args, **kwargs)
+
+
+@front("div_", "divide_", function=False)
+def _div_(self, other, *, rounding_mode=None): return write(_rounded(rounding_mode), self, (other,), {})
+
+
+_div.__doc__ = div.__doc__
+_div_.__doc__ = f"In-place form of `div`: {div.__doc__}"
+
+
+class remainder(Refusing, Elementwise):
+    """Remainder of the division rounded down, with the sign of `other`, as Python's `%`. RuntimeError for integers divided by 0."""
+    operator, refuses = "mod", "bc"
+    def forward(xp, input, other): return xp.remainder(input, other)
+    def d_input(xp, g): return g
+    def d_other(xp, g, input, other): return -g * xp.floor_divide(input, other)
+
+
+class fmod(Refusing, Elementwise):
+    """Remainder of the division rounded towards zero, with the sign of `input`, as C's fmod. RuntimeError for integers divided by 0."""
+    refuses = "bc"
+    def forward(xp, input, other): return xp.fmod(input, other)
+    def d_input(xp, g): return g
+    def d_other(xp, g, input, other): return -g * xp.trunc_divide(input, other)
+
+
+class neg(Refusing, Elementwise):
     """Minus each element."""
-    operator, aliases, samples = "neg", ("negative",), _UNARY
+    operator, aliases, samples, refuses = "neg", ("negative",), UNARY, "b"
+    refusal = RuntimeError, f"Negation, the `-` operator, on a bool tensor is not supported. {_INVERT}"
     def forward(xp, input): return -input
     def d_input(xp, g): return -g
 
 
+@front("positive", "__pos__")
+def _positive(input):
+    """The tensor itself; RuntimeError for a bool tensor."""
+    if input.array.dtype == bool: raise RuntimeError("The `+` operator, on a bool tensor is not supported.")
+    return input
+
+
+class abs_(Refusing, Elementwise):
+    """Absolute value of each element; the slope at 0 is 0. For complex numbers the distance from 0."""
+    name, operator, aliases, samples, refuses, domain = "abs", "abs", ("absolute",), UNARY, "b", (-1.5, 1.5)
+    def forward(xp, input): return xp.abs(input)
+    def d_input(xp, g, input): return g * xp.conj(xp.sgn(input))
+
+
+class sign(Refusing, Elementwise):
+    """-1, 0 or 1 by the sign of each element."""
+    samples, refuses = UNARY, "c"
+    refusal = NotImplementedError, "sign is not for complex numbers; use sgn"
+    def forward(xp, input): return xp.sign(input)
+    def d_input(xp, g): return xp.zeros_like(g)
+
+
+class sgn(Elementwise):
+    """Each element divided by its absolute value, 0 where that is 0; for real numbers the sign."""
+    samples = UNARY
+    reference = lambda input: numpy.sign(input)
+    def forward(xp, input): return xp.sgn(input)
+    def d_input(xp, g, input, out): return xp.where(out == 0, 0, (g - xp.conj(out) * xp.real(out * g)) / xp.where(out == 0, 1, xp.abs(input)))
+
+
+# -- powers --------------------------------------------------------------------------------------------------------------------
+
+
+class pow_(Refusing, Elementwise):
+    """`input` to the power `exponent`, both tensors or numbers.
+
+    The slope by the base is 0 where the exponent is 0, the slope by the exponent is 0 where the base is 0 and the exponent is not
+    negative. RuntimeError for an integer tensor to a negative integer number.
+    """
+    name, operator, refuses = "pow", "pow", "b"
+    def forward(xp, input, exponent): return xp.power(input, exponent)
+    def d_input(xp, g, input, exponent): return _slope_by_base(xp, g, input, exponent)
+    def d_exponent(xp, g, input, exponent, out): return xp.where((input == 0) & (exponent >= 0), 0, g * (out * xp.log(input)))
+
+
+def _slope_by_base(xp, g, x, n):
+    slope = n * xp.power(x, n - 1)
+    if isinstance(n, (int, float, numpy.generic)): return g * slope if n != 0 else xp.zeros_like(g)
+    return xp.where(n == 0, 0, g * slope)
+
+
+@front("float_power")
+def _float_power(input, exponent):
+    """`input` to the power `exponent`, computed in float64 (complex128 for complex numbers)."""
+    def wide(x):
+        if not isinstance(x, Tensor): return x
+        return x.to(dtypes.complex128 if x.dtype.is_complex else dtypes.float64)
+    base = wide(input)
+    return pow_(base if isinstance(base, Tensor) else Tensor(base, dtype=dtypes.complex128 if isinstance(base, complex) else dtypes.float64), wide(exponent))
+
+
+class sqrt(Elementwise):
+    """Square root of each element; nan for negative ones."""
+    types, samples = "float", UNARY
+    def forward(xp, input): return xp.sqrt(input)
+    def d_input(xp, g, out): return g / (2 * out)
+
+
+class rsqrt(Elementwise):
+    """1 over the square root of each element."""
+    types, samples = "float", UNARY
+    reference = lambda input: 1 / numpy.sqrt(input)
+    def forward(xp, input): return 1 / xp.sqrt(input)
+    def d_input(xp, g, out): return -0.5 * g * (out * out * out)
+
+
+class square(Elementwise):
+    """Each element times itself."""
+    samples = UNARY
+    def forward(xp, input): return input * input
+    def d_input(xp, g, input): return g * (2 * input)
+
+    @classmethod
+    def prepare(cls, arrays): return super().prepare([a.astype("int64") if a.dtype == bool else a for a in arrays])
+
+
+class reciprocal(Elementwise):
+    """1 over each element."""
+    types, samples = "float", UNARY
+    def forward(xp, input): return 1 / input
+    def d_input(xp, g, out): return -g * (out * out)
+
+
+class hypot(Refusing, Elementwise):
+    """Length of the hypotenuse over two legs, without overflow in the squares."""
+    refuses = "bic"
+    def forward(xp, input, other): return xp.hypot(input, other)
+    def d_input(xp, g, input, out): return g * (input / out)
+    def d_other(xp, g, other, out): return g * (other / out)
+
+
+# -- exponentials and logarithms -----------------------------------------------------------------------------------------------
+
+
 class exp(Elementwise):
     """e to the power of each element."""
-    types, samples = "float", _UNARY
+    types, samples = "float", UNARY
     def forward(xp, input): return xp.exp(input)
     def d_input(xp, g, out): return g * out
 
 
-class tanh(Elementwise):
-    """Hyperbolic tangent of each element."""
-    types, samples = "float", _UNARY
-    def forward(xp, input): return xp.tanh(input)
-    def d_input(xp, g, out): return g * (1 - out * out)
+class exp2(Elementwise):
+    """2 to the power of each element."""
+    types, samples = "float", UNARY
+    def forward(xp, input): return xp.exp2(input)
+    def d_input(xp, g, out): return g * (out * math.log(2))
+
+
+class expm1(Elementwise):
+    """e to the power of each element, minus 1; exact near 0."""
+    types, samples = "float", UNARY
+    def forward(xp, input): return xp.expm1(input)
+    def d_input(xp, g, out): return g * (out + 1)
+
+
+class log(Elementwise):
+    """Natural logarithm of each element: -inf at 0, nan below."""
+    types, samples = "float", UNARY
+    def forward(xp, input): return xp.log(input)
+    def d_input(xp, g, input): return g / input
+
+
+class log2(Elementwise):
+    """Logarithm to base 2 of each element."""
+    types, samples = "float", UNARY
+    def forward(xp, input): return xp.log2(input)
+    def d_input(xp, g, input): return g / (input * math.log(2))
+
+
+class log10(Elementwise):
+    """Logarithm to base 10 of each element."""
+    types, samples = "float", UNARY
+    def forward(xp, input): return xp.log10(input)
+    def d_input(xp, g, input): return g / (input * math.log(10))
+
+
+class log1p(Elementwise):
+    """Natural logarithm of 1 plus each element; exact near 0."""
+    types, samples = "float", UNARY
+    def forward(xp, input): return xp.log1p(input)
+    def d_input(xp, g, input): return g / (input + 1)
+
+
+class logaddexp(Refusing, Elementwise):
+    """log(exp(input) + exp(other)), without overflow."""
+    refuses = "bic"
+    def forward(xp, input, other): return xp.logaddexp(input, other)
+    def d_input(xp, g, input, other): return g / (1 + xp.exp(other - input))
+    def d_other(xp, g, input, other): return g / (1 + xp.exp(input - other))
+
+
+class logaddexp2(Refusing, Elementwise):
+    """log2(2 ** input + 2 ** other), without overflow."""
+    refuses = "bic"
+    def forward(xp, input, other): return xp.logaddexp2(input, other)
+    def d_input(xp, g, input, other): return g / (1 + xp.exp2(other - input))
+    def d_other(xp, g, input, other): return g / (1 + xp.exp2(input - other))
+
+
+# -- products with a third -----------------------------------------------------------------------------------------------------
+
+
+class lerp(Elementwise):
+    """The point between `input` and `end` that `weight` says: 0 is `input`, 1 is `end`."""
+    types, formula = "same", "input + weight * (end - input)"
+    samples = (((2, 3),) * 3, ((2, 3), (3,), (2, 1)))
+    reference = lambda input, end, weight: input + weight * (end - input)
+    def forward(xp, input, end, weight): return xp.lerp(input, end, weight)
+    def d_input(xp, g, weight): return g * (1 - weight)
+    def d_end(xp, g, weight): return g * weight
+    def d_weight(xp, g, input, end): return g * (end - input)
+
+
+class addcmul(Elementwise):
+    """`input + value * tensor1 * tensor2`."""
+    inputs, samples = ("input", "tensor1", "tensor2"), (((2, 3),) * 3, ((2, 3), (3,), (2, 1)))
+    def forward(xp, input, tensor1, tensor2, *, value=1): return input + value * tensor1 * tensor2
+    def d_input(xp, g): return g
+    def d_tensor1(xp, g, tensor2, value): return g * (tensor2 * value)
+    def d_tensor2(xp, g, tensor1, value): return g * (tensor1 * value)
+
+
+class addcdiv(Refusing, Elementwise):
+    """`input + value * tensor1 / tensor2`; not for integers."""
+    inputs, samples, refuses = ("input", "tensor1", "tensor2"), (((2, 3),) * 3, ((2, 3), (3,), (2, 1))), "bi"
+    refusal = RuntimeError, "Integer division with addcdiv is not supported; divide with div() first"
+    def forward(xp, input, tensor1, tensor2, *, value=1): return input + value * tensor1 / tensor2
+    def d_input(xp, g): return g
+    def d_tensor1(xp, g, tensor2, value): return g * (value / tensor2)
+    def d_tensor2(xp, g, tensor1, tensor2, value): return -g * (value * tensor1 / (tensor2 * tensor2))

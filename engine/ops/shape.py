@@ -1,24 +1,430 @@
-"""Ops that rearrange elements: views of the same memory, joins and repeats."""
+"""Ops that rearrange elements: views of the same memory, and copies with the elements in other places. Joins and repeats are in `join`."""
 
-from ..op import Linear, Op, sum_to
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from .. import dtypes
+from ..errors import Refused
+from ..op import Linear, Op, composite, sum_to
+from ..tensor import Tensor
+
 
 
 class View(Linear):
     """The result is the input's own memory under another shape, whenever NumPy can express it."""
-    view = True
+    view, inputs = True, ("input",)
 
 
 class reshape(View):
-    """The same elements under another shape; one size may be -1."""
+    """The same elements under another shape; one size may be -1. A view where the strides allow it, else a copy."""
     varargs = True
-    inputs = ("input",)
+    examples = ((((2, 3),), {"shape": (3, 2)}), (((2, 3, 4),), {"shape": (4, -1)}), (((),), {"shape": (1, 1)}))
     def forward(xp, input, shape): return xp.reshape(input, shape)
     def d_input(xp, g, shape): return xp.reshape(g, shape)
+
+    @classmethod
+    def explain(cls, error, inputs, attrs):
+        if isinstance(error, ValueError) and "into shape" in str(error):
+            error = Refused(f"shape '{list(attrs['shape'])}' is invalid for input of size {inputs[0].numel()}")
+        return super().explain(error, inputs, attrs)
+
+
+class view(reshape):
+    """The same memory under another shape; one size may be -1. RuntimeError when the strides do not allow it."""
+    home, inputs = "", ("input",)
+    exempt = {"noncontiguous": "It is there to refuse strides that reshape would copy; tests/engine/test_inplace.py has the refusal."}
+    def forward(xp, input, shape): return xp.view(input, shape)
+    def d_input(xp, g, shape): return xp.reshape(g, shape)
+
+
+class view_as_dtype(View):
+    """The same bytes read as another element type; the last dimension grows or shrinks with the size of an element."""
+    home = ""
+    examples = ((([1, 2, 3, 4],), {"dtype": "float64"}), (([1, 2, 3, 4],), {"dtype": "int32"}))
+    exempt = {"noncontiguous": "It is there to refuse strides under which bytes cannot be read in another width."}
+    def forward(xp, input, dtype): return xp.view(input, dtype=dtypes.as_numpy(dtype))
+
+
+class squeeze(View):
+    """Without dimensions of size 1: all of them, or those of `dim` that have size 1."""
+    inplace = False
+    examples = ((((2, 1, 3, 1),), {}), (((2, 1, 3, 1),), {"dim": 1}), (((2, 1, 3, 1),), {"dim": (1, -1)}), (((2, 3),), {"dim": 0}))
+    def forward(xp, input, dim=None): return xp.reshape(input, without_ones(input.shape, dim))
+    def d_input(xp, g, shape): return xp.reshape(g, shape)
+
+
+class unsqueeze(View):
+    """With a new dimension of size 1 at `dim`."""
+    examples = ((((2, 3),), {"dim": 1}), (((2, 3),), {"dim": -1}), (((),), {"dim": 0}))
+    def forward(xp, input, dim): return xp.expand_dims(input, dim)
+    def d_input(xp, g, shape): return xp.reshape(g, shape)
+
+
+class transpose(View):
+    """With two dimensions exchanged."""
+    aliases, examples = ("swapaxes", "swapdims"), ((((2, 3, 4),), {"dim0": 0, "dim1": -1}), (((2, 3),), {"dim0": 1, "dim1": 0}))
+    def forward(xp, input, dim0, dim1): return xp.swapaxes(input, dim0, dim1)
+    def d_input(xp, g, dim0, dim1): return xp.swapaxes(g, dim0, dim1)
+
+
+class permute(View):
+    """With the dimensions in another order."""
+    varargs, examples = True, ((((2, 3, 4),), {"dims": (2, 0, 1)}), (((2, 3),), {"dims": (-1, 0)}))
+    def forward(xp, input, dims): return xp.transpose(input, dims)
+    def d_input(xp, g, dims): return xp.transpose(g, inverse(dims))
+
+    @classmethod
+    def explain(cls, error, inputs, attrs):
+        if isinstance(error, ValueError) and len(attrs["dims"]) != inputs[0].ndim:
+            n, m = inputs[0].ndim, len(attrs["dims"])
+            error = Refused(f"number of dimensions in the tensor input does not match the length of the desired ordering of dimensions i.e. input.dim() = {n} is not equal to len(dims) = {m}")
+        return super().explain(error, inputs, attrs)
+
+
+class movedim(View):
+    """With some dimensions moved to other places, the rest in their order."""
+    aliases, examples = ("moveaxis",), ((((2, 3, 4),), {"source": 0, "destination": -1}), (((2, 3, 4),), {"source": (0, 1), "destination": (2, 0)}))
+    def forward(xp, input, source, destination): return xp.moveaxis(input, source, destination)
+    def d_input(xp, g, source, destination): return xp.moveaxis(g, destination, source)
+
+
+class expand(View):
+    """Dimensions of size 1, and new leading ones, repeated without copying; -1 keeps a size."""
+    home, varargs, examples = "Tensor", True, ((((2, 1, 3),), {"size": (2, 4, 3)}), (((3,),), {"size": (2, -1)}), (((),), {"size": (2,)}))
+    def forward(xp, input, size): return xp.broadcast_to(input, expanded(input.shape, size))
+    def d_input(xp, g): return g
+
+
+class broadcast_to(View):
+    """The same elements repeated to a larger shape without copying."""
+    examples = ((((2, 1, 3),), {"size": (5, 2, 4, 3)}), (((),), {"size": (2,)}))
+    def forward(xp, input, size): return xp.broadcast_to(input, expanded(input.shape, size))
+    def d_input(xp, g): return g
+
+
+class diagonal(View):
+    """The diagonal of the matrices in two dimensions, as the last dimension."""
+    examples = ((((3, 3),), {}), (((2, 4),), {"offset": 1}), (((2, 3, 4),), {"offset": -1, "dim1": -1, "dim2": 1}))
+    def forward(xp, input, offset=0, dim1=0, dim2=1): return xp.diagonal(input, offset, dim1, dim2)
+    def d_input(xp, g, shape, offset, dim1, dim2): return xp.put_diagonal(g, shape, offset, dim1, dim2)
+
+
+class put_diagonal(Linear):
+    """Zeros of a shape with the input on a diagonal."""
+    home, inputs, exact = "", ("input",), True
+    examples = ((((2,),), {"shape": (3, 3), "offset": 1}), (((4, 2),), {"shape": (2, 4, 3), "dim1": 0, "dim2": 2}))
+    def forward(xp, input, shape, offset=0, dim1=0, dim2=1): return xp.put_diagonal(input, shape, offset, dim1, dim2)
+    def d_input(xp, g, offset, dim1, dim2): return xp.diagonal(g, offset, dim1, dim2)
+
+
+class unfold(View):
+    """All windows of `size` elements along a dimension, `step` apart, as a new last dimension."""
+    home, examples = "Tensor", ((((7,),), {"dimension": 0, "size": 3, "step": 2}), (((2, 6),), {"dimension": -1, "size": 2, "step": 1}))
+    def forward(xp, input, dimension, size, step): return xp.windows(input, dimension, size, step)
+    def d_input(xp, g, shape, dimension, size, step): return xp.put_windows(g, shape, dimension, size, step)
+
+
+class put_windows(Linear):
+    """Zeros of a shape with windows added where `unfold` reads them."""
+    home, inputs, exact = "", ("input",), True
+    examples = ((((3, 3),), {"shape": (7,), "dimension": 0, "size": 3, "step": 2}), (((2, 5, 2),), {"shape": (2, 6), "dimension": 1, "size": 2, "step": 1}))
+    def forward(xp, input, shape, dimension, size, step): return xp.put_windows(input, shape, dimension, size, step)
+    def d_input(xp, g, dimension, size, step): return xp.windows(g, dimension, size, step)
+
+
+# -- copies --------------------------------------------------------------------------------------------------------------
+
+
+class clone(Linear):
+    """A copy with memory of its own; the gradient passes through."""
+    inputs, exact = ("input",), True
+    def forward(xp, input, memory_format=None): return xp.copy(input)
+    def d_input(xp, g): return g
+
+
+class flip(Linear):
+    """The elements in reverse order along some dimensions; a copy."""
+    inputs, varargs, exact = ("input",), True, True
+    examples = ((((2, 3),), {"dims": (0,)}), (((2, 3),), {"dims": (0, -1)}))
+    def forward(xp, input, dims): return xp.flip(input, dims)
+    def d_input(xp, g, dims): return xp.flip(g, dims)
+
+
+class roll(Linear):
+    """The elements shifted along some dimensions, those pushed out coming in at the other end; without `dims` through the flattened tensor."""
+    inputs, exact = ("input",), True
+    examples = ((((2, 3),), {"shifts": 1}), (((2, 3),), {"shifts": (1, -2), "dims": (0, 1)}))
+    def forward(xp, input, shifts, dims=None): return xp.roll(input, shifts, dims)
+    def d_input(xp, g, shifts, dims): return xp.roll(g, opposite(shifts), dims)
+
+
+class tril(Linear):
+    """The lower triangle of the matrices in the last two dimensions, zeros elsewhere."""
+    inputs, inplace, exact = ("input",), True, True
+    examples = ((((3, 3),), {}), (((2, 4),), {"diagonal": 1}), (((2, 3, 4),), {"diagonal": -1}))
+    def forward(xp, input, diagonal=0): return xp.tril(input, diagonal)
+    def d_input(xp, g, diagonal): return xp.tril(g, diagonal)
+
+
+class triu(Linear):
+    """The upper triangle of the matrices in the last two dimensions, zeros elsewhere."""
+    inputs, inplace, exact = ("input",), True, True
+    examples = ((((3, 3),), {}), (((2, 4),), {"diagonal": 1}), (((2, 3, 4),), {"diagonal": -1}))
+    def forward(xp, input, diagonal=0): return xp.triu(input, diagonal)
+    def d_input(xp, g, diagonal): return xp.triu(g, diagonal)
+
+
+# -- writing through a view ----------------------------------------------------------------------------------------------
 
 
 class write_view(Op):
     """The base of a view after the view was written: `input` with the place that `path` leads to replaced by `other`."""
-    home = ""
+    home, exact = "", True
+    examples = ((((3, 4), (2, 6)), {"path": ((permute, {"dims": (1, 0)}), (reshape, {"shape": (2, 6)}))}), (((3, 4), (3,)), {"path": ((diagonal, {}),)}))
     def forward(xp, input, other, path=()): return xp.write_through(input, other, path)
     def d_input(xp, g, path): return xp.write_through(g, 0, path)
     def d_other(xp, g, path): return xp.read_through(g, path)
+
+
+class read_view(Linear):
+    """What is seen of the input at the end of a path of views."""
+    home, inputs, exact = "", ("input",), True
+    examples = ((((3, 4),), {"path": ((permute, {"dims": (1, 0)}), (reshape, {"shape": (2, 6)}))}), (((3, 4),), {"path": ((diagonal, {}),)}))
+    def forward(xp, input, path=()): return xp.read_through(input, path)
+    def d_input(xp, g, shape, path): return xp.write_through(xp.zeros(shape, dtype=g.dtype), g, path)
+
+
+# -- shapes and dimensions -------------------------------------------------------------------------------------------------
+
+
+def wrap_dim(dim: int, ndim: int) -> int:
+    """A dimension counted from the front; IndexError when there is no such dimension."""
+    n = max(ndim, 1)
+    if not -n <= dim < n:
+        raise IndexError(f"Dimension out of range (expected to be in range of [{-n}, {n - 1}], but got {dim})")
+    return dim % n
+
+
+def without_ones(shape: tuple, dim: Any) -> tuple:
+    if dim is None:
+        return tuple(n for n in shape if n != 1)
+    dims = {wrap_dim(d, len(shape)) for d in ((dim,) if isinstance(dim, int) else dim)}
+    return tuple(n for i, n in enumerate(shape) if n != 1 or i not in dims)
+
+
+def expanded(shape: tuple, size: tuple) -> tuple:
+    """The shape that `expand(size)` gives; RuntimeError where a size that is not 1 would change."""
+    size = (size,) if isinstance(size, int) else tuple(size)
+    lead = len(size) - len(shape)
+    if lead < 0:
+        raise Refused(f"the number of sizes provided ({len(size)}) must be greater or equal to the number of dimensions in the tensor ({len(shape)})")
+    full = (1,) * lead + tuple(shape)
+    for i, (have, want) in enumerate(zip(full, size, strict=True)):
+        if want == -1 and i < lead:
+            raise Refused(f"The expanded size of the tensor (-1) isn't allowed in a leading, non-existing dimension {i}")
+        if want not in (-1, have) and have != 1:
+            raise Refused(f"The expanded size of the tensor ({want}) must match the existing size ({have}) at non-singleton dimension {i}. Target sizes: {list(size)}. Tensor sizes: {list(shape)}")
+    return tuple(have if want == -1 else want for have, want in zip(full, size, strict=True))
+
+
+def inverse(dims: tuple) -> tuple:
+    """The permutation that undoes `dims`."""
+    n = len(dims)
+    places = [0] * n
+    for i, d in enumerate(dims):
+        places[d % n] = i
+    return tuple(places)
+
+
+def opposite(shifts: Any) -> Any:
+    return -shifts if isinstance(shifts, int) else tuple(-s for s in shifts)
+
+
+def _sizes(size: tuple) -> tuple:
+    return tuple(size[0]) if len(size) == 1 and not hasattr(size[0], "__index__") else size
+
+
+# -- made of the above -------------------------------------------------------------------------------------------------------
+
+
+@composite(home="Tensor", method=True)
+def view_(self: Tensor, *shape: Any, dtype: Any = None) -> Tensor:
+    """The same memory under another shape, or read as another dtype. RuntimeError when the strides do not allow the shape."""
+    if dtype is None and len(shape) == 1 and not hasattr(shape[0], "__index__") and not isinstance(shape[0], (tuple, list)):
+        dtype = shape[0]
+    return view(self, *shape) if dtype is None else view_as_dtype(self, dtypes.as_dtype(dtype))
+
+
+@composite(home="Tensor", method=True)
+def view_as(self: Tensor, other: Tensor) -> Tensor:
+    """The same memory under the shape of another tensor."""
+    return view(self, tuple(other.shape))
+
+
+@composite(home="Tensor", method=True)
+def reshape_as(self: Tensor, other: Tensor) -> Tensor:
+    """The same elements under the shape of another tensor."""
+    return reshape(self, tuple(other.shape))
+
+
+@composite(home="Tensor", method=True)
+def expand_as(self: Tensor, other: Tensor) -> Tensor:
+    """Expanded to the shape of another tensor."""
+    return expand(self, tuple(other.shape))
+
+
+@composite(method=True)
+def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
+    """The dimensions from `start_dim` to `end_dim` joined into one; a 0-d tensor becomes 1-d."""
+    shape = input.array.shape
+    start, end = wrap_dim(start_dim, len(shape)), wrap_dim(end_dim, len(shape))
+    if start > end:
+        raise RuntimeError("flatten() has invalid args: start_dim cannot come after end_dim")
+    if start == end and shape:
+        return input
+    return reshape(input, (*shape[:start], math.prod(shape[start : end + 1]), *shape[end + 1 :]))
+
+
+@composite(method=True)
+def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
+    """One dimension split into several, whose sizes multiply to it; one may be -1."""
+    shape = tuple(input.shape)
+    d = wrap_dim(dim, len(shape))
+    sizes, n = tuple(sizes), shape[d]
+    known = math.prod(s for s in sizes if s != -1)
+    whole = tuple(n // known if s == -1 and known else s for s in sizes)
+    if math.prod(whole) != n or sizes.count(-1) > 1:
+        raise RuntimeError(f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {d} ({n}) in the input tensor")
+    return reshape(input, (*shape[:d], *whole, *shape[d + 1 :]))
+
+
+@composite(method=True)
+def ravel(input: Tensor) -> Tensor:
+    """All elements in one dimension; a view where the strides allow it."""
+    return reshape(input, (-1,) if input.numel() else (0,))
+
+
+@composite(home="Tensor", method=True)
+def contiguous(self: Tensor, memory_format: Any = None) -> Tensor:
+    """The tensor with its elements in row-major order in memory: itself when they are, else a copy."""
+    return self if self.array.flags.c_contiguous else clone(self)
+
+
+@composite(method=True)
+def t(input: Tensor) -> Tensor:
+    """The transpose of a matrix; a vector stays as it is. RuntimeError for more than two dimensions."""
+    if input.ndim > 2:
+        raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {input.ndim}D")
+    return permute(input, tuple(range(input.ndim))[::-1])
+
+
+@composite(method=True)
+def adjoint(input: Tensor) -> Tensor:
+    """The conjugate transpose of the matrices in the last two dimensions."""
+    swapped = transpose(input, -2, -1)
+    return swapped.conj() if input.is_complex() else swapped
+
+
+def _matrices(x: Tensor, name: str) -> Tensor:
+    if x.ndim < 2:
+        raise RuntimeError(f"tensor.{name} is only supported on matrices or batches of matrices. Got {x.ndim}-D tensor.")
+    return transpose(x, -2, -1)
+
+
+def _h(x: Tensor) -> Tensor:
+    if x.ndim not in (0, 2):
+        raise RuntimeError(f"tensor.H is only supported on matrices (2-D tensors). Got {x.ndim}-D tensor.")
+    return adjoint(x) if x.ndim else x
+
+
+Tensor.T = property(lambda x: permute(x, tuple(range(x.ndim))[::-1]), doc="The tensor with its dimensions in reverse order.")
+Tensor.mT = property(lambda x: _matrices(x, "mT"), doc="The transpose of the matrices in the last two dimensions.")
+Tensor.H = property(_h, doc="The conjugate transpose of a matrix.")
+Tensor.mH = property(lambda x: adjoint(x) if x.ndim > 1 else _matrices(x, "mH"), doc="The conjugate transpose of the matrices in the last two dimensions.")
+
+
+@composite
+def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
+    """The tensors expanded to the shape that they broadcast to."""
+    if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)):
+        tensors = tuple(tensors[0])
+    shape = broadcast_shapes(*[tuple(t.shape) for t in tensors])
+    return tuple(t if tuple(t.shape) == shape else expand(t, shape) for t in tensors)
+
+
+@composite
+def broadcast_shapes(*shapes: Any) -> tuple:
+    """The shape that tensors of these shapes broadcast to; RuntimeError when they do not."""
+    out: list[int] = []
+    for shape in shapes:
+        shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        out[:0] = [1] * (len(shape) - len(out))
+        for i, n in enumerate(reversed(shape), 1):
+            if n != 1 and out[-i] not in (1, n):
+                raise RuntimeError(f"Shape mismatch: objects cannot be broadcast to a single shape: {' and '.join(str(tuple(s)) for s in shapes)}")
+            out[-i] = n if out[-i] == 1 else out[-i]
+    return tuple(out)
+
+
+@composite(home="Tensor", method=True)
+def sum_to_size(self: Tensor, *size: Any) -> Tensor:
+    """Summed over the dimensions along which a tensor of this size would be broadcast to this one's shape."""
+    from .. import xp
+
+    shape = _sizes(size)
+    try:
+        fits = broadcast_shapes(shape, tuple(self.shape)) == tuple(self.shape)
+    except RuntimeError:
+        fits = False
+    if not fits:
+        raise RuntimeError(f"size {{{list(shape)}}} is not expandable to size {{{list(self.shape)}}}.")
+    return self if shape == tuple(self.shape) else sum_to(xp, self, shape)
+
+
+@composite(method=True)
+def rot90(input: Tensor, k: int = 1, dims: tuple[int, int] = (0, 1)) -> Tensor:
+    """Rotated by `k` quarter turns in the plane of two dimensions, from the first towards the second; a copy."""
+    a, b = (wrap_dim(d, input.ndim) for d in dims)
+    if a == b:
+        raise RuntimeError(f"expected rotation dims to be different, but got dim0 = {dims[0]} and dim1 = {dims[1]}")
+    turned = (lambda x: clone(x), lambda x: transpose(flip(x, b), a, b), lambda x: flip(x, (a, b)), lambda x: transpose(flip(x, a), a, b))
+    return turned[k % 4](input)
+
+
+@composite(method=True)
+def fliplr(input: Tensor) -> Tensor:
+    """The second dimension reversed."""
+    if input.ndim < 2:
+        raise RuntimeError("Input must be >= 2-d.")
+    return flip(input, 1)
+
+
+@composite(method=True)
+def flipud(input: Tensor) -> Tensor:
+    """The first dimension reversed."""
+    if input.ndim < 1:
+        raise RuntimeError("Input must be >= 1-d.")
+    return flip(input, 0)
+
+
+@composite(method=True)
+def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+    """Matrices with the last dimension of the input on a diagonal and zeros elsewhere."""
+    n = input.ndim + 1
+    a, b = wrap_dim(dim1, n), wrap_dim(dim2, n)
+    if a == b:
+        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+    size = input.shape[-1] + abs(offset)
+    rest = iter(input.shape[:-1])
+    shape = tuple(size if i in (a, b) else next(rest) for i in range(n))
+    return put_diagonal(input, shape, offset, a, b)
+
+
+@composite(method=True)
+def diag(input: Tensor, diagonal: int = 0) -> Tensor:
+    """A matrix with the vector on its diagonal; of a matrix, a copy of its diagonal."""
+    if input.ndim not in (1, 2):
+        raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {input.ndim}D")
+    return diag_embed(input, diagonal) if input.ndim == 1 else clone(Tensor.diagonal(input, diagonal))

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
-import socket
-import subprocess
 import sys
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +13,8 @@ from typing import Any
 import nbformat
 import pytest
 from playwright.sync_api import Browser, Locator, Page, sync_playwright
+
+from serving import Server, start
 
 FLAGS = (
     "--headless=new",
@@ -30,10 +26,9 @@ FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
-START_SECONDS = 90
 ACTION_SECONDS = 60
 
-# The notebook that has the focus. `jupyterapp` is there because the server runs with expose_app_in_browser.
+# The notebook that has the focus. `jupyterapp` is there because of expose_app_in_browser.
 NOTEBOOK = "window.jupyterapp.shell.currentWidget"
 READY = """() => {
   const panel = window.jupyterapp?.shell.currentWidget;
@@ -61,96 +56,18 @@ def chromium() -> str:
     pytest.skip(reason)
 
 
-@dataclass
-class Server:
-    """A running JupyterLab with folders of its own."""
-
-    url: str
-    token: str
-    root: Path
-    log: Path
-    process: subprocess.Popen[bytes]
-
-    def request(self, method: str, path: str) -> Any:
-        """One call of the server's REST API; returns what it answers."""
-        request = urllib.request.Request(self.url + path, method=method, headers={"Authorization": f"token {self.token}"})
-        with urllib.request.urlopen(request, timeout=10) as answer:
-            body = answer.read()
-        return json.loads(body) if body else None
-
-    def tail(self) -> str:
-        """The end of the server's log, for the message of a failure."""
-        return self.log.read_text(errors="replace")[-4000:]
-
-    def wait(self) -> None:
-        """Returns when the server answers."""
-        deadline = time.monotonic() + START_SECONDS
-        while True:
-            if self.process.poll() is not None:
-                raise RuntimeError(f"JupyterLab ended with status {self.process.returncode}:\n{self.tail()}")
-            try:
-                self.request("GET", "/api/status")
-                return
-            except (urllib.error.URLError, ConnectionError, TimeoutError) as error:
-                if time.monotonic() > deadline:
-                    raise TimeoutError(f"JupyterLab did not answer in {START_SECONDS} s:\n{self.tail()}") from error
-                time.sleep(0.1)
-
-
-def start_server(folder: Path, python: str = sys.executable, **settings: str) -> Server:
-    """Starts the JupyterLab of `python` with everything that it reads and writes under `folder`."""
-    root = folder / "notebooks"
-    root.mkdir(parents=True)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    token = os.urandom(16).hex()
-    names = ("JUPYTER_CONFIG", "JUPYTER_DATA", "JUPYTER_RUNTIME", "JUPYTERLAB_SETTINGS", "JUPYTERLAB_WORKSPACES")
-    own = {f"{name}_DIR": str(folder / name.lower()) for name in names} | {"IPYTHONDIR": str(folder / "ipython")}
-    command = [
-        python,
-        "-m",
-        "jupyterlab",
-        "--no-browser",
-        "--allow-root",
-        "--ServerApp.ip=127.0.0.1",
-        f"--ServerApp.port={port}",
-        "--ServerApp.port_retries=0",
-        f"--IdentityProvider.token={token}",
-        f"--ServerApp.root_dir={root}",
-        "--LabApp.news_url=None",
-        "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
-        "--LabApp.expose_app_in_browser=True",
-        *(f"--{name}={value}" for name, value in settings.items()),
-    ]
-    log = folder / "server.log"
-    with log.open("wb") as output:
-        process = subprocess.Popen(command, cwd=root, env={**os.environ, **own}, stdout=output, stderr=subprocess.STDOUT)
-    server = Server(f"http://127.0.0.1:{port}", token, root, log, process)
-    try:
-        server.wait()
-    except BaseException:
-        stop_server(server)
-        raise
-    return server
-
-
-def stop_server(server: Server) -> None:
-    """Ends the server and its kernels."""
-    server.process.terminate()
-    try:
-        server.process.wait(timeout=20)
-    except subprocess.TimeoutExpired:
-        server.process.kill()
-        server.process.wait()
+def start_lab(folder: Path, python: str = sys.executable) -> Server:
+    """The JupyterLab of `python`; `window.jupyterapp` is there for the tests."""
+    quiet = ("--LabApp.news_url=None", "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate")
+    return start([python, "-m", "jupyterlab", "--no-browser"], folder, *quiet, "--LabApp.expose_app_in_browser=True")
 
 
 @pytest.fixture(scope="session")
 def server(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """The JupyterLab of the Python that runs the tests, one for the whole session."""
-    server = start_server(tmp_path_factory.mktemp("jupyter"))
+    server = start_lab(tmp_path_factory.mktemp("jupyter"))
     yield server
-    stop_server(server)
+    server.stop()
 
 
 @pytest.fixture(scope="session")
@@ -218,20 +135,15 @@ class Lab:
             parts.append(output.get("text") or output.get("data", {}).get("text/plain") or "\n".join(output.get("traceback", [])))
         return "".join("".join(part) for part in parts)
 
-    def shut_down(self) -> None:
-        """Ends every notebook's session."""
-        for session in self.server.request("GET", "/api/sessions"):
-            self.server.request("DELETE", f"/api/sessions/{session['id']}")
-
 
 @pytest.fixture
-def lab(server: Server, browser: Browser, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Lab]:
+def lab(server: Server, browser: Browser) -> Iterator[Lab]:
     """A fresh page. The test fails if the page had an uncaught error."""
     context = browser.new_context(viewport={"width": 1400, "height": 900})
     context.set_default_timeout(1000 * ACTION_SECONDS)
     lab = Lab(server, context.new_page())
     lab.page.on("pageerror", lambda error: lab.errors.append(str(error)))
     yield lab
-    lab.shut_down()
+    server.shut_down_sessions()
     context.close()
     assert lab.errors == []

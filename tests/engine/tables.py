@@ -39,13 +39,14 @@ def promotion_questions(case: Case, xs: list) -> dict[str, list]:
     """Inputs by what they are: `f` all float32, `fh` float32 beside float16, `f+h` beside a 0-d float16, `f,2` beside a Python float."""
 
     def typed(lead: str, rest: Any) -> list:
-        return [x if not floating(x) else Typed(x, lead) if i == first else rest(x) for i, x in enumerate(xs)]
+        return [x if i not in places else Typed(x, lead) if i == places[0] else rest(x) for i, x in enumerate(xs)]
 
-    first = next((i for i, x in enumerate(xs) if floating(x)), None)
-    if first is None:
+    # the dtypes of indices and masks stay, unless there is nothing else
+    places = [i for i, x in enumerate(xs) if floating(x)] or [i for i, x in enumerate(xs) if isinstance(x, numpy.ndarray)]
+    if not places:
         return {}
     asked = {a: typed(a, lambda x, a=a: Typed(x, a)) for a in LETTERS}
-    if sum(map(floating, xs)) < 2:
+    if len(places) < 2:
         return asked
     for a in LETTERS:
         asked |= {f"{a}{b}": typed(a, lambda x, b=b: Typed(x, b)) for b in LETTERS}
@@ -77,4 +78,5 @@ def special_inputs(case: Case) -> list[numpy.ndarray]:
 
 
 def has_specials(op: Any) -> bool:
-    return issubclass(op, Elementwise) and len(op.inputs) <= 2 and op.home != "" and "specials" not in op.exempt
+    """Whether an op takes one or two real tensors element by element to a real one."""
+    return issubclass(op, Elementwise) and len(op.inputs) <= 2 and op.home != "" and op.name not in ("complex", "polar")

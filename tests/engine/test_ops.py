@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import cases
 import numpy
 import pytest
 import references
+import tables
 from cases import call, draw, floating, inner, leaves, normal_like, rng_of, smooth
 
 import engine
-from engine import Tensor, dtypes, tape
+from engine import Tensor, tape
 from engine.op import Elementwise
-
-EXPECTED = Path(__file__).parent / "expected"
-MAKE = "python tests/engine/expected/make.py"
-
-
-def stored(name):
-    return json.loads((EXPECTED / f"{name}.json").read_text(encoding="utf-8"))
-
+from tables import LETTER, MAKE, NO_KERNEL, REFUSED, Typed
 
 # -- value -----------------------------------------------------------------------------------------------------------------
 
@@ -169,10 +160,10 @@ BROADCAST = ((2, 1, 3), (4, 1), (1,), (2, 4, 3), ())  # the shapes that an eleme
 @pytest.mark.parametrize("case", cases.parametrised("broadcasting", lambda op: issubclass(op, Elementwise) and len(op.inputs) > 1, first=True))
 def test_broadcasting(case):
     op, rng = case.op, rng_of(case)
-    xs = [rng.uniform(*op.domain, BROADCAST[i]) if isinstance(spec, tuple) else draw(case)[i] for i, spec in enumerate(case.inputs)]
+    xs = [numpy.asarray(rng.uniform(*op.domain, BROADCAST[i])) if isinstance(spec, tuple) else draw(case)[i] for i, spec in enumerate(case.inputs)]
     for i, spec in enumerate(case.inputs):
         if isinstance(spec, list):
-            xs[i] = rng.choice(numpy.ravel(spec), BROADCAST[i])
+            xs[i] = numpy.asarray(rng.choice(numpy.ravel(spec), BROADCAST[i]))
     shape = numpy.broadcast_shapes(*[x.shape for x in xs if x is not None])
     inputs, whole = leaves(xs), leaves([None if x is None else numpy.broadcast_to(x, shape).copy() for x in xs])
     (out,), (expected,) = call(case, inputs), call(case, whole)
@@ -199,7 +190,7 @@ def strided(x):
 @pytest.mark.parametrize("case", cases.parametrised("noncontiguous"))
 def test_noncontiguous(case, layout):
     xs = draw(case)
-    place = numpy.asfortranarray if layout == "transposed" else strided
+    place = (lambda x: x.copy(order="F")) if layout == "transposed" else strided
     inputs, odd = leaves(xs), [Tensor._wrap(place(x)) if isinstance(x, numpy.ndarray) else x for x in xs]
     for x, array in zip(odd, xs, strict=True):
         if floating(array):
@@ -214,83 +205,69 @@ def test_noncontiguous(case, layout):
         assert a is None or numpy.allclose(a.array, b.array, rtol=1e-11, atol=1e-13)
 
 
-ZERO_SIZE = stored("zero_size")
+ZERO_SIZE = tables.stored("zero_size")
 
 
 @pytest.mark.parametrize("case", cases.parametrised("zero_size"))
 def test_zero_size(case):
-    sizes = sorted({n for spec in case.inputs if isinstance(spec, tuple) for n in spec})
     answers = ZERO_SIZE.get(case.op.name, {}).get(case.key)
     assert answers is not None, f"PyTorch's answers for {case} are not stored: {MAKE} {case.op.name}"
-    for size in sizes:
-        emptied = case._replace(inputs=tuple(tuple(0 if n == size else n for n in s) if isinstance(s, tuple) else s for s in case.inputs))
-        expected = answers[str(size)]
+    for size, emptied in tables.zero_sizes(case).items():
         inputs = leaves(draw(emptied))
-        if expected is None:
+        if answers[size] is None:
             with pytest.raises((RuntimeError, IndexError, ValueError)):
                 call(emptied, inputs)
             continue
         results = call(emptied, inputs)
-        assert [list(r.shape) for r in results] == expected, f"with {size} set to 0"
+        assert [list(r.shape) for r in results] == answers[size], f"with {size} set to 0"
         ready = smooth(case, results)
         for x, g in zip(inputs, gradients(ready, inputs, [numpy.ones(r.shape, r.array.dtype) for r in ready]), strict=True):
             assert g is None or g.shape == x.shape
 
 
-# -- promotion -------------------------------------------------------------------------------------------------------------
+# -- promotion, special values ---------------------------------------------------------------------------------------------
 
-PROMOTION = stored("promotion")
-LETTERS = dict(zip("buasilUVWhgfdcz", dtypes.ALL, strict=True))
-LETTER = {d: letter for letter, d in LETTERS.items()}
-SCALARS = (True, 2, 1.5, 1 + 1j)
+PROMOTION, SPECIALS = tables.stored("promotion"), tables.stored("specials")
 
 
-def typed(x, letter, zero_dim=False):
-    """An input in another dtype, with values that no op objects to."""
-    if not floating(x):
-        return Tensor(x) if isinstance(x, numpy.ndarray) else x
-    d = LETTERS[letter].numpy
-    x = numpy.full((), x.flat[0]) if zero_dim else x
-    whole = numpy.abs(numpy.rint(x)) + 1 if LETTERS[letter].rank == dtypes.INT else x
-    return Tensor(whole.astype(d))
-
-
-def answer(case, inputs):
+def letters(case, inputs):
     """The letters of the results' dtypes, or "-" for a refusal."""
+    inputs = [Tensor(x.values.astype(x.dtype.numpy)) if isinstance(x, Typed) else Tensor(x) if isinstance(x, numpy.ndarray) else x for x in inputs]
     try:
         return "".join(LETTER[r.dtype] for r in call(case, inputs))
-    except (RuntimeError, TypeError, IndexError, ValueError, NotImplementedError):
-        return "-"
-
-
-def differences(found, expected):
-    """Where the engine's answers are not PyTorch's; "?" marks what PyTorch allows in principle and has no CPU kernel for."""
-    return {key: f"{found[key]}, not {want}" for key, want in expected.items() if want != "?" and found[key] != want}
+    except (RuntimeError, TypeError, IndexError, ValueError):
+        return REFUSED
 
 
 @pytest.mark.parametrize("case", cases.parametrised("promotion", first=True))
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_promotion(case):
+    """The dtype of the result, or that there is none, for all dtypes: complex32, which the engine does not have, is left out."""
     expected = PROMOTION.get(case.op.name)
     assert expected is not None and expected["key"] == case.key, f"PyTorch's answers for {case} are not stored: {MAKE} {case.op.name}"
-    assert differences(promoted(case), references.unpacked(expected)) == {}
+    questions = tables.promotion_questions(case, draw(case))
+    wrong = {}
+    for key, want in tables.unpacked(expected["answers"], questions).items():
+        if want != NO_KERNEL and (found := letters(case, questions[key])) != want:
+            wrong[key] = f"{found}, not {want}"
+    assert wrong == {}
 
 
-def promoted(case):
-    """The engine's answers, by what went in: `f` all float32, `fh` float32 and then float16, `f+h` 0-d float16, `f,1` a Python number."""
-    xs = draw(case)
-    found = {a: answer(case, [typed(x, a) for x in xs]) for a in LETTERS}
-    if sum(map(floating, xs)) > 1:
-        lead = next(i for i, x in enumerate(xs) if floating(x))
-        for a in LETTERS:
-            for b in LETTERS:
-                found[a + b] = answer(case, [typed(x, a if i == lead else b) for i, x in enumerate(xs)])
-                if issubclass(case.op, Elementwise):
-                    found[f"{a}+{b}"] = answer(case, [typed(x, a if i == lead else b, i != lead) for i, x in enumerate(xs)])
-            if issubclass(case.op, Elementwise):
-                for n, number in enumerate(SCALARS):
-                    found[f"{a},{n}"] = answer(case, [typed(x, a) if i == lead or not floating(x) else number for i, x in enumerate(xs)])
-    return found
+@pytest.mark.parametrize("case", cases.parametrised("specials", tables.has_specials, first=True))
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_specials(case):
+    """Values at infinities, both zeros, nan and ties as PyTorch has them; gradients, too, where all inputs are finite."""
+    expected = SPECIALS.get(case.op.name)
+    assert expected is not None and expected["key"] == case.key, f"PyTorch's answers for {case} are not stored: {MAKE} {case.op.name}"
+    xs = tables.special_inputs(case)
+    inputs = leaves(xs)
+    (out,) = call(case, inputs)
+    assert numpy.allclose(out.array, expected["value"], rtol=1e-9, atol=1e-12, equal_nan=True)
+    finite = numpy.isfinite(xs).all(0)
+    for g, want in zip(gradients([out], inputs, [numpy.ones(out.shape)]), expected.get("grads", [None] * len(xs)), strict=True):
+        found = numpy.zeros(out.shape) if g is None else g.array
+        wrong = finite & ~numpy.isclose(found, 0.0 if want is None else want, rtol=1e-9, atol=1e-12, equal_nan=True)
+        assert not wrong.any(), f"gradients {found[wrong]}, not {numpy.array(want)[wrong]}, at {numpy.array(xs)[:, wrong]}"
 
 
 # -- words -----------------------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 import type { ISessionContext } from "@jupyterlab/apputils";
 import type { INotebookTracker } from "@jupyterlab/notebook";
-import type { Kernel, KernelMessage } from "@jupyterlab/services";
+import { type Kernel, KernelMessage } from "@jupyterlab/services";
 import { Signal } from "@lumino/signaling";
 import { CommModel } from "./model";
 
@@ -20,12 +20,15 @@ export const NOT_LOADED = "Run %load_ext workbench in this notebook to see its g
 /** What the panel shows: the view of a live model, or a sentence that says why there is none. */
 export type Content = CommModel | string;
 
+/** A comm as JupyterLab makes it; since 4.4 its messages go to a subshell, which its public interface does not tell. */
+type Comm = Kernel.IComm & { subshellStarted?: Promise<void>; subshellId?: string | null };
+
 export class KernelLink {
   readonly changed = new Signal<this, Content>(this);
   private started = false;
   private context: ISessionContext | null = null;
   private kernel: Kernel.IKernelConnection | null = null;
-  private comm: Kernel.IComm | null = null;
+  private comm: Comm | null = null;
   private asking = false;
   private askAgain = false;
 
@@ -66,8 +69,8 @@ export class KernelLink {
     this.context?.statusChanged.disconnect(this.onStatus, this);
     this.context?.iopubMessage.disconnect(this.onOutput, this);
     this.context = null;
-    this.kernel = null;
     this.closeComm();
+    this.kernel = null;
   }
 
   private onKernel(): void {
@@ -82,11 +85,10 @@ export class KernelLink {
     }
   }
 
-  // A restarted kernel has forgotten the workbench, and nobody is left to read the closing message of a comm.
+  // A restarted kernel has forgotten the workbench; JupyterLab itself lets go of its comms.
   private onStatus(_: ISessionContext, status: Kernel.Status): void {
     const restarting = status === "restarting" || status === "autorestarting";
     if (!restarting && status !== "dead") return;
-    this.comm?.dispose();
     this.comm = null;
     this.changed.emit(restarting ? NOT_LOADED : NO_KERNEL);
   }
@@ -107,12 +109,12 @@ export class KernelLink {
       if (kernel !== this.kernel) return; // another notebook, or another kernel, has become the active one meanwhile
     } while (answer !== null && this.askAgain);
     this.asking = false;
-    if (answer === null) this.openComm(kernel);
+    if (answer === null) await this.openComm(kernel);
     else this.changed.emit(answer);
   }
 
-  private openComm(kernel: Kernel.IKernelConnection): void {
-    const comm = kernel.createComm(TARGET);
+  private async openComm(kernel: Kernel.IKernelConnection): Promise<void> {
+    const comm: Comm = kernel.createComm(TARGET);
     const model = new CommModel(comm);
     comm.onClose = () => {
       if (this.comm !== comm) return;
@@ -120,15 +122,40 @@ export class KernelLink {
       this.changed.emit(NOT_LOADED);
     };
     this.comm = comm;
+    // What is sent before the comm's subshell has started would wait for the running cell to end.
+    if (kernel.supportsSubshells) await comm.subshellStarted?.catch(() => undefined); // none to be had: the main shell will do
+    if (this.comm !== comm) {
+      comm.dispose();
+      return;
+    }
     comm.open();
     this.changed.emit(model);
   }
 
   private closeComm(): void {
-    const comm = this.comm;
+    if (this.comm !== null && this.kernel !== null) void close(this.comm, this.kernel);
     this.comm = null;
-    if (comm !== null && !comm.isDisposed) comm.close();
   }
+}
+
+/** Like `comm.close()`, which however may end the comm's subshell before the kernel has read the closing message there. */
+async function close(comm: Comm, kernel: Kernel.IKernelConnection): Promise<void> {
+  if (comm.isDisposed || kernel.isDisposed) return;
+  comm.onMsg = () => {};
+  const message = KernelMessage.createMessage({
+    msgType: "comm_close",
+    channel: "shell",
+    session: kernel.clientId,
+    username: kernel.username,
+    subshellId: comm.subshellId ?? undefined,
+    content: { comm_id: comm.commId, data: {} },
+  });
+  try {
+    await kernel.sendShellMessage(message, false, true).done;
+  } catch {
+    return; // the kernel ended or restarted meanwhile, and its comms with it
+  }
+  comm.dispose();
 }
 
 /** null when the workbench is loaded in the kernel; otherwise the sentence that says why the panel is empty. */

@@ -139,12 +139,14 @@ function asView(buffer: DataView | ArrayBuffer): DataView {
   return buffer instanceof ArrayBuffer ? new DataView(buffer) : new DataView(buffer.buffer, buffer.byteOffset, buffer.byteLength);
 }
 
+type Handler = (message: unknown, buffers: DataView[]) => void;
+
 /** What anywidget hands to `render`. */
 export interface Model {
   get(key: string): unknown;
   send(message: unknown): void;
-  on(event: string, callback: (...args: never[]) => void): void;
-  off(event: string, callback: (...args: never[]) => void): void;
+  on(event: string, callback: Handler): void;
+  off(event: string, callback: Handler): void;
 }
 
 /** A transport over an anywidget model's custom messages. */
@@ -152,13 +154,14 @@ export function modelTransport(model: Model): Transport {
   return {
     send: (message) => model.send(message),
     listen(receive) {
-      const handler = (message: unknown, buffers?: DataView[]) => receive(message, buffers ?? []);
+      const handler: Handler = (message, buffers) => receive(message, buffers ?? []);
       model.on("msg:custom", handler);
       return () => model.off("msg:custom", handler);
     },
     closed(gone) {
-      model.on("comm:close", gone);
-      return () => model.off("comm:close", gone);
+      const handler: Handler = () => gone();
+      model.on("comm:close", handler);
+      return () => model.off("comm:close", handler);
     },
   };
 }

@@ -48,7 +48,7 @@ export function drawHistogram({ low, high, counts, sampled }: Histogram, exact: 
       "figcaption",
       {},
       h("span", {}, numberText(low)),
-      h("span", { class: "middle" }, `${mark}histogram${sampled ? " of a sample" : ""}`, sampled && exact ? h("button", { class: "link", click: exact }, "count all") : null),
+      h("span", { class: "middle" }, sampled ? "~ from a sample" : "histogram", sampled && exact ? h("button", { class: "link", click: exact }, "count all") : null),
       h("span", {}, numberText(high)),
     ),
     twin(table(["from", "to", `${mark}count`], counts.map((count, at) => [numberText(edge(at)), numberText(edge(at + 1)), String(count)]), [0, 1, 2])),
@@ -76,7 +76,7 @@ export function drawHealth(summary: Summary): HTMLElement {
       "div",
       { class: "bar", role: "img", "aria-label": words },
       ...parts.map(([key, glyph, name]) =>
-        h("span", { class: key, style: `flex-grow:${Math.max(0.02, summary[key] / summary.size)}`, title: `${summary[key]} ${name}` }, glyph),
+        h("span", { class: key, style: `flex-grow:${Math.max(2, (100 * summary[key]) / summary.size)}`, title: `${summary[key]} ${name}` }, glyph),
       ),
     ),
     h(

@@ -1,7 +1,7 @@
 // Draws one box or one wire as SVG, and puts marks on it. The picture on screen and the saved picture come from here.
 
 import { s, setAttribute, setText, type Child } from "./dom";
-import { describe, failed, type Pill } from "./face";
+import { describe, failed, textWidth, type Pill } from "./face";
 import type { Box, Wire } from "./layout";
 import type { Mark } from "./marks";
 import type { Recording } from "./store";
@@ -37,7 +37,7 @@ function nodeParts(box: Box, recording: Recording, idPrefix: string): Child[] {
     note ? s("title", {}, note) : null,
     s("rect", { class: "card", width: w, height: h, rx }),
     s("rect", { class: "tint", width: w, height: h, rx }),
-    s("text", { class: "title", x: inset, y: 23 }, face.title),
+    titleText(face.title, inset, 23, w),
     s("text", { class: "badge", x: w - inset, y: 22.5, "text-anchor": "end" }),
     s(
       "text",
@@ -48,6 +48,12 @@ function nodeParts(box: Box, recording: Recording, idPrefix: string): Child[] {
     ...face.pills.map((pill) => drawPill(pill, box, recording, idPrefix)),
     note ? noteMark(failed(recording, box.id), w) : null,
   ];
+}
+
+/** From far away only titles are shown, as large as their box allows. */
+function titleText(text: string, x: number, y: number, width: number, frame = false): SVGTextElement {
+  const far = frame ? 1.7 : Math.max(1, Math.min(1.9, (width - 20) / Math.max(1, textWidth(text, "title"))));
+  return s("text", { class: "title", x, y, style: `--far:${far.toFixed(2)};--left:${10 - x}px` }, text);
 }
 
 function noteMark(error: boolean, w: number): SVGGElement {
@@ -89,22 +95,18 @@ function groupParts(box: Box): Child[] {
   const { w, h, face } = box;
   const open = box.kind === "open";
   const stack = open ? [] : [6, 3].map((by) => s("rect", { class: "stack", x: by, y: by, width: w, height: h, rx: 10 }));
-  const title = s(
-    "text",
-    { class: "title", x: 14, y: open ? 22 : 23 },
-    face.title,
-    face.name ? s("tspan", { class: "name", dx: 8 }, face.name) : null,
-  );
+  const title = titleText(face.title, 36, open ? 22 : 23, w, open);
+  if (face.name) title.append(s("tspan", { class: "name", dx: 8 }, face.name));
   return [
     ...stack,
     s("rect", { class: open ? "card frame" : "card", width: w, height: h, rx: open ? 12 : 10 }),
     s("rect", { class: "tint", width: w, height: h, rx: 10 }),
     title,
     open ? null : s("text", { class: "detail", x: 14, y: 42 }, s("tspan", { class: "shape" }, face.detail)),
-    s("text", { class: "badge", x: w - 38, y: 22.5, "text-anchor": "end" }),
+    s("text", { class: "badge", x: w - 14, y: 22.5, "text-anchor": "end" }),
     s(
       "g",
-      { class: "toggle", "data-toggle": box.id, transform: `translate(${w - 20} ${open ? 17 : 18})`, "aria-hidden": "true" },
+      { class: "toggle", "data-toggle": box.id, transform: `translate(20 ${open ? 17 : 18})`, "aria-hidden": "true" },
       s("title", {}, open ? "Close this group" : `Open: ${face.detail}`),
       s("circle", { r: 10 }),
       s("path", { d: open ? "M-4.5 0H4.5" : "M-4.5 0H4.5M0 -4.5V4.5" }),
@@ -122,7 +124,7 @@ export function markBox(element: SVGGElement, mark: Mark, focused: boolean): voi
     badge.classList.toggle("warm", mark.warm);
   }
   const tint = element.querySelector<SVGRectElement>(":scope > .tint");
-  if (tint) setAttribute(tint, "fill-opacity", mark.tint ? (mark.tint * 0.55).toFixed(2) : null);
+  if (tint) tint.style.fillOpacity = mark.tint ? (mark.tint * 0.55).toFixed(2) : "";
 }
 
 export function drawWire(wire: Wire): SVGGElement {

@@ -73,7 +73,8 @@ export interface Face {
 export const PAD = 12;
 export const BASE = 54; // height of a box without pills
 export const HEADER = 30; // of an open group
-export const BADGE = 66; // room for a gradient norm
+const BADGE_GAP = 14;
+const WIDEST_BADGE = "∇ 4.88e−88"; // room for it is kept, so that stepping moves nothing
 const PILL = 24;
 const PILL_GAP = 6;
 const WIDEST = 230;
@@ -86,7 +87,7 @@ export function nodeFace(recording: Recording, node: number): Face {
   const shape = shapeText(nodes.shape[node]!) + (nodes.dtype[node] === "float32" ? "" : ` ${nodes.dtype[node]}`);
   const title = isOp ? clipText(nodes.op[node] || "?", "title", 170) : name || nodes.kind[node]!;
   const shown = isOp ? name : name ? nodes.kind[node]! : "";
-  const badge = nodes.grad[node] ? BADGE : 12;
+  const badge = nodes.grad[node] ? BADGE_GAP + textWidth(WIDEST_BADGE, "body") : 0;
   const line = textWidth(shown, "name") + (shown ? 10 : 0) + textWidth(shape, "body");
   const pills = pillFaces(recording, tree.pills.get(node) ?? [], Math.max(WIDEST, line));
   const pillWidth = pills.reduce((most, pill) => Math.max(most, pill.x + pill.w - PAD), 0);
@@ -120,7 +121,7 @@ export function groupFace(recording: Recording, id: number): Face {
   const title = clipText(group.label || group.name || group.kind, "title", 220);
   const name = group.name && !group.label.includes(group.name) ? clipText(group.name, "name", 130) : "";
   const detail = totalsText(recording.tree.totals.get(id)!);
-  const top = textWidth(title, "title") + (name ? 8 + textWidth(name, "name") : 0) + 40;
+  const top = textWidth(title, "title") + (name ? 8 + textWidth(name, "name") : 0) + 34;
   const w = Math.ceil(Math.max(190, top, textWidth(detail, "body")) + 2 * PAD);
   return { w, h: BASE, title, name, detail, pills: [] };
 }

@@ -42,10 +42,10 @@ export function gradients(pass: Pass | null): Gradients {
   return { total, from, done, current, step, largest };
 }
 
-/** A stroke width of 1.5 to 6 px: logarithmic over six orders of magnitude below the largest norm. */
+/** A stroke width of 1.5 to 5 px: logarithmic over six orders of magnitude below the largest norm. */
 export function widthOfNorm(norm: number | null, largest: number): number {
-  if (norm === null || largest <= 0) return 6; // NaN or Inf must not vanish
+  if (norm === null || largest <= 0) return 5; // NaN or Inf must not vanish
   if (norm <= 0) return 1.5;
   const decades = Math.max(-6, Math.log10(norm / largest));
-  return Math.round((1.5 + 4.5 * (1 + decades / 6)) * 10) / 10;
+  return Math.round((1.5 + 3.5 * (1 + decades / 6)) * 10) / 10;
 }

@@ -7,8 +7,10 @@ import type { Box, Scene, Wire } from "./layout";
 import type { Marks } from "./marks";
 import { Minimap } from "./minimap";
 import type { Recording } from "./store";
+import { prefersStill } from "./theme";
 
-const FAR = 0.5; // below this scale labels are hidden
+const FAR = 0.5; // below this scale only titles are shown
+const BARE = 0.22; // and below this not even they; with many boxes from FAR on
 const READABLE = 0.62; // the first view is not smaller than this
 const DRAW_ALL = 300; // boxes: with fewer no culling is worth its while
 const FLIP = 200; // milliseconds
@@ -37,6 +39,7 @@ export class GraphPane {
   private focusKey = "";
   private window: [number, number, number, number] | null = null; // what is drawn, in scene units
   private frame = 0;
+  private gliding = 0;
   private untouched = true; // the user has not moved the camera
   private size = { w: 0, h: 0 };
   private readonly stop: (() => void)[] = [];
@@ -45,7 +48,8 @@ export class GraphPane {
     private readonly events: GraphEvents,
     private readonly prefix: string,
   ) {
-    this.world.append(this.under, this.wires, this.over);
+    // Frames are all but transparent and lie over the wires, so that their titles stay readable.
+    this.world.append(this.wires, this.under, this.over);
     this.svg.append(this.world);
     this.element = h(
       "div",
@@ -71,6 +75,7 @@ export class GraphPane {
 
   close(): void {
     cancelAnimationFrame(this.frame);
+    cancelAnimationFrame(this.gliding);
     this.stop.forEach((stop) => stop());
   }
 
@@ -121,16 +126,27 @@ export class GraphPane {
     const { x, y, k } = this.camera;
     const [left, top] = [box.x * k + x, box.y * k + y];
     const [w, hgt] = [Math.min(box.w * k, this.size.w), Math.min(box.h * k, this.size.h)];
-    const inside = left >= 0 && top >= 0 && left + w <= this.size.w && top + hgt <= this.size.h;
-    if (inside && k >= FAR) return;
-    if (k < FAR) this.camera = { x, y, k: 0.8 };
-    this.centre(box.x + Math.min(box.w, this.size.w) / 2, box.y + Math.min(box.h, this.size.h) / 2);
+    const [across, along] = [left >= 0 && left + w <= this.size.w, top >= 0 && top + hgt <= this.size.h];
+    if (across && along && k >= FAR) return;
+    const to = Math.max(k, READABLE);
+    // A direction in which the box is in sight stays as it is.
+    const cx = across && to === k ? (this.size.w / 2 - x) / k : box.x + Math.min(box.w, this.size.w / to) / 2;
+    const cy = along && to === k ? (this.size.h / 2 - y) / k : box.y + Math.min(box.h, this.size.h / to) / 2;
+    this.centre(cx, cy, to, true);
   }
 
   fit(): void {
     if (!this.scene) return;
     this.untouched = false;
     this.move(fitted(this.scene.bounds, this.size.w, this.size.h));
+  }
+
+  /** The view that a new graph gets. */
+  home(): void {
+    if (!this.scene) return;
+    this.untouched = true;
+    this.camera = this.firstView();
+    this.showCamera();
   }
 
   zoom(factor: number): void {
@@ -145,28 +161,42 @@ export class GraphPane {
     return this.scene?.byKey.has(key) ? key : this.pills.get(key);
   }
 
-  private centre(x: number, y: number): void {
-    const { k } = this.camera;
-    this.move({ k, x: this.size.w / 2 - x * k, y: this.size.h / 2 - y * k });
+  private centre(x: number, y: number, k = this.camera.k, glide = false): void {
+    const to = { k, x: this.size.w / 2 - x * k, y: this.size.h / 2 - y * k };
+    if (!glide || prefersStill() || !this.size.w) return this.move(to);
+    const from = this.camera;
+    const began = performance.now();
+    const advance = () => {
+      const t = Math.min(1, (performance.now() - began) / FLIP);
+      const eased = t * (2 - t);
+      this.gliding = t < 1 ? requestAnimationFrame(advance) : 0;
+      this.camera = { k: from.k + (to.k - from.k) * eased, x: from.x + (to.x - from.x) * eased, y: from.y + (to.y - from.y) * eased };
+      this.showCamera();
+    };
+    cancelAnimationFrame(this.gliding);
+    this.untouched = false;
+    advance();
   }
 
   private move(camera: Camera): void {
+    cancelAnimationFrame(this.gliding);
     this.untouched = false;
     this.camera = camera;
-    if (!this.frame) {
-      this.frame = requestAnimationFrame(() => {
-        this.frame = 0;
-        this.place();
-        this.minimap.place(this.camera, this.size);
-      });
-    }
+    this.frame ||= requestAnimationFrame(() => {
+      this.frame = 0;
+      this.showCamera();
+    });
+  }
+
+  private showCamera(): void {
+    this.place();
+    this.minimap.place(this.camera, this.size);
   }
 
   private resized(): void {
     this.size = { w: this.element.clientWidth, h: this.element.clientHeight };
     if (this.untouched && this.scene) this.camera = this.firstView();
-    this.place();
-    this.minimap.place(this.camera, this.size);
+    this.showCamera();
   }
 
   /** All of it where it stays readable; else the beginning, at a readable size. */
@@ -192,6 +222,7 @@ export class GraphPane {
     const { x, y, k } = this.camera;
     this.world.setAttribute("transform", `translate(${x.toFixed(2)} ${y.toFixed(2)}) scale(${k.toFixed(4)})`);
     this.svg.classList.toggle("far", k < FAR);
+    this.svg.classList.toggle("bare", k < (this.scene && this.scene.boxes.length > DRAW_ALL ? FAR : BARE));
     if (!this.scene || !this.marks) return;
     const view: [number, number, number, number] = [-x / k, -y / k, (this.size.w - x) / k, (this.size.h - y) / k];
     const held = this.window;

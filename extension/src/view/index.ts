@@ -3,7 +3,7 @@
 import { modelTransport, openChannel, type Channel, type Model } from "./channel";
 import { Controller } from "./controller";
 import { h, put, setAttribute, setText } from "./dom";
-import { describe, setFont } from "./face";
+import { describe, failed, setFont } from "./face";
 import { gradients, NO_GRADIENTS, type Gradients } from "./gradients";
 import { GraphPane } from "./graph";
 import { Help } from "./help";
@@ -36,7 +36,7 @@ class View implements ToolbarEvents {
   private readonly panel: Panel;
   private readonly bar: StepperBar;
   private readonly toolbar: Toolbar;
-  private readonly help = new Help();
+  private readonly keys = new Help();
   private readonly status = h("div", { class: "status", role: "status", "data-testid": "wb-status" });
   private readonly empty = h("div", { class: "empty" });
   private readonly list = h("div", { class: "table", tabindex: 0, "data-testid": "wb-table", hidden: true });
@@ -47,6 +47,7 @@ class View implements ToolbarEvents {
   private hits: number[] = [];
   private hitAt = 0;
   private anchor: string | null = null;
+  private fading: ReturnType<typeof setTimeout> | undefined;
 
   constructor(
     el: HTMLElement,
@@ -64,7 +65,7 @@ class View implements ToolbarEvents {
     this.toolbar = new Toolbar(this);
     const stage = h("div", { class: "stage" }, this.pane.element, this.list, this.empty);
     const main = h("div", { class: "main" }, stage, splitter(() => this.panel.element), this.panel.element);
-    this.root = h("div", { class: "root", "data-testid": "wb-root" }, this.toolbar.element, this.bar.element, main, this.status, this.help.element);
+    this.root = h("div", { class: "root", "data-testid": "wb-root" }, this.toolbar.element, this.bar.element, main, this.status, this.keys.element);
     // JupyterLab's own shortcuts must not take the keys while the focus is in here.
     this.host = h("div", { class: "gradient-workbench", "data-lm-suppress-shortcuts": "true", style: `height:${height}` });
     this.host.attachShadow({ mode: "open" }).append(h("style", {}, css + sceneCss), this.root);
@@ -89,6 +90,7 @@ class View implements ToolbarEvents {
   }
 
   close(): void {
+    clearTimeout(this.fading);
     this.controller.close();
     this.channel.close();
     this.stops.forEach((stop) => stop());
@@ -127,12 +129,17 @@ class View implements ToolbarEvents {
       this.list.hidden = !state.text;
     }
     if (state.text && changed("text", "recording", "pass", "selected")) this.showTable(state);
-    if (changed("status")) {
-      setText(this.status, state.status.sentence);
-      this.status.classList.toggle("error", state.status.tone === "error");
-    }
+    if (changed("status")) this.showStatus(state);
     this.empty.hidden = !!state.recording?.tree.size;
     if (!this.empty.hidden) put(this.empty, ...emptyWords(state));
+  }
+
+  /** A plain sentence goes after a while; an error stays until something else is said. */
+  private showStatus({ status }: State): void {
+    clearTimeout(this.fading);
+    setText(this.status, status.sentence);
+    this.status.classList.toggle("error", status.tone === "error");
+    if (status.sentence && status.tone === "plain") this.fading = setTimeout(() => this.controller.say(""), 8000);
   }
 
   private showScene(state: State, before: State | null): void {
@@ -140,10 +147,18 @@ class View implements ToolbarEvents {
     if (!recording) return;
     const kept = recording.live && before?.recording?.name === recording.name ? this.pane.scene?.kept : undefined;
     const scene = layout(recording, state.open, state.direction, kept);
-    const animate = !prefersStill() && before?.recording === recording;
+    const animate = !prefersStill() && before?.recording?.name === recording.name;
     this.pane.show(scene, recording, marksOf(state, this.gradients, new Set(this.hits)), this.anchor, animate);
     this.anchor = null;
+    const fault = this.fault(state, before);
+    if (fault >= 0) this.pane.reveal(keyOf(recording, state.open, fault));
     this.pane.element.dataset.boxes = String(scene.boxes.length);
+  }
+
+  /** The op that failed, when it has just come to be known. */
+  private fault({ recording }: State, before: State | null): number {
+    if (!recording || before?.recording === recording) return -1;
+    return recording.nodes.note.findIndex((note, node) => note !== "" && failed(recording, node));
   }
 
   private showMarks(state: State): void {
@@ -192,7 +207,7 @@ class View implements ToolbarEvents {
   }
   direction(): void {
     this.store.dispatch({ do: "direction", to: this.pane.scene?.direction === "down" ? "right" : "down" });
-    this.pane.fit();
+    this.pane.home();
   }
   overlay(): void {
     this.controller.overlay();
@@ -208,8 +223,11 @@ class View implements ToolbarEvents {
     const style = getComputedStyle(this.host);
     if (this.store.state.recording) savePicture(this.store.state, (name) => style.getPropertyValue(name).trim());
   }
+  help(): void {
+    this.keys.toggle();
+  }
   escape(): void {
-    this.help.toggle(false);
+    this.keys.toggle(false);
     this.pane.element.focus();
   }
 

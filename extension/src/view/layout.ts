@@ -3,7 +3,7 @@
 import { groupFace, HEADER, headerWidth, nodeFace, type Face } from "./face";
 import { ENTRY, EXIT, orderBoxes, type Link } from "./order";
 import { placeBoxes, placeMore, type Placed, type Ports, type Size } from "./place";
-import { routeLinks, type Route, type Segment } from "./route";
+import { routeLinks, type Route, type Segment, type Trunk } from "./route";
 import type { Recording } from "./store";
 import { countBoxes, TOP } from "./tree";
 
@@ -52,6 +52,7 @@ interface Local {
   sizes: Size[];
   placed: Placed;
   routes: Route[];
+  trunks: Trunk[];
   back: boolean[];
   entry: Map<number, number>; // local net -> offset from the group's cross start
   exit: Map<number, number>;
@@ -183,7 +184,8 @@ function quotient(recording: Recording, open: ReadonlySet<number>): Map<number, 
 
 function solveRoom(room: Room, sizes: Size[], ports: (Ports | null)[], direction: Direction, title: number, earlier?: Local): Local {
   const { links, members } = room;
-  const grown = earlier && grows(earlier, members, sizes);
+  const was = earlier && takeOver(earlier, members, sizes);
+  const grown = earlier && was;
   const ported = ports.map((p) => (p ? `${[...p.entry].join()};${[...p.exit].join()}` : "")).join("|");
   const key = [direction, title, sizes.map((size) => `${size.main},${size.cross}`).join(" "), ported, links.map((l) => `${l.from},${l.to},${l.net}`).join(" ")].join("/");
   const known = grown ? undefined : memo.get(key);
@@ -194,7 +196,7 @@ function solveRoom(room: Room, sizes: Size[], ports: (Ports | null)[], direction
   const root = title === 0;
   const above = root || down ? PADDING : HEADER + 8;
   const floor = grown ? above - earlier.shift[1] : -Infinity;
-  const placed = grown ? placeMore(earlier.placed, sizes, ports, links, floor) : placeBoxes(sizes, ports, links, ordered);
+  const placed = grown ? placeMore(earlier.placed, was, sizes, ports, links, floor) : placeBoxes(sizes, ports, links, ordered);
   const back = links.map((l, row) => l.from >= 0 && l.to >= 0 && (ordered.back[row]! || placed.layer[l.from]! >= placed.layer[l.to]!));
   const lead = root ? PADDING : down ? HEADER + 14 : 28;
   const routed = routeLinks({ sizes, ports, links, back, placed, lead, floor });
@@ -203,7 +205,7 @@ function solveRoom(room: Room, sizes: Size[], ports: (Ports | null)[], direction
   const size = { main: routed.end + shift[0], cross: routed.high + shift[1] + PADDING };
   if (down) size.cross = Math.max(size.cross, title);
   else if (size.main < title) stretch(routed.routes, links, routed.end, (size.main = title) - shift[0]);
-  const local = { members, sizes, placed, routes: routed.routes, back, entry: offset(routed.entry), exit: offset(routed.exit), size, shift };
+  const local = { members, sizes, placed, routes: routed.routes, trunks: routed.trunks, back, entry: offset(routed.entry), exit: offset(routed.exit), size, shift };
   if (memo.size > 400) memo.clear();
   if (!grown) memo.set(key, local);
   return local;
@@ -221,12 +223,14 @@ function endOf(route: Route, fallback: number): number {
   return last ? last[last.length - 1] as number : (route.start[1] ?? fallback);
 }
 
-/** True when the earlier boxes are the first of the new ones and none got bigger; sizes are then taken over. */
-function grows(earlier: Local, members: readonly string[], sizes: Size[]): boolean {
-  if (earlier.members.length > members.length || earlier.members.some((key, at) => members[at] !== key)) return false;
-  if (earlier.sizes.some((size, at) => sizes[at]!.main > size.main || sizes[at]!.cross > size.cross)) return false;
-  earlier.sizes.forEach((size, at) => (sizes[at] = size));
-  return true;
+/** Each box's index in the earlier layout, or -1; undefined where a box got bigger. Their sizes are taken over. */
+function takeOver(earlier: Local, members: readonly string[], sizes: Size[]): number[] | undefined {
+  const index = new Map(earlier.members.map((key, at) => [key, at]));
+  const was = members.map((key) => index.get(key) ?? -1);
+  const bigger = (old: number, now: number) => sizes[now]!.main > earlier.sizes[old]!.main || sizes[now]!.cross > earlier.sizes[old]!.cross;
+  if (was.some((old, now) => old >= 0 && bigger(old, now))) return undefined;
+  was.forEach((old, now) => old >= 0 && (sizes[now] = earlier.sizes[old]!));
+  return was;
 }
 
 function assemble(recording: Recording, rooms: Map<number, Room>, locals: Map<number, Local>, faces: Map<string, Face>, direction: Direction): Scene {
@@ -246,6 +250,11 @@ function assemble(recording: Recording, rooms: Map<number, Room>, locals: Map<nu
       const { source, consumers } = room.ends[row]!;
       const ends = link.to >= 0 && !locals.has(groupId(room.members[link.to]!));
       wires.push(wire(`${group}:${source}>${link.to}.${row}`, local.routes[row]!, at, source, consumers, ends, local.back[row]!, down));
+    });
+    local.trunks.forEach((trunk, number) => {
+      const { source } = room.ends[trunk.links[0]!]!;
+      const consumers = [...new Set(trunk.links.flatMap((row) => room.ends[row]!.consumers))];
+      wires.push(wire(`${group}:${source}|${number}`, trunk, at, source, consumers, false, false, down));
     });
     local.members.forEach((key, index) => {
       const [x, y] = at(local.placed.main[index]!, local.placed.cross[index]!);

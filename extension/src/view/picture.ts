@@ -52,8 +52,7 @@ export function toSvg(state: State, palette: Palette = () => ""): string {
   }
   const background = s("rect", { x, y, width: w, height: h, fill: palette("--wb-bg") || LIGHT["--wb-bg"]! });
   const title = s("title", {}, recording.title || "Computation graph");
-  const svg = s("svg", { viewBox: `${x} ${y} ${w} ${h}`, width: w, height: h, role: "img" }, title, s("style", {}, css), background, under, wires, over);
-  svg.setAttribute("xmlns", "http://www.w3.org/2000/svg");
+  const svg = s("svg", { viewBox: `${x} ${y} ${w} ${h}`, width: w, height: h, role: "img" }, title, s("style", {}, css), background, wires, under, over);
   return new XMLSerializer().serializeToString(svg);
 }
 

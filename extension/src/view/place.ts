@@ -27,7 +27,7 @@ export interface Band {
 }
 
 export const GAP_CROSS = 28;
-export const GAP_MAIN = 44;
+export const GAP_MAIN = 40;
 
 export function placeBoxes(sizes: readonly Size[], ports: readonly (Ports | null)[], links: readonly Link[], ordered: Ordered): Placed {
   const { layers } = ordered;
@@ -163,26 +163,26 @@ function compact(row: readonly number[], sizes: readonly Size[], cross: Float64A
   }
 }
 
-/** Places new boxes around those of an earlier layout, which stay exactly where they are. */
+/** Places new boxes around those of an earlier layout, which stay exactly where they are; `was` is a box's earlier index, or -1. */
 export function placeMore(
   kept: Placed,
+  was: readonly number[],
   sizes: readonly Size[],
   ports: readonly (Ports | null)[],
   links: readonly Link[],
   floor: number,
 ): Placed {
-  const old = kept.main.length;
-  const main = new Float64Array(sizes.length);
-  const cross = new Float64Array(sizes.length);
-  const layer = new Int32Array(sizes.length);
-  main.set(kept.main);
-  cross.set(kept.cross);
-  layer.set(kept.layer);
-  const layers = kept.layers.map((band) => ({ ...band, boxes: [...band.boxes] }));
+  const main = Float64Array.from(was, (old) => (old < 0 ? 0 : kept.main[old]!));
+  const cross = Float64Array.from(was, (old) => (old < 0 ? 0 : kept.cross[old]!));
+  const layer = Int32Array.from(was, (old) => (old < 0 ? 0 : kept.layer[old]!));
+  const layers: Band[] = kept.layers.map(({ start, size }) => ({ start, size, boxes: [] }));
+  const there = was.map((old) => old >= 0);
+  there.forEach((known, box) => known && layers[layer[box]!]!.boxes.push(box));
   const { into, out } = linksOf(links, sizes.length);
-  for (let box = old; box < sizes.length; box++) {
-    const above = into[box]!.filter((link) => link.from >= 0 && link.from < box);
-    const below = out[box]!.filter((link) => link.to >= 0 && link.to < box).map((link) => layer[link.to]!);
+  for (let box = 0; box < sizes.length; box++) {
+    if (there[box]) continue;
+    const above = into[box]!.filter((link) => link.from >= 0 && there[link.from]);
+    const below = out[box]!.filter((link) => link.to >= 0 && there[link.to]).map((link) => layer[link.to]!);
     let at = above.length ? 1 + Math.max(...above.map((link) => layer[link.from]!)) : below.length ? Math.max(0, Math.min(...below) - 1) : 0;
     while (at < layers.length && layers[at]!.size < sizes[box]!.main) at++;
     if (at >= layers.length) {
@@ -199,6 +199,7 @@ export function placeMore(
     const taken = layers[at]!.boxes.map((b): [number, number] => [cross[b]! - GAP_CROSS - sizes[box]!.cross, cross[b]! + sizes[b]!.cross + GAP_CROSS]);
     cross[box] = nearestFree(Math.max(floor, wish), taken, floor);
     layers[at]!.boxes.push(box);
+    there[box] = true;
   }
   return { main, cross, layer, layers };
 }

@@ -11,8 +11,14 @@ export interface Route {
   segments: Segment[];
 }
 
+/** The common part of several links of one net: from the box to where the last of them leaves the lane. */
+export interface Trunk extends Route {
+  links: number[];
+}
+
 export interface Routed {
-  routes: Route[]; // one per link
+  routes: Route[]; // one per link; from the trunk on, where it has one
+  trunks: Trunk[];
   entry: Map<number, number>; // net -> cross of the group's port
   exit: Map<number, number>;
   start: number; // main coordinates of the group's borders
@@ -25,6 +31,7 @@ interface Lane {
   first: number; // layers passed
   last: number;
   cross: number;
+  links: number[];
 }
 
 const CLEAR = 12; // between a lane and a box, and between lanes
@@ -80,7 +87,7 @@ export function routeLinks(input: RouteInput): Routed {
     const wishes = far.filter((row) => links[row]!.to !== EXIT).map((row) => target(links[row]!)).sort((a, b) => a - b);
     const own = head.from === ENTRY ? undefined : leaving.get(`${head.from} ${head.net}`);
     const wish = wishes[wishes.length >> 1] ?? own ?? floor;
-    const lane = { first, last: lastLayer, cross: corridor(input, lanes, first, lastLayer, wish) };
+    const lane = { first, last: lastLayer, cross: corridor(input, lanes, first, lastLayer, wish), links: far };
     lanes.push(lane);
     for (const row of far) laneOf[row] = lane;
   }
@@ -100,44 +107,68 @@ export function routeLinks(input: RouteInput): Routed {
   for (const lane of lanes) reach(lane.cross, 4);
   for (const port of [...entry.values(), ...exit.values()]) reach(port, 4);
 
-  const routes = links.map((link, row): Route => {
+  const leave = (link: Link): Pen => {
     const from = link.from === ENTRY ? entry.get(link.net)! : leaving.get(`${link.from} ${link.net}`)!;
+    const pen = new Pen(link.from === ENTRY ? start : main[link.from]! + sizes[link.from]!.main, from);
+    pen.line(bandEnd(levelFrom(link)));
+    return pen;
+  };
+  const routes = links.map((link, row): Route => {
     const to = link.to === EXIT ? exit.get(link.net)! : arriving[row]!;
-    const begin = link.from === ENTRY ? start : main[link.from]! + sizes[link.from]!.main;
-    const finish = link.to === EXIT ? end : main[link.to]!;
-    const [source, sink, lane] = [levelFrom(link), levelTo(link), laneOf[row]];
-    const segments: Segment[] = [];
-    let at: [number, number] = [begin, from];
-    const line = (m: number) => {
-      if (Math.abs(m - at[0]) > 0.01) segments.push(["L", m, at[1]]);
-      at = [m, at[1]];
-    };
-    const curve = (m: number, c: number) => {
-      if (Math.abs(c - at[1]) < 0.01) return line(m);
-      const bend = (m - at[0]) * 0.5;
-      segments.push(["C", at[0] + bend, at[1], m - bend, c, m, c]);
-      at = [m, c];
-    };
-    const turn = (c: number, by: number) => {
-      segments.push(["C", at[0] + by, at[1], at[0] + by, c, at[0], c]);
-      at = [at[0], c];
-    };
-    line(bandEnd(source));
+    const [sink, lane] = [levelTo(link), laneOf[row]];
+    const branches = lane && lane.links.length > 1;
+    const pen = branches ? new Pen(bandEnd(sink - 1), lane.cross) : leave(link);
     if (back[row] && lane) {
-      turn(lane.cross, channel * 0.8);
-      line(bandStart(sink));
-      turn(to, -channel * 0.8);
+      pen.turn(lane.cross, channel * 0.8);
+      pen.line(bandStart(sink));
+      pen.turn(to, -channel * 0.8);
     } else {
-      if (lane) {
-        curve(bandStart(source + 1), lane.cross);
-        line(bandEnd(sink - 1));
+      if (lane && !branches) {
+        pen.curve(bandStart(lane.first), lane.cross);
+        pen.line(bandEnd(sink - 1));
       }
-      curve(bandStart(sink), to);
+      pen.curve(bandStart(sink), to);
     }
-    line(finish);
-    return { start: [begin, from], segments };
+    pen.line(link.to === EXIT ? end : main[link.to]!);
+    return pen.route;
   });
-  return { routes, entry, exit, start, end, low, high };
+  const trunks = lanes
+    .filter((lane) => lane.links.length > 1)
+    .map((lane): Trunk => {
+      const pen = leave(links[lane.links[0]!]!);
+      pen.curve(bandStart(lane.first), lane.cross);
+      pen.line(bandEnd(lane.last));
+      return { ...pen.route, links: lane.links };
+    });
+  return { routes, trunks, entry, exit, start, end, low, high };
+}
+
+/** Draws one route: lines along the flow, curves across it within a channel, turns around at its end. */
+class Pen {
+  readonly route: Route;
+  private at: [number, number];
+
+  constructor(main: number, cross: number) {
+    this.at = [main, cross];
+    this.route = { start: [main, cross], segments: [] };
+  }
+
+  line(main: number): void {
+    if (Math.abs(main - this.at[0]) > 0.01) this.route.segments.push(["L", main, this.at[1]]);
+    this.at = [main, this.at[1]];
+  }
+
+  curve(main: number, cross: number): void {
+    if (Math.abs(cross - this.at[1]) < 0.01) return this.line(main);
+    const bend = (main - this.at[0]) * 0.5;
+    this.route.segments.push(["C", this.at[0] + bend, this.at[1], main - bend, cross, main, cross]);
+    this.at = [main, cross];
+  }
+
+  turn(cross: number, by: number): void {
+    this.route.segments.push(["C", this.at[0] + by, this.at[1], this.at[0] + by, cross, this.at[0], cross]);
+    this.at = [this.at[0], cross];
+  }
 }
 
 /** The free cross coordinate nearest to `wish` past layers `first` to `last`. */

@@ -46,7 +46,7 @@ export function siteLine(site: Site | undefined): HTMLElement | null {
 /** All values where the kernel sent them (at most 6). */
 export function valuesText(summary: Summary): string | null {
   if (!summary.values?.length) return null;
-  const words = summary.values.map(numberText);
+  const words = summary.values.map((value) => numberText(value));
   return summary.shape.length === 0 ? words[0]! : nested(words, summary.shape);
 }
 

@@ -14,11 +14,12 @@ export class StepperBar {
   private readonly buttons: Record<"first" | "previous" | "next" | "last" | "play" | "target", HTMLButtonElement>;
   private readonly scrub = h("input", { type: "range", min: 0, step: 1, "aria-label": "Step of the backward pass", "data-testid": "wb-scrub" });
   private readonly label = h("output", { class: "label", "data-testid": "wb-step-label" });
+  private readonly paused = h("span", { class: "paused", title: "A running cell waits inside backward() until the pass is done", "data-testid": "wb-paused", hidden: true }, "cell waits");
   private readonly sentence = h("div", { class: "sentence", "aria-live": "polite", "data-testid": "wb-sentence" });
 
   constructor(private readonly controller: Controller) {
     const button = (name: Icon, test: string, title: string, click: () => void, words = "") =>
-      h("button", { title, "aria-label": title, "data-testid": test, click }, icon(name), words);
+      h("button", { title, "aria-label": title, "data-testid": test, click }, icon(name), words ? h("span", {}, words) : null);
     this.buttons = {
       first: button("first", "wb-first", "Back to the start (Home)", () => void controller.step("first")),
       previous: button("previous", "wb-prev", "Previous step (Left)", () => void controller.step("previous")),
@@ -33,7 +34,7 @@ export class StepperBar {
     this.element = h(
       "section",
       { class: "stepper", "aria-label": "Backward pass", hidden: true },
-      h("div", { class: "controls" }, h("div", { class: "buttons" }, first, previous, play, next, last), this.scrub, this.label, target),
+      h("div", { class: "controls" }, h("div", { class: "buttons" }, first, previous, play, next, last), this.scrub, this.paused, this.label, target),
       this.sentence,
     );
     controller.onPlaying = () => this.showPlaying();
@@ -49,6 +50,7 @@ export class StepperBar {
     setAttribute(this.scrub, "aria-valuetext", word);
     this.scrub.style.setProperty("--done", total ? `${(100 * index) / total}%` : "0%");
     setText(this.label, word);
+    this.paused.hidden = pass.mode !== "paused" || pass.done;
     const step = pass.steps.get(index);
     setText(this.sentence, pass.sentence || step?.sentence || "Press next to run the first step.");
     // Not `disabled`: a button that disables itself under the finger loses the focus.
@@ -92,12 +94,11 @@ export class StepPane {
   private parts(step: Step, state: State, recording: Recording): (HTMLElement | null)[] {
     const choose = (to: State["depth"]) => this.controller.store.dispatch({ do: "depth", to });
     return [
-      h("div", { class: "headline" }, h("h3", {}, step.op), h("span", { class: "quiet" }, nameOf(recording, step.node))),
+      h("div", { class: "headline" }, h("h3", {}, step.op), h("span", { class: "quiet" }, recording.nodes.name[step.node] || `#${step.node}`)),
       siteLine(recording.sites[step.site]),
       h("div", { class: "row" }, h("h4", {}, "Forward"), depthSwitch(state.depth, choose)),
       ruleRows(step.forward, state.depth),
-      h("h4", {}, "Upstream gradient"),
-      h("div", { class: "upstream", "data-testid": "wb-upstream", "data-norm": norm(step.upstream) }, pillOf(step.upstream)),
+      h("div", { class: "row upstream", "data-testid": "wb-upstream", "data-norm": norm(step.upstream) }, h("h4", {}, "Upstream gradient"), pillOf(step.upstream)),
       step.contributions.length ? h("h4", {}, step.contributions.length === 1 ? "Contribution" : "Contributions") : null,
       ...step.contributions.map((contribution) => this.contribution(contribution, state, recording)),
     ];

@@ -28,7 +28,7 @@ export class Toolbar {
   });
   private readonly hits = h("output", { class: "hits", "aria-live": "polite" });
   private readonly title = h("strong", { class: "title" });
-  private readonly facts = h("span", { class: "quiet facts" });
+  private readonly facts = h("span", { class: "quiet count" });
   private readonly live = h("span", { class: "live", "data-testid": "wb-live", hidden: true }, "recording");
   private readonly overlay: HTMLSelectElement;
   private readonly text: HTMLButtonElement;

@@ -77,7 +77,9 @@ export function buildTree(nodes: Nodes, edges: Edges, groupList: readonly Group[
   for (let node = 0; node < size; node++) {
     const used = consumers[node]!;
     if (nodes.kind[node] === "op" || used.length === 0) continue;
-    home[node] = used.map((c) => home[c]!).reduce(common);
+    const lowest = used.map((c) => home[c]!).reduce(common);
+    // An input belongs to where the user made it; the others to where they are used.
+    home[node] = nodes.kind[node] === "input" ? common(lowest, home[node]!) : lowest;
     if (nodes.kind[node] !== "input" && used.length === 1 && nodes.kind[used[0]!] === "op") {
       host[node] = used[0]!;
       const list = pills.get(used[0]!);
@@ -144,6 +146,7 @@ export function countBoxes(tree: Tree, open: ReadonlySet<number>, group = TOP): 
 export function frontier(tree: Tree, budget = 60, keep: ReadonlySet<number> = new Set()): Set<number> {
   const open = new Set([...keep].filter((id) => tree.groups.has(id)));
   let count = countBoxes(tree, open);
+  const everything = new Set(tree.groups.keys());
   let level = [TOP];
   while (level.length) {
     const inside = level.flatMap((id) => tree.children.get(id) ?? []).filter((member) => member.group);
@@ -154,12 +157,15 @@ export function frontier(tree: Tree, budget = 60, keep: ReadonlySet<number> = ne
       const key = `${group.kind} ${group.label} ${total.ops} ${tree.children.get(id)!.length}`;
       alike.set(key, [...(alike.get(key) ?? []), id]);
     }
-    const added = (ids: number[]) => ids.reduce((sum, id) => sum + (open.has(id) ? 0 : tree.children.get(id)!.length), 0);
+    // What repeats stays closed, unless all of it can be shown.
+    const repeats = (id: number) => ["fold", "loop"].includes(tree.groups.get(id)!.kind);
+    const cost = (id: number) => (repeats(id) ? countBoxes(tree, everything, id) : tree.children.get(id)!.length);
+    const added = (ids: number[]) => ids.reduce((sum, id) => sum + (open.has(id) ? 0 : cost(id)), 0);
     const classes = [...alike.values()].sort((a, b) => added(a) - added(b) || a[0]! - b[0]!);
     for (const ids of classes) {
       if (count + added(ids) > budget) continue;
-      count += added(ids);
       ids.forEach((id) => open.add(id));
+      count = countBoxes(tree, open);
     }
     level = inside.map((member) => member.id).filter((id) => open.has(id));
   }

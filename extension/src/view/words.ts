@@ -25,8 +25,8 @@ function trim(text: string): string {
   return text.endsWith(".0") ? text.slice(0, -2) : text;
 }
 
-/** Four significant digits, with a true minus sign; a dash where there is no number. */
-export function numberText(value: number | boolean | string | null | undefined): string {
+/** Four significant digits (or as many as asked for), with a true minus sign; a dash where there is no number. */
+export function numberText(value: number | boolean | string | null | undefined, digits = 4): string {
   if (value === null || value === undefined) return "–";
   if (typeof value === "boolean") return value ? "True" : "False";
   if (typeof value === "string") return ({ nan: "NaN", inf: "+Inf", "-inf": "−Inf" } as Record<string, string>)[value] ?? value;
@@ -34,11 +34,11 @@ export function numberText(value: number | boolean | string | null | undefined):
   if (value === 0) return "0";
   const size = Math.abs(value);
   let text: string;
-  if (size >= 1e5 || size < 1e-3) {
-    const [mantissa, exponent] = value.toExponential(2).split("e");
+  if (size >= 1e5 || size < (digits < 4 ? 1e-2 : 1e-3)) {
+    const [mantissa, exponent] = value.toExponential(Math.min(2, digits - 1)).split("e");
     text = `${trimZeros(mantissa!)}e${exponent!.replace("+", "")}`;
   } else {
-    text = trimZeros(value.toPrecision(4));
+    text = trimZeros(value.toPrecision(digits));
   }
   return text.replaceAll("-", "−");
 }
@@ -48,8 +48,8 @@ function trimZeros(text: string): string {
 }
 
 /** The norm as the summary has it; a tensor with NaN or Inf has none, and says which. */
-export function normText(summary: Summary): string {
-  if (summary.norm !== null) return numberText(summary.norm);
+export function normText(summary: Summary, digits = 4): string {
+  if (summary.norm !== null) return numberText(summary.norm, digits);
   if (summary.nan > 0) return "NaN";
   if (summary.pos_inf + summary.neg_inf > 0) return "Inf";
   return "–";

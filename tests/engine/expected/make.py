@@ -27,17 +27,21 @@ from engine import dtypes  # noqa: E402
 from tables import LETTERS, NO_KERNEL, REFUSED, SCALARS, Typed  # noqa: E402
 
 TORCH_DTYPES = {d: getattr(torch, d.name) for d in dtypes.ALL}
-LETTER_OF = {TORCH_DTYPES[d]: letter for letter, d in LETTERS.items()}
-PLACES = {"nn.functional": torch.nn.functional, "linalg": torch.linalg, "special": torch.special, "engine": torch}
-SPELLED = {"getitem": operator.getitem}
+LETTER_OF = {TORCH_DTYPES[d]: letter for letter, d in LETTERS.items()} | {torch.complex32: NO_KERNEL}  # the engine has no complex32
+PLACES = {"nn.functional": torch.nn.functional, "linalg": torch.linalg, "special": torch.special, "Tensor": torch.Tensor}
+SPELLED: dict[str, Any] = {
+    "getitem": operator.getitem,
+    "to_dtype": lambda input, dtype: input.to(dtype),
+    "to_device": lambda input, device, source: input.to(device),
+    "view_as_dtype": lambda input, dtype: input.view(dtype),
+    "constant_pad": torch.constant_pad_nd,
+}
 
 
 def function(op: Any) -> Any:
     """PyTorch's function of the op's name, or None."""
     if op.name in SPELLED:
         return SPELLED[op.name]
-    if op.home == "":
-        return None
     for place in (PLACES.get(op.home, torch), torch, torch.Tensor, torch.nn.functional, torch.special, torch.linalg):
         if hasattr(place, op.name):
             return getattr(place, op.name)
@@ -72,9 +76,10 @@ def call(case: cases.Case, inputs: list) -> tuple:
         try:
             found = fn(*inputs[:1], **named, **attrs)
         except TypeError as error:
-            if not any(words in str(error) for words in ("keyword", "invalid combination", "no keyword", "must be Tensor", "required")):
-                raise
-            found = fn(*[x for x in inputs if x is not None], *attrs.values())
+            try:  # functions written in C take some of their arguments by position only
+                found = fn(*[x for x in inputs if x is not None], *attrs.values())
+            except TypeError:
+                raise error from None
     return tuple(found) if isinstance(found, (tuple, list)) else (found,)
 
 
@@ -99,9 +104,9 @@ def specials(case: cases.Case) -> dict:
     xs = [torch.tensor(x, requires_grad=True) for x in tables.special_inputs(case)]
     (out,) = call(case._replace(inputs=(None,) * len(xs)), xs)
     found: dict[str, Any] = {"key": case.key, "value": out.tolist()}
-    if out.requires_grad:
+    if out.requires_grad and case.op.ruled:
         grads = torch.autograd.grad(out.sum(), xs, allow_unused=True)
-        found["grads"] = [None if g is None else g.tolist() for g in grads]
+        found["grads"] = [None if g is None else (g + 0).tolist() for g in grads]
     return found
 
 
@@ -134,6 +139,20 @@ def scalar_pairs() -> dict:
     }
 
 
+def ask(op: Any, files: dict) -> None:
+    declared = cases.of(op)
+    if "promotion" not in op.exempt:
+        case = declared[0]
+        asked = tables.promotion_questions(case, cases.draw(case))
+        files["promotion"][op.name] = {"key": case.key, "answers": tables.packed({k: letters(case, xs) for k, xs in asked.items()})}
+    if "zero_size" not in op.exempt:
+        files["zero_size"][op.name] = {
+            case.key: {n: shapes(emptied) for n, emptied in tables.zero_sizes(case).items()} for case in declared
+        }
+    if tables.has_specials(op) and "specials" not in op.exempt:
+        files["specials"][op.name] = specials(declared[0])
+
+
 def save(name: str, found: dict) -> None:
     lines = ",\n".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in sorted(found.items()))
     (tables.EXPECTED / f"{name}.json").write_text("{\n" + lines + "\n}\n", encoding="utf-8")
@@ -151,17 +170,10 @@ def main(names: list[str]) -> None:
         if function(op) is None:
             print(f"{op.name}: PyTorch has no function of this name")
             continue
-        declared = cases.of(op)
-        if "promotion" not in op.exempt:
-            case = declared[0]
-            asked = tables.promotion_questions(case, cases.draw(case))
-            files["promotion"][op.name] = {"key": case.key, "answers": tables.packed({k: letters(case, xs) for k, xs in asked.items()})}
-        if "zero_size" not in op.exempt:
-            files["zero_size"][op.name] = {
-                case.key: {n: shapes(emptied) for n, emptied in tables.zero_sizes(case).items()} for case in declared
-            }
-        if tables.has_specials(op):
-            files["specials"][op.name] = specials(declared[0])
+        try:
+            ask(op, files)
+        except (RuntimeError, TypeError) as error:
+            print(f"{op.name}: {type(error).__name__}: {error}")
     for name, found in files.items():
         known = {op.name for op in cases.ops()}
         save(name, {k: v for k, v in found.items() if k in known})

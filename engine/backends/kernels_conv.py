@@ -1,0 +1,196 @@
+"""Convolution in any number of dimensions, and its two gradients: unrolled windows and matrix products, a cache's worth at a time.
+
+The arguments are PyTorch's: x (N, C, *size), weight (O, C / groups, *kernel); a missing batch dimension is allowed everywhere.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from ..errors import Refused
+from .windows import Windows, each, module_of, place
+
+_CHUNK = 1 << 17  # elements of unrolled windows that are made and used at a time, while they are in the cache
+
+
+def convolution(x: Any, weight: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1, bias: Any = None) -> Any:
+    """The convolution (cross-correlation) of x with weight: (N, O, *out)."""
+    _check(x.shape, weight.shape, bias, groups)
+    if x.ndim < weight.ndim:
+        return convolution(x[None], weight, stride, padding, dilation, groups, bias)[0]
+    xp = module_of(x)
+    n, o = x.shape[0], weight.shape[0]
+    at = place(x.shape[2:], weight.shape[2:], stride, padding, dilation)
+    out = xp.empty((n, o, *at.out), x.dtype)
+    if out.size == 0 or weight.size == 0:
+        out[...] = 0
+    elif _depthwise(weight, groups):
+        wide, each = at.pad(x)[:, :, None], out.reshape(n, groups, -1, *at.out)
+        for chunk in _chunks(n, 8 * out[0].size):
+            few, term = each[chunk], None
+            for tap, factor in _by_channel(weight, groups, at):
+                if term is None:
+                    term = xp.empty_like(few)
+                    xp.multiply(wide[chunk][tap], factor, out=few)
+                else:
+                    few += xp.multiply(wide[chunk][tap], factor, out=term)
+    else:
+        matrix = weight.reshape(groups, o // groups, -1)
+        flat = out.reshape(n, groups, o // groups, -1)
+        for chunk, columns in _columns(xp, x, at, groups):
+            xp.matmul(matrix, columns, out=flat[chunk])
+    if bias is not None:
+        out += bias.reshape(-1, *(1,) * len(at.out))
+    return out
+
+
+def convolution_input(g: Any, weight: Any, size: tuple, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1) -> Any:
+    """The transpose of `convolution` in x: from a gradient (N, O, *out) to one of shape `size`. It is the transposed convolution."""
+    if g.ndim < weight.ndim:
+        return convolution_input(g[None], weight, (1, *size), stride, padding, dilation, groups)[0]
+    xp = module_of(g)
+    n, o = g.shape[0], weight.shape[0]
+    at = place(size[2:], weight.shape[2:], stride, padding, dilation, g.shape[2:])
+    if g.size == 0 or weight.size == 0:
+        return xp.zeros(size, g.dtype)
+    if _depthwise(weight, groups):
+        wide, each = xp.zeros((n, groups, *at.padded), g.dtype), g.reshape(n, groups, -1, *at.out)
+        for chunk in _chunks(n, 8 * g[0].size):
+            for tap, factor in _by_channel(weight, groups, at):
+                term = each[chunk] * factor
+                wide[chunk][tap] += term[:, :, 0] if term.shape[2] == 1 else term.sum(2)
+        return wide[at.inside]
+    matrix = weight.reshape(groups, o // groups, -1).swapaxes(1, 2)
+    flat = g.reshape(n, groups, o // groups, -1)
+    if at.plain:
+        return xp.matmul(matrix, flat).reshape(size)
+    wide = xp.zeros((n, size[1], *at.padded), g.dtype)
+    for chunk in _chunks(n, matrix[..., 0].size * flat.shape[-1]):
+        columns = xp.matmul(matrix, flat[chunk]).reshape(-1, size[1], matrix.shape[1] * groups // size[1], *at.out)
+        for i, tap in enumerate(at.taps()):
+            wide[chunk][tap] += columns[:, :, i]
+    return wide[at.inside]
+
+
+def convolution_weight(g: Any, x: Any, size: tuple, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1) -> Any:
+    """The transpose of `convolution` in weight: from a gradient (N, O, *out) and x to one of shape `size`."""
+    if g.ndim < len(size):
+        return convolution_weight(g[None], x[None], size, stride, padding, dilation, groups)
+    xp = module_of(g)
+    n, o = g.shape[0], size[0]
+    at = place(x.shape[2:], size[2:], stride, padding, dilation, g.shape[2:])
+    out = xp.zeros(size, g.dtype)
+    if g.size == 0 or x.size == 0 or out.size == 0:
+        return out
+    if _depthwise(out, groups):
+        wide, flat = at.pad(x), g.reshape(n, groups, o // groups, -1)
+        taps = out.reshape(groups, o // groups, -1)
+        for i, tap in enumerate(at.taps()):
+            taps[..., i] = xp.matmul(flat, wide[tap].reshape(n, groups, -1, 1)).sum(0)[..., 0]
+        return out
+    total, flat = out.reshape(groups, o // groups, -1), g.reshape(n, groups, o // groups, -1)
+    for chunk, columns in _columns(xp, x, at, groups, joined=True):
+        # samples and places are summed over together: one long product for each group
+        left = flat[chunk].transpose(1, 2, 0, 3).reshape(*total.shape[:2], -1)
+        total += xp.matmul(left, columns.swapaxes(1, 2))
+    return out
+
+
+def _check(x: tuple, weight: tuple, bias: Any, groups: int) -> None:
+    """PyTorch's rules for the shapes of a convolution, in its words."""
+    n, o = len(weight) - 2, weight[0]
+    if len(x) not in (n + 1, n + 2):
+        raise Refused(f"Expected {n + 1}D (unbatched) or {n + 2}D (batched) input to conv{n}d, but got input of size: {list(x)}")
+    if groups <= 0:
+        raise Refused("non-positive groups is not supported")
+    if o < groups:
+        raise Refused(f"Given groups={groups}, expected weight to be at least {groups} at dimension 0, but got weight of size {list(weight)} instead")
+    if o % groups:
+        raise Refused(f"Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, but got weight of size {list(weight)} instead")
+    if x[-n - 1] != weight[1] * groups:
+        raise Refused(
+            f"Given groups={groups}, weight of size {list(weight)}, expected input{list(x)} to have {weight[1] * groups} channels, "
+            f"but got {x[-n - 1]} channels instead"
+        )
+    if bias is not None and bias.shape != (o,):
+        raise Refused(
+            f"Given weight of size {list(weight)}, expected bias to be 1-dimensional with {o} elements, but got bias of size {list(bias.shape)} instead"
+        )
+
+
+def _chunks(n: int, each: int) -> list[slice]:
+    step = max(1, _CHUNK // max(each, 1))
+    return [slice(i, min(i + step, n)) for i in range(0, n, step)]
+
+
+def _columns(xp: Any, x: Any, at: Windows, groups: int, joined: bool = False) -> Iterator[tuple]:
+    """The windows as matrices, some samples at a time: (samples, groups, C / groups * kernel, out).
+
+    `joined`: (groups, C / groups * kernel, samples * out) instead.
+    """
+    rows = x.shape[1] // groups * math.prod(at.kernel)
+    if at.plain and not joined:
+        yield slice(None), x.reshape(len(x), groups, rows, -1)
+        return
+    view = at.view(at.pad(x))
+    memory = None
+    for chunk in _chunks(len(x), groups * rows * math.prod(at.out)):
+        few = view[chunk]
+        n = len(few)
+        if joined:
+            few = xp.moveaxis(few, 0, 1 + len(at.kernel))
+        if memory is None or memory.shape != few.shape:
+            memory = xp.empty(few.shape, x.dtype)
+        memory[...] = few
+        yield chunk, memory.reshape(groups, rows, -1) if joined else memory.reshape(n, groups, rows, -1)
+
+
+def _depthwise(weight: Any, groups: int) -> bool:
+    """One input channel for each group: a matrix product would have a single row."""
+    return weight.shape[1] == 1 and groups > 1
+
+
+def _by_channel(weight: Any, groups: int, at: Windows) -> tuple:
+    """A depthwise weight as one factor for each tap, beside arrays (N, groups, O / groups, *out)."""
+    factors = weight.reshape(groups, -1, math.prod(at.kernel), *(1,) * len(at.out))
+    return tuple(zip(at.taps(), (factors[:, :, i] for i in range(factors.shape[2])), strict=True))
+
+
+def im2col(x: Any, kernel: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Any:
+    """Every window as a column: (N, C, *size) to (N, C * kernel, out)."""
+    at = _blocks(x.shape[-2:], kernel, dilation, padding, stride)
+    if x.ndim == 3:
+        return im2col(x[None], kernel, dilation, padding, stride)[0]
+    return at.view(at.pad(x)).reshape(len(x), x.shape[1] * math.prod(at.kernel), math.prod(at.out))
+
+
+def col2im(columns: Any, size: tuple, kernel: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Any:
+    """The transpose of `im2col`: columns are summed where windows overlap, into (N, C, *size)."""
+    at = _blocks(size, kernel, dilation, padding, stride)
+    if columns.ndim == 2:
+        return col2im(columns[None], size, kernel, dilation, padding, stride)[0]
+    taps, places = math.prod(at.kernel), math.prod(at.out)
+    if columns.ndim != 3:
+        raise Refused(f"Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size and non-zero dimensions for input, but got: {list(columns.shape)}")
+    if columns.shape[1] % taps:
+        raise Refused(
+            "Expected size of input's dimension 1 to be divisible by the product of kernel_size, "
+            f"but got input.size(1)={columns.shape[1]} and kernel_size={at.kernel}."
+        )
+    if columns.shape[2] != places:
+        raise Refused(
+            f"Given output_size={tuple(at.size)}, kernel_size={at.kernel}, dilation={at.dilation}, padding={tuple(p for p, _ in at.pads)}, "
+            f"stride={at.stride}, expected size of input's dimension 2 to match the calculated number of sliding blocks "
+            f"{' * '.join(map(str, at.out))} = {places}, but got input.size(2)={columns.shape[2]}."
+        )
+    each = columns.reshape(len(columns), -1, taps, *at.out)
+    wide = module_of(columns).zeros((*each.shape[:2], *at.padded), columns.dtype)
+    for i, tap in enumerate(at.taps()):
+        wide[tap] += each[:, :, i]
+    return wide[at.inside]
+
+
+def _blocks(size: tuple, kernel: Any, dilation: Any, padding: Any, stride: Any) -> Windows:
+    return place(size, each(kernel, 2, "kernel_size"), stride, padding, dilation)

@@ -1,0 +1,251 @@
+"""Pooling over the last dimensions, whatever their number, and its transposes; resampling to other sizes.
+
+A maximum is remembered as a tap: its number within its window, counted in C order.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import numpy
+
+from ..errors import Refused
+from .windows import Windows, module_of, place_pool
+
+
+def max_pool(x: Any, n: int, kernel: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False) -> tuple:
+    """The largest element of each window, and the tap where it is."""
+    at = _at(x, n, kernel, stride, padding, dilation, ceil_mode)
+    xp = module_of(x)
+    wide = at.pad(x, _lowest(x.dtype))
+    out = taps = better = None
+    for i, tap in enumerate(at.taps()):
+        part = wide[tap]
+        if out is None:
+            out, taps = xp.array(part, order="C"), xp.zeros(part.shape, _tap_type(at.kernel))
+            better = xp.empty(part.shape, bool)
+        else:
+            xp.greater(part, out, out=better)
+            xp.maximum(out, part, out=out)
+            xp.copyto(taps, taps.dtype.type(i), where=better)
+    if x.dtype.kind == "f" and xp.isnan(out).any():  # as in PyTorch, a nan is larger than everything
+        for i, tap in enumerate(at.taps()):
+            xp.copyto(taps, taps.dtype.type(i), where=xp.isnan(wide[tap]))
+    return out, taps
+
+
+def _at(x: Any, n: int, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Windows:
+    if x.ndim not in (n + 1, n + 2):
+        raise Refused(f"max_pool{n}d: Expected {n + 1}D or {n + 2}D (batch mode) tensor, but got input of size: {list(x.shape)}")
+    if 0 in x.shape[1:]:
+        raise Refused(f"Expected {n + 1}D or {n + 2}D (batch mode) tensor with optional 0 dim batch size for input, but got: {list(x.shape)}")
+    return place_pool(x.shape[-n:], kernel, stride, padding, dilation, ceil_mode)
+
+
+def _lowest(d: Any) -> Any:
+    return -numpy.inf if d.kind not in "iu" else numpy.iinfo(d).min
+
+
+def _tap_type(kernel: tuple) -> Any:
+    return numpy.uint8 if math.prod(kernel) < 256 else numpy.int32
+
+
+def tap_scatter(g: Any, taps: Any, size: tuple, kernel: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False) -> Any:
+    """Each element of `g` put back to its window's tap, in zeros of shape `size`."""
+    n = len(kernel)
+    at = place_pool(size[-n:], kernel, stride, padding, dilation, ceil_mode)
+    xp = module_of(g)
+    wide = xp.zeros((*size[:-n], *at.padded), g.dtype)
+    for i, tap in enumerate(at.taps()):
+        if at.disjoint:
+            xp.copyto(wide[tap], g, where=taps == i)
+        else:
+            wide[tap] += xp.where(taps == i, g, g.dtype.type(0))
+    return wide[at.inside]
+
+
+def tap_gather(x: Any, taps: Any, kernel: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False) -> Any:
+    """The element of `x` at each window's tap."""
+    n = len(kernel)
+    at = place_pool(x.shape[-n:], kernel, stride, padding, dilation, ceil_mode)
+    wide, out = at.pad(x), module_of(x).zeros(taps.shape, x.dtype)
+    for i, tap in enumerate(at.taps()):
+        module_of(x).copyto(out, wide[tap], where=taps == i)
+    return out
+
+
+def tap_places(taps: Any, size: tuple, kernel: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False) -> Any:
+    """Where each window's tap lies in the input, as a flat index over the pooled dimensions."""
+    at = place_pool(size, kernel, stride, padding, dilation, ceil_mode)
+    xp = module_of(taps)
+    flat = xp.zeros(taps.shape, numpy.int64)
+    rest = taps.astype(numpy.int64)
+    n = len(size)
+    within = []
+    for k in reversed(at.kernel):
+        within.append(rest % k)
+        rest //= k
+    for i, (t, length, s, d, (lo, _)) in enumerate(zip(reversed(within), size, at.stride, at.dilation, at.pads, strict=True)):
+        starts = xp.arange(taps.shape[i - n]).reshape(-1, *(1,) * (n - 1 - i)) * s - lo
+        flat = flat * length + (starts + t * d)
+    return flat
+
+
+def _shares(at: Windows, padding: tuple, include_pad: bool, divisor: int | None, dtype: Any) -> Any:
+    """What each window's sum is divided by: one number, or one for each window."""
+    if divisor is not None:
+        return divisor
+    counts = []
+    for length, k, s, m, p in zip(at.size, at.kernel, at.stride, at.out, padding, strict=True):
+        start = numpy.arange(m) * s - p
+        end = numpy.minimum(start + k, length + p)
+        counts.append(end - start if include_pad else numpy.minimum(end, length) - numpy.maximum(start, 0))
+    if all((c == c[0]).all() for c in counts):
+        return int(math.prod(int(c[0]) for c in counts))
+    return functools.reduce(numpy.multiply.outer, counts).astype(dtype)
+
+
+def avg_pool(x: Any, kernel: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False, include_pad: bool = True, divisor: Any = None) -> Any:
+    """The mean of each window."""
+    n = len(kernel)
+    at = place_pool(x.shape[-n:], kernel, stride, padding, 1, ceil_mode)
+    xp = module_of(x)
+    wide = at.pad(x)
+    out = None
+    for tap in at.taps():
+        if out is None:
+            out = xp.array(wide[tap], order="C")
+        else:
+            out += wide[tap]
+    return _divided(xp, out, _shares(at, tuple(p for p, _ in place_pool(at.size, kernel, stride, padding, 1, False).pads), include_pad, divisor, x.dtype))
+
+
+def _divided(xp: Any, x: Any, by: Any) -> Any:
+    by = xp.asarray(by) if isinstance(by, numpy.ndarray) else by
+    return x // by if x.dtype.kind in "iu" else xp.divide(x, by, out=x)
+
+
+def avg_pool_back(g: Any, size: tuple, kernel: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False, include_pad: bool = True, divisor: Any = None) -> Any:  # fmt: skip
+    """The transpose of `avg_pool`: each element of `g` spread over its window."""
+    n = len(kernel)
+    at = place_pool(size[-n:], kernel, stride, padding, 1, ceil_mode)
+    xp = module_of(g)
+    shares = _shares(at, tuple(p for p, _ in place_pool(at.size, kernel, stride, padding, 1, False).pads), include_pad, divisor, g.dtype)
+    g = _divided(xp, g.copy(), shares)
+    wide = xp.zeros((*size[:-n], *at.padded), g.dtype)
+    for tap in at.taps():
+        if at.disjoint:
+            wide[tap] = g
+        else:
+            wide[tap] += g
+    return wide[at.inside]
+
+
+# -- windows of uneven sizes ---------------------------------------------------------------------------------------------
+
+
+def adaptive_max(x: Any, size: tuple) -> tuple:
+    """The largest element of each of `size` nearly equal parts, and its flat index over the pooled dimensions."""
+    xp, n = module_of(x), len(size)
+    ends = x.shape[-n:]
+    places = [_parts(length, m) for length, m in zip(ends, size, strict=True)]
+    index: Any = tuple(
+        xp.asarray(p.reshape(*(1,) * i, p.shape[0], *(1,) * (n - 1), p.shape[1], *(1,) * (n - 1 - i))) for i, p in enumerate(places)
+    )
+    flat = numpy.zeros((), numpy.int64)
+    for i, length in zip(index, ends, strict=True):
+        flat = flat * length + i
+    parts = x[(..., *index)].reshape(*x.shape[:-n], *size, -1)
+    best = parts.argmax(-1)
+    flat = xp.broadcast_to(flat.reshape(*size, -1), parts.shape)
+    return xp.take_along_axis(parts, best[..., None], -1)[..., 0], xp.take_along_axis(flat, best[..., None], -1)[..., 0]
+
+
+@functools.lru_cache(256)
+def _parts(length: int, m: int) -> numpy.ndarray:
+    """The indices of each of `m` nearly equal parts of a dimension, the last one repeated where a part is shorter than the longest."""
+    i = numpy.arange(m)
+    start, end = i * length // m, -(-(i + 1) * length // m)
+    return numpy.minimum(start[:, None] + numpy.arange((end - start).max())[None], end[:, None] - 1)
+
+
+def flat_scatter(g: Any, index: Any, size: tuple) -> Any:
+    """`g` added at flat indices over the last dimensions, in zeros whose last dimensions are `size`."""
+    xp, n = module_of(g), len(size)
+    lead = g.shape[: g.ndim - n]
+    rows, inner = math.prod(lead), math.prod(size)
+    out = xp.zeros(rows * inner, g.dtype)
+    places = index.reshape(rows, -1)
+    if places.size and (int(places.min()) < 0 or int(places.max()) >= inner):
+        raise Refused(f"Found an invalid max index: {int(places.max())} (output volumes are of size {'x'.join(map(str, size))})")
+    xp.add.at(out, (places + inner * xp.arange(rows)[:, None]).reshape(-1), g.reshape(-1))
+    return out.reshape(*lead, *size)
+
+
+def flat_gather(x: Any, index: Any, size: tuple, n: int) -> Any:
+    """The elements of x at flat indices over its last `n` dimensions; the result has the shape `size`."""
+    lead = x.shape[: x.ndim - n]
+    rows = math.prod(lead)
+    return module_of(x).take_along_axis(x.reshape(rows, -1), index.reshape(rows, -1), 1).reshape(size)
+
+
+# -- other sizes by weighted neighbours -----------------------------------------------------------------------------------
+
+
+@functools.lru_cache(256)
+def _neighbours(length: int, m: int, mode: str, align: bool, scale: float | None) -> tuple:
+    """For each of `m` places along a dimension: the indices of its neighbours in the input, and their weights."""
+    step = (length - 1) / (m - 1) if align and m > 1 else 0.0 if align else 1 / scale if scale else length / m
+    i = numpy.arange(m)
+    if mode == "mean":
+        index = _parts(length, m)
+        start, end = i * length // m, -(-(i + 1) * length // m)
+        count = (end - start)[:, None]
+        return index, numpy.where(numpy.arange(index.shape[1])[None] < count, 1 / count, 0.0)
+    if mode == "nearest":
+        return numpy.minimum(numpy.floor((i * numpy.float32(step)).astype(numpy.float32)), length - 1).astype(numpy.int64)[:, None], numpy.ones((m, 1))
+    if mode == "nearest-exact":
+        return numpy.minimum(numpy.floor((i + 0.5) * step), length - 1).astype(numpy.int64)[:, None], numpy.ones((m, 1))
+    at = i * step if align else (i + 0.5) * step - 0.5
+    if mode == "linear":
+        at = numpy.maximum(at, 0)
+        low = numpy.minimum(numpy.floor(at).astype(numpy.int64), length - 1)
+        t = (at - low)[:, None]
+        return numpy.stack([low, numpy.minimum(low + 1, length - 1)], 1), numpy.concatenate([1 - t, t], 1)
+    low = numpy.floor(at)
+    t, a = at - low, -0.75  # Keys' cubic convolution
+    near = lambda d: ((a + 2) * d - (a + 3)) * d * d + 1  # noqa: E731
+    far = lambda d: ((a * d - 5 * a) * d + 8 * a) * d - 4 * a  # noqa: E731
+    weights = numpy.stack([far(t + 1), near(t), near(1 - t), far(2 - t)], 1)
+    return numpy.clip(low.astype(numpy.int64)[:, None] + numpy.arange(-1, 3)[None], 0, length - 1), weights
+
+
+def resample(x: Any, size: tuple, mode: str, align: bool = False, scales: tuple = ()) -> Any:
+    """The last dimensions brought to `size`, one after the other, each element a weighted sum of neighbours."""
+    xp, n = module_of(x), len(size)
+    for d, m in enumerate(size):
+        axis = x.ndim - n + d
+        index, weights = _neighbours(x.shape[axis], m, mode, align, scales[d] if scales else None)
+        total = None
+        for j in range(index.shape[1]):
+            part = xp.take(x, xp.asarray(index[:, j]), axis)
+            if index.shape[1] > 1:
+                part *= xp.asarray(weights[:, j].astype(x.dtype)).reshape(-1, *(1,) * (n - 1 - d))
+            total = part if total is None else xp.add(total, part, out=total)
+        x = total
+    return x
+
+
+def resample_back(g: Any, size: tuple, mode: str, align: bool = False, scales: tuple = ()) -> Any:
+    """The transpose of `resample`: from its result's dimensions back to `size`."""
+    xp, n = module_of(g), len(size)
+    for d, length in enumerate(size):
+        axis = g.ndim - n + d
+        index, weights = _neighbours(length, g.shape[axis], mode, align, scales[d] if scales else None)
+        matrix = numpy.zeros((length, g.shape[axis]))
+        for j in range(index.shape[1]):
+            numpy.add.at(matrix, (index[:, j], numpy.arange(len(index))), weights[:, j])
+        g = xp.moveaxis(xp.tensordot(xp.asarray(matrix.astype(g.dtype)), g, (1, axis)), 0, axis)
+    return g

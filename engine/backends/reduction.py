@@ -1,0 +1,325 @@
+"""Reductions, scans and order statistics: NumPy's without their argument handling, and by PyTorch's rules."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy
+
+from ..errors import Refused
+
+__all__ = [
+    "add_along_axis", "all", "any", "argmax", "argmin", "count", "count_nonzero", "cumextreme", "cumprod", "cumsum", "histogram", "log_softmax",
+    "logcumsumexp", "logsumexp", "max", "mean", "min", "mode", "prod", "ranked", "search", "softmax", "sum", "var", "vector_norm",
+]  # fmt: skip
+
+_FAST = (numpy.dtype("float32"), numpy.dtype("float64"))
+_ones: dict[tuple, numpy.ndarray] = {}  # (dtype, length) -> ones: the sum over rows or columns is a product with them
+
+
+def ones_of(dtype: Any, n: int) -> numpy.ndarray:
+    found = _ones.get((dtype, n))
+    if found is None:
+        if len(_ones) > 64:
+            _ones.clear()
+        found = _ones[dtype, n] = numpy.ones(n, dtype)
+        found.flags.writeable = False
+    return found
+
+
+def _axes(axis: Any, ndim: int) -> tuple:
+    return tuple(range(ndim)) if axis is None else tuple(a % ndim if ndim else 0 for a in ((axis,) if axis.__class__ is int else axis))
+
+
+def count(x: Any, axis: Any = None) -> int:
+    """How many elements each result of a reduction over `axis` is made of."""
+    return x.size if axis is None else x.shape[axis] if axis.__class__ is int and x.ndim else math.prod(x.shape[a] for a in axis) if x.ndim else 1
+
+
+# -- sums and means ------------------------------------------------------------------------------------------------------------
+
+
+def sum(x: Any, axis: Any = None, keepdims: bool = False, dtype: Any = None) -> Any:
+    """Sum over axes. Large contiguous rows or columns go through a matrix product with ones, up to 6 times faster."""
+    if axis is not None and x.__class__ is numpy.ndarray and x.size > 4096 and x.dtype in _FAST and dtype is None and x.flags.c_contiguous:
+        axes, n = _axes(axis, x.ndim), x.ndim
+        if axes == (n - 1,) and n > 1 and 16 < x.shape[-1]:
+            out = x.reshape(-1, x.shape[-1]) @ ones_of(x.dtype, x.shape[-1])
+            return out.reshape(x.shape[:-1] + (1,) if keepdims else x.shape[:-1])
+        if axes == tuple(range(n - 1)) and n > 1 and 16 < x.shape[-1]:
+            out = ones_of(x.dtype, x.size // x.shape[-1]) @ x.reshape(-1, x.shape[-1])
+            return out.reshape((1,) * (n - 1) + x.shape[-1:]) if keepdims else out
+    return numpy.add.reduce(x, axis, dtype, None, keepdims)
+
+
+def mean(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    total, n = sum(x, axis, keepdims), count(x, axis)
+    return total / n if n else total * math.nan
+
+
+def var(x: Any, axis: Any = None, correction: float = 1, keepdims: bool = False) -> Any:
+    """The mean squared distance from the mean, with the count reduced by `correction`."""
+    d = x - mean(x, axis, True)
+    squares = (d * d.conj()).real if d.dtype.kind == "c" else d * d
+    total, n = sum(squares, axis, keepdims), numpy.maximum(count(x, axis) - correction, 0)
+    return total / total.dtype.type(n)
+
+
+def prod(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    return numpy.multiply.reduce(x, axis, None, None, keepdims)
+
+
+def count_nonzero(x: Any, axis: Any = None) -> Any:
+    return numpy.add.reduce(numpy.not_equal(x, 0), axis, numpy.int64)
+
+
+def logsumexp(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """log(sum(exp(x))), with the maximum taken out first."""
+    top = numpy.maximum.reduce(x, axis, None, None, True, -numpy.inf)
+    top = numpy.where(numpy.isfinite(top), top, 0)
+    out = numpy.log(sum(numpy.exp(x - top), axis, True)) + top
+    return out if keepdims else out.reshape(numpy.add.reduce(out, axis).shape)
+
+
+def vector_norm(x: Any, ord: float = 2.0, axis: Any = None, keepdims: bool = False) -> Any:
+    """(sum |x|^ord)^(1/ord); the largest or smallest |x| for inf and -inf, the count of non-zeros for 0."""
+    if (ord < 0 or ord == math.inf) and count(x, axis) == 0:
+        raise Refused(f"cannot compute the {ord} norm on an empty tensor because the operation does not have an identity")
+    if ord == 0:
+        return numpy.add.reduce(numpy.not_equal(x, 0), axis, x.real.dtype, None, keepdims)
+    if ord == 2 and x.dtype.kind != "c":
+        return numpy.sqrt(sum(x * x, axis, keepdims))
+    size = numpy.abs(x)
+    if math.isinf(ord):
+        return (numpy.maximum if ord > 0 else numpy.minimum).reduce(size, axis, None, None, keepdims)
+    return sum(size, axis, keepdims) if ord == 1 else sum(size**ord, axis, keepdims) ** (1 / ord)
+
+
+# -- extremes ------------------------------------------------------------------------------------------------------------------
+
+
+def _extreme(ufunc: Any, x: Any, axis: Any, keepdims: bool) -> Any:
+    try:
+        return ufunc.reduce(x, axis, None, None, keepdims)
+    except ValueError as error:
+        if isinstance(error, numpy.exceptions.AxisError) or count(x, axis):
+            raise
+        raise _empty(x, axis) from None
+
+
+def _empty(x: Any, axis: Any, kind: type[Exception] = RuntimeError) -> Refused:
+    if axis is None:
+        return Refused("Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument.", kind)
+    d = next(a for a in _axes(axis, x.ndim) if x.shape[a] == 0)
+    return Refused(f"Expected reduction dim {d} to have non-zero size.", IndexError)
+
+
+def max(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    return _extreme(numpy.maximum, x, axis, keepdims)
+
+
+def min(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    return _extreme(numpy.minimum, x, axis, keepdims)
+
+
+def _where_extreme(method: Callable, x: Any, axis: Any, keepdims: bool) -> Any:
+    try:
+        return method(x, axis, keepdims=keepdims)
+    except ValueError as error:
+        if isinstance(error, numpy.exceptions.AxisError) or count(x, axis):
+            raise
+        if axis is not None and x.shape[axis]:
+            return numpy.zeros(numpy.add.reduce(x, axis, None, None, keepdims).shape, numpy.int64)
+        raise _empty(x, axis, IndexError) from None
+
+
+def argmax(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    return _where_extreme(numpy.ndarray.argmax if isinstance(x, numpy.ndarray) else type(x).argmax, x, axis, keepdims)
+
+
+def argmin(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    return _where_extreme(numpy.ndarray.argmin if isinstance(x, numpy.ndarray) else type(x).argmin, x, axis, keepdims)
+
+
+def all(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    out = numpy.logical_and.reduce(x, axis, None, None, keepdims)
+    return out.astype(x.dtype) if x.dtype == numpy.uint8 else out
+
+
+def any(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    out = numpy.logical_or.reduce(x, axis, None, None, keepdims)
+    return out.astype(x.dtype) if x.dtype == numpy.uint8 else out
+
+
+# -- along one axis: scans, softmax, order statistics --------------------------------------------------------------------------
+
+
+def along(fn: Callable) -> Callable:
+    """Let `fn(x, ..., axis)` take a 0-d array too, as one of length 1."""
+
+    def call(x: Any, *args: Any, axis: int) -> Any:
+        if getattr(x, "ndim", 0):
+            return fn(x, *args, axis=axis)
+        if axis not in (0, -1):
+            raise numpy.exceptions.AxisError(axis, 0)
+        out = fn(numpy.reshape(x, (1,)), *args, axis=0)
+        return tuple(o.reshape(()) for o in out) if isinstance(out, tuple) else out.reshape(())
+
+    call.__name__, call.__doc__ = fn.__name__, fn.__doc__
+    return call
+
+
+@along
+def _accumulated(x: Any, ufunc: Any, *, axis: int) -> Any:
+    return ufunc.accumulate(x, axis)
+
+
+def cumsum(x: Any, axis: int) -> Any:
+    return _accumulated(x, numpy.add, axis=axis)
+
+
+def cumprod(x: Any, axis: int) -> Any:
+    return _accumulated(x, numpy.multiply, axis=axis)
+
+
+def logcumsumexp(x: Any, axis: int) -> Any:
+    return _accumulated(x, numpy.logaddexp, axis=axis)
+
+
+@along
+def _cumextreme(x: Any, ufunc: Any, *, axis: int) -> tuple:
+    values = ufunc.accumulate(x, axis)
+    places = numpy.arange(x.shape[axis]).reshape([-1 if a == axis % x.ndim else 1 for a in range(x.ndim)])
+    return values, numpy.maximum.accumulate(numpy.where((x == values) | (x != x), places, 0), axis)
+
+
+def cumextreme(x: Any, axis: int, largest: bool) -> tuple:
+    """The largest (or smallest) so far, and where it stood last; a nan stays the extreme."""
+    return _cumextreme(x, numpy.maximum if largest else numpy.minimum, axis=axis)
+
+
+@along
+def _softmax(x: Any, logarithm: bool, *, axis: int) -> Any:
+    out = numpy.empty_like(x)
+    if not x.size:
+        return out
+    last = axis % x.ndim == x.ndim - 1
+    rows, results = (x.reshape(-1, x.shape[-1]), out.reshape(-1, x.shape[-1])) if last and x.flags.c_contiguous else (x, out)
+    axis, step = (1, numpy.maximum(1, 65536 // x.shape[-1])) if rows is not x else (axis, len(x))
+    for i in range(0, len(rows), step):
+        part, target = rows[i : i + step], results[i : i + step]
+        numpy.subtract(part, numpy.maximum.reduce(part, axis, None, None, True), out=target)
+        if logarithm:
+            target -= numpy.log(sum(numpy.exp(target), axis, True))
+        else:
+            numpy.exp(target, out=target)
+            target *= 1 / sum(target, axis, True)
+    return out
+
+
+def softmax(x: Any, axis: int) -> Any:
+    """exp(x) / sum(exp(x)) along one axis, with the maximum taken out first; in blocks of rows that stay in the cache."""
+    return _softmax(x, False, axis=axis)
+
+
+def log_softmax(x: Any, axis: int) -> Any:
+    """log(softmax(x)), from the sum's logarithm and not from the quotient."""
+    return _softmax(x, True, axis=axis)
+
+
+@along
+def _ranked(x: Any, positions: Any, skip_nan: bool, spoil: bool, *, axis: int) -> tuple:
+    n = x.shape[axis]
+    order = numpy.argsort(x, axis, kind="stable")
+    if isinstance(positions, str):
+        nans = numpy.add.reduce(x != x, axis, None, None, True)
+        at = (n - nans - 1) // 2 if skip_nan else numpy.where(nans > 0, n - nans, (n - 1) // 2)
+        at = numpy.maximum(at, 0)
+    else:
+        at = numpy.array(positions).reshape([-1 if a == axis % x.ndim else 1 for a in range(x.ndim)])
+    at = numpy.broadcast_to(at, tuple(at.shape[a] if a == axis % x.ndim else s for a, s in enumerate(x.shape)))
+    indices = numpy.take_along_axis(order, at, axis)
+    return numpy.take_along_axis(x, indices, axis), indices
+
+
+def ranked(x: Any, positions: Any, axis: int) -> tuple:
+    """The elements at the given positions of the sorted axis, nans last, and where they stood.
+
+    "median": the lower of the two middle ones, or the first nan; "nanmedian": the lower middle one of those that are not nan.
+    """
+    if x.ndim and x.shape[axis] == 0:
+        raise _empty(x, axis)
+    return _ranked(x, positions, positions == "nanmedian", False, axis=axis)
+
+
+@along
+def _mode(x: Any, *, axis: int) -> tuple:
+    order = numpy.argsort(x, axis, kind="stable")
+    ranks = numpy.moveaxis(numpy.take_along_axis(x, order, axis), axis, -1)
+    new = numpy.ones(ranks.shape, bool)
+    new[..., 1:] = ranks[..., 1:] != ranks[..., :-1]
+    places = numpy.arange(ranks.shape[-1])
+    run = places - numpy.maximum.accumulate(numpy.where(new, places, 0), -1)
+    best = numpy.expand_dims(run.argmax(-1), axis)
+    indices = numpy.take_along_axis(order, best, axis)
+    return numpy.take_along_axis(x, indices, axis), indices
+
+
+def mode(x: Any, axis: int) -> tuple:
+    """The most frequent value along an axis (the smallest of several), and where it stands last; the axis stays, with length 1."""
+    if x.ndim and x.shape[axis] == 0:
+        raise _empty(x, axis)
+    return _mode(x, axis=axis)
+
+
+def add_along_axis(x: Any, indices: Any, size: int, axis: int) -> Any:
+    """Zeros with `size` places along `axis`, and `x` added at `indices` there: the transpose of taking along an axis."""
+    if not indices.ndim:
+        return numpy.array(x)
+    axis %= indices.ndim
+    x = numpy.broadcast_to(x, indices.shape)
+    out = numpy.zeros(indices.shape[:axis] + (size,) + indices.shape[axis + 1 :], x.dtype)
+    if indices.shape[axis] == 1:
+        numpy.put_along_axis(out, indices, x, axis)
+    else:
+        grid = list(numpy.ogrid[tuple(slice(n) for n in indices.shape)])
+        grid[axis] = indices
+        numpy.add.at(out, tuple(grid), x)
+    return out
+
+
+# -- counting ------------------------------------------------------------------------------------------------------------------
+
+
+def histogram(x: Any, bins: int, low: float, high: float) -> Any:
+    """How many elements fall into each of `bins` equal bins; the last one is closed. Equal bounds: those of the data."""
+    if bins <= 0:
+        raise Refused(f"bins must be > 0, but got {bins}")
+    if low > high:
+        raise Refused("max must be larger than min")
+    if low == high and x.size:
+        low, high = float(x.min()), float(x.max())
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise Refused(f"range of [{low}, {high}] is not finite")
+    if low == high:
+        low, high = low - 1, high + 1
+    inside = x[(x >= low) & (x <= high)]
+    places = numpy.minimum(((inside - low) / (high - low) * bins).astype(numpy.int64), bins - 1)
+    return numpy.bincount(places, minlength=bins).astype(x.dtype)
+
+
+def search(ordered: Any, values: Any, right: bool = False) -> Any:
+    """Where `values` would be inserted into the ordered last axis: before equal elements, or after them with `right`."""
+    side = "right" if right else "left"
+    if ordered.ndim == 1:
+        return numpy.searchsorted(ordered, values, side)
+    if ordered.shape[:-1] != values.shape[:-1]:
+        raise Refused(
+            "boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries tensor and input value tensor must match, "
+            f"but we got boundaries tensor {list(ordered.shape)} and input value tensor {list(values.shape)}"
+        )
+    rows = zip(ordered.reshape(-1, ordered.shape[-1]), values.reshape(-1, values.shape[-1]), strict=True)
+    found = [numpy.searchsorted(o, v, side) for o, v in rows]
+    return numpy.array(found, numpy.int64).reshape(values.shape)

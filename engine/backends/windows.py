@@ -1,0 +1,141 @@
+"""Where the windows of convolutions and pools lie: sizes, padding, and strided views of every window at once."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy
+
+from ..errors import Refused
+
+
+def module_of(x: Any) -> Any:
+    """The array library of an array: NumPy or CuPy."""
+    return numpy if isinstance(x, numpy.ndarray) else sys.modules["cupy"]
+
+
+def each(value: Any, n: int, name: str) -> tuple:
+    """One number for each of `n` dimensions, from a single one or from a sequence."""
+    if not hasattr(value, "__iter__"):
+        return (int(value),) * n
+    values = tuple(int(v) for v in value)
+    if len(values) == 1:
+        return values * n
+    if len(values) != n:
+        raise Refused(f"expected {name} to be a single integer value or a list of {n} values, but got {name}={list(values)}")
+    return values
+
+
+class Windows(NamedTuple):
+    """Windows over the last dimensions of an array; each field has one entry for each of these dimensions."""
+
+    size: tuple  # of the input
+    kernel: tuple
+    stride: tuple
+    pads: tuple  # (before, after)
+    dilation: tuple
+    out: tuple  # how many windows
+
+    @property
+    def padded(self) -> tuple:
+        return tuple(n + lo + hi for n, (lo, hi) in zip(self.size, self.pads, strict=True))
+
+    @property
+    def inside(self) -> tuple:
+        """The place of the input within the padded input, as an index."""
+        return (..., *[slice(lo, lo + n) for n, (lo, _) in zip(self.size, self.pads, strict=True)])
+
+    @property
+    def plain(self) -> bool:
+        """Whether each window is one element and every element is one window."""
+        return self.out == self.size and all(k == 1 for k in self.kernel) and not any(map(any, self.pads))
+
+    @property
+    def disjoint(self) -> bool:
+        return all(s >= d * (k - 1) + 1 for s, d, k in zip(self.stride, self.dilation, self.kernel, strict=True))
+
+    def taps(self) -> Iterator[tuple]:
+        """For each element of a window, where it lies in every window: an index into the padded input."""
+        for tap in itertools.product(*map(range, self.kernel)):
+            places = zip(tap, self.dilation, self.stride, self.out, strict=True)
+            yield (..., *[slice(t * d, t * d + s * (n - 1) + 1, s) for t, d, s, n in places])
+
+    def pad(self, x: Any, fill: Any = 0) -> Any:
+        """The input with its padding around it; the input itself where there is none."""
+        if not any(map(any, self.pads)):
+            return x
+        out = module_of(x).full((*x.shape[: -len(self.size)], *self.padded), fill, dtype=x.dtype)
+        out[self.inside] = x
+        return out
+
+    def view(self, x: Any) -> Any:
+        """Every window of a padded input without copying: shape (..., *kernel, *out)."""
+        n = len(self.size)
+        lead, steps = x.strides[:-n], x.strides[-n:]
+        inner = tuple(s * d for s, d in zip(steps, self.dilation, strict=True))
+        outer = tuple(s * d for s, d in zip(steps, self.stride, strict=True))
+        return module_of(x).lib.stride_tricks.as_strided(x, (*x.shape[:-n], *self.kernel, *self.out), (*lead, *inner, *outer))
+
+
+def _positive(values: tuple, rule: str) -> None:
+    if any(v <= 0 for v in values):
+        raise Refused(rule)
+
+
+def place(size: tuple, kernel: tuple, stride: Any, padding: Any, dilation: Any, out: tuple | None = None) -> Windows:
+    """A convolution's windows. `padding` may be "same" or "valid"; `out` fixes how many windows there are."""
+    n = len(kernel)
+    stride, dilation = each(stride, n, "stride"), each(dilation, n, "dilation")
+    _positive(stride, "non-positive stride is not supported")
+    _positive(dilation, "dilation should be greater than zero")
+    spans = tuple(d * (k - 1) for d, k in zip(dilation, kernel, strict=True))
+    if isinstance(padding, str):
+        if padding not in ("same", "valid"):
+            raise Refused(f"Invalid padding string {padding!r}, should be one of 'valid', 'same'")
+        if padding == "same" and any(s != 1 for s in stride):
+            raise Refused("padding='same' is not supported for strided convolutions")
+        pads = tuple((s // 2, s - s // 2) if padding == "same" else (0, 0) for s in spans)
+    else:
+        pads = tuple((p, p) for p in each(padding, n, "padding"))
+        if any(p < 0 for p, _ in pads):
+            raise Refused("negative padding is not supported")
+    wide = tuple(s + lo + hi for s, (lo, hi) in zip(size, pads, strict=True))
+    if any(w < s + 1 for w, s in zip(wide, spans, strict=True)):
+        by = lambda sizes: " x ".join(map(str, sizes))  # noqa: E731
+        raise Refused(
+            f"Calculated padded input size per channel: ({by(wide)}). Kernel size: ({by(s + 1 for s in spans)}). "
+            "Kernel size can't be greater than actual input size"
+        )
+    if out is None:
+        out = tuple((w - s - 1) // step + 1 for w, s, step in zip(wide, spans, stride, strict=True))
+    return Windows(tuple(size), tuple(kernel), stride, pads, dilation, tuple(out))
+
+
+def place_pool(size: tuple, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Windows:
+    """A pool's windows. With `ceil_mode` a last window may hang over the end, so long as it starts inside."""
+    n = len(size)
+    kernel = each(kernel, n, "kernel_size")
+    stride = kernel if stride is None or (hasattr(stride, "__len__") and not len(stride)) else each(stride, n, "stride")
+    padding, dilation = each(padding, n, "padding"), each(dilation, n, "dilation")
+    _positive(kernel, f"kernel size should be greater than zero, but got {kernel}")
+    _positive(stride, f"stride should be greater than zero, but got {stride}")
+    _positive(dilation, f"dilation should be greater than zero, but got {dilation}")
+    if any(p < 0 for p in padding):
+        raise Refused(f"pad must be non-negative, but got pad: {min(padding)}")
+    if any(p > (d * (k - 1) + 1) // 2 for p, k, d in zip(padding, kernel, dilation, strict=True)):
+        raise Refused(f"pad should be at most half of effective kernel size, but got pad={padding}, kernel_size={kernel} and dilation={dilation}")
+    pads, out = [], []
+    for length, k, s, p, d in zip(size, kernel, stride, padding, dilation, strict=True):
+        span = d * (k - 1) + 1
+        room = length + 2 * p - span
+        count = (-(-room // s) if ceil_mode else room // s) + 1
+        if ceil_mode and (count - 1) * s >= length + p:
+            count -= 1
+        out.append(count)
+        pads.append((p, max(p, (count - 1) * s + span - length - p) if ceil_mode else p))
+    if any(count <= 0 for count in out):
+        raise Refused(f"Given input size: {tuple(size)}. Calculated output size: {tuple(out)}. Output size is too small")
+    return Windows(tuple(size), kernel, stride, tuple(pads), dilation, tuple(out))

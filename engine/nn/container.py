@@ -1,0 +1,412 @@
+"""Containers: `Sequential`, and lists and dicts of modules and parameters."""
+
+from __future__ import annotations
+
+import operator
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Any
+
+from ..tensor import Tensor
+from .module import Module, indented
+from .parameter import Parameter
+
+
+def _position(index: Any, length: int) -> int:
+    i = operator.index(index)
+    if not -length <= i < length:
+        raise IndexError(f"index {i} is out of range")
+    return i % length
+
+
+class Sequential(Module):
+    """Modules one after the other: the output of each is the input of the next. Takes modules, or one OrderedDict of them."""
+
+    def __init__(self, *args: Any):
+        super().__init__()
+        named = args[0].items() if len(args) == 1 and isinstance(args[0], OrderedDict) else ((str(i), m) for i, m in enumerate(args))
+        for name, module in named:
+            self.add_module(name, module)
+
+    def forward(self, input: Any) -> Any:
+        for module in self._modules.values():
+            input = module(input)  # type: ignore[misc]
+        return input
+
+    def _key(self, index: Any) -> str:
+        return next(islice(self._modules, _position(index, len(self)), None))
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return self.__class__(OrderedDict(list(self._modules.items())[index]))
+        return self._modules[self._key(index)]
+
+    def __setitem__(self, index: int, module: Module) -> None:
+        setattr(self, self._key(index), module)
+
+    def __delitem__(self, index: Any) -> None:
+        for key in list(self._modules)[index] if isinstance(index, slice) else [self._key(index)]:
+            delattr(self, key)
+        self.__dict__["_modules"] = {str(i): m for i, m in enumerate(self._modules.values())}
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._modules.values())
+
+    def __add__(self, other: Sequential) -> Sequential:
+        if not isinstance(other, Sequential):
+            raise ValueError(f"add operator supports only objects of Sequential class, but {type(other)} is given.")
+        return Sequential(*self, *other)
+
+    def __iadd__(self, other: Sequential) -> Sequential:
+        if not isinstance(other, Sequential):
+            raise ValueError(f"add operator supports only objects of Sequential class, but {type(other)} is given.")
+        return self.extend(other)
+
+    def __mul__(self, times: int) -> Sequential:
+        if not isinstance(times, int):
+            raise TypeError(f"unsupported operand type(s) for *: {type(self)} and {type(times)}")
+        if times <= 0:
+            raise ValueError(f"Non-positive multiplication factor {times} for {type(self)}")
+        return Sequential(*[m for _ in range(times) for m in self])
+
+    __rmul__ = __mul__
+
+    def append(self, module: Module) -> Sequential:
+        """Add a module at the end."""
+        self.add_module(str(len(self)), module)
+        return self
+
+    def extend(self, modules: Iterable[Module]) -> Sequential:
+        """Add modules at the end."""
+        for module in list(modules):
+            self.append(module)
+        return self
+
+    def insert(self, index: int, module: Module) -> Sequential:
+        """Add a module before position `index`."""
+        if not isinstance(module, Module):
+            raise AssertionError(f"module should be of type: {Module}")
+        n = len(self)
+        if not -n <= index <= n:
+            raise IndexError(f"Index out of range: {index}")
+        modules = list(self._modules.values())
+        modules.insert(index % n if index < 0 else index, module)
+        self.__dict__["_modules"] = {str(i): m for i, m in enumerate(modules)}
+        return self
+
+    def pop(self, index: Any) -> Module:
+        """Remove a module and return it."""
+        module = self[index]
+        del self[index]
+        return module
+
+
+class ModuleList(Module):
+    """A list of modules that knows them as its own. It has no forward."""
+
+    def __init__(self, modules: Iterable[Module] | None = None):
+        super().__init__()
+        if modules is not None:
+            self.extend(modules)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return self.__class__(list(self._modules.values())[index])
+        return self._modules[str(_position(index, len(self)))]
+
+    def __setitem__(self, index: int, module: Module) -> None:
+        setattr(self, str(_position(index, len(self))), module)
+
+    def __delitem__(self, index: Any) -> None:
+        modules = list(self._modules.values())
+        del modules[index]
+        self.__dict__["_modules"] = {str(i): m for i, m in enumerate(modules)}
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._modules.values())
+
+    def __iadd__(self, modules: Iterable[Module]) -> ModuleList:
+        return self.extend(modules)
+
+    def __add__(self, other: Iterable[Module]) -> ModuleList:
+        return ModuleList([*self, *other])
+
+    def insert(self, index: int, module: Module) -> None:
+        """Add a module before position `index`."""
+        modules = list(self._modules.values())
+        modules.insert(index, module)
+        self.__dict__["_modules"] = {str(i): m for i, m in enumerate(modules)}
+
+    def append(self, module: Module) -> ModuleList:
+        """Add a module at the end."""
+        self.add_module(str(len(self)), module)
+        return self
+
+    def extend(self, modules: Iterable[Module]) -> ModuleList:
+        """Add modules at the end."""
+        if not isinstance(modules, Iterable):
+            raise TypeError(f"ModuleList.extend should be called with an iterable, but got {type(modules).__name__}")
+        for module in list(modules):
+            self.append(module)
+        return self
+
+    def pop(self, index: Any) -> Module:
+        """Remove a module and return it."""
+        module = self[index]
+        del self[index]
+        return module
+
+    def __repr__(self) -> str:
+        """Equal neighbours are written once, with their count."""
+        runs: list[list] = []
+        for i, text in enumerate(map(repr, self)):
+            if runs and runs[-1][2] == text:
+                runs[-1][1] = i
+            else:
+                runs.append([i, i, text])
+        if not runs:
+            return f"{self._get_name()}()"
+        lines = [f"({a}): {text}" if a == b else f"({a}-{b}): {b - a + 1} x {text}" for a, b, text in runs]
+        return f"{self._get_name()}(\n  " + "\n  ".join(indented(line, 2) for line in lines) + "\n)"
+
+
+def _items(values: Any, who: str) -> Iterable[tuple[str, Any]]:
+    if isinstance(values, (Mapping, ModuleDict, ParameterDict)):
+        return list(values.items())
+    if not isinstance(values, Iterable):
+        raise TypeError(f"{who} should be called with an iterable of key/value pairs, but got {type(values).__name__}")
+    pairs = list(values)
+    for i, pair in enumerate(pairs):
+        if not isinstance(pair, Iterable):
+            raise TypeError(f"{who} sequence element #{i} should be Iterable; is {type(pair).__name__}")
+        if len(pair) != 2:  # type: ignore[arg-type]
+            raise ValueError(f"{who} sequence element #{i} has length {len(pair)}; 2 is required")  # type: ignore[arg-type]
+    return pairs
+
+
+class ModuleDict(Module):
+    """A dict of modules that knows them as its own. It has no forward."""
+
+    def __init__(self, modules: Any = None):
+        super().__init__()
+        if modules is not None:
+            self.update(modules)
+
+    def __getitem__(self, key: str) -> Any:
+        return self._modules[key]
+
+    def __setitem__(self, key: str, module: Module) -> None:
+        self.add_module(key, module)
+
+    def __delitem__(self, key: str) -> None:
+        del self._modules[key]
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._modules)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._modules
+
+    def clear(self) -> None:
+        """Remove all."""
+        self._modules.clear()
+
+    def pop(self, key: str) -> Module:
+        """Remove a module and return it."""
+        module = self[key]
+        del self[key]
+        return module
+
+    def keys(self) -> Iterable[str]:
+        """The names."""
+        return self._modules.keys()
+
+    def items(self) -> Iterable[tuple[str, Any]]:
+        """`(name, module)` pairs."""
+        return self._modules.items()
+
+    def values(self) -> Iterable[Any]:
+        """The modules."""
+        return self._modules.values()
+
+    def update(self, modules: Any) -> None:
+        """Add the modules of a mapping or of `(name, module)` pairs."""
+        for key, module in _items(modules, "ModuleDict.update"):
+            self[key] = module
+
+
+def _owned(value: Any) -> Any:
+    return Parameter(value) if isinstance(value, Tensor) and not isinstance(value, Parameter) else value
+
+
+def _told(value: Any) -> str:
+    if not isinstance(value, Tensor):
+        return f"Object of type: {type(value).__name__}"
+    kind = "Parameter" if isinstance(value, Parameter) else "Tensor"
+    size = "x".join(map(str, value.shape))
+    place = f" ({value.device})" if value.is_cuda else ""
+    return f"{kind} containing: [{value.dtype!r} of size {size}{place}]"
+
+
+class _Parameters(Module):
+    def extra_repr(self) -> str:
+        return "\n".join(f"  ({key}): {_told(value)}" for key, value in self._pairs())
+
+    def _pairs(self) -> Iterable[tuple[Any, Any]]:
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        told = self.extra_repr()
+        return f"{self._get_name()}({told})" if "\n" not in told else f"{self._get_name()}(\n" + indented(f"  {told}", 2) + "\n)"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError(f"{type(self).__name__} should not be called.")
+
+
+class ParameterList(_Parameters):
+    """A list of parameters; tensors put into it become parameters, other values are kept as they are."""
+
+    def __init__(self, values: Iterable[Any] | None = None):
+        super().__init__()
+        self._size = 0
+        if values is not None:
+            self.extend(values)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return self.__class__([self[i] for i in range(*index.indices(self._size))])
+        return getattr(self, str(_position(index, self._size)))
+
+    def __setitem__(self, index: int, value: Any) -> None:
+        setattr(self, str(_position(index, self._size)), _owned(value))
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[i] for i in range(self._size))
+
+    def __iadd__(self, values: Iterable[Any]) -> ParameterList:
+        return self.extend(values)
+
+    def append(self, value: Any) -> ParameterList:
+        """Add a value at the end."""
+        self._size += 1
+        self[self._size - 1] = value
+        return self
+
+    def extend(self, values: Iterable[Any]) -> ParameterList:
+        """Add values at the end."""
+        if not isinstance(values, Iterable) or isinstance(values, Tensor):
+            raise TypeError(f"ParameterList.extend should be called with an iterable, but got {type(values).__name__}")
+        for value in values:
+            self.append(value)
+        return self
+
+    def _pairs(self) -> Iterable[tuple[Any, Any]]:
+        return enumerate(self)
+
+
+class ParameterDict(_Parameters):
+    """A dict of parameters; tensors put into it become parameters, other values are kept as they are."""
+
+    def __init__(self, parameters: Any = None):
+        super().__init__()
+        self._keys: dict[str, None] = {}
+        if parameters is not None:
+            self.update(parameters)
+
+    def __getitem__(self, key: str) -> Any:
+        if key not in self._keys:
+            raise KeyError(key)
+        return getattr(self, key)
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        self._keys[key] = None
+        setattr(self, key, _owned(value))
+
+    def __delitem__(self, key: str) -> None:
+        del self._keys[key]
+        delattr(self, key)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._keys)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._keys
+
+    def keys(self) -> Iterable[str]:
+        """The names."""
+        return self._keys.keys()
+
+    def values(self) -> Iterable[Any]:
+        """The values."""
+        return (self[k] for k in self._keys)
+
+    def items(self) -> Iterable[tuple[str, Any]]:
+        """`(name, value)` pairs."""
+        return ((k, self[k]) for k in self._keys)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The value under a name, or the default."""
+        return self[key] if key in self else default
+
+    def setdefault(self, key: str, default: Any = None) -> Any:
+        """The value under a name, set to the default when there is none."""
+        if key not in self:
+            self[key] = default
+        return self[key]
+
+    def pop(self, key: str) -> Any:
+        """Remove a value and return it."""
+        value = self[key]
+        del self[key]
+        return value
+
+    def popitem(self) -> tuple[str, Any]:
+        """Remove the last pair and return it."""
+        key = next(reversed(self._keys))
+        return key, self.pop(key)
+
+    def clear(self) -> None:
+        """Remove all."""
+        for key in list(self._keys):
+            del self[key]
+
+    def copy(self) -> ParameterDict:
+        """A new dict of the same parameters."""
+        return ParameterDict(OrderedDict(self.items()))
+
+    def fromkeys(self, keys: Iterable[str], default: Any = None) -> ParameterDict:
+        """A new dict with one value under every key."""
+        return ParameterDict((k, default) for k in keys)
+
+    def update(self, parameters: Any) -> None:
+        """Add the values of a mapping or of `(name, value)` pairs."""
+        for key, value in _items(parameters, "ParameterDict.update"):
+            self[key] = value
+
+    def __or__(self, other: ParameterDict) -> ParameterDict:
+        merged = self.copy()
+        merged.update(other)
+        return merged
+
+    def __ior__(self, other: ParameterDict) -> ParameterDict:
+        self.update(other)
+        return self
+
+    def _pairs(self) -> Iterable[tuple[Any, Any]]:
+        return self.items()

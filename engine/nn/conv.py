@@ -1,0 +1,268 @@
+"""Convolution layers, transposed ones, and their lazy forms."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar
+
+from ..tensor import Tensor
+from . import functional as F
+from . import init
+from .lazy import LazyModule
+from .module import Module
+from .parameter import Parameter, UninitializedParameter, blank
+
+
+def sizes(value: Any, dims: int) -> tuple:
+    """A size for each dimension, from one number or a sequence."""
+    return (value,) * dims if isinstance(value, int) else tuple(value)
+
+
+class _Conv(Module):
+    """What all convolutions share: `(N, C_in, *)` to `(N, C_out, *)`; the batch dimension may be missing.
+
+    `weight` is drawn like `bias` from U(-k, k) with k = 1 / sqrt(fan_in).
+    """
+
+    dims: ClassVar[int]
+    transposed: ClassVar[bool] = False
+    weight: Parameter
+    bias: Parameter | None
+
+    def __init__(
+        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1,
+        bias: bool = True, padding_mode: str = "zeros", device: Any = None, dtype: Any = None, output_padding: Any = 0,
+    ):  # fmt: skip
+        super().__init__()
+        n = self.dims
+        if groups <= 0:
+            raise ValueError("groups must be a positive integer")
+        if in_channels % groups != 0:
+            raise ValueError("in_channels must be divisible by groups")
+        if out_channels % groups != 0:
+            raise ValueError("out_channels must be divisible by groups")
+        modes = {"zeros"} if self.transposed else {"zeros", "reflect", "replicate", "circular"}
+        if padding_mode not in modes:
+            if self.transposed:
+                raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}')
+            raise ValueError(f"padding_mode must be one of {modes}, but got padding_mode='{padding_mode}'")
+        self.in_channels, self.out_channels, self.groups, self.padding_mode = in_channels, out_channels, groups, padding_mode
+        self.kernel_size, self.stride, self.dilation = sizes(kernel_size, n), sizes(stride, n), sizes(dilation, n)
+        self.output_padding = sizes(output_padding, n)
+        if isinstance(padding, str):
+            if padding not in ("same", "valid"):
+                raise ValueError(f"Invalid padding string '{padding}', should be one of {{'valid', 'same'}}")
+            if padding == "same" and any(s != 1 for s in self.stride):
+                raise ValueError("padding='same' is not supported for strided convolutions")
+            self.padding: Any = padding
+        else:
+            self.padding = sizes(padding, n)
+        shape = self._weight_shape()
+        self.weight = blank(*shape, device=device, dtype=dtype)
+        self.register_parameter("bias", blank(out_channels, device=device, dtype=dtype) if bias else None)
+        self.reset_parameters()
+
+    def _weight_shape(self) -> tuple:
+        first, second = (self.in_channels, self.out_channels) if self.transposed else (self.out_channels, self.in_channels)
+        return (first, second // self.groups, *self.kernel_size)
+
+    def reset_parameters(self) -> None:
+        """Draw weight and bias anew."""
+        init.kaiming_uniform_(self.weight, a=math.sqrt(5))
+        if self.bias is not None:
+            fan_in, _ = init.fans(self.weight)
+            if fan_in != 0:
+                bound = 1 / math.sqrt(fan_in)
+                init.uniform_(self.bias, -bound, bound)
+
+    def _borders(self) -> list[int]:
+        """How far each side is padded, last dimension first, as `F.pad` wants it."""
+        if isinstance(self.padding, tuple):
+            return [p for size in reversed(self.padding) for p in (size, size)]
+        totals = [d * (k - 1) if self.padding == "same" else 0 for d, k in zip(self.dilation, self.kernel_size, strict=True)]
+        return [p for total in reversed(totals) for p in (total // 2, total - total // 2)]
+
+    def _convolved(self, conv: Any, input: Tensor) -> Tensor:
+        if self.padding_mode == "zeros":
+            return conv(input, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
+        padded = F.pad(input, self._borders(), mode=self.padding_mode)
+        return conv(padded, self.weight, self.bias, self.stride, (0,) * self.dims, self.dilation, self.groups)
+
+    def extra_repr(self) -> str:
+        zero, one = (0,) * self.dims, (1,) * self.dims
+        return "".join(
+            (
+                f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}",
+                "" if self.padding == zero else f", padding={self.padding}",
+                "" if self.dilation == one else f", dilation={self.dilation}",
+                "" if self.output_padding == zero else f", output_padding={self.output_padding}",
+                "" if self.groups == 1 else f", groups={self.groups}",
+                "" if self.bias is not None else ", bias=False",
+                "" if self.padding_mode == "zeros" else f", padding_mode={self.padding_mode}",
+            )
+        )
+
+
+class _PlainConv(_Conv):
+    def __init__(
+        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1,
+        bias: bool = True, padding_mode: str = "zeros", device: Any = None, dtype: Any = None,
+    ):  # fmt: skip
+        super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype)
+
+
+class Conv1d(_PlainConv):
+    """Cross-correlation of `(N, C, L)` with `weight` `(out, in / groups, k)`, plus bias."""
+
+    dims = 1
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self._convolved(F.conv1d, input)
+
+
+class Conv2d(_PlainConv):
+    """Cross-correlation of `(N, C, H, W)` with `weight` `(out, in / groups, kH, kW)`, plus bias."""
+
+    dims = 2
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self._convolved(F.conv2d, input)
+
+
+class Conv3d(_PlainConv):
+    """Cross-correlation of `(N, C, D, H, W)` with `weight` `(out, in / groups, kD, kH, kW)`, plus bias."""
+
+    dims = 3
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self._convolved(F.conv3d, input)
+
+
+class _ConvTranspose(_Conv):
+    transposed = True
+
+    def __init__(
+        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0, output_padding: Any = 0,
+        groups: int = 1, bias: bool = True, dilation: Any = 1, padding_mode: str = "zeros", device: Any = None, dtype: Any = None,
+    ):  # fmt: skip
+        super().__init__(
+            in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype, output_padding
+        )
+
+    def _spread(self, conv: Any, input: Tensor, output_size: Any) -> Tensor:
+        extra = self.output_padding if output_size is None else self._extra(input, list(output_size))
+        return conv(input, self.weight, self.bias, self.stride, self.padding, extra, self.groups, self.dilation)
+
+    def _extra(self, input: Tensor, output_size: list[int]) -> tuple:
+        """The output padding that gives the size asked for; a stride leaves several sizes possible."""
+        n = self.dims
+        if len(output_size) in (n + 1, n + 2) and len(output_size) == input.ndim:
+            output_size = output_size[-n:]
+        if len(output_size) != n:
+            raise ValueError(
+                f"ConvTranspose{n}D: for {input.ndim}D input, output_size must have {n} or {input.ndim} elements (got {len(output_size)})"
+            )
+        least = [
+            (size - 1) * s - 2 * p + d * (k - 1) + 1
+            for size, s, p, d, k in zip(input.shape[-n:], self.stride, self.padding, self.dilation, self.kernel_size, strict=True)
+        ]
+        most = [low + s - 1 for low, s in zip(least, self.stride, strict=True)]
+        if any(not low <= size <= high for low, size, high in zip(least, output_size, most, strict=True)):
+            raise ValueError(
+                f"requested an output size of {output_size}, but valid sizes range from {least} to {most} (for an input of {list(input.shape[-n:])})"
+            )
+        return tuple(size - low for size, low in zip(output_size, least, strict=True))
+
+
+class ConvTranspose1d(_ConvTranspose):
+    """The transpose (gradient) of `Conv1d`; `weight` is `(in, out / groups, k)`."""
+
+    dims = 1
+
+    def forward(self, input: Tensor, output_size: Any = None) -> Tensor:
+        return self._spread(F.conv_transpose1d, input, output_size)
+
+
+class ConvTranspose2d(_ConvTranspose):
+    """The transpose (gradient) of `Conv2d`; `weight` is `(in, out / groups, kH, kW)`."""
+
+    dims = 2
+
+    def forward(self, input: Tensor, output_size: Any = None) -> Tensor:
+        return self._spread(F.conv_transpose2d, input, output_size)
+
+
+class ConvTranspose3d(_ConvTranspose):
+    """The transpose (gradient) of `Conv3d`; `weight` is `(in, out / groups, kD, kH, kW)`."""
+
+    dims = 3
+
+    def forward(self, input: Tensor, output_size: Any = None) -> Tensor:
+        return self._spread(F.conv_transpose3d, input, output_size)
+
+
+class _LazyConv(LazyModule, _Conv):
+    """A convolution that learns `in_channels` from its first input."""
+
+    def __init__(self, out_channels: int, kernel_size: Any, *args: Any, bias: bool = True, device: Any = None, dtype: Any = None, **kwargs: Any):
+        super().__init__(0, 0, kernel_size, *args, bias=False, device=device, dtype=dtype, **kwargs)
+        self.out_channels = out_channels
+        self.weight = UninitializedParameter(device=device, dtype=dtype)
+        if bias:
+            self.bias = UninitializedParameter(device=device, dtype=dtype)
+
+    def reset_parameters(self) -> None:
+        if not self.has_uninitialized_params() and self.in_channels != 0:
+            super().reset_parameters()
+
+    def initialize_parameters(self, input: Tensor, *args: Any, **kwargs: Any) -> None:
+        """Take `in_channels` from the input."""
+        if self.has_uninitialized_params():
+            if input.ndim not in (self.dims + 1, self.dims + 2):
+                raise RuntimeError(
+                    f"Expected {self.dims + 1}D (unbatched) or {self.dims + 2}D (batched) input to {type(self).__name__}, "
+                    f"but got input of size: {tuple(input.shape)}"
+                )
+            self.in_channels = input.shape[-self.dims - 1]
+            if self.in_channels % self.groups != 0:
+                raise ValueError("in_channels must be divisible by groups")
+            self.weight.materialize(self._weight_shape())
+            if self.bias is not None:
+                self.bias.materialize((self.out_channels,))
+            self.reset_parameters()
+
+
+class LazyConv1d(_LazyConv, Conv1d):
+    """A `Conv1d` that learns `in_channels` from its first input."""
+
+    cls_to_become = Conv1d
+
+
+class LazyConv2d(_LazyConv, Conv2d):
+    """A `Conv2d` that learns `in_channels` from its first input."""
+
+    cls_to_become = Conv2d
+
+
+class LazyConv3d(_LazyConv, Conv3d):
+    """A `Conv3d` that learns `in_channels` from its first input."""
+
+    cls_to_become = Conv3d
+
+
+class LazyConvTranspose1d(_LazyConv, ConvTranspose1d):
+    """A `ConvTranspose1d` that learns `in_channels` from its first input."""
+
+    cls_to_become = ConvTranspose1d
+
+
+class LazyConvTranspose2d(_LazyConv, ConvTranspose2d):
+    """A `ConvTranspose2d` that learns `in_channels` from its first input."""
+
+    cls_to_become = ConvTranspose2d
+
+
+class LazyConvTranspose3d(_LazyConv, ConvTranspose3d):
+    """A `ConvTranspose3d` that learns `in_channels` from its first input."""
+
+    cls_to_become = ConvTranspose3d

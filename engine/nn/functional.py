@@ -1,0 +1,26 @@
+"""`engine.nn.functional`: what layers compute, as functions with PyTorch's signatures."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .. import ops  # noqa: F401  loading them fills the table of functions
+from ..op import functions as _functions
+
+_HOME = "nn.functional."
+_SHARED = (
+    "adaptive_avg_pool1d", "avg_pool1d", "bilinear", "celu", "celu_", "channel_shuffle", "conv1d", "conv2d", "conv3d", "conv_transpose1d",
+    "conv_transpose2d", "conv_transpose3d", "cosine_similarity", "dropout", "hardshrink", "layer_norm", "log_softmax", "logsigmoid", "max_pool1d",
+    "pairwise_distance", "pdist", "pixel_shuffle", "pixel_unshuffle", "prelu", "relu", "relu_", "rms_norm", "rrelu", "rrelu_", "selu",
+    "selu_", "sigmoid", "softmax", "tanh", "threshold", "threshold_",
+)  # fmt: skip  these live in both places in PyTorch too
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any: ...
+
+
+__all__ = sorted(
+    {name.removeprefix(_HOME) for name in _functions if name.startswith(_HOME)} | {name for name in _SHARED if name in _functions}
+)  # pyright: ignore[reportUnsupportedDunderAll]
+globals().update({name: _functions[_HOME + name] if _HOME + name in _functions else _functions[name] for name in __all__})

@@ -1,0 +1,39 @@
+"""LazyModule: layers that learn their input size from the first input they see."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .module import Module
+from .parameter import is_lazy
+
+
+class LazyModule(Module):
+    """The mixin of lazy layers: before the first forward it calls `initialize_parameters(*inputs)` and becomes `cls_to_become`.
+
+    A state dict can be loaded before the first forward too; it sets the shapes.
+    """
+
+    cls_to_become: type[Module] | None = None
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        super().__init__(*args, **kwargs)
+        self._initialize_hook = self.register_forward_pre_hook(_initialize, with_kwargs=True)
+
+    def initialize_parameters(self, *args: Any, **kwargs: Any) -> None:
+        """Give the uninitialized parameters their shapes, from the first forward's arguments."""
+        raise NotImplementedError(f"initialize_parameters is not implemented for {type(self).__name__}")
+
+    def has_uninitialized_params(self) -> bool:
+        """Whether a parameter or buffer still waits for its shape."""
+        return any(is_lazy(t) for table in (self._parameters, self._buffers) for t in table.values())
+
+
+def _initialize(module: Any, args: tuple, kwargs: dict) -> None:
+    module.initialize_parameters(*args, **kwargs)
+    if module.has_uninitialized_params():
+        raise RuntimeError(f"module {module._get_name()} has not been fully initialized")
+    module._initialize_hook.remove()
+    del module._initialize_hook
+    if module.cls_to_become is not None:
+        module.__class__ = module.cls_to_become

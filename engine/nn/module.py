@@ -1,0 +1,502 @@
+"""Module: the base of every layer and network; it owns parameters, buffers and submodules."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from typing import Any, overload
+
+from .. import device as devices
+from .. import dtypes, observe
+from ..autograd import no_grad
+from ..tape import Handle
+from ..tensor import Tensor
+from . import hooks, state_dict
+from .hooks import ModuleHooks
+from .parameter import Buffer, Parameter, is_lazy
+
+_TABLES = ("_parameters", "_buffers", "_modules")
+
+
+class Module:
+    """A piece of a network: write `__init__` (assign parameters and submodules as attributes) and `forward`, then call the module.
+
+    `Parameter`s and `Module`s assigned as attributes are found by `parameters()`, `state_dict()`, `to()` and the rest.
+    """
+
+    _version = 1
+    _hooks: ModuleHooks | None = None  # only a module that has hooks has tables for them
+    training: bool
+    _parameters: dict[str, Parameter | None]
+    _buffers: dict[str, Tensor | None]
+    _modules: dict[str, Module | None]
+    _non_persistent: set[str]
+
+    def __init__(self) -> None:
+        self.__dict__.update(training=True, _parameters={}, _buffers={}, _modules={}, _non_persistent=set())
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Compute the module's output; every subclass defines it."""
+        raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        watcher = observe.current
+        if watcher is None:
+            if self._hooks is None:
+                return self.forward(*args, **kwargs)
+            return hooks.call(self, args, kwargs)
+        watcher.enter("module", type(self).__name__, self)
+        try:
+            return self.forward(*args, **kwargs) if self._hooks is None else hooks.call(self, args, kwargs)
+        finally:
+            watcher.leave()
+
+    # -- registration ------------------------------------------------------------------------------------------------------
+
+    def register_parameter(self, name: str, param: Parameter | None) -> None:
+        """Add a parameter under a name; None reserves the name and means that there is none."""
+        self._check_name("parameter", name, self._table("_parameters", "parameter"))
+        if param is not None and not isinstance(param, Parameter):
+            raise TypeError(f"cannot assign '{type(param).__name__}' object to parameter '{name}' (engine.nn.Parameter or None required)")
+        self._parameters[name] = param
+
+    def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
+        """Add a tensor that is part of the module's state but not trained; `persistent=False` keeps it out of `state_dict()`."""
+        self._check_name("buffer", name, self._table("_buffers", "buffer"))
+        if tensor is not None and not isinstance(tensor, Tensor):
+            raise TypeError(f"cannot assign '{type(tensor).__name__}' object to buffer '{name}' (engine.Tensor or None required)")
+        self._buffers[name] = tensor
+        (self._non_persistent.discard if persistent else self._non_persistent.add)(name)
+
+    def add_module(self, name: str, module: Module | None) -> None:
+        """Add a submodule under a name."""
+        if module is not None and not isinstance(module, Module):
+            raise TypeError(f"{type(module).__name__} is not a Module subclass")
+        self._check_name("module", name, self._table("_modules", "module"))
+        self._modules[name] = module
+
+    register_module = add_module
+
+    def _table(self, table: str, kind: str) -> dict:
+        found = self.__dict__.get(table)
+        if found is None:
+            raise AttributeError(f"cannot assign {kind} before Module.__init__() call")
+        return found
+
+    def _check_name(self, kind: str, name: str, table: dict) -> None:
+        if not isinstance(name, str):
+            raise TypeError(f"{kind} name should be a string. Got {type(name).__name__}")
+        if "." in name:
+            raise KeyError(f'{kind} name can\'t contain ".", got: {name}')
+        if name == "":
+            raise KeyError(f'{kind} name can\'t be empty string ""')
+        if name not in table and hasattr(self, name):
+            raise KeyError(f"attribute '{name}' already exists")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        kind, table, what = _kind_of(value)
+        own = self.__dict__
+        if table is not None and (table != "_buffers" or isinstance(value, Buffer)):
+            if own.get(table) is None:
+                raise AttributeError(f"cannot assign {kind} before Module.__init__() call")
+            own.pop(name, None)
+            for other in _TABLES:
+                if other != table:
+                    own[other].pop(name, None)
+            if table != "_buffers":
+                self._non_persistent.discard(name)
+            if name in own[table]:
+                own[table][name] = value
+            else:
+                getattr(self, f"register_{kind}")(name, value, *([value.persistent] if table == "_buffers" else ()))
+            return
+        for table_name, wanted in (
+            ("_parameters", "as parameter '{}' (engine.nn.Parameter or None expected)"),
+            ("_modules", "as child module '{}' (engine.nn.Module or None expected)"),
+            ("_buffers", "as buffer '{}' (engine.nn.Buffer, engine.Tensor or None expected)"),
+        ):
+            registered = own.get(table_name)
+            if registered is not None and name in registered:
+                if value is not None and table_name != table:
+                    raise TypeError(f"cannot assign '{what}' {wanted.format(name)}")
+                registered[name] = value
+                return
+        object.__setattr__(self, name, value)
+
+    def __getattr__(self, name: str) -> Any:
+        own = self.__dict__
+        for table in _TABLES:
+            found = own.get(table)
+            if found is not None and name in found:
+                return found[name]
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+    def __delattr__(self, name: str) -> None:
+        for table in _TABLES:
+            if name in self.__dict__.get(table, ()):
+                del self.__dict__[table][name]
+                self._non_persistent.discard(name)
+                return
+        object.__delattr__(self, name)
+
+    def __dir__(self) -> list[str]:
+        names = {*dir(type(self)), *self.__dict__, *self._parameters, *self._buffers, *self._modules}
+        return sorted(n for n in names if not n[:1].isdigit())
+
+    # -- walking ------------------------------------------------------------------------------------------------------------
+
+    def named_modules(self, memo: set | None = None, prefix: str = "", remove_duplicate: bool = True) -> Iterator[tuple[str, Module]]:
+        """`(path, module)` for this module and all below it; a module that occurs twice comes once, unless told otherwise."""
+        memo = set() if memo is None else memo
+        if self in memo:
+            return
+        if remove_duplicate:
+            memo.add(self)
+        yield prefix, self
+        for name, child in self._modules.items():
+            if child is not None:
+                yield from child.named_modules(memo, f"{prefix}.{name}" if prefix else name, remove_duplicate)
+
+    def modules(self, remove_duplicate: bool = True) -> Iterator[Module]:
+        """This module and all below it."""
+        for _, module in self.named_modules(remove_duplicate=remove_duplicate):
+            yield module
+
+    def named_children(self) -> Iterator[tuple[str, Module]]:
+        """`(name, module)` for the direct submodules."""
+        seen = set()
+        for name, child in self._modules.items():
+            if child is not None and child not in seen:
+                seen.add(child)
+                yield name, child
+
+    def children(self) -> Iterator[Module]:
+        """The direct submodules."""
+        for _, child in self.named_children():
+            yield child
+
+    def _named_members(
+        self, members: Callable[[Module], Any], prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Any]]:
+        seen = set()
+        owners = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate) if recurse else [(prefix, self)]
+        for path, module in owners:
+            for name, value in members(module):
+                if value is None or id(value) in seen:
+                    continue
+                if remove_duplicate:
+                    seen.add(id(value))
+                yield f"{path}.{name}" if path else name, value
+
+    def named_parameters(self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True) -> Iterator[tuple[str, Parameter]]:
+        """`(path, parameter)`, this module's first, then its submodules' in order."""
+        return self._named_members(lambda m: m._parameters.items(), prefix, recurse, remove_duplicate)
+
+    def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
+        """The parameters, as an optimiser wants them."""
+        for _, param in self.named_parameters(recurse=recurse):
+            yield param
+
+    def named_buffers(self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True) -> Iterator[tuple[str, Tensor]]:
+        """`(path, buffer)`, this module's first."""
+        return self._named_members(lambda m: m._buffers.items(), prefix, recurse, remove_duplicate)
+
+    def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
+        """The buffers."""
+        for _, buffer in self.named_buffers(recurse=recurse):
+            yield buffer
+
+    def get_submodule(self, target: str) -> Module:
+        """The submodule at a path such as `"encoder.layers.0"`; AttributeError names the step that does not exist."""
+        module: Any = self
+        for step in target.split(".") if target else ():
+            if not hasattr(module, step):
+                raise AttributeError(f"{type(module).__name__} has no attribute `{step}`")
+            module = getattr(module, step)
+            if not isinstance(module, Module):
+                raise AttributeError(f"`{step}` is not an nn.Module")
+        return module
+
+    def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
+        """Replace the submodule at a path; `strict` refuses to add one where there was none."""
+        if target == "":
+            raise ValueError("Cannot set the submodule without a target name!")
+        path, _, name = target.rpartition(".")
+        parent = self.get_submodule(path)
+        if strict and not hasattr(parent, name):
+            raise AttributeError(f"{type(parent).__name__} has no attribute `{name}`")
+        if hasattr(parent, name) and not isinstance(getattr(parent, name), Module):
+            raise AttributeError(f"`{name}` is not an nn.Module")
+        setattr(parent, name, module)
+
+    def get_parameter(self, target: str) -> Parameter:
+        """The parameter at a path such as `"encoder.layers.0.weight"`."""
+        return self._get_member(target, lambda owner, name: isinstance(getattr(owner, name), Parameter), "an nn.Parameter")
+
+    def get_buffer(self, target: str) -> Tensor:
+        """The buffer at a path."""
+        return self._get_member(target, lambda owner, name: name in owner._buffers, "a buffer")
+
+    def _get_member(self, target: str, fits: Callable, what: str) -> Any:
+        path, _, name = target.rpartition(".")
+        owner = self.get_submodule(path)
+        if not hasattr(owner, name):
+            raise AttributeError(f"{type(owner).__name__} has no attribute `{name}`")
+        if not fits(owner, name):
+            raise AttributeError(f"`{name}` is not {what}")
+        return getattr(owner, name)
+
+    def apply(self, fn: Callable[[Module], None]) -> Module:
+        """Call `fn` on every submodule, then on this module: the way to initialise weights."""
+        for child in self.children():
+            child.apply(fn)
+        fn(self)
+        return self
+
+    # -- mode and gradients -----------------------------------------------------------------------------------------------
+
+    def train(self, mode: bool = True) -> Module:
+        """Set training mode here and below: dropout drops, batch norm uses the batch."""
+        if not isinstance(mode, bool):
+            raise ValueError("training mode is expected to be boolean")
+        self.training = mode
+        for child in self.children():
+            child.train(mode)
+        return self
+
+    def eval(self) -> Module:
+        """Set evaluation mode here and below."""
+        return self.train(False)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Module:
+        """Set whether the parameters are trained."""
+        for param in self.parameters():
+            param.requires_grad_(requires_grad)
+        return self
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget the gradients of all parameters; with `set_to_none=False` they become zeros."""
+        for param in self.parameters():
+            forget_grad(param, set_to_none)
+
+    # -- moving and casting -------------------------------------------------------------------------------------------------
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Module:
+        """Replace the data of every parameter, gradient and buffer by `fn` of it; the parameters stay the same objects."""
+        if recurse:
+            for child in self.children():
+                child._apply(fn)
+        with no_grad():
+            for name, param in self._parameters.items():
+                if param is None:
+                    continue
+                if is_lazy(param):
+                    self._parameters[name] = fn(param)  # type: ignore[assignment]
+                    continue
+                param.data = fn(param.data)
+                if param._grad is not None:
+                    param._grad.data = fn(param._grad.data)
+            for name, buffer in self._buffers.items():
+                if buffer is not None:
+                    self._buffers[name] = fn(buffer)
+        return self
+
+    @overload
+    def to(self, device: Any = ..., dtype: Any = ..., non_blocking: bool = ...) -> Module: ...
+    @overload
+    def to(self, tensor: Tensor, non_blocking: bool = ...) -> Module: ...
+    def to(self, *args: Any, **kwargs: Any) -> Module:
+        """Move and cast parameters and buffers, in place: `to("cuda")`, `to(engine.float64)`, `to(tensor)`. Integer buffers keep their dtype."""
+        device, dtype = _destination(args, kwargs)
+        if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
+            raise TypeError(f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype!r}")
+
+        def moved(t: Tensor) -> Tensor:
+            cast = dtype if t.dtype.is_floating_point or t.dtype.is_complex else None
+            return _moved(t, device, cast)
+
+        return self._apply(moved)
+
+    def type(self, dst_type: Any) -> Module:
+        """Cast all parameters and buffers, integer ones too."""
+        want = dtypes.as_dtype(dst_type)
+        return self._apply(lambda t: _moved(t, None, want))
+
+    def float(self) -> Module:
+        """Cast floating-point parameters and buffers to float32."""
+        return self._cast(dtypes.float32)
+
+    def double(self) -> Module:
+        """Cast floating-point parameters and buffers to float64."""
+        return self._cast(dtypes.float64)
+
+    def half(self) -> Module:
+        """Cast floating-point parameters and buffers to float16."""
+        return self._cast(dtypes.float16)
+
+    def bfloat16(self) -> Module:
+        """Cast floating-point parameters and buffers to bfloat16."""
+        return self._cast(dtypes.bfloat16)
+
+    def _cast(self, dtype: dtypes.dtype) -> Module:
+        return self._apply(lambda t: _moved(t, None, dtype) if t.dtype.is_floating_point else t)
+
+    def cpu(self) -> Module:
+        """Move everything to the CPU."""
+        return self.to(devices.CPU)
+
+    def cuda(self, device: Any = None) -> Module:
+        """Move everything to a GPU."""
+        return self.to(devices.device("cuda" if device is None else device))
+
+    def share_memory(self) -> Module:
+        """Put parameters and buffers into memory that processes forked from here share."""
+        from .shared import share
+
+        return self._apply(share)
+
+    # -- hooks ----------------------------------------------------------------------------------------------------------------
+
+    def _own_hooks(self) -> ModuleHooks:
+        if self._hooks is None:
+            self._hooks = ModuleHooks()
+        return self._hooks
+
+    def register_forward_pre_hook(self, hook: Callable, *, prepend: bool = False, with_kwargs: bool = False) -> Handle:
+        """Call `hook(module, args)` before forward; what it returns, unless None, replaces the arguments."""
+        return hooks.hang(self._own_hooks().before, (hook, with_kwargs), prepend)
+
+    def register_forward_hook(
+        self, hook: Callable, *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
+    ) -> Handle:
+        """Call `hook(module, args, output)` after forward; what it returns, unless None, replaces the output.
+
+        `with_kwargs` passes `(module, args, kwargs, output)`; `always_call` also calls it (with output None) when forward raised.
+        """
+        return hooks.hang(self._own_hooks().after, (hook, with_kwargs, always_call), prepend)
+
+    def register_full_backward_hook(self, hook: Callable, prepend: bool = False) -> Handle:
+        """Call `hook(module, grad_input, grad_output)` when the gradients of the module's inputs are known; it may return new ones."""
+        return hooks.hang(self._own_hooks().backward, hook, prepend)
+
+    def register_full_backward_pre_hook(self, hook: Callable, prepend: bool = False) -> Handle:
+        """Call `hook(module, grad_output)` before the gradient goes back through the module; it may return a new one."""
+        return hooks.hang(self._own_hooks().backward_before, hook, prepend)
+
+    def register_state_dict_pre_hook(self, hook: Callable) -> Handle:
+        """Call `hook(module, prefix, keep_vars)` before `state_dict()` collects this module."""
+        return hooks.hang(self._own_hooks().state_before, hook)
+
+    def register_state_dict_post_hook(self, hook: Callable) -> Handle:
+        """Call `hook(module, state_dict, prefix, local_metadata)` after `state_dict()` collected this module."""
+        return hooks.hang(self._own_hooks().state_after, hook)
+
+    def register_load_state_dict_pre_hook(self, hook: Callable) -> Handle:
+        """Call `hook(module, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)` before loading."""
+        return hooks.hang(self._own_hooks().load_before, hook)
+
+    def register_load_state_dict_post_hook(self, hook: Callable) -> Handle:
+        """Call `hook(module, incompatible_keys)` after loading; it may change the two lists in place."""
+        return hooks.hang(self._own_hooks().load_after, hook)
+
+    # -- state ------------------------------------------------------------------------------------------------------------------
+
+    def state_dict(self, *, destination: dict | None = None, prefix: str = "", keep_vars: bool = False) -> dict[str, Any]:
+        """All parameters and persistent buffers by path, sharing memory with the module. `keep_vars` gives the parameters themselves."""
+        return state_dict.collect(self, OrderedDict() if destination is None else destination, prefix, keep_vars)
+
+    def load_state_dict(self, state: Any, strict: bool = True, assign: bool = False) -> state_dict.IncompatibleKeys:
+        """Copy a state dict into the parameters and buffers; all of it or, when anything does not fit, nothing.
+
+        `strict` wants exactly the module's keys; `assign` takes the given tensors over, with their dtype and device, in place of copying.
+        """
+        return state_dict.load(self, state, strict, assign)
+
+    def _save_to_state_dict(self, destination: dict, prefix: str, keep_vars: bool) -> None:
+        state_dict.save_own(self, destination, prefix, keep_vars)
+
+    def _load_from_state_dict(
+        self, state: dict, prefix: str, local_metadata: dict, strict: bool, missing_keys: list, unexpected_keys: list, error_msgs: list
+    ) -> None:
+        state_dict.load_own(self, state, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
+
+    def get_extra_state(self) -> Any:
+        """What else belongs into the state dict; subclasses that define it define `set_extra_state` too."""
+        raise RuntimeError("Reached a code path in Module.get_extra_state() that should never be called.")
+
+    def set_extra_state(self, state: Any) -> None:
+        """Take back what `get_extra_state` gave."""
+        raise RuntimeError("Reached a code path in Module.set_extra_state() that should never be called.")
+
+    # -- text -------------------------------------------------------------------------------------------------------------------
+
+    def extra_repr(self) -> str:
+        """What stands between the parentheses of this module's line in its repr."""
+        return ""
+
+    def _get_name(self) -> str:
+        return self.__class__.__name__
+
+    def __repr__(self) -> str:
+        extra = self.extra_repr()
+        lines = extra.split("\n") if extra else []
+        children = [f"({name}): {indented(repr(child), 2)}" for name, child in self._modules.items()]
+        if not children and len(lines) < 2:
+            return f"{self._get_name()}({''.join(lines)})"
+        return f"{self._get_name()}(\n  " + "\n  ".join(lines + children) + "\n)"
+
+
+def _kind_of(value: Any) -> tuple[str, str | None, str]:
+    """What kind of member a value is: its name, the table it goes to, and its type in words."""
+    if isinstance(value, Parameter):
+        return "parameter", "_parameters", type(value).__name__
+    if isinstance(value, Module):
+        return "module", "_modules", type(value).__name__
+    if isinstance(value, Tensor):
+        return "buffer", "_buffers", "engine.Tensor"
+    return "", None, type(value).__name__
+
+
+def indented(text: str, spaces: int) -> str:
+    """All lines but the first moved to the right."""
+    return text.replace("\n", "\n" + " " * spaces)
+
+
+def forget_grad(param: Tensor, set_to_none: bool) -> None:
+    """Drop a gradient, or make it zeros that are cut from any graph."""
+    grad = param._grad
+    if grad is None:
+        return
+    param._grad = None if set_to_none else Tensor._wrap(devices.namespace(grad.array).zeros_like(grad.array))
+
+
+def _destination(args: tuple, kwargs: dict) -> tuple[devices.device | None, dtypes.dtype | None]:
+    """`(device, dtype)` out of the ways in which `to` is called."""
+    given = {k: v for k, v in kwargs.items() if k not in ("non_blocking", "memory_format", "copy")}
+    device, dtype = given.pop("device", None), given.pop("dtype", None)
+    tensor = given.pop("tensor", given.pop("other", None))
+    if given:
+        raise TypeError(f"to() got an unexpected keyword argument {next(iter(given))!r}")
+    for arg in args:
+        if isinstance(arg, Tensor):
+            tensor = arg
+        elif isinstance(arg, dtypes.dtype):
+            dtype = arg
+        elif isinstance(arg, (str, int, devices.device)) and not isinstance(arg, bool):
+            device = arg
+        elif arg is not None and not isinstance(arg, bool):
+            raise TypeError(f"to() expects a device, a dtype or a tensor, got {type(arg).__name__}")
+    if tensor is not None:
+        device, dtype = tensor.device, tensor.dtype
+    return (None if device is None else devices.device(device)), (None if dtype is None else dtypes.as_dtype(dtype))
+
+
+def _moved(t: Tensor, device: devices.device | None, dtype: dtypes.dtype | None) -> Tensor:
+    if is_lazy(t):
+        return t.to(device=device, dtype=dtype)
+    array = t.array
+    if dtype is not None and array.dtype != dtype.numpy:
+        array = devices.namespace(array).astype(array, dtype.numpy)
+    if device is not None:
+        array = devices.move(array, device)
+    return t if array is t.array else t._like(array)

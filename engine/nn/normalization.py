@@ -1,0 +1,327 @@
+"""Normalization layers: batch, instance, layer, group, root-mean-square and local response."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy
+
+from .. import device as devices
+from .. import dtypes
+from ..autograd import no_grad
+from ..tensor import Tensor
+from . import functional as F
+from . import init
+from .lazy import LazyModule
+from .module import Module
+from .parameter import Parameter, UninitializedBuffer, UninitializedParameter, blank
+
+
+def _constant(shape: tuple, value: float, device: Any, dtype: Any) -> Tensor:
+    array = numpy.full(shape, value, (dtypes.default if dtype is None else dtypes.as_dtype(dtype)).numpy)
+    return Tensor._wrap(array if device is None else devices.move(array, devices.device(device)))
+
+
+class _RunningNorm(Module):
+    """(x - mean) / sqrt(var + eps) * weight + bias, with running statistics for evaluation.
+
+    `running = (1 - momentum) * running + momentum * observed`, the variance unbiased; `momentum=None` is the average of all batches.
+    """
+
+    _version = 2
+    shapes: ClassVar[dict[int, str]]  # how many dimensions the input may have
+    weight: Parameter | None
+    bias: Parameter | None
+    running_mean: Tensor | None
+    running_var: Tensor | None
+    num_batches_tracked: Tensor | None
+
+    def __init__(
+        self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True, track_running_stats: bool = True,
+        device: Any = None, dtype: Any = None,
+    ):  # fmt: skip
+        super().__init__()
+        self.num_features, self.eps, self.momentum = num_features, eps, momentum
+        self.affine, self.track_running_stats = affine, track_running_stats
+        for name in ("weight", "bias"):
+            self.register_parameter(name, blank(num_features, device=device, dtype=dtype) if affine else None)
+        self.register_buffer("running_mean", _constant((num_features,), 0, device, dtype) if track_running_stats else None)
+        self.register_buffer("running_var", _constant((num_features,), 1, device, dtype) if track_running_stats else None)
+        self.register_buffer("num_batches_tracked", _constant((), 0, device, dtypes.int64) if track_running_stats else None)
+        self.reset_parameters()
+
+    def reset_running_stats(self) -> None:
+        """Forget what was seen: mean 0, variance 1."""
+        if self.track_running_stats:
+            with no_grad():
+                self.running_mean.zero_()
+                self.running_var.fill_(1)
+                self.num_batches_tracked.zero_()
+
+    def reset_parameters(self) -> None:
+        """Weight 1, bias 0, statistics forgotten."""
+        self.reset_running_stats()
+        if self.affine:
+            init.ones_(self.weight)
+            init.zeros_(self.bias)
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        if input.ndim not in self.shapes:
+            raise ValueError(f"expected {' or '.join(f'{n}D' for n in self.shapes)} input (got {input.ndim}D input)")
+
+    def _load_from_state_dict(self, state: dict, prefix: str, local_metadata: dict, *rest: Any) -> None:
+        key = f"{prefix}num_batches_tracked"
+        if local_metadata.get("version") == 1 and self.track_running_stats and key not in state:
+            state[key] = self.num_batches_tracked  # the first version had no counter
+        super()._load_from_state_dict(state, prefix, local_metadata, *rest)
+
+    def extra_repr(self) -> str:
+        return (
+            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
+            f"track_running_stats={self.track_running_stats}"
+        )
+
+
+class _BatchNorm(_RunningNorm):
+    def forward(self, input: Tensor) -> Tensor:
+        self._check_input_dim(input)
+        momentum = 0.0 if self.momentum is None else self.momentum
+        if self.training and self.track_running_stats and self.num_batches_tracked is not None:
+            with no_grad():
+                self.num_batches_tracked.add_(1)
+            if self.momentum is None:
+                momentum = 1.0 / self.num_batches_tracked.item()
+        use_batch = self.training or (self.running_mean is None and self.running_var is None)
+        keep = not self.training or self.track_running_stats
+        return F.batch_norm(
+            input, self.running_mean if keep else None, self.running_var if keep else None, self.weight, self.bias, use_batch, momentum, self.eps
+        )
+
+
+class BatchNorm1d(_BatchNorm):
+    """Normalizes each channel of `(N, C)` or `(N, C, L)` over the batch."""
+
+    shapes = {2: "(N, C)", 3: "(N, C, L)"}
+
+
+class BatchNorm2d(_BatchNorm):
+    """Normalizes each channel of `(N, C, H, W)` over the batch."""
+
+    shapes = {4: "(N, C, H, W)"}
+
+
+class BatchNorm3d(_BatchNorm):
+    """Normalizes each channel of `(N, C, D, H, W)` over the batch."""
+
+    shapes = {5: "(N, C, D, H, W)"}
+
+
+class _InstanceNorm(_RunningNorm):
+    def __init__(
+        self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, affine: bool = False, track_running_stats: bool = False,
+        device: Any = None, dtype: Any = None,
+    ):  # fmt: skip
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype)
+
+    def forward(self, input: Tensor) -> Tensor:
+        self._check_input_dim(input)
+        unbatched = input.ndim == min(self.shapes)
+        channels = input.shape[0 if unbatched else 1]
+        if channels != self.num_features and self.affine:
+            raise ValueError(f"expected input's size at dim={0 if unbatched else 1} to match num_features ({self.num_features}), but got: {channels}.")
+        use_input = self.training or not self.track_running_stats
+        momentum = 0.0 if self.momentum is None else self.momentum
+        rows = input.unsqueeze(0) if unbatched else input
+        out = F.instance_norm(rows, self.running_mean, self.running_var, self.weight, self.bias, use_input, momentum, self.eps)
+        return out.squeeze(0) if unbatched else out
+
+
+class InstanceNorm1d(_InstanceNorm):
+    """Normalizes each channel of each sample of `(N, C, L)` or `(C, L)`."""
+
+    shapes = {2: "(C, L)", 3: "(N, C, L)"}
+
+
+class InstanceNorm2d(_InstanceNorm):
+    """Normalizes each channel of each sample of `(N, C, H, W)` or `(C, H, W)`."""
+
+    shapes = {3: "(C, H, W)", 4: "(N, C, H, W)"}
+
+
+class InstanceNorm3d(_InstanceNorm):
+    """Normalizes each channel of each sample of `(N, C, D, H, W)` or `(C, D, H, W)`."""
+
+    shapes = {4: "(C, D, H, W)", 5: "(N, C, D, H, W)"}
+
+
+class _LazyNorm(LazyModule, _RunningNorm):
+    """A normalization that learns `num_features` from its first input."""
+
+    def __init__(
+        self, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool | None = None, track_running_stats: bool | None = None,
+        device: Any = None, dtype: Any = None,
+    ):  # fmt: skip
+        usual = issubclass(self.cls_to_become or _BatchNorm, _BatchNorm)  # instance norms have neither by default
+        super().__init__(0, eps, momentum, False, False, device, dtype)
+        self.affine = usual if affine is None else affine
+        self.track_running_stats = usual if track_running_stats is None else track_running_stats
+        if self.affine:
+            self.weight = UninitializedParameter(device=device, dtype=dtype)
+            self.bias = UninitializedParameter(device=device, dtype=dtype)
+        if self.track_running_stats:
+            self.running_mean = UninitializedBuffer(device=device, dtype=dtype)
+            self.running_var = UninitializedBuffer(device=device, dtype=dtype)
+            self.num_batches_tracked = _constant((), 0, device, dtypes.int64)
+
+    def reset_parameters(self) -> None:
+        if not self.has_uninitialized_params() and self.num_features != 0:
+            super().reset_parameters()
+
+    def initialize_parameters(self, input: Tensor) -> None:
+        """Take `num_features` from the input."""
+        if self.has_uninitialized_params():
+            unbatched = issubclass(self.cls_to_become or _BatchNorm, _InstanceNorm) and input.ndim == min(self.shapes)
+            self.num_features = input.shape[0 if unbatched else 1]
+            for table in (self._parameters, self._buffers):
+                for name, tensor in table.items():
+                    if tensor is not None and name != "num_batches_tracked":
+                        tensor.materialize((self.num_features,))
+            self.reset_parameters()
+
+
+class LazyBatchNorm1d(_LazyNorm, BatchNorm1d):
+    """A `BatchNorm1d` that learns `num_features` from its first input."""
+
+    cls_to_become = BatchNorm1d
+
+
+class LazyBatchNorm2d(_LazyNorm, BatchNorm2d):
+    """A `BatchNorm2d` that learns `num_features` from its first input."""
+
+    cls_to_become = BatchNorm2d
+
+
+class LazyBatchNorm3d(_LazyNorm, BatchNorm3d):
+    """A `BatchNorm3d` that learns `num_features` from its first input."""
+
+    cls_to_become = BatchNorm3d
+
+
+class LazyInstanceNorm1d(_LazyNorm, InstanceNorm1d):
+    """An `InstanceNorm1d` that learns `num_features` from its first input."""
+
+    cls_to_become = InstanceNorm1d
+
+
+class LazyInstanceNorm2d(_LazyNorm, InstanceNorm2d):
+    """An `InstanceNorm2d` that learns `num_features` from its first input."""
+
+    cls_to_become = InstanceNorm2d
+
+
+class LazyInstanceNorm3d(_LazyNorm, InstanceNorm3d):
+    """An `InstanceNorm3d` that learns `num_features` from its first input."""
+
+    cls_to_become = InstanceNorm3d
+
+
+class LayerNorm(Module):
+    """(x - mean) / sqrt(var + eps) * weight + bias over the last dimensions, those of `normalized_shape`."""
+
+    weight: Parameter | None
+    bias: Parameter | None
+
+    def __init__(
+        self, normalized_shape: Any, eps: float = 1e-5, elementwise_affine: bool = True, bias: bool = True, device: Any = None, dtype: Any = None
+    ):
+        super().__init__()
+        self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+        self.eps, self.elementwise_affine = eps, elementwise_affine
+        self.register_parameter("weight", blank(*self.normalized_shape, device=device, dtype=dtype) if elementwise_affine else None)
+        self.register_parameter("bias", blank(*self.normalized_shape, device=device, dtype=dtype) if elementwise_affine and bias else None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Weight 1, bias 0."""
+        if self.weight is not None:
+            init.ones_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
+
+    def extra_repr(self) -> str:
+        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}, bias={self.bias is not None}"
+
+
+class GroupNorm(Module):
+    """Normalizes groups of channels of each sample of `(N, C, *)`; weight and bias are per channel."""
+
+    weight: Parameter | None
+    bias: Parameter | None
+
+    def __init__(
+        self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True, device: Any = None, dtype: Any = None,
+        *, bias: bool = True,
+    ):  # fmt: skip
+        super().__init__()
+        if num_channels % num_groups != 0:
+            raise ValueError(f"num_channels ({num_channels}) must be divisible by num_groups ({num_groups})")
+        self.num_groups, self.num_channels, self.eps, self.affine = num_groups, num_channels, eps, affine
+        self.register_parameter("weight", blank(num_channels, device=device, dtype=dtype) if affine else None)
+        self.register_parameter("bias", blank(num_channels, device=device, dtype=dtype) if affine and bias else None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Weight 1, bias 0."""
+        if self.weight is not None:
+            init.ones_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
+
+    def extra_repr(self) -> str:
+        return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}"
+
+
+class RMSNorm(Module):
+    """x / sqrt(mean(x²) + eps) * weight over the last dimensions; `eps=None` is the dtype's own."""
+
+    weight: Parameter | None
+
+    def __init__(
+        self, normalized_shape: Any, eps: float | None = None, elementwise_affine: bool = True, device: Any = None, dtype: Any = None
+    ):
+        super().__init__()
+        self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+        self.eps, self.elementwise_affine = eps, elementwise_affine
+        self.register_parameter("weight", blank(*self.normalized_shape, device=device, dtype=dtype) if elementwise_affine else None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Weight 1."""
+        if self.weight is not None:
+            init.ones_(self.weight)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.rms_norm(input, self.normalized_shape, self.weight, self.eps)
+
+    def extra_repr(self) -> str:
+        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
+
+
+class LocalResponseNorm(Module):
+    """x / (k + alpha / size * sum of x² over `size` neighbouring channels)^beta, for `(N, C, *)`."""
+
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0):
+        super().__init__()
+        self.size, self.alpha, self.beta, self.k = size, alpha, beta, k
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
+
+    def extra_repr(self) -> str:
+        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"

@@ -1,0 +1,263 @@
+"""Pooling layers: maximum, average, power mean, adaptive, fractional and unpooling."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..tensor import Tensor
+from . import functional as F
+from .module import Module
+
+
+class _MaxPool(Module):
+    def __init__(
+        self, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, return_indices: bool = False, ceil_mode: bool = False
+    ):
+        super().__init__()
+        self.kernel_size, self.stride = kernel_size, stride if stride is not None else kernel_size
+        self.padding, self.dilation, self.return_indices, self.ceil_mode = padding, dilation, return_indices, ceil_mode
+
+    def _pooled(self, pool: Any, input: Tensor) -> Any:
+        return pool(
+            input, self.kernel_size, self.stride, self.padding, self.dilation, ceil_mode=self.ceil_mode, return_indices=self.return_indices
+        )
+
+    def extra_repr(self) -> str:
+        return (
+            f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}, dilation={self.dilation}, ceil_mode={self.ceil_mode}"
+        )
+
+
+class MaxPool1d(_MaxPool):
+    """The maximum of each window of `(N, C, L)`."""
+
+    def forward(self, input: Tensor) -> Any:
+        return self._pooled(F.max_pool1d, input)
+
+
+class MaxPool2d(_MaxPool):
+    """The maximum of each window of `(N, C, H, W)`."""
+
+    def forward(self, input: Tensor) -> Any:
+        return self._pooled(F.max_pool2d, input)
+
+
+class MaxPool3d(_MaxPool):
+    """The maximum of each window of `(N, C, D, H, W)`."""
+
+    def forward(self, input: Tensor) -> Any:
+        return self._pooled(F.max_pool3d, input)
+
+
+class _MaxUnpool(Module):
+    dims = 1
+
+    def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0):
+        super().__init__()
+        as_tuple = lambda v: (v,) * self.dims if isinstance(v, int) else tuple(v)  # noqa: E731
+        self.kernel_size = as_tuple(kernel_size)
+        self.stride = as_tuple(stride if stride is not None else kernel_size)
+        self.padding = as_tuple(padding)
+
+    def extra_repr(self) -> str:
+        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+
+
+class MaxUnpool1d(_MaxUnpool):
+    """Puts maxima back where `MaxPool1d(return_indices=True)` found them; zeros elsewhere."""
+
+    def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
+        return F.max_unpool1d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
+
+
+class MaxUnpool2d(_MaxUnpool):
+    """Puts maxima back where `MaxPool2d(return_indices=True)` found them; zeros elsewhere."""
+
+    dims = 2
+
+    def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
+        return F.max_unpool2d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
+
+
+class MaxUnpool3d(_MaxUnpool):
+    """Puts maxima back where `MaxPool3d(return_indices=True)` found them; zeros elsewhere."""
+
+    dims = 3
+
+    def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
+        return F.max_unpool3d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
+
+
+class AvgPool1d(Module):
+    """The mean of each window of `(N, C, L)`."""
+
+    def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False, count_include_pad: bool = True):
+        super().__init__()
+        one = lambda v: (v,) if isinstance(v, int) else tuple(v)  # noqa: E731
+        self.kernel_size, self.stride = one(kernel_size), one(stride if stride is not None else kernel_size)
+        self.padding, self.ceil_mode, self.count_include_pad = one(padding), ceil_mode, count_include_pad
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.avg_pool1d(input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad)
+
+    def extra_repr(self) -> str:
+        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+
+
+class _AvgPool(Module):
+    def __init__(
+        self, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False, count_include_pad: bool = True,
+        divisor_override: int | None = None,
+    ):  # fmt: skip
+        super().__init__()
+        self.kernel_size, self.stride = kernel_size, stride if stride is not None else kernel_size
+        self.padding, self.ceil_mode, self.count_include_pad = padding, ceil_mode, count_include_pad
+        self.divisor_override = divisor_override
+
+    def _pooled(self, pool: Any, input: Tensor) -> Tensor:
+        return pool(input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad, self.divisor_override)
+
+    def extra_repr(self) -> str:
+        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+
+
+class AvgPool2d(_AvgPool):
+    """The mean of each window of `(N, C, H, W)`."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self._pooled(F.avg_pool2d, input)
+
+
+class AvgPool3d(_AvgPool):
+    """The mean of each window of `(N, C, D, H, W)`."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self._pooled(F.avg_pool3d, input)
+
+
+class _LPPool(Module):
+    def __init__(self, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False):
+        super().__init__()
+        self.norm_type, self.kernel_size, self.stride, self.ceil_mode = norm_type, kernel_size, stride, ceil_mode
+
+    def extra_repr(self) -> str:
+        return f"norm_type={self.norm_type}, kernel_size={self.kernel_size}, stride={self.stride}, ceil_mode={self.ceil_mode}"
+
+
+class LPPool1d(_LPPool):
+    """(sum x^p)^(1/p) over each window of `(N, C, L)`."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.lp_pool1d(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
+
+
+class LPPool2d(_LPPool):
+    """(sum x^p)^(1/p) over each window of `(N, C, H, W)`."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.lp_pool2d(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
+
+
+class LPPool3d(_LPPool):
+    """(sum x^p)^(1/p) over each window of `(N, C, D, H, W)`."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.lp_pool3d(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
+
+
+class _FractionalMaxPool(Module):
+    dims = 2
+
+    def __init__(
+        self, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, return_indices: bool = False, _random_samples: Any = None
+    ):
+        super().__init__()
+        as_tuple = lambda v: (v,) * self.dims if isinstance(v, (int, float)) else tuple(v)  # noqa: E731
+        self.kernel_size, self.return_indices = as_tuple(kernel_size), return_indices
+        self.output_size = as_tuple(output_size) if output_size is not None else None
+        self.output_ratio = as_tuple(output_ratio) if output_ratio is not None else None
+        if (output_size is None) == (output_ratio is None):
+            raise ValueError(f"{type(self).__name__} requires specifying either an output size, or a pooling ratio")
+        if self.output_ratio is not None and not all(0 < r < 1 for r in self.output_ratio):
+            raise ValueError(f"output_ratio must be between 0 and 1 (got {output_ratio})")
+        self.register_buffer("_random_samples", _random_samples, persistent=False)
+
+
+class FractionalMaxPool2d(_FractionalMaxPool):
+    """Maxima over windows at random steps, so that `(N, C, H, W)` shrinks by any ratio."""
+
+    def forward(self, input: Tensor) -> Any:
+        return F.fractional_max_pool2d(
+            input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices, _random_samples=self._random_samples
+        )
+
+
+class FractionalMaxPool3d(_FractionalMaxPool):
+    """Maxima over windows at random steps, so that `(N, C, D, H, W)` shrinks by any ratio."""
+
+    dims = 3
+
+    def forward(self, input: Tensor) -> Any:
+        return F.fractional_max_pool3d(
+            input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices, _random_samples=self._random_samples
+        )
+
+
+class _AdaptiveMaxPool(Module):
+    def __init__(self, output_size: Any, return_indices: bool = False):
+        super().__init__()
+        self.output_size, self.return_indices = output_size, return_indices
+
+    def extra_repr(self) -> str:
+        return f"output_size={self.output_size}"
+
+
+class AdaptiveMaxPool1d(_AdaptiveMaxPool):
+    """Maxima over windows chosen so that `(N, C, L)` becomes `(N, C, output_size)`."""
+
+    def forward(self, input: Tensor) -> Any:
+        return F.adaptive_max_pool1d(input, self.output_size, self.return_indices)
+
+
+class AdaptiveMaxPool2d(_AdaptiveMaxPool):
+    """Maxima over windows chosen so that `(N, C, H, W)` becomes `(N, C, *output_size)`; None keeps a size."""
+
+    def forward(self, input: Tensor) -> Any:
+        return F.adaptive_max_pool2d(input, self.output_size, self.return_indices)
+
+
+class AdaptiveMaxPool3d(_AdaptiveMaxPool):
+    """Maxima over windows chosen so that `(N, C, D, H, W)` becomes `(N, C, *output_size)`; None keeps a size."""
+
+    def forward(self, input: Tensor) -> Any:
+        return F.adaptive_max_pool3d(input, self.output_size, self.return_indices)
+
+
+class _AdaptiveAvgPool(Module):
+    def __init__(self, output_size: Any):
+        super().__init__()
+        self.output_size = output_size
+
+    def extra_repr(self) -> str:
+        return f"output_size={self.output_size}"
+
+
+class AdaptiveAvgPool1d(_AdaptiveAvgPool):
+    """Means over windows chosen so that `(N, C, L)` becomes `(N, C, output_size)`."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.adaptive_avg_pool1d(input, self.output_size)
+
+
+class AdaptiveAvgPool2d(_AdaptiveAvgPool):
+    """Means over windows chosen so that `(N, C, H, W)` becomes `(N, C, *output_size)`; None keeps a size."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.adaptive_avg_pool2d(input, self.output_size)
+
+
+class AdaptiveAvgPool3d(_AdaptiveAvgPool):
+    """Means over windows chosen so that `(N, C, D, H, W)` becomes `(N, C, *output_size)`; None keeps a size."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.adaptive_avg_pool3d(input, self.output_size)

@@ -1,0 +1,179 @@
+"""A module's state as a flat dictionary, and back: every key is checked before anything is loaded."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, namedtuple
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ..autograd import no_grad
+from ..tensor import Tensor
+from .parameter import Parameter, is_lazy
+
+if TYPE_CHECKING:
+    from .module import Module
+
+EXTRA = "_extra_state"
+
+
+class IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
+    """What `load_state_dict` found: the keys that were missing and those that it did not know."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        if not self.missing_keys and not self.unexpected_keys:
+            return "<All keys matched successfully>"
+        return f"_IncompatibleKeys(missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys})"
+
+    __str__ = __repr__
+
+
+class StateDict(OrderedDict):
+    """An ordered dict that carries each module's version as `_metadata`."""
+
+    _metadata: OrderedDict
+
+
+def collect(module: Module, destination: dict, prefix: str, keep_vars: bool) -> dict:
+    """Fill `destination` with the state of a module and all below it."""
+    if type(destination) is OrderedDict and not destination:
+        destination = StateDict()
+    metadata = getattr(destination, "_metadata", None)
+    if metadata is None and isinstance(destination, OrderedDict):
+        metadata = destination._metadata = OrderedDict()  # type: ignore[attr-defined]
+    local = {"version": module._version}
+    if metadata is not None:
+        metadata[prefix[:-1]] = local
+    hooks = module._hooks
+    for hook in tuple(hooks.state_before.values()) if hooks is not None else ():
+        hook(module, prefix, keep_vars)
+    module._save_to_state_dict(destination, prefix, keep_vars)
+    for name, child in module._modules.items():
+        if child is not None:
+            child.state_dict(destination=destination, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
+    for hook in tuple(hooks.state_after.values()) if hooks is not None else ():
+        if hook(module, destination, prefix, local) is not None:
+            raise RuntimeError("state_dict post-hook must return None")
+    return destination
+
+
+def save_own(module: Module, destination: dict, prefix: str, keep_vars: bool) -> None:
+    """What belongs to this module alone."""
+    for name, param in module._parameters.items():
+        if param is not None:
+            destination[prefix + name] = param if keep_vars or is_lazy(param) else param.detach()
+    for name, buffer in module._buffers.items():
+        if buffer is not None and name not in module._non_persistent:
+            destination[prefix + name] = buffer if keep_vars or is_lazy(buffer) else buffer.detach()
+    if _has_extra_state(module):
+        destination[prefix + EXTRA] = module.get_extra_state()
+
+
+def _has_extra_state(module: Module) -> bool:
+    from .module import Module
+
+    return type(module).get_extra_state is not Module.get_extra_state
+
+
+def load(module: Module, state: Any, strict: bool, assign: bool) -> IncompatibleKeys:
+    """Load a state dict into a module: first all checks, then all copies."""
+    if not isinstance(state, Mapping):
+        raise TypeError(f"Expected state_dict to be dict-like, got {type(state)}.")
+    missing: list[str] = []
+    unexpected: list[str] = []
+    errors: list[str] = []
+    pending: list[tuple] = []
+    metadata = getattr(state, "_metadata", None)
+    state = OrderedDict(state)
+    told = IncompatibleKeys(missing, unexpected)
+    visited: list[Module] = []
+
+    def visit(module: Module, prefix: str) -> None:
+        local = {} if metadata is None else dict(metadata.get(prefix[:-1], {}))
+        local["assign_to_params_buffers"], local["pending"] = assign, pending
+        for hook in tuple(module._hooks.load_before.values()) if module._hooks is not None else ():
+            hook(module, state, prefix, local, True, missing, unexpected, errors)
+        module._load_from_state_dict(state, prefix, local, True, missing, unexpected, errors)
+        for name, child in module._modules.items():
+            if child is not None:
+                visit(child, f"{prefix}{name}.")
+        visited.append(module)
+
+    visit(module, "")
+    if not errors and not (strict and (missing or unexpected)):
+        with no_grad():
+            for fill in pending:
+                _fill(*fill)
+        for one in visited:
+            for hook in tuple(one._hooks.load_after.values()) if one._hooks is not None else ():
+                if hook(one, told) is not None:
+                    raise RuntimeError(
+                        "Hooks registered with ``register_load_state_dict_post_hook`` are not expected to return new values, "
+                        "if incompatible_keys need to be modified, it should be done inplace."
+                    )
+    if strict:
+        for kind, keys in (("Unexpected", unexpected), ("Missing", missing)):
+            if keys:
+                errors.insert(0, f"{kind} key(s) in state_dict: {', '.join(f'{chr(34)}{k}{chr(34)}' for k in keys)}. ")
+    if errors:
+        raise RuntimeError(f"Error(s) in loading state_dict for {type(module).__name__}:\n\t" + "\n\t".join(errors))
+    return told
+
+
+def load_own(
+    module: Module, state: dict, prefix: str, local_metadata: dict, strict: bool, missing: list, unexpected: list, errors: list
+) -> None:
+    """Check what belongs to this module alone and note what is to be copied."""
+    assign, pending = local_metadata.get("assign_to_params_buffers", False), local_metadata["pending"]
+    persistent = {n: b for n, b in module._buffers.items() if n not in module._non_persistent}
+    own = {n: t for table in (module._parameters, persistent) for n, t in table.items() if t is not None}
+    for name, target in own.items():
+        key = prefix + name
+        if key not in state:
+            if strict:
+                missing.append(key)
+            continue
+        value = state[key]
+        if not isinstance(value, Tensor):
+            errors.append(
+                f'While copying the parameter named "{key}", expected engine.Tensor or Tensor-like object from checkpoint but received {type(value)}'
+            )
+        elif is_lazy(value):
+            if not is_lazy(target):
+                errors.append(f'While copying the parameter named "{key}", expected a tensor with a shape but received an uninitialized one')
+        elif not is_lazy(target) and tuple(value.shape) != tuple(target.shape):
+            errors.append(
+                f"size mismatch for {key}: copying a param with shape {value.shape} from checkpoint, the shape in current model is {target.shape}."
+            )
+        else:
+            pending.append((module, name, target, value, assign))
+    extra = prefix + EXTRA
+    if _has_extra_state(module):
+        if extra in state:
+            pending.append((module, EXTRA, None, state[extra], assign))
+        elif strict:
+            missing.append(extra)
+    elif strict and extra in state:
+        unexpected.append(extra)
+    if strict:
+        for key in state:
+            if key.startswith(prefix) and key != extra:
+                first, _, rest = key[len(prefix) :].partition(".")
+                if (first not in module._modules) if rest else (first not in own):
+                    unexpected.append(key)
+
+
+def _fill(module: Module, name: str, target: Any, value: Any, assign: bool) -> None:
+    if name == EXTRA and target is None:
+        module.set_extra_state(value)
+    elif assign:
+        if isinstance(target, Parameter):
+            taken = value if isinstance(value, Parameter) else Parameter(value, requires_grad=target.requires_grad)
+            module._parameters[name] = taken.requires_grad_(target.requires_grad)  # type: ignore[assignment]
+        else:
+            module._buffers[name] = value
+    else:
+        if is_lazy(target):
+            target.materialize(value.shape, dtype=value.dtype, device=value.device)
+        target.copy_(value)

@@ -1,0 +1,81 @@
+"""Gradient clipping, in place."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy
+
+from ... import device as devices
+from ... import dtypes, inplace
+from ...tensor import Tensor
+
+
+def _listed(parameters: Any) -> list[Tensor]:
+    return [parameters] if isinstance(parameters, Tensor) else list(parameters)
+
+
+def get_total_norm(tensors: Any, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None) -> Tensor:
+    """The norm of all tensors taken as one vector: the `norm_type`-norm of their norms."""
+    norms = [_norm(t.array, float(norm_type)) for t in _listed(tensors)]
+    total = _norm(numpy.asarray(norms, numpy.result_type(*{n.dtype for n in norms})), float(norm_type)) if norms else numpy.float32(0)
+    if error_if_nonfinite and not math.isfinite(total):
+        raise RuntimeError(
+            f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it cannot be clipped. To disable "
+            "this error and scale the gradients by the non-finite norm anyway, set `error_if_nonfinite=False`"
+        )
+    return Tensor._wrap(numpy.asarray(total))
+
+
+def _norm(array: Any, p: float) -> Any:
+    xp = devices.namespace(array)
+    flat = array.reshape(-1)
+    low = flat.dtype in dtypes.LOW
+    wide = xp.astype(flat, dtypes.F32) if low else flat
+    if p == 2.0 and wide.dtype.kind == "f":
+        value = float(xp.dot(wide, wide)) ** 0.5 if hasattr(xp, "dot") else float((wide * wide).sum()) ** 0.5
+    elif wide.size == 0:
+        value = 0.0
+    elif p == math.inf:
+        value = float(abs(wide).max())
+    elif p == -math.inf:
+        value = float(abs(wide).min())
+    elif p == 0:
+        value = float((wide != 0).sum())
+    else:
+        value = float((abs(wide) ** p).sum()) ** (1.0 / p)
+    return dtypes.F32.type(value) if wide.dtype.itemsize == 4 else dtypes.F64.type(value)
+
+
+def clip_grads_with_norm_(parameters: Any, max_norm: float, total_norm: Tensor, foreach: bool | None = None) -> None:
+    """Scale the gradients by max_norm / total_norm when the total is larger."""
+    scale = float(max_norm) / (float(total_norm.item()) + 1e-6)
+    if not scale < 1.0 and not math.isnan(scale):
+        return
+    for param in _listed(parameters):
+        if param._grad is not None:
+            grad = param._grad.array
+            grad *= grad.dtype.type(scale)
+            inplace.note_write(grad, "clip_grad_norm_")
+
+
+def clip_grad_norm_(
+    parameters: Iterable[Tensor] | Tensor, max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
+) -> Tensor:
+    """Scale all gradients, in place, so that their norm as one vector is at most `max_norm`; returns the norm before."""
+    params = _listed(parameters)
+    total = get_total_norm([p._grad for p in params if p._grad is not None], norm_type, error_if_nonfinite)
+    clip_grads_with_norm_(params, max_norm, total)
+    return total
+
+
+def clip_grad_value_(parameters: Iterable[Tensor] | Tensor, clip_value: float, foreach: bool | None = None) -> None:
+    """Cut every gradient element, in place, to [-clip_value, clip_value]."""
+    bound = float(clip_value)
+    for param in _listed(parameters):
+        if param._grad is not None:
+            grad = param._grad.array
+            grad.clip(-bound, bound, out=grad)
+            inplace.note_write(grad, "clip_grad_value_")

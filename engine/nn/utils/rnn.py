@@ -1,0 +1,141 @@
+"""Sequences of unequal length: padded, packed, and back."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from collections.abc import Sequence
+from typing import Any
+
+import numpy
+
+from ... import device as devices
+from ...ops.join import cat, stack
+from ...tensor import Tensor
+
+
+class PackedSequence(namedtuple("PackedSequence", ["data", "batch_sizes", "sorted_indices", "unsorted_indices"])):
+    """Sequences sorted by length, without padding: `data` holds step 0 of all, then step 1 of those that have one, and so on.
+
+    `batch_sizes[t]` (int64, on the CPU) is how many sequences have a step t.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, data: Tensor, batch_sizes: Tensor | None = None, sorted_indices: Tensor | None = None, unsorted_indices: Tensor | None = None):
+        if batch_sizes is None:
+            raise ValueError("PackedSequence: batch_sizes is missing")
+        if unsorted_indices is None:
+            unsorted_indices = invert_permutation(sorted_indices)
+        return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
+
+    def to(self, *args: Any, **kwargs: Any) -> PackedSequence:
+        """The same sequences with their data on another device or of another dtype."""
+        data = self.data.to(*args, **kwargs)
+        move = lambda t: t if t is None else t.to(data.device)  # noqa: E731
+        return self if data is self.data else PackedSequence(data, self.batch_sizes, move(self.sorted_indices), move(self.unsorted_indices))
+
+    @property
+    def is_cuda(self) -> bool:
+        return self.data.is_cuda
+
+
+def invert_permutation(permutation: Tensor | None) -> Tensor | None:
+    """The permutation that undoes this one."""
+    if permutation is None:
+        return None
+    order = permutation._host()
+    back = numpy.empty_like(order)
+    back[order] = numpy.arange(order.size, dtype=order.dtype)
+    return _beside(permutation, back)
+
+
+def _beside(tensor: Tensor, array: numpy.ndarray) -> Tensor:
+    return Tensor._wrap(devices.move(array, tensor.device))
+
+
+def pack_padded_sequence(input: Tensor, lengths: Any, batch_first: bool = False, enforce_sorted: bool = True) -> PackedSequence:
+    """Pack a padded batch `(T, N, *)`, or `(N, T, *)` with `batch_first`; the sequences' lengths must fall unless `enforce_sorted=False`."""
+    sizes = numpy.asarray(lengths._host() if isinstance(lengths, Tensor) else lengths, numpy.int64)
+    order = None
+    if not enforce_sorted:
+        places = numpy.argsort(-sizes, kind="stable")
+        sizes, order = sizes[places], _beside(input, places)
+        input = input.index_select(0 if batch_first else 1, order)
+    if batch_first:
+        input = input.transpose(0, 1)
+    if sizes.size != input.shape[1]:
+        raise RuntimeError(f"Expected `len(lengths)` to be equal to batch_size, but got {sizes.size} (batch_size={input.shape[1]})")
+    if sizes.size == 0 or sizes.min() <= 0:
+        raise RuntimeError("Length of all samples has to be greater than 0, but found an element in 'lengths' that is <= 0")
+    if (numpy.diff(sizes) > 0).any():
+        raise RuntimeError(
+            "`lengths` array must be sorted in decreasing order when `enforce_sorted` is True. You can pass `enforce_sorted=False` to "
+            "pack_padded_sequence and/or pack_sequence to sidestep this requirement if you do not need ONNX exportability."
+        )
+    if sizes[0] > input.shape[0]:
+        raise RuntimeError(f"Expected lengths of at most {input.shape[0]}, the padded length, but got {sizes[0]}")
+    running = numpy.arange(sizes[0])[:, None] < sizes[None, :]
+    steps, rows = numpy.nonzero(running)
+    data = input[_beside(input, steps), _beside(input, rows)]
+    return PackedSequence(data, Tensor._wrap(running.sum(1, dtype=numpy.int64)), order, None)
+
+
+def pad_packed_sequence(
+    sequence: PackedSequence, batch_first: bool = False, padding_value: float = 0.0, total_length: int | None = None
+) -> tuple[Tensor, Tensor]:
+    """`(padded, lengths)` of a packed sequence: the padded batch is `(T, N, *)`, and the lengths an int64 tensor on the CPU."""
+    data, batch_sizes, _, back = sequence
+    running = batch_sizes._host()
+    longest = running.size
+    if total_length is not None:
+        if total_length < longest:
+            raise ValueError(
+                f"Expected total_length to be at least the length of the longest sequence in input, but got total_length={total_length} "
+                f"and max sequence length being {longest}"
+            )
+        longest = total_length
+    batch = int(running[0])
+    lengths = (running[None, :] > numpy.arange(batch)[:, None]).sum(1, dtype=numpy.int64)
+    starts = numpy.concatenate([[0], numpy.cumsum(running)[:-1]])
+    places = numpy.full((longest, batch), data.shape[0])  # one row past the data: the padding
+    for row in range(batch):
+        places[: lengths[row], row] = starts[: lengths[row]] + row
+    padding = data.new_full((1, *data.shape[1:]), padding_value)
+    padded = cat([data, padding])[_beside(data, places)]
+    if back is not None:
+        padded, lengths = padded.index_select(1, back), lengths[back._host()]
+    return (padded.transpose(0, 1) if batch_first else padded), Tensor._wrap(lengths)
+
+
+def pad_sequence(sequences: Sequence[Tensor] | Tensor, batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right") -> Tensor:
+    """Sequences `(T_i, *)` padded to the longest and stacked: `(T, N, *)`, or `(N, T, *)` with `batch_first`."""
+    if isinstance(sequences, Tensor):
+        sequences = sequences.unbind(0)
+    if padding_side not in ("left", "right"):
+        raise RuntimeError(f"Expected padding_side to be one of left or right, but got {padding_side}.")
+    sequences = list(sequences)
+    longest = max(s.shape[0] for s in sequences)
+    rows = []
+    for s in sequences:
+        if s.shape[0] < longest:
+            filler = s.new_full((longest - s.shape[0], *s.shape[1:]), padding_value)
+            s = cat([s, filler] if padding_side == "right" else [filler, s])
+        rows.append(s)
+    return stack(rows, 0 if batch_first else 1)
+
+
+def unpad_sequence(padded_sequences: Tensor, lengths: Tensor, batch_first: bool = False) -> list[Tensor]:
+    """The sequences of a padded batch, cut to their lengths."""
+    rows = padded_sequences if batch_first else padded_sequences.transpose(0, 1)
+    return [rows[i, : int(n)] for i, n in enumerate(lengths.tolist())]
+
+
+def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> PackedSequence:
+    """Pack sequences `(T_i, *)`."""
+    return pack_padded_sequence(pad_sequence(sequences), [s.shape[0] for s in sequences], enforce_sorted=enforce_sorted)
+
+
+def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
+    """The sequences that were packed."""
+    padded, lengths = pad_packed_sequence(packed_sequences, batch_first=True)
+    return unpad_sequence(padded, lengths, batch_first=True)

@@ -1,0 +1,267 @@
+"""Activation functions. Those that PyTorch has in `nn.functional` alone are found there alone."""
+
+import math
+
+import numpy
+
+from ..errors import Refused
+from ..inplace import write
+from ..op import Elementwise, Op, composite
+from .front import Along, Refusing, front
+from .math import UNARY
+
+F = "nn.functional"
+
+
+class Activation(Refusing, Elementwise):
+    """Floats in, floats out; the input's sign decides, so tests draw from both sides of 0."""
+
+    inputs, refuses, samples, domain, method, inplace, home = ("input",), "bic", UNARY, (-1.5, 1.5), False, False, F
+
+
+class relu(Refusing, Elementwise):
+    """max(x, 0) of each element x; the slope at 0 is 0, and a nan stays."""
+    refuses, samples, domain, formula = "bc", UNARY, (-1.5, 1.5), "max(input, 0)"
+    refusal = RuntimeError, "{} inputs not supported for relu"
+    reference = lambda input: numpy.maximum(input, 0)
+    def forward(xp, input): return xp.relu(input)
+    def d_input(xp, g, out): return xp.where(out <= 0, 0, g)
+
+
+class leaky_relu(Activation):
+    """x where it is positive, else `negative_slope * x`."""
+    reference = lambda input, negative_slope=0.01: numpy.where(input > 0, input, input * negative_slope)
+    def forward(xp, input, negative_slope=0.01): return xp.where(input > 0, input, input * negative_slope)
+    def d_input(xp, g, input, negative_slope): return xp.where(input > 0, g, g * negative_slope)
+
+
+class threshold(Activation):
+    """x where it is greater than `threshold`, else `value`."""
+    home, method, inputs, refuses = "engine", False, ("input",), "bc"
+    def forward(xp, input, threshold=0.0, value=0.0): return xp.where(input <= threshold, value, input)
+    def d_input(xp, g, input, threshold): return xp.where(input <= threshold, 0, g)
+
+
+class elu(Activation):
+    """x where it is positive, else `alpha * (exp(x) - 1)`."""
+    def forward(xp, input, alpha=1.0): return xp.where(input > 0, input, alpha * xp.expm1(xp.minimum(input, 0)))
+    def d_input(xp, g, input, alpha): return xp.where(input > 0, g, g * (alpha * xp.exp(xp.minimum(input, 0))))
+
+
+class celu(Activation):
+    """x where it is positive, else `alpha * (exp(x / alpha) - 1)`."""
+    home, inplace = "engine", True
+    def forward(xp, input, alpha=1.0): return xp.where(input > 0, input, alpha * xp.expm1(xp.minimum(input, 0) / alpha))
+    def d_input(xp, g, input, alpha): return xp.where(input > 0, g, g * xp.exp(xp.minimum(input, 0) / alpha))
+
+
+class selu(Activation):
+    """`scale * elu(x, alpha)` with the constants for which normalised activations stay normalised (Klambauer et al., 2017)."""
+    home, inplace = "engine", True
+    def forward(xp, input): return _SCALE * xp.where(input > 0, input, _ALPHA * xp.expm1(xp.minimum(input, 0)))
+    def d_input(xp, g, input): return xp.where(input > 0, g * _SCALE, g * (_SCALE * _ALPHA * xp.exp(xp.minimum(input, 0))))
+
+
+_ALPHA, _SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
+
+
+class gelu(Activation):
+    """x times the probability that a standard normal variable is below x; `approximate="tanh"` replaces that by a tanh formula."""
+    formula = "input * normal_cdf(input)"
+    def reference(input, approximate="none"):
+        from scipy.special import ndtr
+        return input * ndtr(input)
+    def forward(xp, input, approximate="none"): return xp.gelu(input, approximate)
+    def d_input(xp, g, input, approximate): return g * xp.gelu_slope(input, approximate)
+
+
+class gelu_slope(Activation):
+    """The derivative of gelu."""
+    home, formula = "", "normal_cdf(input) + input * normal_density(input)"
+    def reference(input, approximate="none"):
+        from scipy.special import ndtr
+        return ndtr(input) + input * numpy.exp(-input * input / 2) / math.sqrt(2 * math.pi)
+    def forward(xp, input, approximate="none"): return xp.gelu_slope(input, approximate)
+    def d_input(xp, g, input, approximate): return g * (_gelu_curve if approximate == "none" else _gelu_tanh_curve)(xp, input)
+
+
+def _gelu_curve(xp, x): return (2 - x * x) * xp.exp(-0.5 * (x * x)) / math.sqrt(2 * math.pi)
+
+
+def _gelu_tanh_curve(xp, x):
+    """The second derivative of 0.5 x (1 + tanh(u)) with u = c (x + k x^3)."""
+    c, k = math.sqrt(2 / math.pi), 0.044715
+    t, du, ddu = xp.tanh(c * (x + k * (x * x * x))), c * (1 + 3 * k * (x * x)), 6 * c * k * x
+    return (1 - t * t) * (du + 0.5 * x * (ddu - 2 * t * (du * du)))
+
+
+class silu(Activation):
+    """x * sigmoid(x)."""
+    formula = "input / (1 + exp(-input))"
+    reference = lambda input: input / (1 + numpy.exp(-input))
+    def forward(xp, input): return xp.silu(input)
+    def d_input(xp, g, input): return _silu_slope(xp, g, input, xp.sigmoid(input))
+
+
+def _silu_slope(xp, g, x, s): return g * (s * (1 + x * (1 - s)))
+
+
+class mish(Activation):
+    """x * tanh(softplus(x))."""
+    reference = lambda input: input * numpy.tanh(numpy.log1p(numpy.exp(input)))
+    def forward(xp, input): return input * xp.tanh(xp.softplus(input))
+    def d_input(xp, g, input): return _mish_slope(xp, g, input, xp.tanh(xp.softplus(input)))
+
+
+def _mish_slope(xp, g, x, t): return g * (t + x * (1 - t * t) * xp.sigmoid(x))
+
+
+class hardtanh(Activation):
+    """x between `min_val` and `max_val`, the slope 0 at both and beyond."""
+    refuses = "bc"
+    reference = lambda input, min_val=-1.0, max_val=1.0: numpy.clip(input, min_val, max_val)
+    def forward(xp, input, min_val=-1.0, max_val=1.0): return xp.minimum(xp.maximum(input, min_val), max_val)
+    def d_input(xp, g, input, min_val, max_val): return xp.where((input <= min_val) | (input >= max_val), 0, g)
+
+
+class relu6(Activation):
+    """x between 0 and 6."""
+    refuses = "bc"
+    def forward(xp, input): return xp.minimum(xp.maximum(input, 0), 6)
+    def d_input(xp, g, input): return xp.where((input <= 0) | (input >= 6), 0, g)
+
+
+class hardsigmoid(Activation):
+    """x / 6 + 1 / 2, between 0 and 1."""
+    def forward(xp, input): return xp.minimum(xp.maximum(input + 3, 0), 6) / 6
+    def d_input(xp, g, input): return xp.where((input > -3) & (input < 3), g / 6, 0)
+
+
+class hardswish(Activation):
+    """x * hardsigmoid(x)."""
+    def forward(xp, input): return input * xp.minimum(xp.maximum(input + 3, 0), 6) / 6
+    def d_input(xp, g, input): return xp.where(input <= -3, 0, xp.where(input < 3, g * (input / 3 + 0.5), g))
+
+
+class softplus(Activation):
+    """log(1 + exp(beta x)) / beta; x itself where beta x is greater than `threshold`."""
+    reference = lambda input, beta=1.0, threshold=20.0: numpy.log1p(numpy.exp(beta * input)) / beta
+    def forward(xp, input, beta=1.0, threshold=20.0): return xp.softplus(input, beta, threshold)
+    def d_input(xp, g, input, beta, threshold): return xp.where(input * beta > threshold, g, g * xp.sigmoid(input * beta))
+
+
+class softsign(Activation):
+    """x / (1 + |x|)."""
+    types, refuses = "float", "c"
+    def forward(xp, input): return input / (1 + xp.abs(input))
+    def d_input(xp, g, input): return g / xp.square(1 + xp.abs(input))
+
+
+class logsigmoid(Activation):
+    """log(1 / (1 + exp(-x))), without overflow."""
+    formula = "-log(1 + exp(-input))"
+    reference = lambda input: -numpy.log1p(numpy.exp(-input))
+    def forward(xp, input): return xp.log_sigmoid(input)
+    def d_input(xp, g, input): return g * xp.sigmoid(-input)
+
+
+class tanhshrink(Activation):
+    """x - tanh(x)."""
+    types, refuses = "float", ""
+    def forward(xp, input): return input - xp.tanh(input)
+    def d_input(xp, g, input): return g * xp.square(xp.tanh(input))
+
+
+class softshrink(Activation):
+    """x moved towards 0 by `lambd`, and 0 within that distance; a nan stays."""
+    exempt = {}
+    def forward(xp, input, lambd=0.5): return xp.where(xp.abs(input) <= lambd, 0, input - lambd * xp.sign(input))
+    def d_input(xp, g, input, lambd): return xp.where(xp.abs(input) <= lambd, 0, g)
+
+
+class hardshrink(Activation):
+    """x where its size is greater than `lambd`, else 0; a nan stays."""
+    home, method = "engine", True
+    def forward(xp, input, lambd=0.5): return xp.where(xp.abs(input) <= lambd, 0, input)
+    def d_input(xp, g, input, lambd): return xp.where(xp.abs(input) <= lambd, 0, g)
+
+
+class prelu_kernel(Refusing, Elementwise):
+    """x where it is positive, else `weight * x`."""
+    home, refuses, domain = "", "bic", (-1.5, 1.5)
+    def forward(xp, input, weight): return xp.where(input > 0, input, weight * input)
+    def d_input(xp, g, input, weight): return xp.where(input > 0, g, weight * g)
+    def d_weight(xp, g, input): return xp.where(input > 0, 0, input * g)
+
+
+@composite(method=True)
+def prelu(input, weight):
+    """x where it is positive, else `weight * x`; `weight` has one element, or one for each channel (dimension 1)."""
+    channels = input.shape[1] if input.ndim > 1 else 1
+    if weight.numel() not in (1, channels):
+        raise RuntimeError(f"prelu: Mismatch of parameter numbers and input channel size. Found parameter numbers = {weight.numel()} and channel size = {channels}.")
+    if weight.numel() > 1: weight = weight.reshape((channels,) + (1,) * (input.ndim - 2))
+    return prelu_kernel.call(input, weight.reshape(()) if weight.numel() == 1 else weight)
+
+
+@composite(home=F)
+def glu(input, dim=-1):
+    """The first half along `dim` times the sigmoid of the second half."""
+    size = input.shape[dim]
+    if size % 2: raise RuntimeError(f"glu: Halving dimension must be even, but dimension {dim % input.ndim} is size {size}")
+    lead = (slice(None),) * (dim % input.ndim)
+    return input[(*lead, slice(None, size // 2))] * input[(*lead, slice(size // 2, None))].sigmoid()
+
+
+# -- along one dimension -------------------------------------------------------------------------------------------------------
+
+
+class softmax(Along, Refusing, Op):
+    """exp(x) / sum(exp(x)) along `dim`; `dtype` casts first."""
+    types, inputs, refuses, formula = "promote", ("input",), "bic", "exp(input) / sum(exp(input))"
+    samples, exempt = (((2, 3),), ((2, 3, 4),)), {}
+    def reference(input, dim=-1): return (e := numpy.exp(input)) / e.sum(dim, keepdims=True)
+    def forward(xp, input, dim, dtype=None): return xp.softmax(input, dim)
+    def d_input(xp, g, out, dim): return out * (g - xp.sum(g * out, axis=dim, keepdims=True))
+
+
+class log_softmax(Along, Refusing, Op):
+    """The logarithm of softmax along `dim`, exact where softmax is tiny; `dtype` casts first."""
+    types, inputs, refuses, formula = "promote", ("input",), "bic", "input - log(sum(exp(input)))"
+    samples, exempt = (((2, 3),), ((2, 3, 4),)), {}
+    def reference(input, dim=-1): return input - numpy.log(numpy.exp(input).sum(dim, keepdims=True))
+    def forward(xp, input, dim, dtype=None): return xp.log_softmax(input, dim)
+    def d_input(xp, g, out, dim): return g - xp.exp(out) * xp.sum(g, axis=dim, keepdims=True)
+
+
+def _functional(op, sign=1):
+    def call(input, dim=None, _stacklevel=3, dtype=None):
+        if dim is None: dim = 0 if input.ndim in (0, 1, 3) else 1  # PyTorch's guess for a caller who gives no dim
+        return op.call(input if sign > 0 else -input, dim, dtype)
+    call.__doc__ = op.__doc__ if sign > 0 else "softmax of -x along `dim`."
+    return call
+
+
+front("softmax", home=F, method=False)(_functional(softmax))
+front("log_softmax", home=F, method=False)(_functional(log_softmax))
+front("softmin", home=F, method=False)(_functional(softmax, -1))
+
+
+# -- the forms with `inplace=` -------------------------------------------------------------------------------------------------
+
+
+def _with_inplace(op):
+    """`nn.functional`'s form of an activation: the last argument, `inplace=True`, writes over the input and returns it."""
+    most = len(op.params)
+    def call(input, *args, **kwargs):
+        inplace = kwargs.pop("inplace", False) if "inplace" in kwargs else False
+        if len(args) >= most: *args, inplace = args
+        if not inplace: return op.call(input, *args, **kwargs)
+        (input,), attrs = op.bind((input, *args), kwargs)
+        return write(op, input, (), attrs)
+    call.__doc__ = f"{op.__doc__} `inplace=True` writes over the input."
+    return call
+
+
+for _op in (relu, leaky_relu, threshold, elu, celu, selu, silu, mish, hardtanh, relu6, hardsigmoid, hardswish):
+    front(_op.name, home=F, method=False)(_with_inplace(_op))

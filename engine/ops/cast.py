@@ -1,0 +1,128 @@
+"""Changing a tensor's dtype or device, and the methods that do: `x.to(...)`, `x.float()`, `x.cuda()`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .. import device as devices
+from .. import dtypes
+from ..op import Elementwise, Linear, composite
+from ..tensor import Tensor
+
+
+class to_dtype(Linear):
+    """The same numbers in another element type."""
+    home, inputs, exact = "", ("input",), True
+    examples = ((((2, 3),), {"dtype": dtypes.float64}),)
+    exempt = {"promotion": "The dtype of the result is an argument."}
+    def forward(xp, input, dtype): return xp.astype(input, dtypes.as_numpy(dtype))
+    def d_input(xp, g): return g
+
+
+class to_device(Linear):
+    """The same numbers in another device's memory."""
+    home, inputs, exact = "", ("input",), True
+    examples = ((((2, 3),), {"device": "cpu", "source": "cpu"}),)
+    exempt = {"promotion": "The dtype stays what it is."}
+    def forward(xp, input, device, source): return _moved(input, device, source)
+    def d_input(xp, g, device, source): return _moved(g, source, device)
+
+
+class complex_(Elementwise):
+    """Complex numbers from their real and imaginary parts, two float tensors of one dtype."""
+    types, inplace, samples = "same", False, (((2, 3), (2, 3)),)
+    def forward(xp, real, imag): return real + imag * 1j
+    def d_real(xp, g): return g
+    def d_imag(xp, g): return g * 1j
+
+
+def _moved(x: Any, device: Any, source: Any) -> Any:
+    return to_device(x, device=device, source=source) if isinstance(x, Tensor) else devices.move(x, devices.device(device))
+
+
+def cast(x: Tensor, dtype: dtypes.dtype) -> Tensor:
+    """The tensor in another dtype: itself when it has that dtype. A cast to integers or bool ends the gradient's way."""
+    if x.array.dtype is dtype.numpy:
+        return x
+    return to_dtype(x if x.node is None or dtype.rank >= dtypes.FLOAT else x.detach(), dtype)
+
+
+def move(x: Tensor, device: Any) -> Tensor:
+    """The tensor on another device: itself when it is there. RuntimeError when there is no such device."""
+    want, here = devices.device(device), x.device
+    if want.type == here.type and want.index in (None, here.index):
+        return x
+    return to_device(x, device=str(want), source=str(here))
+
+
+@composite(home="Tensor", method=True)
+def to(self: Tensor, *args: Any, dtype: Any = None, device: Any = None, non_blocking: bool = False, copy: bool = False, memory_format: Any = None) -> Tensor:
+    """The tensor in another dtype, on another device, or in both as `other` is: `to(dtype)`, `to(device, dtype)`, `to(other)`.
+
+    It is `self` when nothing changes, unless `copy`.
+    """
+    for i, arg in enumerate(args):
+        if isinstance(arg, Tensor):
+            dtype, device = arg.dtype, arg.device
+        elif isinstance(arg, (str, devices.device)) or isinstance(arg, int) and not isinstance(arg, bool):
+            device = arg
+        elif isinstance(arg, bool):
+            copy = copy or (arg and i == len(args) - 1 and i > 0 and isinstance(args[i - 1], bool))
+        elif arg is not None:
+            dtype = arg
+    out = self if device is None else move(self, device)
+    out = out if dtype is None else cast(out, dtypes.as_dtype(dtype))
+    return out.clone() if copy and out is self else out
+
+
+@composite(home="Tensor", method=True)
+def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
+    """The name of the tensor's type, or the tensor cast to `dtype`."""
+    if dtype is not None:
+        return cast(self, dtypes.BY_NAME[dtype] if isinstance(dtype, str) and dtype in dtypes.BY_NAME else dtypes.as_dtype(dtype))
+    short = {
+        "float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16", "int64": "Long", "int32": "Int", "int16": "Short",
+        "int8": "Char", "uint8": "Byte", "bool": "Bool", "complex64": "ComplexFloat", "complex128": "ComplexDouble",
+        "uint16": "UInt16", "uint32": "UInt32", "uint64": "UInt64",
+    }  # fmt: skip
+    return f"engine.{'cuda.' if self.is_cuda else ''}{short[self.dtype.name]}Tensor"
+
+
+@composite(home="Tensor", method=True)
+def type_as(self: Tensor, other: Tensor) -> Tensor:
+    """The tensor in the dtype of another, and on its device."""
+    return to(self, other)
+
+
+@composite(home="Tensor", method=True)
+def cpu(self: Tensor, memory_format: Any = None) -> Tensor:
+    """The tensor in the CPU's memory; itself when it is there."""
+    return move(self, "cpu")
+
+
+@composite(home="Tensor", method=True)
+def cuda(self: Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Tensor:
+    """The tensor in a GPU's memory. RuntimeError, saying what is missing, where there is no GPU."""
+    return move(self, "cuda" if device is None else device)
+
+
+def _casts() -> None:
+    names = {
+        "float": "float32", "double": "float64", "half": "float16", "bfloat16": "bfloat16", "long": "int64", "int": "int32", "short": "int16",
+        "char": "int8", "byte": "uint8", "bool": "bool", "cfloat": "complex64", "cdouble": "complex128",
+    }  # fmt: skip
+
+    def method(name: str, dtype: dtypes.dtype) -> Callable:
+        def call(self: Tensor, memory_format: Any = None) -> Tensor:
+            return cast(self, dtype)
+
+        call.__name__ = call.__qualname__ = name
+        call.__doc__ = f"The tensor cast to {dtype!r}; itself when it has that dtype."
+        return call
+
+    for name, dtype in names.items():
+        setattr(Tensor, name, method(name, dtypes.BY_NAME[dtype]))
+
+
+_casts()

@@ -1,0 +1,181 @@
+"""Comparisons, logic and bits: results are bool or integers, and carry no gradient."""
+
+import numpy
+
+from ..op import Elementwise
+from ..tensor import Tensor
+from .front import Refusing, front
+from .math import UNARY
+
+TWO = ([[5, 3, 6], [1, 0, 7]], [[3, 5, 2], [1, 1, 4]])  # integers: what bit by bit ops are for
+
+
+class Comparison(Refusing, Elementwise):
+    inplace, refuses = False, "c"
+
+
+class eq(Elementwise):
+    """Where two tensors are equal."""
+    operator, inplace = "eq", False
+    def forward(xp, input, other): return xp.equal(input, other)
+
+
+class ne(Elementwise):
+    """Where two tensors differ."""
+    operator, aliases, inplace = "ne", ("not_equal",), False
+    def forward(xp, input, other): return xp.not_equal(input, other)
+
+
+class lt(Comparison):
+    """Where `input` is less than `other`."""
+    operator, aliases = "lt", ("less",)
+    def forward(xp, input, other): return xp.less(input, other)
+
+
+class le(Comparison):
+    """Where `input` is at most `other`."""
+    operator, aliases = "le", ("less_equal",)
+    def forward(xp, input, other): return xp.less_equal(input, other)
+
+
+class gt(Comparison):
+    """Where `input` is greater than `other`."""
+    operator, aliases = "gt", ("greater",)
+    def forward(xp, input, other): return xp.greater(input, other)
+
+
+class ge(Comparison):
+    """Where `input` is at least `other`."""
+    operator, aliases = "ge", ("greater_equal",)
+    def forward(xp, input, other): return xp.greater_equal(input, other)
+
+
+def _only_numbers(operate):
+    """`x == None` is False and `x == "a"` too, as Python has it for unlike things; a tensor is compared with tensors and numbers."""
+    def call(x, y): return operate(x, y) if isinstance(y, (Tensor, int, float, complex)) or hasattr(y, "dtype") else NotImplemented
+    return call
+
+
+Tensor.__eq__, Tensor.__ne__ = _only_numbers(eq.operate), _only_numbers(ne.operate)  # type: ignore[method-assign]
+
+
+class isclose(Refusing, Elementwise):
+    """Where |input - other| <= atol + rtol |other|; infinities are close to themselves, nans only with `equal_nan`."""
+    types, inplace, inputs = "same", False, ("input", "other")
+    reference = lambda input, other, **attrs: numpy.isclose(input, other, **attrs)
+    def forward(xp, input, other, rtol=1e-5, atol=1e-8, equal_nan=False): return xp.isclose(input, other, rtol, atol, equal_nan)
+
+
+@front("allclose")
+def _allclose(input, other, rtol=1e-5, atol=1e-8, equal_nan=False) -> bool:
+    """Whether all elements of two tensors are close: see `isclose`."""
+    return bool(isclose(input, other, rtol, atol, equal_nan).array.all())
+
+
+@front("equal")
+def _equal(input, other) -> bool:
+    """Whether two tensors have the same shape and the same elements."""
+    return input.array.shape == other.array.shape and bool(eq(input, other).array.all())
+
+
+class isnan(Elementwise):
+    """Where elements are nan."""
+    samples, inplace = UNARY, False
+    def forward(xp, input): return xp.isnan(input)
+
+
+class isinf(Elementwise):
+    """Where elements are inf or -inf."""
+    samples, inplace = UNARY, False
+    def forward(xp, input): return xp.isinf(input)
+
+
+class isfinite(Elementwise):
+    """Where elements are neither nan nor infinite."""
+    samples, inplace = UNARY, False
+    def forward(xp, input): return xp.isfinite(input)
+
+
+class isposinf(Comparison):
+    """Where elements are inf."""
+    samples = UNARY
+    def forward(xp, input): return xp.isposinf(input)
+
+
+class isneginf(Comparison):
+    """Where elements are -inf."""
+    samples = UNARY
+    def forward(xp, input): return xp.isneginf(input)
+
+
+class isreal(Elementwise):
+    """Where the imaginary part is 0."""
+    samples, inplace = UNARY, False
+    def forward(xp, input): return xp.isreal(input)
+
+
+class signbit(Comparison):
+    """Where the sign bit is set: negative elements, and -0."""
+    samples = UNARY
+    def forward(xp, input): return xp.signbit(input)
+
+
+class logical_and(Elementwise):
+    """Where both are not 0."""
+    def forward(xp, input, other): return xp.logical_and(input, other)
+
+
+class logical_or(Elementwise):
+    """Where at least one is not 0."""
+    def forward(xp, input, other): return xp.logical_or(input, other)
+
+
+class logical_xor(Elementwise):
+    """Where exactly one is not 0."""
+    def forward(xp, input, other): return xp.logical_xor(input, other)
+
+
+class logical_not(Elementwise):
+    """Where elements are 0."""
+    samples = UNARY
+    def forward(xp, input): return xp.logical_not(input)
+
+
+class Bits(Refusing, Elementwise):
+    refuses, samples = "fc", (TWO, ([[5, 3, 6]], [[3], [1]]), ([[True, False]], [[True, True]]))
+
+
+class bitwise_and(Bits):
+    """The bits that both integers have; logical and of bools."""
+    operator = "and"
+    def forward(xp, input, other): return xp.bitwise_and(input, other)
+
+
+class bitwise_or(Bits):
+    """The bits that at least one integer has; logical or of bools."""
+    operator = "or"
+    def forward(xp, input, other): return xp.bitwise_or(input, other)
+
+
+class bitwise_xor(Bits):
+    """The bits that exactly one integer has; logical exclusive or of bools."""
+    operator = "xor"
+    def forward(xp, input, other): return xp.bitwise_xor(input, other)
+
+
+class bitwise_not(Bits):
+    """The bits that an integer has not; logical not of bools. TypeError for floats."""
+    operator, samples, refusal = "invert", (TWO[:1], ([True, False],)), (TypeError, "~ (operator.invert) is only implemented on integer and Boolean-type tensors, not {}")
+    def forward(xp, input): return xp.invert(input)
+
+
+class bitwise_left_shift(Bits):
+    """The bits of an integer moved left by `other` places."""
+    operator, refuses, samples = "lshift", "bfc", (TWO, ([[5, 3, 6]], [[3], [1]]))
+    def forward(xp, input, other): return xp.left_shift(input, other)
+
+
+class bitwise_right_shift(Bits):
+    """The bits of an integer moved right by `other` places; the sign stays."""
+    operator, refuses, samples = "rshift", "bfc", (TWO, ([[5, 3, 6]], [[3], [1]]))
+    def forward(xp, input, other): return xp.right_shift(input, other)

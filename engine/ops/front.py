@@ -1,0 +1,64 @@
+"""What several op files share: dtypes that an op refuses, and public functions that choose between ops by their arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from .. import xp as recorded
+from ..dtypes import FROM_NUMPY
+from ..errors import Refused
+from ..op import functions
+from ..tensor import Tensor
+
+
+class Refusing:
+    """An op that refuses some ranks of dtypes, as PyTorch does; "b": bool, "i": integers, "f": floats, "c": complex."""
+
+    refuses: ClassVar[str] = ""
+    refusal: ClassVar[tuple[type[Exception], str]] = (NotImplementedError, "not implemented for {}")
+
+    @classmethod
+    def prepare(cls, arrays: list) -> tuple[list, Any]:
+        arrays, xp = super().prepare(arrays)  # type: ignore[misc]
+        for a in arrays:
+            d = FROM_NUMPY.get(getattr(a, "dtype", None))
+            if d is not None and "bifc"[d.rank] in cls.refuses:
+                kind, rule = cls.refusal
+                raise Refused(rule.format(d.name), kind)
+        return arrays, xp
+
+
+class Along:
+    """An op with a `dim`: lists become tuples, no dims mean all, `dtype` is a cast beforehand, a 0-d tensor counts as one of length 1."""
+
+    @classmethod
+    def bind(cls, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
+        inputs, attrs = super().bind(args, kwargs)  # type: ignore[misc]
+        if attrs.get("dtype") is not None:
+            inputs, attrs["dtype"] = (recorded.astype(recorded.asarray(inputs[0]), attrs["dtype"]), *inputs[1:]), None
+        dim = attrs["dim"]
+        if dim.__class__ is not int and dim is not None:
+            attrs["dim"] = dims = dim.__index__() if hasattr(dim, "__index__") else tuple(dim) or None
+            if dims.__class__ is tuple and getattr(inputs[0], "ndim", 1) == 0:
+                wrong = [d for d in dims if d not in (0, -1)]
+                if wrong:
+                    raise IndexError(f"{cls.name}: Dimension out of range (expected to be in range of [-1, 0], but got {wrong[0]})")  # type: ignore[attr-defined]
+                attrs["dim"] = None
+        return inputs, attrs
+
+
+def front(*names: str, method: bool = True, function: bool = True, home: str = "engine") -> Callable:
+    """Publish a function that chooses between ops under these names, as a function and as a method of Tensor."""
+
+    def publish(fn: Callable) -> Callable:
+        fn.__name__ = fn.__qualname__ = names[0]
+        fn.__module__ = "engine"
+        for name in names:
+            if function:
+                functions[name if home == "engine" else f"{home}.{name}"] = fn
+            if method:
+                setattr(Tensor, name, fn)
+        return fn
+
+    return publish

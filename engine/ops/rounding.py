@@ -1,0 +1,56 @@
+"""Rounding, and what is for integers only."""
+
+import numpy
+
+from ..op import Elementwise
+from .front import Refusing
+from .math import UNARY
+
+
+class ceil(Refusing, Elementwise):
+    """The smallest whole number not below each element."""
+    samples, refuses = UNARY, "bc"
+    def forward(xp, input): return xp.ceil(input)
+    def d_input(xp, g): return xp.zeros_like(g)
+
+
+class floor(Refusing, Elementwise):
+    """The largest whole number not above each element."""
+    samples, refuses = UNARY, "bc"
+    def forward(xp, input): return xp.floor(input)
+    def d_input(xp, g): return xp.zeros_like(g)
+
+
+class round_(Refusing, Elementwise):
+    """Each element to the nearest number with `decimals` digits after the point; halves go to the even one."""
+    name, samples, refuses, inputs = "round", UNARY, "bc", ("input",)
+    def forward(xp, input, *, decimals=0): return xp.round(input, decimals)
+    def d_input(xp, g): return xp.zeros_like(g)
+
+
+class trunc(Refusing, Elementwise):
+    """Each element without its fraction."""
+    aliases, samples, refuses = ("fix",), UNARY, "bc"
+    def forward(xp, input): return xp.trunc(input)
+    def d_input(xp, g): return xp.zeros_like(g)
+
+
+class frac(Refusing, Elementwise):
+    """The fraction of each element, with its sign."""
+    samples, refuses = UNARY, "bic"
+    def forward(xp, input): return input - xp.trunc(input)
+    def d_input(xp, g): return g
+
+
+class gcd(Refusing, Elementwise):
+    """Greatest common divisor of integers."""
+    refuses, exempt = "bfc", {"every test on floats": "it is for integers"}
+    reference = lambda input, other: numpy.gcd(input, other)
+    def forward(xp, input, other): return xp.gcd(input, other)
+
+
+class lcm(Refusing, Elementwise):
+    """Least common multiple of integers."""
+    refuses, exempt = "bfc", {"every test on floats": "it is for integers"}
+    reference = lambda input, other: numpy.lcm(input, other)
+    def forward(xp, input, other): return xp.lcm(input, other)

@@ -1,0 +1,139 @@
+"""Choosing between elements: where, clamp, maximum and minimum, and what is defined piece by piece."""
+
+import numpy
+
+from .. import device
+from ..dtypes import FROM_NUMPY, result
+from ..errors import Refused
+from ..op import Elementwise
+from ..tensor import Tensor
+from .front import Refusing, front
+from .math import UNARY
+
+THREE = (((2, 3),) * 3, ((2, 3), (3,), (2, 1)))
+
+
+class where(Elementwise):
+    """`input` where `condition`, else `other`. The condition is a bool tensor; the dtypes of the two others are promoted."""
+    method, inplace = False, False
+    samples = (([[True, False, True], [False, True, True]], (2, 3), (2, 3)), ([True, False, True], (3,), (2, 1)))
+    def forward(xp, condition, input, other): return xp.where(condition, input, other)
+    def d_input(xp, g, condition): return xp.where(condition, g, 0)
+    def d_other(xp, g, condition): return xp.where(condition, 0, g)
+
+    @classmethod
+    def prepare(cls, arrays):
+        condition, *values = arrays
+        kind = getattr(condition, "dtype", None)
+        if kind == "uint8": condition = condition.astype(bool)
+        elif kind != bool:
+            raise Refused(f"expected condition to be a boolean tensor, but got {'a tensor with dtype ' + FROM_NUMPY[kind].name if kind else type(condition)}")
+        xp = device.common([condition, *values], cls.name)
+        if not any(hasattr(x, "dtype") for x in values):  # two numbers: nothing else says what they are
+            values = [result(tuple(values)).numpy.type(x) for x in values]
+        return [condition, *super().prepare(values)[0]], xp
+
+
+@front("where", method=False)
+def _where(condition, input=None, other=None):
+    if input is None and other is None: return condition.nonzero(as_tuple=True)
+    return where.call(condition, input, other)
+
+
+_where.__doc__ = f"{where.__doc__} With the condition alone: the indices where it holds, one tensor for each dimension."
+
+
+@front("where", function=False)
+def _where_method(self, condition, other):
+    """The tensor where `condition`, else `other`."""
+    return where.call(condition, self, other)
+
+
+class clamp(Refusing, Elementwise):
+    """Each element, but at least `min` and at most `max` (numbers, tensors or None); `max` where they cross. A nan stays."""
+    aliases, refuses, inputs, formula = ("clip",), "c", ("input", "min", "max"), "min(max(input, low), high)"
+    samples, domain = THREE, (-1.5, 1.5)
+    reference = lambda input, min=None, max=None: numpy.minimum(numpy.maximum(input, min), max)
+    def forward(xp, input, min=None, max=None): return xp.clip(input, min, max)
+    def d_input(xp, g, input, min, max): return xp.where(_inside(input, min, max), g, 0)
+    def d_min(xp, g, input, min, max): return xp.where(input < min if max is None else (input < min) & (min < max), g, 0)
+    def d_max(xp, g, input, min, max): return xp.where(input > max if min is None else (input > max) | (max < min), g, 0)
+
+
+def _inside(x, low, high):
+    if low is None: return x <= high
+    return x >= low if high is None else (x >= low) & (x <= high)
+
+
+class clamp_min(Refusing, Elementwise):
+    """Each element, but at least `min`, a number or a tensor; the slope at a tie goes to the element."""
+    refuses = "c"
+    reference = lambda input, min: numpy.maximum(input, min)
+    def forward(xp, input, min): return xp.maximum(input, min)
+    def d_input(xp, g, input, min): return xp.where(input >= min, g, 0)
+    def d_min(xp, g, input, min): return xp.where(input < min, g, 0)
+
+
+class clamp_max(Refusing, Elementwise):
+    """Each element, but at most `max`, a number or a tensor; the slope at a tie goes to the element."""
+    refuses = "c"
+    reference = lambda input, max: numpy.minimum(input, max)
+    def forward(xp, input, max): return xp.minimum(input, max)
+    def d_input(xp, g, input, max): return xp.where(input <= max, g, 0)
+    def d_max(xp, g, input, max): return xp.where(input > max, g, 0)
+
+
+class maximum(Refusing, Elementwise):
+    """The larger of two elements; nan where either is nan. At a tie each gets half of the gradient."""
+    refuses = "c"
+    def forward(xp, input, other): return xp.maximum(input, other)
+    def d_input(xp, g, input, other): return xp.where(input == other, g / 2, xp.where(input < other, 0, g))
+    def d_other(xp, g, input, other): return xp.where(input == other, g / 2, xp.where(other < input, 0, g))
+
+
+class minimum(Refusing, Elementwise):
+    """The smaller of two elements; nan where either is nan. At a tie each gets half of the gradient."""
+    refuses = "c"
+    def forward(xp, input, other): return xp.minimum(input, other)
+    def d_input(xp, g, input, other): return xp.where(input == other, g / 2, xp.where(input > other, 0, g))
+    def d_other(xp, g, input, other): return xp.where(input == other, g / 2, xp.where(other > input, 0, g))
+
+
+class fmax(Refusing, Elementwise):
+    """The larger of two elements, the other one where one is nan. At a tie `input` gets the gradient."""
+    refuses = "c"
+    def forward(xp, input, other): return xp.fmax(input, other)
+    def d_input(xp, g, input, other): return xp.where((input >= other) | xp.isnan(other), g, 0)
+    def d_other(xp, g, input, other): return xp.where((input >= other) | xp.isnan(other), 0, g)
+
+
+class fmin(Refusing, Elementwise):
+    """The smaller of two elements, the other one where one is nan. At a tie `input` gets the gradient."""
+    refuses = "c"
+    def forward(xp, input, other): return xp.fmin(input, other)
+    def d_input(xp, g, input, other): return xp.where((input <= other) | xp.isnan(other), g, 0)
+    def d_other(xp, g, input, other): return xp.where((input <= other) | xp.isnan(other), 0, g)
+
+
+class copysign(Elementwise):
+    """The size of `input` with the sign of `other`; the slope at 0 is 0."""
+    types = "float"
+    def forward(xp, input, other): return xp.copysign(input, other)
+    def d_input(xp, g, input, out): return g * (xp.sign(out) * xp.sign(input))
+    def d_other(xp, g): return xp.zeros_like(g)
+
+
+class heaviside(Elementwise):
+    """0 where `input` is negative, 1 where it is positive, `values` where it is 0. No gradient."""
+    types = "same"
+    def forward(xp, input, values): return xp.heaviside(input, values)
+
+
+class nan_to_num(Elementwise):
+    """Each element, with numbers in place of nan and the infinities: by default 0 and the dtype's largest numbers."""
+    samples, inputs = UNARY, ("input",)
+    reference = lambda input, **attrs: numpy.nan_to_num(input)
+    def forward(xp, input, nan=None, posinf=None, neginf=None): return xp.nan_to_num(input, nan=nan or 0.0, posinf=posinf, neginf=neginf)
+    def d_input(xp, g, input): return xp.where(xp.isfinite(input), g, 0)
+
+

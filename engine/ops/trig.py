@@ -1,0 +1,192 @@
+"""Circular and hyperbolic functions, and the parts of complex numbers."""
+
+import math
+
+import numpy
+
+from ..op import Elementwise, Linear, Op, composite
+from ..tensor import Tensor
+from .cast import complex_
+from .math import UNARY
+
+INSIDE = (-0.9, 0.9)  # where the inverse functions are defined
+
+
+class sin(Elementwise):
+    """Sine of each element, in radians."""
+    types, samples = "float", UNARY
+    def forward(xp, input): return xp.sin(input)
+    def d_input(xp, g, input): return g * xp.cos(input)
+
+
+class cos(Elementwise):
+    """Cosine of each element, in radians."""
+    types, samples = "float", UNARY
+    def forward(xp, input): return xp.cos(input)
+    def d_input(xp, g, input): return -g * xp.sin(input)
+
+
+class tan(Elementwise):
+    """Tangent of each element, in radians."""
+    types, samples = "float", UNARY
+    def forward(xp, input): return xp.tan(input)
+    def d_input(xp, g, out): return g * (1 + out * out)
+
+
+class asin(Elementwise):
+    """Inverse sine of each element, in radians; nan outside [-1, 1]."""
+    aliases, types, samples, domain = ("arcsin",), "float", UNARY, INSIDE
+    reference = lambda input: numpy.arcsin(input)
+    def forward(xp, input): return xp.arcsin(input)
+    def d_input(xp, g, input): return g / xp.sqrt(1 - input * input)
+
+
+class acos(Elementwise):
+    """Inverse cosine of each element, in radians; nan outside [-1, 1]."""
+    aliases, types, samples, domain = ("arccos",), "float", UNARY, INSIDE
+    reference = lambda input: numpy.arccos(input)
+    def forward(xp, input): return xp.arccos(input)
+    def d_input(xp, g, input): return -g / xp.sqrt(1 - input * input)
+
+
+class atan(Elementwise):
+    """Inverse tangent of each element, in radians."""
+    aliases, types, samples = ("arctan",), "float", UNARY
+    reference = lambda input: numpy.arctan(input)
+    def forward(xp, input): return xp.arctan(input)
+    def d_input(xp, g, input): return g / (1 + input * input)
+
+
+class atan2(Elementwise):
+    """The angle of the point with the height `input` and the width `other`, in radians; the slope at the origin is 0."""
+    aliases, types = ("arctan2",), "float"
+    reference = lambda input, other: numpy.arctan2(input, other)
+    def forward(xp, input, other): return xp.arctan2(input, other)
+    def d_input(xp, g, input, other): return g * (other / _square_of_radius(xp, input, other))
+    def d_other(xp, g, input, other): return g * (-input / _square_of_radius(xp, input, other))
+
+
+def _square_of_radius(xp, y, x):
+    square = y * y + x * x
+    return xp.where(square == 0, 1, square)
+
+
+class sinh(Elementwise):
+    """Hyperbolic sine of each element."""
+    types, samples = "float", UNARY
+    def forward(xp, input): return xp.sinh(input)
+    def d_input(xp, g, input): return g * xp.cosh(input)
+
+
+class cosh(Elementwise):
+    """Hyperbolic cosine of each element."""
+    types, samples = "float", UNARY
+    def forward(xp, input): return xp.cosh(input)
+    def d_input(xp, g, input): return g * xp.sinh(input)
+
+
+class tanh(Elementwise):
+    """Hyperbolic tangent of each element."""
+    types, samples = "float", UNARY
+    def forward(xp, input): return xp.tanh(input)
+    def d_input(xp, g, out): return g * (1 - out * out)
+
+
+class asinh(Elementwise):
+    """Inverse hyperbolic sine of each element."""
+    aliases, types, samples = ("arcsinh",), "float", UNARY
+    reference = lambda input: numpy.arcsinh(input)
+    def forward(xp, input): return xp.arcsinh(input)
+    def d_input(xp, g, input): return g / xp.sqrt(input * input + 1)
+
+
+class acosh(Elementwise):
+    """Inverse hyperbolic cosine of each element; nan below 1."""
+    aliases, types, samples, domain = ("arccosh",), "float", UNARY, (1.5, 2.5)
+    reference = lambda input: numpy.arccosh(input)
+    def forward(xp, input): return xp.arccosh(input)
+    def d_input(xp, g, input): return g / xp.sqrt(input * input - 1)
+
+
+class atanh(Elementwise):
+    """Inverse hyperbolic tangent of each element; infinite at -1 and 1, nan outside."""
+    aliases, types, samples, domain = ("arctanh",), "float", UNARY, INSIDE
+    reference = lambda input: numpy.arctanh(input)
+    def forward(xp, input): return xp.arctanh(input)
+    def d_input(xp, g, input): return g / (1 - input * input)
+
+
+class sinc(Elementwise):
+    """sin(pi x) / (pi x) of each element x, and 1 at 0."""
+    types, samples = "float", UNARY
+    reference = lambda input: numpy.sinc(input)
+    def forward(xp, input): return xp.sinc(input)
+    def d_input(xp, g, input): return xp.where(input == 0, 0, g * _sinc_slope(xp, math.pi * xp.where(input == 0, 1, input)))
+
+
+def _sinc_slope(xp, x): return math.pi * (x * xp.cos(x) - xp.sin(x)) / (x * x)
+
+
+class deg2rad(Elementwise):
+    """Degrees to radians."""
+    types, samples = "float", UNARY
+    def forward(xp, input): return input * (math.pi / 180)
+    def d_input(xp, g): return g * (math.pi / 180)
+
+
+class rad2deg(Elementwise):
+    """Radians to degrees."""
+    types, samples = "float", UNARY
+    def forward(xp, input): return input * (180 / math.pi)
+    def d_input(xp, g): return g * (180 / math.pi)
+
+
+# -- complex numbers: rules transpose and do not conjugate, the executor conjugates what leaves a complex tensor -----------------
+
+
+class real(Linear):
+    """The real part; a real tensor itself. It shares the tensor's memory."""
+    view, samples = True, UNARY
+    def forward(xp, input): return xp.real(input)
+    def d_input(xp, g): return g
+
+
+class imag(Linear):
+    """The imaginary part of a complex tensor, RuntimeError for others. It shares the tensor's memory."""
+    view, exempt = True, {"every test on floats": "it is for complex numbers"}
+    def forward(xp, input): return xp.imag(input)
+    def d_input(xp, g): return g * -1j
+
+
+class conj(Linear):
+    """The complex conjugate; a real tensor is copied."""
+    samples = UNARY
+    reference = lambda input: numpy.conj(input)
+    def forward(xp, input): return xp.copy(xp.conj(input))
+    def d_input(xp, g): return xp.conj(g)
+
+
+class angle(Op):
+    """The angle of each complex number in radians; of real numbers pi where they are negative, else 0."""
+    types, samples = "float", UNARY
+    reference = lambda input: numpy.angle(input)
+    def forward(xp, input): return xp.angle(input)
+    def d_input(xp, g, input): return xp.where(input == 0, 0, g * (-1j / xp.where(input == 0, 1, input)))
+
+
+@composite(method=False)
+def polar(abs, angle):
+    """Complex numbers from their absolute values and angles, two float tensors of one dtype."""
+    return complex_(abs * cos(angle), abs * sin(angle))
+
+
+@composite(method=True)
+def resolve_conj(input):
+    """The tensor itself: conjugation is never delayed."""
+    return input
+
+
+@composite(method=True)
+def is_conj(input: Tensor) -> bool:
+    """False: conjugation is never delayed."""
+    return False

@@ -1,0 +1,205 @@
+"""Adam and its relatives: AdamW, NAdam, RAdam, Adamax. m and v are running means of g and g²."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from .optimizer import (
+    Optimizer, check, check_betas, check_lr, count, decayed, first_step, mix, mix_square, number, zeros_state,
+)  # fmt: skip
+
+
+class Adam(Optimizer):
+    """p = p - lr m̂ / (sqrt(v̂) + eps), with m̂ = m / (1 - beta1^t) and v̂ = v / (1 - beta2^t).
+
+    `amsgrad` uses the largest v so far. `weight_decay` is added to the gradient, or taken off p directly with `decoupled_weight_decay`.
+    """
+
+    def __init__(
+        self, params: Any, lr: Any = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0,
+        amsgrad: bool = False, *, foreach: bool | None = None, maximize: bool = False, capturable: bool = False,
+        differentiable: bool = False, fused: bool | None = None, decoupled_weight_decay: bool = False,
+    ):  # fmt: skip
+        check_lr(lr)
+        check("epsilon value", eps, eps >= 0.0)
+        check_betas(betas)
+        check("weight_decay value", weight_decay, weight_decay >= 0.0)
+        super().__init__(
+            params,
+            dict(
+                lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, amsgrad=amsgrad, maximize=maximize, foreach=foreach,
+                capturable=capturable, differentiable=differentiable, fused=fused, decoupled_weight_decay=decoupled_weight_decay,
+            ),  # fmt: skip
+        )
+
+    def _update(self, xp: Any, p: Any, g: Any, state: dict, group: dict) -> None:
+        if not state:
+            state["step"], state["exp_avg"], state["exp_avg_sq"] = first_step(), zeros_state(xp, p), zeros_state(xp, p)
+            if group["amsgrad"]:
+                state["max_exp_avg_sq"] = zeros_state(xp, p)
+        t, lr = count(state), number(group["lr"])
+        beta1, beta2 = map(number, group["betas"])
+        a, b = self._spare(xp, p, 2)
+        if group["decoupled_weight_decay"]:
+            if group["weight_decay"]:
+                p *= 1 - lr * group["weight_decay"]
+        else:
+            g = decayed(xp, p, g, group["weight_decay"], b)
+        m, v = state["exp_avg"].array, state["exp_avg_sq"].array
+        mix(xp, m, g, beta1, a)
+        mix_square(xp, v, g, beta2, a)
+        if group["amsgrad"]:
+            largest = state["max_exp_avg_sq"].array
+            v = xp.maximum(largest, v, out=largest)
+        xp.sqrt(v, out=a)
+        a /= math.sqrt(1 - beta2**t)
+        a += group["eps"]
+        xp.divide(m, a, out=a)
+        a *= lr / (1 - beta1**t)
+        p -= a
+
+
+class AdamW(Adam):
+    """Adam with decoupled weight decay: p = (1 - lr weight_decay) p before each step."""
+
+    def __init__(
+        self, params: Any, lr: Any = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 1e-2,
+        amsgrad: bool = False, *, maximize: bool = False, foreach: bool | None = None, capturable: bool = False,
+        differentiable: bool = False, fused: bool | None = None,
+    ):  # fmt: skip
+        super().__init__(
+            params, lr, betas, eps, weight_decay, amsgrad, foreach=foreach, maximize=maximize, capturable=capturable,
+            differentiable=differentiable, fused=fused, decoupled_weight_decay=True,
+        )  # fmt: skip
+
+
+class NAdam(Optimizer):
+    """Adam with Nesterov momentum: mu_t = beta1 (1 - 0.5 · 0.96^(t momentum_decay)) weighs m and g."""
+
+    def __init__(
+        self, params: Any, lr: Any = 2e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0,
+        momentum_decay: float = 4e-3, decoupled_weight_decay: bool = False, *, foreach: bool | None = None, maximize: bool = False,
+        capturable: bool = False, differentiable: bool = False,
+    ):  # fmt: skip
+        check_lr(lr)
+        check("epsilon value", eps, eps >= 0.0)
+        check_betas(betas)
+        check("weight_decay value", weight_decay, weight_decay >= 0.0)
+        check("momentum_decay value", momentum_decay, momentum_decay >= 0.0)
+        super().__init__(
+            params,
+            dict(
+                lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, momentum_decay=momentum_decay,
+                decoupled_weight_decay=decoupled_weight_decay, maximize=maximize, foreach=foreach, capturable=capturable,
+                differentiable=differentiable,
+            ),  # fmt: skip
+        )
+
+    def _update(self, xp: Any, p: Any, g: Any, state: dict, group: dict) -> None:
+        if not state:
+            state["step"], state["mu_product"] = first_step(), first_step()
+            state["mu_product"].array[...] = 1
+            state["exp_avg"], state["exp_avg_sq"] = zeros_state(xp, p), zeros_state(xp, p)
+        t, lr, (beta1, beta2) = count(state), number(group["lr"]), group["betas"]
+        a, b = self._spare(xp, p, 2)
+        if group["decoupled_weight_decay"]:
+            if group["weight_decay"]:
+                p *= 1 - lr * group["weight_decay"]
+        else:
+            g = decayed(xp, p, g, group["weight_decay"], b)
+        mu = beta1 * (1.0 - 0.5 * (0.96 ** (t * group["momentum_decay"])))
+        mu_next = beta1 * (1.0 - 0.5 * (0.96 ** ((t + 1) * group["momentum_decay"])))
+        product = state["mu_product"].array
+        product *= mu
+        m, v = state["exp_avg"].array, state["exp_avg_sq"].array
+        mix(xp, m, g, beta1, a)
+        mix_square(xp, v, g, beta2, a)
+        xp.divide(v, 1 - beta2**t, out=a)
+        xp.sqrt(a, out=a)
+        a += group["eps"]
+        so_far = float(product)
+        p -= g / a * (lr * (1.0 - mu) / (1.0 - so_far))
+        p -= m / a * (lr * mu_next / (1.0 - so_far * mu_next))
+
+
+class RAdam(Optimizer):
+    """Adam whose step is rectified by the variance of v; while that cannot be known (rho_t <= 5) it is plain momentum."""
+
+    def __init__(
+        self, params: Any, lr: Any = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0,
+        decoupled_weight_decay: bool = False, *, foreach: bool | None = None, maximize: bool = False, capturable: bool = False,
+        differentiable: bool = False,
+    ):  # fmt: skip
+        check_lr(lr)
+        check("epsilon value", eps, eps >= 0.0)
+        check_betas(betas)
+        check("weight_decay value", weight_decay, weight_decay >= 0.0)
+        super().__init__(
+            params,
+            dict(
+                lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, maximize=maximize, foreach=foreach, capturable=capturable,
+                decoupled_weight_decay=decoupled_weight_decay, differentiable=differentiable,
+            ),  # fmt: skip
+        )
+
+    def _update(self, xp: Any, p: Any, g: Any, state: dict, group: dict) -> None:
+        if not state:
+            state["step"], state["exp_avg"], state["exp_avg_sq"] = first_step(), zeros_state(xp, p), zeros_state(xp, p)
+        t, lr, (beta1, beta2) = count(state), number(group["lr"]), group["betas"]
+        a, b = self._spare(xp, p, 2)
+        if group["decoupled_weight_decay"]:
+            if group["weight_decay"]:
+                p *= 1 - lr * group["weight_decay"]
+        else:
+            g = decayed(xp, p, g, group["weight_decay"], b)
+        m, v = state["exp_avg"].array, state["exp_avg_sq"].array
+        mix(xp, m, g, beta1, a)
+        mix_square(xp, v, g, beta2, a)
+        left2 = 1 - beta2**t
+        rho_inf = 2 / (1 - beta2) - 1
+        rho = rho_inf - 2 * t * beta2**t / left2
+        step = m * (lr / (1 - beta1**t))
+        if rho > 5.0:
+            rectified = math.sqrt((rho - 4) * (rho - 2) * rho_inf / ((rho_inf - 4) * (rho_inf - 2) * rho))
+            xp.sqrt(v, out=a)
+            a += group["eps"]
+            step *= rectified * math.sqrt(left2)
+            step /= a
+        p -= step
+
+
+class Adamax(Optimizer):
+    """Adam with the infinity norm: u = max(beta2 u, |g| + eps); p = p - lr m / ((1 - beta1^t) u)."""
+
+    def __init__(
+        self, params: Any, lr: Any = 2e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0,
+        foreach: bool | None = None, *, maximize: bool = False, differentiable: bool = False, capturable: bool = False,
+    ):  # fmt: skip
+        check_lr(lr)
+        check("epsilon value", eps, eps >= 0.0)
+        check_betas(betas)
+        check("weight_decay value", weight_decay, weight_decay >= 0.0)
+        super().__init__(
+            params,
+            dict(
+                lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, foreach=foreach, maximize=maximize, differentiable=differentiable,
+                capturable=capturable,
+            ),  # fmt: skip
+        )
+
+    def _update(self, xp: Any, p: Any, g: Any, state: dict, group: dict) -> None:
+        if not state:
+            state["step"], state["exp_avg"], state["exp_inf"] = first_step(), zeros_state(xp, p), zeros_state(xp, p)
+        t, lr, (beta1, beta2) = count(state), number(group["lr"]), group["betas"]
+        a, b = self._spare(xp, p, 2)
+        g = decayed(xp, p, g, group["weight_decay"], b)
+        m, u = state["exp_avg"].array, state["exp_inf"].array
+        mix(xp, m, g, beta1, a)
+        xp.abs(g, out=a)
+        a += group["eps"]
+        u *= beta2
+        xp.maximum(u, a, out=u)
+        xp.divide(m, u, out=a)
+        a *= lr / (1 - beta1**t)
+        p -= a

@@ -1,0 +1,138 @@
+"""Optimisers that scale each element by its gradients' history: Adagrad, RMSprop, Adadelta."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..tensor import Tensor
+from .optimizer import Optimizer, check, check_lr, count, decayed, first_step, mix, mix_square, number, zeros_state
+
+
+class Adagrad(Optimizer):
+    """s = s + g²; p = p - lr / (1 + (t - 1) lr_decay) g / (sqrt(s) + eps)."""
+
+    def __init__(
+        self, params: Any, lr: Any = 1e-2, lr_decay: float = 0, weight_decay: float = 0, initial_accumulator_value: float = 0,
+        eps: float = 1e-10, foreach: bool | None = None, *, maximize: bool = False, differentiable: bool = False, fused: bool | None = None,
+    ):  # fmt: skip
+        check_lr(lr)
+        check("lr_decay value", lr_decay, lr_decay >= 0.0)
+        check("weight_decay value", weight_decay, weight_decay >= 0.0)
+        check("initial_accumulator_value value", initial_accumulator_value, initial_accumulator_value >= 0.0)
+        check("epsilon value", eps, eps >= 0.0)
+        super().__init__(
+            params,
+            dict(
+                lr=lr, lr_decay=lr_decay, eps=eps, weight_decay=weight_decay, initial_accumulator_value=initial_accumulator_value,
+                foreach=foreach, maximize=maximize, differentiable=differentiable, fused=fused,
+            ),  # fmt: skip
+        )
+        for group in self.param_groups:
+            for p in group["params"]:
+                total = Tensor._wrap(p.array * 0 + p.array.dtype.type(group["initial_accumulator_value"]))
+                self.state[p] = {"step": first_step(), "sum": total}
+
+    def _update(self, xp: Any, p: Any, g: Any, state: dict, group: dict) -> None:
+        if not state:
+            state["step"], state["sum"] = first_step(), Tensor._wrap(xp.full_like(p, group["initial_accumulator_value"]))
+        t = count(state)
+        a, b = self._spare(xp, p, 2)
+        g = decayed(xp, p, g, group["weight_decay"], b)
+        total = state["sum"].array
+        xp.multiply(g, g, out=a)
+        total += a
+        xp.sqrt(total, out=a)
+        a += group["eps"]
+        xp.divide(g, a, out=a)
+        a *= number(group["lr"]) / (1 + (t - 1) * group["lr_decay"])
+        p -= a
+
+
+class RMSprop(Optimizer):
+    """v = alpha v + (1 - alpha) g²; p = p - lr g / (sqrt(v) + eps). `centered` subtracts the squared mean of g from v."""
+
+    def __init__(
+        self, params: Any, lr: Any = 1e-2, alpha: float = 0.99, eps: float = 1e-8, weight_decay: float = 0, momentum: float = 0,
+        centered: bool = False, capturable: bool = False, foreach: bool | None = None, maximize: bool = False, differentiable: bool = False,
+    ):  # fmt: skip
+        check_lr(lr)
+        check("epsilon value", eps, eps >= 0.0)
+        check("momentum value", momentum, momentum >= 0.0)
+        check("weight_decay value", weight_decay, weight_decay >= 0.0)
+        check("alpha value", alpha, alpha >= 0.0)
+        super().__init__(
+            params,
+            dict(
+                lr=lr, momentum=momentum, alpha=alpha, eps=eps, centered=centered, weight_decay=weight_decay, capturable=capturable,
+                foreach=foreach, maximize=maximize, differentiable=differentiable,
+            ),  # fmt: skip
+        )
+
+    def _update(self, xp: Any, p: Any, g: Any, state: dict, group: dict) -> None:
+        if not state:
+            state["step"], state["square_avg"] = first_step(), zeros_state(xp, p)
+            if group["momentum"] > 0:
+                state["momentum_buffer"] = zeros_state(xp, p)
+            if group["centered"]:
+                state["grad_avg"] = zeros_state(xp, p)
+        count(state)
+        lr, (a, b) = number(group["lr"]), self._spare(xp, p, 2)
+        g = decayed(xp, p, g, group["weight_decay"], b)
+        v = state["square_avg"].array
+        mix_square(xp, v, g, group["alpha"], a)
+        if group["centered"]:
+            mean = state["grad_avg"].array
+            mix(xp, mean, g, group["alpha"], a)
+            xp.multiply(mean, mean, out=a)
+            xp.subtract(v, a, out=a)
+            xp.sqrt(a, out=a)
+        else:
+            xp.sqrt(v, out=a)
+        a += group["eps"]
+        xp.divide(g, a, out=a)
+        if group["momentum"] > 0:
+            buffer = state["momentum_buffer"].array
+            buffer *= group["momentum"]
+            buffer += a
+            xp.multiply(buffer, lr, out=a)
+        else:
+            a *= lr
+        p -= a
+
+
+class Adadelta(Optimizer):
+    """d = sqrt(u + eps) / sqrt(v + eps) g, with v and u the running means of g² and d²; p = p - lr d."""
+
+    def __init__(
+        self, params: Any, lr: Any = 1.0, rho: float = 0.9, eps: float = 1e-6, weight_decay: float = 0, foreach: bool | None = None, *,
+        capturable: bool = False, maximize: bool = False, differentiable: bool = False,
+    ):  # fmt: skip
+        check_lr(lr)
+        check("rho value", rho, 0.0 <= rho <= 1.0)
+        check("epsilon value", eps, eps >= 0.0)
+        check("weight_decay value", weight_decay, weight_decay >= 0.0)
+        super().__init__(
+            params,
+            dict(
+                lr=lr, rho=rho, eps=eps, weight_decay=weight_decay, maximize=maximize, capturable=capturable, foreach=foreach,
+                differentiable=differentiable,
+            ),  # fmt: skip
+        )
+
+    def _update(self, xp: Any, p: Any, g: Any, state: dict, group: dict) -> None:
+        if not state:
+            state["step"], state["square_avg"], state["acc_delta"] = first_step(), zeros_state(xp, p), zeros_state(xp, p)
+        count(state)
+        a, b, c = self._spare(xp, p, 3)
+        g = decayed(xp, p, g, group["weight_decay"], b)
+        v, u = state["square_avg"].array, state["acc_delta"].array
+        mix_square(xp, v, g, group["rho"], a)
+        xp.add(v, group["eps"], out=a)
+        xp.sqrt(a, out=a)
+        xp.add(u, group["eps"], out=c)
+        xp.sqrt(c, out=c)
+        c /= a
+        c *= g
+        mix_square(xp, u, c, group["rho"], a)
+        c *= number(group["lr"])
+        p -= c

@@ -1,0 +1,279 @@
+"""Optimizer: what all optimisers share: parameter groups, state, hooks, saving and loading, the loop of a step."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable
+from copy import deepcopy
+from itertools import chain
+from typing import Any
+
+import numpy
+
+from .. import device as devices
+from .. import dtypes, inplace
+from ..autograd import enable_grad
+from ..tape import Handle
+from ..tensor import Tensor
+
+
+class _Required:
+    def __repr__(self) -> str:
+        return "<required parameter>"
+
+
+required = _Required()
+
+
+class Optimizer:
+    """The base: a subclass says its `defaults` and writes `_update`, the rule for one parameter.
+
+    `params` is an iterable of tensors, of `(name, tensor)` pairs, or of dicts `{"params": ..., "lr": ...}`, the parameter groups.
+    `foreach`, `fused` and `capturable` are accepted everywhere and change nothing: every update runs in place, on arrays.
+    """
+
+    state: defaultdict[Any, dict]
+    param_groups: list[dict]
+
+    def __init__(self, params: Any, defaults: dict[str, Any]):
+        self.defaults = defaults
+        if isinstance(params, Tensor):
+            raise TypeError(f"params argument given to the optimizer should be an iterable of Tensors or dicts, but got {type(params).__name__}")
+        if defaults.get("differentiable"):
+            raise ValueError(f"{type(self).__name__}: differentiable=True is not supported, steps are not recorded")
+        self.state, self.param_groups = defaultdict(dict), []
+        self._before: OrderedDict[int, Callable] = OrderedDict()
+        self._after: OrderedDict[int, Callable] = OrderedDict()
+        self._steps = 0  # how often step() ran; schedulers want to know that it did
+        self._scratch: dict[tuple, list] = {}
+        groups = list(params)
+        if not groups:
+            raise ValueError("optimizer got an empty parameter list")
+        for group in groups if isinstance(groups[0], dict) else [{"params": groups}]:
+            self.add_param_group(group)
+
+    # -- groups ---------------------------------------------------------------------------------------------------------------
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Add parameters with options of their own; what a group does not say is taken from the defaults."""
+        if not isinstance(param_group, dict):
+            raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
+        group = dict(param_group)
+        params = group["params"]
+        if isinstance(params, Tensor):
+            params = [params]
+        elif isinstance(params, (set, frozenset)):
+            raise TypeError("optimizer parameters need to be organized in ordered collections, but the ordering of tensors in sets will change between runs. Please use a list instead.")  # fmt: skip
+        params = list(params)
+        if params and all(isinstance(p, tuple) for p in params):
+            group["param_names"] = [name for name, _ in params]
+            params = [p for _, p in params]
+        for p in params:
+            if not isinstance(p, Tensor):
+                raise TypeError("optimizer can only optimize Tensors, but one of the params is " + type(p).__name__)
+            if not p.is_leaf:
+                raise ValueError("can't optimize a non-leaf Tensor")
+        group["params"] = params
+        for name, value in self.defaults.items():
+            if value is required and name not in group:
+                raise ValueError(f"parameter group didn't specify a value of required optimization parameter {name}")
+            group.setdefault(name, value)
+        if len({id(p) for p in params}) != len(params):
+            raise ValueError("some parameters appear more than once in a parameter group")
+        known = {id(p) for g in self.param_groups for p in g["params"]}
+        if any(id(p) in known for p in params):
+            raise ValueError("some parameters appear in more than one parameter group")
+        if self.param_groups and ("param_names" in group) != ("param_names" in self.param_groups[0]):
+            raise ValueError("all optimizer param groups should be with/without names. cannot add param group with names to the optimizer and the other way round")  # fmt: skip
+        self.param_groups.append(group)
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget the gradients of all parameters; with `set_to_none=False` they become zeros."""
+        for group in self.param_groups:
+            for p in group["params"]:
+                grad = p._grad
+                if grad is not None:
+                    p._grad = None if set_to_none else Tensor._wrap(devices.namespace(grad.array).zeros_like(grad.array))
+
+    # -- a step -----------------------------------------------------------------------------------------------------------------
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update every parameter that has a gradient, in place. `closure` recomputes the loss first; its value is returned."""
+        args = (closure,)
+        for hook in tuple(self._before.values()):
+            changed = hook(self, args, {})
+            if changed is not None:
+                if not (isinstance(changed, tuple) and len(changed) == 2):
+                    raise RuntimeError(f"{type(self).__name__}.step must return None or a tuple of (new_args, new_kwargs), but got {changed}.")
+                args = changed[0]
+        loss = self._step(*args)
+        self._steps += 1
+        for hook in tuple(self._after.values()):
+            hook(self, args, {})
+        return loss
+
+    def _step(self, closure: Callable[[], Any] | None = None) -> Any:
+        loss = None
+        if closure is not None:
+            with enable_grad():
+                loss = closure()
+        name = f"{type(self).__name__}.step"
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p._grad is not None:
+                    grad = p._grad.array
+                    self._update(devices.namespace(grad), p.array, -grad if group.get("maximize") else grad, self.state[p], group)
+                    inplace.note_write(p.array, name)
+        return loss
+
+    def _update(self, xp: Any, p: Any, g: Any, state: dict, group: dict) -> None:
+        """The rule: change the array `p` by its gradient `g`. `g` must not be written; `state` keeps Tensors and numbers."""
+        raise NotImplementedError(f"{type(self).__name__} has no update rule")
+
+    def _spare(self, xp: Any, like: Any, n: int) -> list:
+        """`n` arrays like this one to compute in, kept from step to step; their contents are lost with the next parameter."""
+        key = (like.shape, like.dtype, devices.of(like))
+        spare = self._scratch.setdefault(key, [])
+        while len(spare) < n:
+            spare.append(xp.empty_like(like))
+        return spare[:n]
+
+    def register_step_pre_hook(self, hook: Callable) -> Handle:
+        """Call `hook(optimizer, args, kwargs)` before every step."""
+        handle = Handle(self._before)
+        self._before[handle.id] = hook
+        return handle
+
+    def register_step_post_hook(self, hook: Callable) -> Handle:
+        """Call `hook(optimizer, args, kwargs)` after every step."""
+        handle = Handle(self._after)
+        self._after[handle.id] = hook
+        return handle
+
+    # -- saving and loading -------------------------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """`{"state": {number: ...}, "param_groups": [...]}` with the parameters by number, in PyTorch's layout; shares memory."""
+        numbers = {id(p): i for i, p in enumerate(chain.from_iterable(g["params"] for g in self.param_groups))}
+        groups = [{**{k: v for k, v in g.items() if k != "params"}, "params": [numbers[id(p)] for p in g["params"]]} for g in self.param_groups]
+        state = {numbers[id(p)] if isinstance(p, Tensor) else p: value for p, value in self.state.items()}
+        return {"state": state, "param_groups": groups}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take over a state dict: groups must match in number and size. State is cast to each parameter's dtype and device."""
+        groups, saved = self.param_groups, deepcopy(state_dict["param_groups"])
+        if len(groups) != len(saved):
+            raise ValueError("loaded state dict has a different number of parameter groups")
+        if any(len(a["params"]) != len(b["params"]) for a, b in zip(groups, saved, strict=True)):
+            raise ValueError("loaded state dict contains a parameter group that doesn't match the size of optimizer's group")
+        params = dict(
+            zip(chain.from_iterable(g["params"] for g in saved), chain.from_iterable(g["params"] for g in groups), strict=True)
+        )
+        state: defaultdict[Any, dict] = defaultdict(dict)
+        for key, value in state_dict["state"].items():
+            state[params.get(key, key)] = _cast(params[key], value) if key in params else deepcopy(value)
+        for group, loaded in zip(groups, saved, strict=True):
+            loaded["params"] = group["params"]
+            if "param_names" in group:
+                loaded["param_names"] = group["param_names"]
+        self.__setstate__({"state": state, "param_groups": saved})
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        fresh = {"_before": OrderedDict(), "_after": OrderedDict(), "_steps": 0, "_scratch": {}}
+        self.__dict__.update({k: v for k, v in fresh.items() if k not in self.__dict__}, **state)
+        for group in self.param_groups:
+            for name, value in self.defaults.items():
+                group.setdefault(name, value)
+
+    def __repr__(self) -> str:
+        text = f"{type(self).__name__} ("
+        for i, group in enumerate(self.param_groups):
+            text += f"\nParameter Group {i}\n"
+            text += "".join(f"    {key}: {group[key]}\n" for key in sorted(group) if key != "params")
+        return text + ")"
+
+
+def _cast(param: Tensor, value: Any, key: Any = None) -> Any:
+    """Loaded state in the dtype and on the device of its parameter; step counts keep their own dtype."""
+    if isinstance(value, Tensor):
+        array = value.array.copy()
+        if key != "step":
+            if param.dtype.is_floating_point:
+                array = devices.namespace(array).astype(array, param.array.dtype)
+            array = devices.move(array, param.device)
+        return Tensor._wrap(array)
+    if isinstance(value, dict):
+        return {k: _cast(param, v, k) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(_cast(param, v) for v in value)
+    return deepcopy(value)
+
+
+# -- what rules use -------------------------------------------------------------------------------------------------------------------
+
+
+def number(x: Any) -> float:
+    """A hyper-parameter that may be a one-element tensor."""
+    return x.item() if isinstance(x, Tensor) else x
+
+
+def check_lr(lr: Any) -> None:
+    if isinstance(lr, Tensor) and lr.numel() != 1:
+        raise ValueError("Tensor lr must be 1-element")
+    if not number(lr) >= 0.0:
+        raise ValueError(f"Invalid learning rate: {lr}")
+
+
+def check(name: str, value: Any, ok: bool) -> None:
+    """ValueError in PyTorch's words."""
+    if not ok:
+        raise ValueError(f"Invalid {name}: {value}")
+
+
+def check_betas(betas: tuple) -> None:
+    for i, beta in enumerate(betas):
+        if not 0.0 <= number(beta) < 1.0:
+            raise ValueError(f"Invalid beta parameter at index {i}: {beta}")
+
+
+def zeros_state(xp: Any, p: Any) -> Tensor:
+    """A tensor of zeros like a parameter."""
+    return Tensor._wrap(xp.zeros_like(p))
+
+
+def count(state: dict) -> float:
+    """One more step: counts it in `state["step"]`, a 0-d float32 tensor as in PyTorch, and returns the number."""
+    step = state["step"].array
+    step += 1
+    return float(step)
+
+
+def first_step() -> Tensor:
+    return Tensor._wrap(numpy.zeros((), dtypes.F32))
+
+
+def decayed(xp: Any, p: Any, g: Any, weight_decay: float, out: Any) -> Any:
+    """g + weight_decay p, in `out`; g itself without decay."""
+    if weight_decay == 0:
+        return g
+    xp.multiply(p, weight_decay, out=out)
+    out += g
+    return out
+
+
+def mix(xp: Any, average: Any, value: Any, beta: float, spare: Any) -> None:
+    """average = beta average + (1 - beta) value, in place, as average + (1 - beta) (value - average)."""
+    xp.subtract(value, average, out=spare)
+    spare *= 1 - beta
+    average += spare
+
+
+def mix_square(xp: Any, average: Any, value: Any, beta: float, spare: Any) -> None:
+    """average = beta average + (1 - beta) value², in place."""
+    average *= beta
+    xp.multiply(value, value, out=spare)
+    spare *= 1 - beta
+    average += spare

@@ -1,0 +1,121 @@
+"""SGD, with momentum and Nesterov's variant; ASGD, its average; Rprop, which looks at signs only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+
+from .. import dtypes
+from ..tensor import Tensor
+from .optimizer import Optimizer, check, check_lr, count, decayed, first_step, number, zeros_state
+
+
+class SGD(Optimizer):
+    """b = momentum b + (1 - dampening) g; p = p - lr b. The first b is g; Nesterov steps along g + momentum b."""
+
+    def __init__(
+        self, params: Any, lr: Any = 1e-3, momentum: float = 0, dampening: float = 0, weight_decay: float = 0, nesterov: bool = False, *,
+        maximize: bool = False, foreach: bool | None = None, differentiable: bool = False, fused: bool | None = None,
+    ):  # fmt: skip
+        check_lr(lr)
+        check("momentum value", momentum, momentum >= 0.0)
+        check("weight_decay value", weight_decay, weight_decay >= 0.0)
+        if nesterov and (momentum <= 0 or dampening != 0):
+            raise ValueError("Nesterov momentum requires a momentum and zero dampening")
+        super().__init__(
+            params,
+            dict(
+                lr=lr, momentum=momentum, dampening=dampening, weight_decay=weight_decay, nesterov=nesterov, maximize=maximize,
+                foreach=foreach, differentiable=differentiable, fused=fused,
+            ),  # fmt: skip
+        )
+
+    def _update(self, xp: Any, p: Any, g: Any, state: dict, group: dict) -> None:
+        momentum, (step,) = group["momentum"], self._spare(xp, p, 1)
+        g = decayed(xp, p, g, group["weight_decay"], step)
+        if momentum:
+            buffer = state.get("momentum_buffer")
+            if buffer is None:
+                state["momentum_buffer"] = buffer = Tensor._wrap(g.copy())
+            elif group["dampening"]:
+                buffer.array *= momentum
+                buffer.array += g * (1 - group["dampening"])
+            else:
+                buffer.array *= momentum
+                buffer.array += g
+            g = g + momentum * buffer.array if group["nesterov"] else buffer.array
+        xp.multiply(g, number(group["lr"]), out=step)
+        p -= step
+
+
+class ASGD(Optimizer):
+    """SGD whose iterates are averaged in `state["ax"]`: eta_t = lr / (1 + lambd lr t)^alpha, mu_t = 1 / max(1, t - t0)."""
+
+    def __init__(
+        self, params: Any, lr: Any = 1e-2, lambd: float = 1e-4, alpha: float = 0.75, t0: float = 1e6, weight_decay: float = 0,
+        foreach: bool | None = None, maximize: bool = False, differentiable: bool = False, capturable: bool = False,
+    ):  # fmt: skip
+        check_lr(lr)
+        check("weight_decay value", weight_decay, weight_decay >= 0.0)
+        super().__init__(
+            params,
+            dict(
+                lr=lr, lambd=lambd, alpha=alpha, t0=t0, weight_decay=weight_decay, foreach=foreach, maximize=maximize,
+                differentiable=differentiable, capturable=capturable,
+            ),  # fmt: skip
+        )
+
+    def _update(self, xp: Any, p: Any, g: Any, state: dict, group: dict) -> None:
+        lr, lambd = number(group["lr"]), group["lambd"]
+        if not state:
+            state["step"], state["ax"] = first_step(), zeros_state(xp, p)
+            state["eta"] = Tensor._wrap(numpy.asarray(lr, dtypes.default.numpy))
+            state["mu"] = Tensor._wrap(numpy.ones((), dtypes.default.numpy))
+        t = count(state)
+        (spare,) = self._spare(xp, p, 1)
+        g = decayed(xp, p, g, group["weight_decay"], spare)
+        eta, mu, ax = state["eta"].item(), state["mu"].item(), state["ax"].array
+        step = g * eta
+        p *= 1 - lambd * eta
+        p -= step
+        if mu == 1:
+            ax[...] = p
+        else:
+            xp.subtract(p, ax, out=spare)
+            spare *= mu
+            ax += spare
+        state["eta"].array[...] = lr / (1 + lambd * lr * t) ** group["alpha"]
+        state["mu"].array[...] = 1 / max(1.0, t - group["t0"])
+
+
+class Rprop(Optimizer):
+    """A step size for each element, grown by etas[1] while the gradient's sign stays and shrunk by etas[0] when it turns."""
+
+    def __init__(
+        self, params: Any, lr: Any = 1e-2, etas: tuple[float, float] = (0.5, 1.2), step_sizes: tuple[float, float] = (1e-6, 50), *,
+        capturable: bool = False, foreach: bool | None = None, maximize: bool = False, differentiable: bool = False,
+    ):  # fmt: skip
+        check_lr(lr)
+        if not 0.0 < etas[0] < 1.0 < etas[1]:
+            raise ValueError(f"Invalid eta values: {etas[0]}, {etas[1]}")
+        super().__init__(
+            params,
+            dict(
+                lr=lr, etas=etas, step_sizes=step_sizes, foreach=foreach, maximize=maximize, differentiable=differentiable, capturable=capturable
+            ),
+        )
+
+    def _update(self, xp: Any, p: Any, g: Any, state: dict, group: dict) -> None:
+        if not state:
+            state["step"], state["prev"] = first_step(), zeros_state(xp, p)
+            state["step_size"] = Tensor._wrap(xp.full_like(p, number(group["lr"])))
+        count(state)
+        (shrink, grow), (least, most) = group["etas"], group["step_sizes"]
+        previous, size = state["prev"].array, state["step_size"].array
+        turn = g * previous
+        size *= xp.where(turn > 0, grow, xp.where(turn < 0, shrink, 1)).astype(size.dtype)
+        size.clip(least, most, out=size)
+        g = xp.where(turn < 0, g.dtype.type(0), g)
+        p -= xp.sign(g) * size
+        previous[...] = g

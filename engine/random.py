@@ -1,0 +1,134 @@
+"""Random number generators: PyTorch's CPU stream, number for number, for every seed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+import numpy
+
+from .device import device as _device
+from .tensor import Tensor
+
+_STATE = struct.Struct("<Qiiq624Qdddii fi")  # PyTorch's own layout, so that states can be exchanged
+_STATE_BYTES = 5056
+
+
+class Generator:
+    """A Mersenne twister (mt19937), seeded and read as PyTorch's CPU generator is.
+
+    For a CUDA device the numbers are drawn on the host by the same stream and then moved, so a seed gives the same numbers everywhere.
+    """
+
+    __slots__ = ("device", "spare", "_seed", "_bits")
+
+    def __init__(self, device: Any = "cpu"):
+        self.device = _device(device)
+        self.manual_seed(67280421310721)
+
+    def manual_seed(self, seed: int) -> Generator:
+        """Start the stream that belongs to `seed`, an integer from -2^63 to 2^64 - 1; the twister sees its low 32 bits."""
+        seed = int(seed)
+        if not -(1 << 63) <= seed < 1 << 64:
+            raise RuntimeError(f"manual_seed: expected an integer between -2^63 and 2^64 - 1, got {seed}")
+        self._seed = seed & ((1 << 64) - 1)
+        self._bits = numpy.random.MT19937()
+        self._bits._legacy_seeding(self._seed & 0xFFFFFFFF)
+        self.spare: float | None = None  # the second of the last pair of normal numbers, waiting to be used
+        return self
+
+    def seed(self) -> int:
+        """Seed from the operating system's randomness; the seed is returned."""
+        seed = int.from_bytes(os.urandom(8), "little")
+        self.manual_seed(seed)
+        return seed
+
+    def initial_seed(self) -> int:
+        """The seed that the stream was started with."""
+        return self._seed
+
+    def words(self, n: int) -> numpy.ndarray:
+        """The next `n` numbers of 32 bits, as uint64."""
+        return self._bits.random_raw(n)
+
+    def long_words(self, n: int) -> numpy.ndarray:
+        """The next `n` numbers of 64 bits, each made of two words, the high one first."""
+        words = self._bits.random_raw(2 * n)
+        return words[0::2] << numpy.uint64(32) | words[1::2]
+
+    def get_state(self) -> Tensor:
+        """The whole state as a uint8 tensor of 5056 bytes, laid out as PyTorch's."""
+        at = self._bits.state["state"]
+        position = int(at["pos"])
+        packed = _STATE.pack(
+            self._seed, 625 - position, 1, position % 624, *at["key"].tolist(), 0.0, self.spare or 0.0, 0.0, self.spare is not None, 0, 0.0, 0
+        )
+        return Tensor._wrap(numpy.frombuffer(packed.ljust(_STATE_BYTES, b"\0"), numpy.uint8).copy())
+
+    def set_state(self, state: Tensor) -> None:
+        """Take up a state from `get_state`, of this library or of PyTorch."""
+        array = numpy.asarray(state._host() if isinstance(state, Tensor) else state)
+        if array.dtype != numpy.uint8:
+            raise TypeError(f"expected a uint8 tensor as RNG state, got {array.dtype}")
+        if array.size != _STATE_BYTES:
+            raise RuntimeError(f"RNG state is wrong size: expected {_STATE_BYTES} bytes, got {array.size}")
+        seed, left, seeded, _, *rest = _STATE.unpack(array.tobytes()[: _STATE.size])
+        if not seeded or not 1 <= left <= 624:
+            raise RuntimeError("Invalid mt19937 state")
+        key, (_, spare, _, has_spare, *_) = rest[:624], rest[624:]
+        self._seed, self.spare = seed, spare if has_spare else None
+        self._bits.state = {"bit_generator": "MT19937", "state": {"key": numpy.array(key, numpy.uint32), "pos": 625 - left}}
+
+    def clone_state(self) -> Generator:
+        """A new generator at the same point of the same stream."""
+        twin = Generator(self.device)
+        twin.set_state(self.get_state())
+        return twin
+
+    def __repr__(self) -> str:
+        return f"Generator(device={str(self.device)!r}, seed={self._seed})"
+
+
+default_generator = Generator()
+default_generator.seed()
+
+
+def manual_seed(seed: int) -> Generator:
+    """Seed the default generator, and return it."""
+    return default_generator.manual_seed(seed)
+
+
+def seed() -> int:
+    """Seed the default generator from the operating system's randomness; the seed is returned."""
+    return default_generator.seed()
+
+
+def initial_seed() -> int:
+    """The seed that the default generator was started with."""
+    return default_generator.initial_seed()
+
+
+def get_rng_state() -> Tensor:
+    """The default generator's state, a uint8 tensor."""
+    return default_generator.get_state()
+
+
+def set_rng_state(new_state: Tensor) -> None:
+    """Put the default generator into a state that `get_rng_state` gave."""
+    default_generator.set_state(new_state)
+
+
+@contextlib.contextmanager
+def fork_rng(devices: Any = None, enabled: bool = True) -> Iterator[None]:
+    """Whatever is drawn inside leaves the default generator outside as it was. `devices` is accepted for PyTorch's sake: there is one stream."""
+    if not enabled:
+        yield
+        return
+    state = default_generator.get_state()
+    try:
+        yield
+    finally:
+        default_generator.set_state(state)

@@ -1,0 +1,296 @@
+import { describe, expect, it } from "vitest";
+import { layout, type Box, type Scene } from "../src/view/layout";
+import { crossings, orderBoxes, type Link } from "../src/view/order";
+import { nearestFree } from "../src/view/place";
+import { reduce, START, type Recording } from "../src/view/store";
+import { countBoxes, frontier, TOP } from "../src/view/tree";
+import { allGroups, randomDag, received, recordingOf } from "./dag";
+import { random } from "./page/kernel";
+import { Builder, lstm, mlp, transformer } from "./page/recordings";
+
+const SEEDS = Array.from({ length: 40 }, (_, seed) => seed);
+
+function someOpen(recording: Recording, seed: number): Set<number> {
+  const next = random(seed + 5);
+  const open = new Set<number>();
+  for (const id of recording.tree.groups.keys()) if (next() < 0.7) open.add(id);
+  return open;
+}
+
+function scenes(seed: number): [Recording, Scene, Set<number>][] {
+  const recording = recordingOf(randomDag(seed, 20 + (seed % 5) * 12, 1 + (seed % 8)));
+  return [new Set<number>(), someOpen(recording, seed), allGroups(recording)].flatMap((open) =>
+    (["right", "down"] as const).map((direction): [Recording, Scene, Set<number>] => [recording, layout(recording, open, direction), open]),
+  );
+}
+
+function overlap(a: Box, b: Box): boolean {
+  return a.x < b.x + b.w - 0.01 && b.x < a.x + a.w - 0.01 && a.y < b.y + b.h - 0.01 && b.y < a.y + a.h - 0.01;
+}
+
+/** Points along an SVG path of M, L and absolute C, worked out from the text that is drawn. */
+function sample(path: string): [number, number][] {
+  const points: [number, number][] = [];
+  let at: [number, number] = [0, 0];
+  for (const [, command, rest] of path.matchAll(/([MLC])([^MLC]+)/g)) {
+    const n = rest!.trim().split(/[ ,]+/).map(Number);
+    if (command === "M") at = [n[0]!, n[1]!];
+    for (let i = 1; command !== "M" && i <= 24; i++) {
+      const t = i / 24;
+      const u = 1 - t;
+      const mix = (axis: 0 | 1) =>
+        command === "L"
+          ? at[axis] * u + n[axis]! * t
+          : u ** 3 * at[axis] + 3 * u * u * t * n[axis]! + 3 * u * t * t * n[2 + axis]! + t ** 3 * n[4 + axis]!;
+      points.push([mix(0), mix(1)]);
+    }
+    if (command !== "M") at = [n.at(-2)!, n.at(-1)!];
+    points.push(at);
+  }
+  return points;
+}
+
+describe("layout of random graphs", () => {
+  it("never lets boxes overlap, and keeps a child inside its group", () => {
+    const overlapping: string[] = [];
+    for (const seed of SEEDS) {
+      for (const [, scene] of scenes(seed)) {
+        for (const [at, a] of scene.boxes.entries()) {
+          const holder = a.parent === TOP ? null : scene.byKey.get(`g${a.parent}`)!;
+          if (holder) {
+            expect(a.x).toBeGreaterThanOrEqual(holder.x);
+            expect(a.y).toBeGreaterThanOrEqual(holder.y + 20); // below its title
+            expect(a.x + a.w).toBeLessThanOrEqual(holder.x + holder.w);
+            expect(a.y + a.h).toBeLessThanOrEqual(holder.y + holder.h);
+          }
+          for (const b of scene.boxes.slice(at + 1)) {
+            if (a.parent === b.parent && overlap(a, b)) overlapping.push(`seed ${seed}: ${a.key} and ${b.key}`);
+          }
+        }
+      }
+    }
+    expect(overlapping).toEqual([]);
+  });
+
+  it("draws every box and pill inside the scene, and pills inside their box", () => {
+    for (const seed of SEEDS) {
+      for (const [, scene] of scenes(seed)) {
+        const [x, y, w, h] = scene.bounds;
+        for (const box of scene.boxes) {
+          expect(box.x >= x && box.y >= y && box.x + box.w <= x + w && box.y + box.h <= y + h).toBe(true);
+          for (const pill of box.face.pills) expect(pill.x + pill.w <= box.face.w && pill.y + pill.h <= box.face.h).toBe(true);
+        }
+      }
+    }
+  });
+
+  it("never leads a wire through a closed box", () => {
+    const through: string[] = [];
+    for (const seed of SEEDS) {
+      for (const [, scene] of scenes(seed)) {
+        const solid = scene.boxes.filter((box) => box.kind !== "open");
+        for (const wire of scene.wires) {
+          for (const [x, y] of sample(wire.path)) {
+            const hit = solid.find((box) => x > box.x + 1 && x < box.x + box.w - 1 && y > box.y + 1 && y < box.y + box.h - 1);
+            if (hit) through.push(`seed ${seed}: wire ${wire.key} goes through ${hit.key} at ${x} ${y}`);
+          }
+        }
+      }
+    }
+    expect(through).toEqual([]);
+  });
+
+  it("joins each pair of connected boxes by wires that touch both", () => {
+    for (const seed of SEEDS.slice(0, 20)) {
+      const recording = recordingOf(randomDag(seed));
+      const scene = layout(recording, new Set(), "down");
+      const touches = (box: Box, [x, y]: [number, number]) => x >= box.x - 0.2 && x <= box.x + box.w + 0.2 && y >= box.y - 0.2 && y <= box.y + box.h + 0.2;
+      for (const wire of scene.wires) {
+        const shown = (node: number) => scene.boxes.find((box) => (box.kind === "closed" ? isWithin(recording, node, box.id) : box.id === node))!;
+        const points = sample(wire.path);
+        const trunk = scene.wires.some((other) => other.source === wire.source && other !== wire && other.key.includes("|"));
+        if (!trunk) expect(touches(shown(wire.source), points[0]!)).toBe(true);
+        if (wire.arrow) expect(touches(shown(wire.consumers[0]!), points.at(-1)!)).toBe(true);
+      }
+      const joined = new Set(scene.wires.flatMap((wire) => wire.consumers.map((consumer) => `${wire.source} ${consumer}`)));
+      recording.edges.source.forEach((source, row) => {
+        const target = recording.edges.target[row]!;
+        if (recording.tree.host[source]! >= 0) return;
+        const [a, b] = [source, target].map((node) => scene.boxes.find((box) => (box.kind === "closed" ? isWithin(recording, node, box.id) : box.id === node)));
+        if (a !== b) expect(joined.has(`${source} ${target}`)).toBe(true);
+      });
+    }
+  });
+
+  it("hides nothing silently: what is drawn and what closed groups say add up to the whole", () => {
+    for (const seed of SEEDS) {
+      for (const [recording, scene] of scenes(seed)) {
+        const { tree, nodes } = recording;
+        let [ops, count, bytes] = [0, 0, 0];
+        for (const box of scene.boxes) {
+          if (box.kind === "closed") {
+            const totals = tree.totals.get(box.id)!;
+            ops += totals.ops;
+            count += totals.nodes;
+            bytes += totals.bytes;
+            const inside = nodes.op.map((_, node) => node).filter((node) => isWithin(recording, node, box.id));
+            expect(totals.nodes).toBe(inside.length);
+          } else if (box.kind !== "open") {
+            for (const node of [box.id, ...(tree.pills.get(box.id) ?? [])]) {
+              ops += nodes.kind[node] === "op" ? 1 : 0;
+              count += 1;
+              bytes += nodes.bytes[node]!;
+            }
+          }
+        }
+        expect(count).toBe(tree.size);
+        expect(ops).toBe(nodes.kind.filter((kind) => kind === "op").length);
+        expect(bytes).toBe(nodes.bytes.reduce((a, b) => a + b, 0));
+      }
+    }
+  });
+
+  it("moves nothing when a live recording grows", () => {
+    for (const seed of SEEDS.slice(0, 40)) {
+      const builder = randomDag(seed, 60, 0);
+      for (const direction of ["right", "down"] as const) {
+        let state = START;
+        let scene: Scene | undefined;
+        for (const message of builder.graphs("r1", 7)) {
+          state = reduce(state, received({ ...message, live: true }));
+          const grown: Scene = layout(state.recording!, state.open, direction, scene?.kept);
+          for (const box of scene?.boxes ?? []) {
+            const now = grown.byKey.get(box.key);
+            if (state.recording!.tree.host[box.id]! >= 0) continue; // a tensor that became a pill of its first consumer
+            expect(now && [now.x, now.y], `seed ${seed}, ${box.key}`).toEqual([box.x, box.y]);
+          }
+          for (const [at, a] of grown.boxes.entries()) for (const b of grown.boxes.slice(at + 1)) expect(overlap(a, b)).toBe(false);
+          scene = grown;
+        }
+      }
+    }
+  });
+
+  it("gives the same picture to the same recording", () => {
+    const [a, b] = [1, 2].map(() => layout(recordingOf(randomDag(9)), new Set([0, 1, 2]), "down"));
+    expect(a!.boxes).toEqual(b!.boxes);
+    expect(a!.wires).toEqual(b!.wires);
+  });
+});
+
+function isWithin(recording: Recording, node: number, group: number): boolean {
+  for (let at = recording.tree.home[node]!; at !== TOP; at = recording.tree.parent(at)) if (at === group) return true;
+  return false;
+}
+
+describe("cycles between groups", () => {
+  it("draws the closing edge as a return lane", () => {
+    const b = new Builder();
+    const g = b.group("module", "m", "M");
+    const x = b.node("input", "", [2], []);
+    const first = b.node("op", "exp", [2], [x], { group: g });
+    const middle = b.node("op", "sin", [2], [first]);
+    b.root = b.node("op", "cos", [2], [middle], { group: g });
+    const closed = layout(recordingOf(b), new Set(), "down");
+    expect(closed.wires.filter((wire) => wire.back)).toHaveLength(1);
+    const open = layout(recordingOf(b), new Set([g]), "down");
+    expect(open.boxes).toHaveLength(5);
+  });
+
+  it("marks back edges by depth-first search and still uses every box once", () => {
+    const links: Link[] = [[0, 1], [1, 2], [2, 0], [2, 3], [3, 1]].map(([from, to], net) => ({ from: from!, to: to!, net }));
+    const { back, layers } = orderBoxes(4, links);
+    expect(back).toEqual([false, false, true, false, true]);
+    expect(layers.flat().sort()).toEqual([0, 1, 2, 3]);
+  });
+});
+
+describe("order", () => {
+  it("counts crossings as a double loop does", () => {
+    const next = random(3);
+    for (let round = 0; round < 30; round++) {
+      const [m, n] = [2 + Math.floor(next() * 6), 2 + Math.floor(next() * 6)];
+      const layers = [Array.from({ length: m }, (_, i) => i), Array.from({ length: n }, (_, i) => m + i)];
+      const layer = Int32Array.from([...layers[0]!.map(() => 0), ...layers[1]!.map(() => 1)]);
+      const place = Float64Array.from([...layers[0]!.map((_, i) => i / m), ...layers[1]!.map((_, i) => i / n)]);
+      const children: number[][] = Array.from({ length: m + n }, () => []);
+      const edges: [number, number][] = [];
+      for (let a = 0; a < m; a++) for (let b = 0; b < n; b++) if (next() < 0.5) (edges.push([a, b]), children[a]!.push(m + b));
+      let expected = 0;
+      edges.forEach(([a, b], at) => edges.slice(at + 1).forEach(([c, d]) => (expected += (a - c) * (b - d) < 0 ? 1 : 0)));
+      expect(crossings(layers, layer, children, place)).toBe(expected);
+    }
+  });
+
+  it("takes a sweep that untangles two pairs", () => {
+    const links: Link[] = [[0, 3], [1, 2]].map(([from, to], net) => ({ from: from!, to: to!, net }));
+    const { layers } = orderBoxes(4, links);
+    expect([[0, 1], [1, 0]]).toContainEqual(layers[0]);
+    expect(layers[1]).toEqual(layers[0]![0] === 0 ? [3, 2] : [2, 3]);
+  });
+
+  it("puts a source right before its first consumer", () => {
+    const links: Link[] = [[0, 1], [1, 2], [2, 4], [3, 4]].map(([from, to], net) => ({ from: from!, to: to!, net }));
+    expect([...orderBoxes(5, links).layer]).toEqual([0, 1, 2, 2, 3]);
+  });
+
+  it("finds the nearest free place", () => {
+    expect(nearestFree(5, [[0, 4]])).toBe(5);
+    expect(nearestFree(3, [[0, 4]])).toBe(4);
+    expect(nearestFree(1, [[0, 4]])).toBe(0);
+    expect(nearestFree(1, [[0, 4], [4, 9], [3, 6]], 0.5)).toBe(9);
+  });
+});
+
+describe("real graphs", () => {
+  it("carries parameters as pills on their one consumer, and boxes the shared ones", () => {
+    const recording = recordingOf(mlp());
+    const scene = layout(recording, allGroups(recording), "down");
+    const pills = scene.boxes.flatMap((box) => box.face.pills.map((pill) => pill.name));
+    expect(pills).toEqual(expect.arrayContaining(["layers.0.weight", "layers.0.bias", "layers.2.weight", "layers.2.bias", "0.01"]));
+    expect(scene.boxes.filter((box) => box.kind === "source").map((box) => box.face.title)).toEqual(["x", "y"]);
+    const tied = recordingOf(transformer(2));
+    expect(layout(tied, new Set([0]), "down").boxes.some((box) => box.kind === "source" && box.face.title === "wte.weight")).toBe(true);
+  });
+
+  it("draws x * x as two wires", () => {
+    const recording = recordingOf(mlp());
+    const scene = layout(recording, allGroups(recording), "down");
+    const square = recording.nodes.name.indexOf("r2");
+    expect(scene.wires.filter((wire) => wire.consumers.includes(square) && wire.arrow)).toHaveLength(2);
+  });
+
+  it("lays out the blocks of a transformer alike", () => {
+    const recording = recordingOf(transformer(4));
+    const scene = layout(recording, allGroups(recording), "down");
+    const inside = (name: string) => {
+      const group = [...recording.tree.groups.values()].find((g) => g.name === name)!.id;
+      const frame = scene.byKey.get(`g${group}`)!;
+      return scene.boxes.filter((box) => box.parent === group).map((box) => [box.x - frame.x, box.y - frame.y, box.face.title]);
+    };
+    expect(inside("h.1")).toEqual(inside("h.2"));
+    expect(inside("h.1").length).toBeGreaterThan(3);
+  });
+
+  it("opens at most 60 boxes at first, and all of a classroom graph", () => {
+    for (const builder of [mlp(), transformer(), lstm(500)]) {
+      const recording = recordingOf(builder);
+      expect(countBoxes(recording.tree, frontier(recording.tree))).toBeLessThanOrEqual(60);
+    }
+    const small = recordingOf(mlp());
+    expect(frontier(small.tree)).toEqual(allGroups(small));
+  });
+
+  it("lays out an 8,000-node recording fast, closed and with its loop open", () => {
+    const builder = lstm(500);
+    const began = performance.now();
+    const recording = recordingOf(builder);
+    layout(recording, frontier(recording.tree), "auto");
+    expect(performance.now() - began).toBeLessThan(1000);
+    const opening = performance.now();
+    const scene = layout(recording, new Set([0]), "auto");
+    expect(performance.now() - opening).toBeLessThan(1000);
+    expect(scene.boxes.length).toBeGreaterThan(500);
+    expect(scene.direction).toBe("down");
+  });
+});

@@ -1,0 +1,205 @@
+// A kernel that runs in the page: answers the view's requests from a made-up recording, with made-up but consistent numbers.
+
+import type { Transport } from "../../src/view/channel";
+import { VERSION, type Contribution, type Formula, type Inspected, type Memory, type Rules, type Step, type Stepped, type Summary, type ToKernel } from "../../src/view/protocol";
+import type { Builder } from "./recordings";
+
+export function random(seed: number): () => number {
+  let state = seed >>> 0 || 1;
+  return () => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    return state / 2 ** 32;
+  };
+}
+
+export function summarise(shape: number[], values: number[]): Summary {
+  const finite = values.filter(Number.isFinite);
+  const count = (test: (value: number) => boolean) => values.filter(test).length;
+  const n = finite.length;
+  const mean = n ? finite.reduce((a, b) => a + b, 0) / n : null;
+  const norm = n === values.length && n ? Math.sqrt(finite.reduce((a, b) => a + b * b, 0)) : null;
+  const std = n ? Math.sqrt(finite.reduce((a, b) => a + (b - mean!) ** 2, 0) / n) : null;
+  const size = shape.reduce((a, b) => a * b, 1);
+  return {
+    ...{ shape, dtype: "float32", size, nan: count(Number.isNaN), pos_inf: count((v) => v === Infinity), neg_inf: count((v) => v === -Infinity) },
+    ...{ negative: count((v) => Number.isFinite(v) && v < 0), zero: count((v) => v === 0), positive: count((v) => Number.isFinite(v) && v > 0) },
+    ...{ min: n ? Math.min(...finite) : null, max: n ? Math.max(...finite) : null, mean, std, norm },
+    values: values.length <= 6 ? values.map((v) => (Number.isFinite(v) ? v : Number.isNaN(v) ? "nan" : v > 0 ? "inf" : "-inf")) : null,
+    text: `float32 of shape ${shape.join(" by ") || "()"}, ${size} elements, norm ${norm?.toPrecision(4) ?? "none"}`,
+  };
+}
+
+const mi = (text: string): Formula => ["mi", text];
+const mo = (text: string): Formula => ["mo", text];
+
+function rules(op: string, input: string): Rules {
+  const bar: Formula = ["mover", mi(input), mo("¯")];
+  const partial: Formula = ["mfrac", ["mrow", mo("∂"), mi(op)], ["mrow", mo("∂"), mi(input)]];
+  const shape: Formula = ["msub", mi("g"), ["mtext", "64×32"]];
+  return {
+    symbols: ["math", ["mrow", bar, mo("="), mi("g"), mo("·"), partial]],
+    shapes: ["math", ["mrow", ["msub", bar, ["mtext", "64×32"]], mo("="), shape, mo("·"), ["msup", ["msub", mi("W"), ["mtext", "32×10"]], mi("T")]]],
+    numbers: op === "mul" ? ["math", ["mrow", ["mn", "0.25"], mo("="), ["mn", "0.5"], mo("·"), ["mn", "0.5"]]] : null,
+  };
+}
+
+export class FakeKernel implements Transport {
+  private receive: ((message: unknown, buffers: DataView[]) => void) | null = null;
+  private index = 0;
+  private sent = 0;
+  readonly plan: number[];
+  delay = 5;
+  silent = false;
+  readonly requests: ToKernel[] = [];
+
+  constructor(
+    readonly builder: Builder,
+    readonly recording = "r1",
+    steps = true,
+  ) {
+    this.plan = steps ? backwardPlan(builder) : [];
+  }
+
+  listen(receive: (message: unknown, buffers: readonly (DataView | ArrayBuffer)[]) => void): () => void {
+    this.receive = receive;
+    return () => (this.receive = null);
+  }
+
+  push(message: object, buffers: DataView[] = []): void {
+    this.receive?.(message, buffers);
+  }
+
+  send(raw: unknown): void {
+    const request = raw as ToKernel;
+    this.requests.push(request);
+    if (!this.silent) setTimeout(() => this.answer(request), this.delay);
+  }
+
+  private answer(request: ToKernel): void {
+    if (request.type === "ready") {
+      for (const graph of this.builder.graphs(this.recording)) this.push(graph);
+      if (!this.plan.length) return;
+      const start = { recording: this.recording, index: this.index, sentence: "The pass has not started." };
+      this.push({ type: "stepper", v: VERSION, mode: "live", plan: this.plan, ...start });
+      this.sent = 0;
+      this.push(this.stepped(null));
+    } else if (request.type === "step") {
+      const last = this.plan.length;
+      const at = request.do === "node" ? this.plan.indexOf(request.to) + 1 : request.to;
+      const to = { next: this.index + 1, previous: this.index - 1, first: 0, last, index: at, node: at }[request.do];
+      this.index = Math.max(0, Math.min(last, to));
+      this.push(this.stepped(request.id));
+    } else if (request.type === "inspect") {
+      const { message, buffers } = this.inspected(request.node, request.what, request.slice, request.exact);
+      this.push({ ...message, re: request.id }, buffers);
+    } else {
+      const { message, buffers } = this.memory();
+      this.push({ ...message, re: request.id }, buffers);
+    }
+  }
+
+  private stepped(re: number | null): Stepped {
+    const steps: Step[] = [];
+    while (this.sent < this.index) steps.push(this.step(++this.sent));
+    const sentence = this.index ? this.step(this.index).sentence : "The start of the pass: no gradient has flowed yet.";
+    const total = this.plan.length;
+    return { type: "stepped", v: VERSION, re, recording: this.recording, index: this.index, total, steps, done: this.index === total, sentence };
+  }
+
+  values(node: number, salt: number): number[] {
+    const next = random(node * 97 + salt);
+    const size = Math.min(8192, this.builder.nodes.shape[node]!.reduce((a, b) => a * b, 1));
+    const scale = 10 ** -(node % 5);
+    return Array.from({ length: size }, () => scale * (next() + next() + next() - 1.5));
+  }
+
+  step(index: number): Step {
+    const { nodes, edges } = this.builder;
+    const node = this.plan[index - 1]!;
+    const op = nodes.kind[node] === "op" ? nodes.op[node]! : "accumulate";
+    const contributions: Contribution[] = [];
+    edges.target.forEach((target, row) => {
+      const source = edges.source[row]!;
+      if (target !== node || !nodes.grad[source]) return;
+      const gradient = summarise(nodes.shape[source]!, this.values(source, 7 + node));
+      const total = summarise(nodes.shape[source]!, this.values(source, 7 + node));
+      const addends = 1 + this.plan.slice(0, index - 1).filter((n) => edges.source.some((s, r) => s === source && edges.target[r] === n)).length;
+      const input = edges.slot[row] ? "other" : "input";
+      contributions.push({ target: source, input, gradient, total, addends, unbroadcast: nodes.name[source]!.includes("bias") ? [0] : [], rule: rules(op, input) });
+    });
+    const upstream = summarise(nodes.shape[node]!, this.values(node, 7));
+    const sentence = `Step ${index} of ${this.plan.length}, ${op} ${nodes.name[node]} at In [3] line 2: the gradient of norm ${upstream.norm?.toPrecision(3)} goes to ${contributions.length} inputs.`;
+    return { index, node, op, forward: rules(op, "x"), upstream, contributions, site: nodes.site[node]!, sentence };
+  }
+
+  private inspected(node: number, what: "value" | "grad", slice: number[], exact: boolean): { message: Inspected; buffers: DataView[] } {
+    const { nodes } = this.builder;
+    const base = { type: "inspected" as const, v: VERSION, re: null, recording: this.recording, node, what, name: nodes.name[node]!, slice };
+    if (what === "grad" && !nodes.grad[node]) {
+      const missing = "There is no gradient: this tensor does not require one (requires_grad is False).";
+      return { message: { ...base, facts: [], summary: null, histogram: null, heat: null, forward: null, missing }, buffers: [] };
+    }
+    const shape = nodes.shape[node]!;
+    const values = this.values(node, (what === "grad" ? 7 : 1) + slice.reduce((a, b) => a * 31 + b, 0));
+    if (values.length > 100) [values[3], values[50], values[60]] = [NaN, Infinity, -Infinity];
+    const summary = summarise(shape, values);
+    const [low, high] = [summary.min ?? 0, summary.max ?? 1];
+    const counts = new Array<number>(40).fill(0);
+    for (const v of values) if (Number.isFinite(v)) counts[Math.min(39, Math.floor(((v - low) / (high - low || 1)) * 40))]!++;
+    const big = shape.length >= 1 && values.length > 6;
+    const [rows, cols] = shape.length >= 2 ? [shape.at(-2)!, shape.at(-1)!] : [1, shape[0] ?? 1];
+    const [r, c] = [Math.min(128, rows), Math.min(128, cols)];
+    const mean = new Float32Array(r * c).map((_, at) => values[at % values.length]!);
+    const bad = new Uint8Array(r * c).map((_, at) => (Number.isNaN(mean[at]) ? 1 : mean[at] === Infinity ? 2 : mean[at] === -Infinity ? 4 : 0));
+    const heat = { rows, cols, mean: { index: 0, dtype: "float32", shape: [r, c] }, absmax: { index: 1, dtype: "float32", shape: [r, c] }, bad: { index: 2, dtype: "uint8", shape: [r, c] } } as const;
+    const facts = [["device", "cpu"], ["dtype", "float32"], ["strides", "(256, 4)"], ["bytes", `${nodes.bytes[node]}`], ["version", "0"], ["leaf", nodes.kind[node] === "op" ? "no" : "yes"], ["saved", "by matmul for d_other"]];
+    const message: Inspected = {
+      ...base,
+      facts: facts.map(([label, text]) => ({ label: label!, text: text! })),
+      summary,
+      histogram: big ? { low, high, counts, sampled: !exact } : null,
+      heat: big ? (JSON.parse(JSON.stringify(heat)) as Inspected["heat"]) : null,
+      forward: nodes.kind[node] === "op" ? rules(nodes.op[node]!, "x") : null,
+      missing: "",
+    };
+    const view = (array: Float32Array | Uint8Array) => new DataView(array.buffer as ArrayBuffer);
+    return { message, buffers: big ? [view(mean), view(mean.map(Math.abs)), view(bad)] : [] };
+  }
+
+  private memory(): { message: Memory; buffers: DataView[] } {
+    const { nodes } = this.builder;
+    const points = new Float64Array(nodes.op.length * 2);
+    let [live, peak, peakNode] = [0, 0, -1];
+    nodes.bytes.forEach((bytes, node) => {
+      live += node % 3 === 2 ? -nodes.bytes[node - 1]! * 0.6 : bytes;
+      points[2 * node] = node;
+      points[2 * node + 1] = live;
+      if (live > peak) [peak, peakNode] = [live, node];
+    });
+    const holdings = nodes.bytes
+      .map((bytes, node) => ({ node, bytes }))
+      .sort((a, b) => b.bytes - a.bytes)
+      .slice(0, 200)
+      .map(({ node, bytes }) => ({
+        ...{ node, name: nodes.name[node] || nodes.op[node]!, shape: nodes.shape[node]!, dtype: "float32", bytes, site: nodes.site[node]! },
+        category: nodes.kind[node] === "parameter" ? ("parameter" as const) : ("saved" as const),
+        why: nodes.kind[node] === "parameter" ? "a parameter of the model" : "saved by mul for d_other; held by the variable h",
+      }));
+    const message: Memory = {
+      ...{ type: "memory", v: VERSION, re: null, recording: this.recording, live, peak, peak_node: peakNode },
+      timeline: { index: 0, dtype: "float64", shape: [nodes.op.length, 2] },
+      by_category: [{ label: "parameters", text: "12 kB" }, { label: "saved", text: "64 kB" }, { label: "gradients", text: "0 B" }],
+      holdings,
+    };
+    return { message, buffers: [new DataView(points.buffer)] };
+  }
+}
+
+/** Nodes that the root depends on and that require a gradient, last first. */
+function backwardPlan({ nodes, edges, root }: Builder): number[] {
+  const reached = new Set([root]);
+  for (let row = edges.target.length - 1; row >= 0; row--) {
+    if (reached.has(edges.target[row]!) && nodes.grad[edges.source[row]!]) reached.add(edges.source[row]!);
+  }
+  return [...reached].sort((a, b) => b - a);
+}

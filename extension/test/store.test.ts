@@ -1,0 +1,180 @@
+import { describe, expect, it } from "vitest";
+import { gradients, widthOfNorm } from "../src/view/gradients";
+import { VERSION, type Inspected, type Stepped, type Stepper, type ToView } from "../src/view/protocol";
+import { find } from "../src/view/search";
+import { HARD_CAP, reduce, START, type State } from "../src/view/store";
+import { allGroups, recordingOf } from "./dag";
+import { FakeKernel, summarise } from "./page/kernel";
+import { Builder, lstm, mlp, transformer } from "./page/recordings";
+
+function get(state: State, message: ToView): State {
+  return reduce(state, { do: "receive", received: { message, buffers: [] } });
+}
+
+function started(builder: Builder, name = "r1"): State {
+  return builder.graphs(name).reduce((state, message) => get(state, message), START);
+}
+
+const kernel = new FakeKernel(mlp());
+const pass: Stepper = { type: "stepper", v: VERSION, recording: "r1", mode: "live", plan: kernel.plan, index: 0, sentence: "" };
+const stepped = (index: number, from: number, to: number, recording = "r1"): Stepped => ({
+  ...{ type: "stepped", v: VERSION, re: null, recording, index, total: kernel.plan.length, done: false, sentence: `at ${index}` },
+  steps: Array.from({ length: Math.max(0, to - from + 1) }, (_, at) => kernel.step(from + at)),
+});
+
+describe("graph messages", () => {
+  it("gives the same recording from one message and from chunks of any size", () => {
+    const whole = started(mlp()).recording!;
+    for (const size of [1, 2, 5, 20]) {
+      const built = mlp().graphs("r1", size).reduce((state, message) => get(state, message), START).recording!;
+      expect(built.nodes).toEqual(whole.nodes);
+      expect(built.edges).toEqual(whole.edges);
+      expect(built.sites).toEqual(whole.sites);
+      expect([...built.tree.totals]).toEqual([...whole.tree.totals]);
+      expect([...built.tree.home]).toEqual([...whole.tree.home]);
+    }
+  });
+
+  it("says so when a part is missing, and keeps what it has", () => {
+    const [first, , third] = mlp().graphs("r1", 5);
+    const state = get(get(START, first!), third!);
+    expect(state.status.tone).toBe("error");
+    expect(state.recording!.tree.size).toBe(5);
+  });
+
+  it("starts anew with another recording and forgets the old one's pass and selection", () => {
+    let state = get(get(started(mlp()), pass), stepped(2, 1, 2));
+    state = reduce(state, { do: "select", node: 3 });
+    state = get(reduce(state, { do: "overlay", to: "bytes" }), transformer(2).graphs("r2")[0]!);
+    expect([state.recording!.name, state.pass, state.selected, state.inspected]).toEqual(["r2", null, -1, null]);
+    expect(state.overlay).toBe("bytes");
+  });
+
+  it("drops what belongs to another recording", () => {
+    const state = get(started(mlp()), pass);
+    expect(get(state, stepped(1, 1, 1, "other"))).toBe(state);
+    expect(get(state, { ...pass, recording: "other" })).toBe(state);
+    expect(get(state, { ...mlp().graphs("other")[0]!, start: 5 })).toBe(state);
+  });
+
+  it("does not change the state it was given", () => {
+    const state = started(mlp());
+    const before = JSON.stringify(state);
+    get(get(state, pass), stepped(3, 1, 3));
+    reduce(state, { do: "toggle", group: 1 });
+    expect(JSON.stringify(state)).toBe(before);
+  });
+});
+
+describe("the backward pass", () => {
+  it("shows at index k exactly the steps 1 to k, forwards and back", () => {
+    let state = get(get(started(mlp()), pass), stepped(5, 1, 5));
+    const expectAt = (index: number) => {
+      const known = gradients(state.pass);
+      const expected = new Map<number, number | null>();
+      for (let k = 1; k <= index; k++) {
+        const step = kernel.step(k);
+        expected.set(step.node, step.upstream.norm);
+        for (const c of step.contributions) expected.set(c.target, c.total.norm);
+      }
+      expect(new Map([...known.total].map(([node, summary]) => [node, summary.norm]))).toEqual(expected);
+      expect([...known.done].sort()).toEqual(kernel.plan.slice(0, index).sort());
+      expect(known.current).toBe(index ? kernel.plan[index - 1] : -1);
+    };
+    expectAt(5);
+    state = get(state, stepped(2, 1, 0));
+    expectAt(2);
+    state = get(state, stepped(0, 1, 0));
+    expectAt(0);
+    state = get(state, stepped(5, 1, 0));
+    expectAt(5);
+    state = get(state, stepped(kernel.plan.length, 6, kernel.plan.length));
+    expectAt(kernel.plan.length);
+  });
+
+  it("keeps the steps when the same pass is announced again, and drops them for another", () => {
+    const state = get(get(started(mlp()), pass), stepped(3, 1, 3));
+    expect(get(state, pass).pass!.steps.size).toBe(3);
+    expect(get(state, { ...pass, plan: [...kernel.plan].reverse() }).pass!.steps.size).toBe(0);
+  });
+
+  it("draws a thousandth of the largest norm half as far above the thinnest line", () => {
+    expect(widthOfNorm(10, 10)).toBe(5);
+    expect(widthOfNorm(0.01, 10)).toBeCloseTo(3.3, 1);
+    expect(widthOfNorm(1e-9, 10)).toBe(1.5);
+    expect(widthOfNorm(0, 10)).toBe(1.5);
+    expect(widthOfNorm(null, 10)).toBe(5);
+  });
+
+  it("has no norm where the kernel has none", () => {
+    const summary = summarise([2], [1, NaN]);
+    expect([summary.norm, summary.nan]).toEqual([null, 1]);
+  });
+});
+
+describe("inspection", () => {
+  const answer = (node: number): Inspected => ({
+    ...{ type: "inspected", v: VERSION, re: 1, recording: "r1", node, what: "value", name: "", facts: [], summary: null },
+    ...{ histogram: null, heat: null, slice: [], forward: null, missing: "gone" },
+  });
+  it("takes an answer only for the selected node", () => {
+    const state = reduce(started(mlp()), { do: "select", node: 7 });
+    expect(state.tab).toBe("value");
+    expect(get(state, answer(6)).inspected).toBeNull();
+    expect(get(state, answer(7)).inspected!.message.missing).toBe("gone");
+  });
+  it("shows a problem's sentence and points at its node", () => {
+    const state = get(started(mlp()), { type: "problem", v: VERSION, re: null, sentence: "It broke.", node: 4 });
+    expect(state.status).toEqual({ sentence: "It broke.", tone: "error" });
+    expect(state.focus).toBe("n4");
+  });
+});
+
+describe("groups", () => {
+  it("opens and closes, and the view no longer chooses after that", () => {
+    let state = started(mlp());
+    expect(state.open).toEqual(allGroups(state.recording!));
+    state = reduce(state, { do: "toggle", group: 1 });
+    expect(state.open.has(1)).toBe(false);
+    state = get(state, mlp().graphs("r1")[0]!);
+    expect(state.open.has(1)).toBe(false);
+  });
+  it("leaves what is open open while the code runs", () => {
+    const parts = transformer(4).graphs("r1", 30, true);
+    let state = START;
+    let before = new Set<number>();
+    for (const part of parts) {
+      state = get(state, part);
+      for (const id of before) if (state.recording!.tree.groups.has(id)) expect(state.open.has(id)).toBe(true);
+      before = new Set(state.open);
+    }
+  });
+  it("refuses to draw more than the hard cap, with a sentence", () => {
+    const state = reduce(started(lstm(500)), { do: "open all", group: -1 });
+    expect(state.open.size).toBe(0);
+    expect(state.status.sentence).toContain(String(HARD_CAP));
+  });
+  it("reveals a hidden node by opening the groups around it", () => {
+    const state = started(lstm(500));
+    const node = state.recording!.nodes.name.indexOf("h");
+    const { open, focus } = reduce(state, { do: "reveal", node });
+    expect(focus).toBe(`n${node}`);
+    expect(open).toEqual(new Set([0, 1]));
+  });
+});
+
+describe("search", () => {
+  const recording = recordingOf(mlp());
+  const names = (query: string) => find(recording, query).nodes.map((node) => recording.nodes.name[node] || recording.nodes.op[node]);
+  it("finds by op, name, shape and pattern", () => {
+    expect(names("matmul")).toEqual(["matmul", "matmul"]);
+    expect(names("HIDDEN")).toEqual(["hidden"]);
+    expect(names("32x64")).toEqual(["layers.0.weight"]);
+    expect(names("(10, 32)")).toEqual(["layers.2.weight"]);
+    expect(names("/^layers.*bias$/")).toEqual(["layers.0.bias", "layers.2.bias"]);
+    expect(names("")).toEqual([]);
+  });
+  it("says what is wrong with a pattern", () => {
+    expect(find(recording, "/(/").problem).not.toBe("");
+  });
+});

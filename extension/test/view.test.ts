@@ -1,0 +1,301 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import view from "../src/view/index";
+import { toSvg } from "../src/view/picture";
+import { VERSION, type Site } from "../src/view/protocol";
+import { reduce, START } from "../src/view/store";
+import { received } from "./dag";
+import { FakeKernel } from "./page/kernel";
+import { lstm, mistake, mlp, type Builder } from "./page/recordings";
+
+let close: (() => void) | null = null;
+
+beforeEach(() => {
+  vi.useFakeTimers();
+  vi.spyOn(HTMLCanvasElement.prototype, "getContext").mockReturnValue(null);
+});
+afterEach(() => {
+  close?.();
+  close = null;
+  document.body.replaceChildren();
+  vi.useRealTimers();
+  vi.restoreAllMocks();
+});
+
+/** The view on a kernel in the page, after it has opened. */
+async function open(builder: Builder, { steps = true, silent = false } = {}) {
+  const kernel = new FakeKernel(builder, "r1", steps);
+  kernel.silent = silent;
+  const el = document.createElement("div");
+  document.body.append(el);
+  let stop = () => undefined as void;
+  const model = {
+    get: (key: string) => (key === "height" ? 500 : undefined),
+    send: (message: unknown) => kernel.send(message),
+    on: (event: string, callback: (message: unknown, buffers: DataView[]) => void) => {
+      if (event === "msg:custom") stop = kernel.listen((message, buffers) => callback(message, buffers as DataView[]));
+    },
+    off: () => stop(),
+  };
+  close = view.render({ model, el });
+  await vi.advanceTimersByTimeAsync(50);
+  const root = el.querySelector(".gradient-workbench")!.shadowRoot!;
+  const all = (id: string) => [...root.querySelectorAll<HTMLElement>(`[data-testid="${id}"]`)];
+  const one = (id: string) => {
+    const found = all(id);
+    if (found.length !== 1) throw new Error(`${found.length} elements are called ${id}`);
+    return found[0]!;
+  };
+  const node = (id: number) => root.querySelector<SVGElement>(`[data-testid="wb-node"][data-node="${id}"]`)!;
+  const wait = () => vi.advanceTimersByTimeAsync(50);
+  const press = async (key: string, more: KeyboardEventInit = {}) => {
+    one("wb-graph").dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, composed: true, cancelable: true, ...more }));
+    await wait();
+  };
+  const click = async (element: Element) => {
+    element.dispatchEvent(new MouseEvent("click", { bubbles: true, composed: true }));
+    await wait();
+  };
+  return { kernel, el, root, all, one, node, wait, press, click };
+}
+
+describe("the view", () => {
+  it("asks to be filled and shows what comes", async () => {
+    const { kernel, one, all, root } = await open(mlp());
+    expect(kernel.requests[0]).toEqual({ type: "ready", v: VERSION, id: 1 });
+    expect((root.host as HTMLElement).style.height).toBe("500px");
+    const shown = all("wb-node").filter((element) => element.dataset.node);
+    expect(shown.map((element) => Number(element.dataset.node)).sort((a, b) => a - b)).toEqual(mlp().nodes.op.map((_, node) => node));
+    expect(one("wb-step-label").textContent).toBe(`Start of ${kernel.plan.length} steps`);
+    expect(one("wb-live").hidden).toBe(true);
+  });
+
+  it("steps forward and back with every gradient norm in full precision", async () => {
+    const { kernel, one, all, node, click } = await open(mlp());
+    const shownNorms = () => new Map(all("wb-node").filter((e) => e.dataset.gradNorm !== undefined).map((e) => [Number(e.dataset.node), e.dataset.gradNorm]));
+    const states = [shownNorms()];
+    const expected = new Map<number, string>();
+    for (let k = 1; k <= kernel.plan.length; k++) {
+      await click(one("wb-next"));
+      const step = kernel.step(k);
+      expected.set(step.node, String(step.upstream.norm));
+      for (const c of step.contributions) expected.set(c.target, String(c.total.norm));
+      expect(shownNorms()).toEqual(expected);
+      expect(one("wb-step-label").textContent).toBe(`Step ${k} of ${kernel.plan.length}`);
+      expect(one("wb-sentence").textContent).toBe(step.sentence);
+      expect(one("wb-upstream").dataset.norm).toBe(String(step.upstream.norm));
+      expect(all("wb-contribution").map((e) => [e.dataset.target, e.dataset.norm])).toEqual(step.contributions.map((c) => [String(c.target), String(c.total.norm)]));
+      expect(node(step.node).classList.contains("current")).toBe(true);
+      states.push(shownNorms());
+    }
+    for (let k = kernel.plan.length - 1; k >= 0; k--) {
+      await click(one("wb-prev"));
+      expect(shownNorms()).toEqual(states[k]);
+    }
+  });
+
+  it("shows each rule with symbols, shapes or numbers", async () => {
+    const { all, one, click } = await open(mlp());
+    await click(one("wb-next"));
+    const visible = () => ["symbols", "shapes", "numbers"].filter((depth) => all(`wb-rule-${depth}`).some((e) => !e.hidden));
+    expect(visible()).toEqual(["symbols"]);
+    await click(all("wb-depth-shapes")[0]!);
+    expect(visible()).toEqual(["shapes"]);
+    expect(all("wb-rule-shapes")[0]!.querySelector("math")).not.toBeNull();
+  });
+
+  it("does all of it by keys", async () => {
+    const { kernel, one, press, root } = await open(mlp());
+    await press("ArrowRight");
+    await press("ArrowRight");
+    expect(one("wb-step-label").textContent).toMatch(/^Step 2 /);
+    await press("ArrowLeft");
+    expect(one("wb-step-label").textContent).toMatch(/^Step 1 /);
+    await press("End");
+    expect(one("wb-step-label").textContent).toMatch(new RegExp(`^Step ${kernel.plan.length} `));
+    await press("Home");
+    expect(one("wb-step-label").textContent).toMatch(/^Start/);
+    const focused = () => root.getElementById(one("wb-graph").getAttribute("aria-activedescendant")!)!;
+    await press("ArrowDown");
+    expect(focused().dataset.node).toBe(String(kernel.builder.root));
+    await press("ArrowUp");
+    expect(focused().getAttribute("aria-label")).toBe("mean, scalar");
+    await press("ArrowDown");
+    await press("ArrowUp");
+    await press("Enter");
+    expect(focused().getAttribute("aria-selected")).toBe("true");
+    expect(kernel.requests.at(-1)).toMatchObject({ type: "inspect", node: 15, what: "value" });
+    await press("t");
+    expect(one("wb-table").hidden).toBe(false);
+    expect(one("wb-table").querySelectorAll("tbody tr")).toHaveLength(kernel.plan.length + 3);
+    await press("t");
+    await press("o");
+    expect(root.querySelector("select")!.value).toBe("bytes");
+  });
+
+  it("opens and closes groups by keys, the focus following", async () => {
+    const { one, root, press, click } = await open(lstm(40), { steps: false });
+    const loop = root.querySelector<SVGElement>('[data-group="0"]')!;
+    expect(loop.getAttribute("aria-expanded")).toBe("false");
+    expect(loop.textContent).toContain("680 ops, 2.6k params");
+    await click(loop);
+    await press("Enter");
+    expect(root.querySelector('[data-group="0"]')!.getAttribute("aria-expanded")).toBe("true");
+    const focus = () => one("wb-graph").getAttribute("aria-activedescendant")!.split("-")[1];
+    expect(focus()).toBe("n0");
+    await press("ArrowDown");
+    expect(focus()).toBe("g1");
+    await press("ArrowRight", { altKey: true });
+    expect(focus()).toBe("g2");
+    await press("Backspace");
+    expect(root.querySelector('[data-group="0"]')!.getAttribute("aria-expanded")).toBe("false");
+    expect(focus()).toBe("g0");
+  });
+
+  it("looks at a tensor, its gradient, and says why there is none", async () => {
+    const { kernel, one, node, click, root } = await open(mlp());
+    await click(node(7));
+    expect(kernel.requests.at(-1)).toMatchObject({ type: "inspect", node: 7, what: "value", slice: [], exact: false });
+    const panel = one("wb-panel");
+    expect(panel.querySelector("h3:not([hidden] *)")!.textContent).toBe("hidden");
+    expect(panel.querySelectorAll(".histogram rect")).toHaveLength(40);
+    expect(panel.querySelector(".histogram details table tbody")!.children).toHaveLength(40);
+    expect([...panel.querySelectorAll(".health .bar span")].map((e) => e.textContent)).toEqual(["X", "+I", "−I", "−", "+"]);
+    const exact = [...panel.querySelectorAll("button")].find((button) => button.textContent === "count all")!;
+    await click(exact);
+    expect(kernel.requests.at(-1)).toMatchObject({ exact: true });
+    await click(one("wb-tab-grad"));
+    expect(kernel.requests.at(-1)).toMatchObject({ node: 7, what: "grad" });
+    await click(node(0));
+    expect(one("wb-missing").textContent).toMatch(/does not require one/);
+    let asked: Site | null = null;
+    document.body.addEventListener("workbench-reveal", (event) => (asked = (event as CustomEvent<Site>).detail), { once: true });
+    await click(node(7));
+    await click(root.querySelector(".inspector .site")!);
+    expect(asked).toEqual(mlp().sites[0]);
+  });
+
+  it("runs to the selected node, and explains where it cannot", async () => {
+    const { kernel, one, node, click } = await open(mlp());
+    await click(one("wb-run-to"));
+    expect(one("wb-status").textContent).toMatch(/Select a node first/);
+    await click(node(7));
+    await click(one("wb-run-to"));
+    expect(kernel.requests.at(-1)).toMatchObject({ type: "step", do: "node", to: 7 });
+    expect(one("wb-step-label").textContent).toBe(`Step ${kernel.plan.indexOf(7) + 1} of ${kernel.plan.length}`);
+    await click(node(1));
+    await click(one("wb-run-to"));
+    expect(one("wb-status").textContent).toMatch(/does not reach/);
+  });
+
+  it("scrubs with at most one request on the way, and ends where the finger is", async () => {
+    const { kernel, one, wait } = await open(mlp());
+    kernel.delay = 30;
+    const scrub = one("wb-scrub") as HTMLInputElement;
+    expect(scrub.max).toBe(String(kernel.plan.length));
+    for (const value of [3, 5, 9, 12]) {
+      scrub.value = String(value);
+      scrub.dispatchEvent(new Event("input"));
+    }
+    await wait();
+    await wait();
+    expect(kernel.requests.filter((request) => request.type === "step").map((request) => request.to)).toEqual([3, 12]);
+    expect(one("wb-step-label").textContent).toMatch(/^Step 12 /);
+  });
+
+  it("plays to the end and stops there", async () => {
+    const { kernel, one, click } = await open(mlp());
+    await click(one("wb-play"));
+    expect(one("wb-play").getAttribute("aria-label")).toMatch(/Pause/);
+    await vi.advanceTimersByTimeAsync(1000 * (kernel.plan.length + 1));
+    expect(one("wb-step-label").textContent).toMatch(new RegExp(`^Step ${kernel.plan.length} `));
+    expect(one("wb-play").getAttribute("aria-label")).toMatch(/Play/);
+  });
+
+  it("shows the memory, and a row leads to its node", async () => {
+    const { kernel, one, click } = await open(mlp());
+    await click(one("wb-tab-memory"));
+    const rows = one("wb-memory").querySelectorAll<HTMLElement>("tr.clickable");
+    expect(rows).toHaveLength(mlp().nodes.op.length);
+    const id = Number(rows[0]!.dataset.node);
+    await click(rows[0]!);
+    expect(kernel.requests.at(-1)).toMatchObject({ type: "inspect", node: id });
+  });
+
+  it("finds nodes and opens what hides them", async () => {
+    const { one, root, wait } = await open(lstm(40), { steps: false });
+    const search = one("wb-search") as HTMLInputElement;
+    search.value = "/^gates$/";
+    search.dispatchEvent(new Event("input"));
+    search.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true, cancelable: true }));
+    await wait();
+    expect(root.querySelector(".hits")!.textContent).toBe("1 of 40");
+    expect(root.querySelectorAll(".wb-box.op.hit")).toHaveLength(1);
+  });
+
+  it("keeps hostile names as text everywhere, in the saved picture too", async () => {
+    const { root, node, click, one, press } = await open(mistake(), { steps: false });
+    const hostile = mistake().nodes.name.indexOf("<script>alert(1)</script>");
+    await click(node(hostile));
+    await press("t");
+    expect(root.querySelectorAll("script, img")).toHaveLength(0);
+    expect(one("wb-table").textContent).toContain("<script>alert(1)</script>");
+    expect(one("wb-panel").querySelector(".inspector h3")!.textContent).toBe("<script>alert(1)</script>");
+    const state = reduce(START, received(mistake().graphs("r1")[0]!));
+    const parsed = new DOMParser().parseFromString(toSvg(state), "image/svg+xml");
+    expect(parsed.querySelector("parsererror")).toBeNull();
+    expect(parsed.querySelectorAll("script")).toHaveLength(0);
+    expect(parsed.querySelectorAll(".wb-box")).toHaveLength(3);
+    const css = parsed.querySelector("style")!.textContent!;
+    expect(css).toContain(".wb-box");
+    expect(css).not.toContain("var(");
+  });
+
+  it("marks the op that failed", async () => {
+    const { node, root } = await open(mistake(), { steps: false });
+    expect(node(mistake().root).classList.contains("failed")).toBe(true);
+    expect(root.querySelectorAll(".failed")).toHaveLength(1);
+    expect((await open(mlp())).root.querySelectorAll(".failed")).toHaveLength(0);
+  });
+
+  it("grows while the code runs", async () => {
+    const { kernel, one, all } = await open(mlp(), { steps: false });
+    const parts = mlp().graphs("r2", 6);
+    const counts: number[] = [];
+    for (const part of parts) {
+      kernel.push(part);
+      counts.push(all("wb-node").filter((element) => element.dataset.node).length);
+      expect(one("wb-live").hidden).toBe(!part.live);
+    }
+    expect(counts).toEqual([6, 12, 18, 21]);
+  });
+
+  it("says a sentence when the kernel stays silent, speaks another version, or sends what is unknown", async () => {
+    const { kernel, one, click } = await open(mlp());
+    kernel.silent = true;
+    await click(one("wb-next"));
+    await vi.advanceTimersByTimeAsync(20_100);
+    expect(one("wb-status").textContent).toMatch(/has not answered yet/);
+    kernel.silent = false;
+    await click(one("wb-next"));
+    expect(one("wb-step-label").textContent).toMatch(/^Step 1 /);
+    kernel.push({ type: "stepped", v: VERSION + 1 });
+    expect(one("wb-status").textContent).toMatch(/Reload the page/);
+    kernel.push({ type: "weather", v: VERSION });
+    expect(one("wb-status").textContent).toMatch(/“weather”/);
+  });
+
+  it("tells a reader what to do while there is nothing to see", async () => {
+    const quiet = await open(mlp(), { silent: true });
+    expect(quiet.root.querySelector(".empty")!.textContent).toMatch(/Waiting for the kernel/);
+    await vi.advanceTimersByTimeAsync(20_100);
+    expect(quiet.root.querySelector(".empty")!.textContent).toMatch(/has not answered/);
+  });
+
+  it("leaves nothing behind when closed", async () => {
+    const { el } = await open(mlp());
+    close!();
+    close = null;
+    expect(el.childNodes).toHaveLength(0);
+    expect(vi.getTimerCount()).toBe(0);
+  });
+});

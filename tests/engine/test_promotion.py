@@ -1,0 +1,100 @@
+"""Promotion of dtypes by themselves, whole, against PyTorch's stored answers; complex32, which the engine does not have, is left out."""
+
+from __future__ import annotations
+
+import numpy
+import pytest
+import tables
+from tables import LETTER, LETTERS, NO_KERNEL, REFUSED, SCALARS
+
+import engine
+from engine import dtypes
+
+EXPECTED = tables.stored("dtypes")
+
+
+def ones(letter, shape):
+    return numpy.ones(shape, LETTERS[letter].numpy)
+
+
+def result(x, y):
+    try:
+        return LETTER[dtypes.result((x, y))]
+    except RuntimeError:
+        return REFUSED
+
+
+def promoted(a, b):
+    try:
+        return LETTER[dtypes.promote(LETTERS[a], LETTERS[b])]
+    except RuntimeError:
+        return REFUSED
+
+
+ASK = {
+    "promote_types": promoted,
+    "one_one": lambda a, b: result(ones(a, 1), ones(b, 1)),
+    "one_zero": lambda a, b: result(ones(a, 1), ones(b, ())),
+    "zero_zero": lambda a, b: result(ones(a, ()), ones(b, ())),
+    "one_number": lambda a, n: result(ones(a, 1), SCALARS[n]),
+    "zero_number": lambda a, n: result(ones(a, ()), SCALARS[n]),
+}
+
+
+@pytest.mark.parametrize("name", ASK)
+def test_table(name):
+    others = range(len(SCALARS)) if name.endswith("number") else LETTERS
+    wrong, asked = {}, 0
+    for a in LETTERS:
+        for b, want in zip(others, EXPECTED[name][a], strict=True):
+            asked += 1
+            found = ASK[name](a, b)
+            if want not in (found, NO_KERNEL):
+                wrong[a, b] = f"{found}, not {want}"
+    assert wrong == {}
+    assert asked == len(LETTERS) * len(others)
+
+
+def test_promotion_is_commutative():
+    for a in LETTERS:
+        for b in LETTERS:
+            assert promoted(a, b) == promoted(b, a)
+
+
+@pytest.mark.parametrize(
+    ("python", "expected"), [([1, 2], "int64"), ([1, 2.0], "float32"), ([True], "bool"), ([1j], "complex64"), ([], "float32"), (3.5, "float32")]
+)
+def test_python_data_becomes(python, expected):
+    """Literals from PyTorch: torch.tensor(python).dtype."""
+    assert engine.tensor(python).dtype.name == expected
+
+
+def test_numpy_data_keeps_its_dtype():
+    for d in (numpy.float64, numpy.int8, numpy.bool_, numpy.complex64, numpy.float16):
+        assert engine.tensor(numpy.ones(2, d)).array.dtype == d
+
+
+def test_default_dtype_decides_for_numbers():
+    engine.set_default_dtype(engine.float64)
+    try:
+        assert engine.tensor(1.5).dtype is engine.float64
+        assert (engine.tensor([1]) + 1.5).dtype is engine.float64
+        assert engine.exp(engine.tensor([1])).dtype is engine.float64
+    finally:
+        engine.set_default_dtype(engine.float32)
+    assert engine.tensor(1.5).dtype is engine.float32
+
+
+def test_python_numbers_wrap_as_in_pytorch():
+    """Literals from PyTorch: a Python number does not widen an integer tensor, it wraps."""
+    assert (engine.tensor([250], dtype=engine.uint8) + 10).tolist() == [4]
+    assert (engine.tensor([100], dtype=engine.int8) + 300).tolist() == [-112]
+    assert (engine.tensor([1], dtype=engine.uint8) - 2).tolist() == [255]
+
+
+def test_low_precision_rounds_once():
+    """float16 and bfloat16 are computed in float32: literals from PyTorch."""
+    x = engine.tensor([2048.0, 1.0, 0.1], dtype=engine.float16)
+    assert x.sum().item() == 2048.0 + 1.0 - 1.0  # 2049.1 lies between 2048 and 2050, and rounds to 2048 or 2050
+    y = engine.tensor([1.0, 0.0078125], dtype=engine.bfloat16)
+    assert (y + 0.001953125).tolist() == [1.0, 0.009765625]

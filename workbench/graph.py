@@ -1,0 +1,308 @@
+"""From a recording to the graph that the view draws: nodes, edges, sites, and groups by cell, module, loop and fold."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from . import protocol, source
+from .recording import Recording
+
+FOLD = 3  # so many alike neighbours become one box
+_BASE, _PRIME = 1_000_003, (1 << 61) - 1
+
+
+class Box:
+    """A group while the graph is being arranged; `items` are rows and boxes in order of creation."""
+
+    __slots__ = ("kind", "name", "label", "count", "items", "token", "alike", "subject", "code", "lasti")
+
+    def __init__(self, kind: str, name: str, label: str, items: list, count: int = 1, subject: int = 0, code: Any = None, lasti: int = 0) -> None:
+        self.kind, self.name, self.label, self.items, self.count = kind, name, label, items, count
+        self.subject, self.code, self.lasti = subject, code, lasti
+        self.token: Any = None  # equal for two passes through the same code
+        self.alike: Any = None  # equal for two boxes of the same structure
+
+
+class Graph:
+    """Turns a recording into messages, whole or the rows since the last one. Groups are arranged when the recording has ended."""
+
+    def __init__(self, recording: Recording, sources: source.Sources | None = None) -> None:
+        self.recording = recording
+        self.sources = sources or source.Sources()
+        self.sites: list[protocol.Site] = []
+        self._site_of: dict[tuple[int, int], int] = {}
+        self._site: list[int] = []  # by row
+        self._groups: list[protocol.Group] | None = None  # None: the recording still runs
+        self._group: list[int] = []  # by row
+        self.scope_names: dict[int, str] = {}
+
+    def finish(self, namespace: Mapping[str, Any] | None = None) -> None:
+        """The code has ended: names are given, loops found, alike neighbours folded."""
+        source.name_rows(self.recording, namespace, self.sources)
+        self.scope_names = source.name_scopes(self.recording, namespace)
+        self._groups, self._group = arrange(self.recording, self.sources, self.scope_names)
+
+    def site(self, row: int) -> int:
+        """The row's place in `sites`; -1 when it is unknown."""
+        self._locate(row + 1)
+        return self._site[row]
+
+    def _locate(self, end: int) -> None:
+        r = self.recording
+        for row in range(len(self._site), end):
+            code = r.code[row]
+            if code is None:
+                self._site.append(-1)
+                continue
+            key = (id(code), r.lasti[row])  # the recording holds the code object, so its identity is its own
+            at = self._site_of.get(key)
+            if at is None:
+                at = self._site_of[key] = len(self.sites)
+                self.sites.append(self.sources.site(code, r.lasti[row]))
+            self._site.append(at)
+
+    def message(self, start: int = 0, first_edge: int = 0, first_site: int = 0) -> protocol.Graph:
+        """All rows from `start` on. Rows that are being added by a running cell are left out until they are whole."""
+        r = self.recording
+        end = r.count
+        self._locate(end)
+        last_edge = r.edge_end[end - 1] if end else 0
+        live = self._groups is None
+        groups = scope_groups(r) if live else self._groups
+        assert groups is not None
+        names = r.names
+        nodes = protocol.Nodes(
+            op=[r.op_name(row) for row in range(start, end)],
+            kind=r.kind[start:end],  # type: ignore[arg-type]
+            name=[names.get(row, "") for row in range(start, end)],
+            group=r.scope[start:end] if live else self._group[start:end],
+            shape=[list(shape) for shape in r.shape[start:end]],
+            dtype=[dtype_name(d) for d in r.dtype[start:end]],
+            bytes=r.bytes[start:end],
+            saved=r.saved[start:end],
+            grad=r.grad[start:end],
+            site=self._site[start:end],
+            note=r.note[start:end],
+        )
+        edges = protocol.Edges(r.source[first_edge:last_edge], r.target[first_edge:last_edge], r.slot[first_edge:last_edge])
+        return protocol.Graph(
+            r.name, r.title, start, first_edge, first_site, nodes, edges, self.sites[first_site:], groups, live, r.dropped, r.root
+        )
+
+
+def dtype_name(dtype: Any) -> str:
+    """What users call it: "float32"; "" for a result that never came to be."""
+    return "" if dtype is None else dtype if isinstance(dtype, str) else dtype.name
+
+
+def scope_groups(recording: Recording) -> list[protocol.Group]:
+    """One group for each scope, for the view of code that still runs."""
+    scopes = list(recording.scopes)
+    return [protocol.Group(i, s.parent, s.kind, s.name, s.label) for i, s in enumerate(scopes)]  # type: ignore[arg-type]
+
+
+# -- arranging -----------------------------------------------------------------------------------------------------------------
+
+
+def arrange(recording: Recording, sources: source.Sources, scope_names: Mapping[int, str]) -> tuple[list[protocol.Group], list[int]]:
+    """All groups of a finished recording, and the innermost one of each row. Linear in the number of rows."""
+    r = recording
+    tops: list = []
+    inside: dict[int, list] = {}
+    boxes: dict[int, Box] = {}
+    for row in range(r.count):
+        if r.kind[row] != "op":
+            continue
+        scope, item = r.scope[row], row
+        while scope >= 0:
+            seen = scope in boxes
+            if not seen:
+                s = r.scopes[scope]
+                boxes[scope] = Box(s.kind, scope_names.get(scope, s.name), s.label, inside.setdefault(scope, []), 1, s.subject, s.code, s.lasti)
+            inside[scope].append(item)
+            if seen:
+                break
+            item, scope = boxes[scope], r.scopes[scope].parent
+        else:
+            tops.append(item)
+    interned: dict[Any, int] = {}
+
+    def intern(key: Any) -> int:
+        return interned.setdefault(key, len(interned))
+
+    for scope in sorted(boxes, reverse=True):  # inner scopes have larger numbers than those around them
+        box = boxes[scope]
+        box.items[:] = _tidied(r, box.items, sources, intern)
+        _seal(r, box, intern)
+    tops = _tidied(r, tops, sources, intern)
+    if len(set(r.cells.values())) > 1:
+        tops = _by_cell(r, tops)
+    return _numbered(r, tops)
+
+
+def _seal(r: Recording, box: Box, intern: Any) -> None:
+    box.token = intern((box.kind, box.subject, box.code, box.lasti, tuple(_token(r, i, intern) for i in box.items)))
+    box.alike = intern((box.kind, box.label, tuple(_alike(r, i, intern) for i in box.items)))
+
+
+def _token(r: Recording, item: Any, intern: Any) -> int:
+    return item.token if isinstance(item, Box) else intern((r.op_name(item), r.code[item], r.lasti[item]))
+
+
+def _alike(r: Recording, item: Any, intern: Any) -> int:
+    return item.alike if isinstance(item, Box) else intern((r.op_name(item), r.shape[item]))
+
+
+def _tidied(r: Recording, items: list, sources: source.Sources, intern: Any) -> list:
+    """Loops found, repeated calls numbered, alike neighbours folded."""
+    while True:
+        found = _with_loops(r, items, sources, intern)
+        if len(found) == len(items):
+            break
+        items = found
+    _number_calls(items)
+    return _folded(items)
+
+
+def _with_loops(r: Recording, items: list, sources: source.Sources, intern: Any) -> list:
+    """Runs of the same code, one after the other, as loops. Inner loops are found first; the caller asks until nothing changes."""
+    tokens = [_token(r, item, intern) for item in items]
+    out, done = [], 0
+    for start, period, count in repeats(tokens):
+        body = items[start : start + period]
+        if period == 1 and isinstance(body[0], Box):
+            continue  # calls of one module in a row are folded instead
+        out += items[done:start]
+        done = start + period * count
+        first = body[0]
+        code, lasti = (first.code, first.lasti) if isinstance(first, Box) else (r.code[first], r.lasti[first])
+        header = sources.loop(code, lasti) if code is not None else ""
+        name = header.split(" in ")[0].removeprefix("for ") if header.startswith("for ") else header or (code.co_name if code is not None else "loop")
+        label = f"{header or name + '()'} ×{count}"
+        if period == 1:
+            inner: list = items[start:done]
+        else:
+            inner = []
+            for k in range(count):
+                at = start + k * period
+                one = Box("iteration", str(k), f"iteration {k}", items[at : at + period])
+                _number_calls(one.items)
+                one.items[:] = _folded(one.items)
+                _seal(r, one, intern)
+                inner.append(one)
+        loop = Box("loop", name, label, inner, count, code=code, lasti=lasti)
+        # the number of iterations is no part of what makes two loops the same
+        loop.token = intern(("loop", tuple(tokens[start : start + period])))
+        loop.alike = intern(("loop", count, tuple(_alike(r, i, intern) for i in body)))
+        out.append(loop)
+    return out + items[done:]
+
+
+def repeats(tokens: list[int]) -> list[tuple[int, int, int]]:
+    """`(start, period, count)` of stretches that consist of equal pieces, from the left and without overlap; linear time."""
+    n = len(tokens)
+    hashes, powers = [0] * (n + 1), [1] * (n + 1)
+    for i, token in enumerate(tokens):
+        hashes[i + 1] = (hashes[i] * _BASE + token + 1) % _PRIME
+        powers[i + 1] = powers[i] * _BASE % _PRIME
+    found = []
+    last: dict[int, int] = {}
+    i = 0
+    while i < n:
+        before = last.get(tokens[i])
+        if before is not None and (period := i - before) <= n - i:
+            piece = (hashes[i] - hashes[before] * powers[period]) % _PRIME
+            end, count = i, 1
+            while end + period <= n and (hashes[end + period] - hashes[end] * powers[period]) % _PRIME == piece:
+                end, count = end + period, count + 1
+            if count > 1:
+                found.append((before, period, count))
+                last.clear()
+                i = end
+                continue
+        last[tokens[i]] = i
+        i += 1
+    return found
+
+
+def _number_calls(items: list) -> None:
+    calls = [item for item in items if isinstance(item, Box) and item.kind in ("module", "function", "scope")]
+    times = Counter((box.kind, box.name) for box in calls)
+    seen: Counter = Counter()
+    for box in calls:
+        key = (box.kind, box.name)
+        if times[key] > 1:
+            seen[key] += 1
+            box.name = f"{box.name}:{seen[key]}"
+
+
+def _folded(items: list) -> list:
+    out: list = []
+    i = 0
+    while i < len(items):
+        box, j = items[i], i + 1
+        if isinstance(box, Box) and box.kind in ("module", "function", "scope"):
+            while j < len(items) and isinstance(items[j], Box) and items[j].alike == box.alike:
+                j += 1
+        if j - i < FOLD:
+            out += items[i:j]
+        else:
+            same = box.kind == "module" and box.subject != 0 and all(other.subject == box.subject for other in items[i:j])
+            fold = Box("fold", f"{box.name} … {items[j - 1].name}", f"{box.label} ×{j - i}{', same weights' if same else ''}", items[i:j], j - i)
+            fold.token = ("fold", j - i, box.token)
+            fold.alike = ("fold", j - i, box.alike)
+            out.append(fold)
+        i = j
+    return out
+
+
+def _by_cell(r: Recording, items: list) -> list:
+    out: list = []
+    for item in items:
+        row = item
+        while isinstance(row, Box):
+            row = row.items[0]
+        cell = r.cells.get(row)
+        if cell is None:
+            out.append(item)
+        elif out and isinstance(out[-1], Box) and out[-1].kind == "cell" and out[-1].name == cell:
+            out[-1].items.append(item)
+        else:
+            out.append(Box("cell", cell, cell, [item]))
+    return out
+
+
+def _numbered(r: Recording, tops: list) -> tuple[list[protocol.Group], list[int]]:
+    groups: list[protocol.Group] = []
+    depth: list[int] = []
+    group = [-1] * r.count
+    todo = [(item, -1) for item in reversed(tops)]
+    while todo:
+        item, parent = todo.pop()
+        if isinstance(item, Box):
+            me = len(groups)
+            groups.append(protocol.Group(me, parent, item.kind, item.name, item.label, item.count))  # type: ignore[arg-type]
+            depth.append(depth[parent] + 1 if parent >= 0 else 0)
+            todo += [(inner, me) for inner in reversed(item.items)]
+        else:
+            group[item] = parent
+
+    def common(a: int, b: int) -> int:
+        while a != b:
+            if b < 0 or a >= 0 and depth[a] >= depth[b]:
+                a = groups[a].parent
+            else:
+                b = groups[b].parent
+        return a
+
+    # what came from outside stands in the lowest group that holds all its users
+    home: dict[int, int] = {}
+    for e, source_row in enumerate(r.source[: r.edge_end[r.count - 1] if r.count else 0]):
+        if r.kind[source_row] != "op":
+            user = group[r.target[e]]
+            home[source_row] = user if source_row not in home else common(home[source_row], user)
+    for row, at in home.items():
+        group[row] = at
+    return groups, group

@@ -1,0 +1,124 @@
+"""A recording made afterwards, from the tape alone: what a tensor depends on, when nobody was watching while it was made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from weakref import ref
+
+from engine import inplace, tape
+from engine.tensor import Tensor
+
+from .recording import KEEP, Recording, Scope, recent
+
+
+def retrace(tensors: Sequence[Tensor], title: str = "", keep: int = KEEP) -> Recording:
+    """The graph behind `tensors`. Values are there as far as the tape saved them or the user has them; no result is computed again.
+
+    Lines, names and modules are known for what a recording saw that is still looked at.
+    """
+    known = [r for r in recent.values() if r.times]
+    recording = Recording(title, keep)
+    scopes: dict[tuple[str, int], int] = {(r.name, -1): -1 for r in known}
+    nodes = sorted(tape.plan([t.node for t in tensors]), key=lambda node: node.time)
+    arrays: dict[int, int] = {}  # identity of a saved input array without a node -> row
+    rows = recording.times
+    for node in nodes:
+        if isinstance(node, tape.Leaf):
+            _leaf(recording, node)
+            continue
+        if node.op.picks:
+            rows[node.time] = rows[node.inputs[0].time]
+            continue
+        values = _saved(node)
+        sources = []
+        for i, source in enumerate(node.inputs):
+            array = values[i] if i < len(values) else None
+            if source is not None:
+                row = rows[source.time]
+                if array is not None and row not in recording.kept and array.shape == recording.shape[row]:
+                    _hold(recording, row, array)
+                sources.append(row)
+            elif array is not None:
+                key = id(array)
+                if not hasattr(array, "nbytes"):
+                    sources.append(recording.constant(array))
+                    continue
+                if key not in arrays:
+                    arrays[key] = recording.append(None, "input", array.shape, array.dtype, array.nbytes, False)
+                    _hold(recording, arrays[key], array)
+                sources.append(arrays[key])
+            else:
+                sources.append(-1)
+        shape, dtype = (node.shape, node.dtype) if node.shape is not None else node.attrs["__results__"][0]
+        out = values[len(node.inputs)] if len(values) > len(node.inputs) and not node.op.multi else None
+        seen = next((r for r in known if node.time in r.times), None)
+        where: dict[str, Any] = {}
+        if seen is not None:
+            old = seen.times[node.time]
+            where = {"code": seen.code[old], "lasti": seen.lasti[old], "scope": _scope(recording, seen, seen.scope[old], scopes)}
+        size = dtype.itemsize
+        for n in shape:
+            size *= n
+        row = recording.append(
+            node.op, "op", shape, dtype, size, True, saved=sum(getattr(a, "nbytes", 0) for a in values if a is not None),
+            attrs={k: v for k, v in node.attrs.items() if not k.startswith("__")}, sources=sources, **where,
+        )  # fmt: skip
+        rows[node.time] = row
+        if seen is not None:
+            recording.cells[row] = seen.title
+            if name := seen.names.get(seen.times[node.time]):
+                recording.names[row] = name
+            if (array := seen.kept.get(seen.times[node.time])) is not None:
+                _hold(recording, row, array)
+        if out is not None:
+            _hold(recording, row, out)
+    for tensor in tensors:
+        row = rows[tensor.node.time]
+        recording.ref[row] = ref(tensor)
+        _hold(recording, row, tensor.array)
+        recording.root = row
+    return recording
+
+
+def _saved(node: Any) -> tuple:
+    if not isinstance(node.saved, tuple) or not node.op.slots:
+        return ()
+    if node.op.variadic:
+        return (*(node.saved[0] or (None,) * len(node.inputs)), *node.saved[1:]) if node.saved else ()
+    return node.saved
+
+
+def _leaf(recording: Recording, node: tape.Leaf) -> None:
+    tensor = node.tensor()
+    size = node.dtype.itemsize
+    for n in node.shape:
+        size *= n
+    parameter = tensor is not None and any(c.__name__ == "Parameter" for c in type(tensor).__mro__)
+    recording.times[node.time] = recording.append(
+        None, "parameter" if parameter else "leaf", node.shape, node.dtype, size, True, tensor=None if tensor is None else ref(tensor)
+    )
+
+
+def _hold(recording: Recording, row: int, array: Any) -> None:
+    owner = inplace.storage(array)
+    block = recording.blocks.get(id(owner))
+    if block is None:
+        block = recording.blocks[id(owner)] = [owner.nbytes, 1, row, 0, id(owner)]
+        recording.now += owner.nbytes
+        recording.timeline.append(recording.now)
+        recording.peak, recording.peak_row = recording.now, row
+    if row not in recording.kept:
+        if version := inplace.version(array):
+            recording.versions[row] = version
+        recording.hold(row, array, block)
+
+
+def _scope(recording: Recording, seen: Recording, scope: int, scopes: dict) -> int:
+    key = (seen.name, scope)
+    if key not in scopes:
+        s = seen.scopes[scope]
+        parent = _scope(recording, seen, s.parent, scopes)
+        recording.scopes.append(Scope(parent, s.kind, s.name, s.label, s.subject, s.code, s.lasti))
+        scopes[key] = len(recording.scopes) - 1
+    return scopes[key]

@@ -1,0 +1,231 @@
+"""Where a node comes from: cell and line of the user's code, and the name that the user gave its result."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import os
+from collections.abc import Callable, Iterator, Mapping
+from types import CodeType
+from typing import Any
+
+from engine.tensor import Tensor
+
+from .protocol import Site
+from .recording import Recording
+
+# file name of a code object -> (what the cell is called, the notebook's id of it); None: not a cell
+Cells = Callable[[str], "tuple[str, str | None] | None"]
+_cells: Cells = lambda file: None  # noqa: E731
+
+Span = tuple[int, int, int, int]  # line, column, end line, end column, as `ast` counts them
+
+
+def set_cells(cells: Cells) -> None:
+    """Tell how file names map to notebook cells; workbench.jupyter does."""
+    global _cells
+    _cells = cells
+
+
+class Sources:
+    """Reads positions and syntax trees, each once."""
+
+    def __init__(self) -> None:
+        self._positions: dict[int, tuple[CodeType, list]] = {}
+        self._targets: dict[str, dict[Span, list[str]]] = {}
+        self._loops: dict[str, list[tuple[int, int, str]]] = {}
+
+    def span(self, code: CodeType, lasti: int) -> Span | None:
+        """The expression that the instruction belongs to."""
+        held = self._positions.get(id(code))
+        if held is None:
+            held = self._positions[id(code)] = (code, list(code.co_positions()))
+        at = lasti // 2
+        if at >= len(held[1]):
+            return None
+        line, end_line, column, end_column = held[1][at]
+        return None if line is None or column is None else (line, column, end_line, end_column)
+
+    def line(self, code: CodeType, lasti: int) -> int:
+        span = self.span(code, lasti)
+        return span[0] if span is not None else code.co_firstlineno
+
+    def site(self, code: CodeType, lasti: int) -> Site:
+        """Cell or file, line and text."""
+        file, line = code.co_filename, self.line(code, lasti)
+        cell = _cells(file)
+        text = linecache.getline(file, line).strip()
+        if cell is not None:
+            return Site(cell[0], cell[1], "", line, text)
+        return Site(None, None, os.path.basename(file), line, text)
+
+    def targets(self, code: CodeType, lasti: int) -> list[str]:
+        """The names that the expression's value is assigned to: `h = torch.tanh(x)` gives ["h"], `a, b = f(x)` gives ["a", "b"]."""
+        file = code.co_filename
+        if file not in self._targets:
+            self._read(file)
+        span = self.span(code, lasti)
+        return [] if span is None else self._targets[file].get(span, [])
+
+    def loop(self, code: CodeType, lasti: int) -> str:
+        """The header of the innermost loop around the line, such as "for t in range(5)"; "" outside loops."""
+        file, line = code.co_filename, self.line(code, lasti)
+        if file not in self._loops:
+            self._read(file)
+        around = [(first, header) for first, last, header in self._loops[file] if first <= line <= last and first >= code.co_firstlineno]
+        return max(around)[1] if around else ""
+
+    def _read(self, file: str) -> None:
+        targets, loops = self._targets.setdefault(file, {}), self._loops.setdefault(file, [])
+        try:
+            tree = ast.parse("".join(linecache.getlines(file)))
+        except (SyntaxError, ValueError):  # a cell with IPython's own syntax in it, or no source at all
+            return
+        lines = linecache.getlines(file)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Assign):
+                _assign(targets, node.targets[0], node.value, lines)
+            elif isinstance(node, (ast.AnnAssign, ast.NamedExpr)) and node.value is not None:
+                _assign(targets, node.target, node.value, lines)
+            elif isinstance(node, ast.AugAssign):
+                targets[_span(node)] = _names(node.target)
+            elif isinstance(node, (ast.For, ast.While)):
+                header = f"for {ast.unparse(node.target)} in {ast.unparse(node.iter)}" if isinstance(node, ast.For) else f"while {ast.unparse(node.test)}"
+                loops.append((node.lineno, node.end_lineno or node.lineno, header))
+            elif isinstance(node, (ast.ListComp, ast.GeneratorExp, ast.SetComp, ast.DictComp)):
+                first = node.generators[0]
+                loops.append((node.lineno, node.end_lineno or node.lineno, f"for {ast.unparse(first.target)} in {ast.unparse(first.iter)}"))
+
+
+def _assign(targets: dict, target: ast.expr, value: ast.expr, lines: list[str]) -> None:
+    names = _names(target)
+    if isinstance(target, (ast.Tuple, ast.List)) and isinstance(value, (ast.Tuple, ast.List)) and len(names) == len(value.elts):
+        for name, part in zip(names, value.elts, strict=True):
+            targets[_span(part)] = [name]
+    elif names:
+        targets[_span(value)] = names
+
+
+def _span(node: Any) -> Span:
+    return node.lineno, node.col_offset, node.end_lineno, node.end_col_offset
+
+
+def _names(target: ast.expr) -> list[str]:
+    if isinstance(target, (ast.Tuple, ast.List)):
+        return [name for part in target.elts for name in (_names(part) or [""])]
+    if isinstance(target, (ast.Name, ast.Attribute, ast.Subscript)):
+        text = ast.unparse(target)
+        return [text] if len(text) <= 40 else []
+    return []
+
+
+# -- names -------------------------------------------------------------------------------------------------------------------
+
+
+def name_rows(recording: Recording, namespace: Mapping[str, Any] | None, sources: Sources) -> None:
+    """Give rows the user's names: variables that hold tensors, attributes of modules, and targets of assignments whose value is gone.
+
+    Nothing of the namespace is kept.
+    """
+    names: dict[int, str] = {}
+    for row, name in _assigned(recording, sources):
+        names[row] = name
+    held = _live_rows(recording)
+    for tensor, name in _in_modules(recording, namespace):
+        row = held.get(id(tensor))
+        if row is not None:
+            names[row] = name
+    for tensor, name in _in_namespace(namespace or {}):
+        row = held.get(id(tensor))
+        if row is None and tensor.node is not None:
+            row = recording.times.get(tensor.node.time)
+            if row is not None and recording.ref[row] is None:
+                recording.ref[row] = _weak(tensor)
+        if row is not None and (recording.kind[row] != "parameter" or row not in names):
+            names[row] = name
+    for row, name in names.items():
+        recording.names[row] = name
+
+
+def _weak(tensor: Tensor) -> Any:
+    from weakref import ref
+
+    return ref(tensor)
+
+
+def _live_rows(recording: Recording) -> dict[int, int]:
+    rows = {}
+    for row in range(recording.count):
+        tensor = recording.tensor(row)
+        if tensor is not None:
+            rows[id(tensor)] = row
+    return rows
+
+
+def _in_modules(recording: Recording, namespace: Mapping[str, Any] | None) -> Iterator[tuple[Tensor, str]]:
+    """Parameters and buffers under their attribute paths; the variable's name leads where there are several models."""
+    variables = {id(value): name for name, value in (namespace or {}).items() if _is_module(value) and not name.startswith("_")}
+    models = {id(m): m for held in recording.modules if (m := held()) is not None}
+    models |= {id(value): value for value in (namespace or {}).values() if _is_module(value)}
+    inner = {id(child) for m in models.values() for child in m.modules() if child is not m}
+    outer = [m for key, m in models.items() if key not in inner]
+    for model in outer:
+        lead = f"{variables.get(id(model), type(model).__name__)}." if len(outer) > 1 else ""
+        for path, tensor in (*model.named_parameters(), *model.named_buffers()):
+            yield tensor, lead + path
+
+
+def _is_module(value: Any) -> bool:
+    return not isinstance(value, type) and all(callable(getattr(value, name, None)) for name in ("named_parameters", "named_buffers", "modules"))
+
+
+def _in_namespace(namespace: Mapping[str, Any]) -> Iterator[tuple[Tensor, str]]:
+    inner, plain = [], []
+    for name, value in list(namespace.items()):
+        if name.startswith("_") or name in ("In", "Out"):
+            continue
+        if isinstance(value, Tensor):
+            plain.append((value, name))
+        elif isinstance(value, (list, tuple)) and len(value) <= 1000:
+            inner += [(x, f"{name}[{i}]") for i, x in enumerate(value) if isinstance(x, Tensor)]
+        elif type(value) is dict and len(value) <= 1000:
+            inner += [(x, f"{name}[{key!r}]") for key, x in value.items() if isinstance(x, Tensor)]
+    yield from inner
+    yield from plain  # a variable's own name wins over a place in a list
+
+
+def _assigned(recording: Recording, sources: Sources) -> Iterator[tuple[int, str]]:
+    """The last row that a call made is what the statement's names were given to."""
+    owner: dict[int, int] = {}  # outermost scope that was entered by the same expression -> its last row
+    for row in range(recording.count):
+        code, lasti = recording.code[row], recording.lasti[row]
+        if code is None:
+            continue
+        scope, direct = recording.scope[row], True
+        while scope >= 0:
+            entered = recording.scopes[scope]
+            if entered.name != "backward":
+                owner[scope] = row
+            direct = direct and not (entered.code is code and entered.lasti == lasti)
+            scope = entered.parent
+        if direct:
+            targets = sources.targets(code, lasti)
+            if targets and targets[0]:
+                yield row, targets[0] if len(targets) == 1 else ", ".join(filter(None, targets))
+    # outer scopes first, so that the name of the innermost call stays when one row ends several
+    for scope in sorted(owner):
+        entered = recording.scopes[scope]
+        if entered.code is None:
+            continue
+        parent = recording.scopes[entered.parent] if entered.parent >= 0 else None
+        if parent is not None and parent.code is entered.code and parent.lasti == entered.lasti:
+            continue
+        targets = sources.targets(entered.code, entered.lasti)
+        if len(targets) == 1 and targets[0]:
+            yield owner[scope], targets[0]
+
+
+def name_scopes(recording: Recording, namespace: Mapping[str, Any] | None) -> dict[int, str]:
+    """Outermost modules under the names of the variables that hold them: scope -> name."""
+    variables = {id(value): name for name, value in (namespace or {}).items() if _is_module(value) and not name.startswith("_")}
+    return {i: variables[s.subject] for i, s in enumerate(recording.scopes) if s.kind == "module" and s.name == s.label and s.subject in variables}
