@@ -7,7 +7,7 @@ from typing import Any
 from . import autograd, ops  # noqa: F401  importing the ops registers them
 from .autograd import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 from .create import *  # noqa: F403
-from .device import device
+from .devices import device
 from .dtypes import (
     bfloat16, complex64, complex128, dtype, finfo, float16, float32, float64, iinfo, int8, int16, int32, int64, uint8, uint16, uint32, uint64,
 )  # fmt: skip

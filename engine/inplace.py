@@ -73,18 +73,18 @@ def check(node: Any) -> None:
 
 def mark_view(out: Tensor, source: Tensor, op: Any, attrs: dict) -> None:
     """`out` shares memory with `source`: remember the way from the base, so that a write through one is seen by all."""
-    try:
-        base, path = source._view
-    except AttributeError:
+    seen = source._view
+    if seen is None:
         base = source
         out._view = source, ((op, attrs),)
     else:
-        out._view = base, (*path, (op, attrs))
+        base = seen[0]
+        out._view = base, (*seen[1], (op, attrs))
     views = base._views
     if views is None:
         base._views = [ref(out)]
     else:
-        if len(views) >= 8 and len(views) & (len(views) - 1) == 0:  # at powers of two: forget the dead
+        if len(views) & (len(views) - 1) == 0:  # at powers of two: forget the dead
             views[:] = [v for v in views if v() is not None]
         views.append(ref(out))
 
@@ -202,6 +202,6 @@ def _seen_through(base: Tensor, view: Tensor) -> Any:
 
 
 def _namespace(array: Any) -> Any:
-    from .device import namespace
+    from .devices import namespace
 
     return namespace(array)

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import numpy
 
-from . import device, dtypes, errors, inplace, observe, tape
+from . import devices, dtypes, errors, inplace, observe, tape
 from .backends import cpu
 from .dtypes import F32, F64, FLOAT, FROM_NUMPY, LOW
 from .errors import Refused
@@ -99,7 +99,7 @@ class Op(metaclass=OpType):
     @classmethod
     def pull(cls, node: tape.Node, grad: Any) -> list:
         """Reverse mode through one node, on arrays: the gradient of each input, None where nobody asked."""
-        xp = cpu if device.gpu is None else device.namespace(grad)
+        xp = cpu if devices.gpu is None else devices.namespace(grad)
         saved, attrs = node.saved, node.attrs
         if cls.multi:
             grad = _filled(node, grad, xp)
@@ -175,7 +175,7 @@ class Op(metaclass=OpType):
     @classmethod
     def prepare(cls, arrays: list) -> tuple[list, Any]:
         """Promotion and device: the arrays that `forward` gets, and the namespace it runs in."""
-        xp = device.common(arrays, cls.name)
+        xp = devices.common(arrays, cls.name)
         kind = cls.types
         if kind == "any":
             return arrays, xp
@@ -228,7 +228,7 @@ class Elementwise(Op):
     @classmethod
     def push(cls, node: tape.Node, tangents: list, xp: Any, recorded: bool) -> Any:
         saved = _retied(cls, node, xp) if recorded else node.saved
-        names = cpu if not recorded and device.gpu is None else xp
+        names = cpu if not recorded and devices.gpu is None else xp
         total = None
         for t, rule, source in zip(tangents, cls.rules, node.inputs, strict=True):
             if t is not None and rule is not None:
@@ -256,7 +256,7 @@ class Linear(Op):
             return super().push(node, tangents, xp, recorded)
         saved = dict(zip(cls.slots, _retied(cls, node, xp) if recorded else node.saved or (None,) * len(cls.slots), strict=False))
         attrs = {k: v for k, v in node.attrs.items() if not k.startswith("__")}
-        names = cpu if not recorded and device.gpu is None else xp
+        names = cpu if not recorded and devices.gpu is None else xp
         total = None
         for name, t in zip(cls.inputs, tangents, strict=True):
             if t is not None:
@@ -281,7 +281,9 @@ def _fit_recorded(xp: Any, g: Any, source: Any) -> Any:
         return None
     if tuple(g.shape) != source.shape:
         g = sum_to(xp, g, source.shape)
-    return g if g.array.dtype == source.dtype else cast_grad(xp, g, FROM_NUMPY[source.dtype])
+    if g.array.dtype.kind == "c" and source.dtype.kind != "c":
+        g = xp.real(g)
+    return g if g.array.dtype == source.dtype else xp.astype(g, FROM_NUMPY[source.dtype])
 
 
 def sum_to(xp: Any, grad: Any, shape: tuple) -> Any:
@@ -338,7 +340,7 @@ def _pull_one(op: Any) -> Callable:
         if node.dtype is not F32 and node.dtype in LOW:
             return Op.pull.__func__(op, node, grad)
         shape = source.shape
-        xp = cpu if device.gpu is None else device.namespace(grad)
+        xp = cpu if devices.gpu is None else devices.namespace(grad)
         g = rule(xp, grad, node.saved, node.attrs, shape)
         return (g if g.shape == shape and g.dtype is source.dtype else fit(xp, g, source),)
 
@@ -353,7 +355,7 @@ def _pull_two(op: Any) -> Callable:
             return Op.pull.__func__(op, node, grad)
         x, y = node.inputs
         saved, attrs = node.saved, node.attrs
-        xp = cpu if device.gpu is None else device.namespace(grad)
+        xp = cpu if devices.gpu is None else devices.namespace(grad)
         gx = gy = None
         if x is not None and dx is not None:
             shape = x.shape
@@ -436,7 +438,7 @@ def _binary(op: Any) -> Callable:
     (x_for_x, y_for_x, out_for_x), (x_for_y, y_for_y, out_for_y) = ([d is not None and i in d.keeps for i in range(3)] for d in (dx, dy))
     keeps_any = any((x_for_x, y_for_x, out_for_x, x_for_y, y_for_y, out_for_y))
     ruled, fast_types = op.ruled, op.types != "any"
-    new_tensor, new_node, tick, ndarray, attrs = Tensor.__new__, tape.Node.__new__, tape.tick, numpy.ndarray, {}
+    new_tensor, new_node, tick, ndarray, attrs = object.__new__, tape.Node.__new__, tape.tick, numpy.ndarray, {}
     node_class, mode, seen = tape.Node, _mode, observe
 
     def call(x, y):
@@ -491,7 +493,7 @@ def _unary(op: Any) -> Callable:
     forward, defaults, rule, needs_more, ruled = op.forward, op.defaults, op.rules[0], bool(op.required - set(op.inputs)), op.ruled
     keeps_input, keeps_out = (rule is not None and i in rule.keeps for i in (0, 1))
     keeps_any, view = keeps_input or keeps_out, op.view
-    new_tensor, new_node, tick, ndarray = Tensor.__new__, tape.Node.__new__, tape.tick, numpy.ndarray
+    new_tensor, new_node, tick, ndarray = object.__new__, tape.Node.__new__, tape.tick, numpy.ndarray
     node_class, mode, seen = tape.Node, _mode, observe
     only = op.params[1] if len(op.params) == 2 and not op.varargs else None
 
@@ -628,7 +630,7 @@ def _run(op: Any, inputs: tuple, attrs: dict) -> Any:
         results = tuple(Tensor._wrap(a if hasattr(a, "base") else xp.asarray(a)) for a in whole[:n_out])
     else:
         data = whole[0]
-        out = Tensor.__new__(Tensor)
+        out = object.__new__(Tensor)
         out.array = data if data.__class__.__name__ == "ndarray" else xp.asarray(data)
         out.node = None
         results = (out,)
@@ -689,7 +691,7 @@ def _into(op: Any, args: tuple, kwargs: dict) -> Any:
         if _mode.grad and (r.node is not None or target.node is not None):
             raise RuntimeError(f"{op.name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.")
         if target.array.shape != r.array.shape:
-            target.array = device.namespace(r.array).empty(r.array.shape, target.array.dtype)
+            target.array = devices.namespace(r.array).empty(r.array.shape, target.array.dtype)
         inplace.put(target, r, f"{op.name}(out=)")
     return out
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy
 
-from .device import device as _device
+from .devices import device as _device
 from .tensor import Tensor
 
 _STATE = struct.Struct("<Qiiq624Qdddii fi")  # PyTorch's own layout, so that states can be exchanged

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from . import device as devices
+from . import devices
 from . import dtypes, inplace, tape
 from .dtypes import FROM_NUMPY
 
@@ -39,11 +39,11 @@ class Tensor:
     for its gradient, else the op that made it. Most methods are ops: see `engine.ops`.
     """
 
-    __slots__ = ("array", "node", "_view", "__dict__", "__weakref__")
+    __slots__ = ("array", "node", "__dict__", "__weakref__")
     array: Any
     node: Any
-    _view: tuple  # (base, path), set on views only: whose memory this is, and the view ops that lead here
     # rare things live in __dict__ and cost nothing until they exist
+    _view: tuple | None = None  # (base, path), set on views only: whose memory this is, and the view ops that lead here
     _grad: Tensor | None = None
     _views: list | None = None  # weak references to the tensors that see this one's memory
     __array_priority__ = 1000
@@ -262,17 +262,11 @@ class Tensor:
 
     @property
     def _base(self) -> Tensor | None:
-        try:
-            return self._view[0]
-        except AttributeError:
-            return None
+        return None if self._view is None else self._view[0]
 
     @property
     def _path(self) -> tuple:
-        try:
-            return self._view[1]
-        except AttributeError:
-            return ()
+        return () if self._view is None else self._view[1]
 
     @property
     def _version(self) -> int:

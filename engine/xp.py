@@ -9,7 +9,7 @@ import math as _math
 from typing import Any
 
 from . import dtypes as _dtypes
-from .device import namespace as _namespace
+from .devices import namespace as _namespace
 from .op import registry as _registry
 
 records = True  # tells the tape that rules are to run on Tensors
@@ -142,3 +142,24 @@ def asarray(x: Any) -> Any:
     from .tensor import Tensor
 
     return x if isinstance(x, Tensor) else Tensor(x)
+
+
+# Primitives that backends bring as kernels, written in plain ops: run when a derivative is itself to be differentiated.
+
+
+def normalize(x: Any, axes: tuple, eps: float, weight: Any = None, bias: Any = None) -> tuple:
+    centre = mean(x, axes, True)
+    apart = x - centre
+    rstd = (mean(apart * apart, axes, True) + eps) ** -0.5
+    out = apart * rstd
+    out = out if weight is None else out * weight
+    return out if bias is None else out + bias, centre, rstd
+
+
+def normalize_input(g: Any, x: Any, centre: Any, rstd: Any, axes: tuple, weight: Any = None) -> Any:
+    g, unit = g if weight is None else g * weight, (x - centre) * rstd
+    return rstd * (g - mean(g, axes, True) - unit * mean(g * unit, axes, True))
+
+
+def normalize_weight(g: Any, x: Any, centre: Any, rstd: Any, axes: tuple) -> Any:
+    return sum(g * ((x - centre) * rstd), axes)

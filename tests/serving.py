@@ -75,8 +75,8 @@ class Server:
             self.process.wait()
 
 
-def start(command: list[str], folder: Path, *arguments: str) -> Server:
-    """Runs the command in `folder`/root, which is made empty, with JupyterLab's arguments behind it; returns when the server answers."""
+def start(command: list[str], folder: Path, *arguments: str, **environment: str) -> Server:
+    """Runs the command in `folder`/root, which is made empty, JupyterLab's arguments behind it; returns when the server answers."""
     root = folder / "root"
     root.mkdir(parents=True)
     with socket.socket() as free:
@@ -96,7 +96,7 @@ def start(command: list[str], folder: Path, *arguments: str) -> Server:
     ]
     log = folder / "server.log"
     with log.open("wb") as output:
-        process = subprocess.Popen(command, cwd=root, env={**os.environ, **own}, stdout=output, stderr=subprocess.STDOUT)
+        process = subprocess.Popen(command, cwd=root, env={**os.environ, **own, **environment}, stdout=output, stderr=subprocess.STDOUT)
     server = Server(f"http://127.0.0.1:{port}", token, root, log, process)
     try:
         server.wait()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import subprocess
 import sys
 from importlib import metadata
@@ -123,6 +125,8 @@ def test_real_server_opens_the_first_lesson(tmp_path):
         assert (server.root / first).exists()
         address, page = server.open("/")
         assert address == f"{server.url}/lab/tree/{first}"
-        assert b"jupyter-config-data" in page
+        config = json.loads(re.search(r'id="jupyter-config-data"[^>]*>(.*?)</script>', page.decode(), re.DOTALL)[1])
+        assert "gradient-workbench" in [extension["name"] for extension in config["federated_extensions"]]
+        assert "@jupyterlab/apputils-extension:announcements" in config["disabledExtensions"]
     finally:
         server.stop()

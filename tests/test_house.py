@@ -20,10 +20,10 @@ MODULES = sorted(path for package in ("engine", "workbench") for path in (ROOT /
 FLOORS = [
     ("engine.errors", "engine.observe", "engine.dtypes"),
     ("engine.backends",),
-    ("engine.device",),
+    ("engine.devices",),
     ("engine.op", "engine.tape", "engine.tensor", "engine.inplace", "engine.xp", "engine.create", "engine.random", "engine.printing"),
     ("engine.ops",),
-    ("engine.autograd", "engine.nn", "engine.optim", "engine.data", "engine.compile", "engine.distributed")
+    ("engine.autograd", "engine.nn", "engine.optim", "engine.data", "engine.utils", "engine.compile", "engine.distributed")
     + ("engine.amp", "engine.serialize", "engine.testing", "engine.profiler", "engine"),
     ("workbench",),
     ("workbench.jupyter", "workbench.cli"),

@@ -13,6 +13,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 FOLDER = "gradient-workbench-lessons"
+QUIET = Path(__file__).resolve().parent / "jupyter" / "quiet"  # no question about news, and no look for them on the network
 
 
 class Refusal(Exception):
@@ -62,8 +63,6 @@ def lab(options: argparse.Namespace, further: list[str]) -> int:
     folder = (options.dir or default_folder(first)).expanduser().resolve()
     copy_lessons(source, folder)
     arguments = [f"--ServerApp.root_dir={folder}", f"--LabApp.default_url=/lab/tree/{quote(first)}"]
-    # A lesson should open with no question on top of it, and with no network: no news, no look for updates.
-    arguments += ["--LabApp.news_url=None", "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate"]
     if options.no_browser:
         arguments.append("--no-browser")
     if options.port is not None:
@@ -79,6 +78,7 @@ def lab(options: argparse.Namespace, further: list[str]) -> int:
 
 def serve(arguments: list[str]) -> None:
     """Runs JupyterLab in this process, so that signals reach it, until it is shut down."""
+    os.environ["JUPYTER_CONFIG_PATH"] = os.pathsep.join(filter(None, [str(QUIET), os.environ.get("JUPYTER_CONFIG_PATH")]))
     from jupyterlab.labapp import LabApp
 
     LabApp.launch_instance(arguments)

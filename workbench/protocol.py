@@ -24,7 +24,16 @@ class Message:
     kind: ClassVar[str]
 
     def to_json(self) -> dict[str, Any]:
-        return {"type": self.kind, "v": VERSION, **dataclasses.asdict(self)}  # type: ignore[call-overload]
+        return {"type": self.kind, "v": VERSION, **_plain(self)}
+
+
+def _plain(value: Any) -> Any:
+    """What `dataclasses.asdict` gives, without a copy of every number in every column."""
+    if dataclasses.is_dataclass(value):
+        return {name: _plain(getattr(value, name)) for name in value.__dataclass_fields__}
+    if isinstance(value, list) and value and dataclasses.is_dataclass(value[0]):
+        return [_plain(v) for v in value]
+    return value
 
 
 # -- parts of messages -----------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ import engine
 from engine import inplace, observe
 from engine.tensor import Tensor
 
-from .recording import BYTES, HOLDERS, KEEP, Recording, Scope
+from .recording import BYTES, HOLDERS, KEEP, KEY, Recording, Scope
 
 MAX_ROWS = 200_000
 PERIOD = 0.1  # seconds between two reports of a running recording
@@ -218,7 +218,7 @@ class Recorder(observe.Observer):
         if node.op is None:
             self._accumulated(node)
         elif not isinstance(node.saved, tuple):  # freed
-            self._release(self.recording.savings.pop(node.time, ()))
+            self._free(node.time)
 
     # -- rows from outside --------------------------------------------------------------------------------------------------
 
@@ -315,8 +315,9 @@ class Recorder(observe.Observer):
 
     def _saves(self, node: Any, row: int) -> int:
         """The node keeps arrays for its backward: they live as long as it does, or until backward frees it. Their bytes."""
-        r, blocks, total = self.recording, [], 0
+        r, blocks, total, place = self.recording, [], 0, -1
         for array in node.saved:
+            place += 1
             if array is None:
                 continue
             for a in array if array.__class__ is tuple else (array,):
@@ -329,7 +330,7 @@ class Recorder(observe.Observer):
                 if block is None:
                     block = self._block(a, row)
                 block[HOLDERS] += 1
-                blocks.append(block)
+                blocks.append((block, place))
         r.savings[node.time] = blocks
         weak = ref(node, self._on_death)
         self._watched[id(weak)] = (-node.time, None)
@@ -361,19 +362,23 @@ class Recorder(observe.Observer):
         if key > 0:
             self._rows.pop(key, None)
         if block is not None:
-            self._release((block,))
+            self._release(block)
         else:
-            self._release(self.recording.savings.pop(-key, ()))
+            self._free(-key)
         self._refs.pop(id(weak), None)
 
-    def _release(self, blocks: Any) -> None:
+    def _free(self, time: int) -> None:
+        """The node of that time needs its saved arrays no longer."""
+        for block, _ in self.recording.savings.pop(time, ()):
+            self._release(block)
+
+    def _release(self, block: list) -> None:
         r = self.recording
-        for block in blocks:
-            block[HOLDERS] -= 1
-            if block[HOLDERS] == 0 and r.blocks.get(block[4]) is block:
-                del r.blocks[block[4]]
-                r.now -= block[BYTES]
-                r.timeline.append(r.now)
+        block[HOLDERS] -= 1
+        if block[HOLDERS] == 0 and r.blocks.get(block[KEY]) is block:
+            del r.blocks[block[KEY]]
+            r.now -= block[BYTES]
+            r.timeline.append(r.now)
 
     # -- where ----------------------------------------------------------------------------------------------------------------
 

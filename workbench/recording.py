@@ -15,7 +15,8 @@ from engine.tensor import Tensor
 
 KEEP = 256 << 20  # bytes of results that a recording holds so that they can be looked at later
 
-BYTES, HOLDERS, ROW, KEPT = range(4)  # a block of memory: its size, how many need it, the row that made it, rows it is kept for
+# a block of memory: its size, how many need it, the row that made it, rows it is kept for, its storage's identity
+BYTES, HOLDERS, ROW, KEPT, KEY = range(5)
 
 _numbers = itertools.count(1)
 recent: WeakValueDictionary[str, Recording] = WeakValueDictionary()  # every recording that somebody still looks at, oldest first
@@ -81,7 +82,7 @@ class Recording:
         self.peak_row = -1
         self.timeline: list[int] = []  # bytes after each event
         self.blocks: dict[int, list] = {}  # identity of a storage -> block
-        self.savings: dict[int, list] = {}  # the tape's time of a node -> blocks that it saves
+        self.savings: dict[int, list] = {}  # the tape's time of a node -> (block that it saves, place in `saved`)
         self.gradients: dict[int, ref] = {}  # row of a leaf -> its gradient's tensor
         self._queue: deque[tuple[int, list, int]] = deque()
         make_room(keep)

@@ -12,15 +12,15 @@ from engine.tensor import Tensor
 from .recording import KEEP, Recording, Scope, recent
 
 
-def retrace(tensors: Sequence[Tensor], title: str = "", keep: int = KEEP) -> Recording:
-    """The graph behind `tensors`. Values are there as far as the tape saved them or the user has them; no result is computed again.
+def retrace(roots: Sequence[Any], tensors: Sequence[Tensor] = (), title: str = "", keep: int = KEEP) -> Recording:
+    """The graph behind some nodes of the tape; `tensors` are those that stand at them. Values are there as far as the tape saved them or the user has them; no result is computed again.
 
     Lines, names and modules are known for what a recording saw that is still looked at.
     """
     known = [r for r in recent.values() if r.times]
     recording = Recording(title, keep)
     scopes: dict[tuple[str, int], int] = {(r.name, -1): -1 for r in known}
-    nodes = sorted(tape.plan([t.node for t in tensors]), key=lambda node: node.time)
+    nodes = sorted(tape.plan(roots), key=lambda node: node.time)
     arrays: dict[int, int] = {}  # identity of a saved input array without a node -> row
     rows = recording.times
     for node in nodes:
@@ -73,11 +73,14 @@ def retrace(tensors: Sequence[Tensor], title: str = "", keep: int = KEEP) -> Rec
                 _hold(recording, row, array)
         if out is not None:
             _hold(recording, row, out)
+        recording.savings[node.time] = [
+            (_block(recording, row, a), place) for place, a in enumerate(values) if hasattr(a, "nbytes") and hasattr(a, "base")
+        ]
     for tensor in tensors:
         row = rows[tensor.node.time]
         recording.ref[row] = ref(tensor)
         _hold(recording, row, tensor.array)
-        recording.root = row
+    recording.root = rows[roots[0].time] if roots else -1
     return recording
 
 
@@ -101,6 +104,14 @@ def _leaf(recording: Recording, node: tape.Leaf) -> None:
 
 
 def _hold(recording: Recording, row: int, array: Any) -> None:
+    block = _block(recording, row, array)
+    if row not in recording.kept:
+        if version := inplace.version(array):
+            recording.versions[row] = version
+        recording.hold(row, array, block)
+
+
+def _block(recording: Recording, row: int, array: Any) -> list:
     owner = inplace.storage(array)
     block = recording.blocks.get(id(owner))
     if block is None:
@@ -108,10 +119,7 @@ def _hold(recording: Recording, row: int, array: Any) -> None:
         recording.now += owner.nbytes
         recording.timeline.append(recording.now)
         recording.peak, recording.peak_row = recording.now, row
-    if row not in recording.kept:
-        if version := inplace.version(array):
-            recording.versions[row] = version
-        recording.hold(row, array, block)
+    return block
 
 
 def _scope(recording: Recording, seen: Recording, scope: int, scopes: dict) -> int:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 from weakref import ref
 
 import numpy
 
-from engine import inplace, tape
+from engine import tape
 from engine.autograd import reverse
 from engine.tensor import Tensor
 
@@ -29,10 +29,12 @@ class _Taken:
     """One step that ran: what came in and out, and `.grad` of the tensors that it changed, before and after."""
 
     node: Any
+    place: int  # 1-based, in the plan
     upstream: Any
     gradients: tuple
+    totals: list  # for each input: its gradient so far, and how many contributions that is the sum of
     changed: list[tuple[ref, Any, Any]] = field(default_factory=list)  # tensor, .grad before, .grad after
-    message: protocol.Step | None = None
+    message: protocol.Step | None = None  # made when somebody asks, or before the arrays are let go
 
 
 class Stepper:
@@ -44,7 +46,7 @@ class Stepper:
 
     mode = "live"
 
-    def __init__(self, recording: Recording, graph: Graph, roots: tuple, plan: list, steps: Iterator | None, keep: int = KEEP) -> None:
+    def __init__(self, recording: Recording, graph: Graph, roots: tuple, plan: list, begin: Callable | None, keep: int = KEEP) -> None:
         self.recording, self.graph = recording, graph
         self.roots = roots
         self.keep, self.kept_bytes = keep, 0
@@ -55,12 +57,14 @@ class Stepper:
         self.taken: list[_Taken | None] = []  # None: no gradient reached that node
         self.failure = ""
         self.closed = False
-        self._steps = steps
+        self._begin = begin
+        self._steps: Iterator | None = None if begin is None else begin()
         self._place = {node: i for i, node in enumerate(self.nodes)}
-        self._begun = steps is None
-        self._grads: dict[int, Any] = {}  # row -> its gradient so far, rebuilt when a step is described
-        self._watched: list[tuple[Any, ref]] = [(node, tensor) for node in self.nodes if (tensor := _holder(node)) is not None]
-        self._by_node: dict[Any, ref] = dict(self._watched)
+        self._grads: dict[Any, tuple] = {}  # node -> (its gradient so far, number of contributions), until its own step
+        self._held: set[int] = set()  # identities of the arrays that the record keeps
+        self._watched: dict[Any, ref] = {node: held for node in self.nodes if (held := _holder(node)) is not None}
+        self._hooked = any(node.hooks is not None for node in self.nodes)
+        self._initial = {node: t._grad for node, held in self._watched.items() if (t := held()) is not None}
 
     @classmethod
     def of(cls, recording: Recording, graph: Graph, tensor: Tensor, gradient: Tensor | None = None, keep: int = KEEP) -> Stepper:
@@ -69,19 +73,14 @@ class Stepper:
         def begin() -> Iterator:
             return reverse.start(tensor, gradient, retain_graph=True)
 
-        steps = begin()
+        begin()  # refuses what backward() refuses
         plan = tape.plan([tensor.node])
-        for node in plan:
-            if node.op is not None and not isinstance(node.saved, tuple):
-                raise RuntimeError(
-                    "The graph was freed by an earlier backward(), so there is nothing left to step through. Compute the tensor again, or call "
-                    "backward(retain_graph=True) the first time."
-                )
-        made = cls(recording, graph, (tensor.node,), plan, steps, keep)
-        made._begin = begin
-        return made
-
-    _begin: Any = None
+        if any(node.op is not None and not isinstance(node.saved, tuple) for node in plan):
+            raise RuntimeError(
+                "The graph was freed by an earlier backward(), so there is nothing left to step through. Compute the tensor again, or call "
+                "backward(retain_graph=True) the first time."
+            )
+        return cls(recording, graph, (tensor.node,), plan, begin, keep)
 
     # -- walking --------------------------------------------------------------------------------------------------------------
 
@@ -115,6 +114,7 @@ class Stepper:
 
     def to(self, index: int) -> int:
         """Forth or back until `index` steps are done."""
+        self._alive()
         index = max(0, min(index, self.total))
         while self.index < index:
             self.next()
@@ -122,12 +122,12 @@ class Stepper:
             self.previous()
         return self.index
 
-    def to_node(self, row: int) -> int:
-        """To just after the (next) step of a node."""
+    def place_of(self, row: int) -> int:
+        """The index just after the (next) step of a node. PassEnded when the pass does not reach it."""
         places = [i + 1 for i, at in enumerate(self.plan) if at == row]
         if not places:
             raise PassEnded("The backward pass does not reach this node.")
-        return self.to(next((i for i in places if i > self.index), places[0]))
+        return next((i for i in places if i > self.index), places[0])
 
     def finish(self) -> None:
         """Run to the end: `.grad` is then what `.backward()` leaves."""
@@ -136,10 +136,10 @@ class Stepper:
     def close(self) -> None:
         """Let go. Unless the pass is finished, `.grad` is put back to what it was before the first step."""
         if not self.closed:
-            if not self.done and self.mode == "live":
+            if not self.done:
                 while self.index:
                     self._undo()
-            self.closed, self._steps = True, None
+            self.closed, self._steps, self._begin = True, None, None
 
     def _alive(self) -> None:
         if self.closed:
@@ -148,112 +148,138 @@ class Stepper:
     def _undo(self) -> None:
         self.index -= 1
         taken = self.taken[self.index]
-        for tensor, before, _ in taken.changed if taken is not None else ():
-            _put(tensor, before)
+        for held, before, _ in taken.changed if taken is not None else ():
+            _put(held, before)
 
     def _redo(self) -> None:
         taken = self.taken[self.index]
-        for tensor, _, after in taken.changed if taken is not None else ():
-            _put(tensor, after)
+        for held, _, after in taken.changed if taken is not None else ():
+            _put(held, after)
         self.index += 1
+
+    # -- the engine's steps ---------------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
         """Let the engine take its next step. What interrupts it leaves the step undone, and the pass can go on later."""
-        if self._steps is None:
-            self._revive()
-        assert self._steps is not None
         grad_mode, tape.mode.grad = tape.mode.grad, False
-        before = {node: None if (t := tensor()) is None else t._grad for node, tensor in self._watched}
+        before = self._before()
         try:
-            for node, upstream, gradients in self._steps:
+            if self._steps is None:
+                self._revive()
+            for node, upstream, gradients in self._steps or ():
                 if self._took(node, upstream, gradients, before):
                     return
             self._ended()
         except BaseException as error:
             self._steps = None  # an exception ends a generator
-            for node, tensor in self._watched:
-                _put(tensor, before[node])
+            for held, grad in before.values():
+                _put(held, grad)
             if isinstance(error, Exception):
                 self.failure = str(error)
             raise
         finally:
             tape.mode.grad = grad_mode
 
-    def _took(self, node: Any, upstream: Any, gradients: tuple, before: dict) -> bool:
+    def _before(self) -> dict:
+        """`.grad` of the tensors that the next step may change: of the leaf that is next, or of all where hooks may do anything."""
+        nodes = self._watched if self._hooked else [n for n in self.nodes[len(self.taken) : len(self.taken) + 1] if n in self._watched]
+        return {node: (held, t._grad) for node in nodes if (t := (held := self._watched[node])()) is not None}
+
+    def _took(self, node: Any, upstream: Any, gradients: Any, before: dict) -> bool:
         """Write down a step of the engine; False for one that is none to the reader."""
         place = self._place.get(node)
         if place is None:
+            self._grads.pop(node, None)
             return False
-        taken = _Taken(node, upstream, tuple(gradients))
-        # hooks may change other tensors' .grad as well: compare them all only where there are hooks
-        for other, tensor in self._watched if node.hooks is not None else ((node, self._by_node.get(node)),):
-            t = tensor() if tensor is not None else None
-            if t is not None and tensor is not None and t._grad is not before.get(other):
-                taken.changed.append((tensor, before.get(other), t._grad))
+        totals = [None if g is None or source is None else self._total(source, g) for source, g in zip(node.inputs, gradients, strict=False)]
+        taken = _Taken(node, place + 1, upstream, tuple(gradients), totals)
+        if node in self._watched and node not in before:  # no gradient reached the node that was expected
+            before = {**before, node: (self._watched[node], self._initial.get(node))}
+        for held, grad in before.values():
+            t = held()
+            if t is not None and t._grad is not grad:
+                taken.changed.append((held, grad, t._grad))
+        self._grads.pop(node, None)
+        self._hold(taken)
         self.taken += [None] * (place - len(self.taken))
         self.taken.append(taken)
         self.index = len(self.taken)
-        self._note_gradients(taken)
         return True
 
     def _ended(self) -> None:
         self.taken += [None] * (self.total - len(self.taken))
         self.index = self.total
 
+    def _total(self, source: Any, g: Any) -> tuple[Any, int]:
+        """The gradient of a node so far, this contribution included, and how many it is the sum of; summed as the executor does."""
+        held = self._grads.get(source)
+        self._grads[source] = (g, 1 + (source in self.roots)) if held is None else (held[0] + g, held[1] + 1)
+        return self._grads[source]
+
+    def _hold(self, taken: _Taken) -> None:
+        """Keep the step's arrays within the budget; beyond it only the message, which says what they were."""
+        found = (taken.upstream, *taken.gradients, *[total[0] for total in taken.totals if total is not None])
+        arrays = {id(a): a.nbytes for a in found if hasattr(a, "nbytes") and id(a) not in self._held}
+        if self.kept_bytes + sum(arrays.values()) > self.keep:
+            taken.message = self._describe(taken)
+            taken.upstream, taken.gradients, taken.totals = None, (), []
+            return
+        self._held.update(arrays)
+        self.kept_bytes += sum(arrays.values())
+
     def _revive(self) -> None:
         """After an interrupt: a new generator, run to where the old one was. Rules are deterministic, so it is the same pass."""
         if self._begin is None:
-            raise PassEnded(self.failure or "This pass is a record; it can be looked at, but not run on.")
+            raise PassEnded(self.failure or "This pass is a record: it can be looked at, but not run on.")
         here = self.index
         while self.index:
             self._undo()
         steps = self._begin()
-        count = sum(1 for taken in self.taken if taken is not None)
+        missing = sum(taken is not None for taken in self.taken)
         try:
-            while count:
-                node, _, _ = next(steps)
-                count -= node in self._place
+            while missing:
+                missing -= next(steps)[0] in self._place
         finally:
-            for taken in self.taken:  # the record's own tensors, not the repeated ones
-                for tensor, before, _ in taken.changed if taken is not None else ():
-                    _put(tensor, before)
+            for taken in self.taken:  # the record's own gradients, not their repetition
+                for held, before, _ in taken.changed if taken is not None else ():
+                    _put(held, before)
             while self.index < here:
                 self._redo()
-        self._steps = steps
+        self._steps, self.failure = steps, ""
 
     # -- telling --------------------------------------------------------------------------------------------------------------
 
-    def gradient(self, row: int) -> Any:
-        """The gradient of a row as far as the pass stands now: an array, or None."""
-        total = None
-        if any(self.recording.row_of(root) == row for root in self.roots):
-            first = next((taken for taken in self.taken[: self.index] if taken is not None), None)
-            total = None if first is None else first.upstream
-        for taken in self.taken[: self.index]:
-            if taken is None or taken.node.op is None:
+    def gradient(self, row: int) -> tuple[Any, str]:
+        """The gradient of a row as far as the pass stands now; or None, and why it is not there."""
+        total, late = None, False
+        for i, taken in enumerate(self.taken[: self.index]):
+            if taken is None:
                 continue
-            for source, g in zip(taken.node.inputs, taken.gradients, strict=False):
-                if g is not None and source is not None and self.recording.row_of(source) == row:
-                    total = g if total is None or getattr(total, "shape", None) != g.shape else total + g
-        return total
-
-    def _note_gradients(self, taken: _Taken) -> None:
-        """Describe the step while its arrays are there, then keep the arrays only within the budget."""
-        taken.message = self._describe(taken)
-        size = sum(getattr(g, "nbytes", 0) for g in taken.gradients if g is not None)
-        self.kept_bytes += size
-        if self.kept_bytes > self.keep:
-            taken.gradients = tuple(None for _ in taken.gradients)
-            self.kept_bytes -= size
+            if self.plan[i] == row and taken.upstream is not None:
+                return _one(taken.upstream), ""
+            late = late or taken.upstream is None
+            for source, held in zip(taken.node.inputs, taken.totals, strict=False):
+                if held is not None and self.recording.row_of(source) == row:
+                    total = held[0]
+        if total is not None:
+            return total, ""
+        if late:
+            return None, f"It was not kept: the gradients of this pass take more than {bytes_text(self.keep)}. Its step tells what it was."
+        if row in self.plan and self.index < self.total:
+            return None, "Its gradient has not been computed yet: step on, or run to this node."
+        return None, ""
 
     def step(self, index: int) -> protocol.Step | None:
-        """The message of the step that led to `index`."""
+        """The message of the step that led to `index`; None where no gradient arrived."""
         taken = self.taken[index - 1] if 0 < index <= len(self.taken) else None
+        if taken is not None and taken.message is None:
+            taken.message = self._describe(taken)
         return None if taken is None else taken.message
 
-    def steps(self, already: set[int]) -> list[protocol.Step]:
-        """The steps taken so far that are not among `already`."""
-        return [m for i, taken in enumerate(self.taken) if taken is not None and (m := taken.message) is not None and i + 1 not in already]
+    def steps(self, already: set[int], most: int = 400) -> list[protocol.Step]:
+        """Steps taken so far that are not among `already`: the one at which the pass stands, and at most so many before it."""
+        wanted = [i for i in range(self.index, 0, -1) if i not in already][:most]
+        return [step for i in reversed(wanted) if (step := self.step(i)) is not None]
 
     def message(self) -> protocol.Stepper:
         return protocol.Stepper(self.recording.name, self.mode, self.plan, self.index, self.sentence())  # type: ignore[arg-type]
@@ -263,41 +289,39 @@ class Stepper:
         if self.failure and self.index == len(self.taken):
             return f"The pass stopped after step {self.index} of {self.total}: {self.failure}"
         if self.index == 0:
-            return f"At the start of the backward pass. {self.total} steps."
+            return f"At the start of the backward pass: {self.total} steps."
         step = self.step(self.index)
         return step.sentence if step is not None else f"Step {self.index} of {self.total}: no gradient arrives here."
 
     def _describe(self, taken: _Taken) -> protocol.Step:
-        r, node, place = self.recording, taken.node, len(self.taken)
+        r, node, place = self.recording, taken.node, taken.place
         row = self.plan[place - 1]
         upstream = _one(taken.upstream)
         arrived = summary(upstream)
         site = self.graph.site(row) if row >= 0 else -1
         if node.op is None:
-            tensor = node.tensor()
-            leaf = self.operand(row, node)
-            rules = typeset.accumulation(leaf, upstream)
-            after = None if tensor is None else tensor._grad
-            added = bool(taken.changed) and taken.changed[0][1] is not None
+            leaf = operand(r, row, node)
             name = leaf.name or f"leaf #{row}"
-            end = "is gone, so its gradient is dropped" if after is None else ("adds to" if added else "is stored in") + f" {name}.grad"
+            if node.tensor() is None:
+                end = "is dropped, for the tensor is gone"
+            else:
+                end = ("is added to" if taken.changed and taken.changed[0][1] is not None else "is stored in") + f" {name}.grad"
             sentence = f"Step {place} of {self.total}, accumulate: the gradient of {name} ({_size(arrived)}) {end}."
-            return protocol.Step(place, row, "accumulate", rules, arrived, [], site, sentence)
-        operands = [None if source is None else self.operand(r.row_of(source), source) for source in node.inputs]
-        operands = self._with_constants(row, node, operands)
-        output = self.operand(row, node)
+            return protocol.Step(place, row, "accumulate", typeset.accumulation(leaf, upstream), arrived, [], site, sentence)
+        operands = self._operands(row, node)
+        output = operand(r, row, node)
         attrs = {k: v for k, v in node.attrs.items() if not k.startswith("__")}
         names = typeset.input_names(node.op, len(node.inputs))
         forward = typeset.forward(node.op, attrs, operands, output)
         contributions, told = [], []
-        for i, (source, g) in enumerate(zip(node.inputs, taken.gradients, strict=False)):
-            if source is None or g is None:
+        for i, (source, g, held) in enumerate(zip(node.inputs, taken.gradients, taken.totals, strict=False)):
+            if held is None:
                 continue
-            target = r.row_of(source)
-            total, addends = self._total(source, g)
-            unbroadcast = typeset.unbroadcast_axes(getattr(upstream, "shape", ()), source.shape or ()) if _broadcasts(node.op) else []
+            target, (total, addends) = r.row_of(source), held
+            unbroadcast = typeset.unbroadcast_axes(upstream.shape, source.shape or ()) if _broadcasts(node.op) else []
             rule = typeset.backward(node.op, attrs, operands, output, i, upstream, g)
-            gained, now = summary(g), summary(total)
+            gained = summary(g)
+            now = gained if total is g else summary(total)
             contributions.append(protocol.Contribution(target, names[i], gained, now, addends, unbroadcast, rule))
             shown = operands[i]
             name = (shown.name if shown is not None else "") or f"{names[i]} (#{target})"
@@ -306,31 +330,84 @@ class Stepper:
         sentence = f"Step {place} of {self.total}, {node.op.name}{where}: {'; '.join(told) or 'no input wants a gradient'}."
         return protocol.Step(place, row, node.op.name, forward, arrived, contributions, site, sentence)
 
-    def _total(self, source: Any, g: Any) -> tuple[Any, int]:
-        """The gradient of a node so far, this contribution included, and how many it is the sum of; summed as the executor does."""
-        held = self._grads.get(id(source))
-        if held is None or getattr(held[0], "shape", None) != getattr(g, "shape", None):
-            root = next((1 for node in self.roots if node is source), 0)
-            self._grads[id(source)] = (g, 1 + root)
-        else:
-            self._grads[id(source)] = (held[0] + g, held[1] + 1)
-        return self._grads[id(source)]
-
-    def operand(self, row: int, node: Any = None) -> Operand:
-        """A row as a part of a formula."""
-        return operand(self.recording, row, node)
-
-    def _with_constants(self, row: int, node: Any, operands: list) -> list:
-        """Inputs that want no gradient have no node; the recording knows them, or the tape saved them."""
-        recorded = {slot: source for source, slot in self.recording.inputs(row)} if row >= 0 else {}
-        for i, known in enumerate(operands):
+    def _operands(self, row: int, node: Any) -> list[Operand | None]:
+        """The op's inputs as parts of a formula. Those that want no gradient have no node; the recording knows them, or nobody."""
+        r = self.recording
+        found: list[Operand | None] = [None if source is None else operand(r, r.row_of(source), source) for source in node.inputs]
+        recorded = {slot: source for source, slot in r.inputs(row)} if row >= 0 else {}
+        needed = () if node.op.variadic else node.op.inputs
+        for i, known in enumerate(found):
             if known is None and i in recorded:
-                operands[i] = operand(self.recording, recorded[i])
-        optional = node.op.inputs if not node.op.variadic else ()
-        for i, name in enumerate(optional):
-            if i < len(operands) and operands[i] is None and name not in getattr(node.op, "optional", {}):
-                operands[i] = Operand("", (), None, ("unknown", i))
-        return operands
+                found[i] = operand(r, recorded[i])
+            elif known is None and i < len(needed) and needed[i] not in getattr(node.op, "optional", {}):
+                found[i] = Operand("", (), None, ("unknown", i))
+        return found
+
+
+class Followed(Stepper):
+    """A pass that somebody's `backward()` runs, told step by step by an observer. It can hold that backward up.
+
+    While the pass runs, going back and forth in what has run changes `.grad` as in any Stepper; the engine goes on only from the last
+    step taken. When it is over, what remains is a record: looking back in it changes nothing any more.
+    """
+
+    mode = "paused"
+
+    def __init__(self, recording: Recording, graph: Graph, roots: tuple, plan: list, keep: int = KEEP) -> None:
+        super().__init__(recording, graph, roots, plan, None, keep)
+        self.wanted = 0  # run until so many steps are done
+        self.over = False
+        self._prepared = self._before()
+
+    def to(self, index: int) -> int:
+        """Go there as far as the engine has come; `wanted` says how far it shall go."""
+        self._alive()
+        index = max(0, min(index, self.total))
+        super().to(min(index, len(self.taken)))
+        if index > len(self.taken) and not self.over:
+            self.wanted = index
+        return self.index
+
+    def next(self) -> int:
+        if self.index < len(self.taken):
+            return super().next()
+        return self.to(self.index + 1)
+
+    def follow(self, node: Any, upstream: Any, gradients: Any) -> None:
+        """The engine has just taken this step."""
+        self._took(node, upstream, gradients, self._prepared)
+        self._prepared = self._before()
+
+    @property
+    def held(self) -> bool:
+        """Whether the engine shall wait."""
+        return not self.over and self.wanted <= len(self.taken) < self.total
+
+    def end(self, error: BaseException | None = None) -> None:
+        """The pass is over: complete, or stopped by `error`. `.grad` is what the engine left."""
+        if self.over:
+            return
+        super().to(len(self.taken))
+        if error is None:
+            self._ended()
+        else:
+            self.failure = "it was interrupted." if isinstance(error, KeyboardInterrupt) else str(error)
+        self.over, self.mode = True, "live"
+
+    def close(self) -> None:
+        self.closed = True
+
+    def _undo(self) -> None:
+        if self.over:
+            self.index -= 1
+        else:
+            super()._undo()
+
+    def _redo(self) -> None:
+        if self.over:
+            self.index += 1
+        else:
+            super()._redo()
 
 
 def operand(recording: Recording, row: int, node: Any = None) -> Operand:
@@ -377,6 +454,3 @@ def _size(s: protocol.Summary) -> str:
 
 def _where(site: protocol.Site) -> str:
     return f"{site.cell or site.file} line {site.line}"
-
-
-__all__ = ["PassEnded", "Stepper", "bytes_text", "inplace", "operand"]

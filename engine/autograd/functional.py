@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy
 
-from .. import device, tape, xp
+from .. import devices, tape, xp
 from ..tensor import Tensor
 from .grad_mode import enable_grad
 from .reverse import grad
@@ -31,14 +31,14 @@ def _fresh(inputs: tuple, create_graph: bool) -> tuple:
 
 
 def _zeros(x: Tensor) -> Tensor:
-    return Tensor._wrap(device.namespace(x.array).zeros_like(x.array))
+    return Tensor._wrap(devices.namespace(x.array).zeros_like(x.array))
 
 
 def _vector(v: Any, like: tuple, what: str) -> tuple:
     if v is None:
         if len(like) != 1 or like[0].numel() != 1:
             raise RuntimeError(f"The vector v can only be None if the {what} is a single tensor with one element")
-        return (Tensor._wrap(device.namespace(like[0].array).ones_like(like[0].array)),)
+        return (Tensor._wrap(devices.namespace(like[0].array).ones_like(like[0].array)),)
     vs = _tuple(v, "v")[1]
     if len(vs) != len(like):
         raise RuntimeError(f"v has {len(vs)} tensors and the {what} has {len(like)}")
@@ -115,7 +115,7 @@ def jacobian(
 def _by_rows(o: Tensor, xs: tuple, create_graph: bool, strict: bool) -> list[Tensor]:
     found: list[list] = [[] for _ in xs]
     for j in range(o.numel()):
-        seed = device.namespace(o.array).zeros_like(o.array)
+        seed = devices.namespace(o.array).zeros_like(o.array)
         seed.reshape(-1)[j] = 1
         grads = (None,) * len(xs)
         if o.requires_grad:
@@ -126,7 +126,7 @@ def _by_rows(o: Tensor, xs: tuple, create_graph: bool, strict: bool) -> list[Ten
 
 
 def _empty(o: Tensor, x: Tensor) -> Tensor:
-    return Tensor._wrap(device.namespace(o.array).zeros((*o.shape, *x.shape), dtype=o.array.dtype))
+    return Tensor._wrap(devices.namespace(o.array).zeros((*o.shape, *x.shape), dtype=o.array.dtype))
 
 
 def _by_columns(o: Tensor, xs: tuple, create_graph: bool) -> list[Tensor]:
@@ -134,7 +134,7 @@ def _by_columns(o: Tensor, xs: tuple, create_graph: bool) -> list[Tensor]:
     for x in xs:
         columns = []
         for j in range(x.numel()):
-            seed = device.namespace(x.array).zeros_like(x.array)
+            seed = devices.namespace(x.array).zeros_like(x.array)
             seed.reshape(-1)[j] = 1
             seeds = {x.node: Tensor._wrap(seed) if create_graph else seed}
             t = None if o.node is None else seeds[o.node] if o.node in seeds else tape.push_forward(o.node, seeds, xp if create_graph else numpy)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy
 
-from .. import device, tape
+from .. import devices, tape
 from ..tensor import Tensor
 
 
@@ -31,7 +31,7 @@ def _roots(tensors: Sequence[Tensor], grads: Any, create_graph: bool) -> list[tu
             if tensor.array.size != 1:
                 raise RuntimeError(f"grad can be implicitly created only for scalar outputs; this tensor has the shape {tuple(tensor.shape)}. "
                                    "Reduce it first, e.g. with .sum() or .mean(), or pass gradient=")  # fmt: skip
-            array = device.namespace(tensor.array).ones_like(tensor.array)
+            array = devices.namespace(tensor.array).ones_like(tensor.array)
             grad = Tensor._wrap(array)
         else:
             if not isinstance(grad, Tensor):
@@ -113,7 +113,7 @@ def grad(
         g = captured[x.node]
         if g is None:
             if materialize_grads:
-                g = Tensor._wrap(device.namespace(x.array).zeros_like(x.array))
+                g = Tensor._wrap(devices.namespace(x.array).zeros_like(x.array))
             elif not allow_unused:
                 raise RuntimeError(
                     "One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if this is the desired behavior."

@@ -11,8 +11,8 @@ import numpy
 from ..errors import Refused
 
 __all__ = [
-    "add_along_axis", "all", "any", "argmax", "argmin", "count", "count_nonzero", "cumextreme", "cumprod", "cumsum", "histogram", "log_softmax",
-    "logcumsumexp", "logsumexp", "max", "mean", "min", "mode", "prod", "ranked", "search", "softmax", "sum", "var", "vector_norm",
+    "add_along_axis", "all", "any", "argmax", "argmin", "count", "count_nonzero", "cumextreme", "cumprod", "cumsum", "count_integers", "histogram", "log_softmax",
+    "logcumsumexp", "logsumexp", "max", "mean", "median_of_all", "min", "mode", "prod", "ranked", "search", "softmax", "sum", "var", "vector_norm",
 ]  # fmt: skip
 
 _FAST = (numpy.dtype("float32"), numpy.dtype("float64"))
@@ -59,7 +59,7 @@ def mean(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     return total / n if n else total * math.nan
 
 
-def var(x: Any, axis: Any = None, correction: float = 1, keepdims: bool = False) -> Any:
+def var(x: Any, axis: Any = None, correction: float = 0, keepdims: bool = False) -> Any:
     """The mean squared distance from the mean, with the count reduced by `correction`."""
     d = x - mean(x, axis, True)
     squares = (d * d.conj()).real if d.dtype.kind == "c" else d * d
@@ -230,7 +230,7 @@ def log_softmax(x: Any, axis: int) -> Any:
 
 
 @along
-def _ranked(x: Any, positions: Any, skip_nan: bool, spoil: bool, *, axis: int) -> tuple:
+def _ranked(x: Any, positions: Any, skip_nan: bool, *, axis: int) -> tuple:
     n = x.shape[axis]
     order = numpy.argsort(x, axis, kind="stable")
     if isinstance(positions, str):
@@ -251,7 +251,14 @@ def ranked(x: Any, positions: Any, axis: int) -> tuple:
     """
     if x.ndim and x.shape[axis] == 0:
         raise _empty(x, axis)
-    return _ranked(x, positions, positions == "nanmedian", False, axis=axis)
+    return _ranked(x, positions, positions == "nanmedian", axis=axis)
+
+
+def median_of_all(x: Any, skip_nan: bool = False) -> Any:
+    """The lower median of all elements, nan of none; with `skip_nan` of those that are not nan."""
+    if not x.size:
+        return x.dtype.type(math.nan)
+    return ranked(x.reshape(-1), "nanmedian" if skip_nan else "median", 0)[0].reshape(())
 
 
 @along
@@ -291,6 +298,20 @@ def add_along_axis(x: Any, indices: Any, size: int, axis: int) -> Any:
 
 
 # -- counting ------------------------------------------------------------------------------------------------------------------
+
+
+def count_integers(x: Any, weights: Any = None, least: int = 0) -> Any:
+    """How often each of 0, 1, 2, ... occurs, or the sum of its weights."""
+    if x.dtype.kind not in "iu":
+        raise Refused("only integers can be counted", NotImplementedError)
+    if x.ndim != 1 or x.size and x.min() < 0:
+        raise Refused("bincount only supports 1-d non-negative integral inputs.")
+    if weights is not None and weights.shape != x.shape:
+        raise Refused("weights should be 1-d and have the same length as input")
+    if weights is None:
+        return numpy.bincount(x, minlength=least)
+    out = numpy.bincount(x, weights, least)
+    return out.astype(weights.dtype) if weights.dtype == numpy.float32 else out
 
 
 def histogram(x: Any, bins: int, low: float, high: float) -> Any:

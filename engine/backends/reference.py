@@ -74,8 +74,19 @@ def put_diagonal(value: Any, shape: tuple, offset: int = 0, dim1: int = 0, dim2:
     return out
 
 
+def strided(x: Any, shape: tuple, strides: tuple) -> Any:
+    """A view of the array's memory under any shape and strides (in bytes), which knows whose memory it is."""
+    if not isinstance(x, numpy.ndarray):
+        return _library(x).lib.stride_tricks.as_strided(x, shape, strides)
+    owner = x.base if isinstance(x.base, numpy.ndarray) else x
+    buffer = owner if owner.flags.c_contiguous else owner.T
+    at = x.__array_interface__["data"][0] - owner.__array_interface__["data"][0]
+    return numpy.ndarray(shape, x.dtype, buffer, at, strides)
+
+
 def windows(x: Any, dim: int, size: int, step: int) -> Any:
     """A view of all windows of `size` elements along a dimension, `step` apart, as a new last dimension."""
+    dim = _axis(x, dim)
     n = x.shape[dim] if x.ndim else 1
     if size > n:
         raise ValueError(f"maximum size for tensor at dimension {dim} is {n} but size is {size}")
@@ -83,11 +94,9 @@ def windows(x: Any, dim: int, size: int, step: int) -> Any:
         raise ValueError(f"size is {size} but must be >= 0, step is {step} but must be > 0")
     if not x.ndim:
         return x.reshape(1)[:size]
-    dim %= x.ndim
     shape, strides = list(x.shape), list(x.strides)
     shape[dim], strides[dim] = (n - size) // step + 1, strides[dim] * step
-    lib = _library(x).lib.stride_tricks
-    return lib.as_strided(x, (*shape, size), (*strides, x.strides[dim]))
+    return strided(x, (*shape, size), (*strides, x.strides[dim]))
 
 
 def put_windows(value: Any, shape: tuple, dim: int, size: int, step: int) -> Any:
@@ -467,3 +476,66 @@ def constant_pad(x: Any, pad: tuple, value: Any = 0) -> Any:
     taken = tuple(slice(max(-a, 0), size - max(-b, 0)) for size, (a, b) in zip(x.shape, widths, strict=True))
     out[inner] = x[taken]
     return out
+
+
+# -- linear algebra ----------------------------------------------------------------------------------------------------------
+
+
+def inv(x: Any) -> Any:
+    """The inverse; LinAlgError of a singular matrix."""
+    return _library(x).linalg.inv(x)
+
+
+def det(x: Any) -> Any:
+    """The determinant."""
+    return _library(x).linalg.det(x)
+
+
+def slogdet(x: Any) -> tuple:
+    """The determinant's sign and the logarithm of its size."""
+    return tuple(_library(x).linalg.slogdet(x))
+
+
+def cofactor(x: Any) -> Any:
+    """The matrix of cofactors, from the singular values: det(U) det(V) U diag(products of the others) V^T."""
+    lib, n = _library(x), x.shape[-1]
+    u, s, vh = lib.linalg.svd(x)
+    others = lib.where(lib.eye(n, dtype=bool), 1, s[..., None, :]).prod(-1)
+    turn = lib.linalg.det(u) * lib.linalg.det(vh)
+    return turn.conj()[..., None, None] * ((u * others[..., None, :]) @ vh).conj() if x.dtype.kind == "c" else turn[..., None, None] * ((u * others[..., None, :]) @ vh)
+
+
+def solve_matrix(a: Any, b: Any) -> Any:
+    """The matrix X with `a @ X == b`."""
+    return _library(a).linalg.solve(a, b)
+
+
+def cholesky(x: Any, upper: bool = False) -> Any:
+    """The lower (or upper) Cholesky factor."""
+    out = _library(x).linalg.cholesky(x)
+    return out.conj().swapaxes(-1, -2).copy() if upper else out
+
+
+def qr(x: Any, mode: str = "reduced") -> tuple:
+    """Q and R; Q is empty in mode "r"."""
+    if mode not in ("reduced", "complete", "r"):
+        raise ValueError(f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or 'complete'")
+    found = _library(x).linalg.qr(x, mode)
+    return (_zeros(x, (0,)), found) if mode == "r" else tuple(found)
+
+
+def eigh(x: Any, uplo: str = "L") -> tuple:
+    """Eigenvalues and eigenvectors of a symmetric matrix."""
+    return tuple(_library(x).linalg.eigh(x, uplo))
+
+
+def svd(x: Any, full_matrices: bool = True) -> tuple:
+    """U, S and Vh."""
+    return tuple(_library(x).linalg.svd(x, full_matrices))
+
+
+def pinv(x: Any, rtol: float | None = None, hermitian: bool = False) -> Any:
+    """The pseudoinverse; by default with max(n, m) eps as the relative tolerance."""
+    lib = _library(x)
+    rtol = max(x.shape[-2:]) * float(numpy.finfo(x.dtype).eps) if rtol is None else rtol
+    return lib.linalg.pinv(x, rtol, hermitian)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .. import device as devices
+from .. import devices
 from ..ops.join import cat
 from ..tensor import Tensor
 from . import functional as F

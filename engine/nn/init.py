@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy
 
-from .. import device as devices
+from .. import devices
 from ..autograd import no_grad
 from ..tensor import Tensor
 

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any, overload
 
-from .. import device as devices
+from .. import devices
 from .. import dtypes, observe
 from ..autograd import no_grad
 from ..tape import Handle

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy
 
-from .. import device as devices
+from .. import devices
 from .. import dtypes
 from ..autograd import no_grad
 from ..tensor import Tensor

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy
 
-from .. import device as devices
+from .. import devices
 from .. import dtypes
 from ..tensor import Tensor
 from . import functional as F

@@ -1,3 +1,3 @@
 """One class, one op."""
 
-from . import cast, conv, index, join, linalg, math, pool, reduce, shape  # noqa: F401
+from . import activation, cast, compare, conv, decompose, index, join, linalg, math, norm, order, pool, reduce, rounding, scan, select, shape, special, trig  # noqa: F401

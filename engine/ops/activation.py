@@ -174,7 +174,6 @@ class tanhshrink(Activation):
 
 class softshrink(Activation):
     """x moved towards 0 by `lambd`, and 0 within that distance; a nan stays."""
-    exempt = {}
     def forward(xp, input, lambd=0.5): return xp.where(xp.abs(input) <= lambd, 0, input - lambd * xp.sign(input))
     def d_input(xp, g, input, lambd): return xp.where(xp.abs(input) <= lambd, 0, g)
 
@@ -219,7 +218,7 @@ def glu(input, dim=-1):
 class softmax(Along, Refusing, Op):
     """exp(x) / sum(exp(x)) along `dim`; `dtype` casts first."""
     types, inputs, refuses, formula = "promote", ("input",), "bic", "exp(input) / sum(exp(input))"
-    samples, exempt = (((2, 3),), ((2, 3, 4),)), {}
+    examples = ((((2, 3),), {"dim": -1}), (((2, 3, 4),), {"dim": 1}), (((),), {"dim": 0}))
     def reference(input, dim=-1): return (e := numpy.exp(input)) / e.sum(dim, keepdims=True)
     def forward(xp, input, dim, dtype=None): return xp.softmax(input, dim)
     def d_input(xp, g, out, dim): return out * (g - xp.sum(g * out, axis=dim, keepdims=True))
@@ -228,7 +227,7 @@ class softmax(Along, Refusing, Op):
 class log_softmax(Along, Refusing, Op):
     """The logarithm of softmax along `dim`, exact where softmax is tiny; `dtype` casts first."""
     types, inputs, refuses, formula = "promote", ("input",), "bic", "input - log(sum(exp(input)))"
-    samples, exempt = (((2, 3),), ((2, 3, 4),)), {}
+    examples = ((((2, 3),), {"dim": -1}), (((2, 3, 4),), {"dim": 1}), (((),), {"dim": 0}))
     def reference(input, dim=-1): return input - numpy.log(numpy.exp(input).sum(dim, keepdims=True))
     def forward(xp, input, dim, dtype=None): return xp.log_softmax(input, dim)
     def d_input(xp, g, out, dim): return g - xp.exp(out) * xp.sum(g, axis=dim, keepdims=True)

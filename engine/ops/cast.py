@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .. import device as devices
+from .. import devices
 from .. import dtypes
+from ..errors import Refused
 from ..op import Elementwise, Linear, composite
 from ..tensor import Tensor
 
@@ -32,6 +33,14 @@ class to_device(Linear):
 class complex_(Elementwise):
     """Complex numbers from their real and imaginary parts, two float tensors of one dtype."""
     types, inplace, samples = "same", False, (((2, 3), (2, 3)),)
+
+    @classmethod
+    def prepare(cls, arrays):
+        names = [dtypes.FROM_NUMPY[a.dtype].name for a in arrays]
+        if not set(names) <= {"float16", "float32", "float64"}:
+            raise Refused(f"Expected both inputs to be Half, Float or Double tensors but got {' and '.join(names)}")
+        return super().prepare(arrays)
+
     def forward(xp, real, imag): return real + imag * 1j
     def d_real(xp, g): return g
     def d_imag(xp, g): return g * 1j

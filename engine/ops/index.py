@@ -12,7 +12,7 @@ from typing import Any
 import numpy
 
 from .. import dtypes, inplace, observe, tape
-from ..device import namespace
+from ..devices import namespace
 from ..errors import Refused
 from ..op import Linear, Op, composite
 from ..tensor import Tensor
@@ -69,7 +69,7 @@ class getitem(Linear):
         return super().explain(error, inputs, attrs)
 
 
-_new, _new_node = Tensor.__new__, tape.Node.__new__
+_new, _new_node = object.__new__, tape.Node.__new__
 
 
 class put_zeros(Linear):
@@ -308,7 +308,18 @@ def _zero_(self: Tensor) -> Tensor:
 Tensor.zero_ = _zero_
 
 
-class index_put(Op):
+class Placing(Op):
+    """Elements of one tensor go to places of another: both have one dtype."""
+
+    @classmethod
+    def prepare(cls, arrays):
+        input, source = arrays[0], arrays[-1]
+        if hasattr(source, "dtype") and input.dtype != source.dtype:
+            raise Refused(f"expected {cls.inputs[0]} and {cls.inputs[-1]} of one dtype, but got {input.dtype.name} and {source.dtype.name}")
+        return super().prepare(arrays)
+
+
+class index_put(Placing):
     """The tensor with values written, or added with `accumulate`, at the places that a tuple of index tensors names."""
     exact, inputs, order = True, ("input", "values"), ("input", "indices", "values", "accumulate")
     examples = (
@@ -344,7 +355,7 @@ class gather(Op):
     def d_input(xp, g, index, shape, dim): return xp.scatter_add(xp.zeros(shape, dtype=g.dtype), dim, index, g)
 
 
-class scatter_add(Op):
+class scatter_add(Placing):
     """The input with the elements of `src` added at the places that an index tensor names along a dimension."""
     inputs, order, exact, inplace = ("input", "index", "src"), ("input", "dim", "index", "src"), True, True
     examples = ((((3, 3), [[0, 2, 1], [0, 1, 0]], (2, 3)), {"dim": 0}), (((2, 4), [[0, 2, 2], [3, 1, 0]], (2, 4)), {"dim": 1}))
@@ -353,7 +364,7 @@ class scatter_add(Op):
     def d_src(xp, g, index, shape, dim): return grown(xp, xp.gather(g, dim, index), shape)
 
 
-class scatter(Op):
+class scatter(Placing):
     """The input with elements of `src`, or a number, written at the places that an index tensor names along a dimension."""
     home, inputs, order, exact = "", ("input", "index", "src"), ("input", "dim", "index", "src"), True
     examples = ((((3, 3), [[0, 2, 1], [1, 1, 0]], (2, 3)), {"dim": 0}), (((2, 4), [[0, 2, 1], [3, 1, 0]], (2, 4)), {"dim": 1}))
@@ -362,7 +373,7 @@ class scatter(Op):
     def d_src(xp, g, index, shape, dim): return grown(xp, xp.gather(g, dim, index), shape)
 
 
-class scatter_extreme(Op):
+class scatter_extreme(Placing):
     """The largest or smallest of the input's element and all of `src` that an index tensor sends there."""
     home, inputs, order, exact = "", ("input", "index", "src"), ("input", "dim", "index", "src", "reduce"), True
     examples = (
@@ -375,7 +386,7 @@ class scatter_extreme(Op):
         return xp.where(won, xp.gather(g / ties(xp, input, index, src, out, dim), dim, index), 0)
 
 
-class scatter_prod(Op):
+class scatter_prod(Placing):
     """The product of the input's element and all of `src` that an index tensor sends there."""
     home, inputs, order, exact = "", ("input", "index", "src"), ("input", "dim", "index", "src"), True
     examples = ((((3, 3), [[0, 2, 1], [0, 1, 0]], (2, 3)), {"dim": 0}), (((2, 4), [[0, 2, 2], [3, 1, 0]], (2, 3)), {"dim": 1}))
@@ -388,7 +399,7 @@ class scatter_prod(Op):
         return xp.where(others == 0, xp.gather(g * nonzero_product, dim, index) / xp.where(src == 0, 1, src), 0)
 
 
-class index_add(Op):
+class index_add(Placing):
     """The input with slices of `source`, times `alpha`, added at the places that a 1-d index names along a dimension."""
     inputs, order, inplace = ("input", "index", "source"), ("input", "dim", "index", "source", "alpha"), True
     examples = ((((3, 2), [0, 2, 0], (3, 2)), {"dim": 0}), (((2, 4), [3, 1], (2, 2)), {"dim": -1, "alpha": 2}))
@@ -397,7 +408,7 @@ class index_add(Op):
     def d_source(xp, g, index, dim, alpha): return xp.index_select(g, dim, index) * alpha
 
 
-class index_copy(Op):
+class index_copy(Placing):
     """The input with slices of `source` written at the places that a 1-d index names along a dimension."""
     inputs, order, exact, inplace = ("input", "index", "source"), ("input", "dim", "index", "source"), True, True
     examples = ((((3, 2), [0, 2], (2, 2)), {"dim": 0}), (((2, 4), [3, 1], (2, 2)), {"dim": -1}))
@@ -561,15 +572,30 @@ def argwhere(input: Tensor) -> Tensor:
 class sort(Op):
     """The elements in order along a dimension, and where each was; NaN counts as the largest."""
     inputs, outputs, differentiable = ("input",), ("values", "indices"), ("values",)
-    examples = ((((3, 4),), {}), (((3, 4),), {"dim": 0, "descending": True}), (([3.0, 1.0, 3.0, 2.0],), {"stable": True}))
+    examples = ((((3, 4),), {}), (((3, 4),), {"dim": 0, "descending": True}), (((4,),), {"stable": True}))
+
+    @classmethod
+    def prepare(cls, arrays): return super().prepare(ordered(arrays, "c"))
+
     def forward(xp, input, dim=-1, descending=False, stable=False): return xp.sorted(input, dim, descending, stable)
     def d_input(xp, g, indices, shape, dim): return xp.scatter_add(xp.zeros(shape, dtype=g.dtype), dim, indices, g)
+
+
+def ordered(arrays: list, refused: str) -> list:
+    """The arrays, unless of a kind of dtype ("c": complex, "b": bool) that the op puts in no order."""
+    if arrays[0].dtype.kind in refused:
+        raise Refused(f"{dtypes.FROM_NUMPY[arrays[0].dtype].name} tensors are not supported", RuntimeError)
+    return arrays
 
 
 class topk(Op):
     """The `k` largest (or smallest) elements along a dimension, in order, and where each was."""
     inputs, outputs, differentiable = ("input",), ("values", "indices"), ("values",)
     examples = ((((2, 5),), {"k": 3}), (((5, 2),), {"k": 2, "dim": 0, "largest": False}))
+
+    @classmethod
+    def prepare(cls, arrays): return super().prepare(ordered(arrays, "cb"))
+
     def forward(xp, input, k, dim=-1, largest=True, sorted=True): return xp.topk(input, k, dim, largest)
     def d_input(xp, g, indices, shape, dim): return xp.scatter_add(xp.zeros(shape, dtype=g.dtype), dim, indices, g)
 

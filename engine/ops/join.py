@@ -9,7 +9,7 @@ from typing import Any
 import numpy
 
 from .. import dtypes
-from ..device import namespace
+from ..devices import namespace
 from ..errors import Refused
 from ..op import Linear, composite
 from ..tensor import Tensor
@@ -17,18 +17,29 @@ from .index import getitem
 from .shape import expand, permute, reshape, unsqueeze, wrap_dim
 
 
-class cat(Linear):
+class Join(Linear):
+    """Takes a sequence of tensors and promotes their dtypes."""
+    variadic, inputs, types, exact, method = True, ("tensors",), "promote", True, False
+
+    @classmethod
+    def prepare(cls, arrays):
+        if not arrays:
+            raise Refused(*cls.nothing)
+        return super().prepare(arrays)
+
+
+class cat(Join):
     """The tensors one after the other along a dimension; in the others their sizes must agree."""
-    aliases, variadic, types, exact, method = ("concat", "concatenate"), True, "promote", True, False
-    inputs, examples = ("tensors",), (((((2, 3), (4, 3)),), {}), ((((2,), (3,), (1,)),), {}), ((((2, 3), (2, 1)),), {"dim": -1}))
+    aliases, nothing = ("concat", "concatenate"), ("expected a non-empty list of Tensors", ValueError)
+    examples = (((((2, 3), (4, 3)),), {}), ((((2,), (3,), (1,)),), {}), ((((2, 3), (2, 1)),), {"dim": -1}))
     def forward(xp, tensors, dim=0): return xp.concatenate(joinable(tensors, dim), axis=dim)
     def d_tensors(xp, g, shapes, dim): return [g[part] for part in parts(shapes, dim)]
 
 
-class stack(Linear):
+class stack(Join):
     """The tensors, all of one shape, along a new dimension."""
-    variadic, types, exact, method = True, "promote", True, False
-    inputs, examples = ("tensors",), (((((2, 3), (2, 3)),), {}), ((((2, 3), (2, 3)),), {"dim": -1}), ((((), (), ()),), {}))
+    nothing = ("stack expects a non-empty TensorList",)
+    examples = (((((2, 3), (2, 3)),), {}), ((((2, 3), (2, 3)),), {"dim": -1}), ((((), (), ()),), {}))
     def forward(xp, tensors, dim=0): return xp.stack(alike(tensors), axis=dim)
     def d_tensors(xp, g, shapes, dim): return [g[(slice(None),) * (dim % g.ndim) + (i,)] for i in range(len(shapes))]
 
@@ -56,8 +67,6 @@ class constant_pad(Linear):
 
 def joinable(tensors: Sequence, dim: int) -> list:
     """The arrays that `cat` joins: PyTorch lets an empty 1-d tensor stand beside any shape."""
-    if not tensors:
-        raise Refused("expected a non-empty list of Tensors", ValueError)
     kept = [t for t in tensors if tuple(t.shape) != (0,)] or list(tensors[:1])
     first = kept[0].shape
     for i, t in enumerate(tensors):
@@ -86,8 +95,6 @@ def parts(shapes: Sequence, dim: int) -> list:
 
 
 def alike(tensors: Sequence) -> Sequence:
-    if not tensors:
-        raise Refused("stack expects a non-empty TensorList")
     for i, t in enumerate(tensors):
         if t.shape != tensors[0].shape:
             raise Refused(f"stack expects each tensor to be equal size, but got {list(tensors[0].shape)} at entry 0 and {list(t.shape)} at entry {i}")
@@ -354,9 +361,12 @@ def _bordered(x: Tensor, dim: int, before: int, after: int, mode: str, numpy_mod
     if mode != "replicate" and max(before, after) > most:
         raise RuntimeError(f"Padding size should be less than {'the corresponding input dimension' if mode == 'reflect' else 'or equal to the input size'}, "
                            f"but got: padding ({before}, {after}) at dimension {dim} of input {list(x.shape)}")  # fmt: skip
-    places = numpy.pad(numpy.arange(n), (max(before, 0), max(after, 0)), numpy_mode)[max(-before, 0) :]
+    places = numpy.arange(n)
+    if mode == "circular":  # what is cut off does not come back at the other end
+        places, before, after = places[max(-before, 0) : n - max(-after, 0)], max(before, 0), max(after, 0)
+    places = numpy.pad(places, (max(before, 0), max(after, 0)), numpy_mode)[max(-before, 0) :]
     places = places[: len(places) - max(-after, 0)]
-    return x if (before, after) == (0, 0) else getitem(x, (slice(None),) * dim + (namespace(x.array).asarray(places),))
+    return x if len(places) == n and (before, after) == (0, 0) else getitem(x, (slice(None),) * dim + (namespace(x.array).asarray(places),))
 
 
 @composite(home="nn.functional")

@@ -44,7 +44,7 @@ class sub(Scaled):
 
     @classmethod
     def prepare(cls, arrays):
-        bools = sum(getattr(a, "dtype", None) == bool for a in arrays)
+        bools = sum(isinstance(a, bool) or getattr(a, "dtype", None) == bool for a in arrays)
         if bools == 2: raise Refused("Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator instead.")
         if bools: raise Refused(f"Subtraction, the `-` operator, with a bool tensor is not supported. {_INVERT}")
         return super().prepare(arrays)
@@ -331,6 +331,12 @@ class addcdiv(Refusing, Elementwise):
     """`input + value * tensor1 / tensor2`; not for integers."""
     inputs, samples, refuses = ("input", "tensor1", "tensor2"), (((2, 3),) * 3, ((2, 3), (3,), (2, 1))), "bi"
     refusal = RuntimeError, "Integer division with addcdiv is not supported; divide with div() first"
+
+    @classmethod
+    def prepare(cls, arrays):
+        if all(a.dtype.kind in "biu" for a in arrays[1:]): raise Refused(cls.refusal[1])
+        return super().prepare(arrays)
+
     def forward(xp, input, tensor1, tensor2, *, value=1): return input + value * tensor1 / tensor2
     def d_input(xp, g): return g
     def d_tensor1(xp, g, tensor2, value): return g * (value / tensor2)

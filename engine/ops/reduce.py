@@ -1,17 +1,300 @@
-"""Ops that reduce dimensions: sums, means, extremes, norms."""
+"""Ops that reduce dimensions: sums, products, means, spreads, norms, extremes."""
 
-from ..op import Linear
+import math
+from collections import namedtuple
 
+from ..op import Linear, Op, composite
+from .compare import isnan
+from .front import Along, Refusing, front
+from .select import maximum, minimum, where
 
-class sum_(Linear):
-    """Sum over the given dimensions, or over all."""
-    inputs = ("input",)
-    def forward(xp, input, dim=None, keepdim=False, dtype=None): return xp.sum(input, axis=dim, keepdims=keepdim)
-    def d_input(xp, g, shape, dim, keepdim): return xp.broadcast_to(xp.reshape(g, kept(shape, dim)), shape)
+DIMS = (
+    (((2, 3),), {}), (((2, 3, 4),), {"dim": 1}), (((2, 3, 4),), {"dim": (0, -1)}), (((2, 3),), {"dim": -1, "keepdim": True}),
+    (((2, 3),), {"keepdim": True, "dim": (0, 1)}), (((),), {}), (((3,),), {"dim": 0}),
+)  # fmt: skip
 
 
 def kept(shape, dim):
     """The shape after reducing `dim`, with the reduced dimensions kept as 1."""
-    if dim is None: return (1,) * len(shape)
-    dims = {d % len(shape) for d in ((dim,) if isinstance(dim, int) else dim)} if shape else ()
+    if dim is None or not shape: return (1,) * len(shape)
+    dims = {d % len(shape) for d in ((dim,) if isinstance(dim, int) else dim)}
     return tuple(1 if i in dims else n for i, n in enumerate(shape))
+
+
+def count(shape, dim):
+    """How many elements each result is made of."""
+    return math.prod(n for n, k in zip(shape, kept(shape, dim), strict=True) if k == 1)
+
+
+def spread(xp, g, shape, dim):
+    """A result, or its gradient, with the reduced dimensions back as 1: it broadcasts against the input."""
+    return xp.reshape(g, kept(shape, dim))
+
+
+class Reduction(Along):
+    types, inputs, examples = "promote", ("input",), DIMS
+
+
+class Accumulating(Reduction):
+    """Sums and products of integers and bools are int64."""
+
+    @classmethod
+    def prepare(cls, arrays):
+        arrays, xp = super().prepare(arrays)
+        return [a.astype("int64") if a.dtype.kind in "bu" else a for a in arrays], xp
+
+
+class sum_(Accumulating, Linear):
+    """Sum over the given dimensions, or over all; integers sum to int64, `dtype` casts first."""
+    def forward(xp, input, dim=None, keepdim=False, *, dtype=None): return xp.sum(input, axis=dim, keepdims=keepdim)
+    def d_input(xp, g, shape, dim): return xp.broadcast_to(spread(xp, g, shape, dim), shape)
+
+
+class mean(Reduction, Refusing, Linear):
+    """Mean over the given dimensions, or over all; nan of nothing. RuntimeError for integers, unless `dtype` casts them first."""
+    refuses, refusal = "bi", (RuntimeError, "could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: {}")
+    def forward(xp, input, dim=None, keepdim=False, *, dtype=None): return xp.mean(input, axis=dim, keepdims=keepdim)
+    def d_input(xp, g, shape, dim): return xp.broadcast_to(spread(xp, g, shape, dim) / max(count(shape, dim), 1), shape)
+
+
+class prod(Accumulating, Op):
+    """Product over one dimension, or over all; integers multiply to int64, `dtype` casts first. Zeros are differentiated rightly."""
+    examples = ((((2, 3),), {}), (((2, 3, 4),), {"dim": 1}), (((2, 3),), {"dim": -1, "keepdim": True}), (([2.0, 0.0, 3.0],), {}), (([[0.0, 2.0], [0.0, 0.0]],), {"dim": 1}))
+    def forward(xp, input, dim=None, keepdim=False, *, dtype=None): return xp.prod(input, axis=dim, keepdims=keepdim)
+    def d_input(xp, g, input, dim): return spread(xp, g, input.shape, dim) * product_of_others(xp, input, dim)
+
+
+def product_of_others(xp, x, dim):
+    """For each element the product of all others along `dim`: what stands before it times what stands after it."""
+    if x.ndim == 0: return xp.ones_like(x)
+    if dim is None: return xp.reshape(product_of_others(xp, xp.reshape(x, (math.prod(x.shape),)), 0), x.shape)
+    if x.shape[dim] == 0: return x
+    lead = (slice(None),) * (dim % x.ndim)
+    first = xp.ones_like(x[(*lead, slice(0, 1))])
+    before = xp.cumprod(xp.concatenate([first, x[(*lead, slice(None, -1))]], dim), dim)
+    after = xp.flip(xp.cumprod(xp.concatenate([first, xp.flip(x[(*lead, slice(1, None))], dim)], dim), dim), dim)
+    return before * after
+
+
+# -- spread --------------------------------------------------------------------------------------------------------------------
+
+
+class Spread(Reduction, Refusing):
+    refuses, refusal = "bi", (RuntimeError, "std and var only support floating point and complex dtypes, not {}")
+
+    @classmethod
+    def bind(cls, args, kwargs):
+        """PyTorch's older spellings: `std(x, unbiased)`, `std(x, dim, unbiased, keepdim)`."""
+        kwargs = dict(kwargs)
+        if len(args) > 1 and isinstance(args[1], bool): args = (args[0], None, *args[1:])
+        if len(args) > 2 and isinstance(args[2], bool):
+            kwargs["correction"] = int(args[2])
+            if len(args) > 3: kwargs["keepdim"] = args[3]
+            args = args[:2]
+        if "unbiased" in kwargs: kwargs["correction"] = int(kwargs.pop("unbiased"))
+        inputs, attrs = super().bind(args, kwargs)
+        if attrs["correction"] is None: attrs["correction"] = 1
+        return inputs, attrs
+
+
+class var(Spread, Op):
+    """Variance over the given dimensions, or over all: squared distances from the mean, summed and divided by their count minus `correction`."""
+    examples = (*DIMS[:5], (((2, 3),), {"correction": 0}), (((4,),), {"correction": 2}))
+    def forward(xp, input, dim=None, *, correction=1, keepdim=False): return xp.var(input, dim, correction, keepdim)
+    def d_input(xp, g, input, dim, correction): return spread(xp, g, input.shape, dim) * _var_slope(xp, input, dim, correction)
+
+
+class std(Spread, Op):
+    """Standard deviation over the given dimensions, or over all: the square root of `var`. Its slope is 0 where it is 0."""
+    examples = (*DIMS[:5], (((2, 3),), {"correction": 0}), (((4,),), {"correction": 2}))
+    def forward(xp, input, dim=None, *, correction=1, keepdim=False): return xp.sqrt(xp.var(input, dim, correction, keepdim))
+    def d_input(xp, g, input, out, dim, correction):
+        g = xp.where(out == 0, 0, g / xp.where(out == 0, 1, 2 * out))
+        return spread(xp, g, input.shape, dim) * _var_slope(xp, input, dim, correction)
+
+
+def _var_slope(xp, x, dim, correction):
+    n = count(x.shape, dim) - correction
+    return xp.conj(x - xp.mean(x, axis=dim, keepdims=True)) * (2 / n if n > 0 else math.inf)
+
+
+@composite(method=False)
+def var_mean(input, dim=None, *, correction=1, keepdim=False, **unbiased):
+    """Variance and mean over the given dimensions, or over all."""
+    return var(input, dim, keepdim=keepdim, **(unbiased or {"correction": correction})), mean(input, dim, keepdim)
+
+
+@composite(method=False)
+def std_mean(input, dim=None, *, correction=1, keepdim=False, **unbiased):
+    """Standard deviation and mean over the given dimensions, or over all."""
+    return std(input, dim, keepdim=keepdim, **(unbiased or {"correction": correction})), mean(input, dim, keepdim)
+
+
+# -- past nans -----------------------------------------------------------------------------------------------------------------
+
+
+@composite(method=True)
+def nansum(input, dim=None, keepdim=False, *, dtype=None):
+    """Sum of the elements that are not nan."""
+    return sum_(where(isnan(input), 0, input), dim, keepdim, dtype=dtype)
+
+
+@composite(method=True)
+def nanmean(input, dim=None, keepdim=False, *, dtype=None):
+    """Mean of the elements that are not nan."""
+    if input.dtype.rank < 2: raise RuntimeError(f"nanmean(): expected input to have floating point or complex dtype but got {input.dtype.name}")
+    numbers = ~isnan(input)
+    return nansum(input, dim, keepdim, dtype=dtype) / sum_(numbers, dim, keepdim)
+
+
+class logsumexp(Reduction, Op):
+    """log(sum(exp(x))) over the given dimensions, without overflow."""
+    types, examples, formula = "float", DIMS[1:5], "log(sum(exp(input)))"
+    def forward(xp, input, dim, keepdim=False): return xp.logsumexp(input, dim, keepdim)
+    def d_input(xp, g, input, out, dim): return spread(xp, g, input.shape, dim) * xp.exp(input - spread(xp, out, input.shape, dim))
+
+
+# -- norms ---------------------------------------------------------------------------------------------------------------------
+
+
+class vector_norm(Along, Refusing, Op):
+    """(sum |x|^ord)^(1/ord) over the given dimensions, or over all; the largest or smallest |x| for inf and -inf, the count of non-zeros for 0.
+
+    The slope is 0 where the norm is 0; the largest elements share theirs equally.
+    """
+    home, method, types, inputs, formula, domain = "linalg", False, "promote", ("input",), "sum(abs(input) ** ord) ** (1 / ord)", (0.5, 2.0)
+    examples = (*((((2, 3),), {"ord": p, "dim": d}) for p, d in ((2, None), (1, 0), (3, (0, 1)), (0.5, -1), (1.5, 1), (-1, 1), (0, 0))),
+                (((2, 3),), {"ord": math.inf, "dim": 1, "keepdim": True}), (((2, 3),), {"ord": -math.inf}), (([-1.0, 2.0, -3.0],), {"ord": 2.5}))  # fmt: skip
+    refuses, refusal = "bi", (RuntimeError, "Expected a floating point or complex tensor as input. Got {}")
+    def forward(xp, input, ord=2, dim=None, keepdim=False, *, dtype=None): return xp.vector_norm(input, ord, dim, keepdim)
+    def d_input(xp, g, input, out, ord, dim): return spread(xp, g, input.shape, dim) * _norm_slope(xp, input, spread(xp, out, input.shape, dim), ord, dim)
+
+
+def _norm_slope(xp, x, norm, p, dim):
+    """x |x|^(p-2) / norm^(p-1), kept finite: the quotient |x| / norm goes to a power."""
+    if p == 0: return xp.zeros_like(x)
+    if p == 1: return xp.conj(xp.sgn(x))
+    if math.isinf(p): return xp.conj(xp.sgn(x)) * shared(xp, xp.abs(x), norm, dim)
+    safe = xp.where(norm == 0, 1, norm)
+    if p == 2: return xp.where(norm == 0, 0, xp.conj(x) / safe)
+    size = xp.abs(x)
+    return xp.where((size == 0) | (norm == 0), 0, xp.conj(xp.sgn(x)) * xp.power(xp.where(size == 0, 1, size) / safe, p - 1))
+
+
+@composite(method=True)
+def norm(input, p="fro", dim=None, keepdim=False, out=None, dtype=None):
+    """Vector norm over the given dimensions, or over all; "fro" is p = 2, "nuc" the sum of a matrix's singular values."""
+    if p == "nuc":
+        from .linalg import matrix_norm
+        return matrix_norm(input, "nuc", (-2, -1) if dim is None else dim, keepdim, dtype=dtype)
+    return vector_norm(input, 2 if p in ("fro", None) else p, dim, keepdim, dtype=dtype)
+
+
+# -- extremes ------------------------------------------------------------------------------------------------------------------
+
+
+def shared(xp, x, extreme, dim):
+    """1 / n at each of the n elements equal to the extreme along `dim`, else 0. Where the extreme is nan, the nans share."""
+    ties = xp.astype((x == extreme) | (xp.isnan(x) & xp.isnan(extreme)), x.dtype)
+    return ties / xp.sum(ties, axis=dim, keepdims=True)
+
+
+class amax(Reduction, Refusing, Op):
+    """Largest element over the given dimensions, or over all; equal ones share the gradient."""
+    refuses = "c"
+    def forward(xp, input, dim=None, keepdim=False): return xp.max(input, axis=dim, keepdims=keepdim)
+    def d_input(xp, g, input, out, dim): return spread(xp, g, input.shape, dim) * shared(xp, input, spread(xp, out, input.shape, dim), dim)
+
+
+class amin(Reduction, Refusing, Op):
+    """Smallest element over the given dimensions, or over all; equal ones share the gradient."""
+    refuses = "c"
+    def forward(xp, input, dim=None, keepdim=False): return xp.min(input, axis=dim, keepdims=keepdim)
+    def d_input(xp, g, input, out, dim): return spread(xp, g, input.shape, dim) * shared(xp, input, spread(xp, out, input.shape, dim), dim)
+
+
+PLACES = ((((2, 3),), {"dim": 0}), (((2, 3, 4),), {"dim": 1}), (((2, 3),), {"dim": -1, "keepdim": True}), (([[1.0, 3.0, 3.0], [2.0, 0.0, 2.0]],), {"dim": 1}))
+
+
+class Pairs(Along, Refusing):
+    """The chosen element along one dimension, and its index; the gradient goes to that one element."""
+
+    types, inputs, outputs, differentiable, refuses, home = "promote", ("input",), ("values", "indices"), ("values",), "c", ""
+
+
+class max_(Pairs, Op):
+    """Largest element along `dim` and the index of the first such."""
+    name, examples = "max", PLACES[:3]
+    def forward(xp, input, dim, keepdim=False): return xp.max(input, axis=dim, keepdims=keepdim), xp.argmax(input, dim, keepdim)
+    def d_input(xp, g, indices, shape, dim): return at_places(xp, g, indices, shape, dim)
+
+
+class min_(Pairs, Op):
+    """Smallest element along `dim` and the index of the first such."""
+    name, examples = "min", PLACES[:3]
+    def forward(xp, input, dim, keepdim=False): return xp.min(input, axis=dim, keepdims=keepdim), xp.argmin(input, dim, keepdim)
+    def d_input(xp, g, indices, shape, dim): return at_places(xp, g, indices, shape, dim)
+
+
+def at_places(xp, g, indices, shape, dim):
+    """The gradient at the chosen places along `dim`, zeros elsewhere."""
+    return xp.add_along_axis(spread(xp, g, shape, dim), xp.reshape(indices, kept(shape, dim)), shape[dim] if shape else 1, dim)
+
+
+def _extreme(name, whole, pairs, pairwise):
+    def call(input, *args, **kwargs):
+        other = args[0] if args else kwargs.get("other", kwargs.get("dim", kwargs.get("axis")))
+        if other is None and not kwargs.get("out"): return whole.call(input)
+        if isinstance(other, (tuple, list)): raise TypeError(f"{name}(): dim must be one int, not {other!r}; use a{name} for several")
+        return (pairwise if hasattr(other, "array") else pairs).call(input, *args, **kwargs)
+    call.__doc__ = f"{whole.__doc__} With `dim`: values and indices along it. With a second tensor: `{pairwise.name}`."
+    return call
+
+
+front("max")(_extreme("max", amax, max_, maximum))
+front("min")(_extreme("min", amin, min_, minimum))
+
+aminmax_result = namedtuple("aminmax", ("min", "max"))
+
+
+@composite(method=True)
+def aminmax(input, *, dim=None, keepdim=False):
+    """Smallest and largest element along `dim`, or of all; equal ones share the gradient."""
+    return aminmax_result(amin(input, dim, keepdim), amax(input, dim, keepdim))
+
+
+class argmax(Along, Refusing, Op):
+    """Index of the first largest element along `dim`, or among all in their order in memory."""
+    types, inputs, refuses, refusal = "promote", ("input",), "bc", (RuntimeError, "does not support {} input")
+    examples = ((((2, 3),), {}), *PLACES, (((2, 3),), {"keepdim": True}))
+    def forward(xp, input, dim=None, keepdim=False): return xp.argmax(input, dim, keepdim)
+
+
+class argmin(Along, Refusing, Op):
+    """Index of the first smallest element along `dim`, or among all in their order in memory."""
+    types, inputs, refuses, refusal = "promote", ("input",), "bc", (RuntimeError, "does not support {} input")
+    examples = ((((2, 3),), {}), *PLACES, (((2, 3),), {"keepdim": True}))
+    def forward(xp, input, dim=None, keepdim=False): return xp.argmin(input, dim, keepdim)
+
+
+# -- truth ---------------------------------------------------------------------------------------------------------------------
+
+TRUTHS = (([True, False],), {}), (([[1.0, 0.0], [2.0, 3.0]],), {"dim": 1}), (([[0.0, 0.0], [2.0, 3.0]],), {"dim": (0, 1), "keepdim": True})
+
+
+class all_(Reduction, Op):
+    """Whether all elements over the given dimensions are not 0: bool, or uint8 for uint8."""
+    name, examples = "all", TRUTHS
+    def forward(xp, input, dim=None, keepdim=False): return xp.all(input, dim, keepdim)
+
+
+class any_(Reduction, Op):
+    """Whether any element over the given dimensions is not 0: bool, or uint8 for uint8."""
+    name, examples = "any", TRUTHS
+    def forward(xp, input, dim=None, keepdim=False): return xp.any(input, dim, keepdim)
+
+
+class count_nonzero(Along, Op):
+    """How many elements over the given dimensions, or of all, are not 0."""
+    types, inputs, examples = "promote", ("input",), ((([[1.0, 0.0], [2.0, 3.0]],), {}), (([[1.0, 0.0], [0.0, 0.0]],), {"dim": 1}), (([True, False],), {"dim": 0}))
+    def forward(xp, input, dim=None): return xp.count_nonzero(input, dim)

@@ -2,7 +2,7 @@
 
 import numpy
 
-from .. import device
+from .. import devices
 from ..dtypes import FROM_NUMPY, result
 from ..errors import Refused
 from ..op import Elementwise
@@ -28,7 +28,7 @@ class where(Elementwise):
         if kind == "uint8": condition = condition.astype(bool)
         elif kind != bool:
             raise Refused(f"expected condition to be a boolean tensor, but got {'a tensor with dtype ' + FROM_NUMPY[kind].name if kind else type(condition)}")
-        xp = device.common([condition, *values], cls.name)
+        xp = devices.common([condition, *values], cls.name)
         if not any(hasattr(x, "dtype") for x in values):  # two numbers: nothing else says what they are
             values = [result(tuple(values)).numpy.type(x) for x in values]
         return [condition, *super().prepare(values)[0]], xp
@@ -126,7 +126,7 @@ class copysign(Elementwise):
 class heaviside(Elementwise):
     """0 where `input` is negative, 1 where it is positive, `values` where it is 0. No gradient."""
     types = "same"
-    def forward(xp, input, values): return xp.heaviside(input, values)
+    def forward(xp, input, values): return xp.where(input == 0, values, xp.astype(input > 0, values.dtype))
 
 
 class nan_to_num(Elementwise):

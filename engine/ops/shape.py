@@ -323,7 +323,7 @@ def t(input: Tensor) -> Tensor:
 @composite(method=True)
 def adjoint(input: Tensor) -> Tensor:
     """The conjugate transpose of the matrices in the last two dimensions."""
-    swapped = transpose(input, -2, -1)
+    swapped = transpose(input, -2, -1) if input.ndim else input
     return swapped.conj() if input.is_complex() else swapped
 
 

@@ -144,23 +144,27 @@ class rad2deg(Elementwise):
 # -- complex numbers: rules transpose and do not conjugate, the executor conjugates what leaves a complex tensor -----------------
 
 
+COMPLEX = ((((2, 3),), {}), (((),), {}), (([[1 + 2j, -1j], [3.0, 0.5 - 1j]],), {}))
+
+
 class real(Linear):
     """The real part; a real tensor itself. It shares the tensor's memory."""
-    view, samples = True, UNARY
+    view, examples = True, COMPLEX
     def forward(xp, input): return xp.real(input)
     def d_input(xp, g): return g
 
 
 class imag(Linear):
     """The imaginary part of a complex tensor, RuntimeError for others. It shares the tensor's memory."""
-    view, exempt = True, {"every test on floats": "it is for complex numbers"}
+    view, examples = True, ((([[1 + 2j, -1j], [3.0, 0.5 - 1j]],), {}),)
+    reference = lambda input: numpy.imag(input)
     def forward(xp, input): return xp.imag(input)
     def d_input(xp, g): return g * -1j
 
 
 class conj(Linear):
     """The complex conjugate; a real tensor is copied."""
-    samples = UNARY
+    examples = COMPLEX
     reference = lambda input: numpy.conj(input)
     def forward(xp, input): return xp.copy(xp.conj(input))
     def d_input(xp, g): return xp.conj(g)
@@ -168,7 +172,7 @@ class conj(Linear):
 
 class angle(Op):
     """The angle of each complex number in radians; of real numbers pi where they are negative, else 0."""
-    types, samples = "float", UNARY
+    types, examples = "float", COMPLEX
     reference = lambda input: numpy.angle(input)
     def forward(xp, input): return xp.angle(input)
     def d_input(xp, g, input): return xp.where(input == 0, 0, g * (-1j / xp.where(input == 0, 1, input)))

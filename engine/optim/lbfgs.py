@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy
 
-from .. import device as devices
+from .. import devices
 from .. import inplace
 from ..autograd import enable_grad
 from ..tensor import Tensor

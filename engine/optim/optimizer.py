@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy
 
-from .. import device as devices
+from .. import devices
 from .. import dtypes, inplace
 from ..autograd import enable_grad
 from ..tape import Handle

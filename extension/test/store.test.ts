@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 import { gradients, widthOfNorm } from "../src/view/gradients";
 import { VERSION, type Inspected, type Stepped, type Stepper, type ToView } from "../src/view/protocol";
 import { find } from "../src/view/search";
+import { countBoxes } from "../src/view/tree";
 import { HARD_CAP, reduce, START, type State } from "../src/view/store";
 import { allGroups, recordingOf } from "./dag";
 import { FakeKernel, summarise } from "./page/kernel";
@@ -139,6 +140,17 @@ describe("groups", () => {
     state = get(state, mlp().graphs("r1")[0]!);
     expect(state.open.has(1)).toBe(false);
   });
+  it("chooses anew when the groups are arranged anew at the end of a cell", () => {
+    const [whole] = mlp().graphs("r1");
+    let state = get(START, { ...whole!, live: true });
+    state = reduce(state, { do: "toggle", group: 0, open: false });
+    state = reduce(state, { do: "focus", key: "g0" });
+    const groups = whole!.groups.map((group) => ({ ...group, id: group.id + 10, parent: group.parent < 0 ? -1 : group.parent + 10 }));
+    const nodes = { ...whole!.nodes, group: whole!.nodes.group.map((group) => (group < 0 ? -1 : group + 10)) };
+    state = get(state, { ...whole!, groups, nodes });
+    expect(state.open).toEqual(new Set([10, 11, 12]));
+    expect([state.touched, state.focus]).toEqual([false, ""]);
+  });
   it("leaves what is open open while the code runs", () => {
     const parts = transformer(4).graphs("r1", 30, true);
     let state = START;
@@ -148,6 +160,23 @@ describe("groups", () => {
       for (const id of before) if (state.recording!.tree.groups.has(id)) expect(state.open.has(id)).toBe(true);
       before = new Set(state.open);
     }
+  });
+  it("does not open what repeats while the code runs", () => {
+    const state = lstm(3).graphs("r1", 10, true).reduce((s, part) => get(s, part), START);
+    expect(state.open.size).toBe(0);
+    expect(started(lstm(3)).open.size).toBe(4);
+  });
+  it("splits thousands of ops of one group into runs, so that no picture is too large", () => {
+    const b = new Builder();
+    let x = b.node("leaf", "", [], [], { name: "a" });
+    for (let n = 0; n < 5000; n++) x = b.node("op", "mul", [], [x, x]);
+    const state = started(b);
+    const { tree } = state.recording!;
+    expect(tree.children.get(-1)!).toHaveLength(10);
+    expect([...tree.groups.values()][9]!.label).toBe("ops 4501–5000 of 5000");
+    expect([...tree.totals.values()].map((total) => total.ops)).toEqual(expect.arrayContaining([5000, 500]));
+    expect(tree.totals.get(-1)!.nodes).toBe(5001);
+    expect(countBoxes(tree, state.open)).toBe(10);
   });
   it("refuses to draw more than the hard cap, with a sentence", () => {
     const state = reduce(started(lstm(500)), { do: "open all", group: -1 });

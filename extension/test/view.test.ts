@@ -61,7 +61,7 @@ async function open(builder: Builder, { steps = true, silent = false } = {}) {
 describe("the view", () => {
   it("asks to be filled and shows what comes", async () => {
     const { kernel, one, all, root } = await open(mlp());
-    expect(kernel.requests[0]).toEqual({ type: "ready", v: VERSION, id: 1 });
+    expect(kernel.requests[0]).toEqual({ type: "ready", v: VERSION, id: expect.any(Number) });
     expect((root.host as HTMLElement).style.height).toBe("500px");
     const shown = all("wb-node").filter((element) => element.dataset.node);
     expect(shown.map((element) => Number(element.dataset.node)).sort((a, b) => a - b)).toEqual(mlp().nodes.op.map((_, node) => node));
@@ -254,6 +254,7 @@ describe("the view", () => {
     const { node, root } = await open(mistake(), { steps: false });
     expect(node(mistake().root).classList.contains("failed")).toBe(true);
     expect(root.querySelectorAll(".failed")).toHaveLength(1);
+    expect(node(mistake().root).getAttribute("aria-label")).toBe("matmul, failed, matmul: the inner sizes must agree; a is (2,), b is (3, 4)");
     expect((await open(mlp())).root.querySelectorAll(".failed")).toHaveLength(0);
   });
 
@@ -275,6 +276,9 @@ describe("the view", () => {
     await click(one("wb-next"));
     await vi.advanceTimersByTimeAsync(20_100);
     expect(one("wb-status").textContent).toMatch(/has not answered yet/);
+    await click(one("wb-tab-memory"));
+    await vi.advanceTimersByTimeAsync(20_100);
+    expect(one("wb-memory").textContent).toMatch(/has not answered yet/);
     kernel.silent = false;
     await click(one("wb-next"));
     expect(one("wb-step-label").textContent).toMatch(/^Step 1 /);
@@ -282,6 +286,25 @@ describe("the view", () => {
     expect(one("wb-status").textContent).toMatch(/Reload the page/);
     kernel.push({ type: "weather", v: VERSION });
     expect(one("wb-status").textContent).toMatch(/“weather”/);
+  });
+
+  it("says so when a message cannot be shown, and goes on", async () => {
+    const { kernel, one, click } = await open(mlp());
+    vi.spyOn(console, "error").mockImplementation(() => undefined);
+    kernel.push({ type: "stepped", v: VERSION, re: null, recording: "r1", index: 1, total: 18, steps: [{ index: 1 }], done: false, sentence: "" });
+    expect(one("wb-status").textContent).toMatch(/“stepped” message could not be shown/);
+    expect(console.error).toHaveBeenCalledOnce();
+    kernel.push({ ...mlp().graphs("r1")[0]! });
+    await click(one("wb-tab-memory"));
+    expect(one("wb-memory").querySelectorAll("tr.clickable")).not.toHaveLength(0);
+  });
+
+  it("does not take another view's answers for its own", async () => {
+    const a = await open(mlp());
+    const first = (a.kernel.requests[0] as { id: number }).id;
+    close!();
+    const b = await open(mlp());
+    expect((b.kernel.requests[0] as { id: number }).id).not.toBe(first);
   });
 
   it("tells a reader what to do while there is nothing to see", async () => {

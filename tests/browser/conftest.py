@@ -15,6 +15,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, sync_playwright
 
 from serving import Server, start
+from workbench.cli import QUIET
 
 FLAGS = (
     "--headless=new",
@@ -58,8 +59,8 @@ def chromium() -> str:
 
 def start_lab(folder: Path, python: str = sys.executable) -> Server:
     """The JupyterLab of `python`; `window.jupyterapp` is there for the tests."""
-    quiet = ("--LabApp.news_url=None", "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate")
-    return start([python, "-m", "jupyterlab", "--no-browser"], folder, *quiet, "--LabApp.expose_app_in_browser=True")
+    command = [python, "-m", "jupyterlab", "--no-browser"]
+    return start(command, folder, "--LabApp.expose_app_in_browser=True", JUPYTER_CONFIG_PATH=str(QUIET))
 
 
 @pytest.fixture(scope="session")

@@ -258,8 +258,177 @@ ELEMENTWISE = (
         "hardtanh": lambda input, min_val=-1.0, max_val=1.0: np.clip(input, min_val, max_val),
         "relu6": lambda input: np.clip(input, 0, 6),
         "logsigmoid": lambda input: -np.logaddexp(0, -input),
+        "gelu_slope": lambda input, approximate="none": scipy.special.ndtr(input) + input * np.exp(-input * input / 2) / np.sqrt(2 * np.pi),
+        "threshold": lambda input, threshold=0.0, value=0.0: np.where(input > threshold, input, value),
+        "celu": lambda input, alpha=1.0: np.maximum(input, 0) + np.minimum(0, alpha * np.expm1(input / alpha)),
+        "selu": lambda input: 1.0507009873554804934 * np.where(input > 0, input, 1.6732632423543772848 * np.expm1(input)),
+        "hardsigmoid": lambda input: np.clip(input / 6 + 0.5, 0, 1),
+        "hardswish": lambda input: input * np.clip(input / 6 + 0.5, 0, 1),
+        "softsign": lambda input: input / (1 + np.abs(input)),
+        "tanhshrink": lambda input: input - np.tanh(input),
+        "softshrink": lambda input, lambd=0.5: np.sign(input) * np.maximum(np.abs(input) - lambd, 0),
+        "hardshrink": lambda input, lambd=0.5: input * (np.abs(input) > lambd),
+        "prelu_kernel": lambda input, weight: np.where(input > 0, input, weight * input),
     }
 )
+
+# -- along a dimension -----------------------------------------------------------------------------------------------------
+
+
+
+def _dims(dim):
+    return tuple(dim) if isinstance(dim, list) else dim
+
+
+def _var(input, dim=None, correction=1, keepdim=False):
+    mean = input.mean(_dims(dim), keepdims=True)
+    count = input.size // mean.size
+    return (abs(input - mean) ** 2).sum(_dims(dim), keepdims=keepdim) / (count - correction)
+
+
+def _vector_norm(input, ord=2, dim=None, keepdim=False):
+    size = np.abs(input)
+    if ord == 0:
+        return (size != 0).sum(dim, keepdims=keepdim).astype(float)
+    if abs(ord) == np.inf:
+        return (size.max if ord > 0 else size.min)(dim, keepdims=keepdim)
+    return (size**ord).sum(dim, keepdims=keepdim) ** (1 / ord)
+
+
+def _along(f):
+    """A function of one line, applied to every line along `dim`: what it returns, one by one."""
+
+    def whole(input, dim=-1, keepdim=False, **attrs):
+        if input.ndim == 0:
+            return tuple(np.asarray(x) for x in f([input.item()], **attrs))
+        lines = np.moveaxis(input, dim, -1)
+        found = [f(list(line), **attrs) for line in lines.reshape(-1, lines.shape[-1])]
+        parts = [np.array(x).reshape(lines.shape[:-1]) for x in zip(*found, strict=True)]
+        return tuple(np.expand_dims(x, dim) if keepdim else x for x in parts)
+
+    return whole
+
+
+def _nth(line, n):
+    place = sorted(range(len(line)), key=line.__getitem__)[n]
+    return line[place], place
+
+
+def _mode(line):
+    """The most frequent element, the smallest of several, and where it is last."""
+    value = min(set(line), key=lambda v: (-line.count(v), v))
+    return value, len(line) - 1 - line[::-1].index(value)
+
+
+def _running(input, dim, better):
+    def line(values):
+        best, found = 0, []
+        for i, v in enumerate(values):
+            best = i if better(v, values[best]) else best
+            found.append(best)
+        return found
+
+    if input.ndim == 0:
+        return input, np.zeros((), int)
+    places = np.apply_along_axis(line, dim, input)
+    return np.take_along_axis(input, places, dim), places
+
+
+def _add_along(input, indices, size, axis):
+    shape = list(input.shape)
+    shape[axis] = size
+    return _scattered(np.zeros(shape), indices, input, axis, np.add)
+
+
+def _ranked(input, positions, dim):
+    order = np.argsort(input, dim, kind="stable")
+    return np.take(np.sort(input, dim), positions, dim), np.take(order, positions, dim)
+
+
+def _search(input, values, right=False, out_int32=False):
+    side = "right" if right else "left"
+    if input.ndim == 1:
+        return np.searchsorted(input, values, side)
+    return np.stack([np.searchsorted(a, v, side) for a, v in zip(input, values, strict=True)])
+
+
+def plain(name):
+    return lambda input, dim=None, keepdim=False: getattr(np, name)(input, axis=_dims(dim), keepdims=keepdim)
+
+
+ALONG = {
+    "softmax": lambda input, dim: scipy.special.softmax(input, dim),
+    "log_softmax": lambda input, dim: scipy.special.log_softmax(input, dim),
+    **{name: plain(name) for name in ("sum", "mean", "prod", "all", "any", "amax", "amin")},
+    "var": _var,
+    "std": lambda input, **attrs: np.sqrt(_var(input, **attrs)),
+    "logsumexp": lambda input, dim, keepdim=False: scipy.special.logsumexp(input, _dims(dim), keepdims=keepdim),
+    "vector_norm": _vector_norm,
+    "max": _along(lambda line: (max(line), line.index(max(line)))),
+    "min": _along(lambda line: (min(line), line.index(min(line)))),
+    "argmax": lambda input, dim=None, keepdim=False: np.argmax(input, dim, keepdims=keepdim),
+    "argmin": lambda input, dim=None, keepdim=False: np.argmin(input, dim, keepdims=keepdim),
+    "count_nonzero": lambda input, dim=None: np.count_nonzero(input, dim),
+    "cumsum": lambda input, dim: np.cumsum(input, dim).reshape(input.shape),
+    "cumprod": lambda input, dim: np.cumprod(input, dim).reshape(input.shape),
+    "logcumsumexp": lambda input, dim: np.log(np.cumsum(np.exp(input), dim)).reshape(input.shape),
+    "cummax": lambda input, dim: _running(input, dim, lambda a, b: a >= b),
+    "cummin": lambda input, dim: _running(input, dim, lambda a, b: a <= b),
+    "add_along_axis": _add_along,
+    "ranked": _ranked,
+    "kthvalue": _along(lambda line, k: _nth(line, k - 1)),
+    "median": _along(lambda line: _nth(line, (len(line) - 1) // 2)),
+    "nanmedian": _along(lambda line: _nth(line, (len(line) - 1) // 2)),
+    "median_of_all": lambda input, skip_nan=False: np.sort(input, None)[(input.size - 1) // 2],
+    "mode": _along(_mode),
+    "bincount": lambda input, weights=None, minlength=0: np.bincount(input, weights, minlength),
+    "histc": lambda input, bins=100, min=0, max=0: np.histogram(input, bins, (min, max) if min != max else None)[0].astype(input.dtype),
+    "searchsorted": _search,
+}
+
+# -- normalisation ---------------------------------------------------------------------------------------------------------
+
+
+def _standard(x, axes, eps):
+    mean = x.mean(axes, keepdims=True)
+    return (x - mean) / np.sqrt(((x - mean) ** 2).mean(axes, keepdims=True) + eps)
+
+
+def _channels(w, ndim):
+    return w.reshape(-1, *(1,) * (ndim - 2))
+
+
+def _affine(x, weight, bias):
+    x = x if weight is None else x * weight
+    return x if bias is None else x + bias
+
+
+def _trailing(shape):
+    return tuple(range(-len(np.atleast_1d(shape)), 0))
+
+
+def _layer_norm(input, weight=None, bias=None, *, normalized_shape, eps=1e-5):
+    return _affine(_standard(input, _trailing(normalized_shape), eps), weight, bias)
+
+
+def _group_norm(input, weight=None, bias=None, *, num_groups, eps=1e-5):
+    grouped = input.reshape(len(input), num_groups, -1)
+    x = _standard(grouped, 2, eps).reshape(input.shape)
+    return _affine(x, *[None if w is None else _channels(w, input.ndim) for w in (weight, bias)])
+
+
+def _batch_norm(input, weight=None, bias=None, eps=1e-5):
+    x = _standard(input, (0, *range(2, input.ndim)), eps)
+    return _affine(x, *[None if w is None else _channels(w, input.ndim) for w in (weight, bias)])
+
+
+def _rms_norm(input, weight=None, *, normalized_shape, eps=None):
+    eps = np.finfo(input.dtype).eps if eps is None else eps
+    x = input / np.sqrt((input**2).mean(_trailing(normalized_shape), keepdims=True) + eps)
+    return _affine(x, weight, None)
+
+
+NORM = {"layer_norm": _layer_norm, "group_norm": _group_norm, "batch_normalize": _batch_norm, "rms_norm": _rms_norm}
 
 # -- convolutions, one product at a time -----------------------------------------------------------------------------------
 
@@ -344,4 +513,190 @@ CONVOLUTION = {
     "col2im": _from_columns,
 }
 
-TABLE = SHAPE | INDEX | ELEMENTWISE | CONVOLUTION
+# -- pools, one window at a time -------------------------------------------------------------------------------------------
+
+
+def _pool_windows(sizes, kernel, stride=None, padding=0, dilation=1, ceil_mode=False):
+    """For each dimension, for each window, the places that it covers; those outside of the input are left out, the count of all is kept."""
+    n = len(sizes)
+    kernel, padding, dilation = _each(kernel, n), _each(padding, n), _each(dilation, n)
+    stride = kernel if stride is None else _each(stride, n)
+    found = []
+    for size, k, t, p, d in zip(sizes, kernel, stride, padding, dilation, strict=True):
+        span, windows, start = d * (k - 1) + 1, [], -p
+        while start + span <= size + p or (ceil_mode and start < size and start + span - t < size + p):
+            places = range(start, start + span, d)
+            windows.append(([i for i in places if 0 <= i < size], sum(i < size + p for i in places), [j for j, i in enumerate(places) if 0 <= i < size]))
+            start += t
+        found.append(windows)
+    return found, kernel
+
+
+def _over_windows(input, sizes, kernel, settings, make):
+    windows, kernel = _pool_windows(sizes, kernel, *settings)
+    out = None
+    for at in np.ndindex(*map(len, windows)):
+        chosen = [w[i] for w, i in zip(windows, at, strict=True)]
+        value = make([c[0] for c in chosen], [c[1] for c in chosen], [c[2] for c in chosen], kernel)
+        if out is None:
+            out = np.zeros((*value.shape, *map(len, windows)), value.dtype)
+        out[(..., *at)] = value
+    return out
+
+
+def _max_pool(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, n=None, what="value"):
+    sizes = input.shape[-n:]
+    lead = input.shape[:-n]
+
+    def largest(places, _, taps, kernel):
+        part = input[(..., *np.ix_(*places))].reshape(*lead, -1)
+        flat = np.array([np.ravel_multi_index(p, sizes) for p in itertools.product(*places)])
+        tap = np.array([np.ravel_multi_index(p, kernel) for p in itertools.product(*taps)])
+        best = part.argmax(-1)
+        return {"value": part.max(-1), "index": flat[best], "tap": tap[best]}[what]
+
+    return _over_windows(input, sizes, kernel_size, (stride, padding, dilation, ceil_mode), largest)
+
+
+def _with_indices(input, n, kernel_size, **attrs):
+    return _max_pool(input, kernel_size, n=n, **attrs), _max_pool(input, kernel_size, n=n, what="index", **attrs)
+
+
+def _avg_pool(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None):
+    n = len(kernel_size)
+
+    def mean(places, counts, _, kernel):
+        total = input[(..., *np.ix_(*places))].sum(tuple(range(-n, 0)))
+        return total / (divisor_override or np.prod(counts if count_include_pad else [len(p) for p in places]))
+
+    return _over_windows(input, input.shape[-n:], kernel_size, (stride, padding, 1, ceil_mode), mean)
+
+
+def _parts(size, count):
+    return [range(i * size // count, -(-(i + 1) * size // count)) for i in range(count)]
+
+
+def _adaptive_max(input, output_size):
+    n = len(output_size)
+    sizes, lead = input.shape[-n:], input.shape[:-n]
+    out, index = np.zeros((*lead, *output_size)), np.zeros((*lead, *output_size), int)
+    parts = [_parts(size, count) for size, count in zip(sizes, output_size, strict=True)]
+    for at in np.ndindex(*output_size):
+        places = [p[i] for p, i in zip(parts, at, strict=True)]
+        part = input[(..., *np.ix_(*places))].reshape(*lead, -1)
+        flat = np.array([np.ravel_multi_index(p, sizes) for p in itertools.product(*places)])
+        out[(..., *at)], index[(..., *at)] = part.max(-1), flat[part.argmax(-1)]
+    return out, index
+
+
+def _cubic(t, a=-0.75):
+    t = abs(t)
+    return (a + 2) * t**3 - (a + 3) * t**2 + 1 if t <= 1 else a * t**3 - 5 * a * t**2 + 8 * a * t - 4 * a if t < 2 else 0.0
+
+
+def _resampling(size, count, mode, align, scale):
+    """The matrix (count, size) that resamples one dimension."""
+    out = np.zeros((count, size))
+    step = 1 / scale if scale else size / count
+    for i in range(count):
+        if mode == "mean":
+            out[i, list(_parts(size, count)[i])] = 1 / len(_parts(size, count)[i])
+            continue
+        if mode.startswith("nearest"):
+            out[i, min(int((i + 0.5) * step if mode == "nearest-exact" else i * step), size - 1)] = 1
+            continue
+        if align:
+            x = i * (size - 1) / (count - 1) if count > 1 else 0.0
+        else:
+            x = (i + 0.5) * step - 0.5
+        if mode == "linear":
+            x = max(x, 0.0)
+            low = min(int(x), size - 1)
+            out[i, low] += 1 - (x - low)
+            out[i, min(low + 1, size - 1)] += x - low
+        else:
+            low = int(np.floor(x))
+            for j in range(low - 1, low + 3):
+                out[i, min(max(j, 0), size - 1)] += _cubic(x - j)
+    return out
+
+
+def _resample(input, size, mode, align=False, scales=()):
+    n = len(size)
+    for d, count, scale in zip(range(-n, 0), size, scales or (None,) * n, strict=True):
+        input = np.moveaxis(np.moveaxis(input, d, -1) @ _resampling(input.shape[d], count, mode, align, scale).T, -1, d)
+    return input
+
+
+def _tapped(input, taps, kernel, **attrs):
+    """Window by window, the element at a tap: the transpose of `tap_scatter`."""
+    n = len(kernel)
+    windows, _ = _pool_windows(input.shape[-n:], kernel, **attrs)
+    out = np.zeros(taps.shape)
+    for place in np.ndindex(*taps.shape):
+        inside = np.unravel_index(taps[place], kernel)
+        source = [windows[d][place[len(place) - n + d]][0][inside[d]] for d in range(n)]
+        out[place] = input[(*place[:-n], *source)]
+    return out
+
+
+def _flat(input, index, size, n):
+    return np.take_along_axis(input.reshape(*input.shape[:-n], -1), index.reshape(*index.shape[: input.ndim - n], -1), -1).reshape(index.shape)
+
+
+POOL = {
+    **{f"max_pool{n}d": lambda input, kernel_size, n=n, **attrs: _max_pool(input, kernel_size, n=n, **attrs) for n in (1, 2, 3)},
+    "max_pool_with_indices": _with_indices,
+    "avg_pool": _avg_pool,
+    "avg_pool_back": lambda input, size, **attrs: _transpose_of(lambda x: _avg_pool(x, **attrs), size, input),
+    "adaptive_max": _adaptive_max,
+    "resample": _resample,
+    "resample_back": lambda input, size, mode, **attrs: _transpose_of(
+        lambda x: _resample(x, input.shape[-len(size) :], mode, **attrs), (*input.shape[: -len(size)], *size), input
+    ),
+    "tap_gather": _tapped,
+    "tap_scatter": lambda input, taps, size, kernel, **attrs: _transpose_of(lambda x: _tapped(x, taps, kernel, **attrs), size, input),
+    "flat_gather": _flat,
+    "flat_scatter": lambda input, index, size: _transpose_of(
+        lambda x: _flat(x, index, None, len(size)), (*input.shape[: input.ndim - 1], *size), input
+    ),
+}
+
+# -- products --------------------------------------------------------------------------------------------------------------
+
+
+
+def _cofactor(input):
+    n = input.shape[-1]
+    out = np.zeros_like(input)
+    for *lead, i, j in np.ndindex(*input.shape):
+        minor = np.delete(np.delete(input[tuple(lead)], i, 0), j, 1)
+        out[(*lead, i, j)] = (-1) ** (i + j) * (np.linalg.det(minor) if n > 1 else 1.0)
+    return out
+
+
+def _matmul(a, b):
+    """One sum of products for each element."""
+    x, y = (a[None] if a.ndim == 1 else a), (b[:, None] if b.ndim == 1 else b)
+    out = (x[..., :, :, None] * y[..., None, :, :]).sum(-2)
+    out = out[..., 0] if b.ndim == 1 else out
+    return out[..., 0, :] if a.ndim == 1 and b.ndim > 1 else out[..., 0] if a.ndim == 1 else out
+
+
+LINEAR = {
+    "matmul": _matmul,
+    "linear": lambda input, weight, bias=0.0: np.einsum("...i,oi->...o", input, weight) + bias,
+    "contract": lambda operands, equation="ij,jk->ik": np.einsum(equation, *operands),
+    "inv": np.linalg.inv,
+    "det": np.linalg.det,
+    "cofactor": _cofactor,
+    "slogdet": lambda input: (np.sign(np.linalg.det(input)), np.log(np.abs(np.linalg.det(input)))),
+    "solve_matrix": lambda input, other: np.linalg.inv(input) @ other,
+    "cholesky": lambda input, upper=False: np.linalg.cholesky(input).swapaxes(-1, -2).conj() if upper else np.linalg.cholesky(input),
+    "qr": lambda input, mode="reduced": tuple(np.linalg.qr(input, mode)),
+    "eigh": lambda input, UPLO="L": tuple(np.linalg.eigh(input, UPLO)),
+    "svd": lambda input, full_matrices=True: tuple(np.linalg.svd(input, full_matrices)),
+    "pinv": lambda input, rtol=None, hermitian=False: np.linalg.pinv(input),
+}
+
+TABLE = SHAPE | INDEX | ELEMENTWISE | ALONG | NORM | CONVOLUTION | POOL | LINEAR

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy
 
-from ... import device as devices
+from ... import devices
 from ... import dtypes, inplace
 from ...tensor import Tensor
 

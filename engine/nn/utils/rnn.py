@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy
 
-from ... import device as devices
+from ... import devices
 from ...ops.join import cat, stack
 from ...tensor import Tensor
 

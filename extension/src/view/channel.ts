@@ -46,10 +46,11 @@ interface Waiting {
   timer: ReturnType<typeof setTimeout>;
 }
 
-export function openChannel(transport: Transport, patience = 20_000): Channel {
+/** `patience` in milliseconds; `firstId` keeps apart the requests of several views on one line. */
+export function openChannel(transport: Transport, patience = 20_000, firstId = 1): Channel {
   const listeners = new Set<Listener>();
   const waiting = new Map<number, Waiting>();
-  let nextId = 1;
+  let nextId = firstId;
   let recording: string | null = null;
   let alive = true;
 

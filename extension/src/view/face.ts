@@ -80,11 +80,18 @@ const PILL_GAP = 6;
 const WIDEST = 230;
 const MOST_PILLS = 6;
 
+/** "4×3", with the dtype where it is not float32. */
+export function resultText(recording: Recording, node: number): string {
+  const { shape, dtype } = recording.nodes;
+  if (failed(recording, node)) return "no result";
+  return shapeText(shape[node]!) + (dtype[node] === "float32" ? "" : ` ${dtype[node]}`);
+}
+
 export function nodeFace(recording: Recording, node: number): Face {
   const { nodes, tree } = recording;
   const isOp = nodes.kind[node] === "op";
   const name = clipText(nodes.name[node]!, isOp ? "name" : "title", 170);
-  const shape = shapeText(nodes.shape[node]!) + (nodes.dtype[node] === "float32" ? "" : ` ${nodes.dtype[node]}`);
+  const shape = resultText(recording, node);
   const title = isOp ? clipText(nodes.op[node] || "?", "title", 170) : name || nodes.kind[node]!;
   const shown = isOp ? name : name ? nodes.kind[node]! : "";
   const badge = nodes.grad[node] ? BADGE_GAP + textWidth(WIDEST_BADGE, "body") : 0;
@@ -143,8 +150,9 @@ export function describe(recording: Recording, key: string, open: boolean): stri
   }
   const kind = nodes.kind[id] === "op" ? nodes.op[id] || "unnamed op" : nodes.kind[id]!;
   const parts = [nodes.name[id] ? `${kind} ${nodes.name[id]}` : kind];
-  parts.push(nodes.shape[id]!.length ? `shape ${nodes.shape[id]!.join(" by ")}` : "scalar");
-  if (nodes.dtype[id] !== "float32") parts.push(nodes.dtype[id]!);
+  if (failed(recording, id)) parts.push("failed");
+  else parts.push(nodes.shape[id]!.length ? `shape ${nodes.shape[id]!.join(" by ")}` : "scalar");
+  if (nodes.dtype[id] !== "float32" && nodes.dtype[id] !== "") parts.push(nodes.dtype[id]!);
   if (tree.host[id]! >= 0) parts.push(`goes into ${nodes.op[tree.host[id]!]}`);
   if (nodes.note[id]) parts.push(nodes.note[id]!);
   return parts.join(", ");
@@ -155,10 +163,7 @@ export function homeOf(tree: Tree, key: string): number {
   return key.startsWith("g") ? tree.parent(id) : (tree.home[id] ?? TOP);
 }
 
-const HARMLESS = /^(in place|view of)/;
-
-/** A node whose op failed carries the error's sentence as its note; the harmless notes are a few fixed words. */
-export function failed(recording: Recording, node: number): boolean {
-  const note = recording.nodes.note[node]!;
-  return note !== "" && !HARMLESS.test(note);
+/** A node whose op failed has no result, so no dtype; its note is the error's sentence. */
+export function failed({ nodes }: Recording, node: number): boolean {
+  return nodes.dtype[node] === "" && nodes.note[node] !== "";
 }

@@ -33,7 +33,6 @@ export class GraphPane {
   private readonly minimap = new Minimap((x, y) => this.centre(x, y));
   private readonly drawnBoxes = new Map<string, SVGGElement>();
   private readonly drawnWires = new Map<string, SVGGElement>();
-  private readonly pills = new Map<string, string>(); // pill -> box that carries it
   private recording: Recording | null = null;
   private marks: Marks | null = null;
   private focusKey = "";
@@ -87,8 +86,6 @@ export class GraphPane {
     this.scene = scene;
     this.recording = recording;
     this.marks = marks;
-    this.pills.clear();
-    for (const box of scene.boxes) for (const pill of box.face.pills) if (pill.node >= 0) this.pills.set(`n${pill.node}`, box.key);
     if (!before || !sameRecording || this.untouched) this.camera = this.firstView();
     else if (anchor) this.hold(before, scene, anchor);
     this.drawnBoxes.clear();
@@ -115,7 +112,8 @@ export class GraphPane {
       const element = box && this.drawnBoxes.get(box);
       if (element) this.markOne(box, element);
     }
-    setAttribute(this.element, "aria-activedescendant", key ? this.prefix + key : null);
+    const shown = this.svg.querySelector(`[data-key="${key}"]`) ? key : this.carrier(key);
+    setAttribute(this.element, "aria-activedescendant", shown ? this.prefix + shown : null);
     for (const wire of this.scene?.wires ?? []) this.markWireOf(wire);
   }
 
@@ -157,8 +155,11 @@ export class GraphPane {
     return this.scene?.byKey.get(this.carrier(key) ?? "");
   }
 
+  /** The box itself, or the one that carries it as a pill. */
   private carrier(key: string): string | undefined {
-    return this.scene?.byKey.has(key) ? key : this.pills.get(key);
+    if (this.scene?.byKey.has(key)) return key;
+    const host = key.startsWith("n") ? (this.recording?.tree.host[Number(key.slice(1))] ?? -1) : -1;
+    return this.scene?.byKey.has(`n${host}`) ? `n${host}` : undefined;
   }
 
   private centre(x: number, y: number, k = this.camera.k, glide = false): void {

@@ -1,6 +1,6 @@
 // The view: everything that is seen, in a shadow root, wired to one channel. Exports what anywidget and the JupyterLab panel call.
 
-import { modelTransport, openChannel, type Channel, type Model } from "./channel";
+import { modelTransport, openChannel, type Channel, type Model, type Received } from "./channel";
 import { Controller } from "./controller";
 import { h, put, setAttribute, setText } from "./dom";
 import { describe, failed, setFont } from "./face";
@@ -26,6 +26,7 @@ import { alongEdge, firstInside, groupAround, keyOf, sibling } from "./walk";
 
 const HEIGHT = 460;
 const NARROW = 720;
+const PATIENCE = 20_000; // milliseconds until silence is called that
 let views = 0;
 
 class View implements ToolbarEvents {
@@ -75,7 +76,7 @@ class View implements ToolbarEvents {
     this.stops.push(
       this.store.subscribe((state, before) => this.update(state, before)),
       channel.subscribe({
-        message: (received) => this.store.dispatch({ do: "receive", received }),
+        message: (received) => this.receive(received),
         trouble: (sentence) => this.controller.say(sentence, "error"),
       }),
       followTheme((dark) => {
@@ -96,6 +97,17 @@ class View implements ToolbarEvents {
     this.stops.forEach((stop) => stop());
     this.pane.close();
     this.host.remove();
+  }
+
+  /** A message that cannot be shown says so instead of leaving half a picture without a word. */
+  private receive(received: Received): void {
+    try {
+      this.store.dispatch({ do: "receive", received });
+    } catch (error) {
+      console.error(error);
+      const why = error instanceof Error ? error.message : String(error);
+      this.controller.say(`The kernel's “${received.message.type}” message could not be shown (${why}). Run the cell again.`, "error");
+    }
   }
 
   private followWidth(): () => void {
@@ -146,8 +158,9 @@ class View implements ToolbarEvents {
     const { recording } = state;
     if (!recording) return;
     const kept = recording.live && before?.recording?.name === recording.name ? this.pane.scene?.kept : undefined;
-    const scene = layout(recording, state.open, state.direction, kept);
-    const animate = !prefersStill() && before?.recording?.name === recording.name;
+    // While code runs neither the direction nor a box changes its place.
+    const scene = layout(recording, state.open, kept && state.direction === "auto" ? kept.direction : state.direction, kept);
+    const animate = !prefersStill() && !recording.live && before?.recording?.name === recording.name;
     this.pane.show(scene, recording, marksOf(state, this.gradients, new Set(this.hits)), this.anchor, animate);
     this.anchor = null;
     const fault = this.fault(state, before);
@@ -318,7 +331,7 @@ function render({ model, el }: RenderProps): () => void {
   const height = model.get("height");
   const fills = el.style.height !== "";
   const text = typeof height === "number" ? `${height}px` : fills ? "100%" : `${HEIGHT}px`;
-  const view = new View(el, openChannel(modelTransport(model)), text);
+  const view = new View(el, openChannel(modelTransport(model), PATIENCE, 1 + Math.floor(Math.random() * 2 ** 40)), text);
   return () => view.close();
 }
 

@@ -39,6 +39,17 @@ export function marksOf(state: State, gradients: Gradients, hits: ReadonlySet<nu
     }
   }
 
+  const passed = new Map<number, { all: number; done: number }>(); // of the pass's nodes in each group
+  for (const node of state.pass?.plan ?? []) {
+    if (node < 0 || node >= tree.size) continue;
+    for (let at = tree.home[node]!; at !== TOP; at = tree.parent(at)) {
+      const count = passed.get(at) ?? { all: 0, done: 0 };
+      passed.set(at, count);
+      count.all++;
+      if (gradients.done.has(node)) count.done++;
+    }
+  }
+
   function nodeMark(node: number): Mark {
     const classes: string[] = [];
     const summary = gradients.total.get(node);
@@ -57,7 +68,9 @@ export function marksOf(state: State, gradients: Gradients, hits: ReadonlySet<nu
   function groupMark(group: number): Mark {
     const classes: string[] = [];
     if (!state.open.has(group)) {
+      const { all, done } = passed.get(group) ?? { all: 0, done: 0 };
       if (group === currentGroup) classes.push("current");
+      if (done > 0) classes.push(done === all ? "done" : "reached");
       if (hitGroups.has(group)) classes.push("hit");
       if (state.selected >= 0 && holder(state.selected) === group) classes.push("selected");
     }

@@ -8,8 +8,13 @@ import type { State } from "./store";
 import { nameOf } from "./stepper";
 import { bytesText, plural, shapeText, siteText } from "./words";
 
-export function memoryPane({ memory, recording }: State, select: (node: number) => void): Child[] {
-  if (!memory || !recording) return [h("p", { class: "quiet" }, "Asking the kernel…")];
+export function waitingWords({ status }: State): string {
+  return status.tone === "error" ? status.sentence : "Asking the kernel…";
+}
+
+export function memoryPane(state: State, select: (node: number) => void): Child[] {
+  const { memory, recording } = state;
+  if (!memory || !recording) return [h("p", { class: "quiet" }, waitingWords(state))];
   const { message, buffers } = memory;
   const peakAt = message.peak_node >= 0 && message.peak_node < recording.tree.size;
   return [

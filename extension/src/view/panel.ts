@@ -4,13 +4,14 @@ import { drawHealth, drawHistogram } from "./charts";
 import type { Controller } from "./controller";
 import { h, put, putAround, setAttribute, type Child } from "./dom";
 import type { Gradients } from "./gradients";
+import { resultText } from "./face";
 import { drawHeat } from "./heat";
-import { memoryPane } from "./memory";
+import { memoryPane, waitingWords } from "./memory";
 import type { Inspected, Summary } from "./protocol";
 import { depthSwitch, ruleRows, siteLine, valuesText } from "./rules";
 import type { State, Tab } from "./store";
 import { nameOf, StepPane } from "./stepper";
-import { numberText, shapeText } from "./words";
+import { numberText } from "./words";
 
 const TABS: readonly [Tab, string][] = [["step", "Step"], ["value", "Value"], ["grad", "Grad"], ["memory", "Memory"]];
 
@@ -66,8 +67,8 @@ export class Panel {
     const changed = (...keys: (keyof State)[]) => !before || keys.some((key) => state[key] !== before[key]);
     if (changed("tab", "selected")) this.scroller.scrollTop = 0;
     if (changed("pass", "depth", "recording")) this.step.update(state, gradients);
-    if (changed("inspected", "selected", "tab", "depth", "recording")) this.inspect(state);
-    if (changed("memory", "recording")) this.showMemory(state);
+    if (changed("inspected", "selected", "tab", "depth", "recording") || (!answerOf(state) && changed("status"))) this.inspect(state);
+    if (changed("memory", "recording") || (!state.memory && changed("status"))) this.showMemory(state);
   }
 
   private showMemory(state: State): void {
@@ -79,18 +80,18 @@ export class Panel {
   }
 
   private inspect(state: State): void {
-    const { recording, selected, inspected, tab } = state;
+    const { recording, selected } = state;
     if (this.inspector.hidden) return;
     if (!recording || selected < 0) return put(this.inspector, h("p", { class: "quiet" }, "Click a node to look at its tensor."));
     const { nodes } = recording;
     const kind = nodes.kind[selected] === "op" ? nodes.op[selected] : nodes.kind[selected];
     const head = [
-      h("div", { class: "headline" }, h("h3", {}, nameOf(recording, selected)), h("span", { class: "quiet" }, `${kind} · ${shapeText(nodes.shape[selected]!)}`)),
+      h("div", { class: "headline" }, h("h3", {}, nameOf(recording, selected)), h("span", { class: "quiet" }, `${kind} · ${resultText(recording, selected)}`)),
       siteLine(recording.sites[nodes.site[selected]!]),
       nodes.note[selected] ? h("p", { class: "remark" }, nodes.note[selected]!) : null,
     ];
-    const answer = inspected && inspected.message.node === selected && inspected.message.what === tab ? inspected : null;
-    if (!answer) return put(this.inspector, ...head, h("p", { class: "quiet" }, "Asking the kernel…"));
+    const answer = answerOf(state);
+    if (!answer) return put(this.inspector, ...head, h("p", { class: "quiet" }, waitingWords(state)));
     putAround(this.inspector, this.sliders, [...head, ...this.answer(answer.message, answer.buffers, state)]);
   }
 
@@ -147,6 +148,11 @@ export class Panel {
     );
     return this.sliders;
   }
+}
+
+/** What the kernel said of the selected node, for the open tab. */
+function answerOf({ inspected, selected, tab }: State): State["inspected"] {
+  return inspected?.message.node === selected && inspected.message.what === tab ? inspected : null;
 }
 
 function numbers(summary: Summary): HTMLElement {

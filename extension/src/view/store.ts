@@ -156,13 +156,25 @@ function graph(state: State, message: Graph): State {
   const { title, groups, live, dropped, root } = message;
   const recording: Recording = { name: message.recording, title, nodes, edges, sites, groups, live, dropped, root, tree };
   const same = fresh ? old?.name === message.recording : true;
-  const touched = same && state.touched;
+  // At the end of a cell the groups are arranged anew: what was open or closed then has no meaning any more.
+  const alike = same && sameGroups(old!.groups, groups);
+  const touched = alike && state.touched;
   // While code runs, what is open stays open; the final choice is made when it ends.
-  const open = touched ? state.open : frontier(tree, 60, live && same ? state.open : undefined);
-  const status: Status = same ? state.status : START.status;
-  if (same) return { ...state, recording, open, status };
+  const wanted = touched ? state.open : frontier(tree, 60, live ? (alike ? state.open : new Set()) : null);
+  const many = countBoxes(tree, wanted) > HARD_CAP;
+  const open = many ? frontier(tree) : wanted;
+  const closing = `The graph has grown past ${HARD_CAP} boxes, so groups were closed.`;
+  const status: Status = many ? { sentence: closing, tone: "plain" } : same ? state.status : START.status;
+  const focus = alike || state.focus.startsWith("n") ? state.focus : "";
+  if (same) return { ...state, recording, open, touched, focus, status };
   const { direction, overlay, depth, text } = state;
   return { ...START, direction, overlay, depth, text, recording, open, touched, status };
+}
+
+/** Every earlier group is still the same one; more may have come. */
+function sameGroups(old: readonly Group[], now: readonly Group[]): boolean {
+  const names = new Map(now.map((group) => [group.id, `${group.parent} ${group.kind} ${group.name}`]));
+  return old.every((group) => names.get(group.id) === `${group.parent} ${group.kind} ${group.name}`);
 }
 
 /** Joins two tables column by column. */

@@ -2,10 +2,11 @@
 
 import { table } from "./charts";
 import { h, put } from "./dom";
+import { resultText } from "./face";
 import type { Gradients } from "./gradients";
 import type { State } from "./store";
 import { nameOf } from "./stepper";
-import { normText, shapeText, siteText } from "./words";
+import { normText, siteText } from "./words";
 
 const MOST = 1500;
 
@@ -32,7 +33,7 @@ export function fillTable(element: HTMLElement, state: State, gradients: Gradien
         String(node),
         h("button", { class: "link", click: () => select(node) }, nodes.kind[node] === "op" ? nodes.op[node] || "op" : nodes.kind[node]!),
         nodes.name[node]!,
-        shapeText(nodes.shape[node]!) + (nodes.dtype[node] === "float32" ? "" : ` ${nodes.dtype[node]}`),
+        resultText(recording, node),
         tree.inputs[node]!.map((input) => nameOf(recording, input)).join(", "),
         gradient ? normText(gradient) : "",
         path(node),

@@ -4,6 +4,9 @@ import type { Edges, Group, Nodes } from "./protocol";
 import type { Totals } from "./words";
 
 export const TOP = -1;
+const LONG = 1000; // more ops than this in one group are split into runs
+const RUN = 500;
+const FIRST_RUN = 1e9; // ids of runs: far above those of the recording's groups
 
 export interface Tree {
   size: number; // nodes
@@ -74,6 +77,7 @@ export function buildTree(nodes: Nodes, edges: Edges, groupList: readonly Group[
     const own = nodes.group[node]!;
     home[node] = groups.has(own) ? own : TOP;
   }
+  splitLong(nodes, home, groups);
   for (let node = 0; node < size; node++) {
     const used = consumers[node]!;
     if (nodes.kind[node] === "op" || used.length === 0) continue;
@@ -122,6 +126,29 @@ export function buildTree(nodes: Nodes, edges: Edges, groupList: readonly Group[
   return { size, groups, parent, depth, home, host, inputs, consumers, pills, children, totals };
 }
 
+/** A group with very many ops of its own gets runs of them as groups, so that no level has more boxes than can be drawn. */
+function splitLong(nodes: Nodes, home: Int32Array, groups: Map<number, Group>): void {
+  const count = new Map<number, number>();
+  home.forEach((group, node) => nodes.kind[node] === "op" && count.set(group, (count.get(group) ?? 0) + 1));
+  const seen = new Map<number, number>();
+  let id = FIRST_RUN;
+  const runs = new Map<string, number>();
+  home.forEach((group, node) => {
+    const all = count.get(group) ?? 0;
+    if (nodes.kind[node] !== "op" || all <= LONG) return;
+    const rank = seen.get(group) ?? 0;
+    seen.set(group, rank + 1);
+    const start = rank - (rank % RUN);
+    const key = `${group} ${start}`;
+    if (!runs.has(key)) {
+      runs.set(key, id);
+      const label = `ops ${start + 1}–${Math.min(all, start + RUN)} of ${all}`;
+      groups.set(id, { id: id++, parent: group, kind: "scope", name: "", label, count: 1 });
+    }
+    home[node] = runs.get(key)!;
+  });
+}
+
 /** The outermost closed group around a group, itself included; or null where all are open. */
 export function closedAround(tree: Tree, open: ReadonlySet<number>, group: number): number | null {
   let found: number | null = null;
@@ -142,9 +169,12 @@ export function countBoxes(tree: Tree, open: ReadonlySet<number>, group = TOP): 
   return count;
 }
 
-/** Groups to open at first: level by level, groups of one structure all together, while at most `budget` boxes are drawn. */
-export function frontier(tree: Tree, budget = 60, keep: ReadonlySet<number> = new Set()): Set<number> {
-  const open = new Set([...keep].filter((id) => tree.groups.has(id)));
+/**
+ * Groups to open at first: level by level, groups of one structure all together, while at most `budget` boxes are drawn.
+ * A recording that still grows gives the groups to `keep` open, and opens nothing that repeats.
+ */
+export function frontier(tree: Tree, budget = 60, keep: ReadonlySet<number> | null = null): Set<number> {
+  const open = new Set([...(keep ?? [])].filter((id) => tree.groups.has(id)));
   let count = countBoxes(tree, open);
   const everything = new Set(tree.groups.keys());
   let level = [TOP];
@@ -163,7 +193,7 @@ export function frontier(tree: Tree, budget = 60, keep: ReadonlySet<number> = ne
     const added = (ids: number[]) => ids.reduce((sum, id) => sum + (open.has(id) ? 0 : cost(id)), 0);
     const classes = [...alike.values()].sort((a, b) => added(a) - added(b) || a[0]! - b[0]!);
     for (const ids of classes) {
-      if (count + added(ids) > budget) continue;
+      if (count + added(ids) > budget || (keep && repeats(ids[0]!))) continue;
       ids.forEach((id) => open.add(id));
       count = countBoxes(tree, open);
     }

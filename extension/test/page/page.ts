@@ -1,10 +1,12 @@
-// The development page: the view on a kernel in the page. ?show=mlp|lstm|transformer|mistake|empty&theme=dark&height=460&steps=0
+// The development page: the view on a kernel in the page. ?show=mlp|lstm|transformer|mistake|empty&n=500&theme=dark&height=460&steps=0&live=4
+// npx esbuild test/page/page.ts --bundle --format=esm --loader:.css=text --servedir=test/page --outdir=test/page
 import view from "../../src/view/index";
 import { FakeKernel } from "./kernel";
 import { Builder, lstm, mistake, mlp, transformer } from "./recordings";
 
 const query = new URLSearchParams(location.search);
-const builders: Record<string, () => Builder> = { mlp, lstm, transformer, mistake, empty: () => new Builder() };
+const n = query.has("n") ? Number(query.get("n")) : undefined;
+const builders: Record<string, () => Builder> = { mlp, lstm: () => lstm(n ?? 500), transformer: () => transformer(n ?? 12), mistake, empty: () => new Builder() };
 document.body.dataset.jpThemeLight = String(query.get("theme") !== "dark");
 document.body.style.background = query.get("theme") === "dark" ? "#111" : "#fff";
 
@@ -26,6 +28,10 @@ const model = {
 };
 const opened = performance.now();
 const close = view.render({ model, el });
+if (query.has("live")) {
+  const parts = kernel.builder.graphs("live", Number(query.get("live")) || 4);
+  const timer = setInterval(() => (parts.length ? kernel.push(parts.shift()!) : clearInterval(timer)), 100);
+}
 const times = { built: built - began, shown: -1 };
 const watch = () => {
   if (el.firstElementChild?.shadowRoot?.querySelector(".wb-box")) times.shown = performance.now() - opened;

@@ -182,6 +182,6 @@ export function mistake(): Builder {
   const p = b.node("op", "mul", [2], [a, c], { name: "p", site: s });
   const h = b.node("op", "tanh", [2], [p], { name: "h", site: s });
   const w = b.node("parameter", "", [3, 4], [], { name: "w2" });
-  b.root = b.node("op", "matmul", [], [h, w], { site: s, note: "matmul: the inner sizes must agree; a is (2,), b is (3, 4)" });
+  b.root = b.node("op", "matmul", [], [h, w], { site: s, dtype: "", note: "matmul: the inner sizes must agree; a is (2,), b is (3, 4)" });
   return b;
 }

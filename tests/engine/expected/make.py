@@ -35,6 +35,7 @@ SPELLED: dict[str, Any] = {
     "to_device": lambda input, device, source: input.to(device),
     "view_as_dtype": lambda input, dtype: input.view(dtype),
     "constant_pad": torch.constant_pad_nd,
+    "embedding": torch.nn.functional.embedding,
 }
 
 
@@ -91,18 +92,20 @@ def shapes(case: cases.Case) -> list | None:
         return None
 
 
-def letters(case: cases.Case, inputs: list) -> str:
+def letters(key: str, case: cases.Case, inputs: list) -> str:
+    """The dtypes of the results. Not an answer: a missing kernel, a function that takes no numbers, the limited support of uint16 to uint64."""
     try:
         found = call(case, inputs)
     except (RuntimeError, TypeError, IndexError, ValueError, NotImplementedError) as error:
-        return NO_KERNEL if "not implemented for" in str(error) or "not supported on CPU" in str(error) else REFUSED
+        missing = "not implemented for" in str(error) or "not supported on CPU" in str(error)
+        return NO_KERNEL if missing or ("," in key and isinstance(error, TypeError)) or set(key) & set("UVW") else REFUSED
     return "".join(LETTER_OF[r.dtype] for r in found)
 
 
 def specials(case: cases.Case) -> dict:
     """Values at infinities, zeros, nan and ties, and gradients at the finite ones."""
     xs = [torch.tensor(x, requires_grad=True) for x in tables.special_inputs(case)]
-    (out,) = call(case._replace(inputs=(None,) * len(xs)), xs)
+    (out,) = call(case, xs)
     found: dict[str, Any] = {"key": case.key, "value": out.tolist()}
     if out.requires_grad and case.op.ruled:
         grads = torch.autograd.grad(out.sum(), xs, allow_unused=True)
@@ -144,7 +147,7 @@ def ask(op: Any, files: dict) -> None:
     if "promotion" not in op.exempt:
         case = declared[0]
         asked = tables.promotion_questions(case, cases.draw(case))
-        files["promotion"][op.name] = {"key": case.key, "answers": tables.packed({k: letters(case, xs) for k, xs in asked.items()})}
+        files["promotion"][op.name] = {"key": case.key, "answers": tables.packed({k: letters(k, case, xs) for k, xs in asked.items()})}
     if "zero_size" not in op.exempt:
         files["zero_size"][op.name] = {
             case.key: {n: shapes(emptied) for n, emptied in tables.zero_sizes(case).items()} for case in declared

@@ -1,0 +1,144 @@
+"""Losses on classes: picking and spreading at target indices, the fused gradient of cross-entropy, and CTC's dynamic programme.
+
+Inputs are (N, C, *places), or (C); targets hold class indices and lack the class dimension. An ignored target has weight 0.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+
+from ..errors import Refused
+from .windows import module_of
+
+
+def _check(shape: tuple, target: Any, weight: Any, ignore: int) -> None:
+    """PyTorch's rules for a class loss."""
+    if target.dtype.kind not in "iu" or target.dtype not in (numpy.int64, numpy.uint8):
+        raise Refused(f"expected scalar type Long but found {target.dtype.name.capitalize()}")
+    classes, wanted = (shape[1], (shape[0], *shape[2:])) if len(shape) > 1 else (shape[0], ())
+    if tuple(target.shape) != wanted:
+        if target.ndim and len(shape) > 1 and target.shape[0] != shape[0]:
+            raise Refused(f"Expected input batch_size ({shape[0]}) to match target batch_size ({target.shape[0]}).", ValueError)
+        raise Refused(f"Expected target size {list(wanted)}, got {list(target.shape)}")
+    if weight is not None and tuple(weight.shape) != (classes,):
+        raise Refused(f"weight tensor should be defined either for all {classes} classes or no classes but got weight tensor of shape: {list(weight.shape)}")
+    if target.size:
+        least, most = int(target.min()), int(target.max())
+        if (least < 0 and least != ignore) or (most >= classes and most != ignore) or (least == ignore and bool(((target < 0) & (target != ignore)).any())):
+            wrong = target[((target < 0) | (target >= classes)) & (target != ignore)]
+            raise Refused(f"Target {int(wrong.reshape(-1)[0])} is out of bounds.", IndexError) if wrong.size else Refused("Target is out of bounds.", IndexError)
+
+
+def _index(target: Any, ignore: int, axis: int) -> Any:
+    """The targets as an index along the class dimension; ignored ones point at class 0, where their weight 0 makes them harmless."""
+    xp = module_of(target)
+    return xp.expand_dims(xp.where(target == ignore, 0, target).astype(numpy.int64), axis)
+
+
+def class_weights(target: Any, weight: Any, ignore: int, dtype: Any) -> Any:
+    """The weight of each target's class; 0 for an ignored target."""
+    xp, kept = module_of(target), target != ignore
+    if weight is None:
+        return kept.astype(dtype)
+    return xp.where(kept, weight[xp.where(kept, target, 0)], weight.dtype.type(0))
+
+
+def class_pick(x: Any, target: Any, weight: Any = None, ignore: int = -100) -> Any:
+    """Each place's element at its target class, times that class's weight."""
+    _check(x.shape, target, weight, ignore)
+    axis = min(x.ndim - 1, 1)
+    found = module_of(x).take_along_axis(x, _index(target, ignore, axis), axis).squeeze(axis)
+    return module_of(x).where(target == ignore, x.dtype.type(0), found if weight is None else found * class_weights(target, weight, ignore, x.dtype))
+
+
+def class_spread(g: Any, target: Any, weight: Any, size: tuple, ignore: int = -100) -> Any:
+    """The transpose of `class_pick`: each element of `g` at its target class, times that class's weight, in zeros of shape `size`."""
+    xp, axis = module_of(g), min(len(size) - 1, 1)
+    out = xp.zeros(size, g.dtype)
+    xp.put_along_axis(out, _index(target, ignore, axis), xp.expand_dims(g * class_weights(target, weight, ignore, g.dtype), axis), axis)
+    return out
+
+
+def log_sum_exp(x: Any) -> Any:
+    """log(sum(exp(x))) over the classes, which stay with size 1."""
+    xp, axis = module_of(x), min(x.ndim - 1, 1)
+    most = xp.maximum.reduce(x, axis, keepdims=True)
+    most = xp.where(xp.isfinite(most), most, x.dtype.type(0))
+    shifted = x - most
+    total = xp.add.reduce(xp.exp(shifted, out=shifted), axis, keepdims=True)
+    with numpy.errstate(divide="ignore"):
+        return xp.log(total) + most
+
+
+def softmax_minus(x: Any, lse: Any, scale: Any, g: Any, target: Any, ignore: int) -> Any:
+    """scale * softmax(x), less `g` at each place's target class: the gradient of cross-entropy."""
+    xp, axis = module_of(x), min(x.ndim - 1, 1)
+    out = x - lse
+    xp.exp(out, out=out)
+    out *= xp.expand_dims(scale, axis)
+    index = _index(target, ignore, axis)
+    at_target = xp.take_along_axis(out, index, axis) - xp.expand_dims(xp.where(target == ignore, g.dtype.type(0), g), axis)
+    xp.put_along_axis(out, index, at_target, axis)
+    return out
+
+
+def ctc(log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: int) -> tuple:
+    """Connectionist temporal classification: minus the log-likelihood of each target (N), and the posterior of each class (T, N, C).
+
+    Forward and backward recursions over the extended labels (Graves et al., 2006), in log space, for the whole batch at once.
+    """
+    t_max, n, _ = log_probs.shape
+    s_max = 2 * int(target_lengths.max(initial=0)) + 1
+    labels = numpy.full((n, s_max), blank, numpy.int64)
+    labels[:, 1::2] = targets[:, : s_max // 2]
+    states = numpy.arange(s_max)[None] < (2 * target_lengths + 1)[:, None]
+    skips = numpy.zeros((n, s_max), bool)
+    skips[:, 2:] = (labels[:, 2:] != blank) & (labels[:, 2:] != labels[:, :-2])
+    lp = numpy.take_along_axis(log_probs.astype(numpy.float64), numpy.broadcast_to(labels[None], (t_max, n, s_max)), 2)
+    lp = numpy.where(states[None], lp, -numpy.inf)
+    rows = numpy.arange(n)
+
+    def moved(a: Any, by: int) -> Any:
+        out = numpy.full_like(a, -numpy.inf)
+        if by < a.shape[1]:
+            out[:, by:] = a[:, : a.shape[1] - by]
+        return out
+
+    def recursion(lp: Any, start: Any, skips: Any) -> Any:
+        found = numpy.full((t_max, n, s_max), -numpy.inf)
+        if t_max:
+            found[0] = numpy.where(start, lp[0], -numpy.inf)
+        for t in range(1, t_max):
+            a = found[t - 1]
+            found[t] = numpy.logaddexp(numpy.logaddexp(a, moved(a, 1)), numpy.where(skips, moved(a, 2), -numpy.inf)) + lp[t]
+        return found
+
+    alpha = recursion(lp, numpy.arange(s_max)[None] < 2, skips)
+    last = numpy.maximum(input_lengths - 1, 0)
+    ends = 2 * target_lengths
+    final = alpha[last, rows]
+    likelihood = numpy.logaddexp(final[rows, ends], numpy.where(ends > 0, final[rows, numpy.maximum(ends - 1, 0)], -numpy.inf))
+    likelihood = numpy.where(input_lengths > 0, likelihood, numpy.where(target_lengths == 0, 0.0, -numpy.inf))
+    # the backward recursion is the forward one on reversed time and labels, each sample from its own end
+    times = last[None, :] - numpy.arange(t_max)[:, None]
+    spots = ends[:, None] - numpy.arange(s_max)[None]
+    valid = (times >= 0)[:, :, None] & (spots >= 0)[None]
+    where = numpy.maximum(times, 0)[:, :, None], rows[None, :, None], numpy.maximum(spots, 0)[None]
+    flipped = numpy.where(valid, lp[where], -numpy.inf)
+    back_labels = numpy.where(spots >= 0, labels[rows[:, None], numpy.maximum(spots, 0)], blank)
+    back_skips = numpy.zeros((n, s_max), bool)
+    back_skips[:, 2:] = (back_labels[:, 2:] != blank) & (back_labels[:, 2:] != back_labels[:, :-2])
+    beta = numpy.where(valid, recursion(flipped, numpy.arange(s_max)[None] < 2, back_skips)[where], -numpy.inf)
+    with numpy.errstate(invalid="ignore"):
+        gamma = numpy.exp(alpha + beta - lp - likelihood[None, :, None])
+    gamma = numpy.where(numpy.isfinite(lp) & numpy.isfinite(likelihood)[None, :, None] & valid_time(input_lengths, t_max), gamma, 0.0)
+    posterior = numpy.zeros(log_probs.shape)
+    numpy.add.at(posterior, (numpy.arange(t_max)[:, None, None], rows[None, :, None], labels[None]), gamma)
+    return (-likelihood).astype(log_probs.dtype), posterior.astype(log_probs.dtype)
+
+
+def valid_time(lengths: Any, t_max: int) -> Any:
+    """Which of `t_max` steps belong to each sample: (T, N, 1)."""
+    return (numpy.arange(t_max)[:, None] < lengths[None])[:, :, None]

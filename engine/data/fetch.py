@@ -1,0 +1,42 @@
+"""Fetching: indices into collated samples, by index or from a stream."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+
+class MapFetcher:
+    """Samples of a dataset by index."""
+
+    def __init__(self, dataset: Any, batched: bool, collate_fn: Callable, drop_last: bool):
+        self.dataset, self.batched, self.collate_fn = dataset, batched, collate_fn
+
+    def fetch(self, indices: Any) -> Any:
+        """The batch at these indices, or the sample at this index."""
+        if not self.batched:
+            return self.collate_fn(self.dataset[indices])
+        many = getattr(self.dataset, "__getitems__", None)
+        return self.collate_fn(many(indices) if many else [self.dataset[i] for i in indices])
+
+
+class StreamFetcher:
+    """Samples of a stream, as many as indices are asked for."""
+
+    def __init__(self, dataset: Any, batched: bool, collate_fn: Callable, drop_last: bool):
+        self.stream, self.batched, self.collate_fn, self.drop_last = iter(dataset), batched, collate_fn, drop_last
+
+    def fetch(self, indices: Any) -> Any:
+        """The next batch, or the next sample; StopIteration at the end."""
+        if not self.batched:
+            return self.collate_fn(next(self.stream))
+        samples = list(itertools.islice(self.stream, len(indices)))
+        if not samples or (self.drop_last and len(samples) < len(indices)):
+            raise StopIteration
+        return self.collate_fn(samples)
+
+
+def fetcher(dataset: Any, streams: bool, batched: bool, collate_fn: Callable, drop_last: bool) -> Any:
+    """The fetcher for a dataset."""
+    return (StreamFetcher if streams else MapFetcher)(dataset, batched, collate_fn, drop_last)

@@ -1,0 +1,33 @@
+"""What data loading draws from the random stream, in PyTorch's order, so that equal seeds give equal batches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import random
+
+
+def draw_seed(generator: Any = None) -> int:
+    """One seed of 63 bits, as `torch.empty((), dtype=torch.int64).random_()` draws it."""
+    return int((generator or random.default_generator).long_words(1)[0]) & ((1 << 63) - 1)
+
+
+def randperm(n: int, generator: Any = None) -> list[int]:
+    """A random permutation of range(n)."""
+    from ..op import functions
+
+    return functions["randperm"](n, generator=generator).tolist()
+
+
+def randint(high: int, n: int, generator: Any = None) -> list[int]:
+    """n random numbers below `high`."""
+    from ..op import functions
+
+    return functions["randint"](high, (n,), generator=generator).tolist()
+
+
+def multinomial(weights: Any, n: int, replacement: bool, generator: Any = None) -> list[int]:
+    """n indices drawn in proportion to the weights."""
+    from ..op import functions
+
+    return functions["multinomial"](weights, n, replacement, generator=generator).tolist()

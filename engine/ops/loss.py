@@ -1,0 +1,440 @@
+"""Losses: how far predictions are from targets, as one number, or as one for each element."""
+
+import math
+import warnings
+
+from .. import dtypes
+from ..errors import Refused
+from ..op import Linear, Op, composite, functions
+from ..tensor import Tensor
+
+_INNER = {"promotion": "only other ops use it.", "zero_size": "PyTorch has no function of this name; nll_loss has the test."}
+
+
+def reduced(xp, loss, reduction):
+    """All elements, their mean or their sum, as `reduction` says."""
+    if reduction == "mean": return xp.mean(loss)
+    if reduction == "sum": return xp.sum(loss)
+    if reduction == "none": return loss
+    raise Refused(f"{reduction} is not a valid value for reduction", ValueError)
+
+
+def shared(g, slope, reduction):
+    """The gradient of each element's loss: `g`, or its equal share when the mean was taken; `slope` has the elements' shape."""
+    return g / max(math.prod(slope.shape), 1) if reduction == "mean" else g
+
+
+class Difference(Op):
+    """A loss of the difference of input and target. Its slope is the derivative of one element's loss."""
+    home, inputs, types, method = "nn.functional", ("input", "target"), "promote", False
+    samples = (((3, 4), (3, 4)), ((5,), (5,)))
+
+    @classmethod
+    def prepare(cls, arrays):
+        a, b = arrays
+        if hasattr(a, "shape") and hasattr(b, "shape") and a.shape != b.shape:
+            warnings.warn(
+                f"Using a target size ({list(b.shape)}) that is different to the input size ({list(a.shape)}). This will likely lead to incorrect "
+                "results due to broadcasting. Please ensure they have the same size.", stacklevel=5,
+            )  # fmt: skip
+        return super().prepare(arrays)
+
+
+class mse_loss(Difference):
+    """The squared difference, averaged by default."""
+    def forward(xp, input, target, reduction="mean"):
+        d = input - target
+        return reduced(xp, d * d, reduction)
+    def d_input(xp, g, input, target, reduction): d = input - target; return shared(g, d, reduction) * 2 * d
+    def d_target(xp, g, input, target, reduction): d = target - input; return shared(g, d, reduction) * 2 * d
+
+
+class l1_loss(Difference):
+    """The absolute difference, averaged by default."""
+    def forward(xp, input, target, reduction="mean"): return reduced(xp, xp.abs(input - target), reduction)
+    def d_input(xp, g, input, target, reduction): d = input - target; return shared(g, d, reduction) * xp.sign(d)
+    def d_target(xp, g, input, target, reduction): d = target - input; return shared(g, d, reduction) * xp.sign(d)
+
+
+def smooth(xp, d, beta):
+    """The slope of the smooth L1 loss: the difference in units of `beta`, cut off at 1 and -1."""
+    return xp.sign(d) if beta == 0 else xp.where(xp.abs(d) < beta, d / beta, xp.sign(d))
+
+
+class smooth_l1_loss(Difference):
+    """Quadratic where input and target differ by less than `beta`, absolute beyond; averaged by default."""
+    examples = tuple((shapes, attrs) for shapes in Difference.samples for attrs in ({}, {"beta": 0.2, "reduction": "sum"}))
+    def forward(xp, input, target, reduction="mean", beta=1.0):
+        if beta < 0: raise Refused("smooth_l1_loss does not support negative values for beta.")
+        a = xp.abs(input - target)
+        return reduced(xp, a if beta == 0 else xp.where(a < beta, a * a / (2 * beta), a - beta / 2), reduction)
+    def d_input(xp, g, input, target, reduction, beta): d = input - target; return shared(g, d, reduction) * smooth(xp, d, beta)
+    def d_target(xp, g, input, target, reduction, beta): d = target - input; return shared(g, d, reduction) * smooth(xp, d, beta)
+
+
+class huber_loss(Difference):
+    """Quadratic where input and target differ by at most `delta`, then absolute with slope `delta`; averaged by default."""
+    examples = tuple((shapes, attrs) for shapes in Difference.samples for attrs in ({}, {"delta": 0.2, "reduction": "sum"}))
+    def forward(xp, input, target, reduction="mean", delta=1.0):
+        if delta <= 0: raise Refused("huber_loss does not support non-positive values for delta.")
+        a = xp.abs(input - target)
+        return reduced(xp, xp.where(a <= delta, a * a * 0.5, (a - delta / 2) * delta), reduction)
+    def d_input(xp, g, input, target, reduction, delta): d = input - target; return shared(g, d, reduction) * xp.where(xp.abs(d) <= delta, d, delta * xp.sign(d))
+    def d_target(xp, g, input, target, reduction, delta): d = target - input; return shared(g, d, reduction) * xp.where(xp.abs(d) <= delta, d, delta * xp.sign(d))
+
+
+# -- classes -------------------------------------------------------------------------------------------------------------
+
+
+class class_pick(Linear):
+    """Each place's element at its target class, times that class's weight."""
+    home, inputs, exempt = "", ("input", "target", "weight"), _INNER
+    examples = ((((3, 4), [1, 0, 3], (4,)), {}), (((2, 3, 2), [[1, 0], [-100, 2]], None), {}))
+    formula = "weight[target] * input[target]"
+    def forward(xp, input, target, weight=None, ignore_index=-100): return xp.class_pick(input, target, weight, ignore_index)
+    def d_input(xp, g, target, weight, shape, ignore_index): return xp.class_spread(g, target, weight, shape, ignore_index)
+    def d_weight(xp, g, input, target, weight, ignore_index): return xp.class_total(g * xp.class_pick(input, target, None, ignore_index), target, weight, ignore_index)
+
+
+class class_spread(Linear):
+    """The transpose of `class_pick`: each element at its target class, times that class's weight, in zeros."""
+    home, inputs, exempt = "", ("input", "target", "weight"), _INNER
+    examples = ((((3,), [1, 0, 3], None), {"size": (3, 4)}),)
+    formula = "scatter(weight[target] * input, target)"
+    def forward(xp, input, target, weight=None, size=(), ignore_index=-100): return xp.class_spread(input, target, weight, size, ignore_index)
+    def d_input(xp, g, target, weight, ignore_index): return xp.class_pick(g, target, weight, ignore_index)
+
+
+class nll_loss(Op):
+    """Minus the log-probability of each target class, weighted; the weighted mean by default."""
+    home, inputs, method = "nn.functional", ("input", "target", "weight"), False
+    examples = ((((3, 4), [1, 0, 3], None), {}), (((2, 3, 2), [[1, 0], [-100, 2]], None), {}), (((3, 4), [1, 0, 3], None), {"reduction": "none"}))
+    formula = "-weight[target] * input[target]"
+    def forward(xp, input, target, weight=None, ignore_index=-100, reduction="mean"):
+        each = -xp.class_pick(input, target, weight, ignore_index)
+        return xp.sum(each) / total(xp, input, target, weight, ignore_index) if reduction == "mean" else reduced(xp, each, reduction)
+    def d_input(xp, g, target, weight, shape, ignore_index, reduction):
+        g = g / total(xp, g, target, weight, ignore_index) if reduction == "mean" else g
+        return -xp.class_spread(xp.broadcast_to(g, target.shape), target, weight, shape, ignore_index)
+
+
+def total(xp, like, target, weight, ignore_index):
+    """The sum of the targets' weights: what the weighted mean divides by."""
+    return xp.sum(xp.class_weights(target, weight, ignore_index, like.dtype))
+
+
+class cross_entropy(Op):
+    """Minus the log of the softmax at each target class, in one pass; the weighted mean by default."""
+    home, inputs, aux = "", ("input", "target", "weight"), ("lse",)
+    exempt = {"promotion": "the composite of this name decides what it is called with.", "zero_size": "the composite of this name decides what it is called with."}
+    examples = ((((3, 4), [1, 0, 3], None), {}), (((2, 3, 2), [[1, 0], [-100, 2]], None), {"label_smoothing": 0.2}), (((3, 4), [1, 0, 3], None), {"reduction": "none"}))
+    formula = "log(sum(exp(input))) - input[target]"
+    def forward(xp, input, target, weight=None, ignore_index=-100, reduction="mean", label_smoothing=0.0):
+        lse = xp.log_sum_exp(input)
+        axis, each = min(input.ndim - 1, 1), -xp.class_pick(input, target, weight, ignore_index)
+        shares = xp.class_weights(target, weight, ignore_index, input.dtype)
+        flat = xp.squeeze(lse, axis=axis)
+        each = each + shares * flat
+        if label_smoothing:
+            classes = input.shape[axis]
+            if weight is None: even = flat * classes - xp.sum(input, axis=axis)
+            else: w = along(xp, weight, input.ndim, axis); even = xp.sum((lse - input) * w, axis=axis)
+            each = (1 - label_smoothing) * each + label_smoothing / classes * even * xp.class_weights(target, None, ignore_index, input.dtype)
+        return xp.sum(each) / xp.sum(shares) if reduction == "mean" else reduced(xp, each, reduction), lse
+    def d_input(xp, g, input, target, weight, lse, ignore_index, reduction, label_smoothing):
+        shares = xp.class_weights(target, weight, ignore_index, input.dtype)
+        g = g / xp.sum(shares) if reduction == "mean" else g
+        if not label_smoothing:
+            g = g * shares
+            return xp.softmax_minus(input, lse, g, g, target, ignore_index)
+        axis = min(input.ndim - 1, 1)
+        classes, kept = input.shape[axis], xp.class_weights(target, None, ignore_index, input.dtype)
+        each = label_smoothing / classes * g * kept
+        mass = classes if weight is None else xp.sum(weight)
+        sure = (1 - label_smoothing) * g * shares
+        found = xp.softmax_minus(input, lse, sure + each * mass, sure, target, ignore_index)
+        each = xp.expand_dims(each, axis)
+        return found - (each if weight is None else each * along(xp, weight, input.ndim, axis))
+
+
+def along(xp, weight, ndim, axis):
+    """Class weights in a shape that broadcasts against the input."""
+    return xp.reshape(weight, tuple(-1 if i == axis else 1 for i in range(ndim)))
+
+
+@composite(home="nn.functional")
+def cross_entropy_(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean", label_smoothing=0.0):
+    """The cross-entropy of logits (N, C, ...) with target classes (N, ...), or with target probabilities of the input's shape.
+
+    `weight` scales classes, `ignore_index` marks targets that do not count, `label_smoothing` moves that share of each target to all
+    classes evenly. The mean is weighted by the targets' weights; with probabilities it is over the batch.
+    """
+    reduction = _reduction(size_average, reduce, reduction)
+    if not 0 <= label_smoothing <= 1: raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
+    if reduction not in ("none", "mean", "sum"): raise ValueError(f"{reduction} is not a valid value for reduction")
+    if not input.ndim: raise RuntimeError("cross_entropy: expected an input of at least one dimension, the classes")
+    if target.shape != input.shape or not target.is_floating_point():
+        return cross_entropy(input, target, weight, ignore_index, reduction, label_smoothing)
+    if ignore_index >= 0: raise RuntimeError("ignore_index is not supported for floating point target")
+    axis = min(input.ndim - 1, 1)
+    if label_smoothing: target = target * (1 - label_smoothing) + label_smoothing / input.shape[axis]
+    terms = input.log_softmax(axis) * target
+    if weight is not None: terms = terms * weight.reshape(tuple(-1 if i == axis else 1 for i in range(input.ndim)))
+    each = -terms.sum(axis)
+    return each.sum() / max(each.numel() // 1 if input.ndim > 1 else 1, 1) if reduction == "mean" else each.sum() if reduction == "sum" else each
+
+
+def _reduction(size_average, reduce, reduction):
+    """PyTorch's deprecated pair of flags, as a reduction."""
+    if size_average is None and reduce is None: return reduction
+    chosen = "none" if reduce is False else "sum" if size_average is False else "mean"
+    warnings.warn(f"size_average and reduce args will be deprecated, please use reduction='{chosen}' instead.", stacklevel=3)
+    return chosen
+
+
+# -- probabilities -------------------------------------------------------------------------------------------------------
+
+
+class Binary(Op):
+    """A loss of one probability for each element."""
+    home, types, method = "nn.functional", "promote", False
+    @staticmethod
+    def why(*shapes):
+        return f"Using a target size ({list(shapes[1])}) that is different to the input size ({list(shapes[0])}) is deprecated. Please ensure they have the same size."
+
+
+def alike(input, target, rule):
+    if tuple(input.shape) != tuple(target.shape): raise Refused(rule.format(list(target.shape), list(input.shape)), ValueError)
+
+
+class binary_cross_entropy(Binary):
+    """Minus the log-probability of targets between 0 and 1, given probabilities; logs are cut off at -100."""
+    inputs, domain = ("input", "target", "weight"), (0.1, 0.9)
+    samples = (((3, 4), (3, 4)), ((3, 4), (3, 4), (4,)))
+    formula = "-weight * (target * log(input) + (1 - target) * log(1 - input))"
+    def forward(xp, input, target, weight=None, reduction="mean"):
+        alike(input, target, "Using a target size ({}) that is different to the input size ({}) is deprecated. Please ensure they have the same size.")
+        if hasattr(input, "min") and math.prod(input.shape) and not bool((input >= 0).all() & (input <= 1).all()): raise Refused("all elements of input should be between 0 and 1")
+        each = -(target * xp.maximum(xp.log(input), -100.0) + (1 - target) * xp.maximum(xp.log1p(-input), -100.0))
+        return reduced(xp, each if weight is None else each * weight, reduction)
+    def d_input(xp, g, input, target, weight, reduction):
+        g = shared(g, input, reduction) * (input - target) / xp.maximum(input * (1 - input), 1e-12)
+        return g if weight is None else g * weight
+    def d_target(xp, g, input, weight, reduction):
+        g = shared(g, input, reduction) * (xp.maximum(xp.log1p(-input), -100.0) - xp.maximum(xp.log(input), -100.0))
+        return g if weight is None else g * weight
+
+
+class binary_cross_entropy_with_logits(Binary):
+    """Minus the log-probability of targets between 0 and 1, given logits; `pos_weight` scales the positive class."""
+    inputs = ("input", "target", "weight", "pos_weight")
+    order = ("input", "target", "weight", "reduction", "pos_weight")
+    samples = (((3, 4), (3, 4)), ((3, 4), (3, 4), (4,), (4,)))
+    formula = "(1 - target) * input + (1 + (pos_weight - 1) * target) * log(1 + exp(-input))"
+    def forward(xp, input, target, weight=None, pos_weight=None, reduction="mean"):
+        alike(input, target, "Target size ({}) must be the same as input size ({})")
+        low = xp.log1p(xp.exp(-xp.abs(input))) + xp.maximum(-input, 0.0)
+        each = (1 - target) * input + (low if pos_weight is None else (1 + (pos_weight - 1) * target) * low)
+        return reduced(xp, each if weight is None else each * weight, reduction)
+    def d_input(xp, g, input, target, weight, pos_weight, reduction):
+        p = 0.5 + 0.5 * xp.tanh(input * 0.5)
+        g = shared(g, input, reduction) * (p - target if pos_weight is None else (1 - target) - (1 + (pos_weight - 1) * target) * (1 - p))
+        return g if weight is None else g * weight
+    def d_target(xp, g, input, weight, pos_weight, reduction):
+        slope = -input if pos_weight is None else (pos_weight - 1) * (xp.log1p(xp.exp(-xp.abs(input))) + xp.maximum(-input, 0.0)) - input
+        g = shared(g, input, reduction) * slope
+        return g if weight is None else g * weight
+    def d_pos_weight(xp, g, input, target, weight, reduction):
+        g = shared(g, input, reduction) * target * (xp.log1p(xp.exp(-xp.abs(input))) + xp.maximum(-input, 0.0))
+        return g if weight is None else g * weight
+
+
+def _finish(each, reduction):
+    """`reduced`, for composites."""
+    if reduction == "mean": return each.mean()
+    if reduction == "sum": return each.sum()
+    if reduction == "none": return each
+    raise ValueError(f"{reduction} is not a valid value for reduction")
+
+
+@composite(home="nn.functional")
+def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_target=False):
+    """Target times the log of target over prediction; `input` holds log-probabilities, `target` too with `log_target`.
+
+    "batchmean" is the mathematical divergence for a batch; "mean" divides by the number of elements, too, and PyTorch warns of it.
+    """
+    reduction = _reduction(size_average, reduce, reduction)
+    if reduction == "mean": warnings.warn("reduction: 'mean' divides the total loss by both the batch size and the support size. 'batchmean' divides only by the batch size, and aligns with the KL div math definition. 'mean' will be changed to behave the same as 'batchmean' in the next major release.", stacklevel=3)
+    each = target.exp() * (target - input) if log_target else target.xlogy(target) - target * input
+    return each.sum() / max(input.shape[0], 1) if reduction == "batchmean" and input.ndim else _finish(each, "sum" if reduction == "batchmean" else reduction)
+
+
+@composite(home="nn.functional")
+def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"):
+    """Minus the log-likelihood of targets under normal distributions with means `input` and variances `var`, which are kept above `eps`."""
+    if not isinstance(var, Tensor): var = Tensor(var, dtype=input.dtype).expand(input.shape)
+    if bool((var < 0).any()): raise ValueError("var has negative entry/entries")
+    if tuple(var.shape) != tuple(input.shape):
+        if tuple(input.shape[:-1]) == tuple(var.shape): var = var.unsqueeze(-1)
+        elif tuple(input.shape[:-1]) != tuple(var.shape[:-1]) or var.shape[-1] != 1: raise ValueError("var is of incorrect size")
+    if reduction not in ("none", "mean", "sum"): raise ValueError(f"{reduction} is not valid")
+    var = var + (var.detach().clamp(min=eps) - var.detach())  # cut off without cutting the gradient
+    each = 0.5 * (var.log() + (input - target) ** 2 / var)
+    return _finish(each + 0.5 * math.log(2 * math.pi) if full else each, reduction)
+
+
+@composite(home="nn.functional")
+def poisson_nll_loss(input, target, log_input=True, full=False, size_average=None, eps=1e-8, reduce=None, reduction="mean"):
+    """Minus the log-likelihood of counts under Poisson distributions whose (log) rates are `input`; `full` adds Stirling's term."""
+    each = input.exp() - target * input if log_input else input - target * (input + eps).log()
+    if full:
+        stirling = target * target.log() - target + 0.5 * (2 * math.pi * target).log()
+        each = each + stirling.masked_fill(target <= 1, 0)
+    return _finish(each, _reduction(size_average, reduce, reduction))
+
+
+# -- margins -------------------------------------------------------------------------------------------------------------
+
+
+@composite(home="nn.functional")
+def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=None, reduction="mean"):
+    """The distance itself where the target is 1; where it is -1, what it lacks to `margin`."""
+    zero = input.new_zeros(())
+    each = zero.where(target == 1, (margin - input).clamp_min(0)) + zero.where(target == -1, input)
+    return _finish(each, _reduction(size_average, reduce, reduction))
+
+
+@composite(home="nn.functional")
+def margin_ranking_loss(input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"):
+    """What the difference of the inputs, in the direction of the target (1 or -1), lacks to `margin`."""
+    if not input1.ndim == input2.ndim == target.ndim: raise RuntimeError(f"margin_ranking_loss : All input tensors should have same dimension but got sizes: input1: {input1.shape}, input2: {input2.shape}, target: {target.shape} ")
+    return _finish((-target * (input1 - input2) + margin).clamp_min(0), _reduction(size_average, reduce, reduction))
+
+
+@composite(home="nn.functional")
+def cosine_embedding_loss(input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"):
+    """One minus the cosine of pairs whose target is 1; where it is -1, the cosine beyond `margin`."""
+    if target.ndim + 1 != input1.ndim or input1.ndim != input2.ndim: raise RuntimeError(f"{target.ndim}D target tensor expects {target.ndim + 1}D input tensors, but found inputs with sizes {list(input1.shape)} and {list(input2.shape)}.")
+    dot, tiny = (input1 * input2).sum(-1), 1e-12
+    cosine = dot / (((input1 * input1).sum(-1) + tiny) * ((input2 * input2).sum(-1) + tiny)).sqrt()
+    zero = cosine.new_zeros(())
+    each = (1 - cosine).where(target == 1, zero) + (cosine - margin).clamp_min(0).where(target == -1, zero)
+    return _finish(each, _reduction(size_average, reduce, reduction))
+
+
+@composite(home="nn.functional")
+def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2, eps=1e-6, swap=False, size_average=None, reduce=None, reduction="mean"):
+    """How much closer than by `margin` the anchor is to the positive than to the negative, in the p-norm."""
+    distance = functions["nn.functional.pairwise_distance"] if "nn.functional.pairwise_distance" in functions else functions["pairwise_distance"]
+    if not anchor.ndim == positive.ndim == negative.ndim: raise RuntimeError(f"The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got: anchor {anchor.ndim}D, positive {positive.ndim}D, and negative {negative.ndim}D inputs")
+    near, far = distance(anchor, positive, p, eps), distance(anchor, negative, p, eps)
+    if swap: far = far.minimum(distance(positive, negative, p, eps))
+    return _finish((margin + near - far).clamp_min(0), _reduction(size_average, reduce, reduction))
+
+
+@composite(home="nn.functional")
+def triplet_margin_with_distance_loss(anchor, positive, negative, *, distance_function=None, margin=1.0, swap=False, reduction="mean"):
+    """`triplet_margin_loss` with any distance between two batches of vectors."""
+    distance = distance_function or (functions["nn.functional.pairwise_distance"] if "nn.functional.pairwise_distance" in functions else functions["pairwise_distance"])
+    near, far = distance(anchor, positive), distance(anchor, negative)
+    if swap: far = far.minimum(distance(positive, negative))
+    return _finish((margin + near - far).clamp_min(0), reduction)
+
+
+@composite(home="nn.functional")
+def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=None, reduce=None, reduction="mean"):
+    """How much each wrong class's score comes closer than `margin` to the target's, to the power `p` (1 or 2), averaged over classes."""
+    if p not in (1, 2): raise ValueError("only p == 1 and p == 2 supported")
+    rows, at = (input, target) if input.ndim == 2 else (input.unsqueeze(0), target.reshape(1))
+    if rows.ndim != 2 or tuple(at.shape) != tuple(rows.shape[:1]): raise RuntimeError(f"inconsistent target size, expected {rows.shape[0]} but got {list(target.shape)}")
+    at = at.unsqueeze(1)
+    each = (margin - rows.gather(1, at) + rows).clamp_min(0)
+    each = each * each if p == 2 else each
+    if weight is not None: each = each * weight[at]
+    each = each.masked_fill(_one_hot(at, rows.shape[1]), 0).sum(1) / rows.shape[1]
+    return _finish(each if input.ndim == 2 else each.squeeze(0), _reduction(size_average, reduce, reduction))
+
+
+def _one_hot(at, classes):
+    """Which of the classes each row of indices (N, k) names: a mask (N, classes)."""
+    return (at.unsqueeze(-1) == functions["arange"](classes, device=at.device)).any(1)
+
+
+@composite(home="nn.functional")
+def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
+    """How much each class outside the target comes closer than 1 to each class inside; a row's target classes end at the first -1."""
+    if tuple(input.shape) != tuple(target.shape): raise RuntimeError(f"inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}")
+    rows, at = (input, target) if input.ndim == 2 else (input.unsqueeze(0), target.unsqueeze(0))
+    live = (at < 0).cumsum(1) == 0
+    safe = at.masked_fill(live.logical_not(), 0)
+    inside = ((safe.unsqueeze(-1) == functions["arange"](rows.shape[1], device=at.device)) & live.unsqueeze(-1)).any(1)
+    gaps = (1 - rows.gather(1, safe).unsqueeze(2) + rows.unsqueeze(1)).clamp_min(0)
+    each = gaps.masked_fill((live.unsqueeze(2) & inside.logical_not().unsqueeze(1)).logical_not(), 0).sum((1, 2)) / rows.shape[1]
+    return _finish(each if input.ndim == 2 else each.squeeze(0), _reduction(size_average, reduce, reduction))
+
+
+@composite(home="nn.functional")
+def multilabel_soft_margin_loss(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
+    """The binary cross-entropy with logits of every class, averaged over the classes."""
+    sigmoid_log = functions["nn.functional.logsigmoid"]
+    each = -(target * sigmoid_log(input) + (1 - target) * sigmoid_log(-input))
+    each = each if weight is None else each * weight
+    return _finish(each.sum(-1) / input.shape[-1], _reduction(size_average, reduce, reduction))
+
+
+@composite(home="nn.functional")
+def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
+    """log(1 + exp(-target * input)) for targets 1 and -1."""
+    return _finish((-target * input).exp().log1p(), _reduction(size_average, reduce, reduction))
+
+
+# -- sequences -----------------------------------------------------------------------------------------------------------
+
+
+class ctc(Op):
+    """Minus the log-likelihood of each target sequence, summed over all its alignments with the input."""
+    home, inputs, aux = "", ("log_probs", "targets", "input_lengths", "target_lengths"), ("posterior",)
+    exempt = {"promotion": "the composite ctc_loss decides what it is called with.", "zero_size": "the composite ctc_loss decides what it is called with.",
+              "second": "the forward-backward algorithm gives first derivatives only, in PyTorch too.", "forward": "forward mode would need the second derivative, which PyTorch lacks too."}  # fmt: skip
+    domain = (-3.0, -0.5)
+    examples = ((((5, 2, 4), [[1, 2], [3, 3]], [5, 4], [2, 2]), {}),)
+    formula = "-log(sum over alignments of exp(sum(log_probs)))"
+    def forward(xp, log_probs, targets, input_lengths, target_lengths, blank=0): return xp.ctc(log_probs, targets, input_lengths, target_lengths, blank)
+    def d_log_probs(xp, g, posterior): return -xp.reshape(g, (1, -1, 1)) * posterior
+
+
+@composite(home="nn.functional")
+def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reduction="mean", zero_infinity=False):
+    """Connectionist temporal classification of log-probabilities (T, N, C), or (T, C), with targets (N, S), or all in a row.
+
+    "mean" divides by target lengths, then averages over the batch. The gradient is that of the formula; PyTorch's differs from it by what
+    the log_softmax before it takes away, so gradients of the logits agree.
+    """
+    lone = log_probs.ndim == 2
+    x = log_probs.unsqueeze(1) if lone else log_probs
+    if x.ndim != 3: raise RuntimeError(f"log_probs: expected 2 or 3 dimensions, got {log_probs.ndim}")
+    steps, n, classes = x.shape
+    inputs, lengths = (_lengths(v, n, name) for v, name in ((input_lengths, "input_lengths"), (target_lengths, "target_lengths")))
+    if not 0 <= blank < classes: raise RuntimeError("blank must be in label range")
+    if inputs.numel() and int(inputs.max()) > steps: raise RuntimeError(f"Expected input_lengths to have value at most {steps}, but got value {int(inputs.max())}")
+    if targets.is_floating_point(): raise RuntimeError("targets must be integral")
+    longest = int(lengths.max()) if lengths.numel() else 0
+    if targets.ndim == 1 and not (lone and targets.numel() == longest):
+        if targets.numel() != int(lengths.sum()): raise RuntimeError(f"Expected {int(lengths.sum())} targets in a row, the sum of target_lengths, but got {targets.numel()}")
+        rows, at = functions["full"]((n, max(longest, 1)), blank, dtype=dtypes.int64, device=targets.device), 0
+        for i, length in enumerate(lengths.tolist()):
+            rows.array[i, :length] = targets.array[at : at + length]
+            at += length
+    else:
+        rows = targets.reshape(1, -1) if targets.ndim == 1 else targets
+        if rows.shape[1] < longest: raise RuntimeError(f"Expected tensor to have size at least {longest} at dimension 1, but got size {rows.shape[1]} for argument targets")
+    each = ctc(x, rows, inputs, lengths, blank)
+    if zero_infinity: each = each.masked_fill(each == math.inf, 0)
+    if reduction == "mean": return (each / lengths.clamp(min=1).to(each.dtype)).mean()
+    return _finish(each.squeeze(0) if lone else each, reduction)
+
+
+def _lengths(given, n, name):
+    found = given.to(dtypes.int64).reshape(-1) if isinstance(given, Tensor) else Tensor(list(given) if hasattr(given, "__iter__") else [given], dtype=dtypes.int64)
+    if found.numel() != n: raise RuntimeError(f"{name} must be of size batch_size: expected {n}, got {found.numel()}")
+    return found

@@ -1,0 +1,186 @@
+"""Normalisation layers as ops: over batches, layers, groups, instances; by the root mean square; to unit length."""
+
+from .. import dtypes, inplace, tape
+from ..errors import Refused
+from ..op import Op, composite, functions
+from ..tensor import Tensor
+
+_NORM = {"promotion": "PyTorch mixes dtypes for its weights alone, and in mixed-precision kernels only."}
+
+
+def layer_axes(shape, normalized_shape):
+    """The dimensions that are normalised, counted from the front; Refused when they do not end the input's shape."""
+    want = tuple(normalized_shape) if hasattr(normalized_shape, "__iter__") else (normalized_shape,)
+    n = len(want)
+    if not n: raise Refused("Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got normalized_shape = []")
+    if len(shape) < n or tuple(shape[len(shape) - n:]) != want:
+        raise Refused(f"Given normalized_shape={list(want)}, expected input with shape [*, {', '.join(map(str, want))}], but got input of size {list(shape)}")
+    return tuple(range(len(shape) - n, len(shape)))
+
+
+def fitting(name, x, shape):
+    """Refused when a weight or bias does not have the shape that is normalised."""
+    if x is not None and tuple(x.shape) != tuple(shape): raise Refused(f"Expected {name} to be of same shape as normalized_shape, but got {name} of shape {list(x.shape)} and normalized_shape = {list(shape)}")
+
+
+class layer_norm(Op):
+    """Zero mean and unit variance over the last dimensions, which have the shape `normalized_shape`; then weight and bias."""
+    home, inputs, aux, types, method, exempt = "nn.functional", ("input", "weight", "bias"), ("mean", "rstd"), "same", False, _NORM
+    order = ("input", "normalized_shape", "weight", "bias", "eps")
+    examples = ((((4, 5), (5,), (5,)), {"normalized_shape": (5,)}), (((2, 3, 4), (3, 4), None), {"normalized_shape": (3, 4), "eps": 1e-3}), (((3, 6), None, None), {"normalized_shape": 6}))
+    formula = "(input - mean) / sqrt(var + eps) * weight + bias"
+    def forward(xp, input, weight=None, bias=None, *, normalized_shape, eps=1e-5):
+        axes = layer_axes(input.shape, normalized_shape)
+        fitting("weight", weight, input.shape[axes[0]:]); fitting("bias", bias, input.shape[axes[0]:])
+        return xp.normalize(input, axes, eps, weight, bias)
+    def d_input(xp, g, input, weight, mean, rstd, normalized_shape): return xp.normalize_input(g, input, mean, rstd, layer_axes(g.shape, normalized_shape), weight)
+    def d_weight(xp, g, input, mean, rstd, normalized_shape): return xp.normalize_weight(g, input, mean, rstd, tuple(range(layer_axes(g.shape, normalized_shape)[0])))
+    def d_bias(xp, g): return g
+
+
+class batch_normalize(Op):
+    """Zero mean and unit variance of each channel over the batch and all places; the means and (biased) variances come along."""
+    home, inputs, types = "", ("input", "weight", "bias"), "same"
+    outputs, differentiable, aux = ("out", "mean", "var"), ("out",), ("center", "rstd")
+    exempt = {"promotion": "PyTorch has no function of this name; batch_norm is the composite around it.", "zero_size": "PyTorch has no function of this name; batch_norm is the composite around it."}
+    examples = ((((4, 3, 5), (3,), (3,)), {}), (((6, 2), None, None), {"eps": 1e-3}))
+    formula = "(input - mean) / sqrt(var + eps) * weight + bias"
+    def forward(xp, input, weight=None, bias=None, eps=1e-5):
+        axes = channel_axes(input.ndim)
+        out, mean, rstd = xp.normalize(input, axes, eps, beside(xp, weight, input), beside(xp, bias, input))
+        return out, xp.reshape(mean, (-1,)), xp.reshape(1 / (rstd * rstd) - eps, (-1,)), mean, rstd
+    def d_input(xp, g, input, weight, center, rstd): return xp.normalize_input(g, input, center, rstd, channel_axes(g.ndim), beside(xp, weight, g))
+    def d_weight(xp, g, input, center, rstd): return xp.normalize_weight(g, input, center, rstd, channel_axes(g.ndim))
+    def d_bias(xp, g): return xp.sum(g, axis=channel_axes(g.ndim))
+
+
+def channel_axes(ndim):
+    """All dimensions but the channels', the second."""
+    return (0, *range(2, ndim))
+
+
+def beside(xp, weight, input):
+    """A channel's weight in a shape that broadcasts against (N, C, ...)."""
+    return None if weight is None else xp.reshape(weight, (1, -1) + (1,) * (input.ndim - 2))
+
+
+@composite(home="nn.functional")
+def batch_norm(input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5):
+    """Each channel of (N, C, ...) to zero mean and unit variance, then weight and bias.
+
+    In training the batch's own statistics are used, and `running_mean` and `running_var` (unbiased) move towards them in place; else these
+    two are used.
+    """
+    channels = input.shape[1]
+    for name, x in (("running_mean", running_mean), ("running_var", running_var), ("weight", weight), ("bias", bias)):
+        if x is not None and tuple(x.shape) != (channels,): raise RuntimeError(f"{name} should contain {channels} elements not {x.numel()}")
+    if not training:
+        if running_mean is None or running_var is None: raise RuntimeError("Expected running_mean and running_var to be defined when training=False")
+        shape = (1, channels) + (1,) * (input.ndim - 2)
+        scale = (running_var + eps).rsqrt()
+        scale = scale if weight is None else scale * weight
+        shift = -running_mean * scale
+        shift = shift if bias is None else shift + bias
+        return input * scale.reshape(shape) + shift.reshape(shape)
+    n = input.numel() // max(channels, 1)
+    if n <= 1: raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.shape}")
+    found = batch_normalize(input, weight, bias, eps)
+    if running_mean is not None: _towards(running_mean, found.mean.array, momentum)
+    if running_var is not None: _towards(running_var, found.var.array * (n / (n - 1)), momentum)
+    return found.out
+
+
+def _towards(running: Tensor, value, momentum):
+    """Move a running statistic towards the batch's, in place; no momentum: take the batch's."""
+    array = running.array
+    array += (value - array) * (1.0 if momentum is None else momentum)
+    inplace.note_write(array, "batch_norm")
+
+
+class group_norm(Op):
+    """Zero mean and unit variance over each of `num_groups` groups of channels of every sample; then each channel's weight and bias."""
+    home, inputs, aux, types, method, exempt = "nn.functional", ("input", "weight", "bias"), ("mean", "rstd"), "same", False, _NORM
+    order = ("input", "num_groups", "weight", "bias", "eps")
+    examples = ((((2, 4, 3), (4,), (4,)), {"num_groups": 2}), (((3, 6), None, None), {"num_groups": 3, "eps": 1e-3}))
+    formula = "(input - mean) / sqrt(var + eps) * weight + bias"
+    def forward(xp, input, weight=None, bias=None, *, num_groups, eps=1e-5):
+        if input.ndim < 2: raise Refused(f"Expected at least 2 dimensions for input tensor but received {input.ndim}")
+        if num_groups <= 0: raise Refused(f"Expected num groups to be greater than 0, got {num_groups}")
+        if input.shape[1] % num_groups: raise Refused(f"Expected number of channels in input to be divisible by num_groups, but got input of shape {list(input.shape)} and num_groups={num_groups}")
+        for name, x in (("weight", weight), ("bias", bias)):
+            if x is not None and tuple(x.shape) != (input.shape[1],): raise Refused(f"Expected {name} to be a vector of size equal to the number of channels in input, but got {name} of shape {list(x.shape)} and input of shape {list(input.shape)}")
+        out, mean, rstd = xp.normalize(grouped(xp, input, num_groups), (2,), eps)
+        out = xp.reshape(out, input.shape)
+        out = out if weight is None else out * beside(xp, weight, input)
+        return out if bias is None else out + beside(xp, bias, input), mean, rstd
+    def d_input(xp, g, input, weight, mean, rstd, num_groups):
+        g = g if weight is None else g * beside(xp, weight, g)
+        return xp.reshape(xp.normalize_input(grouped(xp, g, num_groups), grouped(xp, input, num_groups), mean, rstd, (2,)), input.shape)
+    def d_weight(xp, g, input, mean, rstd, num_groups): return xp.sum(g * xp.reshape((grouped(xp, input, num_groups) - mean) * rstd, input.shape), axis=channel_axes(g.ndim))
+    def d_bias(xp, g): return xp.sum(g, axis=channel_axes(g.ndim))
+
+
+def grouped(xp, x, num_groups):
+    """(N, C, ...) as (N, groups, all else)."""
+    return xp.reshape(x, (x.shape[0], num_groups, -1 if 0 not in x.shape else 0))
+
+
+@composite(home="nn.functional")
+def instance_norm(input, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True, momentum=0.1, eps=1e-5):
+    """Each channel of each sample of (N, C, ...) to zero mean and unit variance, then each channel's weight and bias.
+
+    Running statistics, when given, move towards the mean of the samples' own; with `use_input_stats` False they are used instead.
+    """
+    if not use_input_stats:
+        return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
+    n, c, *rest = input.shape
+    places = input.numel() // max(n * c, 1)
+    if places <= 1: raise ValueError(f"Expected more than 1 spatial element when training, got input size {input.shape}")
+    found = batch_normalize(input.reshape(1, n * c, *rest), None, None, eps)
+    if running_mean is not None: _towards(running_mean, found.mean.array.reshape(n, c).mean(0), momentum)
+    if running_var is not None: _towards(running_var, found.var.array.reshape(n, c).mean(0) * (places / (places - 1)), momentum)
+    shape = (1, c) + (1,) * len(rest)
+    out = found.out.reshape(input.shape)
+    out = out if weight is None else out * weight.reshape(shape)
+    return out if bias is None else out + bias.reshape(shape)
+
+
+class rms_norm(Op):
+    """Division by the root mean square over the last dimensions, which have the shape `normalized_shape`; then the weight."""
+    home, inputs, aux, types, method, exempt = "nn.functional", ("input", "weight"), ("rstd",), "same", False, _NORM
+    order = ("input", "normalized_shape", "weight", "eps")
+    examples = ((((4, 5), (5,)), {"normalized_shape": (5,)}), (((2, 3, 4), None), {"normalized_shape": (3, 4), "eps": 1e-3}))
+    formula = "input / sqrt(mean(input ** 2) + eps) * weight"
+    def forward(xp, input, weight=None, *, normalized_shape, eps=None):
+        axes = layer_axes(input.shape, normalized_shape)
+        fitting("weight", weight, input.shape[axes[0]:])
+        rstd = 1 / xp.sqrt(xp.mean(input * input, axis=axes, keepdims=True) + (dtypes.finfo(input.dtype).eps if eps is None else eps))
+        return input * rstd if weight is None else input * rstd * weight, rstd
+    def d_input(xp, g, input, weight, rstd, normalized_shape):
+        g = g if weight is None else g * weight
+        return rstd * (g - input * (rstd * rstd * xp.mean(g * input, axis=layer_axes(g.shape, normalized_shape), keepdims=True)))
+    def d_weight(xp, g, input, rstd): return g * input * rstd
+
+
+@composite(home="nn.functional")
+def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
+    """Each element divided by a power of the mean square over `size` neighbouring channels."""
+    if input.ndim < 3: raise ValueError(f"Expected 3D or higher dimensionality input (got {input.ndim} dimensions)")
+    if not input.numel(): return input
+    n, c = input.shape[:2]
+    squares = functions["nn.functional.pad"]((input * input).reshape(n, 1, c, -1), (0, 0, size // 2, (size - 1) // 2))
+    mean = functions["nn.functional.avg_pool2d"](squares, (size, 1), 1)
+    return input / (mean.reshape(input.shape) * alpha + k) ** beta
+
+
+@composite(home="nn.functional")
+def normalize(input, p=2.0, dim=1, eps=1e-12, out=None):
+    """Vectors along `dim` divided by their `p`-norm, or by `eps` where that is larger."""
+    found = input / input.norm(p, dim, keepdim=True).clamp_min(eps)
+    if out is None: return found
+    if tape.mode.grad and found.node is not None: raise RuntimeError("normalize(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.")
+    inplace.put(out, found, "normalize(out=)")
+    return out
+
+
+functions.update({name: functions[f"nn.functional.{name}"] for name in ("layer_norm", "group_norm", "rms_norm")})

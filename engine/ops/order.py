@@ -1,0 +1,176 @@
+"""Order statistics, counting and searching: median, mode, quantile, unique, histograms, searchsorted."""
+
+import math
+
+from .. import devices
+from ..errors import Refused
+from ..op import Op, composite
+from ..tensor import Tensor
+from .compare import isnan
+from .front import Along, Refusing, front
+from .math import lerp
+from .reduce import PLACES, Pairs, any_, at_places, shared
+from .select import where
+
+
+class ranked(Along, Op):
+    """The elements at some positions of the sorted `dim`, nans last, and their indices; the gradient goes to those elements."""
+    home, types, inputs, outputs, differentiable = "", "promote", ("input",), ("values", "indices"), ("values",)
+    examples = ((((5,),), {"positions": (0, 3), "dim": 0}), (((2, 4),), {"positions": (1,), "dim": -1}))
+    def forward(xp, input, positions, dim): return xp.ranked(input, positions, dim)
+    def d_input(xp, g, indices, shape, dim): return xp.add_along_axis(g, indices, shape[dim] if shape else 1, dim)
+
+
+class kthvalue(Pairs, Op):
+    """The k-th smallest element along `dim`, counted from 1, and its index."""
+    home, examples = "engine", ((((5,),), {"k": 2}), (((2, 4),), {"k": 1, "dim": 0}), (((2, 4),), {"k": 4, "dim": 1, "keepdim": True}))
+    def forward(xp, input, k, dim=-1, keepdim=False): return _squeezed(xp, xp.ranked(input, (_place(input, k, dim),), dim), input.shape, dim, keepdim)
+    def d_input(xp, g, indices, shape, dim): return at_places(xp, g, indices, shape, dim)
+
+
+def _place(x, k, dim):
+    size = x.shape[dim] if x.ndim else 1
+    if not 1 <= k <= size: raise Refused(f"selected number k out of range for dimension {dim % x.ndim if x.ndim else 0}")
+    return k - 1
+
+
+def _squeezed(xp, pair, shape, dim, keepdim):
+    if keepdim or not shape: return pair
+    left = tuple(n for d, n in enumerate(shape) if d != dim % len(shape))
+    return tuple(xp.reshape(x, left) for x in pair)
+
+
+class median_(Pairs, Op):
+    """The lower median along `dim` and its index; nan where there is a nan."""
+    name, examples = "median", PLACES[:3]
+    def forward(xp, input, dim, keepdim=False): return _squeezed(xp, xp.ranked(input, "median", dim), input.shape, dim, keepdim)
+    def d_input(xp, g, indices, shape, dim): return at_places(xp, g, indices, shape, dim)
+
+
+class nanmedian_(Pairs, Op):
+    """The lower median along `dim` of the elements that are not nan, and its index."""
+    name, examples = "nanmedian", PLACES[:3]
+    def forward(xp, input, dim, keepdim=False): return _squeezed(xp, xp.ranked(input, "nanmedian", dim), input.shape, dim, keepdim)
+    def d_input(xp, g, indices, shape, dim): return at_places(xp, g, indices, shape, dim)
+
+
+class median_of_all(Refusing, Op):
+    """The lower median of all elements (of those that are not nan with `skip_nan`); equal ones share the gradient."""
+    home, types, inputs, refuses, examples = "", "promote", ("input",), "bc", ((((2, 3),), {}), (((5,),), {"skip_nan": True}))
+    def forward(xp, input, skip_nan=False): return xp.median_of_all(input, skip_nan)
+    def d_input(xp, g, input, out): return g * shared(xp, input, out, None)
+
+
+def _median(name, pairs, skip_nan):
+    def call(input, dim=None, keepdim=False):
+        return median_of_all.call(input, skip_nan=skip_nan) if dim is None else pairs.call(input, dim, keepdim)
+    call.__doc__ = f"{pairs.__doc__} Without `dim`: the value of all elements alone; equal ones share its gradient."
+    front(name)(call)
+
+
+_median("median", median_, False)
+_median("nanmedian", nanmedian_, True)
+
+
+class mode(Pairs, Op):
+    """The most frequent value along `dim` (the smallest of several) and the index where it stands last."""
+    home = "engine"
+    examples = ((((2, 4),), {"dim": 1}), (((5,),), {"keepdim": True}), (([[2, 1, 2, 1, 3], [1, 1, 2, 5, 1]],), {}), (([3, 1, 3],), {"dim": 0, "keepdim": True}))
+    def forward(xp, input, dim=-1, keepdim=False): return _squeezed(xp, xp.mode(input, dim), input.shape, dim, keepdim)
+    def d_input(xp, g, indices, shape, dim): return at_places(xp, g, indices, shape, dim)
+
+
+@composite(method=True)
+def quantile(input, q, dim=None, keepdim=False, *, interpolation="linear"):
+    """The values below which the fractions `q` (a number, or a 1-d tensor) of the elements lie, along `dim` or of all.
+
+    Between two elements: `interpolation` is "linear", "lower", "higher", "nearest" or "midpoint". A 1-d `q` becomes the first dimension.
+    """
+    if input.dtype.name not in ("float32", "float64"): raise RuntimeError("quantile() input tensor must be either float or double dtype")
+    if input.numel() == 0: raise RuntimeError("quantile() input tensor must be non-empty")
+    if isinstance(q, Tensor) and q.dtype is not input.dtype: raise RuntimeError("quantile() q tensor must be same dtype as the input tensor")
+    several = isinstance(q, Tensor) and q.ndim > 0
+    fractions = q.tolist() if several else [float(q)]
+    wrong = [f for f in fractions if not 0 <= f <= 1]
+    if wrong: raise RuntimeError(f"quantile() q must be in the range [0, 1] but got {wrong[0]:g}")
+    rounding = {"linear": None, "midpoint": None, "lower": math.floor, "higher": math.ceil, "nearest": round}
+    if interpolation not in rounding: raise RuntimeError(f"quantile() interpolation must be one of {', '.join(rounding)}, but got {interpolation}")
+    x = input.reshape((-1,)) if dim is None else input
+    at = (dim or 0) % max(x.ndim, 1)
+    ranks = [f * ((x.shape[at] if x.ndim else 1) - 1) for f in fractions]
+    if rounding[interpolation] is not None: ranks = [rounding[interpolation](r) for r in ranks]
+    low, high = [math.floor(r) for r in ranks], [math.ceil(r) for r in ranks]
+    if x.ndim == 0: x = x.reshape((1,))
+    values = ranked(x, positions=(*low, *high), dim=at).values.movedim(at, 0)
+    share = [0.5 * (h != k) if interpolation == "midpoint" else r - k for r, k, h in zip(ranks, low, high, strict=True)]
+    weight = Tensor(share, dtype=input.dtype, device=input.device).reshape((-1,) + (1,) * (values.ndim - 1))
+    out = lerp(values[: len(ranks)], values[len(ranks) :], weight)
+    out = where(any_(isnan(x), at), math.nan, out)
+    if keepdim: out = out.reshape((len(ranks), *([1] * input.ndim if dim is None else [1 if d == at else n for d, n in enumerate(input.shape)])))
+    return out if several else out[0]
+
+
+# -- counting: no gradient -----------------------------------------------------------------------------------------------------
+
+
+@front("unique")
+def _unique(input, sorted=True, return_inverse=False, return_counts=False, dim=None):
+    """The values that occur, sorted, each once (along `dim`: the slices that occur), on demand with the inverse and the counts."""
+    xp = devices.namespace(input.array)
+    values, inverse, counts = xp.unique(input.array, return_inverse=True, return_counts=True, axis=dim, equal_nan=False)
+    found = [values, inverse.reshape(-1 if dim is not None else input.array.shape), counts]
+    return _asked(found, return_inverse, return_counts)
+
+
+@front("unique_consecutive")
+def _unique_consecutive(input, return_inverse=False, return_counts=False, dim=None):
+    """The values without those equal to the one before (along `dim`: slices), on demand with the inverse and the counts."""
+    xp = devices.namespace(input.array)
+    rows = input.array.reshape(-1) if dim is None else xp.moveaxis(input.array, dim, 0)
+    new = xp.ones(rows.shape[:1], bool)
+    new[1:] = xp.any(rows[1:] != rows[:-1], tuple(range(1, rows.ndim))) if rows.ndim > 1 else rows[1:] != rows[:-1]
+    inverse = xp.cumsum(new, 0) - 1
+    values = rows[new] if dim is None else xp.moveaxis(rows[new], 0, dim)
+    return _asked([values, inverse.reshape(input.array.shape) if dim is None else inverse, xp.bincount(inverse)], return_inverse, return_counts)
+
+
+def _asked(found, inverse, counts):
+    tensors = [Tensor._wrap(a) for a, wanted in zip(found, (True, inverse, counts), strict=True) if wanted]
+    return tensors[0] if len(tensors) == 1 else tuple(tensors)
+
+
+class bincount(Op):
+    """How often each non-negative integer occurs in a 1-d tensor, or the sum of its `weights`; at least `minlength` places."""
+    inputs, examples = ("input", "weights"), ((([0, 1, 1, 3], None), {}), (([0, 1, 1], None), {"minlength": 5}), (([0, 2, 2], [0.5, 1.0, 2.0]), {}))
+    exempt = {"reverse": "PyTorch does not differentiate bincount, not even by the weights."}
+    def forward(xp, input, weights=None, minlength=0): return xp.count_integers(input, weights, minlength)
+
+
+class histc(Refusing, Op):
+    """How many elements fall into each of `bins` equal bins between `min` and `max`; equal ones mean the range of the data."""
+    inputs, types, refuses, examples = ("input",), "promote", "bic", ((((20,),), {"bins": 4}), (((4, 5),), {"bins": 3, "min": 0.6, "max": 1.2}))
+    def forward(xp, input, bins=100, min=0, max=0): return xp.histogram(input, bins, min, max)
+
+
+class searchsorted_(Op):
+    """Where values would be inserted into the sorted last dimension of `input`."""
+    name, home, inputs = "searchsorted", "", ("input", "values")
+    examples = (([1.0, 3.0, 5.0], [[3.0, 6.0], [0.0, 4.0]]), {}), (([[1, 3, 5], [2, 4, 6]], [[3, 6], [3, 6]]), {"right": True})
+    def forward(xp, input, values, right=False, out_int32=False): return xp.astype(xp.search(input, values, right), "int32" if out_int32 else "int64")
+
+
+@front("searchsorted", method=False)
+def _searchsorted(sorted_sequence, input, *, out_int32=False, right=False, side=None, sorter=None):
+    """Where `input` (a tensor or a number) would be inserted into the sorted last dimension, before equal ones; `right=True` or `side="right"`: after."""
+    if side not in (None, "left", "right"): raise RuntimeError(f"searchsorted(): side can only be 'left' or 'right' but got {side}")
+    if side == "left" and right: raise RuntimeError("searchsorted(): side and right can't be set to opposites, got side of left while right was True")
+    if sorter is not None: sorted_sequence = sorted_sequence.gather(-1, sorter)
+    values = input if isinstance(input, Tensor) else Tensor(input, device=sorted_sequence.device)
+    return searchsorted_.call(sorted_sequence, values, right=right or side == "right", out_int32=out_int32)
+
+
+@front("bucketize")
+def _bucketize(input, boundaries, *, out_int32=False, right=False):
+    """The number of the bucket between sorted 1-d `boundaries` that each element falls into; the upper boundary belongs to it, with `right` the lower."""
+    if boundaries.ndim != 1: raise RuntimeError(f"bucketize(): boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")
+    return _searchsorted(boundaries, input, out_int32=out_int32, right=right)

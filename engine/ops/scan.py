@@ -1,0 +1,113 @@
+"""Running sums, products and extremes along a dimension, differences and integrals."""
+
+import math
+
+from ..op import Linear, Op, composite
+from .front import Along, Refusing
+from .join import cat
+from .reduce import Accumulating, Pairs
+
+LINES = ((((4,),), {"dim": 0}), (((2, 3, 4),), {"dim": 1}), (((2, 3),), {"dim": -1}))
+
+
+class cumsum(Accumulating, Linear):
+    """Running sum along `dim`; integers sum to int64, `dtype` casts first."""
+    examples, inplace = LINES, True
+    def forward(xp, input, dim, *, dtype=None): return xp.cumsum(input, dim)
+    def d_input(xp, g, dim): return g if g.ndim == 0 else xp.flip(xp.cumsum(xp.flip(g, dim), dim), dim)
+
+
+class cumprod(Accumulating, Op):
+    """Running product along `dim`; integers multiply to int64, `dtype` casts first. Zeros are differentiated rightly."""
+    examples, inplace = (*LINES, (([2.0, 0.0, 3.0, 0.0, 5.0],), {"dim": 0})), True
+    def forward(xp, input, dim, *, dtype=None): return xp.cumprod(input, dim)
+    def d_input(xp, g, input, out, dim):
+        # y[i] = y[i-1] x[i]: the gradient of y flows back through the factors, and meets y[i-1] at x[i]
+        if g.ndim == 0: return g
+        return later(xp, g, _shifted(xp, input, dim, 1, 0), dim) * _shifted(xp, out, dim, -1, 1)
+
+
+class logcumsumexp(Along, Refusing, Op):
+    """log(cumsum(exp(x))) along `dim`, without overflow."""
+    types, inputs, refuses, examples = "promote", ("input",), "bi", LINES
+    def forward(xp, input, dim): return xp.logcumsumexp(input, dim)
+    def d_input(xp, g, input, out, dim):
+        if g.ndim == 0: return g
+        rise = xp.where(out == -math.inf, 0, xp.exp(xp.where(out == -math.inf, 0, out) - _shifted(xp, out, dim, 1, 0)))
+        return xp.where(input == -math.inf, 0, later(xp, g, rise, dim) * xp.exp(input - xp.where(out == -math.inf, 0, out)))
+
+
+def _shifted(xp, x, dim, by, fill):
+    """`x` moved along `dim` by `by` places towards its beginning (negative: its end), with `fill` in the places that become free."""
+    lead, n = (slice(None),) * (dim % x.ndim), abs(by)
+    blank = fill * xp.ones_like(x[(*lead, slice(0, n))])
+    return xp.concatenate([x[(*lead, slice(by, None))], blank] if by > 0 else [blank, x[(*lead, slice(None, by))]], dim)
+
+
+def later(xp, g, factors, dim):
+    """r[i] = g[i] + factors[i] r[i+1], by doubling: after k rounds each place has heard of the 2^k places from it on."""
+    step = 1
+    while step < g.shape[dim]:
+        g = g + factors * _shifted(xp, g, dim, step, 0)
+        factors = factors * _shifted(xp, factors, dim, step, 0)
+        step *= 2
+    return g
+
+
+class cummax(Pairs, Op):
+    """Largest element so far along `dim` and where it stood last; a nan stays the largest."""
+    home, examples, method = "engine", LINES, True
+    def forward(xp, input, dim): return xp.cumextreme(input, dim, True)
+    def d_input(xp, g, indices, shape, dim): return xp.add_along_axis(g, indices, shape[dim] if shape else 1, dim)
+
+
+class cummin(Pairs, Op):
+    """Smallest element so far along `dim` and where it stood last; a nan stays the smallest."""
+    home, examples, method = "engine", LINES, True
+    def forward(xp, input, dim): return xp.cumextreme(input, dim, False)
+    def d_input(xp, g, indices, shape, dim): return xp.add_along_axis(g, indices, shape[dim] if shape else 1, dim)
+
+
+class add_along_axis(Linear):
+    """Zeros with `size` places along `axis`, and `input` added at `indices` there: the transpose of taking along a dimension."""
+    home, inputs = "", ("input", "indices")
+    examples = ((((2, 2), [[0, 2], [1, 1]]), {"size": 3, "axis": 1}), (((1, 3), [[2, 0, 1]]), {"size": 4, "axis": 0}))
+    def forward(xp, input, indices, size, axis): return xp.add_along_axis(input, indices, size, axis)
+    def d_input(xp, g, indices, axis): return g if g.ndim == 0 else xp.take_along_axis(g, indices, axis)
+
+
+# -- differences and integrals -------------------------------------------------------------------------------------------------
+
+
+@composite(method=True)
+def diff(input, n=1, dim=-1, prepend=None, append=None):
+    """Differences of neighbours along `dim`, taken `n` times; `prepend` and `append` are joined on first. Bools differ by xor."""
+    if input.ndim == 0: raise RuntimeError("diff expects input to be at least one-dimensional")
+    if n < 0: raise RuntimeError(f"diff: order must be non-negative but got {n}")
+    parts = [x for x in (prepend, input, append) if x is not None]
+    out, lead = parts[0] if len(parts) == 1 else cat(parts, dim), (slice(None),) * (dim % input.ndim)
+    for _ in range(min(n, out.shape[dim])):
+        after, before = out[(*lead, slice(1, None))], out[(*lead, slice(None, -1))]
+        out = after ^ before if out.array.dtype == bool else after - before
+    return out
+
+
+def _areas(y, x, dx, dim):
+    lead = (slice(None),) * (dim % y.ndim)
+    heights = y[(*lead, slice(1, None))] + y[(*lead, slice(None, -1))]
+    if x is None: return heights * (dx / 2)
+    width = diff(x, 1, -1 if x.ndim == 1 else dim)
+    if x.ndim == 1: width = width.reshape((-1,) + (1,) * (y.ndim - 1 - dim % y.ndim))
+    return heights * width / 2
+
+
+@composite(method=False, aliases=("trapz",))
+def trapezoid(y, x=None, *, dx=1, dim=-1):
+    """Integral along `dim` by the trapezoidal rule, over the points `x`, or over steps of `dx`."""
+    return _areas(y, x, dx, dim).sum(dim)
+
+
+@composite(method=False)
+def cumulative_trapezoid(y, x=None, *, dx=1, dim=-1):
+    """Running integral along `dim` by the trapezoidal rule, over the points `x`, or over steps of `dx`."""
+    return cumsum(_areas(y, x, dx, dim), dim)

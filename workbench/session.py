@@ -1,0 +1,283 @@
+"""The whole back end without Jupyter: a message comes in, messages go out. One recording, at most one backward pass, any number of views."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from threading import RLock
+from typing import Any
+
+from . import inspector, memory, protocol, typeset
+from .graph import Graph
+from .recording import Recording
+from .stepper import Followed, PassEnded, Stepper, operand
+
+Sent = tuple[dict[str, Any], list[bytes]]
+Send = Callable[[dict[str, Any], list[bytes]], None]
+
+
+class Client:
+    """One view: how to reach it, and what it has been sent of the graph and of the pass."""
+
+    def __init__(self, session: Session, send: Send) -> None:
+        self.session, self.send = session, send
+        self.rows = self.edges = self.sites = 0
+        self.live = True
+        self.steps: set[int] = set()
+        self.waiting: list[int] = []  # requests for a step that the engine has not taken yet
+
+    def receive(self, data: Any) -> None:
+        """A message from the view: answer it."""
+        for message in self.session.handle(data, self):
+            self.send(*message)
+
+    def close(self) -> None:
+        """The view is gone."""
+        self.session.disconnect(self)
+
+
+class Session:
+    """Answers views from a recording. Every call is safe from any thread; nothing raises but what the interrupt of the kernel raises.
+
+    `busy` says whether the user's code runs at this moment: then a live pass is not stepped from another thread.
+    """
+
+    def __init__(self, recording: Recording, graph: Graph | None = None) -> None:
+        self.lock = RLock()
+        self.recording = recording
+        self.graph = graph or Graph(recording)
+        self.stepper: Stepper | None = None
+        self.clients: list[Client] = []
+        self.busy: Callable[[], bool] = lambda: False
+        self.on_wish: Callable[[], None] = lambda: None  # somebody wants a paused pass to go on
+        self._alone = Client(self, lambda message, buffers: None)
+
+    # -- views ----------------------------------------------------------------------------------------------------------------
+
+    def connect(self, send: Send) -> Client:
+        """A view has opened. It asks with `ready` for what it should show."""
+        client = Client(self, send)
+        with self.lock:
+            self.clients.append(client)
+        return client
+
+    def disconnect(self, client: Client) -> None:
+        with self.lock:
+            if client in self.clients:
+                self.clients.remove(client)
+
+    def show(self, recording: Recording, graph: Graph, stepper: Stepper | None = None) -> None:
+        """Another recording takes the place of the one before, in all views."""
+        with self.lock:
+            if self.stepper is not None and self.stepper is not stepper:
+                self.stepper.close()
+            self.recording, self.graph, self.stepper = recording, graph, stepper
+            for client in self.clients:
+                for message in self._everything(client):
+                    client.send(*message)
+
+    def step_through(self, stepper: Stepper) -> None:
+        """There is a pass to step through now."""
+        self.show(self.recording, self.graph, stepper)
+
+    def update(self) -> None:
+        """The code still runs: send the new rows. Called from the running code, so it never waits for another thread."""
+        if not self.lock.acquire(blocking=False):
+            return
+        try:
+            for client in self.clients:
+                if client.rows:
+                    client.send(*self._graph(client, client.rows, client.edges, client.sites))
+                elif self.recording.count:
+                    client.send(*self._graph(client))
+        finally:
+            self.lock.release()
+
+    def finish(self, namespace: Mapping[str, Any] | None = None) -> None:
+        """The code has ended: names, loops and folds are known now, and the graph is sent anew."""
+        with self.lock:
+            self.graph.finish(namespace)
+            for client in self.clients:
+                client.send(*self._graph(client))
+                if self.stepper is not None:
+                    client.send(self.stepper.message().to_json(), [])
+                if self.recording.failure >= 0:
+                    client.send(*self._problem(None, self.recording.note[self.recording.failure], self.recording.failure))
+
+    def close(self) -> None:
+        """Let go of the pass, putting gradients back that it has not finished, and of everything held."""
+        with self.lock:
+            if self.stepper is not None:
+                self.stepper.close()
+            self.clients.clear()
+
+    # -- messages -------------------------------------------------------------------------------------------------------------
+
+    def handle(self, data: Any, client: Client | None = None) -> list[Sent]:
+        """The answers to one message, as `(json, buffers)`. What cannot be answered gets a Problem with a sentence."""
+        client = client or self._alone
+        re = data.get("id") if isinstance(data, dict) and type(data.get("id")) is int else None
+        try:
+            request = protocol.read(data)
+            with self.lock:
+                if isinstance(request, protocol.Ready):
+                    return self._everything(client)
+                if isinstance(request, protocol.StepTo):
+                    return self._step(request, client)
+                if isinstance(request, protocol.Inspect):
+                    return [self._inspect(request)]
+                if isinstance(request, protocol.AskMemory):
+                    message, buffers = memory.answer(self.recording, request.id, self.graph)
+                    return [(message.to_json(), buffers)]
+                raise protocol.BadMessage(f"The kernel has no answer to {request.kind!r}.")
+        except (protocol.BadMessage, PassEnded) as error:
+            return [self._problem(re, str(error))]
+        except Exception as error:  # whatever went wrong is told to the view that asked; a request without an answer would hang it
+            return [self._problem(re, f"The kernel could not answer: {type(error).__name__}: {error}")]
+
+    def _problem(self, re: int | None, sentence: str, node: int = -1) -> Sent:
+        return protocol.Problem(re, sentence, node).to_json(), []
+
+    def _everything(self, client: Client) -> list[Sent]:
+        client.steps.clear()
+        found = [self._graph(client)]
+        if self.stepper is not None:
+            found.append((self.stepper.message().to_json(), []))
+            if self.stepper.index:
+                found.append((self._stepped(client, None).to_json(), []))
+        if self.recording.failure >= 0:
+            found.append(self._problem(None, self.recording.note[self.recording.failure], self.recording.failure))
+        return found
+
+    def _graph(self, client: Client, rows: int = 0, edges: int = 0, sites: int = 0) -> Sent:
+        message = self.graph.message(rows, edges, sites)
+        client.rows = rows + len(message.nodes.op)
+        client.edges = edges + len(message.edges.source)
+        client.sites = sites + len(message.sites)
+        return message.to_json(), []
+
+    # -- the pass -------------------------------------------------------------------------------------------------------------
+
+    def _step(self, request: protocol.StepTo, client: Client) -> list[Sent]:
+        stepper = self.stepper
+        if stepper is None:
+            raise PassEnded("There is no backward pass to step through. Use wb.step(loss) to get one.")
+        if not isinstance(stepper, Followed) and self.busy():
+            raise PassEnded("The kernel is running a cell. The pass can be stepped when the cell is done.")
+        try:
+            target = self._target(stepper, request)
+            if request.do == "previous":
+                stepper.previous()
+            elif request.do == "next":
+                stepper.next()
+            else:
+                stepper.to(target)
+        except PassEnded:
+            raise
+        except Exception as error:
+            self._tell_others(client)
+            return [self._problem(request.id, f"The pass stopped: {error}", self._next_row(stepper)), (self._stepped(client, None).to_json(), [])]
+        if isinstance(stepper, Followed) and stepper.index < target and not stepper.over:
+            client.waiting.append(request.id)  # answered when the engine is there
+            self.on_wish()
+            return []
+        self._tell_others(client)
+        return [(self._stepped(client, request.id).to_json(), [])]
+
+    @staticmethod
+    def _target(stepper: Stepper, request: protocol.StepTo) -> int:
+        if request.do == "node":
+            return stepper.place_of(request.to)
+        if request.do == "index":
+            return max(0, min(request.to, stepper.total))
+        return {"next": min(stepper.index + 1, stepper.total), "previous": stepper.index - 1, "first": 0, "last": stepper.total}[request.do]
+
+    @staticmethod
+    def _next_row(stepper: Stepper) -> int:
+        return stepper.plan[len(stepper.taken)] if len(stepper.taken) < stepper.total else -1
+
+    def _stepped(self, client: Client, re: int | None) -> protocol.Stepped:
+        stepper = self.stepper
+        assert stepper is not None
+        steps = stepper.steps(client.steps)
+        client.steps.update(step.index for step in steps)
+        return protocol.Stepped(re, self.recording.name, stepper.index, stepper.total, steps, stepper.done, stepper.sentence())
+
+    def _tell_others(self, client: Client) -> None:
+        for other in self.clients:
+            if other is not client:
+                other.send(self._stepped(other, None).to_json(), [])
+
+    def arrived(self) -> None:
+        """A paused pass has come to where it was wanted, or has ended: answer those who asked."""
+        with self.lock:
+            if self.stepper is None:
+                return
+            for client in self.clients:
+                waiting, client.waiting = client.waiting or [None], []
+                for re in waiting:
+                    client.send(self._stepped(client, re).to_json(), [])
+                if self.stepper.mode == "live":
+                    client.send(self.stepper.message().to_json(), [])
+
+    # -- one tensor -----------------------------------------------------------------------------------------------------------
+
+    def _inspect(self, request: protocol.Inspect) -> Sent:
+        r, row = self.recording, request.node
+        if not 0 <= row < r.count:
+            raise protocol.BadMessage(f"There is no node {row} in this graph; it has {r.count}.")
+        name = r.names.get(row, "")
+        forward = self._forward(row)
+        if request.what == "grad":
+            array, missing = self._gradient(row)
+            facts = [] if array is None else inspector.facts(array)
+        else:
+            array, missing = r.value(row), ""
+            if array is None:
+                missing = self._gone(row)
+            facts = inspector.facts(array, r.tensor(row), r, row) if array is not None else [protocol.Fact("shape", str(r.shape[row]))]
+            if r.note[row]:
+                facts.append(protocol.Fact("note", r.note[row]))
+            if array is not None and r.kind[row] != "constant" and r.overwritten(row):
+                facts.append(protocol.Fact("overwritten", "Its memory was written in place since; these are the numbers of now."))
+        if array is None:
+            message = protocol.Inspected(request.id, r.name, row, request.what, name, facts, None, None, None, [], forward, missing)
+            return message.to_json(), []
+        summary = inspector.summary(array)
+        histogram = inspector.histogram(array, request.exact)
+        heat, buffers, at = inspector.heat(array, request.slice)
+        message = protocol.Inspected(request.id, r.name, row, request.what, name, facts, summary, histogram, heat, at, forward, "")
+        return message.to_json(), buffers
+
+    def _gradient(self, row: int) -> tuple[Any, str]:
+        r = self.recording
+        if self.stepper is not None and self.stepper.index:
+            array, missing = self.stepper.gradient(row)
+            if array is not None or missing:
+                return array, missing
+        tensor = r.tensor(row)
+        if tensor is not None and tensor._grad is not None and (self.stepper is None or row not in self.stepper.plan or self.stepper.done):
+            return tensor._grad.array, ""
+        if self.stepper is not None and row in self.stepper.plan and not self.stepper.done:
+            return None, "Its gradient has not been computed yet: step on, or run to this node."
+        return None, inspector.why_no_grad(r, row, r.passes)
+
+    def _gone(self, row: int) -> str:
+        r = self.recording
+        if r.note[row] and r.dtype[row] is None:
+            return "The op failed, so it has no result: " + r.note[row]
+        if r.released:
+            return f"The value was let go to stay under {inspector.bytes_text(r.keep)}. Record again with a larger budget, such as %%watch --keep 1GB."
+        if r.keep == 0 or r.bytes[row] > r.keep:
+            return f"The value is larger than the budget of the recording ({inspector.bytes_text(r.keep)}), and the program has let go of it."
+        return "The tape did not save this value, and the program has let go of it. Run the cell under %%watch to have every value."
+
+    def _forward(self, row: int) -> protocol.Rules | None:
+        r = self.recording
+        op = r.ops[row]
+        if op is None or r.dtype[row] is None:
+            return None
+        count = max([slot + 1 for _, slot in r.inputs(row)], default=0)
+        operands: list[Any] = [None] * max(count, 0 if op.variadic else len(op.inputs))
+        for source, slot in r.inputs(row):
+            operands[slot] = operand(r, source)
+        return typeset.forward(op, r.attrs[row], operands, operand(r, row))
