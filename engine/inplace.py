@@ -123,7 +123,8 @@ def write(op: Any, target: Tensor, inputs: tuple, attrs: dict) -> Tensor:
     inputs = tuple(x._like(x.array.copy(), x.node) if hasattr(x, "array") and storage(x.array) is owner else x for x in inputs)
     watcher, observe.current = observe.current, None  # the observer hears of one in-place op, not of its parts
     try:
-        result = op.call(old, *inputs, **attrs)
+        named = dict(zip(op.inputs, (old, *inputs), strict=False)) if op.order else None  # the caller's order is not the inputs'
+        result = op.call(old, *inputs, **attrs) if named is None else op.call(**named, **attrs)
     finally:
         observe.current = watcher
     if result.array.shape != target.array.shape:

@@ -95,7 +95,7 @@ def _describe(x: Any, path: str, arrays: dict, seen: dict, above: set) -> Any:
     if isinstance(x, (int, numpy.integer)):
         return int(x) if abs(int(x)) < 1 << 53 else {"int": str(int(x))}
     if isinstance(x, (float, numpy.floating)):
-        return {"float": float(x).hex() if math.isfinite(x) else str(float(x))}
+        return float(x) if math.isfinite(x) else {"float": str(float(x))}
     if isinstance(x, (complex, numpy.complexfloating)):
         return {"complex": [_describe(float(p), path, arrays, seen, above) for p in (x.real, x.imag)]}
     if isinstance(x, numpy.bool_):
@@ -257,7 +257,7 @@ class _Reader:
 
     def build(self, x: Any) -> Any:
         """An object from its JSON; a kind that is not known is refused."""
-        if x is None or isinstance(x, (bool, int, str)):
+        if x is None or isinstance(x, (bool, int, float, str)):
             return x
         if isinstance(x, list):
             return [self.build(v) for v in x]
@@ -342,9 +342,9 @@ class _Reader:
         return int(x)
 
     def build_float(self, x: Any) -> float:
-        if not isinstance(x, str):
-            raise ValueError("expected a number in hexadecimal")
-        return float(x) if x in ("inf", "-inf", "nan") else float.fromhex(x)
+        if x not in ("inf", "-inf", "nan"):
+            raise ValueError("expected inf, -inf or nan")
+        return float(x)
 
     def build_complex(self, x: Any) -> complex:
         real, imag = (self.build(v) for v in x)

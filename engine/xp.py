@@ -163,3 +163,23 @@ def normalize_input(g: Any, x: Any, centre: Any, rstd: Any, axes: tuple, weight:
 
 def normalize_weight(g: Any, x: Any, centre: Any, rstd: Any, axes: tuple) -> Any:
     return sum(g * ((x - centre) * rstd), axes)
+
+
+def log_sum_exp(x: Any) -> Any:
+    return _registry["logsumexp"].call(x, _classes(x), True)
+
+
+def softmax_minus(x: Any, lse: Any, scale: Any, g: Any, target: Any, ignore: int) -> Any:
+    spread = _registry["class_spread"].call(broadcast_to(g, target.shape), target, None, x.shape, ignore)
+    return _registry["exp"].call(x - lse) * expand_dims(broadcast_to(scale, target.shape), _classes(x)) - spread
+
+
+def _classes(x: Any) -> int:
+    return 1 if x.ndim > 1 else 0
+
+
+def class_weights(target: Any, weight: Any, ignore: int, dtype: Any) -> Any:
+    from .tensor import Tensor
+
+    kernel = _namespace(target.array).class_weights
+    return Tensor._wrap(kernel(target.array, None if weight is None else weight.array, ignore, _dtypes.as_numpy(dtype)))

@@ -1,0 +1,131 @@
+"""A workbench for deep learning in notebooks: see the autograd graph, look into every tensor, step backward passes forth and back.
+
+    %load_ext workbench          then %%watch at the top of a cell
+    import workbench as wb       then wb.show(loss), wb.step(loss), wb.inspect(x), wb.memory()
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from engine.tensor import Tensor
+
+__all__ = ["inspect", "memory", "record", "scope", "show", "step"]
+
+
+def show(tensor: Tensor | None = None) -> Any:
+    """The graph of everything that `tensor` was computed from; without it, the last recording.
+
+    In a notebook a view that can be explored; elsewhere an object that prints itself as a table. RuntimeError for a tensor that no
+    recorded op made and that does not require grad.
+    """
+    from .surface import opened
+
+    return _shown(opened(tensor, _names()))
+
+
+def step(tensor: Tensor | None = None, gradient: Tensor | None = None) -> Any:
+    """The backward pass of `tensor`, to be walked forth and back: in a notebook in a view, elsewhere with `next()`, `previous()`, `to()`.
+
+    Without a tensor, a context manager: inside `with wb.step():` every backward pass of a running cell waits at each step for the view.
+    Outside Jupyter such a block simply runs.
+    """
+    if tensor is None:
+        if _kernel():
+            from .jupyter.pause import Pause
+
+            return Pause()
+        return nullcontext()
+    from .stepper import Stepper
+    from .surface import opened
+
+    session = opened(tensor, _names())
+    session.stepper = Stepper.of(session.recording, session.graph, tensor, gradient)
+    return _shown(session) if _kernel() else session.stepper
+
+
+def inspect(tensor: Tensor) -> Any:
+    """Facts, counts, moments and distribution of a tensor, and its gradient or the reason why there is none."""
+    from .surface import inspected
+
+    return inspected(tensor, _names())
+
+
+def memory() -> Any:
+    """What memory the last recorded code needs now and needed at its peak, and why. RuntimeError when nothing was recorded."""
+    from .surface import remembered
+
+    return remembered()
+
+
+@contextmanager
+def record(title: str = "", keep: int | None = None) -> Iterator[Any]:
+    """Record the ops inside the block: `with wb.record() as r: ...`, then `wb.show()` or `print(r)`. For scripts; cells have %%watch."""
+    from engine import observe
+
+    from .recorder import Recorder
+    from .recording import KEEP
+    from .surface import RecordedSession
+
+    recorder = Recorder(title, KEEP if keep is None else keep)
+    session = RecordedSession(recorder)
+    names = _frame()
+    try:
+        with observe.observing(recorder):
+            yield session
+    finally:
+        recorder.stop()
+        session.finish(_names_in(names))
+
+
+def scope(name: str) -> AbstractContextManager[None]:
+    """A named group in the graph: `with wb.scope("attention"): ...`."""
+    from engine import observe
+
+    return observe.scope(name)
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """`%load_ext workbench`: the magic %%watch, rich tensors, and the line to the JupyterLab panel."""
+    from .jupyter import cells, comm, display, magics
+
+    shell.register_magics(magics.WatchMagics)
+    display.register(shell)
+    cells.follow()
+    if getattr(shell, "kernel", None) is not None:
+        comm.register()
+    shell.user_ns.setdefault("wb", sys.modules[__name__])
+
+
+def _kernel() -> bool:
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    return shell is not None and getattr(shell, "kernel", None) is not None
+
+
+def _shown(session: Any) -> Any:
+    if not _kernel():
+        return session
+    from .jupyter.widget import View
+
+    return View(session)
+
+
+def _frame() -> Any:
+    frame = sys._getframe(1)
+    hidden = (__file__, contextmanager.__code__.co_filename)
+    while frame.f_back is not None and frame.f_code.co_filename in hidden:
+        frame = frame.f_back
+    return frame
+
+
+def _names() -> dict[str, Any]:
+    return _names_in(_frame())
+
+
+def _names_in(frame: Any) -> dict[str, Any]:
+    return {**frame.f_globals, **frame.f_locals}

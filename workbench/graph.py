@@ -40,9 +40,13 @@ class Graph:
 
     def finish(self, namespace: Mapping[str, Any] | None = None) -> None:
         """The code has ended: names are given, loops found, alike neighbours folded."""
-        source.name_rows(self.recording, namespace, self.sources)
+        self.name(namespace)
         self.scope_names = source.name_scopes(self.recording, namespace)
         self._groups, self._group = arrange(self.recording, self.sources, self.scope_names)
+
+    def name(self, namespace: Mapping[str, Any] | None) -> None:
+        """Give rows the user's names as far as they are known now."""
+        source.name_rows(self.recording, namespace, self.sources)
 
     def site(self, row: int) -> int:
         """The row's place in `sites`; -1 when it is unknown."""

@@ -30,7 +30,7 @@ class Message:
 def _plain(value: Any) -> Any:
     """What `dataclasses.asdict` gives, without a copy of every number in every column."""
     if dataclasses.is_dataclass(value):
-        return {name: _plain(getattr(value, name)) for name in value.__dataclass_fields__}
+        return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
     if isinstance(value, list) and value and dataclasses.is_dataclass(value[0]):
         return [_plain(v) for v in value]
     return value

@@ -70,7 +70,7 @@ def retrace(roots: Sequence[Any], tensors: Sequence[Tensor] = (), title: str = "
             if name := seen.names.get(seen.times[node.time]):
                 recording.names[row] = name
             if (array := seen.kept.get(seen.times[node.time])) is not None:
-                _hold(recording, row, array)
+                recording.hold(row, array, [0, 0, row, 0, 0])  # another recording's: it costs nothing here
         if out is not None:
             _hold(recording, row, out)
         recording.savings[node.time] = [

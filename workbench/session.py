@@ -47,8 +47,10 @@ class Session:
         self.graph = graph or Graph(recording)
         self.stepper: Stepper | None = None
         self.clients: list[Client] = []
+        self.opened = 0  # how often a view has asked for everything: somebody is there
         self.busy: Callable[[], bool] = lambda: False
         self.on_wish: Callable[[], None] = lambda: None  # somebody wants a paused pass to go on
+        self.recorder: Any = None  # follows the deaths of what was recorded, as long as somebody looks
         self._alone = Client(self, lambda message, buffers: None)
 
     # -- views ----------------------------------------------------------------------------------------------------------------
@@ -120,6 +122,7 @@ class Session:
             request = protocol.read(data)
             with self.lock:
                 if isinstance(request, protocol.Ready):
+                    self.opened += 1
                     return self._everything(client)
                 if isinstance(request, protocol.StepTo):
                     return self._step(request, client)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy
@@ -9,7 +10,7 @@ from numpy import (  # noqa: F401  the namespace itself
     abs, add, arange, arccos, arccosh, arcsin, arcsinh, arctan, arctan2, arctanh, argsort, asarray, bincount, bitwise_and, bitwise_or,
     bitwise_xor, broadcast_to, ceil, concatenate, copysign, cos, cosh, diagonal, divide, empty, empty_like, equal, exp, exp2, expand_dims,
     expm1, eye, flip, floor, fmax, fmin, full, full_like, gcd, greater, greater_equal, heaviside, hypot, invert, isclose, isfinite, isinf,
-    isnan, isneginf, isposinf, isreal, lcm, ldexp, left_shift, less, less_equal, log, log10, log1p, log2, logaddexp, logaddexp2,
+    isnan, isneginf, isposinf, isreal, lcm, ldexp, left_shift, less, less_equal, log, log10, log1p, log2, logaddexp2,
     logical_and, logical_not, logical_or, logical_xor, matmul, matrix_transpose, maximum, minimum, moveaxis, nan_to_num, negative,
     nextafter, nonzero, not_equal, ones, ones_like, outer, real, reciprocal, repeat, reshape, right_shift, rint, roll, searchsorted,
     signbit, sin, sinh, sort, sqrt, square, squeeze, stack, subtract, swapaxes, take, take_along_axis, tan, tanh, tensordot, tile,
@@ -18,6 +19,7 @@ from numpy import (  # noqa: F401  the namespace itself
 
 from . import malloc  # noqa: F401  sets malloc's thresholds
 from .kernels_conv import col2im, convolution, convolution_input, convolution_weight, im2col  # noqa: F401
+from .kernels_loss import class_pick, class_spread, class_weights, ctc, log_sum_exp, softmax_minus  # noqa: F401
 from .kernels_norm import normalize, normalize_input, normalize_weight  # noqa: F401
 from .kernels_pool import (  # noqa: F401
     adaptive_max, avg_pool, avg_pool_back, flat_gather, flat_scatter, max_pool, resample, resample_back, tap_gather, tap_places, tap_scatter,
@@ -26,6 +28,9 @@ from .elementwise import *  # noqa: F403
 from .reduction import *  # noqa: F403
 from .reference import *  # noqa: F403
 from .special import *  # noqa: F403
+
+# 1 / 0 is inf and log(-1) is nan without a word, as in PyTorch; NumPy's own state would not reach other threads
+warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"engine\.")
 
 pi, inf, nan = numpy.pi, numpy.inf, numpy.nan
 

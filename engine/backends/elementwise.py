@@ -10,8 +10,8 @@ import numpy
 from ..errors import Refused
 
 __all__ = [
-    "angle", "clip", "conj", "floor_divide", "fmod", "frac", "gelu", "gelu_slope", "imag", "lerp", "log_sigmoid", "logit", "power", "relu", "remainder", "round", "sgn",
-    "sigmoid", "sign", "silu", "sinc", "softplus", "trunc_divide", "where",
+    "angle", "clip", "conj", "floor_divide", "fmod", "frac", "gelu", "gelu_slope", "hardtanh", "imag", "lerp", "log_sigmoid", "logaddexp", "logit", "power", "relu", "remainder", "round", "sgn",
+    "sigmoid", "sign", "silu", "sinc", "softplus", "threshold", "trunc_divide", "where",
 ]  # fmt: skip
 
 BLOCK = 16384  # elements: the buffers of one block stay in the second-level cache
@@ -95,6 +95,8 @@ def trunc_divide(x: Any, y: Any) -> Any:
 
 def power(x: Any, y: Any) -> Any:
     """`x ** y`; an integer to a negative integer power is 0, unless its reciprocal is an integer."""
+    if getattr(x, "dtype", None) == bool:
+        return numpy.logical_or(x, numpy.logical_not(y))
     if y.__class__ is int or y.__class__ is float:
         return x * x if y == 2 else x * x * x if y == 3 else x**y
     if isinstance(y, numpy.ndarray) and y.dtype.kind == "i" and (y < 0).any():
@@ -104,10 +106,13 @@ def power(x: Any, y: Any) -> Any:
 
 
 def sign(x: Any) -> Any:
-    return x if x.dtype.kind == "b" else numpy.sign(x)
+    """-1, 0 or 1; PyTorch's sign of nan is 0, and of a complex number its direction."""
+    if x.dtype.kind in "bc":
+        return x if x.dtype.kind == "b" else numpy.sign(x)
+    return ((x > 0).view("int8") - (x < 0).view("int8")).astype(x.dtype)
 
 
-sgn = sign  # NumPy's sign of a complex number is PyTorch's sgn
+sgn = sign
 
 
 def conj(x: Any) -> Any:
@@ -208,6 +213,26 @@ def logit(x: Any, eps: float | None = None) -> Any:
     """log(x / (1 - x)), of x kept between eps and 1 - eps."""
     x = x if eps is None else clip(x, eps, 1 - eps)
     return numpy.log(x / (1 - x))
+
+
+def hardtanh(x: Any, low: float, high: float) -> Any:
+    """`x` between two numbers, in the dtype of `x`. OverflowError for a negative bound of unsigned integers."""
+    if x.dtype.kind in "iu":
+        low, high = x.dtype.type(int(low)), x.dtype.type(int(high))
+    return numpy.minimum(numpy.maximum(x, low), high)
+
+
+def threshold(x: Any, threshold: float, value: float) -> Any:
+    """`x` where it is greater than the threshold, or nan; elsewhere `value`, in the dtype of `x`."""
+    return numpy.where(x <= threshold, x.dtype.type(value), x)
+
+
+def logaddexp(x: Any, y: Any) -> Any:
+    """log(exp(x) + exp(y)), without overflow; of complex numbers too."""
+    if numpy.result_type(x, y).kind != "c":
+        return numpy.logaddexp(x, y)
+    top = numpy.maximum(x.real, y.real)
+    return numpy.log(numpy.exp(x - top) + numpy.exp(y - top)) + top
 
 
 def log_sigmoid(x: Any) -> Any:

@@ -15,8 +15,8 @@ from .windows import module_of
 
 def _check(shape: tuple, target: Any, weight: Any, ignore: int) -> None:
     """PyTorch's rules for a class loss."""
-    if target.dtype.kind not in "iu" or target.dtype not in (numpy.int64, numpy.uint8):
-        raise Refused(f"expected scalar type Long but found {target.dtype.name.capitalize()}")
+    if target.dtype not in (numpy.int64, numpy.uint8):
+        raise Refused(f"expected target dtype to be int64 or uint8, but got {target.dtype.name}")
     classes, wanted = (shape[1], (shape[0], *shape[2:])) if len(shape) > 1 else (shape[0], ())
     if tuple(target.shape) != wanted:
         if target.ndim and len(shape) > 1 and target.shape[0] != shape[0]:

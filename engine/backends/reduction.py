@@ -63,8 +63,8 @@ def var(x: Any, axis: Any = None, correction: float = 0, keepdims: bool = False)
     """The mean squared distance from the mean, with the count reduced by `correction`."""
     d = x - mean(x, axis, True)
     squares = (d * d.conj()).real if d.dtype.kind == "c" else d * d
-    total, n = sum(squares, axis, keepdims), numpy.maximum(count(x, axis) - correction, 0)
-    return total / total.dtype.type(n)
+    total, n = sum(squares, axis, keepdims), count(x, axis) - correction
+    return total / n if n > 0 else numpy.where(total > 0, numpy.inf, numpy.nan).astype(squares.dtype)
 
 
 def prod(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
@@ -79,7 +79,8 @@ def logsumexp(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     """log(sum(exp(x))), with the maximum taken out first."""
     top = numpy.maximum.reduce(x, axis, None, None, True, -numpy.inf)
     top = numpy.where(numpy.isfinite(top), top, 0)
-    out = numpy.log(sum(numpy.exp(x - top), axis, True)) + top
+    total = sum(numpy.exp(x - top), axis, True)
+    out = numpy.log(total, out=numpy.full_like(total, -numpy.inf), where=total != 0) + top
     return out if keepdims else out.reshape(numpy.add.reduce(out, axis).shape)
 
 
@@ -185,7 +186,11 @@ def cumprod(x: Any, axis: int) -> Any:
 
 
 def logcumsumexp(x: Any, axis: int) -> Any:
-    return _accumulated(x, numpy.logaddexp, axis=axis)
+    """log(cumsum(exp(x))), pairwise and so without overflow; of complex numbers with the largest real part taken out first."""
+    if x.dtype.kind == "c" and x.ndim:
+        top = numpy.maximum.reduce(x.real, axis, None, None, True)
+        return numpy.log(numpy.add.accumulate(numpy.exp(x - top), axis)) + top
+    return x.copy() if x.dtype.kind == "c" else _accumulated(x, numpy.logaddexp, axis=axis)
 
 
 @along

@@ -246,7 +246,7 @@ def _along(x: Any, dim: int, index: Any, name: str, src: Any = None) -> tuple:
             raise ValueError(f"Expected index {list(index.shape)} to be no larger than src {list(src.shape)} in all dimensions")
     low, high = int(index.min()), int(index.max())
     if low < 0 or high >= shape[dim]:
-        raise IndexError(f"index {low if low < 0 else high} is out of bounds for dimension {dim} with size {shape[dim]}")
+        raise ValueError(f"index {low if low < 0 else high} is out of bounds for dimension {dim} with size {shape[dim]}")
     grid = [lib.arange(n).reshape((-1,) + (1,) * (len(want) - d - 1)) for d, n in enumerate(want)]
     grid[dim] = index.reshape(want)
     return tuple(grid)
@@ -322,6 +322,8 @@ def index_select(x: Any, dim: int, index: Any) -> Any:
 
 def index_add(x: Any, dim: int, index: Any, source: Any, alpha: Any = 1) -> Any:
     """A copy of `x` with slices of `source`, times `alpha`, added."""
+    if not x.size:
+        return x.copy()
     where = _slices(x, dim, index, "index_add")
     if source.ndim == x.ndim and x.ndim and source.shape[_axis(x, dim)] != index.size:
         raise ValueError(f"index_add_(): Number of indices ({index.size}) should be equal to source.size(dim): ({source.shape[dim]}), for dim: {dim}")
@@ -344,7 +346,7 @@ def masked_fill(x: Any, mask: Any, value: Any) -> Any:
         raise ValueError(f"masked_fill_ only supports boolean masks, but got mask with dtype {mask.dtype}")
     if getattr(value, "ndim", 0):
         raise ValueError(f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s).")
-    if x.dtype.kind in "iub" and isinstance(value, float) or x.dtype.kind != "c" and isinstance(value, complex):
+    if x.dtype.kind != "c" and isinstance(value, complex):
         raise ValueError(f"value cannot be converted to type {x.dtype} without overflow")
     return _library(x).where(mask, x.dtype.type(value) if not hasattr(value, "dtype") else value.astype(x.dtype), x)
 
@@ -414,7 +416,8 @@ def topk(x: Any, k: int, dim: int, largest: bool) -> tuple:
     if not 0 <= k <= n:
         raise ValueError("selected index k out of range")
     if not x.ndim:
-        return x.reshape(1)[:k].reshape(x.shape if k else (0,)), lib.zeros((), numpy.int64)
+        shape = () if k else (0,)
+        return x.reshape(1)[:k].reshape(shape).copy(), lib.zeros(shape, numpy.int64)
     lead = (slice(None),) * dim
     if k and k * 8 < n:
         some = lib.argpartition(x, n - k if largest else k - 1, axis=dim)[(*lead, slice(n - k, None) if largest else slice(0, k))]
@@ -469,7 +472,8 @@ def constant_pad(x: Any, pad: tuple, value: Any = 0) -> Any:
     n = x.ndim
     widths = [(0, 0)] * (n - len(pad) // 2) + [(pad[i], pad[i + 1]) for i in range(len(pad) - 2, -1, -2)]
     shape = tuple(size + a + b for size, (a, b) in zip(x.shape, widths, strict=True))
-    if min(shape, default=0) < 0:
+    kept = (size + min(a, 0) + min(b, 0) for size, (a, b) in zip(x.shape, widths, strict=True))
+    if min(shape, default=0) < 0 or min(kept, default=0) < 0:
         raise ValueError(f"The input size {list(x.shape)}, plus negative padding {list(pad)}, resulted in a negative output size, which is invalid. Check dimensions of your input.")
     out = _library(x).full(shape, value, x.dtype)
     inner = tuple(slice(max(a, 0), size - max(b, 0)) for size, (a, b) in zip(shape, widths, strict=True))
@@ -497,12 +501,12 @@ def slogdet(x: Any) -> tuple:
 
 
 def cofactor(x: Any) -> Any:
-    """The matrix of cofactors, from the singular values: det(U) det(V) U diag(products of the others) V^T."""
+    """The matrix of cofactors, from the singular values: det(U) det(V) conj(U diag(products of the others) V^H)."""
     lib, n = _library(x), x.shape[-1]
     u, s, vh = lib.linalg.svd(x)
     others = lib.where(lib.eye(n, dtype=bool), 1, s[..., None, :]).prod(-1)
     turn = lib.linalg.det(u) * lib.linalg.det(vh)
-    return turn.conj()[..., None, None] * ((u * others[..., None, :]) @ vh).conj() if x.dtype.kind == "c" else turn[..., None, None] * ((u * others[..., None, :]) @ vh)
+    return turn[..., None, None] * ((u * others[..., None, :]) @ vh).conj()
 
 
 def solve_matrix(a: Any, b: Any) -> Any:

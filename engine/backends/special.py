@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy
+
 __all__ = ["digamma", "erf", "erfc", "erfinv", "i0", "i1", "lgamma", "polygamma", "xlogy"]
 
 
@@ -29,7 +31,7 @@ def lgamma(x: Any) -> Any:
     """The logarithm of the absolute value of the gamma function; infinite at 0 and the negative integers."""
     from scipy import special
 
-    return special.gammaln(x)
+    return numpy.where(numpy.isneginf(x), numpy.inf, special.gammaln(x)).astype(x.dtype, copy=False)
 
 
 def digamma(x: Any) -> Any:
@@ -62,4 +64,5 @@ def xlogy(x: Any, y: Any) -> Any:
     """x log(y), and 0 where x is 0 and y is not nan."""
     from scipy import special
 
-    return special.xlogy(x, y)
+    d = (x if hasattr(x, "dtype") else y).dtype
+    return special.xlogy(numpy.asarray(x, d), numpy.asarray(y, d))

@@ -1,3 +1,3 @@
 """One class, one op."""
 
-from . import activation, cast, compare, conv, decompose, index, join, linalg, math, norm, order, pool, reduce, rounding, scan, select, shape, special, trig  # noqa: F401
+from . import activation, attention, cast, compare, conv, decompose, index, join, linalg, loss, math, norm, order, pool, random, reduce, rounding, scan, select, shape, special, trig  # noqa: F401

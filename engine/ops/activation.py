@@ -6,7 +6,7 @@ import numpy
 
 from ..errors import Refused
 from ..inplace import write
-from ..op import Elementwise, Op, composite
+from ..op import RULES_ONLY, Elementwise, Op, composite
 from .front import Along, Refusing, front
 from .math import UNARY
 
@@ -37,8 +37,10 @@ class leaky_relu(Activation):
 
 class threshold(Activation):
     """x where it is greater than `threshold`, else `value`."""
-    home, method, inputs, refuses = "engine", False, ("input",), "bc"
-    def forward(xp, input, threshold=0.0, value=0.0): return xp.where(input <= threshold, value, input)
+    home, inputs, refuses = "engine", ("input",), "bc"
+    formula, reference = "input if input > threshold else value", lambda input, threshold, value: numpy.where(input > threshold, input, value)
+    examples = (((2, 3),), {"threshold": 0.1, "value": 20.0}), (((),), {"threshold": -0.5, "value": -1.0})
+    def forward(xp, input, threshold, value): return xp.threshold(input, threshold, value)
     def d_input(xp, g, input, threshold): return xp.where(input <= threshold, 0, g)
 
 
@@ -77,6 +79,7 @@ class gelu(Activation):
 
 class gelu_slope(Activation):
     """The derivative of gelu."""
+    exempt = RULES_ONLY
     home, formula = "", "normal_cdf(input) + input * normal_density(input)"
     def reference(input, approximate="none"):
         from scipy.special import ndtr
@@ -97,7 +100,7 @@ def _gelu_tanh_curve(xp, x):
 
 class silu(Activation):
     """x * sigmoid(x)."""
-    formula = "input / (1 + exp(-input))"
+    formula, refuses = "input / (1 + exp(-input))", "bi"
     reference = lambda input: input / (1 + numpy.exp(-input))
     def forward(xp, input): return xp.silu(input)
     def d_input(xp, g, input): return _silu_slope(xp, g, input, xp.sigmoid(input))
@@ -118,9 +121,9 @@ def _mish_slope(xp, g, x, t): return g * (t + x * (1 - t * t) * xp.sigmoid(x))
 
 class hardtanh(Activation):
     """x between `min_val` and `max_val`, the slope 0 at both and beyond."""
-    refuses = "bc"
+    refuses, formula = "bc", "min(max(input, min_val), max_val)"
     reference = lambda input, min_val=-1.0, max_val=1.0: numpy.clip(input, min_val, max_val)
-    def forward(xp, input, min_val=-1.0, max_val=1.0): return xp.minimum(xp.maximum(input, min_val), max_val)
+    def forward(xp, input, min_val=-1.0, max_val=1.0): return xp.hardtanh(input, min_val, max_val)
     def d_input(xp, g, input, min_val, max_val): return xp.where((input <= min_val) | (input >= max_val), 0, g)
 
 
@@ -133,6 +136,7 @@ class relu6(Activation):
 
 class hardsigmoid(Activation):
     """x / 6 + 1 / 2, between 0 and 1."""
+    exempt = {"specials": "PyTorch rounds its slope 1 / 6 to float32, in float64 too."}
     def forward(xp, input): return xp.minimum(xp.maximum(input + 3, 0), 6) / 6
     def d_input(xp, g, input): return xp.where((input > -3) & (input < 3), g / 6, 0)
 
@@ -152,9 +156,14 @@ class softplus(Activation):
 
 class softsign(Activation):
     """x / (1 + |x|)."""
-    types, refuses = "float", "c"
+    types, refuses = "float", ""
     def forward(xp, input): return input / (1 + xp.abs(input))
-    def d_input(xp, g, input): return g / xp.square(1 + xp.abs(input))
+    def d_input(xp, g, input): return _softsign_slope(xp, g, input, xp.abs(input))
+
+
+def _softsign_slope(xp, g, x, size):
+    """g / (1 + |x|)^2; of complex numbers, which do not point where x does, also what turns."""
+    return (g + (size * g - xp.conj(xp.sgn(x)) * xp.real(x * g))) / xp.square(1 + size)
 
 
 class logsigmoid(Activation):
@@ -167,7 +176,7 @@ class logsigmoid(Activation):
 
 class tanhshrink(Activation):
     """x - tanh(x)."""
-    types, refuses = "float", ""
+    types, refuses = "float", "b"
     def forward(xp, input): return input - xp.tanh(input)
     def d_input(xp, g, input): return g * xp.square(xp.tanh(input))
 
@@ -187,6 +196,7 @@ class hardshrink(Activation):
 
 class prelu_kernel(Refusing, Elementwise):
     """x where it is positive, else `weight * x`."""
+    exempt = RULES_ONLY
     home, refuses, domain = "", "bic", (-1.5, 1.5)
     def forward(xp, input, weight): return xp.where(input > 0, input, weight * input)
     def d_input(xp, g, input, weight): return xp.where(input > 0, g, weight * g)

@@ -5,7 +5,7 @@ from ..errors import Refused
 from ..op import Linear, Op, composite, functions
 
 _INNER = {"promotion": "only rules use it, on gradients of one dtype.", "zero_size": "PyTorch has no function of this name; conv2d has the test."}
-_MIXED = {"promotion": "integer and bool kernels exist in PyTorch for some of these dtypes only."}
+_MIXED = {"zero_size": "PyTorch gives no channels and kernels without taps shapes of their own; tests/engine/test_conventions.py has the empty batch."}
 
 
 class convolution(Linear):

@@ -17,12 +17,14 @@ import numpy
 from .. import dtypes
 from ..devices import namespace
 from ..errors import Refused
-from ..op import Op, composite
+from ..op import RULES_ONLY, Op, composite
 from ..tensor import Tensor
 from .linalg import matmul
+from .reduce import vector_norm
 from .shape import clone, permute, transpose, unsqueeze, wrap_dim
 
 _SQUARE = (((3, 3),), ((2, 3, 3),))
+ONE_TRIANGLE = {test: "One triangle is read and the gradient is spread over both; tests/engine/test_decompose.py checks symmetric changes." for test in ("reverse", "second")}
 
 
 class Factor(Op):
@@ -57,7 +59,7 @@ class det(Factor):
 class cofactor(Factor):
     """The matrix of cofactors, the gradient of the determinant; of singular matrices too."""
     home = ""
-    exempt = {"gradients of singular matrices": "the second derivative of det is given through the inverse"}
+    exempt = RULES_ONLY
     def forward(xp, input): return xp.cofactor(input)
     def d_input(xp, g, input, out):
         inverse = xp.inv(input)
@@ -74,7 +76,7 @@ class slogdet(Factor):
 
 class solve_matrix(Factor):
     """The matrix X with `input @ X == other`."""
-    home, inputs, samples = "", ("input", "other"), (((3, 3), (3, 2)), ((2, 3, 3), (2, 3, 2)))
+    home, inputs, samples, exempt = "", ("input", "other"), (((3, 3), (3, 2)), ((2, 3, 3), (2, 3, 2))), RULES_ONLY
     def forward(xp, input, other): return xp.solve_matrix(input, other)
     def d_input(xp, g, input, out): return -xp.matmul(xp.solve_matrix(T(xp, input), g), T(xp, out))
     def d_other(xp, g, input): return xp.solve_matrix(T(xp, input), g)
@@ -82,6 +84,7 @@ class solve_matrix(Factor):
 
 class cholesky(Factor):
     """The lower triangular L with `L @ L.mT` equal to a symmetric positive definite matrix, of which one triangle is read."""
+    samples, exempt = (([[2.0, 0.5, 0.1], [0.5, 1.5, -0.3], [0.1, -0.3, 1.0]],), ([[[2.0, 0.5], [0.5, 1.5]], [[1.0, -0.2], [-0.2, 3.0]]],)), ONE_TRIANGLE
     def forward(xp, input, upper=False): return xp.cholesky(input, upper)
     def d_input(xp, g, out, upper):
         real_only(g, "cholesky")
@@ -109,22 +112,24 @@ class qr(Factor):
 
 class eigh(Factor):
     """Eigenvalues, ascending, and eigenvectors (columns) of a symmetric or Hermitian matrix, of which one triangle is read."""
-    outputs = ("eigenvalues", "eigenvectors")
+    outputs, exempt = ("eigenvalues", "eigenvectors"), ONE_TRIANGLE
+    samples = (([[2.0, 0.5, 0.1], [0.5, 1.5, -0.3], [0.1, -0.3, 1.0]],), ([[[2.0, 0.5], [0.5, 1.5]], [[1.0, -0.2], [-0.2, 3.0]]],))
     def forward(xp, input, UPLO="L"): return xp.eigh(input, UPLO)
-    def d_input(xp, g, eigenvalues, eigenvectors):
+    def d_input(xp, g, input, eigenvalues, eigenvectors):
         gw, gV = g
         real_only(gV, "eigh")
         V = eigenvectors
         gaps = apart(xp, eigenvalues[..., None, :] - eigenvalues[..., :, None])
-        inner = off_diagonal(xp, xp.matmul(T(xp, V), gV)) / gaps
+        inner = skew(xp, xp.matmul(T(xp, V), gV)) / (2 * gaps)
         return xp.matmul(V, xp.matmul(inner + on_diagonal(xp, gw), T(xp, V)))
 
 
 class svd(Factor):
     """U, the singular values S (descending) and Vh, with `U @ diag(S) @ Vh` the input; without `full_matrices` U and Vh are thin."""
-    outputs, square, samples = ("U", "S", "Vh"), False, (((4, 3),), ((3, 3),), ((2, 4),))
+    outputs, square = ("U", "S", "Vh"), False
+    examples = ((((4, 3),), {"full_matrices": False}), (((3, 3),), {}), (((2, 4),), {"full_matrices": False}))
     def forward(xp, input, full_matrices=True): return xp.svd(input, full_matrices)
-    def d_input(xp, g, U, S, Vh):
+    def d_input(xp, g, input, U, S, Vh):
         gU, gS, gVh = g
         real_only(gU, "svd")
         k = S.shape[-1]
@@ -293,7 +298,7 @@ def matrix_norm(A: Tensor, ord: Any = "fro", dim: tuple[int, int] = (-2, -1), ke
         raise RuntimeError(f"linalg.matrix_norm: The input tensor A must have at least 2 dimensions. Got {A.ndim}D")
     a, b = (wrap_dim(d, A.ndim) for d in dim)
     if ord == "fro":
-        return _length(A, (a, b), keepdim)
+        return vector_norm(A, 2, (a, b), keepdim)
     x = permute(A, (*[d for d in range(A.ndim) if d not in (a, b)], a, b))
     if ord == "nuc":
         out = svdvals(x).sum(-1)
@@ -310,13 +315,6 @@ def matrix_norm(A: Tensor, ord: Any = "fro", dim: tuple[int, int] = (-2, -1), ke
     return out
 
 
-def _length(x: Tensor, dims: tuple, keepdim: bool) -> Tensor:
-    """The square root of the sum of squares, with gradient 0 at 0."""
-    squares = (x.abs() if x.is_complex() else x).square().sum(dims, keepdim)
-    nothing = squares == 0
-    return squares.masked_fill(nothing, 1).sqrt().masked_fill(nothing, 0)
-
-
 @composite(home="linalg", method=False)
 def norm(A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """A vector norm over `dim` or, for two dimensions (or a matrix with `ord` given), a matrix norm."""
@@ -326,28 +324,6 @@ def norm(A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, 
     if dim is None and ord is not None and A.ndim > 2:
         raise RuntimeError(f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {A.ndim}D.")
     return vector_norm(A, 2 if ord is None else ord, dim, keepdim)
-
-
-@composite(home="linalg")
-def vector_norm(x: Tensor, ord: float = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-    """The norm of the vectors along `dim`, or of all elements: (sum |x|^ord)^(1/ord), the largest or smallest for inf, -inf."""
-    x = x if dtype is None else x.to(dtype)
-    dims = tuple(range(x.ndim)) if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
-    if isinstance(ord, str):
-        raise RuntimeError(f"linalg.vector_norm: Order {ord} not supported.")
-    if ord == 2:
-        return _length(x, dims, keepdim)
-    sizes = x.abs()
-    if math.isinf(ord):
-        return sizes.amax(dims, keepdim) if ord > 0 else sizes.amin(dims, keepdim)
-    if ord == 0:
-        return (x != 0).sum(dims, keepdim).to(sizes.dtype)
-    if ord == 1:
-        return sizes.sum(dims, keepdim)
-    zero = sizes == 0
-    powers = (sizes.masked_fill(zero, 1) ** ord).masked_fill(zero, 0 if ord > 0 else math.inf).sum(dims, keepdim)
-    nothing = powers == 0
-    return (powers.masked_fill(nothing, 1) ** (1 / ord)).masked_fill(nothing, 0)
 
 
 @composite

@@ -20,8 +20,8 @@ class Refusing:
 
     @classmethod
     def prepare(cls, arrays: list) -> tuple[list, Any]:
-        arrays, xp = super().prepare(arrays)  # type: ignore[misc]
-        for a in arrays:
+        given, (arrays, xp) = arrays, super().prepare(arrays)  # type: ignore[misc]
+        for a in given if cls.types == "float" else arrays:  # type: ignore[attr-defined]
             d = FROM_NUMPY.get(getattr(a, "dtype", None))
             if d is not None and "bifc"[d.rank] in cls.refuses:
                 kind, rule = cls.refusal

@@ -14,7 +14,7 @@ import numpy
 from .. import dtypes, inplace, observe, tape
 from ..devices import namespace
 from ..errors import Refused
-from ..op import Linear, Op, composite
+from ..op import RULES_ONLY, Linear, Op, composite
 from ..tensor import Tensor
 from .cast import cast
 from .shape import broadcast_shapes, expand, reshape, wrap_dim
@@ -74,6 +74,7 @@ _new, _new_node = object.__new__, tape.Node.__new__
 
 class put_zeros(Linear):
     """Zeros of a shape with the input added at an index."""
+    exempt = RULES_ONLY
     home, inputs, exact = "", ("input",), True
     examples = ((((2,),), {"shape": (2, 3), "index": (slice(None), 1)}), (((3, 2),), {"shape": (4, 2), "index": (numpy.array([0, 2, 0]),)}))
     def forward(xp, input, shape, index): return xp.put_zeros(input, shape, index)
@@ -197,11 +198,13 @@ def _index_array(item: Any, beside: Any) -> Any:
         found = numpy.asarray([i._host() if isinstance(i, Tensor) else i for i in item] if not isinstance(item, numpy.ndarray) else item)
         found = found.astype(numpy.int64) if found.size == 0 and found.dtype.kind == "f" else found
     else:
-        raise TypeError(f"only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got {type(item).__name__})")
+        raise IndexError(f"only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got {type(item).__name__})")
     if found.dtype == numpy.uint8 and isinstance(item, Tensor):
         warnings.warn("indexing with dtype engine.uint8 is now deprecated, please use a dtype engine.bool instead.", UserWarning, stacklevel=5)
         found = found.astype(bool)
-    if found.dtype.kind not in "iub":
+    if isinstance(item, (list, range, tuple)) and found.dtype.kind == "i":
+        found = found.astype(numpy.int64, copy=False)
+    if found.dtype not in (numpy.int64, numpy.int32, numpy.bool_):
         raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
     here, there = namespace(found), namespace(beside)
     return found if here is there else there.asarray(found)
@@ -275,6 +278,7 @@ def _without_leading_ones(value: Any, seen: Tensor) -> Any:
 
 class copy(Op):
     """The second tensor's numbers in the first one's shape and dtype: what `copy_` writes."""
+    exempt = RULES_ONLY
     home, exact, inputs, samples = "", True, ("input", "src"), (((2, 3), (2, 3)), ((2, 3), (3,)), ((2,), ()))
     def forward(xp, input, src): return xp.copied(input, src)
     def d_input(xp, g): return xp.zeros_like(g)
@@ -375,6 +379,7 @@ class scatter(Placing):
 
 class scatter_extreme(Placing):
     """The largest or smallest of the input's element and all of `src` that an index tensor sends there."""
+    exempt = RULES_ONLY
     home, inputs, order, exact = "", ("input", "index", "src"), ("input", "dim", "index", "src", "reduce"), True
     examples = (
         (((3, 3), [[0, 2, 1], [0, 1, 0]], (2, 3)), {"dim": 0, "reduce": "amax"}), (((2, 4), [[0, 2, 2], [3, 1, 0]], (2, 3)), {"dim": 1, "reduce": "amin"}),
@@ -388,6 +393,7 @@ class scatter_extreme(Placing):
 
 class scatter_prod(Placing):
     """The product of the input's element and all of `src` that an index tensor sends there."""
+    exempt = RULES_ONLY
     home, inputs, order, exact = "", ("input", "index", "src"), ("input", "dim", "index", "src"), True
     examples = ((((3, 3), [[0, 2, 1], [0, 1, 0]], (2, 3)), {"dim": 0}), (((2, 4), [[0, 2, 2], [3, 1, 0]], (2, 3)), {"dim": 1}))
     def forward(xp, input, index, src, dim): return xp.scatter_prod(input, dim, index, src)
@@ -483,7 +489,11 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     """The input with a number, or a 0-d tensor, written in the slices that a 1-d index names along a dimension."""
     if isinstance(value, Tensor) and value.ndim:
         raise RuntimeError(f"index_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s).")
-    return index_copy(input, dim, index, cast(value, input.dtype) if isinstance(value, Tensor) else value)
+    xp, d = namespace(input.array), wrap_dim(dim, input.ndim)
+    chosen = xp.zeros((input.array.shape or (1,))[d], dtype=bool)
+    chosen[index.array] = True
+    mask = chosen.reshape((-1,) + (1,) * (input.ndim - d - 1)) if input.ndim else chosen[0]
+    return masked_fill(input, Tensor._wrap(mask), value)
 
 
 @composite(method=True)
@@ -625,6 +635,7 @@ class embedding(Op):
 
 class add_rows(Op):
     """A matrix of zeros with rows added where `embedding` reads them."""
+    exempt = RULES_ONLY
     home, inputs, exact = "", ("input", "index"), True
     examples = ((((2, 2, 3), [[0, 2], [1, 2]]), {"count": 4}), (((4, 3), [0, 2, 2, 1]), {"count": 4, "padding_idx": 1, "scale": True}))
     def forward(xp, input, index, count, padding_idx=None, scale=False): return xp.add_rows(input, index, count, padding_idx, scale)
@@ -633,6 +644,7 @@ class add_rows(Op):
 
 class read_rows(Op):
     """The transpose of `add_rows`: rows read, none for the padding index, divided by how often each index occurs if so scaled."""
+    exempt = RULES_ONLY
     home, inputs, exact = "", ("input", "index"), True
     examples = ((((4, 3), [[0, 2], [1, 2]]), {"count": 4}), (((4, 3), [0, 2, 2, 1]), {"count": 4, "padding_idx": 1, "scale": True}))
     def forward(xp, input, index, count, padding_idx=None, scale=False): return xp.read_rows(input, index, count, padding_idx, scale)

@@ -31,7 +31,7 @@ class Join(Linear):
 class cat(Join):
     """The tensors one after the other along a dimension; in the others their sizes must agree."""
     aliases, nothing = ("concat", "concatenate"), ("expected a non-empty list of Tensors", ValueError)
-    examples = (((((2, 3), (4, 3)),), {}), ((((2,), (3,), (1,)),), {}), ((((2, 3), (2, 1)),), {"dim": -1}))
+    examples = ((((2, 3), (4, 3)), {}), (((2,), (3,), (1,)), {}), (((2, 3), (2, 1)), {"dim": -1}))
     def forward(xp, tensors, dim=0): return xp.concatenate(joinable(tensors, dim), axis=dim)
     def d_tensors(xp, g, shapes, dim): return [g[part] for part in parts(shapes, dim)]
 
@@ -39,7 +39,7 @@ class cat(Join):
 class stack(Join):
     """The tensors, all of one shape, along a new dimension."""
     nothing = ("stack expects a non-empty TensorList",)
-    examples = (((((2, 3), (2, 3)),), {}), ((((2, 3), (2, 3)),), {"dim": -1}), ((((), (), ()),), {}))
+    examples = ((((2, 3), (2, 3)), {}), (((2, 3), (2, 3)), {"dim": -1}), (((), (), ()), {}))
     def forward(xp, tensors, dim=0): return xp.stack(alike(tensors), axis=dim)
     def d_tensors(xp, g, shapes, dim): return [g[(slice(None),) * (dim % g.ndim) + (i,)] for i in range(len(shapes))]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..dtypes import FROM_NUMPY
 from ..errors import Refused
-from ..op import Linear, Op, composite
+from ..op import RULES_ONLY, Linear, Op, composite
 from ..tensor import Tensor
 from .shape import broadcast_tensors, diagonal, expand, permute, reshape, unsqueeze, wrap_dim
 
@@ -68,6 +68,7 @@ class linear(Product):
 
 class contract(Product):
     """The operands multiplied and summed as subscripts say: `einsum` with every subscript written out, none twice in one operand."""
+    exempt = RULES_ONLY
     home, variadic, inputs, samples = "", True, ("operands",), (((2, 3), (3, 4)),)
     def forward(xp, operands, equation="ij,jk->ik"): return xp.contract(operands, equation)
     def d_operands(xp, g, operands, equation): return [xp.contract([g, *others], turned) for others, turned in adjoints(operands, equation)]
@@ -93,7 +94,7 @@ def left(xp: Any, g: Any, input: Any, other: Any) -> Any:
 def right(xp: Any, g: Any, input: Any, other: Any) -> Any:
     """The gradient of `other` in `input @ other`, perhaps still with broadcast leading dimensions."""
     if input.ndim == 1:
-        return xp.expand_dims(input, -1) * (g if other.ndim == 1 else xp.expand_dims(g, -2))
+        return input * g if other.ndim == 1 else xp.expand_dims(input, -1) * xp.expand_dims(g, -2)
     if other.ndim == 1:
         return xp.matmul(xp.matrix_transpose(input), xp.expand_dims(g, -1))[..., 0]
     if other.ndim == 2 and input.ndim > 2:

@@ -4,6 +4,7 @@ import math
 import warnings
 
 from .. import dtypes
+from ..create import arange, full
 from ..errors import Refused
 from ..op import Linear, Op, composite, functions
 from ..tensor import Tensor
@@ -89,11 +90,10 @@ class huber_loss(Difference):
 class class_pick(Linear):
     """Each place's element at its target class, times that class's weight."""
     home, inputs, exempt = "", ("input", "target", "weight"), _INNER
-    examples = ((((3, 4), [1, 0, 3], (4,)), {}), (((2, 3, 2), [[1, 0], [-100, 2]], None), {}))
+    examples = ((((3, 4), [1, 0, 3], [2, 1, 3, 1]), {}), (((2, 3, 2), [[1, 0], [-100, 2]], None), {}))
     formula = "weight[target] * input[target]"
     def forward(xp, input, target, weight=None, ignore_index=-100): return xp.class_pick(input, target, weight, ignore_index)
     def d_input(xp, g, target, weight, shape, ignore_index): return xp.class_spread(g, target, weight, shape, ignore_index)
-    def d_weight(xp, g, input, target, weight, ignore_index): return xp.class_total(g * xp.class_pick(input, target, None, ignore_index), target, weight, ignore_index)
 
 
 class class_spread(Linear):
@@ -108,7 +108,7 @@ class class_spread(Linear):
 class nll_loss(Op):
     """Minus the log-probability of each target class, weighted; the weighted mean by default."""
     home, inputs, method = "nn.functional", ("input", "target", "weight"), False
-    examples = ((((3, 4), [1, 0, 3], None), {}), (((2, 3, 2), [[1, 0], [-100, 2]], None), {}), (((3, 4), [1, 0, 3], None), {"reduction": "none"}))
+    examples = ((((3, 4), [1, 0, 3], None), {}), (((2, 3, 2), [[1, 0], [-100, 2]], None), {}), (((3, 4), [1, 0, 3], [2, 1, 3, 1]), {}), (((3, 4), [1, 0, 3], None), {"reduction": "none"}))
     formula = "-weight[target] * input[target]"
     def forward(xp, input, target, weight=None, ignore_index=-100, reduction="mean"):
         each = -xp.class_pick(input, target, weight, ignore_index)
@@ -127,7 +127,7 @@ class cross_entropy(Op):
     """Minus the log of the softmax at each target class, in one pass; the weighted mean by default."""
     home, inputs, aux = "", ("input", "target", "weight"), ("lse",)
     exempt = {"promotion": "the composite of this name decides what it is called with.", "zero_size": "the composite of this name decides what it is called with."}
-    examples = ((((3, 4), [1, 0, 3], None), {}), (((2, 3, 2), [[1, 0], [-100, 2]], None), {"label_smoothing": 0.2}), (((3, 4), [1, 0, 3], None), {"reduction": "none"}))
+    examples = ((((3, 4), [1, 0, 3], None), {}), (((2, 3, 2), [[1, 0], [-100, 2]], None), {"label_smoothing": 0.2}), (((3, 4), [1, 0, 3], [2, 1, 3, 1]), {"label_smoothing": 0.1}), (((3, 4), [1, 0, 3], None), {"reduction": "none"}))
     formula = "log(sum(exp(input))) - input[target]"
     def forward(xp, input, target, weight=None, ignore_index=-100, reduction="mean", label_smoothing=0.0):
         lse = xp.log_sum_exp(input)
@@ -172,6 +172,7 @@ def cross_entropy_(input, target, weight=None, size_average=None, ignore_index=-
     reduction = _reduction(size_average, reduce, reduction)
     if not 0 <= label_smoothing <= 1: raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
     if reduction not in ("none", "mean", "sum"): raise ValueError(f"{reduction} is not a valid value for reduction")
+    if weight is not None and weight.requires_grad: raise RuntimeError("cross_entropy: the derivative for 'weight' is not implemented")
     if not input.ndim: raise RuntimeError("cross_entropy: expected an input of at least one dimension, the classes")
     if target.shape != input.shape or not target.is_floating_point():
         return cross_entropy(input, target, weight, ignore_index, reduction, label_smoothing)
@@ -181,7 +182,7 @@ def cross_entropy_(input, target, weight=None, size_average=None, ignore_index=-
     terms = input.log_softmax(axis) * target
     if weight is not None: terms = terms * weight.reshape(tuple(-1 if i == axis else 1 for i in range(input.ndim)))
     each = -terms.sum(axis)
-    return each.sum() / max(each.numel() // 1 if input.ndim > 1 else 1, 1) if reduction == "mean" else each.sum() if reduction == "sum" else each
+    return _finish(each, reduction)
 
 
 def _reduction(size_average, reduce, reduction):
@@ -214,8 +215,8 @@ class binary_cross_entropy(Binary):
     formula = "-weight * (target * log(input) + (1 - target) * log(1 - input))"
     def forward(xp, input, target, weight=None, reduction="mean"):
         alike(input, target, "Using a target size ({}) that is different to the input size ({}) is deprecated. Please ensure they have the same size.")
-        if hasattr(input, "min") and math.prod(input.shape) and not bool((input >= 0).all() & (input <= 1).all()): raise Refused("all elements of input should be between 0 and 1")
-        each = -(target * xp.maximum(xp.log(input), -100.0) + (1 - target) * xp.maximum(xp.log1p(-input), -100.0))
+        if not bool(((input >= 0) & (input <= 1)).all()): raise Refused("all elements of input should be between 0 and 1")
+        each = surprise(xp, input, target)
         return reduced(xp, each if weight is None else each * weight, reduction)
     def d_input(xp, g, input, target, weight, reduction):
         g = shared(g, input, reduction) * (input - target) / xp.maximum(input * (1 - input), 1e-12)
@@ -223,6 +224,10 @@ class binary_cross_entropy(Binary):
     def d_target(xp, g, input, weight, reduction):
         g = shared(g, input, reduction) * (xp.maximum(xp.log1p(-input), -100.0) - xp.maximum(xp.log(input), -100.0))
         return g if weight is None else g * weight
+    def d_weight(xp, g, input, target, reduction): return shared(g, input, reduction) * surprise(xp, input, target)
+
+
+def surprise(xp, p, target): return -(target * xp.maximum(xp.log(p), -100.0) + (1 - target) * xp.maximum(xp.log1p(-p), -100.0))
 
 
 class binary_cross_entropy_with_logits(Binary):
@@ -233,8 +238,7 @@ class binary_cross_entropy_with_logits(Binary):
     formula = "(1 - target) * input + (1 + (pos_weight - 1) * target) * log(1 + exp(-input))"
     def forward(xp, input, target, weight=None, pos_weight=None, reduction="mean"):
         alike(input, target, "Target size ({}) must be the same as input size ({})")
-        low = xp.log1p(xp.exp(-xp.abs(input))) + xp.maximum(-input, 0.0)
-        each = (1 - target) * input + (low if pos_weight is None else (1 + (pos_weight - 1) * target) * low)
+        each = surprise_of_logits(xp, input, target, pos_weight)
         return reduced(xp, each if weight is None else each * weight, reduction)
     def d_input(xp, g, input, target, weight, pos_weight, reduction):
         p = 0.5 + 0.5 * xp.tanh(input * 0.5)
@@ -244,9 +248,15 @@ class binary_cross_entropy_with_logits(Binary):
         slope = -input if pos_weight is None else (pos_weight - 1) * (xp.log1p(xp.exp(-xp.abs(input))) + xp.maximum(-input, 0.0)) - input
         g = shared(g, input, reduction) * slope
         return g if weight is None else g * weight
+    def d_weight(xp, g, input, target, pos_weight, reduction): return shared(g, input, reduction) * surprise_of_logits(xp, input, target, pos_weight)
     def d_pos_weight(xp, g, input, target, weight, reduction):
         g = shared(g, input, reduction) * target * (xp.log1p(xp.exp(-xp.abs(input))) + xp.maximum(-input, 0.0))
         return g if weight is None else g * weight
+
+
+def surprise_of_logits(xp, x, target, pos_weight):
+    low = xp.log1p(xp.exp(-xp.abs(x))) + xp.maximum(-x, 0.0)
+    return (1 - target) * x + (low if pos_weight is None else (1 + (pos_weight - 1) * target) * low)
 
 
 def _finish(each, reduction):
@@ -288,7 +298,8 @@ def poisson_nll_loss(input, target, log_input=True, full=False, size_average=Non
     """Minus the log-likelihood of counts under Poisson distributions whose (log) rates are `input`; `full` adds Stirling's term."""
     each = input.exp() - target * input if log_input else input - target * (input + eps).log()
     if full:
-        stirling = target * target.log() - target + 0.5 * (2 * math.pi * target).log()
+        many = target.clamp(min=1)
+        stirling = many * many.log() - many + 0.5 * (2 * math.pi * many).log()
         each = each + stirling.masked_fill(target <= 1, 0)
     return _finish(each, _reduction(size_average, reduce, reduction))
 
@@ -325,7 +336,7 @@ def cosine_embedding_loss(input1, input2, target, margin=0, size_average=None, r
 @composite(home="nn.functional")
 def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2, eps=1e-6, swap=False, size_average=None, reduce=None, reduction="mean"):
     """How much closer than by `margin` the anchor is to the positive than to the negative, in the p-norm."""
-    distance = functions["nn.functional.pairwise_distance"] if "nn.functional.pairwise_distance" in functions else functions["pairwise_distance"]
+    distance = functions["pairwise_distance"]
     if not anchor.ndim == positive.ndim == negative.ndim: raise RuntimeError(f"The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got: anchor {anchor.ndim}D, positive {positive.ndim}D, and negative {negative.ndim}D inputs")
     near, far = distance(anchor, positive, p, eps), distance(anchor, negative, p, eps)
     if swap: far = far.minimum(distance(positive, negative, p, eps))
@@ -335,7 +346,7 @@ def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2, eps=1e-6, s
 @composite(home="nn.functional")
 def triplet_margin_with_distance_loss(anchor, positive, negative, *, distance_function=None, margin=1.0, swap=False, reduction="mean"):
     """`triplet_margin_loss` with any distance between two batches of vectors."""
-    distance = distance_function or (functions["nn.functional.pairwise_distance"] if "nn.functional.pairwise_distance" in functions else functions["pairwise_distance"])
+    distance = distance_function or (functions["pairwise_distance"])
     near, far = distance(anchor, positive), distance(anchor, negative)
     if swap: far = far.minimum(distance(positive, negative))
     return _finish((margin + near - far).clamp_min(0), reduction)
@@ -357,7 +368,7 @@ def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=
 
 def _one_hot(at, classes):
     """Which of the classes each row of indices (N, k) names: a mask (N, classes)."""
-    return (at.unsqueeze(-1) == functions["arange"](classes, device=at.device)).any(1)
+    return (at.unsqueeze(-1) == arange(classes, device=at.device)).any(1)
 
 
 @composite(home="nn.functional")
@@ -367,7 +378,7 @@ def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduct
     rows, at = (input, target) if input.ndim == 2 else (input.unsqueeze(0), target.unsqueeze(0))
     live = (at < 0).cumsum(1) == 0
     safe = at.masked_fill(live.logical_not(), 0)
-    inside = ((safe.unsqueeze(-1) == functions["arange"](rows.shape[1], device=at.device)) & live.unsqueeze(-1)).any(1)
+    inside = ((safe.unsqueeze(-1) == arange(rows.shape[1], device=at.device)) & live.unsqueeze(-1)).any(1)
     gaps = (1 - rows.gather(1, safe).unsqueeze(2) + rows.unsqueeze(1)).clamp_min(0)
     each = gaps.masked_fill((live.unsqueeze(2) & inside.logical_not().unsqueeze(1)).logical_not(), 0).sum((1, 2)) / rows.shape[1]
     return _finish(each if input.ndim == 2 else each.squeeze(0), _reduction(size_average, reduce, reduction))
@@ -421,7 +432,7 @@ def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reducti
     longest = int(lengths.max()) if lengths.numel() else 0
     if targets.ndim == 1 and not (lone and targets.numel() == longest):
         if targets.numel() != int(lengths.sum()): raise RuntimeError(f"Expected {int(lengths.sum())} targets in a row, the sum of target_lengths, but got {targets.numel()}")
-        rows, at = functions["full"]((n, max(longest, 1)), blank, dtype=dtypes.int64, device=targets.device), 0
+        rows, at = full((n, max(longest, 1)), blank, dtype=dtypes.int64, device=targets.device), 0
         for i, length in enumerate(lengths.tolist()):
             rows.array[i, :length] = targets.array[at : at + length]
             at += length

@@ -7,7 +7,7 @@ import numpy
 from .. import dtypes
 from ..errors import Refused
 from ..inplace import write
-from ..op import Elementwise
+from ..op import RULES_ONLY, Elementwise
 from ..tensor import Tensor
 from .front import Refusing, front
 
@@ -78,6 +78,7 @@ class div(Elementwise):
 class floor_divide(Refusing, Elementwise):
     """Quotient of two tensors rounded down; its derivative is 0 where it exists. RuntimeError for integers divided by 0."""
     operator, refuses = "floordiv", "bc"
+    exempt = {"specials": "PyTorch refuses to differentiate it, where this is 0 as for div(rounding_mode='floor')."}
     def forward(xp, input, other): return xp.floor_divide(input, other)
     def d_input(xp, g): return xp.zeros_like(g)
     def d_other(xp, g): return xp.zeros_like(g)
@@ -85,6 +86,7 @@ class floor_divide(Refusing, Elementwise):
 
 class trunc_divide(Refusing, Elementwise):
     """Quotient of two tensors rounded towards zero; its derivative is 0 where it exists. RuntimeError for integers divided by 0."""
+    exempt = RULES_ONLY
     home, refuses = "", "bc"
     reference = lambda input, other: numpy.trunc(input / other)
     def forward(xp, input, other): return xp.trunc_divide(input, other)
@@ -168,13 +170,13 @@ class sgn(Elementwise):
 # -- powers --------------------------------------------------------------------------------------------------------------------
 
 
-class pow_(Refusing, Elementwise):
+class pow_(Elementwise):
     """`input` to the power `exponent`, both tensors or numbers.
 
     The slope by the base is 0 where the exponent is 0, the slope by the exponent is 0 where the base is 0 and the exponent is not
     negative. RuntimeError for an integer tensor to a negative integer number.
     """
-    name, operator, refuses = "pow", "pow", "b"
+    name, operator = "pow", "pow"
     def forward(xp, input, exponent): return xp.power(input, exponent)
     def d_input(xp, g, input, exponent): return _slope_by_base(xp, g, input, exponent)
     def d_exponent(xp, g, input, exponent, out): return xp.where((input == 0) & (exponent >= 0), 0, g * (out * xp.log(input)))
@@ -290,7 +292,7 @@ class log1p(Elementwise):
 
 class logaddexp(Refusing, Elementwise):
     """log(exp(input) + exp(other)), without overflow."""
-    refuses = "bic"
+    refuses = "bi"
     def forward(xp, input, other): return xp.logaddexp(input, other)
     def d_input(xp, g, input, other): return g / (1 + xp.exp(other - input))
     def d_other(xp, g, input, other): return g / (1 + xp.exp(input - other))

@@ -4,7 +4,7 @@ import math
 
 from .. import devices
 from ..errors import Refused
-from ..op import Op, composite
+from ..op import RULES_ONLY, Op, composite
 from ..tensor import Tensor
 from .compare import isnan
 from .front import Along, Refusing, front
@@ -15,6 +15,7 @@ from .select import where
 
 class ranked(Along, Op):
     """The elements at some positions of the sorted `dim`, nans last, and their indices; the gradient goes to those elements."""
+    exempt = RULES_ONLY
     home, types, inputs, outputs, differentiable = "", "promote", ("input",), ("values", "indices"), ("values",)
     examples = ((((5,),), {"positions": (0, 3), "dim": 0}), (((2, 4),), {"positions": (1,), "dim": -1}))
     def forward(xp, input, positions, dim): return xp.ranked(input, positions, dim)
@@ -56,6 +57,7 @@ class nanmedian_(Pairs, Op):
 
 class median_of_all(Refusing, Op):
     """The lower median of all elements (of those that are not nan with `skip_nan`); equal ones share the gradient."""
+    exempt = RULES_ONLY
     home, types, inputs, refuses, examples = "", "promote", ("input",), "bc", ((((2, 3),), {}), (((5,),), {"skip_nan": True}))
     def forward(xp, input, skip_nan=False): return xp.median_of_all(input, skip_nan)
     def d_input(xp, g, input, out): return g * shared(xp, input, out, None)

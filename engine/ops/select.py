@@ -123,9 +123,9 @@ class copysign(Elementwise):
     def d_other(xp, g): return xp.zeros_like(g)
 
 
-class heaviside(Elementwise):
+class heaviside(Refusing, Elementwise):
     """0 where `input` is negative, 1 where it is positive, `values` where it is 0. No gradient."""
-    types = "same"
+    types, refuses = "same", "c"
     def forward(xp, input, values): return xp.where(input == 0, values, xp.astype(input > 0, values.dtype))
 
 

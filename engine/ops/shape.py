@@ -7,7 +7,7 @@ from typing import Any
 
 from .. import dtypes
 from ..errors import Refused
-from ..op import Linear, Op, composite, sum_to
+from ..op import RULES_ONLY, Linear, Op, composite, sum_to
 from ..tensor import Tensor
 
 
@@ -42,7 +42,7 @@ class view(reshape):
 class view_as_dtype(View):
     """The same bytes read as another element type; the last dimension grows or shrinks with the size of an element."""
     home = ""
-    examples = ((([1, 2, 3, 4],), {"dtype": "float64"}), (([1, 2, 3, 4],), {"dtype": "int32"}))
+    examples = ((([1, 2, 3, 4],), {"dtype": dtypes.float64}), (([1, 2, 3, 4],), {"dtype": dtypes.int32}))
     exempt = {"noncontiguous": "It is there to refuse strides under which bytes cannot be read in another width."}
     def forward(xp, input, dtype): return xp.view(input, dtype=dtypes.as_numpy(dtype))
 
@@ -113,6 +113,7 @@ class diagonal(View):
 
 class put_diagonal(Linear):
     """Zeros of a shape with the input on a diagonal."""
+    exempt = RULES_ONLY
     home, inputs, exact = "", ("input",), True
     examples = ((((2,),), {"shape": (3, 3), "offset": 1}), (((4, 2),), {"shape": (2, 4, 3), "dim1": 0, "dim2": 2}))
     def forward(xp, input, shape, offset=0, dim1=0, dim2=1): return xp.put_diagonal(input, shape, offset, dim1, dim2)
@@ -128,6 +129,7 @@ class unfold(View):
 
 class put_windows(Linear):
     """Zeros of a shape with windows added where `unfold` reads them."""
+    exempt = RULES_ONLY
     home, inputs, exact = "", ("input",), True
     examples = ((((3, 3),), {"shape": (7,), "dimension": 0, "size": 3, "step": 2}), (((2, 5, 2),), {"shape": (2, 6), "dimension": 1, "size": 2, "step": 1}))
     def forward(xp, input, shape, dimension, size, step): return xp.put_windows(input, shape, dimension, size, step)
@@ -181,6 +183,7 @@ class triu(Linear):
 
 class write_view(Op):
     """The base of a view after the view was written: `input` with the place that `path` leads to replaced by `other`."""
+    exempt = RULES_ONLY
     home, exact = "", True
     examples = ((((3, 4), (2, 6)), {"path": ((permute, {"dims": (1, 0)}), (reshape, {"shape": (2, 6)}))}), (((3, 4), (3,)), {"path": ((diagonal, {}),)}))
     def forward(xp, input, other, path=()): return xp.write_through(input, other, path)
@@ -190,6 +193,7 @@ class write_view(Op):
 
 class read_view(Linear):
     """What is seen of the input at the end of a path of views."""
+    exempt = RULES_ONLY
     home, inputs, exact = "", ("input",), True
     examples = ((((3, 4),), {"path": ((permute, {"dims": (1, 0)}), (reshape, {"shape": (2, 6)}))}), (((3, 4),), {"path": ((diagonal, {}),)}))
     def forward(xp, input, path=()): return xp.read_through(input, path)

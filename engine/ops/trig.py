@@ -7,6 +7,7 @@ import numpy
 from ..op import Elementwise, Linear, Op, composite
 from ..tensor import Tensor
 from .cast import complex_
+from .front import Refusing
 from .math import UNARY
 
 INSIDE = (-0.9, 0.9)  # where the inverse functions are defined
@@ -127,16 +128,16 @@ class sinc(Elementwise):
 def _sinc_slope(xp, x): return math.pi * (x * xp.cos(x) - xp.sin(x)) / (x * x)
 
 
-class deg2rad(Elementwise):
+class deg2rad(Refusing, Elementwise):
     """Degrees to radians."""
-    types, samples = "float", UNARY
+    types, samples, refuses = "float", UNARY, "c"
     def forward(xp, input): return input * (math.pi / 180)
     def d_input(xp, g): return g * (math.pi / 180)
 
 
-class rad2deg(Elementwise):
+class rad2deg(Refusing, Elementwise):
     """Radians to degrees."""
-    types, samples = "float", UNARY
+    types, samples, refuses = "float", UNARY, "c"
     def forward(xp, input): return input * (180 / math.pi)
     def d_input(xp, g): return g * (180 / math.pi)
 
@@ -149,17 +150,21 @@ COMPLEX = ((((2, 3),), {}), (((),), {}), (([[1 + 2j, -1j], [3.0, 0.5 - 1j]],), {
 
 class real(Linear):
     """The real part; a real tensor itself. It shares the tensor's memory."""
-    view, examples = True, COMPLEX
+    view, method, examples = True, False, COMPLEX
     def forward(xp, input): return xp.real(input)
     def d_input(xp, g): return g
 
 
 class imag(Linear):
     """The imaginary part of a complex tensor, RuntimeError for others. It shares the tensor's memory."""
-    view, examples = True, ((([[1 + 2j, -1j], [3.0, 0.5 - 1j]],), {}),)
+    view, method, examples = True, False, ((([[1 + 2j, -1j], [3.0, 0.5 - 1j]],), {}),)
     reference = lambda input: numpy.imag(input)
     def forward(xp, input): return xp.imag(input)
     def d_input(xp, g): return g * -1j
+
+
+Tensor.real = property(real.call, doc=real.__doc__)  # type: ignore[attr-defined]
+Tensor.imag = property(imag.call, doc=imag.__doc__)  # type: ignore[attr-defined]
 
 
 class conj(Linear):

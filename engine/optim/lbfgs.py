@@ -11,7 +11,7 @@ from .. import devices
 from .. import inplace
 from ..autograd import enable_grad
 from ..tensor import Tensor
-from .optimizer import Optimizer, check_lr, number
+from .optimizer import Optimizer, check_lr, library, number
 
 
 class LBFGS(Optimizer):
@@ -35,12 +35,15 @@ class LBFGS(Optimizer):
         )
         if len(self.param_groups) != 1:
             raise ValueError("LBFGS doesn't support per-parameter options (parameter groups)")
-        self._params: list[Tensor] = self.param_groups[0]["params"]
+
+    @property
+    def _params(self) -> list[Tensor]:
+        return self.param_groups[0]["params"]
 
     # -- parameters and gradients as one vector -----------------------------------------------------------------------------------
 
     def _gradient(self) -> Any:
-        xp = devices.namespace(self._params[0].array)
+        xp = library(self._params[0].array)
         return xp.concatenate([(xp.zeros_like(p.array) if p._grad is None else p._grad.array).reshape(-1) for p in self._params])
 
     def _place(self) -> list:

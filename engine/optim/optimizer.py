@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from copy import deepcopy
@@ -122,7 +123,7 @@ class Optimizer:
             for p in group["params"]:
                 if p._grad is not None:
                     grad = p._grad.array
-                    self._update(devices.namespace(grad), p.array, -grad if group.get("maximize") else grad, self.state[p], group)
+                    self._update(library(grad), p.array, -grad if group.get("maximize") else grad, self.state[p], group)
                     inplace.note_write(p.array, name)
         return loss
 
@@ -156,7 +157,7 @@ class Optimizer:
         """`{"state": {number: ...}, "param_groups": [...]}` with the parameters by number, in PyTorch's layout; shares memory."""
         numbers = {id(p): i for i, p in enumerate(chain.from_iterable(g["params"] for g in self.param_groups))}
         groups = [{**{k: v for k, v in g.items() if k != "params"}, "params": [numbers[id(p)] for p in g["params"]]} for g in self.param_groups]
-        state = {numbers[id(p)] if isinstance(p, Tensor) else p: value for p, value in self.state.items()}
+        state = {numbers[id(p)] if isinstance(p, Tensor) else p: value for p, value in self.state.items() if value}
         return {"state": state, "param_groups": groups}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -210,6 +211,11 @@ def _cast(param: Tensor, value: Any, key: Any = None) -> Any:
     if isinstance(value, (list, tuple)):
         return type(value)(_cast(param, v) for v in value)
     return deepcopy(value)
+
+
+def library(array: Any) -> Any:
+    """NumPy or CuPy themselves, whose functions write into `out=`; ops' namespaces need not."""
+    return numpy if isinstance(array, numpy.ndarray) else importlib.import_module("cupy")
 
 
 # -- what rules use -------------------------------------------------------------------------------------------------------------------

@@ -1,3 +1,4 @@
+// The channel: ids, answers, silence, stale and strange messages.
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { ChannelError, modelTransport, openChannel, type Received, type Transport } from "../src/view/channel";
 import { VERSION } from "../src/view/protocol";
@@ -26,7 +27,17 @@ class Wire implements Transport {
 }
 
 const graph = (recording: string, start = 0) => ({ ...mlp().graphs(recording)[0]!, start });
-const stepped = (re: number | null, recording: string) => ({ type: "stepped", v: VERSION, re, recording, index: 1, total: 2, steps: [], done: false, sentence: "" });
+const stepped = (re: number | null, recording: string) => ({
+  type: "stepped",
+  v: VERSION,
+  re,
+  recording,
+  index: 1,
+  total: 2,
+  steps: [],
+  done: false,
+  sentence: "",
+});
 
 function open() {
   const wire = new Wire();
@@ -67,7 +78,7 @@ describe("channel", () => {
     expect(settled).toBe(false);
     await vi.advanceTimersByTimeAsync(2);
     expect(await failure).toBeInstanceOf(ChannelError);
-    expect(String((await failure as Error).message)).toMatch(/has not answered/);
+    expect(String(((await failure) as Error).message)).toMatch(/has not answered/);
     wire.arrive(stepped(1, "a"));
     expect(messages.at(-1)!.message.type).toBe("stepped");
   });
@@ -146,12 +157,20 @@ describe("channel", () => {
     const { wire, messages } = open();
     const bytes = new Uint8Array([9, 1, 2, 3]);
     wire.arrive(graph("a"), [bytes.buffer, new DataView(bytes.buffer, 1, 2)]);
-    expect(messages[0]!.buffers.map((view) => [view.byteLength, view.getUint8(0)])).toEqual([[4, 9], [2, 1]]);
+    expect(messages[0]!.buffers.map((view) => [view.byteLength, view.getUint8(0)])).toEqual([
+      [4, 9],
+      [2, 1],
+    ]);
   });
 
   it("listens to an anywidget model and lets go of it", () => {
     const handlers = new Map<string, unknown>();
-    const model = { get: () => undefined, send: vi.fn(), on: (name: string, f: unknown) => void handlers.set(name, f), off: (name: string) => void handlers.delete(name) };
+    const model = {
+      get: () => undefined,
+      send: vi.fn(),
+      on: (name: string, f: unknown) => void handlers.set(name, f),
+      off: (name: string) => void handlers.delete(name),
+    };
     const channel = openChannel(modelTransport(model));
     expect([...handlers.keys()]).toEqual(["msg:custom", "comm:close"]);
     channel.send({ type: "ready" }).catch(() => undefined);

@@ -29,7 +29,8 @@ export function randomDag(seed: number, size = 40, groups = 6): Builder {
 }
 
 export function recordingOf(builder: Builder): Recording {
-  return builder.graphs("r1").reduce((state, message) => reduce(state, { do: "receive", received: { message, buffers: [] } }), START).recording!;
+  return builder.graphs("r1").reduce((state, message) => reduce(state, { do: "receive", received: { message, buffers: [] } }), START)
+    .recording!;
 }
 
 export function received(message: Graph): { do: "receive"; received: { message: Graph; buffers: DataView[] } } {

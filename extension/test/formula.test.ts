@@ -1,3 +1,4 @@
+// Formulas and numbers on their way to the screen; heat maps; the names of keys.
 import { describe, expect, it } from "vitest";
 import { badGlyph, heatColour, readHeat } from "../src/view/heat";
 import { readBuffer } from "../src/view/buffers";
@@ -12,7 +13,16 @@ describe("formula", () => {
   it("makes MathML of known tags", () => {
     const math = formula(["mrow", ["msup", ["mi", "x"], ["mn", "2"]], ["mo", "="], ["mfrac", ["mn", "1"], ["mi", "y"]]]);
     expect(math.namespaceURI).toBe(MATHML);
-    expect([...math.querySelectorAll("*")].map((element) => element.localName)).toEqual(["mrow", "msup", "mi", "mn", "mo", "mfrac", "mn", "mi"]);
+    expect([...math.querySelectorAll("*")].map((element) => element.localName)).toEqual([
+      "mrow",
+      "msup",
+      "mi",
+      "mn",
+      "mo",
+      "mfrac",
+      "mn",
+      "mi",
+    ]);
     expect(math.textContent).toBe("x2=1y");
   });
 
@@ -23,12 +33,17 @@ describe("formula", () => {
     expect(math.textContent).toBe(`${name}<img src=x onerror="alert(1)">${name}`);
   });
 
-  it.each(["script", "img", "style", "iframe", "annotation-xml", "semantics", "maction", "a", "MI", "math"])("never makes a <%s>", (tag) => {
-    const math = formula(["mrow", [tag, ["mi", "x"], "href=javascript:alert(1)"]] as Formula);
-    expect(math.querySelector(tag === "MI" ? "MI" : tag)).toBeNull();
-    expect([...math.querySelectorAll("*")].every((element) => element.namespaceURI === MATHML && element.attributes.length === 0)).toBe(true);
-    expect(math.textContent).toContain("x");
-  });
+  it.each(["script", "img", "style", "iframe", "annotation-xml", "semantics", "maction", "a", "MI", "math"])(
+    "never makes a <%s>",
+    (tag) => {
+      const math = formula(["mrow", [tag, ["mi", "x"], "href=javascript:alert(1)"]] as Formula);
+      expect(math.querySelector(tag === "MI" ? "MI" : tag)).toBeNull();
+      expect([...math.querySelectorAll("*")].every((element) => element.namespaceURI === MATHML && element.attributes.length === 0)).toBe(
+        true,
+      );
+      expect(math.textContent).toContain("x");
+    },
+  );
 
   it("flattens elements inside tokens and stops at a depth", () => {
     expect(formula(["mi", ["script", "x"] as unknown as string]).innerHTML).not.toContain("script");
@@ -45,7 +60,16 @@ describe("formula", () => {
 
 describe("numbers in words", () => {
   it.each([
-    [0, "0"], [-0.5, "−0.5"], [1234.5678, "1235"], [0.00012345, "1.23e−4"], [123456, "1.23e5"], [null, "–"], ["nan", "NaN"], ["-inf", "−Inf"], [true, "True"], [1e-320, "1e−320"],
+    [0, "0"],
+    [-0.5, "−0.5"],
+    [1234.5678, "1235"],
+    [0.00012345, "1.23e−4"],
+    [123456, "1.23e5"],
+    [null, "–"],
+    ["nan", "NaN"],
+    ["-inf", "−Inf"],
+    [true, "True"],
+    [1e-320, "1e−320"],
   ])("%j is %s", (value, text) => expect(numberText(value)).toBe(text));
   it("names shapes, counts and bytes", () => {
     expect([[4, 3], [], [5]].map(shapeText)).toEqual(["4×3", "scalar", "(5)"]);
@@ -60,12 +84,24 @@ describe("heat map", () => {
     const bytes = new Uint8Array(9);
     new DataView(bytes.buffer).setFloat32(1, 1.5, true);
     expect([...readBuffer({ index: 0, dtype: "float32", shape: [2] }, [new DataView(bytes.buffer, 1, 8)])]).toEqual([1.5, 0]);
-    expect(() => readBuffer({ index: 0, dtype: "float32", shape: [3] }, [new DataView(bytes.buffer)])).toThrow(/expected 3 of float32, got 9 bytes/);
+    expect(() => readBuffer({ index: 0, dtype: "float32", shape: [3] }, [new DataView(bytes.buffer)])).toThrow(
+      /expected 3 of float32, got 9 bytes/,
+    );
     expect(() => readBuffer({ index: 1, dtype: "uint8", shape: [9] }, [new DataView(bytes.buffer)])).toThrow(RangeError);
   });
   it("scales around zero by the finite cells only", () => {
-    const heat: Heat = { rows: 2, cols: 2, mean: { index: 0, dtype: "float32", shape: [2, 2] }, absmax: { index: 1, dtype: "float32", shape: [2, 2] }, bad: { index: 2, dtype: "uint8", shape: [2, 2] } };
-    const data = readHeat(heat, [view(new Float32Array([1, -3, NaN, Infinity])), view(new Float32Array(4)), view(new Uint8Array([0, 0, 1, 2]))]);
+    const heat: Heat = {
+      rows: 2,
+      cols: 2,
+      mean: { index: 0, dtype: "float32", shape: [2, 2] },
+      absmax: { index: 1, dtype: "float32", shape: [2, 2] },
+      bad: { index: 2, dtype: "uint8", shape: [2, 2] },
+    };
+    const data = readHeat(heat, [
+      view(new Float32Array([1, -3, NaN, Infinity])),
+      view(new Float32Array(4)),
+      view(new Uint8Array([0, 0, 1, 2])),
+    ]);
     expect([data.extent, data.pooled]).toEqual([3, false]);
   });
   it("has one colour for zero and tells the signs apart", () => {
@@ -80,7 +116,8 @@ describe("heat map", () => {
 });
 
 describe("keys", () => {
-  const press = (key: string, mods: Partial<KeyboardEvent> = {}) => combo({ key, ctrlKey: false, metaKey: false, altKey: false, shiftKey: false, ...mods });
+  const press = (key: string, mods: Partial<KeyboardEvent> = {}) =>
+    combo({ key, ctrlKey: false, metaKey: false, altKey: false, shiftKey: false, ...mods });
   it("names keys with their modifiers", () => {
     expect(press("ArrowUp", { shiftKey: true })).toBe("Shift+ArrowUp");
     expect(press("?", { shiftKey: true })).toBe("?");

@@ -1,3 +1,4 @@
+// The store: messages and gestures in, state out; what is known of gradients at each step; search.
 import { describe, expect, it } from "vitest";
 import { gradients, widthOfNorm } from "../src/view/gradients";
 import { VERSION, type Inspected, type Stepped, type Stepper, type ToView } from "../src/view/protocol";
@@ -27,7 +28,9 @@ describe("graph messages", () => {
   it("gives the same recording from one message and from chunks of any size", () => {
     const whole = started(mlp()).recording!;
     for (const size of [1, 2, 5, 20]) {
-      const built = mlp().graphs("r1", size).reduce((state, message) => get(state, message), START).recording!;
+      const built = mlp()
+        .graphs("r1", size)
+        .reduce((state, message) => get(state, message), START).recording!;
       expect(built.nodes).toEqual(whole.nodes);
       expect(built.edges).toEqual(whole.edges);
       expect(built.sites).toEqual(whole.sites);
@@ -162,7 +165,9 @@ describe("groups", () => {
     }
   });
   it("does not open what repeats while the code runs", () => {
-    const state = lstm(3).graphs("r1", 10, true).reduce((s, part) => get(s, part), START);
+    const state = lstm(3)
+      .graphs("r1", 10, true)
+      .reduce((s, part) => get(s, part), START);
     expect(state.open.size).toBe(0);
     expect(started(lstm(3)).open.size).toBe(4);
   });
@@ -179,16 +184,20 @@ describe("groups", () => {
     expect(countBoxes(tree, state.open)).toBe(10);
   });
   it("refuses to draw more than the hard cap, with a sentence", () => {
-    const state = reduce(started(lstm(500)), { do: "open all", group: -1 });
-    expect(state.open.size).toBe(0);
+    const before = started(lstm(500));
+    const state = reduce(before, { do: "open all", group: -1 });
+    expect(state.open).toBe(before.open);
     expect(state.status.sentence).toContain(String(HARD_CAP));
   });
   it("reveals a hidden node by opening the groups around it", () => {
     const state = started(lstm(500));
-    const node = state.recording!.nodes.name.indexOf("h");
+    const { nodes, groups, tree } = state.recording!;
+    const within = groups.find((group) => group.name === "250")!.id;
+    const node = nodes.name.findIndex((name, at) => name === "h" && nodes.group[at] === within);
     const { open, focus } = reduce(state, { do: "reveal", node });
     expect(focus).toBe(`n${node}`);
-    expect(open).toEqual(new Set([0, 1]));
+    expect([...open].filter((id) => !state.open.has(id))).toEqual([within, tree.parent(within)]);
+    expect(tree.groups.get(tree.parent(within))!.label).toBe("498 more iterations");
   });
 });
 

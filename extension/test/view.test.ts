@@ -1,3 +1,4 @@
+// The whole view on a kernel in the page: what a user sees after each gesture.
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import view from "../src/view/index";
 import { toSvg } from "../src/view/picture";
@@ -71,7 +72,12 @@ describe("the view", () => {
 
   it("steps forward and back with every gradient norm in full precision", async () => {
     const { kernel, one, all, node, click } = await open(mlp());
-    const shownNorms = () => new Map(all("wb-node").filter((e) => e.dataset.gradNorm !== undefined).map((e) => [Number(e.dataset.node), e.dataset.gradNorm]));
+    const shownNorms = () =>
+      new Map(
+        all("wb-node")
+          .filter((e) => e.dataset.gradNorm !== undefined)
+          .map((e) => [Number(e.dataset.node), e.dataset.gradNorm]),
+      );
     const states = [shownNorms()];
     const expected = new Map<number, string>();
     for (let k = 1; k <= kernel.plan.length; k++) {
@@ -83,7 +89,9 @@ describe("the view", () => {
       expect(one("wb-step-label").textContent).toBe(`Step ${k} of ${kernel.plan.length}`);
       expect(one("wb-sentence").textContent).toBe(step.sentence);
       expect(one("wb-upstream").dataset.norm).toBe(String(step.upstream.norm));
-      expect(all("wb-contribution").map((e) => [e.dataset.target, e.dataset.norm])).toEqual(step.contributions.map((c) => [String(c.target), String(c.total.norm)]));
+      expect(all("wb-contribution").map((e) => [e.dataset.target, e.dataset.norm])).toEqual(
+        step.contributions.map((c) => [String(c.target), String(c.total.norm)]),
+      );
       expect(node(step.node).classList.contains("current")).toBe(true);
       states.push(shownNorms());
     }
@@ -134,6 +142,8 @@ describe("the view", () => {
 
   it("opens and closes groups by keys, the focus following", async () => {
     const { one, root, press, click } = await open(lstm(40), { steps: false });
+    await press("ArrowDown");
+    for (let n = 0; n < 3; n++) await press("Backspace");
     const loop = root.querySelector<SVGElement>('[data-group="0"]')!;
     expect(loop.getAttribute("aria-expanded")).toBe("false");
     expect(loop.textContent).toContain("680 ops, 2.6k params");
@@ -143,9 +153,13 @@ describe("the view", () => {
     const focus = () => one("wb-graph").getAttribute("aria-activedescendant")!.split("-")[1];
     expect(focus()).toBe("n0");
     await press("ArrowDown");
+    expect(focus()).toBe("n6");
+    await press("Backspace");
     expect(focus()).toBe("g1");
     await press("ArrowRight", { altKey: true });
-    expect(focus()).toBe("g2");
+    expect(root.getElementById(one("wb-graph").getAttribute("aria-activedescendant")!)!.getAttribute("aria-label")).toBe(
+      "scope 38 more iterations 1 … 38, 646 ops, 516 kB, closed",
+    );
     await press("Backspace");
     expect(root.querySelector('[data-group="0"]')!.getAttribute("aria-expanded")).toBe("false");
     expect(focus()).toBe("g0");
@@ -224,12 +238,15 @@ describe("the view", () => {
   it("finds nodes and opens what hides them", async () => {
     const { one, root, wait } = await open(lstm(40), { steps: false });
     const search = one("wb-search") as HTMLInputElement;
+    const drawn = () => root.querySelectorAll(".wb-box.op.hit").length;
     search.value = "/^gates$/";
     search.dispatchEvent(new Event("input"));
-    search.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true, cancelable: true }));
+    expect(drawn()).toBe(2); // the first and the last iteration are open
+    expect(root.querySelector<SVGElement>(".wb-box.closed.hit .badge")!.textContent).toBe("38 found");
+    for (let n = 0; n < 2; n++) search.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true, cancelable: true }));
     await wait();
-    expect(root.querySelector(".hits")!.textContent).toBe("1 of 40");
-    expect(root.querySelectorAll(".wb-box.op.hit")).toHaveLength(1);
+    expect(root.querySelector(".hits")!.textContent).toBe("2 of 40");
+    expect(drawn()).toBe(3);
   });
 
   it("keeps hostile names as text everywhere, in the saved picture too", async () => {
@@ -254,7 +271,9 @@ describe("the view", () => {
     const { node, root } = await open(mistake(), { steps: false });
     expect(node(mistake().root).classList.contains("failed")).toBe(true);
     expect(root.querySelectorAll(".failed")).toHaveLength(1);
-    expect(node(mistake().root).getAttribute("aria-label")).toBe("matmul, failed, matmul: the inner sizes must agree; a is (2,), b is (3, 4)");
+    expect(node(mistake().root).getAttribute("aria-label")).toBe(
+      "matmul, failed, matmul: the inner sizes must agree; a is (2,), b is (3, 4)",
+    );
     expect((await open(mlp())).root.querySelectorAll(".failed")).toHaveLength(0);
   });
 
@@ -291,7 +310,17 @@ describe("the view", () => {
   it("says so when a message cannot be shown, and goes on", async () => {
     const { kernel, one, click } = await open(mlp());
     vi.spyOn(console, "error").mockImplementation(() => undefined);
-    kernel.push({ type: "stepped", v: VERSION, re: null, recording: "r1", index: 1, total: 18, steps: [{ index: 1 }], done: false, sentence: "" });
+    kernel.push({
+      type: "stepped",
+      v: VERSION,
+      re: null,
+      recording: "r1",
+      index: 1,
+      total: 18,
+      steps: [{ index: 1 }],
+      done: false,
+      sentence: "",
+    });
     expect(one("wb-status").textContent).toMatch(/“stepped” message could not be shown/);
     expect(console.error).toHaveBeenCalledOnce();
     kernel.push({ ...mlp().graphs("r1")[0]! });

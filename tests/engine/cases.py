@@ -37,7 +37,7 @@ class Case(NamedTuple):
 def of(op: type[Op]) -> list[Case]:
     """Every call that the op declares."""
     pairs = op.examples or tuple((inputs, {}) for inputs in op.samples)
-    return [Case(op, tuple(inputs[0] if op.variadic else inputs), attrs) for inputs, attrs in pairs]
+    return [Case(op, tuple(inputs), attrs) for inputs, attrs in pairs]
 
 
 def ops() -> list[type[Op]]:

@@ -12,7 +12,9 @@ export function readBuffer(described: Buffer, buffers: readonly DataView[]): Num
   const Kind = KINDS[described.dtype];
   const count = described.shape.reduce((a, b) => a * b, 1);
   if (!view || !Kind || view.byteLength !== count * Kind.BYTES_PER_ELEMENT) {
-    throw new RangeError(`A picture's numbers came incomplete: expected ${count} of ${described.dtype}, got ${view?.byteLength ?? 0} bytes.`);
+    throw new RangeError(
+      `A picture's numbers came incomplete: expected ${count} of ${described.dtype}, got ${view?.byteLength ?? 0} bytes.`,
+    );
   }
   // A copy, because a view may start where its element type is not aligned.
   return new Kind(view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength) as ArrayBuffer);

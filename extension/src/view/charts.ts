@@ -4,7 +4,11 @@ import { h, s } from "./dom";
 import type { Histogram, Summary } from "./protocol";
 import { bytesText, countText, numberText } from "./words";
 
-export function table(columns: readonly string[], rows: readonly (readonly (string | Node)[])[], numeric: readonly number[] = []): HTMLTableElement {
+export function table(
+  columns: readonly string[],
+  rows: readonly (readonly (string | Node)[])[],
+  numeric: readonly number[] = [],
+): HTMLTableElement {
   const side = (at: number) => (numeric.includes(at) ? "number" : null);
   return h(
     "table",
@@ -27,7 +31,12 @@ export function drawHistogram({ low, high, counts, sampled }: Histogram, exact: 
     const tall = count > 0 ? Math.max(1.5, (count / most) * height) : 0;
     return s(
       "rect",
-      { x: (at * step + 0.5).toFixed(2), y: (height - tall).toFixed(2), width: Math.max(1, step - 1).toFixed(2), height: tall.toFixed(2) },
+      {
+        x: (at * step + 0.5).toFixed(2),
+        y: (height - tall).toFixed(2),
+        width: Math.max(1, step - 1).toFixed(2),
+        height: tall.toFixed(2),
+      },
       s("title", {}, `${numberText(edge(at))} to ${numberText(edge(at + 1))}: ${count}`),
     );
   });
@@ -48,10 +57,21 @@ export function drawHistogram({ low, high, counts, sampled }: Histogram, exact: 
       "figcaption",
       {},
       h("span", {}, numberText(low)),
-      h("span", { class: "middle" }, sampled ? "~ from a sample" : "histogram", sampled && exact ? h("button", { class: "link", click: exact }, "count all") : null),
+      h(
+        "span",
+        { class: "middle" },
+        sampled ? "~ from a sample" : "histogram",
+        sampled && exact ? h("button", { class: "link", click: exact }, "count all") : null,
+      ),
       h("span", {}, numberText(high)),
     ),
-    twin(table(["from", "to", `${mark}count`], counts.map((count, at) => [numberText(edge(at)), numberText(edge(at + 1)), String(count)]), [0, 1, 2])),
+    twin(
+      table(
+        ["from", "to", `${mark}count`],
+        counts.map((count, at) => [numberText(edge(at)), numberText(edge(at + 1)), String(count)]),
+        [0, 1, 2],
+      ),
+    ),
   );
 }
 
@@ -76,13 +96,19 @@ export function drawHealth(summary: Summary): HTMLElement {
       "div",
       { class: "bar", role: "img", "aria-label": words },
       ...parts.map(([key, glyph, name]) =>
-        h("span", { class: key, style: `flex-grow:${Math.max(2, (100 * summary[key]) / summary.size)}`, title: `${summary[key]} ${name}` }, glyph),
+        h(
+          "span",
+          { class: key, style: `flex-grow:${Math.max(2, (100 * summary[key]) / summary.size)}`, title: `${summary[key]} ${name}` },
+          glyph,
+        ),
       ),
     ),
     h(
       "div",
       { class: "shares" },
-      ...parts.map(([key, glyph, name]) => h("span", {}, h("b", { class: key }, glyph), ` ${name} ${percent(summary[key] / summary.size)}`)),
+      ...parts.map(([key, glyph, name]) =>
+        h("span", {}, h("b", { class: key }, glyph), ` ${name} ${percent(summary[key] / summary.size)}`),
+      ),
     ),
   );
 }
@@ -107,7 +133,9 @@ export function drawTimeline(points: ArrayLike<number>, peak: number): HTMLEleme
     const seen = columns.get(column);
     columns.set(column, seen ? [Math.min(seen[0], bytes), Math.max(seen[1], bytes)] : [bytes, bytes]);
   }
-  const line = [...columns].flatMap(([at, [least, most]]) => (least === most ? [`${at} ${y(most).toFixed(1)}`] : [`${at} ${y(least).toFixed(1)}`, `${at} ${y(most).toFixed(1)}`]));
+  const line = [...columns].flatMap(([at, [least, most]]) =>
+    least === most ? [`${at} ${y(most).toFixed(1)}`] : [`${at} ${y(least).toFixed(1)}`, `${at} ${y(most).toFixed(1)}`],
+  );
   const rows: string[][] = [];
   const stride = Math.max(1, Math.ceil(count / 100));
   for (let at = 0; at < count; at += stride) rows.push([String(points[2 * at]), bytesText(points[2 * at + 1]!)]);
@@ -116,13 +144,24 @@ export function drawTimeline(points: ArrayLike<number>, peak: number): HTMLEleme
     { class: "timeline" },
     s(
       "svg",
-      { viewBox: `0 0 ${w} ${height + 1}`, preserveAspectRatio: "none", role: "img", "aria-label": `Live bytes over ${count} events, peak ${bytesText(peak)}` },
+      {
+        viewBox: `0 0 ${w} ${height + 1}`,
+        preserveAspectRatio: "none",
+        role: "img",
+        "aria-label": `Live bytes over ${count} events, peak ${bytesText(peak)}`,
+      },
       line.length ? s("path", { class: "area", d: `M0 ${height}L${line.join("L")}L${w} ${height}Z` }) : null,
       line.length ? s("path", { class: "line", d: `M${line.join("L")}` }) : null,
       s("line", { class: "peak", x1: 0, x2: w, y1: y(peak), y2: y(peak) }),
       s("line", { class: "axis", x1: 0, x2: w, y1: height + 0.5, y2: height + 0.5 }),
     ),
-    h("figcaption", {}, h("span", {}, `event ${first}`), h("span", { class: "middle" }, `dashed: peak ${bytesText(peak)}`), h("span", {}, `event ${last}`)),
+    h(
+      "figcaption",
+      {},
+      h("span", {}, `event ${first}`),
+      h("span", { class: "middle" }, `dashed: peak ${bytesText(peak)}`),
+      h("span", {}, `event ${last}`),
+    ),
     twin(table(["event", stride > 1 ? `live after it (every ${stride}th)` : "live after it"], rows, [0, 1])),
   );
 }

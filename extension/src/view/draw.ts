@@ -84,7 +84,12 @@ function drawPill(pill: Pill, box: Box, recording: Recording, idPrefix: string):
         : {}),
     },
     s("rect", { class: "card", width: pill.w, height: pill.h, rx: pill.h / 2 }),
-    s("text", { x: 9, y: 16.5 }, s("tspan", { class: "name" }, pill.name), pill.shape ? s("tspan", { class: "shape", dx: 6 }, pill.shape) : null),
+    s(
+      "text",
+      { x: 9, y: 16.5 },
+      s("tspan", { class: "name" }, pill.name),
+      pill.shape ? s("tspan", { class: "shape", dx: 6 }, pill.shape) : null,
+    ),
   );
   element.dataset.base = `wb-pill ${pill.kind}`;
   element.setAttribute("class", element.dataset.base);

@@ -32,7 +32,8 @@ export function textWidth(text: string, style: TextStyle): number {
     width = canvas.measureText(text).width;
   } else {
     const size = style === "title" ? 15.5 : 13;
-    for (const letter of text) width += size * (WIDE.test(letter) ? 0.88 : NARROW.test(letter) ? 0.36 : /[A-Z]/.test(letter) ? 0.7 : 0.58);
+    for (const letter of text)
+      width += size * (WIDE.test(letter) ? 0.88 : NARROW.test(letter) ? 0.36 : /[A-Z]/.test(letter) ? 0.7 : 0.58);
   }
   if (widths.size > 20_000) widths.clear();
   widths.set(key, width);

@@ -43,5 +43,10 @@ function plain(child: unknown): string {
 
 /** The formula as text, for labels. */
 export function formulaText(tree: Formula): string {
-  return tree.slice(1).map((child) => (typeof child === "string" ? child : formulaText(child))).join(" ").replace(/\s+/g, " ").trim();
+  return tree
+    .slice(1)
+    .map((child) => (typeof child === "string" ? child : formulaText(child)))
+    .join(" ")
+    .replace(/\s+/g, " ")
+    .trim();
 }

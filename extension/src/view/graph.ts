@@ -3,6 +3,7 @@
 import { fitted, listenGestures, zoomAt, type Camera } from "./camera";
 import { h, s, setAttribute } from "./dom";
 import { drawBox, drawWire, markBox, markWire } from "./draw";
+import { HEADER } from "./face";
 import type { Box, Scene, Wire } from "./layout";
 import type { Marks } from "./marks";
 import { Minimap } from "./minimap";
@@ -14,6 +15,7 @@ const BARE = 0.22; // and below this not even they; with many boxes from FAR on
 const READABLE = 0.62; // the first view is not smaller than this
 const DRAW_ALL = 300; // boxes: with fewer no culling is worth its while
 const FLIP = 200; // milliseconds
+const MARGIN = 24; // a revealed box keeps this distance from the border
 
 export interface GraphEvents {
   select(node: number): void;
@@ -122,14 +124,18 @@ export class GraphPane {
     const box = this.boxOf(key);
     if (!box || !this.size.w) return;
     const { x, y, k } = this.camera;
-    const [left, top] = [box.x * k + x, box.y * k + y];
-    const [w, hgt] = [Math.min(box.w * k, this.size.w), Math.min(box.h * k, this.size.h)];
-    const [across, along] = [left >= 0 && left + w <= this.size.w, top >= 0 && top + hgt <= this.size.h];
+    // Of an open group the title is enough.
+    const [w, high] = box.kind === "open" ? [Math.min(box.w, 160), HEADER] : [box.w, box.h];
+    const inside = (start: number, extent: number, room: number) => {
+      const margin = Math.max(0, Math.min(MARGIN, (room - extent) / 2 - 1));
+      return start >= margin && Math.min(start + extent, room) <= room - margin;
+    };
+    const [across, along] = [inside(box.x * k + x, w * k, this.size.w), inside(box.y * k + y, high * k, this.size.h)];
     if (across && along && k >= FAR) return;
     const to = Math.max(k, READABLE);
     // A direction in which the box is in sight stays as it is.
-    const cx = across && to === k ? (this.size.w / 2 - x) / k : box.x + Math.min(box.w, this.size.w / to) / 2;
-    const cy = along && to === k ? (this.size.h / 2 - y) / k : box.y + Math.min(box.h, this.size.h / to) / 2;
+    const cx = across && to === k ? (this.size.w / 2 - x) / k : box.x + Math.min(w, this.size.w / to) / 2;
+    const cy = along && to === k ? (this.size.h / 2 - y) / k : box.y + Math.min(high, this.size.h / to) / 2;
     this.centre(cx, cy, to, true);
   }
 
@@ -288,7 +294,10 @@ export class GraphPane {
       const to = `translate(${now.x}px, ${now.y}px)`;
       if (!old || !oldDrawn.has(key)) element.animate([{ opacity: 0 }, { opacity: 1 }], { duration: FLIP, easing: "ease-out" });
       else if (old.x !== now.x || old.y !== now.y) {
-        element.animate([{ transform: `translate(${old.x}px, ${old.y}px)` }, { transform: to }], { duration: FLIP, easing: "ease-in-out" });
+        element.animate([{ transform: `translate(${old.x}px, ${old.y}px)` }, { transform: to }], {
+          duration: FLIP,
+          easing: "ease-in-out",
+        });
       }
     }
     this.wires.animate([{ opacity: 0 }, { opacity: 0, offset: 0.5 }, { opacity: 1 }], { duration: FLIP * 1.4 });

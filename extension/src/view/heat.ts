@@ -50,8 +50,18 @@ export function drawHeat(heat: Heat, buffers: readonly DataView[], width: number
   const cell = Math.max(1, Math.min(36, Math.floor(width / Math.max(1, data.cols)), Math.floor(260 / Math.max(1, data.rows))));
   const [w, height] = [data.cols * cell, data.rows * cell];
   const label = `Heat map of ${heat.rows} by ${heat.cols} elements, from ${numberText(-data.extent)} to ${numberText(data.extent)}`;
-  const canvas = h("canvas", { width: w * 2, height: height * 2, role: "img", "aria-label": label, style: `width:${w}px;height:${height}px` });
-  const readout = h("div", { class: "readout" }, data.pooled ? `each cell pools a block of the ${heat.rows}×${heat.cols} elements` : `${heat.rows}×${heat.cols}`);
+  const canvas = h("canvas", {
+    width: w * 2,
+    height: height * 2,
+    role: "img",
+    "aria-label": label,
+    style: `width:${w}px;height:${height}px`,
+  });
+  const readout = h(
+    "div",
+    { class: "readout" },
+    data.pooled ? `each cell pools a block of the ${heat.rows}×${heat.cols} elements` : `${heat.rows}×${heat.cols}`,
+  );
   const home = readout.textContent!;
   paint(canvas, data, cell, dark);
   canvas.addEventListener("pointermove", (event) => {

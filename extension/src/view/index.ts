@@ -58,15 +58,33 @@ class View implements ToolbarEvents {
     const prefix = `wb${++views}-`;
     this.controller = new Controller(this.store, channel);
     this.pane = new GraphPane(
-      { select: (node) => this.controller.select(node), focus: (key) => this.store.dispatch({ do: "focus", key }), toggle: (group) => this.toggle(group) },
+      {
+        select: (node) => this.controller.select(node),
+        focus: (key) => this.store.dispatch({ do: "focus", key }),
+        toggle: (group) => this.toggle(group),
+      },
       prefix,
     );
     this.panel = new Panel(this.controller, () => this.dark, prefix);
     this.bar = new StepperBar(this.controller);
     this.toolbar = new Toolbar(this);
     const stage = h("div", { class: "stage" }, this.pane.element, this.list, this.empty);
-    const main = h("div", { class: "main" }, stage, splitter(() => this.panel.element), this.panel.element);
-    this.root = h("div", { class: "root", "data-testid": "wb-root" }, this.toolbar.element, this.bar.element, main, this.status, this.keys.element);
+    const main = h(
+      "div",
+      { class: "main" },
+      stage,
+      splitter(() => this.panel.element),
+      this.panel.element,
+    );
+    this.root = h(
+      "div",
+      { class: "root", "data-testid": "wb-root" },
+      this.toolbar.element,
+      this.bar.element,
+      main,
+      this.status,
+      this.keys.element,
+    );
     // JupyterLab's own shortcuts must not take the keys while the focus is in here.
     this.host = h("div", { class: "gradient-workbench", "data-lm-suppress-shortcuts": "true", style: `height:${height}` });
     this.host.attachShadow({ mode: "open" }).append(h("style", {}, css + sceneCss), this.root);
@@ -250,8 +268,20 @@ class View implements ToolbarEvents {
     const from = focus && focus.startsWith("n") ? keyOf(recording, open, Number(focus.slice(1))) : focus;
     const start = recording.root >= 0 ? keyOf(recording, open, recording.root) : firstInside(recording, TOP);
     const edge = to === "inputs" || to === "consumers";
-    const key = !from ? start : edge ? alongEdge(recording, open, from, to === "inputs") : sibling(recording, from, to === "before" ? -1 : 1);
-    if (!key) return this.controller.say({ inputs: "It has no inputs.", consumers: "Nothing consumes it.", before: "This is the first in its group.", after: "This is the last in its group." }[to]);
+    const key = !from
+      ? start
+      : edge
+        ? alongEdge(recording, open, from, to === "inputs")
+        : sibling(recording, from, to === "before" ? -1 : 1);
+    if (!key)
+      return this.controller.say(
+        {
+          inputs: "It has no inputs.",
+          consumers: "Nothing consumes it.",
+          before: "This is the first in its group.",
+          after: "This is the last in its group.",
+        }[to],
+      );
     this.store.dispatch({ do: "focus", key });
     this.controller.say(describe(recording, key, key.startsWith("g") && open.has(Number(key.slice(1)))));
   }
@@ -316,9 +346,16 @@ class View implements ToolbarEvents {
 
 function emptyWords({ recording, status }: State): HTMLElement[] {
   if (recording?.live) return [h("p", {}, "Recording. The graph appears with the first op.")];
-  if (recording) return [h("p", {}, "Nothing was recorded."), h("p", { class: "quiet" }, "Ops on engine tensors make the graph; start a cell with %%watch to record it.")];
+  if (recording)
+    return [
+      h("p", {}, "Nothing was recorded."),
+      h("p", { class: "quiet" }, "Ops on engine tensors make the graph; start a cell with %%watch to record it."),
+    ];
   if (status.tone === "error") return [h("p", {}, status.sentence)];
-  return [h("p", {}, "Waiting for the kernel."), h("p", { class: "quiet" }, "If nothing comes, run the cell again: a view lives only as long as its kernel.")];
+  return [
+    h("p", {}, "Waiting for the kernel."),
+    h("p", { class: "quiet" }, "If nothing comes, run the cell again: a view lives only as long as its kernel."),
+  ];
 }
 
 interface RenderProps {

@@ -187,7 +187,13 @@ function solveRoom(room: Room, sizes: Size[], ports: (Ports | null)[], direction
   const was = earlier && takeOver(earlier, members, sizes);
   const grown = earlier && was;
   const ported = ports.map((p) => (p ? `${[...p.entry].join()};${[...p.exit].join()}` : "")).join("|");
-  const key = [direction, title, sizes.map((size) => `${size.main},${size.cross}`).join(" "), ported, links.map((l) => `${l.from},${l.to},${l.net}`).join(" ")].join("/");
+  const key = [
+    direction,
+    title,
+    sizes.map((size) => `${size.main},${size.cross}`).join(" "),
+    ported,
+    links.map((l) => `${l.from},${l.to},${l.net}`).join(" "),
+  ].join("/");
   const known = grown ? undefined : memo.get(key);
   if (known) return { ...known, members };
 
@@ -205,7 +211,18 @@ function solveRoom(room: Room, sizes: Size[], ports: (Ports | null)[], direction
   const size = { main: routed.end + shift[0], cross: routed.high + shift[1] + PADDING };
   if (down) size.cross = Math.max(size.cross, title);
   else if (size.main < title) stretch(routed.routes, links, routed.end, (size.main = title) - shift[0]);
-  const local = { members, sizes, placed, routes: routed.routes, trunks: routed.trunks, back, entry: offset(routed.entry), exit: offset(routed.exit), size, shift };
+  const local = {
+    members,
+    sizes,
+    placed,
+    routes: routed.routes,
+    trunks: routed.trunks,
+    back,
+    entry: offset(routed.entry),
+    exit: offset(routed.exit),
+    size,
+    shift,
+  };
   if (memo.size > 400) memo.clear();
   if (!grown) memo.set(key, local);
   return local;
@@ -220,20 +237,27 @@ function stretch(routes: Route[], links: readonly Link[], from: number, to: numb
 
 function endOf(route: Route, fallback: number): number {
   const last = route.segments.at(-1);
-  return last ? last[last.length - 1] as number : (route.start[1] ?? fallback);
+  return last ? (last[last.length - 1] as number) : (route.start[1] ?? fallback);
 }
 
 /** Each box's index in the earlier layout, or -1; undefined where a box got bigger. Their sizes are taken over. */
 function takeOver(earlier: Local, members: readonly string[], sizes: Size[]): number[] | undefined {
   const index = new Map(earlier.members.map((key, at) => [key, at]));
   const was = members.map((key) => index.get(key) ?? -1);
-  const bigger = (old: number, now: number) => sizes[now]!.main > earlier.sizes[old]!.main || sizes[now]!.cross > earlier.sizes[old]!.cross;
+  const bigger = (old: number, now: number) =>
+    sizes[now]!.main > earlier.sizes[old]!.main || sizes[now]!.cross > earlier.sizes[old]!.cross;
   if (was.some((old, now) => old >= 0 && bigger(old, now))) return undefined;
   was.forEach((old, now) => old >= 0 && (sizes[now] = earlier.sizes[old]!));
   return was;
 }
 
-function assemble(recording: Recording, rooms: Map<number, Room>, locals: Map<number, Local>, faces: Map<string, Face>, direction: Direction): Scene {
+function assemble(
+  recording: Recording,
+  rooms: Map<number, Room>,
+  locals: Map<number, Local>,
+  faces: Map<string, Face>,
+  direction: Direction,
+): Scene {
   const boxes: Box[] = [];
   const wires: Wire[] = [];
   const down = direction === "down";
@@ -279,7 +303,16 @@ function groupId(key: string): number {
 
 type Point = (main: number, cross: number) => [number, number];
 
-function wire(key: string, route: Route, at: Point, source: number, consumers: number[], ends: boolean, back: boolean, down: boolean): Wire {
+function wire(
+  key: string,
+  route: Route,
+  at: Point,
+  source: number,
+  consumers: number[],
+  ends: boolean,
+  back: boolean,
+  down: boolean,
+): Wire {
   const bounds: [number, number, number, number] = [Infinity, Infinity, -Infinity, -Infinity];
   const show = (main: number, cross: number): string => {
     const [x, y] = at(main, cross);

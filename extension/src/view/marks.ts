@@ -60,7 +60,14 @@ export function marksOf(state: State, gradients: Gradients, hits: ReadonlySet<nu
     if (hits.has(node)) classes.push("hit");
     if (failed(recording, node)) classes.push("failed");
     if (node === recording.root) classes.push("root");
-    if (column) return { classes: classes.join(" "), badge: bytesText(column[node]!), warm: false, norm: full(summary?.norm), tint: tintOf(column[node]!) };
+    if (column)
+      return {
+        classes: classes.join(" "),
+        badge: bytesText(column[node]!),
+        warm: false,
+        norm: full(summary?.norm),
+        tint: tintOf(column[node]!),
+      };
     const badge = summary && state.overlay === "gradient" ? `∇ ${normText(summary, 3)}` : "";
     return { classes: classes.join(" "), badge, warm: true, norm: full(summary?.norm), tint: 0 };
   }

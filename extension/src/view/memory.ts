@@ -24,20 +24,29 @@ export function memoryPane(state: State, select: (node: number) => void): Child[
       h("div", {}, h("b", {}, bytesText(message.live)), h("span", { class: "quiet" }, "live now")),
       h("div", {}, h("b", {}, bytesText(message.peak)), h("span", { class: "quiet" }, "peak")),
       peakAt
-        ? h("div", {}, h("button", { class: "link", click: () => select(message.peak_node) }, nameOf(recording, message.peak_node)), h("span", { class: "quiet" }, "at the peak"))
+        ? h(
+            "div",
+            {},
+            h("button", { class: "link", click: () => select(message.peak_node) }, nameOf(recording, message.peak_node)),
+            h("span", { class: "quiet" }, "at the peak"),
+          )
         : null,
     ),
     timeline((message.timeline.shape[0] ?? 0) > 0, () => drawTimeline(readBuffer(message.timeline, buffers), message.peak)),
     message.by_category.length
-      ? h("dl", { class: "numbers" }, ...message.by_category.map(({ label, text }) => h("div", {}, h("dt", {}, label), h("dd", {}, text))))
+      ? h(
+          "dl",
+          { class: "numbers" },
+          ...message.by_category.map(({ label, text }) => h("div", {}, h("dt", {}, label), h("dd", {}, text))),
+        )
       : null,
     h("h4", {}, `${plural(message.holdings.length, "live array")}, largest first`),
     holdings(message.holdings, select, (row) => recording.sites[row] && siteText(recording.sites[row]!)),
   ];
 }
 
-function timeline(any: boolean, draw: () => HTMLElement): Child {
-  if (!any) return null;
+function timeline(filled: boolean, draw: () => HTMLElement): Child {
+  if (!filled) return null;
   try {
     return draw();
   } catch (error) {

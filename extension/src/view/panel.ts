@@ -13,7 +13,12 @@ import type { State, Tab } from "./store";
 import { nameOf, StepPane } from "./stepper";
 import { numberText } from "./words";
 
-const TABS: readonly [Tab, string][] = [["step", "Step"], ["value", "Value"], ["grad", "Grad"], ["memory", "Memory"]];
+const TABS: readonly [Tab, string][] = [
+  ["step", "Step"],
+  ["value", "Value"],
+  ["grad", "Grad"],
+  ["memory", "Memory"],
+];
 
 export class Panel {
   readonly element: HTMLElement;
@@ -86,7 +91,12 @@ export class Panel {
     const { nodes } = recording;
     const kind = nodes.kind[selected] === "op" ? nodes.op[selected] : nodes.kind[selected];
     const head = [
-      h("div", { class: "headline" }, h("h3", {}, nameOf(recording, selected)), h("span", { class: "quiet" }, `${kind} · ${resultText(recording, selected)}`)),
+      h(
+        "div",
+        { class: "headline" },
+        h("h3", {}, nameOf(recording, selected)),
+        h("span", { class: "quiet" }, `${kind} · ${resultText(recording, selected)}`),
+      ),
       siteLine(recording.sites[nodes.site[selected]!]),
       nodes.note[selected] ? h("p", { class: "remark" }, nodes.note[selected]!) : null,
     ];
@@ -156,6 +166,16 @@ function answerOf({ inspected, selected, tab }: State): State["inspected"] {
 }
 
 function numbers(summary: Summary): HTMLElement {
-  const entries = [["min", summary.min], ["max", summary.max], ["mean", summary.mean], ["std", summary.std], ["norm", summary.norm]] as const;
-  return h("dl", { class: "numbers" }, ...entries.map(([label, value]) => h("div", {}, h("dt", {}, label), h("dd", {}, numberText(value)))));
+  const entries = [
+    ["min", summary.min],
+    ["max", summary.max],
+    ["mean", summary.mean],
+    ["std", summary.std],
+    ["norm", summary.norm],
+  ] as const;
+  return h(
+    "dl",
+    { class: "numbers" },
+    ...entries.map(([label, value]) => h("div", {}, h("dt", {}, label), h("dd", {}, numberText(value)))),
+  );
 }

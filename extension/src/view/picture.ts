@@ -16,7 +16,8 @@ export const LIGHT: Record<string, string> = {
   "--wb-card": "#ffffff",
   "--wb-text": "#1c2430",
   "--wb-quiet": "#56606e",
-  "--wb-line": "#aab4c2",
+  "--wb-line": "#b4bdc9",
+  "--wb-outline": "#7f8c9e",
   "--wb-edge": "#76869b",
   "--wb-frame": "#f2f5f9",
   "--wb-faint": "#b6c0ce",
@@ -52,7 +53,16 @@ export function toSvg(state: State, palette: Palette = () => ""): string {
   }
   const background = s("rect", { x, y, width: w, height: h, fill: palette("--wb-bg") || LIGHT["--wb-bg"]! });
   const title = s("title", {}, recording.title || "Computation graph");
-  const svg = s("svg", { viewBox: `${x} ${y} ${w} ${h}`, width: w, height: h, role: "img" }, title, s("style", {}, css), background, wires, under, over);
+  const svg = s(
+    "svg",
+    { viewBox: `${x} ${y} ${w} ${h}`, width: w, height: h, role: "img" },
+    title,
+    s("style", {}, css),
+    background,
+    wires,
+    under,
+    over,
+  );
   return new XMLSerializer().serializeToString(svg);
 }
 

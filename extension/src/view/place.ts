@@ -183,7 +183,11 @@ export function placeMore(
     if (there[box]) continue;
     const above = into[box]!.filter((link) => link.from >= 0 && there[link.from]);
     const below = out[box]!.filter((link) => link.to >= 0 && there[link.to]).map((link) => layer[link.to]!);
-    let at = above.length ? 1 + Math.max(...above.map((link) => layer[link.from]!)) : below.length ? Math.max(0, Math.min(...below) - 1) : 0;
+    let at = above.length
+      ? 1 + Math.max(...above.map((link) => layer[link.from]!))
+      : below.length
+        ? Math.max(0, Math.min(...below) - 1)
+        : 0;
     while (at < layers.length && layers[at]!.size < sizes[box]!.main) at++;
     if (at >= layers.length) {
       at = layers.length;
@@ -196,7 +200,10 @@ export function placeMore(
     const wish = wishes.length ? wishes[wishes.length >> 1]! : floor;
     layer[box] = at;
     main[box] = layers[at]!.start + (layers[at]!.size - sizes[box]!.main) / 2;
-    const taken = layers[at]!.boxes.map((b): [number, number] => [cross[b]! - GAP_CROSS - sizes[box]!.cross, cross[b]! + sizes[b]!.cross + GAP_CROSS]);
+    const taken = layers[at]!.boxes.map((b): [number, number] => [
+      cross[b]! - GAP_CROSS - sizes[box]!.cross,
+      cross[b]! + sizes[b]!.cross + GAP_CROSS,
+    ]);
     cross[box] = nearestFree(Math.max(floor, wish), taken, floor);
     layers[at]!.boxes.push(box);
     there[box] = true;

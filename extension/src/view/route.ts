@@ -84,7 +84,10 @@ export function routeLinks(input: RouteInput): Routed {
     if (!far.length) continue;
     const first = isBack ? levelTo(head) : levelFrom(head) + 1;
     const lastLayer = isBack ? levelFrom(head) : Math.max(...far.map((row) => levelTo(links[row]!))) - 1;
-    const wishes = far.filter((row) => links[row]!.to !== EXIT).map((row) => target(links[row]!)).sort((a, b) => a - b);
+    const wishes = far
+      .filter((row) => links[row]!.to !== EXIT)
+      .map((row) => target(links[row]!))
+      .sort((a, b) => a - b);
     const own = head.from === ENTRY ? undefined : leaving.get(`${head.from} ${head.net}`);
     const wish = wishes[wishes.length >> 1] ?? own ?? floor;
     const lane = { first, last: lastLayer, cross: corridor(input, lanes, first, lastLayer, wish), links: far };
@@ -92,10 +95,23 @@ export function routeLinks(input: RouteInput): Routed {
     for (const row of far) laneOf[row] = lane;
   }
 
-  const arriving = entries(input, (row) => laneOf[row]?.cross ?? (links[row]!.from >= 0 ? centre(links[row]!.from) : target(links[row]!)));
-  const entry = spread(portWishes(links, (link) => link.from === ENTRY, (row) => laneOf[row]?.cross ?? arriving[row]!));
+  const arriving = entries(
+    input,
+    (row) => laneOf[row]?.cross ?? (links[row]!.from >= 0 ? centre(links[row]!.from) : target(links[row]!)),
+  );
+  const entry = spread(
+    portWishes(
+      links,
+      (link) => link.from === ENTRY,
+      (row) => laneOf[row]?.cross ?? arriving[row]!,
+    ),
+  );
   const exit = spread(
-    portWishes(links, (link) => link.to === EXIT, (row) => laneOf[row]?.cross ?? leaving.get(`${links[row]!.from} ${links[row]!.net}`) ?? 0),
+    portWishes(
+      links,
+      (link) => link.to === EXIT,
+      (row) => laneOf[row]?.cross ?? leaving.get(`${links[row]!.from} ${links[row]!.net}`) ?? 0,
+    ),
   );
 
   let [low, high] = [Infinity, -Infinity];
@@ -190,7 +206,12 @@ function corridor(input: RouteInput, lanes: readonly Lane[], first: number, last
 }
 
 /** Where each result leaves its box: in the middle, or side by side where a closed group has several results. */
-function exits(sizes: readonly Size[], ports: readonly (Ports | null)[], links: readonly Link[], cross: Float64Array): Map<string, number> {
+function exits(
+  sizes: readonly Size[],
+  ports: readonly (Ports | null)[],
+  links: readonly Link[],
+  cross: Float64Array,
+): Map<string, number> {
   const nets = new Map<number, Map<number, number[]>>();
   for (const link of links) {
     if (link.from < 0) continue;

@@ -38,8 +38,15 @@ export function depthSwitch(depth: Depth, choose: (depth: Depth) => void): HTMLE
 export function siteLine(site: Site | undefined): HTMLElement | null {
   if (!site) return null;
   const where = siteText(site);
-  const button = h("button", { class: "site", title: `Show ${where}`, "data-testid": "wb-site" }, h("span", { class: "where" }, where), h("code", {}, site.text));
-  button.addEventListener("click", () => button.dispatchEvent(new CustomEvent("workbench-reveal", { detail: site, bubbles: true, composed: true })));
+  const button = h(
+    "button",
+    { class: "site", title: `Show ${where}`, "data-testid": "wb-site" },
+    h("span", { class: "where" }, where),
+    h("code", {}, site.text),
+  );
+  button.addEventListener("click", () =>
+    button.dispatchEvent(new CustomEvent("workbench-reveal", { detail: site, bubbles: true, composed: true })),
+  );
   return button;
 }
 

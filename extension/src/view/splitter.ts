@@ -3,7 +3,13 @@
 import { h } from "./dom";
 
 export function splitter(panel: () => HTMLElement): HTMLElement {
-  const bar = h("div", { class: "splitter", role: "separator", tabindex: 0, "aria-label": "Width of the details", "aria-orientation": "vertical" });
+  const bar = h("div", {
+    class: "splitter",
+    role: "separator",
+    tabindex: 0,
+    "aria-label": "Width of the details",
+    "aria-orientation": "vertical",
+  });
   const narrow = () => bar.closest(".narrow") !== null;
   const resize = (by: number) => {
     const element = panel();

@@ -12,9 +12,19 @@ import { normText, shapeText } from "./words";
 export class StepperBar {
   readonly element: HTMLElement;
   private readonly buttons: Record<"first" | "previous" | "next" | "last" | "play" | "target", HTMLButtonElement>;
-  private readonly scrub = h("input", { type: "range", min: 0, step: 1, "aria-label": "Step of the backward pass", "data-testid": "wb-scrub" });
+  private readonly scrub = h("input", {
+    type: "range",
+    min: 0,
+    step: 1,
+    "aria-label": "Step of the backward pass",
+    "data-testid": "wb-scrub",
+  });
   private readonly label = h("output", { class: "label", "data-testid": "wb-step-label" });
-  private readonly paused = h("span", { class: "paused", title: "A running cell waits inside backward() until the pass is done", "data-testid": "wb-paused", hidden: true }, "cell waits");
+  private readonly paused = h(
+    "span",
+    { class: "paused", title: "A running cell waits inside backward() until the pass is done", "data-testid": "wb-paused", hidden: true },
+    "cell waits",
+  );
   private readonly sentence = h("div", { class: "sentence", "aria-live": "polite", "data-testid": "wb-sentence" });
 
   constructor(private readonly controller: Controller) {
@@ -26,7 +36,13 @@ export class StepperBar {
       play: button("play", "wb-play", "Play (k)", () => controller.play()),
       next: button("next", "wb-next", "Next step (Right)", () => void controller.step("next")),
       last: button("last", "wb-last", "To the end (End)", () => void controller.step("last")),
-      target: button("target", "wb-run-to", "Run to the selected node", () => controller.runTo(controller.store.state.selected), "run to node"),
+      target: button(
+        "target",
+        "wb-run-to",
+        "Run to the selected node",
+        () => controller.runTo(controller.store.state.selected),
+        "run to node",
+      ),
     };
     this.buttons.target.className = "wide";
     this.scrub.addEventListener("input", () => void controller.step("index", Number(this.scrub.value)));
@@ -34,7 +50,15 @@ export class StepperBar {
     this.element = h(
       "section",
       { class: "stepper", "aria-label": "Backward pass", hidden: true },
-      h("div", { class: "controls" }, h("div", { class: "buttons" }, first, previous, play, next, last), this.scrub, this.paused, this.label, target),
+      h(
+        "div",
+        { class: "controls" },
+        h("div", { class: "buttons" }, first, previous, play, next, last),
+        this.scrub,
+        this.paused,
+        this.label,
+        target,
+      ),
       this.sentence,
     );
     controller.onPlaying = () => this.showPlaying();
@@ -79,13 +103,17 @@ export class StepPane {
   update(state: State, gradients: Gradients): void {
     const { recording, pass } = state;
     if (!recording || !pass) {
-      return put(this.element, h("p", { class: "quiet" }, "No backward pass yet. wb.step(loss) makes one that you can step through, forwards and back."));
+      return put(
+        this.element,
+        h("p", { class: "quiet" }, "No backward pass yet. wb.step(loss) makes one that you can step through, forwards and back."),
+      );
     }
     const { step } = gradients;
     if (!step) {
-      const words = pass.index === 0
-        ? `The backward pass has ${pass.total} steps. Each turns the gradient of a node's result into gradients of its inputs. Press next, or the right arrow key.`
-        : "The kernel has not sent this step; press next or previous.";
+      const words =
+        pass.index === 0
+          ? `The backward pass has ${pass.total} steps. Each turns the gradient of a node's result into gradients of its inputs. Press next, or the right arrow key.`
+          : "The kernel has not sent this step; press next or previous.";
       return put(this.element, h("p", { class: "quiet" }, words));
     }
     put(this.element, ...this.parts(step, state, recording));
@@ -94,11 +122,21 @@ export class StepPane {
   private parts(step: Step, state: State, recording: Recording): (HTMLElement | null)[] {
     const choose = (to: State["depth"]) => this.controller.store.dispatch({ do: "depth", to });
     return [
-      h("div", { class: "headline" }, h("h3", {}, step.op), h("span", { class: "quiet" }, recording.nodes.name[step.node] || `#${step.node}`)),
+      h(
+        "div",
+        { class: "headline" },
+        h("h3", {}, step.op),
+        h("span", { class: "quiet" }, recording.nodes.name[step.node] || `#${step.node}`),
+      ),
       siteLine(recording.sites[step.site]),
       h("div", { class: "row" }, h("h4", {}, "Forward"), depthSwitch(state.depth, choose)),
       ruleRows(step.forward, state.depth),
-      h("div", { class: "row upstream", "data-testid": "wb-upstream", "data-norm": norm(step.upstream) }, h("h4", {}, "Upstream gradient"), pillOf(step.upstream)),
+      h(
+        "div",
+        { class: "row upstream", "data-testid": "wb-upstream", "data-norm": norm(step.upstream) },
+        h("h4", {}, "Upstream gradient"),
+        pillOf(step.upstream),
+      ),
       step.contributions.length ? h("h4", {}, step.contributions.length === 1 ? "Contribution" : "Contributions") : null,
       ...step.contributions.map((contribution) => this.contribution(contribution, state, recording)),
     ];
@@ -107,7 +145,8 @@ export class StepPane {
   private contribution(contribution: Contribution, state: State, recording: Recording): HTMLElement {
     const { target, input, gradient, total, addends, unbroadcast, rule } = contribution;
     const notes: string[] = [];
-    if (unbroadcast.length) notes.push(`summed over ${unbroadcast.length === 1 ? "axis" : "axes"} ${unbroadcast.join(", ")} because it was broadcast`);
+    if (unbroadcast.length)
+      notes.push(`summed over ${unbroadcast.length === 1 ? "axis" : "axes"} ${unbroadcast.join(", ")} because it was broadcast`);
     const jump = () => {
       this.controller.store.dispatch({ do: "reveal", node: target });
       this.controller.select(target);
@@ -115,7 +154,12 @@ export class StepPane {
     return h(
       "div",
       { class: "contribution", "data-testid": "wb-contribution", "data-target": target, "data-norm": norm(total) },
-      h("div", { class: "row" }, h("button", { class: "link", title: "Select this node", click: jump }, nameOf(recording, target)), h("span", { class: "quiet" }, input)),
+      h(
+        "div",
+        { class: "row" },
+        h("button", { class: "link", title: "Select this node", click: jump }, nameOf(recording, target)),
+        h("span", { class: "quiet" }, input),
+      ),
       ruleRows(rule, state.depth),
       pillOf(gradient),
       notes.length ? h("p", { class: "quiet" }, notes.join("; ")) : null,

@@ -10,7 +10,13 @@ import { normText, siteText } from "./words";
 
 const MOST = 1500;
 
-export function fillTable(element: HTMLElement, state: State, gradients: Gradients, hits: readonly number[] | null, select: (node: number) => void): void {
+export function fillTable(
+  element: HTMLElement,
+  state: State,
+  gradients: Gradients,
+  hits: readonly number[] | null,
+  select: (node: number) => void,
+): void {
   const { recording } = state;
   if (!recording) return put(element);
   const { nodes, tree, sites } = recording;
@@ -46,6 +52,9 @@ export function fillTable(element: HTMLElement, state: State, gradients: Gradien
     if (shown[at] === state.selected) row.classList.add("selected");
     if (shown[at] === gradients.current) row.classList.add("current");
   });
-  const words = shown.length < all.length ? `The first ${shown.length} of ${all.length} nodes; a search narrows them.` : `${all.length} nodes${hits ? " found" : ""}.`;
+  const words =
+    shown.length < all.length
+      ? `The first ${shown.length} of ${all.length} nodes; a search narrows them.`
+      : `${all.length} nodes${hits ? " found" : ""}.`;
   put(element, h("p", { class: "quiet" }, words), made);
 }

@@ -7,6 +7,8 @@ export const TOP = -1;
 const LONG = 1000; // more ops than this in one group are split into runs
 const RUN = 500;
 const FIRST_RUN = 1e9; // ids of runs: far above those of the recording's groups
+const MANY = 8; // more iterations than this are gathered
+const FIRST_MIDDLE = 2e9;
 
 export interface Tree {
   size: number; // nodes
@@ -59,6 +61,13 @@ export function buildTree(nodes: Nodes, edges: Edges, groupList: readonly Group[
     return x;
   };
 
+  // Data comes into a module or function from outside, even if it was first seen there.
+  const outside = (group: number): number => {
+    let at = group;
+    while (["module", "function", "fold"].includes(groups.get(at)?.kind ?? "")) at = parent(at);
+    return at;
+  };
+
   const inputs: number[][] = Array.from({ length: size }, () => []);
   const consumers: number[][] = Array.from({ length: size }, () => []);
   edges.source.forEach((source, row) => {
@@ -82,8 +91,7 @@ export function buildTree(nodes: Nodes, edges: Edges, groupList: readonly Group[
     const used = consumers[node]!;
     if (nodes.kind[node] === "op" || used.length === 0) continue;
     const lowest = used.map((c) => home[c]!).reduce(common);
-    // An input belongs to where the user made it; the others to where they are used.
-    home[node] = nodes.kind[node] === "input" ? common(lowest, home[node]!) : lowest;
+    home[node] = nodes.kind[node] === "input" ? outside(common(lowest, home[node]!)) : lowest;
     if (nodes.kind[node] !== "input" && used.length === 1 && nodes.kind[used[0]!] === "op") {
       host[node] = used[0]!;
       const list = pills.get(used[0]!);
@@ -113,6 +121,10 @@ export function buildTree(nodes: Nodes, edges: Edges, groupList: readonly Group[
       group = parent(group);
     }
   }
+
+  gatherMiddles(groups, parent, first, totals);
+  depths.clear();
+  depths.set(TOP, 0);
 
   const children = new Map<number, Member[]>([[TOP, []]]);
   for (const id of first.keys()) children.set(id, []);
@@ -149,6 +161,35 @@ function splitLong(nodes: Nodes, home: Int32Array, groups: Map<number, Group>): 
   });
 }
 
+/** Of many iterations or alike siblings the first and the last stay boxes of their own; those between become one group. */
+function gatherMiddles(
+  groups: Map<number, Group>,
+  parent: (group: number) => number,
+  first: Map<number, number>,
+  totals: Map<number, Totals>,
+): void {
+  const inside = new Map<number, number[]>();
+  for (const id of first.keys()) {
+    const kind = id === TOP ? null : groups.get(parent(id))?.kind;
+    if (kind === "loop" || kind === "fold") inside.set(parent(id), [...(inside.get(parent(id)) ?? []), id]);
+  }
+  for (const [holder, ids] of inside) {
+    if (ids.length <= MANY) continue;
+    const middle = ids.sort((a, b) => first.get(a)! - first.get(b)!).slice(1, -1);
+    const [from, to] = [groups.get(middle[0]!)!, groups.get(middle.at(-1)!)!];
+    const id = FIRST_MIDDLE + holder;
+    const label = `${middle.length} more ${from.kind === "iteration" ? "iterations" : "alike"}`;
+    groups.set(id, { id, parent: holder, kind: "scope", name: `${from.name} … ${to.name}`, label, count: middle.length });
+    const sum: Totals = { ops: 0, parameters: 0, bytes: 0, nodes: 0 };
+    for (const one of middle) {
+      groups.set(one, { ...groups.get(one)!, parent: id });
+      for (const key of ["ops", "parameters", "bytes", "nodes"] as const) sum[key] += totals.get(one)![key];
+    }
+    totals.set(id, sum);
+    first.set(id, first.get(middle[0]!)!);
+  }
+}
+
 /** The outermost closed group around a group, itself included; or null where all are open. */
 export function closedAround(tree: Tree, open: ReadonlySet<number>, group: number): number | null {
   let found: number | null = null;
@@ -176,7 +217,6 @@ export function countBoxes(tree: Tree, open: ReadonlySet<number>, group = TOP): 
 export function frontier(tree: Tree, budget = 60, keep: ReadonlySet<number> | null = null): Set<number> {
   const open = new Set([...(keep ?? [])].filter((id) => tree.groups.has(id)));
   let count = countBoxes(tree, open);
-  const everything = new Set(tree.groups.keys());
   let level = [TOP];
   while (level.length) {
     const inside = level.flatMap((id) => tree.children.get(id) ?? []).filter((member) => member.group);
@@ -187,10 +227,8 @@ export function frontier(tree: Tree, budget = 60, keep: ReadonlySet<number> | nu
       const key = `${group.kind} ${group.label} ${total.ops} ${tree.children.get(id)!.length}`;
       alike.set(key, [...(alike.get(key) ?? []), id]);
     }
-    // What repeats stays closed, unless all of it can be shown.
     const repeats = (id: number) => ["fold", "loop"].includes(tree.groups.get(id)!.kind);
-    const cost = (id: number) => (repeats(id) ? countBoxes(tree, everything, id) : tree.children.get(id)!.length);
-    const added = (ids: number[]) => ids.reduce((sum, id) => sum + (open.has(id) ? 0 : cost(id)), 0);
+    const added = (ids: number[]) => ids.reduce((sum, id) => sum + (open.has(id) ? 0 : tree.children.get(id)!.length), 0);
     const classes = [...alike.values()].sort((a, b) => added(a) - added(b) || a[0]! - b[0]!);
     for (const ids of classes) {
       if (count + added(ids) > budget || (keep && repeats(ids[0]!))) continue;

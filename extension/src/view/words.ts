@@ -8,14 +8,24 @@ export function shapeText(shape: readonly number[]): string {
 
 /** 3210 -> "3.2k": counts of parameters and elements. */
 export function countText(count: number): string {
-  for (const [unit, name] of [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]] as const) {
+  for (const [unit, name] of [
+    [1e12, "T"],
+    [1e9, "G"],
+    [1e6, "M"],
+    [1e3, "k"],
+  ] as const) {
     if (count >= unit) return `${trim((count / unit).toFixed(count / unit < 10 ? 1 : 0))}${name}`;
   }
   return String(count);
 }
 
 export function bytesText(bytes: number): string {
-  for (const [unit, name] of [[1e12, "TB"], [1e9, "GB"], [1e6, "MB"], [1e3, "kB"]] as const) {
+  for (const [unit, name] of [
+    [1e12, "TB"],
+    [1e9, "GB"],
+    [1e6, "MB"],
+    [1e3, "kB"],
+  ] as const) {
     if (bytes >= unit) return `${trim((bytes / unit).toFixed(bytes / unit < 10 ? 1 : 0))} ${name}`;
   }
   return `${bytes} B`;

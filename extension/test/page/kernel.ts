@@ -1,7 +1,18 @@
 // A kernel that runs in the page: answers the view's requests from a made-up recording, with made-up but consistent numbers.
 
 import type { Transport } from "../../src/view/channel";
-import { VERSION, type Contribution, type Formula, type Inspected, type Memory, type Rules, type Step, type Stepped, type Summary, type ToKernel } from "../../src/view/protocol";
+import {
+  VERSION,
+  type Contribution,
+  type Formula,
+  type Inspected,
+  type Memory,
+  type Rules,
+  type Step,
+  type Stepped,
+  type Summary,
+  type ToKernel,
+} from "../../src/view/protocol";
 import type { Builder } from "./recordings";
 
 export function random(seed: number): () => number {
@@ -21,8 +32,19 @@ export function summarise(shape: number[], values: number[]): Summary {
   const std = n ? Math.sqrt(finite.reduce((a, b) => a + (b - mean!) ** 2, 0) / n) : null;
   const size = shape.reduce((a, b) => a * b, 1);
   return {
-    ...{ shape, dtype: "float32", size, nan: count(Number.isNaN), pos_inf: count((v) => v === Infinity), neg_inf: count((v) => v === -Infinity) },
-    ...{ negative: count((v) => Number.isFinite(v) && v < 0), zero: count((v) => v === 0), positive: count((v) => Number.isFinite(v) && v > 0) },
+    ...{
+      shape,
+      dtype: "float32",
+      size,
+      nan: count(Number.isNaN),
+      pos_inf: count((v) => v === Infinity),
+      neg_inf: count((v) => v === -Infinity),
+    },
+    ...{
+      negative: count((v) => Number.isFinite(v) && v < 0),
+      zero: count((v) => v === 0),
+      positive: count((v) => Number.isFinite(v) && v > 0),
+    },
     ...{ min: n ? Math.min(...finite) : null, max: n ? Math.max(...finite) : null, mean, std, norm },
     values: values.length <= 6 ? values.map((v) => (Number.isFinite(v) ? v : Number.isNaN(v) ? "nan" : v > 0 ? "inf" : "-inf")) : null,
     text: `float32 of shape ${shape.join(" by ") || "()"}, ${size} elements, norm ${norm?.toPrecision(4) ?? "none"}`,
@@ -38,7 +60,10 @@ function rules(op: string, input: string): Rules {
   const shape: Formula = ["msub", mi("g"), ["mtext", "64×32"]];
   return {
     symbols: ["math", ["mrow", bar, mo("="), mi("g"), mo("·"), partial]],
-    shapes: ["math", ["mrow", ["msub", bar, ["mtext", "64×32"]], mo("="), shape, mo("·"), ["msup", ["msub", mi("W"), ["mtext", "32×10"]], mi("T")]]],
+    shapes: [
+      "math",
+      ["mrow", ["msub", bar, ["mtext", "64×32"]], mo("="), shape, mo("·"), ["msup", ["msub", mi("W"), ["mtext", "32×10"]], mi("T")]],
+    ],
     numbers: op === "mul" ? ["math", ["mrow", ["mn", "0.25"], mo("="), ["mn", "0.5"], mo("·"), ["mn", "0.5"]]] : null,
   };
 }
@@ -103,12 +128,25 @@ export class FakeKernel implements Transport {
     while (this.sent < this.index) steps.push(this.step(++this.sent));
     const sentence = this.index ? this.step(this.index).sentence : "The start of the pass: no gradient has flowed yet.";
     const total = this.plan.length;
-    return { type: "stepped", v: VERSION, re, recording: this.recording, index: this.index, total, steps, done: this.index === total, sentence };
+    return {
+      type: "stepped",
+      v: VERSION,
+      re,
+      recording: this.recording,
+      index: this.index,
+      total,
+      steps,
+      done: this.index === total,
+      sentence,
+    };
   }
 
   values(node: number, salt: number): number[] {
     const next = random(node * 97 + salt);
-    const size = Math.min(8192, this.builder.nodes.shape[node]!.reduce((a, b) => a * b, 1));
+    const size = Math.min(
+      8192,
+      this.builder.nodes.shape[node]!.reduce((a, b) => a * b, 1),
+    );
     const scale = 10 ** -(node % 5);
     return Array.from({ length: size }, () => scale * (next() + next() + next() - 1.5));
   }
@@ -123,9 +161,18 @@ export class FakeKernel implements Transport {
       if (target !== node || !nodes.grad[source]) return;
       const gradient = summarise(nodes.shape[source]!, this.values(source, 7 + node));
       const total = summarise(nodes.shape[source]!, this.values(source, 7 + node));
-      const addends = 1 + this.plan.slice(0, index - 1).filter((n) => edges.source.some((s, r) => s === source && edges.target[r] === n)).length;
+      const addends =
+        1 + this.plan.slice(0, index - 1).filter((n) => edges.source.some((s, r) => s === source && edges.target[r] === n)).length;
       const input = edges.slot[row] ? "other" : "input";
-      contributions.push({ target: source, input, gradient, total, addends, unbroadcast: nodes.name[source]!.includes("bias") ? [0] : [], rule: rules(op, input) });
+      contributions.push({
+        target: source,
+        input,
+        gradient,
+        total,
+        addends,
+        unbroadcast: nodes.name[source]!.includes("bias") ? [0] : [],
+        rule: rules(op, input),
+      });
     });
     const upstream = summarise(nodes.shape[node]!, this.values(node, 7));
     const sentence = `Step ${index} of ${this.plan.length}, ${op} ${nodes.name[node]} at In [3] line 2: the gradient of norm ${upstream.norm?.toPrecision(3)} goes to ${contributions.length} inputs.`;
@@ -134,7 +181,16 @@ export class FakeKernel implements Transport {
 
   private inspected(node: number, what: "value" | "grad", slice: number[], exact: boolean): { message: Inspected; buffers: DataView[] } {
     const { nodes } = this.builder;
-    const base = { type: "inspected" as const, v: VERSION, re: null, recording: this.recording, node, what, name: nodes.name[node]!, slice };
+    const base = {
+      type: "inspected" as const,
+      v: VERSION,
+      re: null,
+      recording: this.recording,
+      node,
+      what,
+      name: nodes.name[node]!,
+      slice,
+    };
     if (what === "grad" && !nodes.grad[node]) {
       const missing = "There is no gradient: this tensor does not require one (requires_grad is False).";
       return { message: { ...base, facts: [], summary: null, histogram: null, heat: null, forward: null, missing }, buffers: [] };
@@ -150,9 +206,25 @@ export class FakeKernel implements Transport {
     const [rows, cols] = shape.length >= 2 ? [shape.at(-2)!, shape.at(-1)!] : [1, shape[0] ?? 1];
     const [r, c] = [Math.min(128, rows), Math.min(128, cols)];
     const mean = new Float32Array(r * c).map((_, at) => values[at % values.length]!);
-    const bad = new Uint8Array(r * c).map((_, at) => (Number.isNaN(mean[at]) ? 1 : mean[at] === Infinity ? 2 : mean[at] === -Infinity ? 4 : 0));
-    const heat = { rows, cols, mean: { index: 0, dtype: "float32", shape: [r, c] }, absmax: { index: 1, dtype: "float32", shape: [r, c] }, bad: { index: 2, dtype: "uint8", shape: [r, c] } } as const;
-    const facts = [["device", "cpu"], ["dtype", "float32"], ["strides", "(256, 4)"], ["bytes", `${nodes.bytes[node]}`], ["version", "0"], ["leaf", nodes.kind[node] === "op" ? "no" : "yes"], ["saved", "by matmul for d_other"]];
+    const bad = new Uint8Array(r * c).map((_, at) =>
+      Number.isNaN(mean[at]) ? 1 : mean[at] === Infinity ? 2 : mean[at] === -Infinity ? 4 : 0,
+    );
+    const heat = {
+      rows,
+      cols,
+      mean: { index: 0, dtype: "float32", shape: [r, c] },
+      absmax: { index: 1, dtype: "float32", shape: [r, c] },
+      bad: { index: 2, dtype: "uint8", shape: [r, c] },
+    } as const;
+    const facts = [
+      ["device", "cpu"],
+      ["dtype", "float32"],
+      ["strides", "(256, 4)"],
+      ["bytes", `${nodes.bytes[node]}`],
+      ["version", "0"],
+      ["leaf", nodes.kind[node] === "op" ? "no" : "yes"],
+      ["saved", "by matmul for d_other"],
+    ];
     const message: Inspected = {
       ...base,
       facts: facts.map(([label, text]) => ({ label: label!, text: text! })),
@@ -181,14 +253,25 @@ export class FakeKernel implements Transport {
       .sort((a, b) => b.bytes - a.bytes)
       .slice(0, 200)
       .map(({ node, bytes }) => ({
-        ...{ node, name: nodes.name[node] || nodes.op[node]!, shape: nodes.shape[node]!, dtype: "float32", bytes, site: nodes.site[node]! },
+        ...{
+          node,
+          name: nodes.name[node] || nodes.op[node]!,
+          shape: nodes.shape[node]!,
+          dtype: "float32",
+          bytes,
+          site: nodes.site[node]!,
+        },
         category: nodes.kind[node] === "parameter" ? ("parameter" as const) : ("saved" as const),
         why: nodes.kind[node] === "parameter" ? "a parameter of the model" : "saved by mul for d_other; held by the variable h",
       }));
     const message: Memory = {
       ...{ type: "memory", v: VERSION, re: null, recording: this.recording, live, peak, peak_node: peakNode },
       timeline: { index: 0, dtype: "float64", shape: [nodes.op.length, 2] },
-      by_category: [{ label: "parameters", text: "12 kB" }, { label: "saved", text: "64 kB" }, { label: "gradients", text: "0 B" }],
+      by_category: [
+        { label: "parameters", text: "12 kB" },
+        { label: "saved", text: "64 kB" },
+        { label: "gradients", text: "0 B" },
+      ],
       holdings,
     };
     return { message, buffers: [new DataView(points.buffer)] };

@@ -6,7 +6,13 @@ import { Builder, lstm, mistake, mlp, transformer } from "./recordings";
 
 const query = new URLSearchParams(location.search);
 const n = query.has("n") ? Number(query.get("n")) : undefined;
-const builders: Record<string, () => Builder> = { mlp, lstm: () => lstm(n ?? 500), transformer: () => transformer(n ?? 12), mistake, empty: () => new Builder() };
+const builders: Record<string, () => Builder> = {
+  mlp,
+  lstm: () => lstm(n ?? 500),
+  transformer: () => transformer(n ?? 12),
+  mistake,
+  empty: () => new Builder(),
+};
 document.body.dataset.jpThemeLight = String(query.get("theme") !== "dark");
 document.body.style.background = query.get("theme") === "dark" ? "#111" : "#fff";
 
@@ -20,7 +26,11 @@ const model = {
   get: (key: string) => (key === "height" ? height : undefined),
   send: (message: unknown) => kernel.send(message),
   on(event: string, callback: (message: unknown, buffers: DataView[]) => void) {
-    if (event === "msg:custom") listeners.set(callback, kernel.listen((message, buffers) => callback(message, buffers as DataView[])));
+    if (event === "msg:custom")
+      listeners.set(
+        callback,
+        kernel.listen((message, buffers) => callback(message, buffers as DataView[])),
+      );
   },
   off(_event: string, callback: unknown) {
     listeners.get(callback)?.();

@@ -21,7 +21,13 @@ export class Builder {
     return this.sites.length - 1;
   }
 
-  node(kind: Nodes["kind"][number], op: string, shape: number[], inputs: number[] = [], more: { name?: string; group?: number; note?: string; site?: number; dtype?: string } = {}): number {
+  node(
+    kind: Nodes["kind"][number],
+    op: string,
+    shape: number[],
+    inputs: number[] = [],
+    more: { name?: string; group?: number; note?: string; site?: number; dtype?: string } = {},
+  ): number {
     const id = this.nodes.op.length;
     const size = shape.reduce((a, b) => a * b, 1);
     const { nodes, edges } = this;
@@ -115,7 +121,12 @@ export function lstm(steps = 500): Builder {
     const x = b.node("constant", "", [8, 24], [], { name: `x[${t}]`, group });
     const gates = op("add", [8, 64], [op("matmul", [8, 64], [x, w]), op("matmul", [8, 64], [h, u])], "gates");
     const [i, f, g, o] = ["i", "f", "g", "o"].map((name) => op("getitem", [8, 16], [gates], name)) as [number, number, number, number];
-    const [si, sf, tg, so] = [op("sigmoid", [8, 16], [i]), op("sigmoid", [8, 16], [f]), op("tanh", [8, 16], [g]), op("sigmoid", [8, 16], [o])];
+    const [si, sf, tg, so] = [
+      op("sigmoid", [8, 16], [i]),
+      op("sigmoid", [8, 16], [f]),
+      op("tanh", [8, 16], [g]),
+      op("sigmoid", [8, 16], [o]),
+    ];
     c = op("add", [8, 16], [op("mul", [8, 16], [sf, c]), op("mul", [8, 16], [si, tg])], "c");
     h = op("mul", [8, 16], [so, op("tanh", [8, 16], [c])], "h");
     total = op("add", [], [total, h], "total");
@@ -169,7 +180,9 @@ export function transformer(blocks = 12): Builder {
   const head = b.group("module", "head", "Linear", gpt);
   const t = b.node("op", "transpose", [C, 65], [wte], { group: head });
   const logits = b.node("op", "matmul", [4, T, 65], [x, t], { group: head, name: "logits" });
-  b.root = b.node("op", "cross_entropy", [], [logits, b.node("input", "", [4, T], [], { name: "targets", dtype: "int64" })], { name: "loss" });
+  b.root = b.node("op", "cross_entropy", [], [logits, b.node("input", "", [4, T], [], { name: "targets", dtype: "int64" })], {
+    name: "loss",
+  });
   return b;
 }
 

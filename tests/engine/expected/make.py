@@ -36,6 +36,11 @@ SPELLED: dict[str, Any] = {
     "view_as_dtype": lambda input, dtype: input.view(dtype),
     "constant_pad": torch.constant_pad_nd,
     "embedding": torch.nn.functional.embedding,
+    "layer_norm": lambda input, weight=None, bias=None, *, normalized_shape, eps=1e-5: torch.nn.functional.layer_norm(
+        input, [normalized_shape] if isinstance(normalized_shape, int) else normalized_shape, weight, bias, eps
+    ),
+    "polygamma": lambda input, n=1: torch.polygamma(n, input),
+    "threshold": lambda input, threshold=0.0, value=0.0: torch.threshold(input, threshold, value),
 }
 
 

@@ -1,0 +1,119 @@
+"""Attention: softmax(Q Kᵀ / sqrt(d)) V, by itself and between learned projections."""
+
+import math
+
+from ..create import made
+from ..devices import namespace
+from ..op import composite, functions
+from ..tensor import Tensor
+
+
+@composite(home="nn.functional")
+def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
+    """softmax(Q Kᵀ * scale + mask) V for query (..., L, E), key (..., S, E) and value (..., S, Ev); the scale is 1 / sqrt(E) by default.
+
+    A boolean mask says where to look; a float mask is added. `is_causal` lets position i see positions up to i. With `enable_gqa` each
+    head of key and value serves several of the query's. A row that may look nowhere gives zeros.
+    """
+    for name, x in (("query", query), ("key", key), ("value", value)):
+        if x.ndim < 2: raise RuntimeError(f"scaled_dot_product_attention: Expected query, key, and value to all be at least 2 dimensional, but got {name} of shape {list(x.shape)}")
+    if not query.dtype == key.dtype == value.dtype: raise RuntimeError(f"Expected query, key, and value to have the same dtype, but got query.dtype: {query.dtype.name} key.dtype: {key.dtype.name} and value.dtype: {value.dtype.name} instead.")
+    if is_causal and attn_mask is not None: raise RuntimeError("scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
+    if attn_mask is not None and attn_mask.dtype.name != "bool" and attn_mask.dtype != query.dtype: raise RuntimeError(f"Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: {attn_mask.dtype.name} and  query.dtype: {query.dtype.name} instead.")
+    if enable_gqa:
+        heads = query.shape[-3]
+        if heads % key.shape[-3] or heads % value.shape[-3]: raise RuntimeError(f"Number of heads in key and value must divide the number of heads in query, but got {heads}, {key.shape[-3]} and {value.shape[-3]}")
+        key, value = (x.repeat_interleave(heads // x.shape[-3], -3) for x in (key, value))
+    scale = 1 / math.sqrt(max(query.shape[-1], 1)) if scale is None else scale
+    scores = (query * scale) @ key.transpose(-2, -1)
+    if is_causal: attn_mask = causal_mask(query, key.shape[-2])
+    blind = None
+    if attn_mask is not None and attn_mask.dtype.name == "bool":
+        scores = scores.masked_fill(attn_mask.logical_not(), -math.inf)
+    elif attn_mask is not None:
+        scores = scores + attn_mask
+    if attn_mask is not None:
+        # softmax of a row of -inf would be nan; such a row gets scores of 0 first and weights of 0 then
+        xp = namespace(scores.array)
+        rows = (scores.array == -math.inf).all(-1, keepdims=True)
+        blind = Tensor._wrap(rows) if bool(xp.any(rows)) else None
+    weights = (scores if blind is None else scores.masked_fill(blind, 0.0)).softmax(-1)
+    if blind is not None: weights = weights.masked_fill(blind, 0.0)
+    if dropout_p: weights = functions["nn.functional.dropout"](weights, dropout_p)
+    return weights @ value
+
+
+def causal_mask(query, sources):
+    """Position i sees positions up to i: a boolean mask (L, S)."""
+    xp = namespace(query.array)
+    return made(xp.tril(xp.ones((query.shape[-2], sources), dtype=bool)))
+
+
+@composite(home="nn.functional")
+def multi_head_attention_forward(
+    query, key, value, embed_dim_to_check, num_heads, in_proj_weight, in_proj_bias, bias_k, bias_v, add_zero_attn, dropout_p, out_proj_weight,
+    out_proj_bias, training=True, key_padding_mask=None, need_weights=True, attn_mask=None, use_separate_proj_weight=False, q_proj_weight=None,
+    k_proj_weight=None, v_proj_weight=None, static_k=None, static_v=None, average_attn_weights=True, is_causal=False,
+):  # fmt: skip
+    """Multi-head attention with the weights given: query (L, N, E), key and value (S, N, ...), or without N.
+
+    Returns the output (L, N, E) and, with `need_weights`, the attention weights, averaged over the heads or (N, heads, L, S). In a boolean
+    mask True means: do not look there.
+    """
+    linear, cat = functions["nn.functional.linear"], functions["cat"]
+    batched = query.ndim == 3
+    if not batched:
+        query, key, value = query.unsqueeze(1), key.unsqueeze(1), value.unsqueeze(1)
+        key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
+    targets, n, embed = query.shape
+    if embed != embed_dim_to_check: raise AssertionError(f"was expecting embedding dimension of {embed_dim_to_check}, but got {embed}")
+    head = embed // num_heads
+    if head * num_heads != embed: raise AssertionError(f"embed_dim {embed} not divisible by num_heads {num_heads}")
+    if is_causal and attn_mask is None: raise RuntimeError("Need attn_mask if specifying the is_causal hint.")
+    biases = (None, None, None) if in_proj_bias is None else in_proj_bias.chunk(3)
+    weights = (q_proj_weight, k_proj_weight, v_proj_weight) if use_separate_proj_weight else in_proj_weight.chunk(3)
+    q, k, v = (linear(x, w, b) for x, w, b in zip((query, key, value), weights, biases, strict=True))
+    mask, padding = (_added(m, q) for m in (attn_mask, key_padding_mask))
+
+    def heads(x, rows):
+        return x.reshape(rows, n * num_heads, head).transpose(0, 1)
+
+    extra = 0
+    if bias_k is not None and bias_v is not None:
+        k, v, extra = cat([k, bias_k.expand(1, n, embed)]), cat([v, bias_v.expand(1, n, embed)]), 1
+    q = heads(q, targets)
+    k, v = (heads(x, x.shape[0]) if given is None else given for x, given in ((k, static_k), (v, static_v)))
+    if add_zero_attn:
+        empty = k.new_zeros((n * num_heads, 1, head))
+        k, v, extra = cat([k, empty], 1), cat([v, empty], 1), extra + 1
+    sources = k.shape[1]
+    if mask is not None:
+        given = sources - extra
+        shapes = (targets, given), (n * num_heads, targets, given)
+        if tuple(mask.shape) not in shapes: raise RuntimeError(f"The shape of the {mask.ndim}D attn_mask is {tuple(mask.shape)}, but should be {shapes[mask.ndim == 3]}.")
+        mask = _wider(mask, extra)
+    if padding is not None:
+        if tuple(padding.shape) != (n, sources - extra): raise AssertionError(f"expected key_padding_mask of shape {(n, sources - extra)}, but got {tuple(padding.shape)}")
+        padding = _wider(padding, extra).reshape(n, 1, 1, sources).expand(n, num_heads, 1, sources).reshape(n * num_heads, 1, sources)
+        mask = padding if mask is None else mask + padding
+    scores = (q * (1 / math.sqrt(head))) @ k.transpose(1, 2)
+    found = (scores if mask is None else scores + mask).softmax(-1)
+    if training and dropout_p: found = functions["nn.functional.dropout"](found, dropout_p)
+    out = linear((found @ v).transpose(0, 1).reshape(targets * n, embed), out_proj_weight, out_proj_bias).reshape(targets, n, -1)
+    shown = None
+    if need_weights:
+        shown = found.reshape(n, num_heads, targets, sources)
+        shown = shown.mean(1) if average_attn_weights else shown
+    return (out, shown) if batched else (out.squeeze(1), None if shown is None else shown.squeeze(0))
+
+
+def _added(mask, like):
+    """A mask as what is added to the scores: True becomes -inf, False 0; a float mask stays."""
+    if mask is None or mask.is_floating_point(): return mask
+    if mask.dtype.name != "bool": raise AssertionError("only bool and floating types of attn_mask and key_padding_mask are supported")
+    return like.new_zeros(mask.shape).masked_fill(mask, -math.inf)
+
+
+def _wider(mask, extra):
+    """Room for the sources that were added at the end; everybody may look there."""
+    return functions["nn.functional.pad"](mask, (0, extra)) if extra else mask

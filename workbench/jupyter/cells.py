@@ -1,0 +1,77 @@
+"""Which notebook cell a code object came from, and whether a cell is running now."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from IPython.core.getipython import get_ipython
+
+from .. import source
+
+_places: dict[str, tuple[str, str | None]] = {}  # file name of a cell's code -> what the cell is called, the notebook's id of it
+_following: Any = None
+_running = False
+
+
+def follow() -> None:
+    """Begin to note cells as they run. Asking again does nothing."""
+    global _following, _running
+    shell = get_ipython()
+    if shell is None or shell is _following:
+        return
+    _following, _running = shell, True  # this very call stands in a cell
+    shell.events.register("pre_run_cell", _begins)
+    shell.events.register("post_run_cell", _ended)
+    source.set_cells(place)
+
+
+def running() -> bool:
+    """Whether a cell runs."""
+    return _running
+
+
+def title() -> str:
+    """What the cell that runs now is called: "In [3]"."""
+    shell = get_ipython()
+    return "" if shell is None else f"In [{shell.execution_count}]"
+
+
+def _begins(info: Any) -> None:
+    global _running
+    _running = True
+    shell = get_ipython()
+    if shell is not None and info.raw_cell:
+        count = shell.execution_count if info.store_history else max(shell.execution_count - 1, 0)
+        note(info.raw_cell, count, getattr(info, "cell_id", None))
+
+
+def _ended(result: Any) -> None:
+    global _running
+    _running = False
+
+
+def note(raw_cell: str, count: int, cell_id: str | None) -> None:
+    """The cell with this text is In [count] now."""
+    name = file_name(raw_cell, count)
+    if name is not None:
+        _places[name] = (f"In [{count}]", cell_id if cell_id is not None else _places.get(name, ("", None))[1])
+
+
+def file_name(raw_cell: str, count: int) -> str | None:
+    """The file name that the shell compiles such a cell with."""
+    shell = get_ipython()
+    if shell is None:
+        return None
+    try:
+        return shell.compile.get_code_name(raw_cell, shell.transform_cell(raw_cell), count)
+    except SyntaxError:
+        return None
+
+
+def place(file: str) -> tuple[str, str | None] | None:
+    """What the cell with this file name is called, and its id in the notebook; None for a real file."""
+    found = _places.get(file)
+    shell = get_ipython()
+    if found is None and shell is not None and file in getattr(shell.compile, "_filename_map", {}):
+        found = _places[file] = (f"In [{shell.compile._filename_map[file]}]", None)
+    return found

@@ -1,0 +1,79 @@
+"""The JupyterLab panel's line to the kernel: the comm target `workbench`, which follows the session that was opened last."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from comm import get_comm_manager
+
+from ..protocol import VERSION, Problem
+from ..recording import Recording
+from ..session import Client, Session
+
+TARGET = "workbench"
+NOTHING = "Nothing has been recorded in this notebook yet. Put %%watch at the top of a cell and run it, or call wb.show(loss)."
+
+_latest: Session | None = None
+_panels: dict[str, _Panel] = {}
+
+
+class _Panel:
+    """One panel, attached to the latest session."""
+
+    def __init__(self, channel: Any) -> None:
+        self.channel = channel
+        self.client: Client | None = None
+
+    def say(self, message: dict[str, Any], buffers: list[bytes]) -> None:
+        self.channel.send(data=message, buffers=buffers or None)
+
+    def attach(self, session: Session) -> None:
+        if self.client is not None:
+            self.client.close()
+        self.client = session.connect(self.say)
+
+    def heard(self, message: dict[str, Any]) -> None:
+        if self.client is None:
+            self.attach(_latest or Session(Recording()))
+        assert self.client is not None
+        data = message["content"]["data"]
+        self.client.receive(data)
+        if _latest is None and isinstance(data, dict) and data.get("type") == "ready":
+            self.say(Problem(None, NOTHING, -1).to_json(), [])
+
+    def closed(self, message: Any) -> None:
+        _panels.pop(self.channel.comm_id, None)
+        if self.client is not None:
+            self.client.close()
+
+
+def register() -> None:
+    """Make the target known to the kernel; the panel asks for it by name."""
+    get_comm_manager().register_target(TARGET, _opened)
+
+
+def follow(session: Session) -> None:
+    """All panels show this session from now on."""
+    global _latest
+    _latest = session
+    for panel in list(_panels.values()):
+        panel.attach(session)
+        assert panel.client is not None
+        for message in session.handle({"type": "ready", "v": VERSION, "id": 0}, panel.client):
+            panel.say(*message)
+
+
+def latest() -> Session | None:
+    """The session that was opened last."""
+    return _latest
+
+
+def _opened(channel: Any, message: Any) -> None:
+    from .widget import direct
+
+    direct(channel)
+    panel = _panels[channel.comm_id] = _Panel(channel)
+    channel.on_msg(panel.heard)
+    channel.on_close(panel.closed)
+    if _latest is not None:
+        panel.attach(_latest)

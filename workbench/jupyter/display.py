@@ -1,0 +1,88 @@
+"""A tensor's rich look in a notebook: one line of facts and a small strip of its values. Its text stays as it is."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Any
+
+import numpy
+
+from engine.tensor import Tensor
+
+from .. import inspector
+
+STRIP = 24  # rows and columns of the small heat map at most
+
+
+def register(shell: Any) -> None:
+    """Give tensors their rich look in this shell."""
+    shell.display_formatter.formatters["text/html"].for_type(Tensor, html)
+
+
+def html(tensor: Tensor) -> str:
+    """The tensor as HTML; its numbers stand in the text form beside it."""
+    summary = inspector.summary(tensor.array)
+    facts = [f"{summary.dtype} {inspector.shape_text(summary.shape)}", str(tensor.device)]
+    if tensor.grad_fn is not None:
+        facts.append(f"grad_fn {tensor.grad_fn.name()}")
+    elif tensor.requires_grad:
+        facts.append("requires_grad")
+    head = " · ".join(escape(fact) for fact in facts)
+    words = escape(summary.text.partition(", ")[2])
+    parts = [f'<div style="font-family:monospace;line-height:1.4"><b>{escape(type(tensor).__name__)}</b> <span style="opacity:.75">{head}</span>']
+    if words:
+        parts.append(f"<br>{words}")
+    drawn = strip(tensor.array)
+    if drawn:
+        parts.append(f"<br>{drawn}")
+    shown = numbers(tensor)
+    if shown:
+        parts.append(f'<pre style="margin:.2em 0 0">{escape(shown)}</pre>')
+    return "".join(parts) + "</div>"
+
+
+def numbers(tensor: Tensor) -> str:
+    """The elements as text where they are few enough to read."""
+    return "" if tensor.array.size <= inspector.FEW or tensor.array.size > 1000 else repr(tensor)
+
+
+def strip(array: Any) -> str:
+    """A small heat map (2-D) or sparkline (1-D) as SVG: blue below zero, orange above, marks for what is not finite."""
+    data = inspector.host(array)
+    if data.ndim not in (1, 2) or data.size <= inspector.FEW or data.dtype.kind not in "fiub":
+        return ""
+    if data.ndim == 1:
+        return _sparkline(data.astype(numpy.float64))
+    rows, cols = (numpy.arange(min(n, STRIP)) * n // min(n, STRIP) for n in data.shape)
+    small = data[numpy.ix_(rows, cols)].astype(numpy.float64)
+    finite = numpy.isfinite(small)
+    top = float(numpy.abs(small[finite]).max()) if finite.any() else 0.0
+    side = 8
+    height, width = small.shape
+    cells = []
+    for (i, j), value in numpy.ndenumerate(small):
+        if numpy.isfinite(value):
+            hue, strength = ("#3b6fd4" if value < 0 else "#e07b28"), abs(value) / top if top else 0.0
+            cells.append(f'<rect x="{j * side}" y="{i * side}" width="{side}" height="{side}" fill="{hue}" fill-opacity="{strength:.2f}"/>')
+        else:
+            cells.append(f'<text x="{j * side + 4}" y="{i * side + 7}" font-size="8" text-anchor="middle" fill="#c00">×</text>')
+    of = "" if small.size == data.size else f" ({height}×{width} of the elements)"
+    return (
+        f'<svg width="{width * side}" height="{height * side}" role="img" aria-label="Heat map{of}" style="border:1px solid #8888">{"".join(cells)}</svg>'
+    )
+
+
+def _sparkline(values: numpy.ndarray) -> str:
+    n = len(values)
+    shown = values[numpy.arange(min(n, 120)) * n // min(n, 120)]
+    finite = numpy.isfinite(shown)
+    if not finite.any():
+        return ""
+    low, high = float(shown[finite].min()), float(shown[finite].max())
+    span = (high - low) or 1.0
+    step = 240 / max(len(shown) - 1, 1)
+    points = " ".join(f"{i * step:.1f},{28 - 24 * (v - low) / span:.1f}" for i, v in enumerate(shown) if numpy.isfinite(v))
+    return (
+        f'<svg width="240" height="32" role="img" aria-label="Values in order">'
+        f'<polyline points="{points}" fill="none" stroke="#3b6fd4" stroke-width="1.2"/></svg>'
+    )

@@ -1,0 +1,91 @@
+"""`%%watch`: run a cell, record what its ops do, and show the graph while it grows."""
+
+from __future__ import annotations
+
+import ast
+import re
+from contextlib import ExitStack
+from typing import Any
+
+from IPython.core.error import UsageError
+from IPython.core.magic import Magics, cell_magic, magics_class
+from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
+from IPython.display import display
+
+from engine import observe
+
+from ..passes import PassWatcher
+from ..recorder import MAX_ROWS, Recorder
+from ..recording import KEEP
+from ..session import Session
+from . import cells
+from .widget import View
+
+
+@magics_class
+class WatchMagics(Magics):
+    """The workbench's magics."""
+
+    @magic_arguments()
+    @argument("--keep", default=None, metavar="SIZE", help="hold up to so many bytes of results to look at later (default 256MB)")
+    @argument("--limit", type=int, default=MAX_ROWS, metavar="N", help="record at most so many ops and tensors (default 200000)")
+    @argument("--steps", action="store_true", help="record the backward passes too, to be walked through afterwards")
+    @cell_magic
+    def watch(self, line: str, cell: str) -> None:
+        """Record this cell and show its graph, live."""
+        __tracebackhide__ = True
+        options = parse_argstring(self.watch, line)
+        keep = KEEP if options.keep is None else size(options.keep)
+        body = self._compiled(line, cell)
+        recorder = Recorder(cells.title(), keep, options.limit)
+        session = Session(recorder.recording)
+        session.recorder = recorder  # follows what dies after the cell, for the memory view
+        view = View(session)
+        shown: Any = display(view, display_id=True)
+        recorder.listener = session.update
+        with ExitStack() as stack:
+            if options.steps:
+                watcher = PassWatcher(session, recorder, None, lambda: self.shell.user_ns)
+                stack.callback(self._finish, recorder, session, shown, view)
+                stack.push(lambda kind, error, trace: watcher.close(error))
+                stack.enter_context(observe.observing(watcher))
+            else:
+                stack.callback(self._finish, recorder, session, shown, view)
+                stack.enter_context(observe.observing(recorder))
+            for code in body:
+                exec(code, self.shell.user_global_ns, self.shell.user_ns)
+
+    def _finish(self, recorder: Recorder, session: Session, shown: Any, view: View) -> None:
+        recorder.stop()
+        session.finish(self.shell.user_ns)
+        if shown is not None:
+            shown.update(view)  # the stills in the saved notebook are of the finished graph
+
+    def _compiled(self, line: str, cell: str) -> list[Any]:
+        """The cell's code under its own file name and line numbers, the last expression apart so that its value is displayed."""
+        shell = self.shell
+        raw = shell.history_manager.input_hist_raw[-1]
+        if not raw.rstrip().endswith(cell.rstrip()):
+            raw = f"%%watch {line}\n{cell}"  # run without history
+        before = raw[: raw.rindex(cell.rstrip())].count("\n") if cell.strip() else 1
+        source = "\n" * before + shell.transform_cell(cell)
+        name = shell.compile.cache(source, shell.execution_count, raw)
+        tree = shell.compile.ast_parse(source, filename=name)
+        tree = shell.transform_ast(tree)
+        last = [tree.body.pop()] if tree.body and isinstance(tree.body[-1], ast.Expr) and not _silenced(source) else []
+        codes = [shell.compile(tree, name, "exec")] if tree.body else []
+        return codes + [shell.compile(ast.Interactive(last), name, "single")] if last else codes
+
+
+def _silenced(source: str) -> bool:
+    """A semicolon at the end says: do not display."""
+    lines = [text for text in source.splitlines() if text.strip() and not text.strip().startswith("#")]
+    return bool(lines) and lines[-1].rstrip().endswith(";")
+
+
+def size(text: str) -> int:
+    """Bytes from "64MB", "1.5GB" or "4096"; decimal units. UsageError for anything else."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kMGT]?)i?B?", text.strip(), re.IGNORECASE)
+    if found is None:
+        raise UsageError(f"--keep takes a size such as 64MB, not {text!r}")
+    return int(float(found[1]) * 1000 ** " KMGT".index(found[2].upper() or " "))

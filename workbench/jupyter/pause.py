@@ -1,0 +1,171 @@
+"""`with wb.step():` in a running cell: backward() waits at every step for the view, which the kernel goes on listening to meanwhile.
+
+Two ways lead from the view to a kernel whose main thread waits. JupyterLab >= 4.4 with ipykernel 7 sends comm messages to a subshell,
+another thread. Everything else sends them to the main shell, so the waiting thread reads that socket itself: it answers comms and
+questions about the kernel, and leaves all else, such as the next cell, for after the cell.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import sys
+from collections.abc import Callable
+from time import monotonic
+from typing import Any
+
+import zmq
+from IPython.core.getipython import get_ipython
+from IPython.display import display
+
+from engine import observe
+
+from ..passes import PassWatcher
+from ..recorder import Recorder
+from ..recording import Recording
+from ..session import Session
+from ..stepper import Followed
+from . import cells, comm
+from .widget import View
+
+PATIENCE = 20.0  # seconds until a view must have opened; where there is none, nobody could let the cell go on
+TICK = 10  # milliseconds between two looks at what the other thread wished
+SERVED = {"comm_open", "comm_msg", "comm_close", "comm_info_request", "kernel_info_request"}
+
+
+class Pause:
+    """Inside the block every backward pass waits at each step, and the view in the cell's output moves it."""
+
+    def __init__(self, patience: float = PATIENCE) -> None:
+        self.patience = patience
+        self._alone = False  # nobody can see the view
+        self._observing: Any = None
+        self._watcher: PassWatcher | None = None
+
+    def __enter__(self) -> Session:
+        inner = observe.current
+        session = comm.latest() if isinstance(inner, Recorder) else None
+        if session is None or not isinstance(inner, Recorder) or session.recording is not inner.recording:
+            session = Session(Recording(cells.title()))
+            display(View(session))
+        shell = get_ipython()
+        names: Callable[[], dict] = lambda: shell.user_ns if shell is not None else {}  # noqa: E731
+        self.session = session
+        self._watcher = PassWatcher(session, inner, self._wait, names)
+        self._observing = observe.observing(self._watcher)
+        self._observing.__enter__()
+        return session
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        self._observing.__exit__(None, None, None)
+        assert self._watcher is not None
+        self._watcher.close(error)
+
+    def _wait(self, stepper: Followed) -> None:
+        """Until the view wants the pass to go on. KeyboardInterrupt comes through, and backward() ends there."""
+        if self._alone:
+            stepper.wanted = stepper.total
+            return
+        deadline = monotonic() + self.patience
+        with Pump() as pump:
+            while stepper.held:
+                pump.listen(TICK)
+                if not self.session.opened and monotonic() > deadline:
+                    self._alone = True
+                    stepper.wanted = stepper.total
+                    print(
+                        f"wb.step(): no view has opened within {self.patience:.0f} s, so the backward pass runs on by itself.", file=sys.stderr
+                    )
+
+
+class Pump:
+    """Reads the main shell's socket while the main thread is busy, and puts back what has to wait for the cell's end."""
+
+    def __init__(self) -> None:
+        self.kernel: Any = getattr(get_ipython(), "kernel", None)
+        self.stream = None if self.kernel is None else _shell_stream(self.kernel)
+        self.later: list[list] = []
+
+    def __enter__(self) -> Pump:
+        return self
+
+    def listen(self, milliseconds: int) -> None:
+        """Serve what arrives within this time."""
+        if self.stream is None:
+            return
+        socket = self.stream.socket
+        if not socket.poll(milliseconds, zmq.POLLIN):
+            return
+        while True:
+            try:
+                frames = socket.recv_multipart(zmq.NOBLOCK, copy=False)
+            except zmq.Again:
+                return
+            if _kind(frames) in SERVED:
+                self._serve(frames)
+            else:
+                self.later.append(frames)
+
+    def _serve(self, frames: list) -> None:
+        kernel = self.kernel
+        idents, rest = kernel.session.feed_identities(frames, copy=False)
+        message = kernel.session.deserialize(rest, content=True, copy=False)
+        cell = kernel.get_parent("shell")
+        cell_idents = _idents(kernel)
+        kernel.set_parent(idents, message, channel="shell")
+        try:
+            kernel._publish_status("busy", "shell")
+            reply = _reply_stream(kernel, self.stream)
+            result = kernel.shell_handlers[message["header"]["msg_type"]](reply, idents, message)
+            if inspect.isawaitable(result):
+                _run(result)
+            kernel._publish_status("idle", "shell")
+            if hasattr(reply, "flush"):
+                reply.flush(zmq.POLLOUT)
+        finally:
+            kernel.set_parent(cell_idents, cell, channel="shell")
+
+    def __exit__(self, *error: object) -> None:
+        if self.stream is not None:
+            for frames in self.later:
+                self.stream.io_loop.add_callback(self.stream._recv_callback, frames)
+            self.later = []
+
+
+def _shell_stream(kernel: Any) -> Any:
+    """Where the main thread gets its messages: behind the shell channel's thread in ipykernel 7, else the shell socket itself."""
+    thread = getattr(kernel, "shell_channel_thread", None)
+    if thread is None:
+        return kernel.shell_stream
+    return thread.manager.get_shell_channel_to_subshell_pair(None).to_stream
+
+
+def _reply_stream(kernel: Any, stream: Any) -> Any:
+    thread = getattr(kernel, "shell_channel_thread", None)
+    return stream if thread is None else thread.manager.get_subshell_to_shell_channel_socket(None)
+
+
+def _idents(kernel: Any) -> Any:
+    """The addresses of the running cell's request, kept by different versions of ipykernel in different places."""
+    read = getattr(kernel, "_get_shell_context_var", None)
+    if read is not None:
+        return read(kernel._shell_parent_ident)
+    return getattr(kernel, "_parent_ident", {}).get("shell", b"")
+
+
+def _kind(frames: list) -> str:
+    """The message's type, read without taking note of its signature: a message that waits is read again."""
+    for i, frame in enumerate(frames):
+        if bytes(frame.buffer) == b"<IDS|MSG>" and i + 2 < len(frames):
+            return json.loads(bytes(frames[i + 2].buffer)).get("msg_type", "")
+    return ""
+
+
+def _run(coroutine: Any) -> None:
+    """The handlers that are served here never really wait."""
+    try:
+        coroutine.send(None)
+    except StopIteration:
+        return
+    coroutine.close()
+    raise RuntimeError("a kernel request handler waits for something, which it cannot do while a cell is paused")

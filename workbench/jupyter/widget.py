@@ -1,0 +1,112 @@
+"""The view in a cell's output: an anywidget that carries messages between a session and the front end, and stills for pages without one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import anywidget
+from IPython.core.getipython import get_ipython
+
+from .. import svg, text
+from ..session import Session
+from ..stepper import Stepper
+from . import cells, comm
+
+_BUILT = Path(__file__).with_name("static") / "view.js"
+_MISSING = """export default { render({ el }) {
+  el.textContent = "The view of Gradient Workbench has not been built. Run `npm ci` and `npm run build` in extension/, then load this page again.";
+} };"""
+
+
+class View(anywidget.AnyWidget):
+    """One view of a session. Display it, or move its backward pass from code with `next()`, `previous()`, `to()` and `finish()`."""
+
+    _esm = _BUILT if _BUILT.exists() else _MISSING
+
+    def __init__(self, session: Session) -> None:
+        super().__init__()
+        direct(self.comm)
+        self.session = session
+        self.client = session.connect(self._say)
+        self.on_msg(self._heard)
+        session.busy = cells.running
+        cells.follow()
+        comm.follow(session)
+
+    def _say(self, message: dict[str, Any], buffers: list[bytes]) -> None:
+        self.send(message, buffers or None)
+
+    def _heard(self, _: Any, content: Any, buffers: Any) -> None:
+        self.client.receive(content)
+
+    # -- the pass, from code ----------------------------------------------------------------------------------------------------
+
+    @property
+    def stepper(self) -> Stepper:
+        """The backward pass. RuntimeError when there is none."""
+        if self.session.stepper is None:
+            raise RuntimeError("There is no backward pass here. Use wb.step(loss) to get one.")
+        return self.session.stepper
+
+    def next(self) -> str:
+        """One step forth; says what it did."""
+        return self._walk(self.stepper.next)
+
+    def previous(self) -> str:
+        """One step back; says where the pass stands."""
+        return self._walk(self.stepper.previous)
+
+    def to(self, index: int) -> str:
+        """Forth or back until `index` steps are done."""
+        return self._walk(lambda: self.stepper.to(index))
+
+    def finish(self) -> str:
+        """Run to the end: `.grad` is then what `.backward()` leaves."""
+        return self._walk(self.stepper.finish)
+
+    def _walk(self, move: Any) -> str:
+        with self.session.lock:
+            move()
+            self.session.arrived()
+            return self.stepper.sentence()
+
+    def close(self) -> None:
+        """The widget disappears; a pass that is not finished puts `.grad` back to what it was."""
+        if hasattr(self, "client"):
+            self.client.close()
+            if not self.session.clients:
+                self.session.close()
+        super().close()
+
+    # -- stills -----------------------------------------------------------------------------------------------------------------
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        bundle = super()._repr_mimebundle_(**kwargs)
+        data, metadata = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
+        with self.session.lock:
+            graph = self.session.graph.message()
+        still = {"text/plain": text.table(graph)}
+        if graph.nodes.op:
+            still["image/svg+xml"] = svg.picture(graph)
+        return {**data, **still}, metadata
+
+    def __repr__(self) -> str:
+        with self.session.lock:
+            return text.headline(self.session.graph.message())
+
+
+def direct(channel: Any) -> None:
+    """Let the front end's messages arrive where it sent them.
+
+    ipykernel 7.4 sends them to the shell that last wrote to the comm. That is the main one, and it is busy while a cell waits for the
+    very message.
+    """
+    if hasattr(channel, "_reply_subshell_for"):
+        channel._reply_subshell_for = lambda data, default: default
+
+
+def in_notebook() -> bool:
+    """Whether there is a kernel, and so perhaps a page to draw on."""
+    shell = get_ipython()
+    return shell is not None and getattr(shell, "kernel", None) is not None

@@ -1,0 +1,58 @@
+"""Answers of `wb.inspect` and `wb.memory` that print themselves, in a notebook and in a terminal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+
+from . import inspector
+from .protocol import Fact, Histogram, Memory, Summary
+
+_BARS = " ▁▂▃▄▅▆▇█"
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """Everything about one tensor: facts, counts and moments, the distribution, and where its gradient is."""
+
+    name: str
+    facts: list[Fact]
+    summary: Summary
+    histogram: Histogram | None
+    grad: Summary | None
+    missing: str  # why there is no gradient; "" when there is one
+
+    def __repr__(self) -> str:
+        s = self.summary
+        lines = [f"{self.name + ': ' if self.name else ''}{s.text}"]
+        lines += [f"  {fact.label}: {fact.text}" for fact in self.facts]
+        lines.append(f"  signs: {s.negative} negative, {s.zero} zero, {s.positive} positive; {s.nan} NaN, {s.pos_inf + s.neg_inf} Inf")
+        if self.histogram is not None and s.size > inspector.FEW:
+            lines.append(f"  values: {inspector.number_text(self.histogram.low)} {bars(self.histogram)} {inspector.number_text(self.histogram.high)}")
+        lines.append(f"  grad: {self.grad.text if self.grad is not None else self.missing}")
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return f'<pre style="line-height:1.3">{escape(repr(self))}</pre>'
+
+
+@dataclass(frozen=True)
+class MemoryReport:
+    """What memory is needed, by category, and the largest holdings with their reasons."""
+
+    text: str
+    message: Memory
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def _repr_html_(self) -> str:
+        return f'<pre style="line-height:1.3">{escape(self.text)}</pre>'
+
+
+def bars(histogram: Histogram, width: int = 32) -> str:
+    """The histogram as a row of block characters."""
+    per = len(histogram.counts) // width
+    sums = [sum(histogram.counts[i * per : (i + 1) * per]) for i in range(width)]
+    top = max(sums) or 1
+    return "".join(_BARS[0 if not n else max(1, round(n * (len(_BARS) - 1) / top))] for n in sums)
