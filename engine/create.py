@@ -255,10 +255,8 @@ def promote_types(type1: dtypes.dtype, type2: dtypes.dtype) -> dtypes.dtype:
 
 
 def can_cast(from_: dtypes.dtype, to: dtypes.dtype) -> bool:
-    """Whether a result of one dtype may be stored in another: not from complex to real, float to integer, nor anything to bool or signed to unsigned."""
-    from_, to = dtypes.as_dtype(from_), dtypes.as_dtype(to)
-    unsigned = to.rank == dtypes.INT and not to.is_signed and from_.rank == dtypes.INT and from_.is_signed
-    return from_.rank <= to.rank and not unsigned
+    """Whether a result of one dtype may be stored in another: not complex in real, float in integers, nor anything but bool in bool."""
+    return dtypes.as_dtype(from_).rank <= dtypes.as_dtype(to).rank
 
 
 def get_default_dtype() -> dtypes.dtype:

@@ -147,6 +147,11 @@ def put(target: Tensor, result: Tensor, name: str) -> None:
             raise RuntimeError(
                 f"{name}: result type {FROM_NUMPY[value.dtype].name} can't be cast to the desired output type {FROM_NUMPY[array.dtype].name}"
             )
+    if not array.flags.writeable:
+        raise RuntimeError(
+            f"{name}: unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+            "Please clone() the tensor before performing the operation."
+        )
     array[...] = value
     note_write(array, name)
     node = result.node

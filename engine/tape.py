@@ -191,13 +191,14 @@ def _towards(order: list, targets: set) -> list:
 
 
 def backward_steps(
-    roots: list[tuple[Any, Any]], xp: Any, retain: bool = False, captured: dict | None = None, accumulate: bool = True
+    roots: list[tuple[Any, Any]], xp: Any, retain: bool = False, captured: dict | None = None, accumulate: bool = True, in_place: bool = True
 ) -> Iterator[tuple[Any, Any, tuple]]:
     """Run the backward pass one node at a time, yielding `(node, grad, input_grads)` after each.
 
     `.backward()` exhausts this generator; the workbench's stepper holds it. There is no other executor. `roots` are `(node, grad)`
     pairs. `xp` is the array namespace that the rules run on: the engine itself when the derivative is to be recorded.
-    `captured` (`{node: None}`) collects the gradients that arrive at those nodes; with `accumulate` False leaves keep theirs.
+    `captured` (`{node: None}`) collects the gradients that arrive at those nodes; with `accumulate` False leaves keep theirs, and
+    with `in_place` False a leaf that has a gradient already gets a new tensor for the sum, so that the step can be undone.
     """
     grads: dict[Any, Any] = {}
     for node, grad in roots:
@@ -221,7 +222,7 @@ def backward_steps(
         if op is None:
             input_grads: Any = ()
             if accumulate:
-                _receive(node, _conj(grad, node), recorded)
+                _receive(node, _conj(grad, node), recorded, in_place)
         elif op.picks:
             input_grads = (grad,)
             _unpick(grads, node, grad)
@@ -261,7 +262,7 @@ def _unpick(grads: dict, node: Node, g: Any) -> None:
     slots[i] = g if slots[i] is None else slots[i] + g
 
 
-def _receive(leaf: Leaf, grad: Any, recorded: bool) -> None:
+def _receive(leaf: Leaf, grad: Any, recorded: bool, in_place: bool) -> None:
     """A leaf's gradient is whole. One assignment, so an interrupt finds it either untouched or complete."""
     tensor = leaf.tensor()
     if tensor is None:
@@ -272,6 +273,9 @@ def _receive(leaf: Leaf, grad: Any, recorded: bool) -> None:
     elif before is None:
         # the leaf owns its gradient: a rule may have handed the same array to two inputs
         tensor._grad = _tensor(grad.copy())
+    elif before.node is None and in_place:
+        before.array += grad  # as PyTorch does: whoever holds the gradient sees the sum
+        inplace.note_write(before.array, "backward")
     elif before.node is None:
         tensor._grad = before._like(before.array + grad)
     else:

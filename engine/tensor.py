@@ -405,6 +405,10 @@ def to_array(data: Any, dtype: Any = None, device: Any = None) -> Any:
         array = data.copy() if type(data).__module__.startswith("cupy") else numpy.array(data)
     else:
         array = _from_nested(data)
+        if d is not None and d.kind in "iu" and array.dtype.kind in "iu" and array.size:
+            limits = numpy.iinfo(d)
+            if array.min() < limits.min or array.max() > limits.max:
+                raise RuntimeError(f"value cannot be converted to type {d.name} without overflow")
     if d is not None and array.dtype != d:
         array = devices.namespace(array).astype(array, d)
     if array.dtype not in FROM_NUMPY:

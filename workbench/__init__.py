@@ -1,7 +1,7 @@
 """A workbench for deep learning in notebooks: see the autograd graph, look into every tensor, step backward passes forth and back.
 
-    %load_ext workbench          then %%watch at the top of a cell
-    import workbench as wb       then wb.show(loss), wb.step(loss), wb.inspect(x), wb.memory()
+%load_ext workbench          then %%watch at the top of a cell
+import workbench as wb       then wb.show(loss), wb.step(loss), wb.inspect(x), wb.memory()
 """
 
 from __future__ import annotations

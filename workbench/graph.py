@@ -18,7 +18,9 @@ class Box:
 
     __slots__ = ("kind", "name", "label", "count", "items", "token", "alike", "subject", "code", "lasti")
 
-    def __init__(self, kind: str, name: str, label: str, items: list, count: int = 1, subject: int = 0, code: Any = None, lasti: int = 0) -> None:
+    def __init__(
+        self, kind: str, name: str, label: str, items: list, count: int = 1, subject: int = 0, code: Any = None, lasti: int = 0
+    ) -> None:
         self.kind, self.name, self.label, self.items, self.count = kind, name, label, items, count
         self.subject, self.code, self.lasti = subject, code, lasti
         self.token: Any = None  # equal for two passes through the same code
@@ -33,6 +35,7 @@ class Graph:
         self.sources = sources or source.Sources()
         self.sites: list[protocol.Site] = []
         self._site_of: dict[tuple[int, int], int] = {}
+        self._places: dict[tuple[str, int], int] = {}  # file and line -> place in `sites`
         self._site: list[int] = []  # by row
         self._groups: list[protocol.Group] | None = None  # None: the recording still runs
         self._group: list[int] = []  # by row
@@ -63,8 +66,10 @@ class Graph:
             key = (id(code), r.lasti[row])  # the recording holds the code object, so its identity is its own
             at = self._site_of.get(key)
             if at is None:
-                at = self._site_of[key] = len(self.sites)
-                self.sites.append(self.sources.site(code, r.lasti[row]))
+                site = self.sources.site(code, r.lasti[row])
+                at = self._site_of[key] = self._places.setdefault((code.co_filename, site.line), len(self.sites))
+                if at == len(self.sites):
+                    self.sites.append(site)
             self._site.append(at)
 
     def message(self, start: int = 0, first_edge: int = 0, first_site: int = 0) -> protocol.Graph:
@@ -124,7 +129,9 @@ def arrange(recording: Recording, sources: source.Sources, scope_names: Mapping[
             seen = scope in boxes
             if not seen:
                 s = r.scopes[scope]
-                boxes[scope] = Box(s.kind, scope_names.get(scope, s.name), s.label, inside.setdefault(scope, []), 1, s.subject, s.code, s.lasti)
+                boxes[scope] = Box(
+                    s.kind, scope_names.get(scope, s.name), s.label, inside.setdefault(scope, []), 1, s.subject, s.code, s.lasti
+                )
             inside[scope].append(item)
             if seen:
                 break
@@ -183,7 +190,11 @@ def _with_loops(r: Recording, items: list, sources: source.Sources, intern: Any)
         first = body[0]
         code, lasti = (first.code, first.lasti) if isinstance(first, Box) else (r.code[first], r.lasti[first])
         header = sources.loop(code, lasti) if code is not None else ""
-        name = header.split(" in ")[0].removeprefix("for ") if header.startswith("for ") else header or (code.co_name if code is not None else "loop")
+        name = (
+            header.split(" in ")[0].removeprefix("for ")
+            if header.startswith("for ")
+            else header or (code.co_name if code is not None else "loop")
+        )
         label = f"{header or name + '()'} ×{count}"
         if period == 1:
             inner: list = items[start:done]
@@ -254,7 +265,9 @@ def _folded(items: list) -> list:
             out += items[i:j]
         else:
             same = box.kind == "module" and box.subject != 0 and all(other.subject == box.subject for other in items[i:j])
-            fold = Box("fold", f"{box.name} … {items[j - 1].name}", f"{box.label} ×{j - i}{', same weights' if same else ''}", items[i:j], j - i)
+            fold = Box(
+                "fold", f"{box.name} … {items[j - 1].name}", f"{box.label} ×{j - i}{', same weights' if same else ''}", items[i:j], j - i
+            )
             fold.token = ("fold", j - i, box.token)
             fold.alike = ("fold", j - i, box.alike)
             out.append(fold)

@@ -21,7 +21,9 @@ class PassWatcher(observe.Observer):
     `wait(stepper)` is called wherever the pass may be held up: before its first step, and after each. It returns when the pass shall go on.
     """
 
-    def __init__(self, session: Session, inner: observe.Observer | None, wait: Callable[[Followed], None] | None, names: Callable[[], dict]) -> None:
+    def __init__(
+        self, session: Session, inner: observe.Observer | None, wait: Callable[[Followed], None] | None, names: Callable[[], dict]
+    ) -> None:
         self.session, self.inner, self.wait, self.names = session, inner, wait, names
         self.stepper: Followed | None = None
         self._thread = get_ident()

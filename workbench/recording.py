@@ -85,7 +85,7 @@ class Recording:
         self.savings: dict[int, list] = {}  # the tape's time of a node -> (block that it saves, place in `saved`)
         self.gradients: dict[int, ref] = {}  # row of a leaf -> its gradient's tensor
         self._queue: deque[tuple[int, list, int]] = deque()
-        make_room(keep)
+        make_room()
         recent[self.name] = self
 
     # -- growing ----------------------------------------------------------------------------------------------------------
@@ -214,12 +214,12 @@ class Recording:
         self.kept_bytes = 0
 
 
-def make_room(keep: int) -> None:
-    """Before a new recording may hold `keep` bytes, the oldest ones let go until all the others together hold less than that."""
+def make_room() -> None:
+    """Before a new recording begins, the oldest let go of their arrays until all of them together hold no more than one may."""
     held = list(recent.values())
     total = sum(r.kept_bytes for r in held)
     for recording in held:
-        if total <= keep:
+        if total <= KEEP:
             return
         total -= recording.kept_bytes
         recording.release()

@@ -28,7 +28,9 @@ class Inspection:
         lines += [f"  {fact.label}: {fact.text}" for fact in self.facts]
         lines.append(f"  signs: {s.negative} negative, {s.zero} zero, {s.positive} positive; {s.nan} NaN, {s.pos_inf + s.neg_inf} Inf")
         if self.histogram is not None and s.size > inspector.FEW:
-            lines.append(f"  values: {inspector.number_text(self.histogram.low)} {bars(self.histogram)} {inspector.number_text(self.histogram.high)}")
+            lines.append(
+                f"  values: {inspector.number_text(self.histogram.low)} {bars(self.histogram)} {inspector.number_text(self.histogram.high)}"
+            )
         lines.append(f"  grad: {self.grad.text if self.grad is not None else self.missing}")
         return "\n".join(lines)
 

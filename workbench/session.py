@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from threading import RLock
 from typing import Any
 
-from . import inspector, memory, protocol, typeset
+from . import inspector, memory_use, protocol, typeset
 from .graph import Graph
 from .recording import Recording
 from .stepper import Followed, PassEnded, Stepper, operand
@@ -129,7 +129,7 @@ class Session:
                 if isinstance(request, protocol.Inspect):
                     return [self._inspect(request)]
                 if isinstance(request, protocol.AskMemory):
-                    message, buffers = memory.answer(self.recording, request.id, self.graph)
+                    message, buffers = memory_use.answer(self.recording, request.id, self.graph)
                     return [(message.to_json(), buffers)]
                 raise protocol.BadMessage(f"The kernel has no answer to {request.kind!r}.")
         except (protocol.BadMessage, PassEnded) as error:
@@ -178,7 +178,10 @@ class Session:
             raise
         except Exception as error:
             self._tell_others(client)
-            return [self._problem(request.id, f"The pass stopped: {error}", self._next_row(stepper)), (self._stepped(client, None).to_json(), [])]
+            return [
+                self._problem(request.id, f"The pass stopped: {error}", self._next_row(stepper)),
+                (self._stepped(client, None).to_json(), []),
+            ]
         if isinstance(stepper, Followed) and stepper.index < target and not stepper.over:
             client.waiting.append(request.id)  # answered when the engine is there
             self.on_wish()
@@ -271,7 +274,9 @@ class Session:
         if r.released:
             return f"The value was let go to stay under {inspector.bytes_text(r.keep)}. Record again with a larger budget, such as %%watch --keep 1GB."
         if r.keep == 0 or r.bytes[row] > r.keep:
-            return f"The value is larger than the budget of the recording ({inspector.bytes_text(r.keep)}), and the program has let go of it."
+            return (
+                f"The value is larger than the budget of the recording ({inspector.bytes_text(r.keep)}), and the program has let go of it."
+            )
         return "The tape did not save this value, and the program has let go of it. Run the cell under %%watch to have every value."
 
     def _forward(self, row: int) -> protocol.Rules | None:

@@ -90,7 +90,11 @@ class Sources:
             elif isinstance(node, ast.AugAssign):
                 targets[_span(node)] = _names(node.target)
             elif isinstance(node, (ast.For, ast.While)):
-                header = f"for {ast.unparse(node.target)} in {ast.unparse(node.iter)}" if isinstance(node, ast.For) else f"while {ast.unparse(node.test)}"
+                header = (
+                    f"for {ast.unparse(node.target)} in {ast.unparse(node.iter)}"
+                    if isinstance(node, ast.For)
+                    else f"while {ast.unparse(node.test)}"
+                )
                 loops.append((node.lineno, node.end_lineno or node.lineno, header))
             elif isinstance(node, (ast.ListComp, ast.GeneratorExp, ast.SetComp, ast.DictComp)):
                 first = node.generators[0]
@@ -176,7 +180,9 @@ def _in_modules(recording: Recording, namespace: Mapping[str, Any] | None) -> It
 
 
 def _is_module(value: Any) -> bool:
-    return not isinstance(value, type) and all(callable(getattr(value, name, None)) for name in ("named_parameters", "named_buffers", "modules"))
+    return not isinstance(value, type) and all(
+        callable(getattr(value, name, None)) for name in ("named_parameters", "named_buffers", "modules")
+    )
 
 
 def _in_namespace(namespace: Mapping[str, Any]) -> Iterator[tuple[Tensor, str]]:
@@ -228,4 +234,8 @@ def _assigned(recording: Recording, sources: Sources) -> Iterator[tuple[int, str
 def name_scopes(recording: Recording, namespace: Mapping[str, Any] | None) -> dict[int, str]:
     """Outermost modules under the names of the variables that hold them: scope -> name."""
     variables = {id(value): name for name, value in (namespace or {}).items() if _is_module(value) and not name.startswith("_")}
-    return {i: variables[s.subject] for i, s in enumerate(recording.scopes) if s.kind == "module" and s.name == s.label and s.subject in variables}
+    return {
+        i: variables[s.subject]
+        for i, s in enumerate(recording.scopes)
+        if s.kind == "module" and s.name == s.label and s.subject in variables
+    }

@@ -71,7 +71,7 @@ class Stepper:
         """The pass that `tensor.backward(gradient)` would run. Raises what backward() would raise at its start."""
 
         def begin() -> Iterator:
-            return reverse.start(tensor, gradient, retain_graph=True)
+            return reverse.start(tensor, gradient, retain_graph=True, in_place=False)
 
         begin()  # refuses what backward() refuses
         plan = tape.plan([tensor.node])
@@ -191,7 +191,9 @@ class Stepper:
         if place is None:
             self._grads.pop(node, None)
             return False
-        totals = [None if g is None or source is None else self._total(source, g) for source, g in zip(node.inputs, gradients, strict=False)]
+        totals = [
+            None if g is None or source is None else self._total(source, g) for source, g in zip(node.inputs, gradients, strict=False)
+        ]
         taken = _Taken(node, place + 1, upstream, tuple(gradients), totals)
         if node in self._watched and node not in before:  # no gradient reached the node that was expected
             before = {**before, node: (self._watched[node], self._initial.get(node))}

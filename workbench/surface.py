@@ -8,7 +8,7 @@ from typing import Any
 from engine import tape
 from engine.tensor import Tensor
 
-from . import inspector, memory, text
+from . import inspector, memory_use, text
 from .graph import Graph
 from .recorder import Recorder
 from .recording import Recording, recent
@@ -37,7 +37,9 @@ def opened(tensor: Tensor | None, names: Mapping[str, Any]) -> ShownSession:
     recording = latest() if tensor is None else found(tensor)
     if recording is None:
         if tensor is None:
-            raise RuntimeError("Nothing has been recorded yet. Run a cell under %%watch, use `with wb.record():`, or give wb.show a tensor.")
+            raise RuntimeError(
+                "Nothing has been recorded yet. Run a cell under %%watch, use `with wb.record():`, or give wb.show a tensor."
+            )
         if tensor.node is None:
             raise RuntimeError(
                 "This tensor does not require grad and no recording knows it, so there is no graph to show: it was made under no_grad(), after "
@@ -98,7 +100,9 @@ def _alone(tensor: Tensor) -> tuple[Recording, int]:
         return recording, recording.root
     recording = Recording(keep=0)
     kind = "input" if tensor.node is None else "leaf"
-    row = recording.append(None, kind, tensor.array.shape, tensor.array.dtype, tensor.array.nbytes, tensor.node is not None, tensor=ref(tensor))
+    row = recording.append(
+        None, kind, tensor.array.shape, tensor.array.dtype, tensor.array.nbytes, tensor.node is not None, tensor=ref(tensor)
+    )
     return recording, row
 
 
@@ -107,5 +111,5 @@ def remembered() -> MemoryReport:
     recording = latest()
     if recording is None:
         raise RuntimeError("Nothing has been recorded yet. Run a cell under %%watch, or use `with wb.record():`.")
-    message, _ = memory.answer(recording, None, Graph(recording))
-    return MemoryReport(memory.report(recording), message)
+    message, _ = memory_use.answer(recording, None, Graph(recording))
+    return MemoryReport(memory_use.report(recording), message)

@@ -8,7 +8,15 @@ from . import protocol
 
 BOXES = 60
 _HEIGHT, _GAP, _LAYER, _MARGIN = 34, 14, 30, 8
-_FILL = {"op": "#ffffff", "parameter": "#e3ecff", "leaf": "#e3ecff", "input": "#e6f4e6", "constant": "#f1f1f1", "group": "#fff3d6", "failed": "#ffd9d6"}
+_FILL = {
+    "op": "#ffffff",
+    "parameter": "#e3ecff",
+    "leaf": "#e3ecff",
+    "input": "#e6f4e6",
+    "constant": "#f1f1f1",
+    "group": "#fff3d6",
+    "failed": "#ffd9d6",
+}
 
 
 class _Box:
@@ -36,7 +44,9 @@ def picture(graph: protocol.Graph) -> str:
         a, b = at[source], at[target]
         x0, y0, x1, y1 = a.x + a.width / 2, a.y + _HEIGHT, b.x + b.width / 2, b.y
         bend = max(14.0, abs(y1 - y0) / 2)
-        out.append(f'<path d="M{x0:.1f} {y0:.1f}C{x0:.1f} {y0 + bend:.1f} {x1:.1f} {y1 - bend:.1f} {x1:.1f} {y1:.1f}" fill="none" stroke="#8a8f98"/>')
+        out.append(
+            f'<path d="M{x0:.1f} {y0:.1f}C{x0:.1f} {y0 + bend:.1f} {x1:.1f} {y1 - bend:.1f} {x1:.1f} {y1:.1f}" fill="none" stroke="#8a8f98"/>'
+        )
     for box in boxes:
         middle = box.x + box.width / 2
         dash = ' stroke-dasharray="4 2"' if box.kind == "group" else ""

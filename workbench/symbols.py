@@ -536,7 +536,16 @@ class Math:
         "log log2 log10 log1p expm1 exp2 sin cos tan sinh cosh tanh arcsin arccos arctan arcsinh arccosh arctanh erf erfc lgamma digamma conj "
         "isnan isinf isfinite rint trunc relu softplus logaddexp arctan2 hypot copysign logical_not heaviside clip gelu silu erfinv sinc".split()
     )
-    _SPELLED = {"arcsin": "arcsin", "log": "ln", "log2": "log₂", "log10": "log₁₀", "rint": "round", "arctan2": "atan2", "lgamma": "ln Γ", "digamma": "ψ"}
+    _SPELLED = {
+        "arcsin": "arcsin",
+        "log": "ln",
+        "log2": "log₂",
+        "log10": "log₁₀",
+        "rint": "round",
+        "arctan2": "atan2",
+        "lgamma": "ln Γ",
+        "digamma": "ψ",
+    }
     pi, e, inf, nan = math.pi, math.e, math.inf, math.nan
     newaxis = None
 
@@ -598,7 +607,11 @@ def as_text(tree: Any) -> str:
         return tree
     tag, *parts = tree
     if tag == "mfrac":
-        return f"({as_text(parts[0])})/({as_text(parts[1])})" if len(as_text(parts[0])) + len(as_text(parts[1])) > 2 else "/".join(map(as_text, parts))
+        return (
+            f"({as_text(parts[0])})/({as_text(parts[1])})"
+            if len(as_text(parts[0])) + len(as_text(parts[1])) > 2
+            else "/".join(map(as_text, parts))
+        )
     if tag == "msup":
         power = as_text(parts[1])
         return as_text(parts[0]) + (power if power == "⊤" else f"^{power}" if len(power) == 1 else f"^({power})")

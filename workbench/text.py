@@ -39,7 +39,9 @@ def table(graph: protocol.Graph, rows: int = ROWS) -> str:
         where = place(row)
         failed = nodes.kind[row] == "op" and not nodes.dtype[row]
         what = f"failed: {nodes.note[row]}" if failed else f"{nodes.dtype[row]} {shape_text(nodes.shape[row])}"
-        lines.append(f"  #{row:<4} {made:<{width}}  {nodes.name[row]:<{names}}  {what}  {inputs}{'  in ' + where if where else ''}".rstrip())
+        lines.append(
+            f"  #{row:<4} {made:<{width}}  {nodes.name[row]:<{names}}  {what}  {inputs}{'  in ' + where if where else ''}".rstrip()
+        )
     return "\n".join(lines)
 
 

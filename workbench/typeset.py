@@ -236,7 +236,11 @@ def _forward(op: Any, attrs: dict, parts: list[Symbol | None]) -> Symbol:
         if getattr(op, "function", None) is None and hasattr(op, "forward") and not op.variadic:
             made = op.forward(MATH, *parts, **_given(op, attrs))
             made = made[0] if isinstance(made, tuple) else made
-            if isinstance(made, Symbol) and len(as_text(made.tree)) <= 160 and not any(p is not None and made.tree == p.tree for p in parts):
+            if (
+                isinstance(made, Symbol)
+                and len(as_text(made.tree)) <= 160
+                and not any(p is not None and made.tree == p.tree for p in parts)
+            ):
                 return made
     except _TooLarge:
         raise
@@ -258,7 +262,9 @@ def _rule(op: Any, attrs: dict, parts: list[Symbol | None], out: Symbol, g: Symb
             known["shapes"] = tuple(p._shape for p in parts if p is not None)
             if op.variadic:
                 known[op.inputs[0]] = tuple(parts)
-            known |= {o: out for o in op.outputs[:1]} | {o: call(o) for o in op.outputs[1:]} | {a: Symbol(["mi", a], ATOM, None) for a in op.aux}
+            known |= (
+                {o: out for o in op.outputs[:1]} | {o: call(o) for o in op.outputs[1:]} | {a: Symbol(["mi", a], ATOM, None) for a in op.aux}
+            )
             wants = list(inspect.signature(rule).parameters)[2:]
             made = rule(MATH, g, *[known[w] for w in wants])
             if op.variadic:

@@ -57,13 +57,13 @@ def namespace(create_graph: bool) -> Any:
 
 def start(
     tensors: Any, grad_tensors: Any = None, retain_graph: bool | None = None, create_graph: bool = False, captured: dict | None = None,
-    accumulate: bool = True,
+    accumulate: bool = True, in_place: bool = True,
 ) -> Any:
     """The steps of a backward pass, not yet taken: `tape.backward_steps` with PyTorch's arguments checked and filled in."""
     tensors = (tensors,) if isinstance(tensors, Tensor) else tuple(tensors)
     roots = _roots(tensors, grad_tensors, create_graph)
     retain = create_graph if retain_graph is None else retain_graph
-    return tape.backward_steps(roots, namespace(create_graph), retain, captured, accumulate)
+    return tape.backward_steps(roots, namespace(create_graph), retain, captured, accumulate, in_place)
 
 
 def _exhaust(steps: Any, create_graph: bool) -> None:

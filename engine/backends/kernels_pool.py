@@ -39,7 +39,7 @@ def max_pool(x: Any, n: int, kernel: Any, stride: Any = None, padding: Any = 0, 
 def _at(x: Any, n: int, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Windows:
     if x.ndim not in (n + 1, n + 2):
         raise Refused(f"max_pool{n}d: Expected {n + 1}D or {n + 2}D (batch mode) tensor, but got input of size: {list(x.shape)}")
-    if 0 in x.shape[1:]:
+    if 0 in x.shape[-n - 1 :]:
         raise Refused(f"Expected {n + 1}D or {n + 2}D (batch mode) tensor with optional 0 dim batch size for input, but got: {list(x.shape)}")
     return place_pool(x.shape[-n:], kernel, stride, padding, dilation, ceil_mode)
 

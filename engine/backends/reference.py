@@ -33,6 +33,11 @@ def swapaxes(x: Any, a: int, b: int) -> Any:
     return x.swapaxes(a, b) if x.ndim or not {a, b} <= {0, -1} else x.view()
 
 
+def moveaxis(x: Any, source: Any, destination: Any) -> Any:
+    """Some dimensions moved to other places; of a 0-d array, the array."""
+    return _library(x).moveaxis(x, source, destination) if x.ndim else swapaxes(x, source, destination)
+
+
 def transpose(x: Any, axes: Any) -> Any:
     """The dimensions in another order."""
     return x.transpose(axes)
@@ -320,23 +325,38 @@ def index_select(x: Any, dim: int, index: Any) -> Any:
     return x[where] if x.ndim else x.reshape(1)[where].reshape(())
 
 
+def _fitting(x: Any, dim: int, index: Any, source: Any, name: str) -> None:
+    """Refuse a `source` that does not have one slice of `x` for each index."""
+    if not hasattr(source, "shape"):
+        return
+    dim, given = _axis(x, dim), source.shape or (1,)
+    if given[dim if source.ndim else 0] != index.size:
+        raise ValueError(f"{name}_(): Number of indices ({index.size}) should be equal to source.size(dim): ({given[dim]}), for dim: {dim}")
+    want = x.shape or (1,)
+    if source.ndim and given[:dim] + given[dim + 1 :] != want[:dim] + want[dim + 1 :]:
+        raise ValueError(
+            "source tensor shape must match self tensor shape, excluding the specified dimension. "
+            f"Got self.shape = {list(x.shape)} source.shape = {list(source.shape)}"
+        )
+
+
 def index_add(x: Any, dim: int, index: Any, source: Any, alpha: Any = 1) -> Any:
     """A copy of `x` with slices of `source`, times `alpha`, added."""
-    if not x.size:
-        return x.copy()
-    where = _slices(x, dim, index, "index_add")
-    if source.ndim == x.ndim and x.ndim and source.shape[_axis(x, dim)] != index.size:
-        raise ValueError(f"index_add_(): Number of indices ({index.size}) should be equal to source.size(dim): ({source.shape[dim]}), for dim: {dim}")
+    where = _slices(x, dim, index, "index_add") if x.size else ()
+    _fitting(x, dim, index, source, "index_add")
     out = x.copy(order="C")
-    _add_at(out.reshape(x.shape or (1,)), where, source if alpha == 1 else source * alpha)
+    if x.size:
+        _add_at(out.reshape(x.shape or (1,)), where, source if alpha == 1 else source * alpha)
     return out
 
 
 def index_copy(x: Any, dim: int, index: Any, source: Any) -> Any:
     """A copy of `x` with slices of `source`, or a number, written."""
-    where = _slices(x, dim, index, "index_copy")
+    where = _slices(x, dim, index, "index_copy") if x.size else ()
+    _fitting(x, dim, index, source, "index_copy")
     out = x.copy(order="C")
-    out.reshape(x.shape or (1,))[where] = source
+    if x.size:
+        out.reshape(x.shape or (1,))[where] = source
     return out
 
 

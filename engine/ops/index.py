@@ -267,6 +267,8 @@ def _refused_write(target: Tensor, index: Any, value: Any, error: Exception) -> 
         return IndexError(str(error).replace("for axis", "for dimension"))
     if isinstance(value, Tensor) and "broadcast" in str(error):
         return RuntimeError(f"shape mismatch: value tensor of shape {list(value.shape)} cannot be broadcast to indexing result of shape {list(target[index].shape)}")
+    if "read-only" in str(error):
+        error = ValueError("more than one element of the written-to tensor refers to a single memory location. Please clone() the tensor first.")
     return RuntimeError(f"setitem: {error}")
 
 

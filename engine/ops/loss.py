@@ -14,7 +14,9 @@ _INNER = {"promotion": "only other ops use it.", "zero_size": "PyTorch has no fu
 
 def reduced(xp, loss, reduction):
     """All elements, their mean or their sum, as `reduction` says."""
-    if reduction == "mean": return xp.mean(loss)
+    if reduction == "mean":
+        if getattr(loss.dtype, "kind", "f") in "biu": raise Refused(f"mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: {loss.dtype}")
+        return xp.mean(loss)
     if reduction == "sum": return xp.sum(loss)
     if reduction == "none": return loss
     raise Refused(f"{reduction} is not a valid value for reduction", ValueError)
@@ -41,6 +43,11 @@ class Difference(Op):
         return super().prepare(arrays)
 
 
+def _rank(x):
+    """The rank of an operand's dtype: bool, integer, float or complex."""
+    return dtypes.result((x,)).rank
+
+
 class mse_loss(Difference):
     """The squared difference, averaged by default."""
     def forward(xp, input, target, reduction="mean"):
@@ -52,6 +59,10 @@ class mse_loss(Difference):
 
 class l1_loss(Difference):
     """The absolute difference, averaged by default."""
+    @classmethod
+    def prepare(cls, arrays):
+        if any(_rank(a) == dtypes.BOOL for a in arrays): raise Refused("Subtraction, the `-` operator, with a bool tensor is not supported.")
+        return super().prepare(arrays)
     def forward(xp, input, target, reduction="mean"): return reduced(xp, xp.abs(input - target), reduction)
     def d_input(xp, g, input, target, reduction): d = input - target; return shared(g, d, reduction) * xp.sign(d)
     def d_target(xp, g, input, target, reduction): d = target - input; return shared(g, d, reduction) * xp.sign(d)
@@ -75,6 +86,11 @@ class smooth_l1_loss(Difference):
 
 class huber_loss(Difference):
     """Quadratic where input and target differ by at most `delta`, then absolute with slope `delta`; averaged by default."""
+    @classmethod
+    def prepare(cls, arrays):
+        (a, b), xp = super().prepare(arrays)
+        if _rank(arrays[0]) < _rank(arrays[1]): raise Refused(f"result type {a.dtype} can't be cast to the desired output type {arrays[0].dtype}")
+        return [xp.astype(a, arrays[0].dtype), xp.astype(b, arrays[0].dtype)], xp  # the result has the input's dtype
     examples = tuple((shapes, attrs) for shapes in Difference.samples for attrs in ({}, {"delta": 0.2, "reduction": "sum"}))
     def forward(xp, input, target, reduction="mean", delta=1.0):
         if delta <= 0: raise Refused("huber_loss does not support non-positive values for delta.")
@@ -210,7 +226,7 @@ def alike(input, target, rule):
 
 class binary_cross_entropy(Binary):
     """Minus the log-probability of targets between 0 and 1, given probabilities; logs are cut off at -100."""
-    inputs, domain = ("input", "target", "weight"), (0.1, 0.9)
+    inputs, domain, types = ("input", "target", "weight"), (0.1, 0.9), "same"
     samples = (((3, 4), (3, 4)), ((3, 4), (3, 4), (4,)))
     formula = "-weight * (target * log(input) + (1 - target) * log(1 - input))"
     def forward(xp, input, target, weight=None, reduction="mean"):
@@ -235,6 +251,11 @@ class binary_cross_entropy_with_logits(Binary):
     inputs = ("input", "target", "weight", "pos_weight")
     order = ("input", "target", "weight", "reduction", "pos_weight")
     samples = (((3, 4), (3, 4)), ((3, 4), (3, 4), (4,), (4,)))
+    @classmethod
+    def prepare(cls, arrays):
+        given, xp = super().prepare(arrays)
+        if _rank(arrays[0]) > _rank(arrays[1]): raise Refused(f"result type {given[0].dtype} can't be cast to the desired output type {arrays[1].dtype}")
+        return [a if a is None else xp.astype(a, arrays[1].dtype) for a in given], xp  # the result has the target's dtype
     formula = "(1 - target) * input + (1 + (pos_weight - 1) * target) * log(1 + exp(-input))"
     def forward(xp, input, target, weight=None, pos_weight=None, reduction="mean"):
         alike(input, target, "Target size ({}) must be the same as input size ({})")

@@ -29,7 +29,9 @@ def html(tensor: Tensor) -> str:
         facts.append("requires_grad")
     head = " · ".join(escape(fact) for fact in facts)
     words = escape(summary.text.partition(", ")[2])
-    parts = [f'<div style="font-family:monospace;line-height:1.4"><b>{escape(type(tensor).__name__)}</b> <span style="opacity:.75">{head}</span>']
+    parts = [
+        f'<div style="font-family:monospace;line-height:1.4"><b>{escape(type(tensor).__name__)}</b> <span style="opacity:.75">{head}</span>'
+    ]
     if words:
         parts.append(f"<br>{words}")
     drawn = strip(tensor.array)
@@ -67,9 +69,7 @@ def strip(array: Any) -> str:
         else:
             cells.append(f'<text x="{j * side + 4}" y="{i * side + 7}" font-size="8" text-anchor="middle" fill="#c00">×</text>')
     of = "" if small.size == data.size else f" ({height}×{width} of the elements)"
-    return (
-        f'<svg width="{width * side}" height="{height * side}" role="img" aria-label="Heat map{of}" style="border:1px solid #8888">{"".join(cells)}</svg>'
-    )
+    return f'<svg width="{width * side}" height="{height * side}" role="img" aria-label="Heat map{of}" style="border:1px solid #8888">{"".join(cells)}</svg>'
 
 
 def _sparkline(values: numpy.ndarray) -> str:

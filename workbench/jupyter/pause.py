@@ -41,13 +41,16 @@ class Pause:
         self._alone = False  # nobody can see the view
         self._observing: Any = None
         self._watcher: PassWatcher | None = None
+        self._view: View | None = None
+        self._shown: Any = None
 
     def __enter__(self) -> Session:
         inner = observe.current
         session = comm.latest() if isinstance(inner, Recorder) else None
         if session is None or not isinstance(inner, Recorder) or session.recording is not inner.recording:
             session = Session(Recording(cells.title()))
-            display(View(session))
+            self._view = View(session)
+            self._shown = display(self._view, display_id=True)
         shell = get_ipython()
         names: Callable[[], dict] = lambda: shell.user_ns if shell is not None else {}  # noqa: E731
         self.session = session
@@ -60,6 +63,8 @@ class Pause:
         self._observing.__exit__(None, None, None)
         assert self._watcher is not None
         self._watcher.close(error)
+        if self._shown is not None:
+            self._shown.update(self._view)  # the stills in the saved notebook are of the graph that was stepped through
 
     def _wait(self, stepper: Followed) -> None:
         """Until the view wants the pass to go on. KeyboardInterrupt comes through, and backward() ends there."""
@@ -74,7 +79,8 @@ class Pause:
                     self._alone = True
                     stepper.wanted = stepper.total
                     print(
-                        f"wb.step(): no view has opened within {self.patience:.0f} s, so the backward pass runs on by itself.", file=sys.stderr
+                        f"wb.step(): no view has opened within {self.patience:.0f} s, so the backward pass runs on by itself.",
+                        file=sys.stderr,
                     )
 
 

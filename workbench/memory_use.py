@@ -78,8 +78,14 @@ def holdings(recording: Recording, graph: Any) -> list[protocol.Holding]:
         shape, dtype = r.shape[of if of is not None else shown], r.dtype[of if of is not None else shown]
         found.append(
             protocol.Holding(
-                of if of is not None else shown, name, list(shape), "" if dtype is None else dtype if isinstance(dtype, str) else dtype.name,
-                block[BYTES], category, "; ".join(why), graph.site(shown),  # type: ignore[arg-type]
+                of if of is not None else shown,
+                name,
+                list(shape),
+                "" if dtype is None else dtype if isinstance(dtype, str) else dtype.name,
+                block[BYTES],
+                category,
+                "; ".join(why),
+                graph.site(shown),  # type: ignore[arg-type]
             )  # fmt: skip
         )
     return found
@@ -150,5 +156,7 @@ def report(recording: Recording, sources: Sources | None = None) -> str:
     lines += [f"  {fact.label}: {fact.text}" for fact in message.by_category]
     for holding in message.holdings[:20]:
         shape = "×".join(map(str, holding.shape)) or "scalar"
-        lines.append(f"{bytes_text(holding.bytes):>9}  {holding.category:10} {holding.name or f'#{holding.node}':16} {shape:12} {holding.why}")
+        lines.append(
+            f"{bytes_text(holding.bytes):>9}  {holding.category:10} {holding.name or f'#{holding.node}':16} {shape:12} {holding.why}"
+        )
     return "\n".join(lines)
