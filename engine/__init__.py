@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from . import autograd, ops  # noqa: F401  importing the ops registers them
-from .autograd import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
+from .autograd import enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled
 from .create import *  # noqa: F403
 from .devices import device
 from .dtypes import (
@@ -21,6 +21,9 @@ cfloat, cdouble = complex64, complex128
 __version__ = "0.1.0"
 
 globals().update({name: function for name, function in _functions.items() if "." not in name})
+
+from . import cuda, data, linalg, nn, optim, special, utils  # noqa: E402, F401  they use the functions above
+from .serialize import load, save  # noqa: E402, F401
 
 
 def __getattr__(name: str) -> Any:

@@ -139,7 +139,7 @@ def result(operands: tuple) -> dtype:
             chosen = d
         elif d.rank > chosen.rank:
             # a complex number beside a float tensor keeps the tensor's precision
-            chosen = chosen.to_complex() if d.is_complex and chosen.is_floating_point else d
+            chosen = chosen.to_complex() if d.is_complex and chosen.is_floating_point else promote(chosen, d) if chosen is bool_ else d
     assert chosen is not None
     return chosen
 

@@ -147,7 +147,7 @@ def put(target: Tensor, result: Tensor, name: str) -> None:
             raise RuntimeError(
                 f"{name}: result type {FROM_NUMPY[value.dtype].name} can't be cast to the desired output type {FROM_NUMPY[array.dtype].name}"
             )
-    if not array.flags.writeable:
+    if 0 in array.strides and any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True)):
         raise RuntimeError(
             f"{name}: unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
             "Please clone() the tensor before performing the operation."

@@ -404,7 +404,7 @@ def to_array(data: Any, dtype: Any = None, device: Any = None) -> Any:
     elif hasattr(data, "__dlpack__") and not isinstance(data, numpy.generic) and hasattr(data, "shape"):
         array = data.copy() if type(data).__module__.startswith("cupy") else numpy.array(data)
     else:
-        array = _from_nested(data)
+        array = _from_nested(data, d is None)
         if d is not None and d.kind in "iu" and array.dtype.kind in "iu" and array.size:
             limits = numpy.iinfo(d)
             if array.min() < limits.min or array.max() > limits.max:
@@ -421,7 +421,7 @@ def to_array(data: Any, dtype: Any = None, device: Any = None) -> Any:
     return array if device is None else devices.move(array, devices.device(device))
 
 
-def _from_nested(data: Any) -> numpy.ndarray:
+def _from_nested(data: Any, by_default: bool = True) -> numpy.ndarray:
     def plain(x: Any) -> Any:
         if isinstance(x, Tensor):
             return x._host() if x.node is None else x.detach()._host()
@@ -439,7 +439,7 @@ def _from_nested(data: Any) -> numpy.ndarray:
         raise ValueError(f"expected a nested list with rows of equal length: {error}") from None
     if array.dtype.kind == "O" or array.dtype.kind in "USM":
         raise TypeError(f"can't make a tensor of {', '.join(sorted(found))} data")
-    if "array" not in found:
+    if by_default and "array" not in found:
         if array.dtype == numpy.float64:
             array = array.astype(dtypes.default.numpy)
         elif array.dtype == numpy.complex128:

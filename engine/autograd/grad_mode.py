@@ -36,14 +36,21 @@ class _GradMode:
             @functools.wraps(fn)
             def steps(*args: Any, **kwargs: Any) -> Any:
                 generator = fn(*args, **kwargs)
-                value = None
+                resume, given = generator.send, (None,)
                 while True:
                     try:
                         with self._clone():
-                            item = generator.send(value)
+                            item = resume(*given)
                     except StopIteration as stop:
                         return stop.value
-                    value = yield item
+                    try:
+                        resume, given = generator.send, ((yield item),)
+                    except GeneratorExit:
+                        with self._clone():
+                            generator.close()
+                        raise
+                    except BaseException as error:  # thrown in by the caller: the function decides what becomes of it
+                        resume, given = generator.throw, (error,)
 
             return steps
 
@@ -106,8 +113,7 @@ class inference_mode(_GradMode):
     def __enter__(self) -> None:
         self._before.append(mode.grad)
         self._was = mode.inference
-        if self._on:
-            mode.grad, mode.inference = False, True
+        mode.grad, mode.inference = not self._on, self._on
 
     def __exit__(self, *exc: object) -> None:
         mode.grad, mode.inference = self._before.pop(), self._was

@@ -31,6 +31,8 @@ def _roots(tensors: Sequence[Tensor], grads: Any, create_graph: bool) -> list[tu
             if tensor.array.size != 1:
                 raise RuntimeError(f"grad can be implicitly created only for scalar outputs; this tensor has the shape {tuple(tensor.shape)}. "
                                    "Reduce it first, e.g. with .sum() or .mean(), or pass gradient=")  # fmt: skip
+            if tensor.is_complex():
+                raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {tensor.dtype!r}")
             array = devices.namespace(tensor.array).ones_like(tensor.array)
             grad = Tensor._wrap(array)
         else:

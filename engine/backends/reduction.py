@@ -30,7 +30,8 @@ def ones_of(dtype: Any, n: int) -> numpy.ndarray:
 
 
 def _axes(axis: Any, ndim: int) -> tuple:
-    return tuple(range(ndim)) if axis is None else tuple(a % ndim if ndim else 0 for a in ((axis,) if axis.__class__ is int else axis))
+    """Axes counted from 0; AxisError for one that does not exist."""
+    return tuple(range(ndim)) if axis is None else numpy.lib.array_utils.normalize_axis_tuple(axis, ndim)
 
 
 def count(x: Any, axis: Any = None) -> int:
@@ -161,10 +162,11 @@ def along(fn: Callable) -> Callable:
     """Let `fn(x, ..., axis)` take a 0-d array too, as one of length 1."""
 
     def call(x: Any, *args: Any, axis: int) -> Any:
-        if getattr(x, "ndim", 0):
+        n = getattr(x, "ndim", 0)
+        if not -(n or 1) <= axis < (n or 1):
+            raise numpy.exceptions.AxisError(axis, n)
+        if n:
             return fn(x, *args, axis=axis)
-        if axis not in (0, -1):
-            raise numpy.exceptions.AxisError(axis, 0)
         out = fn(numpy.reshape(x, (1,)), *args, axis=0)
         return tuple(o.reshape(()) for o in out) if isinstance(out, tuple) else out.reshape(())
 
@@ -254,7 +256,7 @@ def ranked(x: Any, positions: Any, axis: int) -> tuple:
 
     "median": the lower of the two middle ones, or the first nan; "nanmedian": the lower middle one of those that are not nan.
     """
-    if x.ndim and x.shape[axis] == 0:
+    if x.ndim and x.shape[_axes(axis, x.ndim)[0]] == 0:
         raise _empty(x, axis)
     return _ranked(x, positions, positions == "nanmedian", axis=axis)
 
@@ -281,7 +283,7 @@ def _mode(x: Any, *, axis: int) -> tuple:
 
 def mode(x: Any, axis: int) -> tuple:
     """The most frequent value along an axis (the smallest of several), and where it stands last; the axis stays, with length 1."""
-    if x.ndim and x.shape[axis] == 0:
+    if x.ndim and x.shape[_axes(axis, x.ndim)[0]] == 0:
         raise _empty(x, axis)
     return _mode(x, axis=axis)
 

@@ -21,12 +21,24 @@ class Refusing:
     @classmethod
     def prepare(cls, arrays: list) -> tuple[list, Any]:
         given, (arrays, xp) = arrays, super().prepare(arrays)  # type: ignore[misc]
-        for a in given if cls.types == "float" else arrays:  # type: ignore[attr-defined]
-            d = FROM_NUMPY.get(getattr(a, "dtype", None))
+        refused = cls._refused(given if cls.types == "float" else arrays)  # type: ignore[attr-defined]
+        if refused is not None: raise refused
+        return arrays, xp
+
+    @classmethod
+    def _refused(cls, operands: Any) -> Refused | None:
+        for x in operands:
+            d = FROM_NUMPY.get(getattr(x, "dtype", None), getattr(x, "dtype", None))
             if d is not None and "bifc"[d.rank] in cls.refuses:
                 kind, rule = cls.refusal
-                raise Refused(rule.format(d.name), kind)
-        return arrays, xp
+                return Refused(rule.format(d.name), kind)
+        return None
+
+    @classmethod
+    def explain(cls, error: Exception, inputs: tuple, attrs: dict) -> Exception:
+        # float tensors come here without `prepare`: the fast path lets NumPy refuse them
+        if isinstance(error, TypeError): error = cls._refused(inputs) or error
+        return super().explain(error, inputs, attrs)  # type: ignore[misc]
 
 
 class Along:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy
 
-from .. import dtypes, inplace, observe, tape
+from .. import dtypes, errors, inplace, observe, tape
 from ..devices import namespace
 from ..errors import Refused
 from ..op import RULES_ONLY, Linear, Op, composite
@@ -82,7 +82,7 @@ class put_zeros(Linear):
 
 
 def _read(input: Tensor, index: Any) -> Tensor:
-    basic, advanced = _parsed(input, index)
+    basic, advanced = _understood("getitem", input, index)
     if advanced is None:
         return getitem(input, basic)
     seen = input if basic is None else getitem(input, basic)
@@ -90,6 +90,18 @@ def _read(input: Tensor, index: Any) -> Tensor:
 
 
 # -- what an index means --------------------------------------------------------------------------------------------------
+
+
+def _understood(name: str, input: Tensor, index: Any) -> tuple[tuple | None, tuple | None]:
+    """`_parsed`; what it refuses is told with the tensor's shape and the user's line."""
+    try:
+        return _parsed(input, index)
+    except (IndexError, TypeError, ValueError) as error:
+        line = errors.user_line()
+        told = type(error)(f"{name}: {error}; input is {errors.describe(input)}{f' ({line})' if line else ''}")
+        if observe.current is not None:
+            observe.current.failed(getitem, (input,), {"index": index}, told)
+        raise told from None
 
 
 def _parsed(input: Tensor, index: Any) -> tuple[tuple | None, tuple | None]:
@@ -231,9 +243,9 @@ def _check_joint(items: list) -> None:
 def assign(target: Tensor, index: Any, value: Any) -> None:
     """`target[index] = value`, with gradients for what stays of the target and for the value."""
     if index.__class__ is int or index.__class__ is slice and index.step is None:
-        basic, advanced = (index, Ellipsis) if target.array.ndim else _parsed(target, index)[0], None
+        basic, advanced = (index, Ellipsis) if target.array.ndim else _understood("setitem", target, index)[0], None
     else:
-        basic, advanced = _parsed(target, index)
+        basic, advanced = _understood("setitem", target, index)
     dtype = target.dtype
     if isinstance(value, Tensor):
         value = cast(value, dtype) if value.dtype is not dtype else value

@@ -37,6 +37,7 @@ class where(Elementwise):
 @front("where", method=False)
 def _where(condition, input=None, other=None):
     if input is None and other is None: return condition.nonzero(as_tuple=True)
+    if input is None or other is None: raise TypeError("where() takes a condition alone, or a condition, input and other")
     return where.call(condition, input, other)
 
 

@@ -29,7 +29,7 @@ A, B = engine.ones(2, 3), engine.ones(4, 5)
 
 def test_matmul_names_op_rule_shapes_and_line():
     line, text = here(), message(RuntimeError, lambda: A @ B)
-    assert "matmul: the inner sizes must agree, 3 != 4" in text
+    assert text.startswith("matmul: ") and "the inner sizes must agree, 3 != 4" in text
     assert "input is (2, 3) float32, other is (4, 5) float32" in text
     assert f"({line})" in text
 
@@ -45,7 +45,7 @@ def test_the_line_is_the_users_also_from_inside_a_function():
 @pytest.mark.parametrize(
     ("call", "kind", "words"),
     [
-        (lambda: A + B, RuntimeError, ["add: the shapes do not broadcast: 3 and 5 at dimension 1", "(2, 3)", "(4, 5)"]),
+        (lambda: A + B, RuntimeError, ["add: the shapes do not broadcast: 2 and 4 at dimension 0", "(2, 3)", "(4, 5)"]),
         (lambda: A.reshape(5), RuntimeError, ["reshape", "(2, 3)", "5"]),
         (lambda: A.reshape(-1, -1), RuntimeError, ["reshape", "-1"]),
         (lambda: A.view(4, 2), RuntimeError, ["view", "(2, 3)"]),
