@@ -332,7 +332,8 @@ def _rule(cls: Any, name: str) -> Any:
             raise TypeError(f"{cls.__name__}.d_{name} asks for {w!r}, which is not an input, result, attribute or 'shape'")
     # what is left of looking things up by name: `lambda xp, g, saved, attrs, shape: d(xp, g, saved[0], attrs["dim"])`
     told = [f"saved[{cls.slots.index(w)}]" if w in cls.slots else w if w == "shape" else f"attrs[{w!r}]" for w in wants]
-    rule = eval(f"lambda xp, g, saved, attrs, shape: d({', '.join(['xp', 'g', *told])})", {"d": d})
+    text = f"lambda xp, g, saved, attrs, shape: d({', '.join(['xp', 'g', *told])})"
+    rule = eval(compile(text, __file__, "eval"), {"d": d})  # under this file's name: no frame of the user's
     rule.keeps = frozenset(cls.slots.index(w) for w in wants if w in cls.slots)
     return rule
 
@@ -501,14 +502,23 @@ def _unary(op: Any) -> Callable:
     keeps_any, view = keeps_input or keeps_out, op.view
     new_tensor, new_node, tick, ndarray = object.__new__, tape.Node.__new__, tape.tick, numpy.ndarray
     node_class, mode, seen = tape.Node, _mode, observe
-    only = op.params[1] if len(op.params) == 2 and not op.varargs else None
+    rest = op.params[1:]
+    only, loose = rest[0] if len(rest) == 1 else None, op.varargs
+    # how many attributes may come by place, in the order of the parameters
+    plain = op.bind.__func__ is bind  # an op may sort its arguments in its own way
+    fewest, most = (len(op.required) - 1, len(rest)) if plain and not loose and op.params[0] == op.inputs[0] else (1, 0)
+    only = only if plain else None
 
     def call(input, *args, **kwargs):
         if kwargs or args or needs_more:
             if "out" in kwargs:
                 return _into(op, (input, *args), kwargs)
-            if only is not None and not kwargs and len(args) == 1:
+            if kwargs or not args:
+                (input,), attrs = op.bind((input, *args), kwargs)
+            elif only is not None and len(args) == 1 and (not loose or isinstance(args[0], (tuple, list))):
                 attrs = {only: args[0]}
+            elif fewest <= len(args) <= most:
+                attrs = {**defaults, **dict(zip(rest, args, strict=False))}
             else:
                 (input,), attrs = op.bind((input, *args), kwargs)
         else:
@@ -542,11 +552,12 @@ def _unary(op: Any) -> Callable:
 def _general(op: Any) -> Callable:
     """The same path for any number of inputs, with attributes."""
     n, defaults = len(op.inputs), op.defaults
-    simple = not op.optional and not (op.required - set(op.inputs))
+    simple = not (op.required - set(op.inputs)) and op.params[:n] == op.inputs and op.bind.__func__ is bind
+    fewest, filled = len(op.required), tuple(op.optional.get(name) for name in op.inputs)
 
     def call(*args, **kwargs):
-        if simple and not kwargs and len(args) == n:
-            return _run(op, args, defaults)
+        if simple and not kwargs and fewest <= len(args) <= n:
+            return _run(op, (*args, *filled[len(args) :]), defaults)
         if "out" in kwargs:
             return _into(op, args, kwargs)
         inputs, attrs = op.bind(args, kwargs)
@@ -556,10 +567,15 @@ def _general(op: Any) -> Callable:
 
 
 def _variadic(op: Any) -> Callable:
+    defaults, more = op.defaults, len(op.required) > 1 or op.bind.__func__ is not bind
+
     def call(*args, **kwargs):
         if "out" in kwargs:
             return _into(op, args, kwargs)
-        (tensors,), attrs = op.bind(args, kwargs)
+        if len(args) == 1 and not kwargs and not more:
+            (tensors,), attrs = args, defaults
+        else:
+            (tensors,), attrs = op.bind(args, kwargs)
         if isinstance(tensors, Tensor) or not hasattr(tensors, "__iter__"):
             raise TypeError(f"{op.name}: expected a sequence of tensors, got {errors.describe(tensors)}")
         return _run(op, tuple(tensors), attrs)

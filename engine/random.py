@@ -64,7 +64,18 @@ class Generator:
         at = self._bits.state["state"]
         position = int(at["pos"])
         packed = _STATE.pack(
-            self._seed, 625 - position, 1, position % 624, *at["key"].tolist(), 0.0, self.spare or 0.0, 0.0, self.spare is not None, 0, 0.0, 0
+            self._seed,
+            625 - position,
+            1,
+            position % 624,
+            *at["key"].tolist(),
+            0.0,
+            self.spare or 0.0,
+            0.0,
+            self.spare is not None,
+            0,
+            0.0,
+            0,
         )
         return Tensor._wrap(numpy.frombuffer(packed.ljust(_STATE_BYTES, b"\0"), numpy.uint8).copy())
 
@@ -123,7 +134,7 @@ def set_rng_state(new_state: Tensor) -> None:
 
 @contextlib.contextmanager
 def fork_rng(devices: Any = None, enabled: bool = True) -> Iterator[None]:
-    """Whatever is drawn inside leaves the default generator outside as it was. `devices` is accepted for PyTorch's sake: there is one stream."""
+    """Whatever is drawn inside leaves the default generator outside as it was. `devices` changes nothing: there is one stream."""
     if not enabled:
         yield
         return

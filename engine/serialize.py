@@ -17,8 +17,7 @@ from typing import Any, BinaryIO
 
 import numpy
 
-from . import device as devices
-from . import dtypes
+from . import devices, dtypes
 from .tensor import Size, Tensor
 
 _NAMES = {
@@ -49,7 +48,9 @@ def save(obj: Any, f: str | os.PathLike | BinaryIO) -> None:
     arrays: dict[str, numpy.ndarray] = {}
     tree = _describe(obj, "", arrays, {}, set())
     codes = {name: _stored(a) for name, a in arrays.items()}
-    header: dict[str, Any] = {"__metadata__": {"format": "pt", _KEY: json.dumps({"version": _VERSION, "tree": tree}, separators=(",", ":"))}}
+    header: dict[str, Any] = {
+        "__metadata__": {"format": "pt", _KEY: json.dumps({"version": _VERSION, "tree": tree}, separators=(",", ":"))}
+    }
     at = 0
     # widest elements first, as the format's other writers do, so that every tensor is aligned
     order = sorted(arrays, key=lambda name: (-codes[name][0].dtype.itemsize, name))
@@ -61,7 +62,11 @@ def save(obj: Any, f: str | os.PathLike | BinaryIO) -> None:
     text += b" " * (-len(text) % 8)
     if len(text) > _MAX_HEADER:
         raise ValueError(f"save: the structure takes {len(text)} bytes, the format allows {_MAX_HEADER}")
-    chunks = [struct.pack("<Q", len(text)), text, *(numpy.ascontiguousarray(codes[name][0]).reshape(-1).view(numpy.uint8) for name in order)]
+    chunks = [
+        struct.pack("<Q", len(text)),
+        text,
+        *(numpy.ascontiguousarray(codes[name][0]).reshape(-1).view(numpy.uint8) for name in order),
+    ]
     if not isinstance(f, (str, os.PathLike)):
         for chunk in chunks:
             f.write(memoryview(chunk))
@@ -123,8 +128,8 @@ def _describe(x: Any, path: str, arrays: dict, seen: dict, above: set) -> Any:
             return {"state_dict": pairs, "metadata": _describe(dict(metadata), f"{path}._metadata", arrays, seen, above)}
         return {"ordered": pairs} if isinstance(x, OrderedDict) else {"dict": pairs}
     raise TypeError(
-        f"save: {path or 'the object'} is a {type(x).__name__}. A checkpoint holds tensors, numbers, strings, None, lists, tuples and dicts; "
-        "of a module or optimiser save its state_dict()"
+        f"save: {path or 'the object'} is a {type(x).__name__}. A checkpoint holds tensors, numbers, strings, None, lists, tuples "
+        "and dicts; of a module or optimiser save its state_dict()"
     )
 
 
@@ -147,8 +152,10 @@ def _describe_tensor(x: Tensor, path: str, arrays: dict, seen: dict) -> Any:
 
 
 def _describe_key(key: Any, path: str) -> Any:
-    if not (key is None or isinstance(key, (str, bool, int, float)) or isinstance(key, tuple)):
-        raise TypeError(f"save: {path or 'the object'} has a key of type {type(key).__name__}; keys are strings, numbers, None or tuples of them")
+    if not (key is None or isinstance(key, (str, bool, int, float, tuple))):
+        raise TypeError(
+            f"save: {path or 'the object'} has a key of type {type(key).__name__}; keys are strings, numbers, None or tuples of them"
+        )
     if isinstance(key, tuple):
         return {"tuple": [_describe_key(k, path) for k in key]}
     return _describe(key, path, {}, {}, set())
@@ -183,7 +190,9 @@ class _Reader:
     def read(self) -> Any:
         data = self.data
         if data[:4] == b"PK\x03\x04":
-            raise self.refuse("is a PyTorch zip file (or another zip archive); reading those comes with a later version. Convert it to safetensors.")
+            raise self.refuse(
+                "is a PyTorch zip file (or another zip archive); reading those comes with a later version. Convert it to safetensors."
+            )
         if data[:1] == b"\x80" and data[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05") and data[8:9] != b"{":
             raise self.refuse("is a pickle. Pickles can run any code when they are loaded, so they are not read.")
         if len(data) < 8:
@@ -240,10 +249,12 @@ class _Reader:
                 raise self.refuse(f"has a damaged shape or place for {name!r}")
             begin, end = offsets
             if end - begin != math.prod(shape) * d.itemsize:
-                raise self.refuse(f"gives {name!r} {end - begin} bytes, but {d.name} of shape {tuple(shape)} takes {math.prod(shape) * d.itemsize}")
+                raise self.refuse(
+                    f"gives {name!r} {end - begin} bytes, but {d.name} of shape {tuple(shape)} takes {math.prod(shape) * d.itemsize}"
+                )
             places.append((begin, end, name, d, shape))
         at = 0
-        for begin, end, name, d, shape in sorted(places, key=lambda p: p[:2]):
+        for begin, end, name, *_ in sorted(places, key=lambda p: p[:2]):
             if begin != at:
                 raise self.refuse(f"has a gap or an overlap before {name!r}: expected byte {at}, got {begin}")
             at = end

@@ -34,6 +34,9 @@ STAIRS = {
     ("engine.tensor", "engine.ops.index"),  # Tensor.__setitem__
     ("engine.inplace", "engine.ops.shape"),  # a write through a view is an op
 }
+# wb.show, wb.step and %load_ext, in a notebook only
+STAIRS |= {("workbench", f"workbench.jupyter.{room}") for room in ("cells", "comm", "display", "magics", "pause", "widget")}
+STAIRS |= {("workbench", "workbench.jupyter")}
 FLOOR = {name: number for number, names in enumerate(FLOORS) for name in names}
 
 JUPYTER = {"IPython", "anywidget", "comm", "ipykernel", "ipywidgets", "jupyter_client", "jupyter_core", "jupyter_server", "jupyterlab"}

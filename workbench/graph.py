@@ -163,7 +163,7 @@ def _token(r: Recording, item: Any, intern: Any) -> int:
 
 
 def _alike(r: Recording, item: Any, intern: Any) -> int:
-    return item.alike if isinstance(item, Box) else intern((r.op_name(item), r.shape[item]))
+    return item.alike if isinstance(item, Box) else intern((r.op_name(item), r.shape[item], len(r.inputs(item))))
 
 
 def _tidied(r: Recording, items: list, sources: source.Sources, intern: Any) -> list:

@@ -301,8 +301,10 @@ def why_no_grad(recording: Recording, row: int, passes: int) -> str:
         return "The loss does not depend on it, so no gradient reaches it."
     if kind == "op" and (tensor is None or not tensor.retains_grad):
         if passes:
-            return "It is no leaf, and backward() keeps .grad of leaves only. Call retain_grad() on it before backward(), or step the pass to see it."
-        return "Backward has not run yet; and as it is no leaf, backward() will keep its .grad only after retain_grad(). Stepping shows it either way."
+            return "It is no leaf, and backward() keeps .grad of leaves only. Call retain_grad() on it before backward(), or step the pass."
+        return (
+            "Backward has not run yet; and of a tensor that is no leaf it keeps .grad only after retain_grad(). Stepping shows it anyway."
+        )
     if not passes:
         return "Backward has not run yet."
     return "Backward has run, but no gradient reached it, or .grad was set back to None since."

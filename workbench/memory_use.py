@@ -20,7 +20,7 @@ def answer(recording: Recording, re: int | None, graph: Any) -> tuple[protocol.M
     """The memory of the recorded program now and over its events. Bytes that only the recording holds are told apart."""
     r = recording
     found = holdings(r, graph)
-    totals = {category: 0 for category in CATEGORIES}
+    totals = dict.fromkeys(CATEGORIES, 0)
     for holding in found:
         totals[holding.category] += holding.bytes
     facts = [protocol.Fact(category, bytes_text(total)) for category, total in totals.items() if total]

@@ -91,13 +91,11 @@ class Recorder(observe.Observer):
                 source = self._constant(x)
             sources.append(source)
         row = r.count
-        slot = 0
-        for source in sources:
+        for slot, source in enumerate(sources):
             if source >= 0:
                 r.source.append(source)
                 r.target.append(row)
                 r.slot.append(slot)
-            slot += 1
         array, node = out.array, out.node
         base = array.base
         fresh = base is None
@@ -234,7 +232,7 @@ class Recorder(observe.Observer):
 
     def _input(self, tensor: Tensor) -> int:
         r, node, array = self.recording, tensor.node, tensor.array
-        if node is not None and node.op is not None and (known := r.times.get(node.time)) is not None:
+        if node is not None and (known := r.times.get(node.time)) is not None:
             return known  # one of several results, or another tensor on the same node
         if node is not None and node.op is None:
             kind = "parameter" if _is_parameter(type(tensor)) else "leaf"
@@ -344,7 +342,7 @@ class Recorder(observe.Observer):
             return
         gradient = tensor._grad
         held = r.gradients.get(row)
-        if held is not None and held[0]() is gradient:
+        if held is not None and held() is gradient:
             return
         block = r.blocks.get(id(inplace.storage(gradient.array))) or self._block(gradient.array, row)
         block[HOLDERS] += 1
@@ -443,7 +441,7 @@ def _plain(attrs: dict) -> dict:
 
 
 def _without_tensors(value: Any) -> Any:
-    if isinstance(value, _PLAIN) or isinstance(value, slice) or value is Ellipsis:
+    if isinstance(value, (*_PLAIN, slice)) or value is Ellipsis:
         return value
     if isinstance(value, (tuple, list)) and len(value) <= 64:
         return tuple(_without_tensors(v) for v in value)

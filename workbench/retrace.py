@@ -13,9 +13,10 @@ from .recording import KEEP, Recording, Scope, recent
 
 
 def retrace(roots: Sequence[Any], tensors: Sequence[Tensor] = (), title: str = "", keep: int = KEEP) -> Recording:
-    """The graph behind some nodes of the tape; `tensors` are those that stand at them. Values are there as far as the tape saved them or the user has them; no result is computed again.
+    """The graph behind some nodes of the tape; `tensors` are those that stand at them.
 
-    Lines, names and modules are known for what a recording saw that is still looked at.
+    Values are there as far as the tape saved them or the user has them; no result is computed again. Lines, names and modules are known
+    for what a recording saw that is still looked at.
     """
     known = [r for r in recent.values() if r.times]
     recording = Recording(title, keep)

@@ -1,4 +1,4 @@
-"""The whole back end without Jupyter: a message comes in, messages go out. One recording, at most one backward pass, any number of views."""
+"""The whole back end without Jupyter: a message comes in, messages go out. One recording, one backward pass, any number of views."""
 
 from __future__ import annotations
 
@@ -271,12 +271,11 @@ class Session:
         r = self.recording
         if r.note[row] and r.dtype[row] is None:
             return "The op failed, so it has no result: " + r.note[row]
+        budget = inspector.bytes_text(r.keep)
         if r.released:
-            return f"The value was let go to stay under {inspector.bytes_text(r.keep)}. Record again with a larger budget, such as %%watch --keep 1GB."
+            return f"The value was let go to stay under {budget}. Record again with a larger budget, such as %%watch --keep 1GB."
         if r.keep == 0 or r.bytes[row] > r.keep:
-            return (
-                f"The value is larger than the budget of the recording ({inspector.bytes_text(r.keep)}), and the program has let go of it."
-            )
+            return f"The value is larger than the budget of the recording, {budget}, and the program has let go of it."
         return "The tape did not save this value, and the program has let go of it. Run the cell under %%watch to have every value."
 
     def _forward(self, row: int) -> protocol.Rules | None:

@@ -44,7 +44,7 @@ class Sources:
         if at >= len(held[1]):
             return None
         line, end_line, column, end_column = held[1][at]
-        return None if line is None or column is None else (line, column, end_line, end_column)
+        return None if None in (line, column, end_line, end_column) else (line, column, end_line, end_column)  # type: ignore[return-value]
 
     def line(self, code: CodeType, lasti: int) -> int:
         span = self.span(code, lasti)

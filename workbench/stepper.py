@@ -9,7 +9,7 @@ from weakref import ref
 
 import numpy
 
-from engine import tape
+from engine import inplace, tape
 from engine.autograd import reverse
 from engine.tensor import Tensor
 
@@ -172,7 +172,7 @@ class Stepper:
             self._ended()
         except BaseException as error:
             self._steps = None  # an exception ends a generator
-            for held, grad in before.values():
+            for held, grad, *_ in before.values():
                 _put(held, grad)
             if isinstance(error, Exception):
                 self.failure = str(error)
@@ -183,7 +183,19 @@ class Stepper:
     def _before(self) -> dict:
         """`.grad` of the tensors that the next step may change: of the leaf that is next, or of all where hooks may do anything."""
         nodes = self._watched if self._hooked else [n for n in self.nodes[len(self.taken) : len(self.taken) + 1] if n in self._watched]
-        return {node: (held, t._grad) for node in nodes if (t := (held := self._watched[node])()) is not None}
+        found = {}
+        for node in nodes:
+            held = self._watched[node]
+            tensor = held()
+            if tensor is not None:
+                grad = tensor._grad
+                found[node] = (held, grad, self._restorable(grad), 0 if grad is None else inplace.version(grad.array))
+        return found
+
+    @staticmethod
+    def _restorable(grad: Any) -> Any:
+        """What going back puts into `.grad`: the stepper's own steps never write into a gradient, so it is the gradient itself."""
+        return grad
 
     def _took(self, node: Any, upstream: Any, gradients: Any, before: dict) -> bool:
         """Write down a step of the engine; False for one that is none to the reader."""
@@ -196,11 +208,12 @@ class Stepper:
         ]
         taken = _Taken(node, place + 1, upstream, tuple(gradients), totals)
         if node in self._watched and node not in before:  # no gradient reached the node that was expected
-            before = {**before, node: (self._watched[node], self._initial.get(node))}
-        for held, grad in before.values():
+            initial = self._initial.get(node)
+            before = {**before, node: (self._watched[node], initial, initial, 0 if initial is None else inplace.version(initial.array))}
+        for held, grad, restorable, version in before.values():
             t = held()
-            if t is not None and t._grad is not grad:
-                taken.changed.append((held, grad, t._grad))
+            if t is not None and (t._grad is not grad or grad is not None and inplace.version(grad.array) != version):
+                taken.changed.append((held, restorable, t._grad))
         self._grads.pop(node, None)
         self._hold(taken)
         self.taken += [None] * (place - len(self.taken))
@@ -360,6 +373,11 @@ class Followed(Stepper):
         self.wanted = 0  # run until so many steps are done
         self.over = False
         self._prepared = self._before()
+
+    @staticmethod
+    def _restorable(grad: Any) -> Any:
+        """The user's own backward() adds into the gradient that is there, so going back needs a copy of what it was."""
+        return None if grad is None else Tensor._wrap(grad.array.copy())
 
     def to(self, index: int) -> int:
         """Go there as far as the engine has come; `wanted` says how far it shall go."""

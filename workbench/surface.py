@@ -42,8 +42,8 @@ def opened(tensor: Tensor | None, names: Mapping[str, Any]) -> ShownSession:
             )
         if tensor.node is None:
             raise RuntimeError(
-                "This tensor does not require grad and no recording knows it, so there is no graph to show: it was made under no_grad(), after "
-                "detach(), or from tensors none of which requires grad."
+                "This tensor does not require grad and no recording knows it, so there is no graph to show: it was made under no_grad(), "
+                "after detach(), or from tensors none of which requires grad."
             )
         recording = retrace([tensor.node], [tensor])
     session = ShownSession(recording, Graph(recording))

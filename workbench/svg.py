@@ -36,25 +36,22 @@ def picture(graph: protocol.Graph) -> str:
     width = max((b.x + b.width for b in boxes), default=0) + _MARGIN
     height = max((b.y + _HEIGHT for b in boxes), default=0) + _MARGIN
     title = f"Graph with {sum(k == 'op' for k in graph.nodes.kind)} ops"
-    out = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" height="{height:.0f}" role="img" '
-        f'aria-label="{title}" font-family="sans-serif" font-size="12"><title>{title}</title>'
-    ]
+    size = f'viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" height="{height:.0f}"'
+    style = f'role="img" aria-label="{title}" font-family="sans-serif" font-size="12"'
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" {size} {style}><title>{title}</title>']
     for source, target in edges:
         a, b = at[source], at[target]
         x0, y0, x1, y1 = a.x + a.width / 2, a.y + _HEIGHT, b.x + b.width / 2, b.y
         bend = max(14.0, abs(y1 - y0) / 2)
-        out.append(
-            f'<path d="M{x0:.1f} {y0:.1f}C{x0:.1f} {y0 + bend:.1f} {x1:.1f} {y1 - bend:.1f} {x1:.1f} {y1:.1f}" fill="none" stroke="#8a8f98"/>'
-        )
+        curve = f"M{x0:.1f} {y0:.1f}C{x0:.1f} {y0 + bend:.1f} {x1:.1f} {y1 - bend:.1f} {x1:.1f} {y1:.1f}"
+        out.append(f'<path d="{curve}" fill="none" stroke="#8a8f98"/>')
     for box in boxes:
-        middle = box.x + box.width / 2
+        middle = f'x="{box.x + box.width / 2:.1f}" text-anchor="middle"'
         dash = ' stroke-dasharray="4 2"' if box.kind == "group" else ""
-        out.append(
-            f'<rect x="{box.x:.1f}" y="{box.y:.1f}" width="{box.width:.1f}" height="{_HEIGHT}" rx="5" fill="{_FILL[box.kind]}" stroke="#5f6570"{dash}/>'
-            f'<text x="{middle:.1f}" y="{box.y + 14:.1f}" text-anchor="middle" fill="#15181d">{escape(box.title)}</text>'
-            f'<text x="{middle:.1f}" y="{box.y + 28:.1f}" text-anchor="middle" font-size="10" fill="#4a505a">{escape(box.detail)}</text>'
-        )
+        frame = f'x="{box.x:.1f}" y="{box.y:.1f}" width="{box.width:.1f}" height="{_HEIGHT}"'
+        out.append(f'<rect {frame} rx="5" fill="{_FILL[box.kind]}" stroke="#5f6570"{dash}/>')
+        out.append(f'<text {middle} y="{box.y + 14:.1f}" fill="#15181d">{escape(box.title)}</text>')
+        out.append(f'<text {middle} y="{box.y + 28:.1f}" font-size="10" fill="#4a505a">{escape(box.detail)}</text>')
     out.append("</svg>")
     return "".join(out)
 

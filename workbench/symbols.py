@@ -12,7 +12,7 @@ import numpy
 from .protocol import Formula
 
 # How tightly a tree holds together; a looser one inside a tighter one gets parentheses.
-COMPARE, SUM, PRODUCT, PREFIX, POWER, ATOM = range(6)
+LOGIC, COMPARE, SUM, PRODUCT, PREFIX, POWER, ATOM = range(7)
 
 
 class Untypesettable(Exception):
@@ -87,6 +87,8 @@ class Symbol:
             return self**2
         if other.tree == ["mn", "1"]:
             return self
+        if self.tree == ["mn", "1"]:
+            return other
         scalar = self._shape == () or other._shape == ()
         return binary("·" if scalar else "⊙", self, other, PRODUCT, PREFIX)
 
@@ -139,13 +141,13 @@ class Symbol:
         return binary("≠", self, other, COMPARE, SUM)
 
     def __and__(self, other: Any) -> Symbol:
-        return binary("∧", self, other, COMPARE, SUM)
+        return binary("∧", self, other, LOGIC, COMPARE)
 
     def __or__(self, other: Any) -> Symbol:
-        return binary("∨", self, other, COMPARE, SUM)
+        return binary("∨", self, other, LOGIC, COMPARE)
 
     def __xor__(self, other: Any) -> Symbol:
-        return binary("⊻", self, other, COMPARE, SUM)
+        return binary("⊻", self, other, LOGIC, COMPARE)
 
     def __abs__(self) -> Symbol:
         return Math.abs(self)
@@ -186,10 +188,18 @@ def symbol(x: Any) -> Symbol:
     return Symbol(["mtext", getattr(x, "__name__", None) or getattr(x, "name", None) or type(x).__name__], ATOM, None)
 
 
-_NAMED = {math.pi: ["mi", "π"], math.e: ["mi", "e"], math.inf: ["mi", "∞"], math.sqrt(2): ["msqrt", ["mn", "2"]],
-          2 / math.sqrt(math.pi): ["mfrac", ["mn", "2"], ["msqrt", ["mi", "π"]]], math.sqrt(2 / math.pi): ["msqrt", ["mfrac", ["mn", "2"], ["mi", "π"]]],
-          math.sqrt(2 * math.pi): ["msqrt", ["mrow", ["mn", "2"], ["mi", "π"]]], math.log(2): ["mrow", ["mi", "ln"], ["mn", "2"]],
-          math.log(10): ["mrow", ["mi", "ln"], ["mn", "10"]]}  # fmt: skip
+_PI: Formula = ["mi", "π"]
+_NAMED: dict[float, Formula] = {
+    math.pi: _PI,
+    math.e: ["mi", "e"],
+    math.inf: ["mi", "∞"],
+    math.sqrt(2): ["msqrt", ["mn", "2"]],
+    2 / math.sqrt(math.pi): ["mfrac", ["mn", "2"], ["msqrt", _PI]],
+    math.sqrt(2 / math.pi): ["msqrt", ["mfrac", ["mn", "2"], _PI]],
+    math.sqrt(2 * math.pi): ["msqrt", ["mrow", ["mn", "2"], _PI]],
+    math.log(2): ["mrow", ["mi", "ln"], ["mspace"], ["mn", "2"]],
+    math.log(10): ["mrow", ["mi", "ln"], ["mspace"], ["mn", "10"]],
+}
 
 
 def number(x: float | int) -> Symbol:
@@ -532,20 +542,12 @@ class Math:
         product = Math.matmul(x, Math.matrix_transpose(weight))
         return product if bias is None else product + bias
 
+    # functions of one element each: the result has the operands' common shape
     _PLAIN = frozenset(
-        "log log2 log10 log1p expm1 exp2 sin cos tan sinh cosh tanh arcsin arccos arctan arcsinh arccosh arctanh erf erfc lgamma digamma conj "
-        "isnan isinf isfinite rint trunc relu softplus logaddexp arctan2 hypot copysign logical_not heaviside clip gelu silu erfinv sinc".split()
+        """log log2 log10 log1p expm1 exp2 sin cos tan sinh cosh tanh arcsin arccos arctan arcsinh arccosh arctanh erf erfc lgamma digamma
+        conj isnan isinf isfinite rint trunc relu softplus logaddexp arctan2 hypot copysign logical_not clip gelu silu erfinv""".split()  # noqa: SIM905
     )
-    _SPELLED = {
-        "arcsin": "arcsin",
-        "log": "ln",
-        "log2": "log₂",
-        "log10": "log₁₀",
-        "rint": "round",
-        "arctan2": "atan2",
-        "lgamma": "ln Γ",
-        "digamma": "ψ",
-    }
+    _SPELLED = {"log": "ln", "log2": "log₂", "log10": "log₁₀", "rint": "round", "arctan2": "atan2", "lgamma": "ln Γ", "digamma": "ψ"}
     pi, e, inf, nan = math.pi, math.e, math.inf, math.nan
     newaxis = None
 

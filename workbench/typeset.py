@@ -13,7 +13,7 @@ import numpy
 from . import symbols
 from .inspector import FEW, host
 from .protocol import Formula, Rules
-from .symbols import ATOM, MATH, PREFIX, SUM, Symbol, Untypesettable, as_text, call, symbol
+from .symbols import ATOM, MATH, PREFIX, SUM, Symbol, as_text, call, symbol
 
 __all__ = ["Operand", "accumulation", "as_text", "backward", "forward"]
 
@@ -227,12 +227,12 @@ def _forward(op: Any, attrs: dict, parts: list[Symbol | None]) -> Symbol:
     shown = _shown(op, attrs)
     form = getattr(op, "formula", None)
     try:
+        if op.name in FORMS:
+            return FORMS[op.name](*parts, **_given(op, attrs))
         if isinstance(form, str):
             names = {n: p for n, p in zip(op.inputs, parts, strict=False) if p is not None}
             names |= {_LETTERS.get(n, n): p for n, p in names.items()} | {n: symbol(v) for n, v in shown.items()}
             return symbols.parsed(form, names)
-        if op.name in FORMS:
-            return FORMS[op.name](*parts, **_given(op, attrs))
         if getattr(op, "function", None) is None and hasattr(op, "forward") and not op.variadic:
             made = op.forward(MATH, *parts, **_given(op, attrs))
             made = made[0] if isinstance(made, tuple) else made
@@ -244,8 +244,8 @@ def _forward(op: Any, attrs: dict, parts: list[Symbol | None]) -> Symbol:
                 return made
     except _TooLarge:
         raise
-    except Exception:  # noqa: BLE001  whatever the op's code does not find in a symbol: function notation says it all the same
-        pass
+    except Exception:  # whatever the op's code does not find in a symbol: function notation says it all the same
+        shown = _shown(op, attrs)
     return call(op.name, *[p for p in parts if p is not None], **shown)
 
 
@@ -262,9 +262,8 @@ def _rule(op: Any, attrs: dict, parts: list[Symbol | None], out: Symbol, g: Symb
             known["shapes"] = tuple(p._shape for p in parts if p is not None)
             if op.variadic:
                 known[op.inputs[0]] = tuple(parts)
-            known |= (
-                {o: out for o in op.outputs[:1]} | {o: call(o) for o in op.outputs[1:]} | {a: Symbol(["mi", a], ATOM, None) for a in op.aux}
-            )
+            known |= {name: Symbol(["mi", name], ATOM, None) for name in (*op.outputs[1:], *op.aux)}
+            known[op.outputs[0]] = out
             wants = list(inspect.signature(rule).parameters)[2:]
             made = rule(MATH, g, *[known[w] for w in wants])
             if op.variadic:
@@ -273,8 +272,8 @@ def _rule(op: Any, attrs: dict, parts: list[Symbol | None], out: Symbol, g: Symb
                 return _fitted(made, source)
     except _TooLarge:
         raise
-    except Exception:  # noqa: BLE001  as above
-        pass
+    except Exception:  # as above
+        rule = None
     used = [p for p in parts if p is not None and not isinstance(p, _lazy)]
     return call(f"∂{op.name}/∂{name}", g, *used)
 
@@ -312,14 +311,6 @@ def _shown(op: Any, attrs: dict) -> dict:
 
 
 # -- forms that the code does not show -------------------------------------------------------------------------------------------
-
-
-def _fraction(a: Any, b: Any) -> Symbol:
-    return symbol(a) / symbol(b)
-
-
-def _named(name: str, *args: Any, under: Formula | None = None) -> Symbol:
-    return call(name, *args, under=under)
 
 
 def _index(x: Any, i: Any) -> Symbol:
@@ -383,7 +374,51 @@ FORMS: dict[str, Callable[..., Symbol]] = {
     "embedding": lambda i, w, **k: _index(w, i),
     "outer": lambda x, y, **k: symbols.binary("⊗", x, y, SUM + 1, PREFIX),
 }  # fmt: skip
+
+
+def _each(sign: str, x: Symbol, dim: Any) -> Symbol:
+    over = symbols._over(dim)
+    head: Formula = ["mo", sign]
+    return Symbol(["mrow", head if over is None else ["munder", head, over], x.within(PREFIX)], PREFIX, None)
+
+
+def _picked(x: Symbol, t: Symbol) -> Symbol:
+    return Symbol(["msub", x.within(ATOM), t.tree], ATOM, None)
+
+
+def _cross_entropy(x: Symbol, t: Symbol, *more: Any, reduction: str = "mean", **rest: Any) -> Symbol:
+    inside = -Symbol(["mrow", ["mi", "ln"], ["mspace"], _picked(call("softmax", x), t).tree], PREFIX, None)
+    return inside if reduction == "none" else _each("∑", inside, None) if reduction == "sum" else call("mean", inside)
+
+
+def _cross_entropy_back(g: Symbol, z: Symbol, x: Symbol, t: Symbol, *more: Any, reduction: str = "mean", **rest: Any) -> Symbol:
+    """Source: the derivative of ln softmax: softmax(x) minus one where the class is t."""
+    inside = call("softmax", x) - Symbol(["msub", ["mi", "1"], t.tree], ATOM, None)
+    n = x.size // max(x.shape[1], 1) if x.ndim > 1 else 1
+    scaled = g / n if reduction == "mean" and n > 1 else g
+    return Symbol(["mrow", scaled.within(PREFIX), ["mo", "·"], inside.within(ATOM)], SUM + 1, x._shape)
+
+
+def _at(g: Symbol, where: str) -> Symbol:
+    return Symbol(["mrow", g.tree, ["mtext", where]], ATOM, None)
+
+
 BACKWARD: dict[tuple[str, str], Callable[..., Symbol]] = {
     ("relu", "input"): lambda g, z, x, **k: MATH.where(x > 0, g, 0),
     ("sigmoid", "input"): lambda g, z, x, **k: g * z * (1 - z),
+    ("softmax", "input"): lambda g, z, x, dim=None, **k: z * (g - _each("∑", g * z, dim)),
+    ("log_softmax", "input"): lambda g, z, x, dim=None, **k: g - MATH.exp(z) * _each("∑", g, dim),
+    ("logsumexp", "input"): lambda g, z, x, **k: g * MATH.exp(x - z),
+    ("cross_entropy", "input"): _cross_entropy_back,
+    ("embedding", "weight"): lambda g, z, i, w, **k: _at(g, " added to the rows i"),
+    ("getitem", "input"): lambda g, z, x, index=None, **k: _at(g, " at the same places, 0 elsewhere"),
+    ("max_pool1d", "input"): lambda g, z, x, *m, **k: _at(g, " where the maximum of its window is, 0 elsewhere"),
+    ("max_pool2d", "input"): lambda g, z, x, *m, **k: _at(g, " where the maximum of its window is, 0 elsewhere"),
+    ("max_pool3d", "input"): lambda g, z, x, *m, **k: _at(g, " where the maximum of its window is, 0 elsewhere"),
 }
+for _name in ("conv1d", "conv2d", "conv3d"):
+    BACKWARD[_name, "input"] = lambda g, z, x, w, *b, **k: symbols.binary("∗", MATH.matrix_transpose(w), g, SUM + 1, PREFIX)
+    BACKWARD[_name, "weight"] = lambda g, z, x, w, *b, **k: symbols.binary("⋆", x, g, SUM + 1, PREFIX)
+    BACKWARD[_name, "bias"] = lambda g, z, *more, **k: _each("∑", g, None)
+FORMS["cross_entropy"] = _cross_entropy
+FORMS["nll_loss"] = lambda x, t, *more, **k: -call("mean", _picked(x, t))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy
@@ -14,7 +16,7 @@ __all__ = [
     "sigmoid", "sign", "silu", "sinc", "softplus", "threshold", "trunc_divide", "where",
 ]  # fmt: skip
 
-BLOCK = 16384  # elements: the buffers of one block stay in the second-level cache
+BLOCK = 65536  # elements: the buffers of one block stay in the second-level cache
 _BITS = {numpy.dtype("float32"): numpy.dtype("int32"), numpy.dtype("float64"): numpy.dtype("int64")}
 
 
@@ -54,6 +56,8 @@ def clip(x: Any, low: Any = None, high: Any = None) -> Any:
     """`x` between `low` and `high`; where they cross, `high`. A nan stays."""
     if low is None and high is None:
         raise Refused("At least one of 'min' or 'max' must not be None")
+    if x.__class__ is numpy.ndarray and x.size > 2048 and x.dtype in _BITS and all(b is None or b.__class__ in (int, float) for b in (low, high)):
+        return numpy.clip(x, -math.inf if low is None else low, math.inf if high is None else high)  # 4 times faster than a maximum with a number
     if low is None or high is None:
         return numpy.maximum(x, low) if high is None else numpy.minimum(x, high)
     return numpy.minimum(numpy.maximum(x, low), high)
@@ -168,23 +172,34 @@ _zeros: dict[Any, numpy.ndarray] = {}  # by dtype: the maximum with an array is 
 
 def relu(x: Any) -> Any:
     """`max(x, 0)`; a nan stays."""
-    if not isinstance(x, numpy.ndarray) or x.size > BLOCK and not x.flags.c_contiguous:
+    if x.__class__ is not numpy.ndarray:
         return numpy.maximum(x, 0)
+    if x.size > 8192:
+        return clip(x, 0, None)
     zeros = _zeros.get(x.dtype)
     if zeros is None:
-        zeros = _zeros[x.dtype] = numpy.zeros(BLOCK, x.dtype)
-    if x.size <= BLOCK:
-        return numpy.maximum(x, zeros[: x.size].reshape(x.shape))
-    whole, rest = divmod(x.size, BLOCK)
-    out, flat = numpy.empty_like(x), x.reshape(-1)
-    at, target = whole * BLOCK, out.reshape(-1)
-    numpy.maximum(flat[:at].reshape(whole, BLOCK), zeros, out=target[:at].reshape(whole, BLOCK))
-    numpy.maximum(flat[at:], zeros[:rest], out=target[at:])
-    return out
+        zeros = _zeros[x.dtype] = numpy.zeros(8192, x.dtype)
+    return numpy.maximum(x, zeros[: x.size].reshape(x.shape))
+
+
+def in_blocks(fn: Callable) -> Callable:
+    """Run `fn(x, ...)` block by block over a large contiguous array: its passes then meet in the cache, and not in memory."""
+
+    @functools.wraps(fn)
+    def call(x: Any, *args: Any) -> Any:
+        if x.size < 2 * BLOCK or x.__class__ is not numpy.ndarray or not x.flags.c_contiguous:
+            return fn(x, *args)
+        out, flat = numpy.empty_like(x), x.reshape(-1)
+        target = out.reshape(-1)
+        for i in range(0, x.size, BLOCK):
+            target[i : i + BLOCK] = fn(flat[i : i + BLOCK], *args)
+        return out
+
+    return call
 
 
 def _one_plus_exp_minus(x: Any) -> Any:
-    out = numpy.asarray(numpy.negative(x))
+    out = numpy.asarray(-1 * x)
     numpy.exp(out, out=out)
     out += 1
     return out
@@ -193,7 +208,7 @@ def _one_plus_exp_minus(x: Any) -> Any:
 def sigmoid(x: Any) -> Any:
     """1 / (1 + exp(-x)); exp's overflow to infinity is the right limit here."""
     out = _one_plus_exp_minus(x)
-    return numpy.reciprocal(out, out=out)
+    return numpy.divide(1, out, out=out)
 
 
 def silu(x: Any) -> Any:
@@ -202,6 +217,7 @@ def silu(x: Any) -> Any:
     return numpy.divide(x, out, out=out)
 
 
+@in_blocks
 def softplus(x: Any, beta: float = 1.0, threshold: float = 20.0) -> Any:
     """log(1 + exp(beta x)) / beta; `x` itself where beta x exceeds the threshold."""
     scaled = x if beta == 1 else x * beta
@@ -240,30 +256,16 @@ def log_sigmoid(x: Any) -> Any:
     return numpy.minimum(x, 0) - numpy.log1p(numpy.exp(-numpy.abs(x)))
 
 
-# erf(x) / x as a quotient of polynomials in x * x on [-4, 4], relative error 2.5e-8: a least-squares fit, reweighted towards minimax.
-_ERF_TOP = (1.128379139467284, 0.19353899133453067, 0.05310089836758729, 0.003883070430202411, 0.0002845576860787031, 1.986803109520724e-06)
-_ERF_LOW = (1.0, 0.5048520226002615, 0.11534745005260719, 0.015206706171181925, 0.001185500865750999, 3.74199574959332e-05)
-
-
-def _erf32(x: Any, out: Any, square: Any, low: Any) -> None:
-    """erf in float32 into `out`, to 4 units in the last place. 20 passes, so only for blocks that stay in the cache."""
-    numpy.maximum(x, numpy.float32(-4), out=out)
-    numpy.minimum(out, numpy.float32(4), out=out)
-    numpy.multiply(out, out, out=square)
-    numpy.multiply(square, numpy.float32(_ERF_LOW[-1]), out=low)
-    for c in _ERF_LOW[-2:0:-1]:
-        low += numpy.float32(c)
-        low *= square
-    low += numpy.float32(1)
-    numpy.divide(out, low, out=out)
-    numpy.multiply(square, numpy.float32(_ERF_TOP[-1]), out=low)
-    for c in _ERF_TOP[-2:0:-1]:
-        low += numpy.float32(c)
-        low *= square
-    low += numpy.float32(_ERF_TOP[0])
-    out *= low
-    numpy.maximum(out, numpy.float32(-1), out=out)
-    numpy.minimum(out, numpy.float32(1), out=out)
+# The normal distribution function is (1 + tanh(x P(x x))) / 2 for this polynomial P up to |x| = 5.5, where it is 1 in float32. A least-squares
+# fit of atanh(erf(x)) / x, reweighted towards the smallest largest error: 1e-7.
+_CDF = tuple(
+    c * 0.5 ** (k + 0.5)
+    for k, c in enumerate(
+        (1.1283792739796248, 0.10276905849978143, -0.0001918363889277153, -0.0006197802788624728, 8.7635829594725e-05,
+         -5.6682529935056165e-06, 1.4184061464332338e-07)
+    )
+)  # fmt: skip
+_CDF_END = 2 * 3.9**2
 
 
 def normal_cdf(x: Any) -> Any:
@@ -272,22 +274,24 @@ def normal_cdf(x: Any) -> Any:
         from .special import erf
 
         return 0.5 * (1 + erf(x * math.sqrt(0.5)))
-    flat = numpy.ascontiguousarray(x).reshape(-1)
-    out = numpy.empty_like(flat)
-    scaled, square, low = (numpy.empty(min(flat.size, BLOCK), x.dtype) for _ in range(3))
-    for i in range(0, flat.size, BLOCK):
-        target = out[i : i + BLOCK]
-        a, b, c = scaled[: target.size], square[: target.size], low[: target.size]
-        numpy.multiply(flat[i : i + BLOCK], numpy.float32(math.sqrt(0.5)), out=a)
-        _erf32(a, target, b, c)
-        target += numpy.float32(1)
-        target *= numpy.float32(0.5)
-    return out.reshape(x.shape)
+    square = numpy.asarray(x * x)
+    numpy.minimum(square, _CDF_END, out=square)
+    out = numpy.asarray(square * _CDF[-1])
+    for c in _CDF[-2:0:-1]:
+        out += c
+        out *= square
+    out += _CDF[0]
+    out *= x
+    numpy.tanh(out, out=out)
+    out += 1
+    out *= 0.5
+    return out
 
 
 _TANH = math.sqrt(2 / math.pi)
 
 
+@in_blocks
 def gelu(x: Any, approximate: str = "none") -> Any:
     """x times the normal distribution function of x; "tanh" approximates that by a tanh."""
     if approximate == "none":
@@ -303,6 +307,7 @@ def gelu(x: Any, approximate: str = "none") -> Any:
     return numpy.multiply(out, x, out=out)
 
 
+@in_blocks
 def gelu_slope(x: Any, approximate: str = "none") -> Any:
     """The derivative of gelu."""
     square = x * x

@@ -106,9 +106,14 @@ def _check(x: tuple, weight: tuple, bias: Any, groups: int) -> None:
     if groups <= 0:
         raise Refused("non-positive groups is not supported")
     if o < groups:
-        raise Refused(f"Given groups={groups}, expected weight to be at least {groups} at dimension 0, but got weight of size {list(weight)} instead")
+        raise Refused(
+            f"Given groups={groups}, expected weight to be at least {groups} at dimension 0, but got weight of size {list(weight)} instead"
+        )
     if o % groups:
-        raise Refused(f"Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, but got weight of size {list(weight)} instead")
+        raise Refused(
+            f"Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, "
+            f"but got weight of size {list(weight)} instead"
+        )
     if x[-n - 1] != weight[1] * groups:
         raise Refused(
             f"Given groups={groups}, weight of size {list(weight)}, expected input{list(x)} to have {weight[1] * groups} channels, "
@@ -116,7 +121,8 @@ def _check(x: tuple, weight: tuple, bias: Any, groups: int) -> None:
         )
     if bias is not None and bias.shape != (o,):
         raise Refused(
-            f"Given weight of size {list(weight)}, expected bias to be 1-dimensional with {o} elements, but got bias of size {list(bias.shape)} instead"
+            f"Given weight of size {list(weight)}, expected bias to be 1-dimensional with {o} elements, "
+            f"but got bias of size {list(bias.shape)} instead"
         )
 
 
@@ -173,7 +179,10 @@ def col2im(columns: Any, size: tuple, kernel: Any, dilation: Any = 1, padding: A
         return col2im(columns[None], size, kernel, dilation, padding, stride)[0]
     taps, places = math.prod(at.kernel), math.prod(at.out)
     if columns.ndim != 3:
-        raise Refused(f"Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size and non-zero dimensions for input, but got: {list(columns.shape)}")
+        raise Refused(
+            "Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size and non-zero dimensions for input, "
+            f"but got: {list(columns.shape)}"
+        )
     if columns.shape[1] % taps:
         raise Refused(
             "Expected size of input's dimension 1 to be divisible by the product of kernel_size, "

@@ -23,12 +23,14 @@ def _check(shape: tuple, target: Any, weight: Any, ignore: int) -> None:
             raise Refused(f"Expected input batch_size ({shape[0]}) to match target batch_size ({target.shape[0]}).", ValueError)
         raise Refused(f"Expected target size {list(wanted)}, got {list(target.shape)}")
     if weight is not None and tuple(weight.shape) != (classes,):
-        raise Refused(f"weight tensor should be defined either for all {classes} classes or no classes but got weight tensor of shape: {list(weight.shape)}")
-    if target.size:
-        least, most = int(target.min()), int(target.max())
-        if (least < 0 and least != ignore) or (most >= classes and most != ignore) or (least == ignore and bool(((target < 0) & (target != ignore)).any())):
-            wrong = target[((target < 0) | (target >= classes)) & (target != ignore)]
-            raise Refused(f"Target {int(wrong.reshape(-1)[0])} is out of bounds.", IndexError) if wrong.size else Refused("Target is out of bounds.", IndexError)
+        raise Refused(
+            f"weight tensor should be defined either for all {classes} classes or no classes "
+            f"but got weight tensor of shape: {list(weight.shape)}"
+        )
+    if target.size and (int(target.min()) < 0 or int(target.max()) >= classes):
+        wrong = target[((target < 0) | (target >= classes)) & (target != ignore)]
+        if wrong.size:
+            raise Refused(f"Target {int(wrong.reshape(-1)[0])} is out of bounds.", IndexError)
 
 
 def _index(target: Any, ignore: int, axis: int) -> Any:
@@ -42,7 +44,7 @@ def class_weights(target: Any, weight: Any, ignore: int, dtype: Any) -> Any:
     xp, kept = module_of(target), target != ignore
     if weight is None:
         return kept.astype(dtype)
-    return xp.where(kept, weight[xp.where(kept, target, 0)], weight.dtype.type(0))
+    return xp.where(kept, weight[xp.where(kept, target, 0)], weight.dtype.type(0)).astype(dtype, copy=False)
 
 
 def class_pick(x: Any, target: Any, weight: Any = None, ignore: int = -100) -> Any:
@@ -50,7 +52,9 @@ def class_pick(x: Any, target: Any, weight: Any = None, ignore: int = -100) -> A
     _check(x.shape, target, weight, ignore)
     axis = min(x.ndim - 1, 1)
     found = module_of(x).take_along_axis(x, _index(target, ignore, axis), axis).squeeze(axis)
-    return module_of(x).where(target == ignore, x.dtype.type(0), found if weight is None else found * class_weights(target, weight, ignore, x.dtype))
+    return module_of(x).where(
+        target == ignore, x.dtype.type(0), found if weight is None else found * class_weights(target, weight, ignore, x.dtype)
+    )
 
 
 def class_spread(g: Any, target: Any, weight: Any, size: tuple, ignore: int = -100) -> Any:

@@ -40,7 +40,9 @@ def _at(x: Any, n: int, kernel: Any, stride: Any, padding: Any, dilation: Any, c
     if x.ndim not in (n + 1, n + 2):
         raise Refused(f"max_pool{n}d: Expected {n + 1}D or {n + 2}D (batch mode) tensor, but got input of size: {list(x.shape)}")
     if 0 in x.shape[-n - 1 :]:
-        raise Refused(f"Expected {n + 1}D or {n + 2}D (batch mode) tensor with optional 0 dim batch size for input, but got: {list(x.shape)}")
+        raise Refused(
+            f"Expected {n + 1}D or {n + 2}D (batch mode) tensor with optional 0 dim batch size for input, but got: {list(x.shape)}"
+        )
     return place_pool(x.shape[-n:], kernel, stride, padding, dilation, ceil_mode)
 
 
@@ -52,7 +54,9 @@ def _tap_type(kernel: tuple) -> Any:
     return numpy.uint8 if math.prod(kernel) < 256 else numpy.int32
 
 
-def tap_scatter(g: Any, taps: Any, size: tuple, kernel: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False) -> Any:
+def tap_scatter(
+    g: Any, taps: Any, size: tuple, kernel: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
+) -> Any:
     """Each element of `g` put back to its window's tap, in zeros of shape `size`."""
     n = len(kernel)
     at = place_pool(size[-n:], kernel, stride, padding, dilation, ceil_mode)
@@ -76,7 +80,9 @@ def tap_gather(x: Any, taps: Any, kernel: Any, stride: Any = None, padding: Any 
     return out
 
 
-def tap_places(taps: Any, size: tuple, kernel: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False) -> Any:
+def tap_places(
+    taps: Any, size: tuple, kernel: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
+) -> Any:
     """Where each window's tap lies in the input, as a flat index over the pooled dimensions."""
     at = place_pool(size, kernel, stride, padding, dilation, ceil_mode)
     xp = module_of(taps)
@@ -107,7 +113,9 @@ def _shares(at: Windows, padding: tuple, include_pad: bool, divisor: int | None,
     return functools.reduce(numpy.multiply.outer, counts).astype(dtype)
 
 
-def avg_pool(x: Any, kernel: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False, include_pad: bool = True, divisor: Any = None) -> Any:
+def avg_pool(
+    x: Any, kernel: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False, include_pad: bool = True, divisor: Any = None
+) -> Any:
     """The mean of each window."""
     n = len(kernel)
     at = place_pool(x.shape[-n:], kernel, stride, padding, 1, ceil_mode)
@@ -119,7 +127,11 @@ def avg_pool(x: Any, kernel: Any, stride: Any = None, padding: Any = 0, ceil_mod
             out = xp.array(wide[tap], order="C")
         else:
             out += wide[tap]
-    return _divided(xp, out, _shares(at, tuple(p for p, _ in place_pool(at.size, kernel, stride, padding, 1, False).pads), include_pad, divisor, x.dtype))
+    return _divided(
+        xp,
+        out,
+        _shares(at, tuple(p for p, _ in place_pool(at.size, kernel, stride, padding, 1, False).pads), include_pad, divisor, x.dtype),
+    )
 
 
 def _divided(xp: Any, x: Any, by: Any) -> Any:
@@ -127,7 +139,10 @@ def _divided(xp: Any, x: Any, by: Any) -> Any:
     return x // by if x.dtype.kind in "iu" else xp.divide(x, by, out=x)
 
 
-def avg_pool_back(g: Any, size: tuple, kernel: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False, include_pad: bool = True, divisor: Any = None) -> Any:  # fmt: skip
+def avg_pool_back(
+    g: Any, size: tuple, kernel: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False, include_pad: bool = True,
+    divisor: Any = None,
+) -> Any:  # fmt: skip
     """The transpose of `avg_pool`: each element of `g` spread over its window."""
     n = len(kernel)
     at = place_pool(size[-n:], kernel, stride, padding, 1, ceil_mode)
@@ -205,7 +220,9 @@ def _neighbours(length: int, m: int, mode: str, align: bool, scale: float | None
         count = (end - start)[:, None]
         return index, numpy.where(numpy.arange(index.shape[1])[None] < count, 1 / count, 0.0)
     if mode == "nearest":
-        return numpy.minimum(numpy.floor((i * numpy.float32(step)).astype(numpy.float32)), length - 1).astype(numpy.int64)[:, None], numpy.ones((m, 1))
+        return numpy.minimum(numpy.floor((i * numpy.float32(step)).astype(numpy.float32)), length - 1).astype(numpy.int64)[
+            :, None
+        ], numpy.ones((m, 1))
     if mode == "nearest-exact":
         return numpy.minimum(numpy.floor((i + 0.5) * step), length - 1).astype(numpy.int64)[:, None], numpy.ones((m, 1))
     at = i * step if align else (i + 0.5) * step - 0.5

@@ -126,7 +126,9 @@ def place_pool(size: tuple, kernel: Any, stride: Any, padding: Any, dilation: An
     if any(p < 0 for p in padding):
         raise Refused(f"pad must be non-negative, but got pad: {min(padding)}")
     if any(p > (d * (k - 1) + 1) // 2 for p, k, d in zip(padding, kernel, dilation, strict=True)):
-        raise Refused(f"pad should be at most half of effective kernel size, but got pad={padding}, kernel_size={kernel} and dilation={dilation}")
+        raise Refused(
+            f"pad should be at most half of effective kernel size, but got pad={padding}, kernel_size={kernel} and dilation={dilation}"
+        )
     pads, out = [], []
     for length, k, s, p, d in zip(size, kernel, stride, padding, dilation, strict=True):
         span = d * (k - 1) + 1

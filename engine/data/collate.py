@@ -26,7 +26,13 @@ def _mapped(data: Any, fn: Any) -> Any:
     if isinstance(data, Mapping):
         return _like_mapping(data, {k: fn(v) for k, v in data.items()})
     if isinstance(data, tuple):
-        return type(data)(*map(fn, data)) if hasattr(data, "_fields") else tuple(map(fn, data)) if type(data) is tuple else [fn(d) for d in data]
+        return (
+            type(data)(*map(fn, data))
+            if hasattr(data, "_fields")
+            else tuple(map(fn, data))
+            if type(data) is tuple
+            else [fn(d) for d in data]
+        )
     if isinstance(data, Sequence) and not isinstance(data, (str, bytes)):
         return _like_sequence(data, [fn(d) for d in data])
     return data

@@ -53,7 +53,9 @@ class StackDataset(Dataset):
 
     def __init__(self, *args: Any, **kwargs: Any):
         if args and kwargs:
-            raise ValueError("Supported either ``tuple``- (via ``args``) or``dict``- (via ``kwargs``) like input/output, but both types are given.")
+            raise ValueError(
+                "Supported either ``tuple``- (via ``args``) or``dict``- (via ``kwargs``) like input/output, but both types are given."
+            )
         if not args and not kwargs:
             raise ValueError("At least one dataset should be passed")
         self.datasets: Any = args or kwargs
@@ -125,7 +127,7 @@ class Subset(Dataset):
 
     def __getitems__(self, indices: list[int]) -> list:
         wanted = [self.indices[i] for i in indices]
-        fetch = getattr(self.dataset, "__getitems__", None)
+        fetch: Any = getattr(self.dataset, "__getitems__", None)
         return fetch(wanted) if callable(fetch) else [self.dataset[i] for i in wanted]
 
     def __len__(self) -> int:

@@ -44,14 +44,19 @@ class DataLoader:
         if timeout < 0:
             raise ValueError("timeout option should be non-negative")
         if num_workers == 0 and prefetch_factor is not None:
-            raise ValueError("prefetch_factor option could only be specified in multiprocessing.let num_workers > 0 to enable multiprocessing, otherwise set prefetch_factor to None.")  # fmt: skip
+            raise ValueError("prefetch_factor option could only be specified with worker processes: expected num_workers > 0, got 0")
         if prefetch_factor is not None and prefetch_factor < 0:
             raise ValueError("prefetch_factor option should be non-negative")
         if persistent_workers and num_workers == 0:
             raise ValueError("persistent_workers option needs num_workers > 0")
         self.dataset, self.num_workers, self.timeout, self.worker_init_fn = dataset, num_workers, timeout, worker_init_fn
         self.prefetch_factor = 2 if num_workers and prefetch_factor is None else prefetch_factor
-        self.pin_memory, self.pin_memory_device, self.persistent_workers, self.in_order = pin_memory, pin_memory_device, persistent_workers, in_order
+        self.pin_memory, self.pin_memory_device, self.persistent_workers, self.in_order = (
+            pin_memory,
+            pin_memory_device,
+            persistent_workers,
+            in_order,
+        )
         self.multiprocessing_context, self.generator = multiprocessing_context, generator
         self._streams = isinstance(dataset, IterableDataset)
         if self._streams:
@@ -105,6 +110,7 @@ class DataLoader:
             if team is not None:
                 team.stop()
             team = _Team(self, seed)
+        team.idle = False
         if self.persistent_workers:
             self._team = team
         return self._from(team)
@@ -137,12 +143,15 @@ class _Team:
     """The worker processes of one pass (or, when they persist, of all): who does what, and what has come back."""
 
     def __init__(self, loader: DataLoader, seed: int) -> None:
-        context = loader.multiprocessing_context
+        context: Any = loader.multiprocessing_context
         if context is None or isinstance(context, str):
             methods = multiprocessing.get_all_start_methods()
             name = context or ("forkserver" if "forkserver" in methods else "spawn")
             if name not in methods:
-                raise ValueError(f"multiprocessing_context option should specify a valid start method in {methods!r}, but got multiprocessing_context={name!r}")  # fmt: skip
+                raise ValueError(
+                    f"multiprocessing_context option should specify a valid start method in {methods!r}, "
+                    f"but got multiprocessing_context={name!r}"
+                )
             context = multiprocessing.get_context(name)
             if name == "forkserver":
                 context.set_forkserver_preload(["engine.data.worker"])
@@ -170,7 +179,6 @@ class _Team:
     def batches(self, tasks: Iterator[Any]) -> Iterator[Any]:
         """The batches in the order of the tasks; task n goes to the next worker in turn that still has samples."""
         n = len(self.pipes)
-        self.idle = False
         given, wanted = 0, 0
         where: dict[int, int] = {}  # task -> the worker that has it
         arrived: dict[int, Any] = {}

@@ -30,12 +30,25 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         cuts = list(cutoffs)
         if len(cuts) == 0:
             raise ValueError("cutoffs should be a sequence of length larger than 0")
-        if cuts != sorted(cuts) or min(cuts) <= 0 or max(cuts) > n_classes - 1 or len(set(cuts)) != len(cuts) or any(int(c) != c for c in cuts):
+        if (
+            cuts != sorted(cuts)
+            or min(cuts) <= 0
+            or max(cuts) > n_classes - 1
+            or len(set(cuts)) != len(cuts)
+            or any(int(c) != c for c in cuts)
+        ):
             raise ValueError(
-                "cutoffs should be a sequence of unique, positive integers sorted in an increasing order, where each value is between 1 and n_classes-1"
+                "cutoffs should be a sequence of unique, positive integers sorted in an increasing order, "
+                "where each value is between 1 and n_classes-1"
             )
         make = {"device": device, "dtype": dtype}
-        self.in_features, self.n_classes, self.cutoffs, self.div_value, self.head_bias = in_features, n_classes, cuts + [n_classes], div_value, head_bias
+        self.in_features, self.n_classes, self.cutoffs, self.div_value, self.head_bias = (
+            in_features,
+            n_classes,
+            cuts + [n_classes],
+            div_value,
+            head_bias,
+        )
         self.shortlist_size, self.n_clusters = cuts[0], len(cuts)
         self.head_size = self.shortlist_size + self.n_clusters
         self.head = Linear(in_features, self.head_size, bias=head_bias, **make)

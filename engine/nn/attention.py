@@ -126,7 +126,9 @@ class MultiheadAttention(Module):
                 f"{key.ndim}-D and {value.ndim}-D tensors respectively"
             )
         if key_padding_mask is not None and key_padding_mask.ndim != n - 1:
-            raise AssertionError(f"expected `key_padding_mask` to be `None` or {n - 1}-D but found {key_padding_mask.ndim}-D tensor instead")
+            raise AssertionError(
+                f"expected `key_padding_mask` to be `None` or {n - 1}-D but found {key_padding_mask.ndim}-D tensor instead"
+            )
         if attn_mask is not None and attn_mask.ndim not in (2, 3):
             raise AssertionError(f"expected `attn_mask` to be `None`, 2-D or 3-D but found {attn_mask.ndim}-D tensor instead")
         return n == 3
@@ -154,7 +156,9 @@ class MultiheadAttention(Module):
         if mask is not None:
             shapes = ((targets, given), (n * self.num_heads, targets, given))
             if tuple(mask.shape) not in shapes:
-                raise RuntimeError(f"The shape of the {mask.ndim}D attn_mask is {tuple(mask.shape)}, but should be {shapes[mask.ndim - 2]}.")
+                raise RuntimeError(
+                    f"The shape of the {mask.ndim}D attn_mask is {tuple(mask.shape)}, but should be {shapes[mask.ndim - 2]}."
+                )
             mask = F.pad(mask, (0, extra)) if extra else mask
             mask = mask.reshape(1, 1, targets, sources) if mask.ndim == 2 else mask.reshape(n, self.num_heads, targets, sources)
         padding = additive(key_padding_mask, "key_padding_mask", q)

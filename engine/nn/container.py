@@ -362,7 +362,7 @@ class ParameterDict(_Parameters):
 
     def get(self, key: str, default: Any = None) -> Any:
         """The value under a name, or the default."""
-        return self[key] if key in self else default
+        return self[key] if key in self._keys else default
 
     def setdefault(self, key: str, default: Any = None) -> Any:
         """The value under a name, set to the default when there is none."""

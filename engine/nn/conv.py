@@ -169,7 +169,8 @@ class _ConvTranspose(_Conv):
         most = [low + s - 1 for low, s in zip(least, self.stride, strict=True)]
         if any(not low <= size <= high for low, size, high in zip(least, output_size, most, strict=True)):
             raise ValueError(
-                f"requested an output size of {output_size}, but valid sizes range from {least} to {most} (for an input of {list(input.shape[-n:])})"
+                f"requested an output size of {output_size}, but valid sizes range from {least} to {most} "
+                f"(for an input of {list(input.shape[-n:])})"
             )
         return tuple(size - low for size, low in zip(output_size, least, strict=True))
 

@@ -19,14 +19,22 @@ class _Table(Module):
     weight: Parameter
 
     def _make(
-        self, num_embeddings: int, embedding_dim: int, padding_idx: int | None, _weight: Tensor | None, _freeze: bool, device: Any, dtype: Any
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        padding_idx: int | None,
+        _weight: Tensor | None,
+        _freeze: bool,
+        device: Any,
+        dtype: Any,
     ) -> None:
         self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
         if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
             raise AssertionError(f"padding_idx must be within num_embeddings, got {padding_idx} for {num_embeddings} embeddings")
         self.padding_idx = padding_idx if padding_idx is None or padding_idx >= 0 else num_embeddings + padding_idx
         if _weight is None:
-            self.weight = blank(num_embeddings, embedding_dim, device=device, dtype=dtype).requires_grad_(not _freeze)
+            self.weight = blank(num_embeddings, embedding_dim, device=device, dtype=dtype)
+            self.weight.requires_grad_(not _freeze)
             self.reset_parameters()
         else:
             if list(_weight.shape) != [num_embeddings, embedding_dim]:
@@ -49,9 +57,9 @@ class Embedding(_Table):
     """
 
     def __init__(
-        self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None, max_norm: float | None = None, norm_type: float = 2.0,
-        scale_grad_by_freq: bool = False, sparse: bool = False, _weight: Tensor | None = None, _freeze: bool = False,
-        device: Any = None, dtype: Any = None,
+        self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None, max_norm: float | None = None,
+        norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False, _weight: Tensor | None = None,
+        _freeze: bool = False, device: Any = None, dtype: Any = None,
     ):  # fmt: skip
         super().__init__()
         self.max_norm, self.norm_type, self.scale_grad_by_freq, self.sparse = max_norm, norm_type, scale_grad_by_freq, sparse
@@ -108,8 +116,9 @@ class EmbeddingBag(_Table):
 
     @classmethod
     def from_pretrained(
-        cls, embeddings: Tensor, freeze: bool = True, max_norm: float | None = None, norm_type: float = 2.0, scale_grad_by_freq: bool = False,
-        mode: str = "mean", sparse: bool = False, include_last_offset: bool = False, padding_idx: int | None = None,
+        cls, embeddings: Tensor, freeze: bool = True, max_norm: float | None = None, norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False, include_last_offset: bool = False,
+        padding_idx: int | None = None,
     ) -> EmbeddingBag:  # fmt: skip
         """A layer around a table that exists, frozen unless told otherwise."""
         if embeddings.ndim != 2:

@@ -6,8 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any, overload
 
-from .. import devices
-from .. import dtypes, observe
+from .. import devices, dtypes, observe
 from ..autograd import no_grad
 from ..tape import Handle
 from ..tensor import Tensor
@@ -306,7 +305,10 @@ class Module:
     @overload
     def to(self, tensor: Tensor, non_blocking: bool = ...) -> Module: ...
     def to(self, *args: Any, **kwargs: Any) -> Module:
-        """Move and cast parameters and buffers, in place: `to("cuda")`, `to(engine.float64)`, `to(tensor)`. Integer buffers keep their dtype."""
+        """Move and cast parameters and buffers, in place: `to("cuda")`, `to(engine.float64)`, `to(tensor)`.
+
+        A dtype changes floating-point and complex tensors only.
+        """
         device, dtype = _destination(args, kwargs)
         if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
             raise TypeError(f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype!r}")

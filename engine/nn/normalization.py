@@ -6,8 +6,7 @@ from typing import Any, ClassVar
 
 import numpy
 
-from .. import devices
-from .. import dtypes
+from .. import devices, dtypes
 from ..autograd import no_grad
 from ..tensor import Tensor
 from . import functional as F
@@ -52,11 +51,9 @@ class _RunningNorm(Module):
 
     def reset_running_stats(self) -> None:
         """Forget what was seen: mean 0, variance 1."""
-        if self.track_running_stats:
-            with no_grad():
-                self.running_mean.zero_()
-                self.running_var.fill_(1)
-                self.num_batches_tracked.zero_()
+        for buffer, value in ((self.running_mean, 0), (self.running_var, 1), (self.num_batches_tracked, 0)):
+            if buffer is not None:
+                init.constant_(buffer, value)
 
     def reset_parameters(self) -> None:
         """Weight 1, bias 0, statistics forgotten."""
@@ -95,7 +92,14 @@ class _BatchNorm(_RunningNorm):
         use_batch = self.training or (self.running_mean is None and self.running_var is None)
         keep = not self.training or self.track_running_stats
         return F.batch_norm(
-            input, self.running_mean if keep else None, self.running_var if keep else None, self.weight, self.bias, use_batch, momentum, self.eps
+            input,
+            self.running_mean if keep else None,
+            self.running_var if keep else None,
+            self.weight,
+            self.bias,
+            use_batch,
+            momentum,
+            self.eps,
         )
 
 
@@ -129,7 +133,9 @@ class _InstanceNorm(_RunningNorm):
         unbatched = input.ndim == min(self.shapes)
         channels = input.shape[0 if unbatched else 1]
         if channels != self.num_features and self.affine:
-            raise ValueError(f"expected input's size at dim={0 if unbatched else 1} to match num_features ({self.num_features}), but got: {channels}.")
+            raise ValueError(
+                f"expected input's size at dim={0 if unbatched else 1} to match num_features ({self.num_features}), but got: {channels}."
+            )
         use_input = self.training or not self.track_running_stats
         momentum = 0.0 if self.momentum is None else self.momentum
         rows = input.unsqueeze(0) if unbatched else input
@@ -232,7 +238,13 @@ class LayerNorm(Module):
     bias: Parameter | None
 
     def __init__(
-        self, normalized_shape: Any, eps: float = 1e-5, elementwise_affine: bool = True, bias: bool = True, device: Any = None, dtype: Any = None
+        self,
+        normalized_shape: Any,
+        eps: float = 1e-5,
+        elementwise_affine: bool = True,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
     ):
         super().__init__()
         self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy
 
-from .. import devices
-from .. import dtypes
+from .. import devices, dtypes
 from ..tensor import Tensor, to_array
 
 
@@ -92,7 +91,7 @@ class _Uninitialized:
         for name in ("_wants_grad", "_lazy_dtype", "_lazy_device"):
             self.__dict__.pop(name, None)
         self.__class__ = self._becomes
-        self.array = devices.move(array, place)
+        self.array = devices.move(array, place)  # type: ignore[misc]
         if wants_grad:
             self.requires_grad_()
 

@@ -176,7 +176,9 @@ class RNNBase(Module):
             if any(h.ndim != input.ndim for h in states):
                 kind = "batched" if input.ndim == 3 else "unbatched"
                 dims = " and ".join(f"{h.ndim}-D" for h in states)
-                raise RuntimeError(f"For {kind} {input.ndim}-D input, hx should also be {input.ndim}-D but got {dims} tensor{'s' * (len(states) > 1)}")
+                raise RuntimeError(
+                    f"For {kind} {input.ndim}-D input, hx should also be {input.ndim}-D but got {dims} tensor{'s' * (len(states) > 1)}"
+                )
 
     # -- forward --------------------------------------------------------------------------------------------------------------
 
@@ -302,9 +304,7 @@ class GRU(RNNBase):
         self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False, dropout: float = 0.0,
         bidirectional: bool = False, device: Any = None, dtype: Any = None,
     ):  # fmt: skip
-        super().__init__(
-            "GRU", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, device=device, dtype=dtype
-        )
+        super().__init__("GRU", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, device=device, dtype=dtype)
 
 
 # -- cells ----------------------------------------------------------------------------------------------------------------------
@@ -363,7 +363,9 @@ class RNNCellBase(Module):
 class RNNCell(RNNCellBase):
     """h' = tanh(W_ih x + b_ih + W_hh h + b_hh), or relu."""
 
-    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh", device: Any = None, dtype: Any = None):
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh", device: Any = None, dtype: Any = None
+    ):
         super().__init__(input_size, hidden_size, bias, 1, device, dtype)
         self.nonlinearity = nonlinearity
 

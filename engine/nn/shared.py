@@ -14,7 +14,10 @@ def share(tensor: Tensor) -> Tensor:
     array = tensor.array
     if not isinstance(array, numpy.ndarray):
         return tensor  # GPU memory is shared through handles of its own
-    if isinstance(array.base, numpy.ndarray) and isinstance(array.base.base, mmap.mmap):
+    owner = array
+    while isinstance(owner, numpy.ndarray):
+        owner = owner.base
+    if isinstance(owner.obj if isinstance(owner, memoryview) else owner, mmap.mmap):
         return tensor
     memory = numpy.frombuffer(mmap.mmap(-1, max(array.nbytes, 1)), numpy.uint8, count=array.nbytes)
     shared = memory.view(array.dtype).reshape(array.shape)

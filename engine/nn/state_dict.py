@@ -137,14 +137,18 @@ def load_own(
         value = state[key]
         if not isinstance(value, Tensor):
             errors.append(
-                f'While copying the parameter named "{key}", expected engine.Tensor or Tensor-like object from checkpoint but received {type(value)}'
+                f'While copying the parameter named "{key}", expected engine.Tensor or Tensor-like object from checkpoint '
+                f"but received {type(value)}"
             )
         elif is_lazy(value):
             if not is_lazy(target):
-                errors.append(f'While copying the parameter named "{key}", expected a tensor with a shape but received an uninitialized one')
+                errors.append(
+                    f'While copying the parameter named "{key}", expected a tensor with a shape but received an uninitialized one'
+                )
         elif not is_lazy(target) and tuple(value.shape) != tuple(target.shape):
             errors.append(
-                f"size mismatch for {key}: copying a param with shape {value.shape} from checkpoint, the shape in current model is {target.shape}."
+                f"size mismatch for {key}: copying a param with shape {value.shape} from checkpoint, "
+                f"the shape in current model is {target.shape}."
             )
         else:
             pending.append((module, name, target, value, assign))

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy
 
-from .. import devices
-from .. import dtypes
+from .. import devices, dtypes
 from ..tensor import Tensor
 from . import functional as F
 from . import init
@@ -75,7 +74,9 @@ class TransformerEncoderLayer(_Layer):
             {"device": device, "dtype": dtype},
         )  # fmt: skip
 
-    def forward(self, src: Tensor, src_mask: Tensor | None = None, src_key_padding_mask: Tensor | None = None, is_causal: bool = False) -> Tensor:
+    def forward(
+        self, src: Tensor, src_mask: Tensor | None = None, src_key_padding_mask: Tensor | None = None, is_causal: bool = False
+    ) -> Tensor:
         def attend(x: Tensor) -> Tensor:
             return self.dropout1(self._attended(self.self_attn, x, x, src_mask, src_key_padding_mask, is_causal))
 

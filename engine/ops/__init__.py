@@ -1,3 +1,32 @@
 """One class, one op."""
 
-from . import activation, attention, cast, compare, conv, decompose, index, join, linalg, loss, math, norm, order, pool, random, reduce, rounding, scan, select, shape, special, trig  # noqa: F401
+from . import (  # noqa: F401
+    activation,
+    attention,
+    bag,
+    cast,
+    compare,
+    conv,
+    decompose,
+    distance,
+    embedding,
+    fractional,
+    index,
+    join,
+    linalg,
+    loss,
+    math,
+    norm,
+    order,
+    pool,
+    random,
+    reduce,
+    rounding,
+    scan,
+    scatter,
+    select,
+    shape,
+    sorting,
+    special,
+    trig,
+)

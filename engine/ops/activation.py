@@ -4,7 +4,6 @@ import math
 
 import numpy
 
-from ..errors import Refused
 from ..inplace import write
 from ..op import RULES_ONLY, Elementwise, Op, composite
 from .front import Along, Refusing, front

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy
 
-from .. import dtypes
+from .. import devices, dtypes
 from ..devices import namespace
 from ..errors import Refused
 from ..op import Linear, composite
@@ -25,6 +25,9 @@ class Join(Linear):
     def prepare(cls, arrays):
         if not arrays:
             raise Refused(*cls.nothing)
+        first = getattr(arrays[0], "dtype", None)
+        if first is not None and all(getattr(a, "dtype", None) is first for a in arrays):
+            return arrays, devices.common(arrays, cls.name)
         return super().prepare(arrays)
 
 
@@ -391,6 +394,16 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     n = len(lead)
     split_up = reshape(input, (*lead, c, h // r, r, w // r, r))
     return reshape(permute(split_up, (*range(n), n, n + 2, n + 4, n + 1, n + 3)), (*lead, c * r * r, h // r, w // r))
+
+
+@composite(home="nn.functional")
+def channel_shuffle(input: Tensor, groups: int) -> Tensor:
+    """The channels of `groups` groups interleaved: channel j of group i moves to place j * groups + i."""
+    n, c, *rest = input.shape
+    if c % groups:
+        raise RuntimeError(f"Number of channels must be divisible by groups. Got {c} channels and {groups} groups.")
+    split_up = reshape(input, (n, groups, c // groups, *rest))
+    return reshape(permute(split_up, (0, 2, 1, *range(3, 3 + len(rest)))), (n, c, *rest))
 
 
 @composite(home="nn.functional")

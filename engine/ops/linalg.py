@@ -7,6 +7,7 @@ import math
 import string
 from typing import Any
 
+from .. import devices
 from ..dtypes import FROM_NUMPY
 from ..errors import Refused
 from ..op import RULES_ONLY, Linear, Op, composite
@@ -25,6 +26,9 @@ class Product(Linear):
 
     @classmethod
     def prepare(cls, arrays):
+        first = getattr(arrays[0], "dtype", None)
+        if first is not None and all(a is None or getattr(a, "dtype", None) is first for a in arrays):
+            return arrays, devices.common(arrays, cls.name)
         seen = list(dict.fromkeys(FROM_NUMPY[a.dtype].name for a in arrays if hasattr(a, "dtype")))
         if len(seen) > 1:
             raise Refused(f"expected m1 and m2 to have the same dtype, but got: {_C_NAMES.get(seen[0], seen[0])} != {_C_NAMES.get(seen[1], seen[1])}")

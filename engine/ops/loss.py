@@ -8,6 +8,7 @@ from ..create import arange, full
 from ..errors import Refused
 from ..op import Linear, Op, composite, functions
 from ..tensor import Tensor
+from .distance import pairwise_distance
 
 _INNER = {"promotion": "only other ops use it.", "zero_size": "PyTorch has no function of this name; nll_loss has the test."}
 
@@ -38,7 +39,7 @@ class Difference(Op):
         if hasattr(a, "shape") and hasattr(b, "shape") and a.shape != b.shape:
             warnings.warn(
                 f"Using a target size ({list(b.shape)}) that is different to the input size ({list(a.shape)}). This will likely lead to incorrect "
-                "results due to broadcasting. Please ensure they have the same size.", stacklevel=5,
+                "results due to broadcasting. Please ensure they have the same size.", stacklevel=4,
             )  # fmt: skip
         return super().prepare(arrays)
 
@@ -53,8 +54,12 @@ class mse_loss(Difference):
     def forward(xp, input, target, reduction="mean"):
         d = input - target
         return reduced(xp, d * d, reduction)
-    def d_input(xp, g, input, target, reduction): d = input - target; return shared(g, d, reduction) * 2 * d
-    def d_target(xp, g, input, target, reduction): d = target - input; return shared(g, d, reduction) * 2 * d
+    def d_input(xp, g, input, target, reduction):
+        d = input - target
+        return shared(g, d, reduction) * 2 * d
+    def d_target(xp, g, input, target, reduction):
+        d = target - input
+        return shared(g, d, reduction) * 2 * d
 
 
 class l1_loss(Difference):
@@ -64,8 +69,12 @@ class l1_loss(Difference):
         if any(_rank(a) == dtypes.BOOL for a in arrays): raise Refused("Subtraction, the `-` operator, with a bool tensor is not supported.")
         return super().prepare(arrays)
     def forward(xp, input, target, reduction="mean"): return reduced(xp, xp.abs(input - target), reduction)
-    def d_input(xp, g, input, target, reduction): d = input - target; return shared(g, d, reduction) * xp.sign(d)
-    def d_target(xp, g, input, target, reduction): d = target - input; return shared(g, d, reduction) * xp.sign(d)
+    def d_input(xp, g, input, target, reduction):
+        d = input - target
+        return shared(g, d, reduction) * xp.sign(d)
+    def d_target(xp, g, input, target, reduction):
+        d = target - input
+        return shared(g, d, reduction) * xp.sign(d)
 
 
 def smooth(xp, d, beta):
@@ -80,8 +89,12 @@ class smooth_l1_loss(Difference):
         if beta < 0: raise Refused("smooth_l1_loss does not support negative values for beta.")
         a = xp.abs(input - target)
         return reduced(xp, a if beta == 0 else xp.where(a < beta, a * a / (2 * beta), a - beta / 2), reduction)
-    def d_input(xp, g, input, target, reduction, beta): d = input - target; return shared(g, d, reduction) * smooth(xp, d, beta)
-    def d_target(xp, g, input, target, reduction, beta): d = target - input; return shared(g, d, reduction) * smooth(xp, d, beta)
+    def d_input(xp, g, input, target, reduction, beta):
+        d = input - target
+        return shared(g, d, reduction) * smooth(xp, d, beta)
+    def d_target(xp, g, input, target, reduction, beta):
+        d = target - input
+        return shared(g, d, reduction) * smooth(xp, d, beta)
 
 
 class huber_loss(Difference):
@@ -96,8 +109,12 @@ class huber_loss(Difference):
         if delta <= 0: raise Refused("huber_loss does not support non-positive values for delta.")
         a = xp.abs(input - target)
         return reduced(xp, xp.where(a <= delta, a * a * 0.5, (a - delta / 2) * delta), reduction)
-    def d_input(xp, g, input, target, reduction, delta): d = input - target; return shared(g, d, reduction) * xp.where(xp.abs(d) <= delta, d, delta * xp.sign(d))
-    def d_target(xp, g, input, target, reduction, delta): d = target - input; return shared(g, d, reduction) * xp.where(xp.abs(d) <= delta, d, delta * xp.sign(d))
+    def d_input(xp, g, input, target, reduction, delta):
+        d = input - target
+        return shared(g, d, reduction) * xp.where(xp.abs(d) <= delta, d, delta * xp.sign(d))
+    def d_target(xp, g, input, target, reduction, delta):
+        d = target - input
+        return shared(g, d, reduction) * xp.where(xp.abs(d) <= delta, d, delta * xp.sign(d))
 
 
 # -- classes -------------------------------------------------------------------------------------------------------------
@@ -154,7 +171,7 @@ class cross_entropy(Op):
         if label_smoothing:
             classes = input.shape[axis]
             if weight is None: even = flat * classes - xp.sum(input, axis=axis)
-            else: w = along(xp, weight, input.ndim, axis); even = xp.sum((lse - input) * w, axis=axis)
+            else: even = xp.sum((lse - input) * along(xp, weight, input.ndim, axis), axis=axis)
             each = (1 - label_smoothing) * each + label_smoothing / classes * even * xp.class_weights(target, None, ignore_index, input.dtype)
         return xp.sum(each) / xp.sum(shares) if reduction == "mean" else reduced(xp, each, reduction), lse
     def d_input(xp, g, input, target, weight, lse, ignore_index, reduction, label_smoothing):
@@ -357,17 +374,16 @@ def cosine_embedding_loss(input1, input2, target, margin=0, size_average=None, r
 @composite(home="nn.functional")
 def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2, eps=1e-6, swap=False, size_average=None, reduce=None, reduction="mean"):
     """How much closer than by `margin` the anchor is to the positive than to the negative, in the p-norm."""
-    distance = functions["pairwise_distance"]
     if not anchor.ndim == positive.ndim == negative.ndim: raise RuntimeError(f"The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got: anchor {anchor.ndim}D, positive {positive.ndim}D, and negative {negative.ndim}D inputs")
-    near, far = distance(anchor, positive, p, eps), distance(anchor, negative, p, eps)
-    if swap: far = far.minimum(distance(positive, negative, p, eps))
+    near, far = pairwise_distance(anchor, positive, p, eps), pairwise_distance(anchor, negative, p, eps)
+    if swap: far = far.minimum(pairwise_distance(positive, negative, p, eps))
     return _finish((margin + near - far).clamp_min(0), _reduction(size_average, reduce, reduction))
 
 
 @composite(home="nn.functional")
 def triplet_margin_with_distance_loss(anchor, positive, negative, *, distance_function=None, margin=1.0, swap=False, reduction="mean"):
     """`triplet_margin_loss` with any distance between two batches of vectors."""
-    distance = distance_function or (functions["pairwise_distance"])
+    distance = distance_function or pairwise_distance
     near, far = distance(anchor, positive), distance(anchor, negative)
     if swap: far = far.minimum(distance(positive, negative))
     return _finish((margin + near - far).clamp_min(0), reduction)

@@ -31,7 +31,8 @@ class layer_norm(Op):
     formula = "(input - mean) / sqrt(var + eps) * weight + bias"
     def forward(xp, input, weight=None, bias=None, *, normalized_shape, eps=1e-5):
         axes = layer_axes(input.shape, normalized_shape)
-        fitting("weight", weight, input.shape[axes[0]:]); fitting("bias", bias, input.shape[axes[0]:])
+        fitting("weight", weight, input.shape[axes[0]:])
+        fitting("bias", bias, input.shape[axes[0]:])
         return xp.normalize(input, axes, eps, weight, bias)
     def d_input(xp, g, input, weight, mean, rstd, normalized_shape): return xp.normalize_input(g, input, mean, rstd, layer_axes(g.shape, normalized_shape), weight)
     def d_weight(xp, g, input, mean, rstd, normalized_shape): return xp.normalize_weight(g, input, mean, rstd, tuple(range(layer_axes(g.shape, normalized_shape)[0])))

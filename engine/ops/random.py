@@ -144,8 +144,7 @@ def poisson(input, generator=None):
     return made(draw.poisson(_source(generator), host.reshape(-1).astype(float)).astype(host.dtype).reshape(host.shape), input.device)
 
 
-setattr(Tensor, "bernoulli", bernoulli)
-setattr(Tensor, "multinomial", multinomial)
+Tensor.bernoulli, Tensor.multinomial = bernoulli, multinomial
 
 
 # -- filling in place ------------------------------------------------------------------------------------------------------
@@ -329,6 +328,18 @@ def feature_alpha_dropout(input, p=0.5, training=False, inplace=False):
     """Alpha dropout of whole channels of (N, C, ...)."""
     if input.ndim < 2: raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
     return _alpha_drop(input, p, training, inplace, _channels(input, 2), "feature_alpha_dropout_")
+
+
+@composite(home="nn.functional")
+def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False):
+    """x where it is positive, else a x: in training a is drawn for each element from U(lower, upper), else it is their mean."""
+    if lower > upper: raise RuntimeError(f"rrelu: Lower bound should be less than or equal to the upper bound, got {lower} and {upper}")
+    if not training: return functions["nn.functional.leaky_relu"](input, (lower + upper) / 2, inplace)
+    below = input._host() <= 0
+    slopes = numpy.ones(below.shape, input.array.dtype)
+    slopes[below] = input.new_empty((int(below.sum()),), dtype=dtypes.float64).uniform_(lower, upper)._host()
+    slopes = Tensor._wrap(namespace(input.array).asarray(slopes))
+    return input.mul_(slopes) if inplace else input * slopes
 
 
 @composite(home="nn.functional")

@@ -3,10 +3,9 @@
 import numpy
 
 from .. import devices
-from ..dtypes import FROM_NUMPY, result
+from ..dtypes import BOOL_NP, FROM_NUMPY, result
 from ..errors import Refused
 from ..op import Elementwise
-from ..tensor import Tensor
 from .front import Refusing, front
 from .math import UNARY
 
@@ -26,7 +25,7 @@ class where(Elementwise):
         condition, *values = arrays
         kind = getattr(condition, "dtype", None)
         if kind == "uint8": condition = condition.astype(bool)
-        elif kind != bool:
+        elif kind is not BOOL_NP:
             raise Refused(f"expected condition to be a boolean tensor, but got {'a tensor with dtype ' + FROM_NUMPY[kind].name if kind else type(condition)}")
         xp = devices.common([condition, *values], cls.name)
         if not any(hasattr(x, "dtype") for x in values):  # two numbers: nothing else says what they are

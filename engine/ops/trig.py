@@ -122,10 +122,7 @@ class sinc(Elementwise):
     types, samples = "float", UNARY
     reference = lambda input: numpy.sinc(input)
     def forward(xp, input): return xp.sinc(input)
-    def d_input(xp, g, input): return xp.where(input == 0, 0, g * _sinc_slope(xp, math.pi * xp.where(input == 0, 1, input)))
-
-
-def _sinc_slope(xp, x): return math.pi * (x * xp.cos(x) - xp.sin(x)) / (x * x)
+    def d_input(xp, g, input, out): return xp.where(input == 0, 0, g * (xp.cos(math.pi * input) - out) / xp.where(input == 0, 1, input))
 
 
 class deg2rad(Refusing, Elementwise):

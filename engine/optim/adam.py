@@ -6,7 +6,17 @@ import math
 from typing import Any
 
 from .optimizer import (
-    Optimizer, check, check_betas, check_lr, count, decayed, first_step, mix, mix_square, number, zeros_state,
+    Optimizer,
+    check,
+    check_betas,
+    check_lr,
+    count,
+    decayed,
+    first_step,
+    mix,
+    mix_square,
+    number,
+    zeros_state,
 )  # fmt: skip
 
 
@@ -27,10 +37,19 @@ class Adam(Optimizer):
         check("weight_decay value", weight_decay, weight_decay >= 0.0)
         super().__init__(
             params,
-            dict(
-                lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, amsgrad=amsgrad, maximize=maximize, foreach=foreach,
-                capturable=capturable, differentiable=differentiable, fused=fused, decoupled_weight_decay=decoupled_weight_decay,
-            ),  # fmt: skip
+            {
+                "lr": lr,
+                "betas": betas,
+                "eps": eps,
+                "weight_decay": weight_decay,
+                "amsgrad": amsgrad,
+                "maximize": maximize,
+                "foreach": foreach,
+                "capturable": capturable,
+                "differentiable": differentiable,
+                "fused": fused,
+                "decoupled_weight_decay": decoupled_weight_decay,
+            },  # fmt: skip
         )
 
     def _update(self, xp: Any, p: Any, g: Any, state: dict, group: dict) -> None:
@@ -89,11 +108,18 @@ class NAdam(Optimizer):
         check("momentum_decay value", momentum_decay, momentum_decay >= 0.0)
         super().__init__(
             params,
-            dict(
-                lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, momentum_decay=momentum_decay,
-                decoupled_weight_decay=decoupled_weight_decay, maximize=maximize, foreach=foreach, capturable=capturable,
-                differentiable=differentiable,
-            ),  # fmt: skip
+            {
+                "lr": lr,
+                "betas": betas,
+                "eps": eps,
+                "weight_decay": weight_decay,
+                "momentum_decay": momentum_decay,
+                "decoupled_weight_decay": decoupled_weight_decay,
+                "maximize": maximize,
+                "foreach": foreach,
+                "capturable": capturable,
+                "differentiable": differentiable,
+            },  # fmt: skip
         )
 
     def _update(self, xp: Any, p: Any, g: Any, state: dict, group: dict) -> None:
@@ -137,10 +163,17 @@ class RAdam(Optimizer):
         check("weight_decay value", weight_decay, weight_decay >= 0.0)
         super().__init__(
             params,
-            dict(
-                lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, maximize=maximize, foreach=foreach, capturable=capturable,
-                decoupled_weight_decay=decoupled_weight_decay, differentiable=differentiable,
-            ),  # fmt: skip
+            {
+                "lr": lr,
+                "betas": betas,
+                "eps": eps,
+                "weight_decay": weight_decay,
+                "maximize": maximize,
+                "foreach": foreach,
+                "capturable": capturable,
+                "decoupled_weight_decay": decoupled_weight_decay,
+                "differentiable": differentiable,
+            },  # fmt: skip
         )
 
     def _update(self, xp: Any, p: Any, g: Any, state: dict, group: dict) -> None:
@@ -182,10 +215,16 @@ class Adamax(Optimizer):
         check("weight_decay value", weight_decay, weight_decay >= 0.0)
         super().__init__(
             params,
-            dict(
-                lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, foreach=foreach, maximize=maximize, differentiable=differentiable,
-                capturable=capturable,
-            ),  # fmt: skip
+            {
+                "lr": lr,
+                "betas": betas,
+                "eps": eps,
+                "weight_decay": weight_decay,
+                "foreach": foreach,
+                "maximize": maximize,
+                "differentiable": differentiable,
+                "capturable": capturable,
+            },  # fmt: skip
         )
 
     def _update(self, xp: Any, p: Any, g: Any, state: dict, group: dict) -> None:

@@ -22,10 +22,17 @@ class Adagrad(Optimizer):
         check("epsilon value", eps, eps >= 0.0)
         super().__init__(
             params,
-            dict(
-                lr=lr, lr_decay=lr_decay, eps=eps, weight_decay=weight_decay, initial_accumulator_value=initial_accumulator_value,
-                foreach=foreach, maximize=maximize, differentiable=differentiable, fused=fused,
-            ),  # fmt: skip
+            {
+                "lr": lr,
+                "lr_decay": lr_decay,
+                "eps": eps,
+                "weight_decay": weight_decay,
+                "initial_accumulator_value": initial_accumulator_value,
+                "foreach": foreach,
+                "maximize": maximize,
+                "differentiable": differentiable,
+                "fused": fused,
+            },  # fmt: skip
         )
         for group in self.param_groups:
             for p in group["params"]:
@@ -62,10 +69,18 @@ class RMSprop(Optimizer):
         check("alpha value", alpha, alpha >= 0.0)
         super().__init__(
             params,
-            dict(
-                lr=lr, momentum=momentum, alpha=alpha, eps=eps, centered=centered, weight_decay=weight_decay, capturable=capturable,
-                foreach=foreach, maximize=maximize, differentiable=differentiable,
-            ),  # fmt: skip
+            {
+                "lr": lr,
+                "momentum": momentum,
+                "alpha": alpha,
+                "eps": eps,
+                "centered": centered,
+                "weight_decay": weight_decay,
+                "capturable": capturable,
+                "foreach": foreach,
+                "maximize": maximize,
+                "differentiable": differentiable,
+            },  # fmt: skip
         )
 
     def _update(self, xp: Any, p: Any, g: Any, state: dict, group: dict) -> None:
@@ -113,10 +128,16 @@ class Adadelta(Optimizer):
         check("weight_decay value", weight_decay, weight_decay >= 0.0)
         super().__init__(
             params,
-            dict(
-                lr=lr, rho=rho, eps=eps, weight_decay=weight_decay, maximize=maximize, capturable=capturable, foreach=foreach,
-                differentiable=differentiable,
-            ),  # fmt: skip
+            {
+                "lr": lr,
+                "rho": rho,
+                "eps": eps,
+                "weight_decay": weight_decay,
+                "maximize": maximize,
+                "capturable": capturable,
+                "foreach": foreach,
+                "differentiable": differentiable,
+            },  # fmt: skip
         )
 
     def _update(self, xp: Any, p: Any, g: Any, state: dict, group: dict) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy
 
-from .. import devices
 from .. import inplace
 from ..autograd import enable_grad
 from ..tensor import Tensor
@@ -18,7 +17,8 @@ class LBFGS(Optimizer):
     """Up to `max_iter` quasi-Newton iterations in each `step(closure)`, from the last `history_size` changes of x and g.
 
     One parameter group only. `closure` clears the gradients, computes the loss, calls `backward()` and returns the loss.
-    `line_search_fn` is None (a step of `lr`) or "strong_wolfe". Source: Nocedal and Wright, Numerical Optimization, algorithms 7.4, 3.5, 3.6.
+    `line_search_fn` is None (a step of `lr`) or "strong_wolfe".
+    Source: Nocedal and Wright, Numerical Optimization, algorithms 7.4, 3.5 and 3.6.
     """
 
     def __init__(
@@ -28,10 +28,15 @@ class LBFGS(Optimizer):
         check_lr(lr)
         super().__init__(
             params,
-            dict(
-                lr=lr, max_iter=max_iter, max_eval=max_iter * 5 // 4 if max_eval is None else max_eval, tolerance_grad=tolerance_grad,
-                tolerance_change=tolerance_change, history_size=history_size, line_search_fn=line_search_fn,
-            ),  # fmt: skip
+            {
+                "lr": lr,
+                "max_iter": max_iter,
+                "max_eval": max_iter * 5 // 4 if max_eval is None else max_eval,
+                "tolerance_grad": tolerance_grad,
+                "tolerance_change": tolerance_change,
+                "history_size": history_size,
+                "line_search_fn": line_search_fn,
+            },  # fmt: skip
         )
         if len(self.param_groups) != 1:
             raise ValueError("LBFGS doesn't support per-parameter options (parameter groups)")

@@ -55,8 +55,8 @@ class LRScheduler:
         """Go to the next epoch (or, for schedules with a closed form, to `epoch`) and set the rates."""
         if self._step_count == 1 and self.optimizer._steps == 0:
             warnings.warn(
-                "Detected call of `lr_scheduler.step()` before `optimizer.step()`. Call them in the opposite order: `optimizer.step()` before "
-                "`lr_scheduler.step()`. Otherwise the first value of the learning rate schedule is skipped.",
+                "Detected call of `lr_scheduler.step()` before `optimizer.step()`. Call them in the opposite order: "
+                "`optimizer.step()` before `lr_scheduler.step()`. Otherwise the first value of the learning rate schedule is skipped.",
                 UserWarning,
                 stacklevel=2,
             )
@@ -106,7 +106,9 @@ def _per_group(value: Any, optimizer: Optimizer, name: str) -> list:
     if not isinstance(value, (list, tuple)):
         return [value] * n
     if len(value) != n:
-        raise ValueError(f"{name} must have the same length as optimizer.param_groups. {name} has {len(value)} values, param_groups has {n}.")
+        raise ValueError(
+            f"{name} must have the same length as optimizer.param_groups. {name} has {len(value)} values, param_groups has {n}."
+        )
     return list(value)
 
 
@@ -326,7 +328,10 @@ class SequentialLR(LRScheduler):
             raise ValueError(f"{type(self).__name__} expects at least one scheduler to be chained, but got no scheduler.")
         for i, scheduler in enumerate(schedulers):
             if scheduler.optimizer is not optimizer:
-                raise ValueError(f"{type(self).__name__} expects all schedulers to belong to the same optimizer, but got scheduler at index {i} with another one.")  # fmt: skip
+                raise ValueError(
+                    f"{type(self).__name__} expects all schedulers to belong to the same optimizer, "
+                    f"but the scheduler at index {i} has another one."
+                )
         if len(milestones) != len(schedulers) - 1:
             raise ValueError(
                 "Sequential Schedulers expects number of schedulers provided to be one more than the number of milestone points, "

@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy
 
-from .. import devices
-from .. import dtypes, inplace
+from .. import devices, dtypes, inplace
 from ..autograd import enable_grad
 from ..tape import Handle
 from ..tensor import Tensor
@@ -39,7 +38,9 @@ class Optimizer:
     def __init__(self, params: Any, defaults: dict[str, Any]):
         self.defaults = defaults
         if isinstance(params, Tensor):
-            raise TypeError(f"params argument given to the optimizer should be an iterable of Tensors or dicts, but got {type(params).__name__}")
+            raise TypeError(
+                f"params argument given to the optimizer should be an iterable of Tensors or dicts, but got {type(params).__name__}"
+            )
         if defaults.get("differentiable"):
             raise ValueError(f"{type(self).__name__}: differentiable=True is not supported, steps are not recorded")
         self.state, self.param_groups = defaultdict(dict), []
@@ -64,7 +65,10 @@ class Optimizer:
         if isinstance(params, Tensor):
             params = [params]
         elif isinstance(params, (set, frozenset)):
-            raise TypeError("optimizer parameters need to be organized in ordered collections, but the ordering of tensors in sets will change between runs. Please use a list instead.")  # fmt: skip
+            raise TypeError(
+                "optimizer parameters need to be organized in ordered collections, but the ordering of tensors in sets will change "
+                "between runs. Please use a list instead."
+            )
         params = list(params)
         if params and all(isinstance(p, tuple) for p in params):
             group["param_names"] = [name for name, _ in params]
@@ -85,7 +89,7 @@ class Optimizer:
         if any(id(p) in known for p in params):
             raise ValueError("some parameters appear in more than one parameter group")
         if self.param_groups and ("param_names" in group) != ("param_names" in self.param_groups[0]):
-            raise ValueError("all optimizer param groups should be with/without names. cannot add param group with names to the optimizer and the other way round")  # fmt: skip
+            raise ValueError("all optimizer param groups should be with names, or all without")
         self.param_groups.append(group)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
@@ -105,7 +109,9 @@ class Optimizer:
             changed = hook(self, args, {})
             if changed is not None:
                 if not (isinstance(changed, tuple) and len(changed) == 2):
-                    raise RuntimeError(f"{type(self).__name__}.step must return None or a tuple of (new_args, new_kwargs), but got {changed}.")
+                    raise RuntimeError(
+                        f"{type(self).__name__}.step must return None or a tuple of (new_args, new_kwargs), but got {changed}."
+                    )
                 args = changed[0]
         loss = self._step(*args)
         self._steps += 1
@@ -156,7 +162,9 @@ class Optimizer:
     def state_dict(self) -> dict[str, Any]:
         """`{"state": {number: ...}, "param_groups": [...]}` with the parameters by number, in PyTorch's layout; shares memory."""
         numbers = {id(p): i for i, p in enumerate(chain.from_iterable(g["params"] for g in self.param_groups))}
-        groups = [{**{k: v for k, v in g.items() if k != "params"}, "params": [numbers[id(p)] for p in g["params"]]} for g in self.param_groups]
+        groups = [
+            {**{k: v for k, v in g.items() if k != "params"}, "params": [numbers[id(p)] for p in g["params"]]} for g in self.param_groups
+        ]
         state = {numbers[id(p)] if isinstance(p, Tensor) else p: value for p, value in self.state.items() if value}
         return {"state": state, "param_groups": groups}
 
@@ -167,9 +175,7 @@ class Optimizer:
             raise ValueError("loaded state dict has a different number of parameter groups")
         if any(len(a["params"]) != len(b["params"]) for a, b in zip(groups, saved, strict=True)):
             raise ValueError("loaded state dict contains a parameter group that doesn't match the size of optimizer's group")
-        params = dict(
-            zip(chain.from_iterable(g["params"] for g in saved), chain.from_iterable(g["params"] for g in groups), strict=True)
-        )
+        params = dict(zip(chain.from_iterable(g["params"] for g in saved), chain.from_iterable(g["params"] for g in groups), strict=True))
         state: defaultdict[Any, dict] = defaultdict(dict)
         for key, value in state_dict["state"].items():
             state[params.get(key, key)] = _cast(params[key], value) if key in params else deepcopy(value)

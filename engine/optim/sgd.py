@@ -25,10 +25,17 @@ class SGD(Optimizer):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
         super().__init__(
             params,
-            dict(
-                lr=lr, momentum=momentum, dampening=dampening, weight_decay=weight_decay, nesterov=nesterov, maximize=maximize,
-                foreach=foreach, differentiable=differentiable, fused=fused,
-            ),  # fmt: skip
+            {
+                "lr": lr,
+                "momentum": momentum,
+                "dampening": dampening,
+                "weight_decay": weight_decay,
+                "nesterov": nesterov,
+                "maximize": maximize,
+                "foreach": foreach,
+                "differentiable": differentiable,
+                "fused": fused,
+            },  # fmt: skip
         )
 
     def _update(self, xp: Any, p: Any, g: Any, state: dict, group: dict) -> None:
@@ -60,10 +67,17 @@ class ASGD(Optimizer):
         check("weight_decay value", weight_decay, weight_decay >= 0.0)
         super().__init__(
             params,
-            dict(
-                lr=lr, lambd=lambd, alpha=alpha, t0=t0, weight_decay=weight_decay, foreach=foreach, maximize=maximize,
-                differentiable=differentiable, capturable=capturable,
-            ),  # fmt: skip
+            {
+                "lr": lr,
+                "lambd": lambd,
+                "alpha": alpha,
+                "t0": t0,
+                "weight_decay": weight_decay,
+                "foreach": foreach,
+                "maximize": maximize,
+                "differentiable": differentiable,
+                "capturable": capturable,
+            },  # fmt: skip
         )
 
     def _update(self, xp: Any, p: Any, g: Any, state: dict, group: dict) -> None:
@@ -101,9 +115,15 @@ class Rprop(Optimizer):
             raise ValueError(f"Invalid eta values: {etas[0]}, {etas[1]}")
         super().__init__(
             params,
-            dict(
-                lr=lr, etas=etas, step_sizes=step_sizes, foreach=foreach, maximize=maximize, differentiable=differentiable, capturable=capturable
-            ),
+            {
+                "lr": lr,
+                "etas": etas,
+                "step_sizes": step_sizes,
+                "foreach": foreach,
+                "maximize": maximize,
+                "differentiable": differentiable,
+                "capturable": capturable,
+            },
         )
 
     def _update(self, xp: Any, p: Any, g: Any, state: dict, group: dict) -> None:

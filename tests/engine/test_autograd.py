@@ -32,6 +32,14 @@ def test_gradients_accumulate():
     assert approx(x.grad, [1, 1])
 
 
+def test_accumulation_writes_into_the_same_grad():
+    x = leaf(1.0, 2.0)
+    x.sum().backward()
+    kept = x.grad
+    x.sum().backward()
+    assert approx(x.grad, [2, 2]) and x.grad is kept
+
+
 def test_one_tensor_used_twice():
     x = leaf(3.0)
     y = x * x

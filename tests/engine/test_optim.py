@@ -261,7 +261,8 @@ def sequence(o):
 def test_combined_schedules():
     check_rates(sequence, EXPECTED["sequential"])
     check_rates(
-        lambda o: lr_scheduler.ChainedScheduler([lr_scheduler.ConstantLR(o, 0.1, 3), lr_scheduler.ExponentialLR(o, 0.8)]), EXPECTED["chained"]
+        lambda o: lr_scheduler.ChainedScheduler([lr_scheduler.ConstantLR(o, 0.1, 3), lr_scheduler.ExponentialLR(o, 0.8)]),
+        EXPECTED["chained"],
     )
 
 

@@ -69,7 +69,8 @@ def strip(array: Any) -> str:
         else:
             cells.append(f'<text x="{j * side + 4}" y="{i * side + 7}" font-size="8" text-anchor="middle" fill="#c00">×</text>')
     of = "" if small.size == data.size else f" ({height}×{width} of the elements)"
-    return f'<svg width="{width * side}" height="{height * side}" role="img" aria-label="Heat map{of}" style="border:1px solid #8888">{"".join(cells)}</svg>'
+    size = f'width="{width * side}" height="{height * side}"'
+    return f'<svg {size} role="img" aria-label="Heat map{of}" style="border:1px solid #8888">{"".join(cells)}</svg>'
 
 
 def _sparkline(values: numpy.ndarray) -> str:

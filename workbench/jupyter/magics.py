@@ -26,6 +26,8 @@ from .widget import View
 class WatchMagics(Magics):
     """The workbench's magics."""
 
+    shell: Any
+
     @magic_arguments()
     @argument("--keep", default=None, metavar="SIZE", help="hold up to so many bytes of results to look at later (default 256MB)")
     @argument("--limit", type=int, default=MAX_ROWS, metavar="N", help="record at most so many ops and tensors (default 200000)")

@@ -15,7 +15,7 @@ from . import cells, comm
 
 _BUILT = Path(__file__).with_name("static") / "view.js"
 _MISSING = """export default { render({ el }) {
-  el.textContent = "The view of Gradient Workbench has not been built. Run `npm ci` and `npm run build` in extension/, then load this page again.";
+  el.textContent = "The view of Gradient Workbench is not built. Run `npm ci` and `npm run build` in extension/, then restart the kernel.";
 } };"""
 
 

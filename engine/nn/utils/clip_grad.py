@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy
 
-from ... import devices
-from ... import dtypes, inplace
+from ... import devices, dtypes, inplace
 from ...tensor import Tensor
 
 
@@ -62,7 +61,11 @@ def clip_grads_with_norm_(parameters: Any, max_norm: float, total_norm: Tensor, 
 
 
 def clip_grad_norm_(
-    parameters: Iterable[Tensor] | Tensor, max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
+    parameters: Iterable[Tensor] | Tensor,
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
 ) -> Tensor:
     """Scale all gradients, in place, so that their norm as one vector is at most `max_norm`; returns the norm before."""
     params = _listed(parameters)

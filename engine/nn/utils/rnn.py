@@ -21,7 +21,9 @@ class PackedSequence(namedtuple("PackedSequence", ["data", "batch_sizes", "sorte
 
     __slots__ = ()
 
-    def __new__(cls, data: Tensor, batch_sizes: Tensor | None = None, sorted_indices: Tensor | None = None, unsorted_indices: Tensor | None = None):
+    def __new__(
+        cls, data: Tensor, batch_sizes: Tensor | None = None, sorted_indices: Tensor | None = None, unsorted_indices: Tensor | None = None
+    ):
         if batch_sizes is None:
             raise ValueError("PackedSequence: batch_sizes is missing")
         if unsorted_indices is None:
@@ -54,7 +56,7 @@ def _beside(tensor: Tensor, array: numpy.ndarray) -> Tensor:
 
 
 def pack_padded_sequence(input: Tensor, lengths: Any, batch_first: bool = False, enforce_sorted: bool = True) -> PackedSequence:
-    """Pack a padded batch `(T, N, *)`, or `(N, T, *)` with `batch_first`; the sequences' lengths must fall unless `enforce_sorted=False`."""
+    """Pack a padded batch `(T, N, *)`, or `(N, T, *)` with `batch_first`; the lengths must fall unless `enforce_sorted=False`."""
     sizes = numpy.asarray(lengths._host() if isinstance(lengths, Tensor) else lengths, numpy.int64)
     order = None
     if not enforce_sorted:
@@ -107,7 +109,9 @@ def pad_packed_sequence(
     return (padded.transpose(0, 1) if batch_first else padded), Tensor._wrap(lengths)
 
 
-def pad_sequence(sequences: Sequence[Tensor] | Tensor, batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right") -> Tensor:
+def pad_sequence(
+    sequences: Sequence[Tensor] | Tensor, batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right"
+) -> Tensor:
     """Sequences `(T_i, *)` padded to the longest and stacked: `(T, N, *)`, or `(N, T, *)` with `batch_first`."""
     if isinstance(sequences, Tensor):
         sequences = sequences.unbind(0)

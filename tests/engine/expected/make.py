@@ -21,21 +21,38 @@ sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[3])]
 
 import cases  # noqa: E402
 import tables  # noqa: E402
+from tables import LETTERS, NO_KERNEL, REFUSED, SCALARS, Typed  # noqa: E402
 
 import engine  # noqa: E402
 from engine import dtypes  # noqa: E402
-from tables import LETTERS, NO_KERNEL, REFUSED, SCALARS, Typed  # noqa: E402
 
 TORCH_DTYPES = {d: getattr(torch, d.name) for d in dtypes.ALL}
 LETTER_OF = {TORCH_DTYPES[d]: letter for letter, d in LETTERS.items()} | {torch.complex32: NO_KERNEL}  # the engine has no complex32
 PLACES = {"nn.functional": torch.nn.functional, "linalg": torch.linalg, "special": torch.special, "Tensor": torch.Tensor}
+
+
+def _like(weight: Any, x: Any) -> Any:
+    """Weights of classes, written as integers in an example, in the input's dtype."""
+    return None if weight is None else weight.to(x.dtype)
+
+
 SPELLED: dict[str, Any] = {
     "getitem": operator.getitem,
     "to_dtype": lambda input, dtype: input.to(dtype),
     "to_device": lambda input, device, source: input.to(device),
     "view_as_dtype": lambda input, dtype: input.view(dtype),
     "constant_pad": torch.constant_pad_nd,
+    "convolution": None,
     "embedding": torch.nn.functional.embedding,
+    "searchsorted": lambda input, values, **attrs: torch.searchsorted(input, values, **attrs),
+    "nll_loss": lambda input, target, weight=None, **attrs: torch.nn.functional.nll_loss(input, target, _like(weight, input), **attrs),
+    "cross_entropy": lambda input, target, weight=None, **attrs: torch.nn.functional.cross_entropy(input, target, _like(weight, input), **attrs),
+    **{  # whose weights are constants to PyTorch
+        name: lambda input, target, fn=getattr(torch.nn.functional, name), **attrs: fn(
+            input, target, **{k: v.detach() if isinstance(v, torch.Tensor) else v for k, v in attrs.items()}
+        )
+        for name in ("binary_cross_entropy", "binary_cross_entropy_with_logits")
+    },
     "layer_norm": lambda input, weight=None, bias=None, *, normalized_shape, eps=1e-5: torch.nn.functional.layer_norm(
         input, [normalized_shape] if isinstance(normalized_shape, int) else normalized_shape, weight, bias, eps
     ),

@@ -1,0 +1,113 @@
+"""Products of matrices, and linear algebra, for NumPy and CuPy arrays."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy
+
+from .reference import _library, _zeros
+
+
+def matmul(a: Any, b: Any) -> Any:
+    """The matrix product; (*, n, m) by one matrix is a single product of matrices."""
+    if a.ndim > 2 and b.ndim == 2 and a.size and a.shape[-1] == b.shape[0]:
+        return (a.reshape(-1, a.shape[-1]) @ b).reshape(*a.shape[:-1], b.shape[1])
+    return a @ b
+
+
+def linear(x: Any, weight: Any, bias: Any = None) -> Any:
+    """`x @ weight.T + bias`, with the bias added in place."""
+    if weight.ndim == 1:
+        out = x @ weight
+        return out if bias is None else out + bias
+    out = matmul(x, weight.T)
+    if bias is None:
+        return out
+    if bias.ndim > out.ndim:
+        return out + bias
+    out += bias
+    return out
+
+
+def contract(operands: Any, equation: str) -> Any:
+    """`einsum` whose subscripts are letters, none of them twice in one operand; two operands go to the matrix product."""
+    if len(operands) != 2:
+        return _library(operands[0]).einsum(equation, *operands, optimize=len(operands) > 2)
+    a, b = operands
+    terms, out = equation.split("->")
+    one, two = terms.split(",")
+    batch = [c for c in out if c in one and c in two]
+    inner = [c for c in one if c in two and c not in out]
+    mine, yours = ([c for c in term if c not in batch and c not in inner] for term in (one, two))
+    sizes = dict(zip(one + two, a.shape + b.shape, strict=True))
+    shape = [sizes[c] for c in batch]
+    n, k, m = (math.prod(sizes[c] for c in letters) for letters in (mine, inner, yours))
+    a = a.transpose([one.index(c) for c in batch + mine + inner]).reshape(*shape, n, k)
+    b = b.transpose([two.index(c) for c in batch + inner + yours]).reshape(*shape, k, m)
+    whole = batch + mine + yours
+    return (a @ b).reshape([sizes[c] for c in whole]).transpose([whole.index(c) for c in out])
+
+
+# -- linear algebra ----------------------------------------------------------------------------------------------------------
+
+
+def inv(x: Any) -> Any:
+    """The inverse; LinAlgError of a singular matrix."""
+    return _library(x).linalg.inv(x)
+
+
+def det(x: Any) -> Any:
+    """The determinant."""
+    return _library(x).linalg.det(x)
+
+
+def slogdet(x: Any) -> tuple:
+    """The determinant's sign and the logarithm of its size."""
+    return tuple(_library(x).linalg.slogdet(x))
+
+
+def cofactor(x: Any) -> Any:
+    """The matrix of cofactors, from the singular values: det(U) det(V) conj(U diag(products of the others) V^H)."""
+    lib, n = _library(x), x.shape[-1]
+    u, s, vh = lib.linalg.svd(x)
+    others = lib.where(lib.eye(n, dtype=bool), 1, s[..., None, :]).prod(-1)
+    turn = lib.linalg.det(u) * lib.linalg.det(vh)
+    return turn[..., None, None] * ((u * others[..., None, :]) @ vh).conj()
+
+
+def solve_matrix(a: Any, b: Any) -> Any:
+    """The matrix X with `a @ X == b`."""
+    return _library(a).linalg.solve(a, b)
+
+
+def cholesky(x: Any, upper: bool = False) -> Any:
+    """The lower (or upper) Cholesky factor."""
+    out = _library(x).linalg.cholesky(x)
+    return out.conj().swapaxes(-1, -2).copy() if upper else out
+
+
+def qr(x: Any, mode: str = "reduced") -> tuple:
+    """Q and R; Q is empty in mode "r"."""
+    if mode not in ("reduced", "complete", "r"):
+        raise ValueError(f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or 'complete'")
+    found = _library(x).linalg.qr(x, mode)
+    return (_zeros(x, (0,)), found) if mode == "r" else tuple(found)
+
+
+def eigh(x: Any, uplo: str = "L") -> tuple:
+    """Eigenvalues and eigenvectors of a symmetric matrix."""
+    return tuple(_library(x).linalg.eigh(x, uplo))
+
+
+def svd(x: Any, full_matrices: bool = True) -> tuple:
+    """U, S and Vh."""
+    return tuple(_library(x).linalg.svd(x, full_matrices))
+
+
+def pinv(x: Any, rtol: float | None = None, hermitian: bool = False) -> Any:
+    """The pseudoinverse; by default with max(n, m) eps as the relative tolerance."""
+    lib = _library(x)
+    rtol = max(x.shape[-2:]) * float(numpy.finfo(x.dtype).eps) if rtol is None else rtol
+    return lib.linalg.pinv(x, rtol, hermitian)

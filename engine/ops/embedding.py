@@ -1,0 +1,69 @@
+"""Looking up rows of a table: embedding, and the transposes that its derivatives need."""
+
+from __future__ import annotations
+
+import numpy
+
+from .. import dtypes, inplace
+from ..devices import namespace
+from ..op import RULES_ONLY, Op, composite
+from ..tensor import Tensor
+
+
+class embedding(Op):
+    """The rows of `weight` that the integers in `input` name."""
+    home, inputs, exact = "", ("input", "weight"), True
+    samples = (([[0, 2], [1, 2]], (4, 3)), ([2], (4, 3)))
+    def forward(xp, input, weight, padding_idx=None, scale_grad_by_freq=False): return xp.rows(weight, input)
+    def d_weight(xp, g, input, shape, padding_idx, scale_grad_by_freq): return xp.add_rows(g, input, shape[0], padding_idx, scale_grad_by_freq)
+
+
+class add_rows(Op):
+    """A matrix of zeros with rows added where `embedding` reads them."""
+    exempt = RULES_ONLY
+    home, inputs, exact = "", ("input", "index"), True
+    examples = ((((2, 2, 3), [[0, 2], [1, 2]]), {"count": 4}), (((4, 3), [0, 2, 2, 1]), {"count": 4, "padding_idx": 1, "scale": True}))
+    def forward(xp, input, index, count, padding_idx=None, scale=False): return xp.add_rows(input, index, count, padding_idx, scale)
+    def d_input(xp, g, index, count, padding_idx, scale): return xp.read_rows(g, index, count, padding_idx, scale)
+
+
+class read_rows(Op):
+    """The transpose of `add_rows`: rows read, none for the padding index, divided by how often each index occurs if so scaled."""
+    exempt = RULES_ONLY
+    home, inputs, exact = "", ("input", "index"), True
+    examples = ((((4, 3), [[0, 2], [1, 2]]), {"count": 4}), (((4, 3), [0, 2, 2, 1]), {"count": 4, "padding_idx": 1, "scale": True}))
+    def forward(xp, input, index, count, padding_idx=None, scale=False): return xp.read_rows(input, index, count, padding_idx, scale)
+    def d_input(xp, g, index, count, padding_idx, scale): return xp.add_rows(g, index, count, padding_idx, scale)
+
+
+@composite(home="nn.functional")
+def embedding_(
+    input: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None, norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False, sparse: bool = False,
+) -> Tensor:
+    """The rows of `weight` (n, d) that the integers in `input` (*) name: (*, d). IndexError outside of [0, n).
+
+    `padding_idx` is a row that gets no gradient; `max_norm` first shrinks, in place, rows in use that are longer;
+    `scale_grad_by_freq` divides gradients by how often a row is used. `sparse` is accepted and changes nothing.
+    """
+    if input.dtype.rank != dtypes.INT:
+        raise RuntimeError(f"Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got {input.dtype.name} instead (while checking arguments for embedding)")
+    if padding_idx is not None:
+        n = weight.shape[0]
+        if not -n <= padding_idx < n:
+            raise AssertionError("Padding_idx must be within num_embeddings")
+        padding_idx %= n
+    if max_norm is not None:
+        _renormed(weight, input, max_norm, norm_type)
+    return embedding(input, weight, padding_idx, scale_grad_by_freq)
+
+
+def _renormed(weight: Tensor, index: Tensor, max_norm: float, norm_type: float) -> None:
+    """Shrink the rows in use that are longer than `max_norm`, in place."""
+    array, xp = weight.array, namespace(weight.array)
+    used = xp.unique(index.array)
+    rows = array[used]
+    norms = (abs(rows) ** norm_type).sum(-1) ** (1 / norm_type) if norm_type != numpy.inf else abs(rows).max(-1)
+    scale = xp.where(norms > max_norm, max_norm / (norms + 1e-7), 1)
+    array[used] = rows * scale[:, None].astype(array.dtype)
+    inplace.note_write(array, "embedding")

@@ -1,0 +1,263 @@
+"""Gather and scatter along a dimension, and masks: elements read and written where index tensors say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+
+from .. import dtypes, inplace
+from ..devices import namespace
+from ..errors import Refused
+from ..op import RULES_ONLY, Op, composite
+from ..tensor import Tensor
+from .cast import cast
+from .index import Placing, index_put
+from .shape import broadcast_shapes, expand, reshape, wrap_dim
+
+
+class gather(Op):
+    """`out[i][j] = input[i][index[i][j]]` for dim 1, and so on: the elements that an index tensor names along a dimension."""
+    inputs, order, exact = ("input", "index"), ("input", "dim", "index", "sparse_grad"), True
+    examples = ((((3, 3), [[0, 2, 1], [1, 1, 0]]), {"dim": 0}), (((2, 4), [[0, 2, 2], [3, 1, 0]]), {"dim": -1}))
+    def forward(xp, input, index, dim, sparse_grad=False): return xp.gather(input, dim, index)
+    def d_input(xp, g, index, shape, dim): return xp.scatter_add(xp.zeros(shape, dtype=g.dtype), dim, index, g)
+
+
+class scatter_add(Placing):
+    """The input with the elements of `src` added at the places that an index tensor names along a dimension."""
+    inputs, order, exact, inplace = ("input", "index", "src"), ("input", "dim", "index", "src"), True, True
+    examples = ((((3, 3), [[0, 2, 1], [0, 1, 0]], (2, 3)), {"dim": 0}), (((2, 4), [[0, 2, 2], [3, 1, 0]], (2, 4)), {"dim": 1}))
+    def forward(xp, input, index, src, dim): return xp.scatter_add(input, dim, index, src)
+    def d_input(xp, g): return g
+    def d_src(xp, g, index, shape, dim): return grown(xp, xp.gather(g, dim, index), shape)
+
+
+class scatter(Placing):
+    """The input with elements of `src`, or a number, written at the places that an index tensor names along a dimension."""
+    home, inputs, order, exact = "", ("input", "index", "src"), ("input", "dim", "index", "src"), True
+    examples = ((((3, 3), [[0, 2, 1], [1, 1, 0]], (2, 3)), {"dim": 0}), (((2, 4), [[0, 2, 1], [3, 1, 0]], (2, 4)), {"dim": 1}))
+    def forward(xp, input, index, src, dim): return xp.scatter(input, dim, index, src)
+    def d_input(xp, g, index, dim): return xp.scatter(g, dim, index, 0)
+    def d_src(xp, g, index, shape, dim): return grown(xp, xp.gather(g, dim, index), shape)
+
+
+class scatter_extreme(Placing):
+    """The largest or smallest of the input's element and all of `src` that an index tensor sends there."""
+    exempt = RULES_ONLY
+    home, inputs, order, exact = "", ("input", "index", "src"), ("input", "dim", "index", "src", "reduce"), True
+    examples = (
+        (((3, 3), [[0, 2, 1], [0, 1, 0]], (2, 3)), {"dim": 0, "reduce": "amax"}), (((2, 4), [[0, 2, 2], [3, 1, 0]], (2, 3)), {"dim": 1, "reduce": "amin"}),
+    )  # fmt: skip
+    def forward(xp, input, index, src, dim, reduce): return xp.scatter_extreme(input, dim, index, src, reduce)
+    def d_input(xp, g, input, index, src, out, dim): return xp.where(input == out, g / ties(xp, input, index, src, out, dim), 0)
+    def d_src(xp, g, input, index, src, out, dim):
+        won = src == xp.gather(out, dim, index)
+        return xp.where(won, xp.gather(g / ties(xp, input, index, src, out, dim), dim, index), 0)
+
+
+class scatter_prod(Placing):
+    """The product of the input's element and all of `src` that an index tensor sends there."""
+    exempt = RULES_ONLY
+    home, inputs, order, exact = "", ("input", "index", "src"), ("input", "dim", "index", "src"), True
+    examples = ((((3, 3), [[0, 2, 1], [0, 1, 0]], (2, 3)), {"dim": 0}), (((2, 4), [[0, 2, 2], [3, 1, 0]], (2, 3)), {"dim": 1}))
+    def forward(xp, input, index, src, dim): return xp.scatter_prod(input, dim, index, src)
+    def d_input(xp, g, index, src, dim): return g * xp.scatter_prod(xp.ones_like(g), dim, index, src)
+    def d_src(xp, g, input, index, src, dim):
+        nonzero_product = xp.scatter_prod(xp.where(input == 0, 1, input), dim, index, xp.where(src == 0, 1, src))
+        zeros_there = xp.scatter_add(xp.astype(input == 0, g.dtype), dim, index, xp.astype(src == 0, g.dtype))
+        others = xp.gather(zeros_there, dim, index) - xp.astype(src == 0, g.dtype)
+        return xp.where(others == 0, xp.gather(g * nonzero_product, dim, index) / xp.where(src == 0, 1, src), 0)
+
+
+class index_add(Placing):
+    """The input with slices of `source`, times `alpha`, added at the places that a 1-d index names along a dimension."""
+    inputs, order, inplace = ("input", "index", "source"), ("input", "dim", "index", "source", "alpha"), True
+    examples = ((((3, 2), [0, 2, 0], (3, 2)), {"dim": 0}), (((2, 4), [3, 1], (2, 2)), {"dim": -1, "alpha": 2}))
+    exempt = {"zero_size": "PyTorch does not look at the index when the input is empty; here it is checked as always."}
+    def forward(xp, input, index, source, dim, alpha=1): return xp.index_add(input, dim, index, source, alpha)
+    def d_input(xp, g): return g
+    def d_source(xp, g, index, dim, alpha): return xp.index_select(g, dim, index) * alpha
+
+
+class index_copy(Placing):
+    """The input with slices of `source` written at the places that a 1-d index names along a dimension."""
+    inputs, order, exact, inplace = ("input", "index", "source"), ("input", "dim", "index", "source"), True, True
+    examples = ((((3, 2), [0, 2], (2, 2)), {"dim": 0}), (((2, 4), [3, 1], (2, 2)), {"dim": -1}))
+    def forward(xp, input, index, source, dim): return xp.index_copy(input, dim, index, source)
+    def d_input(xp, g, index, dim): return xp.index_copy(g, dim, index, 0)
+    def d_source(xp, g, index, dim): return xp.index_select(g, dim, index)
+
+
+class index_select(Op):
+    """The slices that a 1-d index tensor names along a dimension; a copy."""
+    inputs, order, exact = ("input", "index"), ("input", "dim", "index"), True
+    examples = ((((3, 2), [0, 2, 0]), {"dim": 0}), (((2, 4), [3, 1]), {"dim": -1}))
+    def forward(xp, input, index, dim): return xp.index_select(input, dim, index)
+    def d_input(xp, g, index, shape, dim): return xp.index_add(xp.zeros(shape, dtype=g.dtype), dim, index, g)
+
+
+def grown(xp: Any, g: Any, shape: tuple) -> Any:
+    """Zeros behind `g` up to `shape`: PyTorch lets `src` be larger than the index."""
+    return g if tuple(g.shape) == tuple(shape) else xp.put_zeros(g, shape, tuple(slice(0, n) for n in g.shape))
+
+
+def ties(xp: Any, input: Any, index: Any, src: Any, out: Any, dim: int) -> Any:
+    """How many elements reached each place's extreme: they share the gradient."""
+    d = out.dtype
+    return xp.scatter_add(xp.astype(input == out, d), dim, index, xp.astype(src == xp.gather(out, dim, index), d))
+
+
+@composite(method=True)
+def scatter_(input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None, reduce: str | None = None) -> Tensor:
+    """The input with `src` (a tensor or a number) written, or by `reduce` "add" or "multiply" combined, where an index tensor says."""
+    src = value if src is None else src
+    if reduce is not None:
+        if reduce not in ("add", "multiply"):
+            raise RuntimeError("reduce argument must be either add or multiply.")
+        src = src if isinstance(src, Tensor) else input.new_full(tuple(index.shape), src)
+        return scatter_reduce(input, dim, index, src, "sum" if reduce == "add" else "prod")
+    if isinstance(src, Tensor) and src.dtype is not input.dtype:
+        raise RuntimeError("scatter(): Expected self.dtype to be equal to src.dtype")
+    return scatter(input, dim, index, src)
+
+
+@composite(method=True)
+def scatter_reduce(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True) -> Tensor:
+    """At each place that an index tensor names, the sum, prod, mean, amax or amin of the elements of `src` sent there.
+
+    With `include_self` the input's own element counts too; places that nothing is sent to keep theirs.
+    """
+    if reduce not in ("sum", "prod", "mean", "amax", "amin"):
+        raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}.")
+    if input.ndim and tuple(src.shape) != tuple(index.shape):
+        src = src[tuple(slice(0, n) for n in index.shape)]
+    if not include_self:
+        start = {"sum": 0, "mean": 0, "prod": 1}.get(reduce)
+        if start is None:
+            bounds = (dtypes.finfo if input.is_floating_point() else dtypes.iinfo)(input.dtype)
+            start = (-numpy.inf if reduce == "amax" else numpy.inf) if input.is_floating_point() else (bounds.min if reduce == "amax" else bounds.max)
+        input = scatter(input, dim, index, start)
+    if reduce in ("amax", "amin"):
+        return scatter_extreme(input, dim, index, src, reduce)
+    if reduce == "prod":
+        return scatter_prod(input, dim, index, src)
+    total = scatter_add(input, dim, index, src)
+    if reduce == "sum":
+        return total
+    one = Tensor._wrap(namespace(input.array).ones_like(input.array))
+    count = scatter_add(one if include_self else scatter(one, dim, index, 0), dim, index, src.new_ones(tuple(src.shape)))
+    return total / count.clamp(min=1) if input.is_floating_point() else total.div(count.clamp(min=1), rounding_mode="floor")
+
+
+@composite(method=True)
+def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
+    """The input with a number, or a 0-d tensor, written in the slices that a 1-d index names along a dimension."""
+    if isinstance(value, Tensor) and value.ndim:
+        raise RuntimeError(f"index_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s).")
+    xp, d = namespace(input.array), wrap_dim(dim, input.ndim)
+    chosen = xp.zeros((input.array.shape or (1,))[d], dtype=bool)
+    chosen[index.array] = True
+    mask = chosen.reshape((-1,) + (1,) * (input.ndim - d - 1)) if input.ndim else chosen[0]
+    return masked_fill(input, Tensor._wrap(mask), value)
+
+
+@composite(method=True)
+def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
+    """`gather` with the other dimensions broadcast; without `dim`, from the flattened tensor."""
+    if dim is None:
+        return gather(reshape(input, (input.numel(),)), 0, reshape(indices, (indices.numel(),)))
+    if input.ndim != indices.ndim:
+        raise RuntimeError(f"torch.take_along_dim(): input and indices should have the same number of dimensions, but got {input.ndim} dimensions for input, and {indices.ndim} dimensions for indices")
+    d = wrap_dim(dim, input.ndim)
+    shape, places = list(input.shape), list(indices.shape)
+    shape[d] = places[d] = 1
+    both = list(broadcast_shapes(shape, places))
+    wide = expand(input, (*both[:d], input.shape[d], *both[d + 1 :]))
+    return gather(wide, d, expand(indices, (*both[:d], indices.shape[d], *both[d + 1 :])))
+
+
+@composite(method=True)
+def take(input: Tensor, index: Tensor) -> Tensor:
+    """The elements of the flattened tensor at an index tensor's places, in its shape."""
+    return reshape(input, (input.numel(),))[index if index.ndim else reshape(index, (1,))].reshape(tuple(index.shape))
+
+
+@composite(method=True)
+def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
+    """The input with elements of `source` written, or added, at places of the flattened tensor."""
+    flat = index_put(reshape(input, (input.numel(),)), (reshape(index, (index.numel(),)),), reshape(source, (source.numel(),)), accumulate)
+    return reshape(flat, tuple(input.shape))
+
+
+# -- masks -----------------------------------------------------------------------------------------------------------------------
+
+
+class masked_fill(Op):
+    """The input with a number, or a 0-d tensor, where a mask is True."""
+    inputs, exact, inplace = ("input", "mask", "value"), True, True
+    samples = (((2, 3), [[True, False, True], [False, True, True]], ()), ((2, 3), [True, False, True], ()))
+    def forward(xp, input, mask, value): return xp.masked_fill(input, mask, value)
+    def d_input(xp, g, mask): return xp.where(mask, 0, g)
+    def d_value(xp, g, mask): return xp.where(mask, g, 0)
+
+
+@composite(method=True)
+def masked_select(input: Tensor, mask: Tensor) -> Tensor:
+    """The elements where a mask is True, as a 1-d tensor."""
+    if mask.dtype is not dtypes.bool_:
+        raise RuntimeError("masked_select: expected BoolTensor for mask")
+    shape = broadcast_shapes(tuple(input.shape), tuple(mask.shape))
+    return reshape(expand(input, shape)[expand(mask, shape)], (-1,)) if shape else reshape(input, (1,))[reshape(mask, (1,))]
+
+
+@composite(method=True)
+def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+    """The input with the elements of `source`, in their order, where a mask is True."""
+    if mask.dtype is not dtypes.bool_:
+        raise RuntimeError(f"masked_scatter_ only supports boolean masks, but got mask with dtype {mask.dtype.name}")
+    shape = broadcast_shapes(tuple(input.shape), tuple(mask.shape))
+    where = numpy.broadcast_to(mask._host(), shape).copy()
+    n = int(where.sum())
+    if source.numel() < n:
+        raise RuntimeError("masked_scatter: expected self and source to have same dtypes" if source.dtype is not input.dtype else f"Number of elements of source < number of ones in mask: {source.numel()} < {n}")
+    return index_put(expand(input, shape), (namespace(input.array).asarray(where),), reshape(source, (source.numel(),))[:n])
+
+
+@composite(method=True)
+def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
+    """The indices of the elements that are not zero: a row for each, or a tuple with a tensor for each dimension."""
+    array = input.array
+    places = namespace(array).nonzero(array if array.ndim or not as_tuple else array.reshape(1)) if array.ndim or as_tuple else None
+    if as_tuple:
+        return tuple(Tensor._wrap(p) for p in places)
+    if places is None:
+        return Tensor._wrap(numpy.zeros((int(bool(array)), 0), numpy.int64))
+    return Tensor._wrap(namespace(array).stack(places, axis=1))
+
+
+@composite(method=True)
+def argwhere(input: Tensor) -> Tensor:
+    """The indices of the elements that are not zero, a row for each."""
+    return nonzero(input)
+
+
+# -- in place -----------------------------------------------------------------------------------------------------------------------
+
+
+def _into(name: str, fn: Any) -> None:
+    """`x.<name>_(...)` from a composite that is made of several ops: compute, then put the result into x's memory."""
+
+    def call(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        inplace.refuse_leaf(self, f"{name}_")
+        kept = self._like(self.array.copy(), self.node)
+        inplace.put(self, fn(kept, *args, **kwargs), f"{name}_")
+        return self
+
+    call.__name__ = call.__qualname__ = f"{name}_"
+    call.__doc__ = f"In-place form of `{name}`: {fn.__doc__}"
+    setattr(Tensor, f"{name}_", call)
+
+
+for _name, _fn in {"scatter": scatter_, "scatter_reduce": scatter_reduce, "index_fill": index_fill, "put": put, "masked_scatter": masked_scatter}.items():
+    _into(_name, _fn)

@@ -1,0 +1,51 @@
+"""Putting elements in order: sort, topk and their relatives."""
+
+from __future__ import annotations
+
+from .. import dtypes
+from ..errors import Refused
+from ..op import Op, composite
+from ..tensor import Tensor
+
+
+class sort(Op):
+    """The elements in order along a dimension, and where each was; NaN counts as the largest."""
+    inputs, outputs, differentiable = ("input",), ("values", "indices"), ("values",)
+    examples = ((((3, 4),), {}), (((3, 4),), {"dim": 0, "descending": True}), (((4,),), {"stable": True}))
+
+    @classmethod
+    def prepare(cls, arrays): return super().prepare(ordered(arrays, "c"))
+
+    def forward(xp, input, dim=-1, descending=False, stable=False): return xp.sorted(input, dim, descending, stable)
+    def d_input(xp, g, indices, shape, dim): return xp.scatter_add(xp.zeros(shape, dtype=g.dtype), dim, indices, g)
+
+
+def ordered(arrays: list, refused: str) -> list:
+    """The arrays, unless of a kind of dtype ("c": complex, "b": bool) that the op puts in no order."""
+    if arrays[0].dtype.kind in refused:
+        raise Refused(f"{dtypes.FROM_NUMPY[arrays[0].dtype].name} tensors are not supported", RuntimeError)
+    return arrays
+
+
+class topk(Op):
+    """The `k` largest (or smallest) elements along a dimension, in order, and where each was."""
+    inputs, outputs, differentiable = ("input",), ("values", "indices"), ("values",)
+    examples = ((((2, 5),), {"k": 3}), (((5, 2),), {"k": 2, "dim": 0, "largest": False}))
+
+    @classmethod
+    def prepare(cls, arrays): return super().prepare(ordered(arrays, "cb"))
+
+    def forward(xp, input, k, dim=-1, largest=True, sorted=True): return xp.topk(input, k, dim, largest)
+    def d_input(xp, g, indices, shape, dim): return xp.scatter_add(xp.zeros(shape, dtype=g.dtype), dim, indices, g)
+
+
+@composite(method=True)
+def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Tensor:
+    """The indices that put the elements in order along a dimension."""
+    return sort(input.detach(), dim, descending, stable)[1]
+
+
+@composite(method=True)
+def msort(input: Tensor) -> Tensor:
+    """The elements in order along the first dimension."""
+    return sort(input, 0)[0]

@@ -1,0 +1,100 @@
+"""Every op that PyTorch has too, on fresh random input: values, gradients and dtypes, in float64, float32, float16 and bfloat16."""
+
+from __future__ import annotations
+
+import secrets
+import sys
+from pathlib import Path
+
+import numpy
+import pytest
+
+import engine
+from engine import Tensor, dtypes
+
+torch = pytest.importorskip("torch", reason="torch is not installed: make parity")
+sys.path[:0] = [str(Path(__file__).parents[1] / "engine"), str(Path(__file__).parents[1] / "engine" / "expected")]
+import cases  # noqa: E402
+import make  # noqa: E402
+
+pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
+SEED = secrets.randbits(32)
+# results that are right in more than one way (signs of vectors, elements on the edge of a bin) or hold other numbers by nature
+LEFT_OUT = {"svd", "eigh", "qr", "empty_like", "histc"}
+TOLERANCE = {"float64": 2e-8, "float32": 2e-4, "float16": 4e-3, "bfloat16": 3e-2}
+asked = [
+    pytest.param(case, id=f"{i}-{case}".replace(" ", "-"))
+    for op in cases.ops() if make.function(op) is not None and op.name not in LEFT_OUT for i, case in enumerate(cases.of(op))
+]  # fmt: skip
+
+
+def fresh(case, rng):
+    """Other numbers of the same kinds and, now and then, ties and zeros of a domain that has them."""
+    xs = cases.draw(case)
+    for i, spec in enumerate(case.inputs):
+        if isinstance(spec, tuple):
+            xs[i] = numpy.asarray(rng.uniform(*case.op.domain, spec))
+            if rng.random() < 0.3 and case.op.domain[0] <= 0 <= case.op.domain[1]:
+                xs[i] = numpy.asarray(numpy.round(xs[i]))
+    return xs
+
+
+def ours(case, xs, d):
+    inputs = [Tensor(x.astype(d.numpy) if x.dtype.kind == "f" else x, requires_grad=cases.floating(x)) if isinstance(x, numpy.ndarray) else x for x in xs]
+    return inputs, cases.call(case, inputs)
+
+
+def theirs(case, xs, d):
+    kind = make.TORCH_DTYPES[d]
+    inputs = [torch.tensor(x).to(kind if x.dtype.kind == "f" else None or torch.tensor(x).dtype) if isinstance(x, numpy.ndarray) else x for x in xs]
+    inputs = [x.requires_grad_() if isinstance(x, torch.Tensor) and (x.is_floating_point() or x.is_complex()) else x for x in inputs]
+    return inputs, make.call(case, inputs)
+
+
+def plain(x):
+    """As float64 or complex128 on NumPy's side."""
+    x = x.detach()
+    if isinstance(x, torch.Tensor):
+        x = torch.zeros_like(x) if x._is_zerotensor() else x
+        return x.resolve_conj().to(torch.complex128 if x.is_complex() else torch.float64).numpy()
+    return x.array.astype(numpy.complex128 if x.is_complex() else numpy.float64)
+
+
+def same(a, b, tolerance):
+    return a.shape == b.shape and numpy.allclose(a, b, rtol=tolerance, atol=tolerance, equal_nan=True)
+
+
+@pytest.mark.parametrize("precision", TOLERANCE)
+@pytest.mark.parametrize("case", asked)
+def test_as_torch(case, precision):
+    print(f"seed {SEED}")  # shown when the test fails
+    rng = numpy.random.default_rng([SEED, *str(case).encode()])
+    d, tolerance, xs = dtypes.BY_NAME[precision], TOLERANCE[precision], fresh(case, rng)
+    try:
+        their_inputs, expected = theirs(case, xs, d)
+    except (RuntimeError, NotImplementedError, TypeError) as error:
+        if precision in ("float16", "bfloat16"):
+            return  # no CPU kernel there
+        raise AssertionError(f"PyTorch refused: {error}") from error
+    inputs, found = ours(case, xs, d)
+    for a, b in zip(found, expected, strict=False):
+        if b.dtype == torch.complex32:
+            return  # the engine has no such dtype
+        assert make.TORCH_DTYPES[a.dtype] == b.dtype
+        assert same(plain(a), plain(b), tolerance)
+    live = [(a, b) for a, b in zip(found, expected, strict=False) if b.requires_grad and a.requires_grad]
+    if not live:
+        return
+    ws = [numpy.asarray(rng.normal(size=tuple(b.shape))) for _, b in live]
+    wanted = [i for i, x in enumerate(xs) if cases.floating(x)]
+    try:
+        seeds = [torch.tensor(w).to(b.dtype) for (_, b), w in zip(live, ws, strict=True)]
+        theirs_ = torch.autograd.grad([b for _, b in live], [their_inputs[i] for i in wanted], seeds, allow_unused=True)
+    except (RuntimeError, NotImplementedError) as error:
+        assert any(words in str(error) for words in ("not implemented", "not supported", "returned an invalid gradient"))
+        return
+    seeds = [Tensor(w).to(a.dtype) for (a, _), w in zip(live, ws, strict=True)]
+    ours_ = engine.autograd.grad([a for a, _ in live], [inputs[i] for i in wanted], seeds, allow_unused=True)
+    for i, a, b in zip(wanted, ours_, theirs_, strict=True):
+        if b is not None:  # None: PyTorch takes the input for a constant
+            assert same(numpy.zeros(xs[i].shape) if a is None else plain(a), plain(b), 4 * tolerance), f"gradient of input {i}"

@@ -1,0 +1,294 @@
+"""Graphs: golden structure, loops, folds, names, sites, pieces against the whole, and time."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import numpy
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from programs import leaf
+
+import engine
+from engine import nn, observe
+from workbench import graph as graphs
+from workbench import svg, text
+from workbench.graph import Graph
+from workbench.recorder import Recorder
+from workbench.retrace import retrace
+
+
+def watched(fn, names=None) -> tuple[Graph, object]:
+    recorder = Recorder("In [1]")
+    with observe.observing(recorder):
+        result = fn()
+    recorder.stop()
+    graph = Graph(recorder.recording)
+    graph.finish(names or {})
+    return graph, result
+
+
+def outline(message) -> list:
+    """The groups as a tree of texts."""
+    below: dict[int, list] = {}
+    for g in message.groups:
+        below.setdefault(g.parent, []).append(g)
+
+    def tell(parent: int) -> list:
+        return [[f"{g.kind} {g.name} | {g.label}", *tell(g.id)] for g in below.get(parent, [])]
+
+    return tell(-1)
+
+
+def test_golden_graph_of_a_small_network():
+    model = nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 1))
+    x = leaf(2, 4).detach()
+    graph, _ = watched(lambda: model(x).sum(), {"model": model, "x": x})
+    m = graph.message()
+    assert list(zip(m.nodes.op, m.nodes.kind, m.nodes.name, strict=True)) == [
+        ("", "input", "x"),
+        ("", "parameter", "0.weight"),
+        ("", "parameter", "0.bias"),
+        ("linear", "op", ""),
+        ("tanh", "op", ""),
+        ("", "parameter", "2.weight"),
+        ("", "parameter", "2.bias"),
+        ("linear", "op", ""),
+        ("sum", "op", ""),
+    ]
+    assert outline(m) == [["module model | Sequential", ["module 0 | Linear"], ["module 1 | Tanh"], ["module 2 | Linear"]]]
+    assert [m.groups[g].name if g >= 0 else "" for g in m.nodes.group] == ["0", "0", "0", "0", "1", "2", "2", "2", ""]
+    assert list(zip(m.edges.source, m.edges.target, m.edges.slot, strict=True)) == [
+        (0, 3, 0), (1, 3, 1), (2, 3, 2), (3, 4, 0), (4, 7, 0), (5, 7, 1), (6, 7, 2), (7, 8, 0),
+    ]  # fmt: skip
+    json.dumps(m.to_json(), allow_nan=False)
+
+
+def test_a_training_loop_becomes_iterations():
+    w, x = leaf(3, 3), leaf(2, 3)
+
+    def run():
+        h = x
+        for t in range(5):  # noqa: B007
+            h = engine.tanh(h @ w)
+            h = h * 0.5
+        return h
+
+    graph, _ = watched(run)
+    (loop,) = outline(graph.message())
+    assert loop[0] == "loop t | for t in range(5) ×5"
+    assert [inner[0] for inner in loop[1:]] == [f"iteration {k} | iteration {k}" for k in range(5)]
+    assert graph.message().groups[0].count == 5
+
+
+def test_loops_in_loops():
+    x = leaf(2)
+
+    def run():
+        h = x
+        for _i in range(3):
+            h = h.tanh()
+            for _j in range(4):
+                h = h + 1
+        return h
+
+    graph, _ = watched(run)
+    (outer,) = outline(graph.message())
+    assert outer[0].startswith("loop _i")
+    assert [[inner[1][0] for inner in [iteration]] for iteration in outer[1:]] == [["loop _j | for _j in range(4) ×4"]] * 3
+
+
+def test_the_same_line_twice_without_a_loop_is_no_loop():
+    x = leaf(2)
+    graph, _ = watched(lambda: x + x + x + x + x)
+    assert outline(graph.message()) == []
+
+
+def test_repeated_calls_of_one_module_are_numbered():
+    layer, x = nn.Linear(3, 3), leaf(2, 3)
+    graph, _ = watched(lambda: layer(layer(x).tanh()), {"layer": layer})
+    assert [g.name for g in graph.message().groups] == ["layer:1", "layer:2"]
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(3, 3)
+
+    def forward(self, x):
+        return self.fc(x).tanh()
+
+
+class Deep(nn.Module):
+    def __init__(self, blocks):
+        super().__init__()
+        self.blocks = nn.ModuleList(blocks)
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x)
+        return x
+
+
+def test_alike_neighbours_are_folded_and_shared_weights_are_said():
+    x = leaf(2, 3)
+    graph, _ = watched(lambda: Deep([Block() for _ in range(6)])(x))
+    ((deep, fold),) = outline(graph.message())
+    assert deep.startswith("module Deep")
+    assert fold[0] == "fold blocks.0 … blocks.5 | Block ×6"
+    assert len(fold[1:]) == 6
+    block = Block()
+    graph, _ = watched(lambda: Deep([block] * 6)(x))
+    ((_, fold),) = outline(graph.message())
+    assert fold[0].endswith("Block ×6, same weights")
+
+
+def test_only_alike_neighbours_are_folded():
+    x = leaf(2, 3)
+    wider = Block()
+    wider.fc = nn.Linear(3, 3, bias=False)
+    graph, _ = watched(lambda: Deep([Block(), Block(), wider, Block(), Block()])(x))
+    assert [g.kind for g in graph.message().groups].count("fold") == 0
+
+
+def test_composites_and_scopes_are_groups():
+    x = leaf(2, 3)
+
+    def run():
+        with observe.scope("head"):
+            return nn.functional.huber_loss(x, x.detach() * 2)
+
+    graph, _ = watched(run)
+    assert outline(graph.message())[0][0] == "scope head | head"
+
+
+def test_shared_parameters_stand_in_the_lowest_common_group():
+    layer, x = nn.Linear(3, 3), leaf(2, 3)
+    graph, _ = watched(lambda: nn.Sequential(nn.Sequential(layer, layer), nn.Tanh())(x))
+    m = graph.message()
+    groups = {m.groups[m.nodes.group[i]].name for i, kind in enumerate(m.nodes.kind) if kind == "parameter"}
+    assert groups == {"0"}
+
+
+def test_names_come_from_variables_attributes_and_assignments():
+    x = leaf(2, 3)
+    held = {}
+
+    def run():
+        hidden = engine.tanh(x * 2)
+        parts = hidden.sum(1)
+        held["kept"] = parts
+        return parts.sum()
+
+    graph, loss = watched(run, {"x": x, "weights": [x], "loss": 3})
+    m = graph.message()
+    assert dict(zip(m.nodes.op, m.nodes.name, strict=True)) == {"": "2", "mul": "", "tanh": "hidden", "sum": ""} | {"sum": m.nodes.name[-1]}
+    assert "parts" in m.nodes.name and m.nodes.name[0] == "x"
+
+
+def test_a_tensors_name_stays_data():
+    hostile = "<script>alert(1)</script>"
+    x = leaf(2, 3)
+    graph, _ = watched(lambda: (x * x).sum(), {hostile: x})
+    m = graph.message()
+    assert m.nodes.name[0] == hostile
+    picture = svg.picture(m)
+    assert "<script" not in picture and "&lt;script&gt;" in picture
+    assert hostile in text.table(m)
+
+
+def test_sites_are_lines_of_this_file():
+    x = leaf(2)
+    graph, _ = watched(lambda: x.exp())
+    (site,) = graph.message().sites
+    assert (site.file, site.cell, site.text) == ("test_graph.py", None, "graph, _ = watched(lambda: x.exp())")
+
+
+def test_pieces_make_the_whole():
+    recorder = Recorder()
+    graph = Graph(recorder.recording)
+    x, w = leaf(2, 3), leaf(3, 3)
+    pieces = []
+    with observe.observing(recorder):
+        rows = edges = sites = 0
+        for _ in range(6):
+            (x @ w).tanh()
+            piece = graph.message(rows, edges, sites)
+            rows, edges, sites = rows + len(piece.nodes.op), edges + len(piece.edges.source), sites + len(piece.sites)
+            pieces.append(piece)
+    whole = graph.message()
+    assert whole.live
+    for column in whole.nodes.__dataclass_fields__:
+        assert sum((getattr(p.nodes, column) for p in pieces), []) == getattr(whole.nodes, column)
+    for column in whole.edges.__dataclass_fields__:
+        assert sum((getattr(p.edges, column) for p in pieces), []) == getattr(whole.edges, column)
+    assert sum((p.sites for p in pieces), []) == whole.sites
+
+
+def test_the_tape_alone_gives_a_graph():
+    x, w = leaf(2, 3).detach(), leaf(3, 3)
+    loss = engine.tanh(x @ w).sum()
+    graph = Graph(retrace([loss.node], [loss]))
+    graph.finish({"loss": loss, "w": w, "x": x})
+    m = graph.message()
+    assert sorted(zip(m.nodes.op, m.nodes.name, strict=True)) == [("", ""), ("", "w"), ("matmul", ""), ("sum", "loss"), ("tanh", "")]
+    assert m.root == m.nodes.name.index("loss")
+    numpy.testing.assert_array_equal(graph.recording.value(m.nodes.name.index("w")), w.detach().numpy())
+
+
+@given(st.lists(st.integers(0, 2), max_size=40))
+def test_repeats_are_real_and_do_not_overlap(tokens):
+    end = 0
+    for start, period, count in graphs.repeats(tokens):
+        assert start >= end and period >= 1 and count >= 2
+        end = start + period * count
+        assert end <= len(tokens)
+        piece = tokens[start : start + period]
+        assert tokens[start:end] == piece * count
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=5, unique=True), st.integers(2, 30))
+def test_a_loop_is_found_whole(body, count):
+    before, after = [90, 91], [92]
+    assert graphs.repeats(before + body * count + after) == [(2, len(body), count)]
+
+
+def test_a_long_unrolled_network_is_arranged_in_time():
+    w, x = leaf(2, 2), leaf(1, 2)
+
+    def run():
+        h = x
+        for _ in range(500):
+            for _ in range(4):
+                h = (h @ w).tanh()
+                h = h * x
+                h = h + x
+        return h
+
+    graph, _ = watched(run)
+    recording = graph.recording
+    assert recording.count >= 8000
+    times = []
+    for _ in range(3):
+        begun = time.perf_counter()
+        fresh = Graph(recording)
+        fresh.finish({})
+        json.dumps(fresh.message().to_json())
+        times.append(time.perf_counter() - begun)
+    assert min(times) < 1
+    assert len(svg.picture(fresh.message())) < 100_000
+
+
+@pytest.mark.parametrize("kind", ["empty", "failed"])
+def test_stills_of_odd_graphs(kind):
+    def run():
+        if kind == "failed":
+            with pytest.raises(RuntimeError):
+                leaf(2, 3) @ leaf(2, 3)
+
+    graph, _ = watched(run)
+    m = graph.message()
+    assert svg.picture(m).startswith("<svg")
+    assert ("failed: matmul" in text.table(m)) == (kind == "failed")

@@ -1,0 +1,271 @@
+"""The recorder: what it writes down, what it never keeps, and how much it costs."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import time
+import weakref
+
+import numpy
+import pytest
+from programs import PROGRAMS, leaf
+
+import engine
+from engine import nn, observe, tape
+from workbench.recorder import Recorder
+from workbench.recording import Recording
+
+
+def recorded(fn, **options) -> tuple[Recorder, object]:
+    recorder = Recorder(**options)
+    with observe.observing(recorder):
+        result = fn()
+    recorder.stop()
+    return recorder, result
+
+
+def test_one_row_for_each_op_and_each_tensor_from_outside():
+    x, w = leaf(2, 4).detach(), leaf(4, 3)
+    recorder, _ = recorded(lambda: engine.tanh(x @ w).sum())
+    r = recorder.recording
+    assert [r.op_name(i) or r.kind[i] for i in range(r.count)] == ["input", "leaf", "matmul", "tanh", "sum"]
+    assert r.shape[: r.count] == [(2, 4), (4, 3), (2, 3), (2, 3), ()]
+    assert [r.inputs(i) for i in range(r.count)] == [[], [], [(0, 0), (1, 1)], [(2, 0)], [(3, 0)]]
+    assert r.grad == [False, True, True, True, True]
+    assert r.bytes == [32, 48, 24, 24, 4]
+
+
+def test_a_number_is_a_constant_and_none_is_nothing():
+    x = leaf(2)
+    recorder, _ = recorded(lambda: (2.5 * x, nn.functional.linear(leaf(1, 2), leaf(3, 2))))
+    r = recorder.recording
+    assert [r.names[i] for i in range(r.count) if r.kind[i] == "constant"] == ["2.5"]
+    linear = next(i for i in range(r.count) if r.op_name(i) == "linear")
+    assert [slot for _, slot in r.inputs(linear)] == [0, 1]
+
+
+def test_parameters_leaves_and_inputs_are_told_apart():
+    layer = nn.Linear(2, 2)
+    recorder, _ = recorded(lambda: layer(leaf(1, 2)) + engine.ones(2))
+    kinds = [k for k in recorder.recording.kind if k != "op"]
+    assert sorted(kinds) == ["input", "leaf", "parameter", "parameter"]
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
+def test_every_node_of_the_tape_has_a_row(program):
+    _, run = program()
+    recorder, loss = recorded(run)
+    r = recorder.recording
+    assert all(r.row_of(node) >= 0 for node in tape.plan([loss.node]))
+    assert r.ops[r.row_of(loss.node)] is loss.node.op
+    assert all(source < target for source, target in zip(r.source, r.target, strict=True))
+
+
+def test_the_line_is_the_users_not_the_engines():
+    layer = nn.Linear(2, 2)
+    recorder, _ = recorded(lambda: layer(leaf(1, 2)).relu())
+    codes = {code.co_filename for code in recorder.recording.code if code is not None}
+    assert codes == {__file__}
+
+
+def test_scopes_are_modules_composites_and_the_users_own():
+    model = nn.Sequential(nn.Linear(2, 2), nn.Sequential(nn.ReLU()))
+
+    def run():
+        with observe.scope("head"):
+            return model(leaf(1, 2))
+
+    recorder, _ = recorded(run)
+    found = [(s.kind, s.name, s.label, s.parent) for s in recorder.recording.scopes]
+    assert found[:3] == [("scope", "head", "head", -1), ("module", "Sequential", "Sequential", 0), ("module", "0", "Linear", 1)]
+    assert ("module", "1.0", "ReLU", 3) in found
+
+
+def test_no_tensor_and_no_node_is_kept_alive():
+    gc.disable()
+    try:
+        recorder = Recorder()
+        with observe.observing(recorder):
+            x = leaf(3)
+            y = (x * x).tanh()
+            loss = y.sum()
+            loss.backward()
+        recorder.stop()
+        tensors = [weakref.ref(t) for t in (x, y, loss)]
+        nodes = [weakref.ref(t.node) for t in (y, loss)]
+        array = weakref.ref(y.array)
+        del x, y, loss
+        assert [t() for t in tensors] == [None] * 3
+        assert [n() for n in nodes] == [None] * 2
+        assert array() is not None  # under the budget its numbers are held
+        recording = weakref.ref(recorder.recording)
+        del recorder
+        assert recording() is None
+        assert array() is None
+    finally:
+        gc.enable()
+
+
+def test_after_the_limit_ops_are_only_counted():
+    x = leaf(2)
+
+    def run():
+        h = x
+        for _ in range(50):
+            h = h + h
+        return h
+
+    recorder, _ = recorded(run, limit=20)
+    assert recorder.recording.count == 20
+    assert recorder.recording.dropped == 50 - 19
+
+
+def test_kept_arrays_stay_under_the_budget_and_the_newest_stay():
+    x = engine.ones(1000)
+
+    def run():
+        h = x
+        for _ in range(20):
+            h = h + 1
+        return None
+
+    recorder, _ = recorded(run, keep=5 * 4000)
+    r = recorder.recording
+    assert r.kept_bytes <= 5 * 4000
+    ops = [i for i in range(r.count) if r.kind[i] == "op"]
+    assert [r.value(i) is not None for i in ops] == [False] * 15 + [True] * 5
+    numpy.testing.assert_array_equal(r.value(ops[-1]), numpy.full(1000, 21, numpy.float32))
+
+
+def test_a_view_pays_for_the_memory_that_it_holds():
+    recorder, _ = recorded(lambda: [(engine.zeros(1000) + 1)[:2] for _ in range(10)] and None, keep=3 * 4000)
+    r = recorder.recording
+    assert r.kept_bytes <= 3 * 4000
+    owners = {id(a.base if a.base is not None else a) for i, a in r.kept.items() if r.kind[i] == "op"}
+    assert len(owners) <= 3
+
+
+def test_a_later_recording_takes_the_room_of_earlier_ones(monkeypatch):
+    monkeypatch.setattr("workbench.recording.KEEP", 1000)
+    first, _ = recorded(lambda: engine.ones(500) + 1)
+    assert first.recording.kept_bytes > 1000
+    Recording()
+    assert first.recording.kept_bytes == 0
+
+
+def test_an_in_place_write_is_seen_and_the_old_value_is_known_to_be_gone():
+    x = leaf(3)
+    recorder = Recorder()
+    with observe.observing(recorder):
+        y = x * 2
+        y.add_(1)
+    r = recorder.recording
+    made, wrote = (i for i in range(r.count) if r.op_name(i) in ("mul", "add"))
+    assert r.note[wrote] == "in place"
+    assert r.overwritten(made) and not r.overwritten(wrote)
+    assert r.find(y) == wrote
+    y.mul_(3)
+    assert r.overwritten(wrote)
+
+
+def test_a_write_through_a_view_makes_a_row_for_the_base_as_well():
+    x = leaf(2, 2)
+
+    def run():
+        y = x * 1
+        row = y[0]
+        row.mul_(5)
+        return y.sum()
+
+    recorder, loss = recorded(run)
+    r = recorder.recording
+    assert any(note.startswith("written through its view") for note in r.note)
+    assert all(r.row_of(node) >= 0 for node in tape.plan([loss.node]))
+
+
+def test_a_failed_op_leaves_its_sentence_in_the_partial_graph():
+    recorder = Recorder()
+    with observe.observing(recorder), pytest.raises(RuntimeError) as caught:
+        leaf(2, 3) @ leaf(2, 3)
+    r = recorder.recording
+    assert r.op_name(r.failure) == "matmul"
+    assert r.note[r.failure] == str(caught.value)
+    assert len(r.inputs(r.failure)) == 2
+
+
+def test_other_threads_are_not_recorded():
+    recorder = Recorder()
+    with observe.observing(recorder):
+        thread = threading.Thread(target=lambda: leaf(2) + 1)
+        thread.start()
+        thread.join()
+    assert recorder.recording.count == 0
+
+
+def test_ops_of_a_recorded_backward_stand_in_a_group_of_their_own():
+    x = leaf(2)
+    recorder = Recorder()
+    with observe.observing(recorder):
+        (x * x * x).sum().backward(create_graph=True)
+        y = x + 1
+    r = recorder.recording
+    inside = [r.op_name(i) for i in range(r.count) if r.scope[i] >= 0 and r.scopes[r.scope[i]].name == "backward" and r.kind[i] == "op"]
+    assert "mul" in inside
+    assert r.scope[r.find(y)] == -1
+
+
+def test_a_pass_that_failed_does_not_swallow_what_comes_after():
+    x = leaf(2)
+    recorder = Recorder()
+    with observe.observing(recorder):
+        y = x.exp()
+        loss = y.sum()
+        y.add_(1)
+        with pytest.raises(RuntimeError):
+            loss.backward()
+        z = x + 1
+    assert recorder.recording.scope[recorder.recording.find(z)] == -1
+
+
+def test_memory_goes_back_when_tensors_and_the_tape_go():
+    x = leaf(1000)
+    recorder = Recorder()
+    with observe.observing(recorder):
+        y = (x * 2).tanh()
+        loss = y.sum()
+        before = recorder.recording.now
+        loss.backward()
+        del y, loss
+    r = recorder.recording
+    assert before >= 3 * 4000 - 4000
+    assert r.peak >= before
+    assert r.now == 2 * 4000  # x and its gradient
+
+
+def test_recording_adds_at_most_five_microseconds_to_an_op():
+    a, b = leaf(4, 4), leaf(4, 4)
+
+    def loop(n: int) -> None:
+        for _ in range(n):
+            c = a + b
+            d = c * b
+            e = d @ a
+            f = e.tanh()
+            f.sum()
+
+    def timed(observer, n: int = 400) -> float:
+        begun = time.perf_counter()
+        if observer is None:
+            loop(n)
+        else:
+            with observe.observing(observer):
+                loop(n)
+        return (time.perf_counter() - begun) / (5 * n) * 1e6
+
+    for _attempt in range(5):  # the machine may be busy with something else
+        plain = min(timed(None) for _ in range(10))
+        watched = min(timed(Recorder()) for _ in range(10))
+        if watched - plain <= 5:
+            break
+    assert watched - plain <= 5

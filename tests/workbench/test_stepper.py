@@ -1,0 +1,286 @@
+"""Stepping: exact against `.backward()`, exact back and forth, and safe when something interrupts it."""
+
+from __future__ import annotations
+
+import gc
+import math
+import weakref
+
+import numpy
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from programs import PROGRAMS, bits, fan_out, leaf, tanh_layer, unrolled
+
+import engine
+from engine import observe
+from workbench.graph import Graph
+from workbench.recorder import Recorder
+from workbench.retrace import retrace
+from workbench.stepper import PassEnded, Stepper
+
+every_program = pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
+
+
+def stepper_of(loss, **options) -> Stepper:
+    recording = retrace([loss.node], [loss])
+    graph = Graph(recording)
+    graph.finish({})
+    return Stepper.of(recording, graph, loss, **options)
+
+
+def expected(program) -> tuple[list, object, list]:
+    """The leaves without gradients, a fresh loss, and the gradients that backward() gives."""
+    leaves, run = program()
+    run().backward()
+    wanted = bits(leaves)
+    for x in leaves:
+        x.grad = None
+    return leaves, run(), wanted
+
+
+@every_program
+def test_a_finished_pass_leaves_what_backward_leaves(program):
+    leaves, loss, wanted = expected(program)
+    stepper = stepper_of(loss)
+    stepper.finish()
+    assert stepper.done
+    assert bits(leaves) == wanted
+
+
+@every_program
+def test_every_step_forth_and_back_again_is_exact(program):
+    leaves, loss, wanted = expected(program)
+    stepper = stepper_of(loss)
+    states = [[x.grad for x in leaves]]
+    while not stepper.done:
+        stepper.next()
+        states.append([x.grad for x in leaves])
+    assert bits(leaves) == wanted
+    for state in reversed(states[:-1]):
+        stepper.previous()
+        assert all(x.grad is g for x, g in zip(leaves, state, strict=True))  # the very tensors
+    assert stepper.index == 0
+    stepper.finish()
+    assert bits(leaves) == wanted
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(st.integers(-2, 40), max_size=12))
+def test_any_walk_ends_exactly(walk):
+    leaves, loss, wanted = expected(unrolled)
+    stepper = stepper_of(loss)
+    for index in walk:
+        assert stepper.to(index) == max(0, min(index, stepper.total))
+    stepper.finish()
+    assert bits(leaves) == wanted
+    stepper.to(0)
+    assert [x.grad for x in leaves] == [None] * len(leaves)
+
+
+def test_gradients_that_were_there_are_added_to_and_put_back():
+    leaves, run = tanh_layer()
+    run().backward()
+    run().backward()
+    wanted = bits(leaves)
+    for x in leaves:
+        x.grad = None
+    run().backward()
+    before, values = [x.grad for x in leaves], bits(leaves)
+    stepper = stepper_of(run())
+    stepper.finish()
+    assert bits(leaves) == wanted
+    stepper.to(0)
+    assert all(x.grad is g for x, g in zip(leaves, before, strict=True))
+    assert bits(leaves) == values
+
+
+def test_closing_in_mid_pass_puts_gradients_back_and_a_finished_pass_stays():
+    leaves, loss, wanted = expected(tanh_layer)
+    stepper = stepper_of(loss)
+    stepper.to(stepper.total - 1)
+    assert any(x.grad is not None for x in leaves)
+    stepper.close()
+    assert all(x.grad is None for x in leaves)
+    with pytest.raises(PassEnded, match="closed"):
+        stepper.next()
+    stepper = stepper_of(loss)
+    stepper.finish()
+    stepper.close()
+    assert bits(leaves) == wanted
+
+
+@every_program
+def test_every_node_can_be_run_to(program):
+    _, loss, _ = expected(program)
+    stepper = stepper_of(loss)
+    for row in set(stepper.plan):
+        stepper.to(0)
+        stepper.to(stepper.place_of(row))
+        assert stepper.plan[stepper.index - 1] == row
+
+
+def test_a_node_outside_the_pass_is_refused():
+    recorder = Recorder()
+    with observe.observing(recorder):
+        x = leaf(2)
+        aside = x.exp()
+        loss = (x * 2).sum()
+    r = recorder.stop()
+    stepper = Stepper.of(r, Graph(r), loss)
+    with pytest.raises(PassEnded, match="does not reach"):
+        stepper.place_of(r.find(aside))
+
+
+@pytest.mark.parametrize("interrupted", range(8))
+def test_an_interrupt_loses_nothing(interrupted):
+    leaves, loss, wanted = expected(tanh_layer)
+    stepper = stepper_of(loss)
+    stepper.to(min(interrupted, stepper.total - 1))
+    here, state = stepper.index, [x.grad for x in leaves]
+    real = stepper._steps
+
+    def stopped():
+        next(real)
+        raise KeyboardInterrupt
+        yield
+
+    stepper._steps = stopped()
+    with pytest.raises(KeyboardInterrupt):
+        stepper.next()
+    assert stepper.index == here
+    assert all(x.grad is g for x, g in zip(leaves, state, strict=True))
+    stepper.finish()
+    assert bits(leaves) == wanted
+    stepper.to(0)
+    assert all(x.grad is None for x in leaves)
+
+
+def test_retained_gradients_are_stepped_as_well():
+    x = leaf(3)
+    y = x * x
+    y.retain_grad()
+    stepper = stepper_of(y.sum())
+    stepper.finish()
+    numpy.testing.assert_array_equal(y.grad.numpy(), numpy.ones(3, numpy.float32))
+    stepper.to(0)
+    assert y.grad is None and x.grad is None
+
+
+def test_a_hook_that_changes_gradients_is_respected_in_both_directions():
+    x = leaf(3)
+    x.register_post_accumulate_grad_hook(lambda t: setattr(t, "grad", t.grad * 10))
+    stepper = stepper_of((x * 2).sum())
+    stepper.finish()
+    numpy.testing.assert_array_equal(x.grad.numpy(), numpy.full(3, 20, numpy.float32))
+    stepper.to(0)
+    assert x.grad is None
+    stepper.finish()
+    numpy.testing.assert_array_equal(x.grad.numpy(), numpy.full(3, 20, numpy.float32))
+
+
+def test_contributions_addends_and_totals_are_the_chain_rule():
+    x = leaf(3)
+    loss = (x * x + x).sum()
+    stepper = stepper_of(loss)
+    stepper.finish()
+    steps = stepper.steps(set())
+    row = stepper.recording.row_of(x.node)
+    mine = [c for step in steps for c in step.contributions if c.target == row]
+    assert [c.addends for c in mine] == [1, 2, 3]
+    total = (2 * x.detach().numpy() + 1).astype(numpy.float64)
+    assert mine[-1].total.norm == pytest.approx(float(numpy.linalg.norm(total)), rel=1e-6)
+    accumulate = steps[-1]
+    assert (accumulate.op, accumulate.node, accumulate.contributions) == ("accumulate", row, [])
+    assert accumulate.upstream.norm == pytest.approx(float(numpy.linalg.norm(x.grad.numpy().astype(numpy.float64))), rel=1e-9)
+
+
+def test_a_broadcast_input_says_which_axes_were_summed():
+    x, b = leaf(4, 3), leaf(1, 3)
+    stepper = stepper_of((x + b).sum())
+    stepper.to(2)
+    contributions = {c.input: c for c in stepper.step(2).contributions}
+    assert contributions["other"].unbroadcast == [0]
+    assert contributions["input"].unbroadcast == []
+    assert contributions["other"].gradient.values == [4.0, 4.0, 4.0]
+
+
+def test_gradients_can_be_looked_at_as_far_as_the_pass_stands():
+    leaves, loss, wanted = expected(fan_out)
+    stepper = stepper_of(loss)
+    row = stepper.recording.row_of(leaves[0].node)
+    assert stepper.gradient(row) == (None, "Its gradient has not been computed yet: step on, or run to this node.")
+    stepper.finish()
+    assert stepper.gradient(row)[0].tobytes() == wanted[0]
+
+
+def test_arrays_over_the_budget_are_let_go_but_their_summaries_stay():
+    leaves, loss, wanted = expected(unrolled)
+    stepper = stepper_of(loss, keep=0)
+    stepper.finish()
+    assert len(stepper.steps(set())) == stepper.total
+    assert "not kept" in stepper.gradient(stepper.plan[1])[1]
+    assert bits(leaves) == wanted
+    stepper.to(0)
+    stepper.finish()
+    assert bits(leaves) == wanted
+
+
+def test_a_freed_graph_is_refused_at_once():
+    x = leaf(2)
+    loss = x.exp().sum()
+    loss.backward()
+    with pytest.raises(RuntimeError, match="freed by an earlier backward"):
+        stepper_of(loss)
+
+
+def test_what_backward_refuses_is_refused():
+    with pytest.raises(RuntimeError, match="scalar outputs"):
+        stepper_of(leaf(2).exp())
+
+
+def test_an_error_in_the_pass_stops_it_with_a_sentence():
+    x = leaf(2)
+    y = x.exp()
+    loss = (y * 2).sum()
+    y.add_(1)  # spoils what exp saved
+    stepper = stepper_of(loss)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        stepper.finish()
+    assert "stopped after step 2" in stepper.sentence()
+    assert x.grad is None
+
+
+def test_a_thousand_steps_go_in_no_time_and_nothing_recurses():
+    x = leaf(2)
+    h = x
+    for _ in range(5000):
+        h = h + 1
+    stepper = stepper_of(h.sum())
+    stepper.finish()
+    assert stepper.index == stepper.total == 5002
+    stepper.to(0)
+    assert x.grad is None
+
+
+def test_a_stepper_that_is_dropped_frees_the_graph():
+    gc.disable()
+    try:
+        x = leaf(100)
+        loss = x.exp().sum()
+        array = weakref.ref(loss.node.inputs[0].saved[1])
+        stepper = stepper_of(loss)
+        stepper.finish()
+        del stepper, loss
+        assert array() is None
+    finally:
+        gc.enable()
+
+
+def test_the_numbers_of_a_small_step_are_right():
+    x = engine.tensor(0.5).requires_grad_()
+    stepper = stepper_of(x.tanh())
+    stepper.next()
+    (contribution,) = stepper.step(1).contributions
+    assert contribution.gradient.values[0] == pytest.approx(1 - math.tanh(0.5) ** 2, rel=1e-6)
+    assert contribution.rule.numbers is not None
