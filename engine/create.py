@@ -10,15 +10,40 @@ from typing import Any
 
 import numpy
 
-from . import devices
-from . import dtypes
+from . import devices, dtypes
 from .tensor import Tensor, to_array
 
 __all__ = [
-    "arange", "as_tensor", "asarray", "can_cast", "empty", "empty_like", "eye", "from_dlpack", "from_numpy", "full", "full_like",
-    "get_default_dtype", "is_complex", "is_floating_point", "is_tensor", "linspace", "logspace", "numel", "ones", "ones_like",
-    "promote_types", "result_type", "scalar_tensor", "set_default_dtype", "tensor", "tril_indices", "triu_indices", "zeros", "zeros_like",
-]  # fmt: skip
+    "arange",
+    "as_tensor",
+    "asarray",
+    "can_cast",
+    "empty",
+    "empty_like",
+    "eye",
+    "from_dlpack",
+    "from_numpy",
+    "full",
+    "full_like",
+    "get_default_dtype",
+    "is_complex",
+    "is_floating_point",
+    "is_tensor",
+    "linspace",
+    "logspace",
+    "numel",
+    "ones",
+    "ones_like",
+    "promote_types",
+    "result_type",
+    "scalar_tensor",
+    "set_default_dtype",
+    "tensor",
+    "tril_indices",
+    "triu_indices",
+    "zeros",
+    "zeros_like",
+]
 
 
 def made(array: Any, device: Any = None, requires_grad: bool = False) -> Tensor:
@@ -64,7 +89,7 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
 
 
 def asarray(obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool = False) -> Tensor:
-    """The object as a tensor. `copy` None shares memory where it can, True always copies, False raises ValueError where it must copy."""
+    """The object as a tensor. `copy` None shares memory where it can, True always copies, False raises ValueError where it must."""
     found = as_tensor(obj, dtype, device)
     shares = found is obj or isinstance(obj, numpy.ndarray) and found.array.base is obj
     if copy is False and not shares:
@@ -75,14 +100,18 @@ def asarray(obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | Non
 
 
 def from_numpy(ndarray: numpy.ndarray) -> Tensor:
-    """A tensor that shares the memory of a NumPy array: a change of one is seen in the other. TypeError for dtypes that tensors do not have."""
+    """A tensor that shares the memory of a NumPy array: a change of one is seen in the other. TypeError for dtypes tensors lack."""
     if not isinstance(ndarray, numpy.ndarray):
         raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
     known = dtypes.FROM_NUMPY.get(ndarray.dtype)
     if known is None or not ndarray.dtype.isnative:
-        raise TypeError(f"can't convert np.ndarray of type {ndarray.dtype}. The only supported types are: {', '.join(d.name for d in dtypes.ALL)}.")
+        raise TypeError(
+            f"can't convert np.ndarray of type {ndarray.dtype}. The only supported types are: {', '.join(d.name for d in dtypes.ALL)}."
+        )
     if any(s < 0 for s in ndarray.strides):
-        raise ValueError("At least one stride in the given numpy array is negative, and tensors with negative strides are not supported. Make a copy first.")
+        raise ValueError(
+            "At least one stride in the given numpy array is negative, and tensors with negative strides are not supported. Copy it first."
+        )
     return Tensor._wrap(ndarray.view(numpy.ndarray) if ndarray.dtype is known.numpy else ndarray.view(known.numpy))
 
 
@@ -110,7 +139,9 @@ def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool 
     return made(numpy.ones(_shape(size), _numpy(dtype)), device, requires_grad)
 
 
-def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None, pin_memory: bool = False) -> Tensor:
+def empty(
+    *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None, pin_memory: bool = False
+) -> Tensor:
     """A tensor whose elements are whatever the memory held."""
     return made(numpy.empty(_shape(size), _numpy(dtype)), device, requires_grad)
 
@@ -140,7 +171,9 @@ def ones_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_
     return _like(input, 1, dtype, device, requires_grad)
 
 
-def full_like(input: Tensor, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None) -> Tensor:
+def full_like(
+    input: Tensor, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None
+) -> Tensor:
     """One number everywhere, like another tensor."""
     return _like(input, fill_value, dtype, device, requires_grad)
 
@@ -176,7 +209,9 @@ def linspace(start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any
     return made(numpy.linspace(start, end, steps).astype(_numpy(dtype)), device, requires_grad)
 
 
-def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def logspace(
+    start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
     """`base` to the power of `steps` numbers evenly apart from `start` to `end`."""
     start, end = (x.item() if isinstance(x, Tensor) else x for x in (start, end))
     return made(numpy.power(float(base), numpy.linspace(start, end, steps)).astype(_numpy(dtype)), device, requires_grad)

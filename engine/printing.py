@@ -32,8 +32,12 @@ _PROFILES = {"default": _Options(), "short": _Options(precision=2, edgeitems=2),
 
 
 def set_printoptions(
-    precision: int | None = None, threshold: float | None = None, edgeitems: int | None = None, linewidth: int | None = None,
-    profile: str | None = None, sci_mode: bool | None = None,
+    precision: int | None = None,
+    threshold: float | None = None,
+    edgeitems: int | None = None,
+    linewidth: int | None = None,
+    profile: str | None = None,
+    sci_mode: bool | None = None,
 ) -> None:
     """Choose how tensors print: digits, when to summarise, how much to show at the edges, the width of a line in characters.
 
@@ -44,7 +48,12 @@ def set_printoptions(
         if profile not in _PROFILES:
             raise ValueError(f"profile must be one of {', '.join(_PROFILES)}, got {profile!r}")
         chosen = _PROFILES[profile]
-        options.precision, options.threshold, options.edgeitems, options.linewidth = chosen.precision, chosen.threshold, chosen.edgeitems, chosen.linewidth
+        options.precision, options.threshold, options.edgeitems, options.linewidth = (
+            chosen.precision,
+            chosen.threshold,
+            chosen.edgeitems,
+            chosen.linewidth,
+        )
     given = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
     for name, value in given.items():
         if value is not None:

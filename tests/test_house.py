@@ -24,7 +24,7 @@ FLOORS = [
     ("engine.op", "engine.tape", "engine.tensor", "engine.inplace", "engine.xp", "engine.create", "engine.random", "engine.printing"),
     ("engine.ops",),
     ("engine.autograd", "engine.nn", "engine.optim", "engine.data", "engine.utils", "engine.compile", "engine.distributed")
-    + ("engine.amp", "engine.serialize", "engine.testing", "engine.profiler", "engine"),
+    + ("engine.amp", "engine.serialize", "engine.testing", "engine.profiler", "engine.cuda", "engine.linalg", "engine.special", "engine"),
     ("workbench",),
     ("workbench.jupyter", "workbench.cli"),
 ]

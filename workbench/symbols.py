@@ -575,7 +575,7 @@ def parsed(text: str, names: dict[str, Symbol]) -> Symbol:
         if isinstance(node, ast.Constant):
             return symbol(node.value)
         if isinstance(node, ast.Name):
-            return names.get(node.id) or Symbol(["mi", node.id], ATOM, None)
+            return names[node.id] if node.id in names else Symbol(["mi", node.id], ATOM, None)
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
             return -read(node.operand)
         if isinstance(node, ast.BinOp):

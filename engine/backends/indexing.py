@@ -31,16 +31,15 @@ def put_zeros(value: Any, shape: tuple, index: Any) -> Any:
 
 def _once(index: Any) -> bool:
     """Whether no place can occur twice at an index: no array of integers is in it."""
-    for i in index if isinstance(index, tuple) else (index,):
-        if hasattr(i, "dtype") and i.dtype.kind != "b":
-            return False
-    return True
+    items = index if isinstance(index, tuple) else (index,)
+    return all(not hasattr(i, "dtype") or i.dtype.kind == "b" for i in items)
 
 
 def _add_at(out: Any, index: Any, value: Any) -> None:
     """`out[index] += value` where a place that occurs twice is added to twice."""
     items = index if isinstance(index, tuple) else (index,)
-    if len(items) == 1 and out.ndim > 1 and out.flags.c_contiguous and out.dtype.kind == "f" and getattr(items[0], "dtype", None) == numpy.int64:
+    by_rows = len(items) == 1 and getattr(items[0], "dtype", None) == numpy.int64
+    if by_rows and out.ndim > 1 and out.flags.c_contiguous and out.dtype.kind == "f":
         where = items[0].reshape(-1)
         value = _library(out).broadcast_to(value, (*items[0].shape, *out.shape[1:]))
         rows = out.reshape(out.shape[0], -1)
@@ -87,7 +86,10 @@ def _along(x: Any, dim: int, index: Any, name: str, src: Any = None) -> tuple:
         raise ValueError("Index tensor must have the same number of dimensions as input tensor")
     for d, n in enumerate(want):
         if d != dim and n > shape[d]:
-            raise ValueError(f"Size does not match at dimension {d} expected index {list(index.shape)} to be no larger than self {list(x.shape)} apart from dimension {dim}")
+            raise ValueError(
+                f"Size does not match at dimension {d} expected index {list(index.shape)} to be no larger than self {list(x.shape)} "
+                f"apart from dimension {dim}"
+            )
         if src is not None and n > (src.shape or (1,))[d]:
             raise ValueError(f"Expected index {list(index.shape)} to be no larger than src {list(src.shape)} in all dimensions")
     low, high = int(index.min()), int(index.max())
@@ -119,7 +121,11 @@ def _scattered(x: Any, dim: int, index: Any, src: Any, name: str, write: Any) ->
     out = x.copy(order="C")
     if index.size:
         src = _source(src, index)
-        write(out.reshape(x.shape or (1,)), where, src.reshape(index.shape or (1,)) if hasattr(src, "reshape") and src.ndim == index.ndim else src)
+        write(
+            out.reshape(x.shape or (1,)),
+            where,
+            src.reshape(index.shape or (1,)) if hasattr(src, "reshape") and src.ndim == index.ndim else src,
+        )
     return out
 
 

@@ -21,8 +21,8 @@ def view(x: Any, shape: Any = None, dtype: Any = None) -> Any:
     owner = x.base if isinstance(x.base, x.__class__) else x
     if out.base is not owner and x.size:
         raise ValueError(
-            "view size is not compatible with input tensor's size and stride (at least one dimension spans across two contiguous subspaces). "
-            "Use .reshape(...) instead."
+            "view size is not compatible with input tensor's size and stride "
+            "(at least one dimension spans across two contiguous subspaces). Use .reshape(...) instead."
         )
     return out
 
@@ -186,7 +186,10 @@ def constant_pad(x: Any, pad: tuple, value: Any = 0) -> Any:
     shape = tuple(size + a + b for size, (a, b) in zip(x.shape, widths, strict=True))
     kept = (size + min(a, 0) + min(b, 0) for size, (a, b) in zip(x.shape, widths, strict=True))
     if min(shape, default=0) < 0 or min(kept, default=0) < 0:
-        raise ValueError(f"The input size {list(x.shape)}, plus negative padding {list(pad)}, resulted in a negative output size, which is invalid. Check dimensions of your input.")
+        raise ValueError(
+            f"The input size {list(x.shape)}, plus negative padding {list(pad)}, resulted in a negative output size, which is invalid. "
+            "Check dimensions of your input."
+        )
     out = _library(x).full(shape, value, x.dtype) if value else _zeros(x, shape)
     inner = tuple(slice(max(a, 0), size - max(b, 0)) for size, (a, b) in zip(shape, widths, strict=True))
     taken = tuple(slice(max(-a, 0), size - max(-b, 0)) for size, (a, b) in zip(x.shape, widths, strict=True))

@@ -125,7 +125,7 @@ class Subset(Dataset):
             return self.dataset[[self.indices[i] for i in index]]
         return self.dataset[self.indices[index]]
 
-    def __getitems__(self, indices: list[int]) -> list:
+    def __getitems__(self, indices: list[int]) -> Any:
         wanted = [self.indices[i] for i in indices]
         fetch: Any = getattr(self.dataset, "__getitems__", None)
         return fetch(wanted) if callable(fetch) else [self.dataset[i] for i in wanted]

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .. import devices
-from .. import dtypes
+from .. import devices, dtypes
 from ..errors import Refused
 from ..op import Elementwise, Linear, composite
 from ..tensor import Tensor

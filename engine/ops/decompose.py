@@ -24,7 +24,7 @@ from .reduce import vector_norm
 from .shape import clone, permute, transpose, unsqueeze, wrap_dim
 
 _SQUARE = (((3, 3),), ((2, 3, 3),))
-ONE_TRIANGLE = {test: "One triangle is read and the gradient is spread over both; tests/engine/test_decompose.py checks symmetric changes." for test in ("reverse", "second")}
+ONE_TRIANGLE = dict.fromkeys(("reverse", "second"), "One triangle is read and the gradient is spread over both; tests/engine/test_decompose.py checks symmetric changes.")
 
 
 class Factor(Op):

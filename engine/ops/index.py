@@ -14,10 +14,10 @@ import numpy
 from .. import dtypes, errors, inplace, observe, tape
 from ..devices import namespace
 from ..errors import Refused
-from ..op import RULES_ONLY, Linear, Op, composite
+from ..op import RULES_ONLY, Linear, Op
 from ..tensor import Tensor
 from .cast import cast
-from .shape import broadcast_shapes, expand, reshape, wrap_dim
+from .shape import reshape
 
 _PLAIN = frozenset((int, slice, type(None), type(Ellipsis)))
 
@@ -126,7 +126,7 @@ def _parsed(input: Tensor, index: Any) -> tuple[tuple | None, tuple | None]:
     basic: list[Any] = []
     advanced: list[Any] = []
     dim, arrays = 0, 0
-    for place, item in enumerate(items):
+    for item in items:
         if isinstance(item, (bool, numpy.bool_)) or _is_flag(item):
             basic.append(None)
             advanced.append(namespace(array).asarray([0] if bool(item) else [], dtype=numpy.int64))

@@ -47,7 +47,7 @@ class matmul(Product):
     def d_other(xp, g, input, other): return right(xp, g, input, other)
     def why(a, b):
         if not a or not b:
-            return "both arguments to matmul need to be at least 1D, but they are {}D and {}D".format(len(a), len(b))
+            return f"both arguments to matmul need to be at least 1D, but they are {len(a)}D and {len(b)}D"
         if len(a) == len(b) == 1:
             return f"inconsistent tensor size, expected tensor [{a[0]}] and src [{b[0]}] to have the same number of elements, but got {a[0]} and {b[0]} elements respectively"
         if a[-1] != b[-2 if len(b) > 1 else 0]:

@@ -8,10 +8,8 @@ import numpy
 
 from .. import dtypes, inplace
 from ..devices import namespace
-from ..errors import Refused
 from ..op import RULES_ONLY, Op, composite
 from ..tensor import Tensor
-from .cast import cast
 from .index import Placing, index_put
 from .shape import broadcast_shapes, expand, reshape, wrap_dim
 

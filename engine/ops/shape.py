@@ -11,7 +11,6 @@ from ..op import RULES_ONLY, Linear, Op, composite, sum_to
 from ..tensor import Tensor
 
 
-
 class View(Linear):
     """The result is the input's own memory under another shape, whenever NumPy can express it."""
     view, inputs = True, ("input",)

@@ -39,7 +39,7 @@ def view(v: Any, kind: str) -> Any:
     if kind == "every other":
         return v[..., ::2]
     if kind == "transpose":
-        return v.T if v.ndim < 3 else v.swapaxes(0, -1)
+        return v.swapaxes(0, -1)
     if kind == "unsqueeze":
         return v[..., None]
     if kind == "flat":

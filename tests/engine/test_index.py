@@ -16,12 +16,30 @@ WEIGHTS = rng.normal(size=(4, 5, 6))
 
 # indices that NumPy and PyTorch read alike: no integer stands beside an index array
 INDICES = {
-    "integer": 1, "negative": -1, "slice": slice(1, 3), "stride": slice(None, None, 2), "empty slice": slice(3, 1), "all": (), "integers": (1, 2, 3),
-    "ellipsis": (..., 2), "new dimensions": (None, 1, None, ..., None), "rows": [0, 2, 2], "pairs": ([0, 1, 1], [1, 4, 4]), "negative rows": [-1, -4],
-    "apart": ([0, 1], slice(None), [2, 3]), "beside": (slice(None), [0, 4], [2, 3]), "broadcast": ([[1], [2]], [0, 3]), "nothing": [],
-    "mask of rows": numpy.array([True, False, True, True]), "mask of two": MASK, "mask of all": DATA > 0, "inner mask": (slice(1, 3), MASK[0]),
-    "mask and rows": (numpy.array([True, False, True, False]), [1, 2]), "new dimension and rows": (None, [1, 2]), "last": (..., [5, 0, 0]),
-}  # fmt: skip
+    "integer": 1,
+    "negative": -1,
+    "slice": slice(1, 3),
+    "stride": slice(None, None, 2),
+    "empty slice": slice(3, 1),
+    "all": (),
+    "integers": (1, 2, 3),
+    "ellipsis": (..., 2),
+    "new dimensions": (None, 1, None, ..., None),
+    "rows": [0, 2, 2],
+    "pairs": ([0, 1, 1], [1, 4, 4]),
+    "negative rows": [-1, -4],
+    "apart": ([0, 1], slice(None), [2, 3]),
+    "beside": (slice(None), [0, 4], [2, 3]),
+    "broadcast": ([[1], [2]], [0, 3]),
+    "nothing": [],
+    "mask of rows": numpy.array([True, False, True, True]),
+    "mask of two": MASK,
+    "mask of all": DATA > 0,
+    "inner mask": (slice(1, 3), MASK[0]),
+    "mask and rows": (numpy.array([True, False, True, False]), [1, 2]),
+    "new dimension and rows": (None, [1, 2]),
+    "last": (..., [5, 0, 0]),
+}
 
 
 def as_index(index):
@@ -131,15 +149,23 @@ def test_scalars_and_flags():
 @pytest.mark.parametrize(
     "index, error, words",
     [
-        (4, IndexError, "index 4 is out of bounds for dimension 0 with size 4"), (-5, IndexError, "index -5 is out of bounds for dimension 0 with size 4"),
-        ((0, 9), IndexError, "index 9 is out of bounds"), ((0, 0, 0, 0), IndexError, "too many indices for tensor of dimension 3"),
+        (4, IndexError, "index 4 is out of bounds for dimension 0 with size 4"),
+        (-5, IndexError, "index -5 is out of bounds for dimension 0 with size 4"),
+        ((0, 9), IndexError, "index 9 is out of bounds"),
+        ((0, 0, 0, 0), IndexError, "too many indices for tensor of dimension 3"),
         (engine.tensor([0, 7]), IndexError, "index 7 is out of bounds for dimension 0 with size 4"),
-        (engine.tensor([True, False]), IndexError, r"The shape of the mask \[2\] at index 0 does not match the shape of the indexed tensor \[4, 5, 6\] at index 0"),
-        (slice(None, None, -1), ValueError, "step must be greater than zero"), (engine.tensor([1.0]), IndexError, "must be long, int, byte or bool"),
+        (
+            engine.tensor([True, False]),
+            IndexError,
+            r"The shape of the mask \[2\] at index 0 does not match the shape of the indexed tensor \[4, 5, 6\] at index 0",
+        ),
+        (slice(None, None, -1), ValueError, "step must be greater than zero"),
+        (engine.tensor([1.0]), IndexError, "must be long, int, byte or bool"),
         ((engine.tensor([0, 1]), engine.tensor([0, 1, 2])), IndexError, r"could not be broadcast together with shapes \[2\], \[3\]"),
-        (1.5, IndexError, "valid indices"), (engine.tensor([1], dtype=engine.int16), IndexError, "must be long, int, byte or bool"),
+        (1.5, IndexError, "valid indices"),
+        (engine.tensor([1], dtype=engine.int16), IndexError, "must be long, int, byte or bool"),
     ],
-)  # fmt: skip
+)
 def test_refused_indices(index, error, words):
     with pytest.raises(error, match=words):
         Tensor(DATA)[index]

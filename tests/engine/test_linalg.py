@@ -23,9 +23,19 @@ def leaves(arrays):
 
 
 SHAPES = [
-    ((2, 3), (3, 4)), ((3,), (3,)), ((3,), (3, 4)), ((2, 3), (3,)), ((5, 2, 3), (3, 4)), ((2, 2, 3), (2, 3, 4)), ((2, 1, 2, 3), (2, 3, 2)), ((3,), (2, 3, 4)),
-    ((2, 2, 3), (3,)), ((2, 3), (2, 3, 4)), ((0, 3), (3, 4)), ((2, 0), (0, 4)),
-]  # fmt: skip
+    ((2, 3), (3, 4)),
+    ((3,), (3,)),
+    ((3,), (3, 4)),
+    ((2, 3), (3,)),
+    ((5, 2, 3), (3, 4)),
+    ((2, 2, 3), (2, 3, 4)),
+    ((2, 1, 2, 3), (2, 3, 2)),
+    ((3,), (2, 3, 4)),
+    ((2, 2, 3), (3,)),
+    ((2, 3), (2, 3, 4)),
+    ((0, 3), (3, 4)),
+    ((2, 0), (0, 4)),
+]
 
 
 @pytest.mark.parametrize("a, b", SHAPES)
@@ -38,11 +48,26 @@ def test_matmul(a, b):
 
 
 EQUATIONS = [
-    ("ij,jk->ik", (2, 3), (3, 2)), ("ij,jk", (2, 3), (3, 2)), ("ii->i", (3, 3)), ("ii", (3, 3)), ("ij->", (2, 3)), ("ij->j", (2, 3)), ("i,j->ij", (2,), (3,)),
-    ("bhid,bhjd->bhij", (1, 2, 2, 3), (1, 2, 3, 3)), ("...ij,...jk->...ik", (2, 2, 3), (3, 2)), ("ij,jk,kl->il", (2, 3), (3, 2), (2, 2)),
-    ("iij,jk->ik", (2, 2, 3), (3, 2)), ("iijj->ij", (2, 2, 3, 3)), ("ij,ij->", (2, 3), (2, 3)), ("ij,kj->k", (2, 3), (4, 3)), ("i,i,i->i", (3,), (3,), (3,)),
-    ("bn,anm,bm->ba", (2, 3), (2, 3, 2), (2, 2)), (" i j , j -> i ", (2, 3), (3,)), ("b...i,ij->b...j", (2, 2, 3), (3, 2)), ("ij,jk->ik", (2, 1), (3, 2)),
-]  # fmt: skip
+    ("ij,jk->ik", (2, 3), (3, 2)),
+    ("ij,jk", (2, 3), (3, 2)),
+    ("ii->i", (3, 3)),
+    ("ii", (3, 3)),
+    ("ij->", (2, 3)),
+    ("ij->j", (2, 3)),
+    ("i,j->ij", (2,), (3,)),
+    ("bhid,bhjd->bhij", (1, 2, 2, 3), (1, 2, 3, 3)),
+    ("...ij,...jk->...ik", (2, 2, 3), (3, 2)),
+    ("ij,jk,kl->il", (2, 3), (3, 2), (2, 2)),
+    ("iij,jk->ik", (2, 2, 3), (3, 2)),
+    ("iijj->ij", (2, 2, 3, 3)),
+    ("ij,ij->", (2, 3), (2, 3)),
+    ("ij,kj->k", (2, 3), (4, 3)),
+    ("i,i,i->i", (3,), (3,), (3,)),
+    ("bn,anm,bm->ba", (2, 3), (2, 3, 2), (2, 2)),
+    (" i j , j -> i ", (2, 3), (3,)),
+    ("b...i,ij->b...j", (2, 2, 3), (3, 2)),
+    ("ij,jk->ik", (2, 1), (3, 2)),
+]
 
 
 @pytest.mark.parametrize("equation, shapes", [(e, s) for e, *s in EQUATIONS])
@@ -51,7 +76,9 @@ def test_einsum(equation, shapes):
     xs = leaves(arrays)
     found = engine.einsum(equation, *xs)
     assert numpy.allclose(found.detach().numpy(), numpy.einsum(equation, *arrays))
-    assert gradcheck(lambda *xs: engine.einsum(equation, *xs) ** 2, tuple(xs)) and gradgradcheck(lambda *xs: engine.einsum(equation, *xs) ** 2, tuple(xs))
+    assert gradcheck(lambda *xs: engine.einsum(equation, *xs) ** 2, tuple(xs)) and gradgradcheck(
+        lambda *xs: engine.einsum(equation, *xs) ** 2, tuple(xs)
+    )
 
 
 def test_einsum_with_lists_of_subscripts():
@@ -64,11 +91,15 @@ def test_einsum_with_lists_of_subscripts():
     "equation, shapes, words",
     [
         ("ij,jk->ik", ((2, 3), (4, 4)), "subscript j has size 4 for operand 1 which does not broadcast with previously seen size 3"),
-        ("ij,jk->iz", ((2, 3), (3, 4)), "output subscript z does not appear"), ("ij,jk->ii", ((2, 3), (3, 4)), "appears more than once in the output"),
-        ("ij", ((2, 3), (3, 4)), "more operands were provided"), ("ij,jk", ((2, 3),), "fewer operands were provided"),
-        ("ijk", ((2, 3),), "does not match the number of dimensions"), ("i1", ((2, 3),), "invalid subscript"), ("ii", ((2, 3),), "sizes don't match"),
+        ("ij,jk->iz", ((2, 3), (3, 4)), "output subscript z does not appear"),
+        ("ij,jk->ii", ((2, 3), (3, 4)), "appears more than once in the output"),
+        ("ij", ((2, 3), (3, 4)), "more operands were provided"),
+        ("ij,jk", ((2, 3),), "fewer operands were provided"),
+        ("ijk", ((2, 3),), "does not match the number of dimensions"),
+        ("i1", ((2, 3),), "invalid subscript"),
+        ("ii", ((2, 3),), "sizes don't match"),
     ],
-)  # fmt: skip
+)
 def test_einsum_refuses(equation, shapes, words):
     with pytest.raises(RuntimeError, match=words):
         engine.einsum(equation, *[engine.zeros(*s) for s in shapes])
@@ -87,14 +118,21 @@ def test_linear(shape):
     "call, words",
     [
         (lambda: engine.zeros(2, 3) @ engine.zeros(4, 5), r"mat1 and mat2 shapes cannot be multiplied \(2x3 and 4x5\)"),
-        (lambda: engine.zeros(2, 3) @ engine.zeros(3, 4, dtype=engine.float64), "expected m1 and m2 to have the same dtype, but got: float != double"),
+        (
+            lambda: engine.zeros(2, 3) @ engine.zeros(3, 4, dtype=engine.float64),
+            "expected m1 and m2 to have the same dtype, but got: float != double",
+        ),
         (lambda: engine.zeros(3) @ engine.zeros(4), "expected tensor .3. and src .4. to have the same number of elements"),
-        (lambda: engine.tensor(1.0) @ engine.zeros(3), "need to be at least 1D"), (lambda: engine.mm(engine.zeros(3), engine.zeros(3, 4)), "self must be a matrix"),
-        (lambda: engine.bmm(engine.zeros(2, 3, 4), engine.zeros(3, 4, 5)), r"Expected size for first two dimensions of batch2 tensor to be: \[2, 4\] but got: \[3, 4\]"),
+        (lambda: engine.tensor(1.0) @ engine.zeros(3), "need to be at least 1D"),
+        (lambda: engine.mm(engine.zeros(3), engine.zeros(3, 4)), "self must be a matrix"),
+        (
+            lambda: engine.bmm(engine.zeros(2, 3, 4), engine.zeros(3, 4, 5)),
+            r"Expected size for first two dimensions of batch2 tensor to be: \[2, 4\] but got: \[3, 4\]",
+        ),
         (lambda: linear(engine.zeros(2, 3), engine.zeros(4, 2)), r"cannot be multiplied \(2x3 and 2x4\)"),
         (lambda: engine.mv(engine.zeros(2, 3), engine.zeros(4)), r"size mismatch, got input \(2\), mat \(2x3\), vec \(4\)"),
     ],
-)  # fmt: skip
+)
 def test_refusals(call, words):
     with pytest.raises(RuntimeError, match=words):
         call()
@@ -107,7 +145,9 @@ def test_products_with_names():
     assert numpy.allclose(engine.addmm(z * float("nan"), x, y, beta=0).numpy(), a @ b)
     assert numpy.allclose(engine.tensordot(x, y, 1).numpy(), a @ b) and numpy.allclose(engine.kron(x, y).numpy(), numpy.kron(a, b))
     u, v = draw((3,), (3,))
-    assert numpy.allclose(engine.cross(Tensor(u), Tensor(v)).numpy(), numpy.cross(u, v)) and numpy.allclose(engine.outer(Tensor(u), Tensor(v)).numpy(), numpy.outer(u, v))
+    assert numpy.allclose(engine.cross(Tensor(u), Tensor(v)).numpy(), numpy.cross(u, v)) and numpy.allclose(
+        engine.outer(Tensor(u), Tensor(v)).numpy(), numpy.outer(u, v)
+    )
 
 
 def test_distances_have_no_gradient_between_equal_rows():

@@ -28,10 +28,7 @@ EXPECTED = {
     "engine.tensor([math.inf])": "tensor([inf])",
     "engine.tensor([0.0, 0.0])": "tensor([0., 0.])",
     "engine.tensor([1.5 + 2j, -3 - 0.25j])": "tensor([ 1.5000+2.0000j, -3.0000-0.2500j])",
-    "engine.tensor([[1.0, 2.0], [3.0, 4.5]])": (
-        "tensor([[1.0000, 2.0000],\n"
-        "        [3.0000, 4.5000]])"
-    ),
+    "engine.tensor([[1.0, 2.0], [3.0, 4.5]])": ("tensor([[1.0000, 2.0000],\n        [3.0000, 4.5000]])"),
     "engine.tensor([1.0], dtype=engine.float64)": "tensor([1.], dtype=engine.float64)",
     "engine.tensor([1.5], dtype=engine.float16)": "tensor([1.5000], dtype=engine.float16)",
     "engine.tensor([1.5, 3.0], dtype=engine.bfloat16)": "tensor([1.5000, 3.0000], dtype=engine.bfloat16)",
@@ -147,8 +144,7 @@ EXPECTED = {
         "        2.7183, 2.7183, 2.7183], grad_fn=<ExpBackward0>)"
     ),
     "engine.ones(8, dtype=engine.float64, requires_grad=True) / 3": (
-        "tensor([0.3333, 0.3333, 0.3333, 0.3333, 0.3333, 0.3333, 0.3333, 0.3333],\n"
-        "       dtype=engine.float64, grad_fn=<DivBackward0>)"
+        "tensor([0.3333, 0.3333, 0.3333, 0.3333, 0.3333, 0.3333, 0.3333, 0.3333],\n       dtype=engine.float64, grad_fn=<DivBackward0>)"
     ),
     "engine.ones(2, 2, requires_grad=True).sum()": "tensor(4., grad_fn=<SumBackward0>)",
 }

@@ -14,12 +14,26 @@ rng = numpy.random.default_rng(3)
 pad = functions["nn.functional.pad"]
 
 VIEWS = {
-    "reshape": lambda x: x.reshape(4, 6), "view": lambda x: x.view(-1), "permute": lambda x: x.permute(2, 0, 1), "transpose": lambda x: x.transpose(0, 2),
-    "movedim": lambda x: x.movedim(0, -1), "unsqueeze": lambda x: x.unsqueeze(1), "squeeze": lambda x: x.unsqueeze(1).squeeze(1), "mT": lambda x: x.mT,
-    "diagonal": lambda x: x.diagonal(1, 1, 2), "unfold": lambda x: x.unfold(2, 2, 2), "narrow": lambda x: x.narrow(2, 1, 2), "select": lambda x: x.select(1, 2),
-    "split": lambda x: x.split(2, 2)[1], "chunk": lambda x: x.chunk(2, 2)[0], "unbind": lambda x: x.unbind(1)[1], "flatten": lambda x: x.flatten(1),
-    "unflatten": lambda x: x.unflatten(2, (2, 2)), "tensor_split": lambda x: x.tensor_split(3, 1)[2], "expand": lambda x: x.expand(2, 3, 4),
-}  # fmt: skip
+    "reshape": lambda x: x.reshape(4, 6),
+    "view": lambda x: x.view(-1),
+    "permute": lambda x: x.permute(2, 0, 1),
+    "transpose": lambda x: x.transpose(0, 2),
+    "movedim": lambda x: x.movedim(0, -1),
+    "unsqueeze": lambda x: x.unsqueeze(1),
+    "squeeze": lambda x: x.unsqueeze(1).squeeze(1),
+    "mT": lambda x: x.mT,
+    "diagonal": lambda x: x.diagonal(1, 1, 2),
+    "unfold": lambda x: x.unfold(2, 2, 2),
+    "narrow": lambda x: x.narrow(2, 1, 2),
+    "select": lambda x: x.select(1, 2),
+    "split": lambda x: x.split(2, 2)[1],
+    "chunk": lambda x: x.chunk(2, 2)[0],
+    "unbind": lambda x: x.unbind(1)[1],
+    "flatten": lambda x: x.flatten(1),
+    "unflatten": lambda x: x.unflatten(2, (2, 2)),
+    "tensor_split": lambda x: x.tensor_split(3, 1)[2],
+    "expand": lambda x: x.expand(2, 3, 4),
+}
 
 
 @pytest.mark.parametrize("name", VIEWS)
@@ -84,18 +98,28 @@ def test_view_of_another_dtype_shares_bytes():
     [
         (lambda x: x.transpose(0, 3), IndexError, r"Dimension out of range \(expected to be in range of \[-3, 2\], but got 3\)"),
         (lambda x: x.permute(0, 1), RuntimeError, "number of dimensions in the tensor input does not match"),
-        (lambda x: x.expand(2, 3, 5), RuntimeError, r"The expanded size of the tensor \(5\) must match the existing size \(4\) at non-singleton dimension 2"),
-        (lambda x: x.squeeze(3), IndexError, "Dimension out of range"), (lambda x: x.t(), RuntimeError, "expects a tensor with <= 2 dimensions"),
-        (lambda x: x.split([1, 1], 2), RuntimeError, "split_sizes to sum exactly to 4"), (lambda x: x.chunk(0), RuntimeError, "greater than 0"),
+        (
+            lambda x: x.expand(2, 3, 5),
+            RuntimeError,
+            r"The expanded size of the tensor \(5\) must match the existing size \(4\) at non-singleton dimension 2",
+        ),
+        (lambda x: x.squeeze(3), IndexError, "Dimension out of range"),
+        (lambda x: x.t(), RuntimeError, "expects a tensor with <= 2 dimensions"),
+        (lambda x: x.split([1, 1], 2), RuntimeError, "split_sizes to sum exactly to 4"),
+        (lambda x: x.chunk(0), RuntimeError, "greater than 0"),
         (lambda x: x.repeat(2, 2), RuntimeError, "can not be smaller than number of dimensions of tensor"),
         (lambda x: x.unfold(2, 5, 1), RuntimeError, "maximum size for tensor at dimension 2 is 4 but size is 5"),
         (lambda x: engine.cat([x, x[:, :2]]), RuntimeError, "Expected size 3 but got size 2 for tensor number 1 in the list"),
-        (lambda x: engine.cat([]), ValueError, "non-empty list of Tensors"), (lambda x: engine.stack([x, x[0]]), RuntimeError, "equal size"),
-        (lambda x: engine.stack([]), RuntimeError, "non-empty TensorList"), (lambda x: x.unflatten(2, (3, 2)), RuntimeError, "don't multiply up"),
-        (lambda x: pad(x, (4, 0), mode="reflect"), RuntimeError, "less than the corresponding input dimension"), (lambda x: x.sum_to_size(5), RuntimeError, "not expandable"),
-        (lambda x: x.narrow(2, 3, 2), RuntimeError, "exceeds dimension size"), (lambda x: x.select(1, 3), IndexError, "out of range"),
+        (lambda x: engine.cat([]), ValueError, "non-empty list of Tensors"),
+        (lambda x: engine.stack([x, x[0]]), RuntimeError, "equal size"),
+        (lambda x: engine.stack([]), RuntimeError, "non-empty TensorList"),
+        (lambda x: x.unflatten(2, (3, 2)), RuntimeError, "don't multiply up"),
+        (lambda x: pad(x, (4, 0), mode="reflect"), RuntimeError, "less than the corresponding input dimension"),
+        (lambda x: x.sum_to_size(5), RuntimeError, "not expandable"),
+        (lambda x: x.narrow(2, 3, 2), RuntimeError, "exceeds dimension size"),
+        (lambda x: x.select(1, 3), IndexError, "out of range"),
     ],
-)  # fmt: skip
+)
 def test_refusals(call, error, words):
     with pytest.raises(error, match=words):
         call(engine.zeros(2, 3, 4))

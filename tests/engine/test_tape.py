@@ -28,7 +28,7 @@ def no_collector():
 # -- length ----------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("step", [lambda y: y * 0.99999, lambda y: y + 1e-6, lambda y: y.tanh(), lambda y: y[:]], ids=["mul", "add", "tanh", "view"])
+@pytest.mark.parametrize("step", [lambda y: y * 0.99999, lambda y: y + 1e-6, lambda y: y.tanh(), lambda y: y[:] * 1], ids=["mul", "add", "tanh", "view"])
 def test_a_chain_of_100_000_ops(step, no_collector):
     """Forward, backward and deallocation without recursion; dropped before backward, too."""
     x = leaf([0.5, 1.0])
@@ -42,6 +42,17 @@ def test_a_chain_of_100_000_ops(step, no_collector):
     for _ in range(100_000):
         y = step(y)
     del y
+
+
+def test_a_chain_of_views_of_views(no_collector):
+    x = leaf([0.5, 1.0])
+    y = x * 1
+    v = y
+    for _ in range(3_000):
+        v = v[:]
+    v.mul_(3)
+    y.sum().backward()
+    assert x.grad.tolist() == [3, 3]
 
 
 def test_a_long_chain_forward_mode_and_second_derivative():

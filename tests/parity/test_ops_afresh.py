@@ -36,6 +36,8 @@ def fresh(case, rng):
             xs[i] = numpy.asarray(rng.uniform(*case.op.domain, spec))
             if rng.random() < 0.3 and case.op.domain[0] <= 0 <= case.op.domain[1]:
                 xs[i] = numpy.asarray(numpy.round(xs[i]))
+    if case.op.name in ("nll_loss", "cross_entropy") and xs[2] is not None:
+        xs[2] = xs[2].astype(numpy.float64)  # weights of classes, written as integers so that they stay constants
     return xs
 
 

@@ -27,6 +27,8 @@ class Kernel:
         self.client = self.manager.client()
         self.client.start_channels()
         self.client.wait_for_ready(timeout=PATIENCE)
+        info = self.client.kernel_info(reply=True, timeout=PATIENCE)["content"]
+        self.has_subshells = "kernel subshells" in info.get("supported_features", [])
         self.seen: list[dict[str, Any]] = []  # everything that came on iopub
         self.subshell: str | None = None
         self._ids = 100
@@ -47,7 +49,11 @@ class Kernel:
 
     def finish(self, request: str) -> list[dict[str, Any]]:
         """Wait until the cell of that request is done; what it published."""
-        self.until(lambda m: m["msg_type"] == "status" and m["content"]["execution_state"] == "idle" and m["parent_header"].get("msg_id") == request)
+        self.until(
+            lambda m: (
+                m["msg_type"] == "status" and m["content"]["execution_state"] == "idle" and m["parent_header"].get("msg_id") == request
+            )
+        )
         return [m for m in self.seen if m["parent_header"].get("msg_id") == request]
 
     def until(self, wanted: Any, seconds: float = PATIENCE) -> dict[str, Any]:
@@ -62,7 +68,9 @@ class Kernel:
                 self.seen.append(self.client.get_iopub_msg(timeout=0.2))
             except queue.Empty:
                 if time.monotonic() > deadline:
-                    raise TimeoutError(f"nothing like that came in {seconds:.0f} s; last: {[m['msg_type'] for m in self.seen[-8:]]}") from None
+                    raise TimeoutError(
+                        f"nothing like that came in {seconds:.0f} s; last: {[m['msg_type'] for m in self.seen[-8:]]}"
+                    ) from None
 
     # -- comms ------------------------------------------------------------------------------------------------------------------
 

@@ -33,7 +33,7 @@ PLACES = {"nn.functional": torch.nn.functional, "linalg": torch.linalg, "special
 
 def _like(weight: Any, x: Any) -> Any:
     """Weights of classes, written as integers in an example, in the input's dtype."""
-    return None if weight is None else weight.to(x.dtype)
+    return None if weight is None else weight.detach().to(x.dtype)
 
 
 SPELLED: dict[str, Any] = {

@@ -1,0 +1,169 @@
+"""A real kernel: %%watch, live views, errors, a cell paused inside backward(), interrupts, the panel, and no thread left behind."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+from kernels import Kernel, custom, is_custom, printed
+
+# Folders that hold another ipykernel, such as 6.31, to run these tests with as well.
+PATHS = ["", *filter(None, os.environ.get("WORKBENCH_IPYKERNELS", "").split(os.pathsep))]
+
+SETUP = """%load_ext workbench
+import engine as torch
+w = torch.tensor([[1.0, 2.0], [3.0, 4.0]]).requires_grad_()
+x = torch.tensor([[1.0, -1.0]])"""
+PAUSED = """w.grad = None
+with wb.step():
+    loss = (x @ w).tanh().sum()
+    loss.backward()
+print("done", w.grad.tolist())"""
+
+
+@pytest.fixture(scope="module", params=PATHS, ids=lambda p: os.path.basename(p) or "installed")
+def kernel(request) -> Iterator[Kernel]:
+    kernel = Kernel(request.param)
+    assert [m for m in kernel.run(SETUP) if m["msg_type"] == "error"] == []
+    yield kernel
+    kernel.close()
+
+
+@pytest.fixture(params=["main shell", "subshell"])
+def shell(kernel, request) -> Iterator[Kernel]:
+    """The kernel, its front end's messages going to the main shell, or to a subshell where the kernel has them."""
+    if request.param == "subshell" and kernel.has_subshells:
+        kernel.use_subshell()
+    yield kernel
+    kernel.subshell = None
+
+
+def error_of(messages) -> str:
+    return next((m["content"]["ename"] + ": " + m["content"]["evalue"] for m in messages if m["msg_type"] == "error"), "")
+
+
+def data_of(messages, kind) -> list[dict]:
+    return [m["content"]["data"] for m in messages if m["msg_type"] == kind]
+
+
+def test_watch_shows_the_graph_and_keeps_the_cells_own_output(kernel):
+    messages = kernel.run("%%watch\nfor t in range(3):\n    h = (x @ w).tanh()\nloss = h.sum()\nloss")
+    (shown,), (final,) = data_of(messages, "display_data"), data_of(messages, "update_display_data")
+    assert "application/vnd.jupyter.widget-view+json" in shown
+    assert final["image/svg+xml"].startswith("<svg") and "7 ops" in final["text/plain"]
+    assert "tensor(" in printed(messages)
+    comm = kernel.widget()
+    kernel.say(comm, {"type": "ready"})
+    graph = custom(kernel.until(lambda m: is_custom(m, comm) and custom(m)["type"] == "graph" and not custom(m)["live"]))
+    assert {n for n in graph["nodes"]["name"] if n} == {"x", "w", "h", "loss"}
+    assert [(s["cell"][:4], s["line"], s["text"]) for s in graph["sites"]] == [
+        ("In [", 3, "h = (x @ w).tanh()"),
+        ("In [", 4, "loss = h.sum()"),
+    ]
+    assert [g["kind"] for g in graph["groups"]] == ["loop", "iteration", "iteration", "iteration"]
+
+
+def test_an_error_in_a_watched_cell_is_raised_as_usual_and_the_partial_graph_is_shown(kernel):
+    messages = kernel.run("%%watch\ny = x @ w\nz = y @ torch.tensor([1.0, 2.0, 3.0])")
+    assert error_of(messages).startswith("RuntimeError: matmul")
+    (final,) = data_of(messages, "update_display_data")
+    assert "failed: matmul" in final["text/plain"]
+    assert printed(kernel.run("print(y.shape)")) == "engine.Size([1, 2])\n"
+
+
+def test_wrong_options_of_watch_are_refused(kernel):
+    assert "takes a size such as 64MB" in printed(kernel.run("%%watch --keep lots\n1"))
+
+
+def test_a_live_pass_is_stepped_by_messages(kernel):
+    kernel.run("w.grad = None\ns = wb.step((x @ w).tanh().sum())\ns")
+    comm = kernel.widget()
+    kernel.say(comm, {"type": "ready"})
+    assert kernel.ask(comm, type="step", do="last")["done"]
+    assert printed(kernel.run("print(w.grad is not None)")) == "True\n"
+    assert kernel.ask(comm, type="step", do="first")["index"] == 0
+    assert printed(kernel.run("print(w.grad)")) == "None\n"
+    kernel.run("s.close(); del s")
+
+
+def test_a_cell_paused_in_backward_is_driven_by_the_view(shell):
+    before = len(shell.seen)
+    request = shell.start(PAUSED)
+    comm = shell.widget(before)
+    shell.say(comm, {"type": "ready"})
+    shell.until(lambda m: is_custom(m, comm) and custom(m)["type"] == "stepper" and custom(m)["mode"] == "paused")
+    assert [shell.ask(comm, type="step", do="next")["index"] for _ in range(3)] == [1, 2, 3]
+    assert shell.ask(comm, type="step", do="previous")["index"] == 2
+    assert shell.ask(comm, type="inspect", node=0)["summary"]["size"] in (2, 4)
+    later = shell.start("print('the next cell')")
+    done = shell.ask(comm, type="step", do="last")
+    assert done["done"] and done["index"] == 4
+    assert printed(shell.finish(request)).startswith("done [[0.0706")
+    assert printed(shell.finish(later)) == "the next cell\n"
+    assert shell.ask(comm, type="step", do="index", to=1)["index"] == 1  # the record can still be looked at
+
+
+def test_a_paused_cell_can_be_interrupted(shell):
+    before = len(shell.seen)
+    request = shell.start(PAUSED)
+    comm = shell.widget(before)
+    shell.say(comm, {"type": "ready"})
+    shell.until(lambda m: is_custom(m, comm) and custom(m)["type"] == "stepper" and custom(m)["mode"] == "paused")
+    shell.ask(comm, type="step", do="next")
+    shell.manager.interrupt_kernel()
+    assert error_of(shell.finish(request)).startswith("KeyboardInterrupt")
+    assert printed(shell.run("print(w.grad)")) == "None\n"
+
+
+def test_a_paused_cell_under_watch_uses_its_view(shell):
+    before = len(shell.seen)
+    request = shell.start("%%watch\n" + PAUSED)
+    comm = shell.widget(before)
+    shell.say(comm, {"type": "ready"})
+    shell.until(lambda m: is_custom(m, comm) and custom(m)["type"] == "stepper" and custom(m)["mode"] == "paused")
+    assert shell.ask(comm, type="step", do="next")["index"] == 1
+    assert shell.ask(comm, type="step", do="last")["done"]
+    messages = shell.finish(request)
+    assert printed(messages).startswith("done [[0.0706")
+    assert len(data_of(messages, "display_data")) == 1
+
+
+def test_without_a_view_a_paused_cell_runs_on(kernel):
+    messages = kernel.run(
+        PAUSED.replace("wb.step()", "pause.Pause(patience=0.2)").replace("w.grad = None", "from workbench.jupyter import pause")
+    )
+    assert "no view has opened" in printed(messages) and "done" in printed(messages)
+
+
+def test_the_panel_follows_the_latest_session(kernel):
+    session = kernel.client.session
+    kernel.client.shell_channel.send(session.msg("comm_open", {"comm_id": "panel-1", "target_name": "workbench", "data": {}}))
+
+    def says(kind):
+        return lambda m: m["msg_type"] == "comm_msg" and m["content"]["comm_id"] == "panel-1" and m["content"]["data"]["type"] == kind
+
+    kernel.client.shell_channel.send(session.msg("comm_msg", {"comm_id": "panel-1", "data": {"v": 1, "id": 1, "type": "ready"}}))
+    kernel.until(says("graph"))
+    before = len(kernel.seen)
+    kernel.run("wb.show((w * 2).sum())")
+    last = [m["content"]["data"] for m in kernel.seen[before:] if says("graph")(m)][-1]
+    assert last["nodes"]["op"][-2:] == ["mul", "sum"] or "mul" in last["nodes"]["op"]
+    kernel.client.shell_channel.send(session.msg("comm_close", {"comm_id": "panel-1", "data": {}}))
+    before = len(kernel.seen)
+    kernel.run("wb.show((w * 3).sum())")
+    assert not [m for m in kernel.seen[before:] if says("graph")(m)]
+
+
+def test_tensors_have_a_rich_look_and_their_text_is_unchanged(kernel):
+    (data,) = data_of(kernel.run("w"), "execute_result")
+    assert data["text/plain"] == printed(kernel.run("print(repr(w), end='')"))
+    assert "float32 2×2" in data["text/html"] and "<script" not in data["text/html"]
+
+
+def test_views_leave_no_thread(kernel):
+    code = "import threading; print(sorted(t.name for t in threading.enumerate() if not t.name.startswith('subshell-')))"
+    before = printed(kernel.run(code))
+    kernel.run("v = wb.step((w * 2).sum())\nv")
+    kernel.run("v.close()")
+    assert printed(kernel.run(code)) == before
