@@ -155,7 +155,7 @@ def as_dtype(d: Any) -> dtype:
         return d
     if d is float:
         return float32 if default is float32 else default
-    if d in (int, bool, complex):
+    if isinstance(d, type) and d in (int, bool, complex):
         return {int: int64, bool: bool_, complex: complex64}[d]
     try:
         return FROM_NUMPY[numpy.dtype(d)]

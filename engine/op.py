@@ -517,6 +517,8 @@ def _unary(op: Any) -> Callable:
                 (input,), attrs = op.bind((input, *args), kwargs)
             elif only is not None and len(args) == 1 and (not loose or isinstance(args[0], (tuple, list))):
                 attrs = {only: args[0]}
+            elif only is not None and loose and not isinstance(args[0], ndarray):
+                attrs = {only: args}
             elif fewest <= len(args) <= most:
                 attrs = {**defaults, **dict(zip(rest, args, strict=False))}
             else:

@@ -45,7 +45,10 @@ def step(tensor: Tensor | None = None, gradient: Tensor | None = None) -> Any:
 
     session = opened(tensor, _names())
     session.stepper = Stepper.of(session.recording, session.graph, tensor, gradient)
-    return _shown(session) if _kernel() else session.stepper
+    if not _kernel():
+        return session.stepper
+    session.stepper.prepare()  # a later cell may overwrite what the tape saved
+    return _shown(session)
 
 
 def inspect(tensor: Tensor) -> Any:

@@ -133,6 +133,18 @@ class Stepper:
         """Run to the end: `.grad` is then what `.backward()` leaves."""
         self.to(self.total)
 
+    def prepare(self) -> None:
+        """Run the whole pass now and come back to the start. Whatever the program overwrites later, the record can be walked through.
+
+        An error stops the record where the pass stopped; it is told when the walk comes there.
+        """
+        try:
+            self.finish()
+        except Exception as error:
+            self.failure = str(error)
+        finally:
+            self.to(0)
+
     def close(self) -> None:
         """Let go. Unless the pass is finished, `.grad` is put back to what it was before the first step."""
         if not self.closed:

@@ -12,32 +12,154 @@ from typing import Any
 import cupy
 import numpy
 from cupy import (  # noqa: F401  the namespace itself
-    abs, add, arange, arccos, arccosh, arcsin, arcsinh, arctan, arctan2, arctanh, argsort, asarray, bincount, bitwise_and, bitwise_or,
-    bitwise_xor, ceil, concatenate, copysign, cos, cosh, divide, empty, empty_like, equal, exp, exp2, expm1, eye, floor, fmax, fmin, full,
-    full_like, gcd, greater, greater_equal, heaviside, hypot, invert, isclose, isfinite, isinf, isnan, isneginf, isposinf, isreal, lcm,
-    ldexp, left_shift, less, less_equal, log, log1p, log2, log10, logaddexp2, logical_and, logical_not, logical_or, logical_xor, maximum,
-    minimum, nan_to_num, negative, nextafter, nonzero, not_equal, ones, ones_like, outer, real, reciprocal, repeat, right_shift, rint, roll,
-    searchsorted, signbit, sin, sinh, sort, sqrt, square, squeeze, stack, subtract, take, take_along_axis, tan, tanh, tensordot, tile, tril,
-    triu, trunc, unique, where, zeros, zeros_like,
+    abs,
+    add,
+    arange,
+    arccos,
+    arccosh,
+    arcsin,
+    arcsinh,
+    arctan,
+    arctan2,
+    arctanh,
+    argsort,
+    asarray,
+    bincount,
+    bitwise_and,
+    bitwise_or,
+    bitwise_xor,
+    ceil,
+    concatenate,
+    copysign,
+    cos,
+    cosh,
+    divide,
+    empty,
+    empty_like,
+    equal,
+    exp,
+    exp2,
+    expm1,
+    eye,
+    floor,
+    fmax,
+    fmin,
+    full,
+    full_like,
+    gcd,
+    greater,
+    greater_equal,
+    heaviside,
+    hypot,
+    invert,
+    isclose,
+    isfinite,
+    isinf,
+    isnan,
+    isneginf,
+    isposinf,
+    isreal,
+    lcm,
+    ldexp,
+    left_shift,
+    less,
+    less_equal,
+    log,
+    log1p,
+    log2,
+    log10,
+    logaddexp2,
+    logical_and,
+    logical_not,
+    logical_or,
+    logical_xor,
+    maximum,
+    minimum,
+    nan_to_num,
+    negative,
+    nextafter,
+    nonzero,
+    not_equal,
+    ones,
+    ones_like,
+    outer,
+    real,
+    reciprocal,
+    repeat,
+    right_shift,
+    rint,
+    roll,
+    searchsorted,
+    signbit,
+    sin,
+    sinh,
+    sort,
+    sqrt,
+    square,
+    squeeze,
+    stack,
+    subtract,
+    take,
+    take_along_axis,
+    tan,
+    tanh,
+    tensordot,
+    tile,
+    tril,
+    triu,
+    trunc,
+    unique,
+    where,
+    zeros,
+    zeros_like,
 )  # fmt: skip
 from cupyx.scipy import special
 from cupyx.scipy.special import digamma, erf, erfc, erfinv, i0, i1  # noqa: F401
 
 from ..errors import Refused
 from .elementwise import (  # noqa: F401  made of universal functions, which go to CuPy by themselves
-    angle, clip, conj, floor_divide, fmod, frac, hardtanh, imag, lerp, log_sigmoid, logaddexp, logit, relu, remainder, round, sgn, sign, sinc,
-    softplus, threshold, trunc_divide,
+    angle,
+    clip,
+    conj,
+    floor_divide,
+    fmod,
+    frac,
+    hardtanh,
+    imag,
+    lerp,
+    log_sigmoid,
+    logaddexp,
+    logit,
+    relu,
+    remainder,
+    round,
+    sgn,
+    sign,
+    sinc,
+    softplus,
+    threshold,
+    trunc_divide,
 )  # fmt: skip
+from .indexing import *  # noqa: F403
 from .kernels_conv import col2im, convolution, convolution_input, convolution_weight, im2col  # noqa: F401
 from .kernels_loss import class_pick, class_spread, class_weights, log_sum_exp, softmax_minus  # noqa: F401
 from .kernels_loss import ctc as _ctc
 from .kernels_norm import normalize, normalize_input, normalize_weight  # noqa: F401
 from .kernels_pool import (  # noqa: F401
-    adaptive_max, avg_pool, avg_pool_back, flat_gather, flat_scatter, max_pool, resample, resample_back, tap_gather, tap_places, tap_scatter,
+    adaptive_max,
+    avg_pool,
+    avg_pool_back,
+    flat_gather,
+    flat_scatter,
+    max_pool,
+    resample,
+    resample_back,
+    tap_gather,
+    tap_places,
+    tap_scatter,
 )  # fmt: skip
-from .reduction import count  # noqa: F401
-from .indexing import *  # noqa: F403
 from .products import *  # noqa: F403
+from .reduction import count
 from .reference import *  # noqa: F403
 
 pi, inf, nan = math.pi, math.inf, math.nan
@@ -92,7 +214,7 @@ def copy(x: Any) -> Any:
 
 def power(x: Any, y: Any) -> Any:
     """`x ** y`; an integer to a negative integer power is 0, unless its reciprocal is an integer."""
-    if getattr(x, "dtype", None) == bool:
+    if getattr(x, "dtype", None) == numpy.dtype(bool):
         return cupy.logical_or(x, cupy.logical_not(y))
     if getattr(y, "dtype", None) is not None and y.dtype.kind == "i":
         unit = cupy.where(cupy.equal(x, 1), 1, cupy.where(cupy.equal(x, -1), 1 - 2 * (y & 1), 0))
@@ -126,11 +248,10 @@ def gelu(x: Any, approximate: str = "none") -> Any:
 
 def gelu_slope(x: Any, approximate: str = "none") -> Any:
     """The derivative of gelu."""
-    square = x * x
     if approximate == "none":
-        return _normal_cdf(x) + x * cupy.exp(-0.5 * square) / math.sqrt(2 * math.pi)
-    t = cupy.tanh(_TANH * x * (1 + 0.044715 * square))
-    return 0.5 * (1 + t) + (0.5 * _TANH) * x * (1 - t * t) * (1 + 0.134145 * square)
+        return _normal_cdf(x) + x * cupy.exp(-0.5 * x * x) / math.sqrt(2 * math.pi)
+    t = cupy.tanh(_TANH * x * (1 + 0.044715 * x * x))
+    return 0.5 * (1 + t) + (0.5 * _TANH) * x * (1 - t * t) * (1 + 0.134145 * x * x)
 
 
 def lgamma(x: Any) -> Any:
@@ -179,7 +300,9 @@ def count_nonzero(x: Any, axis: Any = None) -> Any:
 def _some(x: Any, axis: Any, kind: type[Exception] = RuntimeError) -> None:
     """Refuse the extreme of nothing."""
     if axis is None and not x.size:
-        raise Refused("Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument.", kind)
+        raise Refused(
+            "Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument.", kind
+        )
     for a in () if axis is None or not x.ndim else (axis,) if isinstance(axis, int) else axis:
         if not x.shape[a]:
             raise Refused(f"Expected reduction dim {a % x.ndim} to have non-zero size.", IndexError)
@@ -206,7 +329,13 @@ def argmin(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
 
 
 def _kept(found: Any, x: Any, axis: Any, keepdims: bool) -> Any:
-    shape = found.shape if not keepdims else (1,) * x.ndim if axis is None else tuple(1 if d == axis % x.ndim else n for d, n in enumerate(x.shape))
+    shape = (
+        found.shape
+        if not keepdims
+        else (1,) * x.ndim
+        if axis is None
+        else tuple(1 if d == axis % x.ndim else n for d, n in enumerate(x.shape))
+    )
     return found.reshape(shape).astype(numpy.int64, copy=False)
 
 

@@ -73,7 +73,9 @@ SHAPE = {
     "reshape": lambda input, shape: input.reshape(shape),
     "view": lambda input, shape: input.reshape(shape),
     "view_as_dtype": lambda input, dtype: np.frombuffer(input.tobytes(), dtype.name),
-    "squeeze": lambda input, dim=None: np.squeeze(input, dim if dim is None else tuple(d for d in np.atleast_1d(dim) if input.shape[d] == 1)),
+    "squeeze": lambda input, dim=None: np.squeeze(
+        input, dim if dim is None else tuple(d for d in np.atleast_1d(dim) if input.shape[d] == 1)
+    ),
     "unsqueeze": lambda input, dim: np.expand_dims(input, dim),
     "transpose": lambda input, dim0, dim1: np.swapaxes(input, dim0, dim1),
     "permute": lambda input, dims: np.transpose(input, dims),
@@ -232,9 +234,9 @@ ELEMENTWISE = (
         "bitwise_left_shift": np.left_shift,
         "bitwise_right_shift": np.right_shift,
         "where": np.where,
-        "clamp": lambda input, min=None, max=None: np.array([np.clip(x, low, high) for x, low, high in np.broadcast(input, min, max)]).reshape(
-            np.broadcast(input, min, max).shape
-        ),
+        "clamp": lambda input, min=None, max=None: np.array(
+            [np.clip(x, low, high) for x, low, high in np.broadcast(input, min, max)]
+        ).reshape(np.broadcast(input, min, max).shape),
         "clamp_min": np.maximum,
         "clamp_max": np.minimum,
         "nan_to_num": np.nan_to_num,
@@ -273,7 +275,6 @@ ELEMENTWISE = (
 )
 
 # -- along a dimension -----------------------------------------------------------------------------------------------------
-
 
 
 def _dims(dim):
@@ -494,7 +495,9 @@ def _columns(input, kernel_size, dilation=1, padding=0, stride=1):
     kernel, dilation, stride = _each(kernel_size, 2), _each(dilation, 2), _each(stride, 2)
     x = np.pad(input, [(0, 0)] * (input.ndim - 2) + [(p, p) for p in _each(padding, 2)])
     rows, columns = [range(0, s - d * (k - 1), t) for s, d, k, t in zip(x.shape[-2:], dilation, kernel, stride, strict=True)]
-    windows = [x[..., i : i + dilation[0] * kernel[0] : dilation[0], j : j + dilation[1] * kernel[1] : dilation[1]] for i in rows for j in columns]
+    windows = [
+        x[..., i : i + dilation[0] * kernel[0] : dilation[0], j : j + dilation[1] * kernel[1] : dilation[1]] for i in rows for j in columns
+    ]
     return np.stack([w[..., : kernel[0], : kernel[1]].reshape(*x.shape[:-3], -1) for w in windows], -1)
 
 
@@ -527,7 +530,13 @@ def _pool_windows(sizes, kernel, stride=None, padding=0, dilation=1, ceil_mode=F
         span, windows, start = d * (k - 1) + 1, [], -p
         while start + span <= size + p or (ceil_mode and start < size and start + span - t < size + p):
             places = range(start, start + span, d)
-            windows.append(([i for i in places if 0 <= i < size], sum(i < size + p for i in places), [j for j, i in enumerate(places) if 0 <= i < size]))
+            windows.append(
+                (
+                    [i for i in places if 0 <= i < size],
+                    sum(i < size + p for i in places),
+                    [j for j, i in enumerate(places) if 0 <= i < size],
+                )
+            )
             start += t
         found.append(windows)
     return found, kernel
@@ -642,7 +651,9 @@ def _tapped(input, taps, kernel, **attrs):
 
 
 def _flat(input, index, size, n):
-    return np.take_along_axis(input.reshape(*input.shape[:-n], -1), index.reshape(*index.shape[: input.ndim - n], -1), -1).reshape(index.shape)
+    return np.take_along_axis(input.reshape(*input.shape[:-n], -1), index.reshape(*index.shape[: input.ndim - n], -1), -1).reshape(
+        index.shape
+    )
 
 
 POOL = {
@@ -664,7 +675,6 @@ POOL = {
 }
 
 # -- products --------------------------------------------------------------------------------------------------------------
-
 
 
 def _cofactor(input):
@@ -728,7 +738,9 @@ def _spread(input, target, weight=None, size=(), ignore_index=-100):
 
 def _nll(input, target, weight=None, ignore_index=-100, reduction="mean"):
     each = -_picked(input, target, weight, ignore_index)
-    return each.sum() / _picked(np.ones_like(input), target, weight, ignore_index).sum() if reduction == "mean" else _reduced(each, reduction)
+    return (
+        each.sum() / _picked(np.ones_like(input), target, weight, ignore_index).sum() if reduction == "mean" else _reduced(each, reduction)
+    )
 
 
 def _cross_entropy(input, target, weight=None, ignore_index=-100, reduction="mean", label_smoothing=0.0):
@@ -737,7 +749,9 @@ def _cross_entropy(input, target, weight=None, ignore_index=-100, reduction="mea
     w = np.ones(input.shape[1]) if weight is None else weight
     all_classes = -(logs * w.reshape(-1, *(1,) * (input.ndim - 2))).sum(1) * (target != ignore_index)
     each = (1 - label_smoothing) * each + label_smoothing / input.shape[1] * all_classes
-    return each.sum() / _picked(np.ones_like(input), target, weight, ignore_index).sum() if reduction == "mean" else _reduced(each, reduction)
+    return (
+        each.sum() / _picked(np.ones_like(input), target, weight, ignore_index).sum() if reduction == "mean" else _reduced(each, reduction)
+    )
 
 
 def _bce(input, target, weight=None, reduction="mean"):

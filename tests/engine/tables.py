@@ -80,4 +80,10 @@ def special_inputs(case: Case) -> list[numpy.ndarray]:
 
 def has_specials(op: Any) -> bool:
     """Whether an op takes one or two real tensors element by element to a real one."""
-    return issubclass(op, Elementwise) and len(op.inputs) <= 2 and op.home != "" and op.name != "complex" and all(isinstance(s, tuple) for s in cases_of(op)[0].inputs)
+    return (
+        issubclass(op, Elementwise)
+        and len(op.inputs) <= 2
+        and op.home != ""
+        and op.name != "complex"
+        and all(isinstance(s, tuple) for s in cases_of(op)[0].inputs)
+    )

@@ -21,7 +21,8 @@ def leaf(values):
         (lambda x: x.amax(), [0.5, 0.5, 0.0]), (lambda x: x.max(), [0.5, 0.5, 0.0]), (lambda x: x.max(0).values, [1.0, 0.0, 0.0]),
         (lambda x: engine.maximum(x, x.detach()).sum(), [0.5, 0.5, 0.5]), (lambda x: x.clamp(1.0, 3.0).sum(), [1.0, 1.0, 1.0]),
         (lambda x: x.median(), [0.5, 0.5, 0.0]), (lambda x: x.sort(stable=True).values[1], [1.0, 0.0, 0.0]),
-        (lambda x: x.cummax(0).values.sum(), [1.0, 2.0, 0.0]), (lambda x: (x - 3).relu().sum(), [0.0, 0.0, 0.0]), (lambda x: (x - 3).abs().sum(), [0.0, 0.0, -1.0]),
+        (lambda x: x.cummax(0).values.sum(), [1.0, 2.0, 0.0]), (lambda x: (x - 3).relu().sum(), [0.0, 0.0, 0.0]),
+        (lambda x: (x - 3).abs().sum(), [0.0, 0.0, -1.0]),
     ],
 )  # fmt: skip
 def test_ties(f, expected):
@@ -46,7 +47,8 @@ def test_embedding_leaves_out_the_padding_row():
 
 
 CONVOLUTIONS = {
-    "conv1d": ((0, 3, 8), (4, 3, 3), (0, 4, 6)), "conv2d": ((0, 3, 5, 6), (4, 3, 3, 2), (0, 4, 3, 5)), "conv3d": ((0, 2, 4, 5, 3), (3, 2, 2, 3, 2), (0, 3, 3, 3, 2)),
+    "conv1d": ((0, 3, 8), (4, 3, 3), (0, 4, 6)), "conv2d": ((0, 3, 5, 6), (4, 3, 3, 2), (0, 4, 3, 5)),
+    "conv3d": ((0, 2, 4, 5, 3), (3, 2, 2, 3, 2), (0, 3, 3, 3, 2)),
     "conv_transpose1d": ((0, 3, 5), (3, 4, 3), (0, 4, 7)), "conv_transpose2d": ((0, 3, 4, 3), (3, 4, 3, 2), (0, 4, 6, 4)),
 }  # fmt: skip
 
@@ -80,6 +82,14 @@ def test_reductions_of_nothing():
 
 def test_results_of_0_d_tensors_are_tensors():
     x = leaf(2.0)
-    for f in (lambda: x * x, lambda: x.sum(), lambda: x.max(), lambda: x[None][0], lambda: x.reshape(()), lambda: x.softmax(0), lambda: x.exp()):
+    for f in (
+        lambda: x * x,
+        lambda: x.sum(),
+        lambda: x.max(),
+        lambda: x[None][0],
+        lambda: x.reshape(()),
+        lambda: x.softmax(0),
+        lambda: x.exp(),
+    ):
         out = f()
         assert isinstance(out, Tensor) and out.array.shape == () and type(out.array).__name__ == "ndarray"

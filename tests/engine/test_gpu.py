@@ -37,7 +37,11 @@ def stand_in():
 
 
 def names(module):
-    return {n for n, v in vars(module).items() if not n.startswith("_") and (callable(v) or isinstance(v, float)) and n not in ("Any", "Refused", "import_module")}
+    return {
+        n
+        for n, v in vars(module).items()
+        if not n.startswith("_") and (callable(v) or isinstance(v, float)) and n not in ("Any", "Refused", "import_module")
+    }
 
 
 def test_it_has_every_name_that_the_cpu_has(stand_in):
@@ -129,7 +133,9 @@ def compare(case):
     wanted = [i for i, x in enumerate(xs) if floating(x)]
     if live and wanted:
         on_cpu = engine.autograd.grad([r for r, _, _ in live], [host[i] for i in wanted], [Tensor(w) for *_, w in live], allow_unused=True)
-        on_cuda = engine.autograd.grad([s for _, s, _ in live], [there[i] for i in wanted], [Tensor(w).to("cuda") for *_, w in live], allow_unused=True)
+        on_cuda = engine.autograd.grad(
+            [s for _, s, _ in live], [there[i] for i in wanted], [Tensor(w).to("cuda") for *_, w in live], allow_unused=True
+        )
         for a, b in zip(on_cuda, on_cpu, strict=True):
             assert (a is None) == (b is None)
             assert a is None or numpy.allclose(a._host(), b.array, rtol=1e-9, atol=1e-12)

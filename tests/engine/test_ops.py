@@ -8,11 +8,11 @@ import pytest
 import references
 import tables
 from cases import call, draw, floating, inner, leaves, normal_like, rng_of, smooth
+from tables import LETTER, MAKE, NO_KERNEL, REFUSED, Typed
 
 import engine
 from engine import Tensor, tape
 from engine.op import Elementwise
-from tables import LETTER, MAKE, NO_KERNEL, REFUSED, Typed
 from workbench import typeset
 
 # -- value -----------------------------------------------------------------------------------------------------------------
@@ -49,7 +49,10 @@ def test_large(case):
     """Kernels that work in blocks give what they give on small pieces, gradients too; nan and infinities are among the elements."""
     rng, xs = rng_of(case), draw(case)
     shape = (67, 611)
-    large = [rng.uniform(*case.op.domain, shape) if floating(x) and x.dtype.kind == "f" else numpy.asarray(rng.choice(numpy.ravel(x), shape)) for x in xs]
+    large = [
+        rng.uniform(*case.op.domain, shape) if floating(x) and x.dtype.kind == "f" else numpy.asarray(rng.choice(numpy.ravel(x), shape))
+        for x in xs
+    ]
     for x in large:
         if x.dtype.kind == "f":
             x.flat[rng.integers(x.size, size=40)] = rng.choice([numpy.nan, numpy.inf, -numpy.inf, 0.0], 40)
@@ -182,10 +185,15 @@ def test_second(case):
 BROADCAST = ((2, 1, 3), (4, 1), (1,), (2, 4, 3), ())  # the shapes that an elementwise op's inputs get, in turn
 
 
-@pytest.mark.parametrize("case", cases.parametrised("broadcasting", lambda op: issubclass(op, Elementwise) and len(op.inputs) > 1, first=True))
+@pytest.mark.parametrize(
+    "case", cases.parametrised("broadcasting", lambda op: issubclass(op, Elementwise) and len(op.inputs) > 1, first=True)
+)
 def test_broadcasting(case):
     op, rng = case.op, rng_of(case)
-    xs = [numpy.asarray(rng.uniform(*op.domain, BROADCAST[i])) if isinstance(spec, tuple) else draw(case)[i] for i, spec in enumerate(case.inputs)]
+    xs = [
+        numpy.asarray(rng.uniform(*op.domain, BROADCAST[i])) if isinstance(spec, tuple) else draw(case)[i]
+        for i, spec in enumerate(case.inputs)
+    ]
     for i, spec in enumerate(case.inputs):
         if isinstance(spec, list):
             xs[i] = numpy.asarray(rng.choice(numpy.ravel(spec), BROADCAST[i]))
@@ -258,7 +266,9 @@ PROMOTION, SPECIALS = tables.stored("promotion"), tables.stored("specials")
 
 def letters(case, inputs):
     """The letters of the results' dtypes, or "-" for a refusal."""
-    inputs = [Tensor(x.values.astype(x.dtype.numpy)) if isinstance(x, Typed) else Tensor(x) if isinstance(x, numpy.ndarray) else x for x in inputs]
+    inputs = [
+        Tensor(x.values.astype(x.dtype.numpy)) if isinstance(x, Typed) else Tensor(x) if isinstance(x, numpy.ndarray) else x for x in inputs
+    ]
     try:
         return "".join(LETTER[r.dtype] for r in call(case, inputs))
     except (RuntimeError, TypeError, IndexError, ValueError):

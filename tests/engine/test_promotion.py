@@ -62,11 +62,20 @@ def test_promotion_is_commutative():
 
 
 @pytest.mark.parametrize(
-    ("python", "expected"), [([1, 2], "int64"), ([1, 2.0], "float32"), ([True], "bool"), ([1j], "complex64"), ([], "float32"), (3.5, "float32")]
+    ("python", "expected"),
+    [([1, 2], "int64"), ([1, 2.0], "float32"), ([True], "bool"), ([1j], "complex64"), ([], "float32"), (3.5, "float32")],
 )
 def test_python_data_becomes(python, expected):
     """Literals from PyTorch: torch.tensor(python).dtype."""
     assert engine.tensor(python).dtype.name == expected
+
+
+def test_dtypes_have_many_spellings():
+    for spelling in (engine.int64, int, numpy.int64, numpy.dtype("int64"), "int64", engine.long):
+        assert dtypes.as_dtype(spelling) is engine.int64
+    for spelling in (engine.complex128, numpy.complex128, numpy.dtype("complex128")):
+        assert dtypes.as_dtype(spelling) is engine.complex128
+    assert dtypes.as_dtype(float) is engine.float32 and dtypes.as_dtype(bool) is engine.bool
 
 
 def test_numpy_data_keeps_its_dtype():

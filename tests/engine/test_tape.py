@@ -28,7 +28,9 @@ def no_collector():
 # -- length ----------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("step", [lambda y: y * 0.99999, lambda y: y + 1e-6, lambda y: y.tanh(), lambda y: y[:] * 1], ids=["mul", "add", "tanh", "view"])
+@pytest.mark.parametrize(
+    "step", [lambda y: y * 0.99999, lambda y: y + 1e-6, lambda y: y.tanh(), lambda y: y[:] * 1], ids=["mul", "add", "tanh", "view"]
+)
 def test_a_chain_of_100_000_ops(step, no_collector):
     """Forward, backward and deallocation without recursion; dropped before backward, too."""
     x = leaf([0.5, 1.0])
@@ -82,7 +84,6 @@ def test_a_wide_graph():
 def watched(array, seen):
     weakref.finalize(array, seen.append, 1)
     return array
-
 
 
 def test_a_freed_graph_returns_its_memory_without_the_collector(no_collector):

@@ -42,13 +42,19 @@ def fresh(case, rng):
 
 
 def ours(case, xs, d):
-    inputs = [Tensor(x.astype(d.numpy) if x.dtype.kind == "f" else x, requires_grad=cases.floating(x)) if isinstance(x, numpy.ndarray) else x for x in xs]
+    inputs = [
+        Tensor(x.astype(d.numpy) if x.dtype.kind == "f" else x, requires_grad=cases.floating(x)) if isinstance(x, numpy.ndarray) else x
+        for x in xs
+    ]
     return inputs, cases.call(case, inputs)
 
 
 def theirs(case, xs, d):
     kind = make.TORCH_DTYPES[d]
-    inputs = [torch.tensor(x).to(kind if x.dtype.kind == "f" else None or torch.tensor(x).dtype) if isinstance(x, numpy.ndarray) else x for x in xs]
+    inputs = [
+        torch.tensor(x).to(kind if x.dtype.kind == "f" else None or torch.tensor(x).dtype) if isinstance(x, numpy.ndarray) else x
+        for x in xs
+    ]
     inputs = [x.requires_grad_() if isinstance(x, torch.Tensor) and (x.is_floating_point() or x.is_complex()) else x for x in inputs]
     return inputs, make.call(case, inputs)
 

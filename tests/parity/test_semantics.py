@@ -21,7 +21,12 @@ def on_torch(name: str) -> dict:
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "engine", torch)
         patch.setitem(sys.modules, "engine.autograd", torch.autograd)
-        exec(compile(path.read_text(encoding="utf-8").replace("from engine.autograd.function", "from torch.autograd.function"), path, "exec"), module.__dict__)
+        exec(
+            compile(
+                path.read_text(encoding="utf-8").replace("from engine.autograd.function", "from torch.autograd.function"), path, "exec"
+            ),
+            module.__dict__,
+        )
     return {f"{test}_{name}": fn for test, fn in vars(module).items() if test.startswith("test_")}
 
 

@@ -95,6 +95,32 @@ def test_gradients_that_were_there_are_added_to_and_put_back():
     assert bits(leaves) == values
 
 
+def test_a_prepared_pass_outlives_what_the_program_does_next():
+    leaves, loss, wanted = expected(tanh_layer)
+    stepper = stepper_of(loss)
+    stepper.prepare()
+    assert stepper.index == 0 and all(x.grad is None for x in leaves)
+    with engine.no_grad():
+        for x in leaves:
+            x.mul_(0)  # what an optimizer does
+    stepper.finish()
+    assert bits(leaves) == wanted
+    assert len(stepper.steps(set())) == stepper.total
+
+
+def test_a_pass_that_cannot_be_prepared_can_be_walked_as_far_as_it_goes():
+    x = leaf(2)
+    y = x.exp()
+    loss = (y * 2).sum()
+    y.add_(1)
+    stepper = stepper_of(loss)
+    stepper.prepare()
+    assert stepper.to(2) == 2 and x.grad is None
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        stepper.next()
+    assert stepper.index == 2
+
+
 def test_closing_in_mid_pass_puts_gradients_back_and_a_finished_pass_stays():
     leaves, loss, wanted = expected(tanh_layer)
     stepper = stepper_of(loss)

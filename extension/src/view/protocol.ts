@@ -153,6 +153,7 @@ export interface Graph {
   live: boolean;
   dropped: number;
   root: number;
+  view: "graph" | "tensor";
 }
 
 /** There is a backward pass to step through: what runs in which order, and how far it is. */

@@ -1,8 +1,8 @@
 """Ask an installed PyTorch what the generic tests want to know, and store its answers beside this file.
 
-    python tests/engine/expected/make.py            every op
-    python tests/engine/expected/make.py softsign   these ops only
-    python tests/engine/expected/make.py --dtypes   the promotion of dtypes by themselves
+python tests/engine/expected/make.py            every op
+python tests/engine/expected/make.py softsign   these ops only
+python tests/engine/expected/make.py --dtypes   the promotion of dtypes by themselves
 """
 
 from __future__ import annotations
@@ -36,6 +36,11 @@ def _like(weight: Any, x: Any) -> Any:
     return None if weight is None else weight.detach().to(x.dtype)
 
 
+def _constant(attrs: dict) -> dict:
+    """Weights as constants, which they are to PyTorch; the target stays what it is."""
+    return {k: v.detach() if isinstance(v, torch.Tensor) and k != "target" else v for k, v in attrs.items()}
+
+
 SPELLED: dict[str, Any] = {
     "getitem": operator.getitem,
     "to_dtype": lambda input, dtype: input.to(dtype),
@@ -46,13 +51,13 @@ SPELLED: dict[str, Any] = {
     "embedding": torch.nn.functional.embedding,
     "searchsorted": lambda input, values, **attrs: torch.searchsorted(input, values, **attrs),
     "nll_loss": lambda input, target, weight=None, **attrs: torch.nn.functional.nll_loss(input, target, _like(weight, input), **attrs),
-    "cross_entropy": lambda input, target, weight=None, **attrs: torch.nn.functional.cross_entropy(input, target, _like(weight, input), **attrs),
-    **{  # whose weights are constants to PyTorch
-        name: lambda input, target, fn=getattr(torch.nn.functional, name), **attrs: fn(
-            input, target, **{k: v.detach() if isinstance(v, torch.Tensor) else v for k, v in attrs.items()}
-        )
-        for name in ("binary_cross_entropy", "binary_cross_entropy_with_logits")
-    },
+    "cross_entropy": lambda input, target, weight=None, **attrs: torch.nn.functional.cross_entropy(
+        input, target, _like(weight, input), **attrs
+    ),
+    "binary_cross_entropy": lambda *inputs, **attrs: torch.nn.functional.binary_cross_entropy(*inputs, **_constant(attrs)),
+    "binary_cross_entropy_with_logits": lambda *inputs, **attrs: torch.nn.functional.binary_cross_entropy_with_logits(
+        *inputs, **_constant(attrs)
+    ),
     "layer_norm": lambda input, weight=None, bias=None, *, normalized_shape, eps=1e-5: torch.nn.functional.layer_norm(
         input, [normalized_shape] if isinstance(normalized_shape, int) else normalized_shape, weight, bias, eps
     ),
@@ -115,7 +120,7 @@ def shapes(case: cases.Case) -> list | None:
 
 
 def letters(key: str, case: cases.Case, inputs: list) -> str:
-    """The dtypes of the results. Not an answer: a missing kernel, a function that takes no numbers, the limited support of uint16 to uint64."""
+    """The dtypes of the results. No answers: a missing kernel, a function that takes no numbers, the limited support of uint16 to uint64."""
     try:
         found = call(case, inputs)
     except (RuntimeError, TypeError, IndexError, ValueError, NotImplementedError) as error:
