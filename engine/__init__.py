@@ -9,7 +9,23 @@ from .autograd import enable_grad, inference_mode, is_grad_enabled, is_inference
 from .create import *  # noqa: F403
 from .devices import device
 from .dtypes import (
-    bfloat16, complex64, complex128, dtype, finfo, float16, float32, float64, iinfo, int8, int16, int32, int64, uint8, uint16, uint32, uint64,
+    bfloat16,
+    complex64,
+    complex128,
+    dtype,
+    finfo,
+    float16,
+    float32,
+    float64,
+    iinfo,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
 )  # fmt: skip
 from .dtypes import bool_ as bool
 from .op import functions as _functions

@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
-import numpy
-
 from . import errors, observe, tape
 
 if TYPE_CHECKING:

@@ -115,7 +115,7 @@ class Handle:
     _ids = count()
 
     def __init__(self, table: dict):
-        self.id, self._table = next(Handle._ids), ref(table) if not isinstance(table, dict) else table
+        self.id, self._table = next(Handle._ids), table
 
     def remove(self) -> None:
         self._table.pop(self.id, None)
@@ -131,6 +131,31 @@ def hooks_of(node: Any) -> Hooks:
     if node.hooks is None:
         node.hooks = Hooks()
     return node.hooks
+
+
+class _Pick:
+    """One of several results: where its gradient arrives before it joins the others' at the op's own node."""
+
+    name, picks, rules, slots, multi, variadic, view, ruled = "pick", True, (), (), False, False, False, True
+    inputs, outputs, aux, params, defaults = ("input",), ("out",), (), (), {}
+
+    @staticmethod
+    def pull(node: Node, grad: Any) -> tuple:
+        return (grad,)
+
+    @staticmethod
+    def pull_recorded(node: Node, grad: Any, xp: Any) -> tuple:
+        return (grad,)
+
+    @staticmethod
+    def push(node: Node, tangents: list, xp: Any, recorded: bool) -> Any:
+        return tangents[0][node.attrs["index"]]
+
+    def __repr__(self) -> str:
+        return "<op pick>"
+
+
+pick = _Pick()
 
 
 # -- the order of a pass ------------------------------------------------------------------------------------------------
@@ -236,7 +261,7 @@ def backward_steps(
             if inplace.last_write > node.time:
                 inplace.check(node)
             input_grads = op.pull_recorded(node, grad, xp) if recorded else op.pull(node, grad)
-            for source, g in zip(node.inputs, input_grads):  # noqa: B905  their lengths agree, and this is the hottest loop
+            for source, g in zip(node.inputs, input_grads):
                 if g is not None:
                     before = grads.get(source)
                     grads[source] = g if before is None else before + g

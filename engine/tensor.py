@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from . import devices
-from . import dtypes, inplace, tape
+from . import devices, dtypes, inplace, tape
 from .dtypes import FROM_NUMPY
 
 

@@ -21,7 +21,7 @@ FLOORS = [
     ("engine.errors", "engine.observe", "engine.dtypes"),
     ("engine.backends",),
     ("engine.devices",),
-    ("engine.op", "engine.tape", "engine.tensor", "engine.inplace", "engine.xp", "engine.create", "engine.random", "engine.printing"),
+    ("engine.op", "engine.call", "engine.rules", "engine.tape", "engine.tensor", "engine.inplace", "engine.xp", "engine.create", "engine.random", "engine.printing"),
     ("engine.ops",),
     ("engine.autograd", "engine.nn", "engine.optim", "engine.data", "engine.utils", "engine.compile", "engine.distributed")
     + ("engine.amp", "engine.serialize", "engine.testing", "engine.profiler", "engine.cuda", "engine.linalg", "engine.special", "engine"),

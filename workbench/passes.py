@@ -7,12 +7,85 @@ from threading import get_ident
 from typing import Any
 
 from engine import observe
+from engine.tensor import Tensor
 
 from .graph import Graph
 from .recorder import Recorder
+from .recording import KEEP, Recording
 from .retrace import retrace
 from .session import Session
-from .stepper import Followed
+from .stepper import Stepper
+
+
+class Followed(Stepper):
+    """A pass that somebody's `backward()` runs, told step by step by an observer. It can hold that backward up.
+
+    While the pass runs, going back and forth in what has run changes `.grad` as in any Stepper; the engine goes on only from the last
+    step taken. When it is over, what remains is a record: looking back in it changes nothing any more.
+    """
+
+    mode = "paused"
+
+    def __init__(self, recording: Recording, graph: Graph, roots: tuple, plan: list, keep: int = KEEP) -> None:
+        super().__init__(recording, graph, roots, plan, None, keep)
+        self.wanted = 0  # run until so many steps are done
+        self.over = False
+        self._prepared = self._before()
+
+    @staticmethod
+    def _restorable(grad: Any) -> Any:
+        """The user's own backward() adds into the gradient that is there, so going back needs a copy of what it was."""
+        return None if grad is None else Tensor._wrap(grad.array.copy())
+
+    def to(self, index: int) -> int:
+        """Go there as far as the engine has come; `wanted` says how far it shall go."""
+        self._alive()
+        index = max(0, min(index, self.total))
+        super().to(min(index, len(self.taken)))
+        if index > len(self.taken) and not self.over:
+            self.wanted = index
+        return self.index
+
+    def next(self) -> int:
+        if self.index < len(self.taken):
+            return super().next()
+        return self.to(self.index + 1)
+
+    def follow(self, node: Any, upstream: Any, gradients: Any) -> None:
+        """The engine has just taken this step."""
+        self._took(node, upstream, gradients, self._prepared)
+        self._prepared = self._before()
+
+    @property
+    def held(self) -> bool:
+        """Whether the engine shall wait."""
+        return not self.over and self.wanted <= len(self.taken) < self.total
+
+    def end(self, error: BaseException | None = None) -> None:
+        """The pass is over: complete, or stopped by `error`. `.grad` is what the engine left."""
+        if self.over:
+            return
+        super().to(len(self.taken))
+        if error is None:
+            self._ended()
+        else:
+            self.failure = "it was interrupted." if isinstance(error, KeyboardInterrupt) else str(error)
+        self.over, self.mode = True, "live"
+
+    def close(self) -> None:
+        self.closed = True
+
+    def _undo(self) -> None:
+        if self.over:
+            self.index -= 1
+        else:
+            super()._undo()
+
+    def _redo(self) -> None:
+        if self.over:
+            self.index += 1
+        else:
+            super()._redo()
 
 
 class PassWatcher(observe.Observer):

@@ -38,8 +38,8 @@ class Recorder(observe.Observer):
         self.listener: Callable[[], None] | None = None
         self._due = perf_counter() + PERIOD
         self._rows: dict[int, int] = {}  # identity of a live tensor -> row
-        self._watched: dict[int, tuple] = {}  # identity of a weak reference -> (what died, blocks it needed)
-        self._refs: dict[int, ref] = {}  # weak references that no column holds
+        # identity of a weak reference -> (the tensor's identity, or minus the time of the node), block, the reference itself
+        self._watched: dict[int, tuple] = {}
         self._thread = get_ident()
         self._stack: list[int] = []
         self._scope = -1
@@ -49,10 +49,19 @@ class Recorder(observe.Observer):
         self._pass: tuple | None = None  # a backward pass that may record ops of its own: (code, lasti, last node's time)
         me = ref(self)
 
-        def died(r: ref) -> None:
+        def died(weak: ref) -> None:
+            """A tensor or a node of the tape is gone, and so is its need for memory."""
             recorder = me()
-            if recorder is not None:
-                recorder._died(r)
+            watched = None if recorder is None else recorder._watched.pop(id(weak), None)
+            if watched is None:
+                return
+            key, block, _ = watched
+            if key > 0:
+                recorder._rows.pop(key, None)
+            if block is None:
+                recorder._free(-key)
+            else:
+                recorder._release(block)
 
         self._on_death = died
 
@@ -97,14 +106,23 @@ class Recorder(observe.Observer):
                 r.target.append(row)
                 r.slot.append(slot)
         array, node = out.array, out.node
-        base = array.base
-        fresh = base is None
-        block = r.blocks.get(id(array) if fresh else id(inplace.storage(array)))
-        if block is None:
+        fresh = array.base is None
+        place = id(array) if fresh else id(inplace.storage(array))
+        block = r.blocks.get(place)
+        if block is not None:
+            block[HOLDERS] += 1
+            if version := inplace.version(array):
+                r.versions[row] = version
+        elif fresh:  # `_block`, written out
+            nbytes = array.nbytes
+            block = r.blocks[place] = [nbytes, 1, row, 0, place]
+            now = r.now = r.now + nbytes
+            if now > r.peak:
+                r.peak, r.peak_row = now, row
+            r.timeline.append(now)
+        else:
             block = self._block(array, row)
-        elif not fresh and (version := inplace.version(array)):
-            r.versions[row] = version
-        block[HOLDERS] += 1
+            block[HOLDERS] += 1
         saved = 0
         if node is not None and node.op is not None:
             if node.op.picks:
@@ -115,7 +133,7 @@ class Recorder(observe.Observer):
                 saved = self._saves(node, row)
         weak = ref(out, self._on_death)
         key = id(out)
-        self._watched[id(weak)] = (key, block)
+        self._watched[id(weak)] = (key, block, weak)
         rows[key] = row
         r.ops.append(op)
         r.kind.append("op")
@@ -244,7 +262,7 @@ class Recorder(observe.Observer):
         if version := inplace.version(array):
             r.versions[r.count] = version
         weak = ref(tensor, self._on_death)
-        self._watched[id(weak)] = (id(tensor), block)
+        self._watched[id(weak)] = (id(tensor), block, weak)
         row = self._rows[id(tensor)] = r.append(
             None, kind, array.shape, array.dtype, array.nbytes, node is not None, scope=self._scope, tensor=weak
         )
@@ -272,8 +290,7 @@ class Recorder(observe.Observer):
         block = self.recording.blocks.get(id(inplace.storage(array))) or self._block(array, row)
         block[HOLDERS] += 1
         weak = ref(tensor, self._on_death)
-        self._watched[id(weak)] = (id(tensor), block)
-        self._refs[id(weak)] = weak
+        self._watched[id(weak)] = (id(tensor), block, weak)
         self._rows[id(tensor)] = row
         return weak
 
@@ -313,26 +330,24 @@ class Recorder(observe.Observer):
 
     def _saves(self, node: Any, row: int) -> int:
         """The node keeps arrays for its backward: they live as long as it does, or until backward frees it. Their bytes."""
-        r, blocks, total, place = self.recording, [], 0, -1
-        for array in node.saved:
-            place += 1
+        r, saved, total = self.recording, [], 0
+        blocks = r.blocks
+        for place, array in enumerate(node.saved):
             if array is None:
                 continue
             for a in array if array.__class__ is tuple else (array,):
-                nbytes = getattr(a, "nbytes", None)
-                if nbytes is None or a.__class__.__name__ == "Context":
-                    continue
-                total += nbytes
-                base = a.base
-                block = r.blocks.get(id(a) if base is None else id(inplace.storage(a)))
+                if not hasattr(a, "nbytes"):
+                    continue  # a number, or what a user-written Function keeps
+                total += a.nbytes
+                block = blocks.get(id(a) if a.base is None else id(inplace.storage(a)))
                 if block is None:
                     block = self._block(a, row)
                 block[HOLDERS] += 1
-                blocks.append((block, place))
-        r.savings[node.time] = blocks
+                saved.append((block, place))
+        time = node.time
+        r.savings[time] = saved
         weak = ref(node, self._on_death)
-        self._watched[id(weak)] = (-node.time, None)
-        self._refs[id(weak)] = weak
+        self._watched[id(weak)] = (-time, None, weak)
         return total
 
     def _accumulated(self, leaf: Any) -> None:
@@ -347,23 +362,8 @@ class Recorder(observe.Observer):
         block = r.blocks.get(id(inplace.storage(gradient.array))) or self._block(gradient.array, row)
         block[HOLDERS] += 1
         weak = ref(gradient, self._on_death)
-        self._watched[id(weak)] = (0, block)
-        self._refs[id(weak)] = weak
+        self._watched[id(weak)] = (0, block, weak)
         r.gradients[row] = weak
-
-    def _died(self, weak: ref) -> None:
-        """A tensor or a node of the tape is gone, and so is its need for memory."""
-        watched = self._watched.pop(id(weak), None)
-        if watched is None:
-            return
-        key, block = watched
-        if key > 0:
-            self._rows.pop(key, None)
-        if block is not None:
-            self._release(block)
-        else:
-            self._free(-key)
-        self._refs.pop(id(weak), None)
 
     def _free(self, time: int) -> None:
         """The node of that time needs its saved arrays no longer."""

@@ -9,7 +9,7 @@ from typing import Any
 from . import inspector, memory_use, protocol, typeset
 from .graph import Graph
 from .recording import Recording
-from .stepper import Followed, PassEnded, Stepper, operand
+from .stepper import PassEnded, Stepper, operand
 
 Sent = tuple[dict[str, Any], list[bytes]]
 Send = Callable[[dict[str, Any], list[bytes]], None]
@@ -49,7 +49,6 @@ class Session:
         self.clients: list[Client] = []
         self.opened = 0  # how often a view has asked for everything: somebody is there
         self.busy: Callable[[], bool] = lambda: False
-        self.on_wish: Callable[[], None] = lambda: None  # somebody wants a paused pass to go on
         self.recorder: Any = None  # follows the deaths of what was recorded, as long as somebody looks
         self._alone = Client(self, lambda message, buffers: None)
 
@@ -164,7 +163,7 @@ class Session:
         stepper = self.stepper
         if stepper is None:
             raise PassEnded("There is no backward pass to step through. Use wb.step(loss) to get one.")
-        if not isinstance(stepper, Followed) and self.busy():
+        if stepper.mode == "live" and self.busy():
             raise PassEnded("The kernel is running a cell. The pass can be stepped when the cell is done.")
         try:
             target = self._target(stepper, request)
@@ -182,9 +181,8 @@ class Session:
                 self._problem(request.id, f"The pass stopped: {error}", self._next_row(stepper)),
                 (self._stepped(client, None).to_json(), []),
             ]
-        if isinstance(stepper, Followed) and stepper.index < target and not stepper.over:
+        if stepper.mode == "paused" and stepper.index < target:
             client.waiting.append(request.id)  # answered when the engine is there
-            self.on_wish()
             return []
         self._tell_others(client)
         return [(self._stepped(client, request.id).to_json(), [])]

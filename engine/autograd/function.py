@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import dtypes, inplace, observe, tape
-from ..op import pick
+from ..tape import pick
 from ..tensor import Tensor
 
 

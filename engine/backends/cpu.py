@@ -120,6 +120,7 @@ from numpy import (  # noqa: F401  the namespace itself
 
 from . import malloc  # noqa: F401  sets malloc's thresholds
 from .elementwise import *  # noqa: F403
+from .indexing import *  # noqa: F403
 from .kernels_conv import col2im, convolution, convolution_input, convolution_weight, im2col  # noqa: F401
 from .kernels_loss import class_pick, class_spread, class_weights, ctc, log_sum_exp, softmax_minus  # noqa: F401
 from .kernels_norm import normalize, normalize_input, normalize_weight  # noqa: F401
@@ -136,9 +137,8 @@ from .kernels_pool import (  # noqa: F401
     tap_places,
     tap_scatter,
 )  # fmt: skip
-from .reduction import *  # noqa: F403
-from .indexing import *  # noqa: F403
 from .products import *  # noqa: F403
+from .reduction import *  # noqa: F403
 from .reference import *  # noqa: F403
 from .special import *  # noqa: F403
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from .. import dtypes
 from ..errors import Refused
-from ..op import RULES_ONLY, Linear, Op, composite, sum_to
+from ..op import RULES_ONLY, Linear, Op, composite
+from ..rules import sum_to
 from ..tensor import Tensor
 
 

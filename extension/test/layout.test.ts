@@ -1,5 +1,6 @@
 // The layout: what must hold for every graph, tried on random ones; and the graphs that users have.
 import { describe, expect, it, vi } from "vitest";
+import { bestScene, firstView, READABLE, wholeView } from "../src/view/fit";
 import { layout, type Box, type Scene } from "../src/view/layout";
 import { crossings, orderBoxes, type Link } from "../src/view/order";
 import { nearestFree } from "../src/view/place";
@@ -324,11 +325,11 @@ describe("real graphs", () => {
     const builder = lstm(500);
     const began = performance.now();
     const recording = recordingOf(builder);
-    layout(recording, frontier(recording.tree), "auto");
+    bestScene(recording, frontier(recording.tree), { w: 600, h: 400 });
     expect(performance.now() - began).toBeLessThan(1000);
     const opening = performance.now();
     const middle = [...recording.tree.groups.values()].find((group) => group.label === "498 more iterations")!;
-    const scene = layout(recording, new Set([0, middle.id]), "auto");
+    const scene = bestScene(recording, new Set([0, middle.id]), { w: 600, h: 400 });
     expect(performance.now() - opening).toBeLessThan(1000);
     expect(scene.boxes.length).toBeGreaterThan(500);
     expect(scene.direction).toBe("down");

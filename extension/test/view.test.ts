@@ -258,7 +258,7 @@ describe("the view", () => {
     expect(one("wb-table").textContent).toContain("<script>alert(1)</script>");
     expect(one("wb-panel").querySelector(".inspector h3")!.textContent).toBe("<script>alert(1)</script>");
     const state = reduce(START, received(mistake().graphs("r1")[0]!));
-    const parsed = new DOMParser().parseFromString(toSvg(state), "image/svg+xml");
+    const parsed = new DOMParser().parseFromString(toSvg(state, "right"), "image/svg+xml");
     expect(parsed.querySelector("parsererror")).toBeNull();
     expect(parsed.querySelectorAll("script")).toHaveLength(0);
     expect(parsed.querySelectorAll(".wb-box")).toHaveLength(3);
@@ -294,17 +294,17 @@ describe("the view", () => {
     kernel.silent = true;
     await click(one("wb-next"));
     await vi.advanceTimersByTimeAsync(20_100);
-    expect(one("wb-status").textContent).toMatch(/has not answered yet/);
+    expect(one("wb-alert").textContent).toMatch(/has not answered yet/);
     await click(one("wb-tab-memory"));
     await vi.advanceTimersByTimeAsync(20_100);
-    expect(one("wb-memory").textContent).toMatch(/has not answered yet/);
+    expect(one("wb-memory").textContent).toBe("No answer came.");
     kernel.silent = false;
     await click(one("wb-next"));
     expect(one("wb-step-label").textContent).toMatch(/^Step 1 /);
     kernel.push({ type: "stepped", v: VERSION + 1 });
-    expect(one("wb-status").textContent).toMatch(/Reload the page/);
+    expect(one("wb-alert").textContent).toMatch(/Reload the page/);
     kernel.push({ type: "weather", v: VERSION });
-    expect(one("wb-status").textContent).toMatch(/“weather”/);
+    expect(one("wb-alert").textContent).toMatch(/“weather”/);
   });
 
   it("says so when a message cannot be shown, and goes on", async () => {
@@ -321,7 +321,7 @@ describe("the view", () => {
       done: false,
       sentence: "",
     });
-    expect(one("wb-status").textContent).toMatch(/“stepped” message could not be shown/);
+    expect(one("wb-alert").textContent).toMatch(/“stepped” message could not be shown/);
     expect(console.error).toHaveBeenCalledOnce();
     kernel.push({ ...mlp().graphs("r1")[0]! });
     await click(one("wb-tab-memory"));

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy
 import pytest
+import torch
 
 import engine
 from engine import Tensor, dtypes
 
-torch = pytest.importorskip("torch", reason="torch is not installed: make parity")
 sys.path[:0] = [str(Path(__file__).parents[1] / "engine"), str(Path(__file__).parents[1] / "engine" / "expected")]
 import cases  # noqa: E402
 import make  # noqa: E402

@@ -5,15 +5,15 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import hypothesis
 import numpy
 import pytest
+import torch
 
 import engine
 
-torch = pytest.importorskip("torch", reason="torch is not installed: make parity")
-hypothesis = pytest.importorskip("hypothesis")
 sys.path.insert(0, str(Path(__file__).parents[1] / "engine"))
-import programs  # noqa: E402
+import programs
 
 pytestmark = pytest.mark.torch
 

@@ -7,8 +7,7 @@ import types
 from pathlib import Path
 
 import pytest
-
-torch = pytest.importorskip("torch", reason="torch is not installed: make parity")
+import torch
 
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
 ENGINE_TESTS = Path(__file__).parents[1] / "engine"

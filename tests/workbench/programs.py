@@ -75,7 +75,21 @@ def convolution() -> tuple[list, Callable]:
     return list(model.parameters()), lambda: model(x).square().sum()
 
 
-PROGRAMS = [tanh_layer, fan_out, unrolled, several_results, in_place, classifier, convolution]
+def recurrent() -> tuple[list, Callable]:
+    engine.manual_seed(0)
+    model = nn.LSTM(3, 4)
+    x = leaf(5, 2, 3).detach()
+    return list(model.parameters()), lambda: model(x)[0].square().mean()
+
+
+def transformer() -> tuple[list, Callable]:
+    engine.manual_seed(0)
+    model = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0)
+    x = leaf(3, 2, 8).detach()
+    return list(model.parameters()), lambda: model(x).square().sum()
+
+
+PROGRAMS = [tanh_layer, fan_out, unrolled, several_results, in_place, classifier, convolution, recurrent, transformer]
 
 
 def bits(leaves: list) -> list[bytes | None]:

@@ -11,7 +11,7 @@ from programs import leaf
 import engine
 from engine import observe
 from engine.op import registry
-from workbench import symbols, typeset
+from workbench import notation, symbols, typeset
 from workbench.recorder import Recorder
 from workbench.session import Session
 from workbench.typeset import Operand
@@ -168,4 +168,4 @@ def test_a_user_written_function_is_written_as_a_function():
 
 def test_a_formula_stated_as_text_is_read_with_the_operands_put_in():
     x, w = symbols.Symbol(["mi", "h"]), symbols.Symbol(["mi", "W"])
-    assert symbols.as_text(symbols.parsed("conv2d(x, w) + 1 / sqrt(x)", {"x": x, "w": w}).tree) == "conv2d(h, W) + (1)/(√(h))"
+    assert notation.as_text(notation.parsed("conv2d(x, w) + 1 / sqrt(x)", {"x": x, "w": w}).tree) == "conv2d(h, W) + (1)/(√(h))"

@@ -32,8 +32,13 @@ def running() -> bool:
 
 def title() -> str:
     """What the cell that runs now is called: "In [3]"."""
-    shell = get_ipython()
-    return "" if shell is None else f"In [{shell.execution_count}]"
+    return "" if get_ipython() is None else f"In [{number()}]"
+
+
+def number() -> int:
+    """The number of the cell that runs now. The shell's own counter is one ahead of it in some versions of IPython."""
+    shell: Any = get_ipython()
+    return 0 if shell is None else len(shell.history_manager.input_hist_raw) - 1
 
 
 def _begins(info: Any) -> None:
@@ -41,8 +46,8 @@ def _begins(info: Any) -> None:
     _running = True
     shell = get_ipython()
     if shell is not None and info.raw_cell:
-        count = shell.execution_count if info.store_history else max(shell.execution_count - 1, 0)
-        note(info.raw_cell, count, getattr(info, "cell_id", None))
+        # the cell is not in the history yet
+        note(info.raw_cell, number() + bool(info.store_history), getattr(info, "cell_id", None))
 
 
 def _ended(result: Any) -> None:

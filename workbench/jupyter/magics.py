@@ -71,7 +71,7 @@ class WatchMagics(Magics):
             raw = f"%%watch {line}\n{cell}"  # run without history
         before = raw[: raw.rindex(cell.rstrip())].count("\n") if cell.strip() else 1
         source = "\n" * before + shell.transform_cell(cell)
-        name = shell.compile.cache(source, shell.execution_count, raw)
+        name = shell.compile.cache(source, cells.number(), raw)
         tree = shell.compile.ast_parse(source, filename=name)
         tree = shell.transform_ast(tree)
         last = [tree.body.pop()] if tree.body and isinstance(tree.body[-1], ast.Expr) and not _silenced(source) else []

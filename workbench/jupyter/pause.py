@@ -20,11 +20,10 @@ from IPython.display import display
 
 from engine import observe
 
-from ..passes import PassWatcher
+from ..passes import Followed, PassWatcher
 from ..recorder import Recorder
 from ..recording import Recording
 from ..session import Session
-from ..stepper import Followed
 from . import cells, comm
 from .widget import View
 

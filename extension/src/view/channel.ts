@@ -9,6 +9,7 @@ export type Request = Bare<Ready> | Bare<StepTo> | Bare<Inspect> | Bare<AskMemor
 export interface Received {
   message: ToView;
   buffers: DataView[];
+  answers?: Request["type"]; // what this view had asked for, where the message is the answer to that
 }
 
 /** What carries messages: an anywidget model, or a plain comm of the JupyterLab panel. */
@@ -37,7 +38,7 @@ export class ChannelError extends Error {}
 
 const KNOWN = new Set(["graph", "stepper", "stepped", "inspected", "memory", "problem"]);
 const SILENT = "The kernel has not answered yet. It may be busy with a cell, or gone; the answer is shown when it comes.";
-const GONE = "The kernel is gone. Run the cell again to get a live view.";
+export const GONE = "The kernel that made this view has gone; run the cell again.";
 
 interface Waiting {
   type: Request["type"];
@@ -61,10 +62,12 @@ export function openChannel(transport: Transport, patience = 20_000, firstId = 1
     if (!entry) return;
     waiting.delete(id);
     clearTimeout(entry.timer);
+    received.answers ??= entry.type;
     entry.resolve(received);
   }
 
   function receive(raw: unknown, rawBuffers: readonly (DataView | ArrayBuffer)[]): void {
+    alive = true; // a widget's line may come back after a break
     if (!isRecord(raw) || typeof raw.type !== "string") return trouble("The kernel sent something that is not a message.");
     if (raw.v !== VERSION) {
       return trouble(
@@ -75,7 +78,7 @@ export function openChannel(transport: Transport, patience = 20_000, firstId = 1
     if (!KNOWN.has(raw.type)) return trouble(`This view does not know messages of type “${raw.type}”; a newer gradient-workbench may.`);
     const message = raw as unknown as ToView;
     if (message.type === "graph" && message.start === 0) recording = message.recording;
-    const received = { message, buffers: rawBuffers.map(asView) };
+    const received: Received = { message, buffers: rawBuffers.map(asView) };
     // A stale answer still ends the wait for it, but is shown to nobody.
     if ("re" in message && message.re !== null) settle(message.re, received);
     if ("recording" in message && message.recording !== recording) return;
@@ -87,8 +90,9 @@ export function openChannel(transport: Transport, patience = 20_000, firstId = 1
 
   const stop = transport.listen(receive);
   const stopClosed = transport.closed?.(() => {
-    trouble(GONE);
+    if (!alive) return;
     end(GONE);
+    trouble(GONE);
   });
 
   function end(sentence: string): void {
@@ -150,6 +154,9 @@ export interface Model {
   off(event: string, callback: Handler): void;
 }
 
+// The last one is what a widget manager tells its models when the kernel restarts.
+const CLOSING = ["comm:close", "destroy", "comm_live_update"] as const;
+
 /** A transport over an anywidget model's custom messages. */
 export function modelTransport(model: Model): Transport {
   return {
@@ -161,8 +168,8 @@ export function modelTransport(model: Model): Transport {
     },
     closed(gone) {
       const handler: Handler = () => gone();
-      model.on("comm:close", handler);
-      return () => model.off("comm:close", handler);
+      for (const event of CLOSING) model.on(event, handler);
+      return () => CLOSING.forEach((event) => model.off(event, handler));
     },
   };
 }

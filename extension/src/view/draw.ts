@@ -31,17 +31,16 @@ export function drawBox(box: Box, recording: Recording, idPrefix = ""): SVGGElem
 function nodeParts(box: Box, recording: Recording, idPrefix: string): Child[] {
   const { w, h, face } = box;
   const note = recording.nodes.note[box.id]!;
-  const rx = box.kind === "source" ? 20 : 8;
-  const inset = box.kind === "source" ? 18 : 12;
+  const rx = box.kind === "source" ? Math.min(20, h / 2) : 8;
   return [
     note ? s("title", {}, note) : null,
     s("rect", { class: "card", width: w, height: h, rx }),
     s("rect", { class: "tint", width: w, height: h, rx }),
-    titleText(face.title, inset, 23, w),
-    s("text", { class: "badge", x: w - inset, y: 22.5, "text-anchor": "end" }),
+    titleText(box, 23),
+    s("text", { class: "badge", x: w - face.inset, y: 22.5, "text-anchor": "end" }),
     s(
       "text",
-      { class: "detail", x: inset, y: 42 },
+      { class: "detail", x: face.line[0], y: face.line[1] },
       face.name ? s("tspan", { class: "name" }, face.name) : null,
       s("tspan", { class: "shape", dx: face.name ? 8 : 0 }, face.detail),
     ),
@@ -51,9 +50,11 @@ function nodeParts(box: Box, recording: Recording, idPrefix: string): Child[] {
 }
 
 /** From far away only titles are shown, as large as their box allows. */
-function titleText(text: string, x: number, y: number, width: number, frame = false): SVGTextElement {
-  const far = frame ? 1.7 : Math.max(1, Math.min(1.9, (width - 20) / Math.max(1, textWidth(text, "title"))));
-  return s("text", { class: "title", x, y, style: `--far:${far.toFixed(2)};--left:${10 - x}px` }, text);
+function titleText({ kind, w, h, face }: Box, y: number): SVGTextElement {
+  const far = kind === "open" ? 1.7 : Math.max(1, Math.min(1.9, (w - 20) / Math.max(1, textWidth(face.title, "title"))));
+  const drop = kind === "open" ? 2 : Math.min(12, (h - 34) / 2 + 3);
+  const style = `--far:${far.toFixed(2)};--left:${10 - face.inset}px;--drop:${drop}px`;
+  return s("text", { class: "title", x: face.inset, y, style }, face.title);
 }
 
 function noteMark(error: boolean, w: number): SVGGElement {
@@ -100,14 +101,14 @@ function groupParts(box: Box): Child[] {
   const { w, h, face } = box;
   const open = box.kind === "open";
   const stack = open ? [] : [6, 3].map((by) => s("rect", { class: "stack", x: by, y: by, width: w, height: h, rx: 10 }));
-  const title = titleText(face.title, 36, open ? 22 : 23, w, open);
+  const title = titleText(box, open ? 22 : 23);
   if (face.name) title.append(s("tspan", { class: "name", dx: 8 }, face.name));
   return [
     ...stack,
     s("rect", { class: open ? "card frame" : "card", width: w, height: h, rx: open ? 12 : 10 }),
     s("rect", { class: "tint", width: w, height: h, rx: 10 }),
     title,
-    open ? null : s("text", { class: "detail", x: 14, y: 42 }, s("tspan", { class: "shape" }, face.detail)),
+    open ? null : s("text", { class: "detail", x: face.line[0], y: face.line[1] }, s("tspan", { class: "shape" }, face.detail)),
     s("text", { class: "badge", x: w - 14, y: 22.5, "text-anchor": "end" }),
     s(
       "g",

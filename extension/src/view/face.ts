@@ -1,7 +1,7 @@
 // What stands on a box and how big it is: words, pills and sizes, without any drawing.
 
 import { TOP, type Tree } from "./tree";
-import type { Recording } from "./store";
+import type { Direction, Recording } from "./store";
 import { shapeText, totalsText } from "./words";
 
 export type TextStyle = "title" | "body" | "name";
@@ -10,16 +10,22 @@ const FONTS: Record<TextStyle, string> = { title: "600 15px", body: "13px", name
 const WIDE = /[MWmw@%—…×∇]/;
 const NARROW = /[iljtf.,:;'|!()[\] ]/;
 
-let family = "sans-serif";
+const SAFE = 1.02; // text is drawn at other scales than it is measured, and glyphs then snap to other pixels
+
+let family = "";
 let canvas: OffscreenCanvasRenderingContext2D | null = null;
 const widths = new Map<string, number>();
 
-/** Measure in this font from now on; without a canvas (tests, old browsers) a table of widths serves. */
-export function setFont(name: string): void {
-  if (name === family && canvas) return;
-  family = name || "sans-serif";
+/**
+ * Measure in this font family from now on, or anew after its files have come; true when widths may differ from before. An element that is not on
+ * the page yet has no family. Without a canvas (tests, old browsers) a table of widths serves.
+ */
+export function setFont(name: string, anew = false): boolean {
+  if (!name || typeof OffscreenCanvas === "undefined" || (name === family && !anew)) return false;
+  family = name;
   widths.clear();
-  if (typeof OffscreenCanvas !== "undefined") canvas = new OffscreenCanvas(1, 1).getContext("2d");
+  canvas ??= new OffscreenCanvas(1, 1).getContext("2d");
+  return canvas !== null;
 }
 
 export function textWidth(text: string, style: TextStyle): number {
@@ -29,7 +35,7 @@ export function textWidth(text: string, style: TextStyle): number {
   let width = 0;
   if (canvas) {
     canvas.font = `${FONTS[style]} ${family}`;
-    width = canvas.measureText(text).width;
+    width = canvas.measureText(text).width * SAFE;
   } else {
     const size = style === "title" ? 15.5 : 13;
     for (const letter of text)
@@ -68,18 +74,24 @@ export interface Face {
   title: string;
   name: string;
   detail: string;
+  inset: number; // where the title begins
+  line: [number, number]; // where name and detail begin
   pills: Pill[];
 }
 
-export const PAD = 12;
-export const BASE = 54; // height of a box without pills
+const PAD = 12;
+const ROUND = 18; // in a box with round ends
+const BASE = 54; // height of a box with two lines
+const ROW = 34; // height of a box with one line
 export const HEADER = 30; // of an open group
 const BADGE_GAP = 14;
 const WIDEST_BADGE = "∇ 4.88e−88"; // room for it is kept, so that stepping moves nothing
 const PILL = 24;
 const PILL_GAP = 6;
-const WIDEST = 230;
+const WIDEST = 230; // of a row of pills
+const WIDEST_ROW = 300; // of a line that holds pills too
 const MOST_PILLS = 6;
+const TITLE_LINE = 23;
 
 /** "4×3", with the dtype where it is not float32. */
 export function resultText(recording: Recording, node: number): string {
@@ -88,23 +100,42 @@ export function resultText(recording: Recording, node: number): string {
   return shapeText(shape[node]!) + (dtype[node] === "float32" ? "" : ` ${dtype[node]}`);
 }
 
-export function nodeFace(recording: Recording, node: number): Face {
+/** Left to right words stand in two lines, which keeps boxes narrow; top to bottom in one, which keeps them low. */
+export function nodeFace(recording: Recording, node: number, direction: Direction): Face {
   const { nodes, tree } = recording;
   const isOp = nodes.kind[node] === "op";
-  const name = clipText(nodes.name[node]!, isOp ? "name" : "title", 170);
-  const shape = resultText(recording, node);
-  const title = isOp ? clipText(nodes.op[node] || "?", "title", 170) : name || nodes.kind[node]!;
-  const shown = isOp ? name : name ? nodes.kind[node]! : "";
+  const own = nodes.name[node]!;
+  const detail = resultText(recording, node);
+  const title = clipText(isOp ? nodes.op[node] || "?" : own || nodes.kind[node]!, "title", 170);
+  const name = isOp ? clipText(own || wrapText(recording, node), "name", 170) : own ? nodes.kind[node]! : "";
+  const inset = tree.host[node]! < 0 && !isOp ? ROUND : PAD;
   const badge = nodes.grad[node] ? BADGE_GAP + textWidth(WIDEST_BADGE, "body") : 0;
-  const line = textWidth(shown, "name") + (shown ? 10 : 0) + textWidth(shape, "body");
-  const pills = pillFaces(recording, tree.pills.get(node) ?? [], Math.max(WIDEST, line));
-  const pillWidth = pills.reduce((most, pill) => Math.max(most, pill.x + pill.w - PAD), 0);
-  const w = Math.ceil(Math.max(84, textWidth(title, "title") + badge, line, pillWidth) + 2 * PAD);
-  const bottom = pills.reduce((most, pill) => Math.max(most, pill.y + pill.h + 9), BASE);
-  return { w, h: bottom, title, name: shown, detail: shape, pills };
+  const words = (name ? textWidth(name, "name") + 8 : 0) + textWidth(detail, "body");
+  const head = textWidth(title, "title");
+  const ids = tree.pills.get(node) ?? [];
+  if (direction === "right") {
+    const pills = pillFaces(recording, ids, PAD, BASE - 3, Math.max(WIDEST, words));
+    const w = Math.ceil(Math.max(72, head + badge, words, extent(pills, inset)) + 2 * inset);
+    return { w, h: bottom(pills, BASE), title, name, detail, inset, line: [inset, 42], pills };
+  }
+  const line = Math.ceil(inset + head + 10);
+  const inRow = pillFaces(recording, ids, Math.ceil(line + words + 10), (ROW - PILL) / 2, Infinity);
+  const fits = extent(inRow, inset) <= WIDEST_ROW;
+  const pills = fits ? inRow : pillFaces(recording, ids, PAD, ROW - 1, Math.max(WIDEST_ROW, line + words));
+  const row = line - inset + words;
+  const w = Math.ceil(Math.max(72, (fits ? Math.max(row, extent(pills, inset)) : row) + badge, extent(pills, inset)) + 2 * inset);
+  return { w, h: fits ? ROW : bottom(pills, ROW), title, name, detail, inset, line: [line, TITLE_LINE], pills };
 }
 
-function pillFaces({ nodes }: Recording, ids: readonly number[], room: number): Pill[] {
+function extent(pills: readonly Pill[], inset: number): number {
+  return pills.reduce((most, pill) => Math.max(most, pill.x + pill.w - inset), 0);
+}
+
+function bottom(pills: readonly Pill[], least: number): number {
+  return pills.reduce((most, pill) => Math.max(most, pill.y + pill.h + 9), least);
+}
+
+function pillFaces({ nodes }: Recording, ids: readonly number[], left: number, top: number, room: number): Pill[] {
   const shown = ids.slice(0, ids.length > MOST_PILLS ? MOST_PILLS - 1 : MOST_PILLS);
   const entries = shown.map((node) => ({
     node,
@@ -113,15 +144,22 @@ function pillFaces({ nodes }: Recording, ids: readonly number[], room: number): 
     shape: shapeText(nodes.shape[node]!),
   }));
   if (shown.length < ids.length) entries.push({ node: -1, kind: "more", name: `+${ids.length - shown.length} more`, shape: "" });
-  let [x, y] = [PAD, BASE - 3];
+  let [x, y] = [left, top];
   return entries.map((entry) => {
     const text = textWidth(entry.name, "name") + (entry.shape ? 6 + textWidth(entry.shape, "body") : 0);
     const w = Math.ceil(text + 18);
-    if (x > PAD && x + w > PAD + room) [x, y] = [PAD, y + PILL + PILL_GAP];
+    if (x > left && x + w > left + room) [x, y] = [left, y + PILL + PILL_GAP];
     const pill = { ...entry, x, y, w, h: PILL };
     x += w + PILL_GAP;
     return pill;
   });
+}
+
+/** The modules and functions that hold this op alone, and so are not drawn around it. */
+export function wrapText({ nodes, tree }: Recording, node: number): string {
+  const groups = (tree.wraps.get(node) ?? []).map((id) => tree.groups.get(id)!);
+  const words = groups.map(({ kind, name, label }) => (kind === "function" || label.includes(name) ? label : `${label} ${name}`));
+  return words.filter((text) => text !== nodes.op[node]).join(" · ");
 }
 
 export function groupFace(recording: Recording, id: number): Face {
@@ -129,9 +167,9 @@ export function groupFace(recording: Recording, id: number): Face {
   const title = clipText(group.label || group.name || group.kind, "title", 220);
   const name = group.name && !group.label.includes(group.name) ? clipText(group.name, "name", 130) : "";
   const detail = totalsText(recording.tree.totals.get(id)!);
-  const top = textWidth(title, "title") + (name ? 8 + textWidth(name, "name") : 0) + 34;
+  const top = textWidth(title, "title") + (name ? 8 + textWidth(name, "name") : 0) + 34 + 60;
   const w = Math.ceil(Math.max(190, top, textWidth(detail, "body")) + 2 * PAD);
-  return { w, h: BASE, title, name, detail, pills: [] };
+  return { w, h: BASE, title, name, detail, inset: 36, line: [14, 42], pills: [] };
 }
 
 /** Room that an open group's title needs. */
@@ -154,6 +192,8 @@ export function describe(recording: Recording, key: string, open: boolean): stri
   if (failed(recording, id)) parts.push("failed");
   else parts.push(nodes.shape[id]!.length ? `shape ${nodes.shape[id]!.join(" by ")}` : "scalar");
   if (nodes.dtype[id] !== "float32" && nodes.dtype[id] !== "") parts.push(nodes.dtype[id]!);
+  const around = wrapText(recording, id);
+  if (around) parts.push(`in ${around}`);
   if (tree.host[id]! >= 0) parts.push(`goes into ${nodes.op[tree.host[id]!]}`);
   if (nodes.note[id]) parts.push(nodes.note[id]!);
   return parts.join(", ");

@@ -1,9 +1,10 @@
 // The graph pane: keeps the SVG in step with the scene, draws only what is near the window, animates changes, moves the camera.
 
-import { fitted, listenGestures, zoomAt, type Camera } from "./camera";
+import { listenGestures, zoomAt, type Camera } from "./camera";
 import { h, s, setAttribute } from "./dom";
 import { drawBox, drawWire, markBox, markWire } from "./draw";
 import { HEADER } from "./face";
+import { firstView, READABLE, wholeView } from "./fit";
 import type { Box, Scene, Wire } from "./layout";
 import type { Marks } from "./marks";
 import { Minimap } from "./minimap";
@@ -12,15 +13,16 @@ import { prefersStill } from "./theme";
 
 const FAR = 0.5; // below this scale only titles are shown
 const BARE = 0.22; // and below this not even they; with many boxes from FAR on
-const READABLE = 0.62; // the first view is not smaller than this
 const DRAW_ALL = 300; // boxes: with fewer no culling is worth its while
 const FLIP = 200; // milliseconds
-const MARGIN = 24; // a revealed box keeps this distance from the border
+const MARGIN = 8; // a revealed box keeps this distance from the border
 
 export interface GraphEvents {
   select(node: number): void;
   focus(key: string): void;
   toggle(group: number): void;
+  /** The pane has another size, and the user has not moved the camera. */
+  resized(): void;
 }
 
 export class GraphPane {
@@ -32,7 +34,10 @@ export class GraphPane {
   private readonly under = s("g", { role: "none" });
   private readonly wires = s("g", { "aria-hidden": "true" });
   private readonly over = s("g", { role: "none" });
-  private readonly minimap = new Minimap((x, y) => this.centre(x, y));
+  private readonly minimap = new Minimap((x, y) => {
+    this.moved = "by hand";
+    this.centre(x, y);
+  });
   private readonly drawnBoxes = new Map<string, SVGGElement>();
   private readonly drawnWires = new Map<string, SVGGElement>();
   private recording: Recording | null = null;
@@ -41,8 +46,9 @@ export class GraphPane {
   private window: [number, number, number, number] | null = null; // what is drawn, in scene units
   private frame = 0;
   private gliding = 0;
-  private untouched = true; // the user has not moved the camera
-  private size = { w: 0, h: 0 };
+  private moved: "" | "fitted" | "by hand" = ""; // what the user last did to the camera
+  private aim = ""; // the box that was last brought into sight
+  size = { w: 0, h: 0 };
   private readonly stop: (() => void)[] = [];
 
   constructor(
@@ -61,7 +67,7 @@ export class GraphPane {
     this.stop.push(
       listenGestures(this.element, {
         camera: () => this.camera,
-        move: (camera) => this.move(camera),
+        move: (camera) => this.moveByHand(camera),
         focused: () => (this.element.getRootNode() as ShadowRoot).activeElement === this.element,
       }),
     );
@@ -88,8 +94,9 @@ export class GraphPane {
     this.scene = scene;
     this.recording = recording;
     this.marks = marks;
-    if (!before || !sameRecording || this.untouched) this.camera = this.firstView();
-    else if (anchor) this.hold(before, scene, anchor);
+    if (!before || !sameRecording) [this.moved, this.aim] = ["", ""];
+    if (anchor && before && (this.moved || wholeView(scene, this.size).k < READABLE)) this.hold(before, scene, anchor);
+    else if (!this.moved) this.camera = this.firstView();
     this.drawnBoxes.clear();
     this.drawnWires.clear();
     for (const layer of [this.under, this.wires, this.over]) layer.replaceChildren();
@@ -122,6 +129,7 @@ export class GraphPane {
   /** Moves the camera only if the box is not in sight. */
   reveal(key: string): void {
     const box = this.boxOf(key);
+    this.aim = box?.key ?? "";
     if (!box || !this.size.w) return;
     const { x, y, k } = this.camera;
     // Of an open group the title is enough.
@@ -132,7 +140,7 @@ export class GraphPane {
     };
     const [across, along] = [inside(box.x * k + x, w * k, this.size.w), inside(box.y * k + y, high * k, this.size.h)];
     if (across && along && k >= FAR) return;
-    const to = Math.max(k, READABLE);
+    const to = Math.max(k, READABLE + 0.15);
     // A direction in which the box is in sight stays as it is.
     const cx = across && to === k ? (this.size.w / 2 - x) / k : box.x + Math.min(w, this.size.w / to) / 2;
     const cy = along && to === k ? (this.size.h / 2 - y) / k : box.y + Math.min(high, this.size.h / to) / 2;
@@ -141,20 +149,20 @@ export class GraphPane {
 
   fit(): void {
     if (!this.scene) return;
-    this.untouched = false;
-    this.move(fitted(this.scene.bounds, this.size.w, this.size.h));
+    this.moved = "fitted";
+    this.move(wholeView(this.scene, this.size));
   }
 
   /** The view that a new graph gets. */
   home(): void {
     if (!this.scene) return;
-    this.untouched = true;
+    this.moved = "";
     this.camera = this.firstView();
     this.showCamera();
   }
 
   zoom(factor: number): void {
-    this.move(zoomAt(this.camera, factor, this.size.w / 2, this.size.h / 2));
+    this.moveByHand(zoomAt(this.camera, factor, this.size.w / 2, this.size.h / 2));
   }
 
   boxOf(key: string): Box | undefined {
@@ -181,13 +189,16 @@ export class GraphPane {
       this.showCamera();
     };
     cancelAnimationFrame(this.gliding);
-    this.untouched = false;
     advance();
+  }
+
+  private moveByHand(camera: Camera): void {
+    this.moved = "by hand";
+    this.move(camera);
   }
 
   private move(camera: Camera): void {
     cancelAnimationFrame(this.gliding);
-    this.untouched = false;
     this.camera = camera;
     this.frame ||= requestAnimationFrame(() => {
       this.frame = 0;
@@ -201,21 +212,21 @@ export class GraphPane {
   }
 
   private resized(): void {
-    this.size = { w: this.element.clientWidth, h: this.element.clientHeight };
-    if (this.untouched && this.scene) this.camera = this.firstView();
+    const [w, high] = [this.element.clientWidth, this.element.clientHeight];
+    if (!w || !high) return; // not on the page, or hidden behind the table
+    const before = this.size;
+    this.size = { w, h: high };
+    if (this.scene && this.moved === "by hand") {
+      this.camera = { ...this.camera, x: this.camera.x + (w - before.w) / 2, y: this.camera.y + (high - before.h) / 2 };
+    } else if (this.scene) {
+      if (!this.moved) this.events.resized();
+      this.camera = this.moved ? wholeView(this.scene, this.size) : this.firstView();
+    }
     this.showCamera();
   }
 
-  /** All of it where it stays readable; else the beginning, at a readable size. */
   private firstView(): Camera {
-    const { bounds, direction } = this.scene!;
-    const { w, h: height } = this.size;
-    const whole = fitted(bounds, w, height);
-    if (whole.k >= READABLE || !w) return whole;
-    const k = Math.max(READABLE, Math.min(1, direction === "down" ? (w - 24) / bounds[2] : (height - 24) / bounds[3]));
-    const centred = (room: number, extent: number) => (extent * k <= room ? (room - extent * k) / 2 : 12);
-    if (direction === "down") return { k, x: bounds[2] * k <= w ? centred(w, bounds[2]) : (w - bounds[2] * k) / 2, y: 8 };
-    return { k, x: 8, y: centred(height, bounds[3]) };
+    return firstView(this.scene!, this.size, this.boxOf(this.aim));
   }
 
   private hold(before: Scene, scene: Scene, anchor: string): void {

@@ -5,6 +5,13 @@ import { h } from "./dom";
 import type { Heat } from "./protocol";
 import { numberText } from "./words";
 
+const HIGHEST = 260; // pixels
+
+interface Cell {
+  w: number;
+  h: number;
+}
+
 type Colour = readonly [number, number, number];
 
 // Blue, through the neutral middle, to orange: told apart by colour-blind readers, and dark enough at both ends.
@@ -47,8 +54,8 @@ export function heatColour(value: number, extent: number, dark: boolean): string
 
 export function drawHeat(heat: Heat, buffers: readonly DataView[], width: number, dark: boolean): HTMLElement {
   const data = readHeat(heat, buffers);
-  const cell = Math.max(1, Math.min(36, Math.floor(width / Math.max(1, data.cols)), Math.floor(260 / Math.max(1, data.rows))));
-  const [w, height] = [data.cols * cell, data.rows * cell];
+  const cell = cellSize(data, width);
+  const [w, height] = [data.cols * cell.w, data.rows * cell.h];
   const label = `Heat map of ${heat.rows} by ${heat.cols} elements, from ${numberText(-data.extent)} to ${numberText(data.extent)}`;
   const canvas = h("canvas", {
     width: w * 2,
@@ -65,8 +72,8 @@ export function drawHeat(heat: Heat, buffers: readonly DataView[], width: number
   const home = readout.textContent!;
   paint(canvas, data, cell, dark);
   canvas.addEventListener("pointermove", (event) => {
-    const col = Math.floor(event.offsetX / cell);
-    const row = Math.floor(event.offsetY / cell);
+    const col = Math.floor((event.offsetX / canvas.clientWidth) * data.cols); // a narrow page shows the picture smaller
+    const row = Math.floor((event.offsetY / canvas.clientHeight) * data.rows);
     if (row < 0 || col < 0 || row >= data.rows || col >= data.cols) return;
     const at = row * data.cols + col;
     const glyph = badGlyph(data.bad[at]!);
@@ -79,37 +86,45 @@ export function drawHeat(heat: Heat, buffers: readonly DataView[], width: number
   return h("figure", { class: "heat" }, canvas, h("figcaption", {}, legend(data.extent, dark), readout));
 }
 
+/** Square, but for pictures that would be thinner than 1 to 4. */
+function cellSize({ rows, cols }: HeatData, width: number): Cell {
+  const side = Math.max(1, Math.min(36, Math.floor(width / Math.max(1, cols)), Math.floor(HIGHEST / Math.max(1, rows))));
+  const stretched = (mine: number, other: number) => Math.max(side, Math.min(36, Math.floor((other * side) / 4 / Math.max(1, mine))));
+  return { w: stretched(cols, rows), h: stretched(rows, cols) };
+}
+
 function span(index: number, cells: number, whole: number): string {
   const [first, last] = [Math.floor((index * whole) / cells), Math.ceil(((index + 1) * whole) / cells) - 1];
   return last > first ? `${first}–${last}` : String(first);
 }
 
-function paint(canvas: HTMLCanvasElement, data: HeatData, cell: number, dark: boolean): void {
+function paint(canvas: HTMLCanvasElement, data: HeatData, cell: Cell, dark: boolean): void {
   const context = canvas.getContext("2d");
   if (!context) return;
   context.scale(2, 2);
   context.textAlign = "center";
   context.textBaseline = "middle";
-  context.font = `700 ${Math.max(6, Math.min(14, cell * 0.6))}px sans-serif`;
+  const least = Math.min(cell.w, cell.h);
+  context.font = `700 ${Math.max(6, Math.min(14, least * 0.6))}px sans-serif`;
   for (let row = 0; row < data.rows; row++) {
     for (let col = 0; col < data.cols; col++) {
       const at = row * data.cols + col;
       const value = data.mean[at]!;
       context.fillStyle = heatColour(Number.isFinite(value) ? value : 0, data.extent, dark);
-      context.fillRect(col * cell, row * cell, cell, cell);
+      context.fillRect(col * cell.w, row * cell.h, cell.w, cell.h);
       const bad = data.bad[at]!;
       if (!bad) continue;
       context.fillStyle = bad & 1 ? "#d6006c" : "#7a00b8";
-      context.fillRect(col * cell, row * cell, cell, cell);
+      context.fillRect(col * cell.w, row * cell.h, cell.w, cell.h);
       context.fillStyle = "#ffffff";
-      if (cell >= 7) context.fillText(badGlyph(bad), (col + 0.5) * cell, (row + 0.5) * cell);
+      if (least >= 7) context.fillText(badGlyph(bad), (col + 0.5) * cell.w, (row + 0.5) * cell.h);
     }
   }
-  if (cell < 14) return;
+  if (least < 14) return;
   context.strokeStyle = dark ? "rgb(255 255 255 / 8%)" : "rgb(0 0 0 / 8%)";
   context.beginPath();
-  for (let col = 1; col < data.cols; col++) (context.moveTo(col * cell, 0), context.lineTo(col * cell, data.rows * cell));
-  for (let row = 1; row < data.rows; row++) (context.moveTo(0, row * cell), context.lineTo(data.cols * cell, row * cell));
+  for (let col = 1; col < data.cols; col++) (context.moveTo(col * cell.w, 0), context.lineTo(col * cell.w, data.rows * cell.h));
+  for (let row = 1; row < data.rows; row++) (context.moveTo(0, row * cell.h), context.lineTo(data.cols * cell.w, row * cell.h));
   context.stroke();
 }
 

@@ -1,21 +1,23 @@
 // The view: everything that is seen, in a shadow root, wired to one channel. Exports what anywidget and the JupyterLab panel call.
 
+import { Alert } from "./alert";
 import { modelTransport, openChannel, type Channel, type Model, type Received } from "./channel";
 import { Controller } from "./controller";
 import { h, put, setAttribute, setText } from "./dom";
 import { describe, failed, setFont } from "./face";
+import { bestScene, isMany } from "./fit";
 import { gradients, NO_GRADIENTS, type Gradients } from "./gradients";
 import { GraphPane } from "./graph";
 import { Help } from "./help";
 import { pressKey } from "./keys";
-import { layout } from "./layout";
+import { layout, type Scene } from "./layout";
 import { marksOf } from "./marks";
 import { Panel } from "./panel";
 import { savePicture } from "./picture";
 import sceneCss from "./scene.css";
 import { find } from "./search";
 import { splitter } from "./splitter";
-import { createStore, type State, type Store } from "./store";
+import { createStore, type Recording, type State, type Store } from "./store";
 import { StepperBar } from "./stepper";
 import { fillTable } from "./tableview";
 import { followTheme, prefersStill } from "./theme";
@@ -38,11 +40,13 @@ class View implements ToolbarEvents {
   private readonly bar: StepperBar;
   private readonly toolbar: Toolbar;
   private readonly keys = new Help();
-  private readonly status = h("div", { class: "status", role: "status", "data-testid": "wb-status" });
+  private readonly status = h("span", { class: "status quiet", role: "status", "data-testid": "wb-status" });
+  private readonly alert = new Alert(() => this.controller.say(""));
   private readonly empty = h("div", { class: "empty" });
   private readonly list = h("div", { class: "table", tabindex: 0, "data-testid": "wb-table", hidden: true });
   private readonly root: HTMLElement;
   private readonly stops: (() => void)[] = [];
+  private readonly fills: boolean; // the host gives the height
   private dark = false;
   private gradients: Gradients = NO_GRADIENTS;
   private hits: number[] = [];
@@ -53,7 +57,7 @@ class View implements ToolbarEvents {
   constructor(
     el: HTMLElement,
     private readonly channel: Channel,
-    height: string,
+    private readonly height: string,
   ) {
     const prefix = `wb${++views}-`;
     this.controller = new Controller(this.store, channel);
@@ -62,12 +66,13 @@ class View implements ToolbarEvents {
         select: (node) => this.controller.select(node),
         focus: (key) => this.store.dispatch({ do: "focus", key }),
         toggle: (group) => this.toggle(group),
+        resized: () => this.turn(),
       },
       prefix,
     );
     this.panel = new Panel(this.controller, () => this.dark, prefix);
     this.bar = new StepperBar(this.controller);
-    this.toolbar = new Toolbar(this);
+    this.toolbar = new Toolbar(this, this.status);
     const stage = h("div", { class: "stage" }, this.pane.element, this.list, this.empty);
     const main = h(
       "div",
@@ -81,8 +86,8 @@ class View implements ToolbarEvents {
       { class: "root", "data-testid": "wb-root" },
       this.toolbar.element,
       this.bar.element,
+      this.alert.element,
       main,
-      this.status,
       this.keys.element,
     );
     // JupyterLab's own shortcuts must not take the keys while the focus is in here.
@@ -91,6 +96,7 @@ class View implements ToolbarEvents {
     this.root.addEventListener("keydown", (event) => pressKey(event, this));
     el.append(this.host);
     setFont(getComputedStyle(this.root).fontFamily);
+    this.fills = height === "100%";
     this.stops.push(
       this.store.subscribe((state, before) => this.update(state, before)),
       channel.subscribe({
@@ -102,7 +108,8 @@ class View implements ToolbarEvents {
         setAttribute(this.host, "data-theme", dark ? "dark" : "light");
         if (this.store.state.recording) this.panel.update(this.store.state, null, this.gradients);
       }),
-      this.followWidth(),
+      this.followSize(),
+      this.followFonts(),
     );
     this.update(this.store.state, null);
     this.controller.start();
@@ -128,13 +135,39 @@ class View implements ToolbarEvents {
     }
   }
 
-  private followWidth(): () => void {
+  /** Widgets are made before they are put on the page: only with a size is there a font, too. */
+  private followSize(): () => void {
     if (typeof ResizeObserver === "undefined") return () => undefined;
     const observer = new ResizeObserver(([entry]) => {
-      this.root.classList.toggle("narrow", entry!.contentRect.width < NARROW);
+      const { width } = entry!.contentRect;
+      if (!width) return;
+      const was = this.root.classList.contains("narrow");
+      this.root.classList.toggle("narrow", width < NARROW);
+      if (setFont(getComputedStyle(this.root).fontFamily)) this.layAnew();
+      if (was !== width < NARROW && this.store.state.recording?.view === "tensor") this.panel.redraw(this.store.state);
     });
     observer.observe(this.root);
     return () => observer.disconnect();
+  }
+
+  /** Text has other widths once the page's own fonts have come. */
+  private followFonts(): () => void {
+    const { fonts } = document;
+    if (!fonts) return () => undefined;
+    const loaded = () => setFont(getComputedStyle(this.root).fontFamily, true) && this.layAnew();
+    fonts.addEventListener("loadingdone", loaded);
+    return () => fonts.removeEventListener("loadingdone", loaded);
+  }
+
+  private layAnew(): void {
+    if (this.store.state.recording) this.showScene(this.store.state, this.store.state, false);
+  }
+
+  /** The pane has another size: the other direction may fit it better now. */
+  private turn(): void {
+    const { recording, direction, touched } = this.store.state;
+    if (!recording || recording.live || direction !== "auto" || touched) return;
+    if (bestScene(recording, this.store.state.open, this.pane.size).direction !== this.pane.scene?.direction) this.layAnew();
   }
 
   private update(state: State, before: State | null): void {
@@ -145,6 +178,7 @@ class View implements ToolbarEvents {
       this.query("");
       this.toolbar.input.value = "";
     }
+    if (changed("recording")) this.showMode(state.recording);
     if (changed("recording", "open", "direction")) this.showScene(state, before);
     else if (changed("pass", "selected", "overlay")) this.showMarks(state);
     if (changed("focus", "recording", "open")) this.showFocus(state, before);
@@ -159,26 +193,46 @@ class View implements ToolbarEvents {
       this.list.hidden = !state.text;
     }
     if (state.text && changed("text", "recording", "pass", "selected")) this.showTable(state);
-    if (changed("status")) this.showStatus(state);
     this.empty.hidden = !!state.recording?.tree.size;
     if (!this.empty.hidden) put(this.empty, ...emptyWords(state));
+    if (changed("status", "recording")) this.showStatus(state);
   }
 
-  /** A plain sentence goes after a while; an error stays until something else is said. */
+  /** One tensor is shown as a card as high as its content; everything else fills the height it was given. */
+  private showMode(recording: Recording | null): void {
+    const tensor = recording?.view === "tensor";
+    this.root.classList.toggle("tensor", tensor);
+    this.host.classList.toggle("tensor", tensor);
+    this.host.style.height = tensor && !this.fills ? "auto" : this.height;
+    if (tensor) this.controller.inspect();
+  }
+
+  /** A plain sentence goes after a while; an error stays until it is dismissed or something else is said. */
   private showStatus({ status }: State): void {
     clearTimeout(this.fading);
-    setText(this.status, status.sentence);
-    this.status.classList.toggle("error", status.tone === "error");
+    const plain = status.tone === "plain" ? status.sentence : "";
+    setText(this.status, plain);
+    setAttribute(this.status, "title", plain || null);
+    // With nothing else to see the sentence stands in the middle.
+    this.alert.show(status.tone === "error" && this.empty.hidden ? status.sentence : "");
     if (status.sentence && status.tone === "plain") this.fading = setTimeout(() => this.controller.say(""), 8000);
   }
 
-  private showScene(state: State, before: State | null): void {
-    const { recording } = state;
-    if (!recording) return;
+  private sceneOf(state: State, recording: Recording, before: State | null): Scene {
     const kept = recording.live && before?.recording?.name === recording.name ? this.pane.scene?.kept : undefined;
     // While code runs neither the direction nor a box changes its place.
-    const scene = layout(recording, state.open, kept && state.direction === "auto" ? kept.direction : state.direction, kept);
-    const animate = !prefersStill() && !recording.live && before?.recording?.name === recording.name;
+    if (state.direction !== "auto") return layout(recording, state.open, state.direction, kept);
+    if (kept) return layout(recording, state.open, kept.direction, kept);
+    // Nor does the direction change under a user who opens and closes groups, while the graph is small.
+    const now = state.touched && !isMany(recording, state.open) ? this.pane.scene?.direction : undefined;
+    return now ? layout(recording, state.open, now) : bestScene(recording, state.open, this.pane.size);
+  }
+
+  private showScene(state: State, before: State | null, still = prefersStill()): void {
+    const { recording } = state;
+    if (!recording || recording.view === "tensor") return;
+    const scene = this.sceneOf(state, recording, before);
+    const animate = !still && !recording.live && before?.recording?.name === recording.name;
     this.pane.show(scene, recording, marksOf(state, this.gradients, new Set(this.hits)), this.anchor, animate);
     this.anchor = null;
     const fault = this.fault(state, before);
@@ -252,7 +306,7 @@ class View implements ToolbarEvents {
   }
   save(): void {
     const style = getComputedStyle(this.host);
-    if (this.store.state.recording) savePicture(this.store.state, (name) => style.getPropertyValue(name).trim());
+    if (this.store.state.recording) savePicture(this.store.state, this.pane.scene?.direction ?? "right", (name) => style.getPropertyValue(name).trim());
   }
   help(): void {
     this.keys.toggle();

@@ -4,10 +4,8 @@ import { groupFace, HEADER, headerWidth, nodeFace, type Face } from "./face";
 import { ENTRY, EXIT, orderBoxes, type Link } from "./order";
 import { placeBoxes, placeMore, type Placed, type Ports, type Size } from "./place";
 import { routeLinks, type Route, type Segment, type Trunk } from "./route";
-import type { Recording } from "./store";
-import { countBoxes, TOP } from "./tree";
-
-export type Direction = "right" | "down";
+import type { Direction, Recording } from "./store";
+import { TOP } from "./tree";
 
 export interface Box {
   key: string; // "n12" or "g3"
@@ -73,8 +71,7 @@ interface Room {
 const PADDING = 16;
 const memo = new Map<string, Local>();
 
-export function layout(recording: Recording, open: ReadonlySet<number>, wanted: Direction | "auto", kept?: Kept): Scene {
-  const direction = wanted !== "auto" ? wanted : countBoxes(recording.tree, open) <= 40 ? "right" : "down";
+export function layout(recording: Recording, open: ReadonlySet<number>, direction: Direction, kept?: Kept): Scene {
   const rooms = quotient(recording, open);
   const locals = new Map<number, Local>();
   const faces = new Map<string, Face>();
@@ -87,7 +84,7 @@ export function layout(recording: Recording, open: ReadonlySet<number>, wanted: 
     for (const key of room.members) {
       const id = Number(key.slice(1));
       const isGroup = key.startsWith("g");
-      const face = isGroup ? groupFace(recording, id) : nodeFace(recording, id);
+      const face = isGroup ? groupFace(recording, id) : nodeFace(recording, id, direction);
       faces.set(key, face);
       if (isGroup && rooms.has(id)) {
         const inner = solve(id);

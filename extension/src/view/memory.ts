@@ -9,7 +9,7 @@ import { nameOf } from "./stepper";
 import { bytesText, plural, shapeText, siteText } from "./words";
 
 export function waitingWords({ status }: State): string {
-  return status.tone === "error" ? status.sentence : "Asking the kernel…";
+  return status.tone === "error" ? "No answer came." : "Asking the kernel…";
 }
 
 export function memoryPane(state: State, select: (node: number) => void): Child[] {

@@ -2,7 +2,7 @@
 
 import { drawHealth, drawHistogram } from "./charts";
 import type { Controller } from "./controller";
-import { h, put, putAround, setAttribute, type Child } from "./dom";
+import { h, put, putAround, setAttribute } from "./dom";
 import type { Gradients } from "./gradients";
 import { resultText } from "./face";
 import { drawHeat } from "./heat";
@@ -20,11 +20,17 @@ const TABS: readonly [Tab, string][] = [
   ["memory", "Memory"],
 ];
 
+const WIDE = 600; // from here on the heat map of a tensor stands beside its numbers; view.css has the same width
+
 export class Panel {
   readonly element: HTMLElement;
   private readonly tabs: Map<Tab, HTMLButtonElement>;
   private readonly step: StepPane;
-  private readonly inspector = h("div", { class: "pane inspector" });
+  private readonly head = h("div", { class: "head" });
+  private readonly brief = h("div", { class: "brief" });
+  private readonly look = h("div", { class: "look" }); // the heat map and its sliders
+  private readonly more = h("div", { class: "more" });
+  private readonly inspector = h("div", { class: "pane inspector" }, this.head, this.brief, this.look, this.more);
   private readonly memory = h("div", { class: "pane memory", "data-testid": "wb-memory" });
   private readonly scroller: HTMLElement;
   private shown = ""; // the tensor whose sliders are on the screen
@@ -53,7 +59,7 @@ export class Panel {
     if (!by) return;
     event.preventDefault();
     event.stopPropagation();
-    const names = TABS.map(([tab]) => tab);
+    const names = TABS.map(([tab]) => tab).filter((tab) => !this.tabs.get(tab)!.hidden);
     const to = names[(names.indexOf(this.controller.store.state.tab) + by + names.length) % names.length]!;
     this.controller.tab(to);
     this.tabs.get(to)!.focus();
@@ -62,6 +68,7 @@ export class Panel {
   update(state: State, before: State | null, gradients: Gradients): void {
     for (const [tab, button] of this.tabs) {
       const chosen = tab === state.tab;
+      button.hidden = (tab === "step" && !state.pass) || (tab === "memory" && state.recording?.view === "tensor");
       setAttribute(button, "aria-selected", String(chosen));
       setAttribute(button, "tabindex", chosen ? 0 : -1);
       if (chosen) setAttribute(this.scroller, "aria-labelledby", button.id);
@@ -84,13 +91,24 @@ export class Panel {
     put(this.memory, ...memoryPane(state, select));
   }
 
+  /** The room has another width. */
+  redraw(state: State): void {
+    this.inspect(state);
+  }
+
   private inspect(state: State): void {
-    const { recording, selected } = state;
+    const { recording, selected, pass } = state;
     if (this.inspector.hidden) return;
-    if (!recording || selected < 0) return put(this.inspector, h("p", { class: "quiet" }, "Click a node to look at its tensor."));
+    if (!recording || selected < 0) {
+      const hint = `Click a node to see its tensor.${pass ? "" : " wb.step(loss) steps through backward."}`;
+      put(this.head, h("p", { class: "quiet" }, hint));
+      for (const part of [this.brief, this.look, this.more]) put(part);
+      return;
+    }
     const { nodes } = recording;
     const kind = nodes.kind[selected] === "op" ? nodes.op[selected] : nodes.kind[selected];
-    const head = [
+    put(
+      this.head,
       h(
         "div",
         { class: "headline" },
@@ -99,35 +117,41 @@ export class Panel {
       ),
       siteLine(recording.sites[nodes.site[selected]!]),
       nodes.note[selected] ? h("p", { class: "remark" }, nodes.note[selected]!) : null,
-    ];
+    );
     const answer = answerOf(state);
-    if (!answer) return put(this.inspector, ...head, h("p", { class: "quiet" }, waitingWords(state)));
-    putAround(this.inspector, this.sliders, [...head, ...this.answer(answer.message, answer.buffers, state)]);
+    if (answer) return this.answer(answer.message, answer.buffers, state);
+    put(this.brief, h("p", { class: "quiet" }, waitingWords(state)));
+    for (const part of [this.look, this.more]) put(part);
   }
 
-  private answer(message: Inspected, buffers: DataView[], state: State): Child[] {
+  private answer(message: Inspected, buffers: DataView[], state: State): void {
     const { summary, histogram, heat, facts, forward, missing } = message;
     const exact = () => this.controller.inspect(message.slice, true);
     const choose = (to: State["depth"]) => this.controller.store.dispatch({ do: "depth", to });
     const values = summary && valuesText(summary);
-    return [
+    put(
+      this.brief,
       missing ? h("p", { class: "missing", "data-testid": "wb-missing" }, missing) : null,
       summary ? h("p", { class: "line", "data-testid": "wb-summary" }, summary.text) : null,
       values ? h("code", { class: "values", "data-testid": "wb-values" }, values) : null,
       summary ? drawHealth(summary) : null,
       summary && !values ? numbers(summary) : null,
-      heat ? this.sliderRow(message) : null,
-      heat ? this.heat(message, buffers) : null,
+    );
+    putAround(this.look, this.sliders, heat ? [this.sliderRow(message), this.heat(message, buffers, state)] : []);
+    put(
+      this.more,
       histogram ? drawHistogram(histogram, exact) : null,
       forward ? h("div", { class: "row" }, h("h4", {}, "Made by"), depthSwitch(state.depth, choose)) : null,
       forward ? ruleRows(forward, state.depth) : null,
       facts.length ? h("dl", { class: "facts" }, ...facts.flatMap(({ label, text }) => [h("dt", {}, label), h("dd", {}, text)])) : null,
-    ];
+    );
   }
 
-  private heat(message: Inspected, buffers: DataView[]): HTMLElement {
+  private heat(message: Inspected, buffers: DataView[], state: State): HTMLElement {
+    const room = this.scroller.clientWidth - 26;
+    const wide = state.recording?.view === "tensor" && room > WIDE;
     try {
-      return drawHeat(message.heat!, buffers, Math.max(200, this.element.clientWidth - 40), this.isDark());
+      return drawHeat(message.heat!, buffers, Math.max(200, wide ? Math.min(460, room * 0.48) : room), this.isDark());
     } catch (error) {
       if (!(error instanceof RangeError)) throw error;
       return h("p", { class: "missing" }, error.message);

@@ -6,7 +6,7 @@ import { gradients } from "./gradients";
 import { layout } from "./layout";
 import { marksOf } from "./marks";
 import sceneCss from "./scene.css";
-import type { State } from "./store";
+import type { Direction, State } from "./store";
 
 /** Colours by the names that scene.css uses; what is missing keeps the light theme's. */
 export type Palette = (name: string) => string;
@@ -30,10 +30,10 @@ export const LIGHT: Record<string, string> = {
 };
 
 /** The SVG text of the whole graph as it stands. */
-export function toSvg(state: State, palette: Palette = () => ""): string {
+export function toSvg(state: State, direction: Direction, palette: Palette = () => ""): string {
   const { recording } = state;
   if (!recording) throw new Error("There is no graph to save yet.");
-  const scene = layout(recording, state.open, state.direction);
+  const scene = layout(recording, state.open, direction);
   const marks = marksOf(state, gradients(state.pass), new Set());
   const css = sceneCss.replace(/var\((--wb-[a-z-]+)\)/g, (_, name: string) => palette(name) || LIGHT[name] || "currentColor");
   const [x, y, w, h] = scene.bounds;
@@ -67,8 +67,8 @@ export function toSvg(state: State, palette: Palette = () => ""): string {
 }
 
 /** Hands the picture to the browser as a download. */
-export function savePicture(state: State, palette: Palette): void {
-  const url = URL.createObjectURL(new Blob([toSvg(state, palette)], { type: "image/svg+xml" }));
+export function savePicture(state: State, direction: Direction, palette: Palette): void {
+  const url = URL.createObjectURL(new Blob([toSvg(state, direction, palette)], { type: "image/svg+xml" }));
   const link = document.createElement("a");
   link.href = url;
   link.download = `${(state.recording?.title || "graph").replace(/[^\w.-]+/g, "_")}.svg`;

@@ -27,7 +27,7 @@ export interface Band {
 }
 
 export const GAP_CROSS = 28;
-export const GAP_MAIN = 40;
+export const GAP_MAIN = 32;
 
 export function placeBoxes(sizes: readonly Size[], ports: readonly (Ports | null)[], links: readonly Link[], ordered: Ordered): Placed {
   const { layers } = ordered;

@@ -55,7 +55,7 @@ export function routeLinks(input: RouteInput): Routed {
   const anyBack = back.some(Boolean);
   const enters = links.some((link) => link.from === ENTRY);
   const leaves = links.some((link) => link.to === EXIT);
-  const channel = GAP_MAIN * 0.8;
+  const channel = GAP_MAIN * 0.75;
   const start = layers[0]!.start - Math.max(lead, enters || anyBack ? channel : 0);
   const end = last.start + last.size + (leaves || anyBack ? channel : 16);
   const levelFrom = (link: Link) => (link.from === ENTRY ? -1 : layer[link.from]!);

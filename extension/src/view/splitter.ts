@@ -14,7 +14,7 @@ export function splitter(panel: () => HTMLElement): HTMLElement {
   const resize = (by: number) => {
     const element = panel();
     if (narrow()) element.style.flexBasis = `${Math.max(80, element.clientHeight + by)}px`;
-    else element.style.flexBasis = `${Math.max(200, element.clientWidth + by)}px`;
+    else element.style.flexBasis = `${Math.max(300, element.clientWidth + by)}px`;
   };
   bar.addEventListener("pointerdown", (event) => {
     bar.setPointerCapture(event.pointerId);

@@ -25,7 +25,8 @@ export class StepperBar {
     { class: "paused", title: "A running cell waits inside backward() until the pass is done", "data-testid": "wb-paused", hidden: true },
     "cell waits",
   );
-  private readonly sentence = h("div", { class: "sentence", "aria-live": "polite", "data-testid": "wb-sentence" });
+  private readonly words = h("span", { "data-testid": "wb-sentence" });
+  private readonly sentence = h("div", { class: "sentence", "aria-live": "polite" }, this.words);
 
   constructor(private readonly controller: Controller) {
     const button = (name: Icon, test: string, title: string, click: () => void, words = "") =>
@@ -76,7 +77,9 @@ export class StepperBar {
     setText(this.label, word);
     this.paused.hidden = pass.mode !== "paused" || pass.done;
     const step = pass.steps.get(index);
-    setText(this.sentence, pass.sentence || step?.sentence || "Press next to run the first step.");
+    const stopped = pass.sentence.startsWith("The pass stopped");
+    setText(this.words, (!stopped && pass.trouble) || pass.sentence || step?.sentence || "Press next to run the first step.");
+    this.sentence.classList.toggle("error", stopped || pass.trouble !== "");
     // Not `disabled`: a button that disables itself under the finger loses the focus.
     for (const name of ["first", "previous"] as const) setAttribute(this.buttons[name], "aria-disabled", index === 0 ? "true" : null);
     for (const name of ["next", "last"] as const) setAttribute(this.buttons[name], "aria-disabled", index >= total ? "true" : null);
@@ -102,12 +105,7 @@ export class StepPane {
 
   update(state: State, gradients: Gradients): void {
     const { recording, pass } = state;
-    if (!recording || !pass) {
-      return put(
-        this.element,
-        h("p", { class: "quiet" }, "No backward pass yet. wb.step(loss) makes one that you can step through, forwards and back."),
-      );
-    }
+    if (!recording || !pass) return put(this.element);
     const { step } = gradients;
     if (!step) {
       const words =

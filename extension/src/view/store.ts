@@ -6,6 +6,7 @@ import { buildTree, closedAround, countBoxes, frontier, TOP, type Tree } from ".
 
 export type Tab = "step" | "value" | "grad" | "memory";
 export type Overlay = "gradient" | "bytes" | "saved" | "none";
+export type Direction = "right" | "down"; // the way that data flows
 export type Depth = "symbols" | "shapes" | "numbers";
 export const OVERLAYS: readonly Overlay[] = ["gradient", "bytes", "saved", "none"];
 export const HARD_CAP = 2000;
@@ -20,6 +21,7 @@ export interface Recording {
   live: boolean;
   dropped: number;
   root: number;
+  view: Graph["view"];
   tree: Tree;
 }
 
@@ -31,6 +33,7 @@ export interface Pass {
   steps: ReadonlyMap<number, Step>;
   done: boolean;
   sentence: string;
+  trouble: string; // why the last wish for a step was not granted; "" when it was
 }
 
 export interface Status {
@@ -44,7 +47,7 @@ export interface State {
   touched: boolean; // the user has opened or closed a group: the view no longer chooses
   selected: number; // node id, or -1
   focus: string; // key of a box or pill: "n12", "g3"; or ""
-  direction: "auto" | "right" | "down";
+  direction: "auto" | Direction;
   overlay: Overlay;
   depth: Depth;
   tab: Tab;
@@ -63,7 +66,7 @@ export type Action =
   | { do: "toggle"; group: number; open?: boolean }
   | { do: "open all"; group: number }
   | { do: "reveal"; node: number }
-  | { do: "direction"; to: "right" | "down" }
+  | { do: "direction"; to: Direction }
   | { do: "overlay"; to: Overlay }
   | { do: "depth"; to: Depth }
   | { do: "tab"; to: Tab }
@@ -78,7 +81,7 @@ export const START: State = {
   direction: "auto",
   overlay: "gradient",
   depth: "symbols",
-  tab: "step",
+  tab: "value",
   pass: null,
   inspected: null,
   memory: null,
@@ -118,8 +121,8 @@ export function reduce(state: State, action: Action): State {
   }
 }
 
-function receive(state: State, { message, buffers }: Received): State {
-  if (message.type === "problem") return problem(state, message);
+function receive(state: State, { message, buffers, answers }: Received): State {
+  if (message.type === "problem") return problem(state, message, answers);
   if (message.type === "graph") return graph(state, message);
   if (state.recording?.name !== message.recording) return state;
   switch (message.type) {
@@ -136,8 +139,10 @@ function receive(state: State, { message, buffers }: Received): State {
   }
 }
 
-function problem(state: State, message: Problem): State {
+function problem(state: State, message: Problem, answers: Received["answers"]): State {
   const focus = message.node >= 0 ? `n${message.node}` : state.focus;
+  // What is wrong with the pass is said where the pass is.
+  if (answers === "step" && state.pass) return { ...state, focus, pass: { ...state.pass, trouble: message.sentence } };
   return { ...state, focus, status: { sentence: message.sentence, tone: "error" } };
 }
 
@@ -152,9 +157,9 @@ function graph(state: State, message: Graph): State {
   const nodes = fresh ? message.nodes : appended(old!.nodes, message.nodes);
   const edges = fresh ? message.edges : appended(old!.edges, message.edges);
   const sites = fresh ? message.sites : [...old!.sites.slice(0, message.first_site), ...message.sites];
-  const tree = buildTree(nodes, edges, message.groups);
-  const { title, groups, live, dropped, root } = message;
-  const recording: Recording = { name: message.recording, title, nodes, edges, sites, groups, live, dropped, root, tree };
+  const { title, groups, live, dropped, root, view } = message;
+  const tree = buildTree(nodes, edges, groups, live);
+  const recording: Recording = { name: message.recording, title, nodes, edges, sites, groups, live, dropped, root, view, tree };
   const same = fresh ? old?.name === message.recording : true;
   // At the end of a cell the groups are arranged anew: what was open or closed then has no meaning any more.
   const alike = same && sameGroups(old!.groups, groups);
@@ -168,7 +173,8 @@ function graph(state: State, message: Graph): State {
   const focus = alike || state.focus.startsWith("n") ? state.focus : "";
   if (same) return { ...state, recording, open, touched, focus, status };
   const { direction, overlay, depth, text } = state;
-  return { ...START, direction, overlay, depth, text, recording, open, touched, status };
+  const selected = view === "tensor" ? root : -1;
+  return { ...START, direction, overlay, depth, text, recording, open, touched, status, selected };
 }
 
 /** Every earlier group is still the same one; more may have come. */
@@ -191,7 +197,7 @@ function stepper(state: State, message: Stepper): State {
   const { mode, plan, index, sentence } = message;
   const again = state.pass && samePlan(state.pass.plan, plan);
   const steps = again ? state.pass!.steps : new Map<number, Step>();
-  const pass: Pass = { mode, plan, index, total: plan.length, steps, done: index >= plan.length, sentence };
+  const pass: Pass = { mode, plan, index, total: plan.length, steps, done: index >= plan.length, sentence, trouble: "" };
   return { ...state, pass, tab: state.pass ? state.tab : "step" };
 }
 
@@ -203,9 +209,10 @@ function stepped(state: State, message: Stepped): State {
   const steps = new Map(state.pass?.steps ?? []);
   for (const step of message.steps) steps.set(step.index, step);
   const { index, total, done, sentence } = message;
-  const base = state.pass ?? { mode: "live" as const, plan: [] };
+  const base = state.pass ?? { mode: "live" as const, plan: [], index: 0, trouble: "" };
   const tab = state.tab === "value" ? "step" : state.tab;
-  return { ...state, tab, pass: { ...base, index, total, steps, done, sentence } };
+  const trouble = index === base.index ? base.trouble : "";
+  return { ...state, tab, pass: { ...base, index, total, steps, done, sentence, trouble } };
 }
 
 function toggle(state: State, group: number, wanted?: boolean): State {

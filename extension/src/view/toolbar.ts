@@ -33,10 +33,10 @@ export class Toolbar {
   private readonly overlay: HTMLSelectElement;
   private readonly text: HTMLButtonElement;
 
-  constructor(events: ToolbarEvents) {
+  constructor(events: ToolbarEvents, status: HTMLElement) {
     const button = (name: Icon, title: string, click: () => void, test = "") =>
       h("button", { title, "aria-label": title, "data-testid": test || null, click }, icon(name));
-    this.overlay = h("select", { "aria-label": "Overlay", title: "What boxes and edges show (o)" });
+    this.overlay = h("select", { "aria-label": "What boxes and edges show", title: "What boxes and edges show (o)" });
     for (const one of OVERLAYS) this.overlay.append(h("option", { value: one }, NAMES[one]));
     this.overlay.addEventListener("change", () => events.setOverlay(this.overlay.value as Overlay));
     this.text = button("table", "As a table (t)", () => events.text(), "wb-text");
@@ -52,7 +52,7 @@ export class Toolbar {
       this.live,
       this.title,
       this.facts,
-      h("span", { class: "spring" }),
+      status,
       h("label", { class: "search" }, this.input, this.hits),
       this.overlay,
       h(

@@ -19,6 +19,8 @@ export interface Tree {
   home: Int32Array;
   /** The op that carries this node as a pill, or -1. */
   host: Int32Array;
+  /** The groups, outermost first, that hold nothing but this op; they are not drawn. */
+  wraps: ReadonlyMap<number, readonly number[]>;
   /** Input and consumer node ids, each once, in order of the edges. */
   inputs: readonly (readonly number[])[];
   consumers: readonly (readonly number[])[];
@@ -34,7 +36,8 @@ export interface Member {
   first: number; // the smallest node id inside: creation order
 }
 
-export function buildTree(nodes: Nodes, edges: Edges, groupList: readonly Group[]): Tree {
+/** While the code runs (`live`) more may come into a group, so each stays a box. */
+export function buildTree(nodes: Nodes, edges: Edges, groupList: readonly Group[], live = false): Tree {
   const size = nodes.op.length;
   const groups = new Map(groupList.map((group) => [group.id, group]));
   const depths = new Map<number, number>([[TOP, 0]]);
@@ -86,6 +89,7 @@ export function buildTree(nodes: Nodes, edges: Edges, groupList: readonly Group[
     const own = nodes.group[node]!;
     home[node] = groups.has(own) ? own : TOP;
   }
+  const wraps = live ? new Map<number, number[]>() : unwrapSingles(nodes, home, groups, parent, consumers);
   splitLong(nodes, home, groups);
   for (let node = 0; node < size; node++) {
     const used = consumers[node]!;
@@ -135,7 +139,36 @@ export function buildTree(nodes: Nodes, edges: Edges, groupList: readonly Group[
     if (id !== TOP) children.get(parent(id))!.push({ group: true, id, first: start });
   }
   for (const members of children.values()) members.sort((a, b) => a.first - b.first || Number(b.group) - Number(a.group));
-  return { size, groups, parent, depth, home, host, inputs, consumers, pills, children, totals };
+  return { size, groups, parent, depth, home, host, wraps, inputs, consumers, pills, children, totals };
+}
+
+/** A frame around one op says no more than the op: of modules and functions that hold a single op, the op takes the place. */
+function unwrapSingles(
+  nodes: Nodes,
+  home: Int32Array,
+  groups: ReadonlyMap<number, Group>,
+  parent: (group: number) => number,
+  consumers: readonly (readonly number[])[],
+): Map<number, number[]> {
+  const held = new Map<number, number>();
+  const stays = (node: number) => nodes.kind[node] === "op" || consumers[node]!.length === 0;
+  home.forEach((group, node) => {
+    if (stays(node)) for (let at = group; at !== TOP; at = parent(at)) held.set(at, (held.get(at) ?? 0) + 1);
+  });
+  const kindOf = (group: number) => groups.get(group)?.kind ?? "";
+  const single = (group: number) =>
+    ["module", "function"].includes(kindOf(group)) && held.get(group) === 1 && !["fold", "loop"].includes(kindOf(parent(group)));
+  const wraps = new Map<number, number[]>();
+  home.forEach((group, node) => {
+    if (nodes.kind[node] !== "op") return;
+    const path: number[] = [];
+    let at = group;
+    for (; single(at); at = parent(at)) path.unshift(at);
+    if (!path.length) return;
+    wraps.set(node, path);
+    home[node] = at;
+  });
+  return wraps;
 }
 
 /** A group with very many ops of its own gets runs of them as groups, so that no level has more boxes than can be drawn. */

@@ -120,7 +120,7 @@ def shapes(case: cases.Case) -> list | None:
 
 
 def letters(key: str, case: cases.Case, inputs: list) -> str:
-    """The dtypes of the results. No answers: a missing kernel, a function that takes no numbers, the limited support of uint16 to uint64."""
+    """The dtypes of the results. No answers: missing kernels, functions without numbers, the limited support of uint16 to uint64."""
     try:
         found = call(case, inputs)
     except (RuntimeError, TypeError, IndexError, ValueError, NotImplementedError) as error:

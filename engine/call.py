@@ -1,0 +1,319 @@
+"""The call path: what happens when an op is called. Unwrap, run, wrap, record, tell the observer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy
+
+from . import devices, dtypes, errors, inplace, observe, tape
+from .backends import cpu
+from .dtypes import F32, F64, FLOAT, FROM_NUMPY, LOW
+from .errors import Refused
+from .rules import up
+from .tape import pick
+from .tensor import Tensor
+
+_FAST = frozenset((F32, F64))
+_mode = tape.mode
+
+
+def number(x: Any, want: dtypes.dtype) -> Any:
+    """A Python number in the type of the result: NumPy would refuse 300 beside uint8, PyTorch wraps."""
+    if not isinstance(x, (bool, int, float, complex, numpy.generic)):
+        raise Refused(f"expected a Tensor or a number, got {errors.describe(x)}", TypeError)
+    if want.rank == dtypes.INT and isinstance(x, int) and not isinstance(x, bool):
+        bits = want.itemsize * 8
+        x &= (1 << bits) - 1
+        return want.numpy.type(x - (1 << bits) if want.is_signed and x >> (bits - 1) else x)
+    return want.numpy.type(x) if want.numpy in LOW or isinstance(x, numpy.generic) else x
+
+
+def call_path(op: Any) -> Callable:
+    if op.variadic:
+        return _variadic(op)
+    if len(op.inputs) == 2 and not op.defaults and not op.required - set(op.inputs) and not op.aux and len(op.outputs) == 1 and not op.view:
+        return _binary(op)
+    if len(op.inputs) == 1 and not op.aux and len(op.outputs) == 1 and not op.optional:
+        return _unary(op)
+    return _general(op)
+
+
+def _binary(op: Any) -> Callable:
+    """The path of `a + b`, written out: it runs more often than any other code in the engine."""
+    forward, (dx, dy) = op.forward, op.rules
+    (x_for_x, y_for_x, out_for_x), (x_for_y, y_for_y, out_for_y) = ([d is not None and i in d.keeps for i in range(3)] for d in (dx, dy))
+    keeps_any = any((x_for_x, y_for_x, out_for_x, x_for_y, y_for_y, out_for_y))
+    ruled, fast_types = op.ruled, op.types != "any"
+    new_tensor, new_node, tick, ndarray, attrs = object.__new__, tape.Node.__new__, tape.tick, numpy.ndarray, {}
+    node_class, mode, seen = tape.Node, _mode, observe
+
+    def call(x, y):
+        if isinstance(x, Tensor):
+            xd, xn = x.array, x.node
+        else:
+            xd, xn = x, None
+        if isinstance(y, Tensor):
+            yd, yn = y.array, y.node
+        else:
+            yd, yn = y, None
+        yc = yd.__class__
+        if xd.__class__ is not ndarray or not fast_types or xd.dtype not in _FAST or not (
+            yd.dtype is xd.dtype if yc is ndarray else yc is float or yc is int
+        ):
+            return _run(op, (x, y), attrs)
+        try:
+            data = forward(cpu, xd, yd)
+        except Exception as error:
+            _failed(op, error, (x, y), attrs)
+        out = new_tensor(Tensor)
+        out.array = data if data.__class__ is ndarray else numpy.asarray(data)
+        out.node = None
+        if ruled and (xn is not None or yn is not None) and mode.grad:
+            out.node = node = new_node(node_class)
+            node.op, node.inputs, node.attrs, node.hooks, node.time = op, (xn, yn), attrs, None, tick()
+            if keeps_any:
+                node.saved = (xd if xn is not None and x_for_x or yn is not None and x_for_y else None,
+                              yd if xn is not None and y_for_x or yn is not None and y_for_y else None,
+                              out.array if xn is not None and out_for_x or yn is not None and out_for_y else None)  # fmt: skip
+            else:
+                node.saved = ()
+            node.shape, node.dtype = data.shape, data.dtype
+        if seen.current is not None:
+            seen.current.op(op, (x, y), attrs, out)
+        return out
+
+    def function(*args, **kwargs):
+        if kwargs or len(args) != 2:
+            if "out" in kwargs:
+                return _into(op, args, kwargs)
+            (x, y), _ = op.bind(args, kwargs)
+            return call(x, y)
+        return call(*args)
+
+    op.operate = staticmethod(call)
+    return function
+
+
+def _unary(op: Any) -> Callable:
+    """The path of `x.tanh()` and `x.sum(0)`: one tensor, perhaps attributes, one result."""
+    forward, defaults, rule, needs_more, ruled = op.forward, op.defaults, op.rules[0], bool(op.required - set(op.inputs)), op.ruled
+    keeps_input, keeps_out = (rule is not None and i in rule.keeps for i in (0, 1))
+    keeps_any, view = keeps_input or keeps_out, op.view
+    new_tensor, new_node, tick, ndarray = object.__new__, tape.Node.__new__, tape.tick, numpy.ndarray
+    node_class, mode, seen = tape.Node, _mode, observe
+    rest = op.params[1:]
+    only, loose = rest[0] if len(rest) == 1 else None, op.varargs
+    # how many attributes may come by place, in the order of the parameters
+    plain = op.bind.__func__ is bind  # an op may sort its arguments in its own way
+    fewest, most = (len(op.required) - 1, len(rest)) if plain and not loose and op.params[0] == op.inputs[0] else (1, 0)
+    only = only if plain else None
+
+    def call(input, *args, **kwargs):
+        if kwargs or args or needs_more:
+            if "out" in kwargs:
+                return _into(op, (input, *args), kwargs)
+            if kwargs or not args:
+                (input,), attrs = op.bind((input, *args), kwargs)
+            elif only is not None and len(args) == 1 and (not loose or isinstance(args[0], (tuple, list))):
+                attrs = {only: args[0]}
+            elif only is not None and loose and not isinstance(args[0], ndarray):
+                attrs = {only: args}
+            elif fewest <= len(args) <= most:
+                attrs = {**defaults, **dict(zip(rest, args, strict=False))}
+            else:
+                (input,), attrs = op.bind((input, *args), kwargs)
+        else:
+            attrs = defaults
+        if not isinstance(input, Tensor):
+            return _run(op, (input,), attrs)
+        array, source = input.array, input.node
+        if array.__class__ is not ndarray or array.dtype not in _FAST:
+            return _run(op, (input,), attrs)
+        try:
+            data = forward(cpu, array, **attrs)
+        except Exception as error:
+            _failed(op, error, (input,), attrs)
+        out = new_tensor(Tensor)
+        out.array = data if data.__class__ is ndarray or data.__class__.__name__ == "ndarray" else numpy.asarray(data)
+        out.node = None
+        if ruled and source is not None and mode.grad:
+            out.node = node = new_node(node_class)
+            node.op, node.inputs, node.attrs, node.hooks, node.time = op, (source,), attrs, None, tick()
+            node.saved = (array if keeps_input else None, out.array if keeps_out else None) if keeps_any else ()
+            node.shape, node.dtype = data.shape, data.dtype
+        if view and inplace.storage(out.array) is inplace.storage(array):
+            inplace.mark_view(out, input, op, attrs)
+        if seen.current is not None:
+            seen.current.op(op, (input,), attrs, out)
+        return out
+
+    return call
+
+
+def _general(op: Any) -> Callable:
+    """The same path for any number of inputs, with attributes."""
+    n, defaults = len(op.inputs), op.defaults
+    simple = not (op.required - set(op.inputs)) and op.params[:n] == op.inputs and op.bind.__func__ is bind
+    fewest, filled = len(op.required), tuple(op.optional.get(name) for name in op.inputs)
+
+    def call(*args, **kwargs):
+        if simple and not kwargs and fewest <= len(args) <= n:
+            return _run(op, (*args, *filled[len(args) :]), defaults)
+        if "out" in kwargs:
+            return _into(op, args, kwargs)
+        inputs, attrs = op.bind(args, kwargs)
+        return _run(op, inputs, attrs)
+
+    return call
+
+
+def _variadic(op: Any) -> Callable:
+    defaults, more = op.defaults, len(op.required) > 1 or op.bind.__func__ is not bind
+
+    def call(*args, **kwargs):
+        if "out" in kwargs:
+            return _into(op, args, kwargs)
+        if len(args) == 1 and not kwargs and not more:
+            (tensors,), attrs = args, defaults
+        else:
+            (tensors,), attrs = op.bind(args, kwargs)
+        if isinstance(tensors, Tensor) or not hasattr(tensors, "__iter__"):
+            raise TypeError(f"{op.name}: expected a sequence of tensors, got {errors.describe(tensors)}")
+        return _run(op, tuple(tensors), attrs)
+
+    return call
+
+
+def bind(cls: Any, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
+    """Sort a call's arguments into inputs and attributes; TypeError, with the signature, when they do not fit."""
+    params = cls.params
+    if cls.varargs and len(args) > (at := len(params) - 1 if cls.varargs is True else cls.varargs):
+        if len(args) > at + 1 or not isinstance(args[at], (tuple, list, numpy.ndarray)):
+            args = (*args[:at], tuple(args[at:]))
+    if len(args) > len(params):
+        raise TypeError(f"{cls.name}() takes at most {len(params)} arguments ({len(args)} given): {cls.name}{cls.signature}")
+    values = dict(zip(params, args, strict=False))
+    for key, value in kwargs.items():
+        key = _SYNONYMS.get(key, key) if key not in params else key
+        if key not in params:
+            raise TypeError(f"{cls.name}() got an unexpected keyword argument {key!r}: {cls.name}{cls.signature}")
+        if key in values:
+            raise TypeError(f"{cls.name}() got multiple values for argument {key!r}")
+        values[key] = value
+    missing = [p for p in params if p in cls.required and p not in values]
+    if missing:
+        raise TypeError(f"{cls.name}() missing {len(missing)} required argument(s): {', '.join(missing)}: {cls.name}{cls.signature}")
+    inputs = tuple(values.pop(p) if p in values else cls.optional.get(p) for p in cls.inputs)
+    return inputs, {**cls.defaults, **values}
+
+
+_SYNONYMS = {"axis": "dim", "keepdims": "keepdim", "x": "input", "x1": "input", "x2": "other"}  # NumPy's names, which PyTorch takes too
+
+
+def _failed(op: Any, error: Exception, inputs: tuple, attrs: dict) -> Any:
+    if not isinstance(error, (Refused, ValueError, TypeError, IndexError, RuntimeError, OverflowError, numpy.linalg.LinAlgError)):
+        raise error
+    told = op.explain(error, inputs, attrs)
+    if observe.current is not None:
+        observe.current.failed(op, inputs, attrs, told)
+    raise told from error
+
+
+def _run(op: Any, inputs: tuple, attrs: dict) -> Any:
+    arrays, nodes, live = [], [], False
+    for x in inputs:
+        if isinstance(x, Tensor):
+            arrays.append(x.array)
+            node = x.node
+            nodes.append(node)
+            if node is not None:
+                live = True
+        else:
+            arrays.append(x)
+            nodes.append(None)
+    first = arrays[0] if arrays else None
+    try:
+        if len(arrays) == 1 and first.__class__ is numpy.ndarray and first.dtype in _FAST:
+            xp, low = cpu, None
+        else:
+            arrays, xp = op.prepare(arrays)
+            moves = op.exact or op.types == "any" and (op.view or not op.ruled)
+            low = None if moves else next((a.dtype for a in arrays if getattr(a, "dtype", None) in LOW), None)
+        given = arrays if low is None else [up(a, xp) for a in arrays]
+        data = op.forward(xp, given, **attrs) if op.variadic else op.forward(xp, *given, **attrs)
+    except Exception as error:
+        _failed(op, error, inputs, attrs)
+    whole = data if data.__class__ is tuple else (data,)
+    if low is not None:
+        whole = tuple(xp.astype(a, low) if getattr(a, "dtype", None) == F32 else a for a in whole)
+    n_out = len(op.outputs)
+    if n_out > 1 or op.multi:
+        results = tuple(Tensor._wrap(a if hasattr(a, "base") else xp.asarray(a)) for a in whole[:n_out])
+    else:
+        data = whole[0]
+        out = object.__new__(Tensor)
+        out.array = data if data.__class__.__name__ == "ndarray" else xp.asarray(data)
+        out.node = None
+        results = (out,)
+    if live and op.ruled and _mode.grad:
+        _record(op, nodes, attrs, arrays, results, whole[n_out:])
+    answer: Any = results[0] if n_out == 1 else op.Result(*results)
+    if op.view:
+        source = inputs[0]
+        for out in results:
+            if inplace.storage(out.array) is inplace.storage(source.array):
+                inplace.mark_view(out, source, op, attrs)
+    if observe.current is not None:
+        observe.current.op(op, inputs, attrs, answer)
+    return answer
+
+
+def _record(op: Any, nodes: list, attrs: dict, arrays: list, results: tuple, aux: tuple) -> None:
+    """Put one node on the tape, with what its live rules name."""
+    node = tape.Node.__new__(tape.Node)
+    node.op, node.attrs, node.hooks, node.time = op, attrs, None, tape.tick()
+    if op.variadic:
+        node.inputs = tuple(nodes)
+        keep = op.rules[0].keeps
+        node.attrs = {**attrs, "shapes": tuple(a.shape for a in arrays)}
+        node.saved = tuple(v if i in keep else None for i, v in enumerate((tuple(arrays), *[r.array for r in results], *aux))) if keep else ()
+    else:
+        key = tuple([n is not None and r is not None for n, r in zip(nodes, op.rules, strict=True)])
+        if not any(key):
+            return
+        node.inputs = tuple([n if k else None for n, k in zip(nodes, key, strict=True)])
+        keep = op._kept.get(key)
+        if keep is None:
+            keep = op._kept[key] = frozenset().union(*[r.keeps for k, r in zip(key, op.rules, strict=True) if k])
+        node.saved = tuple([v if i in keep else None for i, v in enumerate((*arrays, *[r.array for r in results], *aux))]) if keep else ()
+    if op.multi:
+        floating = [r for r in results if FROM_NUMPY[r.array.dtype].rank >= FLOAT]
+        node.shape, node.dtype = None, floating[0].array.dtype if floating else F32
+        node.attrs = {**node.attrs, "__outputs__": len(results), "__results__": tuple((r.array.shape, r.array.dtype) for r in results)}
+        for i, r in enumerate(results):
+            if FROM_NUMPY[r.array.dtype].rank >= FLOAT:
+                r.node = p = tape.Node.__new__(tape.Node)
+                p.op, p.inputs, p.attrs, p.saved, p.hooks, p.time = pick, (node,), {"index": i}, (), None, tape.tick()
+                p.shape, p.dtype = r.array.shape, r.array.dtype
+    else:
+        r = results[op.outputs.index(op.differentiable[0])] if len(results) > 1 else results[0]
+        if FROM_NUMPY[r.array.dtype].rank >= FLOAT:
+            r.node, node.shape, node.dtype = node, r.array.shape, r.array.dtype
+
+
+def _into(op: Any, args: tuple, kwargs: dict) -> Any:
+    """`out=`: the result goes into tensors that the caller has."""
+    kwargs = dict(kwargs)
+    out = kwargs.pop("out")
+    result = op.call(*args, **kwargs)
+    if out is None:
+        return result
+    for target, r in zip(out if isinstance(out, (tuple, list)) else (out,), result if isinstance(result, tuple) else (result,), strict=True):
+        if _mode.grad and (r.node is not None or target.node is not None):
+            raise RuntimeError(f"{op.name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.")
+        if target.array.shape != r.array.shape:
+            target.array = devices.namespace(r.array).empty(r.array.shape, target.array.dtype)
+        inplace.put(target, r, f"{op.name}(out=)")
+    return out

@@ -1,0 +1,18 @@
+// The line that says what went wrong. It stands between the tools and the graph, covers neither, and can be dismissed.
+
+import { h, setText } from "./dom";
+
+export class Alert {
+  private readonly words = h("span", { "data-testid": "wb-alert" });
+  readonly element: HTMLElement;
+
+  constructor(dismiss: () => void) {
+    const close = h("button", { class: "dismiss", title: "Dismiss", "aria-label": "Dismiss", "data-testid": "wb-dismiss", click: dismiss }, "×");
+    this.element = h("div", { class: "alert error", role: "alert", hidden: true }, this.words, close);
+  }
+
+  show(sentence: string): void {
+    this.element.hidden = sentence === "";
+    setText(this.words, sentence);
+  }
+}

@@ -1,0 +1,49 @@
+// Which way a graph is drawn, and where the camera first stands: all of it in sight where that stays readable.
+
+import { fitted, type Camera } from "./camera";
+import { layout, type Box, type Scene } from "./layout";
+import type { Recording } from "./store";
+import { countBoxes } from "./tree";
+
+export interface Window {
+  w: number;
+  h: number;
+}
+
+const MANY = 40; // boxes: more always go top to bottom
+const GOOD = 0.75; // a scale at which left to right is taken without asking whether top to bottom is larger
+export const READABLE = 0.6; // the whole graph is shown down to this scale
+const CLOSE = 0.75; // and from here on where it is not
+
+export function isMany(recording: Recording, open: ReadonlySet<number>): boolean {
+  return countBoxes(recording.tree, open) > MANY;
+}
+
+/** Left to right where that fits the window well, or no worse than top to bottom. */
+export function bestScene(recording: Recording, open: ReadonlySet<number>, window: Window): Scene {
+  if (isMany(recording, open)) return layout(recording, open, "down");
+  const right = layout(recording, open, "right");
+  const scale = wholeView(right, window).k;
+  if (scale >= GOOD || !window.w) return right;
+  const down = layout(recording, open, "down");
+  return wholeView(down, window).k > scale ? down : right;
+}
+
+export function wholeView(scene: Scene, { w, h }: Window): Camera {
+  return fitted(scene.bounds, w, h);
+}
+
+/** All of the scene where it stays readable; else the beginning, or what is around `aim`, at a size to read well. */
+export function firstView(scene: Scene, window: Window, aim?: Box): Camera {
+  const whole = wholeView(scene, window);
+  if (whole.k >= READABLE || !window.w) return whole;
+  const [, , width, height] = scene.bounds;
+  const down = scene.direction === "down";
+  const k = Math.max(CLOSE, Math.min(1, down ? (window.w - 8) / width : (window.h - 8) / height));
+  const middle = (room: number, extent: number) => (room - extent * k) / 2;
+  const about = (room: number, extent: number, at: number) => Math.min(8, Math.max(room - extent * k - 8, room / 2 - at * k));
+  const [cx, cy] = aim ? [aim.x + aim.w / 2, aim.y + aim.h / 2] : [0, 0];
+  const across = (room: number, extent: number, at: number) => (extent * k <= room || !aim ? middle(room, extent) : about(room, extent, at));
+  if (down) return { k, x: across(window.w, width, cx), y: about(window.h, height, cy) };
+  return { k, x: about(window.w, width, cx), y: across(window.h, height, cy) };
+}
