@@ -52,8 +52,7 @@ class Recorder(observe.Observer):
         def died(weak: ref) -> None:
             """A tensor or a node of the tape is gone, and so is its need for memory."""
             recorder = me()
-            watched = None if recorder is None else recorder._watched.pop(id(weak), None)
-            if watched is None:
+            if recorder is None or (watched := recorder._watched.pop(id(weak), None)) is None:
                 return
             key, block, _ = watched
             if key > 0:

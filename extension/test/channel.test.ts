@@ -129,9 +129,9 @@ describe("channel", () => {
     const { wire, channel, troubles } = open();
     const waiting = channel.send({ type: "ask_memory" }).catch((error: Error) => error.message);
     wire.gone();
-    expect(await waiting).toMatch(/kernel is gone/);
-    expect(troubles).toEqual([expect.stringMatching(/kernel is gone/)]);
-    await expect(channel.send({ type: "ask_memory" })).rejects.toThrow(/kernel is gone/);
+    expect(await waiting).toMatch(/kernel that made this view has gone/);
+    expect(troubles).toEqual([expect.stringMatching(/kernel that made this view has gone/)]);
+    await expect(channel.send({ type: "ask_memory" })).rejects.toThrow(/kernel that made this view has gone/);
   });
 
   it("hears nothing after close", async () => {
@@ -172,7 +172,7 @@ describe("channel", () => {
       off: (name: string) => void handlers.delete(name),
     };
     const channel = openChannel(modelTransport(model));
-    expect([...handlers.keys()]).toEqual(["msg:custom", "comm:close"]);
+    expect([...handlers.keys()]).toEqual(["msg:custom", "comm:close", "destroy", "comm_live_update"]);
     channel.send({ type: "ready" }).catch(() => undefined);
     expect(model.send).toHaveBeenCalledWith({ type: "ready", v: VERSION, id: 1 });
     channel.close();

@@ -120,7 +120,8 @@ export function nodeFace(recording: Recording, node: number, direction: Directio
   }
   const line = Math.ceil(inset + head + 10);
   const inRow = pillFaces(recording, ids, Math.ceil(line + words + 10), (ROW - PILL) / 2, Infinity);
-  const fits = extent(inRow, inset) <= WIDEST_ROW;
+  // While the code runs a pill may yet leave, and no box may get wider by that.
+  const fits = !recording.live && extent(inRow, inset) <= WIDEST_ROW;
   const pills = fits ? inRow : pillFaces(recording, ids, PAD, ROW - 1, Math.max(WIDEST_ROW, line + words));
   const row = line - inset + words;
   const w = Math.ceil(Math.max(72, (fits ? Math.max(row, extent(pills, inset)) : row) + badge, extent(pills, inset)) + 2 * inset);

@@ -65,7 +65,7 @@ function gapAfter(
       reach = Math.max(reach, Math.abs(run));
     }
   }
-  return GAP_MAIN + Math.min(44, Math.max(0, reach - 120) * 0.12);
+  return GAP_MAIN + Math.round(Math.min(44, Math.max(0, reach - 120) * 0.12));
 }
 
 const indexed = new WeakMap<readonly Link[], { into: Link[][]; out: Link[][] }>();
@@ -211,8 +211,8 @@ export function placeMore(
   return { main, cross, layer, layers };
 }
 
-/** The number nearest to `wish`, at least `floor`, in none of the open intervals. */
-export function nearestFree(wish: number, taken: readonly (readonly [number, number])[], floor = -Infinity): number {
+/** The number nearest to `wish`, at least `floor`, in none of the open intervals. Where it must move aside, `lean` makes one side look nearer. */
+export function nearestFree(wish: number, taken: readonly (readonly [number, number])[], floor = -Infinity, lean = 0): number {
   const merged: [number, number][] = [];
   for (const [low, high] of [...taken].sort((a, b) => a[0] - b[0])) {
     const last = merged.at(-1);
@@ -221,5 +221,5 @@ export function nearestFree(wish: number, taken: readonly (readonly [number, num
   }
   const hit = merged.find(([low, high]) => low < wish && wish < high);
   if (!hit) return wish;
-  return hit[0] >= floor && wish - hit[0] <= hit[1] - wish ? hit[0] : hit[1];
+  return hit[0] >= floor && wish + lean - hit[0] <= hit[1] - wish - lean ? hit[0] : hit[1];
 }

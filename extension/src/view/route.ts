@@ -90,7 +90,8 @@ export function routeLinks(input: RouteInput): Routed {
       .sort((a, b) => a - b);
     const own = head.from === ENTRY ? undefined : leaving.get(`${head.from} ${head.net}`);
     const wish = wishes[wishes.length >> 1] ?? own ?? floor;
-    const lane = { first, last: lastLayer, cross: corridor(input, lanes, first, lastLayer, wish), links: far };
+    const lean = own === undefined || isBack ? 0 : (own - wish) / 4;
+    const lane = { first, last: lastLayer, cross: corridor(input, lanes, first, lastLayer, wish, lean), links: far };
     lanes.push(lane);
     for (const row of far) laneOf[row] = lane;
   }
@@ -187,8 +188,8 @@ class Pen {
   }
 }
 
-/** The free cross coordinate nearest to `wish` past layers `first` to `last`. */
-function corridor(input: RouteInput, lanes: readonly Lane[], first: number, last: number, wish: number): number {
+/** The free cross coordinate nearest to `wish` past layers `first` to `last`; around a box on the side that `lean` points to. */
+function corridor(input: RouteInput, lanes: readonly Lane[], first: number, last: number, wish: number, lean: number): number {
   const { sizes, placed, floor } = input;
   const taken = new Map<number, number>();
   for (let at = first; at <= last; at++) {
@@ -202,7 +203,7 @@ function corridor(input: RouteInput, lanes: readonly Lane[], first: number, last
     const low = lane.cross - CLEAR;
     taken.set(low, Math.max(taken.get(low) ?? -Infinity, lane.cross + CLEAR));
   }
-  return nearestFree(wish, [...taken], floor);
+  return nearestFree(wish, [...taken], floor, lean);
 }
 
 /** Where each result leaves its box: in the middle, or side by side where a closed group has several results. */
