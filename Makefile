@@ -22,7 +22,7 @@ help:
 lab: $(VENV)/lessons.stamp
 	$(BIN)/workbench lab $(ARGS)
 
-test: $(VENV)/test.stamp extension/node_modules/npm.stamp
+test: $(VENV)/test.stamp $(VENV)/ipykernel.stamp extension/node_modules/npm.stamp
 	$(NPM) run check
 	$(NPM) test
 	$(BIN)/ruff check .
@@ -52,6 +52,12 @@ $(VENV)/pyvenv.cfg:
 # Installed in place, with the extra of the stamp's name. The JupyterLab extension is copied into .venv: hence again when its sources change.
 $(VENV)/%.stamp: $(VENV)/pyvenv.cfg $(SOURCES)
 	$(BIN)/python -m pip install --editable ".[$*]"
+	touch $@
+
+# An older ipykernel, beside the installed one: the tests start kernels of both lines.
+$(VENV)/ipykernel.stamp: tests/ipykernels.py | $(VENV)/test.stamp
+	version=$$(sed -n 's/^OLDER = "\(.*\)"$$/\1/p' $<) && \
+	$(BIN)/python -m pip install --quiet --no-deps --upgrade --target "$(VENV)/ipykernel-$$version" "ipykernel==$$version"
 	touch $@
 
 extension/node_modules/npm.stamp: extension/package-lock.json | $(VENV)/test.stamp

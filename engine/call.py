@@ -247,7 +247,8 @@ def _run(op: Any, inputs: tuple, attrs: dict) -> Any:
         _failed(op, error, inputs, attrs)
     whole = data if data.__class__ is tuple else (data,)
     if low is not None:
-        whole = tuple(xp.astype(a, low) if getattr(a, "dtype", None) == F32 else a for a in whole)
+        # results are rounded once; what a rule names beside them (`aux`) stays in float32
+        whole = tuple(xp.astype(a, low) if i < len(op.outputs) and getattr(a, "dtype", None) == F32 else a for i, a in enumerate(whole))
     n_out = len(op.outputs)
     if n_out > 1 or op.multi:
         results = tuple(Tensor._wrap(a if hasattr(a, "base") else xp.asarray(a)) for a in whole[:n_out])

@@ -79,7 +79,7 @@ def pull_one(op: Any) -> Callable:
     """`pull` of an op with one input, written out: with `pull_two` it is most of a backward pass."""
     rule = op.rules[0]
 
-    def pull(node, grad):
+    def specialised(node, grad):
         source = node.inputs[0]
         if node.dtype is not F32 and node.dtype in LOW:
             return pull(op, node, grad)
@@ -88,13 +88,13 @@ def pull_one(op: Any) -> Callable:
         g = rule(xp, grad, node.saved, node.attrs, shape)
         return (g if g.shape == shape and g.dtype is source.dtype else fit(xp, g, source),)
 
-    return pull
+    return specialised
 
 
 def pull_two(op: Any) -> Callable:
     dx, dy = op.rules
 
-    def pull(node, grad):
+    def specialised(node, grad):
         if node.dtype is not F32 and node.dtype in LOW:
             return pull(op, node, grad)
         x, y = node.inputs
@@ -113,7 +113,7 @@ def pull_two(op: Any) -> Callable:
                 gy = fit(xp, gy, y)
         return gx, gy
 
-    return pull
+    return specialised
 
 
 def retied(op: Any, node: tape.Node, xp: Any) -> tuple:

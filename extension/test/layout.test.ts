@@ -1,5 +1,6 @@
 // The layout: what must hold for every graph, tried on random ones; and the graphs that users have.
 import { describe, expect, it, vi } from "vitest";
+import { describe as describeBox, textWidth } from "../src/view/face";
 import { bestScene, firstView, READABLE, wholeView } from "../src/view/fit";
 import { layout, type Box, type Scene } from "../src/view/layout";
 import { crossings, orderBoxes, type Link } from "../src/view/order";
@@ -333,5 +334,105 @@ describe("real graphs", () => {
     expect(performance.now() - opening).toBeLessThan(1000);
     expect(scene.boxes.length).toBeGreaterThan(500);
     expect(scene.direction).toBe("down");
+  });
+});
+
+/** So many ops one after another, with or without a module around each. */
+function chain(length: number, modules = false): Builder {
+  const b = new Builder("chain");
+  let at = b.node("leaf", "", [2], [], { name: "x" });
+  for (let n = 0; n < length; n++) {
+    const group = modules ? b.group("module", `layers.${n}`, "ReLU") : -1;
+    at = b.node("op", "relu", [2], [at], { group });
+  }
+  b.root = at;
+  return b;
+}
+
+describe("direction and first view", () => {
+  const none = new Set<number>();
+
+  it("goes left to right where that fits well", () => {
+    const scene = bestScene(recordingOf(chain(3)), none, { w: 950, h: 400 });
+    expect(scene.direction).toBe("right");
+    expect(wholeView(scene, { w: 950, h: 400 }).k).toBeGreaterThanOrEqual(0.75);
+  });
+
+  it("goes top to bottom where the graph is then larger, and all of it is in sight", () => {
+    const recording = recordingOf(chain(7));
+    const [w, h] = [610, 400];
+    const scene = bestScene(recording, none, { w, h });
+    expect(wholeView(layout(recording, none, "right"), { w, h }).k).toBeLessThan(0.75);
+    expect(scene.direction).toBe("down");
+    const { x, y, k } = firstView(scene, { w, h });
+    expect(k).toBeGreaterThanOrEqual(READABLE);
+    for (const box of scene.boxes) {
+      expect(box.x * k + x).toBeGreaterThanOrEqual(0);
+      expect(box.y * k + y).toBeGreaterThanOrEqual(0);
+      expect((box.x + box.w) * k + x).toBeLessThanOrEqual(w);
+      expect((box.y + box.h) * k + y).toBeLessThanOrEqual(h);
+    }
+  });
+
+  it("keeps left to right in a window that is low and wide", () => {
+    expect(bestScene(recordingOf(chain(14)), none, { w: 900, h: 120 }).direction).toBe("right");
+  });
+
+  it("goes top to bottom with more than 40 boxes", () => {
+    expect(bestScene(recordingOf(chain(40)), none, { w: 9000, h: 100 }).direction).toBe("down");
+  });
+
+  it("never magnifies, and centres", () => {
+    const scene = bestScene(recordingOf(chain(1)), none, { w: 900, h: 400 });
+    const { x, y, k } = firstView(scene, { w: 900, h: 400 });
+    expect(k).toBe(1);
+    expect([2 * x + scene.bounds[2], 2 * y + scene.bounds[3]]).toEqual([900, 400]);
+  });
+
+  it("starts at the beginning, or at the box in question, where the whole is too small to read", () => {
+    const scene = bestScene(recordingOf(chain(60)), none, { w: 600, h: 400 });
+    const seen = (box: Box, { x, y, k }: { x: number; y: number; k: number }) =>
+      box.x * k + x >= 0 && box.y * k + y >= 0 && (box.x + box.w) * k + x <= 600 && (box.y + box.h) * k + y <= 400;
+    const start = firstView(scene, { w: 600, h: 400 });
+    expect(start.k).toBeGreaterThanOrEqual(0.75);
+    expect(seen(scene.byKey.get("n1")!, start)).toBe(true);
+    for (const key of ["n1", "n30", "n60"]) {
+      const box = scene.byKey.get(key)!;
+      expect(seen(box, firstView(scene, { w: 600, h: 400 }, box))).toBe(true);
+    }
+  });
+});
+
+describe("boxes", () => {
+  it("hold their words, in every direction, with and without room for a number", () => {
+    for (const builder of [mlp(), transformer(2), chain(4, true)]) {
+      for (const badges of [false, true]) {
+        const recording = { ...recordingOf(builder), badges };
+        for (const direction of ["right", "down"] as const) {
+          const scene = layout(recording, allGroups(recording), direction);
+          for (const { key, kind, face, w, h } of scene.boxes) {
+            if (kind === "open" || kind === "closed") continue;
+            const end = face.line[0] + (face.name ? textWidth(face.name, "name") + 8 : 0) + textWidth(face.detail, "body");
+            expect(Math.max(end, face.inset + textWidth(face.title, "title")), key).toBeLessThanOrEqual(w - face.inset);
+            for (const pill of face.pills) {
+              expect(pill.x + pill.w, key).toBeLessThanOrEqual(w - 8);
+              expect(pill.y + pill.h, key).toBeLessThanOrEqual(h);
+              expect(9 + textWidth(pill.name, "name") + 6 + textWidth(pill.shape, "body"), key).toBeLessThanOrEqual(pill.w - 8);
+              if (pill.y < face.line[1]) expect(pill.x, key).toBeGreaterThanOrEqual(end);
+            }
+          }
+        }
+      }
+    }
+  });
+
+  it("stand in for a module that holds nothing else, and say so", () => {
+    const recording = recordingOf(chain(4, true));
+    const scene = layout(recording, new Set(), "down");
+    expect(scene.boxes.map((box) => box.key)).toEqual(["n0", "n1", "n2", "n3", "n4"]);
+    expect(scene.byKey.get("n2")!.face.name).toBe("ReLU layers.1");
+    expect(describeBox(recording, "n2", false)).toContain("in ReLU layers.1");
+    const growing = reduce(START, received({ ...chain(4, true).graphs("r1")[0]!, live: true })).recording!;
+    expect(layout(growing, new Set(), "down").boxes.map((box) => box.key)).toEqual(["n0", "g0", "g1", "g2", "g3"]);
   });
 });

@@ -29,13 +29,18 @@ async function open(builder: Builder, { steps = true, silent = false } = {}) {
   const el = document.createElement("div");
   document.body.append(el);
   let stop = () => undefined as void;
+  const closing = new Map<string, () => void>();
   const model = {
     get: (key: string) => (key === "height" ? 500 : undefined),
     send: (message: unknown) => kernel.send(message),
     on: (event: string, callback: (message: unknown, buffers: DataView[]) => void) => {
       if (event === "msg:custom") stop = kernel.listen((message, buffers) => callback(message, buffers as DataView[]));
+      else closing.set(event, () => callback(undefined, []));
     },
-    off: () => stop(),
+    off: (event: string) => {
+      if (event === "msg:custom") stop();
+      else closing.delete(event);
+    },
   };
   close = view.render({ model, el });
   await vi.advanceTimersByTimeAsync(50);
@@ -56,7 +61,7 @@ async function open(builder: Builder, { steps = true, silent = false } = {}) {
     element.dispatchEvent(new MouseEvent("click", { bubbles: true, composed: true }));
     await wait();
   };
-  return { kernel, el, root, all, one, node, wait, press, click };
+  return { kernel, el, root, all, one, node, wait, press, click, closing };
 }
 
 describe("the view", () => {
@@ -326,6 +331,79 @@ describe("the view", () => {
     kernel.push({ ...mlp().graphs("r1")[0]! });
     await click(one("wb-tab-memory"));
     expect(one("wb-memory").querySelectorAll("tr.clickable")).not.toHaveLength(0);
+  });
+
+  it("begins with the values, and with the steps as soon as there is a pass", async () => {
+    const { kernel, one, root, node, click } = await open(mlp(), { steps: false });
+    const chosen = () => root.querySelector('[role="tab"][aria-selected="true"]')!.textContent;
+    expect(chosen()).toBe("Value");
+    expect(one("wb-tab-step").hidden).toBe(true);
+    expect(one("wb-panel").textContent).toContain("Click a node to see its tensor. wb.step(loss) steps through backward.");
+    await click(node(7));
+    kernel.push({ type: "stepper", v: VERSION, recording: "r1", mode: "live", plan: [20, 15], index: 0, sentence: "start" });
+    expect(chosen()).toBe("Step");
+    expect(one("wb-tab-step").hidden).toBe(false);
+  });
+
+  it("says once, in the bar, why a pass has stopped", async () => {
+    const { kernel, one, root, click } = await open(mlp());
+    await click(one("wb-next"));
+    kernel.refuse = "The pass stopped: 'weight' was written in place.";
+    await click(one("wb-next"));
+    const words = () => [...root.querySelectorAll<HTMLElement>(".root > :not([hidden])")].map((e) => e.textContent).join(" ");
+    expect(words().split("was written in place")).toHaveLength(2);
+    expect(one("wb-sentence").textContent).toBe("The pass stopped: 'weight' was written in place.");
+    const stopped = { index: 1, total: kernel.plan.length, steps: [], done: false };
+    const sentence = "The pass stopped after step 1 of 18: 'weight' was written in place.";
+    kernel.push({ type: "stepped", v: VERSION, re: null, recording: "r1", ...stopped, sentence });
+    expect(one("wb-sentence").textContent).toBe(sentence);
+    expect(one("wb-sentence").parentElement!.classList.contains("error")).toBe(true);
+    expect(words().split("was written in place")).toHaveLength(2);
+    kernel.refuse = "";
+    await click(one("wb-prev"));
+    expect(one("wb-sentence").parentElement!.classList.contains("error")).toBe(false);
+  });
+
+  it("dismisses an error, and shows it without covering anything", async () => {
+    const { kernel, one, root, click } = await open(mlp());
+    kernel.push({ type: "problem", v: VERSION, re: null, sentence: "Something is wrong.", node: -1 });
+    const alert = one("wb-alert").parentElement!;
+    expect([alert.hidden, alert.textContent, alert.parentElement]).toEqual([false, "Something is wrong.×", root.querySelector(".root")]);
+    await click(one("wb-dismiss"));
+    expect(alert.hidden).toBe(true);
+  });
+
+  it("keeps what is on the screen when the kernel has gone", async () => {
+    const { one, all, node, click, closing } = await open(mlp());
+    await click(one("wb-next"));
+    await click(node(7));
+    const [boxes, line] = [all("wb-node").length, one("wb-summary").textContent];
+    closing.get("comm_live_update")!();
+    const gone = "The kernel that made this view has gone; run the cell again.";
+    expect(one("wb-alert").textContent).toBe(gone);
+    await click(one("wb-next"));
+    await click(node(12));
+    expect(one("wb-alert").textContent).toBe(gone);
+    expect(one("wb-panel").textContent).toContain("No answer came.");
+    await click(node(7));
+    expect([all("wb-node").length, one("wb-summary").textContent]).toEqual([boxes, line]);
+  });
+
+  it("shows one tensor without a graph, and asks for it by itself", async () => {
+    const builder = mlp();
+    builder.view = "tensor";
+    builder.root = 7;
+    const { kernel, one, all, root, click } = await open(builder);
+    expect(kernel.requests.filter((request) => request.type === "inspect")).toMatchObject([{ node: 7, what: "value" }]);
+    expect(one("wb-summary").textContent).toContain("64 by 32");
+    expect(all("wb-node")).toHaveLength(0);
+    expect(root.querySelector(".root")!.classList.contains("tensor")).toBe(true);
+    expect((root.host as HTMLElement).style.height).toBe("auto");
+    const tabs = [...root.querySelectorAll<HTMLElement>('[role="tab"]')].filter((tab) => !tab.hidden).map((tab) => tab.textContent);
+    expect(tabs).toEqual(["Value", "Grad"]);
+    await click(one("wb-tab-grad"));
+    expect(kernel.requests.at(-1)).toMatchObject({ type: "inspect", node: 7, what: "grad" });
+    expect(root.querySelector(".inspector h3")!.textContent).toBe("hidden");
   });
 
   it("does not take another view's answers for its own", async () => {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
@@ -10,9 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import ipykernels
 import nbformat
 import pytest
-from playwright.sync_api import Browser, Locator, Page, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
 from serving import Server, start
 from workbench.cli import QUIET
@@ -28,6 +30,7 @@ FLAGS = (
     "--disable-sync",
 )
 ACTION_SECONDS = 60
+expect.set_options(timeout=1000 * 30)  # a busy machine is slow, and a wait that succeeds costs nothing
 
 # The notebook that has the focus. `jupyterapp` is there because of expose_app_in_browser.
 NOTEBOOK = "window.jupyterapp.shell.currentWidget"
@@ -66,7 +69,16 @@ def start_lab(folder: Path, python: str = sys.executable) -> Server:
 @pytest.fixture(scope="session")
 def server(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """The JupyterLab of the Python that runs the tests, one for the whole session."""
-    server = start_lab(tmp_path_factory.mktemp("jupyter"))
+    folder = tmp_path_factory.mktemp("jupyter")
+    for version in filter(None, ipykernels.VERSIONS):
+        spec = folder / "jupyter_data" / "kernels" / ipykernels.name_of(version).replace(" ", "-")
+        spec.mkdir(parents=True)
+        argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+        environment = {"PYTHONPATH": str(Path(sys.prefix) / f"ipykernel-{version}")}
+        (spec / "kernel.json").write_text(
+            json.dumps({"argv": argv, "display_name": ipykernels.name_of(version), "language": "python", "env": environment})
+        )
+    server = start_lab(folder)
     yield server
     server.stop()
 

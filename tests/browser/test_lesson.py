@@ -6,6 +6,7 @@ import json
 import math
 from pathlib import Path
 
+import ipykernels
 import nbformat
 import pytest
 from playwright.sync_api import Locator, expect
@@ -28,9 +29,11 @@ print(json.dumps(norms_of_plain_backward()))
 """
 
 
-def lesson_with(lab, *extra: tuple[str, str]) -> list[str]:
+def lesson_with(lab, *extra: tuple[str, str], ipykernel: str = "") -> list[str]:
     """Opens a copy of lesson 1 with a code cell added after the cell of each given id; returns the ids of its cells."""
     notebook = nbformat.read(LESSON, as_version=4)
+    if ipykernels.folder_of(ipykernel):
+        notebook.metadata["kernelspec"] = {"name": ipykernels.name_of(ipykernel).replace(" ", "-"), "display_name": ipykernels.name_of(ipykernel)}
     for after, source in extra:
         at = next(i for i, cell in enumerate(notebook.cells) if cell["id"] == after)
         notebook.cells.insert(at + 1, nbformat.v4.new_code_cell(source, id=f"{after}-extra"))
@@ -122,10 +125,14 @@ print("the cell has ended")
 
 
 @pytest.mark.timeout(200)
-def test_paused_cell(lab):
+@pytest.mark.parametrize("ipykernel", ipykernels.VERSIONS, ids=ipykernels.name_of)
+def test_paused_cell(lab, ipykernel):
     """`with wb.step():` holds the running cell inside backward(); the view drives it to the end and the cell goes on."""
     again = "scores = model(images[batch])\nloss = F.cross_entropy(scores, labels[batch])\nmodel.zero_grad()"
-    cells = lesson_with(lab, ("inspect", again), ("inspect-extra", PAUSED), ("inspect-extra-extra", "print([p.grad.double().norm().item() for p in model.parameters()])"))
+    norms_of_grads = "print([p.grad.double().norm().item() for p in model.parameters()])"
+    cells = lesson_with(
+        lab, ("inspect", again), ("inspect-extra", PAUSED), ("inspect-extra-extra", norms_of_grads), ipykernel=ipykernel
+    )
     lab.run_all(wait=False)
     at = cells.index("inspect-extra-extra")
     lab.page.wait_for_function("(i) => window.jupyterapp.shell.currentWidget.content.widgets[i].model.executionState === 'running'", arg=at)

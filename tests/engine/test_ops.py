@@ -11,9 +11,11 @@ from cases import call, draw, floating, inner, leaves, normal_like, rng_of, smoo
 from tables import LETTER, MAKE, NO_KERNEL, REFUSED, Typed
 
 import engine
-from engine import Tensor, tape
+from engine import Tensor, dtypes, tape
 from engine.op import Elementwise
 from workbench import typeset
+
+PROMOTION, SPECIALS = tables.stored("promotion"), tables.stored("specials")
 
 # -- value -----------------------------------------------------------------------------------------------------------------
 
@@ -180,6 +182,41 @@ def test_second(case):
             assert close(got, expected, 2e-5), f"input {i}: the second derivative gives {got}, the slope of the first is {expected}"
 
 
+@pytest.mark.parametrize("precision", ["float16", "bfloat16"])
+@pytest.mark.parametrize("case", cases.parametrised("low_precision"))
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_low_precision(case, precision):
+    """float16 and bfloat16 are computed in float32 and rounded once: near float64 on the same numbers, gradients too."""
+    d, tolerance = dtypes.BY_NAME[precision], {"float16": 1e-2, "bfloat16": 6e-2}[precision]
+    rounded = [x.astype(d.numpy) if floating(x) and x.dtype.kind == "f" else x for x in draw(case)]
+    whole = [x.astype(numpy.float64) if isinstance(x, numpy.ndarray) and x.dtype == d.numpy else x for x in rounded]
+    inputs, exact = leaves(rounded), leaves(whole)
+    for x, y in zip(inputs, exact, strict=True):
+        if isinstance(x, Tensor) and y.requires_grad:
+            x.requires_grad_()
+    try:
+        found = call(case, inputs)
+    except (RuntimeError, TypeError) as error:
+        known = PROMOTION.get(case.op.name)
+        if known is not None:
+            answers = tables.unpacked(known["answers"], tables.promotion_questions(case, draw(case)))
+            assert answers[LETTER[d]] in (REFUSED, NO_KERNEL), error
+        else:
+            assert case.op.home == "", error  # only rules call it, for ops that refuse these dtypes
+        return
+    expected = call(case, exact)
+    near = lambda a, b: numpy.allclose(a.array.astype(b.array.dtype), b.array, rtol=tolerance, atol=tolerance, equal_nan=True)  # noqa: E731
+    for a, b in zip(found, expected, strict=True):
+        assert a.shape == b.shape and near(a, b)
+    ready = [(a, b) for a, b in zip(smooth(case, found), smooth(case, expected), strict=True) if b.requires_grad]
+    ws = [normal_like(b.array, rng_of(case)) for _, b in ready]
+    theirs = gradients([b for _, b in ready], exact, ws)
+    ours = gradients([a for a, _ in ready], inputs, [w.astype(a.array.dtype) for (a, _), w in zip(ready, ws, strict=True)])
+    for x, a, b in zip(inputs, ours, theirs, strict=True):
+        assert (a is None) == (b is None)
+        assert a is None or (a.dtype is x.dtype and near(a, b))
+
+
 # -- shapes and layouts ----------------------------------------------------------------------------------------------------
 
 BROADCAST = ((2, 1, 3), (4, 1), (1,), (2, 4, 3), ())  # the shapes that an elementwise op's inputs get, in turn
@@ -260,8 +297,6 @@ def test_zero_size(case):
 
 
 # -- promotion, special values ---------------------------------------------------------------------------------------------
-
-PROMOTION, SPECIALS = tables.stored("promotion"), tables.stored("specials")
 
 
 def letters(case, inputs):

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
+import ipykernels
 import pytest
 from kernels import Kernel, custom, is_custom, printed
-
-# Folders that hold another ipykernel, such as 6.31, to run these tests with as well.
-PATHS = ["", *filter(None, os.environ.get("WORKBENCH_IPYKERNELS", "").split(os.pathsep))]
 
 SETUP = """%load_ext workbench
 import engine as torch
@@ -22,9 +19,9 @@ with wb.step():
 print("done", w.grad.tolist())"""
 
 
-@pytest.fixture(scope="module", params=PATHS, ids=lambda p: os.path.basename(p) or "installed")
+@pytest.fixture(scope="module", params=ipykernels.VERSIONS, ids=ipykernels.name_of)
 def kernel(request) -> Iterator[Kernel]:
-    kernel = Kernel(request.param)
+    kernel = Kernel(ipykernels.folder_of(request.param))
     assert [m for m in kernel.run(SETUP) if m["msg_type"] == "error"] == []
     yield kernel
     kernel.close()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import threading
-import time
 import weakref
 
 import numpy
@@ -241,31 +240,3 @@ def test_memory_goes_back_when_tensors_and_the_tape_go():
     assert before >= 3 * 4000 - 4000
     assert r.peak >= before
     assert r.now == 2 * 4000  # x and its gradient
-
-
-def test_recording_adds_at_most_five_microseconds_to_an_op():
-    a, b = leaf(4, 4), leaf(4, 4)
-
-    def loop(n: int) -> None:
-        for _ in range(n):
-            c = a + b
-            d = c * b
-            e = d @ a
-            f = e.tanh()
-            f.sum()
-
-    def timed(observer, n: int = 400) -> float:
-        begun = time.perf_counter()
-        if observer is None:
-            loop(n)
-        else:
-            with observe.observing(observer):
-                loop(n)
-        return (time.perf_counter() - begun) / (5 * n) * 1e6
-
-    for _attempt in range(5):  # the machine may be busy with something else
-        plain = min(timed(None) for _ in range(10))
-        watched = min(timed(Recorder()) for _ in range(10))
-        if watched - plain <= 5:
-            break
-    assert watched - plain <= 5

@@ -40,10 +40,9 @@ export function firstView(scene: Scene, window: Window, aim?: Box): Camera {
   const [, , width, height] = scene.bounds;
   const down = scene.direction === "down";
   const k = Math.max(CLOSE, Math.min(1, down ? (window.w - 8) / width : (window.h - 8) / height));
-  const middle = (room: number, extent: number) => (room - extent * k) / 2;
-  const about = (room: number, extent: number, at: number) => Math.min(8, Math.max(room - extent * k - 8, room / 2 - at * k));
-  const [cx, cy] = aim ? [aim.x + aim.w / 2, aim.y + aim.h / 2] : [0, 0];
-  const across = (room: number, extent: number, at: number) => (extent * k <= room || !aim ? middle(room, extent) : about(room, extent, at));
-  if (down) return { k, x: across(window.w, width, cx), y: about(window.h, height, cy) };
-  return { k, x: about(window.w, width, cx), y: across(window.h, height, cy) };
+  const at = aim ?? scene.boxes.find((box) => box.kind !== "open");
+  const stand = (room: number, extent: number, middle: number, along: boolean) =>
+    extent * k <= room && !along ? (room - extent * k) / 2 : Math.min(8, Math.max(room - extent * k - 8, room / 2 - middle * k));
+  const x = stand(window.w, width, at ? at.x + at.w / 2 : 0, !down);
+  return { k, x, y: stand(window.h, height, at ? at.y + at.h / 2 : 0, down) };
 }

@@ -27,7 +27,8 @@ import css from "./view.css";
 import { alongEdge, firstInside, groupAround, keyOf, sibling } from "./walk";
 
 const HEIGHT = 460;
-const NARROW = 720;
+const STACKED = 640; // height where the details stand below the graph
+const NARROW = 620;
 const PATIENCE = 20_000; // milliseconds until silence is called that
 let views = 0;
 
@@ -46,7 +47,7 @@ class View implements ToolbarEvents {
   private readonly list = h("div", { class: "table", tabindex: 0, "data-testid": "wb-table", hidden: true });
   private readonly root: HTMLElement;
   private readonly stops: (() => void)[] = [];
-  private readonly fills: boolean; // the host gives the height
+  private width = 0;
   private dark = false;
   private gradients: Gradients = NO_GRADIENTS;
   private hits: number[] = [];
@@ -57,7 +58,7 @@ class View implements ToolbarEvents {
   constructor(
     el: HTMLElement,
     private readonly channel: Channel,
-    private readonly height: string,
+    private readonly height: string | null, // null: what suits the content
   ) {
     const prefix = `wb${++views}-`;
     this.controller = new Controller(this.store, channel);
@@ -91,12 +92,12 @@ class View implements ToolbarEvents {
       this.keys.element,
     );
     // JupyterLab's own shortcuts must not take the keys while the focus is in here.
-    this.host = h("div", { class: "gradient-workbench", "data-lm-suppress-shortcuts": "true", style: `height:${height}` });
+    this.host = h("div", { class: "gradient-workbench", "data-lm-suppress-shortcuts": "true" });
+    this.showHeight();
     this.host.attachShadow({ mode: "open" }).append(h("style", {}, css + sceneCss), this.root);
     this.root.addEventListener("keydown", (event) => pressKey(event, this));
     el.append(this.host);
     setFont(getComputedStyle(this.root).fontFamily);
-    this.fills = height === "100%";
     this.stops.push(
       this.store.subscribe((state, before) => this.update(state, before)),
       channel.subscribe({
@@ -140,11 +141,12 @@ class View implements ToolbarEvents {
     if (typeof ResizeObserver === "undefined") return () => undefined;
     const observer = new ResizeObserver(([entry]) => {
       const { width } = entry!.contentRect;
-      if (!width) return;
-      const was = this.root.classList.contains("narrow");
+      if (!width || width === this.width) return;
+      this.width = width;
       this.root.classList.toggle("narrow", width < NARROW);
+      this.showHeight();
       if (setFont(getComputedStyle(this.root).fontFamily)) this.layAnew();
-      if (was !== width < NARROW && this.store.state.recording?.view === "tensor") this.panel.redraw(this.store.state);
+      if (this.store.state.recording?.view === "tensor") this.panel.redraw(this.store.state);
     });
     observer.observe(this.root);
     return () => observer.disconnect();
@@ -179,7 +181,7 @@ class View implements ToolbarEvents {
       this.toolbar.input.value = "";
     }
     if (changed("recording")) this.showMode(state.recording);
-    if (changed("recording", "open", "direction")) this.showScene(state, before);
+    if (changed("recording", "open", "direction")) this.showScene(state, before, prefersStill() || before?.pass !== state.pass);
     else if (changed("pass", "selected", "overlay")) this.showMarks(state);
     if (changed("focus", "recording", "open")) this.showFocus(state, before);
     if (changed("pass") && before && this.gradients.current >= 0 && state.recording) {
@@ -202,9 +204,15 @@ class View implements ToolbarEvents {
   private showMode(recording: Recording | null): void {
     const tensor = recording?.view === "tensor";
     this.root.classList.toggle("tensor", tensor);
-    this.host.classList.toggle("tensor", tensor);
-    this.host.style.height = tensor && !this.fills ? "auto" : this.height;
+    this.showHeight();
     if (tensor) this.controller.inspect();
+  }
+
+  private showHeight(): void {
+    const card = this.root.classList.contains("tensor") && this.height !== "100%";
+    this.host.classList.toggle("card", card);
+    const own = this.root.classList.contains("narrow") ? STACKED : HEIGHT;
+    this.host.style.height = card ? "auto" : (this.height ?? `${own}px`);
   }
 
   /** A plain sentence goes after a while; an error stays until it is dismissed or something else is said. */
@@ -242,7 +250,7 @@ class View implements ToolbarEvents {
 
   /** The op that failed, when it has just come to be known. */
   private fault({ recording }: State, before: State | null): number {
-    if (!recording || before?.recording === recording) return -1;
+    if (!recording || before?.recording?.nodes === recording.nodes) return -1;
     return recording.nodes.note.findIndex((note, node) => note !== "" && failed(recording, node));
   }
 
@@ -421,7 +429,7 @@ interface RenderProps {
 function render({ model, el }: RenderProps): () => void {
   const height = model.get("height");
   const fills = el.style.height !== "";
-  const text = typeof height === "number" ? `${height}px` : fills ? "100%" : `${HEIGHT}px`;
+  const text = typeof height === "number" ? `${height}px` : fills ? "100%" : null;
   const view = new View(el, openChannel(modelTransport(model), PATIENCE, 1 + Math.floor(Math.random() * 2 ** 40)), text);
   return () => view.close();
 }

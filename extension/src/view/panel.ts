@@ -20,7 +20,7 @@ const TABS: readonly [Tab, string][] = [
   ["memory", "Memory"],
 ];
 
-const WIDE = 600; // from here on the heat map of a tensor stands beside its numbers; view.css has the same width
+const WIDE = 434; // from here on the heat map of a tensor stands beside its numbers, as view.css says
 
 export class Panel {
   readonly element: HTMLElement;
@@ -30,7 +30,16 @@ export class Panel {
   private readonly brief = h("div", { class: "brief" });
   private readonly look = h("div", { class: "look" }); // the heat map and its sliders
   private readonly more = h("div", { class: "more" });
-  private readonly inspector = h("div", { class: "pane inspector" }, this.head, this.brief, this.look, this.more);
+  private readonly facts = h("dl", { class: "facts" });
+  private readonly parts = [this.brief, this.more, this.look, this.facts];
+  // Below one another beside the graph; in two columns where a tensor has all the room.
+  private readonly inspector = h(
+    "div",
+    { class: "pane inspector" },
+    this.head,
+    h("div", { class: "side words" }, this.brief, this.more),
+    h("div", { class: "side picture" }, this.look, this.facts),
+  );
   private readonly memory = h("div", { class: "pane memory", "data-testid": "wb-memory" });
   private readonly scroller: HTMLElement;
   private shown = ""; // the tensor whose sliders are on the screen
@@ -102,7 +111,7 @@ export class Panel {
     if (!recording || selected < 0) {
       const hint = `Click a node to see its tensor.${pass ? "" : " wb.step(loss) steps through backward."}`;
       put(this.head, h("p", { class: "quiet" }, hint));
-      for (const part of [this.brief, this.look, this.more]) put(part);
+      this.parts.forEach((part) => put(part));
       return;
     }
     const { nodes } = recording;
@@ -120,8 +129,8 @@ export class Panel {
     );
     const answer = answerOf(state);
     if (answer) return this.answer(answer.message, answer.buffers, state);
+    this.parts.forEach((part) => put(part));
     put(this.brief, h("p", { class: "quiet" }, waitingWords(state)));
-    for (const part of [this.look, this.more]) put(part);
   }
 
   private answer(message: Inspected, buffers: DataView[], state: State): void {
@@ -143,15 +152,15 @@ export class Panel {
       histogram ? drawHistogram(histogram, exact) : null,
       forward ? h("div", { class: "row" }, h("h4", {}, "Made by"), depthSwitch(state.depth, choose)) : null,
       forward ? ruleRows(forward, state.depth) : null,
-      facts.length ? h("dl", { class: "facts" }, ...facts.flatMap(({ label, text }) => [h("dt", {}, label), h("dd", {}, text)])) : null,
     );
+    put(this.facts, ...facts.flatMap(({ label, text }) => [h("dt", {}, label), h("dd", {}, text)]));
   }
 
   private heat(message: Inspected, buffers: DataView[], state: State): HTMLElement {
     const room = this.scroller.clientWidth - 26;
     const wide = state.recording?.view === "tensor" && room > WIDE;
     try {
-      return drawHeat(message.heat!, buffers, Math.max(200, wide ? Math.min(460, room * 0.48) : room), this.isDark());
+      return drawHeat(message.heat!, buffers, Math.max(160, wide ? Math.min(460, room * 0.45) : room), this.isDark());
     } catch (error) {
       if (!(error instanceof RangeError)) throw error;
       return h("p", { class: "missing" }, error.message);

@@ -22,6 +22,7 @@ export interface Recording {
   dropped: number;
   root: number;
   view: Graph["view"];
+  badges: boolean; // boxes keep room for a number: set by the first pass or overlay, so that stepping moves nothing
   tree: Tree;
 }
 
@@ -111,7 +112,7 @@ export function reduce(state: State, action: Action): State {
     case "direction":
       return { ...state, direction: action.to };
     case "overlay":
-      return { ...state, overlay: action.to };
+      return { ...state, overlay: action.to, recording: badged(state, action.to === "bytes" || action.to === "saved") };
     case "depth":
       return { ...state, depth: action.to };
     case "tab":
@@ -125,6 +126,8 @@ function receive(state: State, { message, buffers, answers }: Received): State {
   if (message.type === "problem") return problem(state, message, answers);
   if (message.type === "graph") return graph(state, message);
   if (state.recording?.name !== message.recording) return state;
+  // A view of one tensor has no room for a pass.
+  if (state.recording.view === "tensor" && message.type !== "inspected") return state;
   switch (message.type) {
     case "stepper":
       return stepper(state, message);
@@ -158,8 +161,9 @@ function graph(state: State, message: Graph): State {
   const edges = fresh ? message.edges : appended(old!.edges, message.edges);
   const sites = fresh ? message.sites : [...old!.sites.slice(0, message.first_site), ...message.sites];
   const { title, groups, live, dropped, root, view } = message;
+  const badges = old?.name === message.recording ? old.badges : state.overlay === "bytes" || state.overlay === "saved";
   const tree = buildTree(nodes, edges, groups, live);
-  const recording: Recording = { name: message.recording, title, nodes, edges, sites, groups, live, dropped, root, view, tree };
+  const recording: Recording = { name: message.recording, title, nodes, edges, sites, groups, live, dropped, root, view, badges, tree };
   const same = fresh ? old?.name === message.recording : true;
   // At the end of a cell the groups are arranged anew: what was open or closed then has no meaning any more.
   const alike = same && sameGroups(old!.groups, groups);
@@ -198,7 +202,11 @@ function stepper(state: State, message: Stepper): State {
   const again = state.pass && samePlan(state.pass.plan, plan);
   const steps = again ? state.pass!.steps : new Map<number, Step>();
   const pass: Pass = { mode, plan, index, total: plan.length, steps, done: index >= plan.length, sentence, trouble: "" };
-  return { ...state, pass, tab: state.pass ? state.tab : "step" };
+  return { ...state, pass, recording: badged(state), tab: state.pass ? state.tab : "step" };
+}
+
+function badged({ recording }: State, wanted = true): Recording | null {
+  return !recording || recording.badges || !wanted ? recording : { ...recording, badges: true };
 }
 
 function samePlan(a: readonly number[], b: readonly number[]): boolean {

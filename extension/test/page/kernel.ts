@@ -75,6 +75,7 @@ export class FakeKernel implements Transport {
   readonly plan: number[];
   delay = 5;
   silent = false;
+  refuse = ""; // the sentence of a problem instead of the next step
   readonly requests: ToKernel[] = [];
 
   constructor(
@@ -108,6 +109,8 @@ export class FakeKernel implements Transport {
       this.push({ type: "stepper", v: VERSION, mode: "live", plan: this.plan, ...start });
       this.sent = 0;
       this.push(this.stepped(null));
+    } else if (request.type === "step" && this.refuse) {
+      this.push({ type: "problem", v: VERSION, re: request.id, sentence: this.refuse, node: -1 });
     } else if (request.type === "step") {
       const last = this.plan.length;
       const at = request.do === "node" ? this.plan.indexOf(request.to) + 1 : request.to;

@@ -11,6 +11,12 @@ const builders: Record<string, () => Builder> = {
   lstm: () => lstm(n ?? 500),
   transformer: () => transformer(n ?? 12),
   mistake,
+  tensor: () => {
+    const builder = mlp();
+    builder.view = "tensor";
+    builder.root = Number(query.get("n") ?? 7);
+    return builder;
+  },
   empty: () => new Builder(),
 };
 document.body.dataset.jpThemeLight = String(query.get("theme") !== "dark");

@@ -1,0 +1,87 @@
+"""What the benchmarks share: blocks of calls of two libraries, timed in turn within one process, and tables of their ratios.
+
+Importing this first also takes away settings of the environment that slow NumPy's matrix product.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+REMOVED = {k: os.environ.pop(k) for k in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE") if k in os.environ}
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import numpy  # noqa: E402
+
+import engine  # noqa: E402
+
+try:
+    import torch
+except ImportError:
+    torch = None
+
+LIBRARIES: dict[str, Any] = {"engine": engine, **({"torch": torch} if torch else {})}
+
+
+def block(f: Callable, n: int) -> float:
+    """Microseconds per call over a block of n calls."""
+    start = time.perf_counter()
+    for _ in range(n):
+        f()
+    return (time.perf_counter() - start) / n * 1e6
+
+
+def interleaved(contestants: dict[str, Callable], rounds: int, block_ms: float = 4.0) -> dict[str, list[float]]:
+    """Microseconds per call of each, once for each round; noise of the machine meets all alike.
+
+    A block lasts about `block_ms`, the first call aside: switching at every call would make two thread pools fight.
+    """
+    sizes = {name: max(1, int(block_ms * 1e3 / min(block(f, 1) for _ in range(3)))) for name, f in contestants.items()}
+    found: dict[str, list[float]] = {name: [] for name in contestants}
+    for _ in range(rounds):
+        for name, f in contestants.items():
+            f()
+            found[name].append(block(f, sizes[name]))
+    return found
+
+
+def summary(found: dict[str, list[float]]) -> dict[str, float]:
+    """The median of each, and the engine's ratio to PyTorch: the smaller of that of the medians and that of the minima."""
+    row = {name: statistics.median(times) for name, times in found.items()}
+    if "torch" in found:
+        row["ratio"] = min(row["engine"] / row["torch"], min(found["engine"]) / min(found["torch"]))
+    return row
+
+
+def ratio_text(row: dict[str, float], unit: float = 1.0) -> str:
+    """Three columns: engine, torch, engine / torch."""
+    torch_part = f"{row['torch'] / unit:9.2f} {row['ratio']:6.2f}" if "torch" in row else f"{'-':>9} {'-':>6}"
+    return f"{row['engine'] / unit:9.2f} {torch_part}"
+
+
+def arguments(doc: str | None, rounds: int, **more: dict) -> argparse.Namespace:
+    """`--rounds`, `--json`, and what else a benchmark asks for."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=rounds)
+    parser.add_argument("--json", type=Path)
+    for name, options in more.items():
+        parser.add_argument(f"--{name}", **options)
+    return parser.parse_args()
+
+
+def heading() -> str:
+    """What was measured on, and which settings were taken away."""
+    removed = f"; unset for this run: {', '.join(f'{k}={v}' for k, v in REMOVED.items())}" if REMOVED else ""
+    return f"Python {sys.version.split()[0]}, NumPy {numpy.__version__}, torch {torch.__version__ if torch else 'not installed'}{removed}"
+
+
+def write_json(path: Path | None, results: dict) -> None:
+    if path is not None:
+        path.write_text(json.dumps(results, indent=1) + "\n")
