@@ -340,7 +340,7 @@ describe("real graphs", () => {
 /** So many ops one after another, with or without a module around each. */
 function chain(length: number, modules = false): Builder {
   const b = new Builder("chain");
-  let at = b.node("leaf", "", [2], [], { name: "x" });
+  let at = b.node("input", "", [2], [], { name: "x" });
   for (let n = 0; n < length; n++) {
     const group = modules ? b.group("module", `layers.${n}`, "ReLU") : -1;
     at = b.node("op", "relu", [2], [at], { group });
