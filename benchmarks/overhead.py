@@ -137,10 +137,14 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
     table = measure(args.rounds)
-    print(f"Python {sys.version.split()[0]}, NumPy {numpy.__version__}, torch {torch.__version__ if torch else 'not installed'}, 4x4 float32, us per op")
+    print(
+        f"Python {sys.version.split()[0]}, NumPy {numpy.__version__}, torch {torch.__version__ if torch else 'not installed'}, 4x4 float32, us per op"
+    )
     if REMOVED:
         print(f"unset for this run: {REMOVED}")
-    print(f"{'op':8} {'NumPy':>7} {'engine':>7} {'torch':>7} {'/torch':>7} | {'bwd':>7} {'torch':>7} {'/torch':>7} | {'single':>7} {'torch':>7} {'/torch':>7}")
+    print(
+        f"{'op':8} {'NumPy':>7} {'engine':>7} {'torch':>7} {'/torch':>7} | {'bwd':>7} {'torch':>7} {'/torch':>7} | {'single':>7} {'torch':>7} {'/torch':>7}"
+    )
     for name, row in table.items():
         cells = [f"{row['numpy forward']:7.2f}"]
         for part in ("forward", "backward", "single"):
@@ -155,7 +159,9 @@ def main() -> None:
     check, recording = observer_check(), recording_cost(args.rounds)
     print(f"observer check when nobody watches: {check:.0f} ns; recording adds {recording:.1f} us per op")
     if args.json:
-        args.json.write_text(json.dumps({"us": table, "ratios": ratios, "observer_check_ns": check, "recording_us": recording}, indent=1) + "\n")
+        args.json.write_text(
+            json.dumps({"us": table, "ratios": ratios, "observer_check_ns": check, "recording_us": recording}, indent=1) + "\n"
+        )
 
 
 if __name__ == "__main__":

@@ -87,7 +87,7 @@ def _binary(op: Any) -> Callable:
     def function(*args, **kwargs):
         if kwargs or len(args) != 2:
             if "out" in kwargs:
-                return _into(op, args, kwargs)
+                return into(op, args, kwargs)
             (x, y), _ = op.bind(args, kwargs)
             return call(x, y)
         return call(*args)
@@ -113,7 +113,7 @@ def _unary(op: Any) -> Callable:
     def call(input, *args, **kwargs):
         if kwargs or args or needs_more:
             if "out" in kwargs:
-                return _into(op, (input, *args), kwargs)
+                return into(op, (input, *args), kwargs)
             if kwargs or not args:
                 (input,), attrs = op.bind((input, *args), kwargs)
             elif only is not None and len(args) == 1 and (not loose or isinstance(args[0], (tuple, list))):
@@ -162,7 +162,7 @@ def _general(op: Any) -> Callable:
         if simple and not kwargs and fewest <= len(args) <= n:
             return _run(op, (*args, *filled[len(args) :]), defaults)
         if "out" in kwargs:
-            return _into(op, args, kwargs)
+            return into(op, args, kwargs)
         inputs, attrs = op.bind(args, kwargs)
         return _run(op, inputs, attrs)
 
@@ -174,7 +174,7 @@ def _variadic(op: Any) -> Callable:
 
     def call(*args, **kwargs):
         if "out" in kwargs:
-            return _into(op, args, kwargs)
+            return into(op, args, kwargs)
         if len(args) == 1 and not kwargs and not more:
             (tensors,), attrs = args, defaults
         else:
@@ -304,7 +304,7 @@ def _record(op: Any, nodes: list, attrs: dict, arrays: list, results: tuple, aux
             r.node, node.shape, node.dtype = node, r.array.shape, r.array.dtype
 
 
-def _into(op: Any, args: tuple, kwargs: dict) -> Any:
+def into(op: Any, args: tuple, kwargs: dict) -> Any:
     """`out=`: the result goes into tensors that the caller has."""
     kwargs = dict(kwargs)
     out = kwargs.pop("out")

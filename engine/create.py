@@ -196,17 +196,32 @@ def arange(start: Any, end: Any = None, step: Any = 1, *, dtype: Any = None, dev
         raise RuntimeError(f"upper bound and lower bound inconsistent with step sign: arange({start}, {end}, {step})")
     whole = all(isinstance(x, (int, numpy.integer)) for x in (start, end, step))
     d = _numpy(dtype) if dtype is not None or not whole else dtypes.I64
+    if not all(map(math.isfinite, (start, end, step))):
+        raise RuntimeError(f"unsupported range: {start} -> {end}")
+    if d == dtypes.I64:
+        start, end, step, whole = int(start), int(end), int(step), True  # also when they were floats
     n = -((start - end) // step) if whole else math.ceil((end - start) / step)
     steps = numpy.arange(n, dtype=numpy.int64 if whole else numpy.float64)
+    if d.kind in "iu":
+        start, step = int(start), int(step)
     return made((start + steps * step).astype(d), device, requires_grad)
 
 
 def linspace(start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """`steps` numbers from `start` to `end`, both included, evenly apart."""
+    start, end = (x.item() if isinstance(x, Tensor) else x for x in (start, end))
+    return made(_evenly(start, end, steps, _numpy(dtype)).astype(_numpy(dtype)), device, requires_grad)
+
+
+def _evenly(start: Any, end: Any, steps: int, d: numpy.dtype) -> numpy.ndarray:
+    """Numbers evenly apart; for integers, between the bounds' integer parts and counted from the nearer one, as PyTorch does."""
     if steps < 0:
         raise RuntimeError("number of steps must be non-negative")
-    start, end = (x.item() if isinstance(x, Tensor) else x for x in (start, end))
-    return made(numpy.linspace(start, end, steps).astype(_numpy(dtype)), device, requires_grad)
+    if d.kind not in "iu" or steps < 2:
+        return numpy.linspace(start, end, steps)
+    start, end, i = int(start), int(end), numpy.arange(steps)
+    step = (end - start) / (steps - 1)
+    return numpy.where(i < steps // 2, start + step * i, end - step * (steps - 1 - i))
 
 
 def logspace(
@@ -214,11 +229,20 @@ def logspace(
 ) -> Tensor:
     """`base` to the power of `steps` numbers evenly apart from `start` to `end`."""
     start, end = (x.item() if isinstance(x, Tensor) else x for x in (start, end))
-    return made(numpy.power(float(base), numpy.linspace(start, end, steps)).astype(_numpy(dtype)), device, requires_grad)
+    d = _numpy(dtype)
+    if d.kind in "iu":
+        start, end = int(start), int(end)
+        powers = start + (end - start) / max(steps - 1, 1) * numpy.arange(steps) if steps >= 0 else _evenly(start, end, steps, d)
+    else:
+        powers = _evenly(start, end, steps, d)
+    return made(numpy.power(float(base), powers).astype(d), device, requires_grad)
 
 
 def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """The identity matrix, n by n or n by m."""
+    for name, size in (("n", n), ("m", m)):
+        if size is not None and size < 0:
+            raise RuntimeError(f"{name} must be greater or equal to 0, got {size}")
     return made(numpy.eye(n, m, dtype=_numpy(dtype)), device, requires_grad)
 
 

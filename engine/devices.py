@@ -57,7 +57,8 @@ def cuda() -> Any:
             backend = importlib.import_module("engine.backends.cuda")
         except ImportError as error:
             raise RuntimeError(
-                f"No CUDA device can be used: CuPy is not installed ({error}). Install gradient-workbench[cuda12] or gradient-workbench[cuda13]."
+                f"No CUDA device can be used: CuPy is not installed ({error}). "
+                "Install gradient-workbench[cuda12] or gradient-workbench[cuda13]."
             ) from error
         backend.require_device()
         gpu = backend
@@ -91,9 +92,13 @@ def common(arrays: list, name: str) -> Any:
     devices = {of(a) for a in arrays if hasattr(a, "dtype") and not isinstance(a, numpy.generic)}
     if len(devices) < 2:
         return cpu if not devices or next(iter(devices)) == CPU else gpu
-    main = {of(a) for a in arrays if hasattr(a, "dtype") and not isinstance(a, numpy.generic) and (a.ndim or not isinstance(a, numpy.ndarray))}
+    main = {
+        of(a) for a in arrays if hasattr(a, "dtype") and not isinstance(a, numpy.generic) and (a.ndim or not isinstance(a, numpy.ndarray))
+    }
     if len(main) > 1:
-        raise Refused(f"Expected all tensors to be on the same device, but found at least two devices, {' and '.join(sorted(map(str, main)))}!")
+        raise Refused(
+            f"Expected all tensors to be on the same device, but found at least two devices, {' and '.join(sorted(map(str, main)))}!"
+        )
     for i, a in enumerate(arrays):
         if isinstance(a, numpy.ndarray) and a.ndim == 0:
             arrays[i] = a.item() if a.dtype.kind in "bif" and a.dtype.itemsize <= 8 and a.dtype.kind != "V" else gpu.asarray(a)

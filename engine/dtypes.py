@@ -48,7 +48,8 @@ ALL = (
     float16, bfloat16, float32, float64, complex64, complex128,
 )  # fmt: skip
 BY_NAME = {d.name: d for d in ALL} | {
-    "half": float16, "float": float32, "double": float64, "short": int16, "int": int32, "long": int64, "cfloat": complex64, "cdouble": complex128,
+    "half": float16, "float": float32, "double": float64, "short": int16, "int": int32, "long": int64,
+    "cfloat": complex64, "cdouble": complex128,
 }  # fmt: skip
 FROM_NUMPY = {d.numpy: d for d in ALL}
 LOW = frozenset((float16.numpy, bfloat16.numpy))  # computed in float32 and rounded once, as PyTorch does
@@ -63,23 +64,23 @@ def _named(name: str) -> dtype:
 # torch.promote_types, whole. Row and column in the order of ALL; b: bool, u/a: uint8/int8, s i l: int16 int32 int64, U V W: uint16
 # uint32 uint64, h g f d: float16 bfloat16 float32 float64, c z: complex64 complex128, "-": PyTorch refuses.
 _LETTERS = "buasilUVWhgfdcz"
-_TABLE = """
-buasil---hgfdcz
-uussil---hgfdcz
-asasil---hgfdcz
-ssssil---hgfdcz
-iiiiil---hgfdcz
-llllll---hgfdcz
-------U--hgfd--
--------V-hgfd--
---------Whgfd--
-hhhhhhhhhhffdcz
-gggggggggfgfdcz
-ffffffffffffdcz
-dddddddddddddzz
-cccccc---ccczcz
-zzzzzz---zzzzzz
-""".split()
+_TABLE = (
+    "buasil---hgfdcz",
+    "uussil---hgfdcz",
+    "asasil---hgfdcz",
+    "ssssil---hgfdcz",
+    "iiiiil---hgfdcz",
+    "llllll---hgfdcz",
+    "------U--hgfd--",
+    "-------V-hgfd--",
+    "--------Whgfd--",
+    "hhhhhhhhhhffdcz",
+    "gggggggggfgfdcz",
+    "ffffffffffffdcz",
+    "dddddddddddddzz",
+    "cccccc---ccczcz",
+    "zzzzzz---zzzzzz",
+)
 _PROMOTE = {
     (a, b): ALL[_LETTERS.index(letter)]
     for a, row in zip(ALL, _TABLE, strict=True)
@@ -102,7 +103,9 @@ def promote(a: dtype, b: dtype) -> dtype:
     try:
         return _PROMOTE[a, b]
     except KeyError:
-        raise RuntimeError(f"Promotion for uint16, uint32, uint64 types is not supported, attempted to promote {a.name} and {b.name}") from None
+        raise RuntimeError(
+            f"Promotion for uint16, uint32, uint64 types is not supported, attempted to promote {a.name} and {b.name}"
+        ) from None
 
 
 def of_scalar(x: complex | float | int | bool) -> dtype:

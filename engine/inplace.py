@@ -61,7 +61,8 @@ def check(node: Any) -> None:
             line = f" at {errors.where(*write.line)}" if write.line else ""
             raise errors.SpoiledError(
                 "one of the variables needed for gradient computation has been modified by an inplace operation: "
-                f"{node.op.name} saved {slots[i] if i < len(slots) else 'a tensor'!r} of shape {array.shape}, and {write.op} wrote over it{line} "
+                f"{node.op.name} saved {slots[i] if i < len(slots) else 'a tensor'!r} of shape {array.shape}, "
+                f"and {write.op} wrote over it{line} "
                 f"(version {write.version}). Use the out-of-place form there, or clone() the tensor before it is overwritten."
             )
 
@@ -99,9 +100,14 @@ def refuse_leaf(tensor: Tensor, name: str) -> None:
         return
     base = tensor._base
     if tensor.node is not None and tensor.node.op is None:
-        raise RuntimeError(f"{name}: a leaf Variable that requires grad is being used in an in-place operation. Wrap the write in torch.no_grad().")
+        raise RuntimeError(
+            f"{name}: a leaf Variable that requires grad is being used in an in-place operation. Wrap the write in torch.no_grad()."
+        )
     if base is not None and base.node is not None and base.node.op is None:
-        raise RuntimeError(f"{name}: a view of a leaf Variable that requires grad is being used in an in-place operation. Wrap the write in torch.no_grad().")
+        raise RuntimeError(
+            f"{name}: a view of a leaf Variable that requires grad is being used in an in-place operation. "
+            "Wrap the write in torch.no_grad()."
+        )
 
 
 def write(op: Any, target: Tensor, inputs: tuple, attrs: dict) -> Tensor:
@@ -143,9 +149,10 @@ def put(target: Tensor, result: Tensor, name: str) -> None:
 
         if FROM_NUMPY[value.dtype].rank > FROM_NUMPY[array.dtype].rank:
             raise RuntimeError(
-                f"{name}: result type {FROM_NUMPY[value.dtype].name} can't be cast to the desired output type {FROM_NUMPY[array.dtype].name}"
+                f"{name}: result type {FROM_NUMPY[value.dtype].name} can't be cast to the desired output type "
+                f"{FROM_NUMPY[array.dtype].name}"
             )
-    if 0 in array.strides and any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True)):
+    if 0 in array.strides and array.size and any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True)):
         raise RuntimeError(
             f"{name}: unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
             "Please clone() the tensor before performing the operation."

@@ -17,7 +17,7 @@ import numpy
 
 from . import devices, dtypes, errors, inplace, observe, rules, tape
 from .backends import cpu
-from .call import bind, call_path, number
+from .call import bind, call_path, into, number
 from .dtypes import FLOAT, FROM_NUMPY
 from .errors import Refused
 from .tensor import Tensor
@@ -283,9 +283,12 @@ def composite(fn: Callable | None = None, *, home: str = "engine", method: bool 
     if fn is None:
         return functools.partial(composite, home=home, method=method, aliases=aliases)
     name = fn.__name__.rstrip("_")
+    own_out = "out" in signature(fn).parameters
 
     @functools.wraps(fn)
     def call(*args, **kwargs):
+        if "out" in kwargs and not own_out:
+            return into(call, args, kwargs)
         watcher = observe.current
         if watcher is None:
             return fn(*args, **kwargs)
@@ -296,6 +299,7 @@ def composite(fn: Callable | None = None, *, home: str = "engine", method: bool 
             watcher.leave()
 
     call.__name__ = call.__qualname__ = name
+    call.name, call.call = name, call
     for n in (name, *aliases):
         functions[n if home == "engine" else f"{home}.{n}"] = call
         if method:

@@ -1,4 +1,4 @@
-"""Every lesson runs from top to bottom in a fresh kernel, without an error and without a warning from our code, and reaches what it promises."""
+"""Every lesson runs from top to bottom in a fresh kernel, without an error or a warning, and reaches what it promises."""
 
 from __future__ import annotations
 

@@ -95,24 +95,34 @@ class _FunctionOp:
         (ctx,) = node.saved
         if ctx._materialize:
             results = node.attrs["__results__"]
-            grads = [g if g is not None else Tensor(0.0).new_zeros(shape, dtype=dtypes.FROM_NUMPY[d]) for g, (shape, d) in zip(grads, results, strict=True)]
+            grads = [
+                g if g is not None else Tensor(0.0).new_zeros(shape, dtype=dtypes.FROM_NUMPY[d])
+                for g, (shape, d) in zip(grads, results, strict=True)
+            ]
         found = self.function.backward(ctx, *grads)
         found = list(found) if isinstance(found, (tuple, list)) else [found]
         wanted = node.attrs["__inputs__"]
         while len(found) > len(wanted) and found[-1] is None:
             found.pop()
         if len(found) != len(wanted):
-            raise RuntimeError(f"function {self.name}Backward returned an incorrect number of gradients (expected {len(wanted)}, got {len(found)})")
+            raise RuntimeError(
+                f"function {self.name}Backward returned an incorrect number of gradients (expected {len(wanted)}, got {len(found)})"
+            )
         checked = []
-        for i, (g, source, is_tensor) in enumerate(zip(found, node.inputs, wanted, strict=True)):
+        for i, (g, source) in enumerate(zip(found, node.inputs, strict=True)):
             if source is None or g is None:
                 checked.append(None)
                 continue
             if not isinstance(g, Tensor):
                 raise TypeError(f"{self.name}.backward: gradient {i} must be a Tensor or None, got {type(g).__name__}")
             if tuple(g.shape) != source.shape:
-                if g.array.ndim < len(source.shape) or any(a != b and b != 1 for a, b in zip(g.shape[::-1], source.shape[::-1], strict=False)):
-                    raise RuntimeError(f"Function {self.name}Backward returned an invalid gradient at index {i} - got {list(g.shape)} but expected shape compatible with {list(source.shape)}")
+                if g.array.ndim < len(source.shape) or any(
+                    a != b and b != 1 for a, b in zip(g.shape[::-1], source.shape[::-1], strict=False)
+                ):
+                    raise RuntimeError(
+                        f"Function {self.name}Backward returned an invalid gradient at index {i} - got {list(g.shape)} "
+                        f"but expected shape compatible with {list(source.shape)}"
+                    )
                 g = g.sum_to_size(source.shape)
             checked.append(g if g.array.dtype == source.dtype else g.to(dtypes.FROM_NUMPY[source.dtype]))
         return checked
@@ -129,7 +139,10 @@ class Function:
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        raise RuntimeError(f"{type(self).__name__} should not be instantiated. Methods on autograd functions are all static: call {type(self).__name__}.apply(...)")
+        raise RuntimeError(
+            f"{type(self).__name__} should not be instantiated. Methods on autograd functions are all static: "
+            f"call {type(self).__name__}.apply(...)"
+        )
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
@@ -137,7 +150,9 @@ class Function:
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
-        raise NotImplementedError("You must implement either the backward or vjp method for your custom autograd.Function to use it with backward mode AD.")
+        raise NotImplementedError(
+            "You must implement either the backward or vjp method for your custom autograd.Function to use it with backward mode AD."
+        )
 
     @classmethod
     def apply(cls, *args: Any) -> Any:
@@ -158,7 +173,8 @@ class Function:
         outputs = (result,) if single else result
         # an input handed through unchanged becomes a new tensor, unless it was written in place
         outputs = tuple(
-            o._like(o.array) if isinstance(o, Tensor) and any(o is a for a in args) and not any(o is d for d in ctx._dirty) else o for o in outputs
+            o._like(o.array) if isinstance(o, Tensor) and any(o is a for a in args) and not any(o is d for d in ctx._dirty) else o
+            for o in outputs
         )
         if any(n is not None for n in nodes) and tape.mode.grad:
             cls._record(ctx, args, nodes, outputs)
@@ -178,7 +194,8 @@ class Function:
         node = tape.Node.__new__(tape.Node)
         node.op, node.inputs, node.saved, node.hooks, node.time = _FunctionOp(cls, len(outputs)), nodes, (ctx,), None, tape.tick()
         node.attrs = {
-            "__outputs__": len(outputs), "__results__": tuple((o.array.shape, o.array.dtype) if isinstance(o, Tensor) else ((), dtypes.F32) for o in outputs),
+            "__outputs__": len(outputs),
+            "__results__": tuple((o.array.shape, o.array.dtype) if isinstance(o, Tensor) else ((), dtypes.F32) for o in outputs),
             "__inputs__": tuple(isinstance(a, Tensor) for a in args),
         }  # fmt: skip
         node.shape, node.dtype = (None, dtypes.F32) if len(outputs) > 1 else (outputs[0].array.shape, outputs[0].array.dtype)

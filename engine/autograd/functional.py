@@ -50,7 +50,9 @@ def _vector(v: Any, like: tuple, what: str) -> tuple:
 
 def _given(found: tuple, inputs: tuple, strict: bool, name: str) -> tuple:
     if strict and any(g is None for g in found):
-        raise RuntimeError(f"{name}: an output is independent of input {[g is None for g in found].index(True)}, which strict=True does not allow")
+        raise RuntimeError(
+            f"{name}: an output is independent of input {[g is None for g in found].index(True)}, which strict=True does not allow"
+        )
     return tuple(_zeros(x) if g is None else g for g, x in zip(found, inputs, strict=True))
 
 
@@ -66,7 +68,11 @@ def vjp(func: Callable, inputs: Any, v: Any = None, create_graph: bool = False, 
         many_out, outputs = _tuple(func(*xs), "outputs")
         vs = _vector(v, outputs, "output")
         live = [(o, g) for o, g in zip(outputs, vs, strict=True) if o.requires_grad]
-        found = grad([o for o, _ in live], xs, [g for _, g in live], create_graph=create_graph, allow_unused=True) if live else (None,) * len(xs)
+        found = (
+            grad([o for o, _ in live], xs, [g for _, g in live], create_graph=create_graph, allow_unused=True)
+            if live
+            else (None,) * len(xs)
+        )
     values = tuple(o if create_graph else o.detach() for o in outputs)
     return _shaped(many_out, values), _shaped(many, _given(found, xs, strict, "vjp"))
 
@@ -81,7 +87,13 @@ def jvp(func: Callable, inputs: Any, v: Any = None, create_graph: bool = False, 
         tangents = []
         for o in outputs:
             seeds = {x.node: (t if create_graph else t.array) for x, t in zip(xs, vs, strict=True)}
-            t = None if o.node is None else seeds[o.node] if o.node in seeds else tape.push_forward(o.node, seeds, xp if create_graph else numpy)
+            t = (
+                None
+                if o.node is None
+                else seeds[o.node]
+                if o.node in seeds
+                else tape.push_forward(o.node, seeds, xp if create_graph else numpy)
+            )
             if t is None and strict:
                 raise RuntimeError("jvp: an output is independent of the inputs, which strict=True does not allow")
             tangents.append(_zeros(o) if t is None else t if isinstance(t, Tensor) else Tensor._wrap(t))
@@ -137,7 +149,13 @@ def _by_columns(o: Tensor, xs: tuple, create_graph: bool) -> list[Tensor]:
             seed = devices.namespace(x.array).zeros_like(x.array)
             seed.reshape(-1)[j] = 1
             seeds = {x.node: Tensor._wrap(seed) if create_graph else seed}
-            t = None if o.node is None else seeds[o.node] if o.node in seeds else tape.push_forward(o.node, seeds, xp if create_graph else numpy)
+            t = (
+                None
+                if o.node is None
+                else seeds[o.node]
+                if o.node in seeds
+                else tape.push_forward(o.node, seeds, xp if create_graph else numpy)
+            )
             columns.append(_zeros(o) if t is None else t if isinstance(t, Tensor) else Tensor._wrap(t))
         found.append(xp.reshape(xp.stack(columns, axis=o.ndim), (*o.shape, *x.shape)) if columns else _empty(o, x))
     return found
@@ -154,7 +172,11 @@ def _scalar(func: Callable) -> Callable:
 
 
 def hessian(
-    func: Callable, inputs: Any, create_graph: bool = False, strict: bool = False, vectorize: bool = False,
+    func: Callable,
+    inputs: Any,
+    create_graph: bool = False,
+    strict: bool = False,
+    vectorize: bool = False,
     outer_jacobian_strategy: str = "reverse-mode",
 ) -> Any:
     """The second derivatives of a function with one output: shape (*input.shape, *input.shape), nested in tuples for several inputs."""
@@ -177,7 +199,11 @@ def vhp(func: Callable, inputs: Any, v: Any = None, create_graph: bool = False, 
         out = _scalar(func)(*xs)
         first = _given(grad([out], xs, create_graph=True, allow_unused=True), xs, strict, "vhp")
         live = [(g, t) for g, t in zip(first, vs, strict=True) if g.requires_grad]
-        found = grad([g for g, _ in live], xs, [t for _, t in live], create_graph=create_graph, allow_unused=True) if live else (None,) * len(xs)
+        found = (
+            grad([g for g, _ in live], xs, [t for _, t in live], create_graph=create_graph, allow_unused=True)
+            if live
+            else (None,) * len(xs)
+        )
     return (out if create_graph else out.detach()), _shaped(many, _given(found, xs, strict, "vhp"))
 
 

@@ -74,7 +74,14 @@ def gradcheck(
 
 
 def gradgradcheck(
-    func: Callable, inputs: Any, grad_outputs: Any = None, *, eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-3, raise_exception: bool = True
+    func: Callable,
+    inputs: Any,
+    grad_outputs: Any = None,
+    *,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    raise_exception: bool = True,
 ) -> bool:
     """`gradcheck` of the gradient itself: second derivatives against central differences of the first."""
     inputs = _tuple(inputs)

@@ -24,12 +24,13 @@ def _roots(tensors: Sequence[Tensor], grads: Any, create_graph: bool) -> list[tu
             raise TypeError(f"expected a Tensor to differentiate, got {type(tensor).__name__}")
         if tensor.node is None:
             raise RuntimeError(
-                "element 0 of tensors does not require grad and does not have a grad_fn: no leaf it was computed from has requires_grad=True, "
+                "element 0 of tensors does not require grad and does not have a grad_fn: no leaf it was computed from has "
+                "requires_grad=True, "
                 "or it was made under no_grad() or after detach()"
             )
         if grad is None:
             if tensor.array.size != 1:
-                raise RuntimeError(f"grad can be implicitly created only for scalar outputs; this tensor has the shape {tuple(tensor.shape)}. "
+                raise RuntimeError(f"grad can be implicitly created only for scalar outputs; this one has the shape {tuple(tensor.shape)}. "
                                    "Reduce it first, e.g. with .sum() or .mean(), or pass gradient=")  # fmt: skip
             if tensor.is_complex():
                 raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {tensor.dtype!r}")
@@ -40,7 +41,8 @@ def _roots(tensors: Sequence[Tensor], grads: Any, create_graph: bool) -> list[tu
                 raise TypeError(f"gradients can be either Tensors or None, but got {type(grad).__name__}")
             if grad.array.shape != tensor.array.shape:
                 raise RuntimeError(
-                    f"Mismatch in shape: grad_output[0] has a shape of {tuple(grad.shape)} and output[0] has a shape of {tuple(tensor.shape)}."
+                    f"Mismatch in shape: grad_output[0] has a shape of {tuple(grad.shape)} and output[0] has a shape of "
+                    f"{tuple(tensor.shape)}."
                 )
             if grad.array.dtype != tensor.array.dtype:
                 grad = Tensor._wrap(grad.array.astype(tensor.array.dtype)) if grad.node is None else grad.to(tensor.dtype)
@@ -58,8 +60,13 @@ def namespace(create_graph: bool) -> Any:
 
 
 def start(
-    tensors: Any, grad_tensors: Any = None, retain_graph: bool | None = None, create_graph: bool = False, captured: dict | None = None,
-    accumulate: bool = True, in_place: bool = True,
+    tensors: Any,
+    grad_tensors: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    captured: dict | None = None,
+    accumulate: bool = True,
+    in_place: bool = True,
 ) -> Any:
     """The steps of a backward pass, not yet taken: `tape.backward_steps` with PyTorch's arguments checked and filled in."""
     tensors = (tensors,) if isinstance(tensors, Tensor) else tuple(tensors)
@@ -78,7 +85,9 @@ def _exhaust(steps: Any, create_graph: bool) -> None:
         tape.mode.grad = before
 
 
-def backward(tensors: Any, grad_tensors: Any = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None) -> None:
+def backward(
+    tensors: Any, grad_tensors: Any = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None
+) -> None:
     """Sum the gradients of `tensors` into `.grad` of the leaves they depend on, or of `inputs` only."""
     if inputs is not None:
         inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
@@ -94,8 +103,14 @@ def backward(tensors: Any, grad_tensors: Any = None, retain_graph: bool | None =
 
 
 def grad(
-    outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool | None = None, create_graph: bool = False,
-    allow_unused: bool | None = None, is_grads_batched: bool = False, materialize_grads: bool = False,
+    outputs: Any,
+    inputs: Any,
+    grad_outputs: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
 ) -> tuple:
     """The gradients of the sum of `outputs` with respect to `inputs`, as a tuple; no `.grad` changes.
 
@@ -118,7 +133,8 @@ def grad(
                 g = Tensor._wrap(devices.namespace(x.array).zeros_like(x.array))
             elif not allow_unused:
                 raise RuntimeError(
-                    "One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if this is the desired behavior."
+                    "One of the differentiated Tensors appears to not have been used in the graph. "
+                    "Set allow_unused=True if this is the desired behavior."
                 )
         elif not isinstance(g, Tensor):
             g = Tensor._wrap(g.copy())

@@ -232,8 +232,8 @@ def logsumexp(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     """log(sum(exp(x))), with the maximum taken out first; -inf of nothing."""
     if not count(x, axis):
         return cupy.log(sum(x, axis, keepdims))
-    top = cupy.max(x, axis=axis, keepdims=True)
-    top = cupy.where(cupy.isfinite(top), top, 0).astype(x.dtype, copy=False)
+    top = cupy.max(x.real, axis=axis, keepdims=True)
+    top = cupy.where(cupy.isfinite(top), top, 0)
     out = cupy.log(sum(cupy.exp(x - top), axis, True)) + top
     return out if keepdims else out.reshape(sum(x, axis).shape)
 

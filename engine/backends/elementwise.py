@@ -247,8 +247,9 @@ def logaddexp(x: Any, y: Any) -> Any:
     """log(exp(x) + exp(y)), without overflow; of complex numbers too."""
     if numpy.result_type(x, y).kind != "c":
         return numpy.logaddexp(x, y)
-    top = numpy.maximum(x.real, y.real)
-    return numpy.log(numpy.exp(x - top) + numpy.exp(y - top)) + top
+    first = x.real >= y.real
+    high, low = numpy.where(first, x, y), numpy.where(first, y, x)
+    return high + numpy.log1p(numpy.exp(low - high))
 
 
 def log_sigmoid(x: Any) -> Any:

@@ -118,7 +118,7 @@ def _source(src: Any, index: Any) -> Any:
 def _scattered(x: Any, dim: int, index: Any, src: Any, name: str, write: Any) -> Any:
     """A copy of `x` changed by `write(out, where, src)` at the places of an index array."""
     where = _along(x, dim, index, name, src if getattr(src, "ndim", 0) else None)
-    out = x.copy(order="C")
+    out = _library(x).array(x, order="C")
     if index.size:
         src = _source(src, index)
         write(
@@ -191,7 +191,7 @@ def index_add(x: Any, dim: int, index: Any, source: Any, alpha: Any = 1) -> Any:
     """A copy of `x` with slices of `source`, times `alpha`, added."""
     where = _slices(x, dim, index, "index_add")
     _fitting(x, dim, index, source, "index_add")
-    out = x.copy(order="C")
+    out = _library(x).array(x, order="C")
     _add_at(out.reshape(x.shape or (1,)), where, source if alpha == 1 else source * alpha)
     return out
 
@@ -200,7 +200,7 @@ def index_copy(x: Any, dim: int, index: Any, source: Any) -> Any:
     """A copy of `x` with slices of `source`, or a number, written."""
     where = _slices(x, dim, index, "index_copy")
     _fitting(x, dim, index, source, "index_copy")
-    out = x.copy(order="C")
+    out = _library(x).array(x, order="C")
     out.reshape(x.shape or (1,))[where] = source
     return out
 

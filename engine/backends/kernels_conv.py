@@ -194,7 +194,7 @@ def col2im(columns: Any, size: tuple, kernel: Any, dilation: Any = 1, padding: A
             f"stride={at.stride}, expected size of input's dimension 2 to match the calculated number of sliding blocks "
             f"{' * '.join(map(str, at.out))} = {places}, but got input.size(2)={columns.shape[2]}."
         )
-    each = columns.reshape(len(columns), -1, taps, *at.out)
+    each = columns.reshape(len(columns), columns.shape[1] // taps, taps, *at.out)
     wide = module_of(columns).zeros((*each.shape[:2], *at.padded), columns.dtype)
     for i, tap in enumerate(at.taps()):
         wide[tap] += each[:, :, i]

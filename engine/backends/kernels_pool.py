@@ -136,7 +136,7 @@ def avg_pool(
 
 def _divided(xp: Any, x: Any, by: Any) -> Any:
     by = xp.asarray(by) if isinstance(by, numpy.ndarray) else by
-    return x // by if x.dtype.kind in "iu" else xp.divide(x, by, out=x)
+    return xp.sign(x) * xp.sign(by) * (abs(x) // abs(by)) if x.dtype.kind in "iu" else xp.divide(x, by, out=x)  # integers round towards 0
 
 
 def avg_pool_back(

@@ -106,8 +106,25 @@ def svd(x: Any, full_matrices: bool = True) -> tuple:
     return tuple(_library(x).linalg.svd(x, full_matrices))
 
 
-def pinv(x: Any, rtol: float | None = None, hermitian: bool = False) -> Any:
-    """The pseudoinverse; by default with max(n, m) eps as the relative tolerance."""
+def smallest(lib: Any, x: Any, s: Any, atol: Any = None, rtol: Any = None) -> Any:
+    """The largest singular value of each matrix `x` that counts as 0: `atol`, or `rtol` (by default max(n, m) eps) times the largest."""
+    atol, rtol = (getattr(t, "array", t) for t in (atol, rtol))
+    if rtol is None:
+        eps = max(x.shape[-2:]) * float(numpy.finfo(x.dtype).eps)
+        rtol = eps if atol is None else lib.where(lib.asarray(atol) > 0, 0.0, eps)
+    top = s.max(-1, initial=0) if s.shape[-1] else lib.zeros(s.shape[:-1], s.dtype)
+    return lib.maximum(0 if atol is None else atol, lib.asarray(rtol) * top)
+
+
+def pinv(x: Any, rtol: Any = None, hermitian: bool = False, atol: Any = None) -> Any:
+    """The pseudoinverse, from the singular values above the tolerance; of a Hermitian matrix from the eigenvalues."""
     lib = _library(x)
-    rtol = max(x.shape[-2:]) * float(numpy.finfo(x.dtype).eps) if rtol is None else rtol
-    return lib.linalg.pinv(x, rtol, hermitian)
+    if hermitian:
+        values, v = lib.linalg.eigh(x)
+        u, s, vh = v, lib.abs(values), v.conj().swapaxes(-1, -2)
+    else:
+        u, s, vh = lib.linalg.svd(x, False)
+        values = s
+    kept = s > smallest(lib, x, s, atol, rtol)[..., None]
+    turned = lib.where(kept, 1 / lib.where(kept, values, 1), 0).astype(s.dtype)
+    return (vh.conj().swapaxes(-1, -2) * turned[..., None, :]) @ u.conj().swapaxes(-1, -2)

@@ -78,7 +78,7 @@ def count_nonzero(x: Any, axis: Any = None) -> Any:
 
 def logsumexp(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     """log(sum(exp(x))), with the maximum taken out first."""
-    top = numpy.maximum.reduce(x, axis, None, None, True, -numpy.inf)
+    top = numpy.maximum.reduce(x.real, axis, None, None, True, -numpy.inf)
     top = numpy.where(numpy.isfinite(top), top, 0)
     total = sum(numpy.exp(x - top), axis, True)
     out = numpy.log(total, out=numpy.full_like(total, -numpy.inf), where=total != 0) + top
@@ -190,10 +190,12 @@ def cumprod(x: Any, axis: int) -> Any:
 
 
 def logcumsumexp(x: Any, axis: int) -> Any:
-    """log(cumsum(exp(x))), pairwise and so without overflow; of complex numbers with the largest real part taken out first."""
+    """log(cumsum(exp(x))), pairwise and so without overflow."""
     if x.dtype.kind == "c" and x.ndim:
-        top = numpy.maximum.reduce(x.real, axis, None, None, True)
-        return numpy.log(numpy.add.accumulate(numpy.exp(x - top), axis)) + top
+        out = numpy.moveaxis(x.copy(), axis, 0)
+        for i in range(1, len(out)):
+            out[i] = logaddexp(out[i - 1], out[i])
+        return numpy.moveaxis(out, 0, axis)
     return x.copy() if x.dtype.kind == "c" else _accumulated(x, numpy.logaddexp, axis=axis)
 
 
@@ -350,6 +352,6 @@ def search(ordered: Any, values: Any, right: bool = False) -> Any:
             "boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries tensor and input value tensor must match, "
             f"but we got boundaries tensor {list(ordered.shape)} and input value tensor {list(values.shape)}"
         )
-    rows = zip(ordered.reshape(-1, ordered.shape[-1]), values.reshape(-1, values.shape[-1]), strict=True)
-    found = [numpy.searchsorted(o, v, side) for o, v in rows]
+    rows = zip(ordered.reshape(-1, ordered.shape[-1]), values.reshape(-1, values.shape[-1]), strict=True) if values.size else ()
+    found = [numpy.searchsorted(o, v, side) for o, v in rows] 
     return numpy.array(found, numpy.int64).reshape(values.shape)

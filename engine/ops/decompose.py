@@ -15,6 +15,7 @@ from typing import Any
 import numpy
 
 from .. import dtypes
+from ..backends.products import smallest
 from ..devices import namespace
 from ..errors import Refused
 from ..op import RULES_ONLY, Op, composite
@@ -69,9 +70,11 @@ class cofactor(Factor):
 
 class slogdet(Factor):
     """The sign of the determinant, and the logarithm of its absolute value."""
-    outputs, differentiable = ("sign", "logabsdet"), ("logabsdet",)
+    outputs = ("sign", "logabsdet")
     def forward(xp, input): return xp.slogdet(input)
-    def d_input(xp, g, input): return g[..., None, None] * T(xp, xp.inv(input))
+    def d_input(xp, g, input, sign):
+        slope = g[1] if not is_complex(input) else g[1] - 1j * xp.real(1j * g[0] * sign)  # a real sign does not move
+        return slope[..., None, None] * T(xp, xp.inv(input))
 
 
 class solve_matrix(Factor):
@@ -87,11 +90,11 @@ class cholesky(Factor):
     samples, exempt = (([[2.0, 0.5, 0.1], [0.5, 1.5, -0.3], [0.1, -0.3, 1.0]],), ([[[2.0, 0.5], [0.5, 1.5]], [[1.0, -0.2], [-0.2, 3.0]]],)), ONE_TRIANGLE
     def forward(xp, input, upper=False): return xp.cholesky(input, upper)
     def d_input(xp, g, out, upper):
-        real_only(g, "cholesky")
-        L, g = (T(xp, out), T(xp, g)) if upper else (out, g)
-        middle = half_diagonal(xp, xp.tril(xp.matmul(T(xp, L), g)))
-        s = xp.solve_matrix(T(xp, L), T(xp, xp.solve_matrix(T(xp, L), T(xp, middle))))
-        return (s + T(xp, s)) / 2
+        g = conj(xp, g)
+        L, g = (H(xp, out), H(xp, g)) if upper else (out, g)
+        lower = xp.tril(xp.matmul(H(xp, L), g))
+        left = xp.solve_matrix(H(xp, L), lower + H(xp, off_diagonal(xp, lower)))
+        return conj(xp, H(xp, xp.solve_matrix(H(xp, L), H(xp, left)))) / 2
 
 
 class qr(Factor):
@@ -99,15 +102,14 @@ class qr(Factor):
     outputs, square, samples = ("Q", "R"), False, (((4, 3),), ((3, 3),), ((2, 4),))
     def forward(xp, input, mode="reduced"): return xp.qr(input, mode)
     def d_input(xp, g, input, Q, R, mode):
-        real_only(g[1], "qr")
         m, n = input.shape[-2:]
         if mode == "r" or mode == "complete" and m > n:
             raise RuntimeError(f"linalg.qr: the derivative depends on Q; it is not defined for mode='{mode}' here. Use mode='reduced'.")
-        gQ, gR = g
+        gQ, gR = conj(xp, g[0]), conj(xp, g[1])
         if m >= n:
-            return tall_qr(xp, gQ, gR, Q, R)
-        head = tall_qr(xp, gQ + xp.matmul(input[..., m:], T(xp, gR[..., m:])), gR[..., :m], Q, R[..., :m])
-        return xp.concatenate([head, xp.matmul(Q, gR[..., m:])], axis=-1)
+            return conj(xp, tall_qr(xp, gQ, gR, Q, R))
+        head = tall_qr(xp, gQ + xp.matmul(input[..., m:], H(xp, gR[..., m:])), gR[..., :m], Q, R[..., :m])
+        return conj(xp, xp.concatenate([head, xp.matmul(Q, gR[..., m:])], axis=-1))
 
 
 class eigh(Factor):
@@ -116,12 +118,18 @@ class eigh(Factor):
     samples = (([[2.0, 0.5, 0.1], [0.5, 1.5, -0.3], [0.1, -0.3, 1.0]],), ([[[2.0, 0.5], [0.5, 1.5]], [[1.0, -0.2], [-0.2, 3.0]]],))
     def forward(xp, input, UPLO="L"): return xp.eigh(input, UPLO)
     def d_input(xp, g, input, eigenvalues, eigenvectors):
-        gw, gV = g
-        real_only(gV, "eigh")
-        V = eigenvectors
+        gw, gV, V = g[0], conj(xp, g[1]), eigenvectors
         gaps = apart(xp, eigenvalues[..., None, :] - eigenvalues[..., :, None])
-        inner = skew(xp, xp.matmul(T(xp, V), gV)) / (2 * gaps)
-        return xp.matmul(V, xp.matmul(inner + on_diagonal(xp, gw), T(xp, V)))
+        inner = off_diagonal(xp, skew(xp, xp.matmul(H(xp, V), gV)) / (2 * gaps))
+        return conj(xp, xp.matmul(V, xp.matmul(inner + on_diagonal(xp, gw), H(xp, V))))
+
+
+class eigvalsh(Factor):
+    """The eigenvalues, ascending, of a symmetric or Hermitian matrix, of which one triangle is read."""
+    aux, exempt, samples = ("eigenvectors",), ONE_TRIANGLE, eigh.samples
+    def forward(xp, A, UPLO="L"): return tuple(xp.eigh(A, UPLO))
+    inputs = ("A",)
+    def d_A(xp, g, A, eigenvectors): return conj(xp, xp.matmul(eigenvectors * g[..., None, :], H(xp, eigenvectors)))
 
 
 class svd(Factor):
@@ -130,32 +138,43 @@ class svd(Factor):
     examples = ((((4, 3),), {"full_matrices": False}), (((3, 3),), {}), (((2, 4),), {"full_matrices": False}))
     def forward(xp, input, full_matrices=True): return xp.svd(input, full_matrices)
     def d_input(xp, g, input, U, S, Vh):
-        gU, gS, gVh = g
-        real_only(gU, "svd")
+        gU, gS, gV = conj(xp, g[0]), g[1], T(xp, g[2])
         k = S.shape[-1]
-        U, V, gU, gV = U[..., :, :k], T(xp, Vh)[..., :, :k], gU[..., :, :k], T(xp, gVh)[..., :, :k]
+        U, V, gU, gV = U[..., :, :k], H(xp, Vh)[..., :, :k], gU[..., :, :k], gV[..., :, :k]
         row, column = S[..., None, :], S[..., :, None]
         gaps = apart(xp, (row - column) * (row + column))
-        skew_u, skew_v = (skew(xp, xp.matmul(T(xp, a), b)) / gaps for a, b in ((U, gU), (V, gV)))
+        turn = skew(xp, xp.matmul(H(xp, U), gU))
+        skew_u, skew_v = off_diagonal(xp, turn / gaps), off_diagonal(xp, skew(xp, xp.matmul(H(xp, V), gV)) / gaps)
         middle = skew_u * row + column * skew_v + on_diagonal(xp, gS)
-        found = xp.matmul(U, xp.matmul(middle, T(xp, V)))
+        if is_complex(U):  # singular vectors may turn in the complex plane
+            middle = middle + xp.where(eye_of(xp, turn), turn / (2 * row), 0)
+        found = xp.matmul(U, xp.matmul(middle, H(xp, V)))
         if U.shape[-2] > k:
-            found = found + xp.matmul(outside(xp, U, gU) / row, T(xp, V))
+            found = found + xp.matmul(outside(xp, U, gU) / row, H(xp, V))
         if V.shape[-2] > k:
-            found = found + xp.matmul(U, T(xp, outside(xp, V, gV) / row))
-        return found
+            found = found + xp.matmul(U, H(xp, outside(xp, V, gV) / row))
+        return conj(xp, found)
+
+
+class svdvals(Factor):
+    """The singular values, descending."""
+    aux, square, samples, inputs = ("U", "Vh"), False, (((4, 3),), ((3, 3),), ((2, 4),)), ("A",)
+    def forward(xp, A):
+        U, S, Vh = xp.svd(A, False)
+        return S, U, Vh
+    def d_A(xp, g, A, U, Vh): return conj(xp, xp.matmul(U * g[..., None, :], Vh))
 
 
 class pinv(Factor):
-    """The Moore-Penrose pseudoinverse; singular values up to `rtol` times the largest count as zero."""
+    """The Moore-Penrose pseudoinverse; singular values up to `atol` or `rtol` times the largest count as zero."""
     square, samples = False, (((4, 3),), ((3, 3),), ((2, 4),))
-    def forward(xp, input, rtol=None, hermitian=False): return xp.pinv(input, rtol, hermitian)
+    def forward(xp, input, rtol=None, hermitian=False, *, atol=None): return xp.pinv(input, rtol, hermitian, atol)
     def d_input(xp, g, input, out):
-        real_only(g, "pinv")
-        P, PT, gT = out, T(xp, out), T(xp, g)
-        left = xp.matmul(gT, xp.matmul(P, PT))
-        right = xp.matmul(xp.matmul(PT, P), gT)
-        return (left - xp.matmul(input, xp.matmul(P, left))) + (right - xp.matmul(xp.matmul(right, P), input)) - xp.matmul(PT, xp.matmul(g, PT))
+        P, PH, gH = out, H(xp, out), T(xp, g)
+        left = xp.matmul(gH, xp.matmul(P, PH))
+        right = xp.matmul(xp.matmul(PH, P), gH)
+        straight = xp.matmul(PH, xp.matmul(conj(xp, g), PH))
+        return conj(xp, (left - xp.matmul(input, xp.matmul(P, left))) + (right - xp.matmul(xp.matmul(right, P), input)) - straight)
 
 
 # -- parts of the rules ------------------------------------------------------------------------------------------------------
@@ -165,9 +184,18 @@ def T(xp: Any, x: Any) -> Any:
     return xp.matrix_transpose(x)
 
 
-def real_only(g: Any, name: str) -> None:
-    if getattr(g.dtype, "kind", "") == "c" or getattr(g.dtype, "is_complex", False):
-        raise NotImplementedError(f"linalg.{name}: the gradient of complex matrices is not supported")
+def is_complex(x: Any) -> bool:
+    """Of arrays and of Tensors."""
+    return getattr(x.dtype, "kind", "") == "c" or getattr(x.dtype, "is_complex", False)
+
+
+def conj(xp: Any, x: Any) -> Any:
+    return xp.conj(x) if is_complex(x) else x
+
+
+def H(xp: Any, x: Any) -> Any:
+    """The conjugate transpose. Published formulas conjugate; rules do not: `g` is conjugated on the way in and out."""
+    return xp.matrix_transpose(conj(xp, x))
 
 
 def eye_of(xp: Any, x: Any) -> Any:
@@ -184,29 +212,25 @@ def on_diagonal(xp: Any, v: Any) -> Any:
     return xp.where(eye_of(xp, v), v[..., None, :], 0)
 
 
-def half_diagonal(xp: Any, x: Any) -> Any:
-    return xp.where(eye_of(xp, x), x / 2, x)
-
-
 def apart(xp: Any, gaps: Any) -> Any:
     """Differences of eigenvalues, to divide by: 1 on the diagonal, where the numerator is 0."""
     return xp.where(eye_of(xp, gaps), 1, gaps)
 
 
 def skew(xp: Any, x: Any) -> Any:
-    return x - T(xp, x)
+    return x - H(xp, x)
 
 
 def outside(xp: Any, basis: Any, g: Any) -> Any:
     """The part of `g` that is orthogonal to the columns of `basis`."""
-    return g - xp.matmul(basis, xp.matmul(T(xp, basis), g))
+    return g - xp.matmul(basis, xp.matmul(H(xp, basis), g))
 
 
 def tall_qr(xp: Any, gQ: Any, gR: Any, Q: Any, R: Any) -> Any:
     """The gradient of the input of `qr` with at least as many rows as columns."""
-    m = xp.triu(xp.matmul(gR, T(xp, R)) - xp.matmul(T(xp, Q), gQ))
-    whole = gQ + xp.matmul(Q, m + T(xp, off_diagonal(xp, m)))
-    return T(xp, xp.solve_matrix(R, T(xp, whole)))
+    m = xp.triu(xp.matmul(gR, H(xp, R)) - xp.matmul(H(xp, Q), gQ))
+    whole = gQ + xp.matmul(Q, xp.where(eye_of(xp, m), xp.real(m), m) + H(xp, off_diagonal(xp, m)))
+    return H(xp, xp.solve_matrix(R, H(xp, whole)))
 
 
 # -- made of the above ---------------------------------------------------------------------------------------------------------
@@ -231,23 +255,14 @@ def solve_triangular(input: Tensor, B: Tensor, *, upper: bool, left: bool = True
 
 
 @composite(home="linalg")
-def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
-    """The eigenvalues, ascending, of a symmetric or Hermitian matrix."""
-    return eigh(A, UPLO)[0]
+def matrix_rank(A: Tensor, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Tensor:
+    """How many singular values are larger than `atol` and than `rtol` times the largest.
 
-
-@composite(home="linalg")
-def svdvals(A: Tensor) -> Tensor:
-    """The singular values, descending."""
-    return svd(A, False)[1]
-
-
-@composite(home="linalg")
-def matrix_rank(A: Tensor, *, rtol: float | None = None) -> Tensor:
-    """How many singular values are larger than `rtol` (by default max(n, m) eps) times the largest."""
-    s = svdvals(A.detach())
-    rtol = max(A.shape[-2:]) * float(numpy.finfo(s.array.dtype).eps) if rtol is None else rtol
-    return (s > rtol * s[..., :1]).sum(-1)
+    Without either, `rtol` is max(n, m) eps; `tol` is the old name of `atol`. Of a `hermitian` matrix one triangle is read.
+    """
+    s = eigvalsh(A.detach()).abs() if hermitian else svdvals(A.detach())
+    xp = namespace(s.array)
+    return (s > Tensor._wrap(smallest(xp, A.array, s.array, tol if atol is None else atol, rtol)[..., None])).sum(-1)
 
 
 @composite(home="linalg")
@@ -276,18 +291,25 @@ _Lstsq = namedtuple("lstsq", "solution residuals rank singular_values")
 def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None) -> Any:
     """The X that makes `A @ X - B` smallest, for a matrix B (*, n, k) or vectors (*, n): (solution, residuals, rank, singular_values).
 
-    The solution is that of the least length; its gradient passes through the pseudoinverse. `driver` is accepted and changes nothing.
+    The solution is that of the least length; its gradient passes through the pseudoinverse. `driver`, LAPACK's name of the algorithm,
+    decides what comes along, as in PyTorch: residuals (of full rank and more rows than columns) not with "gelsy", the default on a CPU;
+    no rank with "gels"; singular values with "gelsd" and "gelss".
     """
+    if driver not in (None, "gels", "gelsy", "gelsd", "gelss"):
+        raise RuntimeError(f"torch.linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss), but got {driver}")
     vector = A.ndim - 1 == B.ndim and B.shape == A.shape[:-1]
     b = unsqueeze(B, -1) if vector else B
     s = svdvals(A.detach())
     rcond = max(A.shape[-2:]) * float(numpy.finfo(s.array.dtype).eps) if rcond is None else rcond
     x = matmul(pinv(A, rcond), b)
     rank = (s > rcond * s[..., :1]).sum(-1)
-    full = A.shape[-2] > A.shape[-1] and bool((rank == A.shape[-1]).all())
-    rest = (matmul(A, x) - b).detach()
-    residuals = (rest * rest).sum(-2) if full else s.new_empty(0)
-    return _Lstsq(x[..., 0] if vector else x, residuals[..., 0] if vector and full else residuals, rank, s)
+    full = A.shape[-2] > A.shape[-1] and driver not in (None, "gelsy") and bool((rank == A.shape[-1]).all())
+    residuals = ((matmul(A, x) - b).abs() ** 2).sum(-2) if full else s.new_empty(0)
+    none = s.new_empty(0)
+    return _Lstsq(
+        x[..., 0] if vector else x, residuals[..., 0] if vector and full else residuals, none.long() if driver == "gels" else rank,
+        s if driver in ("gelsd", "gelss") else none,
+    )  # fmt: skip
 
 
 @composite(home="linalg")
@@ -303,9 +325,14 @@ def matrix_norm(A: Tensor, ord: Any = "fro", dim: tuple[int, int] = (-2, -1), ke
     if ord == "nuc":
         out = svdvals(x).sum(-1)
     elif ord in (2, -2):
-        out = svdvals(x).amax(-1) if ord == 2 else svdvals(x).amin(-1)
+        values = svdvals(x)
+        if ord == 2 and not values.shape[-1]:
+            values = values.new_zeros((*values.shape[:-1], 1))
+        out = values.amax(-1) if ord == 2 else values.amin(-1)
     elif ord in (1, -1, math.inf, -math.inf):
         sums = x.abs().sum(-2 if abs(ord) == 1 else -1)
+        if ord > 0 and not sums.shape[-1]:
+            sums = sums.new_zeros((*sums.shape[:-1], 1))  # the largest of no sums is 0
         out = sums.amax(-1) if ord > 0 else sums.amin(-1)
     else:
         raise RuntimeError(f"linalg.matrix_norm: Order {ord} not supported.")
@@ -340,7 +367,15 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = Non
 def logdet(input: Tensor) -> Tensor:
     """The logarithm of the determinant: NaN where it is negative, -inf where it is 0."""
     sign, log = slogdet(input)
+    if input.is_complex():
+        return sign.log() + log
     return log.masked_fill(sign < 0, math.nan)
+
+
+@composite(method=True)
+def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
+    """The same as `linalg.pinv`, with `rcond` as the relative tolerance."""
+    return pinv(input, rcond)
 
 
 def _also(name: str, fn: Any, doc: str) -> None:
@@ -353,5 +388,5 @@ def _also(name: str, fn: Any, doc: str) -> None:
     composite(call, method=True)
 
 
-for _name, _fn in {"inverse": inv, "det": det, "slogdet": slogdet, "matrix_power": matrix_power, "pinverse": pinv, "cholesky": cholesky, "qr": qr}.items():
+for _name, _fn in {"inverse": inv, "det": det, "slogdet": slogdet, "matrix_power": matrix_power, "cholesky": cholesky, "qr": qr}.items():
     _also(_name, _fn, f"The same as `linalg.{_fn.__name__}`: {_fn.__doc__}")

@@ -7,7 +7,7 @@ import math
 import string
 from typing import Any
 
-from .. import devices
+from .. import devices, dtypes
 from ..dtypes import FROM_NUMPY
 from ..errors import Refused
 from ..op import RULES_ONLY, Linear, Op, composite
@@ -300,6 +300,9 @@ def outer(input: Tensor, vec2: Tensor) -> Tensor:
 
 
 def _scaled(input: Tensor, product: Tensor, beta: float, alpha: float) -> Tensor:
+    kind = {dtypes.BOOL: bool, dtypes.INT: int}.get(dtypes.promote(input.dtype, product.dtype).rank)
+    if kind is not None:
+        beta, alpha = kind(beta), kind(alpha)  # PyTorch turns both into the result's dtype
     product = product if alpha == 1 else product * alpha
     # PyTorch ignores the input, NaN and all, when beta is 0
     return product if beta == 0 else (input if beta == 1 else input * beta) + product

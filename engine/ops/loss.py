@@ -393,7 +393,7 @@ def triplet_margin_with_distance_loss(anchor, positive, negative, *, distance_fu
 def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=None, reduce=None, reduction="mean"):
     """How much each wrong class's score comes closer than `margin` to the target's, to the power `p` (1 or 2), averaged over classes."""
     if p not in (1, 2): raise ValueError("only p == 1 and p == 2 supported")
-    rows, at = (input, target) if input.ndim == 2 else (input.unsqueeze(0), target.reshape(1))
+    rows, at = (input, target) if input.ndim == 2 else (input.reshape(1, input.numel()), target.reshape(1))
     if rows.ndim != 2 or tuple(at.shape) != tuple(rows.shape[:1]): raise RuntimeError(f"inconsistent target size, expected {rows.shape[0]} but got {list(target.shape)}")
     at = at.unsqueeze(1)
     each = (margin - rows.gather(1, at) + rows).clamp_min(0)
@@ -412,7 +412,7 @@ def _one_hot(at, classes):
 def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
     """How much each class outside the target comes closer than 1 to each class inside; a row's target classes end at the first -1."""
     if tuple(input.shape) != tuple(target.shape): raise RuntimeError(f"inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}")
-    rows, at = (input, target) if input.ndim == 2 else (input.unsqueeze(0), target.unsqueeze(0))
+    rows, at = (input, target) if input.ndim == 2 else (input.reshape(1, input.numel()), target.reshape(1, target.numel()))
     live = (at < 0).cumsum(1) == 0
     safe = at.masked_fill(live.logical_not(), 0)
     inside = ((safe.unsqueeze(-1) == arange(rows.shape[1], device=at.device)) & live.unsqueeze(-1)).any(1)

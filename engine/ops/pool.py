@@ -269,7 +269,10 @@ def _unpool(input, n, indices, kernel_size, stride, padding, output_size):
     if len(size) != n or any(not u - s < k < u + s for k, u, s in zip(size, usual, steps, strict=True)):
         raise ValueError(f"invalid output_size {list(size)}: each size must lie within one stride {list(steps)} of {list(usual)}")
     if tuple(indices.shape) != tuple(input.shape): raise RuntimeError(f"Expected shape of indices to be same as that of the input tensor ({list(input.shape)}), but got indices tensor with shape: {list(indices.shape)}")
-    return flat_scatter(input, indices, size)
+    lead, places = tuple(input.shape[:-n]), math.prod(size)
+    if indices.numel() and not 0 <= int(indices.min()) <= int(indices.max()) < places: raise RuntimeError(f"Found an invalid max index among {indices.tolist()}: the output has {places} places, {list(size)}")
+    rows = functions["scatter"](input.new_zeros((*lead, places)), -1, indices.reshape(*lead, -1), input.reshape(*lead, -1))
+    return rows.reshape(*lead, *size)
 
 
 @composite(home="nn.functional")

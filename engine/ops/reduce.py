@@ -119,15 +119,17 @@ def _var_slope(xp, x, dim, correction):
 
 
 @composite(method=False)
-def var_mean(input, dim=None, *, correction=1, keepdim=False, **unbiased):
-    """Variance and mean over the given dimensions, or over all."""
-    return var(input, dim, keepdim=keepdim, **(unbiased or {"correction": correction})), mean(input, dim, keepdim)
+def var_mean(input, *args, **kwargs):
+    """Variance and mean over the given dimensions, or over all; arguments as for `var`."""
+    (input,), attrs = var.bind((input, *args), kwargs)
+    return var(input, **attrs), mean(input, attrs["dim"], attrs["keepdim"])
 
 
 @composite(method=False)
-def std_mean(input, dim=None, *, correction=1, keepdim=False, **unbiased):
-    """Standard deviation and mean over the given dimensions, or over all."""
-    return std(input, dim, keepdim=keepdim, **(unbiased or {"correction": correction})), mean(input, dim, keepdim)
+def std_mean(input, *args, **kwargs):
+    """Standard deviation and mean over the given dimensions, or over all; arguments as for `std`."""
+    (input,), attrs = std.bind((input, *args), kwargs)
+    return std(input, **attrs), mean(input, attrs["dim"], attrs["keepdim"])
 
 
 # -- past nans -----------------------------------------------------------------------------------------------------------------
@@ -185,7 +187,7 @@ def _norm_slope(xp, x, norm, p, dim):
 def norm(input, p="fro", dim=None, keepdim=False, out=None, dtype=None):
     """Vector norm over the given dimensions, or over all; "fro" is p = 2, "nuc" the sum of a matrix's singular values."""
     if p == "nuc":
-        from .linalg import matrix_norm
+        from .decompose import matrix_norm
         return matrix_norm(input, "nuc", (-2, -1) if dim is None else dim, keepdim, dtype=dtype)
     return vector_norm(input, 2 if p in ("fro", None) else p, dim, keepdim, dtype=dtype)
 

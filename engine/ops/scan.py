@@ -6,6 +6,7 @@ from ..op import RULES_ONLY, Linear, Op, composite
 from .front import Along, Refusing
 from .join import cat
 from .reduce import Accumulating, Pairs
+from .shape import clone
 
 LINES = ((((4,),), {"dim": 0}), (((2, 3, 4),), {"dim": 1}), (((2, 3),), {"dim": -1}))
 
@@ -33,7 +34,7 @@ class logcumsumexp(Along, Refusing, Op):
     def forward(xp, input, dim): return xp.logcumsumexp(input, dim)
     def d_input(xp, g, input, out, dim):
         if g.ndim == 0: return g
-        rise = xp.where(out == -math.inf, 0, xp.exp(xp.where(out == -math.inf, 0, out) - _shifted(xp, out, dim, 1, 0)))
+        rise = xp.where(out == -math.inf, 0, xp.exp(xp.where(out == -math.inf, 0, out) - _shifted(xp, out, dim, 1, math.inf)))
         return xp.where(input == -math.inf, 0, later(xp, g, rise, dim) * xp.exp(input - xp.where(out == -math.inf, 0, out)))
 
 
@@ -85,6 +86,7 @@ def diff(input, n=1, dim=-1, prepend=None, append=None):
     """Differences of neighbours along `dim`, taken `n` times; `prepend` and `append` are joined on first. Bools differ by xor."""
     if input.ndim == 0: raise RuntimeError("diff expects input to be at least one-dimensional")
     if n < 0: raise RuntimeError(f"diff: order must be non-negative but got {n}")
+    if n == 0: return clone(input)  # PyTorch joins nothing on then
     parts = [x for x in (prepend, input, append) if x is not None]
     out, lead = parts[0] if len(parts) == 1 else cat(parts, dim), (slice(None),) * (dim % input.ndim)
     for _ in range(min(n, out.shape[dim])):

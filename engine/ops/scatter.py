@@ -120,6 +120,14 @@ def scatter_(input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: 
     return scatter(input, dim, index, src)
 
 
+def _lowest(d: dtypes.dtype) -> Any:
+    return -numpy.inf if d.is_floating_point else False if d is dtypes.bool_ else dtypes.iinfo(d).min
+
+
+def _highest(d: dtypes.dtype) -> Any:
+    return numpy.inf if d.is_floating_point else True if d is dtypes.bool_ else dtypes.iinfo(d).max
+
+
 @composite(method=True)
 def scatter_reduce(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True) -> Tensor:
     """At each place that an index tensor names, the sum, prod, mean, amax or amin of the elements of `src` sent there.
@@ -133,8 +141,7 @@ def scatter_reduce(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: 
     if not include_self:
         start = {"sum": 0, "mean": 0, "prod": 1}.get(reduce)
         if start is None:
-            bounds = (dtypes.finfo if input.is_floating_point() else dtypes.iinfo)(input.dtype)
-            start = (-numpy.inf if reduce == "amax" else numpy.inf) if input.is_floating_point() else (bounds.min if reduce == "amax" else bounds.max)
+            start = _lowest(input.dtype) if reduce == "amax" else _highest(input.dtype)
         input = scatter(input, dim, index, start)
     if reduce in ("amax", "amin"):
         return scatter_extreme(input, dim, index, src, reduce)
@@ -172,6 +179,8 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
     shape[d] = places[d] = 1
     both = list(broadcast_shapes(shape, places))
     wide = expand(input, (*both[:d], input.shape[d], *both[d + 1 :]))
+    if indices.numel() and int(indices.min()) < 0:
+        indices = indices + (indices < 0) * input.shape[d]
     return gather(wide, d, expand(indices, (*both[:d], indices.shape[d], *both[d + 1 :])))
 
 

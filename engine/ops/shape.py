@@ -384,6 +384,8 @@ def sum_to_size(self: Tensor, *size: Any) -> Tensor:
         fits = False
     if not fits:
         raise RuntimeError(f"size {{{list(shape)}}} is not expandable to size {{{list(self.shape)}}}.")
+    if shape == ():
+        return xp.sum(self)
     return self if shape == tuple(self.shape) else sum_to(xp, self, shape)
 
 

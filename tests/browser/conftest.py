@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import ipykernels
 import nbformat
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
+import ipykernels
 from serving import Server, start
 from workbench.cli import QUIET
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from playwright.sync_api import expect
-
 from test_lesson import PAUSED, position, view_of
 
 SETUP = """%load_ext workbench

@@ -1,4 +1,4 @@
-"""Lesson 1 in a real JupyterLab: the stepper shows, step by step, what plain `.backward()` computes; by mouse, by keys, and in a paused cell."""
+"""Lesson 1 in a real JupyterLab: the stepper shows what plain `.backward()` computes; by mouse, by keys, and in a paused cell."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import json
 import math
 from pathlib import Path
 
-import ipykernels
 import nbformat
 import pytest
 from playwright.sync_api import Locator, expect
+
+import ipykernels
 
 LESSON = Path(__file__).parents[2] / "notebooks" / "01_watch_a_network_learn.ipynb"
 
@@ -24,7 +25,8 @@ def norms_of_plain_backward():
     out = twin[2](bent); out.retain_grad()
     F.cross_entropy(out, labels[batch]).backward()
     leaves = [twin[0].weight, twin[0].bias, twin[2].weight, twin[2].bias]
-    return {"leaves": [t.grad.double().norm().item() for t in leaves], "inner": [t.grad.double().norm().item() for t in (hidden, bent, out)]}
+    norm = lambda t: t.grad.double().norm().item()
+    return {"leaves": [norm(t) for t in leaves], "inner": [norm(t) for t in (hidden, bent, out)]}
 print(json.dumps(norms_of_plain_backward()))
 """
 
@@ -33,7 +35,10 @@ def lesson_with(lab, *extra: tuple[str, str], ipykernel: str = "") -> list[str]:
     """Opens a copy of lesson 1 with a code cell added after the cell of each given id; returns the ids of its cells."""
     notebook = nbformat.read(LESSON, as_version=4)
     if ipykernels.folder_of(ipykernel):
-        notebook.metadata["kernelspec"] = {"name": ipykernels.name_of(ipykernel).replace(" ", "-"), "display_name": ipykernels.name_of(ipykernel)}
+        notebook.metadata["kernelspec"] = {
+            "name": ipykernels.name_of(ipykernel).replace(" ", "-"),
+            "display_name": ipykernels.name_of(ipykernel),
+        }
     for after, source in extra:
         at = next(i for i, cell in enumerate(notebook.cells) if cell["id"] == after)
         notebook.cells.insert(at + 1, nbformat.v4.new_code_cell(source, id=f"{after}-extra"))
@@ -130,9 +135,7 @@ def test_paused_cell(lab, ipykernel):
     """`with wb.step():` holds the running cell inside backward(); the view drives it to the end and the cell goes on."""
     again = "scores = model(images[batch])\nloss = F.cross_entropy(scores, labels[batch])\nmodel.zero_grad()"
     norms_of_grads = "print([p.grad.double().norm().item() for p in model.parameters()])"
-    cells = lesson_with(
-        lab, ("inspect", again), ("inspect-extra", PAUSED), ("inspect-extra-extra", norms_of_grads), ipykernel=ipykernel
-    )
+    cells = lesson_with(lab, ("inspect", again), ("inspect-extra", PAUSED), ("inspect-extra-extra", norms_of_grads), ipykernel=ipykernel)
     lab.run_all(wait=False)
     at = cells.index("inspect-extra-extra")
     lab.page.wait_for_function("(i) => window.jupyterapp.shell.currentWidget.content.widgets[i].model.executionState === 'running'", arg=at)

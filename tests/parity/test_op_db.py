@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 import re
 import types
 import warnings
@@ -34,18 +35,23 @@ def variant(op: Any) -> str:
     return f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name
 
 
+def rewrapped(fn: Any) -> Any:
+    """A wrapper of PyTorch's tests with the engine in PyTorch's place; None where the engine lacks a name that it uses."""
+    words = {i.argval for i in dis.get_instructions(fn) if i.opname in ("LOAD_ATTR", "LOAD_METHOD")}
+    places = (engine, engine.Tensor, engine.linalg, engine.special, engine.nn, engine.nn.functional)
+    if not all(any(hasattr(place, word) for place in places) for word in words):
+        return None
+    return types.FunctionType(fn.__code__, {**fn.__globals__, "torch": engine}, fn.__name__, fn.__defaults__, fn.__closure__)
+
+
 def ours(op: Any) -> Any:
     """The engine's function: found by name or, where PyTorch wraps its own in Python, the same wrapper around the engine's."""
     fn = op.op
     if isinstance(fn, types.FunctionType) and fn.__module__.startswith("torch.testing") and "torch" in fn.__code__.co_names:
-        found: Any = torch
-        named = [w for w in fn.__code__.co_names if w != "torch" and not hasattr(engine.Tensor, w)]
-        if all(any(hasattr(place, w) for place in (engine, engine.linalg, engine.special, engine.nn.functional)) for w in named):
-            return types.FunctionType(fn.__code__, {**fn.__globals__, "torch": engine}, fn.__name__, fn.__defaults__, fn.__closure__)
-        return None
+        return rewrapped(fn) if op.name not in ABSENT else None
     if isinstance(fn, types.FunctionType) and fn.__module__.startswith("torch.testing") and not fn.__code__.co_freevars:
         return fn if all(hasattr(engine.Tensor, w) for w in fn.__code__.co_names) else None
-    found = engine
+    found: Any = engine
     for part in op.name.split("."):
         found = getattr(found, part, None)
     if not callable(found) or isinstance(found, dtypes.dtype):

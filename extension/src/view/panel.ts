@@ -8,7 +8,7 @@ import { resultText } from "./face";
 import { drawHeat } from "./heat";
 import { memoryPane, waitingWords } from "./memory";
 import type { Inspected, Summary } from "./protocol";
-import { depthSwitch, ruleRows, siteLine, valuesText } from "./rules";
+import { depthSwitch, fitFormulas, ruleRows, siteLine, valuesText } from "./rules";
 import type { State, Tab } from "./store";
 import { nameOf, StepPane } from "./stepper";
 import { numberText } from "./words";
@@ -89,6 +89,7 @@ export class Panel {
     if (changed("tab", "selected")) this.scroller.scrollTop = 0;
     if (changed("pass", "depth", "recording")) this.step.update(state, gradients);
     if (changed("inspected", "selected", "tab", "depth", "recording") || (!answerOf(state) && changed("status"))) this.inspect(state);
+    if (changed("tab", "pass", "inspected", "selected", "depth", "recording")) fitFormulas(this.scroller);
     if (changed("memory", "recording") || (!state.memory && changed("status"))) this.showMemory(state);
   }
 

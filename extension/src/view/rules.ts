@@ -1,6 +1,6 @@
 // A rule at the three depths: symbols, shapes, numbers; one row at a time, chosen by a switch that holds for all rules.
 
-import { h } from "./dom";
+import { h, setAttribute } from "./dom";
 import { formula } from "./formula";
 import type { Rules, Site, Summary } from "./protocol";
 import type { Depth } from "./store";
@@ -22,6 +22,20 @@ export function ruleRows(rules: Rules, depth: Depth): HTMLElement {
       );
     }),
   );
+}
+
+const USUAL = 17; // pixels, as in view.css
+const SMALLEST = 13;
+
+/** Formulas do not wrap: those wider than their place are set smaller, and can be scrolled where that is not enough. */
+export function fitFormulas(inside: Element): void {
+  const shown = [...inside.querySelectorAll<HTMLElement>(".formula:not([hidden])")];
+  for (const place of shown) (place.firstElementChild as MathMLElement).style.fontSize = "";
+  const sizes = shown.map((place) => (place.scrollWidth > place.clientWidth ? (USUAL * place.clientWidth) / place.scrollWidth : USUAL));
+  shown.forEach((place, at) => {
+    if (sizes[at]! < USUAL) (place.firstElementChild as MathMLElement).style.fontSize = `${Math.max(SMALLEST, sizes[at]!)}px`;
+    setAttribute(place, "tabindex", sizes[at]! < SMALLEST ? 0 : null);
+  });
 }
 
 export function depthSwitch(depth: Depth, choose: (depth: Depth) => void): HTMLElement {

@@ -34,8 +34,8 @@ export class Toolbar {
   private readonly text: HTMLButtonElement;
 
   constructor(events: ToolbarEvents, status: HTMLElement) {
-    const button = (name: Icon, title: string, click: () => void, test = "") =>
-      h("button", { title, "aria-label": title, "data-testid": test || null, click }, icon(name));
+    const button = (name: Icon, title: string, click: () => void, test: string) =>
+      h("button", { class: test.startsWith("wb-zoom") ? "zoom" : null, title, "aria-label": title, "data-testid": test, click }, icon(name));
     this.overlay = h("select", { "aria-label": "What boxes and edges show", title: "What boxes and edges show (o)" });
     for (const one of OVERLAYS) this.overlay.append(h("option", { value: one }, NAMES[one]));
     this.overlay.addEventListener("change", () => events.setOverlay(this.overlay.value as Overlay));
@@ -70,7 +70,9 @@ export class Toolbar {
   }
 
   update({ recording, overlay, text }: State): void {
-    setText(this.title, recording?.title ?? "");
+    const title = recording && (recording.title || (recording.root >= 0 ? recording.nodes.name[recording.root] : ""));
+    setText(this.title, title || "");
+    this.title.hidden = !title;
     this.live.hidden = !recording?.live;
     if (this.overlay.value !== overlay) this.overlay.value = overlay;
     setAttribute(this.text, "aria-pressed", String(text));
