@@ -188,7 +188,7 @@ class Recorder(observe.Observer):
         for weak in views or ():
             view = weak()
             if view is not None and view is not target and id(view) in self._rows and id(base) in self._rows:
-                made = view._view[1][-1][0]
+                made = view._view[1][1][0]
                 source = self._rows[id(base)]
                 self._rewritten(made, view, [source], {}, code, lasti, f"view of #{source}, written in place")
 

@@ -706,6 +706,8 @@ LINEAR = {
     "cholesky": lambda input, upper=False: np.linalg.cholesky(input).swapaxes(-1, -2).conj() if upper else np.linalg.cholesky(input),
     "qr": lambda input, mode="reduced": tuple(np.linalg.qr(input, mode)),
     "eigh": lambda input, UPLO="L": tuple(np.linalg.eigh(input, UPLO)),
+    "eigvalsh": lambda input, UPLO="L": np.sort(np.linalg.eigvals(input).real, -1),
+    "svdvals": lambda input: np.linalg.norm(np.linalg.svd(input, full_matrices=False)[0].swapaxes(-1, -2) @ input, axis=-1),
     "svd": lambda input, full_matrices=True: tuple(np.linalg.svd(input, full_matrices)),
     "pinv": lambda input, rtol=None, hermitian=False: np.linalg.pinv(input),
 }

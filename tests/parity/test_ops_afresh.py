@@ -94,7 +94,7 @@ def test_as_torch(case, precision):
         if not (low and len(found) > 1 and a.dtype is engine.int64):  # where ties are many, which of them is found is chance
             assert same(plain(a), plain(b), tolerance)
     live = [(a, b) for a, b in zip(found, expected, strict=False) if b.requires_grad and a.requires_grad]
-    if not live or low and case.op.name in COARSE:
+    if not live or low and (case.op.name in COARSE or len(found) > 1):
         return
     ws = [numpy.asarray(rng.normal(size=tuple(b.shape))) for _, b in live]
     wanted = [i for i, x in enumerate(xs) if cases.floating(x)]

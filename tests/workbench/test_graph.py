@@ -9,7 +9,7 @@ import numpy
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from programs import leaf
+from walked import leaf
 
 import engine
 from engine import nn, observe

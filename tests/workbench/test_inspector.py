@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
-from programs import leaf
+from walked import leaf
 
 import engine
 from engine import observe

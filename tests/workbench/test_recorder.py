@@ -8,7 +8,7 @@ import weakref
 
 import numpy
 import pytest
-from programs import PROGRAMS, leaf
+from walked import PROGRAMS, leaf
 
 import engine
 from engine import nn, observe, tape

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy
 import pytest
-from programs import PROGRAMS, bits, leaf, tanh_layer
+from walked import PROGRAMS, bits, leaf, tanh_layer
 
 import engine
 import workbench as wb

@@ -10,7 +10,7 @@ import numpy
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from programs import PROGRAMS, bits, fan_out, leaf, tanh_layer, unrolled
+from walked import PROGRAMS, bits, fan_out, leaf, tanh_layer, unrolled
 
 import engine
 from engine import observe

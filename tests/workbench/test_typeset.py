@@ -6,7 +6,7 @@ import unicodedata
 
 import numpy
 import pytest
-from programs import leaf
+from walked import leaf
 
 import engine
 from engine import observe
