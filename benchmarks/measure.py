@@ -1,6 +1,7 @@
 """What the benchmarks share: blocks of calls of two libraries, timed in turn within one process, and tables of their ratios.
 
-Importing this first also takes away settings of the environment that slow NumPy's matrix product.
+Importing this first takes away settings of the environment that slow NumPy's matrix product, and gives each library as many threads as
+BENCHMARK_THREADS says, one by default: two spinning thread pools fight, and more so on a machine that does other things too.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 REMOVED = {k: os.environ.pop(k) for k in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE") if k in os.environ}
+THREADS = int(os.environ.get("BENCHMARK_THREADS", "1"))
+os.environ["OPENBLAS_NUM_THREADS"] = str(THREADS)
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import numpy  # noqa: E402
@@ -26,6 +29,8 @@ try:
     import torch
 except ImportError:
     torch = None
+else:
+    torch.set_num_threads(THREADS)
 
 LIBRARIES: dict[str, Any] = {"engine": engine, **({"torch": torch} if torch else {})}
 
@@ -79,7 +84,7 @@ def arguments(doc: str | None, rounds: int, **more: dict) -> argparse.Namespace:
 def heading() -> str:
     """What was measured on, and which settings were taken away."""
     removed = f"; unset for this run: {', '.join(f'{k}={v}' for k, v in REMOVED.items())}" if REMOVED else ""
-    return f"Python {sys.version.split()[0]}, NumPy {numpy.__version__}, torch {torch.__version__ if torch else 'not installed'}{removed}"
+    return f"{THREADS} thread{'s' * (THREADS > 1)}, Python {sys.version.split()[0]}, NumPy {numpy.__version__}, torch {torch.__version__ if torch else 'not installed'}{removed}"
 
 
 def write_json(path: Path | None, results: dict) -> None:

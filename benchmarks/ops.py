@@ -141,8 +141,6 @@ def contestants(name: str, n: int, m: int) -> tuple[dict, dict]:
 
 def main() -> None:
     args = arguments(__doc__, 9, only={"nargs": "*", "default": list(OPS)}, sizes={"nargs": "*", "default": list(SIZES)})
-    if "torch" in LIBRARIES:
-        LIBRARIES["torch"].set_num_threads(1)
     print(heading())
     results: dict[str, dict] = {}
     for size in args.sizes:

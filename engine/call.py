@@ -45,7 +45,7 @@ def _binary(op: Any) -> Callable:
     forward, (dx, dy) = op.forward, op.rules
     (x_for_x, y_for_x, out_for_x), (x_for_y, y_for_y, out_for_y) = ([d is not None and i in d.keeps for i in range(3)] for d in (dx, dy))
     keeps_any = any((x_for_x, y_for_x, out_for_x, x_for_y, y_for_y, out_for_y))
-    ruled, fast_types = op.ruled, op.types != "any"
+    ruled, fast_types, numbers = op.ruled, _FAST if op.types != "any" else (), op.types in ("promote", "float")
     new_tensor, new_node, tick, ndarray, attrs = object.__new__, tape.Node.__new__, tape.tick, numpy.ndarray, {}
     node_class, mode, seen = tape.Node, _mode, observe
 
@@ -58,10 +58,12 @@ def _binary(op: Any) -> Callable:
             yd, yn = y.array, y.node
         else:
             yd, yn = y, None
-        yc = yd.__class__
-        if xd.__class__ is not ndarray or not fast_types or xd.dtype not in _FAST or not (
-            yd.dtype is xd.dtype if yc is ndarray else yc is float or yc is int
-        ):
+        xc, yc = xd.__class__, yd.__class__
+        if xc is ndarray:
+            ready = xd.dtype in fast_types and (yd.dtype is xd.dtype if yc is ndarray else yc is float or yc is int)
+        else:
+            ready = numbers and yc is ndarray and (xc is float or xc is int) and yd.dtype in fast_types
+        if not ready:
             return _run(op, (x, y), attrs)
         try:
             data = forward(cpu, xd, yd)
@@ -103,29 +105,16 @@ def _unary(op: Any) -> Callable:
     keeps_any, view = keeps_input or keeps_out, op.view
     new_tensor, new_node, tick, ndarray = object.__new__, tape.Node.__new__, tape.tick, numpy.ndarray
     node_class, mode, seen = tape.Node, _mode, observe
-    rest = op.params[1:]
-    only, loose = rest[0] if len(rest) == 1 else None, op.varargs
-    # how many attributes may come by place, in the order of the parameters
-    plain = op.bind.__func__ is bind  # an op may sort its arguments in its own way
-    fewest, most = (len(op.required) - 1, len(rest)) if plain and not loose and op.params[0] == op.inputs[0] else (1, 0)
-    only = only if plain else None
+    sort = sorter(op)
 
     def call(input, *args, **kwargs):
+        attrs = defaults
         if kwargs or args or needs_more:
-            if "out" in kwargs:
-                return into(op, (input, *args), kwargs)
-            if kwargs or not args:
+            attrs = sort(args, kwargs)
+            if attrs is None:
+                if "out" in kwargs:
+                    return into(op, (input, *args), kwargs)
                 (input,), attrs = op.bind((input, *args), kwargs)
-            elif only is not None and len(args) == 1 and (not loose or isinstance(args[0], (tuple, list))):
-                attrs = {only: args[0]}
-            elif only is not None and loose and not isinstance(args[0], ndarray):
-                attrs = {only: args}
-            elif fewest <= len(args) <= most:
-                attrs = {**defaults, **dict(zip(rest, args, strict=False))}
-            else:
-                (input,), attrs = op.bind((input, *args), kwargs)
-        else:
-            attrs = defaults
         if not isinstance(input, Tensor):
             return _run(op, (input,), attrs)
         array, source = input.array, input.node
@@ -154,29 +143,30 @@ def _unary(op: Any) -> Callable:
 
 def _general(op: Any) -> Callable:
     """The same path for any number of inputs, with attributes."""
-    n, defaults = len(op.inputs), op.defaults
-    simple = not (op.required - set(op.inputs)) and op.params[:n] == op.inputs and op.bind.__func__ is bind
-    fewest, filled = len(op.required), tuple(op.optional.get(name) for name in op.inputs)
+    n, filled, sort = len(op.inputs), tuple(op.optional.get(name) for name in op.inputs), sorter(op)
+    fewest = len(op.required & set(op.inputs))
 
     def call(*args, **kwargs):
-        if simple and not kwargs and fewest <= len(args) <= n:
-            return _run(op, (*args, *filled[len(args) :]), defaults)
+        given = len(args)
+        attrs = sort(args[n:], kwargs) if given >= fewest else None
+        if attrs is not None:
+            return _run(op, args if given == n else args[:n] if given > n else args + filled[given:], attrs)
         if "out" in kwargs:
             return into(op, args, kwargs)
-        inputs, attrs = op.bind(args, kwargs)
-        return _run(op, inputs, attrs)
+        return _run(op, *op.bind(args, kwargs))
 
     return call
 
 
 def _variadic(op: Any) -> Callable:
-    defaults, more = op.defaults, len(op.required) > 1 or op.bind.__func__ is not bind
+    sort = sorter(op)
 
     def call(*args, **kwargs):
-        if "out" in kwargs:
+        attrs = sort(args[1:], kwargs) if args else None
+        if attrs is not None:
+            tensors = args[0]
+        elif "out" in kwargs:
             return into(op, args, kwargs)
-        if len(args) == 1 and not kwargs and not more:
-            (tensors,), attrs = args, defaults
         else:
             (tensors,), attrs = op.bind(args, kwargs)
         if isinstance(tensors, Tensor) or not hasattr(tensors, "__iter__"):
@@ -184,6 +174,36 @@ def _variadic(op: Any) -> Callable:
         return _run(op, tuple(tensors), attrs)
 
     return call
+
+
+def sorter(op: Any) -> Callable:
+    """`bind` for usual calls: from the arguments after the inputs to the attributes, or None where `bind` has to look closer."""
+    n, defaults, plain = len(op.inputs), op.defaults, op.bind.__func__ is bind
+    names = op.params[n:]
+    complete, more = len(names), len(names) > len(defaults)
+    if op.params[:n] != op.inputs or op.varargs and (complete != 1 or not plain):
+        return lambda args, kwargs: None
+    later = [frozenset(names[i:]) for i in range(complete + 1)]
+    only = names[0] if op.varargs else None
+
+    def sort(args, kwargs):
+        k = len(args)
+        if only is not None and k and not kwargs:  # x.permute(0, 2, 1), x.permute((0, 2, 1))
+            first = args[0]
+            return None if first.__class__ is numpy.ndarray else {only: first if k == 1 and isinstance(first, (tuple, list)) else args}
+        if k > complete or kwargs and not kwargs.keys() <= later[k]:
+            return None
+        if not plain and not (all([v.__class__ is int for v in args]) and all([v.__class__ in _WHOLE for v in kwargs.values()])):
+            return None  # an op that sorts in its own way does so with other things than integers
+        if k or kwargs:
+            attrs = {**defaults, **dict(zip(names, args, strict=False)), **kwargs}
+            return attrs if not more or len(attrs) == complete else None
+        return None if more else defaults
+
+    return sort
+
+
+_WHOLE = (int, bool)
 
 
 def bind(cls: Any, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
@@ -222,20 +242,28 @@ def _failed(op: Any, error: Exception, inputs: tuple, attrs: dict) -> Any:
 
 
 def _run(op: Any, inputs: tuple, attrs: dict) -> Any:
-    arrays, nodes, live = [], [], False
+    arrays, nodes, live, bit = [], [], 0, 1
+    kind, ready = None, not op.checks  # whether all are NumPy's floats of one dtype, which need no preparation
     for x in inputs:
+        node = None
         if isinstance(x, Tensor):
-            arrays.append(x.array)
-            node = x.node
-            nodes.append(node)
+            node, x = x.node, x.array
             if node is not None:
-                live = True
-        else:
-            arrays.append(x)
-            nodes.append(None)
-    first = arrays[0] if arrays else None
+                live |= bit
+            if x.__class__ is not numpy.ndarray:
+                ready = False
+            elif x.dtype is not kind:
+                if kind is None and x.dtype in _FAST:
+                    kind = x.dtype
+                elif not op.unprepared or x.dtype in LOW:
+                    ready = False
+        elif x is not None:
+            ready = False
+        arrays.append(x)
+        nodes.append(node)
+        bit += bit
     try:
-        if len(arrays) == 1 and first.__class__ is numpy.ndarray and first.dtype in _FAST:
+        if ready and kind is not None:
             xp, low = cpu, None
         else:
             arrays, xp = op.prepare(arrays)
@@ -250,16 +278,14 @@ def _run(op: Any, inputs: tuple, attrs: dict) -> Any:
         # results are rounded once; what a rule names beside them (`aux`) stays in float32
         whole = tuple(xp.astype(a, low) if i < len(op.outputs) and getattr(a, "dtype", None) == F32 else a for i, a in enumerate(whole))
     n_out = len(op.outputs)
-    if n_out > 1 or op.multi:
-        results = tuple(Tensor._wrap(a if hasattr(a, "base") else xp.asarray(a)) for a in whole[:n_out])
-    else:
-        data = whole[0]
+    results = []
+    for data in whole[:n_out]:
         out = object.__new__(Tensor)
         out.array = data if data.__class__.__name__ == "ndarray" else xp.asarray(data)
         out.node = None
-        results = (out,)
+        results.append(out)
     if live and op.ruled and _mode.grad:
-        _record(op, nodes, attrs, arrays, results, whole[n_out:])
+        _record(op, live, nodes, attrs, arrays, results, whole[n_out:])
     answer: Any = results[0] if n_out == 1 else op.Result(*results)
     if op.view:
         source = inputs[0]
@@ -271,24 +297,25 @@ def _run(op: Any, inputs: tuple, attrs: dict) -> Any:
     return answer
 
 
-def _record(op: Any, nodes: list, attrs: dict, arrays: list, results: tuple, aux: tuple) -> None:
-    """Put one node on the tape, with what its live rules name."""
+def _record(op: Any, live: int, nodes: list, attrs: dict, arrays: list, results: list, aux: tuple) -> None:
+    """Put one node on the tape, with what its live rules name. `live`: which inputs have a node, one bit for each."""
     node = tape.Node.__new__(tape.Node)
     node.op, node.attrs, node.hooks, node.time = op, attrs, None, tape.tick()
     if op.variadic:
-        node.inputs = tuple(nodes)
-        keep = op.rules[0].keeps
-        node.attrs = {**attrs, "shapes": tuple(a.shape for a in arrays)}
-        node.saved = tuple(v if i in keep else None for i, v in enumerate((tuple(arrays), *[r.array for r in results], *aux))) if keep else ()
+        ruled, kept = None, op._kept
+        node.attrs, given = {**attrs, "shapes": tuple([a.shape for a in arrays])}, (tuple(arrays),)
     else:
-        key = tuple([n is not None and r is not None for n, r in zip(nodes, op.rules, strict=True)])
-        if not any(key):
-            return
-        node.inputs = tuple([n if k else None for n, k in zip(nodes, key, strict=True)])
-        keep = op._kept.get(key)
-        if keep is None:
-            keep = op._kept[key] = frozenset().union(*[r.keeps for k, r in zip(key, op.rules, strict=True) if k])
-        node.saved = tuple([v if i in keep else None for i, v in enumerate((*arrays, *[r.array for r in results], *aux))]) if keep else ()
+        plan = op._plans.get(live)
+        if plan is None:
+            plan = op._plans[live] = _plan(op, live)
+        (ruled, kept), given = plan, arrays
+    if ruled is None:
+        node.inputs = tuple(nodes)
+    elif any(ruled):
+        node.inputs = tuple([n if k else None for n, k in zip(nodes, ruled, strict=True)])
+    else:
+        return
+    node.saved = tuple([v if k else None for v, k in zip((*given, *[r.array for r in results], *aux), kept, strict=True)]) if kept else ()
     if op.multi:
         floating = [r for r in results if FROM_NUMPY[r.array.dtype].rank >= FLOAT]
         node.shape, node.dtype = None, floating[0].array.dtype if floating else F32
@@ -302,6 +329,14 @@ def _record(op: Any, nodes: list, attrs: dict, arrays: list, results: tuple, aux
         r = results[op.outputs.index(op.differentiable[0])] if len(results) > 1 else results[0]
         if FROM_NUMPY[r.array.dtype].rank >= FLOAT:
             r.node, node.shape, node.dtype = node, r.array.shape, r.array.dtype
+
+
+def _plan(op: Any, live: int) -> tuple:
+    """Which of the live inputs have a rule (None: all of them), and which slots these rules name (empty: none)."""
+    ruled = tuple([rule is not None and bool(live >> i & 1) for i, rule in enumerate(op.rules)])
+    keeps = frozenset().union(*[rule.keeps for rule, wanted in zip(op.rules, ruled, strict=True) if wanted])
+    whole = all(wanted or not live >> i & 1 for i, wanted in enumerate(ruled))
+    return None if whole else ruled, tuple([i in keeps for i in range(len(op.slots))]) if keeps else ()
 
 
 def into(op: Any, args: tuple, kwargs: dict) -> Any:

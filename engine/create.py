@@ -5,12 +5,14 @@ Everything here takes PyTorch's keywords: `dtype`, `device`, `requires_grad`. Wi
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
 import numpy
 
 from . import devices, dtypes
+from .call import into
 from .tensor import Tensor, to_array
 
 __all__ = [
@@ -66,6 +68,20 @@ def _shape(size: tuple) -> tuple:
 
 def _numpy(dtype: Any) -> numpy.dtype:
     return dtypes.default.numpy if dtype is None else dtypes.as_numpy(dtype)
+
+
+def _outward(make: Any) -> Any:
+    """The function with `out=` besides, a tensor that takes the result and, unless told otherwise, says its dtype."""
+
+    @functools.wraps(make)
+    def call(*args: Any, **kwargs: Any) -> Tensor:
+        if kwargs.get("out") is None:
+            kwargs.pop("out", None)
+            return make(*args, **kwargs)
+        return into(call, args, {"dtype": kwargs["out"].dtype, **kwargs})
+
+    call.name, call.call = make.__name__, call  # type: ignore[attr-defined]
+    return call
 
 
 # -- from data -----------------------------------------------------------------------------------------------------------
@@ -129,11 +145,13 @@ def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_gra
 # -- filled --------------------------------------------------------------------------------------------------------------
 
 
+@_outward
 def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """A tensor of zeros; the size is given as integers or as one sequence."""
     return made(numpy.zeros(_shape(size), _numpy(dtype)), device, requires_grad)
 
 
+@_outward
 def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """A tensor of ones."""
     return made(numpy.ones(_shape(size), _numpy(dtype)), device, requires_grad)
@@ -146,6 +164,7 @@ def empty(
     return made(numpy.empty(_shape(size), _numpy(dtype)), device, requires_grad)
 
 
+@_outward
 def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """A tensor with the same number everywhere; the number decides the dtype: bool, int64, the default float, complex."""
     if isinstance(fill_value, Tensor):
@@ -186,6 +205,7 @@ def empty_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires
 # -- ranges --------------------------------------------------------------------------------------------------------------
 
 
+@_outward
 def arange(start: Any, end: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """The numbers from `start` (0 when only one is given) up to but without `end`, `step` apart; int64 when all three are integers."""
     start, end = (0, start) if end is None else (start, end)
@@ -207,6 +227,7 @@ def arange(start: Any, end: Any = None, step: Any = 1, *, dtype: Any = None, dev
     return made((start + steps * step).astype(d), device, requires_grad)
 
 
+@_outward
 def linspace(start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """`steps` numbers from `start` to `end`, both included, evenly apart."""
     start, end = (x.item() if isinstance(x, Tensor) else x for x in (start, end))
@@ -224,6 +245,7 @@ def _evenly(start: Any, end: Any, steps: int, d: numpy.dtype) -> numpy.ndarray:
     return numpy.where(i < steps // 2, start + step * i, end - step * (steps - 1 - i))
 
 
+@_outward
 def logspace(
     start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
@@ -238,6 +260,7 @@ def logspace(
     return made(numpy.power(float(base), powers).astype(d), device, requires_grad)
 
 
+@_outward
 def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """The identity matrix, n by n or n by m."""
     for name, size in (("n", n), ("m", m)):

@@ -67,6 +67,21 @@ def check(node: Any) -> None:
             )
 
 
+def reshape_in_place(target: Tensor, fn: Any) -> Tensor:
+    """Make `target` the view of itself that `fn` returns: its memory stays, its shape and strides change."""
+    old = target._like(target.array, target.node)
+    old._view, old._views = target._view, target._views
+    for seen in old._views or ():
+        if (view := seen()) is not None:
+            view._view = old, view._view[1]
+    seen_as = fn(old)
+    target.array, target.node, target._view, target._views = seen_as.array, seen_as.node, seen_as._view, None
+    base = target._base
+    if base is not None:
+        base._views.append(ref(target))
+    return target
+
+
 # -- views -----------------------------------------------------------------------------------------------------------------
 
 
@@ -75,10 +90,10 @@ def mark_view(out: Tensor, source: Tensor, op: Any, attrs: dict) -> None:
     seen = source._view
     if seen is None:
         base = source
-        out._view = source, ((op, attrs),)
+        out._view = source, (None, (op, attrs))
     else:
         base = seen[0]
-        out._view = base, (*seen[1], (op, attrs))
+        out._view = base, (seen[1], (op, attrs))  # linked, not copied: views of views of views stay cheap
     views = base._views
     if views is None:
         base._views = [ref(out)]

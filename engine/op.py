@@ -65,6 +65,7 @@ class Op(metaclass=OpType):
     exact: ClassVar[bool] = False  # only moves or casts elements, so half precision needs no detour through float32
     order: ClassVar[tuple[str, ...]] = ()  # the caller's order of arguments, where inputs do not come first
     picks: ClassVar[bool] = False
+    checks: ClassVar[bool] = False  # `prepare` looks at more than dtypes: it is called for floats of one dtype too
     samples: ClassVar[tuple] = (((2, 3),),)  # input shapes the tests try
     examples: ClassVar[tuple] = ()  # instead of samples, calls that the tests try: (inputs, attributes); see docs/add-an-op.md
     domain: ClassVar[tuple[float, float]] = (0.5, 1.5)  # and the range they draw from
@@ -92,7 +93,9 @@ class Op(metaclass=OpType):
         cls.rules = tuple(rules.rule_of(cls, name) for name in cls.inputs)
         cls.ruled = any(cls.rules)
         cls.saves_input = any(rule is not None and 0 in rule.keeps for rule in cls.rules)
-        cls._kept = {}
+        cls._plans = {}  # which inputs are live -> what to record, filled as it occurs
+        cls._kept = tuple(i in cls.rules[0].keeps for i in range(len(cls.slots))) if cls.variadic and cls.ruled and cls.rules[0].keeps else ()
+        cls.unprepared = cls.types == "any" and cls.prepare.__func__ is Op.__dict__["prepare"].__func__
         cls.Result = namedtuple(cls.name, cls.outputs) if len(cls.outputs) > 1 else None
         pull = next(p for base in cls.__mro__ if isinstance(p := base.__dict__.get("pull"), classmethod))  # not a parent's specialised one
         if pull is Op.__dict__["pull"] and not cls.variadic and not cls.multi and len(cls.inputs) in (1, 2) and cls.ruled:
@@ -138,7 +141,8 @@ class Op(metaclass=OpType):
                     tape.backward([(dot.node, one)], numpy, True, captured, accumulate=False)
         finally:
             _mode.grad = before
-        out = [c if c is not None else (Tensor._wrap(numpy.zeros(h.shape, h.array.dtype)) if recorded else numpy.zeros(h.shape, h.array.dtype))
+        # what is captured has been conjugated for the user; a tangent is not
+        out = [c.conj() if c is not None and h.array.dtype.kind == "c" else c if c is not None else (Tensor._wrap(numpy.zeros(h.shape, h.array.dtype)) if recorded else numpy.zeros(h.shape, h.array.dtype))
                for c, h in zip(captured.values(), heads, strict=True)]  # fmt: skip
         return out if cls.multi else out[0]
 
@@ -155,6 +159,8 @@ class Op(metaclass=OpType):
             seen = {a.dtype for a in arrays if hasattr(a, "dtype")}
             if len(seen) > 1:
                 raise Refused(f"expected operands of one dtype, but got {' and '.join(sorted(FROM_NUMPY[d].name for d in seen))}")
+            return arrays, xp
+        if len({getattr(a, "dtype", None) for a in arrays}) == 1 and FROM_NUMPY[arrays[0].dtype].rank >= FLOAT:
             return arrays, xp
         want = dtypes.result(tuple(arrays))
         if kind == "float" and want.rank < FLOAT:
@@ -278,10 +284,29 @@ def _in_place(op: Any) -> Callable:
     return call
 
 
-def composite(fn: Callable | None = None, *, home: str = "engine", method: bool = False, aliases: tuple[str, ...] = ()) -> Any:
+def replacing(name: str, fn: Callable) -> Callable:
+    """`x.<name>_(...)` from a function that is made of several ops: compute, then put the result into x's memory."""
+
+    def call(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        inplace.refuse_leaf(self, f"{name}_")
+        kept = self._like(self.array.copy(), self.node)
+        result = fn(kept, *args, **kwargs)
+        if result.array.shape != self.array.shape:
+            raise RuntimeError(f"{name}_: the result has the shape {result.array.shape}, the tensor to hold it {self.array.shape}")
+        inplace.put(self, result, f"{name}_")
+        return self
+
+    call.__name__ = call.__qualname__ = f"{name}_"
+    call.__doc__ = f"In-place form of `{name}`: {fn.__doc__}"
+    return call
+
+
+def composite(
+    fn: Callable | None = None, *, home: str = "engine", method: bool = False, aliases: tuple[str, ...] = (), in_place: bool = False
+) -> Any:  # fmt: skip
     """Mark a plain function made of ops, so that a watcher can fold its ops into one box with the function's name."""
     if fn is None:
-        return functools.partial(composite, home=home, method=method, aliases=aliases)
+        return functools.partial(composite, home=home, method=method, aliases=aliases, in_place=in_place)
     name = fn.__name__.rstrip("_")
     own_out = "out" in signature(fn).parameters
 
@@ -304,4 +329,6 @@ def composite(fn: Callable | None = None, *, home: str = "engine", method: bool 
         functions[n if home == "engine" else f"{home}.{n}"] = call
         if method:
             setattr(Tensor, n, call)
+        if in_place:
+            setattr(Tensor, f"{n}_", replacing(n, call))
     return call

@@ -130,19 +130,18 @@ def retied(op: Any, node: tape.Node, xp: Any) -> tuple:
     saved = node.saved
     if not saved:
         return saved
-    if op.variadic:
-        kept = saved[0]
-        first = None if kept is None else tuple(tied(a, s) for a, s in zip(kept, node.inputs, strict=True))
-        return (first, *[tied(a, node) for a in saved[1:]])
     n = len(op.inputs)
     outs = saved[n : n + len(op.outputs)]
     results = [tied(a, node if not op.multi else None) for a in outs]
-    inputs = [tied(a, s) for a, s in zip(saved[:n], node.inputs, strict=True)]
+    if op.variadic:
+        inputs = [None if saved[0] is None else tuple(tied(a, s) for a, s in zip(saved[0], node.inputs, strict=True))]
+    else:
+        inputs = [tied(a, s) for a, s in zip(saved[:n], node.inputs, strict=True)]
     aux = list(saved[n + len(op.outputs) :])
     floats = [i for i, a in enumerate(aux) if a is not None and FROM_NUMPY[a.dtype].rank >= FLOAT] + ([-1] if op.multi and any(a is not None for a in outs) else [])
     if floats:
         # these are functions of the inputs: run forward again, recorded, to have them with their derivatives
-        attrs = {k: v for k, v in node.attrs.items() if not k.startswith("__")}
+        attrs = {k: v for k, v in node.attrs.items() if not k.startswith("__") and not (op.variadic and k == "shapes")}
         again = op.forward(xp, *inputs, **attrs)
         aux = [again[len(op.outputs) + i] if i in floats else tied(a, None) for i, a in enumerate(aux)]
         if op.multi:

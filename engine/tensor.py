@@ -42,7 +42,7 @@ class Tensor:
     array: Any
     node: Any
     # rare things live in __dict__ and cost nothing until they exist
-    _view: tuple | None = None  # (base, path), set on views only: whose memory this is, and the view ops that lead here
+    _view: tuple | None = None  # (base, link), set on views only: whose memory, and (the link before, (op, attrs))
     _grad: Tensor | None = None
     _views: list | None = None  # weak references to the tensors that see this one's memory
     __array_priority__ = 1000
@@ -313,7 +313,11 @@ class Tensor:
 
     @property
     def _path(self) -> tuple:
-        return () if self._view is None else self._view[1]
+        steps, link = [], None if self._view is None else self._view[1]
+        while link is not None:
+            link, step = link
+            steps.append(step)
+        return tuple(reversed(steps))
 
     @property
     def _version(self) -> int:

@@ -55,14 +55,16 @@ def inspect(tensor: Tensor) -> Any:
     """Facts, counts, moments and distribution of a tensor, and its gradient or the reason why there is none."""
     from .surface import inspected
 
-    return inspected(tensor, _names())
+    session = inspected(tensor, _names())
+    return _shown(session) if _kernel() else session.report()
 
 
 def memory() -> Any:
     """What memory the last recorded code needs now and needed at its peak, and why. RuntimeError when nothing was recorded."""
     from .surface import remembered
 
-    return remembered()
+    session = remembered(_names())
+    return _shown(session) if _kernel() else session.report()
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from . import protocol, source
 from .recording import Recording
@@ -40,6 +40,7 @@ class Graph:
         self._groups: list[protocol.Group] | None = None  # None: the recording still runs
         self._group: list[int] = []  # by row
         self.scope_names: dict[int, str] = {}
+        self.view: Literal["graph", "tensor", "memory"] = "graph"  # what the view opens on
 
     def finish(self, namespace: Mapping[str, Any] | None = None) -> None:
         """The code has ended: names are given, loops found, alike neighbours folded."""
@@ -97,7 +98,7 @@ class Graph:
         )
         edges = protocol.Edges(r.source[first_edge:last_edge], r.target[first_edge:last_edge], r.slot[first_edge:last_edge])
         return protocol.Graph(
-            r.name, r.title, start, first_edge, first_site, nodes, edges, self.sites[first_site:], groups, live, r.dropped, r.root
+            r.name, r.title, start, first_edge, first_site, nodes, edges, self.sites[first_site:], groups, live, r.dropped, r.root, self.view
         )
 
 

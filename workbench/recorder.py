@@ -252,7 +252,7 @@ class Recorder(observe.Observer):
         if node is not None and (known := r.times.get(node.time)) is not None:
             return known  # one of several results, or another tensor on the same node
         if node is not None and node.op is None:
-            kind = "parameter" if _is_parameter(type(tensor)) else "leaf"
+            kind = "parameter" if is_parameter(type(tensor)) else "leaf"
             r.times[node.time] = r.count
         else:
             kind = "input"
@@ -430,7 +430,7 @@ def _first_tensor(output: Any) -> Tensor | None:
     return next((x for x in output if isinstance(x, Tensor)), None) if isinstance(output, (tuple, list)) else None
 
 
-def _is_parameter(cls: type) -> bool:
+def is_parameter(cls: type) -> bool:
     return any(c.__name__ == "Parameter" for c in cls.__mro__)
 
 

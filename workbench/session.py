@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from threading import RLock
 from typing import Any
 
-from . import inspector, memory_use, protocol, typeset
+from . import inspector, memory_use, protocol, svg, text, typeset
 from .graph import Graph
 from .recording import Recording
 from .stepper import PassEnded, Stepper, operand
@@ -110,6 +110,16 @@ class Session:
             if self.stepper is not None:
                 self.stepper.close()
             self.clients.clear()
+
+    def stills(self) -> dict[str, str]:
+        """What a page without a kernel shows, by MIME type; the text is for terminals and screen readers too."""
+        graph = self.graph.message()
+        pictures = {"image/svg+xml": svg.picture(graph)} if graph.nodes.op else {}
+        return {"text/plain": text.table(graph), **pictures}
+
+    def headline(self) -> str:
+        """The whole in one line."""
+        return text.headline(self.graph.message())
 
     # -- messages -------------------------------------------------------------------------------------------------------------
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+from weakref import ref
 
-from engine import tape
+from engine import inplace, tape
 from engine.tensor import Tensor
 
-from . import inspector, memory_use, text
+from . import inspector, memory_use, svg, text
 from .graph import Graph
-from .recorder import Recorder
+from .recorder import Recorder, is_parameter
 from .recording import Recording, recent
 from .report import Inspection, MemoryReport
 from .retrace import retrace
@@ -74,42 +75,95 @@ def found(tensor: Tensor) -> Recording | None:
     return None
 
 
-def inspected(tensor: Tensor, names: Mapping[str, Any]) -> Inspection:
+class TensorSession(ShownSession):
+    """A session about one tensor: its numbers as they are now, and its gradient or the reason why there is none."""
+
+    def __init__(self, tensor: Tensor, names: Mapping[str, Any]) -> None:
+        name = next((n for n, value in names.items() if value is tensor and not n.startswith("_")), "")
+        self._known = _known(tensor)
+        recording = Recording(name or "tensor", keep=0)
+        recent.pop(recording.name, None)  # it is no recording of a program, so wb.show() and wb.memory() pass it by
+        kind = "parameter" if is_parameter(type(tensor)) else "input" if tensor.node is None else "leaf"
+        array = tensor.array
+        recording.root = recording.append(None, kind, array.shape, array.dtype, array.nbytes, tensor.node is not None, tensor=ref(tensor))
+        recording.versions[recording.root] = inplace.version(array)
+        if name:
+            recording.names[recording.root] = name
+        graph = Graph(recording)
+        graph.view = "tensor"
+        super().__init__(recording, graph)
+        graph.finish(names)
+
+    def report(self) -> Inspection:
+        """Everything about it, to be printed."""
+        r, row = self.recording, self.recording.root
+        array = r.value(row)
+        if array is None:
+            raise RuntimeError("The tensor is gone: nothing refers to it any more.")
+        facts = inspector.facts(array, r.tensor(row), r, row)
+        grad, missing = self._gradient(row)
+        summary, histogram = inspector.summary(array), inspector.histogram(array, exact=True)
+        return Inspection(r.names.get(row, ""), facts, summary, histogram, None if grad is None else inspector.summary(grad), missing)
+
+    def stills(self) -> dict[str, str]:
+        report = self.report()
+        return {"text/plain": repr(report), "image/svg+xml": svg.distribution(report.name, report.summary, report.histogram)}
+
+    def headline(self) -> str:
+        return self.report().summary.text
+
+    def _gradient(self, row: int) -> tuple[Any, str]:
+        tensor = self.recording.tensor(row)
+        if tensor is not None and tensor._grad is not None:
+            return tensor._grad.array, ""
+        known, at = self._known if self._known is not None else (self.recording, row)
+        return None, inspector.why_no_grad(known, at, known.passes)
+
+    def _forward(self, row: int) -> Any:
+        return None if self._known is None else Session(self._known[0])._forward(self._known[1])
+
+    def _gone(self, row: int) -> str:
+        return "The tensor is gone: nothing refers to it any more."
+
+
+def _known(tensor: Tensor) -> tuple[Recording, int] | None:
+    """The recording, and the row in it, that tells how the tensor was made; from the tape when nothing recorded it."""
+    found = next((r for r in reversed(list(recent.values())) if r.find(tensor) >= 0), None)
+    if found is not None:
+        return found, found.find(tensor)
+    if tensor.node is None or tensor.node.op is None:
+        return None
+    recording = retrace([tensor.node], [tensor], keep=0)
+    recent.pop(recording.name, None)
+    return recording, recording.root
+
+
+def inspected(tensor: Tensor, names: Mapping[str, Any]) -> TensorSession:
     """Everything about one tensor."""
     if not isinstance(tensor, Tensor):
         raise TypeError(f"wb.inspect takes a Tensor, got {type(tensor).__name__}")
-    name = next((n for n, value in names.items() if value is tensor and not n.startswith("_")), "")
-    recording = next((r for r in reversed(list(recent.values())) if r.find(tensor) >= 0), None)
-    row = -1 if recording is None else recording.find(tensor)
-    facts = inspector.facts(tensor.array, tensor, recording, row)
-    summary = inspector.summary(tensor.array)
-    histogram = inspector.histogram(tensor.array, exact=True)
-    if tensor.grad is not None:
-        return Inspection(name, facts, summary, histogram, inspector.summary(tensor.grad.array), "")
-    if recording is None:
-        recording, row = _alone(tensor)
-    return Inspection(name, facts, summary, histogram, None, inspector.why_no_grad(recording, row, recording.passes))
+    return TensorSession(tensor, names)
 
 
-def _alone(tensor: Tensor) -> tuple[Recording, int]:
-    """A recording of just this tensor, for one that nothing else knows."""
-    from weakref import ref
+class MemorySession(ShownSession):
+    """A session that opens on the memory of the newest recording."""
 
-    if tensor.node is not None and tensor.node.op is not None:
-        recording = retrace([tensor.node], [tensor], keep=0)
-        return recording, recording.root
-    recording = Recording(keep=0)
-    kind = "input" if tensor.node is None else "leaf"
-    row = recording.append(
-        None, kind, tensor.array.shape, tensor.array.dtype, tensor.array.nbytes, tensor.node is not None, tensor=ref(tensor)
-    )
-    return recording, row
+    def report(self) -> MemoryReport:
+        """The memory as a text."""
+        message, _ = memory_use.answer(self.recording, None, self.graph)
+        return MemoryReport(memory_use.report(self.recording), message)
+
+    def stills(self) -> dict[str, str]:
+        return {**super().stills(), "text/plain": self.report().text}
 
 
-def remembered() -> MemoryReport:
-    """The memory of the newest recording."""
+def remembered(names: Mapping[str, Any]) -> MemorySession:
+    """The memory of the newest recording. RuntimeError when there is none."""
     recording = latest()
     if recording is None:
         raise RuntimeError("Nothing has been recorded yet. Run a cell under %%watch, or use `with wb.record():`.")
-    message, _ = memory_use.answer(recording, None, Graph(recording))
-    return MemoryReport(memory_use.report(recording), message)
+    session = MemorySession(recording, Graph(recording))
+    session.graph.view = "memory"
+    if not recording.live:
+        session.graph.finish(names)
+    return session

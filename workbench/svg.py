@@ -5,6 +5,7 @@ from __future__ import annotations
 from html import escape
 
 from . import protocol
+from .inspector import number_text
 
 BOXES = 60
 _HEIGHT, _GAP, _LAYER, _MARGIN = 34, 14, 30, 8
@@ -52,6 +53,29 @@ def picture(graph: protocol.Graph) -> str:
         out.append(f'<rect {frame} rx="5" fill="{_FILL[box.kind]}" stroke="#5f6570"{dash}/>')
         out.append(f'<text {middle} y="{box.y + 14:.1f}" fill="#15181d">{escape(box.title)}</text>')
         out.append(f'<text {middle} y="{box.y + 28:.1f}" font-size="10" fill="#4a505a">{escape(box.detail)}</text>')
+    out.append("</svg>")
+    return "".join(out)
+
+
+def distribution(name: str, summary: protocol.Summary, histogram: protocol.Histogram | None) -> str:
+    """An SVG of a tensor: its summary in a line, its histogram as bars."""
+    width, height, top = 480, 120, 24
+    title = escape(f"{name + ': ' if name else ''}{summary.text}")
+    out = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img" '
+        f'aria-label="{title}" font-family="sans-serif" font-size="12"><title>{title}</title>',
+        f'<text x="{_MARGIN}" y="15" fill="#4a505a">{escape(_clip(f"{name} {summary.text}".strip(), 76))}</text>',
+    ]
+    if histogram is not None:
+        floor, most = height - 18, max(histogram.counts) or 1
+        step = (width - 2 * _MARGIN) / len(histogram.counts)
+        for i, count in enumerate(histogram.counts):
+            if count:
+                bar = max(1.0, (floor - top) * count / most)
+                frame = f'x="{_MARGIN + i * step:.1f}" y="{floor - bar:.1f}" width="{step * 0.9:.1f}" height="{bar:.1f}"'
+                out.append(f'<rect {frame} fill="#2f6fbf"/>')
+        ends = ((_MARGIN, "start", histogram.low), (width - _MARGIN, "end", histogram.high))
+        out += [f'<text x="{x}" y="{height - 4}" text-anchor="{a}" font-size="10" fill="#4a505a">{number_text(v)}</text>' for x, a, v in ends]
     out.append("</svg>")
     return "".join(out)
 

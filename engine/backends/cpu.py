@@ -120,6 +120,7 @@ from numpy import (  # noqa: F401  the namespace itself
 
 from . import malloc  # noqa: F401  sets malloc's thresholds
 from .elementwise import *  # noqa: F403
+from .factors import *  # noqa: F403
 from .indexing import *  # noqa: F403
 from .kernels_conv import col2im, convolution, convolution_input, convolution_weight, im2col  # noqa: F401
 from .kernels_loss import class_pick, class_spread, class_weights, ctc, log_sum_exp, softmax_minus  # noqa: F401

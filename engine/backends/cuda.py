@@ -29,6 +29,7 @@ from .elementwise import (  # noqa: F401  made of universal functions, which go 
     angle, clip, conj, floor_divide, fmod, frac, hardtanh, imag, lerp, log_sigmoid, logaddexp, logit, relu, remainder, round, sgn, sign,
     sinc, softplus, threshold, trunc_divide,
 )  # fmt: skip
+from .factors import *  # noqa: F403
 from .indexing import *  # noqa: F403
 from .kernels_conv import col2im, convolution, convolution_input, convolution_weight, im2col  # noqa: F401
 from .kernels_loss import class_pick, class_spread, class_weights, log_sum_exp, softmax_minus  # noqa: F401

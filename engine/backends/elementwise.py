@@ -33,11 +33,21 @@ def where(condition: Any, x: Any, y: Any) -> Any:
         keep, value = None, y
     else:
         return _select(condition, x, y)
-    bits = _BITS.get(getattr(value, "dtype", None))
-    if bits is None or not isinstance(value, numpy.ndarray) or value.shape != condition.shape or not value.flags.c_contiguous:
+    if getattr(value, "dtype", None) not in _BITS:
         return numpy.where(condition, x, y)
-    keep = numpy.logical_not(condition) if keep is None else keep
-    return numpy.multiply(value.view(bits), keep, dtype=bits).view(value.dtype)
+    return kept(value, numpy.logical_not(condition) if keep is None else keep)
+
+
+def kept(x: Any, keep: Any, out: Any = None) -> Any:
+    """`x` where `keep`, else 0: whole words times 0 or 1, which leaves no nan behind."""
+    bits = _BITS.get(x.dtype) if isinstance(x, numpy.ndarray) else None
+    if bits is not None:
+        return numpy.multiply(x.view(bits), keep, out=None if out is None else out.view(bits), dtype=bits).view(x.dtype)
+    found = numpy.where(keep, x, x.dtype.type(0))
+    if out is None:
+        return found
+    out[...] = found
+    return out
 
 
 def _select(condition: Any, x: Any, y: Any) -> Any:

@@ -211,7 +211,7 @@ def masked_fill(x: Any, mask: Any, value: Any) -> Any:
         raise ValueError(f"masked_fill_ only supports boolean masks, but got mask with dtype {mask.dtype}")
     if getattr(value, "ndim", 0):
         raise ValueError(f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s).")
-    if x.dtype.kind != "c" and isinstance(value, complex):
+    if x.dtype.kind != "c" and (isinstance(value, complex) or hasattr(value, "dtype") and value.imag != 0):
         raise ValueError(f"value cannot be converted to type {x.dtype} without overflow")
     return _library(x).where(mask, x.dtype.type(value) if not hasattr(value, "dtype") else value.astype(x.dtype), x)
 

@@ -69,7 +69,7 @@ def convolution_input(g: Any, weight: Any, size: tuple, stride: Any = 1, padding
     wide = xp.zeros((n, size[1], *at.padded), g.dtype)
     for chunk in _chunks(n, matrix[..., 0].size * flat.shape[-1]):
         columns = xp.matmul(matrix, flat[chunk]).reshape(-1, size[1], matrix.shape[1] * groups // size[1], *at.out)
-        for i, tap in enumerate(at.taps()):
+        for i, tap in enumerate(at.taps):
             wide[chunk][tap] += columns[:, :, i]
     return wide[at.inside]
 
@@ -87,7 +87,7 @@ def convolution_weight(g: Any, x: Any, size: tuple, stride: Any = 1, padding: An
     if _depthwise(out, groups):
         wide, flat = at.pad(x), g.reshape(n, groups, o // groups, -1)
         taps = out.reshape(groups, o // groups, -1)
-        for i, tap in enumerate(at.taps()):
+        for i, tap in enumerate(at.taps):
             taps[..., i] = xp.matmul(flat, wide[tap].reshape(n, groups, -1, 1)).sum(0)[..., 0]
         return out
     total, flat = out.reshape(groups, o // groups, -1), g.reshape(n, groups, o // groups, -1)
@@ -161,7 +161,7 @@ def _depthwise(weight: Any, groups: int) -> bool:
 def _by_channel(weight: Any, groups: int, at: Windows) -> tuple:
     """A depthwise weight as one factor for each tap, beside arrays (N, groups, O / groups, *out)."""
     factors = weight.reshape(groups, -1, math.prod(at.kernel), *(1,) * len(at.out))
-    return tuple(zip(at.taps(), (factors[:, :, i] for i in range(factors.shape[2])), strict=True))
+    return tuple(zip(at.taps, (factors[:, :, i] for i in range(factors.shape[2])), strict=True))
 
 
 def im2col(x: Any, kernel: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Any:
@@ -196,7 +196,7 @@ def col2im(columns: Any, size: tuple, kernel: Any, dilation: Any = 1, padding: A
         )
     each = columns.reshape(len(columns), columns.shape[1] // taps, taps, *at.out)
     wide = module_of(columns).zeros((*each.shape[:2], *at.padded), columns.dtype)
-    for i, tap in enumerate(at.taps()):
+    for i, tap in enumerate(at.taps):
         wide[tap] += each[:, :, i]
     return wide[at.inside]
 

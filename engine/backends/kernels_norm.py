@@ -8,9 +8,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy
+
+from .reduction import sum
 from .windows import module_of
 
-_ROWS = 1 << 16  # elements that are worked on at a time, while they are in the cache
+_ROWS = 1 << 17  # elements that are worked on at a time, while they are in the cache
 
 
 def normalize(x: Any, axes: tuple, eps: float, weight: Any = None, bias: Any = None) -> tuple:
@@ -37,24 +40,30 @@ def normalize_input(g: Any, x: Any, mean: Any, rstd: Any, axes: tuple, weight: A
     xp, n = module_of(x), math.prod(x.shape[a] for a in axes)
     out = xp.empty(x.shape, x.dtype)
     for block in _blocks(x, axes):
-        into, r = out[block], rstd[block]
-        gw = g[block] if weight is None else g[block] * weight
-        unit = x[block] - mean[block]
-        unit *= r
-        unit *= _dot(xp, gw, unit, axes) / n
-        xp.subtract(gw, _sum(xp, gw, axes) / n, out=into)
-        into -= unit
+        few, into, r = g[block], out[block], rstd[block]
+        if weight is not None:
+            few = xp.multiply(few, weight, out=into)
+        apart = x[block] - mean[block]
+        # r (g - mean(g) - unit mean(g unit)), with unit = r apart
+        scale, shift = r * r * _dot(xp, few, apart, axes) / n, _sum(xp, few, axes) / n
+        apart *= scale
+        apart += shift
+        xp.subtract(few, apart, out=into)
         into *= r
     return out
 
 
 def normalize_weight(g: Any, x: Any, mean: Any, rstd: Any, axes: tuple) -> Any:
     """The gradient of `normalize` with respect to a weight that is the same along `axes`; these are summed over."""
-    xp = module_of(x)
-    unit = x - mean
-    unit *= rstd
-    unit *= g
-    return _sum(xp, unit, axes).reshape([m for i, m in enumerate(x.shape) if i not in axes])
+    xp, total = module_of(x), None
+    outer = tuple(a for a in range(x.ndim) if a not in axes)
+    for block in _blocks(x, outer):
+        unit = x[block] - mean[block if mean.shape[0] > 1 else slice(None)]
+        unit *= rstd[block if mean.shape[0] > 1 else slice(None)]
+        unit *= g[block]
+        found = _sum(xp, unit, axes)
+        total = found if total is None or 0 not in axes else total + found
+    return total.reshape([m for i, m in enumerate(x.shape) if i not in axes])
 
 
 def _blocks(x: Any, axes: tuple) -> list:
@@ -66,13 +75,8 @@ def _blocks(x: Any, axes: tuple) -> list:
 
 
 def _sum(xp: Any, x: Any, axes: tuple) -> Any:
-    """The sum over axes, which stay with size 1. Sums down columns are matrix products: five times faster than `sum`."""
-    kept = tuple(1 if i in axes else m for i, m in enumerate(x.shape))
-    lead = len(axes)
-    if axes == tuple(range(lead)) and lead < x.ndim and x.flags.c_contiguous and x.size:
-        rows = math.prod(x.shape[:lead])
-        return (xp.ones(rows, x.dtype) @ x.reshape(rows, -1)).reshape(kept)
-    return xp.add.reduce(x, axes, keepdims=True)
+    """The sum over axes, which stay with size 1."""
+    return sum(x, axes, True) if xp is numpy else xp.add.reduce(x, axes, keepdims=True)
 
 
 _LETTERS = "abcdefghij"
@@ -80,7 +84,14 @@ _LETTERS = "abcdefghij"
 
 def _dot(xp: Any, x: Any, y: Any, axes: tuple) -> Any:
     """The sum of x * y over axes, which stay with size 1."""
-    letters = _LETTERS[: x.ndim]
+    n, inner = x.ndim, len(axes)
+    while inner and axes[-inner:] != tuple(range(n - inner, n)):
+        inner -= 1
+    if xp is numpy and inner:  # the last dimensions as rows, and one dot product for each
+        rows = (*x.shape[: n - inner], -1)
+        found = numpy.vecdot(x.reshape(rows), y.reshape(rows)).reshape(x.shape[: n - inner] + (1,) * inner)
+        return found if inner == len(axes) else numpy.add.reduce(found, axes[:-inner], keepdims=True)
+    letters = _LETTERS[:n]
     kept = "".join(c for i, c in enumerate(letters) if i not in axes)
     found = xp.einsum(f"{letters},{letters}->{kept}", x, y)
     return found.reshape([1 if i in axes else m for i, m in enumerate(x.shape)])

@@ -12,6 +12,7 @@ from typing import Any
 import numpy
 
 from ..errors import Refused
+from .elementwise import kept
 from .windows import Windows, module_of, place_pool
 
 
@@ -19,21 +20,27 @@ def max_pool(x: Any, n: int, kernel: Any, stride: Any = None, padding: Any = 0, 
     """The largest element of each window, and the tap where it is."""
     at = _at(x, n, kernel, stride, padding, dilation, ceil_mode)
     xp = module_of(x)
-    wide = at.pad(x, _lowest(x.dtype))
-    out = taps = better = None
-    for i, tap in enumerate(at.taps()):
-        part = wide[tap]
-        if out is None:
-            out, taps = xp.array(part, order="C"), xp.zeros(part.shape, _tap_type(at.kernel))
-            better = xp.empty(part.shape, bool)
-        else:
-            xp.greater(part, out, out=better)
-            xp.maximum(out, part, out=out)
-            xp.copyto(taps, taps.dtype.type(i), where=better)
-    if x.dtype.kind == "f" and xp.isnan(out).any():  # as in PyTorch, a nan is larger than everything
-        for i, tap in enumerate(at.taps()):
-            xp.copyto(taps, taps.dtype.type(i), where=xp.isnan(wide[tap]))
-    return out, taps
+    out, taps, scale = at.pad(x, _lowest(x.dtype)), None, 1
+    wide, kind = out, _tap_type(at.kernel)
+    # one dimension after the other, the last one first: of equal elements the first in C order stays
+    for d in range(n - 1, -1, -1):
+        rest = (slice(None),) * (n - 1 - d)
+        first, *others = [(..., places, *rest) for places in at.along[d]]
+        best, at_best = out[first], None if taps is None else taps[first]
+        at_best = xp.zeros(best.shape, kind) if at_best is None else xp.array(at_best)
+        for j, places in enumerate(others, 1):
+            part = out[places]
+            better = xp.greater(part, best).view(numpy.uint8)
+            best = xp.maximum(best, part)
+            # at_best = where(better, taps + j * scale, at_best), in whole words: unsigned numbers wrap, and come back
+            step = kind(j * scale) - at_best if taps is None else taps[places] + kind(j * scale) - at_best
+            step *= better
+            at_best += step
+        out, taps, scale = best, at_best, scale * at.kernel[d]
+    if x.dtype.kind == "f" and out.size and xp.isnan(out.max()):  # as in PyTorch, a nan is larger than everything
+        for i, tap in enumerate(at.taps):
+            xp.copyto(taps, kind(i), where=xp.isnan(wide[tap]))
+    return out.copy() if math.prod(at.kernel) == 1 else xp.ascontiguousarray(out), taps
 
 
 def _at(x: Any, n: int, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Windows:
@@ -61,13 +68,13 @@ def tap_scatter(
     n = len(kernel)
     at = place_pool(size[-n:], kernel, stride, padding, dilation, ceil_mode)
     xp = module_of(g)
-    wide = xp.zeros((*size[:-n], *at.padded), g.dtype)
-    for i, tap in enumerate(at.taps()):
+    wide = (xp.empty if at.tiles else xp.zeros)((*size[:-n], *at.padded), g.dtype)
+    for i, tap in enumerate(at.taps):
         if at.disjoint:
-            xp.copyto(wide[tap], g, where=taps == i)
+            kept(g, taps == i, wide[tap])
         else:
-            wide[tap] += xp.where(taps == i, g, g.dtype.type(0))
-    return wide[at.inside]
+            wide[tap] += kept(g, taps == i)
+    return wide if at.bare else wide[at.inside]
 
 
 def tap_gather(x: Any, taps: Any, kernel: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False) -> Any:
@@ -75,7 +82,7 @@ def tap_gather(x: Any, taps: Any, kernel: Any, stride: Any = None, padding: Any 
     n = len(kernel)
     at = place_pool(x.shape[-n:], kernel, stride, padding, dilation, ceil_mode)
     wide, out = at.pad(x), module_of(x).zeros(taps.shape, x.dtype)
-    for i, tap in enumerate(at.taps()):
+    for i, tap in enumerate(at.taps):
         module_of(x).copyto(out, wide[tap], where=taps == i)
     return out
 
@@ -99,6 +106,7 @@ def tap_places(
     return flat
 
 
+@functools.lru_cache(256)
 def _shares(at: Windows, padding: tuple, include_pad: bool, divisor: int | None, dtype: Any) -> Any:
     """What each window's sum is divided by: one number, or one for each window."""
     if divisor is not None:
@@ -122,7 +130,7 @@ def avg_pool(
     xp = module_of(x)
     wide = at.pad(x)
     out = None
-    for tap in at.taps():
+    for tap in at.taps:
         if out is None:
             out = xp.array(wide[tap], order="C")
         else:
@@ -150,12 +158,12 @@ def avg_pool_back(
     shares = _shares(at, tuple(p for p, _ in place_pool(at.size, kernel, stride, padding, 1, False).pads), include_pad, divisor, g.dtype)
     g = _divided(xp, g.copy(), shares)
     wide = xp.zeros((*size[:-n], *at.padded), g.dtype)
-    for tap in at.taps():
+    for tap in at.taps:
         if at.disjoint:
             wide[tap] = g
         else:
             wide[tap] += g
-    return wide[at.inside]
+    return wide if at.bare else wide[at.inside]
 
 
 # -- windows of uneven sizes ---------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from typing import Any
 import numpy
 
 from ..errors import Refused
+from .elementwise import logaddexp
 
 __all__ = [
     "add_along_axis", "all", "any", "argmax", "argmin", "count", "count_nonzero", "cumextreme", "cumprod", "cumsum", "count_integers", "histogram", "log_softmax",
@@ -43,15 +44,16 @@ def count(x: Any, axis: Any = None) -> int:
 
 
 def sum(x: Any, axis: Any = None, keepdims: bool = False, dtype: Any = None) -> Any:
-    """Sum over axes. Large contiguous rows or columns go through a matrix product with ones, up to 6 times faster."""
-    if axis is not None and x.__class__ is numpy.ndarray and x.size > 4096 and x.dtype in _FAST and dtype is None and x.flags.c_contiguous:
-        axes, n = _axes(axis, x.ndim), x.ndim
-        if axes == (n - 1,) and n > 1 and 16 < x.shape[-1]:
-            out = x.reshape(-1, x.shape[-1]) @ ones_of(x.dtype, x.shape[-1])
-            return out.reshape(x.shape[:-1] + (1,) if keepdims else x.shape[:-1])
-        if axes == tuple(range(n - 1)) and n > 1 and 16 < x.shape[-1]:
-            out = ones_of(x.dtype, x.size // x.shape[-1]) @ x.reshape(-1, x.shape[-1])
-            return out.reshape((1,) * (n - 1) + x.shape[-1:]) if keepdims else out
+    """Sum over axes. Long contiguous rows, and many short ones, are products with ones: up to 8 times faster."""
+    if axis is not None and x.__class__ is numpy.ndarray and x.size > 1024 and x.dtype in _FAST and dtype is None and x.flags.c_contiguous:
+        axes, n, m = _axes(axis, x.ndim), x.ndim, x.shape[-1]
+        if axes == (n - 1,) and n > 1:
+            out = numpy.vecdot(x, ones_of(x.dtype, m))  # row by row: a matrix product would go to several threads
+            return out[..., None] if keepdims else out
+        if axes == tuple(range(n - 1)) and n > 1 and m:
+            rows = x.reshape(-1, m)
+            out = ones_of(x.dtype, len(rows)) @ rows if m < 128 else numpy.add.reduce(rows, 0)
+            return out.reshape((1,) * (n - 1) + (m,)) if keepdims else out
     return numpy.add.reduce(x, axis, dtype, None, keepdims)
 
 
@@ -105,6 +107,10 @@ def vector_norm(x: Any, ord: float = 2.0, axis: Any = None, keepdims: bool = Fal
 
 
 def _extreme(ufunc: Any, x: Any, axis: Any, keepdims: bool) -> Any:
+    if axis.__class__ is int and axis + 1 in (0, x.ndim) and x.ndim == 2 and 1 < x.shape[1] <= 32 < len(x):
+        # short rows: column by column, 3 times faster
+        out = ufunc.reduce(numpy.ascontiguousarray(x.T), 0)
+        return out[:, None] if keepdims else out
     try:
         return ufunc.reduce(x, axis, None, None, keepdims)
     except ValueError as error:
@@ -213,20 +219,24 @@ def cumextreme(x: Any, axis: int, largest: bool) -> tuple:
 
 @along
 def _softmax(x: Any, logarithm: bool, *, axis: int) -> Any:
+    if x.size <= 65536:
+        return _exponentials(x, axis, logarithm) if x.size else numpy.empty_like(x)
     out = numpy.empty_like(x)
-    if not x.size:
-        return out
     last = axis % x.ndim == x.ndim - 1
     rows, results = (x.reshape(-1, x.shape[-1]), out.reshape(-1, x.shape[-1])) if last and x.flags.c_contiguous else (x, out)
     axis, step = (1, numpy.maximum(1, 65536 // x.shape[-1])) if rows is not x else (axis, len(x))
     for i in range(0, len(rows), step):
-        part, target = rows[i : i + step], results[i : i + step]
-        numpy.subtract(part, numpy.maximum.reduce(part, axis, None, None, True), out=target)
-        if logarithm:
-            target -= numpy.log(sum(numpy.exp(target), axis, True))
-        else:
-            numpy.exp(target, out=target)
-            target *= 1 / sum(target, axis, True)
+        _exponentials(rows[i : i + step], axis, logarithm, results[i : i + step])
+    return out
+
+
+def _exponentials(x: Any, axis: int, logarithm: bool, out: Any = None) -> Any:
+    out = numpy.subtract(x, max(x, axis, True), out=out)
+    if logarithm:
+        out -= numpy.log(sum(numpy.exp(out), axis, True))
+    else:
+        numpy.exp(out, out=out)
+        out *= 1 / sum(out, axis, True)
     return out
 
 

@@ -90,14 +90,69 @@ def put_diagonal(value: Any, shape: tuple, offset: int = 0, dim1: int = 0, dim2:
     return out
 
 
-def strided(x: Any, shape: tuple, strides: tuple) -> Any:
+def strided(x: Any, shape: tuple, strides: tuple, dtype: Any = None) -> Any:
     """A view of the array's memory under any shape and strides (in bytes), which knows whose memory it is."""
     if not isinstance(x, numpy.ndarray):
         return _library(x).lib.stride_tricks.as_strided(x, shape, strides)
     owner = x.base if isinstance(x.base, numpy.ndarray) else x
     buffer = owner if owner.flags.c_contiguous else owner.T
     at = 0 if owner is x else x.__array_interface__["data"][0] - owner.__array_interface__["data"][0]
-    return numpy.ndarray(shape, x.dtype, buffer, at, strides)
+    return numpy.ndarray(shape, dtype or x.dtype, buffer, at, strides)
+
+
+def strided_view(x: Any, size: tuple, stride: tuple, offset: int) -> Any:
+    """A view of the array's storage under any size and strides, counted in elements from its start; ValueError beyond its end."""
+    owner = x.base if isinstance(x.base, x.__class__) else x
+    if not isinstance(x, numpy.ndarray):
+        return _library(x).lib.stride_tricks.as_strided(owner.ravel()[offset:], size, tuple(s * x.itemsize for s in stride))
+    buffer = owner if owner.flags.c_contiguous else owner.T
+    reach = offset + sum((n - 1) * s for n, s in zip(size, stride, strict=True)) if 0 not in size else 0
+    if offset < 0 or reach * x.itemsize >= owner.nbytes and 0 not in size:
+        raise ValueError(f"sizes {list(size)}, strides {list(stride)}, storage offset {offset} are out of bounds for storage of size {owner.nbytes // x.itemsize}")
+    out = numpy.ndarray(size, x.dtype, buffer, min(offset * x.itemsize, owner.nbytes), tuple(s * x.itemsize for s in stride))
+    out.flags.writeable = owner.flags.writeable
+    return out
+
+
+def _places(lib: Any, layout: tuple) -> Any:
+    """The positions in a storage of the elements of a size, stride and offset."""
+    size, stride, offset = layout
+    at = lib.full((1,) * len(size), offset)
+    for d, (n, s) in enumerate(zip(size, stride, strict=True)):
+        at = at + (lib.arange(n) * s).reshape((-1,) + (1,) * (len(size) - d - 1))
+    return at
+
+
+def restride(x: Any, source: tuple, target: tuple) -> Any:
+    """The elements laid into an empty storage by one size, stride and offset, and read by another's."""
+    lib = _library(x)
+    into, out = _places(lib, source), _places(lib, target)
+    storage = lib.zeros(1 + max(int(p.max()) if p.size else 0 for p in (into, out)), x.dtype)
+    lib.add.at(storage, into, x)
+    return storage[out]
+
+
+def view_as_real(x: Any) -> Any:
+    """Complex numbers as pairs, in a new last dimension; a view."""
+    half = x.real
+    if not isinstance(x, numpy.ndarray):
+        return _library(x).lib.stride_tricks.as_strided(half, (*x.shape, 2), (*x.strides, half.itemsize))
+    return strided(half, (*x.shape, 2), (*x.strides, half.itemsize))
+
+
+def view_as_complex(x: Any) -> Any:
+    """Pairs in the last dimension as complex numbers; a view."""
+    if x.strides[-1] != x.itemsize:
+        raise ValueError("Tensor must have a last dimension with stride 1")
+    if any(s % (2 * x.itemsize) for s in x.strides[:-1]):
+        raise ValueError("Tensor must have a stride divisible by 2 for all but last dimension")
+    wide = numpy.result_type(x.dtype, numpy.complex64)
+    return strided(x, x.shape[:-1], x.strides[:-1], wide) if isinstance(x, numpy.ndarray) else x.view(wide)[..., 0]
+
+
+def frexp(x: Any) -> tuple:
+    """Mantissas of size 1/2 to 1, and exponents of 2."""
+    return tuple(_library(x).frexp(x))
 
 
 def windows(x: Any, dim: int, size: int, step: int) -> Any:

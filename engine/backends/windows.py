@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import itertools
 import sys
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any
 
 import numpy
 
@@ -29,7 +31,8 @@ def each(value: Any, n: int, name: str) -> tuple:
     return values
 
 
-class Windows(NamedTuple):
+@dataclasses.dataclass(frozen=True, eq=False)
+class Windows:
     """Windows over the last dimensions of an array; each field has one entry for each of these dimensions."""
 
     size: tuple  # of the input
@@ -39,33 +42,49 @@ class Windows(NamedTuple):
     dilation: tuple
     out: tuple  # how many windows
 
-    @property
+    @functools.cached_property
     def padded(self) -> tuple:
         return tuple(n + lo + hi for n, (lo, hi) in zip(self.size, self.pads, strict=True))
 
-    @property
+    @functools.cached_property
     def inside(self) -> tuple:
         """The place of the input within the padded input, as an index."""
         return (..., *[slice(lo, lo + n) for n, (lo, _) in zip(self.size, self.pads, strict=True)])
 
-    @property
+    @functools.cached_property
     def plain(self) -> bool:
         """Whether each window is one element and every element is one window."""
         return self.out == self.size and all(k == 1 for k in self.kernel) and not any(map(any, self.pads))
 
-    @property
+    @functools.cached_property
+    def bare(self) -> bool:
+        """Whether there is no padding."""
+        return not any(map(any, self.pads))
+
+    @functools.cached_property
     def disjoint(self) -> bool:
         return all(s >= d * (k - 1) + 1 for s, d, k in zip(self.stride, self.dilation, self.kernel, strict=True))
 
-    def taps(self) -> Iterator[tuple]:
+    @functools.cached_property
+    def tiles(self) -> bool:
+        """Whether every element of the padded input lies in one window."""
+        whole = all(m * k == n for m, k, n in zip(self.out, self.kernel, self.padded, strict=True))
+        return whole and self.stride == self.kernel and all(d == 1 for d in self.dilation)
+
+    @functools.cached_property
+    def along(self) -> tuple:
+        """For each dimension, where each element of a window lies in every window: slices of that dimension of the padded input."""
+        sizes = zip(self.kernel, self.dilation, self.stride, self.out, strict=True)
+        return tuple([slice(t * d, t * d + s * (n - 1) + 1, s) for t in range(k)] for k, d, s, n in sizes)
+
+    @functools.cached_property
+    def taps(self) -> tuple:
         """For each element of a window, where it lies in every window: an index into the padded input."""
-        for tap in itertools.product(*map(range, self.kernel)):
-            places = zip(tap, self.dilation, self.stride, self.out, strict=True)
-            yield (..., *[slice(t * d, t * d + s * (n - 1) + 1, s) for t, d, s, n in places])
+        return tuple((..., *places) for places in itertools.product(*self.along))
 
     def pad(self, x: Any, fill: Any = 0) -> Any:
         """The input with its padding around it; the input itself where there is none."""
-        if not any(map(any, self.pads)):
+        if self.bare:
             return x
         out = module_of(x).full((*x.shape[: -len(self.size)], *self.padded), fill, dtype=x.dtype)
         out[self.inside] = x
@@ -80,11 +99,23 @@ class Windows(NamedTuple):
         return module_of(x).lib.stride_tricks.as_strided(x, (*x.shape[:-n], *self.kernel, *self.out), (*lead, *inner, *outer))
 
 
+def remembered(fn: Callable) -> Callable:
+    """Keep the answers for the last arguments; lists among these become tuples."""
+    found = functools.lru_cache(512)(fn)
+
+    @functools.wraps(fn)
+    def call(*args: Any) -> Any:
+        return found(*[tuple(a) if a.__class__ is not tuple and hasattr(a, "__iter__") and not isinstance(a, str) else a for a in args])
+
+    return call
+
+
 def _positive(values: tuple, rule: str) -> None:
     if any(v <= 0 for v in values):
         raise Refused(rule)
 
 
+@remembered
 def place(size: tuple, kernel: tuple, stride: Any, padding: Any, dilation: Any, out: tuple | None = None) -> Windows:
     """A convolution's windows. `padding` may be "same" or "valid"; `out` fixes how many windows there are."""
     n = len(kernel)
@@ -114,6 +145,7 @@ def place(size: tuple, kernel: tuple, stride: Any, padding: Any, dilation: Any, 
     return Windows(tuple(size), tuple(kernel), stride, pads, dilation, tuple(out))
 
 
+@remembered
 def place_pool(size: tuple, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Windows:
     """A pool's windows. With `ceil_mode` a last window may hang over the end, so long as it starts inside."""
     n = len(size)

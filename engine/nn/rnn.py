@@ -8,6 +8,7 @@ from typing import Any
 
 from ..autograd import Function
 from ..ops.join import cat, stack
+from ..ops.recurrent import lstm
 from ..tensor import Tensor
 from . import functional as F
 from . import init
@@ -70,6 +71,10 @@ def _scan(mode: str, data: Tensor, sizes: tuple[int, ...], start: tuple, weights
     `sizes[t]` is how many sequences are still running at step t; they are sorted by length, so a shorter batch is a prefix.
     """
     w_ih, w_hh, b_ih, b_hh, w_hr = weights
+    if mode == "LSTM" and w_hr is None and sizes[0] == sizes[-1]:
+        gates = F.linear(data, w_ih, None if b_ih is None else b_ih + b_hh).reshape(len(sizes), sizes[0], -1)
+        out, last = lstm((gates, *start, w_hh), reverse)
+        return out.reshape(data.shape[0], -1), (out[0 if reverse else -1], last)
     step = _STEPS[mode]
     gates = _TimeSteps.apply(F.linear(data, w_ih, b_ih), sizes)
     outputs: list = [None] * len(sizes)

@@ -10,6 +10,7 @@ from . import (  # noqa: F401
     decompose,
     distance,
     embedding,
+    factor,
     fractional,
     index,
     join,
@@ -20,6 +21,7 @@ from . import (  # noqa: F401
     order,
     pool,
     random,
+    recurrent,
     reduce,
     rounding,
     scan,
@@ -28,5 +30,7 @@ from . import (  # noqa: F401
     shape,
     sorting,
     special,
+    statistics,
+    strided,
     trig,
 )

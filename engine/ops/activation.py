@@ -4,6 +4,7 @@ import math
 
 import numpy
 
+from ..errors import Refused
 from ..inplace import write
 from ..op import RULES_ONLY, Elementwise, Op, composite
 from .front import Along, Refusing, front
@@ -122,7 +123,9 @@ class hardtanh(Activation):
     """x between `min_val` and `max_val`, the slope 0 at both and beyond."""
     refuses, formula = "bc", "min(max(input, min_val), max_val)"
     reference = lambda input, min_val=-1.0, max_val=1.0: numpy.clip(input, min_val, max_val)
-    def forward(xp, input, min_val=-1.0, max_val=1.0): return xp.hardtanh(input, min_val, max_val)
+    def forward(xp, input, min_val=-1.0, max_val=1.0):
+        if min_val > max_val: raise Refused("min_val cannot be greater than max_val", ValueError)
+        return xp.hardtanh(input, min_val, max_val)
     def d_input(xp, g, input, min_val, max_val): return xp.where((input <= min_val) | (input >= max_val), 0, g)
 
 
@@ -182,7 +185,9 @@ class tanhshrink(Activation):
 
 class softshrink(Activation):
     """x moved towards 0 by `lambd`, and 0 within that distance; a nan stays."""
-    def forward(xp, input, lambd=0.5): return xp.where(xp.abs(input) <= lambd, 0, input - lambd * xp.sign(input))
+    def forward(xp, input, lambd=0.5):
+        if lambd < 0: raise Refused(f"lambda must be in range [0, the largest number of the input dtype], found {lambd}")
+        return xp.where(xp.abs(input) <= lambd, 0, input - lambd * xp.sign(input))
     def d_input(xp, g, input, lambd): return xp.where(xp.abs(input) <= lambd, 0, g)
 
 
@@ -205,6 +210,7 @@ class prelu_kernel(Refusing, Elementwise):
 @composite(method=True)
 def prelu(input, weight):
     """x where it is positive, else `weight * x`; `weight` has one element, or one for each channel (dimension 1)."""
+    if weight.ndim > 1: raise RuntimeError(f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight.ndim}")
     channels = input.shape[1] if input.ndim > 1 else 1
     if weight.numel() not in (1, channels):
         raise RuntimeError(f"prelu: Mismatch of parameter numbers and input channel size. Found parameter numbers = {weight.numel()} and channel size = {channels}.")

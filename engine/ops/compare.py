@@ -2,7 +2,8 @@
 
 import numpy
 
-from ..op import Elementwise
+from ..errors import Refused
+from ..op import Elementwise, replacing
 from ..tensor import Tensor
 from .front import Refusing, front
 from .math import UNARY
@@ -59,11 +60,19 @@ def _only_numbers(operate):
 Tensor.__eq__, Tensor.__ne__ = _only_numbers(eq.operate), _only_numbers(ne.operate)  # type: ignore[method-assign]
 
 
+for _op in (eq, ne, lt, le, gt, ge):
+    for _name in (_op.name, *_op.aliases):
+        setattr(Tensor, f"{_name}_", replacing(_name, _op.call))
+
+
 class isclose(Refusing, Elementwise):
     """Where |input - other| <= atol + rtol |other|; infinities are close to themselves, nans only with `equal_nan`."""
     types, inplace, inputs = "same", False, ("input", "other")
     reference = lambda input, other, **attrs: numpy.isclose(input, other, **attrs)
-    def forward(xp, input, other, rtol=1e-5, atol=1e-8, equal_nan=False): return xp.isclose(input, other, rtol, atol, equal_nan)
+    def forward(xp, input, other, rtol=1e-5, atol=1e-8, equal_nan=False):
+        for name, least in (("rtol", rtol), ("atol", atol)):
+            if not least >= 0: raise Refused(f"{name} must be greater than or equal to zero, but got {least}")
+        return xp.isclose(input, other, rtol, atol, equal_nan)
 
 
 @front("allclose")

@@ -31,7 +31,7 @@ ONE_TRIANGLE = dict.fromkeys(("reverse", "second"), "One triangle is read and th
 class Factor(Op):
     """An op on float matrices that PyTorch neither promotes nor runs in half precision."""
     home, method, inputs, samples, types = "linalg", False, ("input",), _SQUARE, "same"
-    square = True
+    square, checks = True, True
 
     @classmethod
     def prepare(cls, arrays):

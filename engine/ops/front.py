@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, ClassVar
 
 from .. import xp as recorded
+from ..call import into
 from ..dtypes import FROM_NUMPY
 from ..errors import Refused
 from ..op import functions
@@ -60,10 +62,22 @@ class Along:
         return inputs, attrs
 
 
-def front(*names: str, method: bool = True, function: bool = True, home: str = "engine") -> Callable:
-    """Publish a function that chooses between ops under these names, as a function and as a method of Tensor."""
+def outward(fn: Callable) -> Callable:
+    """The function with `out=` besides: the result goes into a tensor that the caller has."""
+
+    @functools.wraps(fn)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return into(call, args, kwargs) if "out" in kwargs else fn(*args, **kwargs)
+
+    call.name, call.call = fn.__name__, call  # type: ignore[attr-defined]
+    return call
+
+
+def front(*names: str, method: bool = True, function: bool = True, home: str = "engine", out: bool = False) -> Callable:
+    """Publish a function that chooses between ops under these names, as a function and as a method of Tensor; `out`: it takes `out=`."""
 
     def publish(fn: Callable) -> Callable:
+        fn = outward(fn) if out else fn
         fn.__name__ = fn.__qualname__ = names[0]
         fn.__module__ = "engine"
         for name in names:

@@ -25,8 +25,11 @@ class Join(Linear):
     def prepare(cls, arrays):
         if not arrays:
             raise Refused(*cls.nothing)
-        first = getattr(arrays[0], "dtype", None)
-        if first is not None and all(getattr(a, "dtype", None) is first for a in arrays):
+        for i, a in enumerate(arrays):
+            if not hasattr(a, "dtype"):
+                raise Refused(f"expected Tensor as element {i} in argument 0, but got {type(a).__name__}", TypeError)
+        first = arrays[0].dtype
+        if all(getattr(a, "dtype", None) is first for a in arrays):
             return arrays, devices.common(arrays, cls.name)
         return super().prepare(arrays)
 
@@ -133,6 +136,8 @@ def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
     if input.ndim == 0:
         raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
     d = wrap_dim(dim, input.ndim)
+    if isinstance(start, Tensor) and (start.ndim or start.dtype.rank != dtypes.INT):
+        raise RuntimeError("start must be an 0-dim integral Tensor.")
     n, start = input.array.shape[d], int(start)
     if length < 0:
         raise RuntimeError("narrow(): length must be non-negative.")
@@ -240,23 +245,29 @@ def atleast_3d(*tensors: Any) -> Any:
     return _each(lambda t: t if t.ndim > 2 else unsqueeze(t, -1) if t.ndim == 2 else reshape(t, (1, t.numel(), 1)), tensors)
 
 
+def _some(tensors: Sequence[Tensor], name: str) -> Sequence[Tensor]:
+    if not len(tensors):
+        raise RuntimeError(f"{name} expects a non-empty TensorList")
+    return tensors
+
+
 @composite
 def hstack(tensors: Sequence[Tensor]) -> Tensor:
     """Joined along the second dimension, 1-d tensors along the first."""
-    whole = [atleast_1d(t) for t in tensors]
-    return cat(whole, 0 if whole and whole[0].ndim == 1 else 1)
+    whole = [atleast_1d(t) for t in _some(tensors, "hstack")]
+    return cat(whole, 0 if whole[0].ndim == 1 else 1)
 
 
 @composite(aliases=("row_stack",))
 def vstack(tensors: Sequence[Tensor]) -> Tensor:
     """Joined along the first dimension; 1-d tensors are rows."""
-    return cat([atleast_2d(t) for t in tensors], 0)
+    return cat([atleast_2d(t) for t in _some(tensors, "vstack")], 0)
 
 
 @composite
 def dstack(tensors: Sequence[Tensor]) -> Tensor:
     """Joined along the third dimension."""
-    return cat([atleast_3d(t) for t in tensors], 2)
+    return cat([atleast_3d(t) for t in _some(tensors, "dstack")], 2)
 
 
 @composite

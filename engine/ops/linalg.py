@@ -308,31 +308,31 @@ def _scaled(input: Tensor, product: Tensor, beta: float, alpha: float) -> Tensor
     return product if beta == 0 else (input if beta == 1 else input * beta) + product
 
 
-@composite(method=True)
+@composite(method=True, in_place=True)
 def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """`beta * input + alpha * (mat1 @ mat2)`."""
     return _scaled(input, mm(mat1, mat2), beta, alpha)
 
 
-@composite(method=True)
+@composite(method=True, in_place=True)
 def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """`beta * input + alpha * (mat @ vec)`."""
     return _scaled(input, mv(mat, vec), beta, alpha)
 
 
-@composite(method=True)
+@composite(method=True, in_place=True)
 def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """`beta * input + alpha * outer(vec1, vec2)`."""
     return _scaled(input, outer(vec1, vec2), beta, alpha)
 
 
-@composite(method=True)
+@composite(method=True, in_place=True)
 def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """`beta * input + alpha * (batch1 @ batch2)` for batches of matrices."""
     return _scaled(input, bmm(batch1, batch2), beta, alpha)
 
 
-@composite(method=True)
+@composite(method=True, in_place=True)
 def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """`beta * input + alpha *` the sum over the batch of `batch1 @ batch2`."""
     return _scaled(input, bmm(batch1, batch2).sum(0), beta, alpha)
@@ -363,6 +363,11 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
 @composite(home="linalg")
 def cross_(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     """The cross product of vectors along a dimension of size 3."""
+    if input.ndim != other.ndim:
+        raise RuntimeError("linalg.cross: inputs must have the same number of dimensions.")
+    for x in (input, other):
+        if x.shape[dim] != 3:
+            raise RuntimeError(f"linalg.cross: inputs dimension {dim} must have length 3. Got {input.shape[dim]} and {other.shape[dim]}")
     return cross(input, other, dim)
 
 

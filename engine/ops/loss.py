@@ -30,7 +30,7 @@ def shared(g, slope, reduction):
 
 class Difference(Op):
     """A loss of the difference of input and target. Its slope is the derivative of one element's loss."""
-    home, inputs, types, method = "nn.functional", ("input", "target"), "promote", False
+    home, inputs, types, method, checks = "nn.functional", ("input", "target"), "promote", False, True
     samples = (((3, 4), (3, 4)), ((5,), (5,)))
 
     @classmethod
@@ -71,10 +71,10 @@ class l1_loss(Difference):
     def forward(xp, input, target, reduction="mean"): return reduced(xp, xp.abs(input - target), reduction)
     def d_input(xp, g, input, target, reduction):
         d = input - target
-        return shared(g, d, reduction) * xp.sign(d)
+        return shared(g, d, reduction) * xp.conj(xp.sgn(d))
     def d_target(xp, g, input, target, reduction):
         d = target - input
-        return shared(g, d, reduction) * xp.sign(d)
+        return shared(g, d, reduction) * xp.conj(xp.sgn(d))
 
 
 def smooth(xp, d, beta):
@@ -297,12 +297,17 @@ def surprise_of_logits(xp, x, target, pos_weight):
     return (1 - target) * x + (low if pos_weight is None else (1 + (pos_weight - 1) * target) * low)
 
 
+def _known(reduction):
+    if reduction not in ("mean", "sum", "none"): raise ValueError(f"{reduction} is not a valid value for reduction")
+    return reduction
+
+
 def _finish(each, reduction):
     """`reduced`, for composites."""
+    _known(reduction)
     if reduction == "mean": return each.mean()
     if reduction == "sum": return each.sum()
-    if reduction == "none": return each
-    raise ValueError(f"{reduction} is not a valid value for reduction")
+    return each
 
 
 @composite(home="nn.functional")
@@ -374,6 +379,7 @@ def cosine_embedding_loss(input1, input2, target, margin=0, size_average=None, r
 @composite(home="nn.functional")
 def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2, eps=1e-6, swap=False, size_average=None, reduce=None, reduction="mean"):
     """How much closer than by `margin` the anchor is to the positive than to the negative, in the p-norm."""
+    if margin <= 0: raise ValueError(f"margin must be greater than 0, got {margin}")
     if not anchor.ndim == positive.ndim == negative.ndim: raise RuntimeError(f"The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got: anchor {anchor.ndim}D, positive {positive.ndim}D, and negative {negative.ndim}D inputs")
     near, far = pairwise_distance(anchor, positive, p, eps), pairwise_distance(anchor, negative, p, eps)
     if swap: far = far.minimum(pairwise_distance(positive, negative, p, eps))
@@ -383,6 +389,7 @@ def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2, eps=1e-6, s
 @composite(home="nn.functional")
 def triplet_margin_with_distance_loss(anchor, positive, negative, *, distance_function=None, margin=1.0, swap=False, reduction="mean"):
     """`triplet_margin_loss` with any distance between two batches of vectors."""
+    if margin <= 0: raise ValueError(f"margin must be greater than 0, got {margin}")
     distance = distance_function or pairwise_distance
     near, far = distance(anchor, positive), distance(anchor, negative)
     if swap: far = far.minimum(distance(positive, negative))
@@ -393,6 +400,8 @@ def triplet_margin_with_distance_loss(anchor, positive, negative, *, distance_fu
 def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=None, reduce=None, reduction="mean"):
     """How much each wrong class's score comes closer than `margin` to the target's, to the power `p` (1 or 2), averaged over classes."""
     if p not in (1, 2): raise ValueError("only p == 1 and p == 2 supported")
+    if weight is not None and weight.ndim != 1: raise ValueError("weight must be one-dimensional")
+    reduction = _known(_reduction(size_average, reduce, reduction))
     rows, at = (input, target) if input.ndim == 2 else (input.reshape(1, input.numel()), target.reshape(1))
     if rows.ndim != 2 or tuple(at.shape) != tuple(rows.shape[:1]): raise RuntimeError(f"inconsistent target size, expected {rows.shape[0]} but got {list(target.shape)}")
     at = at.unsqueeze(1)
@@ -400,7 +409,7 @@ def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=
     each = each * each if p == 2 else each
     if weight is not None: each = each * weight[at]
     each = each.masked_fill(_one_hot(at, rows.shape[1]), 0).sum(1) / rows.shape[1]
-    return _finish(each if input.ndim == 2 else each.squeeze(0), _reduction(size_average, reduce, reduction))
+    return _finish(each if input.ndim == 2 else each.squeeze(0), reduction)
 
 
 def _one_hot(at, classes):
@@ -411,6 +420,7 @@ def _one_hot(at, classes):
 @composite(home="nn.functional")
 def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
     """How much each class outside the target comes closer than 1 to each class inside; a row's target classes end at the first -1."""
+    reduction = _known(_reduction(size_average, reduce, reduction))
     if tuple(input.shape) != tuple(target.shape): raise RuntimeError(f"inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}")
     rows, at = (input, target) if input.ndim == 2 else (input.reshape(1, input.numel()), target.reshape(1, target.numel()))
     live = (at < 0).cumsum(1) == 0
@@ -418,7 +428,7 @@ def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduct
     inside = ((safe.unsqueeze(-1) == arange(rows.shape[1], device=at.device)) & live.unsqueeze(-1)).any(1)
     gaps = (1 - rows.gather(1, safe).unsqueeze(2) + rows.unsqueeze(1)).clamp_min(0)
     each = gaps.masked_fill((live.unsqueeze(2) & inside.logical_not().unsqueeze(1)).logical_not(), 0).sum((1, 2)) / rows.shape[1]
-    return _finish(each if input.ndim == 2 else each.squeeze(0), _reduction(size_average, reduce, reduction))
+    return _finish(each if input.ndim == 2 else each.squeeze(0), reduction)
 
 
 @composite(home="nn.functional")

@@ -7,7 +7,7 @@ import numpy
 from .. import dtypes
 from ..errors import Refused
 from ..inplace import write
-from ..op import RULES_ONLY, Elementwise
+from ..op import RULES_ONLY, Elementwise, replacing
 from ..tensor import Tensor
 from .front import Refusing, front
 
@@ -188,7 +188,7 @@ def _slope_by_base(xp, g, x, n):
     return xp.where(n == 0, 0, g * slope)
 
 
-@front("float_power")
+@front("float_power", out=True)
 def _float_power(input, exponent):
     """`input` to the power `exponent`, computed in float64 (complex128 for complex numbers)."""
     def wide(x):
@@ -196,6 +196,9 @@ def _float_power(input, exponent):
         return x.to(dtypes.complex128 if x.dtype.is_complex else dtypes.float64)
     base = wide(input)
     return pow_(base if isinstance(base, Tensor) else Tensor(base, dtype=dtypes.complex128 if isinstance(base, complex) else dtypes.float64), wide(exponent))
+
+
+Tensor.float_power_ = replacing("float_power", _float_power)  # type: ignore[attr-defined]
 
 
 class sqrt(Elementwise):

@@ -92,6 +92,7 @@ def quantile(input, q, dim=None, keepdim=False, *, interpolation="linear"):
     if input.numel() == 0: raise RuntimeError("quantile() input tensor must be non-empty")
     if isinstance(q, Tensor) and q.dtype is not input.dtype: raise RuntimeError("quantile() q tensor must be same dtype as the input tensor")
     several = isinstance(q, Tensor) and q.ndim > 0
+    if several and q.ndim > 1: raise RuntimeError("quantile() q must be a scalar or 1D tensor")
     fractions = q.tolist() if several else [float(q)]
     wrong = [f for f in fractions if not 0 <= f <= 1]
     if wrong: raise RuntimeError(f"quantile() q must be in the range [0, 1] but got {wrong[0]:g}")
@@ -105,7 +106,10 @@ def quantile(input, q, dim=None, keepdim=False, *, interpolation="linear"):
     if x.ndim == 0: x = x.reshape((1,))
     values = ranked(x, positions=(*low, *high), dim=at).values.movedim(at, 0)
     share = [0.5 * (h != k) if interpolation == "midpoint" else r - k for r, k, h in zip(ranks, low, high, strict=True)]
-    weight = Tensor(share, dtype=input.dtype, device=input.device).reshape((-1,) + (1,) * (values.ndim - 1))
+    weight = Tensor(share, dtype=input.dtype, device=input.device)
+    if isinstance(q, Tensor) and q.requires_grad and interpolation == "linear":
+        weight = q.reshape((-1,)) * (x.shape[at] - 1) - Tensor([float(k) for k in low], dtype=input.dtype, device=input.device)
+    weight = weight.reshape((-1,) + (1,) * (values.ndim - 1))
     out = lerp(values[: len(ranks)], values[len(ranks) :], weight)
     out = where(any_(isnan(x), at), math.nan, out)
     if keepdim: out = out.reshape((len(ranks), *([1] * input.ndim if dim is None else [1 if d == at else n for d, n in enumerate(input.shape)])))
@@ -161,7 +165,7 @@ class searchsorted_(Op):
     def forward(xp, input, values, right=False, out_int32=False): return xp.astype(xp.search(input, values, right), "int32" if out_int32 else "int64")
 
 
-@front("searchsorted", method=False)
+@front("searchsorted", method=False, out=True)
 def _searchsorted(sorted_sequence, input, *, out_int32=False, right=False, side=None, sorter=None):
     """Where `input` (a tensor or a number) would be inserted into the sorted last dimension, before equal ones; `right=True` or `side="right"`: after."""
     if side not in (None, "left", "right"): raise RuntimeError(f"searchsorted(): side can only be 'left' or 'right' but got {side}")
@@ -171,7 +175,7 @@ def _searchsorted(sorted_sequence, input, *, out_int32=False, right=False, side=
     return searchsorted_.call(sorted_sequence, values, right=right or side == "right", out_int32=out_int32)
 
 
-@front("bucketize")
+@front("bucketize", out=True)
 def _bucketize(input, boundaries, *, out_int32=False, right=False):
     """The number of the bucket between sorted 1-d `boundaries` that each element falls into; the upper boundary belongs to it, with `right` the lower."""
     if boundaries.ndim != 1: raise RuntimeError(f"bucketize(): boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")

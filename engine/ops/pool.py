@@ -208,6 +208,7 @@ class flat_gather(Linear):
 
 def _target(input, n, output_size):
     """PyTorch's adaptive size: None keeps a dimension."""
+    if n > 1 and input.ndim <= n: raise ValueError(f"adaptive_pool{n}d: Input dimension should be at least {n + 1}, but it is {input.ndim}")
     if input.ndim not in (n + 1, n + 2): raise RuntimeError(f"adaptive_pool{n}d: Expected {n + 1}D or {n + 2}D tensor, but got {list(input.shape)}")
     given = tuple(output_size) if hasattr(output_size, "__iter__") else (output_size,) * n
     if len(given) != n: raise RuntimeError(f"adaptive_pool{n}d: output_size must have {n} elements, but got {list(given)}")

@@ -184,7 +184,7 @@ def _norm_slope(xp, x, norm, p, dim):
 
 
 @composite(method=True)
-def norm(input, p="fro", dim=None, keepdim=False, out=None, dtype=None):
+def norm(input, p="fro", dim=None, keepdim=False, *, dtype=None):
     """Vector norm over the given dimensions, or over all; "fro" is p = 2, "nuc" the sum of a matrix's singular values."""
     if p == "nuc":
         from .decompose import matrix_norm
@@ -246,7 +246,7 @@ def at_places(xp, g, indices, shape, dim):
 def _extreme(name, whole, pairs, pairwise):
     def call(input, *args, **kwargs):
         other = args[0] if args else kwargs.get("other", kwargs.get("dim", kwargs.get("axis")))
-        if other is None and not kwargs.get("out"): return whole.call(input)
+        if other is None: return whole.call(input, **kwargs)
         if isinstance(other, (tuple, list)): raise TypeError(f"{name}(): dim must be one int, not {other!r}; use a{name} for several")
         return (pairwise if hasattr(other, "array") else pairs).call(input, *args, **kwargs)
     call.__doc__ = f"{whole.__doc__} With `dim`: values and indices along it. With a second tensor: `{pairwise.name}`."

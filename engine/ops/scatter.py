@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy
 
-from .. import dtypes, inplace
+from .. import dtypes
 from ..devices import namespace
 from ..op import RULES_ONLY, Op, composite
 from ..tensor import Tensor
@@ -106,7 +106,7 @@ def ties(xp: Any, input: Any, index: Any, src: Any, out: Any, dim: int) -> Any:
     return xp.scatter_add(xp.astype(input == out, d), dim, index, xp.astype(src == xp.gather(out, dim, index), d))
 
 
-@composite(method=True)
+@composite(method=True, in_place=True)
 def scatter_(input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None, reduce: str | None = None) -> Tensor:
     """The input with `src` (a tensor or a number) written, or by `reduce` "add" or "multiply" combined, where an index tensor says."""
     src = value if src is None else src
@@ -128,7 +128,7 @@ def _highest(d: dtypes.dtype) -> Any:
     return numpy.inf if d.is_floating_point else True if d is dtypes.bool_ else dtypes.iinfo(d).max
 
 
-@composite(method=True)
+@composite(method=True, in_place=True)
 def scatter_reduce(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True) -> Tensor:
     """At each place that an index tensor names, the sum, prod, mean, amax or amin of the elements of `src` sent there.
 
@@ -155,7 +155,7 @@ def scatter_reduce(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: 
     return total / count.clamp(min=1) if input.is_floating_point() else total.div(count.clamp(min=1), rounding_mode="floor")
 
 
-@composite(method=True)
+@composite(method=True, in_place=True)
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     """The input with a number, or a 0-d tensor, written in the slices that a 1-d index names along a dimension."""
     if isinstance(value, Tensor) and value.ndim:
@@ -190,7 +190,7 @@ def take(input: Tensor, index: Tensor) -> Tensor:
     return reshape(input, (input.numel(),))[index if index.ndim else reshape(index, (1,))].reshape(tuple(index.shape))
 
 
-@composite(method=True)
+@composite(method=True, in_place=True)
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     """The input with elements of `source` written, or added, at places of the flattened tensor."""
     flat = index_put(reshape(input, (input.numel(),)), (reshape(index, (index.numel(),)),), reshape(source, (source.numel(),)), accumulate)
@@ -218,7 +218,7 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     return reshape(expand(input, shape)[expand(mask, shape)], (-1,)) if shape else reshape(input, (1,))[reshape(mask, (1,))]
 
 
-@composite(method=True)
+@composite(method=True, in_place=True)
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """The input with the elements of `source`, in their order, where a mask is True."""
     if mask.dtype is not dtypes.bool_:
@@ -247,24 +247,3 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
 def argwhere(input: Tensor) -> Tensor:
     """The indices of the elements that are not zero, a row for each."""
     return nonzero(input)
-
-
-# -- in place -----------------------------------------------------------------------------------------------------------------------
-
-
-def _into(name: str, fn: Any) -> None:
-    """`x.<name>_(...)` from a composite that is made of several ops: compute, then put the result into x's memory."""
-
-    def call(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        inplace.refuse_leaf(self, f"{name}_")
-        kept = self._like(self.array.copy(), self.node)
-        inplace.put(self, fn(kept, *args, **kwargs), f"{name}_")
-        return self
-
-    call.__name__ = call.__qualname__ = f"{name}_"
-    call.__doc__ = f"In-place form of `{name}`: {fn.__doc__}"
-    setattr(Tensor, f"{name}_", call)
-
-
-for _name, _fn in {"scatter": scatter_, "scatter_reduce": scatter_reduce, "index_fill": index_fill, "put": put, "masked_scatter": masked_scatter}.items():
-    _into(_name, _fn)

@@ -14,7 +14,7 @@ THREE = (((2, 3),) * 3, ((2, 3), (3,), (2, 1)))
 
 class where(Elementwise):
     """`input` where `condition`, else `other`. The condition is a bool tensor; the dtypes of the two others are promoted."""
-    method, inplace = False, False
+    method, inplace, checks = False, False, True
     samples = (([[True, False, True], [False, True, True]], (2, 3), (2, 3)), ([True, False, True], (3,), (2, 1)))
     def forward(xp, condition, input, other): return xp.where(condition, input, other)
     def d_input(xp, g, condition): return xp.where(condition, g, 0)
@@ -33,7 +33,7 @@ class where(Elementwise):
         return [condition, *super().prepare(values)[0]], xp
 
 
-@front("where", method=False)
+@front("where", method=False, out=True)
 def _where(condition, input=None, other=None):
     if input is None and other is None: return condition.nonzero(as_tuple=True)
     if input is None or other is None: raise TypeError("where() takes a condition alone, or a condition, input and other")

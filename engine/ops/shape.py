@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .. import dtypes
+from .. import dtypes, inplace
+from ..devices import namespace
 from ..errors import Refused
 from ..op import RULES_ONLY, Linear, Op, composite
 from ..rules import sum_to
@@ -158,7 +159,7 @@ class roll(Linear):
     """The elements shifted along some dimensions, those pushed out coming in at the other end; without `dims` through the flattened tensor."""
     inputs, exact = ("input",), True
     examples = ((((2, 3),), {"shifts": 1}), (((2, 3),), {"shifts": (1, -2), "dims": (0, 1)}))
-    def forward(xp, input, shifts, dims=None): return xp.roll(input, shifts, dims)
+    def forward(xp, input, shifts, dims=None): return xp.roll(input, *aligned(shifts, dims))
     def d_input(xp, g, shifts, dims): return xp.roll(g, opposite(shifts), dims)
 
 
@@ -166,7 +167,7 @@ class tril(Linear):
     """The lower triangle of the matrices in the last two dimensions, zeros elsewhere."""
     inputs, inplace, exact = ("input",), True, True
     examples = ((((3, 3),), {}), (((2, 4),), {"diagonal": 1}), (((2, 3, 4),), {"diagonal": -1}))
-    def forward(xp, input, diagonal=0): return xp.tril(input, diagonal)
+    def forward(xp, input, diagonal=0): return xp.tril(matrices(input, "tril"), diagonal)
     def d_input(xp, g, diagonal): return xp.tril(g, diagonal)
 
 
@@ -174,7 +175,7 @@ class triu(Linear):
     """The upper triangle of the matrices in the last two dimensions, zeros elsewhere."""
     inputs, inplace, exact = ("input",), True, True
     examples = ((((3, 3),), {}), (((2, 4),), {"diagonal": 1}), (((2, 3, 4),), {"diagonal": -1}))
-    def forward(xp, input, diagonal=0): return xp.triu(input, diagonal)
+    def forward(xp, input, diagonal=0): return xp.triu(matrices(input, "triu"), diagonal)
     def d_input(xp, g, diagonal): return xp.triu(g, diagonal)
 
 
@@ -240,6 +241,23 @@ def inverse(dims: tuple) -> tuple:
     for i, d in enumerate(dims):
         places[d % n] = i
     return tuple(places)
+
+
+def matrices(x: Any, name: str) -> Any:
+    """The array, unless it has fewer than two dimensions."""
+    if x.ndim < 2:
+        raise Refused(f"{name}: input tensor must have at least 2 dimensions")
+    return x
+
+
+def aligned(shifts: Any, dims: Any) -> tuple:
+    """The two as they are, unless there is not one dimension for each shift."""
+    n, m = (1 if isinstance(v, int) else len(v) for v in (shifts, () if dims is None else dims))
+    if not n:
+        raise Refused("`shifts` required")
+    if n != m and (m or n > 1):
+        raise Refused(f"shifts and dimensions must align. shifts: {n}, dims:{m}")
+    return shifts, dims
 
 
 def opposite(shifts: Any) -> Any:
@@ -392,6 +410,10 @@ def sum_to_size(self: Tensor, *size: Any) -> Tensor:
 @composite(method=True)
 def rot90(input: Tensor, k: int = 1, dims: tuple[int, int] = (0, 1)) -> Tensor:
     """Rotated by `k` quarter turns in the plane of two dimensions, from the first towards the second; a copy."""
+    if len(dims) != 2:
+        raise RuntimeError(f"expected total rotation dims == 2, but got dims = {len(dims)}")
+    if input.ndim < 2:
+        raise RuntimeError(f"expected total dims >= 2, but got total dims = {input.ndim}")
     a, b = (wrap_dim(d, input.ndim) for d in dims)
     if a == b:
         raise RuntimeError(f"expected rotation dims to be different, but got dim0 = {dims[0]} and dim1 = {dims[1]}")
@@ -434,3 +456,37 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
     if input.ndim not in (1, 2):
         raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {input.ndim}D")
     return diag_embed(input, diagonal) if input.ndim == 1 else clone(Tensor.diagonal(input, diagonal))
+
+
+# -- in place: the same memory, seen otherwise -----------------------------------------------------------------------------------
+
+
+def _seen_otherwise(name: str, fn: Any) -> None:
+    def call(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        return inplace.reshape_in_place(self, lambda x: fn(x, *args, **kwargs))
+
+    call.__name__ = call.__qualname__ = f"{name}_"
+    call.__doc__ = f"In-place form of `{name}`: {fn.__doc__}"
+    setattr(Tensor, f"{name}_", call)
+
+
+for _name, _fn in {"squeeze": squeeze, "unsqueeze": unsqueeze, "transpose": transpose, "swapaxes": transpose, "swapdims": transpose, "t": t}.items():
+    _seen_otherwise(_name, _fn)
+
+
+@composite(home="Tensor", method=True)
+def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
+    """In place another size: the first elements in memory stay, new ones are not set. RuntimeError where a gradient is recorded."""
+    shape = _sizes(sizes)
+    if self.requires_grad:
+        raise RuntimeError("cannot resize variables that require grad")
+    xp, n = namespace(self.array), math.prod(shape)
+    flat = self.array.reshape(-1)
+    if n > flat.size:
+        flat = xp.concatenate([flat, xp.zeros(n - flat.size, self.array.dtype)])
+    self.array = flat[:n].reshape(shape)
+    return self
+
+
+Tensor.resize_ = resize_
+Tensor.resize_as_ = lambda self, the_template, memory_format=None: resize_(self, tuple(the_template.shape))  # type: ignore[attr-defined]

@@ -4,7 +4,8 @@ import math
 
 import numpy
 
-from ..op import Elementwise, functions
+from ..op import Elementwise, functions, replacing
+from ..tensor import Tensor
 from .front import Refusing, front
 from .math import UNARY
 
@@ -61,7 +62,7 @@ class polygamma(Elementwise):
     def d_input(xp, g, input, n): return g * xp.polygamma(input, n + 1)
 
 
-@front("polygamma", method=False)
+@front("polygamma", method=False, out=True)
 def _polygamma(n, input):
     """The n-th derivative of digamma; n is at least 0."""
     if n < 0: raise RuntimeError(f"polygamma: n must not be negative, got {n}")
@@ -72,6 +73,9 @@ def _polygamma(n, input):
 def _polygamma_method(self, n):
     """The n-th derivative of digamma; n is at least 0."""
     return _polygamma(n, self)
+
+
+Tensor.polygamma_ = replacing("polygamma", _polygamma_method)
 
 
 class i0(Elementwise):

@@ -57,6 +57,16 @@ DEVIATIONS = [
         "linalg.norm.subgradients_at_zero", "At 0 PyTorch's second derivative is nan; here it is that of the slope 0 which both take there.",
         tests=("second",),
     ),
+    Deviation(
+        "as_strided_scatter", "PyTorch lets the input's gradient pass where src took its place: the sum of (5,) scattered into (1,) has slope 1 in it.",
+        tests=("gradients", "second"),
+    ),
+    Deviation(
+        "cholesky_(solve|inverse)", "PyTorch gives a gradient to the triangle that it does not read; finite differences there say 0.",
+        tests=("gradients", "second"),
+    ),
+    Deviation("matrix_exp", "SciPy's exponential has no half precision.", lambda s: s.input.dtype in (torch.float16, torch.bfloat16)),
+    Deviation("narrow_copy", "A wrong dimension is an IndexError here, as it is in PyTorch's narrow.", tests=("errors",)),
     Deviation(".*", "An `out=` that overlaps an input, or of another dtype, is written after the result is complete, and refused only where it loses.",
               lambda s: "out" in s.kwargs, ("errors",)),
     Deviation(".*", "A Python number may stand for either operand of any op here.", _numbers, ("errors",)),

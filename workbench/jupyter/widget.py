@@ -8,7 +8,6 @@ from typing import Any
 import anywidget
 from IPython.core.getipython import get_ipython
 
-from .. import svg, text
 from ..session import Session
 from ..stepper import Stepper
 from . import cells, comm
@@ -85,15 +84,11 @@ class View(anywidget.AnyWidget):
         bundle = super()._repr_mimebundle_(**kwargs)
         data, metadata = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
         with self.session.lock:
-            graph = self.session.graph.message()
-        still = {"text/plain": text.table(graph)}
-        if graph.nodes.op:
-            still["image/svg+xml"] = svg.picture(graph)
-        return {**data, **still}, metadata
+            return {**data, **self.session.stills()}, metadata
 
     def __repr__(self) -> str:
         with self.session.lock:
-            return text.headline(self.session.graph.message())
+            return self.session.headline()
 
 
 def direct(channel: Any) -> None:

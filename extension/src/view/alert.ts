@@ -7,7 +7,8 @@ export class Alert {
   readonly element: HTMLElement;
 
   constructor(dismiss: () => void) {
-    const close = h("button", { class: "dismiss", title: "Dismiss", "aria-label": "Dismiss", "data-testid": "wb-dismiss", click: dismiss }, "×");
+    const labels = { title: "Dismiss", "aria-label": "Dismiss", "data-testid": "wb-dismiss" };
+    const close = h("button", { class: "dismiss", ...labels, click: dismiss }, "×");
     this.element = h("div", { class: "alert error", role: "alert", hidden: true }, this.words, close);
   }
 

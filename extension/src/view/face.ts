@@ -17,8 +17,8 @@ let canvas: OffscreenCanvasRenderingContext2D | null = null;
 const widths = new Map<string, number>();
 
 /**
- * Measure in this font family from now on, or anew after its files have come; true when widths may differ from before. An element that is not on
- * the page yet has no family. Without a canvas (tests, old browsers) a table of widths serves.
+ * Measure in this font family from now on, or anew after its files have come; true when widths may differ from before. An element
+ * that is not on the page yet has no family. Without a canvas (tests, old browsers) a table of widths serves.
  */
 export function setFont(name: string, anew = false): boolean {
   if (!name || typeof OffscreenCanvas === "undefined" || (name === family && !anew)) return false;

@@ -147,6 +147,11 @@ export class GraphPane {
     this.centre(cx, cy, to, true);
   }
 
+  /** The colours have changed. */
+  repaint(): void {
+    this.minimap.paint();
+  }
+
   fit(): void {
     if (!this.scene) return;
     this.moved = "fitted";

@@ -107,6 +107,7 @@ class View implements ToolbarEvents {
       followTheme((dark) => {
         this.dark = dark;
         setAttribute(this.host, "data-theme", dark ? "dark" : "light");
+        this.pane.repaint();
         if (this.store.state.recording) this.panel.update(this.store.state, null, this.gradients);
       }),
       this.followSize(),
@@ -206,6 +207,7 @@ class View implements ToolbarEvents {
     this.root.classList.toggle("tensor", tensor);
     this.showHeight();
     if (tensor) this.controller.inspect();
+    else if (recording?.view === "memory" && this.store.state.tab === "memory") this.controller.tab("memory");
   }
 
   private showHeight(): void {
@@ -314,7 +316,10 @@ class View implements ToolbarEvents {
   }
   save(): void {
     const style = getComputedStyle(this.host);
-    if (this.store.state.recording) savePicture(this.store.state, this.pane.scene?.direction ?? "right", (name) => style.getPropertyValue(name).trim());
+    if (this.store.state.recording) {
+      const direction = this.pane.scene?.direction ?? "right";
+      savePicture(this.store.state, direction, (name) => style.getPropertyValue(name).trim());
+    }
   }
   help(): void {
     this.keys.toggle();

@@ -6,6 +6,7 @@ import type { Scene } from "./layout";
 
 const WIDTH = 132;
 const HEIGHT = 104;
+const ROOMY = 320; // in a narrower pane it would cover too much
 
 export class Minimap {
   readonly element: HTMLElement;
@@ -57,7 +58,7 @@ export class Minimap {
     if (!this.scene) return;
     const [, , w, height] = this.scene.bounds;
     const outside = x < -8 || y < -8 || x + w * k > size.w + 8 || y + height * k > size.h + 8;
-    this.element.hidden = !outside;
+    this.element.hidden = !outside || size.w < ROOMY;
     const s = this.scale;
     const [left, top] = [Math.max(0, (-x / k) * s), Math.max(0, (-y / k) * s)];
     const [right, bottom] = [Math.min(w * s, ((size.w - x) / k) * s), Math.min(height * s, ((size.h - y) / k) * s)];

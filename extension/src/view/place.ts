@@ -211,7 +211,7 @@ export function placeMore(
   return { main, cross, layer, layers };
 }
 
-/** The number nearest to `wish`, at least `floor`, in none of the open intervals. Where it must move aside, `lean` makes one side look nearer. */
+/** The number nearest to `wish`, at least `floor`, in none of the open intervals; `lean` makes one way aside look nearer. */
 export function nearestFree(wish: number, taken: readonly (readonly [number, number])[], floor = -Infinity, lean = 0): number {
   const merged: [number, number][] = [];
   for (const [low, high] of [...taken].sort((a, b) => a[0] - b[0])) {

@@ -153,7 +153,7 @@ export interface Graph {
   live: boolean;
   dropped: number;
   root: number;
-  view: "graph" | "tensor";
+  view: "graph" | "tensor" | "memory";
 }
 
 /** There is a backward pass to step through: what runs in which order, and how far it is. */

@@ -30,10 +30,10 @@ const SMALLEST = 13;
 /** Formulas do not wrap: those wider than their place are set smaller, and can be scrolled where that is not enough. */
 export function fitFormulas(inside: Element): void {
   const shown = [...inside.querySelectorAll<HTMLElement>(".formula:not([hidden])")];
-  for (const place of shown) (place.firstElementChild as MathMLElement).style.fontSize = "";
+  for (const place of shown) place.style.removeProperty("--size");
   const sizes = shown.map((place) => (place.scrollWidth > place.clientWidth ? (USUAL * place.clientWidth) / place.scrollWidth : USUAL));
   shown.forEach((place, at) => {
-    if (sizes[at]! < USUAL) (place.firstElementChild as MathMLElement).style.fontSize = `${Math.max(SMALLEST, sizes[at]!)}px`;
+    if (sizes[at]! < USUAL) place.style.setProperty("--size", `${Math.max(SMALLEST, sizes[at]!)}px`);
     setAttribute(place, "tabindex", sizes[at]! < SMALLEST ? 0 : null);
   });
 }

@@ -178,7 +178,8 @@ function graph(state: State, message: Graph): State {
   if (same) return { ...state, recording, open, touched, focus, status };
   const { direction, overlay, depth, text } = state;
   const selected = view === "tensor" ? root : -1;
-  return { ...START, direction, overlay, depth, text, recording, open, touched, status, selected };
+  const tab = view === "memory" ? "memory" : START.tab;
+  return { ...START, direction, overlay, depth, text, recording, open, touched, status, selected, tab };
 }
 
 /** Every earlier group is still the same one; more may have come. */

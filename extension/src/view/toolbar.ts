@@ -34,8 +34,8 @@ export class Toolbar {
   private readonly text: HTMLButtonElement;
 
   constructor(events: ToolbarEvents, status: HTMLElement) {
-    const button = (name: Icon, title: string, click: () => void, test: string) =>
-      h("button", { class: test.startsWith("wb-zoom") ? "zoom" : null, title, "aria-label": title, "data-testid": test, click }, icon(name));
+    const button = (name: Icon, title: string, click: () => void, test: string, kind: string | null = null) =>
+      h("button", { class: kind, title, "aria-label": title, "data-testid": test, click }, icon(name));
     this.overlay = h("select", { "aria-label": "What boxes and edges show", title: "What boxes and edges show (o)" });
     for (const one of OVERLAYS) this.overlay.append(h("option", { value: one }, NAMES[one]));
     this.overlay.addEventListener("change", () => events.setOverlay(this.overlay.value as Overlay));
@@ -58,8 +58,8 @@ export class Toolbar {
       h(
         "span",
         { class: "buttons" },
-        button("minus", "Zoom out (Shift Down)", () => events.zoom(-1), "wb-zoom-out"),
-        button("plus", "Zoom in (Shift Up)", () => events.zoom(1), "wb-zoom-in"),
+        button("minus", "Zoom out (Shift Down)", () => events.zoom(-1), "wb-zoom-out", "zoom"),
+        button("plus", "Zoom in (Shift Up)", () => events.zoom(1), "wb-zoom-in", "zoom"),
         button("fit", "Fit all into the window (Space)", () => events.fit(), "wb-fit"),
         button("turn", "Flip the direction (d)", () => events.direction(), "wb-direction"),
         this.text,

@@ -1,0 +1,77 @@
+"""Factorisations that only SciPy has: LU, the Schur-based exponential, eigenvalues of any matrix; a GPU's arrays pass through the host."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+
+from .reference import _library
+
+__all__ = ["cholesky_info", "eig", "lu_factor", "matrix_exp"]
+
+
+def _through_host(fn: Any) -> Any:
+    """Let a function of NumPy arrays take a GPU's too."""
+
+    def call(x: Any, *rest: Any) -> Any:
+        lib = _library(x)
+        if lib is numpy:
+            return fn(x, *rest)
+        found = fn(lib.asnumpy(x), *rest)
+        return tuple(map(lib.asarray, found)) if isinstance(found, tuple) else lib.asarray(found)
+
+    call.__name__, call.__doc__ = fn.__name__, fn.__doc__
+    return call
+
+
+@_through_host
+def lu_factor(x: Any) -> tuple:
+    """L (unit diagonal not stored) and U in one matrix, LAPACK's pivots counted from 1, and where each row of the input went."""
+    from scipy.linalg.lapack import get_lapack_funcs
+
+    (getrf,) = get_lapack_funcs(("getrf",), (x,))
+    *lead, m, n = x.shape
+    k, flat = min(m, n), x.reshape(-1, m, n) if x.size else x.reshape(0, m, n)
+    count = int(numpy.prod(lead))
+    packed, pivots = numpy.zeros((count, m, n), x.dtype), numpy.zeros((count, k), numpy.int32)
+    for i in range(count if x.size else 0):
+        packed[i], found, _ = getrf(flat[i])
+        pivots[i] = found + 1
+    order = numpy.broadcast_to(numpy.arange(m), (count, m)).copy()
+    for j in range(k if x.size else 0):
+        rows, other = numpy.arange(count), pivots[:, j] - 1
+        order[rows, j], order[rows, other] = order[rows, other].copy(), order[rows, j].copy()
+    where = numpy.argsort(order, -1)
+    return packed.reshape(x.shape), pivots.reshape(*lead, k), where.reshape(*lead, m)
+
+
+@_through_host
+def eig(x: Any) -> tuple:
+    """Eigenvalues and eigenvectors (columns of length 1), complex."""
+    wide = numpy.result_type(x.dtype, numpy.complex64)
+    values, vectors = numpy.linalg.eig(x)
+    return values.astype(wide), vectors.astype(wide)
+
+
+@_through_host
+def matrix_exp(x: Any) -> Any:
+    """The exponential of a square matrix."""
+    from scipy.linalg import expm
+
+    return expm(x).astype(x.dtype, copy=False) if x.size else x.copy()
+
+
+@_through_host
+def cholesky_info(x: Any) -> Any:
+    """0 for a positive definite matrix, else the size of the smallest leading part that is not."""
+    flat = x.reshape(-1, *x.shape[-2:]) if x.size else ()
+    info = numpy.zeros(x.shape[:-2], numpy.int32)
+    for i, matrix in enumerate(flat):
+        for k in range(1, len(matrix) + 1):
+            try:
+                numpy.linalg.cholesky(matrix[:k, :k])
+            except numpy.linalg.LinAlgError:
+                info.reshape(-1)[i] = k
+                break
+    return info

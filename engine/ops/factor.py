@@ -1,0 +1,347 @@
+"""More of linear algebra: LU factors, eigenvalues of any matrix, matrix exponentials, solves with factors, tensors as matrices.
+
+The gradients are those of Walter and Lehmann, "Algorithmic differentiation of linear algebra functions" (2018), and, for the exponential,
+Najfeld and Havel, "Derivatives of the matrix exponential and their computation" (1995): a block of a larger exponential.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import namedtuple
+from typing import Any
+
+import numpy
+
+from ..devices import namespace
+from ..op import Op, composite, functions
+from ..tensor import Tensor
+from .decompose import Factor, H, T, apart, cholesky, conj, eye_of, inv, matrix_norm, off_diagonal, on_diagonal, pinv, solve, solve_triangular, svd, svdvals
+from .linalg import matmul
+from .reduce import vector_norm
+from .scatter import gather
+from .shape import broadcast_shapes, clone, diagonal, expand, movedim, permute, reshape, transpose, unsqueeze, wrap_dim
+
+def scipy_linalg() -> Any:
+    """SciPy is imported when it is used."""
+    from scipy import linalg
+
+    return linalg
+
+
+# -- LU ----------------------------------------------------------------------------------------------------------------------------
+
+
+class lu_factor_(Factor):
+    """L and U of `A` with its rows exchanged, in one matrix (the ones on L's diagonal are not stored), and LAPACK's pivots from 1."""
+    name, inputs, outputs, differentiable, aux, square = "lu_factor", ("A",), ("LU", "pivots"), ("LU",), ("where",), False
+    samples = (((3, 3),), ((2, 4, 2),), ((2, 3),))
+    def reference(A, **attrs):
+        found = [scipy_linalg().lu_factor(a) for a in A.reshape(-1, *A.shape[-2:])]
+        packed, pivots = (numpy.stack(x) for x in zip(*found, strict=True))
+        return packed.reshape(A.shape), (pivots + 1).reshape(*A.shape[:-2], -1)
+    def forward(xp, A, *, pivot=True): return xp.lu_factor(A)
+    def d_A(xp, g, LU, where):
+        g, k = conj(xp, g), min(LU.shape[-2:])
+        one = xp.asarray(numpy.eye(LU.shape[-2], k, dtype=bool))
+        L, U = xp.where(one, 1, xp.tril(LU[..., :, :k])), xp.triu(LU[..., :k, :])
+        L1, U1, g1 = L[..., :k, :], U[..., :, :k], g[..., :k, :k]
+        low, high = xp.matmul(H(xp, L1), off_diagonal(xp, xp.tril(g1))), xp.matmul(xp.triu(g1), H(xp, U1))
+        if LU.shape[-1] > k: low = low - xp.matmul(g[..., :, k:], H(xp, U[..., :, k:]))
+        if LU.shape[-2] > k: high = high - xp.matmul(H(xp, L[..., k:, :]), g[..., k:, :])
+        middle = off_diagonal(xp, xp.tril(low)) + xp.triu(high)
+        found = xp.solve_matrix(H(xp, L1), H(xp, xp.solve_matrix(U1, H(xp, middle))))
+        if LU.shape[-1] > k: found = xp.concatenate([found, xp.solve_matrix(H(xp, L1), g[..., :, k:])], axis=-1)
+        if LU.shape[-2] > k: found = xp.concatenate([found, H(xp, xp.solve_matrix(U1, H(xp, g[..., k:, :])))], axis=-2)
+        return conj(xp, xp.take_along_axis(found, xp.broadcast_to(where[..., None], LU.shape), -2))
+
+
+def _sorted(LU: Tensor, pivots: Tensor) -> numpy.ndarray:
+    """Where each row of the product of L and U stood before the rows were exchanged."""
+    swaps, m = pivots._host(), LU.shape[-2]
+    count = math.prod(swaps.shape[:-1])
+    order = numpy.broadcast_to(numpy.arange(m), (count, m)).copy()
+    flat, rows = swaps.reshape(count, swaps.shape[-1]), numpy.arange(count)
+    for j in range(flat.shape[1]):
+        other = flat[:, j] - 1
+        order[rows, j], order[rows, other] = order[rows, other].copy(), order[rows, j].copy()
+    return order.reshape(*swaps.shape[:-1], m)
+
+
+_LU = namedtuple("lu", ("P", "L", "U"))
+
+
+@composite
+def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True) -> Any:
+    """P, L and U with `P @ L @ U` the matrix that `lu_factor` was given; what is not asked for is empty."""
+    m, n = LU_data.shape[-2:]
+    k, xp = min(m, n), namespace(LU_data.array)
+    P = L = U = LU_data.new_empty(0)
+    if unpack_pivots:
+        order = _sorted(LU_data, LU_pivots)
+        P = Tensor._wrap(xp.asarray((numpy.arange(m)[:, None] == order[..., None, :]).astype(LU_data.array.dtype)))
+    if unpack_data:
+        one = Tensor._wrap(xp.eye(m, k, dtype=LU_data.array.dtype))
+        L, U = LU_data[..., :, :k].tril(-1) + one, LU_data[..., :k, :].triu()
+    return _LU(P, L, U)
+
+
+@composite(home="linalg")
+def lu(A: Tensor, *, pivot: bool = True) -> Any:
+    """P, L and U with `P @ L @ U == A`: a permutation, a lower triangular matrix with ones on its diagonal, an upper triangular one."""
+    _pivoted(pivot)
+    packed, pivots = lu_factor_.call(A)
+    return lu_unpack(packed, pivots)
+
+
+def _pivoted(pivot: bool) -> None:
+    if not pivot:
+        raise RuntimeError("linalg.lu_factor: LU without pivoting is not implemented on the CPU")
+
+
+_LUFactorEx = namedtuple("lu_factor_ex", ("LU", "pivots", "info"))
+
+
+@composite(home="linalg")
+def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -> Any:
+    """`lu_factor`, and in `info` the place, from 1, of the first 0 on U's diagonal, or 0."""
+    _pivoted(pivot)
+    packed, pivots = lu_factor_.call(A)
+    info = _first_zero(packed)
+    _refuse(info, check_errors, "linalg.lu_factor_ex: U[{0},{0}] is zero and using it on lu_solve would result in a division by zero.")
+    return _LUFactorEx(packed, pivots, info)
+
+
+def _first_zero(packed: Tensor) -> Tensor:
+    xp = namespace(packed.array)
+    zero = packed.array.diagonal(0, -2, -1) == 0
+    info = xp.where(zero.any(-1), zero.argmax(-1) + 1, 0) if zero.shape[-1] else xp.zeros(zero.shape[:-1])
+    return Tensor._wrap(info.astype(numpy.int32))
+
+
+def _refuse(info: Tensor, check: bool, words: str) -> None:
+    if check and info.numel() and int(info.max()):
+        raise RuntimeError(words.format(int(info.max())))
+
+
+@composite(home="linalg")
+def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False) -> Tensor:
+    """X with `A @ X == B` from the LU factors of A (with `left` False `X @ A == B`, with `adjoint` A's conjugate transpose)."""
+    if not left:
+        flipped = functions["adjoint"](B)
+        return functions["adjoint"](lu_solve(LU, pivots, flipped, adjoint=not adjoint))
+    lead = broadcast_shapes(tuple(LU.shape[:-2]), tuple(B.shape[:-2]))
+    P, L, U = lu_unpack(LU, pivots)
+    B = expand(B, (*lead, *B.shape[-2:]))
+    P, L, U = (expand(x, (*lead, *x.shape[-2:])) for x in (P, L, U))
+    if adjoint:
+        turned = solve_triangular(functions["adjoint"](U), B, upper=False)
+        return matmul(P, solve_triangular(functions["adjoint"](L), turned, upper=True, unitriangular=True))
+    return solve_triangular(U, solve_triangular(L, matmul(transpose(P, -2, -1), B), upper=False, unitriangular=True), upper=True)
+
+
+@composite(method=True)
+def lu_solve_(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
+    """X with `A @ X == b` from the LU factors of A."""
+    return lu_solve(LU_data, LU_pivots, b)
+
+
+# -- with a check instead of an error --------------------------------------------------------------------------------------------
+
+
+def _sound(A: Tensor, bad: Tensor) -> Tensor:
+    """The identity in place of matrices that cannot be used."""
+    xp = namespace(A.array)
+    one = Tensor._wrap(xp.eye(A.shape[-1], dtype=A.array.dtype))
+    return functions["where"](Tensor._wrap((bad.array != 0)[..., None, None]), one, A)
+
+
+@composite(home="linalg")
+def inv_ex(A: Tensor, *, check_errors: bool = False) -> Any:
+    """The inverse, and in `info` 0 or the place, from 1, of the 0 met on the diagonal of a singular matrix, whose result is the identity."""
+    info = _first_zero(lu_factor_.call(A.detach())[0])
+    _refuse(info, check_errors, "linalg.inv_ex: The diagonal element {} is zero, the inversion could not be completed because the input matrix is singular.")
+    return _Inverse(inv(_sound(A, info) if info.numel() and int(info.max()) else A), info)
+
+
+_Inverse, _Cholesky, _Solved = namedtuple("inv_ex", ("inverse", "info")), namedtuple("cholesky_ex", ("L", "info")), namedtuple("solve_ex", ("result", "info"))
+
+
+@composite(home="linalg")
+def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> Any:
+    """`solve`, and in `info` 0 or the place, from 1, of the 0 met on the diagonal of a singular matrix."""
+    info = _first_zero(lu_factor_.call(A.detach())[0])
+    _refuse(info, check_errors, "torch.linalg.solve_ex: The solver failed because the input matrix is singular: element {} is zero.")
+    return _Solved(solve(_sound(A, info) if info.numel() and int(info.max()) else A, B, left=left), info)
+
+
+@composite(home="linalg")
+def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> Any:
+    """`cholesky`, and in `info` 0 or the size of the smallest leading part of a matrix that is not positive definite."""
+    info = Tensor._wrap(namespace(A.array).asarray(namespace(A.array).cholesky_info(A.array)))
+    _refuse(info, check_errors, "linalg.cholesky_ex: The factorization could not be completed because the input is not positive-definite (the leading minor of order {} is not positive-definite).")
+    return _Cholesky(cholesky(_sound(A, info) if info.numel() and int(info.max()) else A, upper), info)
+
+
+@composite(method=True)
+def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False) -> Tensor:
+    """X with `L @ L.mH @ X == B` for a lower triangular L (with `upper`, `L.mH @ L`)."""
+    turned = functions["adjoint"](L)
+    first, second = (turned, L) if upper else (L, turned)
+    lead = broadcast_shapes(tuple(L.shape[:-2]), tuple(B.shape[:-2]))
+    first, second, B = (expand(x, (*lead, *x.shape[-2:])) for x in (first, second, B))
+    return solve_triangular(second, solve_triangular(first, B, upper=False), upper=True)
+
+
+@composite(method=True)
+def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
+    """The inverse of `L @ L.mH` for a lower triangular L (with `upper`, of `L.mH @ L`)."""
+    one = Tensor._wrap(namespace(L.array).eye(L.shape[-1], dtype=L.array.dtype))
+    return cholesky_solve(expand(one, tuple(L.shape)), L.triu() if upper else L.tril(), upper)
+
+
+_Triangular = namedtuple("triangular_solve", ("solution", "cloned_coefficient"))
+
+
+@composite(method=True)
+def triangular_solve(b: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False) -> Any:
+    """X with `A @ X == b` (with `transpose`, `A.mT`) for a triangular A, and a copy of A: the old form of `linalg.solve_triangular`."""
+    lead = broadcast_shapes(tuple(A.shape[:-2]), tuple(b.shape[:-2]))
+    wide, b = expand(A, (*lead, *A.shape[-2:])), expand(b, (*lead, *b.shape[-2:]))
+    found = solve_triangular(wide.mT if transpose else wide, b, upper=upper != transpose, unitriangular=unitriangular)
+    return _Triangular(found, clone(A))
+
+
+# -- eigenvalues, exponentials ---------------------------------------------------------------------------------------------------
+
+
+class eig(Factor):
+    """Eigenvalues and eigenvectors (columns) of any square matrix, complex; the gradient is finite where the eigenvalues differ."""
+    outputs, samples = ("eigenvalues", "eigenvectors"), (((3, 3),), ((2, 3, 3),))
+    exempt = dict.fromkeys(("reverse", "forward", "second"), "An eigenvector's phase is free and its slope arbitrary; tests/engine/test_decompose.py takes functions that do not see it.")
+    reference = lambda input: tuple(x.astype(complex) for x in numpy.linalg.eig(input))
+    def forward(xp, input): return xp.eig(input)
+    def d_input(xp, g, input, eigenvalues, eigenvectors):
+        gL, gV, V = conj(xp, g[0]), conj(xp, g[1]), eigenvectors
+        gaps = apart(xp, conj(xp, eigenvalues[..., None, :] - eigenvalues[..., :, None]))
+        inner = xp.matmul(H(xp, V), gV)
+        along = xp.real(xp.sum(xp.where(eye_of(xp, inner), inner, 0), axis=-1))
+        inner = (inner - xp.matmul(H(xp, V), V * along[..., None, :])) / gaps
+        middle = xp.where(eye_of(xp, inner), gL[..., None, :], inner)
+        return conj(xp, xp.solve_matrix(H(xp, V), xp.matmul(middle, H(xp, V))))
+
+
+class eigvals(Factor):
+    """The eigenvalues of any square matrix, complex."""
+    aux, samples = ("V",), (((3, 3),), ((2, 3, 3),))
+    reference = lambda input: numpy.linalg.eigvals(input).astype(complex)
+    def forward(xp, input): return xp.eig(input)
+    def d_input(xp, g, input, V): return conj(xp, xp.solve_matrix(H(xp, V), xp.matmul(on_diagonal(xp, conj(xp, g)), H(xp, V))))
+
+
+class matrix_exp(Factor):
+    """The exponential of a square matrix: the sum of A^k / k! over all k."""
+    home, method, domain, reference = "engine", True, (-1.0, 1.0), lambda input: scipy_linalg().expm(input)
+    def forward(xp, input): return xp.matrix_exp(input)
+    def d_input(xp, g, input):
+        n, a = input.shape[-1], T(xp, input)
+        rows = [xp.concatenate([a, g], axis=-1), xp.concatenate([xp.zeros_like(a), a], axis=-1)]
+        return xp.matrix_exp(xp.concatenate(rows, axis=-2))[..., :n, n:]
+
+
+functions["linalg.matrix_exp"] = functions["matrix_exp"]
+
+
+# -- made of the above -------------------------------------------------------------------------------------------------------------
+
+
+@composite(home="linalg")
+def cond(A: Tensor, p: Any = None) -> Tensor:
+    """The condition number: the norm of the matrix times that of its inverse; by default, and for 2, the ratio of singular values."""
+    if p in (None, 2, -2):
+        s = svdvals(A)
+        if not s.shape[-1]:
+            return s.new_zeros(tuple(s.shape[:-1]))
+        return s[..., -1] / s[..., 0] if p == -2 else s[..., 0] / s[..., -1]
+    if A.shape[-1] != A.shape[-2]:
+        raise RuntimeError(f"linalg.cond: A must be batches of square matrices, but they are {A.shape[-2]} by {A.shape[-1]} matrices")
+    inverse, info = inv_ex(A)
+    found = matrix_norm(A, p) * matrix_norm(inverse, p)
+    return found.masked_fill(info != 0, math.inf)
+
+
+@composite(home="linalg")
+def diagonal_(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+    """The diagonals of the matrices in the last two dimensions; a view."""
+    return diagonal(A, offset, dim1, dim2)
+
+
+@composite(home="linalg")
+def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
+    """Sums of products along a dimension, with the first factor conjugated."""
+    return ((x.conj() if x.is_complex() else x) * y).sum(dim)
+
+
+@composite(home="linalg")
+def vander(x: Tensor, *, N: int | None = None) -> Tensor:
+    """The powers 0 to N - 1 (by default as many as there are numbers) of a vector's numbers, as rows."""
+    x = x if x.ndim else reshape(x, (1,))
+    n = x.shape[-1] if N is None else N
+    if n <= 1 and N is not None:
+        raise RuntimeError("N must be greater than 1.")
+    x = x.long() if x.array.dtype.kind in "bu" or x.array.dtype.kind == "i" else x
+    steps = [unsqueeze(x, -1)] * (n - 1)
+    return functions["cat"]([unsqueeze(x, -1) * 0 + 1, *steps], -1).cumprod(-1) if n else x[..., None][..., :0]
+
+
+@composite(home="linalg")
+def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
+    """The inverse of a tensor taken for a matrix from its last dimensions to its first `ind`."""
+    if ind <= 0:
+        raise RuntimeError("Expected a strictly positive integer for 'ind'")
+    front, back = tuple(A.shape[:ind]), tuple(A.shape[ind:])
+    if math.prod(front) != math.prod(back):
+        raise RuntimeError(f"Expected self to satisfy the requirement prod(self.shape[ind:]) == prod(self.shape[:ind]), but got {math.prod(back)} != {math.prod(front)}")
+    return reshape(inv(reshape(A, (math.prod(front), math.prod(back)))), (*back, *front))
+
+
+@composite(home="linalg")
+def tensorsolve(A: Tensor, B: Tensor, dims: Any = None) -> Tensor:
+    """X with `tensordot(A, X, X.ndim) == B`, after A's dimensions `dims` have been moved to its end."""
+    if dims is not None:
+        places = tuple(wrap_dim(d, A.ndim) for d in dims)
+        A = permute(A, (*[d for d in range(A.ndim) if d not in places], *places))
+    rest = tuple(A.shape[B.ndim :])
+    if math.prod(rest) != B.numel():
+        raise RuntimeError(f"Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == prod(self.shape[:other.ndim]), but got {math.prod(rest)} != {B.numel()}")
+    return reshape(solve(reshape(A, (B.numel(), math.prod(rest))), reshape(B, (B.numel(),))), rest)
+
+
+@composite(home="linalg")
+def householder_product(A: Tensor, tau: Tensor) -> Tensor:
+    """The first columns of the product of the reflections I - tau v v^H, whose vectors v stand below A's diagonal, as LAPACK packs them."""
+    m, n = A.shape[-2:]
+    if m < n:
+        raise RuntimeError("torch.linalg.householder_product: input.shape[-2] must be greater than or equal to input.shape[-1]")
+    if n < tau.shape[-1]:
+        raise RuntimeError("torch.linalg.householder_product: input.shape[-1] must be greater than or equal to tau.shape[-1]")
+    xp = namespace(A.array)
+    out = expand(Tensor._wrap(xp.eye(m, n, dtype=A.array.dtype)), tuple(A.shape))
+    below = A.tril(-1) + Tensor._wrap(xp.eye(m, n, dtype=A.array.dtype))
+    for i in reversed(range(tau.shape[-1])):
+        v = below[..., i : i + 1]
+        out = out - tau[..., i, None, None] * matmul(v, matmul(functions["adjoint"](v), out))
+    return out
+
+
+_SVD = namedtuple("svd", ("U", "S", "V"))
+
+
+@composite(method=True)
+def svd_(input: Tensor, some: bool = True, compute_uv: bool = True) -> Any:
+    """U, S and V with `U @ diag(S) @ V.mH` the input: the old form of `linalg.svd`."""
+    if not compute_uv:
+        m, n = input.shape[-2:]
+        S = svdvals(input)
+        return _SVD(input.new_zeros((*input.shape[:-2], m, m)), S, input.new_zeros((*input.shape[:-2], n, n)))
+    U, S, Vh = svd(input, not some)
+    return _SVD(U, S, functions["adjoint"](Vh))

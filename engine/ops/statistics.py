@@ -1,0 +1,254 @@
+"""Statistics and numbers taken apart: covariances, histograms, quantiles past nan, distances, slopes of samples, mantissas and exponents."""
+
+import math
+from collections import namedtuple
+
+import numpy
+
+from .. import dtypes
+from ..devices import namespace
+from ..op import Elementwise, Op, composite
+from ..tensor import Tensor
+from .compare import isnan
+from .front import Refusing
+from .index import getitem
+from .join import cat
+from .math import pow_
+from .reduce import vector_norm
+from .scatter import gather, scatter_reduce
+from .select import where
+from .shape import expand, reshape, wrap_dim
+from .sorting import sort
+
+# -- covariance ------------------------------------------------------------------------------------------------------------------
+
+
+@composite(method=True)
+def cov(input, *, correction=1, fweights=None, aweights=None):
+    """The covariance matrix of variables in rows, observed in columns; a vector is one variable.
+
+    `fweights` are how often an observation occurred, `aweights` how much it counts; sums are divided by the weights' less `correction`.
+    """
+    if input.ndim > 2: raise RuntimeError(f"cov(): expected input to have two or fewer dimensions but got an input with {input.ndim} dimensions")
+    if input.dtype is dtypes.bool_: raise RuntimeError("cov(): bool dtype is not supported for input")
+    x = input.reshape((1, -1)) if input.ndim < 2 else input
+    n, weights = x.shape[1], None
+    for name, w in (("fweights", fweights), ("aweights", aweights)):
+        if w is None: continue
+        if w.ndim > 1: raise RuntimeError(f"cov(): expected {name} to have one or fewer dimensions but got {name} with {w.ndim} dimensions")
+        if (w.dtype.rank == dtypes.INT) != (name == "fweights"): raise RuntimeError(f"cov(): expected {name} to have {'integral' if name == 'fweights' else 'floating point'} dtype but got {name} with {w.dtype.name} dtype")
+        if w.numel() != n: raise RuntimeError(f"cov(): expected {name} to have the same numel as there are observations in the input but got {w.numel()} != {n}")
+        if w.numel() and w.detach().min().item() < 0: raise RuntimeError(f"cov(): {name} cannot be negative")
+        weights = w if weights is None else weights * w
+    if weights is None:
+        total, mean = n, x.sum(1, keepdim=True) / n
+    else:
+        total = weights.sum()
+        mean = (x * weights).sum(1, keepdim=True) / total
+    count = total - correction
+    if weights is not None and aweights is not None and correction != 0: count = total - correction * (weights * aweights).sum() / total
+    apart = x - mean
+    other = apart.conj() if apart.is_complex() else apart
+    found = (apart if weights is None else apart * weights) @ other.mT
+    count = count.clamp_min(0) if isinstance(count, Tensor) else max(count, 0)
+    return (found / count).squeeze()
+
+
+@composite(method=True)
+def corrcoef(input):
+    """Pearson's correlation coefficients of variables in rows, observed in columns; a vector is one variable."""
+    if input.ndim > 2: raise RuntimeError(f"corrcoef(): expected input to have two or fewer dimensions but got an input with {input.ndim} dimensions")
+    c = cov(input)
+    if c.ndim == 0: return c / c
+    size = c.diagonal().real.sqrt() if c.is_complex() else c.diagonal().sqrt()
+    found = c / size.unsqueeze(-1) / size.unsqueeze(-2)
+    if not found.is_complex(): return found.clip(-1, 1)
+    return found.real.clip(-1, 1) + 1j * found.imag.clip(-1, 1)
+
+
+# -- distances -------------------------------------------------------------------------------------------------------------------
+
+
+@composite(method=True)
+def dist(input, other, p=2):
+    """The p-norm of the difference."""
+    return vector_norm(input - other, p)
+
+
+@composite(method=True, in_place=True)
+def renorm(input, p, dim, maxnorm):
+    """The slices of a dimension, each divided so that its p-norm is at most `maxnorm`."""
+    if p <= 0: raise RuntimeError("renorm: non-positive-norm not supported")
+    if maxnorm < 0: raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm}")
+    if input.ndim < 2: raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {input.ndim} dimensions")
+    d = wrap_dim(dim, input.ndim)
+    norm = vector_norm(input, p, tuple(i for i in range(input.ndim) if i != d), True)
+    return input * where(norm > maxnorm, maxnorm / (norm + 1e-7), 1.0)
+
+
+# -- order -----------------------------------------------------------------------------------------------------------------------
+
+
+@composite(method=True)
+def nanquantile(input, q, dim=None, keepdim=False, *, interpolation="linear"):
+    """`quantile` of the elements that are not nan; nan where there are none."""
+    if input.dtype.name not in ("float32", "float64"): raise RuntimeError("nanquantile() input tensor must be either float or double dtype")
+    if isinstance(q, Tensor) and q.dtype is not input.dtype: raise RuntimeError("nanquantile() q tensor must be same dtype as the input tensor")
+    if interpolation not in ("linear", "lower", "higher", "nearest", "midpoint"): raise RuntimeError(f"nanquantile() interpolation must be one of linear, lower, higher, midpoint or nearest, but got {interpolation}")
+    if input.numel() == 0: raise RuntimeError("nanquantile() input tensor must be non-empty")
+    fractions = q if isinstance(q, Tensor) else Tensor(float(q), dtype=input.dtype, device=input.device)
+    if fractions.ndim > 1: raise RuntimeError("nanquantile() q must be a scalar or 1D tensor")
+    if ((fractions < 0) | (fractions > 1)).any(): raise RuntimeError("nanquantile() q values must be in the range [0, 1]")
+    x = reshape(input, (-1,)) if dim is None or input.ndim == 0 else input.movedim(dim, -1)
+    ordered = sort(x, -1).values
+    last = (isnan(x).logical_not().sum(-1, keepdim=True) - 1).clamp(min=0)
+    rank = fractions.reshape((-1,)) * last.to(input.dtype)
+    if interpolation in ("lower", "higher", "nearest"):
+        rank = {"lower": Tensor.floor, "higher": Tensor.ceil, "nearest": Tensor.round}[interpolation](rank)
+    low, high = rank.detach().floor(), rank.detach().ceil()
+    share = 0.5 * (high != low) if interpolation == "midpoint" else rank - low
+    below, above = gather(ordered, -1, low.long()), gather(ordered, -1, high.long())
+    out = (below + share * (above - below)).movedim(-1, 0)
+    if keepdim:
+        kept = [1] * input.ndim if dim is None else [1 if d == wrap_dim(dim, input.ndim) else n for d, n in enumerate(input.shape)]
+        out = out.reshape((out.shape[0], *kept))
+    return out if fractions.ndim else out[0]
+
+
+@composite
+def isin(elements, test_elements, *, assume_unique=False, invert=False):
+    """Where elements occur among `test_elements`; either may be a number. With `invert`: where they do not."""
+    if not isinstance(elements, Tensor) and not isinstance(test_elements, Tensor): raise TypeError("isin(): one of elements and test_elements must be a Tensor")
+    beside = elements if isinstance(elements, Tensor) else test_elements
+    xp = namespace(beside.array)
+    a, b = (x.array if isinstance(x, Tensor) else xp.asarray(x) for x in (elements, test_elements))
+    kind = numpy.result_type(a, b)
+    if kind.kind == "c": raise RuntimeError("Unsupported input type encountered for isin(): complex")
+    places = xp.searchsorted(xp.sort(b.reshape(-1).astype(kind)), a.reshape(-1).astype(kind))
+    ordered = xp.sort(b.reshape(-1).astype(kind))
+    found = xp.zeros(a.shape, bool) if not b.size else (ordered[xp.minimum(places, b.size - 1)] == a.reshape(-1).astype(kind)).reshape(a.shape)
+    return Tensor._wrap(~found if invert else found)
+
+
+@composite(method=True, in_place=True)
+def index_reduce(input, dim, index, source, reduce, *, include_self=True):
+    """The prod, mean, amax or amin of the input's slices and those of `source`, sent to the places that a 1-d index names.
+
+    With `include_self` False the input's slice does not count where another comes; places that nothing is sent to keep theirs.
+    """
+    if reduce not in ("prod", "mean", "amax", "amin"): raise RuntimeError(f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}.")
+    if index.ndim > 1: raise IndexError(f"index_reduce_(): Expected a 1-D tensor for index, got {index.ndim}-D")
+    d = wrap_dim(dim, input.ndim)
+    if input.ndim == 0: return scatter_reduce(input, 0, index.reshape(()), source.reshape(()), reduce, include_self=include_self)
+    shape = [-1 if i == d else 1 for i in range(input.ndim)]
+    places = expand(reshape(index, tuple(shape)), tuple(index.numel() if i == d else n for i, n in enumerate(input.shape)))
+    return scatter_reduce(input, d, places.long(), source, reduce, include_self=include_self)
+
+
+# -- counting --------------------------------------------------------------------------------------------------------------------
+
+histogram_result = namedtuple("histogram", ("hist", "bin_edges"))
+
+
+@composite(method=True)
+def histogram(input, bins, *, range=None, weight=None, density=False):
+    """How many elements, or how much weight, fall into each bin, and the bins' edges; the last bin is closed.
+
+    `bins` is a number of equal bins over `range` (by default that of the data) or a tensor of edges; with `density` the integral is 1.
+    """
+    if input.dtype.name not in ("float32", "float64"): raise RuntimeError(f"histogram(): not implemented for {input.dtype.name!r}")
+    if weight is not None and weight.shape != input.shape: raise RuntimeError("histogram(): if weight tensor is provided it should have the same shape as the input tensor")
+    x, w = input._host().reshape(-1), None if weight is None else weight._host().reshape(-1)
+    if isinstance(bins, Tensor):
+        edges = bins._host()
+    else:
+        if bins <= 0: raise RuntimeError(f"histogram(): bins must be > 0, but got {bins} for dimension 0")
+        low, high = range if range is not None else (float(x.min()), float(x.max())) if x.size else (0.0, 1.0)
+        if range is not None and low > high: raise RuntimeError("histogram(): min should not exceed max")
+        if low == high: low, high = low - 0.5, high + 0.5
+        edges = numpy.linspace(low, high, bins + 1).astype(x.dtype)
+    hist = numpy.histogram(x, edges, weights=w)[0].astype(x.dtype)
+    if density: hist = hist / (hist.sum() * numpy.diff(edges))
+    xp = namespace(input.array)
+    return histogram_result(Tensor._wrap(xp.asarray(hist)), Tensor._wrap(xp.asarray(edges)))
+
+
+# -- slopes ----------------------------------------------------------------------------------------------------------------------
+
+
+@composite
+def gradient(input, *, spacing=1, dim=None, edge_order=1):
+    """The slopes of samples along dimensions, by central differences, one tensor for each dimension; at the edges by one-sided ones.
+
+    `spacing` is the distance of the samples, one for each dimension, or a tensor of coordinates for each; `edge_order` is 1 or 2.
+    """
+    dims = tuple(range(input.ndim)) if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
+    dims = tuple(wrap_dim(d, input.ndim) for d in dims)
+    if len(set(dims)) != len(dims): raise RuntimeError(f"dim {dims} appears multiple times in the list of dims")
+    if edge_order not in (1, 2): raise RuntimeError("torch.gradient only supports edge_order=1 and edge_order=2.")
+    spacing = 1 if spacing is None else spacing
+    steps = (spacing,) * len(dims) if not isinstance(spacing, (list, tuple)) else tuple(spacing)
+    if len(steps) != len(dims): raise RuntimeError(f"torch.gradient expected spacing to be unspecified, a scalar, or a list of length {len(dims)}, but got a list of length {len(steps)}.")
+    if any(input.shape[d] < edge_order + 1 for d in dims): raise RuntimeError("torch.gradient expected each dimension size to be at least edge_order+1")
+    return tuple(_slope(input, d, h, edge_order) for d, h in zip(dims, steps, strict=True))
+
+
+def _slope(x, d, h, order):
+    cut = lambda a, b: getitem(x, (slice(None),) * d + (slice(a, b),))  # noqa: E731
+    n, wide = x.shape[d], (-1,) + (1,) * (x.ndim - 1 - d)
+    if isinstance(h, Tensor) and h.ndim:
+        if h.numel() != n: raise RuntimeError(f"torch.gradient expected each element of spacing to have the length of its dimension, {n}, but got {h.numel()}")
+        gaps = h[1:] - h[:-1]
+        a, b = gaps[:-1].reshape(wide), gaps[1:].reshape(wide)
+        inner = cut(0, -2) * (-b / (a * (a + b))) + cut(1, -1) * ((b - a) / (a * b)) + cut(2, None) * (a / (b * (a + b)))
+        first, last = gaps[0], gaps[-1]
+        if order == 2:
+            p, q, r, s = gaps[0], gaps[1], gaps[-2], gaps[-1]
+            left = cut(0, 1) * (-(2 * p + q) / (p * (p + q))) + cut(1, 2) * ((p + q) / (p * q)) - cut(2, 3) * (p / (q * (p + q)))
+            right = cut(-3, -2) * (s / (r * (r + s))) - cut(-2, -1) * ((s + r) / (r * s)) + cut(-1, None) * ((2 * s + r) / (s * (r + s)))
+    else:
+        h = h.item() if isinstance(h, Tensor) else h
+        inner, first, last = (cut(2, None) - cut(0, -2)) / (2 * h), h, h
+        if order == 2:
+            left = (-1.5 * cut(0, 1) + 2 * cut(1, 2) - 0.5 * cut(2, 3)) / h
+            right = (0.5 * cut(-3, -2) - 2 * cut(-2, -1) + 1.5 * cut(-1, None)) / h
+    if order == 1:
+        left, right = (cut(1, 2) - cut(0, 1)) / first, (cut(-1, None) - cut(-2, -1)) / last
+    return cat([left, inner, right], d)
+
+
+# -- numbers taken apart ---------------------------------------------------------------------------------------------------------
+
+
+@composite(method=True, in_place=True)
+def ldexp(input, other):
+    """`input * 2 ** other`."""
+    return input * pow_(Tensor(2.0, dtype=dtypes.default if not isinstance(input, Tensor) or input.dtype.rank < dtypes.FLOAT else input.dtype), other)
+
+
+class frexp(Refusing, Op):
+    """The numbers as mantissas of size 1/2 to 1 and exponents: `input == mantissa * 2 ** exponent`."""
+    outputs, differentiable, refuses, types = ("mantissa", "exponent"), ("mantissa",), "bic", "promote"
+    examples, domain = ((((2, 3),), {}), (([0.3, -3.0, 5.0],), {})), (-4.0, 4.0)
+    reference = lambda input: numpy.frexp(input)
+    refusal = (RuntimeError, "torch.frexp() only supports floating-point dtypes, got {}")
+    def forward(xp, input): return xp.frexp(input)
+    def d_input(xp, g, exponent): return g * xp.power(2.0 * xp.ones_like(g), -xp.astype(exponent, g.dtype))
+
+
+class nextafter(Refusing, Elementwise):
+    """The next number after `input` towards `other` that the dtype can hold. The slope is 1 in `input` unless it is `other` already."""
+    refuses, inplace = "bic", True
+    exempt = {"value": "Compared with NumPy in float32 its steps are those of float64."}
+    def forward(xp, input, other): return xp.nextafter(input, other)
+    def d_input(xp, g, input, other): return xp.where(input == other, 0, g)
+    def d_other(xp, g): return xp.zeros_like(g)
+
+
+@composite(method=True, in_place=True, aliases=("multigammaln",))
+def mvlgamma(input, p):
+    """The logarithm of the multivariate gamma function of dimension `p`."""
+    if p < 1: raise RuntimeError("p has to be greater than or equal to 1")
+    if input.dtype is dtypes.bool_: raise RuntimeError("mvlgamma: The input tensor may not be a boolean tensor.")
+    steps = Tensor([-0.5 * j for j in range(p)], dtype=input.dtype if input.is_floating_point() else dtypes.default, device=input.device)
+    return (input.unsqueeze(-1) + steps).lgamma().sum(-1) + p * (p - 1) / 4 * math.log(math.pi)

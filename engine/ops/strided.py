@@ -1,0 +1,210 @@
+"""Views by strides, views of complex numbers as pairs, copies of views, and tensors with one part replaced."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy
+
+from .. import inplace
+from ..devices import namespace
+from ..errors import Refused
+from ..op import RULES_ONLY, Linear, composite, functions
+from ..tensor import Tensor
+from .index import index_put
+from .join import narrow, split, tensor_split, unbind
+from .shape import View, clone, diag_embed, diagonal, reshape, wrap_dim
+
+
+class strided_view(View):
+    """Elements of the input's storage under any size and strides, counted in elements from the storage's start; a view.
+
+    `source` is where the input's own elements lie, in the same three numbers: what the gradient needs.
+    """
+
+    home, exempt = "", RULES_ONLY | {"noncontiguous": "It reads the storage, which another layout has otherwise."}
+    examples = ((((8,),), {"size": (2, 3), "stride": (1, 2), "storage_offset": 1, "source": ((8,), (1,), 0)}),)
+    reference = lambda input, size, stride, storage_offset, source: numpy.lib.stride_tricks.as_strided(input[storage_offset:], size, tuple(8 * s for s in stride))  # fmt: skip
+    def forward(xp, input, size, stride, storage_offset, source): return xp.strided_view(input, size, stride, storage_offset)
+    def d_input(xp, g, size, stride, storage_offset, source): return xp.restride(g, (size, stride, storage_offset), source)
+
+    @classmethod
+    def push(cls, node, tangents, xp, recorded):
+        a = node.attrs  # a tangent has a storage of its own
+        return (xp if recorded else namespace(tangents[0])).restride(tangents[0], a["source"], (a["size"], a["stride"], a["storage_offset"]))
+
+
+class restride(Linear):
+    """The input laid into an empty storage at places of one size, stride and offset (added where they meet), and read at another's."""
+
+    home, inputs, exact, exempt = "", ("input",), True, RULES_ONLY
+    examples = ((((2, 3),), {"source": ((2, 3), (1, 2), 1), "target": ((6,), (1,), 0)}), (((4,),), {"source": ((4,), (1,), 0), "target": ((3, 2), (1, 1), 0)}))
+    def reference(input, source, target):
+        storage = numpy.zeros(99)
+        for (size, stride, offset), write in ((source, True), (target, False)):
+            out = numpy.zeros(size)
+            for place in numpy.ndindex(*size):
+                at = offset + sum(i * s for i, s in zip(place, stride, strict=True))
+                if write: storage[at] += input[place]
+                else: out[place] = storage[at]
+        return out
+    def forward(xp, input, source, target): return xp.restride(input, source, target)
+    def d_input(xp, g, source, target): return xp.restride(g, target, source)
+
+
+class view_as_real(View):
+    """Complex numbers as pairs of real ones, in a new last dimension; a view."""
+
+    examples = ((([1 + 2j, 3 - 1j],), {}), (([[1 + 2j], [0.5j]],), {}))
+    reference = lambda input: numpy.stack([input.real, input.imag], -1)
+    def forward(xp, input): return xp.view_as_real(complex_only(input))
+    def d_input(xp, g): return xp.conj(xp.view_as_complex(g))  # the executor conjugates what is complex, and this is so on one side only
+
+
+class view_as_complex(View):
+    """Pairs of real numbers in the last dimension as complex ones; a view. RuntimeError where they do not lie side by side."""
+
+    examples = ((((3, 2),), {}), (((2, 2, 2),), {}))
+    reference = lambda input: input[..., 0] + 1j * input[..., 1]
+    exempt = {"noncontiguous": "It refuses pairs that do not lie side by side, as PyTorch does."}
+    def forward(xp, input): return xp.view_as_complex(pairs_only(input))
+    def d_input(xp, g): return xp.view_as_real(xp.conj(g))
+
+
+def complex_only(x: Any) -> Any:
+    if x.dtype.kind != "c" if isinstance(x.dtype, numpy.dtype) else not x.dtype.is_complex:
+        raise Refused("view_as_real is only supported for complex tensors")
+    return x
+
+
+def pairs_only(x: Any) -> Any:
+    if x.dtype.kind != "f" if isinstance(x.dtype, numpy.dtype) else not x.dtype.is_floating_point:
+        raise Refused("view_as_complex is only supported for half, float and double tensors")
+    if not x.ndim or x.shape[-1] != 2:
+        raise Refused("Tensor must have a last dimension of size 2")
+    return x
+
+
+def _layout(x: Tensor, stride: Any = None, offset: int | None = None) -> tuple:
+    return tuple(x.shape), x.stride() if stride is None else tuple(stride), x.storage_offset() if offset is None else offset
+
+
+@composite(method=True)
+def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
+    """Elements of the tensor's storage under any size and strides, counted in elements; a view, so that writes are seen through both.
+
+    RuntimeError where that would leave the storage.
+    """
+    size, stride = ((v,) if isinstance(v, int) else tuple(v) for v in (size, stride))
+    if len(size) != len(stride):
+        raise RuntimeError(f"mismatch in length of strides and shape: {list(stride)} and {list(size)}")
+    if any(s < 0 for s in stride):
+        raise RuntimeError(f"as_strided: Negative strides are not supported at the moment, got strides: {list(stride)}")
+    offset = input.storage_offset() if storage_offset is None else int(storage_offset)
+    return strided_view(input, size, stride, offset, _layout(input))
+
+
+Tensor.as_strided_ = lambda self, size, stride, storage_offset=None: inplace.reshape_in_place(self, lambda x: as_strided(x, size, stride, storage_offset))  # type: ignore[attr-defined]
+
+
+@composite(method=True)
+def as_strided_scatter(input: Tensor, src: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
+    """A copy of the input with `src` in the place that `as_strided` would show of it."""
+    size, stride = tuple(size), tuple(stride)
+    if tuple(src.shape) != size:
+        raise RuntimeError(f"expected src to have a size equal to the slice of self. src size = {list(src.shape)}, slice size = {list(size)}")
+    at = numpy.full((), 0 if storage_offset is None else storage_offset)
+    for n, s in zip(size, stride, strict=True):
+        at = at[..., None] + numpy.arange(n) * s
+    if at.size and at.max() >= input.numel():
+        raise RuntimeError(f"setStorage: sizes {list(size)}, strides {list(stride)} reach beyond the {input.numel()} elements of the input")
+    xp = namespace(input.array)
+    flat = index_put(reshape(input, (input.numel(),)), (Tensor._wrap(xp.asarray(at.reshape(-1))),), reshape(src, (src.numel(),)))
+    return reshape(flat, tuple(input.shape))
+
+
+def _replaced(input: Tensor, src: Tensor, seen: Any) -> Tensor:
+    out = clone(input)
+    part = seen(out)
+    if part.shape != src.shape:
+        raise RuntimeError(f"expected src to have a size equal to the slice of self. src size = {list(src.shape)}, slice size = {list(part.shape)}")
+    part.copy_(src)
+    return out
+
+
+@composite(method=True)
+def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
+    """A copy of the input with `src` in one slice of a dimension."""
+    return _replaced(input, src, lambda x: x.select(dim, index))
+
+
+@composite(method=True)
+def slice_scatter(input: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Tensor:
+    """A copy of the input with `src` in the slices `start:end:step` of a dimension."""
+    return _replaced(input, src, lambda x: x[(slice(None),) * wrap_dim(dim, x.ndim) + (slice(start, end, step),)])
+
+
+@composite(method=True)
+def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    """A copy of the input with `src` on a diagonal."""
+    return _replaced(input, src, lambda x: diagonal(x, offset, dim1, dim2))
+
+
+@composite(method=True)
+def diagflat(input: Tensor, offset: int = 0) -> Tensor:
+    """A matrix with all elements of the input on a diagonal."""
+    return diag_embed(reshape(input, (input.numel(),)), offset)
+
+
+@composite(method=True)
+def dsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+    """Pieces along the third dimension."""
+    if input.ndim < 3:
+        raise RuntimeError(f"torch.dsplit requires a tensor with at least 3 dimension, but got a tensor with {input.ndim} dimensions!")
+    sections = indices_or_sections
+    if isinstance(sections, int) and (not sections or input.shape[2] % sections):
+        raise RuntimeError(f"torch.dsplit attempted to split along dimension 2, but the size of the dimension {input.shape[2]} is not divisible by the split_size {sections}!")
+    return tensor_split(input, sections, 2)
+
+
+@composite
+def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
+    """Flat indices into a shape as one tensor of indices for each dimension."""
+    shape = (shape,) if isinstance(shape, int) else tuple(shape)
+    if indices.dtype.is_floating_point or indices.dtype.is_complex or indices.array.dtype.kind == "b":
+        raise ValueError(f"expected 'indices' to be integer dtype, but got {indices.dtype.name}")
+    if any(n < 0 for n in shape):
+        raise ValueError(f"'shape' cannot have negative values, but got {shape}")
+    xp, rest, found = namespace(indices.array), indices.array, []
+    if indices.numel() and int(abs(indices.array).max()) >= math.prod(shape) and int(indices.array.min()) < -math.prod(shape):
+        raise ValueError(f"unravel_index: an index is out of bounds for the shape {shape}")
+    for n in reversed(shape):
+        found.append(Tensor._wrap(xp.remainder(rest, n)))
+        rest = rest // n
+    return tuple(reversed(found))
+
+
+# -- copies of views -------------------------------------------------------------------------------------------------------------
+
+
+def _copying(name: str, fn: Any) -> None:
+    def call(input: Tensor, *args: Any, **kwargs: Any) -> Any:
+        found = fn(input, *args, **kwargs)
+        return tuple(clone(x) for x in found) if isinstance(found, tuple) else clone(found)
+
+    call.__name__, call.__doc__ = name, f"A copy of what `{name.removesuffix('_copy')}` shows."
+    composite(call)
+
+
+_SEEN = {
+    "alias": lambda input: input, "narrow": narrow, "unbind": unbind, "split": split, "split_with_sizes": split, "view": Tensor.view, "unfold": Tensor.unfold,
+    "expand": Tensor.expand, "as_strided": as_strided, "diagonal": diagonal,
+    **{name: functions[name] for name in ("permute", "squeeze", "t", "transpose", "unsqueeze", "view_as_real", "view_as_complex")},
+}  # fmt: skip
+for _name, _fn in _SEEN.items():
+    _copying(f"{_name}_copy", _fn)
+Tensor.narrow_copy = functions["narrow_copy"]  # type: ignore[attr-defined]
+for _name, _fn in {"unsafe_split": split, "unsafe_chunk": functions["chunk"]}.items():
+    _copying(_name, _fn)
+    setattr(Tensor, _name, functions[_name])

@@ -1,0 +1,97 @@
+"""`wb.inspect` and `wb.memory` as sessions: what a view of one tensor asks and gets, and what must not happen on the way."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import numpy
+import pytest
+
+import engine
+import workbench as wb
+from engine import nn
+from workbench import surface
+
+
+def asked(session, **request):
+    (answer, buffers), *rest = session.handle({"v": 1, "id": 7, **request})
+    assert not rest
+    return answer, buffers
+
+
+def test_a_view_of_one_tensor_shows_its_numbers():
+    x = engine.tensor(numpy.arange(12.0).reshape(3, 4) - 3)
+    session = surface.inspected(x, {"grades": x})
+    graph, _ = asked(session, type="ready")
+    assert (graph["view"], graph["root"], graph["nodes"]["name"]) == ("tensor", 0, ["grades"])
+    told, buffers = asked(session, type="inspect", node=0)
+    assert told["name"] == "grades" and told["summary"]["shape"] == [3, 4]
+    assert (told["summary"]["negative"], told["summary"]["zero"], told["summary"]["positive"]) == (3, 1, 8)
+    numpy.testing.assert_allclose(numpy.frombuffer(buffers[told["heat"]["mean"]["index"]], numpy.float32), numpy.arange(12) - 3)
+
+
+def test_numbers_are_those_of_now():
+    x = engine.zeros(3)
+    session = surface.inspected(x, {})
+    x.fill_(2.0)
+    assert asked(session, type="inspect", node=0)[0]["summary"]["values"] == [2.0, 2.0, 2.0]
+
+
+def test_gradient_or_the_reason_why_there_is_none():
+    w = engine.ones(2, requires_grad=True)
+    session = surface.inspected(w, {})
+    assert "Backward has not run yet" in asked(session, type="inspect", node=0, what="grad")[0]["missing"]
+    (w * 3).sum().backward()
+    assert asked(session, type="inspect", node=0, what="grad")[0]["summary"]["values"] == [3.0, 3.0]
+    h = w * 2
+    assert "retain_grad" in asked(surface.inspected(h, {}), type="inspect", node=0, what="grad")[0]["missing"]
+
+
+def test_a_parameter_has_its_path_as_name():
+    model = nn.Sequential(nn.Linear(2, 3))
+    told, _ = asked(surface.inspected(model[0].weight, {"model": model}), type="inspect", node=0)
+    assert told["name"].endswith("0.weight")
+
+
+def test_an_inspected_tensor_is_no_recording_of_a_program():
+    with wb.record():
+        y = (engine.ones(2, requires_grad=True) * 2).sum()
+    before = surface.latest()
+    session = surface.inspected(engine.ones(3), {})
+    assert surface.latest() is before and session.recording is not before
+    assert y.item() == 4
+
+
+def test_inspecting_keeps_nothing_alive():
+    gc.disable()
+    try:
+        x = engine.ones(1000)
+        session = surface.inspected(x, {})
+        alive = weakref.ref(x)
+        del x
+        assert alive() is None
+        assert "gone" in asked(session, type="inspect", node=0)[0]["missing"]
+    finally:
+        gc.enable()
+
+
+def test_stills_are_a_text_and_a_picture_in_which_names_are_text():
+    x = engine.tensor([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0])
+    stills = surface.inspected(x, {"<script>alert(1)</script>": x}).stills()
+    assert "float32" in stills["text/plain"]
+    assert stills["image/svg+xml"].startswith("<svg") and "<script" not in stills["image/svg+xml"]
+
+
+def test_memory_opens_on_its_tab():
+    with wb.record():
+        y = (engine.ones(2, requires_grad=True) * 2).sum()
+    session = surface.remembered({"y": y})
+    assert asked(session, type="ready")[0]["view"] == "memory"
+    told, _ = asked(session, type="ask_memory")
+    assert told["live"] > 0 and told["peak"] >= told["live"]
+
+
+def test_inspect_wants_a_tensor():
+    with pytest.raises(TypeError, match="wb.inspect takes a Tensor, got list"):
+        wb.inspect([1, 2])  # type: ignore[arg-type]
