@@ -109,6 +109,10 @@ def take_along_axis(x: Any, indices: Any, axis: int) -> Any:
     return _registry["gather"].call(x, axis, indices)
 
 
+def ascontiguousarray(x: Any) -> Any:
+    return x
+
+
 def _blank(make: str, shape: tuple, fill: Any, dtype: Any) -> Any:
     from .tensor import Tensor
 

@@ -186,16 +186,14 @@ def _with_loops(r: Recording, items: list, sources: source.Sources, intern: Any)
         body = items[start : start + period]
         if period == 1 and isinstance(body[0], Box):
             continue  # calls of one module in a row are folded instead
-        out += items[done:start]
-        done = start + period * count
         first = body[0]
         code, lasti = (first.code, first.lasti) if isinstance(first, Box) else (r.code[first], r.lasti[first])
         header = sources.loop(code, lasti) if code is not None else ""
-        name = (
-            header.split(" in ")[0].removeprefix("for ")
-            if header.startswith("for ")
-            else header or (code.co_name if code is not None else "loop")
-        )
+        if not header and (code is None or code.co_name == "<module>"):
+            continue  # the same ops again, but no code says that it is a loop
+        out += items[done:start]
+        done = start + period * count
+        name = header.split(" in ")[0].removeprefix("for ") if header.startswith("for ") else header or code.co_name
         label = f"{header or name + '()'} ×{count}"
         if period == 1:
             inner: list = items[start:done]

@@ -19,6 +19,7 @@ from numpy import (  # noqa: F401  the namespace itself
     arctanh,
     argsort,
     asarray,
+    ascontiguousarray,
     bincount,
     bitwise_and,
     bitwise_or,
