@@ -38,7 +38,7 @@ __version__ = "0.1.0"
 
 globals().update({name: function for name, function in _functions.items() if "." not in name})
 
-from . import cuda, data, linalg, nn, optim, special, utils  # noqa: E402, F401  they use the functions above
+from . import cuda, data, fft, linalg, nn, optim, special, utils  # noqa: E402, F401  they use the functions above
 from .serialize import load, save  # noqa: E402, F401
 
 

@@ -45,7 +45,7 @@ def _binary(op: Any) -> Callable:
     forward, (dx, dy) = op.forward, op.rules
     (x_for_x, y_for_x, out_for_x), (x_for_y, y_for_y, out_for_y) = ([d is not None and i in d.keeps for i in range(3)] for d in (dx, dy))
     keeps_any = any((x_for_x, y_for_x, out_for_x, x_for_y, y_for_y, out_for_y))
-    ruled, fast_types, numbers = op.ruled, _FAST if op.types != "any" else (), op.types in ("promote", "float")
+    ruled, fast_types, numbers = op.ruled, _FAST if op.types != "any" else (), op.numbers
     new_tensor, new_node, tick, ndarray, attrs = object.__new__, tape.Node.__new__, tape.tick, numpy.ndarray, {}
     node_class, mode, seen = tape.Node, _mode, observe
 
@@ -257,7 +257,7 @@ def _run(op: Any, inputs: tuple, attrs: dict) -> Any:
                     kind = x.dtype
                 elif not op.unprepared or x.dtype in LOW:
                     ready = False
-        elif x is not None:
+        elif x is not None and not (op.numbers and (x.__class__ is float or x.__class__ is int)):
             ready = False
         arrays.append(x)
         nodes.append(node)

@@ -95,6 +95,7 @@ class Op(metaclass=OpType):
         cls.saves_input = any(rule is not None and 0 in rule.keeps for rule in cls.rules)
         cls._plans = {}  # which inputs are live -> what to record, filled as it occurs
         cls._kept = tuple(i in cls.rules[0].keeps for i in range(len(cls.slots))) if cls.variadic and cls.ruled and cls.rules[0].keeps else ()
+        cls.numbers = cls.types in ("promote", "float")
         cls.unprepared = cls.types == "any" and cls.prepare.__func__ is Op.__dict__["prepare"].__func__
         cls.Result = namedtuple(cls.name, cls.outputs) if len(cls.outputs) > 1 else None
         pull = next(p for base in cls.__mro__ if isinstance(p := base.__dict__.get("pull"), classmethod))  # not a parent's specialised one

@@ -23,6 +23,7 @@ PERIOD = 0.1  # seconds between two reports of a running recording
 # Frames of these files are not the user's.
 HIDDEN = tuple(os.path.dirname(os.path.abspath(file)) + os.sep for file in (engine.__file__, __file__))
 _PLAIN = (int, float, bool, str, type(None), complex)
+_HARMLESS = (*_PLAIN, slice, type(Ellipsis))
 
 
 class Recorder(observe.Observer):
@@ -440,9 +441,11 @@ def _plain(attrs: dict) -> dict:
 
 
 def _without_tensors(value: Any) -> Any:
-    if isinstance(value, (*_PLAIN, slice)) or value is Ellipsis:
+    if isinstance(value, _HARMLESS):
         return value
     if isinstance(value, (tuple, list)) and len(value) <= 64:
+        if value.__class__ is tuple and all([isinstance(v, _HARMLESS) for v in value]):
+            return value
         return tuple(_without_tensors(v) for v in value)
     return Opaque(type(value).__name__)
 

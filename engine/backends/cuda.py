@@ -42,6 +42,7 @@ from .kernels_pool import (  # noqa: F401
 from .products import *  # noqa: F403
 from .reduction import count
 from .reference import *  # noqa: F403
+from .special import SCIPY
 # isort: on
 
 pi, inf, nan = math.pi, math.inf, math.nan
@@ -150,6 +151,18 @@ def xlogy(x: Any, y: Any) -> Any:
     """x log(y), and 0 where x is 0 and y is not nan."""
     d = (x if hasattr(x, "dtype") else y).dtype
     return special.xlogy(cupy.asarray(x, d), cupy.asarray(y, d))
+
+
+def _named(name: str) -> Any:
+    def call(*xs: Any) -> Any:
+        d = next(x.dtype for x in xs if hasattr(x, "dtype"))
+        return cupy.asarray(getattr(special, name)(*[cupy.asarray(x, d) for x in xs])).astype(d, copy=False)
+
+    call.__name__ = call.__qualname__ = name
+    return call
+
+
+globals().update({name: _named(theirs) for name, theirs in SCIPY.items()})
 
 
 # -- reductions --------------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Factorisations that only SciPy has: LU, the Schur-based exponential, eigenvalues of any matrix; a GPU's arrays pass through the host."""
+"""Factorisations that only SciPy has, which a GPU's arrays reach through the host (LU, exponentials, eigenvalues), and Fourier transforms."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy
 
 from .reference import _library
 
-__all__ = ["cholesky_info", "eig", "lu_factor", "matrix_exp"]
+__all__ = ["cholesky_info", "eig", "fourier", "fourier_back", "lu_factor", "matrix_exp"]
 
 
 def _through_host(fn: Any) -> Any:
@@ -75,3 +75,16 @@ def cholesky_info(x: Any) -> Any:
                 info.reshape(-1)[i] = k
                 break
     return info
+
+
+def fourier(x: Any, dims: tuple, scale: float = 1.0) -> Any:
+    """Sums of x[k] exp(-2 pi i j k / n) over k along some dimensions, times a number."""
+    lib = _library(x)
+    for d in dims:
+        x = lib.fft.fft(x, axis=d)
+    return x * x.dtype.type(scale)
+
+
+def fourier_back(x: Any, dims: tuple, scale: float = 1.0) -> Any:
+    """The same with the sign of the exponent changed."""
+    return fourier(x.conj(), dims, scale).conj()

@@ -60,6 +60,10 @@ def _row_sums(index: Any, rows: Any, count: int) -> Any:
     if lib is not numpy:
         lib.add.at(out, index, rows)
         return out
+    if rows.shape[1] >= 64:  # long rows: 10 times faster one by one than by `reduceat`
+        for i, row in zip(index.tolist(), rows, strict=True):
+            out[i] += row
+        return out
     order = numpy.argsort(index, kind="stable")
     ordered = index[order]
     first = numpy.flatnonzero(numpy.concatenate(([True], ordered[1:] != ordered[:-1])))

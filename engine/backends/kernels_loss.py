@@ -33,10 +33,14 @@ def _check(shape: tuple, target: Any, weight: Any, ignore: int) -> None:
             raise Refused(f"Target {int(wrong.reshape(-1)[0])} is out of bounds.", IndexError)
 
 
-def _index(target: Any, ignore: int, axis: int) -> Any:
-    """The targets as an index along the class dimension; ignored ones point at class 0, where their weight 0 makes them harmless."""
-    xp = module_of(target)
-    return xp.expand_dims(xp.where(target == ignore, 0, target).astype(numpy.int64), axis)
+def _index(target: Any, ignore: int) -> tuple:
+    """Where each place's target class lies in the input; ignored ones point at class 0, where their weight 0 makes them harmless."""
+    xp, n = module_of(target), target.ndim
+    classes = target.astype(numpy.int64, copy=False)
+    if target.size and int(target.min()) <= ignore <= int(target.max()):
+        classes = xp.where(target == ignore, 0, classes)
+    places = [xp.arange(m).reshape(-1, *(1,) * (n - 1 - i)) for i, m in enumerate(target.shape)]
+    return (*places[:1], classes, *places[1:])
 
 
 def class_weights(target: Any, weight: Any, ignore: int, dtype: Any) -> Any:
@@ -50,18 +54,16 @@ def class_weights(target: Any, weight: Any, ignore: int, dtype: Any) -> Any:
 def class_pick(x: Any, target: Any, weight: Any = None, ignore: int = -100) -> Any:
     """Each place's element at its target class, times that class's weight."""
     _check(x.shape, target, weight, ignore)
-    axis = min(x.ndim - 1, 1)
-    found = module_of(x).take_along_axis(x, _index(target, ignore, axis), axis).squeeze(axis)
-    return module_of(x).where(
-        target == ignore, x.dtype.type(0), found if weight is None else found * class_weights(target, weight, ignore, x.dtype)
-    )
+    found = x[_index(target, ignore)]
+    if weight is not None:
+        found = found * class_weights(target, weight, ignore, x.dtype)
+    return module_of(x).where(target == ignore, x.dtype.type(0), found)
 
 
 def class_spread(g: Any, target: Any, weight: Any, size: tuple, ignore: int = -100) -> Any:
     """The transpose of `class_pick`: each element of `g` at its target class, times that class's weight, in zeros of shape `size`."""
-    xp, axis = module_of(g), min(len(size) - 1, 1)
-    out = xp.zeros(size, g.dtype)
-    xp.put_along_axis(out, _index(target, ignore, axis), xp.expand_dims(g * class_weights(target, weight, ignore, g.dtype), axis), axis)
+    out = module_of(g).zeros(size, g.dtype)
+    out[_index(target, ignore)] = g * class_weights(target, weight, ignore, g.dtype)
     return out
 
 
@@ -82,9 +84,7 @@ def softmax_minus(x: Any, lse: Any, scale: Any, g: Any, target: Any, ignore: int
     out = x - lse
     xp.exp(out, out=out)
     out *= xp.expand_dims(scale, axis)
-    index = _index(target, ignore, axis)
-    at_target = xp.take_along_axis(out, index, axis) - xp.expand_dims(xp.where(target == ignore, g.dtype.type(0), g), axis)
-    xp.put_along_axis(out, index, at_target, axis)
+    out[_index(target, ignore)] -= xp.where(target == ignore, g.dtype.type(0), g)
     return out
 
 

@@ -116,7 +116,8 @@ def normal(source: Any, n: int, d: numpy.dtype, mean: float = 0.0, std: float = 
     wide = numpy.dtype("float64") if d == numpy.float64 else _F32
     u = uniform(source, n, wide)
     whole = n - n % 16
-    u[:whole] = _box_muller(u[:whole])
+    for i in range(0, whole, 1 << 14):  # what a block needs stays in the cache
+        u[i : min(i + (1 << 14), whole)] = _box_muller(u[i : min(i + (1 << 14), whole)])
     if n % 16:
         u[-16:] = _box_muller(uniform(source, 16, wide))
     if (mean, std) != (0, 1):

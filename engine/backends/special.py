@@ -6,7 +6,27 @@ from typing import Any
 
 import numpy
 
-__all__ = ["digamma", "erf", "erfc", "erfinv", "i0", "i1", "lgamma", "polygamma", "xlogy"]
+SCIPY = {  # our name -> SciPy's and CuPy's, where nothing else is different
+    "bessel_j0": "j0", "bessel_j1": "j1", "bessel_y0": "y0", "bessel_y1": "y1", "entr": "entr", "erfcx": "erfcx", "i0e": "i0e",
+    "i1e": "i1e", "igamma": "gammainc", "igammac": "gammaincc", "log_ndtr": "log_ndtr", "modified_bessel_k0": "k0",
+    "modified_bessel_k1": "k1", "ndtr": "ndtr", "ndtri": "ndtri", "scaled_modified_bessel_k0": "k0e",
+    "scaled_modified_bessel_k1": "k1e", "xlog1py": "xlog1py", "zeta": "zeta",
+}  # fmt: skip
+__all__ = ["digamma", "erf", "erfc", "erfinv", "i0", "i1", "lgamma", "polygamma", "xlogy", *SCIPY]
+
+
+def _lazy(name: str) -> Any:
+    def call(*xs: Any) -> Any:
+        from scipy import special
+
+        d = next(x.dtype for x in xs if hasattr(x, "dtype"))
+        return numpy.asarray(getattr(special, name)(*[numpy.asarray(x, d) for x in xs])).astype(d, copy=False)
+
+    call.__name__ = call.__qualname__ = name
+    return call
+
+
+globals().update({name: _lazy(scipy_name) for name, scipy_name in SCIPY.items()})
 
 
 def erf(x: Any) -> Any:

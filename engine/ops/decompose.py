@@ -31,14 +31,14 @@ ONE_TRIANGLE = dict.fromkeys(("reverse", "second"), "One triangle is read and th
 class Factor(Op):
     """An op on float matrices that PyTorch neither promotes nor runs in half precision."""
     home, method, inputs, samples, types = "linalg", False, ("input",), _SQUARE, "same"
-    square, checks = True, True
+    square, checks, least = True, True, 4  # of at least 4 bytes
 
     @classmethod
     def prepare(cls, arrays):
         a = arrays[0]
         if a.ndim < 2:
             raise Refused(f"The input tensor A must have at least 2 dimensions. Got {a.ndim}D")
-        if a.dtype.kind not in "fc" or a.dtype.itemsize < 4:
+        if dtypes.FROM_NUMPY[a.dtype].rank < dtypes.FLOAT or a.dtype.itemsize < cls.least:
             raise Refused(f"Expected a floating point or complex tensor of at least 32 bits as input. Got {dtypes.FROM_NUMPY[a.dtype].name}")
         if cls.square and a.shape[-1] != a.shape[-2]:
             raise Refused(f"A must be batches of square matrices, but they are {a.shape[-2]} by {a.shape[-1]} matrices")

@@ -240,6 +240,7 @@ class eigvals(Factor):
 
 class matrix_exp(Factor):
     """The exponential of a square matrix: the sum of A^k / k! over all k."""
+    least = 2
     home, method, domain, reference = "engine", True, (-1.0, 1.0), lambda input: scipy_linalg().expm(input)
     def forward(xp, input): return xp.matrix_exp(input)
     def d_input(xp, g, input):

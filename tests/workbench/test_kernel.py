@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import ipykernels
 import pytest
 from kernels import Kernel, custom, is_custom, printed
+
+import ipykernels
 
 SETUP = """%load_ext workbench
 import engine as torch

@@ -283,10 +283,9 @@ def test_a_pass_held_up_goes_where_it_is_wanted():
 
 def test_outside_jupyter_a_step_block_simply_runs_and_nothing_of_jupyter_is_imported():
     code = """
-import sys, time
-begun = time.perf_counter()
+import sys
 import workbench as wb
-assert time.perf_counter() - begun < 0.5
+assert "numpy" not in sys.modules and "engine" not in sys.modules
 import engine
 x = engine.tensor([1.0, 2.0]).requires_grad_()
 with wb.step():

@@ -1,0 +1,16 @@
+"""`engine.fft`: discrete Fourier transforms, under PyTorch's names. They are ops; `engine/ops/fft.py` holds them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from . import ops  # noqa: F401  loading them fills the table of functions
+from .op import functions as _functions
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any: ...
+
+
+_HOME = "fft."
+globals().update({name.removeprefix(_HOME): function for name, function in _functions.items() if name.startswith(_HOME)})

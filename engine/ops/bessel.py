@@ -1,0 +1,186 @@
+"""More special functions, from SciPy: Bessel functions, the normal distribution's, incomplete gamma functions, zeta."""
+
+import math
+
+from ..op import Elementwise, functions
+from . import activation, reduce, rounding, statistics, trig  # noqa: F401  their functions get further names
+from .front import Refusing
+from .math import UNARY
+from .special import _scipy
+
+_NO_SLOPE = dict.fromkeys(("reverse", "second", "forward"), "There is no formula of the slope in the first parameter, which PyTorch refuses too.")
+
+
+class Special(Elementwise):
+    home, method, inplace, types, samples = "special", False, False, "float", UNARY
+
+
+class i0e(Special):
+    """The Bessel function i0 times exp(-|x|)."""
+    domain, reference = (-2, 2), _scipy("i0e")
+    def forward(xp, input): return xp.i0e(input)
+    def d_input(xp, g, input, out): return g * (xp.i1e(input) - xp.sign(input) * out)
+
+
+class i1e(Special):
+    """The Bessel function i1 times exp(-|x|)."""
+    domain, reference = (-2, 2), _scipy("i1e")
+    def forward(xp, input): return xp.i1e(input)
+    def d_input(xp, g, input, out):
+        at_zero = input == 0
+        return g * xp.where(at_zero, 0.5, xp.i0e(input) - out * (xp.sign(input) + 1 / xp.where(at_zero, 1, input)))
+
+
+class bessel_j0(Special):
+    """Bessel function of the first kind, order 0."""
+    domain, reference = (-5, 5), _scipy("j0")
+    def forward(xp, input): return xp.bessel_j0(input)
+    def d_input(xp, g, input): return -g * xp.bessel_j1(input)
+
+
+class bessel_j1(Special):
+    """Bessel function of the first kind, order 1."""
+    domain, reference = (-5, 5), _scipy("j1")
+    def forward(xp, input): return xp.bessel_j1(input)
+    def d_input(xp, g, input, out): return g * xp.where(input == 0, 0.5, xp.bessel_j0(input) - out / xp.where(input == 0, 1, input))
+
+
+class bessel_y0(Special):
+    """Bessel function of the second kind, order 0: -inf at 0, nan below."""
+    reference = _scipy("y0")
+    def forward(xp, input): return xp.bessel_y0(input)
+    def d_input(xp, g, input): return -g * xp.bessel_y1(input)
+
+
+class bessel_y1(Special):
+    """Bessel function of the second kind, order 1: -inf at 0, nan below."""
+    reference = _scipy("y1")
+    def forward(xp, input): return xp.bessel_y1(input)
+    def d_input(xp, g, input, out): return g * (xp.bessel_y0(input) - out / input)
+
+
+class modified_bessel_k0(Special):
+    """Modified Bessel function of the second kind, order 0: inf at 0, nan below."""
+    reference = _scipy("k0")
+    def forward(xp, input): return xp.modified_bessel_k0(input)
+    def d_input(xp, g, input): return -g * xp.modified_bessel_k1(input)
+
+
+class modified_bessel_k1(Special):
+    """Modified Bessel function of the second kind, order 1: inf at 0, nan below."""
+    reference = _scipy("k1")
+    def forward(xp, input): return xp.modified_bessel_k1(input)
+    def d_input(xp, g, input, out): return -g * (xp.modified_bessel_k0(input) + out / input)
+
+
+class scaled_modified_bessel_k0(Special):
+    """modified_bessel_k0 times exp(x)."""
+    reference = _scipy("k0e")
+    def forward(xp, input): return xp.scaled_modified_bessel_k0(input)
+    def d_input(xp, g, input, out): return g * (out - xp.scaled_modified_bessel_k1(input))
+
+
+class scaled_modified_bessel_k1(Special):
+    """modified_bessel_k1 times exp(x)."""
+    reference = _scipy("k1e")
+    def forward(xp, input): return xp.scaled_modified_bessel_k1(input)
+    def d_input(xp, g, input, out): return g * (out - xp.scaled_modified_bessel_k0(input) - out / input)
+
+
+class spherical_bessel_j0(Special):
+    """sin(x) / x, and 1 at 0."""
+    domain, reference = (0.5, 5), lambda input: _scipy("sinc")(input / math.pi)
+    def forward(xp, input): return xp.where(input == 0, 1, xp.sin(input) / xp.where(input == 0, 1, input))
+    def d_input(xp, g, input, out): return g * xp.where(input == 0, 0, (xp.cos(input) - out) / xp.where(input == 0, 1, input))
+
+
+# -- the normal distribution -----------------------------------------------------------------------------------------------------
+
+
+class ndtr(Special):
+    """The normal distribution function: the share of a standard normal distribution below x."""
+    domain, reference = (-3, 3), _scipy("ndtr")
+    def forward(xp, input): return xp.ndtr(input)
+    def d_input(xp, g, input): return g * xp.exp(-0.5 * input * input) / math.sqrt(2 * math.pi)
+
+
+class log_ndtr(Special):
+    """The logarithm of the normal distribution function, exact far below 0 too."""
+    domain, reference = (-3, 3), _scipy("log_ndtr")
+    def forward(xp, input): return xp.log_ndtr(input)
+    def d_input(xp, g, input): return g * math.sqrt(2 / math.pi) / xp.erfcx(-input * math.sqrt(0.5))
+
+
+class ndtri(Special):
+    """The inverse of the normal distribution function: infinite at 0 and 1, nan outside."""
+    domain, reference = (0.1, 0.9), _scipy("ndtri")
+    def forward(xp, input): return xp.ndtri(input)
+    def d_input(xp, g, out): return g * math.sqrt(2 * math.pi) * xp.exp(0.5 * out * out)
+
+
+class erfcx(Special):
+    """erfc(x) times exp(x^2)."""
+    domain, reference = (-1, 2), _scipy("erfcx")
+    def forward(xp, input): return xp.erfcx(input)
+    def d_input(xp, g, input, out): return g * (2 * input * out - 2 / math.sqrt(math.pi))
+
+
+# -- entropy, zeta, gamma ----------------------------------------------------------------------------------------------------------
+
+
+class entr(Special):
+    """-x log(x): 0 at 0, -inf below."""
+    reference = _scipy("entr")
+    def forward(xp, input): return xp.entr(input)
+    def d_input(xp, g, input): return g * (-xp.log(input) - 1)
+
+
+class xlog1py(Special):
+    """`input * log(1 + other)`, and 0 where `input` is 0, unless `other` is nan."""
+    samples, reference = Elementwise.samples, _scipy("xlog1py")
+    def forward(xp, input, other): return xp.xlog1py(input, other)
+    def d_input(xp, g, input, other): return xp.where((input == 0) & (other <= -1), 0, g * xp.log1p(other))
+    def d_other(xp, g, input, other): return g * (input / (other + 1))
+
+
+class zeta(Special):
+    """The Hurwitz zeta function: the sum of 1 / (k + other)^input over k from 0 on."""
+    samples, domain, reference, exempt = Elementwise.samples, (1.5, 3.0), _scipy("zeta"), _NO_SLOPE | {"specials": "PyTorch refuses the slope in the first parameter."}
+    def forward(xp, input, other): return xp.zeta(input, other)
+    def d_input(xp, g, input): raise NotImplementedError("the derivative for 'zeta: self' is not implemented")
+    def d_other(xp, g, input, other): return -g * input * xp.zeta(input + 1, other)
+
+
+class Incomplete(Refusing, Elementwise):
+    """A regularised incomplete gamma function: without a rule for its parameter, as in PyTorch."""
+    types, refuses, inplace, exempt = "promote", "bic", True, _NO_SLOPE | {"specials": "PyTorch refuses the slope in the parameter."}
+
+
+class igamma(Incomplete):
+    """The share of the gamma distribution with parameter `input` below `other`: the regularised lower incomplete gamma function."""
+    reference = _scipy("gammainc")
+    def forward(xp, input, other): return xp.igamma(input, other)
+    def d_input(xp, g, input): raise NotImplementedError("the derivative for 'igamma: input' is not implemented")
+    def d_other(xp, g, input, other): return g * _density(xp, input, other)
+
+
+class igammac(Incomplete):
+    """1 - igamma, exact where that is small."""
+    reference = _scipy("gammaincc")
+    def forward(xp, input, other): return xp.igammac(input, other)
+    def d_input(xp, g, input): raise NotImplementedError("the derivative for 'igammac: input' is not implemented")
+    def d_other(xp, g, input, other): return -g * _density(xp, input, other)
+
+
+def _density(xp, a, x):
+    """The gamma distribution's density."""
+    return xp.exp((a - 1) * xp.log(x) - x - xp.lgamma(a))
+
+
+# -- the same under other names ----------------------------------------------------------------------------------------------------
+
+
+for _name, _of in {"modified_bessel_i0": "i0", "modified_bessel_i1": "special.i1", "gammainc": "igamma", "gammaincc": "igammac", "multigammaln": "mvlgamma"}.items():
+    functions[f"special.{_name}"] = functions[_of]
+for _name in ("exp2", "expm1", "log1p", "round", "sinc", "softmax", "log_softmax", "logsumexp"):
+    functions[f"special.{_name}"] = functions[_name]

@@ -1,0 +1,270 @@
+"""Discrete Fourier transforms: of complex and real signals in one or more dimensions, their inverses, frequencies, and short-time ones."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy
+
+from .. import dtypes
+from ..errors import Refused
+from ..op import RULES_ONLY, Linear, composite, functions
+from ..tensor import Tensor
+from .join import pad
+from .shape import flip, put_windows, roll, wrap_dim
+
+
+class Transform(Linear):
+    """Linear, and its own transpose but for the scale: the matrix of the transform is symmetric."""
+
+    home, exempt, types, checks = "", RULES_ONLY, "float", True
+    examples = ((([1 + 2j, 0.5j, -1.0, 2.0],), {"dims": (0,)}), (([[1 + 2j, 0.5j], [-1.0, 2.0], [3 - 1j, 1.0]],), {"dims": (0, 1), "scale": 0.5}))
+    inputs = ("input",)
+
+    @classmethod
+    def prepare(cls, arrays):
+        (a,), xp = super().prepare(arrays)
+        name = dtypes.FROM_NUMPY[a.dtype].name
+        if name in ("float16", "bfloat16"): raise Refused(f"Unsupported dtype {name}: transforms in half precision are not available")
+        return [a if a.dtype.kind == "c" else xp.astype(a, "complex64" if a.dtype.itemsize == 4 else "complex128")], xp
+
+
+class fourier(Transform):
+    """Sums of x[k] exp(-2 pi i j k / n) over k along `dims`, times `scale`."""
+
+    reference = lambda input, dims, scale=1.0: numpy.fft.fftn(input, axes=dims) * scale
+    def forward(xp, input, dims, scale=1.0): return xp.fourier(input, dims, scale)
+    def d_input(xp, g, dims, scale): return xp.fourier(g, dims, scale)
+
+
+class fourier_back(Transform):
+    """Sums of x[k] exp(2 pi i j k / n) over k along `dims`, times `scale`: unscaled, n times the inverse of `fourier`."""
+
+    reference = lambda input, dims, scale=1.0: numpy.conj(numpy.fft.fftn(numpy.conj(input), axes=dims)) * scale
+    def forward(xp, input, dims, scale=1.0): return xp.fourier_back(input, dims, scale)
+    def d_input(xp, g, dims, scale): return xp.fourier_back(g, dims, scale)
+
+
+# -- what the public functions share -----------------------------------------------------------------------------------------------
+
+
+def _scale(norm: str | None, n: int, back: bool) -> float:
+    if norm not in (None, "backward", "forward", "ortho"):
+        raise RuntimeError(f"Invalid normalization mode: {norm!r}")
+    if norm == "ortho":
+        return 1 / math.sqrt(n)
+    return 1 / n if (norm == "forward") != back else 1.0
+
+
+def _sized(x: Tensor, n: int | None, d: int) -> Tensor:
+    """Cut off or filled with zeros to `n` elements along a dimension."""
+    have = x.shape[d]
+    if n is None or n == have:
+        return x
+    return pad(x, (0,) * (2 * (x.ndim - 1 - d)) + (0, n - have))
+
+
+def _positive(n: int) -> None:
+    if n < 1:
+        raise RuntimeError(f"Invalid number of data points ({n}) specified")
+
+
+def _axes(x: Tensor, s: Any, dim: Any) -> tuple[tuple, tuple]:
+    """The sizes (None: as they are) and the dimensions that `s` and `dim` mean."""
+    s = (s,) if isinstance(s, int) else s
+    if dim is None:
+        dims = tuple(range(x.ndim)) if s is None else tuple(range(x.ndim - len(s), x.ndim))
+        if s is not None and len(s) > x.ndim:
+            raise RuntimeError(f"Got shape with {len(s)} values but input tensor only has {x.ndim} dimensions.")
+    else:
+        dims = tuple(wrap_dim(d, x.ndim) for d in ((dim,) if isinstance(dim, int) else dim))
+    if len(set(dims)) != len(dims):
+        raise RuntimeError("FFT dims must be unique")
+    if s is not None and len(s) != len(dims):
+        raise RuntimeError("When given, dim and shape arguments must have the same length")
+    return tuple(None if n == -1 else n for n in s) if s is not None else (None,) * len(dims), dims
+
+
+def _prepared(x: Tensor, s: tuple, dims: tuple) -> Tensor:
+    if x.ndim == 0:
+        raise IndexError("Dimension specified as -1 but tensor has no dimensions")
+    for n, d in zip(s, dims, strict=True):
+        _positive(x.shape[d] if n is None else n)
+        x = _sized(x, n, d)
+    return x
+
+
+def _whole(x: Tensor, s: Any, dim: Any, norm: str | None, back: bool) -> Tensor:
+    s, dims = _axes(x, s, dim)
+    x = _prepared(x, s, dims)
+    if not dims:
+        return x if x.is_complex() else fourier(x, dims)
+    scale = _scale(norm, math.prod(x.shape[d] for d in dims), back)
+    return (fourier_back if back else fourier)(x, dims, scale)
+
+
+def _half(x: Tensor, s: Any, dim: Any, norm: str | None, back: bool, name: str) -> Tensor:
+    """Of a real signal the half of the transform that says all; the other half are conjugates."""
+    if x.is_complex():
+        raise RuntimeError(f"{name} expects a real input tensor, but got {x.dtype.name}")
+    s, dims = _axes(x, s, dim)
+    if not dims:
+        raise RuntimeError(f"{name} must transform at least one axis")
+    out = _whole(x, s, dims, norm, back)
+    return out[(slice(None),) * dims[-1] + (slice(0, out.shape[dims[-1]] // 2 + 1),)]
+
+
+def _from_half(x: Tensor, s: Any, dim: Any, norm: str | None, back: bool, name: str) -> Tensor:
+    """The real signal whose half transform is given: the imaginary parts of the first element and, for even lengths, the last do not count."""
+    s, dims = _axes(x, s, dim)
+    if not dims:
+        raise RuntimeError(f"{name} must transform at least one axis")
+    last = dims[-1]
+    n = 2 * (x.shape[last] - 1) if s[-1] is None else s[-1]
+    _positive(n)
+    x = _prepared(x, (*s[:-1], n // 2 + 1), dims)
+    if dims[:-1]:
+        x = (fourier_back if back else fourier)(x, dims[:-1], _scale(norm, math.prod(x.shape[d] for d in dims[:-1]), back))
+    x = x if x.is_complex() else fourier(x, ())
+    lead = (slice(None),) * last
+    rest = flip(x[(*lead, slice(1, (n + 1) // 2))], last).conj()
+    first, inner, end = x[(*lead, slice(0, 1))], x[(*lead, slice(1, (n + 1) // 2))], x[(*lead, slice(n // 2, n // 2 + 1))]
+    parts = [first, inner, *([end] if n % 2 == 0 else []), rest]
+    whole = functions["cat"](parts, last)
+    return (fourier_back if back else fourier)(whole, (last,), _scale(norm, n, back)).real
+
+
+def _publish(name: str, fn: Any, doc: str) -> None:
+    fn.__name__ = fn.__qualname__ = name
+    fn.__doc__ = doc
+    composite(fn, home="fft")
+
+
+def _family(end: str, dims: str, one: bool, default: Any) -> None:
+    kinds = {
+        "fft": (_whole, False, "The discrete Fourier transform"), "ifft": (_whole, True, "The inverse discrete Fourier transform"),
+        "rfft": (_half, False, "The half of the transform of a real signal that is not conjugate to the other"),
+        "irfft": (_from_half, True, "The real signal whose half transform, as of `rfft`, is given"),
+        "hfft": (_from_half, False, "The real transform of a signal whose first half is given, the other being conjugate to it"),
+        "ihfft": (_half, True, "The first half of the signal, conjugate to the other, whose real transform is given"),
+    }  # fmt: skip
+    for kind, (fn, back, doc) in kinds.items():
+        extra = () if fn is _whole else (f"{kind}{end}",)
+        about = f"{doc} along {dims}; `norm` (\"backward\", \"ortho\" or \"forward\") says which way is divided by the length."
+        if one:
+            _publish(kind, lambda input, n=None, dim=-1, norm=None, *, fn=fn, back=back, extra=extra: fn(input, None if n is None else (n,), dim, norm, back, *extra), about)
+        else:
+            _publish(f"{kind}{end}", lambda input, s=None, dim=default, norm=None, *, fn=fn, back=back, extra=extra: fn(input, s, dim, norm, back, *extra), about)
+
+
+_family("", "a dimension", True, None)
+_family("2", "two dimensions", False, (-2, -1))
+_family("n", "dimensions", False, None)
+
+
+# -- frequencies -------------------------------------------------------------------------------------------------------------------
+
+
+@composite(home="fft")
+def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None) -> Tensor:
+    """The frequencies of the elements of `fft`, for samples `d` apart."""
+    return Tensor(numpy.fft.fftfreq(n, d), dtype=dtype or dtypes.default, device=device)
+
+
+@composite(home="fft")
+def rfftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None) -> Tensor:
+    """The frequencies of the elements of `rfft`, for samples `d` apart."""
+    return Tensor(numpy.fft.rfftfreq(n, d), dtype=dtype or dtypes.default, device=device)
+
+
+def _shifted(x: Tensor, dim: Any, shift: Any) -> Tensor:
+    dims = tuple(range(x.ndim)) if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
+    return roll(x, tuple(shift(x.shape[d]) for d in dims), dims) if dims else x
+
+
+@composite(home="fft")
+def fftshift(input: Tensor, dim: Any = None) -> Tensor:
+    """The frequency 0 in the middle."""
+    return _shifted(input, dim, lambda n: n // 2)
+
+
+@composite(home="fft")
+def ifftshift(input: Tensor, dim: Any = None) -> Tensor:
+    """The frequency 0 at the beginning: the inverse of `fftshift`."""
+    return _shifted(input, dim, lambda n: (n + 1) // 2)
+
+
+# -- short-time ---------------------------------------------------------------------------------------------------------------------
+
+
+def _window(window: Tensor | None, win_length: int, n_fft: int, beside: Tensor) -> Tensor:
+    window = beside.new_ones(win_length).real if window is None else window
+    left = (n_fft - win_length) // 2
+    return pad(window, (left, n_fft - win_length - left)) if win_length < n_fft else window
+
+
+@composite(method=True)
+def stft(
+    input: Tensor, n_fft: int, hop_length: int | None = None, win_length: int | None = None, window: Tensor | None = None, center: bool = True,
+    pad_mode: str = "reflect", normalized: bool = False, onesided: bool | None = None, return_complex: bool | None = None, align_to_window: bool | None = None,
+) -> Tensor:  # fmt: skip
+    """The Fourier transforms of overlapping pieces of signals (L) or (B, L): (..., frequencies, pieces), complex.
+
+    Pieces of `n_fft` samples lie `hop_length` (by default a quarter) apart and are multiplied by `window`; with `center` the signal is
+    padded so that piece t is centred at t * hop_length.
+    """
+    if return_complex is None and not input.is_complex() and not (window is not None and window.is_complex()):
+        raise RuntimeError("stft requires the return_complex parameter be given for real inputs, and will further require that return_complex=True in a future PyTorch release.")
+    hop, length = hop_length or n_fft // 4, win_length or n_fft
+    if input.ndim not in (1, 2):
+        raise RuntimeError(f"stft: expected a 1D or 2D tensor, but got {input.ndim}D")
+    if not 0 < length <= n_fft:
+        raise RuntimeError(f"stft: expected 0 < win_length <= n_fft, but got win_length={length}")
+    if hop <= 0:
+        raise RuntimeError(f"stft: expected hop_length > 0, but got hop_length={hop}")
+    if window is not None and tuple(window.shape) != (length,):
+        raise RuntimeError(f"stft: expected a 1D window tensor of size equal to win_length={length}, but got window with size {list(window.shape)}")
+    x = input
+    if center:
+        x = pad(x.reshape((1, 1, -1)) if x.ndim == 1 else x.unsqueeze(0), (n_fft // 2, n_fft // 2), pad_mode).reshape((*input.shape[:-1], -1))
+    if not 0 < n_fft <= x.shape[-1]:
+        raise RuntimeError(f"stft: expected 0 < n_fft <= {x.shape[-1]}, but got n_fft={n_fft}")
+    pieces = Tensor.unfold(x, -1, n_fft, hop) * _window(window, length, n_fft, x)
+    norm = "ortho" if normalized else None
+    one = (not pieces.is_complex()) if onesided is None else onesided
+    found = (functions["fft.rfft"] if one else functions["fft.fft"])(pieces, None, -1, norm).mT
+    return functions["view_as_real"](found) if return_complex is False else found
+
+
+@composite(method=True)
+def istft(
+    input: Tensor, n_fft: int, hop_length: int | None = None, win_length: int | None = None, window: Tensor | None = None, center: bool = True,
+    normalized: bool = False, onesided: bool | None = None, length: int | None = None, return_complex: bool = False,
+) -> Tensor:  # fmt: skip
+    """The signal whose `stft` is nearest to the given one, (..., frequencies, pieces)."""
+    if not input.is_complex():
+        raise RuntimeError("istft requires a complex-valued input tensor matching the output from stft with return_complex=True.")
+    hop, win = hop_length or n_fft // 4, win_length or n_fft
+    one = (not return_complex and input.shape[-2] != n_fft) if onesided is None else onesided
+    if input.shape[-2] != (n_fft // 2 + 1 if one else n_fft):
+        raise RuntimeError(f"istft: expected the frequency dimension (3rd to the last) of the input tensor to match n_fft, but got {input.shape[-2]}")
+    frames, norm = input.mT, "ortho" if normalized else None
+    if return_complex:
+        if one:
+            raise RuntimeError("istft: cannot have onesided output if window or input is complex")
+        pieces = functions["fft.ifft"](frames, None, -1, norm)
+    else:  # the half says all
+        pieces = functions["fft.irfft"](frames[..., : n_fft // 2 + 1], n_fft, -1, norm)
+    w = _window(window, win, n_fft, pieces)
+    pieces = pieces * w
+    count, whole = pieces.shape[-2], n_fft + hop * (pieces.shape[-2] - 1)
+    total = put_windows(pieces, (*pieces.shape[:-2], whole), -1, n_fft, hop)
+    weight = put_windows((w * w).expand(count, n_fft), (whole,), -1, n_fft, hop)
+    start = n_fft // 2 if center else 0
+    end = whole - n_fft // 2 if center and length is None else whole if length is None else min(start + length, whole)
+    weight = weight[start:end]
+    if weight.numel() and weight.abs().min().item() < 1e-11:
+        raise RuntimeError("istft: window overlap add min: 1")
+    out = total[..., start:end] / weight
+    return pad(out, (0, length - out.shape[-1])) if length is not None and out.shape[-1] < length else out
