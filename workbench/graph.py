@@ -98,7 +98,19 @@ class Graph:
         )
         edges = protocol.Edges(r.source[first_edge:last_edge], r.target[first_edge:last_edge], r.slot[first_edge:last_edge])
         return protocol.Graph(
-            r.name, r.title, start, first_edge, first_site, nodes, edges, self.sites[first_site:], groups, live, r.dropped, r.root, self.view
+            r.name,
+            r.title,
+            start,
+            first_edge,
+            first_site,
+            nodes,
+            edges,
+            self.sites[first_site:],
+            groups,
+            live,
+            r.dropped,
+            r.root,
+            self.view,
         )
 
 

@@ -216,7 +216,7 @@ class Graph(Message):
     live: bool  # True while the recorded code still runs
     dropped: int  # ops that were not recorded because the recording was full
     root: int  # the node that was asked about (the loss); -1: none
-    view: Literal["graph", "tensor", "memory"] = "graph"  # tensor: about one tensor, `root`, and no graph is drawn; memory: opens on that tab
+    view: Literal["graph", "tensor", "memory"] = "graph"  # tensor: about `root` alone, no graph is drawn; memory: opens on that tab
 
 
 @dataclass(frozen=True)

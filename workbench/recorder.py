@@ -444,7 +444,7 @@ def _without_tensors(value: Any) -> Any:
     if isinstance(value, _HARMLESS):
         return value
     if isinstance(value, (tuple, list)) and len(value) <= 64:
-        if value.__class__ is tuple and all([isinstance(v, _HARMLESS) for v in value]):
+        if value.__class__ is tuple and all(isinstance(v, _HARMLESS) for v in value):
             return value
         return tuple(_without_tensors(v) for v in value)
     return Opaque(type(value).__name__)

@@ -75,7 +75,9 @@ def distribution(name: str, summary: protocol.Summary, histogram: protocol.Histo
                 frame = f'x="{_MARGIN + i * step:.1f}" y="{floor - bar:.1f}" width="{step * 0.9:.1f}" height="{bar:.1f}"'
                 out.append(f'<rect {frame} fill="#2f6fbf"/>')
         ends = ((_MARGIN, "start", histogram.low), (width - _MARGIN, "end", histogram.high))
-        out += [f'<text x="{x}" y="{height - 4}" text-anchor="{a}" font-size="10" fill="#4a505a">{number_text(v)}</text>' for x, a, v in ends]
+        out += [
+            f'<text x="{x}" y="{height - 4}" text-anchor="{a}" font-size="10" fill="#4a505a">{number_text(v)}</text>' for x, a, v in ends
+        ]
     out.append("</svg>")
     return "".join(out)
 

@@ -227,8 +227,8 @@ def test_gradient_of_complex_parts():
 def test_equality_with_other_things():
     x = Tensor([1.0, 2.0])
     assert (x == None) is False and (x != None) is True and (x == "a") is False  # noqa: E711
-    assert (x == 1).tolist() == [True, False] and (1 != x).tolist() == [False, True]
-    assert (2 > x).tolist() == [True, False] and (Tensor([1]) == 1.0).tolist() == [True]
+    assert (x == 1).tolist() == [True, False] and (x != 1).tolist() == [False, True]
+    assert (x < 2).tolist() == [True, False] and (Tensor([1]) == 1.0).tolist() == [True]
     assert {x: 1}[x] == 1
     assert not (x == x).requires_grad
 

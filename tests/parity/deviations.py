@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import torch
+from torch.testing._internal.common_methods_invocations import op_db
+
+NAMES = sorted({op.name for op in op_db})
 
 _UNSET = "Its elements are whatever the memory held."
 _DRAWN = "Its results are drawn at random, from another generator than PyTorch's; tests/engine/test_random.py tests the distributions."
@@ -75,4 +78,31 @@ DEVIATIONS = [
               lambda s: "out" in s.kwargs, ("errors",)),
     Deviation(".*", "A Python number may stand for either operand of any op here.", _numbers, ("errors",)),
 ]  # fmt: skip
-ABSENT: dict[str, str] = {}
+_INSIDE = "A function inside PyTorch that programs do not call; those made of it are here."
+_MASKED = "torch.masked is a prototype with tensors of its own."
+_SPARSE = "The engine has no sparse or nested layouts."
+_POLYNOMIAL = "A prototype without gradients, of orthogonal polynomials; SciPy has them."
+_LAPACK = "A raw LAPACK factorisation without a gradient in PyTorch; SciPy has it."
+ABSENT: dict[str, str] = {
+    **dict.fromkeys(
+        (
+            "__rdiv__", "_batch_norm_with_update", "_chunk_cat", "_native_batch_norm_legit", "_segment_reduce", "_softmax_backward_data", "_unsafe_masked_index",
+            "_unsafe_masked_index_put_accumulate", "_upsample_bilinear2d_aa", "grid_sampler_2d", "grid_sampler_3d", "hash_tensor",
+            "max_pool2d_with_indices_backward", "native_batch_norm", "native_dropout_backward", "native_group_norm", "native_layer_norm",
+            "slice", "torch._scaled_mm", "torch._scaled_mm_v2", "torch.ops.aten._efficient_attention_forward",
+            "torch.ops.aten._flash_attention_forward", "torch.ops.aten._safe_softmax.default",
+        ), _INSIDE,
+    ),
+    **dict.fromkeys(("jiterator_2inputs_2outputs", "jiterator_4inputs_with_extra_args", "jiterator_binary", "jiterator_binary_return_by_ref", "jiterator_unary"), "Kernels compiled for a GPU from a string of C++."),
+    **dict.fromkeys([op for op in NAMES if op.startswith("masked.")], _MASKED),
+    **dict.fromkeys(("sparse.mm", "sparse.sampled_addmm", "to_sparse"), _SPARSE),
+    **dict.fromkeys([op for op in NAMES if op.startswith("special.") and "_polynomial_" in op], _POLYNOMIAL),
+    **dict.fromkeys(("geqrf", "ormqr", "linalg.ldl_factor", "linalg.ldl_factor_ex", "linalg.ldl_solve"), _LAPACK),
+    "special.airy_ai": "A prototype without a gradient, and CuPy lacks it.",
+    "chalf": "The engine has no complex32, which NumPy lacks.",
+    "histogramdd": "NumPy's histogramdd on x.numpy() is the same function.",
+    "nn.functional.linear_cross_entropy": "A fused kernel that PyTorch calls experimental; linear and cross_entropy give its result.",
+    "nonzero_static": "It exists for compilers that cannot have sizes that depend on data.",
+    "pca_lowrank": "An approximation drawn at random, from another generator than PyTorch's.",
+    "svd_lowrank": "An approximation drawn at random, from another generator than PyTorch's.",
+}  # fmt: skip
