@@ -35,7 +35,7 @@ FLOORS = [
     ),
     ("engine.ops",),
     ("engine.autograd", "engine.nn", "engine.optim", "engine.data", "engine.utils", "engine.compile", "engine.distributed")
-    + ("engine.amp", "engine.serialize", "engine.testing", "engine.profiler", "engine.cuda", "engine.linalg", "engine.special", "engine"),
+    + ("engine.amp", "engine.serialize", "engine.testing", "engine.profiler", "engine.cuda", "engine.linalg", "engine.special", "engine.fft", "engine.signal", "engine"),
     ("workbench",),
     ("workbench.jupyter", "workbench.cli"),
 ]
@@ -151,6 +151,12 @@ def test_protocol_is_fresh():
     assert generated.read_text(encoding="utf-8") == protocol.typescript(), (
         "run: python -m workbench.protocol > extension/src/view/protocol.ts"
     )
+
+
+def test_table_of_ops_is_fresh():
+    made = subprocess.run([sys.executable, "docs/make_ops.py"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    told = "docs/ops.md is old: run `python docs/make_ops.py > docs/ops.md`"
+    assert (ROOT / "docs" / "ops.md").read_text(encoding="utf-8") == made, told
 
 
 def test_version_is_one():

@@ -326,7 +326,11 @@ def test_gradients(op, dtype):
         try:
             live = [(b, v) for (_, b), v in zip(pairs, vs, strict=True) if b.requires_grad]
             wanted = [b for _, b in call.leaves]
-            found = engine.autograd.grad([b for b, _ in live], wanted, [v for _, v in live], allow_unused=True) if live else [None] * len(wanted)
+            found = (
+                engine.autograd.grad([b for b, _ in live], wanted, [v for _, v in live], allow_unused=True)
+                if live
+                else [None] * len(wanted)
+            )
             told = same_gradients(answer, found)
         except REFUSALS as error:
             told = f"{type(error).__name__}: {error}"
@@ -356,9 +360,15 @@ def test_second_derivatives(op):
             found = [None] * len(mine)
             if live:
                 found = engine.autograd.grad([b for b, _ in live], mine, [v for _, v in live], create_graph=True, allow_unused=True)
-            terms = [(g * v).sum() for g, v in zip([g for g, f in zip(found, first, strict=True) if f is not None], vlong, strict=True) if g is not None]
+            terms = [
+                (g * v).sum()
+                for g, v in zip([g for g, f in zip(found, first, strict=True) if f is not None], vlong, strict=True)
+                if g is not None
+            ]
             value = sum(terms[1:], terms[0]) if terms else None
-            again = engine.autograd.grad(value, mine, allow_unused=True) if value is not None and value.requires_grad else [None] * len(mine)
+            again = (
+                engine.autograd.grad(value, mine, allow_unused=True) if value is not None and value.requires_grad else [None] * len(mine)
+            )
             told = same_gradients(answer, again, 100.0)
         except REFUSALS as error:
             told = f"{type(error).__name__}: {error}"
@@ -367,7 +377,9 @@ def test_second_derivatives(op):
     report(wrong)
 
 
-@pytest.mark.parametrize("op", chosen(lambda op: op.supports_autograd and op.supports_forward_ad and op.supports_dtype(torch.float64, "cpu")))
+@pytest.mark.parametrize(
+    "op", chosen(lambda op: op.supports_autograd and op.supports_forward_ad and op.supports_dtype(torch.float64, "cpu"))
+)
 def test_forward_mode(op):
     """The product with the Jacobian is the transpose of the product with its transpose."""
     wrong: list[str] = []
@@ -416,7 +428,9 @@ def test_in_place(op):
     assert method is not None, f"Tensor.{name} is missing"
     wrong: list[str] = []
     for dtype in (torch.float64, torch.float32, torch.int64, torch.bool, torch.complex128):
-        for call in calls("in_place", op, dtype, dtype is torch.float64 and op.supports_autograd) if op.supports_dtype(dtype, "cpu") else ():
+        for call in (
+            calls("in_place", op, dtype, dtype is torch.float64 and op.supports_autograd) if op.supports_dtype(dtype, "cpu") else ()
+        ):
             if not isinstance(call.sample.input, torch.Tensor) or call.sample.broadcasts_input:
                 continue
             try:
@@ -432,7 +446,9 @@ def test_in_place(op):
                 seen = method(copy, *call.args, **call.kwargs)
                 told = "a new tensor, not itself" if seen is not copy else differ(answer, seen)
                 if told is None and theirs is not None:
-                    found = engine.autograd.grad(seen, [b for _, b in call.leaves], engine.Tensor._wrap(number(w).copy()), allow_unused=True)
+                    found = engine.autograd.grad(
+                        seen, [b for _, b in call.leaves], engine.Tensor._wrap(number(w).copy()), allow_unused=True
+                    )
                     told = same_gradients(theirs, found)
                 if told is None:
                     with engine.no_grad():

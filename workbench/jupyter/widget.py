@@ -31,7 +31,8 @@ class View(anywidget.AnyWidget):
         self.on_msg(self._heard)
         session.busy = cells.running
         cells.follow()
-        comm.follow(session)
+        if session.graph.view != "tensor":  # a look at one tensor does not take the graph off the side panel
+            comm.follow(session)
 
     def _say(self, message: dict[str, Any], buffers: list[bytes]) -> None:
         self.send(message, buffers or None)

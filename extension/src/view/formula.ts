@@ -27,6 +27,7 @@ function element(tree: Formula | string, depth: number): Element {
   if (typeof tag === "string" && TOKENS.has(tag)) return token(tag, children.map(plain).join(""));
   const known = typeof tag === "string" && LAYOUT.has(tag) && tag !== "math";
   const made = document.createElementNS(MATHML, known ? tag : "mrow");
+  if (tag === "mspace") made.setAttribute("width", "0.2em");
   for (const child of children) made.append(element(child, depth + 1));
   return made;
 }
