@@ -84,7 +84,8 @@ def arguments(doc: str | None, rounds: int, **more: dict) -> argparse.Namespace:
 def heading() -> str:
     """What was measured on, and which settings were taken away."""
     removed = f"; unset for this run: {', '.join(f'{k}={v}' for k, v in REMOVED.items())}" if REMOVED else ""
-    return f"{THREADS} thread{'s' * (THREADS > 1)}, Python {sys.version.split()[0]}, NumPy {numpy.__version__}, torch {torch.__version__ if torch else 'not installed'}{removed}"
+    versions = f"Python {sys.version.split()[0]}, NumPy {numpy.__version__}, torch {torch.__version__ if torch else 'not installed'}"
+    return f"{THREADS} thread{'s' * (THREADS > 1)}, {versions}{removed}"
 
 
 def write_json(path: Path | None, results: dict) -> None:

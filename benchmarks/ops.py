@@ -115,9 +115,11 @@ def tensors(E: Any, n: int, m: int) -> SimpleNamespace:
     channels, side = (4, 8) if n < 100 else (64, 32)
     batch = 2 if n < 100 else 16
     return SimpleNamespace(
-        x=wanted(n, m), y=wanted(n, m), row=wanted(1, m), w=wanted(m, m), b=wanted(m), positive=make(rng.uniform(0.5, 2, (n, m))).requires_grad_(),
-        image=wanted(batch, channels, side, side), kernel=wanted(channels, channels, 3, 3), kernel_bias=wanted(channels), depthwise=wanted(channels, 1, 3, 3),
-        mask=make(rng.normal(size=(n, m)) > 0), rows=make(rng.integers(0, n, (n,))), classes=make(rng.integers(0, m, (n,))), scalar=make(numpy.array(1.5)),
+        x=wanted(n, m), y=wanted(n, m), row=wanted(1, m), w=wanted(m, m), b=wanted(m),
+        positive=make(rng.uniform(0.5, 2, (n, m))).requires_grad_(), mask=make(rng.normal(size=(n, m)) > 0),
+        image=wanted(batch, channels, side, side), kernel=wanted(channels, channels, 3, 3), kernel_bias=wanted(channels),
+        depthwise=wanted(channels, 1, 3, 3), rows=make(rng.integers(0, n, (n,))), classes=make(rng.integers(0, m, (n,))),
+        scalar=make(numpy.array(1.5)),
         free=make(rng.normal(size=(n, m))), constant=make(rng.normal(size=(n, m))),
     )  # fmt: skip
 

@@ -9,27 +9,16 @@ for a graph of one op, fixed costs included.
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
 import statistics
-import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 
-REMOVED = {k: os.environ.pop(k) for k in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE") if k in os.environ}  # they slow NumPy's GEMM
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from measure import LIBRARIES, arguments, block, heading, interleaved, ratio_text, summary, write_json  # isort: skip
 
-import numpy  # noqa: E402
+import numpy
 
-import engine  # noqa: E402
-from engine import observe  # noqa: E402
-
-try:
-    import torch
-except ImportError:
-    torch = None
+import engine
+from engine import observe
 
 OPS: dict[str, Callable] = {
     "add": lambda a, b: a + b,
@@ -49,14 +38,7 @@ CHAIN: dict[str, Callable] = {  # the same op 100 times over, each on the last r
     "getitem": lambda a, b: a + b[1],
 }
 DEPTH = 100
-
-
-def block(f: Callable, n: int) -> float:
-    """Microseconds per call over a block of n calls."""
-    start = time.perf_counter()
-    for _ in range(n):
-        f()
-    return (time.perf_counter() - start) / n * 1e6
+PARTS = ("forward", "backward", "single")
 
 
 def chain(step: Callable, a, b):
@@ -66,34 +48,20 @@ def chain(step: Callable, a, b):
     return x
 
 
-def measure(rounds: int) -> dict:
+def measured(name: str, rounds: int) -> dict[str, dict]:
+    """The op in each library: forward, backward of a chain per op, backward of a single op; and NumPy's own time."""
     start = numpy.random.default_rng(0).uniform(0.1, 0.3, (4, 4)).astype(numpy.float32)
-    ours = [engine.Tensor(start.copy(), requires_grad=True) for _ in range(2)]
-    theirs = [torch.tensor(start, requires_grad=True) for _ in range(2)] if torch else None
-    if torch:
-        torch.set_num_threads(1)
-    table: dict = {}
-    for name, op in OPS.items():
-        runs: dict[str, list[float]] = {}
+    runs: dict[str, dict[str, Callable]] = {"forward": {}, "backward": {}, "single": {}}
+    for library, E in LIBRARIES.items():
+        a, b = (E.tensor(start.tolist(), requires_grad=True) for _ in range(2))
 
-        def note(key: str, value: float, runs: dict = runs) -> None:
-            runs.setdefault(key, []).append(value)
-
-        for _ in range(rounds):
-            note("numpy forward", block(lambda: NUMPY[name](start, start), 2000))
-            note("engine forward", block(lambda: op(*ours), 2000))
-            if theirs:
-                note("torch forward", block(lambda: op(*theirs), 2000))
-            for who, pair in (("engine", ours), ("torch", theirs)):
-                if pair is None:
-                    continue
-                out = chain(CHAIN[name], *pair)
-                seed = (engine.Tensor(numpy.ones_like(start)) if who == "engine" else torch.ones(4, 4)) if out.ndim else None
-                note(f"{who} backward", block(lambda: out.backward(seed, retain_graph=True), 8) / DEPTH)
-                one = op(*pair)
-                seed1 = engine.Tensor(numpy.ones_like(one.detach().numpy())) if who == "engine" else torch.ones_like(one)
-                note(f"{who} single", block(lambda: one.backward(seed1, retain_graph=True), 400))
-        table[name] = {key: statistics.median(v) for key, v in runs.items()}
+        runs["forward"][library] = lambda a=a, b=b: OPS[name](a, b)
+        for part, out in (("backward", chain(CHAIN[name], a, b)), ("single", OPS[name](a, b))):
+            seed = E.ones(tuple(out.shape))
+            runs[part][library] = lambda out=out, seed=seed: out.backward(seed, retain_graph=True)
+    table = {part: summary(interleaved(contestants, rounds)) for part, contestants in runs.items()}
+    table["backward"] = {key: value if key == "ratio" else value / DEPTH for key, value in table["backward"].items()}
+    table["forward"]["numpy"] = statistics.median(block(lambda: NUMPY[name](start, start), 2000) for _ in range(rounds))
     return table
 
 
@@ -132,36 +100,20 @@ def recording_cost(rounds: int) -> float | None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--json", type=Path)
-    args = parser.parse_args()
-    table = measure(args.rounds)
-    print(
-        f"Python {sys.version.split()[0]}, NumPy {numpy.__version__}, torch {torch.__version__ if torch else 'not installed'}, 4x4 float32, us per op"
-    )
-    if REMOVED:
-        print(f"unset for this run: {REMOVED}")
-    print(
-        f"{'op':8} {'NumPy':>7} {'engine':>7} {'torch':>7} {'/torch':>7} | {'bwd':>7} {'torch':>7} {'/torch':>7} | {'single':>7} {'torch':>7} {'/torch':>7}"
-    )
-    for name, row in table.items():
-        cells = [f"{row['numpy forward']:7.2f}"]
-        for part in ("forward", "backward", "single"):
-            e, t = row[f"engine {part}"], row.get(f"torch {part}")
-            cells.append(f"{e:7.2f} {t:7.2f} {e / t:7.2f}" if t else f"{e:7.2f} {'-':>7} {'-':>7}")
-        print(f"{name:8} {cells[0]} {' | '.join(cells[1:])}")
-    ratios = {}
-    if torch:
-        for part in ("forward", "backward", "single"):
-            ratios[part] = statistics.median(r[f"engine {part}"] / r[f"torch {part}"] for r in table.values())
-            print(f"median over ops, {part}: {ratios[part]:.2f} x torch")
+    args = arguments(__doc__, 15)
+    print(f"{heading()}; 4x4 float32, us per op")
+    columns = " | ".join(f"{part:>9}     torch  ratio" for part in PARTS)
+    print(f"{'op':8} {'NumPy':>6} {columns}")
+    table = {}
+    for name in OPS:
+        table[name] = row = measured(name, args.rounds)
+        print(f"{name:8} {row['forward']['numpy']:6.2f} {' | '.join(ratio_text(row[part]) for part in PARTS)}", flush=True)
+    ratios = {part: statistics.median(row[part]["ratio"] for row in table.values()) for part in PARTS} if "torch" in LIBRARIES else {}
+    for part, ratio in ratios.items():
+        print(f"median over ops, {part}: {ratio:.2f} x torch")
     check, recording = observer_check(), recording_cost(args.rounds)
     print(f"observer check when nobody watches: {check:.0f} ns; recording adds {recording:.1f} us per op")
-    if args.json:
-        args.json.write_text(
-            json.dumps({"us": table, "ratios": ratios, "observer_check_ns": check, "recording_us": recording}, indent=1) + "\n"
-        )
+    write_json(args.json, {"us": table, "ratios": ratios, "observer_check_ns": check, "recording_us": recording})
 
 
 if __name__ == "__main__":

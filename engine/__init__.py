@@ -38,8 +38,9 @@ __version__ = "0.1.0"
 
 globals().update({name: function for name, function in _functions.items() if "." not in name})
 
-from . import cuda, data, fft, linalg, nn, optim, special, utils  # noqa: E402, F401  they use the functions above
+from . import cuda, data, fft, linalg, nn, optim, signal, special, utils  # noqa: E402, F401  they use the functions above
 from .serialize import load, save  # noqa: E402, F401
+from .signal.windows import bartlett_window, blackman_window, hamming_window, hann_window, kaiser_window  # noqa: E402, F401
 
 
 def __getattr__(name: str) -> Any:

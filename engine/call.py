@@ -193,7 +193,7 @@ def sorter(op: Any) -> Callable:
             return None if first.__class__ is numpy.ndarray else {only: first if k == 1 and isinstance(first, (tuple, list)) else args}
         if k > complete or kwargs and not kwargs.keys() <= later[k]:
             return None
-        if not plain and not (all([v.__class__ is int for v in args]) and all([v.__class__ in _WHOLE for v in kwargs.values()])):
+        if not plain and not ({v.__class__ for v in args} <= _INT and {v.__class__ for v in kwargs.values()} <= _INT_OR_BOOL):
             return None  # an op that sorts in its own way does so with other things than integers
         if k or kwargs:
             attrs = {**defaults, **dict(zip(names, args, strict=False)), **kwargs}
@@ -203,7 +203,7 @@ def sorter(op: Any) -> Callable:
     return sort
 
 
-_WHOLE = (int, bool)
+_INT, _INT_OR_BOOL = frozenset((int,)), frozenset((int, bool))
 
 
 def bind(cls: Any, args: tuple, kwargs: dict) -> tuple[tuple, dict]:

@@ -296,11 +296,11 @@ def _new_tensor(self: Tensor, data: Any, *, dtype: Any = None, device: Any = Non
     return tensor(data, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad)
 
 
-Tensor.new_zeros = _beside(zeros, "Zeros of a size, of this tensor's dtype and on its device.")
-Tensor.new_ones = _beside(ones, "Ones of a size, of this tensor's dtype and on its device.")
-Tensor.new_empty = _beside(empty, "Unset elements of a size, of this tensor's dtype and on its device.")
-Tensor.new_full = _beside(full, "One number everywhere, of this tensor's dtype and on its device.")
-Tensor.new_tensor = _new_tensor
+Tensor.new_zeros = _beside(zeros, "Zeros of a size, of this tensor's dtype and on its device.")  # type: ignore[attr-defined]
+Tensor.new_ones = _beside(ones, "Ones of a size, of this tensor's dtype and on its device.")  # type: ignore[attr-defined]
+Tensor.new_empty = _beside(empty, "Unset elements of a size, of this tensor's dtype and on its device.")  # type: ignore[attr-defined]
+Tensor.new_full = _beside(full, "One number everywhere, of this tensor's dtype and on its device.")  # type: ignore[attr-defined]
+Tensor.new_tensor = _new_tensor  # type: ignore[attr-defined]
 
 
 # -- questions -----------------------------------------------------------------------------------------------------------

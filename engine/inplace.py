@@ -76,9 +76,9 @@ def reshape_in_place(target: Tensor, fn: Any) -> Tensor:
             view._view = old, view._view[1]
     seen_as = fn(old)
     target.array, target.node, target._view, target._views = seen_as.array, seen_as.node, seen_as._view, None
-    base = target._base
-    if base is not None:
-        base._views.append(ref(target))
+    if target._view is not None:
+        views = target._view[0]._views = target._view[0]._views or []
+        views.append(ref(target))
     return target
 
 

@@ -94,7 +94,9 @@ class Op(metaclass=OpType):
         cls.ruled = any(cls.rules)
         cls.saves_input = any(rule is not None and 0 in rule.keeps for rule in cls.rules)
         cls._plans = {}  # which inputs are live -> what to record, filled as it occurs
-        cls._kept = tuple(i in cls.rules[0].keeps for i in range(len(cls.slots))) if cls.variadic and cls.ruled and cls.rules[0].keeps else ()
+        cls._kept = (
+            tuple(i in cls.rules[0].keeps for i in range(len(cls.slots))) if cls.variadic and cls.ruled and cls.rules[0].keeps else ()
+        )
         cls.numbers = cls.types in ("promote", "float")
         cls.unprepared = cls.types == "any" and cls.prepare.__func__ is Op.__dict__["prepare"].__func__
         cls.Result = namedtuple(cls.name, cls.outputs) if len(cls.outputs) > 1 else None
@@ -188,7 +190,9 @@ class Op(metaclass=OpType):
         if cls.variadic:
             operands = [(f"{cls.inputs[0]}[{i}]", x) for i, x in enumerate(inputs)]
         told = ", ".join(f"{name} is {errors.describe(x)}" for name, x in operands[:8] if x is not None)
-        chosen = ", ".join(f"{k}={v!r}" for k, v in attrs.items() if not k.startswith("__") and cls.defaults.get(k) is not v and len(repr(v)) < 60)
+        chosen = ", ".join(
+            f"{k}={v!r}" for k, v in attrs.items() if not k.startswith("__") and cls.defaults.get(k) is not v and len(repr(v)) < 60
+        )
         line = errors.user_line()
         return kind(f"{cls.name}: {rule}; {told}{'; ' + chosen if chosen else ''}{f' ({line})' if line else ''}")
 
@@ -325,7 +329,7 @@ def composite(
             watcher.leave()
 
     call.__name__ = call.__qualname__ = name
-    call.name, call.call = name, call
+    call.name, call.call = name, call  # type: ignore[attr-defined]
     for n in (name, *aliases):
         functions[n if home == "engine" else f"{home}.{n}"] = call
         if method:

@@ -89,6 +89,9 @@ def broadcast_to(x: Any, shape: tuple) -> Any:
     return x if tuple(x.shape) == tuple(shape) else _registry["broadcast_to"].call(x, shape)
 
 
+spread_to = broadcast_to
+
+
 def reshape(x: Any, shape: tuple) -> Any:
     return x if tuple(x.shape) == tuple(shape) else _registry["reshape"].call(x, shape)
 

@@ -168,6 +168,10 @@ globals().update({name: _named(theirs) for name, theirs in SCIPY.items()})
 # -- reductions --------------------------------------------------------------------------------------------------------------
 
 
+def spread_to(x: Any, shape: tuple) -> Any:
+    return cupy.broadcast_to(x, shape)
+
+
 def sum(x: Any, axis: Any = None, keepdims: bool = False, dtype: Any = None) -> Any:
     return cupy.sum(x, axis=axis, dtype=dtype, keepdims=keepdims)
 

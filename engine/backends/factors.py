@@ -1,4 +1,4 @@
-"""Factorisations that only SciPy has, which a GPU's arrays reach through the host (LU, exponentials, eigenvalues), and Fourier transforms."""
+"""Fourier transforms, and what only SciPy has: LU, exponentials and eigenvalues, which a GPU's arrays reach through the host."""
 
 from __future__ import annotations
 

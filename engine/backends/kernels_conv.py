@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..errors import Refused
-from .windows import Windows, each, module_of, place
+from .windows import Rows, Windows, each, module_of, place
 
 _CHUNK = 1 << 17  # elements of unrolled windows that are made and used at a time, while they are in the cache
 
@@ -22,7 +22,7 @@ def convolution(x: Any, weight: Any, stride: Any = 1, padding: Any = 0, dilation
         return convolution(x[None], weight, stride, padding, dilation, groups, bias)[0]
     xp = module_of(x)
     n, o = x.shape[0], weight.shape[0]
-    at = place(x.shape[2:], weight.shape[2:], stride, padding, dilation)
+    at = place(x.shape[2:], weight.shape[2:], stride, padding, dilation).rows
     out = xp.empty((n, o, *at.out), x.dtype)
     if out.size == 0 or weight.size == 0:
         out[...] = 0
@@ -41,9 +41,10 @@ def convolution(x: Any, weight: Any, stride: Any = 1, padding: Any = 0, dilation
         flat = out.reshape(n, groups, o // groups, -1)
         for chunk, columns in _columns(xp, x, at, groups):
             xp.matmul(matrix, columns, out=flat[chunk])
-    if bias is not None:
-        out += bias.reshape(-1, *(1,) * len(at.out))
-    return out
+    result = at.crop(out)
+    if bias is None:
+        return xp.ascontiguousarray(result)
+    return xp.add(result, bias.reshape(-1, *(1,) * (result.ndim - 2)), out=result if result is out else None)
 
 
 def convolution_input(g: Any, weight: Any, size: tuple, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1) -> Any:
@@ -52,16 +53,17 @@ def convolution_input(g: Any, weight: Any, size: tuple, stride: Any = 1, padding
         return convolution_input(g[None], weight, (1, *size), stride, padding, dilation, groups)[0]
     xp = module_of(g)
     n, o = g.shape[0], weight.shape[0]
-    at = place(size[2:], weight.shape[2:], stride, padding, dilation, g.shape[2:])
+    at = place(size[2:], weight.shape[2:], stride, padding, dilation, g.shape[2:]).rows
     if g.size == 0 or weight.size == 0:
         return xp.zeros(size, g.dtype)
+    g = at.spread(g)
     if _depthwise(weight, groups):
         wide, each = xp.zeros((n, groups, *at.padded), g.dtype), g.reshape(n, groups, -1, *at.out)
         for chunk in _chunks(n, 8 * g[0].size):
             for tap, factor in _by_channel(weight, groups, at):
                 term = each[chunk] * factor
                 wide[chunk][tap] += term[:, :, 0] if term.shape[2] == 1 else term.sum(2)
-        return wide[at.inside]
+        return at.inner(wide)
     matrix = weight.reshape(groups, o // groups, -1).swapaxes(1, 2)
     flat = g.reshape(n, groups, o // groups, -1)
     if at.plain:
@@ -71,7 +73,7 @@ def convolution_input(g: Any, weight: Any, size: tuple, stride: Any = 1, padding
         columns = xp.matmul(matrix, flat[chunk]).reshape(-1, size[1], matrix.shape[1] * groups // size[1], *at.out)
         for i, tap in enumerate(at.taps):
             wide[chunk][tap] += columns[:, :, i]
-    return wide[at.inside]
+    return at.inner(wide)
 
 
 def convolution_weight(g: Any, x: Any, size: tuple, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1) -> Any:
@@ -80,10 +82,11 @@ def convolution_weight(g: Any, x: Any, size: tuple, stride: Any = 1, padding: An
         return convolution_weight(g[None], x[None], size, stride, padding, dilation, groups)
     xp = module_of(g)
     n, o = g.shape[0], size[0]
-    at = place(x.shape[2:], size[2:], stride, padding, dilation, g.shape[2:])
+    at = place(x.shape[2:], size[2:], stride, padding, dilation, g.shape[2:]).rows
     out = xp.zeros(size, g.dtype)
     if g.size == 0 or x.size == 0 or out.size == 0:
         return out
+    g = at.spread(g)
     if _depthwise(out, groups):
         wide, flat = at.pad(x), g.reshape(n, groups, o // groups, -1)
         taps = out.reshape(groups, o // groups, -1)
@@ -131,7 +134,7 @@ def _chunks(n: int, each: int) -> list[slice]:
     return [slice(i, min(i + step, n)) for i in range(0, n, step)]
 
 
-def _columns(xp: Any, x: Any, at: Windows, groups: int, joined: bool = False) -> Iterator[tuple]:
+def _columns(xp: Any, x: Any, at: Windows | Rows, groups: int, joined: bool = False) -> Iterator[tuple]:
     """The windows as matrices, some samples at a time: (samples, groups, C / groups * kernel, out).
 
     `joined`: (groups, C / groups * kernel, samples * out) instead.
@@ -158,7 +161,7 @@ def _depthwise(weight: Any, groups: int) -> bool:
     return weight.shape[1] == 1 and groups > 1
 
 
-def _by_channel(weight: Any, groups: int, at: Windows) -> tuple:
+def _by_channel(weight: Any, groups: int, at: Windows | Rows) -> tuple:
     """A depthwise weight as one factor for each tap, beside arrays (N, groups, O / groups, *out)."""
     factors = weight.reshape(groups, -1, math.prod(at.kernel), *(1,) * len(at.out))
     return tuple(zip(at.taps, (factors[:, :, i] for i in range(factors.shape[2])), strict=True))
@@ -198,7 +201,7 @@ def col2im(columns: Any, size: tuple, kernel: Any, dilation: Any = 1, padding: A
     wide = module_of(columns).zeros((*each.shape[:2], *at.padded), columns.dtype)
     for i, tap in enumerate(at.taps):
         wide[tap] += each[:, :, i]
-    return wide[at.inside]
+    return at.inner(wide)
 
 
 def _blocks(size: tuple, kernel: Any, dilation: Any, padding: Any, stride: Any) -> Windows:

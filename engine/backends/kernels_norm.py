@@ -55,14 +55,14 @@ def normalize_input(g: Any, x: Any, mean: Any, rstd: Any, axes: tuple, weight: A
 
 def normalize_weight(g: Any, x: Any, mean: Any, rstd: Any, axes: tuple) -> Any:
     """The gradient of `normalize` with respect to a weight that is the same along `axes`; these are summed over."""
-    xp, total = module_of(x), None
-    outer = tuple(a for a in range(x.ndim) if a not in axes)
-    for block in _blocks(x, outer):
-        unit = x[block] - mean[block if mean.shape[0] > 1 else slice(None)]
-        unit *= rstd[block if mean.shape[0] > 1 else slice(None)]
+    xp = module_of(x)
+    total = xp.zeros([1 if i in axes else m for i, m in enumerate(x.shape)], x.dtype)
+    for block in _blocks(x, () if 0 in axes else (0,)):
+        own = block if len(mean) > 1 else slice(None)  # statistics of each row, or of all of them
+        unit = x[block] - mean[own]
+        unit *= rstd[own]
         unit *= g[block]
-        found = _sum(xp, unit, axes)
-        total = found if total is None or 0 not in axes else total + found
+        total += _sum(xp, unit, axes)
     return total.reshape([m for i, m in enumerate(x.shape) if i not in axes])
 
 
@@ -88,7 +88,7 @@ def _dot(xp: Any, x: Any, y: Any, axes: tuple) -> Any:
     while inner and axes[-inner:] != tuple(range(n - inner, n)):
         inner -= 1
     if xp is numpy and inner:  # the last dimensions as rows, and one dot product for each
-        rows = (*x.shape[: n - inner], -1)
+        rows = (*x.shape[: n - inner], math.prod(x.shape[n - inner :]))
         found = numpy.vecdot(x.reshape(rows), y.reshape(rows)).reshape(x.shape[: n - inner] + (1,) * inner)
         return found if inner == len(axes) else numpy.add.reduce(found, axes[:-inner], keepdims=True)
     letters = _LETTERS[:n]

@@ -74,7 +74,7 @@ def tap_scatter(
             kept(g, taps == i, wide[tap])
         else:
             wide[tap] += kept(g, taps == i)
-    return wide if at.bare else wide[at.inside]
+    return at.inner(wide)
 
 
 def tap_gather(x: Any, taps: Any, kernel: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False) -> Any:
@@ -163,7 +163,7 @@ def avg_pool_back(
             wide[tap] = g
         else:
             wide[tap] += g
-    return wide if at.bare else wide[at.inside]
+    return at.inner(wide)
 
 
 # -- windows of uneven sizes ---------------------------------------------------------------------------------------------

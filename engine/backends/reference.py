@@ -108,7 +108,8 @@ def strided_view(x: Any, size: tuple, stride: tuple, offset: int) -> Any:
     buffer = owner if owner.flags.c_contiguous else owner.T
     reach = offset + sum((n - 1) * s for n, s in zip(size, stride, strict=True)) if 0 not in size else 0
     if offset < 0 or reach * x.itemsize >= owner.nbytes and 0 not in size:
-        raise ValueError(f"sizes {list(size)}, strides {list(stride)}, storage offset {offset} are out of bounds for storage of size {owner.nbytes // x.itemsize}")
+        told = f"sizes {list(size)}, strides {list(stride)}, storage offset {offset}"
+        raise ValueError(f"{told} are out of bounds for storage of size {owner.nbytes // x.itemsize}")
     out = numpy.ndarray(size, x.dtype, buffer, min(offset * x.itemsize, owner.nbytes), tuple(s * x.itemsize for s in stride))
     out.flags.writeable = owner.flags.writeable
     return out

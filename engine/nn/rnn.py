@@ -8,7 +8,7 @@ from typing import Any
 
 from ..autograd import Function
 from ..ops.join import cat, stack
-from ..ops.recurrent import lstm
+from ..ops.recurrent import lstm_steps
 from ..tensor import Tensor
 from . import functional as F
 from . import init
@@ -73,7 +73,7 @@ def _scan(mode: str, data: Tensor, sizes: tuple[int, ...], start: tuple, weights
     w_ih, w_hh, b_ih, b_hh, w_hr = weights
     if mode == "LSTM" and w_hr is None and sizes[0] == sizes[-1]:
         gates = F.linear(data, w_ih, None if b_ih is None else b_ih + b_hh).reshape(len(sizes), sizes[0], -1)
-        out, last = lstm((gates, *start, w_hh), reverse)
+        out, last = lstm_steps((gates, *start, w_hh), reverse)
         return out.reshape(data.shape[0], -1), (out[0 if reverse else -1], last)
     step = _STEPS[mode]
     gates = _TimeSteps.apply(F.linear(data, w_ih, b_ih), sizes)

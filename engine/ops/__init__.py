@@ -1,6 +1,6 @@
 """One class, one op."""
 
-from . import (  # noqa: F401
+from . import (
     activation,
     attention,
     bag,
@@ -14,6 +14,7 @@ from . import (  # noqa: F401
     factor,
     fft,
     fractional,
+    grid,
     index,
     join,
     linalg,

@@ -8,11 +8,16 @@ from .front import Refusing
 from .math import UNARY
 from .special import _scipy
 
-_NO_SLOPE = dict.fromkeys(("reverse", "second", "forward"), "There is no formula of the slope in the first parameter, which PyTorch refuses too.")
+_REFUSED = "There is no formula of the slope in the first parameter; the engine refuses it, as PyTorch does."
+_WHOLE = (([[2, 3, 4], [3, 2, 5]], (2, 3)), ([2, 4, 3], (2, 3)))  # a first parameter of integers asks for no slope
 
 
 class Special(Elementwise):
     home, method, inplace, types, samples = "special", False, False, "float", UNARY
+
+
+class Bessel(Special):
+    exempt = {"specials": "PyTorch has no gradient of it; tests/parity/test_op_db.py compares the values."}
 
 
 class i0e(Special):
@@ -31,66 +36,66 @@ class i1e(Special):
         return g * xp.where(at_zero, 0.5, xp.i0e(input) - out * (xp.sign(input) + 1 / xp.where(at_zero, 1, input)))
 
 
-class bessel_j0(Special):
+class bessel_j0(Bessel):
     """Bessel function of the first kind, order 0."""
     domain, reference = (-5, 5), _scipy("j0")
     def forward(xp, input): return xp.bessel_j0(input)
     def d_input(xp, g, input): return -g * xp.bessel_j1(input)
 
 
-class bessel_j1(Special):
+class bessel_j1(Bessel):
     """Bessel function of the first kind, order 1."""
     domain, reference = (-5, 5), _scipy("j1")
     def forward(xp, input): return xp.bessel_j1(input)
     def d_input(xp, g, input, out): return g * xp.where(input == 0, 0.5, xp.bessel_j0(input) - out / xp.where(input == 0, 1, input))
 
 
-class bessel_y0(Special):
+class bessel_y0(Bessel):
     """Bessel function of the second kind, order 0: -inf at 0, nan below."""
     reference = _scipy("y0")
     def forward(xp, input): return xp.bessel_y0(input)
     def d_input(xp, g, input): return -g * xp.bessel_y1(input)
 
 
-class bessel_y1(Special):
+class bessel_y1(Bessel):
     """Bessel function of the second kind, order 1: -inf at 0, nan below."""
     reference = _scipy("y1")
     def forward(xp, input): return xp.bessel_y1(input)
     def d_input(xp, g, input, out): return g * (xp.bessel_y0(input) - out / input)
 
 
-class modified_bessel_k0(Special):
+class modified_bessel_k0(Bessel):
     """Modified Bessel function of the second kind, order 0: inf at 0, nan below."""
     reference = _scipy("k0")
     def forward(xp, input): return xp.modified_bessel_k0(input)
     def d_input(xp, g, input): return -g * xp.modified_bessel_k1(input)
 
 
-class modified_bessel_k1(Special):
+class modified_bessel_k1(Bessel):
     """Modified Bessel function of the second kind, order 1: inf at 0, nan below."""
     reference = _scipy("k1")
     def forward(xp, input): return xp.modified_bessel_k1(input)
     def d_input(xp, g, input, out): return -g * (xp.modified_bessel_k0(input) + out / input)
 
 
-class scaled_modified_bessel_k0(Special):
+class scaled_modified_bessel_k0(Bessel):
     """modified_bessel_k0 times exp(x)."""
     reference = _scipy("k0e")
     def forward(xp, input): return xp.scaled_modified_bessel_k0(input)
     def d_input(xp, g, input, out): return g * (out - xp.scaled_modified_bessel_k1(input))
 
 
-class scaled_modified_bessel_k1(Special):
+class scaled_modified_bessel_k1(Bessel):
     """modified_bessel_k1 times exp(x)."""
     reference = _scipy("k1e")
     def forward(xp, input): return xp.scaled_modified_bessel_k1(input)
     def d_input(xp, g, input, out): return g * (out - xp.scaled_modified_bessel_k0(input) - out / input)
 
 
-class spherical_bessel_j0(Special):
+class spherical_bessel_j0(Bessel):
     """sin(x) / x, and 1 at 0."""
     domain, reference = (0.5, 5), lambda input: _scipy("sinc")(input / math.pi)
-    def forward(xp, input): return xp.where(input == 0, 1, xp.sin(input) / xp.where(input == 0, 1, input))
+    def forward(xp, input): return xp.where(input == 0, 1, xp.where(xp.isinf(input), 0, xp.sin(input) / xp.where(input == 0, 1, input)))
     def d_input(xp, g, input, out): return g * xp.where(input == 0, 0, (xp.cos(input) - out) / xp.where(input == 0, 1, input))
 
 
@@ -145,7 +150,8 @@ class xlog1py(Special):
 
 class zeta(Special):
     """The Hurwitz zeta function: the sum of 1 / (k + other)^input over k from 0 on."""
-    samples, domain, reference, exempt = Elementwise.samples, (1.5, 3.0), _scipy("zeta"), _NO_SLOPE | {"specials": "PyTorch refuses the slope in the first parameter."}
+    samples, reference = _WHOLE, lambda input, other: _scipy("zeta")(input.astype(float), other)
+    exempt = {"specials": _REFUSED, "promotion": "PyTorch's zeta takes no bool beside a number; the rest is as for xlog1py."}
     def forward(xp, input, other): return xp.zeta(input, other)
     def d_input(xp, g, input): raise NotImplementedError("the derivative for 'zeta: self' is not implemented")
     def d_other(xp, g, input, other): return -g * input * xp.zeta(input + 1, other)
@@ -153,7 +159,7 @@ class zeta(Special):
 
 class Incomplete(Refusing, Elementwise):
     """A regularised incomplete gamma function: without a rule for its parameter, as in PyTorch."""
-    types, refuses, inplace, exempt = "promote", "bic", True, _NO_SLOPE | {"specials": "PyTorch refuses the slope in the parameter."}
+    types, refuses, inplace, samples, exempt = "promote", "bic", True, _WHOLE, {"specials": _REFUSED}
 
 
 class igamma(Incomplete):

@@ -13,13 +13,28 @@ from typing import Any
 import numpy
 
 from ..devices import namespace
-from ..op import Op, composite, functions
+from ..op import composite, functions
 from ..tensor import Tensor
-from .decompose import Factor, H, T, apart, cholesky, conj, eye_of, inv, matrix_norm, off_diagonal, on_diagonal, pinv, solve, solve_triangular, svd, svdvals
+from .decompose import (
+    Factor,
+    H,
+    T,
+    apart,
+    cholesky,
+    conj,
+    eye_of,
+    inv,
+    matrix_norm,
+    off_diagonal,
+    on_diagonal,
+    solve,
+    solve_triangular,
+    svd,
+    svdvals,
+)
 from .linalg import matmul
-from .reduce import vector_norm
-from .scatter import gather
-from .shape import broadcast_shapes, clone, diagonal, expand, movedim, permute, reshape, transpose, unsqueeze, wrap_dim
+from .shape import broadcast_shapes, clone, diagonal, expand, permute, reshape, transpose, unsqueeze, wrap_dim
+
 
 def scipy_linalg() -> Any:
     """SciPy is imported when it is used."""
@@ -91,6 +106,13 @@ def lu(A: Tensor, *, pivot: bool = True) -> Any:
     _pivoted(pivot)
     packed, pivots = lu_factor_.call(A)
     return lu_unpack(packed, pivots)
+
+
+@composite(method=True)
+def lu_(A: Tensor, pivot: bool = True, get_infos: bool = False) -> Any:
+    """`linalg.lu_factor`, and with `get_infos` the place of the first 0 on U's diagonal besides: the old form."""
+    found = lu_factor_ex(A, pivot=pivot)
+    return tuple(found) if get_infos else tuple(found[:2])
 
 
 def _pivoted(pivot: bool) -> None:

@@ -37,7 +37,7 @@ def _pooled(input: Tensor, dims: int, kernel: Any, size: Any, ratio: Any, return
         raise ValueError(f"{name} requires specifying either an output_size or an output_ratio")
     x = input if input.ndim == dims + 2 else input.unsqueeze(0)
     n, c, *sizes = x.shape
-    each = lambda v: (v,) * dims if isinstance(v, (int, float)) else tuple(v)  # noqa: E731
+    each = lambda v: (v,) * dims if isinstance(v, (int, float)) else tuple(v)
     kernel = each(kernel)
     out = each(size) if size is not None else tuple(int(s * r) for s, r in zip(sizes, each(ratio), strict=True))
     for s, k, o in zip(sizes, kernel, out, strict=True):
@@ -54,7 +54,7 @@ def _pooled(input: Tensor, dims: int, kernel: Any, size: Any, ratio: Any, return
         flat = flat * sizes[d] + places.reshape(shape)
     flat = flat.reshape(n, c, -1, int(numpy.prod(kernel)))
     lead = numpy.arange(n)[:, None, None, None], numpy.arange(c)[None, :, None, None]
-    beside = lambda a: Tensor._wrap(namespace(x.array).asarray(a))  # noqa: E731
+    beside = lambda a: Tensor._wrap(namespace(x.array).asarray(a))
     best, which = x.reshape(n, c, -1)[tuple(beside(a) for a in (*lead, flat))].max(-1)
     shape = (*input.shape[: input.ndim - dims], *out)
     if not return_indices:

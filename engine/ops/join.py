@@ -73,6 +73,9 @@ class constant_pad(Linear):
 
 def joinable(tensors: Sequence, dim: int) -> list:
     """The arrays that `cat` joins: PyTorch lets an empty 1-d tensor stand beside any shape."""
+    for i, t in enumerate(tensors):
+        if t is None:
+            raise Refused(f"expected Tensor as element {i} in argument 0, but got NoneType", TypeError)
     kept = [t for t in tensors if tuple(t.shape) != (0,)] or list(tensors[:1])
     first = kept[0].shape
     for i, t in enumerate(tensors):

@@ -51,7 +51,7 @@ class matmul(Product):
         if len(a) == len(b) == 1:
             return f"inconsistent tensor size, expected tensor [{a[0]}] and src [{b[0]}] to have the same number of elements, but got {a[0]} and {b[0]} elements respectively"
         if a[-1] != b[-2 if len(b) > 1 else 0]:
-            two = lambda s: "x".join(map(str, (math.prod(s[:-1]), s[-1]) if len(s) != 2 else s))  # noqa: E731
+            two = lambda s: "x".join(map(str, (math.prod(s[:-1]), s[-1]) if len(s) != 2 else s))
             return f"mat1 and mat2 shapes cannot be multiplied ({two(a)} and {two(b)}): the inner sizes must agree, {a[-1]} != {b[-2 if len(b) > 1 else 0]}"
         return f"the leading dimensions do not broadcast: {a[:-2]} and {b[:-2]}"
 
@@ -155,7 +155,7 @@ def einsum(equation: Any, *operands: Any) -> Tensor:
 def _spelled(args: tuple) -> tuple[str, tuple]:
     """The form with lists of integers, written with letters."""
     letters = string.ascii_uppercase + string.ascii_lowercase
-    spell = lambda subs: "".join("..." if s is Ellipsis else letters[s] for s in subs)  # noqa: E731
+    spell = lambda subs: "".join("..." if s is Ellipsis else letters[s] for s in subs)
     pairs, last = args[: len(args) // 2 * 2], args[-1] if len(args) % 2 else None
     equation = ",".join(spell(s) for s in pairs[1::2])
     return equation + (f"->{spell(last)}" if last is not None else ""), pairs[::2]

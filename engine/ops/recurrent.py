@@ -10,7 +10,7 @@ _INNER = {
 }
 
 
-class lstm(Op):
+class lstm_steps(Op):
     """All steps of a long short-term memory: the hidden states (T, N, H) and the last cell state, both differentiable.
 
     `tensors` are what the input contributes to the gates (T, N, 4H), the first states h and c (N, H), and the weight (4H, H) of the hidden
@@ -20,7 +20,7 @@ class lstm(Op):
     home, variadic, inputs, types, exempt = "", True, ("tensors",), "same", _INNER
     outputs, aux = ("out", "last"), ("cells", "gates")
     reference = lambda tensors, reverse=False: _stepwise(tensors, reverse)
-    formula = "h[t], c[t] = lstm_step(tensors[t], h[t - 1], c[t - 1])"
+    formula = "h[t], c[t] = lstm(tensors[t], h[t - 1], c[t - 1])"
     examples = ((((3, 2, 8), (2, 2), (2, 2), (8, 2)), {}), (((2, 3, 4), (3, 1), (3, 1), (4, 1)), {"reverse": True}))
 
     def forward(xp, tensors, reverse=False):
@@ -57,7 +57,7 @@ class lstm(Op):
 def _stepwise(tensors, reverse):
     """What the op is compared with in tests: one step and one gate at a time."""
     given, h, c, weight = tensors
-    sigmoid = lambda x: 1 / (1 + numpy.exp(-x))  # noqa: E731
+    sigmoid = lambda x: 1 / (1 + numpy.exp(-x))
     out = numpy.empty((*given.shape[:2], h.shape[-1]))
     for t in order(len(given), reverse):
         i, f, g, o = numpy.split(given[t] + h @ weight.T, 4, axis=1)

@@ -3,6 +3,7 @@
 import math
 from collections import namedtuple
 
+from ..dtypes import as_numpy
 from ..op import Linear, Op, composite
 from .compare import isnan
 from .front import Along, Refusing, front
@@ -28,7 +29,7 @@ def count(shape, dim):
 
 def spread(xp, g, shape, dim):
     """A result, or its gradient, with the reduced dimensions back as 1: it broadcasts against the input."""
-    return xp.reshape(g, kept(shape, dim))
+    return g if dim is None else xp.reshape(g, kept(shape, dim))
 
 
 class Reduction(Along):
@@ -36,7 +37,13 @@ class Reduction(Along):
 
 
 class Accumulating(Reduction):
-    """Sums and products of integers and bools are int64."""
+    """Sums and products of integers and bools are int64, unless `dtype` says otherwise."""
+
+    @classmethod
+    def bind(cls, args, kwargs):
+        inputs, attrs = super().bind(args, kwargs)
+        if kwargs.get("dtype") is not None and as_numpy(kwargs["dtype"]).kind not in "fc": attrs["dtype"] = as_numpy(kwargs["dtype"])
+        return inputs, attrs
 
     @classmethod
     def prepare(cls, arrays):
@@ -44,23 +51,28 @@ class Accumulating(Reduction):
         return [a.astype("int64") if a.dtype.kind in "bu" else a for a in arrays], xp
 
 
+def as_told(xp, x, dtype):
+    """The result in a dtype of integers that was asked for; the others were cast to before."""
+    return x if dtype is None else xp.astype(x, dtype)
+
+
 class sum_(Accumulating, Linear):
     """Sum over the given dimensions, or over all; integers sum to int64, `dtype` casts first."""
-    def forward(xp, input, dim=None, keepdim=False, *, dtype=None): return xp.sum(input, axis=dim, keepdims=keepdim)
-    def d_input(xp, g, shape, dim): return xp.broadcast_to(spread(xp, g, shape, dim), shape)
+    def forward(xp, input, dim=None, keepdim=False, *, dtype=None): return as_told(xp, xp.sum(input, axis=dim, keepdims=keepdim), dtype)
+    def d_input(xp, g, shape, dim): return xp.spread_to(spread(xp, g, shape, dim), shape)
 
 
 class mean(Reduction, Refusing, Linear):
     """Mean over the given dimensions, or over all; nan of nothing. RuntimeError for integers, unless `dtype` casts them first."""
     refuses, refusal = "bi", (RuntimeError, "could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: {}")
     def forward(xp, input, dim=None, keepdim=False, *, dtype=None): return xp.mean(input, axis=dim, keepdims=keepdim)
-    def d_input(xp, g, shape, dim): return xp.broadcast_to(spread(xp, g, shape, dim) / max(count(shape, dim), 1), shape)
+    def d_input(xp, g, shape, dim): return xp.spread_to(spread(xp, g, shape, dim) / max(count(shape, dim), 1), shape)
 
 
 class prod(Accumulating, Op):
     """Product over one dimension, or over all; integers multiply to int64, `dtype` casts first. Zeros are differentiated rightly."""
     examples = ((((2, 3),), {}), (((2, 3, 4),), {"dim": 1}), (((2, 3),), {"dim": -1, "keepdim": True}), (([2.0, 0.0, 3.0],), {}), (([[0.0, 2.0], [0.0, 0.0]],), {"dim": 1}))
-    def forward(xp, input, dim=None, keepdim=False, *, dtype=None): return xp.prod(input, axis=dim, keepdims=keepdim)
+    def forward(xp, input, dim=None, keepdim=False, *, dtype=None): return as_told(xp, xp.prod(input, axis=dim, keepdims=keepdim), dtype)
     def d_input(xp, g, input, dim): return spread(xp, g, input.shape, dim) * product_of_others(xp, input, dim)
 
 

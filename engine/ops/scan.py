@@ -5,7 +5,7 @@ import math
 from ..op import RULES_ONLY, Linear, Op, composite
 from .front import Along, Refusing
 from .join import cat
-from .reduce import Accumulating, Pairs
+from .reduce import Accumulating, Pairs, as_told
 from .shape import clone
 
 LINES = ((((4,),), {"dim": 0}), (((2, 3, 4),), {"dim": 1}), (((2, 3),), {"dim": -1}))
@@ -14,14 +14,14 @@ LINES = ((((4,),), {"dim": 0}), (((2, 3, 4),), {"dim": 1}), (((2, 3),), {"dim": 
 class cumsum(Accumulating, Linear):
     """Running sum along `dim`; integers sum to int64, `dtype` casts first."""
     examples, inplace = LINES, True
-    def forward(xp, input, dim, *, dtype=None): return xp.cumsum(input, dim)
+    def forward(xp, input, dim, *, dtype=None): return as_told(xp, xp.cumsum(input, dim), dtype)
     def d_input(xp, g, dim): return g if g.ndim == 0 else xp.flip(xp.cumsum(xp.flip(g, dim), dim), dim)
 
 
 class cumprod(Accumulating, Op):
     """Running product along `dim`; integers multiply to int64, `dtype` casts first. Zeros are differentiated rightly."""
     examples, inplace = (*LINES, (([2.0, 0.0, 3.0, 0.0, 5.0],), {"dim": 0})), True
-    def forward(xp, input, dim, *, dtype=None): return xp.cumprod(input, dim)
+    def forward(xp, input, dim, *, dtype=None): return as_told(xp, xp.cumprod(input, dim), dtype)
     def d_input(xp, g, input, out, dim):
         # y[i] = y[i-1] x[i]: the gradient of y flows back through the factors, and meets y[i-1] at x[i]
         if g.ndim == 0: return g

@@ -194,7 +194,7 @@ def gradient(input, *, spacing=1, dim=None, edge_order=1):
 
 
 def _slope(x, d, h, order):
-    cut = lambda a, b: getitem(x, (slice(None),) * d + (slice(a, b),))  # noqa: E731
+    cut = lambda a, b: getitem(x, (slice(None),) * d + (slice(a, b),))
     n, wide = x.shape[d], (-1,) + (1,) * (x.ndim - 1 - d)
     if isinstance(h, Tensor) and h.ndim:
         if h.numel() != n: raise RuntimeError(f"torch.gradient expected each element of spacing to have the length of its dimension, {n}, but got {h.numel()}")

@@ -10,10 +10,10 @@ import numpy
 from .. import inplace
 from ..devices import namespace
 from ..errors import Refused
-from ..op import RULES_ONLY, Linear, composite, functions
+from ..op import RULES_ONLY, Linear, composite, functions, replacing
 from ..tensor import Tensor
 from .index import index_put
-from .join import narrow, split, tensor_split, unbind
+from .join import constant_pad, narrow, split, tensor_split, unbind
 from .shape import View, clone, diag_embed, diagonal, reshape, wrap_dim
 
 
@@ -208,3 +208,7 @@ Tensor.narrow_copy = functions["narrow_copy"]  # type: ignore[attr-defined]
 for _name, _fn in {"unsafe_split": split, "unsafe_chunk": functions["chunk"]}.items():
     _copying(_name, _fn)
     setattr(Tensor, _name, functions[_name])
+functions |= {"conj_physical": functions["conj"], "constant_pad_nd": constant_pad.call, "resolve_neg": functions["resolve_conj"]}
+functions |= {"zero_": Tensor.zero_, "resize_as_": Tensor.resize_as_}  # type: ignore[attr-defined]
+Tensor.resolve_neg = functions["resolve_conj"]  # type: ignore[attr-defined]
+Tensor.conj_physical, Tensor.conj_physical_ = functions["conj"], replacing("conj_physical", functions["conj"])  # type: ignore[attr-defined]

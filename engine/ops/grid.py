@@ -1,0 +1,132 @@
+"""Images read at any places: `grid_sample`, `affine_grid`, and the old names of upsampling."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import warnings
+from typing import Any
+
+from .. import dtypes
+from ..create import linspace
+from ..op import composite, functions
+from ..tensor import Tensor
+from .linalg import matmul
+from .scatter import gather
+from .shape import expand, reshape
+
+
+@composite(home="nn.functional")
+def grid_sample(input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None) -> Tensor:
+    """Images (N, C, H, W) read at the places of `grid` (N, H', W', 2), or volumes (N, C, D, H, W) at those of (N, D', H', W', 3).
+
+    A place is (x, y), or (x, y, z), between -1 and 1: the centres of the corner elements with `align_corners`, else their outer edges.
+    Between elements: `mode` "bilinear", "nearest" or "bicubic" (images only). Outside: `padding_mode` "zeros", "border" or "reflection".
+    """
+    n = input.ndim - 2
+    if mode not in ("bilinear", "nearest", "bicubic"):
+        raise ValueError(f"nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: '{mode}'")
+    if padding_mode not in ("zeros", "border", "reflection"):
+        raise ValueError(f"nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or 'reflection', but got: '{padding_mode}'")
+    if n not in (2, 3) or grid.ndim != input.ndim:
+        raise RuntimeError(f"grid_sampler(): expected 4D or 5D input and grid with same number of dimensions, but got input with sizes {list(input.shape)} and grid with sizes {list(grid.shape)}")
+    if input.shape[0] != grid.shape[0]:
+        raise RuntimeError(f"grid_sampler(): expected grid and input to have same batch size, but got input with sizes {list(input.shape)} and grid with sizes {list(grid.shape)}")
+    if grid.shape[-1] != n:
+        raise RuntimeError(f"grid_sampler(): expected grid to have size {n} in last dimension, but got grid with sizes {list(grid.shape)}")
+    if not all(input.shape[2:]):
+        raise RuntimeError(f"grid_sampler(): expected input to have non-empty spatial dimensions, but input has sizes {list(input.shape)}")
+    if mode == "bicubic" and n == 3:
+        raise RuntimeError("grid_sampler(): bicubic interpolation only supports 4D input")
+    if align_corners is None:
+        warnings.warn("Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0. Please specify align_corners=True if the old behavior is desired.", stacklevel=3)
+    corners, sizes = bool(align_corners), tuple(input.shape[2:])
+    places = reshape(grid, (grid.shape[0], math.prod(grid.shape[1:-1]), n))
+    at = [((places[..., n - 1 - d] + 1) * size - 1) / 2 if not corners else (places[..., n - 1 - d] + 1) / 2 * (size - 1) for d, size in enumerate(sizes)]
+    flat = reshape(input, (*input.shape[:2], math.prod(sizes)))
+    if mode != "bicubic":
+        at = [_inside(x, size, padding_mode, corners) for x, size in zip(at, sizes, strict=True)]
+    taps = [{"nearest": _nearest, "bilinear": _linear, "bicubic": _cubic}[mode](x) for x in at]
+    out = None
+    for chosen in itertools.product(*taps):
+        weight, index, valid = None, None, None
+        for (i, w), size in zip(chosen, sizes, strict=True):
+            i = _inside(i, size, padding_mode, corners) if mode == "bicubic" else i
+            here = (i >= 0) & (i <= size - 1)
+            valid = here if valid is None else valid & here
+            i = i.nan_to_num().clamp(0, size - 1).to(dtypes.int64)
+            index = i if index is None else index * size + i
+            weight = w if weight is None else weight if w is None else weight * w
+        found = gather(flat, 2, expand(index.unsqueeze(1), (*flat.shape[:2], index.shape[-1])))
+        found = found.masked_fill(valid.logical_not().unsqueeze(1), 0)
+        found = found if weight is None else found * weight.unsqueeze(1)
+        out = found if out is None else out + found
+    return reshape(out, (*input.shape[:2], *grid.shape[1:-1]))
+
+
+def _inside(x: Tensor, size: int, padding: str, corners: bool) -> Tensor:
+    """Places outside brought to the border, or reflected at it."""
+    if padding == "reflection":
+        low, high = (0.0, size - 1.0) if corners else (-0.5, size - 0.5)
+        span = high - low
+        if span == 0:
+            return x * 0
+        x = (x - low).abs()
+        turns = (x.detach() / span).floor()
+        rest = x - turns * span
+        x = functions["where"](turns % 2 == 0, rest, span - rest) + low
+    return x if padding == "zeros" else x.clamp(0, size - 1)
+
+
+def _nearest(x: Tensor) -> list:
+    return [(x.detach().round(), None)]
+
+
+def _linear(x: Tensor) -> list:
+    below = x.detach().floor()
+    share = x - below
+    return [(below, 1 - share), (below + 1, share)]
+
+
+def _cubic(x: Tensor) -> list:
+    """Keys' kernel with a = -0.75 on the four nearest elements."""
+    a, below = -0.75, x.detach().floor()
+    t = x - below
+    near = lambda d: ((a + 2) * d - (a + 3)) * d * d + 1
+    far = lambda d: ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
+    return [(below - 1, far(t + 1)), (below, near(t)), (below + 1, near(1 - t)), (below + 2, far(2 - t))]
+
+
+@composite(home="nn.functional")
+def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> Tensor:
+    """The places that affine maps (N, 2, 3) send the elements of an output of `size` (N, C, H, W) to; (N, 3, 4) for (N, C, D, H, W)."""
+    if not theta.is_floating_point():
+        raise ValueError(f"Expected theta to have floating point type, but got {theta.dtype}")
+    n = len(size) - 2
+    if n not in (2, 3):
+        raise NotImplementedError(f"affine_grid only supports 4D and 5D sizes, for 2D and 3D affine transforms, respectively. Got size {tuple(size)}.")
+    if tuple(theta.shape[1:]) != (n, n + 1) or theta.ndim != 3:
+        raise ValueError(f"Expected a batch of {n}D affine matrices of shape Nx{n}x{n + 1} for size {tuple(size)}. Got {tuple(theta.shape)}.")
+    if min(size) <= 0:
+        raise ValueError("Expected non-zero, positive output size. Got " + str(tuple(size)))
+    if align_corners is None:
+        warnings.warn("Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0. Please specify align_corners=True if the old behavior is desired.", stacklevel=3)
+    lines = [linspace(-1, 1, m, dtype=theta.dtype, device=theta.device) * (1 if align_corners else (m - 1) / m) if m > 1 else theta.new_zeros(1) for m in size[2:]]
+    grids = functions["meshgrid"](*lines, indexing="ij")
+    base = functions["stack"]([*reversed(grids), grids[0].new_ones(tuple(grids[0].shape))], -1)
+    found = matmul(reshape(base, (1, -1, n + 1)), theta.mT)
+    return reshape(found, (theta.shape[0], *size[2:], n))
+
+
+@composite(home="nn.functional")
+def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
+    """The old name of `interpolate` with mode "nearest"."""
+    warnings.warn("`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=3)
+    return functions["nn.functional.interpolate"](input, size, scale_factor, mode="nearest")
+
+
+@composite(home="nn.functional")
+def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
+    """The old name of `interpolate` with mode "bilinear" and aligned corners."""
+    warnings.warn("`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=3)
+    return functions["nn.functional.interpolate"](input, size, scale_factor, mode="bilinear", align_corners=True)

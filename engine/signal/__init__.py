@@ -1,0 +1,3 @@
+"""`engine.signal`: windows."""
+
+from . import windows

@@ -1,0 +1,161 @@
+"""Windows for signals: M numbers that fall off to both sides; with `sym` False the period of a longer one, for Fourier transforms."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy
+
+from .. import dtypes
+from ..create import made
+from ..tensor import Tensor
+
+__all__ = [
+    "bartlett",
+    "blackman",
+    "cosine",
+    "exponential",
+    "gaussian",
+    "general_cosine",
+    "general_hamming",
+    "hamming",
+    "hann",
+    "kaiser",
+    "nuttall",
+]
+
+
+def _made(name: str, M: int, sym: bool, shape: Callable, dtype: Any, device: Any, requires_grad: bool) -> Tensor:
+    """`shape(k, n)` of the places k = 0, ..., M - 1 of a window that spans n steps."""
+    d = dtypes.default if dtype is None else dtypes.as_dtype(dtype)
+    if M < 0:
+        raise ValueError(f"{name} requires non-negative window length, got M={M}")
+    if d not in (dtypes.float32, dtypes.float64):
+        raise ValueError(f"{name} expects float32 or float64 dtypes, got: {d}")
+    k = numpy.arange(M, dtype=numpy.float64)
+    values = numpy.ones(M) if M <= 1 else shape(k, M - 1 if sym else M)
+    return made(values.astype(d.numpy), device, requires_grad)
+
+
+def general_cosine(M: int, *, a: Sequence, sym: bool = True, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """a[0] - a[1] cos(t) + a[2] cos(2 t) - ..., for t from 0 to 2 pi."""
+    if not isinstance(a, (list, tuple)):
+        raise TypeError("Coefficients must be a list/tuple")
+    if not a:
+        raise ValueError("Coefficients cannot be empty")
+
+    def shape(k: Any, n: int) -> Any:
+        return sum((-1) ** i * c * numpy.cos(2 * math.pi * i * k / n) for i, c in enumerate(a))
+
+    return _made("general_cosine", M, sym, shape, dtype, device, requires_grad)
+
+
+def general_hamming(
+    M: int, *, alpha: float = 0.54, sym: bool = True, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """alpha - (1 - alpha) cos(t), for t from 0 to 2 pi."""
+    return general_cosine(M, a=[alpha, 1.0 - alpha], sym=sym, dtype=dtype, device=device, requires_grad=requires_grad)
+
+
+def hamming(M: int, *, sym: bool = True, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """0.54 - 0.46 cos(t), for t from 0 to 2 pi."""
+    return general_hamming(M, sym=sym, dtype=dtype, device=device, requires_grad=requires_grad)
+
+
+def hann(M: int, *, sym: bool = True, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """(1 - cos(t)) / 2, for t from 0 to 2 pi."""
+    return general_hamming(M, alpha=0.5, sym=sym, dtype=dtype, device=device, requires_grad=requires_grad)
+
+
+def blackman(M: int, *, sym: bool = True, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """0.42 - 0.5 cos(t) + 0.08 cos(2 t), for t from 0 to 2 pi."""
+    return general_cosine(M, a=[0.42, 0.5, 0.08], sym=sym, dtype=dtype, device=device, requires_grad=requires_grad)
+
+
+def nuttall(M: int, *, sym: bool = True, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Four cosines by Nuttall, whose side lobes are 98 dB below the main one."""
+    a = [0.3635819, 0.4891775, 0.1365995, 0.0106411]
+    return general_cosine(M, a=a, sym=sym, dtype=dtype, device=device, requires_grad=requires_grad)
+
+
+def bartlett(M: int, *, sym: bool = True, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """A triangle from 0 to 1 and back."""
+    return _made("bartlett", M, sym, lambda k, n: 1 - numpy.abs(2 * k / n - 1), dtype, device, requires_grad)
+
+
+def cosine(M: int, *, sym: bool = True, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """sin(t), at the middles of M equal steps from 0 to pi."""
+    return _made("cosine", M, sym, lambda k, n: numpy.sin(math.pi / (n + 1) * (k + 0.5)), dtype, device, requires_grad)
+
+
+def exponential(
+    M: int, *, center: float | None = None, tau: float = 1.0, sym: bool = True, dtype: Any = None, device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """exp(-|k - center| / tau)."""
+    if tau <= 0:
+        raise ValueError(f"Tau must be positive, got: {tau} instead.")
+    if sym and center is not None:
+        raise ValueError("Center must be None for symmetric windows")
+
+    def shape(k: Any, n: int) -> Any:
+        return numpy.exp(-numpy.abs(k - (n / 2 if center is None else center)) / tau)
+
+    return _made("exponential", M, sym, shape, dtype, device, requires_grad)
+
+
+def gaussian(M: int, *, std: float = 1.0, sym: bool = True, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """exp(-(d / std)^2 / 2) at the distance d from the middle."""
+    if std <= 0:
+        raise ValueError(f"Standard deviation must be positive, got: {std} instead.")
+    return _made("gaussian", M, sym, lambda k, n: numpy.exp(-(((k - n / 2) / std) ** 2) / 2), dtype, device, requires_grad)
+
+
+def kaiser(M: int, *, beta: float = 12.0, sym: bool = True, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """i0(beta sqrt(1 - t^2)) / i0(beta), for t from -1 to 1."""
+    if beta < 0:
+        raise ValueError(f"beta must be non-negative, got: {beta} instead.")
+
+    def shape(k: Any, n: int) -> Any:
+        return numpy.i0(beta * numpy.sqrt(numpy.maximum(1 - (2 * k / n - 1) ** 2, 0))) / numpy.i0(beta)
+
+    return _made("kaiser", M, sym, shape, dtype, device, requires_grad)
+
+
+# -- the old names: `periodic` is what `sym` is not ---------------------------------------------------------
+
+
+def bartlett_window(
+    window_length: int, periodic: bool = True, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """A triangle from 0 to 1 and back."""
+    return bartlett(window_length, sym=not periodic, dtype=dtype, device=device, requires_grad=requires_grad)
+
+
+def blackman_window(
+    window_length: int, periodic: bool = True, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """0.42 - 0.5 cos(t) + 0.08 cos(2 t), for t from 0 to 2 pi."""
+    return blackman(window_length, sym=not periodic, dtype=dtype, device=device, requires_grad=requires_grad)
+
+
+def hamming_window(
+    window_length: int, periodic: bool = True, alpha: float = 0.54, beta: float = 0.46, *, dtype: Any = None, device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """alpha - beta cos(t), for t from 0 to 2 pi."""
+    return general_cosine(window_length, a=[alpha, beta], sym=not periodic, dtype=dtype, device=device, requires_grad=requires_grad)
+
+
+def hann_window(window_length: int, periodic: bool = True, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """(1 - cos(t)) / 2, for t from 0 to 2 pi."""
+    return hann(window_length, sym=not periodic, dtype=dtype, device=device, requires_grad=requires_grad)
+
+
+def kaiser_window(
+    window_length: int, periodic: bool = True, beta: float = 12.0, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:  # fmt: skip
+    """i0(beta sqrt(1 - t^2)) / i0(beta), for t from -1 to 1."""
+    return kaiser(window_length, beta=beta, sym=not periodic, dtype=dtype, device=device, requires_grad=requires_grad)

@@ -1,0 +1,219 @@
+"""Functions made of several ops: transforms, factorisations, statistics, views by strides, images read at places, windows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.linalg
+import scipy.ndimage
+import scipy.signal
+import scipy.special
+
+import engine
+from engine import Tensor
+from engine.autograd import gradcheck, gradgradcheck
+
+rng = np.random.default_rng(5)
+
+
+def leaf(*shape, low=-1.0, high=1.0):
+    return Tensor(rng.uniform(low, high, shape), requires_grad=True)
+
+
+def close(found, expected, tolerance=1e-10):
+    return np.allclose(found.detach().numpy(), expected, rtol=tolerance, atol=tolerance)
+
+
+# -- transforms ------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("norm", [None, "ortho", "forward"])
+@pytest.mark.parametrize("name", ["fft", "ifft", "rfft", "irfft", "hfft", "ihfft"])
+def test_one_dimension(name, norm):
+    for n in (None, 5, 8):
+        x = rng.normal(size=(3, 6)) + (1j * rng.normal(size=(3, 6)) if name not in ("rfft", "ihfft") else 0)
+        assert close(getattr(engine.fft, name)(Tensor(x), n, norm=norm), getattr(np.fft, name)(x, n, norm=norm))
+
+
+@pytest.mark.parametrize("name", ["fft2", "ifft2", "rfft2", "irfft2", "fftn", "ifftn", "rfftn", "irfftn"])
+def test_several_dimensions(name):
+    x = rng.normal(size=(3, 4, 6)) + (0 if name.startswith("r") else 1j * rng.normal(size=(3, 4, 6)))
+    assert close(getattr(engine.fft, name)(Tensor(x)), getattr(np.fft, name)(x))
+
+
+def test_slopes_of_transforms():
+    back = lambda x: engine.fft.irfft(engine.fft.rfft(x, norm="ortho") * 2, 5)  # noqa: E731
+    assert gradcheck(back, (leaf(2, 5),)) and gradgradcheck(lambda x: engine.fft.fft(x).abs() ** 2, (leaf(4),))
+
+
+def test_short_time_transform_and_back():
+    x, window = rng.normal(size=64), engine.hann_window(16, dtype=engine.float64)
+    found = engine.stft(Tensor(x), 16, 4, window=window, return_complex=True)
+    whole = np.pad(x, 8, "reflect")
+    expected = np.stack([np.fft.rfft(whole[4 * t : 4 * t + 16] * scipy.signal.windows.hann(16, sym=False)) for t in range(17)], 1)
+    assert close(found, expected)
+    assert close(engine.istft(found, 16, 4, window=window, length=64), x)
+
+
+@pytest.mark.parametrize("name, attrs", [("bartlett", {}), ("blackman", {}), ("cosine", {}), ("gaussian", {"std": 2.0}), ("hamming", {}), ("hann", {}),
+                                         ("kaiser", {"beta": 8.0}), ("nuttall", {}), ("exponential", {"tau": 2.0})])  # fmt: skip
+def test_windows(name, attrs):
+    for m in (0, 1, 7, 8):
+        for sym in (True, False):
+            found = getattr(engine.signal.windows, name)(m, sym=sym, dtype=engine.float64, **attrs)
+            assert close(found, getattr(scipy.signal.windows, name)(m, sym=sym, **attrs), 1e-7)
+
+
+# -- linear algebra --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(4, 4), (2, 3, 3), (5, 3), (3, 5)])
+def test_lu(shape):
+    a = leaf(*shape)
+    P, L, U = engine.linalg.lu(a)
+    assert close(P @ L @ U, a.detach().numpy())
+    assert np.array_equal(L.detach().numpy(), np.tril(L.detach().numpy())) and np.array_equal(
+        U.detach().numpy(), np.triu(U.detach().numpy())
+    )
+    assert gradcheck(lambda x: tuple(engine.linalg.lu(x)[1:]), (a,))
+
+
+def test_eigenvalues_and_what_does_not_see_the_phase():
+    a = leaf(4, 4)
+    values, vectors = engine.linalg.eig(a)
+    assert close(a.to(engine.complex128) @ vectors, (vectors * values).detach().numpy())
+
+    def without_phase(x):
+        w, v = engine.linalg.eig(x)
+        order = Tensor(np.lexsort((w.detach().numpy().imag, w.detach().numpy().real)))
+        return (v.abs() ** 2)[:, order], w[order].real
+
+    assert gradcheck(without_phase, (a,)) and gradcheck(lambda x: engine.linalg.eigvals(x).abs().sum(), (a,))
+
+
+def test_solves_with_factors():
+    a, b = rng.normal(size=(2, 4, 4)), rng.normal(size=(2, 4, 3))
+    LU, pivots = engine.linalg.lu_factor(Tensor(a))
+    assert close(engine.linalg.lu_solve(LU, pivots, Tensor(b)), np.linalg.solve(a, b))
+    assert close(engine.linalg.lu_solve(LU, pivots, Tensor(b), adjoint=True), np.linalg.solve(a.swapaxes(1, 2), b))
+    spd = a @ a.swapaxes(1, 2) + np.eye(4)
+    L = engine.linalg.cholesky(Tensor(spd))
+    assert close(engine.cholesky_solve(Tensor(b), L), np.linalg.solve(spd, b)) and close(engine.cholesky_inverse(L), np.linalg.inv(spd))
+    found, info = engine.linalg.inv_ex(Tensor(np.stack([a[0], np.zeros((4, 4))])))
+    assert close(found[0], np.linalg.inv(a[0])) and info.tolist() == [0, 1]
+    assert engine.linalg.cholesky_ex(Tensor(-np.eye(3))).info.item() == 1
+
+
+def test_gradients_of_complex_factorisations():
+    """Functions of what is unique: gauge does not matter."""
+    pairs, real = leaf(3, 3, 2), lambda y: engine.view_as_real(y) if y.is_complex() else y
+    functions = (
+        lambda x: engine.linalg.svdvals(x), lambda x: engine.linalg.pinv(x), lambda x: engine.linalg.qr(x)[1].abs(),
+        lambda x: engine.linalg.eigvalsh(x @ x.mH), lambda x: engine.linalg.cholesky(x @ x.mH), lambda x: engine.linalg.slogdet(x)[0],
+        lambda x: (engine.linalg.svd(x)[0].abs() ** 2), lambda x: engine.linalg.eigh(x @ x.mH)[1].abs() ** 2,
+    )  # fmt: skip
+    for f in functions:
+        assert gradcheck(lambda x, f=f: real(f(engine.view_as_complex(x))), (pairs,))
+
+
+def test_forward_mode_of_a_complex_result():
+    x, t = leaf(3, 3), Tensor(rng.normal(size=(3, 3)))
+    _, along = engine.autograd.functional.jvp(lambda a: engine.linalg.eigvals(a).sum(), (x,), (t,))
+    assert np.allclose(along.numpy(), np.trace(t.numpy()))
+
+
+# -- statistics ------------------------------------------------------------------------------------------------------------------
+
+
+def test_statistics():
+    x, w = rng.normal(size=(3, 8)), rng.integers(1, 4, 8)
+    assert close(engine.cov(Tensor(x), fweights=Tensor(w)), np.cov(x, fweights=w)) and close(engine.corrcoef(Tensor(x)), np.corrcoef(x))
+    for found, expected in zip(engine.gradient(Tensor(x), spacing=0.5, edge_order=2), np.gradient(x, 0.5, edge_order=2), strict=True):
+        assert close(found, expected)
+    at = np.sort(rng.normal(size=8))
+    assert close(engine.gradient(Tensor(x), spacing=(Tensor(at),), dim=1, edge_order=2)[0], np.gradient(x, at, axis=1, edge_order=2))
+    holes = np.where(x > 1, np.nan, x)
+    q = np.array([0.1, 0.6])
+    assert close(engine.nanquantile(Tensor(holes), Tensor(q), 1), np.nanquantile(holes, q, 1))
+    for found, expected in zip(
+        engine.histogram(Tensor(x), 5, range=(-1, 2), density=True), np.histogram(x, 5, (-1, 2), density=True), strict=True
+    ):
+        assert close(found, expected)
+    assert close(engine.renorm(Tensor(x), 2, 0, 1.5).norm(2, 1), np.minimum(np.linalg.norm(x, axis=1), 1.5), 1e-6)
+    assert engine.isin(Tensor([[1, 2], [3, 4]]), Tensor([2, 4])).tolist() == [[False, True], [False, True]]
+    assert close(engine.mvlgamma(Tensor(x[0] ** 2 + 3), 3), [scipy.special.multigammaln(v, 3) for v in x[0] ** 2 + 3])
+    assert gradcheck(engine.cov, (leaf(3, 5),)) and gradcheck(
+        lambda v, f: engine.quantile(v, f, 0), (leaf(5, 2), leaf(2, low=0.3, high=0.4))
+    )
+
+
+# -- views and places -----------------------------------------------------------------------------------------------------------
+
+
+def test_views_by_strides():
+    x = engine.arange(12.0).requires_grad_()
+    y = x * 1
+    seen = y.as_strided((3, 4), (2, 1), 1)
+    assert close(seen, np.lib.stride_tricks.as_strided(np.arange(12.0)[1:], (3, 4), (16, 8)))
+    seen.sum().backward()
+    assert x.grad.tolist() == [0, 1, 1, 2, 2, 2, 2, 1, 1, 0, 0, 0]
+    with engine.no_grad():
+        y.as_strided((2,), (1,), 0).fill_(7)
+    assert y[:3].tolist() == [7, 7, 2]
+    with pytest.raises(RuntimeError, match="out of bounds"):
+        y.as_strided((4,), (4,), 1)
+
+
+def test_in_place_changes_of_shape_stay_views():
+    x = engine.arange(6.0).reshape(2, 3).requires_grad_()
+    y = x * 2
+    row = y[0]
+    assert y.transpose_(0, 1) is y and y.unsqueeze_(0).shape == (1, 3, 2)
+    row.mul_(3)
+    assert y[0, :, 0].tolist() == [0, 6, 12]
+    y.sum().backward()
+    assert x.grad.tolist() == [[6, 6, 6], [2, 2, 2]]
+
+
+def test_complex_numbers_as_pairs():
+    z = Tensor(np.array([1 + 2j, 3 - 1j]))
+    pairs = engine.view_as_real(z)
+    pairs[0, 1] = 5.0
+    assert z.tolist() == [1 + 5j, 3 - 1j] and engine.view_as_complex(pairs).tolist() == z.tolist()
+
+
+def test_scattering_into_parts():
+    x, part = leaf(3, 4), leaf(3)
+    for f in (
+        lambda a, b: a.select_scatter(b, 1, 2),
+        lambda a, b: a.diagonal_scatter(b),
+        lambda a, b: engine.as_strided_scatter(a, b, (3,), (4,), 1),
+    ):
+        assert gradcheck(f, (x, part))
+    assert close(x.slice_scatter(engine.zeros(3, 2, dtype=engine.float64), 1, 1, 4, 2)[:, [1, 3]], np.zeros((3, 2)))
+
+
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+def test_reading_at_places(padding):
+    image, grid = rng.normal(size=(1, 1, 5, 6)), rng.uniform(-0.95, 0.95, size=(1, 4, 3, 2))
+    rows, columns = (grid[0, ..., 1] + 1) / 2 * 4, (grid[0, ..., 0] + 1) / 2 * 5
+    expected = scipy.ndimage.map_coordinates(image[0, 0], [rows, columns], order=1)
+    assert close(engine.nn.functional.grid_sample(Tensor(image), Tensor(grid), padding_mode=padding, align_corners=True)[0, 0], expected)
+    places = (leaf(1, 2, 4, 4), Tensor(rng.uniform(-1.4, 1.4, (1, 2, 2, 2)), requires_grad=True))
+    for mode in ("bilinear", "bicubic"):
+        sample = lambda x, g, mode=mode: engine.nn.functional.grid_sample(x, g, mode, padding, False)  # noqa: E731
+        assert gradcheck(sample, places)
+
+
+def test_affine_grid_of_the_identity_changes_nothing():
+    x = Tensor(rng.normal(size=(2, 3, 4, 5)))
+    theta = Tensor(np.tile(np.eye(2, 3), (2, 1, 1)))
+    for corners in (True, False):
+        grid = engine.nn.functional.affine_grid(theta, x.shape, corners)
+        assert close(engine.nn.functional.grid_sample(x, grid, align_corners=corners), x.numpy())
+
+
+def test_results_go_where_out_says():
+    out = engine.empty(0)
+    assert engine.addmm(engine.ones(2, 2), engine.ones(2, 3), engine.ones(3, 2), out=out) is out and out.tolist() == [[4, 4], [4, 4]]
+    assert engine.arange(3.0, out=out).tolist() == [0, 1, 2] and engine.linspace(0, 1, 3, out=out).tolist() == [0, 0.5, 1]
