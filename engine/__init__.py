@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import autograd, ops  # noqa: F401  importing the ops registers them
+from . import autograd, ops
 from .autograd import enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled
 from .create import *  # noqa: F403
 from .devices import device
@@ -38,9 +38,9 @@ __version__ = "0.1.0"
 
 globals().update({name: function for name, function in _functions.items() if "." not in name})
 
-from . import cuda, data, fft, linalg, nn, optim, signal, special, utils  # noqa: E402, F401  they use the functions above
-from .serialize import load, save  # noqa: E402, F401
-from .signal.windows import bartlett_window, blackman_window, hamming_window, hann_window, kaiser_window  # noqa: E402, F401
+from . import cuda, data, fft, linalg, nn, optim, signal, special, utils  # noqa: E402  they use the functions above
+from .serialize import load, save  # noqa: E402
+from .signal.windows import bartlett_window, blackman_window, hamming_window, hann_window, kaiser_window  # noqa: E402
 
 
 def __getattr__(name: str) -> Any:

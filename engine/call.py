@@ -346,9 +346,13 @@ def into(op: Any, args: tuple, kwargs: dict) -> Any:
     result = op.call(*args, **kwargs)
     if out is None:
         return result
-    for target, r in zip(out if isinstance(out, (tuple, list)) else (out,), result if isinstance(result, tuple) else (result,), strict=True):
+    targets = out if isinstance(out, (tuple, list)) else (out,)
+    for target, r in zip(targets, result if isinstance(result, tuple) else (result,), strict=True):
         if _mode.grad and (r.node is not None or target.node is not None):
-            raise RuntimeError(f"{op.name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.")
+            raise RuntimeError(
+                f"{op.name}(): functions with out=... arguments don't support automatic differentiation, "
+                "but one of the arguments requires grad."
+            )
         if target.array.shape != r.array.shape:
             target.array = devices.namespace(r.array).empty(r.array.shape, target.array.dtype)
         inplace.put(target, r, f"{op.name}(out=)")

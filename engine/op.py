@@ -144,9 +144,14 @@ class Op(metaclass=OpType):
                     tape.backward([(dot.node, one)], numpy, True, captured, accumulate=False)
         finally:
             _mode.grad = before
-        # what is captured has been conjugated for the user; a tangent is not
-        out = [c.conj() if c is not None and h.array.dtype.kind == "c" else c if c is not None else (Tensor._wrap(numpy.zeros(h.shape, h.array.dtype)) if recorded else numpy.zeros(h.shape, h.array.dtype))
-               for c, h in zip(captured.values(), heads, strict=True)]  # fmt: skip
+
+        def tangent(found: Any, like: Any) -> Any:
+            if found is None:
+                zeros = numpy.zeros(like.shape, like.dtype)
+                return Tensor._wrap(zeros) if recorded else zeros
+            return found.conj() if like.dtype.kind == "c" else found  # what is captured has been conjugated for the user
+
+        out = [tangent(c, h.array) for c, h in zip(captured.values(), heads, strict=True)]
         return out if cls.multi else out[0]
 
     # -- what goes in ------------------------------------------------------------------------------------------------------

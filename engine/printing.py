@@ -99,7 +99,7 @@ class _Complex:
     """Two formats, one for the real and one for the imaginary parts."""
 
     def __init__(self, values: numpy.ndarray):
-        self.real, self.imag = _Numbers(values.real), _Numbers(values.imag)
+        self.real, self.imag = _Numbers(numpy.real(values)), _Numbers(numpy.imag(values))
         self.width = self.real.width + self.imag.width + 1
 
     def __call__(self, value: complex) -> str:

@@ -47,7 +47,8 @@ def pull(op: Any, node: tape.Node, grad: Any) -> list:
     if low:
         grad, saved = up(grad, xp), tuple(up(s, xp) for s in saved)
     if op.variadic:
-        return [None if s is None or g is None else fit(xp, g, s) for s, g in zip(node.inputs, op.rules[0](xp, grad, saved, attrs, None), strict=True)]
+        found = op.rules[0](xp, grad, saved, attrs, None)
+        return [None if s is None or g is None else fit(xp, g, s) for s, g in zip(node.inputs, found, strict=True)]
     grads = []
     for source, rule in zip(node.inputs, op.rules, strict=True):
         if source is None or rule is None:
@@ -138,8 +139,8 @@ def retied(op: Any, node: tape.Node, xp: Any) -> tuple:
     else:
         inputs = [tied(a, s) for a, s in zip(saved[:n], node.inputs, strict=True)]
     aux = list(saved[n + len(op.outputs) :])
-    floats = [i for i, a in enumerate(aux) if a is not None and FROM_NUMPY[a.dtype].rank >= FLOAT] + ([-1] if op.multi and any(a is not None for a in outs) else [])
-    if floats:
+    floats = [i for i, a in enumerate(aux) if a is not None and FROM_NUMPY[a.dtype].rank >= FLOAT]
+    if floats or op.multi and any(a is not None for a in outs):
         # these are functions of the inputs: run forward again, recorded, to have them with their derivatives
         attrs = {k: v for k, v in node.attrs.items() if not k.startswith("__") and not (op.variadic and k == "shapes")}
         again = op.forward(xp, *inputs, **attrs)

@@ -216,7 +216,12 @@ def _towards(order: list, targets: set) -> list:
 
 
 def backward_steps(
-    roots: list[tuple[Any, Any]], xp: Any, retain: bool = False, captured: dict | None = None, accumulate: bool = True, in_place: bool = True
+    roots: list[tuple[Any, Any]],
+    xp: Any,
+    retain: bool = False,
+    captured: dict | None = None,
+    accumulate: bool = True,
+    in_place: bool = True,
 ) -> Iterator[tuple[Any, Any, tuple]]:
     """Run the backward pass one node at a time, yielding `(node, grad, input_grads)` after each.
 
@@ -275,7 +280,7 @@ def backward_steps(
 
 
 def _conj(grad: Any, node: Any) -> Any:
-    """Between PyTorch's gradient of a complex tensor and the rules' own: rules transpose and never conjugate, so their conjugate is PyTorch's."""
+    """From PyTorch's gradient of a complex tensor to the rules' own and back: rules transpose, their conjugate is PyTorch's."""
     return grad if node.dtype.kind != "c" or node.shape is None else grad.conj()
 
 

@@ -19,7 +19,8 @@ _SPELLED = {
     "concatenate": "cat", "negative": "neg", "divide": "div", "subtract": "sub", "multiply": "mul", "power": "pow",
     "invert": "bitwise_not", "equal": "eq", "not_equal": "ne", "less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge",
     "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh",
-    "rint": "round", "remainder": "remainder", "copy": "clone", "put": "index_put", "windows": "unfold", "write_through": "write_view", "read_through": "read_view",
+    "rint": "round", "remainder": "remainder", "copy": "clone", "put": "index_put", "windows": "unfold",
+    "write_through": "write_view", "read_through": "read_view",
 }  # fmt: skip
 
 

@@ -35,7 +35,18 @@ FLOORS = [
     ),
     ("engine.ops",),
     ("engine.autograd", "engine.nn", "engine.optim", "engine.data", "engine.utils", "engine.compile", "engine.distributed")
-    + ("engine.amp", "engine.serialize", "engine.testing", "engine.profiler", "engine.cuda", "engine.linalg", "engine.special", "engine.fft", "engine.signal", "engine"),
+    + (
+        "engine.amp",
+        "engine.serialize",
+        "engine.testing",
+        "engine.profiler",
+        "engine.cuda",
+        "engine.linalg",
+        "engine.special",
+        "engine.fft",
+        "engine.signal",
+        "engine",
+    ),
     ("workbench",),
     ("workbench.jupyter", "workbench.cli"),
 ]

@@ -200,8 +200,8 @@ def _with_loops(r: Recording, items: list, sources: source.Sources, intern: Any)
             continue  # calls of one module in a row are folded instead
         first = body[0]
         code, lasti = (first.code, first.lasti) if isinstance(first, Box) else (r.code[first], r.lasti[first])
-        header = sources.loop(code, lasti) if code is not None else ""
-        if not header and (code is None or code.co_name == "<module>"):
+        header = "" if code is None else sources.loop(code, lasti)
+        if code is None or not header and code.co_name == "<module>":
             continue  # the same ops again, but no code says that it is a loop
         out += items[done:start]
         done = start + period * count

@@ -198,7 +198,9 @@ class Function:
             "__results__": tuple((o.array.shape, o.array.dtype) if isinstance(o, Tensor) else ((), dtypes.F32) for o in outputs),
             "__inputs__": tuple(isinstance(a, Tensor) for a in args),
         }  # fmt: skip
-        node.shape, node.dtype = (None, dtypes.F32) if len(outputs) > 1 else (outputs[0].array.shape, outputs[0].array.dtype)
+        (node.shape, node.dtype), *more = node.attrs["__results__"]
+        if more:
+            node.shape, node.dtype = None, dtypes.F32
         for i, o in enumerate(outputs):
             if not any(o is c for c in carrying):
                 continue

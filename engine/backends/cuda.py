@@ -13,7 +13,8 @@ from typing import Any
 import cupy  # pyright: ignore[reportMissingImports]
 import numpy
 from cupy import (  # noqa: F401  # pyright: ignore[reportMissingImports]
-    abs, add, arange, arccos, arccosh, arcsin, arcsinh, arctan, arctan2, arctanh, argsort, asarray, ascontiguousarray, bincount, bitwise_and, bitwise_or,
+    abs, add, arange, arccos, arccosh, arcsin, arcsinh, arctan, arctan2, arctanh, argsort, asarray, ascontiguousarray, bincount,
+    bitwise_and, bitwise_or,
     bitwise_xor, ceil, concatenate, copysign, cos, cosh, divide, empty, empty_like, equal, exp, exp2, expm1, eye, floor, fmax, fmin,
     full, full_like, gcd, greater, greater_equal, heaviside, hypot, invert, isclose, isfinite, isinf, isnan, isneginf, isposinf, isreal,
     lcm, ldexp, left_shift, less, less_equal, log, log1p, log2, log10, logaddexp2, logical_and, logical_not, logical_or, logical_xor,

@@ -12,7 +12,8 @@ import numpy
 from ..errors import Refused
 
 __all__ = [
-    "angle", "clip", "conj", "floor_divide", "fmod", "frac", "gelu", "gelu_slope", "hardtanh", "imag", "lerp", "log_sigmoid", "logaddexp", "logit", "power", "relu", "remainder", "round", "sgn",
+    "angle", "clip", "conj", "floor_divide", "fmod", "frac", "gelu", "gelu_slope", "hardtanh", "imag", "lerp",
+    "log_sigmoid", "logaddexp", "logit", "power", "relu", "remainder", "round", "sgn",
     "sigmoid", "sign", "silu", "sinc", "softplus", "threshold", "trunc_divide", "where",
 ]  # fmt: skip
 
@@ -66,8 +67,10 @@ def clip(x: Any, low: Any = None, high: Any = None) -> Any:
     """`x` between `low` and `high`; where they cross, `high`. A nan stays."""
     if low is None and high is None:
         raise Refused("At least one of 'min' or 'max' must not be None")
-    if x.__class__ is numpy.ndarray and x.size > 2048 and x.dtype in _BITS and all(b is None or b.__class__ in (int, float) for b in (low, high)):
-        return numpy.clip(x, -math.inf if low is None else low, math.inf if high is None else high)  # 4 times faster than a maximum with a number
+    numbers = all(b is None or b.__class__ in (int, float) for b in (low, high))
+    if numbers and x.__class__ is numpy.ndarray and x.size > 2048 and x.dtype in _BITS:
+        # 4 times faster than a maximum with a number
+        return numpy.clip(x, -math.inf if low is None else low, math.inf if high is None else high)
     if low is None or high is None:
         return numpy.maximum(x, low) if high is None else numpy.minimum(x, high)
     return numpy.minimum(numpy.maximum(x, low), high)
@@ -109,7 +112,7 @@ def trunc_divide(x: Any, y: Any) -> Any:
 
 def power(x: Any, y: Any) -> Any:
     """`x ** y`; an integer to a negative integer power is 0, unless its reciprocal is an integer."""
-    if getattr(x, "dtype", None) == bool:
+    if getattr(x, "dtype", None) == numpy.bool_:
         return numpy.logical_or(x, numpy.logical_not(y))
     if y.__class__ is int or y.__class__ is float:
         return x * x if y == 2 else x * x * x if y == 3 else x**y
@@ -267,8 +270,8 @@ def log_sigmoid(x: Any) -> Any:
     return numpy.minimum(x, 0) - numpy.log1p(numpy.exp(-numpy.abs(x)))
 
 
-# The normal distribution function is (1 + tanh(x P(x x))) / 2 for this polynomial P up to |x| = 5.5, where it is 1 in float32. A least-squares
-# fit of atanh(erf(x)) / x, reweighted towards the smallest largest error: 1e-7.
+# The normal distribution function is (1 + tanh(x P(x x))) / 2 for this polynomial P up to |x| = 5.5, where it is 1 in float32.
+# A least-squares fit of atanh(erf(x)) / x, reweighted towards the smallest largest error: 1e-7.
 _CDF = tuple(
     c * 0.5 ** (k + 0.5)
     for k, c in enumerate(

@@ -13,8 +13,10 @@ from .elementwise import logaddexp
 from .reference import broadcast_to
 
 __all__ = [
-    "add_along_axis", "all", "any", "argmax", "argmin", "count", "count_nonzero", "cumextreme", "cumprod", "cumsum", "count_integers", "histogram", "log_softmax",
-    "logcumsumexp", "logsumexp", "max", "mean", "median_of_all", "min", "mode", "prod", "ranked", "search", "softmax", "spread_to", "sum", "var", "vector_norm",
+    "add_along_axis", "all", "any", "argmax", "argmin", "count", "count_nonzero", "cumextreme", "cumprod", "cumsum", "count_integers",
+    "histogram", "log_softmax",
+    "logcumsumexp", "logsumexp", "max", "mean", "median_of_all", "min", "mode", "prod", "ranked", "search",
+    "softmax", "spread_to", "sum", "var", "vector_norm",
 ]  # fmt: skip
 
 _FAST = (numpy.dtype("float32"), numpy.dtype("float64"))
@@ -38,7 +40,9 @@ def _axes(axis: Any, ndim: int) -> tuple:
 
 def count(x: Any, axis: Any = None) -> int:
     """How many elements each result of a reduction over `axis` is made of."""
-    return x.size if axis is None else x.shape[axis] if axis.__class__ is int and x.ndim else math.prod(x.shape[a] for a in axis) if x.ndim else 1
+    if axis is None or not x.ndim:
+        return x.size
+    return x.shape[axis] if axis.__class__ is int else math.prod(x.shape[a] for a in axis)
 
 
 # -- sums and means ------------------------------------------------------------------------------------------------------------
@@ -131,7 +135,9 @@ def _extreme(ufunc: Any, x: Any, axis: Any, keepdims: bool) -> Any:
 
 def _empty(x: Any, axis: Any, kind: type[Exception] = RuntimeError) -> Refused:
     if axis is None:
-        return Refused("Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument.", kind)
+        return Refused(
+            "Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument.", kind
+        )
     d = next(a for a in _axes(axis, x.ndim) if x.shape[a] == 0)
     return Refused(f"Expected reduction dim {d} to have non-zero size.", IndexError)
 
@@ -373,5 +379,5 @@ def search(ordered: Any, values: Any, right: bool = False) -> Any:
             f"but we got boundaries tensor {list(ordered.shape)} and input value tensor {list(values.shape)}"
         )
     rows = zip(ordered.reshape(-1, ordered.shape[-1]), values.reshape(-1, values.shape[-1]), strict=True) if values.size else ()
-    found = [numpy.searchsorted(o, v, side) for o, v in rows] 
+    found = [numpy.searchsorted(o, v, side) for o, v in rows]
     return numpy.array(found, numpy.int64).reshape(values.shape)

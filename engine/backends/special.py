@@ -12,7 +12,7 @@ SCIPY = {  # our name -> SciPy's and CuPy's, where nothing else is different
     "modified_bessel_k1": "k1", "ndtr": "ndtr", "ndtri": "ndtri", "scaled_modified_bessel_k0": "k0e",
     "scaled_modified_bessel_k1": "k1e", "xlog1py": "xlog1py", "zeta": "zeta",
 }  # fmt: skip
-__all__ = ["digamma", "erf", "erfc", "erfinv", "i0", "i1", "lgamma", "polygamma", "xlogy", *SCIPY]
+__all__ = ["digamma", "erf", "erfc", "erfinv", "i0", "i1", "lgamma", "polygamma", "xlogy", *SCIPY]  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def _lazy(name: str) -> Any:

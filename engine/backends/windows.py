@@ -99,7 +99,6 @@ class Windows:
         outer = tuple(s * d for s, d in zip(steps, self.stride, strict=True))
         return module_of(x).lib.stride_tricks.as_strided(x, (*x.shape[:-n], *self.kernel, *self.out), (*lead, *inner, *outer))
 
-
     @functools.cached_property
     def rows(self) -> Windows | Rows:
         """The same windows over images laid out as one row each, where that makes short inner loops long."""

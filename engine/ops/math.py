@@ -44,7 +44,7 @@ class sub(Scaled):
 
     @classmethod
     def prepare(cls, arrays):
-        bools = sum(isinstance(a, bool) or getattr(a, "dtype", None) == bool for a in arrays)
+        bools = sum(isinstance(a, bool) or getattr(a, "dtype", None) == numpy.bool_ for a in arrays)
         if bools == 2: raise Refused("Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator instead.")
         if bools: raise Refused(f"Subtraction, the `-` operator, with a bool tensor is not supported. {_INVERT}")
         return super().prepare(arrays)

@@ -41,7 +41,12 @@ CORNERS = [
     ("pow half", lambda x: x**0.5, ([0.0],), ([inf],)),
     ("pow 0", lambda x: x**0, ([0.0, 1.0],), ([0.0, 0.0],)),
     # torch.pow(x, y)
-    ("pow", lambda x, y: x**y, ([0.0, 0, 0, -2, -2, 2], [0.0, 2, -1, 2, 3, 0]), ([0, 0, -inf, -4, 12, 0], [0, 0, -inf, nan, nan, math.log(2)])),
+    (
+        "pow",
+        lambda x, y: x**y,
+        ([0.0, 0, 0, -2, -2, 2], [0.0, 2, -1, 2, 3, 0]),
+        ([0, 0, -inf, -4, 12, 0], [0, 0, -inf, nan, nan, math.log(2)]),
+    ),
     ("0 ** y", lambda y: 0.0**y, ([0.0, 1, -1],), ([0.0, 0, -inf],)),
     ("2 ** y", lambda y: 2**y, ([3.0],), ([8 * math.log(2)],)),
     # torch.logaddexp, torch.atan2, torch.hypot, torch.xlogy
@@ -60,7 +65,12 @@ CORNERS = [
     ("maximum", engine.maximum, ([1.0, nan, 1, 2], [1.0, 1, nan, 1]), ([0.5, 1, 1, 1], [0.5, 1, 1, 0])),
     ("fmax", engine.fmax, ([1.0, nan, 1, 2, nan], [1.0, 1, nan, 1, nan]), ([1, 0, 1, 1, 1], [0, 1, 0, 0, 0])),
     ("clamp", lambda x: x.clamp(0, 1), ([0.0, 1, -1, nan],), ([1, 1, 0, 0],)),
-    ("clamp crossed", engine.clamp, ([0.0, 1, -1, 3, 0.5], [0.0, 0, 0, 0, 2], [1.0, 1, 1, 1, 1]), ([1, 1, 0, 0, 0], [0, 0, 1, 0, 0], [0, 0, 0, 1, 1])),
+    (
+        "clamp crossed",
+        engine.clamp,
+        ([0.0, 1, -1, 3, 0.5], [0.0, 0, 0, 0, 2], [1.0, 1, 1, 1, 1]),
+        ([1, 1, 0, 0, 0], [0, 0, 1, 0, 0], [0, 0, 0, 1, 1]),
+    ),
     ("clamp_min", engine.clamp_min, ([1.0, 0], [1.0, 1]), ([1, 0], [0, 1])),
     ("where", lambda x, y: engine.where(Tensor([True, False]), x, y), ([1.0, inf], [nan, 2.0]), ([1, 0], [0, 1])),
     ("div floor", lambda x: engine.div(x, 2.0, rounding_mode="floor"), ([3.0],), ([0],)),
@@ -326,7 +336,9 @@ def test_large_arrays_agree_with_small_ones():
         f = getattr(engine, name)
         assert numpy.array_equal(f(Tensor(x)).array, numpy.stack([f(Tensor(row)).array for row in x]), equal_nan=True), name
     for name in ("gelu", "silu"):
-        assert numpy.allclose(F[name](Tensor(x)).array, numpy.stack([F[name](Tensor(row)).array for row in x]), rtol=1e-6, atol=1e-7, equal_nan=True), name
+        assert numpy.allclose(
+            F[name](Tensor(x)).array, numpy.stack([F[name](Tensor(row)).array for row in x]), rtol=1e-6, atol=1e-7, equal_nan=True
+        ), name
     mask = x > 0
     for a, b in ((x, 0.0), (0, x), (x, x[::-1].copy()), (x, 2.5), (x, x[:1])):
         tensors = [Tensor(v) if isinstance(v, numpy.ndarray) else v for v in (a, b)]

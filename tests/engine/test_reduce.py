@@ -31,7 +31,9 @@ def grad(f, x):
 def same(found, expected):
     found = found.array if isinstance(found, Tensor) else numpy.array(found)
     expected = numpy.array(expected)
-    assert found.shape == expected.shape and numpy.allclose(found, expected, rtol=1e-6, atol=1e-12, equal_nan=True), f"{found}, not {expected}"
+    assert found.shape == expected.shape and numpy.allclose(found, expected, rtol=1e-6, atol=1e-12, equal_nan=True), (
+        f"{found}, not {expected}"
+    )
 
 
 # -- gradients at corners ------------------------------------------------------------------------------------------------------
@@ -89,10 +91,13 @@ def test_gradient_at_corner(f, x, expected):
     same(grad(f, x), expected)
 
 
-@pytest.mark.parametrize("f", [lambda x: x.prod(), lambda x: x.cumprod(0), lambda x: x.norm(), lambda x: x.std(), lambda x: x.prod() * x.amax()])
+@pytest.mark.parametrize(
+    "f", [lambda x: x.prod(), lambda x: x.cumprod(0), lambda x: x.norm(), lambda x: x.std(), lambda x: x.prod() * x.amax()]
+)
 @pytest.mark.parametrize("x", [[0.0, 2.0, 3.0], [0.5, 2.0, -3.0]])
 def test_second_derivative(f, x):
     """Central differences of the first derivative, also where a factor is 0."""
+
     def first(values):
         leaf = t(values).requires_grad_()
         (g,) = engine.autograd.grad((f(leaf) * f(leaf)).sum(), [leaf], create_graph=True)
