@@ -17,8 +17,8 @@ def _check(shape: tuple[int, ...], target: Any, weight: Any, ignore: int) -> Non
     """PyTorch's rules for a class loss."""
     if target.dtype not in (numpy.int64, numpy.uint8):
         raise Refused(f"expected target dtype to be int64 or uint8, but got {target.dtype.name}")
-    batch, classes, rest = (shape[:1], shape[1], shape[2:]) if len(shape) > 1 else ((), shape[-1], ())
-    wanted = batch + rest
+    classes = shape[min(1, len(shape) - 1)]
+    wanted = shape[:1] + shape[2:] if len(shape) > 1 else ()
     if tuple(target.shape) != wanted:
         if target.ndim and len(shape) > 1 and target.shape[0] != shape[0]:
             raise Refused(f"Expected input batch_size ({shape[0]}) to match target batch_size ({target.shape[0]}).", ValueError)
