@@ -32,6 +32,12 @@ def user_line() -> str:
     return where(frame.f_code, frame.f_lineno) if frame is not None else ""
 
 
+def at_user_line() -> str:
+    """` (line 3 of the cell)`, for the end of a message; "" when no user code is running."""
+    line = user_line()
+    return f" ({line})" if line else ""
+
+
 def describe(x: Any) -> str:
     """An operand in an error message: the shape and dtype of a tensor, the value of anything small, else its type."""
     shape, dtype = getattr(x, "shape", None), getattr(x, "dtype", None)

@@ -198,8 +198,7 @@ class Op(metaclass=OpType):
         chosen = ", ".join(
             f"{k}={v!r}" for k, v in attrs.items() if not k.startswith("__") and cls.defaults.get(k) is not v and len(repr(v)) < 60
         )
-        line = errors.user_line()
-        return kind(f"{cls.name}: {rule}; {told}{'; ' + chosen if chosen else ''}{f' ({line})' if line else ''}")
+        return kind(f"{cls.name}: {rule}; {told}{'; ' + chosen if chosen else ''}{errors.at_user_line()}")
 
     @staticmethod
     def why(*shapes: tuple) -> str | None:

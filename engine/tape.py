@@ -262,6 +262,7 @@ def backward_steps(
                 raise errors.GraphFreedError(
                     f"Trying to backward through the graph a second time: the arrays that {op.name} saved were freed by the first "
                     "backward pass. Pass retain_graph=True to the first backward() or autograd.grad() if you need the graph again."
+                    + errors.at_user_line()
                 )
             if inplace.last_write > node.time:
                 inplace.check(node)

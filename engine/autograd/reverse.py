@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy
 
-from .. import devices, tape
+from .. import devices, errors, tape
 from ..tensor import Tensor
 
 
@@ -25,13 +25,15 @@ def _roots(tensors: Sequence[Tensor], grads: Any, create_graph: bool) -> list[tu
         if tensor.node is None:
             raise RuntimeError(
                 "element 0 of tensors does not require grad and does not have a grad_fn: no leaf it was computed from has "
-                "requires_grad=True, "
-                "or it was made under no_grad() or after detach()"
+                f"requires_grad=True, or it was made under no_grad() or after detach(){errors.at_user_line()}"
             )
         if grad is None:
             if tensor.array.size != 1:
-                raise RuntimeError(f"grad can be implicitly created only for scalar outputs; this one has the shape {tuple(tensor.shape)}. "
-                                   "Reduce it first, e.g. with .sum() or .mean(), or pass gradient=")  # fmt: skip
+                made = f"the result of {tensor.node.op.name}" if tensor.node.op is not None else "this leaf"
+                raise RuntimeError(
+                    f"grad can be implicitly created only for scalar outputs; {made} has the shape {tuple(tensor.shape)}. "
+                    f"Reduce it first, e.g. with .sum() or .mean(), or pass gradient={errors.at_user_line()}"
+                )
             if tensor.is_complex():
                 raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {tensor.dtype!r}")
             array = devices.namespace(tensor.array).ones_like(tensor.array)
