@@ -10,18 +10,16 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
 import statistics
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "browser")]
 
-from conftest import FLAGS, Lab, start_lab  # noqa: E402
-from playwright.sync_api import Locator, expect, sync_playwright  # noqa: E402
+from conftest import Lab, opened_lab  # noqa: E402
+from playwright.sync_api import Locator, expect  # noqa: E402
 from test_lesson import view_of  # noqa: E402
 
 SETUP = """%load_ext workbench
@@ -134,20 +132,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
-    chromium = shutil.which("chromium") or shutil.which("google-chrome")
-    if chromium is None:
-        sys.exit("no Chromium found")
-    with tempfile.TemporaryDirectory() as folder:
-        server = start_lab(Path(folder))
-        try:
-            with sync_playwright() as playwright:
-                browser = playwright.chromium.launch(executable_path=chromium, args=list(FLAGS))
-                context = browser.new_context(viewport={"width": 1400, "height": 900})
-                context.set_default_timeout(60_000)
-                found = measure(Lab(server, context.new_page()))
-                browser.close()
-        finally:
-            server.stop()
+    with opened_lab(1400, 900) as lab:
+        found = measure(lab)
     for name, value in found.items():
         print(f"{name}: {value}")
     if args.json:

@@ -6,7 +6,9 @@ import json
 import os
 import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -147,6 +149,25 @@ class Lab:
         for output in self.outputs(index):
             parts.append(output.get("text") or output.get("data", {}).get("text/plain") or "\n".join(output.get("traceback", [])))
         return "".join("".join(part) for part in parts)
+
+
+@contextmanager
+def opened_lab(width: int, height: int, scale: float = 1) -> Iterator[Lab]:
+    """A JupyterLab and a page of it for a script: no fixture, everything ends with the block."""
+    path = next((found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None)
+    if path is None:
+        sys.exit("no Chromium found")
+    with tempfile.TemporaryDirectory() as folder:
+        server = start_lab(Path(folder))
+        try:
+            with sync_playwright() as playwright:
+                browser = playwright.chromium.launch(executable_path=path, args=list(FLAGS))
+                context = browser.new_context(viewport={"width": width, "height": height}, device_scale_factor=scale)
+                context.set_default_timeout(1000 * ACTION_SECONDS)
+                yield Lab(server, context.new_page())
+                browser.close()
+        finally:
+            server.stop()
 
 
 @pytest.fixture
