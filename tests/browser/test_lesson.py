@@ -122,6 +122,16 @@ def test_lesson_by_keys(lab):
     expect(view.get_by_test_id("wb-scrub")).to_have_value("0")
 
 
+def wait_for_norms(lab, view: Locator, norms: list[float]) -> None:
+    """Returns when all of these are shown: at its end the cell draws its view anew, for the saved notebook."""
+    for _ in range(100):
+        shown = list(shown_norms(view).values())
+        if all(any(math.isclose(n, s, rel_tol=1e-5) for s in shown) for n in norms):
+            return
+        lab.page.wait_for_timeout(100)
+    raise AssertionError(f"{norms} are not all among the norms shown: {shown}")
+
+
 PAUSED = """
 with wb.step():
     loss.backward()
@@ -153,6 +163,4 @@ def test_paused_cell(lab, ipykernel):
     expect(scrub).to_have_value(str(total))
     lab.wait_idle(120)
     assert "the cell has ended" in lab.text(at)
-    norms = json.loads(lab.text(at + 1))
-    shown = sorted(shown_norms(view).values())
-    assert all(any(math.isclose(n, s, rel_tol=1e-5) for s in shown) for n in norms)
+    wait_for_norms(lab, view, json.loads(lab.text(at + 1)))
