@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy
 
-from .. import inplace
+from .. import dtypes, inplace
 from ..devices import namespace
 from ..errors import Refused
 from ..op import RULES_ONLY, Linear, composite, functions, replacing
@@ -81,6 +81,8 @@ def complex_only(x: Any) -> Any:
 def pairs_only(x: Any) -> Any:
     if x.dtype.kind != "f" if isinstance(x.dtype, numpy.dtype) else not x.dtype.is_floating_point:
         raise Refused("view_as_complex is only supported for half, float and double tensors")
+    if x.dtype in (dtypes.float16, dtypes.float16.numpy):
+        raise Refused("a half tensor would become complex32, which the engine does not have; cast to float32 first")
     if not x.ndim or x.shape[-1] != 2:
         raise Refused("Tensor must have a last dimension of size 2")
     return x

@@ -20,7 +20,8 @@ import make  # noqa: E402
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
 SEED = secrets.randbits(32)
 # results that are right in more than one way (signs of vectors, elements on the edge of a bin) or hold other numbers by nature
-LEFT_OUT = {"svd", "eigh", "qr", "empty_like", "histc"}
+LEFT_OUT = {"svd", "eig", "eigh", "qr", "empty_like", "histc"}
+OVERFLOWS = {"matrix_exp"}  # PyTorch's half-precision kernel answers with infinities where float32 has 1.25
 COARSE = {"group_norm", "layer_norm", "rms_norm"}  # large terms cancel: PyTorch rounds some of them on the way, the engine none
 TOLERANCE = {"float64": 2e-8, "float32": 2e-4, "float16": 4e-3, "bfloat16": 3e-2}
 asked = [
@@ -86,10 +87,10 @@ def test_as_torch(case, precision):
         if low:
             return  # no CPU kernel there
         raise AssertionError(f"PyTorch refused: {error}") from error
+    if any(b.dtype == torch.complex32 for b in expected) or low and case.op.name in OVERFLOWS:
+        return  # the engine has no such dtype
     inputs, found = ours(case, xs, d)
     for a, b in zip(found, expected, strict=False):
-        if b.dtype == torch.complex32:
-            return  # the engine has no such dtype
         assert make.TORCH_DTYPES[a.dtype] == b.dtype
         if not (low and len(found) > 1 and a.dtype is engine.int64):  # where ties are many, which of them is found is chance
             assert same(plain(a), plain(b), tolerance)
