@@ -44,7 +44,8 @@ def _binary(op: Any) -> Callable:
     """The path of `a + b`, written out: it runs more often than any other code in the engine."""
     forward, (dx, dy) = op.forward, op.rules
     (x_for_x, y_for_x, out_for_x), (x_for_y, y_for_y, out_for_y) = ([d is not None and i in d.keeps for i in range(3)] for d in (dx, dy))
-    keeps_any = any((x_for_x, y_for_x, out_for_x, x_for_y, y_for_y, out_for_y))
+    keeps_x, keeps_y, keeps_out = x_for_x or x_for_y, y_for_x or y_for_y, out_for_x or out_for_y
+    keeps_any = keeps_x or keeps_y or keeps_out
     ruled, fast_types, numbers = op.ruled, _FAST if op.types != "any" else (), op.numbers
     new_tensor, new_node, tick, ndarray, attrs = object.__new__, tape.Node.__new__, tape.tick, numpy.ndarray, {}
     node_class, mode, seen = tape.Node, _mode, observe
@@ -60,7 +61,8 @@ def _binary(op: Any) -> Callable:
             yd, yn = y, None
         xc, yc = xd.__class__, yd.__class__
         if xc is ndarray:
-            ready = xd.dtype in fast_types and (yd.dtype is xd.dtype if yc is ndarray else yc is float or yc is int)
+            dtype = xd.dtype
+            ready = dtype in fast_types and (yd.dtype is dtype if yc is ndarray else yc is float or yc is int)
         else:
             ready = numbers and yc is ndarray and (xc is float or xc is int) and yd.dtype in fast_types
         if not ready:
@@ -75,12 +77,14 @@ def _binary(op: Any) -> Callable:
         if ruled and (xn is not None or yn is not None) and mode.grad:
             out.node = node = new_node(node_class)
             node.op, node.inputs, node.attrs, node.hooks, node.time = op, (xn, yn), attrs, None, tick()
-            if keeps_any:
+            if not keeps_any:
+                node.saved = ()
+            elif xn is not None and yn is not None:
+                node.saved = (xd if keeps_x else None, yd if keeps_y else None, out.array if keeps_out else None)
+            else:
                 node.saved = (xd if xn is not None and x_for_x or yn is not None and x_for_y else None,
                               yd if xn is not None and y_for_x or yn is not None and y_for_y else None,
                               out.array if xn is not None and out_for_x or yn is not None and out_for_y else None)  # fmt: skip
-            else:
-                node.saved = ()
             node.shape, node.dtype = data.shape, data.dtype
         if seen.current is not None:
             seen.current.op(op, (x, y), attrs, out)
@@ -121,11 +125,11 @@ def _unary(op: Any) -> Callable:
         if array.__class__ is not ndarray or array.dtype not in _FAST:
             return _run(op, (input,), attrs)
         try:
-            data = forward(cpu, array, **attrs)
+            data = forward(cpu, array) if attrs is defaults else forward(cpu, array, **attrs)
         except Exception as error:
             _failed(op, error, (input,), attrs)
         out = new_tensor(Tensor)
-        out.array = data if data.__class__ is ndarray or data.__class__.__name__ == "ndarray" else numpy.asarray(data)
+        out.array = data if data.__class__ is ndarray else numpy.asarray(data)
         out.node = None
         if ruled and source is not None and mode.grad:
             out.node = node = new_node(node_class)

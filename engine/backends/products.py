@@ -12,6 +12,8 @@ from .reference import _library, _zeros
 
 def matmul(a: Any, b: Any) -> Any:
     """The matrix product; (*, n, m) by one matrix is a single product of matrices."""
+    if a.ndim == 2 and b.ndim == 2:
+        return a.dot(b)  # the same product, without the 0.45 us that `matmul` takes to choose its loop
     if a.ndim > 2 and b.ndim == 2 and a.size and a.shape[-1] == b.shape[0]:
         return (a.reshape(-1, a.shape[-1]) @ b).reshape(*a.shape[:-1], b.shape[1])
     return a @ b

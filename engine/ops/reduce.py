@@ -58,7 +58,7 @@ def as_told(xp, x, dtype):
 
 class sum_(Accumulating, Linear):
     """Sum over the given dimensions, or over all; integers sum to int64, `dtype` casts first."""
-    def forward(xp, input, dim=None, keepdim=False, *, dtype=None): return as_told(xp, xp.sum(input, axis=dim, keepdims=keepdim), dtype)
+    def forward(xp, input, dim=None, keepdim=False, *, dtype=None): return xp.sum(input, dim, keepdim) if dtype is None else as_told(xp, xp.sum(input, dim, keepdim), dtype)
     def d_input(xp, g, shape, dim): return xp.spread_to(spread(xp, g, shape, dim), shape)
 
 
