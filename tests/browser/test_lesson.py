@@ -90,9 +90,15 @@ def walk(view: Locator, forth, back) -> tuple[list[dict[str, float]], list[dict[
 def check(out: list[dict], home: list[dict], expected: dict) -> None:
     assert home == out  # going back shows, at every position, exactly what going forth showed
     assert out[0] == {}
-    shown = sorted(out[-1].values())
-    for norm in expected["leaves"] + expected["inner"]:
+    plain = [1.0, *expected["leaves"], *expected["inner"]]  # the loss's own gradient is 1
+    shown = list(out[-1].values())
+    for norm in plain:
         assert any(math.isclose(norm, s, rel_tol=1e-5) for s in shown), f"{norm} is not among the norms shown: {shown}"
+    for norms in out:
+        for node, norm in norms.items():
+            assert any(math.isclose(norm, p, rel_tol=1e-5) for p in plain), (
+                f"node {node} shows {norm}, which plain backward() does not give"
+            )
 
 
 def test_lesson_by_mouse(lab):
