@@ -96,9 +96,9 @@ def test_reveal_selects_the_line(lab):
       return [notebook.activeCellIndex, start.line, start.column, end.line, end.column];
     }"""
     reveal = """(site) => {
-      const cell = window.jupyterapp.shell.currentWidget.content.widgets[site.index];
-      cell.node.dispatchEvent(new CustomEvent("workbench-reveal", {
-        bubbles: true, composed: true, detail: { ...site, cell_id: cell.model.id },
+      const notebook = window.jupyterapp.shell.currentWidget.content;  // cells far off may not be in the page yet
+      notebook.node.dispatchEvent(new CustomEvent("workbench-reveal", {
+        bubbles: true, composed: true, detail: { ...site, cell_id: notebook.widgets[site.index].model.id },
       }));
     }"""
     lab.page.evaluate(reveal, {"index": 41, "line": 1, "cell": "In [42]", "file": "", "text": "pass"})
