@@ -103,12 +103,6 @@ def mark_view(out: Tensor, source: Tensor, op: Any, attrs: dict) -> None:
         views.append(ref(out))
 
 
-def _through(path: tuple, array: Any, xp: Any) -> Any:
-    for op, attrs in path:
-        array = op.forward(xp, array, **attrs)
-    return array
-
-
 def refuse_leaf(tensor: Tensor, name: str) -> None:
     """PyTorch's rule: a leaf that requires grad must not change while ops are being recorded."""
     if not tape.mode.grad:

@@ -41,7 +41,7 @@ from .kernels_pool import (  # noqa: F401
     tap_scatter,
 )  # fmt: skip
 from .products import *  # noqa: F403
-from .reduction import count
+from .reduction import check_countable, count
 from .reference import *  # noqa: F403
 from .special import SCIPY
 # isort: on
@@ -409,12 +409,7 @@ def add_along_axis(x: Any, indices: Any, size: int, axis: int) -> Any:
 
 def count_integers(x: Any, weights: Any = None, least: int = 0) -> Any:
     """How often each of 0, 1, 2, ... occurs, or the sum of its weights."""
-    if x.dtype.kind not in "iu":
-        raise Refused("only integers can be counted", NotImplementedError)
-    if x.ndim != 1 or x.size and x.min() < 0:
-        raise Refused("bincount only supports 1-d non-negative integral inputs.")
-    if weights is not None and weights.shape != x.shape:
-        raise Refused("weights should be 1-d and have the same length as input")
+    check_countable(x, weights)
     out = cupy.bincount(x, weights, least)
     return out.astype(weights.dtype, copy=False) if weights is not None and weights.dtype == numpy.float32 else out
 

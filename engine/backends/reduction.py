@@ -340,14 +340,19 @@ def add_along_axis(x: Any, indices: Any, size: int, axis: int) -> Any:
 # -- counting ------------------------------------------------------------------------------------------------------------------
 
 
-def count_integers(x: Any, weights: Any = None, least: int = 0) -> Any:
-    """How often each of 0, 1, 2, ... occurs, or the sum of its weights."""
+def check_countable(x: Any, weights: Any) -> None:
+    """PyTorch's rules for what can be counted."""
     if x.dtype.kind not in "iu":
         raise Refused("only integers can be counted", NotImplementedError)
     if x.ndim != 1 or x.size and x.min() < 0:
         raise Refused("bincount only supports 1-d non-negative integral inputs.")
     if weights is not None and weights.shape != x.shape:
         raise Refused("weights should be 1-d and have the same length as input")
+
+
+def count_integers(x: Any, weights: Any = None, least: int = 0) -> Any:
+    """How often each of 0, 1, 2, ... occurs, or the sum of its weights."""
+    check_countable(x, weights)
     if weights is None:
         return numpy.bincount(x, minlength=least)
     out = numpy.bincount(x, weights, least)
