@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import time
+
 from playwright.sync_api import expect
 
+HEARD_SECONDS = 60
 NOT_LOADED = "Run %load_ext workbench in this notebook to see its graph here."
 
 # What the workbench's own comm does as seen from outside, without the workbench: a target that writes down what it is told.
@@ -32,7 +35,8 @@ def run_cell(lab, index: int) -> str:
 
 def wait_until_heard(lab, index: int, expected: list[str]) -> None:
     """Runs the cell that shows `heard` until it shows that. The front end sends in its own time, the kernel answers in order."""
-    for _ in range(50):
+    end = time.monotonic() + HEARD_SECONDS
+    while time.monotonic() < end:
         text = run_cell(lab, index)
         if text == repr(expected):
             return
@@ -81,6 +85,7 @@ def test_panel_in_a_tab_and_closed(lab):
     run_cell(lab, 0)
     lab.command("gradient-workbench:open-tab")
     expect(panel_of(lab)).to_be_visible()
+    wait_until_heard(lab, 1, ["open", "ready"])
     lab.page.locator(".lm-DockPanel-tabBar .lm-TabBar-tab", has_text="Gradient Workbench").locator(".lm-TabBar-tabCloseIcon").click()
     expect(panel_of(lab)).to_have_count(0)
     wait_until_heard(lab, 1, ["open", "ready", "close"])
@@ -92,7 +97,9 @@ def test_reveal_selects_the_line(lab):
     lab.open("a = 1", "b = 2\nc = a + b\nd = c", *["pass"] * 40)
     selected = """() => {
       const notebook = window.jupyterapp.shell.currentWidget.content;
-      const { start, end } = notebook.activeCell.editor.getSelection();
+      const editor = notebook.activeCell.editor;  // null until a cell that was far off has been drawn
+      if (editor === null) return null;
+      const { start, end } = editor.getSelection();
       return [notebook.activeCellIndex, start.line, start.column, end.line, end.column];
     }"""
     reveal = """(site) => {
@@ -102,7 +109,7 @@ def test_reveal_selects_the_line(lab):
       }));
     }"""
     lab.page.evaluate(reveal, {"index": 41, "line": 1, "cell": "In [42]", "file": "", "text": "pass"})
-    lab.page.wait_for_function(f"() => ({selected})()[0] === 41")
+    lab.page.wait_for_function(f"() => JSON.stringify(({selected})()) === '[41,0,0,0,4]'")
     expect(lab.cell(41)).to_be_in_viewport()
     lab.page.evaluate(reveal, {"index": 1, "line": 2, "cell": "In [2]", "file": "", "text": "c = a + b"})
     lab.page.wait_for_function(f"() => JSON.stringify(({selected})()) === '[1,1,0,1,9]'")
