@@ -13,21 +13,23 @@ pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
 ENGINE_TESTS = Path(__file__).parents[1] / "engine"
 
 
-def on_torch(name: str) -> dict:
-    """The test functions of a file, with `engine` standing for torch in it."""
+def executed(name: str) -> types.ModuleType:
+    """A file of the engine's tests as a module."""
     path = ENGINE_TESTS / f"{name}.py"
     module = types.ModuleType(f"{name}_on_torch")
+    exec(compile(path.read_text(encoding="utf-8"), path, "exec"), module.__dict__)
+    return module
+
+
+def on_torch(names: tuple[str, ...]) -> dict:
+    """The test functions of the files, with `engine` standing for torch in them."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "engine", torch)
         patch.setitem(sys.modules, "engine.autograd", torch.autograd)
-        exec(
-            compile(
-                path.read_text(encoding="utf-8").replace("from engine.autograd.function", "from torch.autograd.function"), path, "exec"
-            ),
-            module.__dict__,
-        )
-    return {f"{test}_{name}": fn for test, fn in vars(module).items() if test.startswith("test_")}
+        patch.setitem(sys.modules, "engine.autograd.function", torch.autograd.function)
+        patch.setitem(sys.modules, "leaf", executed("leaf"))
+        return {f"{test}_{name}": fn for name in names for test, fn in vars(executed(name)).items() if test.startswith("test_")}
 
 
-for file in ("test_autograd", "test_inplace", "test_modes"):
-    globals().update(on_torch(file))
+FILES = ("test_backward", "test_grad", "test_hooks", "test_function", "test_gradcheck", "test_gradients", "test_inplace", "test_modes")
+globals().update(on_torch(FILES))
