@@ -1,0 +1,78 @@
+"""State of modules: saved, loaded, refused. Expected texts are torch 2.13's."""
+
+from __future__ import annotations
+
+import numpy
+import pytest
+from nets import Net, close, values
+
+import engine
+from engine import nn
+
+
+def test_state_dict():
+    net = Net()
+    state = net.state_dict()
+    assert list(state) == ["scale", "seen", "first.weight", "first.bias", "rest.1.weight", "rest.1.bias"]
+    assert state["scale"].array is net.scale.array and not state["scale"].requires_grad
+    assert net.state_dict(keep_vars=True)["scale"] is net.scale
+    assert state._metadata == {name: {"version": 1} for name in ("", "first", "rest", "rest.0", "rest.1")}
+    other = Net()
+    assert repr(other.load_state_dict(state)) == "<All keys matched successfully>"
+    x = engine.ones(2, 3)
+    close(other(x), values(net(x)))
+
+
+def test_loading_what_does_not_fit_changes_nothing():
+    layer = nn.Linear(2, 2)
+    before = values(layer.bias).copy(), values(layer.weight).copy()
+    with pytest.raises(RuntimeError) as error:
+        layer.load_state_dict({"weight": engine.ones(3, 2), "bias": engine.ones(2), "foo": engine.ones(1)})
+    assert str(error.value) == (
+        'Error(s) in loading state_dict for Linear:\n\tUnexpected key(s) in state_dict: "foo". \n\tsize mismatch for weight: '
+        "copying a param with shape engine.Size([3, 2]) from checkpoint, the shape in current model is engine.Size([2, 2])."
+    )
+    with pytest.raises(RuntimeError, match='Missing key\\(s\\) in state_dict: "bias". '):
+        layer.load_state_dict({"weight": engine.ones(2, 2)})
+    with pytest.raises(RuntimeError, match="expected engine.Tensor or Tensor-like object from checkpoint but received <class 'list'>"):
+        layer.load_state_dict({"weight": [1], "bias": engine.ones(2)})
+    with pytest.raises(RuntimeError, match='Unexpected key\\(s\\) in state_dict: "a.b", "a".'):
+        layer.load_state_dict({"weight": engine.ones(2, 2), "bias": engine.ones(2), "a.b": 1, "a": 2})
+    numpy.testing.assert_array_equal(values(layer.bias), before[0])
+    numpy.testing.assert_array_equal(values(layer.weight), before[1])
+
+
+def test_loading_loosely():
+    layer = nn.Linear(2, 2)
+    told = layer.load_state_dict({"weight": engine.ones(2, 2), "foo": engine.ones(1)}, strict=False)
+    assert told.missing_keys == ["bias"] and told.unexpected_keys == ["foo"] and (values(layer.weight) == 1).all()
+
+
+def test_assign():
+    layer = nn.Linear(2, 2)
+    weight = engine.ones(2, 2).double()
+    layer.load_state_dict({"weight": weight, "bias": engine.ones(2)}, assign=True)
+    assert layer.weight.array is weight.array and isinstance(layer.weight, nn.Parameter) and layer.weight.requires_grad
+
+
+def test_state_hooks_and_extra_state():
+    class Counted(nn.Linear):
+        count = 0
+
+        def get_extra_state(self):
+            return {"count": self.count}
+
+        def set_extra_state(self, state):
+            self.count = state["count"]
+
+    layer, told = Counted(1, 1), []
+    layer.count = 5
+    layer.register_state_dict_pre_hook(lambda m, prefix, keep_vars: told.append("pre"))
+    layer.register_state_dict_post_hook(lambda m, state, prefix, meta: told.append(sorted(state)))
+    state = layer.state_dict()
+    assert told == ["pre", ["_extra_state", "bias", "weight"]]
+    other = Counted(1, 1)
+    other.register_load_state_dict_pre_hook(lambda m, state, prefix, *rest: state.pop("old", None))
+    other.register_load_state_dict_post_hook(lambda m, keys: told.append(keys))
+    other.load_state_dict({**state, "old": 1})
+    assert other.count == 5 and told[-1].missing_keys == []
