@@ -24,7 +24,7 @@ PROMOTION, SPECIALS = tables.stored("promotion"), tables.stored("specials")
 def test_value(case):
     reference = references.TABLE.get(case.op.name) or getattr(case.op, "reference", None)
     assert reference is not None, (
-        f"{case.op.name} has nothing to be compared with: add an expression in NumPy or SciPy to tests/engine/references.py, "
+        f"{case.op.name} has nothing to be compared with: add an expression in NumPy or SciPy to a file of tests/engine/references, "
         "or give the op a `reference`, or write the reason why there is none into its exempt['value']"
     )
     xs = draw(case)

@@ -1,0 +1,15 @@
+"""Op by op, an independent expression in NumPy or SciPy: called like the op's `forward`, on float64 arrays, without `xp`."""
+
+from __future__ import annotations
+
+from .conv import CONVOLUTION
+from .elementwise import ELEMENTWISE
+from .index import INDEX
+from .linalg import LINEAR
+from .loss import LOSS
+from .norm import NORM
+from .pool import POOL
+from .reduce import ALONG
+from .shape import SHAPE
+
+TABLE = SHAPE | INDEX | ELEMENTWISE | ALONG | NORM | CONVOLUTION | POOL | LINEAR | LOSS

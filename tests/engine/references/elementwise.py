@@ -1,0 +1,91 @@
+"""Element by element."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.special
+
+
+def same(names):
+    return {name: getattr(np, name) for name in names.split()}
+
+
+def scipys(names):
+    return {name: getattr(scipy.special, name) for name in names.split()}
+
+
+def _gelu(input, approximate="none"):
+    if approximate == "tanh":
+        return input / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (input + 0.044715 * input**3)))
+    return input * scipy.special.ndtr(input)
+
+
+ELEMENTWISE = (
+    same("exp exp2 expm1 log log2 log10 log1p sqrt square reciprocal hypot logaddexp logaddexp2 fmod sign abs sin cos tan sinh cosh tanh")
+    | same("ceil floor trunc deg2rad rad2deg real imag conj isnan isinf isfinite isposinf isneginf isreal signbit isclose")
+    | same("logical_and logical_or logical_xor logical_not bitwise_and bitwise_or bitwise_xor bitwise_not")
+    | same("maximum minimum fmax fmin copysign heaviside sinc floor_divide remainder angle nextafter gcd lcm")
+    | scipys("erf erfc erfinv digamma i0 i1 i0e i1e xlogy xlog1py logit entr ndtri log_ndtr ndtr erfcx")
+    | {
+        "add": np.add,
+        "sub": np.subtract,
+        "mul": np.multiply,
+        "div": np.divide,
+        "trunc_divide": lambda input, other: np.trunc(input / other),
+        "neg": np.negative,
+        "sgn": lambda input: input / np.abs(input),
+        "pow": np.power,
+        "rsqrt": lambda input: input**-0.5,
+        "lerp": lambda input, end, weight: (1 - weight) * input + weight * end,
+        "addcmul": lambda input, tensor1, tensor2, value=1: input + value * tensor1 * tensor2,
+        "addcdiv": lambda input, tensor1, tensor2, value=1: input + value * tensor1 / tensor2,
+        "round": lambda input, decimals=0: np.rint(input * 10.0**decimals) / 10.0**decimals,
+        "frac": lambda input: np.fmod(input, 1),
+        "eq": np.equal,
+        "ne": np.not_equal,
+        "lt": np.less,
+        "le": np.less_equal,
+        "gt": np.greater,
+        "ge": np.greater_equal,
+        "bitwise_left_shift": np.left_shift,
+        "bitwise_right_shift": np.right_shift,
+        "where": np.where,
+        "clamp": lambda input, min=None, max=None: np.array(
+            [np.clip(x, low, high) for x, low, high in np.broadcast(input, min, max)]
+        ).reshape(np.broadcast(input, min, max).shape),
+        "clamp_min": np.maximum,
+        "clamp_max": np.minimum,
+        "nan_to_num": np.nan_to_num,
+        "asin": np.arcsin,
+        "acos": np.arccos,
+        "atan": np.arctan,
+        "atan2": np.arctan2,
+        "asinh": np.arcsinh,
+        "acosh": np.arccosh,
+        "atanh": np.arctanh,
+        "lgamma": scipy.special.gammaln,
+        "polygamma": lambda input, n=1: scipy.special.polygamma(n, input),
+        "sigmoid": scipy.special.expit,
+        "relu": lambda input: np.where(input > 0, input, 0),
+        "gelu": _gelu,
+        "silu": lambda input: input * scipy.special.expit(input),
+        "mish": lambda input: input * np.tanh(np.log1p(np.exp(input))),
+        "softplus": lambda input, beta=1, threshold=20: np.log1p(np.exp(beta * input)) / beta,
+        "elu": lambda input, alpha=1.0: np.where(input > 0, input, alpha * np.expm1(input)),
+        "leaky_relu": lambda input, negative_slope=0.01: np.where(input > 0, input, negative_slope * input),
+        "hardtanh": lambda input, min_val=-1.0, max_val=1.0: np.clip(input, min_val, max_val),
+        "relu6": lambda input: np.clip(input, 0, 6),
+        "logsigmoid": lambda input: -np.logaddexp(0, -input),
+        "gelu_slope": lambda input, approximate="none": scipy.special.ndtr(input) + input * np.exp(-input * input / 2) / np.sqrt(2 * np.pi),
+        "threshold": lambda input, threshold=0.0, value=0.0: np.where(input > threshold, input, value),
+        "celu": lambda input, alpha=1.0: np.maximum(input, 0) + np.minimum(0, alpha * np.expm1(input / alpha)),
+        "selu": lambda input: 1.0507009873554804934 * np.where(input > 0, input, 1.6732632423543772848 * np.expm1(input)),
+        "hardsigmoid": lambda input: np.clip(input / 6 + 0.5, 0, 1),
+        "hardswish": lambda input: input * np.clip(input / 6 + 0.5, 0, 1),
+        "softsign": lambda input: input / (1 + np.abs(input)),
+        "tanhshrink": lambda input: input - np.tanh(input),
+        "softshrink": lambda input, lambd=0.5: np.sign(input) * np.maximum(np.abs(input) - lambd, 0),
+        "hardshrink": lambda input, lambd=0.5: input * (np.abs(input) > lambd),
+        "prelu_kernel": lambda input, weight: np.where(input > 0, input, weight * input),
+    }
+)

@@ -1,0 +1,41 @@
+"""Products and factorisations of matrices."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def _cofactor(input):
+    n = input.shape[-1]
+    out = np.zeros_like(input)
+    for *lead, i, j in np.ndindex(*input.shape):
+        minor = np.delete(np.delete(input[tuple(lead)], i, 0), j, 1)
+        out[(*lead, i, j)] = (-1) ** (i + j) * (np.linalg.det(minor) if n > 1 else 1.0)
+    return out
+
+
+def _matmul(a, b):
+    """One sum of products for each element."""
+    x, y = (a[None] if a.ndim == 1 else a), (b[:, None] if b.ndim == 1 else b)
+    out = (x[..., :, :, None] * y[..., None, :, :]).sum(-2)
+    out = out[..., 0] if b.ndim == 1 else out
+    return out[..., 0, :] if a.ndim == 1 and b.ndim > 1 else out[..., 0] if a.ndim == 1 else out
+
+
+LINEAR = {
+    "matmul": _matmul,
+    "linear": lambda input, weight, bias=0.0: np.einsum("...i,oi->...o", input, weight) + bias,
+    "contract": lambda operands, equation="ij,jk->ik": np.einsum(equation, *operands),
+    "inv": np.linalg.inv,
+    "det": np.linalg.det,
+    "cofactor": _cofactor,
+    "slogdet": lambda input: (np.sign(np.linalg.det(input)), np.log(np.abs(np.linalg.det(input)))),
+    "solve_matrix": lambda input, other: np.linalg.inv(input) @ other,
+    "cholesky": lambda input, upper=False: np.linalg.cholesky(input).swapaxes(-1, -2).conj() if upper else np.linalg.cholesky(input),
+    "qr": lambda input, mode="reduced": tuple(np.linalg.qr(input, mode)),
+    "eigh": lambda input, UPLO="L": tuple(np.linalg.eigh(input, UPLO)),
+    "eigvalsh": lambda input, UPLO="L": np.sort(np.linalg.eigvals(input).real, -1),
+    "svdvals": lambda input: np.linalg.norm(np.linalg.svd(input, full_matrices=False)[0].swapaxes(-1, -2) @ input, axis=-1),
+    "svd": lambda input, full_matrices=True: tuple(np.linalg.svd(input, full_matrices)),
+    "pinv": lambda input, rtol=None, hermitian=False: np.linalg.pinv(input),
+}
