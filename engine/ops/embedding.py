@@ -1,4 +1,4 @@
-"""Looking up rows of a table: embedding, and the transposes that its derivatives need."""
+"""Looking up rows of a table: embedding, the transposes that its derivatives need, and class indices as one-hot vectors."""
 
 from __future__ import annotations
 
@@ -67,3 +67,20 @@ def _renormed(weight: Tensor, index: Tensor, max_norm: float, norm_type: float) 
     scale = xp.where(norms > max_norm, max_norm / (norms + 1e-7), 1)
     array[used] = rows * scale[:, None].astype(array.dtype)
     inplace.note_write(array, "embedding")
+
+
+@composite(home="nn.functional")
+def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
+    """Int64 vectors with a one at each class index and zeros elsewhere, as a new last dimension."""
+    if tensor.dtype is not dtypes.int64:
+        raise RuntimeError(f"one_hot is only applicable to index tensor of type LongTensor, got {tensor.dtype.name}.")
+    array = tensor.array
+    if array.size == 0 and num_classes <= 0:
+        raise RuntimeError("Can not infer total number of classes from empty tensor.")
+    if array.size and int(array.min()) < 0:
+        raise RuntimeError("Class values must be non-negative.")
+    n = int(array.max()) + 1 if num_classes == -1 else num_classes
+    if array.size and int(array.max()) >= n:
+        raise RuntimeError("Class values must be smaller than num_classes.")
+    xp = namespace(array)
+    return Tensor._wrap((array[..., None] == xp.arange(n)).astype(array.dtype))

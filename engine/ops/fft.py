@@ -11,7 +11,7 @@ from .. import dtypes
 from ..errors import Refused
 from ..op import RULES_ONLY, Linear, composite, functions
 from ..tensor import Tensor
-from .join import pad
+from .pad import pad
 from .shape import flip, put_windows, roll, wrap_dim
 
 

@@ -1,4 +1,4 @@
-"""Ops that put tensors together, take them apart, repeat and pad them."""
+"""Ops that put tensors together and repeat them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy
 
-from .. import devices, dtypes
+from .. import devices
 from ..devices import namespace
 from ..errors import Refused
 from ..op import Linear, composite
 from ..tensor import Tensor
 from .index import getitem
+from .pad import constant_pad
 from .shape import expand, permute, reshape, unsqueeze, wrap_dim
 
 
@@ -56,16 +57,6 @@ class tile(Linear):
     examples = ((((2, 3),), {"dims": (2, 2)}), (((2, 3),), {"dims": (2,)}), (((3,),), {"dims": (2, 1, 2)}))
     def forward(xp, input, dims): return xp.tile(input, dims)
     def d_input(xp, g, shape, dims): return untiled(xp, g, shape, dims)
-
-
-class constant_pad(Linear):
-    """A number added around the tensor: `pad` holds (before, after) from the last dimension on; negative sizes cut off."""
-    home, inputs, exact = "", ("input",), True
-    examples = ((((3, 4),), {"pad": (1, 2)}), (((3, 4),), {"pad": (1, -1, 0, 2), "value": 2.5}))
-    def forward(xp, input, pad, value=0): return xp.constant_pad(input, pad, value)
-    def d_input(xp, g, pad): return xp.constant_pad(g, tuple(-n for n in pad))
-    @classmethod
-    def push(cls, node, tangents, xp, recorded): return xp.constant_pad(tangents[0], node.attrs["pad"]) if recorded else cls.forward(namespace(tangents[0]), tangents[0], node.attrs["pad"])
 
 
 # -- what the ops check and compute ------------------------------------------------------------------------------------------
@@ -117,107 +108,6 @@ def untiled(xp: Any, g: Any, shape: tuple, dims: Any) -> Any:
     dims, sizes = (1,) * (n - len(dims)) + dims, (1,) * (n - len(shape)) + tuple(shape)
     split = xp.reshape(g, tuple(itertools.chain.from_iterable(zip(dims, sizes, strict=True))))
     return xp.reshape(xp.sum(split, axis=tuple(range(0, 2 * n, 2))), tuple(shape))
-
-
-# -- apart: views ------------------------------------------------------------------------------------------------------------
-
-
-@composite(method=True)
-def select(input: Tensor, dim: int, index: int) -> Tensor:
-    """The slice at one index of a dimension, without that dimension; a view."""
-    if input.ndim == 0:
-        raise IndexError("select() cannot be applied to a 0-dim tensor.")
-    d, n = wrap_dim(dim, input.ndim), input.array.shape
-    if not -n[d] <= index < n[d]:
-        raise IndexError(f"select(): index {index} out of range for tensor of size {list(n)} at dimension {d}")
-    return input[(slice(None),) * d + (int(index),)]
-
-
-@composite(method=True)
-def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
-    """`length` slices of a dimension from `start` on; a view."""
-    if input.ndim == 0:
-        raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
-    d = wrap_dim(dim, input.ndim)
-    if isinstance(start, Tensor) and (start.ndim or start.dtype.rank != dtypes.INT):
-        raise RuntimeError("start must be an 0-dim integral Tensor.")
-    n, start = input.array.shape[d], int(start)
-    if length < 0:
-        raise RuntimeError("narrow(): length must be non-negative.")
-    if not -n <= start <= n:
-        raise IndexError(f"start out of range (expected to be in range of [{-n}, {n}], but got {start})")
-    start = start + n if start < 0 else start
-    if start + length > n:
-        raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({n}).")
-    return input[(slice(None),) * d + (slice(start, start + length),)]
-
-
-@composite(method=True)
-def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    """Views of pieces along a dimension: of one size, the last perhaps smaller, or of the sizes in a list."""
-    d = wrap_dim(dim, tensor.ndim)
-    if tensor.ndim == 0:
-        raise RuntimeError("split expects at least a 1-dimensional tensor")
-    n, size = tensor.array.shape[d], split_size_or_sections
-    if isinstance(size, int):
-        if size < 0 or size == 0 and n:
-            raise RuntimeError(f"split expects split_size be non-negative, but got split_size={size}" if size < 0 else f"split_size can only be 0 if dimension size is 0, but got dimension size of {n}")
-        sizes = [size] * (n // size) + [n % size] * (n % size > 0) if n else [0]
-    else:
-        sizes = [int(s) for s in size]
-        if sum(sizes) != n or min(sizes, default=0) < 0:
-            raise RuntimeError(f"split_with_sizes expects split_sizes to sum exactly to {n} (input tensor's size at dimension {dim}), but got split_sizes={sizes}")
-    ends = list(itertools.accumulate(sizes))
-    return tuple(tensor[(slice(None),) * d + (slice(end - s, end),)] for end, s in zip(ends, sizes, strict=True))
-
-
-Tensor.split_with_sizes = split
-
-
-@composite(method=True)
-def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """Views of at most `chunks` pieces along a dimension, all of one size but perhaps the last."""
-    if chunks <= 0:
-        raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
-    n = input.shape[wrap_dim(dim, input.ndim)] if input.ndim else 0
-    return split(input, -(-n // chunks), dim) if n else split(input, [0] * chunks, dim)
-
-
-@composite(method=True)
-def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    """Views of pieces along a dimension: so many of nearly one size, or cut at the indices."""
-    d = wrap_dim(dim, input.ndim)
-    if input.ndim == 0:
-        raise RuntimeError("tensor_split expected at least a 1-D tensor, but got 0-D")
-    n, cuts = input.array.shape[d], indices_or_sections
-    cuts = cuts.tolist() if isinstance(cuts, Tensor) else cuts
-    if isinstance(cuts, int):
-        if cuts <= 0:
-            raise RuntimeError(f"number of sections must be larger than 0, got {cuts}")
-        cuts = [(n // cuts) * i + min(i, n % cuts) for i in range(1, cuts)]
-    edges = [0, *cuts, n]
-    return tuple(input[(slice(None),) * d + (slice(a, b),)] for a, b in itertools.pairwise(edges))
-
-
-@composite(method=True)
-def hsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
-    """Pieces along the second dimension, of a 1-d tensor along the first."""
-    return tensor_split(input, indices_or_sections, 0 if input.ndim == 1 else 1)
-
-
-@composite(method=True)
-def vsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
-    """Pieces along the first dimension."""
-    return tensor_split(input, indices_or_sections, 0)
-
-
-@composite(method=True)
-def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
-    """Views of all slices along a dimension, without that dimension."""
-    if input.ndim == 0:
-        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
-    lead = (slice(None),) * wrap_dim(dim, input.ndim)
-    return tuple(input[(*lead, i)] for i in range(input.array.shape[len(lead)]))
 
 
 # -- together ------------------------------------------------------------------------------------------------------------------
@@ -344,94 +234,3 @@ def block_diag(*tensors: Tensor) -> Tensor:
         rows.append(constant_pad(b, (at, width - at - b.shape[1])))
         at += b.shape[1]
     return cat(rows, 0)
-
-
-# -- padding and rearranging pixels --------------------------------------------------------------------------------------------------
-
-
-@composite(home="nn.functional")
-def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
-    """The tensor with borders: `pad` holds (before, after) for the last dimension, then for the one before it, and so on.
-
-    `mode` is "constant" (filled with `value`, 0 by default; negative sizes cut off), "reflect", "replicate" or "circular".
-    """
-    widths = tuple(int(n) for n in pad)
-    if len(widths) % 2:
-        raise RuntimeError("Padding length must be divisible by 2")
-    if len(widths) // 2 > input.ndim:
-        raise RuntimeError(f"Padding length should be less than or equal to two times the input dimension but got padding length {len(widths)} and input of dimension {input.ndim}")
-    if mode == "constant":
-        return constant_pad(input, widths, 0 if value is None else value)
-    names = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
-    if mode not in names:
-        raise NotImplementedError(f"Unrecognised padding mode {mode}")
-    if value is not None:
-        raise ValueError(f'Padding mode "{mode}" doesn\'t take in value argument')
-    for i in range(len(widths) // 2):
-        input = _bordered(input, input.ndim - 1 - i, widths[2 * i], widths[2 * i + 1], mode, names[mode])
-    return input
-
-
-def _bordered(x: Tensor, dim: int, before: int, after: int, mode: str, numpy_mode: Any) -> Tensor:
-    n = x.shape[dim]
-    most = n - 1 if mode == "reflect" else n
-    if mode != "replicate" and max(before, after) > most:
-        raise RuntimeError(f"Padding size should be less than {'the corresponding input dimension' if mode == 'reflect' else 'or equal to the input size'}, "
-                           f"but got: padding ({before}, {after}) at dimension {dim} of input {list(x.shape)}")  # fmt: skip
-    places = numpy.arange(n)
-    if mode == "circular":  # what is cut off does not come back at the other end
-        places, before, after = places[max(-before, 0) : n - max(-after, 0)], max(before, 0), max(after, 0)
-    places = numpy.pad(places, (max(before, 0), max(after, 0)), numpy_mode)[max(-before, 0) :]
-    places = places[: len(places) - max(-after, 0)]
-    return x if len(places) == n and (before, after) == (0, 0) else getitem(x, (slice(None),) * dim + (namespace(x.array).asarray(places),))
-
-
-@composite(home="nn.functional")
-def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
-    """Channels turned into pixels: (*, C r^2, H, W) becomes (*, C, H r, W r)."""
-    *lead, c, h, w = input.shape
-    r = upscale_factor
-    if c % (r * r):
-        raise RuntimeError(f"pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, but input.size(-3)={c} is not divisible by {r * r}")
-    n = len(lead)
-    split_up = reshape(input, (*lead, c // (r * r), r, r, h, w))
-    return reshape(permute(split_up, (*range(n), n, n + 3, n + 1, n + 4, n + 2)), (*lead, c // (r * r), h * r, w * r))
-
-
-@composite(home="nn.functional")
-def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
-    """Pixels turned into channels, the inverse of `pixel_shuffle`: (*, C, H r, W r) becomes (*, C r^2, H, W)."""
-    *lead, c, h, w = input.shape
-    r = downscale_factor
-    if h % r or w % r:
-        raise RuntimeError(f"pixel_unshuffle expects height and width to be divisible by downscale_factor, but they are {h} and {w}, with downscale_factor={r}")
-    n = len(lead)
-    split_up = reshape(input, (*lead, c, h // r, r, w // r, r))
-    return reshape(permute(split_up, (*range(n), n, n + 2, n + 4, n + 1, n + 3)), (*lead, c * r * r, h // r, w // r))
-
-
-@composite(home="nn.functional")
-def channel_shuffle(input: Tensor, groups: int) -> Tensor:
-    """The channels of `groups` groups interleaved: channel j of group i moves to place j * groups + i."""
-    n, c, *rest = input.shape
-    if c % groups:
-        raise RuntimeError(f"Number of channels must be divisible by groups. Got {c} channels and {groups} groups.")
-    split_up = reshape(input, (n, groups, c // groups, *rest))
-    return reshape(permute(split_up, (0, 2, 1, *range(3, 3 + len(rest)))), (n, c, *rest))
-
-
-@composite(home="nn.functional")
-def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
-    """Int64 vectors with a one at each class index and zeros elsewhere, as a new last dimension."""
-    if tensor.dtype is not dtypes.int64:
-        raise RuntimeError(f"one_hot is only applicable to index tensor of type LongTensor, got {tensor.dtype.name}.")
-    array = tensor.array
-    if array.size == 0 and num_classes <= 0:
-        raise RuntimeError("Can not infer total number of classes from empty tensor.")
-    if array.size and int(array.min()) < 0:
-        raise RuntimeError("Class values must be non-negative.")
-    n = int(array.max()) + 1 if num_classes == -1 else num_classes
-    if array.size and int(array.max()) >= n:
-        raise RuntimeError("Class values must be smaller than num_classes.")
-    xp = namespace(array)
-    return Tensor._wrap((array[..., None] == xp.arange(n)).astype(array.dtype))

@@ -1,4 +1,4 @@
-"""Ops that rearrange elements: views of the same memory, and copies with the elements in other places. Joins and repeats are in `join`."""
+"""Ops that rearrange elements: views of the same memory, and copies with the elements in other places. Joins and repeats are in `join`, pieces in `split`."""
 
 from __future__ import annotations
 

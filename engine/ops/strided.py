@@ -13,8 +13,9 @@ from ..errors import Refused
 from ..op import RULES_ONLY, Linear, composite, functions, replacing
 from ..tensor import Tensor
 from .index import index_put
-from .join import constant_pad, narrow, split, tensor_split, unbind
+from .pad import constant_pad
 from .shape import View, clone, diag_embed, diagonal, reshape, wrap_dim
+from .split import narrow, split, unbind
 
 
 class strided_view(View):
@@ -157,17 +158,6 @@ def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0,
 def diagflat(input: Tensor, offset: int = 0) -> Tensor:
     """A matrix with all elements of the input on a diagonal."""
     return diag_embed(reshape(input, (input.numel(),)), offset)
-
-
-@composite(method=True)
-def dsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
-    """Pieces along the third dimension."""
-    if input.ndim < 3:
-        raise RuntimeError(f"torch.dsplit requires a tensor with at least 3 dimension, but got a tensor with {input.ndim} dimensions!")
-    sections = indices_or_sections
-    if isinstance(sections, int) and (not sections or input.shape[2] % sections):
-        raise RuntimeError(f"torch.dsplit attempted to split along dimension 2, but the size of the dimension {input.shape[2]} is not divisible by the split_size {sections}!")
-    return tensor_split(input, sections, 2)
 
 
 @composite

@@ -1,0 +1,58 @@
+"""The loss of sequences without an alignment: connectionist temporal classification."""
+
+import math
+
+from .. import dtypes
+from ..create import full
+from ..op import Op, composite
+from ..tensor import Tensor
+from .loss import _finish
+
+
+class ctc(Op):
+    """Minus the log-likelihood of each target sequence, summed over all its alignments with the input."""
+    home, inputs, aux = "", ("log_probs", "targets", "input_lengths", "target_lengths"), ("posterior",)
+    exempt = {"promotion": "the composite ctc_loss decides what it is called with.", "zero_size": "the composite ctc_loss decides what it is called with.",
+              "second": "the forward-backward algorithm gives first derivatives only, in PyTorch too.", "forward": "forward mode would need the second derivative, which PyTorch lacks too."}  # fmt: skip
+    domain = (-3.0, -0.5)
+    examples = ((((5, 2, 4), [[1, 2], [3, 3]], [5, 4], [2, 2]), {}),)
+    formula = "-log(sum over alignments of exp(sum(log_probs)))"
+    def forward(xp, log_probs, targets, input_lengths, target_lengths, blank=0): return xp.ctc(log_probs, targets, input_lengths, target_lengths, blank)
+    def d_log_probs(xp, g, posterior): return -xp.reshape(g, (1, -1, 1)) * posterior
+
+
+@composite(home="nn.functional")
+def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reduction="mean", zero_infinity=False):
+    """Connectionist temporal classification of log-probabilities (T, N, C), or (T, C), with targets (N, S), or all in a row.
+
+    "mean" divides by target lengths, then averages over the batch. The gradient is that of the formula; PyTorch's differs from it by what
+    the log_softmax before it takes away, so gradients of the logits agree.
+    """
+    lone = log_probs.ndim == 2
+    x = log_probs.unsqueeze(1) if lone else log_probs
+    if x.ndim != 3: raise RuntimeError(f"log_probs: expected 2 or 3 dimensions, got {log_probs.ndim}")
+    steps, n, classes = x.shape
+    inputs, lengths = (_lengths(v, n, name) for v, name in ((input_lengths, "input_lengths"), (target_lengths, "target_lengths")))
+    if not 0 <= blank < classes: raise RuntimeError("blank must be in label range")
+    if inputs.numel() and int(inputs.max()) > steps: raise RuntimeError(f"Expected input_lengths to have value at most {steps}, but got value {int(inputs.max())}")
+    if targets.is_floating_point(): raise RuntimeError("targets must be integral")
+    longest = int(lengths.max()) if lengths.numel() else 0
+    if targets.ndim == 1 and not (lone and targets.numel() == longest):
+        if targets.numel() != int(lengths.sum()): raise RuntimeError(f"Expected {int(lengths.sum())} targets in a row, the sum of target_lengths, but got {targets.numel()}")
+        rows, at = full((n, max(longest, 1)), blank, dtype=dtypes.int64, device=targets.device), 0
+        for i, length in enumerate(lengths.tolist()):
+            rows.array[i, :length] = targets.array[at : at + length]
+            at += length
+    else:
+        rows = targets.reshape(1, -1) if targets.ndim == 1 else targets
+        if rows.shape[1] < longest: raise RuntimeError(f"Expected tensor to have size at least {longest} at dimension 1, but got size {rows.shape[1]} for argument targets")
+    each = ctc(x, rows, inputs, lengths, blank)
+    if zero_infinity: each = each.masked_fill(each == math.inf, 0)
+    if reduction == "mean": return (each / lengths.clamp(min=1).to(each.dtype)).mean()
+    return _finish(each.squeeze(0) if lone else each, reduction)
+
+
+def _lengths(given, n, name):
+    found = given.to(dtypes.int64).reshape(-1) if isinstance(given, Tensor) else Tensor(list(given) if hasattr(given, "__iter__") else [given], dtype=dtypes.int64)
+    if found.numel() != n: raise RuntimeError(f"{name} must be of size batch_size: expected {n}, got {found.numel()}")
+    return found

@@ -1,0 +1,102 @@
+"""Losses of scores and distances that should lie apart: how much they lack to a margin."""
+
+from ..create import arange
+from ..op import composite, functions
+from .distance import pairwise_distance
+from .loss import _finish, _known, _reduction
+
+
+@composite(home="nn.functional")
+def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=None, reduction="mean"):
+    """The distance itself where the target is 1; where it is -1, what it lacks to `margin`."""
+    zero = input.new_zeros(())
+    each = zero.where(target == 1, (margin - input).clamp_min(0)) + zero.where(target == -1, input)
+    return _finish(each, _reduction(size_average, reduce, reduction))
+
+
+@composite(home="nn.functional")
+def margin_ranking_loss(input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"):
+    """What the difference of the inputs, in the direction of the target (1 or -1), lacks to `margin`."""
+    if not input1.ndim == input2.ndim == target.ndim: raise RuntimeError(f"margin_ranking_loss : All input tensors should have same dimension but got sizes: input1: {input1.shape}, input2: {input2.shape}, target: {target.shape} ")
+    return _finish((-target * (input1 - input2) + margin).clamp_min(0), _reduction(size_average, reduce, reduction))
+
+
+@composite(home="nn.functional")
+def cosine_embedding_loss(input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"):
+    """One minus the cosine of pairs whose target is 1; where it is -1, the cosine beyond `margin`."""
+    if target.ndim + 1 != input1.ndim or input1.ndim != input2.ndim: raise RuntimeError(f"{target.ndim}D target tensor expects {target.ndim + 1}D input tensors, but found inputs with sizes {list(input1.shape)} and {list(input2.shape)}.")
+    dot, tiny = (input1 * input2).sum(-1), 1e-12
+    cosine = dot / (((input1 * input1).sum(-1) + tiny) * ((input2 * input2).sum(-1) + tiny)).sqrt()
+    zero = cosine.new_zeros(())
+    each = (1 - cosine).where(target == 1, zero) + (cosine - margin).clamp_min(0).where(target == -1, zero)
+    return _finish(each, _reduction(size_average, reduce, reduction))
+
+
+@composite(home="nn.functional")
+def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2, eps=1e-6, swap=False, size_average=None, reduce=None, reduction="mean"):
+    """How much closer than by `margin` the anchor is to the positive than to the negative, in the p-norm."""
+    if margin <= 0: raise ValueError(f"margin must be greater than 0, got {margin}")
+    if not anchor.ndim == positive.ndim == negative.ndim: raise RuntimeError(f"The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got: anchor {anchor.ndim}D, positive {positive.ndim}D, and negative {negative.ndim}D inputs")
+    near, far = pairwise_distance(anchor, positive, p, eps), pairwise_distance(anchor, negative, p, eps)
+    if swap: far = far.minimum(pairwise_distance(positive, negative, p, eps))
+    return _finish((margin + near - far).clamp_min(0), _reduction(size_average, reduce, reduction))
+
+
+@composite(home="nn.functional")
+def triplet_margin_with_distance_loss(anchor, positive, negative, *, distance_function=None, margin=1.0, swap=False, reduction="mean"):
+    """`triplet_margin_loss` with any distance between two batches of vectors."""
+    if margin <= 0: raise ValueError(f"margin must be greater than 0, got {margin}")
+    distance = distance_function or pairwise_distance
+    near, far = distance(anchor, positive), distance(anchor, negative)
+    if swap: far = far.minimum(distance(positive, negative))
+    return _finish((margin + near - far).clamp_min(0), reduction)
+
+
+@composite(home="nn.functional")
+def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=None, reduce=None, reduction="mean"):
+    """How much each wrong class's score comes closer than `margin` to the target's, to the power `p` (1 or 2), averaged over classes."""
+    if p not in (1, 2): raise ValueError("only p == 1 and p == 2 supported")
+    if weight is not None and weight.ndim != 1: raise ValueError("weight must be one-dimensional")
+    reduction = _known(_reduction(size_average, reduce, reduction))
+    rows, at = (input, target) if input.ndim == 2 else (input.reshape(1, input.numel()), target.reshape(1))
+    if rows.ndim != 2 or tuple(at.shape) != tuple(rows.shape[:1]): raise RuntimeError(f"inconsistent target size, expected {rows.shape[0]} but got {list(target.shape)}")
+    at = at.unsqueeze(1)
+    each = (margin - rows.gather(1, at) + rows).clamp_min(0)
+    each = each * each if p == 2 else each
+    if weight is not None: each = each * weight[at]
+    each = each.masked_fill(_one_hot(at, rows.shape[1]), 0).sum(1) / rows.shape[1]
+    return _finish(each if input.ndim == 2 else each.squeeze(0), reduction)
+
+
+def _one_hot(at, classes):
+    """Which of the classes each row of indices (N, k) names: a mask (N, classes)."""
+    return (at.unsqueeze(-1) == arange(classes, device=at.device)).any(1)
+
+
+@composite(home="nn.functional")
+def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
+    """How much each class outside the target comes closer than 1 to each class inside; a row's target classes end at the first -1."""
+    reduction = _known(_reduction(size_average, reduce, reduction))
+    if tuple(input.shape) != tuple(target.shape): raise RuntimeError(f"inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}")
+    rows, at = (input, target) if input.ndim == 2 else (input.reshape(1, input.numel()), target.reshape(1, target.numel()))
+    live = (at < 0).cumsum(1) == 0
+    safe = at.masked_fill(live.logical_not(), 0)
+    inside = ((safe.unsqueeze(-1) == arange(rows.shape[1], device=at.device)) & live.unsqueeze(-1)).any(1)
+    gaps = (1 - rows.gather(1, safe).unsqueeze(2) + rows.unsqueeze(1)).clamp_min(0)
+    each = gaps.masked_fill((live.unsqueeze(2) & inside.logical_not().unsqueeze(1)).logical_not(), 0).sum((1, 2)) / rows.shape[1]
+    return _finish(each if input.ndim == 2 else each.squeeze(0), reduction)
+
+
+@composite(home="nn.functional")
+def multilabel_soft_margin_loss(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
+    """The binary cross-entropy with logits of every class, averaged over the classes."""
+    sigmoid_log = functions["nn.functional.logsigmoid"]
+    each = -(target * sigmoid_log(input) + (1 - target) * sigmoid_log(-input))
+    each = each if weight is None else each * weight
+    return _finish(each.sum(-1) / input.shape[-1], _reduction(size_average, reduce, reduction))
+
+
+@composite(home="nn.functional")
+def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
+    """log(1 + exp(-target * input)) for targets 1 and -1."""
+    return _finish((-target * input).exp().log1p(), _reduction(size_average, reduce, reduction))

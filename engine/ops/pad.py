@@ -1,0 +1,95 @@
+"""Borders around tensors, and pixels rearranged into channels and back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy
+
+from ..devices import namespace
+from ..op import Linear, composite
+from ..tensor import Tensor
+from .index import getitem
+from .shape import permute, reshape
+
+
+class constant_pad(Linear):
+    """A number added around the tensor: `pad` holds (before, after) from the last dimension on; negative sizes cut off."""
+    home, inputs, exact = "", ("input",), True
+    examples = ((((3, 4),), {"pad": (1, 2)}), (((3, 4),), {"pad": (1, -1, 0, 2), "value": 2.5}))
+    def forward(xp, input, pad, value=0): return xp.constant_pad(input, pad, value)
+    def d_input(xp, g, pad): return xp.constant_pad(g, tuple(-n for n in pad))
+    @classmethod
+    def push(cls, node, tangents, xp, recorded): return xp.constant_pad(tangents[0], node.attrs["pad"]) if recorded else cls.forward(namespace(tangents[0]), tangents[0], node.attrs["pad"])
+
+
+@composite(home="nn.functional")
+def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
+    """The tensor with borders: `pad` holds (before, after) for the last dimension, then for the one before it, and so on.
+
+    `mode` is "constant" (filled with `value`, 0 by default; negative sizes cut off), "reflect", "replicate" or "circular".
+    """
+    widths = tuple(int(n) for n in pad)
+    if len(widths) % 2:
+        raise RuntimeError("Padding length must be divisible by 2")
+    if len(widths) // 2 > input.ndim:
+        raise RuntimeError(f"Padding length should be less than or equal to two times the input dimension but got padding length {len(widths)} and input of dimension {input.ndim}")
+    if mode == "constant":
+        return constant_pad(input, widths, 0 if value is None else value)
+    names = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
+    if mode not in names:
+        raise NotImplementedError(f"Unrecognised padding mode {mode}")
+    if value is not None:
+        raise ValueError(f'Padding mode "{mode}" doesn\'t take in value argument')
+    for i in range(len(widths) // 2):
+        input = _bordered(input, input.ndim - 1 - i, widths[2 * i], widths[2 * i + 1], mode, names[mode])
+    return input
+
+
+def _bordered(x: Tensor, dim: int, before: int, after: int, mode: str, numpy_mode: Any) -> Tensor:
+    n = x.shape[dim]
+    most = n - 1 if mode == "reflect" else n
+    if mode != "replicate" and max(before, after) > most:
+        raise RuntimeError(f"Padding size should be less than {'the corresponding input dimension' if mode == 'reflect' else 'or equal to the input size'}, "
+                           f"but got: padding ({before}, {after}) at dimension {dim} of input {list(x.shape)}")  # fmt: skip
+    places = numpy.arange(n)
+    if mode == "circular":  # what is cut off does not come back at the other end
+        places, before, after = places[max(-before, 0) : n - max(-after, 0)], max(before, 0), max(after, 0)
+    places = numpy.pad(places, (max(before, 0), max(after, 0)), numpy_mode)[max(-before, 0) :]
+    places = places[: len(places) - max(-after, 0)]
+    return x if len(places) == n and (before, after) == (0, 0) else getitem(x, (slice(None),) * dim + (namespace(x.array).asarray(places),))
+
+
+@composite(home="nn.functional")
+def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
+    """Channels turned into pixels: (*, C r^2, H, W) becomes (*, C, H r, W r)."""
+    *lead, c, h, w = input.shape
+    r = upscale_factor
+    if c % (r * r):
+        raise RuntimeError(f"pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, but input.size(-3)={c} is not divisible by {r * r}")
+    n = len(lead)
+    split_up = reshape(input, (*lead, c // (r * r), r, r, h, w))
+    return reshape(permute(split_up, (*range(n), n, n + 3, n + 1, n + 4, n + 2)), (*lead, c // (r * r), h * r, w * r))
+
+
+@composite(home="nn.functional")
+def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
+    """Pixels turned into channels, the inverse of `pixel_shuffle`: (*, C, H r, W r) becomes (*, C r^2, H, W)."""
+    *lead, c, h, w = input.shape
+    r = downscale_factor
+    if h % r or w % r:
+        raise RuntimeError(f"pixel_unshuffle expects height and width to be divisible by downscale_factor, but they are {h} and {w}, with downscale_factor={r}")
+    n = len(lead)
+    split_up = reshape(input, (*lead, c, h // r, r, w // r, r))
+    return reshape(permute(split_up, (*range(n), n, n + 2, n + 4, n + 1, n + 3)), (*lead, c * r * r, h // r, w // r))
+
+
+@composite(home="nn.functional")
+def channel_shuffle(input: Tensor, groups: int) -> Tensor:
+    """The channels of `groups` groups interleaved: channel j of group i moves to place j * groups + i."""
+    n, c, *rest = input.shape
+    if c % groups:
+        raise RuntimeError(f"Number of channels must be divisible by groups. Got {c} channels and {groups} groups.")
+    split_up = reshape(input, (n, groups, c // groups, *rest))
+    return reshape(permute(split_up, (0, 2, 1, *range(3, 3 + len(rest)))), (n, c, *rest))

@@ -1,0 +1,120 @@
+"""Tensors taken apart: views of slices and of pieces along a dimension."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+from .. import dtypes
+from ..op import composite
+from ..tensor import Tensor
+from .shape import wrap_dim
+
+
+@composite(method=True)
+def select(input: Tensor, dim: int, index: int) -> Tensor:
+    """The slice at one index of a dimension, without that dimension; a view."""
+    if input.ndim == 0:
+        raise IndexError("select() cannot be applied to a 0-dim tensor.")
+    d, n = wrap_dim(dim, input.ndim), input.array.shape
+    if not -n[d] <= index < n[d]:
+        raise IndexError(f"select(): index {index} out of range for tensor of size {list(n)} at dimension {d}")
+    return input[(slice(None),) * d + (int(index),)]
+
+
+@composite(method=True)
+def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
+    """`length` slices of a dimension from `start` on; a view."""
+    if input.ndim == 0:
+        raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
+    d = wrap_dim(dim, input.ndim)
+    if isinstance(start, Tensor) and (start.ndim or start.dtype.rank != dtypes.INT):
+        raise RuntimeError("start must be an 0-dim integral Tensor.")
+    n, start = input.array.shape[d], int(start)
+    if length < 0:
+        raise RuntimeError("narrow(): length must be non-negative.")
+    if not -n <= start <= n:
+        raise IndexError(f"start out of range (expected to be in range of [{-n}, {n}], but got {start})")
+    start = start + n if start < 0 else start
+    if start + length > n:
+        raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({n}).")
+    return input[(slice(None),) * d + (slice(start, start + length),)]
+
+
+@composite(method=True)
+def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """Views of pieces along a dimension: of one size, the last perhaps smaller, or of the sizes in a list."""
+    d = wrap_dim(dim, tensor.ndim)
+    if tensor.ndim == 0:
+        raise RuntimeError("split expects at least a 1-dimensional tensor")
+    n, size = tensor.array.shape[d], split_size_or_sections
+    if isinstance(size, int):
+        if size < 0 or size == 0 and n:
+            raise RuntimeError(f"split expects split_size be non-negative, but got split_size={size}" if size < 0 else f"split_size can only be 0 if dimension size is 0, but got dimension size of {n}")
+        sizes = [size] * (n // size) + [n % size] * (n % size > 0) if n else [0]
+    else:
+        sizes = [int(s) for s in size]
+        if sum(sizes) != n or min(sizes, default=0) < 0:
+            raise RuntimeError(f"split_with_sizes expects split_sizes to sum exactly to {n} (input tensor's size at dimension {dim}), but got split_sizes={sizes}")
+    ends = list(itertools.accumulate(sizes))
+    return tuple(tensor[(slice(None),) * d + (slice(end - s, end),)] for end, s in zip(ends, sizes, strict=True))
+
+
+Tensor.split_with_sizes = split
+
+
+@composite(method=True)
+def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """Views of at most `chunks` pieces along a dimension, all of one size but perhaps the last."""
+    if chunks <= 0:
+        raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
+    n = input.shape[wrap_dim(dim, input.ndim)] if input.ndim else 0
+    return split(input, -(-n // chunks), dim) if n else split(input, [0] * chunks, dim)
+
+
+@composite(method=True)
+def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """Views of pieces along a dimension: so many of nearly one size, or cut at the indices."""
+    d = wrap_dim(dim, input.ndim)
+    if input.ndim == 0:
+        raise RuntimeError("tensor_split expected at least a 1-D tensor, but got 0-D")
+    n, cuts = input.array.shape[d], indices_or_sections
+    cuts = cuts.tolist() if isinstance(cuts, Tensor) else cuts
+    if isinstance(cuts, int):
+        if cuts <= 0:
+            raise RuntimeError(f"number of sections must be larger than 0, got {cuts}")
+        cuts = [(n // cuts) * i + min(i, n % cuts) for i in range(1, cuts)]
+    edges = [0, *cuts, n]
+    return tuple(input[(slice(None),) * d + (slice(a, b),)] for a, b in itertools.pairwise(edges))
+
+
+@composite(method=True)
+def hsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+    """Pieces along the second dimension, of a 1-d tensor along the first."""
+    return tensor_split(input, indices_or_sections, 0 if input.ndim == 1 else 1)
+
+
+@composite(method=True)
+def vsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+    """Pieces along the first dimension."""
+    return tensor_split(input, indices_or_sections, 0)
+
+
+@composite(method=True)
+def dsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+    """Pieces along the third dimension."""
+    if input.ndim < 3:
+        raise RuntimeError(f"torch.dsplit requires a tensor with at least 3 dimension, but got a tensor with {input.ndim} dimensions!")
+    sections = indices_or_sections
+    if isinstance(sections, int) and (not sections or input.shape[2] % sections):
+        raise RuntimeError(f"torch.dsplit attempted to split along dimension 2, but the size of the dimension {input.shape[2]} is not divisible by the split_size {sections}!")
+    return tensor_split(input, sections, 2)
+
+
+@composite(method=True)
+def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
+    """Views of all slices along a dimension, without that dimension."""
+    if input.ndim == 0:
+        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+    lead = (slice(None),) * wrap_dim(dim, input.ndim)
+    return tuple(input[(*lead, i)] for i in range(input.array.shape[len(lead)]))
