@@ -1,0 +1,108 @@
+"""What all schedules share: the rates of the groups, the epoch, saving and loading."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from ...tensor import Tensor
+from ..optimizer import Optimizer, number
+
+
+def set_lr(group: dict, value: float) -> None:
+    if isinstance(group["lr"], Tensor):
+        group["lr"].array[...] = value
+    else:
+        group["lr"] = value
+
+
+class LRScheduler:
+    """The base: a subclass writes `get_lr()`, from the rate now to the next, and may write `closed_form()`, the rate at `last_epoch`."""
+
+    closed_form: Callable[[], list[float]] | None = None
+
+    def __init__(self, optimizer: Optimizer, last_epoch: int = -1):
+        if not isinstance(optimizer, Optimizer):
+            raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
+        self.optimizer, self.last_epoch = optimizer, last_epoch
+        for i, group in enumerate(optimizer.param_groups):
+            if last_epoch == -1:
+                group.setdefault("initial_lr", number(group["lr"]))
+            elif "initial_lr" not in group:
+                raise KeyError(
+                    f"param 'initial_lr' is not specified in param_groups[{i}] when resuming scheduler with last_epoch >= 0.\n"
+                    "This typically happens when:\n1. You're trying to resume training from a checkpoint but haven't properly loaded the "
+                    "optimizer state\n2. You're using last_epoch >= 0 for a fresh training run (not recommended)"
+                )
+        self.base_lrs: list[float] = [group["initial_lr"] for group in optimizer.param_groups]
+        self._is_initial = False
+        self._start()
+
+    def _start(self) -> None:
+        self._step_count = 0
+        self._is_initial = True
+        try:
+            self._advance(None)
+        finally:
+            self._is_initial = False
+
+    def step(self, epoch: int | None = None) -> None:
+        """Go to the next epoch (or, for schedules with a closed form, to `epoch`) and set the rates."""
+        if self._step_count == 1 and self.optimizer._steps == 0:
+            warnings.warn(
+                "Detected call of `lr_scheduler.step()` before `optimizer.step()`. Call them in the opposite order: "
+                "`optimizer.step()` before `lr_scheduler.step()`. Otherwise the first value of the learning rate schedule is skipped.",
+                UserWarning,
+                stacklevel=2,
+            )
+        self._advance(epoch)
+
+    def _advance(self, epoch: int | None) -> None:
+        self._step_count += 1
+        if epoch is None:
+            self.last_epoch += 1
+            values = self.get_lr()
+        else:
+            self.last_epoch = epoch
+            values = self.closed_form() if self.closed_form is not None else self.get_lr()
+        self._put(values)
+
+    def _put(self, values: list[float]) -> None:
+        for group, value in zip(self.optimizer.param_groups, values, strict=True):
+            set_lr(group, value)
+        self._last_lr = [number(group["lr"]) for group in self.optimizer.param_groups]
+
+    def get_last_lr(self) -> list[float]:
+        """The rates that were set last."""
+        return self._last_lr
+
+    def get_lr(self) -> list[float]:
+        """The rates of `last_epoch`, computed from those now in the groups."""
+        raise NotImplementedError(f"{type(self).__name__} has no get_lr")
+
+    def _now(self) -> list[float]:
+        return [number(group["lr"]) for group in self.optimizer.param_groups]
+
+    def _scaled(self, factor: float) -> list[float]:
+        return [lr * factor for lr in self._now()]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything but the optimiser."""
+        return {k: v for k, v in self.__dict__.items() if k != "optimizer"}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take over a state dict."""
+        self.__dict__.update(state_dict)
+
+
+def per_group(value: Any, optimizer: Optimizer, name: str) -> list:
+    """One value for each group, from one for all or a sequence."""
+    n = len(optimizer.param_groups)
+    if not isinstance(value, (list, tuple)):
+        return [value] * n
+    if len(value) != n:
+        raise ValueError(
+            f"{name} must have the same length as optimizer.param_groups. {name} has {len(value)} values, param_groups has {n}."
+        )
+    return list(value)
