@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import { badGlyph, heatColour, readHeat } from "../src/view/heat";
 import { readBuffer } from "../src/view/buffers";
-import { formula, formulaText } from "../src/view/formula";
+import { formula } from "../src/view/formula";
 import type { Formula, Heat } from "../src/view/protocol";
 import { bytesText, countText, numberText, shapeText } from "../src/view/words";
 import { combo } from "../src/view/keys";
@@ -37,7 +37,7 @@ describe("formula", () => {
     "never makes a <%s>",
     (tag) => {
       const math = formula(["mrow", [tag, ["mi", "x"], "href=javascript:alert(1)"]] as Formula);
-      expect(math.querySelector(tag === "MI" ? "MI" : tag)).toBeNull();
+      expect(math.querySelector(tag)).toBeNull();
       expect([...math.querySelectorAll("*")].every((element) => element.namespaceURI === MATHML && element.attributes.length === 0)).toBe(
         true,
       );
@@ -54,7 +54,6 @@ describe("formula", () => {
 
   it("accepts a math element at the top, once", () => {
     expect(formula(["math", ["mi", "x"]]).outerHTML.match(/<math/g)).toHaveLength(1);
-    expect(formulaText(["mrow", ["mi", "x"], ["mo", "+"], ["mn", "1"]])).toBe("x + 1");
   });
 });
 

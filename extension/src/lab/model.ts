@@ -1,40 +1,33 @@
 // A kernel comm in the shape of the model that the view expects (the same as anywidget's).
 
-import type { Kernel, KernelMessage } from "@jupyterlab/services";
+import type { Kernel } from "@jupyterlab/services";
 import type { JSONObject } from "@lumino/coreutils";
+import type { Handler, Model } from "../view/channel";
 
-export type Listener = (content: unknown, buffers: DataView[]) => void;
-
-export class CommModel {
-  private readonly listeners = new Set<Listener>();
+export class CommModel implements Model {
+  private readonly handlers = new Set<Handler>();
 
   constructor(private readonly comm: Kernel.IComm) {
-    comm.onMsg = (message) => {
-      const buffers = (message.buffers ?? []).map(asDataView);
-      for (const listener of [...this.listeners]) listener(message.content.data, buffers);
+    comm.onMsg = ({ content, buffers }) => {
+      for (const handler of [...this.handlers]) handler(content.data, buffers);
     };
   }
 
   /** A widget's synchronised state; a panel has none. */
-  get(_key: string): undefined {
+  get(): undefined {
     return undefined;
   }
 
   /** Messages to a comm that has been closed are dropped: the view is on its way out then. */
-  send(content: unknown, _callbacks?: unknown, buffers?: (ArrayBuffer | ArrayBufferView<ArrayBuffer>)[]): void {
-    if (!this.comm.isDisposed) this.comm.send(content as JSONObject, undefined, buffers);
+  send(message: unknown): void {
+    if (!this.comm.isDisposed) this.comm.send(message as JSONObject);
   }
 
-  on(event: string, listener: Listener): void {
-    if (event === "msg:custom") this.listeners.add(listener);
+  on(event: string, handler: Handler): void {
+    if (event === "msg:custom") this.handlers.add(handler);
   }
 
-  off(_event?: string | null, listener?: Listener | null): void {
-    if (listener) this.listeners.delete(listener);
-    else this.listeners.clear();
+  off(event: string, handler: Handler): void {
+    if (event === "msg:custom") this.handlers.delete(handler);
   }
-}
-
-function asDataView(buffer: NonNullable<KernelMessage.IMessage["buffers"]>[number]): DataView {
-  return buffer instanceof ArrayBuffer ? new DataView(buffer) : new DataView(buffer.buffer as ArrayBuffer, buffer.byteOffset, buffer.byteLength);
 }

@@ -12,11 +12,14 @@ export interface Received {
   answers?: Request["type"]; // what this view had asked for, where the message is the answer to that
 }
 
+/** A binary buffer as hosts hand it over. */
+export type Bytes = ArrayBuffer | ArrayBufferView;
+
 /** What carries messages: an anywidget model, or a plain comm of the JupyterLab panel. */
 export interface Transport {
   send(message: unknown): void;
   /** Calls back for each message; returns how to stop. */
-  listen(receive: (message: unknown, buffers: readonly (DataView | ArrayBuffer)[]) => void): () => void;
+  listen(receive: (message: unknown, buffers: readonly Bytes[]) => void): () => void;
   /** Calls back when the other side is gone for good; returns how to stop. */
   closed?(gone: () => void): () => void;
 }
@@ -66,7 +69,7 @@ export function openChannel(transport: Transport, patience = 20_000, firstId = 1
     entry.resolve(received);
   }
 
-  function receive(raw: unknown, rawBuffers: readonly (DataView | ArrayBuffer)[]): void {
+  function receive(raw: unknown, rawBuffers: readonly Bytes[]): void {
     alive = true; // a widget's line may come back after a break
     if (!isRecord(raw) || typeof raw.type !== "string") return trouble("The kernel sent something that is not a message.");
     if (raw.v !== VERSION) {
@@ -140,11 +143,11 @@ function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-function asView(buffer: DataView | ArrayBuffer): DataView {
+function asView(buffer: Bytes): DataView {
   return buffer instanceof ArrayBuffer ? new DataView(buffer) : new DataView(buffer.buffer, buffer.byteOffset, buffer.byteLength);
 }
 
-type Handler = (message: unknown, buffers: DataView[]) => void;
+export type Handler = (message: unknown, buffers?: readonly Bytes[]) => void;
 
 /** What anywidget hands to `render`. */
 export interface Model {
@@ -162,14 +165,13 @@ export function modelTransport(model: Model): Transport {
   return {
     send: (message) => model.send(message),
     listen(receive) {
-      const handler: Handler = (message, buffers) => receive(message, buffers ?? []);
+      const handler: Handler = (message, buffers = []) => receive(message, buffers);
       model.on("msg:custom", handler);
       return () => model.off("msg:custom", handler);
     },
     closed(gone) {
-      const handler: Handler = () => gone();
-      for (const event of CLOSING) model.on(event, handler);
-      return () => CLOSING.forEach((event) => model.off(event, handler));
+      for (const event of CLOSING) model.on(event, gone);
+      return () => CLOSING.forEach((event) => model.off(event, gone));
     },
   };
 }

@@ -1,6 +1,5 @@
 // What stands on a box and how big it is: words, pills and sizes, without any drawing.
 
-import { TOP, type Tree } from "./tree";
 import type { Direction, Recording } from "./store";
 import { shapeText, totalsText } from "./words";
 
@@ -198,11 +197,6 @@ export function describe(recording: Recording, key: string, open: boolean): stri
   if (tree.host[id]! >= 0) parts.push(`goes into ${nodes.op[tree.host[id]!]}`);
   if (nodes.note[id]) parts.push(nodes.note[id]!);
   return parts.join(", ");
-}
-
-export function homeOf(tree: Tree, key: string): number {
-  const id = Number(key.slice(1));
-  return key.startsWith("g") ? tree.parent(id) : (tree.home[id] ?? TOP);
 }
 
 /** A node whose op failed has no result, so no dtype; its note is the error's sentence. */

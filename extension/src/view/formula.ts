@@ -41,13 +41,3 @@ function token(tag: string, text: string): Element {
 function plain(child: unknown): string {
   return Array.isArray(child) ? child.slice(1).map(plain).join("") : String(child);
 }
-
-/** The formula as text, for labels. */
-export function formulaText(tree: Formula): string {
-  return tree
-    .slice(1)
-    .map((child) => (typeof child === "string" ? child : formulaText(child)))
-    .join(" ")
-    .replace(/\s+/g, " ")
-    .trim();
-}

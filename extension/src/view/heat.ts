@@ -80,7 +80,7 @@ export function drawHeat(heat: Heat, buffers: readonly DataView[], width: number
     const rows = span(row, data.rows, heat.rows);
     const cols = span(col, data.cols, heat.cols);
     const value = data.pooled ? `mean ${numberText(data.mean[at])}, largest ${numberText(data.absmax[at])}` : numberText(data.mean[at]);
-    readout.textContent = `[${rows}, ${cols}]  ${glyph === "X" ? "NaN" : glyph ? `${glyph.replace("I", "Inf")}` : value}`;
+    readout.textContent = `[${rows}, ${cols}]  ${glyph === "X" ? "NaN" : glyph ? glyph.replace("I", "Inf") : value}`;
   });
   canvas.addEventListener("pointerleave", () => (readout.textContent = home));
   return h("figure", { class: "heat" }, canvas, h("figcaption", {}, legend(data.extent, dark), readout));

@@ -45,8 +45,9 @@ export class Minimap {
     const style = getComputedStyle(this.element);
     context.clearRect(0, 0, this.canvas.width, this.canvas.height);
     context.scale(2, 2);
+    const [frame, solid] = ["--wb-frame", "--wb-faint"].map((name) => style.getPropertyValue(name)) as [string, string];
     for (const box of this.scene.boxes) {
-      context.fillStyle = style.getPropertyValue(box.kind === "open" ? "--wb-frame" : "--wb-faint");
+      context.fillStyle = box.kind === "open" ? frame : solid;
       context.globalAlpha = box.kind === "open" ? 0.6 : 1;
       const s = this.scale;
       context.fillRect(box.x * s, box.y * s, Math.max(1, box.w * s), Math.max(1, box.h * s));

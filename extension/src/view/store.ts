@@ -1,6 +1,6 @@
 // The state of the view and how messages and gestures change it: a pure reducer and the store around it.
 
-import type { Edges, Graph, Group, Inspected, Memory, Nodes, Problem, Site, Step, Stepped, Stepper } from "./protocol";
+import type { Edges, Graph, Group, Inspected, Memory, Nodes, Problem, Step, Stepped, Stepper } from "./protocol";
 import type { Received } from "./channel";
 import { buildTree, closedAround, countBoxes, frontier, TOP, type Tree } from "./tree";
 
@@ -11,17 +11,11 @@ export type Depth = "symbols" | "shapes" | "numbers";
 export const OVERLAYS: readonly Overlay[] = ["gradient", "bytes", "saved", "none"];
 export const HARD_CAP = 2000;
 
-export interface Recording {
+export interface Recording extends Pick<
+  Graph,
+  "title" | "nodes" | "edges" | "sites" | "groups" | "live" | "dropped" | "root" | "view"
+> {
   name: string;
-  title: string;
-  nodes: Nodes;
-  edges: Edges;
-  sites: Site[];
-  groups: Group[];
-  live: boolean;
-  dropped: number;
-  root: number;
-  view: Graph["view"];
   badges: boolean; // boxes keep room for a number: set by the first pass or overlay, so that stepping moves nothing
   tree: Tree;
 }

@@ -4,6 +4,7 @@ import { h, put, setAttribute, setText } from "./dom";
 import { icon, type Icon } from "./icons";
 import type { KeyCommands } from "./keys";
 import { OVERLAYS, type Overlay, type State } from "./store";
+import { TOP } from "./tree";
 import { countText, plural } from "./words";
 
 export interface ToolbarEvents extends KeyCommands {
@@ -77,7 +78,7 @@ export class Toolbar {
     if (this.overlay.value !== overlay) this.overlay.value = overlay;
     setAttribute(this.text, "aria-pressed", String(text));
     if (!recording) return put(this.facts);
-    const ops = recording.nodes.kind.reduce((sum, kind) => sum + (kind === "op" ? 1 : 0), 0);
+    const ops = recording.tree.totals.get(TOP)?.ops ?? 0;
     const dropped = recording.dropped ? `, ${countText(recording.dropped)} more not recorded: the recording was full` : "";
     setText(this.facts, `${plural(ops, "op")}${dropped}`);
   }
