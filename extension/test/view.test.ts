@@ -246,6 +246,7 @@ describe("the view", () => {
     const drawn = () => root.querySelectorAll(".wb-box.op.hit").length;
     search.value = "/^gates$/";
     search.dispatchEvent(new Event("input"));
+    expect(root.querySelector(".hits")!.textContent).toBe("40 found");
     expect(drawn()).toBe(2); // the first and the last iteration are open
     expect(root.querySelector<SVGElement>(".wb-box.closed.hit .badge")!.textContent).toBe("38 found");
     for (let n = 0; n < 2; n++) search.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true, cancelable: true }));

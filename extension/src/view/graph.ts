@@ -28,6 +28,7 @@ export interface GraphEvents {
 export class GraphPane {
   readonly element: HTMLElement;
   scene: Scene | null = null;
+  anchor = ""; // the box that stays where it is on the screen when the next scene comes
   private camera: Camera = { x: 0, y: 0, k: 1 };
   private readonly svg = s("svg", { role: "none" });
   private readonly world = s("g", { role: "none" });
@@ -86,9 +87,9 @@ export class GraphPane {
     this.stop.forEach((stop) => stop());
   }
 
-  /** Shows a new scene; `anchor` is the box that stays where it is on the screen. */
-  show(scene: Scene, recording: Recording, marks: Marks, anchor: string | null, animate: boolean): void {
-    const before = this.scene;
+  show(scene: Scene, recording: Recording, marks: Marks, animate: boolean): void {
+    const [before, anchor] = [this.scene, this.anchor];
+    this.anchor = "";
     const sameRecording = this.recording?.name === recording.name;
     const oldDrawn = new Map(this.drawnBoxes);
     this.scene = scene;

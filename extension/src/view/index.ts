@@ -15,7 +15,6 @@ import { marksOf } from "./marks";
 import { Panel } from "./panel";
 import { savePicture } from "./picture";
 import sceneCss from "./scene.css";
-import { find } from "./search";
 import { splitter } from "./splitter";
 import { createStore, type Recording, type State, type Store } from "./store";
 import { StepperBar } from "./stepper";
@@ -50,9 +49,6 @@ class View implements ToolbarEvents {
   private width = 0;
   private dark = false;
   private gradients: Gradients = NO_GRADIENTS;
-  private hits: number[] = [];
-  private hitAt = 0;
-  private anchor: string | null = null;
   private fading: ReturnType<typeof setTimeout> | undefined;
 
   constructor(
@@ -176,14 +172,10 @@ class View implements ToolbarEvents {
   private update(state: State, before: State | null): void {
     const changed = (...keys: (keyof State)[]) => !before || keys.some((key) => state[key] !== before[key]);
     if (changed("pass")) this.gradients = gradients(state.pass);
-    if (before?.recording && before.recording.name !== state.recording?.name) {
-      this.controller.forget();
-      this.query("");
-      this.toolbar.input.value = "";
-    }
+    if (before?.recording && before.recording.name !== state.recording?.name) this.controller.forget();
     if (changed("recording")) this.showMode(state.recording);
     if (changed("recording", "open", "direction")) this.showScene(state, before, prefersStill() || before?.pass !== state.pass);
-    else if (changed("pass", "selected", "overlay")) this.showMarks(state);
+    else if (changed("pass", "selected", "overlay", "search")) this.showMarks(state);
     if (changed("focus", "recording", "open")) this.showFocus(state, before);
     if (changed("pass") && before && this.gradients.current >= 0 && state.recording) {
       this.pane.reveal(keyOf(state.recording, state.open, this.gradients.current));
@@ -195,7 +187,7 @@ class View implements ToolbarEvents {
       this.pane.element.hidden = state.text;
       this.list.hidden = !state.text;
     }
-    if (state.text && changed("text", "recording", "pass", "selected")) this.showTable(state);
+    if (state.text && changed("text", "recording", "pass", "selected", "search")) this.showTable(state);
     this.empty.hidden = !!state.recording?.tree.size;
     if (!this.empty.hidden) put(this.empty, ...emptyWords(state));
     if (changed("status", "recording")) this.showStatus(state);
@@ -243,8 +235,7 @@ class View implements ToolbarEvents {
     if (!recording || recording.view === "tensor") return;
     const scene = this.sceneOf(state, recording, before);
     const animate = !still && !recording.live && before?.recording?.name === recording.name;
-    this.pane.show(scene, recording, marksOf(state, this.gradients, new Set(this.hits)), this.anchor, animate);
-    this.anchor = null;
+    this.pane.show(scene, recording, marksOf(state, this.gradients), animate);
     const fault = this.fault(state, before);
     if (fault >= 0) this.pane.reveal(keyOf(recording, state.open, fault));
     this.pane.element.dataset.boxes = String(scene.boxes.length);
@@ -257,7 +248,7 @@ class View implements ToolbarEvents {
   }
 
   private showMarks(state: State): void {
-    if (state.recording) this.pane.mark(marksOf(state, this.gradients, new Set(this.hits)));
+    if (state.recording) this.pane.mark(marksOf(state, this.gradients));
   }
 
   private showFocus(state: State, before: State | null): void {
@@ -271,12 +262,11 @@ class View implements ToolbarEvents {
   }
 
   private showTable(state: State): void {
-    const found = this.toolbar.input.value.trim() ? this.hits : null;
-    fillTable(this.list, state, this.gradients, found, (node) => this.controller.select(node));
+    fillTable(this.list, state, this.gradients, (node) => this.controller.select(node));
   }
 
   private toggle(group: number, open?: boolean): void {
-    this.anchor = `g${group}`;
+    this.pane.anchor = `g${group}`;
     this.store.dispatch({ do: "toggle", group, ...(open === undefined ? {} : { open }) });
     this.store.dispatch({ do: "focus", key: `g${group}` });
   }
@@ -385,29 +375,18 @@ class View implements ToolbarEvents {
     else this.leave();
   }
   expandAll(): void {
-    this.anchor = this.store.state.focus || null;
+    this.pane.anchor = this.store.state.focus;
     this.store.dispatch({ do: "open all", group: this.focusedGroup() });
   }
 
-  // -- search ------------------------------------------------------------------------------------------------------
-
   query(text: string): void {
-    const { recording } = this.store.state;
-    const { nodes, problem } = recording ? find(recording, text) : { nodes: [], problem: "" };
-    this.hits = nodes;
-    this.hitAt = -1;
-    this.toolbar.showHits(0, nodes.length, problem);
-    if (this.pane.scene) this.showMarks(this.store.state);
-    if (this.store.state.text) this.showTable(this.store.state);
+    this.store.dispatch({ do: "search", query: text });
   }
 
   nextHit(by: 1 | -1): void {
-    if (!this.hits.length) return;
-    this.hitAt = this.hitAt < 0 ? (by > 0 ? 0 : this.hits.length - 1) : (this.hitAt + by + this.hits.length) % this.hits.length;
-    const node = this.hits[this.hitAt]!;
-    this.toolbar.showHits(this.hitAt, this.hits.length, "");
-    this.store.dispatch({ do: "reveal", node });
-    if (this.store.state.recording) this.controller.say(describe(this.store.state.recording, `n${node}`, false));
+    this.store.dispatch({ do: "next hit", by });
+    const { recording, search } = this.store.state;
+    if (recording && search.at >= 0) this.controller.say(describe(recording, `n${search.hits[search.at]!}`, false));
   }
 }
 

@@ -20,11 +20,12 @@ export interface Marks {
   wire(wire: Wire): { lit: boolean; width: number };
 }
 
-export function marksOf(state: State, gradients: Gradients, hits: ReadonlySet<number>): Marks {
+export function marksOf(state: State, gradients: Gradients): Marks {
   const recording = state.recording!;
   const { nodes, tree } = recording;
   const holder = (node: number) => (node < 0 || node >= tree.size ? null : closedAround(tree, state.open, tree.home[node]!));
   const currentGroup = holder(gradients.current);
+  const hits = new Set(state.search.hits);
   const hitGroups = new Map<number, number>();
   for (const node of hits) {
     for (let at = tree.home[node]!; at !== TOP; at = tree.parent(at)) hitGroups.set(at, (hitGroups.get(at) ?? 0) + 1);

@@ -6,7 +6,7 @@ import { gradients } from "./gradients";
 import { layout } from "./layout";
 import { marksOf } from "./marks";
 import sceneCss from "./scene.css";
-import type { Direction, State } from "./store";
+import { START, type Direction, type State } from "./store";
 
 /** Colours by the names that scene.css uses; what is missing keeps the light theme's. */
 export type Palette = (name: string) => string;
@@ -34,7 +34,7 @@ export function toSvg(state: State, direction: Direction, palette: Palette = () 
   const { recording } = state;
   if (!recording) throw new Error("There is no graph to save yet.");
   const scene = layout(recording, state.open, direction);
-  const marks = marksOf(state, gradients(state.pass), new Set());
+  const marks = marksOf({ ...state, search: START.search }, gradients(state.pass));
   const css = sceneCss.replace(/var\((--wb-[a-z-]+)\)/g, (_, name: string) => palette(name) || LIGHT[name] || "currentColor");
   const [x, y, w, h] = scene.bounds;
   const under = s("g");

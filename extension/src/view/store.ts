@@ -2,6 +2,7 @@
 
 import type { Edges, Graph, Group, Inspected, Memory, Nodes, Problem, Step, Stepped, Stepper } from "./protocol";
 import type { Received } from "./channel";
+import { find } from "./search";
 import { buildTree, closedAround, countBoxes, frontier, TOP, type Tree } from "./tree";
 
 export type Tab = "step" | "value" | "grad" | "memory";
@@ -36,6 +37,13 @@ export interface Status {
   tone: "plain" | "error";
 }
 
+export interface Search {
+  query: string;
+  hits: readonly number[]; // nodes
+  at: number; // which hit is shown; -1 before the first
+  problem: string; // why the query could not run; "" when it did
+}
+
 export interface State {
   recording: Recording | null;
   open: ReadonlySet<number>;
@@ -51,6 +59,7 @@ export interface State {
   memory: { message: Memory; buffers: DataView[] } | null;
   status: Status;
   text: boolean; // the table instead of the picture
+  search: Search;
 }
 
 export type Action =
@@ -65,7 +74,9 @@ export type Action =
   | { do: "overlay"; to: Overlay }
   | { do: "depth"; to: Depth }
   | { do: "tab"; to: Tab }
-  | { do: "text"; on: boolean };
+  | { do: "text"; on: boolean }
+  | { do: "search"; query: string }
+  | { do: "next hit"; by: 1 | -1 };
 
 export const START: State = {
   recording: null,
@@ -82,6 +93,7 @@ export const START: State = {
   memory: null,
   status: { sentence: "", tone: "plain" },
   text: false,
+  search: { query: "", hits: [], at: -1, problem: "" },
 };
 
 export function reduce(state: State, action: Action): State {
@@ -113,6 +125,12 @@ export function reduce(state: State, action: Action): State {
       return { ...state, tab: action.to };
     case "text":
       return { ...state, text: action.on };
+    case "search": {
+      const { nodes, problem } = state.recording ? find(state.recording, action.query) : { nodes: [], problem: "" };
+      return { ...state, search: { query: action.query, hits: nodes, at: -1, problem } };
+    }
+    case "next hit":
+      return nextHit(state, action.by);
   }
 }
 
@@ -255,6 +273,13 @@ function reveal(state: State, node: number): State {
   const open = new Set(state.open);
   for (let at = tree.home[node]!; at !== TOP; at = tree.parent(at)) open.add(at);
   return { ...capped(state, open), focus: `n${node}` };
+}
+
+function nextHit(state: State, by: 1 | -1): State {
+  const { hits, at } = state.search;
+  if (!hits.length) return state;
+  const to = at < 0 ? (by > 0 ? 0 : hits.length - 1) : (at + by + hits.length) % hits.length;
+  return { ...reveal(state, hits[to]!), search: { ...state.search, at: to } };
 }
 
 export interface Store {

@@ -14,12 +14,12 @@ export function fillTable(
   element: HTMLElement,
   state: State,
   gradients: Gradients,
-  hits: readonly number[] | null,
   select: (node: number) => void,
 ): void {
-  const { recording } = state;
+  const { recording, search } = state;
   if (!recording) return put(element);
   const { nodes, tree, sites } = recording;
+  const hits = search.query.trim() ? search.hits : null;
   const all = hits ?? Array.from({ length: tree.size }, (_, node) => node);
   const shown = all.slice(0, MOST);
   const path = (node: number) => {

@@ -3,7 +3,7 @@
 import { h, put, setAttribute, setText } from "./dom";
 import { icon, type Icon } from "./icons";
 import type { KeyCommands } from "./keys";
-import { OVERLAYS, type Overlay, type State } from "./store";
+import { OVERLAYS, type Overlay, type Search, type State } from "./store";
 import { TOP } from "./tree";
 import { countText, plural } from "./words";
 
@@ -70,7 +70,8 @@ export class Toolbar {
     );
   }
 
-  update({ recording, overlay, text }: State): void {
+  update({ recording, overlay, text, search }: State): void {
+    this.showSearch(search);
     const title = recording && (recording.title || (recording.root >= 0 ? recording.nodes.name[recording.root] : ""));
     setText(this.title, title || "");
     this.title.hidden = !title;
@@ -83,8 +84,10 @@ export class Toolbar {
     setText(this.facts, `${plural(ops, "op")}${dropped}`);
   }
 
-  showHits(at: number, count: number, problem: string): void {
-    setText(this.hits, problem ? "not a pattern" : this.input.value.trim() ? (count ? `${at + 1} of ${count}` : "none") : "");
+  private showSearch({ query, hits, at, problem }: Search): void {
+    if (this.input.value !== query) this.input.value = query;
+    const count = !hits.length ? "none" : at < 0 ? `${hits.length} found` : `${at + 1} of ${hits.length}`;
+    setText(this.hits, problem ? "not a pattern" : query.trim() ? count : "");
     setAttribute(this.hits, "title", problem || null);
   }
 }
