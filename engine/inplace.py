@@ -52,19 +52,21 @@ def note_write(array: Any, op_name: str) -> None:
 
 def check(node: Any) -> None:
     """Refuse to differentiate with an array that was overwritten after `node` saved it."""
-    for i, array in enumerate(node.saved):
-        if array is None or not hasattr(array, "base"):
-            continue
-        write = _writes.get(id(storage(array)))
-        if write is not None and write.time > node.time:
-            slots = node.op.slots
-            line = f" at {errors.where(*write.line)}" if write.line else ""
-            raise errors.SpoiledError(
-                "one of the variables needed for gradient computation has been modified by an inplace operation: "
-                f"{node.op.name} saved {slots[i] if i < len(slots) else 'a tensor'!r} of shape {array.shape}, "
-                f"and {write.op} wrote over it{line} "
-                f"(version {write.version}). Use the out-of-place form there, or clone() the tensor before it is overwritten."
-            )
+    for slot, saved in zip(node.op.slots, node.saved, strict=False):
+        for array in saved if isinstance(saved, tuple) else (saved,):  # a sequence of tensors is kept as one
+            check_array(array, node.time, node.op.name, repr(slot))
+
+
+def check_array(array: Any, time: float, op_name: str, what: str) -> None:
+    """SpoiledError when the storage of `array`, which `op_name` saved at `time` as `what`, was written since."""
+    write = _writes.get(id(storage(array))) if hasattr(array, "base") else None
+    if write is not None and write.time > time:
+        line = f" at {errors.where(*write.line)}" if write.line else ""
+        raise errors.SpoiledError(
+            "one of the variables needed for gradient computation has been modified by an inplace operation: "
+            f"{op_name} saved {what} of shape {array.shape}, and {write.op} wrote over it{line} "
+            f"(version {write.version}). Use the out-of-place form there, or clone() the tensor before it is overwritten."
+        )
 
 
 def reshape_in_place(target: Tensor, fn: Any) -> Tensor:

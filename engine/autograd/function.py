@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -20,7 +21,7 @@ class Context:
         self._dirty: tuple = ()
         self._no_grad: tuple = ()
         self._materialize = True
-        self._node: Any = None
+        self._name, self._sealed = "", math.inf  # whose backward it is for, and when forward was done
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
         """Keep tensors (inputs or outputs, or any) for backward."""
@@ -40,13 +41,15 @@ class Context:
 
     @property
     def saved_tensors(self) -> tuple:
-        """The saved tensors, tied to the tape again."""
-        if self._saved is tape.FREED:
-            raise RuntimeError("Trying to access the saved tensors after they were freed by backward(). Use retain_graph=True.")
+        """The saved tensors, tied to the tape again. SpoiledError when one was written in place after forward."""
+        for i, t in enumerate(self._saved):
+            if t is not None:
+                inplace.check_array(t.array, self._sealed, self._name, f"saved_tensors[{i}]")
         return tuple(t.open() if isinstance(t, _Output) else t for t in self._saved)
 
-    def _seal(self, outputs: tuple) -> None:
+    def _seal(self, name: str, time: int, outputs: tuple) -> None:
         """Outputs are kept as arrays: a node that kept a tensor it made would be a cycle."""
+        self._name, self._sealed = name, time
         places = {id(o): i for i, o in enumerate(outputs)}
         self._saved = tuple(_Output(t.array, t.node) if t is not None and id(t) in places else t for t in self._saved)
 
@@ -176,11 +179,10 @@ class Function:
             o._like(o.array) if isinstance(o, Tensor) and any(o is a for a in args) and not any(o is d for d in ctx._dirty) else o
             for o in outputs
         )
+        for t in ctx._dirty:
+            inplace.note_write(t.array, cls.__name__)
         if any(n is not None for n in nodes) and tape.mode.grad:
             cls._record(ctx, args, nodes, outputs)
-        if ctx._dirty:
-            for t in ctx._dirty:
-                inplace.note_write(t.array, cls.__name__)
         answer = outputs[0] if single else outputs
         if observe.current is not None:
             op = _FunctionOp(cls, len(outputs)) if not single else _FunctionOp(cls, 1)
@@ -210,7 +212,7 @@ class Function:
             o.node = p = tape.Node.__new__(tape.Node)
             p.op, p.inputs, p.attrs, p.saved, p.hooks, p.time = pick, (node,), {"index": i}, (), None, tape.tick()
             p.shape, p.dtype = o.array.shape, o.array.dtype
-        ctx._seal(outputs)
+        ctx._seal(cls.__name__, node.time, outputs)
 
 
 class _Twice(Function):

@@ -380,6 +380,62 @@ def test_a_constant_operand_that_was_spoiled():
         z.backward()
 
 
+def test_a_spoiled_operand_of_an_op_that_takes_a_sequence():
+    x, w = leaf(1.0, 2.0), leaf(3.0, 4.0)
+    y = x * 1
+    z = engine.einsum("i,i->", y, w)
+    y.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        z.backward()
+
+
+class Square(engine.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, g):
+        return 2 * g * ctx.saved_tensors[0]
+
+
+class ExpInPlace(engine.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        x.exp_()
+        ctx.mark_dirty(x)
+        ctx.save_for_backward(x)
+        return x
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * ctx.saved_tensors[0]
+
+
+def test_a_spoiled_tensor_that_a_function_saved():
+    x = leaf(1.0, 2.0)
+    y = x * 1
+    z = Square.apply(y).sum()
+    y.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        z.backward()
+
+
+def test_a_function_that_writes_in_place_may_save_what_it_wrote():
+    x = leaf(0.0, 1.0)
+    y = x * 2
+    z = ExpInPlace.apply(y)
+    assert z is y
+    z.sum().backward()
+    assert x.grad.tolist() == pytest.approx([2, 14.7781121978613])
+    y = x * 2
+    z = ExpInPlace.apply(y).sum()
+    y.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        z.backward()
+
+
 def test_writing_what_was_saved_before_it_was_saved():
     x, c = leaf(1.0, 2.0), const(3.0, 4.0)
     c.add_(1)
