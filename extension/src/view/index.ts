@@ -2,9 +2,10 @@
 
 import { Alert } from "./alert";
 import { modelTransport, openChannel, type Channel, type Model, type Received } from "./channel";
+import { Commands } from "./commands";
 import { Controller } from "./controller";
 import { h, put, setAttribute, setText } from "./dom";
-import { describe, failed, setFont } from "./face";
+import { failed, setFont } from "./face";
 import { bestScene, isMany } from "./fit";
 import { gradients, NO_GRADIENTS, type Gradients } from "./gradients";
 import { GraphPane } from "./graph";
@@ -13,17 +14,15 @@ import { pressKey } from "./keys";
 import { layout, type Scene } from "./layout";
 import { marksOf } from "./marks";
 import { Panel } from "./panel";
-import { savePicture } from "./picture";
 import sceneCss from "./scene.css";
 import { splitter } from "./splitter";
 import { createStore, type Recording, type State, type Store } from "./store";
 import { StepperBar } from "./stepper";
 import { fillTable } from "./tableview";
 import { followTheme, prefersStill } from "./theme";
-import { Toolbar, type ToolbarEvents } from "./toolbar";
-import { TOP } from "./tree";
+import { Toolbar } from "./toolbar";
 import css from "./view.css";
-import { alongEdge, firstInside, groupAround, keyOf, sibling } from "./walk";
+import { keyOf } from "./walk";
 
 const HEIGHT = 460;
 const STACKED = 640; // height where the details stand below the graph
@@ -31,11 +30,12 @@ const NARROW = 620;
 const PATIENCE = 20_000; // milliseconds until silence is called that
 let views = 0;
 
-class View implements ToolbarEvents {
+class View {
   readonly host: HTMLElement;
   private readonly store: Store = createStore();
   private readonly controller: Controller;
   private readonly pane: GraphPane;
+  private readonly commands: Commands;
   private readonly panel: Panel;
   private readonly bar: StepperBar;
   private readonly toolbar: Toolbar;
@@ -62,14 +62,16 @@ class View implements ToolbarEvents {
       {
         select: (node) => this.controller.select(node),
         focus: (key) => this.store.dispatch({ do: "focus", key }),
-        toggle: (group) => this.toggle(group),
+        toggle: (group) => this.commands.toggle(group),
         resized: () => this.turn(),
       },
       prefix,
     );
+    const { pane, list, keys } = this;
+    this.commands = new Commands(this.store, this.controller, { pane, list, keys, search: () => this.toolbar.input });
     this.panel = new Panel(this.controller, () => this.dark, prefix);
     this.bar = new StepperBar(this.controller);
-    this.toolbar = new Toolbar(this, this.status);
+    this.toolbar = new Toolbar(this.commands, this.status);
     const stage = h("div", { class: "stage" }, this.pane.element, this.list, this.empty);
     const main = h(
       "div",
@@ -91,7 +93,7 @@ class View implements ToolbarEvents {
     this.host = h("div", { class: "gradient-workbench", "data-lm-suppress-shortcuts": "true" });
     this.showHeight();
     this.host.attachShadow({ mode: "open" }).append(h("style", {}, css + sceneCss), this.root);
-    this.root.addEventListener("keydown", (event) => pressKey(event, this));
+    this.root.addEventListener("keydown", (event) => pressKey(event, this.commands));
     el.append(this.host);
     setFont(getComputedStyle(this.root).fontFamily);
     this.stops.push(
@@ -263,130 +265,6 @@ class View implements ToolbarEvents {
 
   private showTable(state: State): void {
     fillTable(this.list, state, this.gradients, (node) => this.controller.select(node));
-  }
-
-  private toggle(group: number, open?: boolean): void {
-    this.pane.anchor = `g${group}`;
-    this.store.dispatch({ do: "toggle", group, ...(open === undefined ? {} : { open }) });
-    this.store.dispatch({ do: "focus", key: `g${group}` });
-  }
-
-  // -- what keys and buttons do ------------------------------------------------------------------------------------
-
-  step(what: "next" | "previous" | "first" | "last"): void {
-    this.controller.pause();
-    void this.controller.step(what);
-  }
-  play(): void {
-    this.controller.play();
-  }
-  fit(): void {
-    this.pane.fit();
-  }
-  zoom(by: 1 | -1): void {
-    this.pane.zoom(by > 0 ? 1.25 : 0.8);
-  }
-  search(): void {
-    this.toolbar.input.focus();
-    this.toolbar.input.select();
-  }
-  direction(): void {
-    this.store.dispatch({ do: "direction", to: this.pane.scene?.direction === "down" ? "right" : "down" });
-    this.pane.home();
-  }
-  overlay(): void {
-    this.controller.overlay();
-  }
-  setOverlay(to: State["overlay"]): void {
-    this.controller.setOverlay(to);
-  }
-  text(): void {
-    this.store.dispatch({ do: "text", on: !this.store.state.text });
-    (this.store.state.text ? this.list : this.pane.element).focus();
-  }
-  save(): void {
-    const style = getComputedStyle(this.host);
-    if (this.store.state.recording) {
-      const direction = this.pane.scene?.direction ?? "right";
-      savePicture(this.store.state, direction, (name) => style.getPropertyValue(name).trim());
-    }
-  }
-  help(): void {
-    this.keys.toggle();
-  }
-  escape(): void {
-    this.keys.toggle(false);
-    this.pane.element.focus();
-  }
-
-  walk(to: "inputs" | "consumers" | "before" | "after"): void {
-    const { recording, open, focus } = this.store.state;
-    if (!recording) return;
-    const from = focus && focus.startsWith("n") ? keyOf(recording, open, Number(focus.slice(1))) : focus;
-    const start = recording.root >= 0 ? keyOf(recording, open, recording.root) : firstInside(recording, TOP);
-    const edge = to === "inputs" || to === "consumers";
-    const key = !from
-      ? start
-      : edge
-        ? alongEdge(recording, open, from, to === "inputs")
-        : sibling(recording, from, to === "before" ? -1 : 1);
-    if (!key)
-      return this.controller.say(
-        {
-          inputs: "It has no inputs.",
-          consumers: "Nothing consumes it.",
-          before: "This is the first in its group.",
-          after: "This is the last in its group.",
-        }[to],
-      );
-    this.store.dispatch({ do: "focus", key });
-    this.controller.say(describe(recording, key, key.startsWith("g") && open.has(Number(key.slice(1)))));
-  }
-
-  private focusedGroup(): number {
-    const { focus, recording, open } = this.store.state;
-    if (!recording || !focus) return TOP;
-    const key = focus.startsWith("n") ? keyOf(recording, open, Number(focus.slice(1))) : focus;
-    return key.startsWith("g") ? Number(key.slice(1)) : TOP;
-  }
-
-  enter(): void {
-    const group = this.focusedGroup();
-    const { recording, focus } = this.store.state;
-    if (!recording || !focus) return;
-    if (group === TOP) return this.controller.select(Number(focus.slice(1)));
-    this.toggle(group, true);
-    const inside = firstInside(recording, group);
-    if (inside && this.store.state.open.has(group)) this.store.dispatch({ do: "focus", key: inside });
-  }
-  leave(): void {
-    const { recording, focus } = this.store.state;
-    if (!recording || !focus) return;
-    const group = groupAround(recording, focus);
-    if (group !== TOP) this.toggle(group, false);
-  }
-  expand(): void {
-    const group = this.focusedGroup();
-    if (group !== TOP) this.toggle(group, true);
-  }
-  collapse(): void {
-    const group = this.focusedGroup();
-    if (group !== TOP && this.store.state.open.has(group)) this.toggle(group, false);
-    else this.leave();
-  }
-  expandAll(): void {
-    this.pane.anchor = this.store.state.focus;
-    this.store.dispatch({ do: "open all", group: this.focusedGroup() });
-  }
-
-  query(text: string): void {
-    this.store.dispatch({ do: "search", query: text });
-  }
-
-  nextHit(by: 1 | -1): void {
-    this.store.dispatch({ do: "next hit", by });
-    const { recording, search } = this.store.state;
-    if (recording && search.at >= 0) this.controller.say(describe(recording, `n${search.hits[search.at]!}`, false));
   }
 }
 

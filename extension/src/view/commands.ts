@@ -1,0 +1,149 @@
+// What keys and buttons do with the view: step, walk, open and close groups, search.
+
+import type { Controller } from "./controller";
+import { describe } from "./face";
+import type { GraphPane } from "./graph";
+import type { Help } from "./help";
+import { savePicture } from "./picture";
+import type { State, Store } from "./store";
+import type { ToolbarEvents } from "./toolbar";
+import { TOP } from "./tree";
+import { alongEdge, firstInside, groupAround, keyOf, sibling } from "./walk";
+
+/** The parts of the view that commands move. */
+export interface Parts {
+  pane: GraphPane;
+  list: HTMLElement; // the table
+  keys: Help;
+  search(): HTMLInputElement;
+}
+
+export class Commands implements ToolbarEvents {
+  constructor(
+    private readonly store: Store,
+    private readonly controller: Controller,
+    private readonly parts: Parts,
+  ) {}
+
+  toggle(group: number, open?: boolean): void {
+    this.parts.pane.anchor = `g${group}`;
+    this.store.dispatch({ do: "toggle", group, ...(open === undefined ? {} : { open }) });
+    this.store.dispatch({ do: "focus", key: `g${group}` });
+  }
+
+  step(what: "next" | "previous" | "first" | "last"): void {
+    this.controller.pause();
+    void this.controller.step(what);
+  }
+  play(): void {
+    this.controller.play();
+  }
+  fit(): void {
+    this.parts.pane.fit();
+  }
+  zoom(by: 1 | -1): void {
+    this.parts.pane.zoom(by > 0 ? 1.25 : 0.8);
+  }
+  search(): void {
+    this.parts.search().focus();
+    this.parts.search().select();
+  }
+  direction(): void {
+    this.store.dispatch({ do: "direction", to: this.parts.pane.scene?.direction === "down" ? "right" : "down" });
+    this.parts.pane.home();
+  }
+  overlay(): void {
+    this.controller.overlay();
+  }
+  setOverlay(to: State["overlay"]): void {
+    this.controller.setOverlay(to);
+  }
+  text(): void {
+    this.store.dispatch({ do: "text", on: !this.store.state.text });
+    (this.store.state.text ? this.parts.list : this.parts.pane.element).focus();
+  }
+  save(): void {
+    const style = getComputedStyle(this.parts.pane.element);
+    if (this.store.state.recording) {
+      const direction = this.parts.pane.scene?.direction ?? "right";
+      savePicture(this.store.state, direction, (name) => style.getPropertyValue(name).trim());
+    }
+  }
+  help(): void {
+    this.parts.keys.toggle();
+  }
+  escape(): void {
+    this.parts.keys.toggle(false);
+    this.parts.pane.element.focus();
+  }
+
+  walk(to: "inputs" | "consumers" | "before" | "after"): void {
+    const { recording, open, focus } = this.store.state;
+    if (!recording) return;
+    const from = focus && focus.startsWith("n") ? keyOf(recording, open, Number(focus.slice(1))) : focus;
+    const start = recording.root >= 0 ? keyOf(recording, open, recording.root) : firstInside(recording, TOP);
+    const edge = to === "inputs" || to === "consumers";
+    const key = !from
+      ? start
+      : edge
+        ? alongEdge(recording, open, from, to === "inputs")
+        : sibling(recording, from, to === "before" ? -1 : 1);
+    if (!key)
+      return this.controller.say(
+        {
+          inputs: "It has no inputs.",
+          consumers: "Nothing consumes it.",
+          before: "This is the first in its group.",
+          after: "This is the last in its group.",
+        }[to],
+      );
+    this.store.dispatch({ do: "focus", key });
+    this.controller.say(describe(recording, key, key.startsWith("g") && open.has(Number(key.slice(1)))));
+  }
+
+  private focusedGroup(): number {
+    const { focus, recording, open } = this.store.state;
+    if (!recording || !focus) return TOP;
+    const key = focus.startsWith("n") ? keyOf(recording, open, Number(focus.slice(1))) : focus;
+    return key.startsWith("g") ? Number(key.slice(1)) : TOP;
+  }
+
+  enter(): void {
+    const group = this.focusedGroup();
+    const { recording, focus } = this.store.state;
+    if (!recording || !focus) return;
+    if (group === TOP) return this.controller.select(Number(focus.slice(1)));
+    this.toggle(group, true);
+    const inside = firstInside(recording, group);
+    if (inside && this.store.state.open.has(group)) this.store.dispatch({ do: "focus", key: inside });
+  }
+  leave(): void {
+    const { recording, focus } = this.store.state;
+    if (!recording || !focus) return;
+    const group = groupAround(recording, focus);
+    if (group !== TOP) this.toggle(group, false);
+  }
+  expand(): void {
+    const group = this.focusedGroup();
+    if (group !== TOP) this.toggle(group, true);
+  }
+  collapse(): void {
+    const group = this.focusedGroup();
+    if (group !== TOP && this.store.state.open.has(group)) this.toggle(group, false);
+    else this.leave();
+  }
+  expandAll(): void {
+    this.parts.pane.anchor = this.store.state.focus;
+    this.store.dispatch({ do: "open all", group: this.focusedGroup() });
+  }
+
+  query(text: string): void {
+    this.store.dispatch({ do: "search", query: text });
+  }
+
+  nextHit(by: 1 | -1): void {
+    this.store.dispatch({ do: "next hit", by });
+    const { recording, search } = this.store.state;
+    if (recording && search.at >= 0) this.controller.say(describe(recording, `n${search.hits[search.at]!}`, false));
+  }
+}
