@@ -304,3 +304,48 @@ def test_closed_form_steps():
     scheduler.optimizer.step()
     scheduler.step(4)
     numpy.testing.assert_allclose(scheduler.get_last_lr(), [0.05, 0.2])
+
+
+def rates_of(make, n):
+    """The rate of one group over n epochs."""
+    optimizer = optim.SGD([start()[0]], lr=1.0)
+    scheduler, rates = make(optimizer), []
+    for _ in range(n):
+        rates.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        scheduler.step()
+    return rates
+
+
+def test_a_sequence_may_begin_with_chained_schedules():
+    """torch 2.13: 0.45, not 0.5, since the parts of a chain do not know that the chain's first step is one."""
+
+    def make(o):
+        chain = lr_scheduler.ChainedScheduler([lr_scheduler.ConstantLR(o, 0.5, 2), lr_scheduler.ExponentialLR(o, 0.9)])
+        return lr_scheduler.SequentialLR(o, [chain, lr_scheduler.ExponentialLR(o, 0.5)], [3])
+
+    numpy.testing.assert_allclose(rates_of(make, 7), [0.45, 0.405, 0.729, 1.0, 0.5, 0.25, 0.125])
+
+
+def test_warm_restarts_resumed_after_several_periods():
+    """torch 2.13, resumed after epoch 7 of periods of 3."""
+
+    def make(o):
+        o.param_groups[0]["initial_lr"] = 1.0
+        return lr_scheduler.CosineAnnealingWarmRestarts(o, T_0=3, last_epoch=7)
+
+    numpy.testing.assert_allclose(rates_of(make, 4), [0.25, 1.0, 0.75, 0.25])
+
+
+def test_a_plateau_takes_no_part_in_a_combination():
+    optimizer = two_groups()
+    parts = [lr_scheduler.ReduceLROnPlateau(optimizer)]
+    for make in (lambda: lr_scheduler.ChainedScheduler(parts), lambda: lr_scheduler.SequentialLR(optimizer, parts, [])):
+        with pytest.raises(ValueError, match="does not support `ReduceLROnPlateau`"):
+            make()
+
+
+@pytest.mark.parametrize("make", [lambda: lr_scheduler.StepLR(1, 2), lambda: lr_scheduler.CyclicLR(1, 0.1, 0.2)])
+def test_a_schedule_wants_an_optimizer(make):
+    with pytest.raises(TypeError, match="int is not an Optimizer"):
+        make()

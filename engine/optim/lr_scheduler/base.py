@@ -17,14 +17,19 @@ def set_lr(group: dict, value: float) -> None:
         group["lr"] = value
 
 
+def check_optimizer(optimizer: Any) -> None:
+    """TypeError for what is not an optimiser."""
+    if not isinstance(optimizer, Optimizer):
+        raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
+
+
 class LRScheduler:
     """The base: a subclass writes `get_lr()`, from the rate now to the next, and may write `closed_form()`, the rate at `last_epoch`."""
 
     closed_form: Callable[[], list[float]] | None = None
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1):
-        if not isinstance(optimizer, Optimizer):
-            raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
+        check_optimizer(optimizer)
         self.optimizer, self.last_epoch = optimizer, last_epoch
         for i, group in enumerate(optimizer.param_groups):
             if last_epoch == -1:
@@ -43,9 +48,14 @@ class LRScheduler:
         self._step_count = 0
         self._is_initial = True
         try:
-            self._advance(None)
+            self.step()
         finally:
             self._is_initial = False
+
+    def _undo(self) -> None:
+        """Forget the first step, which the constructor made: a schedule that comes later starts later."""
+        self.last_epoch -= 1
+        self._step_count = 0
 
     def step(self, epoch: int | None = None) -> None:
         """Go to the next epoch (or, for schedules with a closed form, to `epoch`) and set the rates."""
@@ -56,10 +66,10 @@ class LRScheduler:
                 UserWarning,
                 stacklevel=2,
             )
+        self._step_count += 1
         self._advance(epoch)
 
     def _advance(self, epoch: int | None) -> None:
-        self._step_count += 1
         if epoch is None:
             self.last_epoch += 1
             values = self.get_lr()
@@ -71,7 +81,7 @@ class LRScheduler:
     def _put(self, values: list[float]) -> None:
         for group, value in zip(self.optimizer.param_groups, values, strict=True):
             set_lr(group, value)
-        self._last_lr = [number(group["lr"]) for group in self.optimizer.param_groups]
+        self._last_lr = self._now()
 
     def get_last_lr(self) -> list[float]:
         """The rates that were set last."""
@@ -98,6 +108,7 @@ class LRScheduler:
 
 def per_group(value: Any, optimizer: Optimizer, name: str) -> list:
     """One value for each group, from one for all or a sequence."""
+    check_optimizer(optimizer)
     n = len(optimizer.param_groups)
     if not isinstance(value, (list, tuple)):
         return [value] * n

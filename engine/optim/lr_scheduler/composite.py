@@ -6,46 +6,30 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Any
 
-from ..optimizer import Optimizer, number
+from ..optimizer import Optimizer
 from .base import LRScheduler, set_lr
+from .plateau import ReduceLROnPlateau
 
 
-class SequentialLR(LRScheduler):
-    """Schedules one after the other: `schedulers[i]` runs until epoch `milestones[i]`."""
+class _Composite(LRScheduler):
+    """A schedule made of schedules of one optimiser; their states are saved with its own."""
 
-    def __init__(self, optimizer: Optimizer, schedulers: list[LRScheduler], milestones: list[int], last_epoch: int = -1):
+    def _take(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None) -> None:
+        name = type(self).__name__
         if len(schedulers) < 1:
-            raise ValueError(f"{type(self).__name__} expects at least one scheduler to be chained, but got no scheduler.")
+            raise ValueError(f"{name} expects at least one scheduler to be chained, but got no scheduler.")
+        self._schedulers, self.optimizer = schedulers, optimizer or schedulers[0].optimizer
         for i, scheduler in enumerate(schedulers):
-            if scheduler.optimizer is not optimizer:
+            if isinstance(scheduler, ReduceLROnPlateau):
+                raise ValueError(f"{name} does not support `ReduceLROnPlateau`, whose `step` takes a metric, but got one at index {i}.")
+            if scheduler.optimizer is not self.optimizer:
                 raise ValueError(
-                    f"{type(self).__name__} expects all schedulers to belong to the same optimizer, "
-                    f"but the scheduler at index {i} has another one."
+                    f"{name} expects all schedulers to belong to the same optimizer, but the scheduler at index {i} has another one."
                 )
-        if len(milestones) != len(schedulers) - 1:
-            raise ValueError(
-                "Sequential Schedulers expects number of schedulers provided to be one more than the number of milestone points, "
-                f"but got number of schedulers {len(schedulers)} and the number of milestones to be equal to {len(milestones)}"
-            )
-        self._schedulers, self._milestones = schedulers, milestones
-        self.optimizer, self.last_epoch = optimizer, last_epoch + 1
-        for group in optimizer.param_groups:  # undo the first steps that the schedules made when they were built
-            set_lr(group, group["initial_lr"])
-        for scheduler in schedulers:
-            scheduler.last_epoch -= 1
-        schedulers[0]._start()
-        self._last_lr = schedulers[0].get_last_lr()
 
-    def step(self) -> None:  # type: ignore[override]
-        """Go to the next epoch."""
-        self.last_epoch += 1
-        at = bisect_right(self._milestones, self.last_epoch)
-        scheduler = self._schedulers[at]
-        if at > 0 and self._milestones[at - 1] == self.last_epoch:
-            scheduler.step(0)
-        else:
-            scheduler.step()
-        self._last_lr = scheduler.get_last_lr()
+    def _undo(self) -> None:
+        for scheduler in self._schedulers:
+            scheduler._undo()
 
     def state_dict(self) -> dict[str, Any]:
         state = {k: v for k, v in self.__dict__.items() if k not in ("optimizer", "_schedulers")}
@@ -57,23 +41,44 @@ class SequentialLR(LRScheduler):
             scheduler.load_state_dict(state)
 
 
-class ChainedScheduler(LRScheduler):
+class SequentialLR(_Composite):
+    """Schedules one after the other: `schedulers[i]` runs until epoch `milestones[i]`."""
+
+    def __init__(self, optimizer: Optimizer, schedulers: list[LRScheduler], milestones: list[int], last_epoch: int = -1):
+        self._take(schedulers, optimizer)
+        if len(milestones) != len(schedulers) - 1:
+            raise ValueError(
+                "Sequential Schedulers expects number of schedulers provided to be one more than the number of milestone points, "
+                f"but got number of schedulers {len(schedulers)} and the number of milestones to be equal to {len(milestones)}"
+            )
+        self._milestones, self.last_epoch = milestones, last_epoch + 1
+        for group in optimizer.param_groups:
+            set_lr(group, group["initial_lr"])
+        self._undo()
+        schedulers[0]._start()
+        self._last_lr = schedulers[0].get_last_lr()
+
+    def step(self) -> None:  # type: ignore[override]
+        """Go to the next epoch."""
+        self.last_epoch += 1
+        at = bisect_right(self._milestones, self.last_epoch)
+        scheduler = self._schedulers[at]
+        if at > 0 and self._milestones[at - 1] == self.last_epoch:
+            scheduler._advance(0)
+        else:
+            scheduler.step()
+        self._last_lr = scheduler.get_last_lr()
+
+
+class ChainedScheduler(_Composite):
     """Several schedules at once: each steps, every time."""
 
     def __init__(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None):
-        if len(schedulers) < 1:
-            raise ValueError(f"{type(self).__name__} expects at least one scheduler to be chained, but got no scheduler.")
-        optimizer = optimizer or schedulers[0].optimizer
-        if any(s.optimizer is not optimizer for s in schedulers):
-            raise ValueError(f"{type(self).__name__} expects all schedulers to belong to the same optimizer")
-        self._schedulers, self.optimizer = schedulers, optimizer
-        self._last_lr = [number(group["lr"]) for group in optimizer.param_groups]
+        self._take(schedulers, optimizer)
+        self._last_lr = self._now()
 
     def step(self) -> None:  # type: ignore[override]
         """Go to the next epoch."""
         for scheduler in self._schedulers:
             scheduler.step()
-        self._last_lr = [number(group["lr"]) for group in self.optimizer.param_groups]
-
-    state_dict = SequentialLR.state_dict  # type: ignore[assignment]
-    load_state_dict = SequentialLR.load_state_dict  # type: ignore[assignment]
+        self._last_lr = self._now()

@@ -50,14 +50,13 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         return [self.eta_min + (base - self.eta_min) * wave for base in self.base_lrs]
 
     def _advance(self, epoch: float | None) -> None:  # type: ignore[override]
-        self._step_count += 1
         if epoch is None and self.last_epoch < 0:
             epoch = 0
         if epoch is None:
             epoch = self.last_epoch + 1
             self.T_cur += 1
             if self.T_cur >= self.T_i:
-                self.T_cur -= self.T_i
+                self.T_cur %= self.T_i  # more than one period behind when a schedule is resumed
                 self.T_i *= self.T_mult
         else:
             if epoch < 0:

@@ -34,9 +34,8 @@ class CyclicLR(_Momentum):
         mode: str = "triangular", gamma: float = 1.0, scale_fn: Callable[[float], float] | None = None, scale_mode: str = "cycle",
         cycle_momentum: bool = True, base_momentum: float = 0.8, max_momentum: float = 0.9, last_epoch: int = -1,
     ):  # fmt: skip
-        if not isinstance(optimizer, Optimizer):
-            raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
-        for group, lr in zip(optimizer.param_groups, per_group(base_lr, optimizer, "base_lr"), strict=True):
+        base_lrs = per_group(base_lr, optimizer, "base_lr")
+        for group, lr in zip(optimizer.param_groups, base_lrs, strict=True):
             if last_epoch == -1:
                 set_lr(group, lr)
         self.max_lrs = per_group(max_lr, optimizer, "max_lr")
@@ -56,7 +55,7 @@ class CyclicLR(_Momentum):
                 if last_epoch == -1:
                     self._set_momentum(group, value)
         super().__init__(optimizer, last_epoch)
-        self.base_lrs = per_group(base_lr, optimizer, "base_lr")
+        self.base_lrs = base_lrs
 
     def scale_fn(self, x: float) -> float:
         """By how much the triangle is lower in cycle (or iteration) x."""
@@ -97,8 +96,6 @@ class OneCycleLR(_Momentum):
         base_momentum: Any = 0.85, max_momentum: Any = 0.95, div_factor: float = 25.0, final_div_factor: float = 1e4,
         three_phase: bool = False, last_epoch: int = -1,
     ):  # fmt: skip
-        if not isinstance(optimizer, Optimizer):
-            raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
         if total_steps is not None:
             if total_steps <= 0 or not isinstance(total_steps, int):
                 raise ValueError(f"Expected positive integer total_steps, but got {total_steps}")
@@ -128,7 +125,8 @@ class OneCycleLR(_Momentum):
                 (top, "initial_lr", "max_lr", "max_momentum", "base_momentum"),
                 (self.total_steps - 1, "max_lr", "min_lr", "base_momentum", "max_momentum"),
             ]
-        for group, value in zip(optimizer.param_groups, per_group(max_lr, optimizer, "max_lr"), strict=True):
+        max_lrs = per_group(max_lr, optimizer, "max_lr")
+        for group, value in zip(optimizer.param_groups, max_lrs, strict=True):
             if last_epoch == -1:
                 group["initial_lr"], group["max_lr"] = value / div_factor, value
                 group["min_lr"] = group["initial_lr"] / final_div_factor
