@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,12 +20,12 @@ def _roots(tensors: Sequence[Tensor], grads: Any, create_graph: bool) -> list[tu
     if len(grads) != len(tensors):
         raise RuntimeError(f"got {len(tensors)} tensors and {len(grads)} gradients")
     roots = []
-    for tensor, grad in zip(tensors, grads, strict=True):
+    for i, (tensor, grad) in enumerate(zip(tensors, grads, strict=True)):
         if not isinstance(tensor, Tensor):
             raise TypeError(f"expected a Tensor to differentiate, got {type(tensor).__name__}")
         if tensor.node is None:
             raise RuntimeError(
-                "element 0 of tensors does not require grad and does not have a grad_fn: no leaf it was computed from has "
+                f"element {i} of tensors does not require grad and does not have a grad_fn: no leaf it was computed from has "
                 f"requires_grad=True, or it was made under no_grad() or after detach(){errors.at_user_line()}"
             )
         if grad is None:
@@ -43,7 +44,7 @@ def _roots(tensors: Sequence[Tensor], grads: Any, create_graph: bool) -> list[tu
                 raise TypeError(f"gradients can be either Tensors or None, but got {type(grad).__name__}")
             if grad.array.shape != tensor.array.shape:
                 raise RuntimeError(
-                    f"Mismatch in shape: grad_output[0] has a shape of {tuple(grad.shape)} and output[0] has a shape of "
+                    f"Mismatch in shape: grad_output[{i}] has a shape of {tuple(grad.shape)} and output[{i}] has a shape of "
                     f"{tuple(tensor.shape)}."
                 )
             if grad.array.dtype != tensor.array.dtype:
@@ -78,8 +79,6 @@ def start(
 
 
 def _exhaust(steps: Any, create_graph: bool) -> None:
-    from collections import deque
-
     before, tape.mode.grad = tape.mode.grad, create_graph
     try:
         deque(steps, maxlen=0)
@@ -91,17 +90,22 @@ def backward(
     tensors: Any, grad_tensors: Any = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None
 ) -> None:
     """Sum the gradients of `tensors` into `.grad` of the leaves they depend on, or of `inputs` only."""
+    captured = None
     if inputs is not None:
-        inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+        inputs, captured = _targets(inputs)
         if not inputs:
             raise RuntimeError("'inputs' argument to backward() cannot be empty.")
-        tensors = (tensors,) if isinstance(tensors, Tensor) else tuple(tensors)
-        found = grad(tensors, inputs, grad_tensors, retain_graph, create_graph, allow_unused=True)
-        for x, g in zip(inputs, found, strict=True):
-            if g is not None:
-                x._grad = g if x._grad is None else x._grad + g
-        return
-    _exhaust(start(tensors, grad_tensors, retain_graph, create_graph), create_graph)
+        for x in inputs:
+            x.retain_grad()
+    _exhaust(start(tensors, grad_tensors, retain_graph, create_graph, captured), create_graph)
+
+
+def _targets(inputs: Any) -> tuple[tuple, dict]:
+    """The tensors that a pass is to stop at, and a place for what arrives at each."""
+    inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+    if any(x.node is None for x in inputs):
+        raise RuntimeError("One of the differentiated Tensors does not require grad")
+    return inputs, {x.node: None for x in inputs}
 
 
 def grad(
@@ -120,12 +124,7 @@ def grad(
     """
     if is_grads_batched:
         raise NotImplementedError("grad: is_grads_batched=True is not supported; call grad once for each gradient")
-    outputs = (outputs,) if isinstance(outputs, Tensor) else tuple(outputs)
-    inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
-    for x in inputs:
-        if x.node is None:
-            raise RuntimeError("One of the differentiated Tensors does not require grad")
-    captured: dict[Any, Any] = {x.node: None for x in inputs}
+    inputs, captured = _targets(inputs)
     _exhaust(start(outputs, grad_outputs, retain_graph, create_graph, captured, accumulate=False), create_graph)
     found = []
     for x in inputs:

@@ -281,6 +281,30 @@ def test_an_observer_sees_every_step_and_forgets_nothing():
     assert observe.current is None
 
 
+def test_backward_to_chosen_inputs_accumulates_as_every_pass_does():
+    """Literals from PyTorch: in place, with the leaf's hooks, and for a non-leaf as if its gradient were retained."""
+    x, w = leaf([1.0, 2.0]), leaf([3.0, 4.0])
+    seen = []
+    x.register_post_accumulate_grad_hook(lambda t: seen.append(t.grad.tolist()))
+    (x * w).sum().backward(inputs=[x])
+    first = x.grad
+    (x * w).sum().backward(inputs=x)
+    assert x.grad is first and seen == [[3, 4], [6, 8]] and w.grad is None
+    y = x * 2
+    (y * w).sum().backward(inputs=(y, w))
+    assert y.grad.tolist() == [3, 4] and y.retains_grad and w.grad.tolist() == [2, 4] and x.grad is first and len(seen) == 2
+    with pytest.raises(RuntimeError, match="One of the differentiated Tensors does not require grad"):
+        (x * w).sum().backward(inputs=[engine.ones(2)])
+
+
+def test_a_refusal_says_which_root_it_means():
+    x = leaf([1.0])
+    with pytest.raises(RuntimeError, match="element 1 of tensors does not require grad"):
+        engine.autograd.backward([x * 1, engine.ones(1)])
+    with pytest.raises(RuntimeError, match=r"grad_output\[1\] has a shape of \(2,\) and output\[1\]"):
+        engine.autograd.backward([x * 1, x * 2], [engine.ones(1), engine.ones(2)])
+
+
 # -- forward mode ----------------------------------------------------------------------------------------------------------
 
 
