@@ -116,6 +116,39 @@ describe("the view", () => {
     expect(all("wb-rule-shapes")[0]!.querySelector("math")).not.toBeNull();
   });
 
+  it("keeps the keys when the button that had them is drawn anew or hidden", async () => {
+    const { one, all, root, press, click } = await open(mlp());
+    await click(one("wb-next"));
+    const depth = all("wb-depth-shapes")[0]!;
+    depth.focus();
+    await click(depth);
+    expect(depth.isConnected).toBe(false);
+    expect(root.activeElement).toBe(one("wb-graph"));
+    const link = one("wb-panel").querySelector<HTMLElement>(".contribution .link")!;
+    link.focus();
+    await click(link);
+    expect(root.activeElement).toBe(one("wb-graph"));
+    await press("t");
+    const row = one("wb-table").querySelector<HTMLElement>("tbody .link")!;
+    row.focus();
+    await click(row);
+    expect(root.activeElement).toBe(one("wb-table"));
+  });
+
+  it("leaves scrolling by keys to the table and the details", async () => {
+    const { one, press } = await open(mlp());
+    await press("t");
+    const keydown = (key: string) => new KeyboardEvent("keydown", { key, bubbles: true, composed: true, cancelable: true });
+    for (const key of ["ArrowDown", "End", " "]) {
+      const event = keydown(key);
+      one("wb-table").dispatchEvent(event);
+      expect(event.defaultPrevented).toBe(false);
+    }
+    const step = keydown("ArrowRight");
+    one("wb-table").dispatchEvent(step);
+    expect(step.defaultPrevented).toBe(true);
+  });
+
   it("does all of it by keys", async () => {
     const { kernel, one, press, root } = await open(mlp());
     await press("ArrowRight");

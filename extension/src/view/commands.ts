@@ -60,7 +60,11 @@ export class Commands implements ToolbarEvents {
   }
   text(): void {
     this.store.dispatch({ do: "text", on: !this.store.state.text });
-    (this.store.state.text ? this.parts.list : this.parts.pane.element).focus();
+    this.focus();
+  }
+  /** Where keys go when they go nowhere else: the graph, or its table. */
+  focus(): void {
+    (this.store.state.text ? this.parts.list : this.parts.pane.element).focus({ preventScroll: true });
   }
   save(): void {
     const style = getComputedStyle(this.parts.pane.element);
@@ -74,7 +78,7 @@ export class Commands implements ToolbarEvents {
   }
   escape(): void {
     this.parts.keys.toggle(false);
-    this.parts.pane.element.focus();
+    this.focus();
   }
 
   walk(to: "inputs" | "consumers" | "before" | "after"): void {

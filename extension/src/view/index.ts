@@ -173,6 +173,7 @@ class View {
 
   private update(state: State, before: State | null): void {
     const changed = (...keys: (keyof State)[]) => !before || keys.some((key) => state[key] !== before[key]);
+    const focused = this.host.shadowRoot!.activeElement;
     if (changed("pass")) this.gradients = gradients(state.pass);
     if (before?.recording && before.recording.name !== state.recording?.name) this.controller.forget();
     if (changed("recording")) this.showMode(state.recording);
@@ -193,6 +194,8 @@ class View {
     this.empty.hidden = !!state.recording?.tree.size;
     if (!this.empty.hidden) put(this.empty, ...emptyWords(state));
     if (changed("status", "recording")) this.showStatus(state);
+    // A button that is drawn anew takes the focus with it, and the keys would go to the notebook.
+    if (focused && (!focused.isConnected || focused.closest("[hidden]"))) this.commands.focus();
   }
 
   /** One tensor is shown as a card as high as its content; everything else fills the height it was given. */

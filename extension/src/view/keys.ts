@@ -54,6 +54,8 @@ export const BINDINGS: readonly Binding[] = [
 
 const TABLE = new Map(BINDINGS.flatMap((binding) => binding.keys.map((key) => [key, binding] as const)));
 
+const SCROLL = new Set(["ArrowUp", "ArrowDown", "Home", "End", " "]);
+
 /** "Shift+ArrowUp", "Ctrl+f" (Cmd counts as Ctrl), "?": Shift is named only where the key itself does not tell. */
 export function combo(event: Pick<KeyboardEvent, "key" | "ctrlKey" | "metaKey" | "altKey" | "shiftKey">): string {
   const named = event.key.length > 1;
@@ -72,6 +74,8 @@ export function pressKey(event: KeyboardEvent, commands: KeyCommands): void {
   }
   const presses = target instanceof HTMLButtonElement || (target instanceof HTMLElement && target.tagName === "SUMMARY");
   if (presses && (name === "Enter" || name === " ")) return;
+  // The table and the details scroll by keys, as everything does that has more than it shows.
+  if (SCROLL.has(name) && target instanceof Element && target.closest(".table, .scroller, .help")) return;
   const binding = TABLE.get(name);
   if (!binding) return;
   event.preventDefault();
