@@ -46,6 +46,7 @@ export function listenGestures(element: HTMLElement, gestures: Gestures): () => 
   const moved = (event: PointerEvent) => {
     const before = pointers.get(event.pointerId);
     if (!before) return;
+    if (!event.buttons) return up(event); // released outside, before the drag had begun
     const now = local(event);
     if (!dragging && Math.hypot(now.x - start.x, now.y - start.y) < 4) return;
     if (!dragging) {

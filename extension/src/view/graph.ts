@@ -47,6 +47,7 @@ export class GraphPane {
   private window: [number, number, number, number] | null = null; // what is drawn, in scene units
   private frame = 0;
   private gliding = 0;
+  private goal: Camera | null = null; // where a glide ends
   private moved: "" | "fitted" | "by hand" = ""; // what the user last did to the camera
   private aim = ""; // the box that was last brought into sight
   size = { w: 0, h: 0 };
@@ -83,11 +84,12 @@ export class GraphPane {
 
   close(): void {
     cancelAnimationFrame(this.frame);
-    cancelAnimationFrame(this.gliding);
+    this.arrive();
     this.stop.forEach((stop) => stop());
   }
 
   show(scene: Scene, recording: Recording, marks: Marks, animate: boolean): void {
+    this.arrive();
     const [before, anchor] = [this.scene, this.anchor];
     this.anchor = "";
     const sameRecording = this.recording?.name === recording.name;
@@ -162,6 +164,7 @@ export class GraphPane {
   /** The view that a new graph gets. */
   home(): void {
     if (!this.scene) return;
+    this.arrive();
     this.moved = "";
     this.camera = this.firstView();
     this.showCamera();
@@ -186,16 +189,25 @@ export class GraphPane {
     const to = { k, x: this.size.w / 2 - x * k, y: this.size.h / 2 - y * k };
     if (!glide || prefersStill() || !this.size.w) return this.move(to);
     const from = this.camera;
+    this.arrive();
+    this.goal = to;
     const began = performance.now();
     const advance = () => {
       const t = Math.min(1, (performance.now() - began) / FLIP);
       const eased = t * (2 - t);
-      this.gliding = t < 1 ? requestAnimationFrame(advance) : 0;
+      if (t < 1) this.gliding = requestAnimationFrame(advance);
+      else this.goal = null;
       this.camera = { k: from.k + (to.k - from.k) * eased, x: from.x + (to.x - from.x) * eased, y: from.y + (to.y - from.y) * eased };
       this.showCamera();
     };
-    cancelAnimationFrame(this.gliding);
     advance();
+  }
+
+  /** Ends a glide where it was going: another scene, size or camera must not be overtaken by its next frame. */
+  private arrive(): void {
+    cancelAnimationFrame(this.gliding);
+    this.camera = this.goal ?? this.camera;
+    this.goal = null;
   }
 
   private moveByHand(camera: Camera): void {
@@ -204,7 +216,7 @@ export class GraphPane {
   }
 
   private move(camera: Camera): void {
-    cancelAnimationFrame(this.gliding);
+    this.arrive();
     this.camera = camera;
     this.frame ||= requestAnimationFrame(() => {
       this.frame = 0;
@@ -220,6 +232,7 @@ export class GraphPane {
   private resized(): void {
     const [w, high] = [this.element.clientWidth, this.element.clientHeight];
     if (!w || !high) return; // not on the page, or hidden behind the table
+    this.arrive();
     const before = this.size;
     this.size = { w, h: high };
     if (this.scene && this.moved === "by hand") {
