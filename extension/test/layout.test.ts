@@ -406,14 +406,18 @@ describe("direction and first view", () => {
 describe("boxes", () => {
   it("hold their words, in every direction, with and without room for a number", () => {
     for (const builder of [mlp(), transformer(2), chain(4, true)]) {
-      for (const badges of [false, true]) {
+      for (const badges of ["", "gradients", "all"] as const) {
         const recording = { ...recordingOf(builder), badges };
         for (const direction of ["right", "down"] as const) {
           const scene = layout(recording, allGroups(recording), direction);
           for (const { key, kind, face, w, h } of scene.boxes) {
             if (kind === "open" || kind === "closed") continue;
             const end = face.line[0] + (face.name ? textWidth(face.name, "name") + 8 : 0) + textWidth(face.detail, "body");
-            expect(Math.max(end, face.inset + textWidth(face.title, "title")), key).toBeLessThanOrEqual(w - face.inset);
+            const title = face.inset + textWidth(face.title, "title");
+            expect(Math.max(end, title), key).toBeLessThanOrEqual(w - face.inset);
+            const line = direction === "right" ? title : Math.max(end, ...face.pills.filter((p) => p.y < face.line[1]).map((p) => p.x + p.w));
+            const number = badges === "all" || (badges && recording.nodes.grad[Number(key.slice(1))]) ? textWidth(" 460 kB", "body") : 0;
+            expect(line + number, key).toBeLessThanOrEqual(w - 8);
             for (const pill of face.pills) {
               expect(pill.x + pill.w, key).toBeLessThanOrEqual(w - 8);
               expect(pill.y + pill.h, key).toBeLessThanOrEqual(h);

@@ -108,7 +108,7 @@ export function nodeFace(recording: Recording, node: number, direction: Directio
   const title = clipText(isOp ? nodes.op[node] || "?" : own || nodes.kind[node]!, "title", 170);
   const name = isOp ? clipText(own || wrapText(recording, node), "name", 170) : own ? nodes.kind[node]! : "";
   const inset = tree.host[node]! < 0 && !isOp ? ROUND : PAD;
-  const badge = recording.badges && nodes.grad[node] ? BADGE_GAP + textWidth(WIDEST_BADGE, "body") : 0;
+  const badge = recording.badges === "all" || (recording.badges && nodes.grad[node]) ? BADGE_GAP + textWidth(WIDEST_BADGE, "body") : 0;
   const words = (name ? textWidth(name, "name") + 8 : 0) + textWidth(detail, "body");
   const head = textWidth(title, "title");
   const ids = tree.pills.get(node) ?? [];

@@ -17,7 +17,7 @@ export interface Recording extends Pick<
   "title" | "nodes" | "edges" | "sites" | "groups" | "live" | "dropped" | "root" | "view"
 > {
   name: string;
-  badges: boolean; // boxes keep room for a number: set by the first pass or overlay, so that stepping moves nothing
+  badges: "" | "gradients" | "all"; // which boxes keep room for a number: set by the first pass or overlay, so that stepping moves nothing
   tree: Tree;
 }
 
@@ -118,7 +118,7 @@ export function reduce(state: State, action: Action): State {
     case "direction":
       return { ...state, direction: action.to };
     case "overlay":
-      return { ...state, overlay: action.to, recording: badged(state, action.to === "bytes" || action.to === "saved") };
+      return { ...state, overlay: action.to, recording: badged(state, badgesOf(action.to)) };
     case "depth":
       return { ...state, depth: action.to };
     case "tab":
@@ -173,7 +173,7 @@ function graph(state: State, message: Graph): State {
   const edges = fresh ? message.edges : appended(old!.edges, message.edges);
   const sites = fresh ? message.sites : [...old!.sites.slice(0, message.first_site), ...message.sites];
   const { title, groups, live, dropped, root, view } = message;
-  const badges = old?.name === message.recording ? old.badges : state.overlay === "bytes" || state.overlay === "saved";
+  const badges = old?.name === message.recording ? old.badges : badgesOf(state.overlay);
   const tree = buildTree(nodes, edges, groups, live);
   const recording: Recording = { name: message.recording, title, nodes, edges, sites, groups, live, dropped, root, view, badges, tree };
   const same = fresh ? old?.name === message.recording : true;
@@ -215,11 +215,17 @@ function stepper(state: State, message: Stepper): State {
   const again = state.pass && samePlan(state.pass.plan, plan);
   const steps = again ? state.pass!.steps : new Map<number, Step>();
   const pass: Pass = { mode, plan, index, total: plan.length, steps, done: index >= plan.length, sentence, trouble: "" };
-  return { ...state, pass, recording: badged(state), tab: state.pass ? state.tab : "step" };
+  return { ...state, pass, recording: badged(state, "gradients"), tab: state.pass ? state.tab : "step" };
 }
 
-function badged({ recording }: State, wanted = true): Recording | null {
-  return !recording || recording.badges || !wanted ? recording : { ...recording, badges: true };
+function badgesOf(overlay: Overlay): Recording["badges"] {
+  return overlay === "bytes" || overlay === "saved" ? "all" : "";
+}
+
+/** The recording with room for these numbers, and for those that it had room for. */
+function badged({ recording }: State, wanted: Recording["badges"]): Recording | null {
+  const more = wanted === "all" ? recording?.badges !== "all" : wanted !== "" && recording?.badges === "";
+  return recording && more ? { ...recording, badges: wanted } : recording;
 }
 
 function samePlan(a: readonly number[], b: readonly number[]): boolean {
