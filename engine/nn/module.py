@@ -12,7 +12,7 @@ from ..tape import Handle
 from ..tensor import Tensor
 from . import hooks, state_dict
 from .hooks import ModuleHooks
-from .parameter import Buffer, Parameter, is_lazy
+from .parameter import Buffer, Parameter, forget_grad, is_lazy
 
 _TABLES = ("_parameters", "_buffers", "_modules")
 
@@ -462,14 +462,6 @@ def _kind_of(value: Any) -> tuple[str, str | None, str]:
 def indented(text: str, spaces: int) -> str:
     """All lines but the first moved to the right."""
     return text.replace("\n", "\n" + " " * spaces)
-
-
-def forget_grad(param: Tensor, set_to_none: bool) -> None:
-    """Drop a gradient, or make it zeros that are cut from any graph."""
-    grad = param._grad
-    if grad is None:
-        return
-    param._grad = None if set_to_none else Tensor._wrap(devices.namespace(grad.array).zeros_like(grad.array))
 
 
 def _destination(args: tuple, kwargs: dict) -> tuple[devices.device | None, dtypes.dtype | None]:

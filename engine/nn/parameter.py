@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy
 
-from .. import devices, dtypes
+from .. import devices, dtypes, inplace
 from ..tensor import Tensor, to_array
 
 
@@ -31,6 +31,17 @@ def blank(*shape: int, device: Any = None, dtype: Any = None) -> Parameter:
     d = dtypes.default if dtype is None else dtypes.as_dtype(dtype)
     array = numpy.empty(shape, d.numpy)
     return Parameter(Tensor._wrap(array if device is None else devices.move(array, devices.device(device))))
+
+
+def forget_grad(param: Tensor, set_to_none: bool) -> None:
+    """Drop a gradient, or fill it with zeros, in place and cut from any graph."""
+    grad = param._grad
+    if set_to_none or grad is None:
+        param._grad = None
+        return
+    grad.node = None
+    grad.array[...] = 0
+    inplace.note_write(grad.array, "zero_grad")
 
 
 class Buffer(Tensor):

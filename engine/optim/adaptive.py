@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..tensor import Tensor
-from .optimizer import Optimizer, check, check_lr, count, decayed, first_step, mix, mix_square, number, zeros_state
+from .optimizer import Optimizer, check, check_lr, count, decayed, first_step, library, mix, mix_square, number, zeros_state
 
 
 class Adagrad(Optimizer):
@@ -34,14 +34,17 @@ class Adagrad(Optimizer):
                 "fused": fused,
             },  # fmt: skip
         )
-        for group in self.param_groups:
-            for p in group["params"]:
-                total = Tensor._wrap(p.array * 0 + p.array.dtype.type(group["initial_accumulator_value"]))
-                self.state[p] = {"step": first_step(), "sum": total}
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Add parameters with options of their own; their sums are there before the first step, as in PyTorch."""
+        super().add_param_group(param_group)
+        group = self.param_groups[-1]
+        for p in group["params"]:
+            start = group["initial_accumulator_value"]
+            total = library(p.array).full_like(p.array, complex(start, start) if p.is_complex() else start)
+            self.state[p] = {"step": first_step(), "sum": Tensor._wrap(total)}
 
     def _update(self, xp: Any, p: Any, g: Any, state: dict, group: dict) -> None:
-        if not state:
-            state["step"], state["sum"] = first_step(), Tensor._wrap(xp.full_like(p, group["initial_accumulator_value"]))
         t = count(state)
         a, b = self._spare(xp, p, 2)
         g = decayed(xp, p, g, group["weight_decay"], b)

@@ -10,7 +10,7 @@ import numpy
 from .. import inplace
 from ..autograd import enable_grad
 from ..tensor import Tensor
-from .optimizer import Optimizer, check_lr, library, number
+from .optimizer import Optimizer, as_real, check_lr, library, number
 
 
 class LBFGS(Optimizer):
@@ -49,7 +49,8 @@ class LBFGS(Optimizer):
 
     def _gradient(self) -> Any:
         xp = library(self._params[0].array)
-        return xp.concatenate([(xp.zeros_like(p.array) if p._grad is None else p._grad.array).reshape(-1) for p in self._params])
+        found = [xp.zeros_like(p.array) if p._grad is None else p._grad.array for p in self._params]
+        return xp.concatenate([as_real(g).reshape(-1) for g in found])
 
     def _place(self) -> list:
         return [p.array.copy() for p in self._params]
@@ -61,8 +62,9 @@ class LBFGS(Optimizer):
             array = p.array
             if start is not None:
                 array[...] = start[i]
-            array += step * direction[at : at + array.size].reshape(array.shape)
-            at += array.size
+            pairs = as_real(array)
+            pairs += step * direction[at : at + pairs.size].reshape(pairs.shape)
+            at += pairs.size
             inplace.note_write(array, "LBFGS.step")
 
     def _step(self, closure: Callable[[], Any] | None = None) -> Any:

@@ -13,6 +13,7 @@ import numpy
 
 from .. import devices, dtypes, inplace
 from ..autograd import enable_grad
+from ..nn.parameter import forget_grad
 from ..tape import Handle
 from ..tensor import Tensor
 
@@ -96,9 +97,7 @@ class Optimizer:
         """Forget the gradients of all parameters; with `set_to_none=False` they become zeros."""
         for group in self.param_groups:
             for p in group["params"]:
-                grad = p._grad
-                if grad is not None:
-                    p._grad = None if set_to_none else Tensor._wrap(devices.namespace(grad.array).zeros_like(grad.array))
+                forget_grad(p, set_to_none)
 
     # -- a step -----------------------------------------------------------------------------------------------------------------
 
@@ -129,9 +128,18 @@ class Optimizer:
             for p in group["params"]:
                 if p._grad is not None:
                     grad = p._grad.array
-                    self._update(library(grad), p.array, -grad if group.get("maximize") else grad, self.state[p], group)
+                    update = self._update if p.array.dtype.kind != "c" else self._update_complex
+                    update(library(grad), p.array, -grad if group.get("maximize") else grad, self.state[p], group)
                     inplace.note_write(p.array, name)
         return loss
+
+    def _update_complex(self, xp: Any, p: Any, g: Any, state: dict, group: dict) -> None:
+        """The rule on pairs of real numbers; the state is kept complex, as PyTorch does, and shares memory with its pairs."""
+        pairs = {k: Tensor._wrap(as_real(s.array)) if isinstance(s, Tensor) else s for k, s in state.items()}
+        self._update(xp, as_real(p), as_real(g), pairs, group)
+        for name, s in pairs.items():
+            if name not in state:
+                state[name] = Tensor._wrap(as_complex(s.array)) if isinstance(s, Tensor) and s.ndim == p.ndim + 1 else s
 
     def _update(self, xp: Any, p: Any, g: Any, state: dict, group: dict) -> None:
         """The rule: change the array `p` by its gradient `g`. `g` must not be written; `state` keeps Tensors and numbers."""
@@ -222,6 +230,16 @@ def _cast(param: Tensor, value: Any, key: Any = None) -> Any:
 def library(array: Any) -> Any:
     """NumPy or CuPy themselves, whose functions write into `out=`; ops' namespaces need not."""
     return numpy if isinstance(array, numpy.ndarray) else importlib.import_module("cupy")
+
+
+def as_real(array: Any) -> Any:
+    """Complex numbers as pairs in a new last dimension, a view; anything else as it is."""
+    return devices.namespace(array).view_as_real(array) if array.dtype.kind == "c" else array
+
+
+def as_complex(pairs: Any) -> Any:
+    """Pairs as complex numbers, a view."""
+    return devices.namespace(pairs).view_as_complex(pairs)
 
 
 # -- what rules use -------------------------------------------------------------------------------------------------------------------

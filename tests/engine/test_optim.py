@@ -63,6 +63,24 @@ def test_ten_steps_in_float32(case):
     numpy.testing.assert_allclose([*x.array.ravel(), *y.array], case["steps"][-1][1:], rtol=2e-3, atol=2e-4)
 
 
+@pytest.mark.parametrize("case", EXPECTED["complex"]["cases"], ids=label)
+def test_complex_parameters_are_pairs_of_numbers(case):
+    z = Parameter(Tensor(numpy.array([complex(*pair) for pair in EXPECTED["complex"]["start"]])))
+    optimizer = getattr(optim, case["name"])([z], **case["options"])
+
+    def closure():
+        optimizer.zero_grad()
+        loss = (z * z.conj()).real.sum() + (z.real**3).sum() / 10
+        loss.backward()
+        return loss
+
+    for expected in case["steps"]:
+        optimizer.step(closure)
+        numpy.testing.assert_allclose(z.array.view(numpy.float64), expected, rtol=1e-9, atol=1e-12)
+    sizes = {s.array.dtype for s in optimizer.state[z].values() if isinstance(s, Tensor) and s.shape == z.shape}
+    assert sizes <= {z.array.dtype}
+
+
 @pytest.mark.parametrize("case", EXPECTED["cases"], ids=label)
 def test_state_dict_continues_the_same_path(case):
     """Five steps, save, load into a fresh optimiser, five more: as ten steps."""
@@ -143,10 +161,19 @@ def test_zero_grad():
     x, y = start()
     optimizer = optim.SGD([x, y], lr=0.1)
     loss_of(x, y).backward()
+    kept = x.grad
     optimizer.zero_grad(set_to_none=False)
-    assert (x.grad.array == 0).all() and x.grad.shape == x.shape
+    assert x.grad is kept and (kept.array == 0).all() and kept.shape == x.shape
     optimizer.zero_grad()
     assert x.grad is None
+
+
+def test_adagrad_starts_from_its_accumulator_whatever_the_parameter_holds():
+    x = Parameter(Tensor([math.inf, 1.0]))
+    optimizer = optim.Adagrad([x], initial_accumulator_value=0.5)
+    y = Parameter(Tensor([2.0]))
+    optimizer.add_param_group({"params": [y]})
+    assert optimizer.state[x]["sum"].tolist() == [0.5, 0.5] and optimizer.state[y]["sum"].tolist() == [0.5]
 
 
 def test_hooks():

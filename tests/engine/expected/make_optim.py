@@ -36,6 +36,9 @@ CASES = [
 X = [[3.0, -2.0, 1.0], [0.5, 4.0, -1.0]]
 Y = [1.0, -1.0]
 
+Z = [[1.0, 2.0], [3.0, -1.0], [-0.5, 0.25]]
+COMPLEX = [c for c in CASES if not c[1].get("maximize")]
+
 SCHEDULES = [
     ("StepLR", {"step_size": 3, "gamma": 0.5}),
     ("MultiStepLR", {"milestones": [2, 5, 5], "gamma": 0.3}),
@@ -71,6 +74,24 @@ def trajectory(name: str, options: dict) -> list:
     return steps
 
 
+def complex_path(name: str, options: dict) -> list:
+    """Real and imaginary parts after each of four steps down sum |z|² + sum Re(z)³ / 10."""
+    z = torch.tensor([complex(*pair) for pair in Z], dtype=torch.complex128, requires_grad=True)
+    optimizer = getattr(torch.optim, name)([z], **options)
+
+    def closure():
+        optimizer.zero_grad()
+        loss = (z * z.conj()).real.sum() + (z.real**3).sum() / 10
+        loss.backward()
+        return loss
+
+    steps = []
+    for _ in range(4):
+        optimizer.step(closure)
+        steps.append(torch.view_as_real(z.detach()).flatten().tolist())
+    return steps
+
+
 def schedule(make) -> list:
     p = torch.zeros(1, requires_grad=True)
     optimizer = torch.optim.SGD([{"params": [p], "lr": 0.1}, {"params": [torch.zeros(1)], "lr": 0.4}], lr=0.1, momentum=0.9)
@@ -103,6 +124,7 @@ if __name__ == "__main__":
     found = {
         "start": [X, Y],
         "cases": [{"name": n, "options": o, "steps": trajectory(n, o)} for n, o in CASES],
+        "complex": {"start": Z, "cases": [{"name": n, "options": o, "steps": complex_path(n, o)} for n, o in COMPLEX]},
         "schedules": [{"name": n, "options": o, "rates": schedule(lambda opt, n=n, o=o: getattr(L, n)(opt, **o))} for n, o in SCHEDULES],
         "lambda": schedule(lambda opt: L.LambdaLR(opt, [lambda e: 0.9**e, lambda e: 1 / (1 + e)])),
         "multiplicative": schedule(lambda opt: L.MultiplicativeLR(opt, lambda e: 0.9)),
