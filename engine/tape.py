@@ -67,8 +67,8 @@ class Node:
         return "".join(part.capitalize() for part in self.op.name.split("_")) + "Backward"
 
     def register_hook(self, fn: Callable) -> Handle:
-        """Call `fn(grad_inputs, grad_outputs)` after this node's step."""
-        return hooks_of(self).add("post", fn)
+        """Call `fn(grad_inputs, grad_outputs)` after this node's step; what it returns, unless None, replaces `grad_inputs`."""
+        return hooks_of(self.inputs[0] if self.op.picks else self).add("post", fn)  # of several results: the op itself has the step
 
     def __repr__(self) -> str:
         return f"<{self.name()}>"
@@ -98,7 +98,7 @@ class Hooks:
 
     def __init__(self) -> None:
         self.before: dict[int, Callable] = {}  # tensor hooks: grad -> grad or None
-        self.post: dict[int, Callable] = {}  # node hooks: (grad_inputs, grad_outputs) -> None
+        self.post: dict[int, Callable] = {}  # node hooks: (grad_inputs, grad_outputs) -> grad_inputs or None
         self.accumulated: dict[int, Callable] = {}  # leaf hooks: tensor -> None
         self.retain: ref | None = None  # the non-leaf tensor whose .grad is to be kept
 
@@ -259,25 +259,29 @@ def backward_steps(
         else:
             saved = node.saved
             if saved is FREED:
-                raise errors.GraphFreedError(
-                    f"Trying to backward through the graph a second time: the arrays that {op.name} saved were freed by the first "
-                    "backward pass. Pass retain_graph=True to the first backward() or autograd.grad() if you need the graph again."
-                    + errors.at_user_line()
-                )
+                raise _freed(node)
             if inplace.last_write > node.time:
                 inplace.check(node)
             input_grads = op.pull_recorded(node, grad, xp) if recorded else op.pull(node, grad)
+            if hooks is not None and hooks.post:
+                input_grads = _after(hooks, input_grads, grad, recorded)
             for source, g in zip(node.inputs, input_grads):
                 if g is not None:
                     before = grads.get(source)
                     grads[source] = g if before is None else before + g
-            if hooks is not None and hooks.post:
-                _post(hooks, input_grads, grad)
             if saved and not retain:
                 node.saved = FREED
         if observe.current is not None:
             observe.current.backward(node, grad, input_grads)
         yield node, grad, input_grads
+
+
+def _freed(node: Node) -> errors.GraphFreedError:
+    return errors.GraphFreedError(
+        f"Trying to backward through the graph a second time: the arrays that {node.op.name} saved were freed by the first "
+        "backward pass. Pass retain_graph=True to the first backward() or autograd.grad() if you need the graph again."
+        + errors.at_user_line()
+    )
 
 
 def _conj(grad: Any, node: Any) -> Any:
@@ -328,9 +332,7 @@ def _before(hooks: Hooks, grad: Any, recorded: bool) -> Any:
         for fn in tuple(hooks.before.values()):
             changed = fn(shown)
             if changed is not None:
-                if tuple(changed.shape) != tuple(shown.shape):
-                    raise RuntimeError(f"hook changed the shape of the gradient from {tuple(shown.shape)} to {tuple(changed.shape)}")
-                shown = changed
+                shown = _replacing(shown, changed)
         grad = shown if recorded else shown.array
     tensor = hooks.retain() if hooks.retain is not None else None
     if tensor is not None:
@@ -339,12 +341,31 @@ def _before(hooks: Hooks, grad: Any, recorded: bool) -> Any:
     return grad
 
 
-def _post(hooks: Hooks, input_grads: tuple, grad: Any) -> None:
-    def shown(g: Any) -> Any:
-        return None if g is None else g if hasattr(g, "node") else _tensor(g)
+def _after(hooks: Hooks, input_grads: Any, grad: Any, recorded: bool) -> tuple:
+    """Node hooks see the gradients on both sides of the step, and may give others for the inputs."""
 
+    def shown(grads: Any) -> tuple:
+        return tuple(g if g is None or recorded else _tensor(g) for g in grads)
+
+    found, outer = shown(input_grads), shown(grad if isinstance(grad, list) else (grad,))  # a list: an op with several results
     for fn in tuple(hooks.post.values()):
-        fn(tuple(shown(g) for g in input_grads), (shown(grad),))
+        changed = fn(found, outer)
+        if changed is not None:
+            if not isinstance(changed, tuple):
+                raise TypeError(f"expected tuple, but hook returned {type(changed).__name__!r}")
+            if len(changed) != len(found):
+                raise RuntimeError(f"hook has returned an incorrect number of values (got {len(changed)}, but expected {len(found)})")
+            found = tuple(map(_replacing, found, changed))
+    return found if recorded else tuple(g if g is None else g.array for g in found)
+
+
+def _replacing(shown: Any, changed: Any) -> Any:
+    """What a hook gave for a gradient, when it can stand in its place."""
+    if changed is not None and shown is None:
+        raise TypeError("can't replace a None gradient with a non-None value")
+    if changed is not None and tuple(changed.shape) != tuple(shown.shape):
+        raise RuntimeError(f"hook changed the shape of the gradient from {tuple(shown.shape)} to {tuple(changed.shape)}")
+    return changed
 
 
 def backward(roots: list[tuple[Any, Any]], xp: Any, retain: bool = False, captured: dict | None = None, accumulate: bool = True) -> None:

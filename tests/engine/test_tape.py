@@ -297,6 +297,41 @@ def test_backward_to_chosen_inputs_accumulates_as_every_pass_does():
         (x * w).sum().backward(inputs=[engine.ones(2)])
 
 
+def test_what_a_node_hook_returns_replaces_the_gradients_of_the_inputs():
+    """Literals from PyTorch."""
+    x, w = leaf([1.0, 2.0]), leaf([3.0, 4.0])
+    y = x * w
+    y.grad_fn.register_hook(lambda into, out: (into[0] * 10, None if into[1] is None else into[1] + out[0]))
+    y.sum().backward(retain_graph=True)
+    assert x.grad.tolist() == [30, 40] and w.grad.tolist() == [2, 3]
+    (second,) = grad(grad(y.sum(), x, create_graph=True)[0].sum(), w)
+    assert second.tolist() == [10, 10]
+    z = x.exp()
+    for given, kind, words in (
+        (engine.ones(2), TypeError, "expected tuple"),
+        ((engine.ones(3),), RuntimeError, "shape"),
+        ((engine.ones(2), None), RuntimeError, "got 2, but expected 1"),
+    ):
+        with z.grad_fn.register_hook(lambda into, out, given=given: given), pytest.raises(kind, match=words):
+            z.sum().backward(retain_graph=True)
+    with z.grad_fn.register_hook(lambda into, out: (None,)):
+        before = x.grad.tolist()
+        z.sum().backward()
+    assert x.grad.tolist() == before
+
+
+def test_a_node_hook_on_one_of_several_results_is_the_op_s():
+    x, seen = leaf([1.0, 3.0]), []
+    values = x.sort().values
+    values.grad_fn.register_hook(lambda into, out: seen.append(([g.tolist() for g in into], out[0].tolist())) or (into[0] * 2,))
+    (values * Tensor([1.0, 5.0])).sum().backward()
+    assert seen == [([[1, 5]], [1, 5])] and x.grad.tolist() == [2, 10]
+    values, vectors = engine.linalg.eigh(leaf([[1.0, 0.0], [0.0, 3.0]]))
+    vectors.grad_fn.register_hook(lambda into, out: seen.append([None if g is None else g.tolist() for g in out]))
+    values.sum().backward()
+    assert seen[1:] == [[[1, 1], None]]
+
+
 def test_a_refusal_says_which_root_it_means():
     x = leaf([1.0])
     with pytest.raises(RuntimeError, match="element 1 of tensors does not require grad"):
