@@ -5,19 +5,16 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .optimizer import (
-    Optimizer,
-    check,
-    check_betas,
-    check_lr,
-    count,
-    decayed,
-    first_step,
-    mix,
-    mix_square,
-    number,
-    zeros_state,
-)  # fmt: skip
+from .optimizer import Optimizer, count, decayed, first_step, mix, mix_square, number, options, start
+
+
+def _decayed(xp: Any, p: Any, g: Any, lr: float, group: dict, out: Any) -> Any:
+    """The gradient with weight decay added, or, with decoupled decay, the gradient itself: then p is made smaller at once."""
+    if not group["decoupled_weight_decay"]:
+        return decayed(xp, p, g, group["weight_decay"], out)
+    if group["weight_decay"]:
+        p *= 1 - lr * group["weight_decay"]
+    return g
 
 
 class Adam(Optimizer):
@@ -31,40 +28,18 @@ class Adam(Optimizer):
         amsgrad: bool = False, *, foreach: bool | None = None, maximize: bool = False, capturable: bool = False,
         differentiable: bool = False, fused: bool | None = None, decoupled_weight_decay: bool = False,
     ):  # fmt: skip
-        check_lr(lr)
-        check("epsilon value", eps, eps >= 0.0)
-        check_betas(betas)
-        check("weight_decay value", weight_decay, weight_decay >= 0.0)
-        super().__init__(
-            params,
-            {
-                "lr": lr,
-                "betas": betas,
-                "eps": eps,
-                "weight_decay": weight_decay,
-                "amsgrad": amsgrad,
-                "maximize": maximize,
-                "foreach": foreach,
-                "capturable": capturable,
-                "differentiable": differentiable,
-                "fused": fused,
-                "decoupled_weight_decay": decoupled_weight_decay,
-            },  # fmt: skip
-        )
+        super().__init__(params, options(
+            lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, amsgrad=amsgrad, maximize=maximize, foreach=foreach,
+            capturable=capturable, differentiable=differentiable, fused=fused, decoupled_weight_decay=decoupled_weight_decay,
+        ))  # fmt: skip
 
     def _update(self, xp: Any, p: Any, g: Any, state: dict, group: dict) -> None:
         if not state:
-            state["step"], state["exp_avg"], state["exp_avg_sq"] = first_step(), zeros_state(xp, p), zeros_state(xp, p)
-            if group["amsgrad"]:
-                state["max_exp_avg_sq"] = zeros_state(xp, p)
+            start(state, xp, p, "exp_avg", "exp_avg_sq", *(["max_exp_avg_sq"] if group["amsgrad"] else []))
         t, lr = count(state), number(group["lr"])
         beta1, beta2 = map(number, group["betas"])
         a, b = self._spare(xp, p, 2)
-        if group["decoupled_weight_decay"]:
-            if group["weight_decay"]:
-                p *= 1 - lr * group["weight_decay"]
-        else:
-            g = decayed(xp, p, g, group["weight_decay"], b)
+        g = _decayed(xp, p, g, lr, group, b)
         m, v = state["exp_avg"].array, state["exp_avg_sq"].array
         mix(xp, m, g, beta1, a)
         mix_square(xp, v, g, beta2, a)
@@ -101,39 +76,20 @@ class NAdam(Optimizer):
         momentum_decay: float = 4e-3, decoupled_weight_decay: bool = False, *, foreach: bool | None = None, maximize: bool = False,
         capturable: bool = False, differentiable: bool = False,
     ):  # fmt: skip
-        check_lr(lr)
-        check("epsilon value", eps, eps >= 0.0)
-        check_betas(betas)
-        check("weight_decay value", weight_decay, weight_decay >= 0.0)
-        check("momentum_decay value", momentum_decay, momentum_decay >= 0.0)
-        super().__init__(
-            params,
-            {
-                "lr": lr,
-                "betas": betas,
-                "eps": eps,
-                "weight_decay": weight_decay,
-                "momentum_decay": momentum_decay,
-                "decoupled_weight_decay": decoupled_weight_decay,
-                "maximize": maximize,
-                "foreach": foreach,
-                "capturable": capturable,
-                "differentiable": differentiable,
-            },  # fmt: skip
-        )
+        super().__init__(params, options(
+            lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, momentum_decay=momentum_decay,
+            decoupled_weight_decay=decoupled_weight_decay, maximize=maximize, foreach=foreach, capturable=capturable,
+            differentiable=differentiable,
+        ))  # fmt: skip
 
     def _update(self, xp: Any, p: Any, g: Any, state: dict, group: dict) -> None:
         if not state:
-            state["step"], state["mu_product"] = first_step(), first_step()
+            start(state, xp, p, "exp_avg", "exp_avg_sq")
+            state["mu_product"] = first_step()
             state["mu_product"].array[...] = 1
-            state["exp_avg"], state["exp_avg_sq"] = zeros_state(xp, p), zeros_state(xp, p)
         t, lr, (beta1, beta2) = count(state), number(group["lr"]), group["betas"]
         a, b = self._spare(xp, p, 2)
-        if group["decoupled_weight_decay"]:
-            if group["weight_decay"]:
-                p *= 1 - lr * group["weight_decay"]
-        else:
-            g = decayed(xp, p, g, group["weight_decay"], b)
+        g = _decayed(xp, p, g, lr, group, b)
         mu = beta1 * (1.0 - 0.5 * (0.96 ** (t * group["momentum_decay"])))
         mu_next = beta1 * (1.0 - 0.5 * (0.96 ** ((t + 1) * group["momentum_decay"])))
         product = state["mu_product"].array
@@ -157,35 +113,17 @@ class RAdam(Optimizer):
         decoupled_weight_decay: bool = False, *, foreach: bool | None = None, maximize: bool = False, capturable: bool = False,
         differentiable: bool = False,
     ):  # fmt: skip
-        check_lr(lr)
-        check("epsilon value", eps, eps >= 0.0)
-        check_betas(betas)
-        check("weight_decay value", weight_decay, weight_decay >= 0.0)
-        super().__init__(
-            params,
-            {
-                "lr": lr,
-                "betas": betas,
-                "eps": eps,
-                "weight_decay": weight_decay,
-                "maximize": maximize,
-                "foreach": foreach,
-                "capturable": capturable,
-                "decoupled_weight_decay": decoupled_weight_decay,
-                "differentiable": differentiable,
-            },  # fmt: skip
-        )
+        super().__init__(params, options(
+            lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, maximize=maximize, foreach=foreach, capturable=capturable,
+            decoupled_weight_decay=decoupled_weight_decay, differentiable=differentiable,
+        ))  # fmt: skip
 
     def _update(self, xp: Any, p: Any, g: Any, state: dict, group: dict) -> None:
         if not state:
-            state["step"], state["exp_avg"], state["exp_avg_sq"] = first_step(), zeros_state(xp, p), zeros_state(xp, p)
+            start(state, xp, p, "exp_avg", "exp_avg_sq")
         t, lr, (beta1, beta2) = count(state), number(group["lr"]), group["betas"]
         a, b = self._spare(xp, p, 2)
-        if group["decoupled_weight_decay"]:
-            if group["weight_decay"]:
-                p *= 1 - lr * group["weight_decay"]
-        else:
-            g = decayed(xp, p, g, group["weight_decay"], b)
+        g = _decayed(xp, p, g, lr, group, b)
         m, v = state["exp_avg"].array, state["exp_avg_sq"].array
         mix(xp, m, g, beta1, a)
         mix_square(xp, v, g, beta2, a)
@@ -209,27 +147,14 @@ class Adamax(Optimizer):
         self, params: Any, lr: Any = 2e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0,
         foreach: bool | None = None, *, maximize: bool = False, differentiable: bool = False, capturable: bool = False,
     ):  # fmt: skip
-        check_lr(lr)
-        check("epsilon value", eps, eps >= 0.0)
-        check_betas(betas)
-        check("weight_decay value", weight_decay, weight_decay >= 0.0)
-        super().__init__(
-            params,
-            {
-                "lr": lr,
-                "betas": betas,
-                "eps": eps,
-                "weight_decay": weight_decay,
-                "foreach": foreach,
-                "maximize": maximize,
-                "differentiable": differentiable,
-                "capturable": capturable,
-            },  # fmt: skip
-        )
+        super().__init__(params, options(
+            lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, foreach=foreach, maximize=maximize, differentiable=differentiable,
+            capturable=capturable,
+        ))  # fmt: skip
 
     def _update(self, xp: Any, p: Any, g: Any, state: dict, group: dict) -> None:
         if not state:
-            state["step"], state["exp_avg"], state["exp_inf"] = first_step(), zeros_state(xp, p), zeros_state(xp, p)
+            start(state, xp, p, "exp_avg", "exp_inf")
         t, lr, (beta1, beta2) = count(state), number(group["lr"]), group["betas"]
         a, b = self._spare(xp, p, 2)
         g = decayed(xp, p, g, group["weight_decay"], b)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..tensor import Tensor
-from .optimizer import Optimizer, check, check_lr, count, decayed, first_step, library, mix, mix_square, number, zeros_state
+from .optimizer import Optimizer, check, count, decayed, first_step, library, mix, mix_square, number, options, start
 
 
 class Adagrad(Optimizer):
@@ -15,25 +15,10 @@ class Adagrad(Optimizer):
         self, params: Any, lr: Any = 1e-2, lr_decay: float = 0, weight_decay: float = 0, initial_accumulator_value: float = 0,
         eps: float = 1e-10, foreach: bool | None = None, *, maximize: bool = False, differentiable: bool = False, fused: bool | None = None,
     ):  # fmt: skip
-        check_lr(lr)
-        check("lr_decay value", lr_decay, lr_decay >= 0.0)
-        check("weight_decay value", weight_decay, weight_decay >= 0.0)
-        check("initial_accumulator_value value", initial_accumulator_value, initial_accumulator_value >= 0.0)
-        check("epsilon value", eps, eps >= 0.0)
-        super().__init__(
-            params,
-            {
-                "lr": lr,
-                "lr_decay": lr_decay,
-                "eps": eps,
-                "weight_decay": weight_decay,
-                "initial_accumulator_value": initial_accumulator_value,
-                "foreach": foreach,
-                "maximize": maximize,
-                "differentiable": differentiable,
-                "fused": fused,
-            },  # fmt: skip
-        )
+        super().__init__(params, options(
+            lr=lr, lr_decay=lr_decay, eps=eps, weight_decay=weight_decay, initial_accumulator_value=initial_accumulator_value,
+            foreach=foreach, maximize=maximize, differentiable=differentiable, fused=fused,
+        ))  # fmt: skip
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add parameters with options of their own; their sums are there before the first step, as in PyTorch."""
@@ -65,34 +50,16 @@ class RMSprop(Optimizer):
         self, params: Any, lr: Any = 1e-2, alpha: float = 0.99, eps: float = 1e-8, weight_decay: float = 0, momentum: float = 0,
         centered: bool = False, capturable: bool = False, foreach: bool | None = None, maximize: bool = False, differentiable: bool = False,
     ):  # fmt: skip
-        check_lr(lr)
-        check("epsilon value", eps, eps >= 0.0)
-        check("momentum value", momentum, momentum >= 0.0)
-        check("weight_decay value", weight_decay, weight_decay >= 0.0)
         check("alpha value", alpha, alpha >= 0.0)
-        super().__init__(
-            params,
-            {
-                "lr": lr,
-                "momentum": momentum,
-                "alpha": alpha,
-                "eps": eps,
-                "centered": centered,
-                "weight_decay": weight_decay,
-                "capturable": capturable,
-                "foreach": foreach,
-                "maximize": maximize,
-                "differentiable": differentiable,
-            },  # fmt: skip
-        )
+        super().__init__(params, options(
+            lr=lr, momentum=momentum, alpha=alpha, eps=eps, centered=centered, weight_decay=weight_decay, capturable=capturable,
+            foreach=foreach, maximize=maximize, differentiable=differentiable,
+        ))  # fmt: skip
 
     def _update(self, xp: Any, p: Any, g: Any, state: dict, group: dict) -> None:
         if not state:
-            state["step"], state["square_avg"] = first_step(), zeros_state(xp, p)
-            if group["momentum"] > 0:
-                state["momentum_buffer"] = zeros_state(xp, p)
-            if group["centered"]:
-                state["grad_avg"] = zeros_state(xp, p)
+            names = {"square_avg": True, "momentum_buffer": group["momentum"] > 0, "grad_avg": group["centered"]}
+            start(state, xp, p, *[name for name, wanted in names.items() if wanted])
         count(state)
         lr, (a, b) = number(group["lr"]), self._spare(xp, p, 2)
         g = decayed(xp, p, g, group["weight_decay"], b)
@@ -125,27 +92,15 @@ class Adadelta(Optimizer):
         self, params: Any, lr: Any = 1.0, rho: float = 0.9, eps: float = 1e-6, weight_decay: float = 0, foreach: bool | None = None, *,
         capturable: bool = False, maximize: bool = False, differentiable: bool = False,
     ):  # fmt: skip
-        check_lr(lr)
         check("rho value", rho, 0.0 <= rho <= 1.0)
-        check("epsilon value", eps, eps >= 0.0)
-        check("weight_decay value", weight_decay, weight_decay >= 0.0)
-        super().__init__(
-            params,
-            {
-                "lr": lr,
-                "rho": rho,
-                "eps": eps,
-                "weight_decay": weight_decay,
-                "maximize": maximize,
-                "capturable": capturable,
-                "foreach": foreach,
-                "differentiable": differentiable,
-            },  # fmt: skip
-        )
+        super().__init__(params, options(
+            lr=lr, rho=rho, eps=eps, weight_decay=weight_decay, maximize=maximize, capturable=capturable, foreach=foreach,
+            differentiable=differentiable,
+        ))  # fmt: skip
 
     def _update(self, xp: Any, p: Any, g: Any, state: dict, group: dict) -> None:
         if not state:
-            state["step"], state["square_avg"], state["acc_delta"] = first_step(), zeros_state(xp, p), zeros_state(xp, p)
+            start(state, xp, p, "square_avg", "acc_delta")
         count(state)
         a, b, c = self._spare(xp, p, 3)
         g = decayed(xp, p, g, group["weight_decay"], b)

@@ -10,7 +10,7 @@ import numpy
 from .. import inplace
 from ..autograd import enable_grad
 from ..tensor import Tensor
-from .optimizer import Optimizer, as_real, check_lr, library, number
+from .optimizer import Optimizer, as_real, library, number, options
 
 
 class LBFGS(Optimizer):
@@ -25,19 +25,10 @@ class LBFGS(Optimizer):
         self, params: Any, lr: Any = 1, max_iter: int = 20, max_eval: int | None = None, tolerance_grad: float = 1e-7,
         tolerance_change: float = 1e-9, history_size: int = 100, line_search_fn: str | None = None,
     ):  # fmt: skip
-        check_lr(lr)
-        super().__init__(
-            params,
-            {
-                "lr": lr,
-                "max_iter": max_iter,
-                "max_eval": max_iter * 5 // 4 if max_eval is None else max_eval,
-                "tolerance_grad": tolerance_grad,
-                "tolerance_change": tolerance_change,
-                "history_size": history_size,
-                "line_search_fn": line_search_fn,
-            },  # fmt: skip
-        )
+        super().__init__(params, options(
+            lr=lr, max_iter=max_iter, max_eval=max_iter * 5 // 4 if max_eval is None else max_eval, tolerance_grad=tolerance_grad,
+            tolerance_change=tolerance_change, history_size=history_size, line_search_fn=line_search_fn,
+        ))  # fmt: skip
         if len(self.param_groups) != 1:
             raise ValueError("LBFGS doesn't support per-parameter options (parameter groups)")
 

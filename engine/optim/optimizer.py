@@ -250,28 +250,36 @@ def number(x: Any) -> float:
     return x.item() if isinstance(x, Tensor) else x
 
 
-def check_lr(lr: Any) -> None:
-    if isinstance(lr, Tensor) and lr.numel() != 1:
-        raise ValueError("Tensor lr must be 1-element")
-    if not number(lr) >= 0.0:
-        raise ValueError(f"Invalid learning rate: {lr}")
-
-
 def check(name: str, value: Any, ok: bool) -> None:
     """ValueError in PyTorch's words."""
     if not ok:
         raise ValueError(f"Invalid {name}: {value}")
 
 
-def check_betas(betas: tuple) -> None:
-    for i, beta in enumerate(betas):
-        if not 0.0 <= number(beta) < 1.0:
-            raise ValueError(f"Invalid beta parameter at index {i}: {beta}")
+_AT_LEAST_0 = {
+    "lr": "learning rate", "eps": "epsilon value", "weight_decay": "weight_decay value", "momentum": "momentum value",
+    "lr_decay": "lr_decay value", "initial_accumulator_value": "initial_accumulator_value value",
+    "momentum_decay": "momentum_decay value",
+}  # fmt: skip
 
 
-def zeros_state(xp: Any, p: Any) -> Tensor:
-    """A tensor of zeros like a parameter."""
-    return Tensor._wrap(xp.zeros_like(p))
+def options(**given: Any) -> dict[str, Any]:
+    """An optimiser's defaults, those that mean the same in all of them checked."""
+    if isinstance(given["lr"], Tensor) and given["lr"].numel() != 1:
+        raise ValueError("Tensor lr must be 1-element")
+    for name, words in _AT_LEAST_0.items():
+        if name in given:
+            check(words, given[name], number(given[name]) >= 0.0)
+    for i, beta in enumerate(given.get("betas", ())):
+        check(f"beta parameter at index {i}", beta, 0.0 <= number(beta) < 1.0)
+    return given
+
+
+def start(state: dict, xp: Any, p: Any, *names: str) -> None:
+    """The state before the first step: no steps counted, and zeros like the parameter under each name."""
+    state["step"] = first_step()
+    for name in names:
+        state[name] = Tensor._wrap(xp.zeros_like(p))
 
 
 def count(state: dict) -> float:

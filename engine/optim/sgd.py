@@ -8,7 +8,7 @@ import numpy
 
 from .. import dtypes
 from ..tensor import Tensor
-from .optimizer import Optimizer, check, check_lr, count, decayed, first_step, number, zeros_state
+from .optimizer import Optimizer, count, decayed, number, options, start
 
 
 class SGD(Optimizer):
@@ -18,25 +18,12 @@ class SGD(Optimizer):
         self, params: Any, lr: Any = 1e-3, momentum: float = 0, dampening: float = 0, weight_decay: float = 0, nesterov: bool = False, *,
         maximize: bool = False, foreach: bool | None = None, differentiable: bool = False, fused: bool | None = None,
     ):  # fmt: skip
-        check_lr(lr)
-        check("momentum value", momentum, momentum >= 0.0)
-        check("weight_decay value", weight_decay, weight_decay >= 0.0)
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
-        super().__init__(
-            params,
-            {
-                "lr": lr,
-                "momentum": momentum,
-                "dampening": dampening,
-                "weight_decay": weight_decay,
-                "nesterov": nesterov,
-                "maximize": maximize,
-                "foreach": foreach,
-                "differentiable": differentiable,
-                "fused": fused,
-            },  # fmt: skip
-        )
+        super().__init__(params, options(
+            lr=lr, momentum=momentum, dampening=dampening, weight_decay=weight_decay, nesterov=nesterov, maximize=maximize,
+            foreach=foreach, differentiable=differentiable, fused=fused,
+        ))  # fmt: skip
 
     def _update(self, xp: Any, p: Any, g: Any, state: dict, group: dict) -> None:
         momentum, (step,) = group["momentum"], self._spare(xp, p, 1)
@@ -63,27 +50,15 @@ class ASGD(Optimizer):
         self, params: Any, lr: Any = 1e-2, lambd: float = 1e-4, alpha: float = 0.75, t0: float = 1e6, weight_decay: float = 0,
         foreach: bool | None = None, maximize: bool = False, differentiable: bool = False, capturable: bool = False,
     ):  # fmt: skip
-        check_lr(lr)
-        check("weight_decay value", weight_decay, weight_decay >= 0.0)
-        super().__init__(
-            params,
-            {
-                "lr": lr,
-                "lambd": lambd,
-                "alpha": alpha,
-                "t0": t0,
-                "weight_decay": weight_decay,
-                "foreach": foreach,
-                "maximize": maximize,
-                "differentiable": differentiable,
-                "capturable": capturable,
-            },  # fmt: skip
-        )
+        super().__init__(params, options(
+            lr=lr, lambd=lambd, alpha=alpha, t0=t0, weight_decay=weight_decay, foreach=foreach, maximize=maximize,
+            differentiable=differentiable, capturable=capturable,
+        ))  # fmt: skip
 
     def _update(self, xp: Any, p: Any, g: Any, state: dict, group: dict) -> None:
         lr, lambd = number(group["lr"]), group["lambd"]
         if not state:
-            state["step"], state["ax"] = first_step(), zeros_state(xp, p)
+            start(state, xp, p, "ax")
             state["eta"] = Tensor._wrap(numpy.asarray(lr, dtypes.default.numpy))
             state["mu"] = Tensor._wrap(numpy.ones((), dtypes.default.numpy))
         t = count(state)
@@ -110,25 +85,16 @@ class Rprop(Optimizer):
         self, params: Any, lr: Any = 1e-2, etas: tuple[float, float] = (0.5, 1.2), step_sizes: tuple[float, float] = (1e-6, 50), *,
         capturable: bool = False, foreach: bool | None = None, maximize: bool = False, differentiable: bool = False,
     ):  # fmt: skip
-        check_lr(lr)
         if not 0.0 < etas[0] < 1.0 < etas[1]:
             raise ValueError(f"Invalid eta values: {etas[0]}, {etas[1]}")
-        super().__init__(
-            params,
-            {
-                "lr": lr,
-                "etas": etas,
-                "step_sizes": step_sizes,
-                "foreach": foreach,
-                "maximize": maximize,
-                "differentiable": differentiable,
-                "capturable": capturable,
-            },
-        )
+        super().__init__(params, options(
+            lr=lr, etas=etas, step_sizes=step_sizes, foreach=foreach, maximize=maximize, differentiable=differentiable,
+            capturable=capturable,
+        ))  # fmt: skip
 
     def _update(self, xp: Any, p: Any, g: Any, state: dict, group: dict) -> None:
         if not state:
-            state["step"], state["prev"] = first_step(), zeros_state(xp, p)
+            start(state, xp, p, "prev")
             state["step_size"] = Tensor._wrap(xp.full_like(p, number(group["lr"])))
         count(state)
         (shrink, grow), (least, most) = group["etas"], group["step_sizes"]
