@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any, overload
 
@@ -398,14 +397,14 @@ class Module:
         return hooks.hang(self._own_hooks().load_before, hook)
 
     def register_load_state_dict_post_hook(self, hook: Callable) -> Handle:
-        """Call `hook(module, incompatible_keys)` after loading; it may change the two lists in place."""
+        """Call `hook(module, incompatible_keys)` after loading; a key that it takes out of the two lists is forgiven."""
         return hooks.hang(self._own_hooks().load_after, hook)
 
     # -- state ------------------------------------------------------------------------------------------------------------------
 
     def state_dict(self, *, destination: dict | None = None, prefix: str = "", keep_vars: bool = False) -> dict[str, Any]:
         """All parameters and persistent buffers by path, sharing memory with the module. `keep_vars` gives the parameters themselves."""
-        return state_dict.collect(self, OrderedDict() if destination is None else destination, prefix, keep_vars)
+        return state_dict.collect(self, state_dict.StateDict() if destination is None else destination, prefix, keep_vars)
 
     def load_state_dict(self, state: Any, strict: bool = True, assign: bool = False) -> state_dict.IncompatibleKeys:
         """Copy a state dict into the parameters and buffers; all of it or, when anything does not fit, nothing.

@@ -37,8 +37,6 @@ class StateDict(OrderedDict):
 
 def collect(module: Module, destination: dict, prefix: str, keep_vars: bool) -> dict:
     """Fill `destination` with the state of a module and all below it."""
-    if type(destination) is OrderedDict and not destination:
-        destination = StateDict()
     metadata = getattr(destination, "_metadata", None)
     if metadata is None and isinstance(destination, OrderedDict):
         metadata = destination._metadata = OrderedDict()  # type: ignore[attr-defined]
@@ -101,17 +99,17 @@ def load(module: Module, state: Any, strict: bool, assign: bool) -> Incompatible
         visited.append(module)
 
     visit(module, "")
-    if not errors and not (strict and (missing or unexpected)):
+    after = [(one, hook) for one in visited if one._hooks is not None for hook in one._hooks.load_after.values()]
+    if not errors and (after or not (strict and (missing or unexpected))):  # hooks may forgive keys
         with no_grad():
             for fill in pending:
                 _fill(*fill)
-        for one in visited:
-            for hook in tuple(one._hooks.load_after.values()) if one._hooks is not None else ():
-                if hook(one, told) is not None:
-                    raise RuntimeError(
-                        "Hooks registered with ``register_load_state_dict_post_hook`` are not expected to return new values, "
-                        "if incompatible_keys need to be modified, it should be done inplace."
-                    )
+        for one, hook in after:
+            if hook(one, told) is not None:
+                raise RuntimeError(
+                    "Hooks registered with ``register_load_state_dict_post_hook`` are not expected to return new values, "
+                    "if incompatible_keys need to be modified, it should be done inplace."
+                )
     if strict:
         for kind, keys in (("Unexpected", unexpected), ("Missing", missing)):
             if keys:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import collections
+
 import numpy
 import pytest
 from nets import Net, close, values
@@ -46,6 +48,22 @@ def test_loading_loosely():
     layer = nn.Linear(2, 2)
     told = layer.load_state_dict({"weight": engine.ones(2, 2), "foo": engine.ones(1)}, strict=False)
     assert told.missing_keys == ["bias"] and told.unexpected_keys == ["foo"] and (values(layer.weight) == 1).all()
+
+
+def test_a_destination_is_filled():
+    state = collections.OrderedDict(before=1)
+    empty = collections.OrderedDict()
+    assert nn.Linear(2, 2).state_dict(destination=state, prefix="a.") is state and list(state) == ["before", "a.weight", "a.bias"]
+    assert nn.Linear(2, 2).state_dict(destination=empty) is empty and list(empty) == ["weight", "bias"]
+
+
+def test_a_hook_forgives_missing_keys():
+    layer = nn.Linear(2, 2)
+    layer.register_load_state_dict_post_hook(lambda m, keys: keys.missing_keys.clear())
+    assert repr(layer.load_state_dict({"weight": engine.ones(2, 2)})) == "<All keys matched successfully>"
+    assert (values(layer.weight) == 1).all()
+    with pytest.raises(RuntimeError, match='Unexpected key\\(s\\) in state_dict: "foo"'):
+        layer.load_state_dict({"weight": engine.ones(2, 2), "foo": engine.ones(1)})
 
 
 def test_assign():
