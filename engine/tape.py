@@ -377,10 +377,20 @@ def backward(roots: list[tuple[Any, Any]], xp: Any, retain: bool = False, captur
 
 
 def push_forward(root: Any, tangents: dict, xp: Any) -> Any:
-    """Forward mode: the same tape walked the other way, from leaves (`{leaf: tangent}`) to `root`. None: no path."""
+    """Forward mode: the same tape walked the other way, from leaves (`{leaf: tangent}`) to `root`. None: no path.
+
+    `tangents` keeps what is found at each node on the way, so that a further root costs only what is new.
+    """
     recorded = getattr(xp, "records", False)
     for node in sorted(plan([root]), key=_time):
         if node.op is not None and node not in tangents:
             given = [tangents.get(source) for source in node.inputs]
-            tangents[node] = None if all(t is None for t in given) else node.op.push(node, given, xp, recorded)
+            if all(t is None for t in given):
+                tangents[node] = None
+                continue
+            if node.saved is FREED:
+                raise _freed(node)
+            if inplace.last_write > node.time:
+                inplace.check(node)
+            tangents[node] = node.op.push(node, given, xp, recorded)
     return tangents.get(root)

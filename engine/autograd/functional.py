@@ -30,15 +30,11 @@ def _fresh(inputs: tuple, create_graph: bool) -> tuple:
     return tuple(x.view_as(x) if create_graph and x.requires_grad else x.detach().requires_grad_() for x in inputs)
 
 
-def _zeros(x: Tensor) -> Tensor:
-    return Tensor._wrap(devices.namespace(x.array).zeros_like(x.array))
-
-
 def _vector(v: Any, like: tuple, what: str) -> tuple:
     if v is None:
         if len(like) != 1 or like[0].numel() != 1:
             raise RuntimeError(f"The vector v can only be None if the {what} is a single tensor with one element")
-        return (Tensor._wrap(devices.namespace(like[0].array).ones_like(like[0].array)),)
+        return (xp.ones_like(like[0]),)
     vs = _tuple(v, "v")[1]
     if len(vs) != len(like):
         raise RuntimeError(f"v has {len(vs)} tensors and the {what} has {len(like)}")
@@ -53,11 +49,34 @@ def _given(found: tuple, inputs: tuple, strict: bool, name: str) -> tuple:
         raise RuntimeError(
             f"{name}: an output is independent of input {[g is None for g in found].index(True)}, which strict=True does not allow"
         )
-    return tuple(_zeros(x) if g is None else g for g, x in zip(found, inputs, strict=True))
+    return tuple(xp.zeros_like(x) if g is None else g for g, x in zip(found, inputs, strict=True))
 
 
-def _shaped(single: bool, values: tuple) -> Any:
-    return values if single else values[0]
+def _shaped(many: bool, values: tuple) -> Any:
+    return values if many else values[0]
+
+
+def _pulled(outputs: tuple, xs: tuple, vs: tuple, create_graph: bool) -> tuple:
+    """One reverse pass from all outputs that depend on anything; None for an input that none of them depends on."""
+    live = [(o, v) for o, v in zip(outputs, vs, strict=True) if o.requires_grad]
+    if not live:
+        return (None,) * len(xs)
+    return grad([o for o, _ in live], xs, [v for _, v in live], create_graph=create_graph, allow_unused=True)
+
+
+def _pushed(o: Tensor, seeds: dict, create_graph: bool, strict: bool, name: str) -> Tensor:
+    """The output's derivative along `seeds` (input's node -> tangent), where what is found on the way is kept for further outputs."""
+    t = None if o.node is None else tape.push_forward(o.node, seeds, xp if create_graph else numpy)
+    if t is None and strict:
+        raise RuntimeError(f"{name}: an output is independent of the inputs, which strict=True does not allow")
+    return xp.zeros_like(o) if t is None else t if isinstance(t, Tensor) else Tensor._wrap(t)
+
+
+def _unit(x: Tensor, j: int) -> Any:
+    """An array like the tensor's, zero but for a 1 at element `j`."""
+    array = devices.namespace(x.array).zeros(x.array.shape, dtype=x.array.dtype)  # not zeros_like: a transposed one has no flat view
+    array.reshape(-1)[j] = 1
+    return array
 
 
 def vjp(func: Callable, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
@@ -66,13 +85,7 @@ def vjp(func: Callable, inputs: Any, v: Any = None, create_graph: bool = False, 
     with enable_grad():
         xs = _fresh(xs, create_graph)
         many_out, outputs = _tuple(func(*xs), "outputs")
-        vs = _vector(v, outputs, "output")
-        live = [(o, g) for o, g in zip(outputs, vs, strict=True) if o.requires_grad]
-        found = (
-            grad([o for o, _ in live], xs, [g for _, g in live], create_graph=create_graph, allow_unused=True)
-            if live
-            else (None,) * len(xs)
-        )
+        found = _pulled(outputs, xs, _vector(v, outputs, "output"), create_graph)
     values = tuple(o if create_graph else o.detach() for o in outputs)
     return _shaped(many_out, values), _shaped(many, _given(found, xs, strict, "vjp"))
 
@@ -84,21 +97,10 @@ def jvp(func: Callable, inputs: Any, v: Any = None, create_graph: bool = False, 
     with enable_grad():
         xs = _fresh(xs, create_graph)
         many_out, outputs = _tuple(func(*xs), "outputs")
-        tangents = []
-        for o in outputs:
-            seeds = {x.node: (t if create_graph else t.array) for x, t in zip(xs, vs, strict=True)}
-            t = (
-                None
-                if o.node is None
-                else seeds[o.node]
-                if o.node in seeds
-                else tape.push_forward(o.node, seeds, xp if create_graph else numpy)
-            )
-            if t is None and strict:
-                raise RuntimeError("jvp: an output is independent of the inputs, which strict=True does not allow")
-            tangents.append(_zeros(o) if t is None else t if isinstance(t, Tensor) else Tensor._wrap(t))
+        seeds = {x.node: (t if create_graph else t.array) for x, t in zip(xs, vs, strict=True)}
+        tangents = tuple(_pushed(o, seeds, create_graph, strict, "jvp") for o in outputs)
     values = tuple(o if create_graph else o.detach() for o in outputs)
-    return _shaped(many_out, values), _shaped(many_out, tuple(tangents))
+    return _shaped(many_out, values), _shaped(many_out, tangents)
 
 
 def jacobian(
@@ -115,50 +117,40 @@ def jacobian(
     with enable_grad():
         xs = _fresh(xs, create_graph)
         many_out, outputs = _tuple(func(*xs), "outputs")
-        rows = []
-        for o in outputs:
-            columns = _by_columns(o, xs, create_graph) if strategy == "forward-mode" else _by_rows(o, xs, create_graph, strict)
-            rows.append(tuple(columns))
-    if many_out:
-        return tuple(row if many else row[0] for row in rows)
-    return rows[0] if many else rows[0][0]
+        if strategy == "forward-mode":
+            rows = _by_columns(outputs, xs, create_graph, strict)
+        else:
+            rows = tuple(_by_rows(o, xs, create_graph, strict) for o in outputs)
+    return _shaped(many_out, tuple(_shaped(many, row) for row in rows))
 
 
-def _by_rows(o: Tensor, xs: tuple, create_graph: bool, strict: bool) -> list[Tensor]:
+def _by_rows(o: Tensor, xs: tuple, create_graph: bool, strict: bool) -> tuple:
     found: list[list] = [[] for _ in xs]
     for j in range(o.numel()):
-        seed = devices.namespace(o.array).zeros_like(o.array)
-        seed.reshape(-1)[j] = 1
         grads = (None,) * len(xs)
         if o.requires_grad:
-            grads = grad([o], xs, [Tensor._wrap(seed)], retain_graph=True, create_graph=create_graph, allow_unused=True)
+            grads = grad([o], xs, [Tensor._wrap(_unit(o, j))], retain_graph=True, create_graph=create_graph, allow_unused=True)
         for i, g in enumerate(_given(grads, xs, strict, "jacobian")):
             found[i].append(g)
-    return [xp.reshape(xp.stack(gs), (*o.shape, *x.shape)) if gs else _empty(o, x) for gs, x in zip(found, xs, strict=True)]
+    return tuple(xp.reshape(xp.stack(gs), (*o.shape, *x.shape)) if gs else _empty(o, x) for gs, x in zip(found, xs, strict=True))
 
 
 def _empty(o: Tensor, x: Tensor) -> Tensor:
     return Tensor._wrap(devices.namespace(o.array).zeros((*o.shape, *x.shape), dtype=o.array.dtype))
 
 
-def _by_columns(o: Tensor, xs: tuple, create_graph: bool) -> list[Tensor]:
+def _by_columns(outputs: tuple, xs: tuple, create_graph: bool, strict: bool) -> tuple:
     found = []
     for x in xs:
-        columns = []
+        columns: list[list] = [[] for _ in outputs]
         for j in range(x.numel()):
-            seed = devices.namespace(x.array).zeros_like(x.array)
-            seed.reshape(-1)[j] = 1
-            seeds = {x.node: Tensor._wrap(seed) if create_graph else seed}
-            t = (
-                None
-                if o.node is None
-                else seeds[o.node]
-                if o.node in seeds
-                else tape.push_forward(o.node, seeds, xp if create_graph else numpy)
-            )
-            columns.append(_zeros(o) if t is None else t if isinstance(t, Tensor) else Tensor._wrap(t))
-        found.append(xp.reshape(xp.stack(columns, axis=o.ndim), (*o.shape, *x.shape)) if columns else _empty(o, x))
-    return found
+            seeds = {x.node: Tensor._wrap(_unit(x, j)) if create_graph else _unit(x, j)}
+            for into, o in zip(columns, outputs, strict=True):
+                into.append(_pushed(o, seeds, create_graph, strict, "jacobian"))
+        found.append(
+            [xp.reshape(xp.stack(ts, o.ndim), (*o.shape, *x.shape)) if ts else _empty(o, x) for ts, o in zip(columns, outputs, strict=True)]
+        )
+    return tuple(zip(*found, strict=True))
 
 
 def _scalar(func: Callable) -> Callable:
@@ -198,12 +190,7 @@ def vhp(func: Callable, inputs: Any, v: Any = None, create_graph: bool = False, 
         xs = _fresh(xs, create_graph)
         out = _scalar(func)(*xs)
         first = _given(grad([out], xs, create_graph=True, allow_unused=True), xs, strict, "vhp")
-        live = [(g, t) for g, t in zip(first, vs, strict=True) if g.requires_grad]
-        found = (
-            grad([g for g, _ in live], xs, [t for _, t in live], create_graph=create_graph, allow_unused=True)
-            if live
-            else (None,) * len(xs)
-        )
+        found = _pulled(first, xs, vs, create_graph)
     return (out if create_graph else out.detach()), _shaped(many, _given(found, xs, strict, "vhp"))
 
 
