@@ -8,7 +8,7 @@ import numpy
 
 from . import protocol
 from .inspector import bytes_text
-from .recording import BYTES, KEPT, ROW, Recording
+from .recording import BYTES, ROW, Recording
 from .source import Sources
 
 MOST = 200  # holdings that are told
@@ -137,7 +137,7 @@ def _gradient_blocks(r: Recording) -> list[tuple[int, list]]:
 
 def _only_kept(r: Recording) -> int:
     needed = {id(block) for block in r.blocks.values()}
-    kept = {id(block): block for _, block, _ in list(r._queue) if block[KEPT]}
+    kept = {id(block): block for block in list(r._held.values())}
     return sum(block[BYTES] for key, block in kept.items() if key not in needed)
 
 

@@ -26,6 +26,14 @@ _PLAIN = (int, float, bool, str, type(None), complex)
 _HARMLESS = (*_PLAIN, slice, type(Ellipsis))
 
 
+class Watch(ref):
+    """A weak reference to what needs memory as long as it lives: a tensor, a gradient, or a node of the tape."""
+
+    __slots__ = ("key", "block")
+    key: int  # identity of a tensor; minus the time of a node; 0 for a gradient
+    block: list | None  # None for a node: the recording's `savings` have its blocks
+
+
 class Recorder(observe.Observer):
     """Records the ops of the thread that made it, at most `limit` rows; of the rest only the number is known.
 
@@ -39,8 +47,7 @@ class Recorder(observe.Observer):
         self.listener: Callable[[], None] | None = None
         self._due = perf_counter() + PERIOD
         self._rows: dict[int, int] = {}  # identity of a live tensor -> row
-        # identity of a weak reference -> (the tensor's identity, or minus the time of the node), block, the reference itself
-        self._watched: dict[int, tuple] = {}
+        self._watches: dict[int, Watch] = {}  # by their own identity: only what is held can tell of a death
         self._thread = get_ident()
         self._stack: list[int] = []
         self._scope = -1
@@ -50,18 +57,18 @@ class Recorder(observe.Observer):
         self._pass: tuple | None = None  # a backward pass that may record ops of its own: (code, lasti, last node's time)
         me = ref(self)
 
-        def died(weak: ref) -> None:
-            """A tensor or a node of the tape is gone, and so is its need for memory."""
+        def died(watch: Any) -> None:
+            """What was watched is gone, and so is its need for memory."""
             recorder = me()
-            if recorder is None or (watched := recorder._watched.pop(id(weak), None)) is None:
+            if recorder is None or recorder._watches.pop(id(watch), None) is None:
                 return
-            key, block, _ = watched
-            if key > 0:
-                recorder._rows.pop(key, None)
-            if block is None:
-                recorder._free(-key)
-            else:
-                recorder._release(block)
+            if watch.block is None:
+                recorder._free(-watch.key)
+                return
+            recorder._release(watch.block)
+            row = recorder._rows.pop(watch.key, None)
+            if row is not None and (refs := recorder.recording.ref)[row] is watch:
+                refs[row] = None
 
         self._on_death = died
 
@@ -131,9 +138,10 @@ class Recorder(observe.Observer):
             r.times[node.time] = row
             if node.saved:
                 saved = self._saves(node, row)
-        weak = ref(out, self._on_death)
-        key = id(out)
-        self._watched[id(weak)] = (key, block, weak)
+        watch = Watch(out, self._on_death)  # `_watch`, written out
+        watch.key = key = id(out)
+        watch.block = block
+        self._watches[id(watch)] = watch
         rows[key] = row
         r.ops.append(op)
         r.kind.append("op")
@@ -147,7 +155,7 @@ class Recorder(observe.Observer):
         r.grad.append(node is not None)
         r.note.append(f"view of #{sources[0]}" if not fresh and op.view and out._base is not None else "")
         r.attrs.append(attrs if not attrs or attrs is op.defaults else _plain(attrs))
-        r.ref.append(weak)
+        r.ref.append(watch)
         r.edge_end.append(len(r.source))
         r.hold(row, array, block)
         r.count = row + 1
@@ -261,10 +269,9 @@ class Recorder(observe.Observer):
         block[HOLDERS] += 1
         if version := inplace.version(array):
             r.versions[r.count] = version
-        weak = ref(tensor, self._on_death)
-        self._watched[id(weak)] = (id(tensor), block, weak)
+        watch = self._watch(tensor, id(tensor), block)
         row = self._rows[id(tensor)] = r.append(
-            None, kind, array.shape, array.dtype, array.nbytes, node is not None, scope=self._scope, tensor=weak
+            None, kind, array.shape, array.dtype, array.nbytes, node is not None, scope=self._scope, tensor=watch
         )
         if kind == "input":  # the user holds leaves; a batch is gone after its iteration
             r.hold(row, array, block)
@@ -285,14 +292,12 @@ class Recorder(observe.Observer):
             if isinstance(out, Tensor) and out is not first:
                 self._follow(out, row)
 
-    def _follow(self, tensor: Tensor, row: int) -> ref:
+    def _follow(self, tensor: Tensor, row: int) -> Watch:
         array = tensor.array
         block = self.recording.blocks.get(id(inplace.storage(array))) or self._block(array, row)
         block[HOLDERS] += 1
-        weak = ref(tensor, self._on_death)
-        self._watched[id(weak)] = (id(tensor), block, weak)
         self._rows[id(tensor)] = row
-        return weak
+        return self._watch(tensor, id(tensor), block)
 
     def _rewritten(self, op: Any, tensor: Tensor, sources: list, attrs: dict, code: Any, lasti: int, note: str) -> int:
         """`tensor` has new contents, or a new place on the tape: a new row stands for it from now on."""
@@ -317,6 +322,12 @@ class Recorder(observe.Observer):
         return row
 
     # -- memory ---------------------------------------------------------------------------------------------------------------
+
+    def _watch(self, what: Any, key: int, block: list | None) -> Watch:
+        watch = Watch(what, self._on_death)
+        watch.key, watch.block = key, block
+        self._watches[id(watch)] = watch
+        return watch
 
     def _block(self, array: Any, row: int) -> list:
         r, owner = self.recording, inplace.storage(array)
@@ -344,10 +355,9 @@ class Recorder(observe.Observer):
                     block = self._block(a, row)
                 block[HOLDERS] += 1
                 saved.append((block, place))
-        time = node.time
-        r.savings[time] = saved
-        weak = ref(node, self._on_death)
-        self._watched[id(weak)] = (-time, None, weak)
+        if saved:
+            r.savings[node.time] = saved
+            self._watch(node, -node.time, None)
         return total
 
     def _accumulated(self, leaf: Any) -> None:
@@ -361,9 +371,7 @@ class Recorder(observe.Observer):
             return
         block = r.blocks.get(id(inplace.storage(gradient.array))) or self._block(gradient.array, row)
         block[HOLDERS] += 1
-        weak = ref(gradient, self._on_death)
-        self._watched[id(weak)] = (0, block, weak)
-        r.gradients[row] = weak
+        r.gradients[row] = self._watch(gradient, 0, block)
 
     def _free(self, time: int) -> None:
         """The node of that time needs its saved arrays no longer."""

@@ -18,6 +18,7 @@ KEEP = 256 << 20  # bytes of results that a recording holds so that they can be 
 # a block of memory: its size, how many need it, the row that made it, rows it is kept for, its storage's identity
 BYTES, HOLDERS, ROW, KEPT, KEY = range(5)
 
+_NONE: dict = {}  # the attributes of what has none
 _numbers = itertools.count(1)
 recent: WeakValueDictionary[str, Recording] = WeakValueDictionary()  # every recording that somebody still looks at, oldest first
 
@@ -84,7 +85,8 @@ class Recording:
         self.blocks: dict[int, list] = {}  # identity of a storage -> block
         self.savings: dict[int, list] = {}  # the tape's time of a node -> (block that it saves, place in `saved`)
         self.gradients: dict[int, ref] = {}  # row of a leaf -> its gradient's tensor
-        self._queue: deque[tuple[int, list, int]] = deque()
+        self._queue: deque[int] = deque()  # rows whose arrays are held, oldest first
+        self._held: dict[int, list] = {}  # such a row -> the block that its array lies in
         make_room()
         recent[self.name] = self
 
@@ -112,7 +114,7 @@ class Recording:
         self.saved.append(saved)
         self.grad.append(grad)
         self.note.append(note)
-        self.attrs.append(attrs or {})
+        self.attrs.append(attrs or _NONE)
         self.ref.append(tensor)
         self.edge_end.append(len(self.source))
         self.count = row + 1
@@ -127,24 +129,23 @@ class Recording:
         return row
 
     def hold(self, row: int, array: Any, block: list) -> None:
-        """Keep the row's array, if the budget allows; older ones make room."""
-        cost = 0 if block[KEPT] else block[BYTES]
-        if cost > self.keep:
-            return
+        """Keep the row's array, if the budget allows; older ones make room. A block costs once, however many rows lie in it."""
+        if not block[KEPT]:
+            if block[BYTES] > self.keep:
+                return
+            self.kept_bytes += block[BYTES]
         block[KEPT] += 1
         self.kept[row] = array
-        self.kept_bytes += cost
-        self._queue.append((row, block, cost))
+        self._held[row] = block
+        self._queue.append(row)
         while self.kept_bytes > self.keep:
-            old, block, cost = self._queue.popleft()
+            old = self._queue.popleft()
             del self.kept[old]
+            block = self._held.pop(old)
             block[KEPT] -= 1
             self.released += 1
             if not block[KEPT]:
-                self.kept_bytes -= cost
-            elif cost:  # a view still holds this memory, and pays for it from now on
-                i = next(i for i, (_, other, _) in enumerate(self._queue) if other is block)
-                self._queue[i] = (self._queue[i][0], block, cost)
+                self.kept_bytes -= block[BYTES]
 
     # -- looking up -------------------------------------------------------------------------------------------------------
 
@@ -206,10 +207,11 @@ class Recording:
 
     def release(self) -> None:
         """Let go of all arrays."""
-        for _, block, _ in self._queue:
+        for block in self._held.values():
             block[KEPT] = 0
         self.released += len(self._queue)
         self._queue.clear()
+        self._held.clear()
         self.kept = {row: x for row, x in self.kept.items() if self.kind[row] == "constant"}
         self.kept_bytes = 0
 
