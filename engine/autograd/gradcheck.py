@@ -8,7 +8,7 @@ from typing import Any
 import numpy
 
 from ..tensor import Tensor
-from .grad_mode import no_grad
+from .grad_mode import enable_grad, no_grad
 from .reverse import grad
 
 
@@ -29,12 +29,18 @@ def _numerical(fn: Callable, inputs: tuple, x: Tensor, output: int, eps: float) 
 
     for i in range(flat.size):
         kept = flat[i].copy()
-        flat[i] = kept + eps
-        up = value()
-        flat[i] = kept - eps
-        rows.append((up - value()) / (2 * eps))
-        flat[i] = kept
+        try:
+            flat[i] = kept + eps
+            up = value()
+            flat[i] = kept - eps
+            rows.append((up - value()) / (2 * eps))
+        finally:
+            flat[i] = kept
     return numpy.array(rows).reshape(flat.size, -1)
+
+
+def _checked(inputs: tuple) -> list[Tensor]:
+    return [x for x in inputs if isinstance(x, Tensor) and x.requires_grad]
 
 
 def _tuple(x: Any) -> tuple:
@@ -44,23 +50,26 @@ def _tuple(x: Any) -> tuple:
 def gradcheck(
     func: Callable, inputs: Any, *, eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-3, raise_exception: bool = True
 ) -> bool:
-    """Compare the gradients of `func(*inputs)` with central differences for every float64 input that requires grad.
+    """Compare the gradients of `func(*inputs)` with central differences for every input that requires grad; these should be float64.
 
+    Outputs that do not require grad are left out; when none does, none may depend on the inputs.
     Returns True, or raises GradcheckError (returns False with `raise_exception=False`) naming the input and both Jacobians.
     """
     inputs = _tuple(inputs)
-    checked = [x for x in inputs if isinstance(x, Tensor) and x.requires_grad]
+    checked = _checked(inputs)
     if not checked:
         raise ValueError("gradcheck expects at least one input tensor to require gradient, but none of the them have requires_grad=True.")
-    outputs = [o for o in _tuple(func(*inputs)) if isinstance(o, Tensor) and o.requires_grad]
-    for k, out in enumerate(outputs):
+    given = [(k, out) for k, out in enumerate(_tuple(func(*inputs))) if isinstance(out, Tensor)]
+    if not given:
+        raise ValueError("gradcheck: the function gave no tensor")
+    for k, out in [(k, out) for k, out in given if out.requires_grad] or given:
         for i, x in enumerate(checked):
             numerical = _numerical(func, inputs, x, k, eps)
             columns = []
             for j in range(out.array.size):
                 seed = numpy.zeros(out.array.shape, out.array.dtype)
                 seed.reshape(-1)[j] = 1
-                (g,) = grad([out], [x], [Tensor._wrap(seed)], retain_graph=True, allow_unused=True)
+                (g,) = grad([out], [x], [Tensor._wrap(seed)], retain_graph=True, allow_unused=True) if out.requires_grad else (None,)
                 columns.append(numpy.zeros(x.array.size) if g is None else g._host().reshape(-1))
             analytical = numpy.array(columns).reshape(out.array.size, -1).T
             if not numpy.allclose(analytical, numerical, rtol=rtol, atol=atol):
@@ -85,29 +94,20 @@ def gradgradcheck(
 ) -> bool:
     """`gradcheck` of the gradient itself: second derivatives against central differences of the first."""
     inputs = _tuple(inputs)
-    checked = [x for x in inputs if isinstance(x, Tensor) and x.requires_grad]
-    outputs = [o for o in _tuple(func(*inputs)) if isinstance(o, Tensor) and o.requires_grad]
+    checked = _checked(inputs)
+    n = len(checked)
     if grad_outputs is None:
         rng = numpy.random.default_rng(0)
+        outputs = [o for o in _tuple(func(*inputs)) if isinstance(o, Tensor) and o.requires_grad]
         grad_outputs = tuple(Tensor(rng.normal(size=o.array.shape)).requires_grad_() for o in outputs)
-    n = len(checked)
 
     def first(*args: Any) -> tuple:
         # the checked inputs come first, then the seeds
-        again = list(inputs)
-        it = iter(args[:n])
-        again = [next(it) if isinstance(x, Tensor) and x.requires_grad else x for x in inputs]
-        outs = [o for o in _tuple(func(*again)) if isinstance(o, Tensor) and o.requires_grad]
-        from .grad_mode import enable_grad
-
+        given = iter(args)
+        again = [next(given) if isinstance(x, Tensor) and x.requires_grad else x for x in inputs]
         with enable_grad():
+            outs = [o for o in _tuple(func(*again)) if isinstance(o, Tensor) and o.requires_grad]
             found = grad(outs, args[:n], args[n:], create_graph=True, allow_unused=True)
         return tuple(g for g in found if g is not None)
 
-    def seen(*args: Any) -> tuple:
-        from .grad_mode import enable_grad
-
-        with enable_grad():
-            return first(*args)
-
-    return gradcheck(seen, (*checked, *_tuple(grad_outputs)), eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception)
+    return gradcheck(first, (*checked, *_tuple(grad_outputs)), eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception)

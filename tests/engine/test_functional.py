@@ -1,4 +1,4 @@
-"""Whole derivatives of functions: literals are PyTorch's answers, or follow from the function by hand."""
+"""Whole derivatives of functions, and what checks them: literals are PyTorch's answers, or follow from the function by hand."""
 
 from __future__ import annotations
 
@@ -75,6 +75,30 @@ def test_forward_mode_refuses_what_was_overwritten():
     for product in (whole.vjp, whole.jvp):
         with pytest.raises(RuntimeError, match="modified by an inplace operation"):
             product(f, engine.ones(2), engine.ones(2))
+
+
+def test_gradcheck_of_outputs_that_carry_no_gradient():
+    """As in PyTorch: they are left out beside others, and alone they may not depend on the inputs."""
+    x = engine.ones(2, dtype=engine.float64, requires_grad=True)
+    check = engine.autograd.gradcheck
+    assert check(lambda x: (x.detach() * 0 + 7, x * x), (x,)) and check(lambda x: engine.ones(2), (x,))
+    with pytest.raises(RuntimeError):
+        check(lambda x: x.detach() * 2, (x,))
+    with pytest.raises(ValueError, match="no tensor"):
+        check(lambda x: 3.0, (x,))
+
+
+def test_gradcheck_leaves_the_inputs_as_they_were():
+    x = engine.ones(2, dtype=engine.float64, requires_grad=True)
+
+    def fails_later(x):
+        if not engine.is_grad_enabled():
+            raise ZeroDivisionError
+        return x * 1
+
+    with pytest.raises(ZeroDivisionError):
+        engine.autograd.gradcheck(fails_later, (x,))
+    assert x.tolist() == [1, 1]
 
 
 @pytest.mark.parametrize(
