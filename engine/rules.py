@@ -6,8 +6,6 @@ from collections.abc import Callable
 from inspect import signature
 from typing import Any
 
-import numpy
-
 from . import devices, tape
 from .backends import cpu
 from .dtypes import F32, FLOAT, FROM_NUMPY, LOW
@@ -16,13 +14,9 @@ from .tensor import Tensor
 
 def rule_of(cls: Any, name: str) -> Any:
     """`d_<name>` as `rule(xp, g, saved, attrs, shape)`; `rule.keeps` says which slots it needs filled."""
-    d = cls.__dict__.get(f"d_{name}")
+    d = getattr(cls, f"d_{name}", None)
     if d is None:
-        inherited = getattr(cls, f"d_{name}", None)
-        if inherited is None:
-            return None
-        d = inherited
-    d = d.__func__ if isinstance(d, staticmethod) else d
+        return None
     setattr(cls, f"d_{name}", staticmethod(d))
     wants = list(signature(d).parameters)[2:]
     known_attrs = {p for p in cls.params if p not in cls.inputs}
@@ -123,7 +117,7 @@ def retied(op: Any, node: tape.Node, xp: Any) -> tuple:
     def tied(array: Any, source: Any) -> Any:
         if array is None or not hasattr(array, "dtype"):
             return array
-        tensor = Tensor._wrap(array if array.__class__ is not numpy.generic else numpy.asarray(array))
+        tensor = Tensor._wrap(array)
         if source is not None and FROM_NUMPY[tensor.array.dtype].rank >= FLOAT:
             tensor.node = source
         return tensor

@@ -103,11 +103,7 @@ class Tensor:
     @staticmethod
     def _wrap(array: Any) -> Tensor:
         out = object.__new__(Tensor)
-        out.array = (
-            array
-            if hasattr(array, "base") and array.__class__ is not numpy.generic and not isinstance(array, numpy.generic)
-            else numpy.asarray(array)
-        )
+        out.array = array if hasattr(array, "base") and not isinstance(array, numpy.generic) else numpy.asarray(array)
         out.node = None
         return out
 

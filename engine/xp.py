@@ -11,15 +11,16 @@ from typing import Any
 from . import dtypes as _dtypes
 from .devices import namespace as _namespace
 from .op import registry as _registry
+from .tensor import Tensor as _Tensor
 
 records = True  # tells the tape that rules are to run on Tensors
 pi, inf, nan = _math.pi, _math.inf, _math.nan
 
 _SPELLED = {
-    "concatenate": "cat", "negative": "neg", "divide": "div", "subtract": "sub", "multiply": "mul", "power": "pow",
+    "negative": "neg", "divide": "div", "subtract": "sub", "multiply": "mul", "power": "pow",
     "invert": "bitwise_not", "equal": "eq", "not_equal": "ne", "less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge",
     "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh",
-    "rint": "round", "remainder": "remainder", "copy": "clone", "put": "index_put", "windows": "unfold",
+    "rint": "round", "copy": "clone", "put": "index_put", "windows": "unfold",
     "write_through": "write_view", "read_through": "read_view",
 }  # fmt: skip
 
@@ -117,25 +118,21 @@ def ascontiguousarray(x: Any) -> Any:
     return x
 
 
-def _blank(make: str, shape: tuple, fill: Any, dtype: Any) -> Any:
-    from .tensor import Tensor
-
+def _blank(shape: tuple, fill: Any, dtype: Any) -> Any:
     d = _dtypes.as_numpy(dtype) if dtype is not None else _dtypes.default.numpy
-    return Tensor._wrap(_namespace(fill).full(shape, fill, dtype=d))
+    return _Tensor._wrap(_namespace(fill).full(shape, fill, dtype=d))
 
 
 def zeros(shape: tuple, dtype: Any = None) -> Any:
-    return _blank("zeros", shape, 0, dtype)
+    return _blank(shape, 0, dtype)
 
 
 def ones(shape: tuple, dtype: Any = None) -> Any:
-    return _blank("ones", shape, 1, dtype)
+    return _blank(shape, 1, dtype)
 
 
 def _beside(x: Any, fill: Any) -> Any:
-    from .tensor import Tensor
-
-    return Tensor._wrap(_namespace(x.array).full(x.array.shape, fill, dtype=x.array.dtype))
+    return _Tensor._wrap(_namespace(x.array).full(x.array.shape, fill, dtype=x.array.dtype))
 
 
 def zeros_like(x: Any) -> Any:
@@ -147,9 +144,7 @@ def ones_like(x: Any) -> Any:
 
 
 def asarray(x: Any) -> Any:
-    from .tensor import Tensor
-
-    return x if isinstance(x, Tensor) else Tensor(x)
+    return x if isinstance(x, _Tensor) else _Tensor(x)
 
 
 # Primitives that backends bring as kernels, written in plain ops: run when a derivative is itself to be differentiated.
@@ -187,7 +182,5 @@ def _classes(x: Any) -> int:
 
 
 def class_weights(target: Any, weight: Any, ignore: int, dtype: Any) -> Any:
-    from .tensor import Tensor
-
     kernel = _namespace(target.array).class_weights
-    return Tensor._wrap(kernel(target.array, None if weight is None else weight.array, ignore, _dtypes.as_numpy(dtype)))
+    return _Tensor._wrap(kernel(target.array, None if weight is None else weight.array, ignore, _dtypes.as_numpy(dtype)))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy
 
-from .. import devices, errors, tape
+from .. import errors, tape, xp
 from ..tensor import Tensor
 
 
@@ -37,8 +37,7 @@ def _roots(tensors: Sequence[Tensor], grads: Any, create_graph: bool) -> list[tu
                 )
             if tensor.is_complex():
                 raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {tensor.dtype!r}")
-            array = devices.namespace(tensor.array).ones_like(tensor.array)
-            grad = Tensor._wrap(array)
+            grad = xp.ones_like(tensor)
         else:
             if not isinstance(grad, Tensor):
                 raise TypeError(f"gradients can be either Tensors or None, but got {type(grad).__name__}")
@@ -51,15 +50,6 @@ def _roots(tensors: Sequence[Tensor], grads: Any, create_graph: bool) -> list[tu
                 grad = Tensor._wrap(grad.array.astype(tensor.array.dtype)) if grad.node is None else grad.to(tensor.dtype)
         roots.append((tensor.node, grad if create_graph else grad.array))
     return roots
-
-
-def namespace(create_graph: bool) -> Any:
-    """What the rules run on: the engine when the pass itself is to be recorded, else the arrays' own library."""
-    if not create_graph:
-        return numpy
-    from .. import xp
-
-    return xp
 
 
 def start(
@@ -75,7 +65,7 @@ def start(
     tensors = (tensors,) if isinstance(tensors, Tensor) else tuple(tensors)
     roots = _roots(tensors, grad_tensors, create_graph)
     retain = create_graph if retain_graph is None else retain_graph
-    return tape.backward_steps(roots, namespace(create_graph), retain, captured, accumulate, in_place)
+    return tape.backward_steps(roots, xp if create_graph else numpy, retain, captured, accumulate, in_place)
 
 
 def _exhaust(steps: Any, create_graph: bool) -> None:
@@ -131,7 +121,7 @@ def grad(
         g = captured[x.node]
         if g is None:
             if materialize_grads:
-                g = Tensor._wrap(devices.namespace(x.array).zeros_like(x.array))
+                g = xp.zeros_like(x)
             elif not allow_unused:
                 raise RuntimeError(
                     "One of the differentiated Tensors appears to not have been used in the graph. "
