@@ -223,11 +223,13 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """The input with the elements of `source`, in their order, where a mask is True."""
     if mask.dtype is not dtypes.bool_:
         raise RuntimeError(f"masked_scatter_ only supports boolean masks, but got mask with dtype {mask.dtype.name}")
+    if source.dtype is not input.dtype:
+        raise RuntimeError(f"masked_scatter: expected self and source to have same dtypes but got {input.dtype.name} and {source.dtype.name}")
     shape = broadcast_shapes(tuple(input.shape), tuple(mask.shape))
     where = numpy.broadcast_to(mask._host(), shape).copy()
     n = int(where.sum())
     if source.numel() < n:
-        raise RuntimeError("masked_scatter: expected self and source to have same dtypes" if source.dtype is not input.dtype else f"Number of elements of source < number of ones in mask: {source.numel()} < {n}")
+        raise RuntimeError(f"Number of elements of source < number of ones in mask: {source.numel()} < {n}")
     return index_put(expand(input, shape), (namespace(input.array).asarray(where),), reshape(source, (source.numel(),))[:n])
 
 

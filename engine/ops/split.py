@@ -88,27 +88,32 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
     return tuple(input[(slice(None),) * d + (slice(a, b),)] for a, b in itertools.pairwise(edges))
 
 
+def _cut(name: str, input: Tensor, sections: Any, dim: int, least: int) -> tuple[Tensor, ...]:
+    """`tensor_split`, but refused where `least` dimensions are missing or pieces would differ in size."""
+    if input.ndim < least:
+        raise RuntimeError(f"torch.{name} requires a tensor with at least {least} dimension, but got a tensor with {input.ndim} dimensions!")
+    n = input.shape[dim]
+    if isinstance(sections, int) and (not sections or n % sections):
+        raise RuntimeError(f"torch.{name} attempted to split along dimension {dim}, but the size of the dimension {n} is not divisible by the split_size {sections}!")
+    return tensor_split(input, sections, dim)
+
+
 @composite(method=True)
 def hsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
-    """Pieces along the second dimension, of a 1-d tensor along the first."""
-    return tensor_split(input, indices_or_sections, 0 if input.ndim == 1 else 1)
+    """Pieces along the second dimension, of a 1-d tensor along the first: so many of one size, or cut at the indices."""
+    return _cut("hsplit", input, indices_or_sections, 0 if input.ndim == 1 else 1, 1)
 
 
 @composite(method=True)
 def vsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
-    """Pieces along the first dimension."""
-    return tensor_split(input, indices_or_sections, 0)
+    """Pieces along the first dimension: so many of one size, or cut at the indices."""
+    return _cut("vsplit", input, indices_or_sections, 0, 2)
 
 
 @composite(method=True)
 def dsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
-    """Pieces along the third dimension."""
-    if input.ndim < 3:
-        raise RuntimeError(f"torch.dsplit requires a tensor with at least 3 dimension, but got a tensor with {input.ndim} dimensions!")
-    sections = indices_or_sections
-    if isinstance(sections, int) and (not sections or input.shape[2] % sections):
-        raise RuntimeError(f"torch.dsplit attempted to split along dimension 2, but the size of the dimension {input.shape[2]} is not divisible by the split_size {sections}!")
-    return tensor_split(input, sections, 2)
+    """Pieces along the third dimension: so many of one size, or cut at the indices."""
+    return _cut("dsplit", input, indices_or_sections, 2, 3)
 
 
 @composite(method=True)

@@ -106,6 +106,26 @@ def test_view_of_another_dtype_shares_bytes():
         (lambda x: x.squeeze(3), IndexError, "Dimension out of range"),
         (lambda x: x.t(), RuntimeError, "expects a tensor with <= 2 dimensions"),
         (lambda x: x.split([1, 1], 2), RuntimeError, "split_sizes to sum exactly to 4"),
+        (
+            lambda x: x.hsplit(2),
+            RuntimeError,
+            "split along dimension 1, but the size of the dimension 3 is not divisible by the split_size 2",
+        ),
+        (
+            lambda x: x.vsplit(0),
+            RuntimeError,
+            "split along dimension 0, but the size of the dimension 2 is not divisible by the split_size 0",
+        ),
+        (
+            lambda x: x.dsplit(3),
+            RuntimeError,
+            "split along dimension 2, but the size of the dimension 4 is not divisible by the split_size 3",
+        ),
+        (
+            lambda x: x[0, 0].vsplit(2),
+            RuntimeError,
+            "torch.vsplit requires a tensor with at least 2 dimension, but got a tensor with 1 dim",
+        ),
         (lambda x: x.chunk(0), RuntimeError, "greater than 0"),
         (lambda x: x.repeat(2, 2), RuntimeError, "can not be smaller than number of dimensions of tensor"),
         (lambda x: x.unfold(2, 5, 1), RuntimeError, "maximum size for tensor at dimension 2 is 4 but size is 5"),
