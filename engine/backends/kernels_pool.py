@@ -107,12 +107,12 @@ def tap_places(
 
 
 @functools.lru_cache(256)
-def _shares(at: Windows, padding: tuple, include_pad: bool, divisor: int | None, dtype: Any) -> Any:
+def _shares(at: Windows, include_pad: bool, divisor: int | None, dtype: Any) -> Any:
     """What each window's sum is divided by: one number, or one for each window."""
     if divisor is not None:
         return divisor
     counts = []
-    for length, k, s, m, p in zip(at.size, at.kernel, at.stride, at.out, padding, strict=True):
+    for length, k, s, m, (p, _) in zip(at.size, at.kernel, at.stride, at.out, at.pads, strict=True):
         start = numpy.arange(m) * s - p
         end = numpy.minimum(start + k, length + p)
         counts.append(end - start if include_pad else numpy.minimum(end, length) - numpy.maximum(start, 0))
@@ -135,11 +135,7 @@ def avg_pool(
             out = xp.array(wide[tap], order="C")
         else:
             out += wide[tap]
-    return _divided(
-        xp,
-        out,
-        _shares(at, tuple(p for p, _ in place_pool(at.size, kernel, stride, padding, 1, False).pads), include_pad, divisor, x.dtype),
-    )
+    return _divided(xp, out, _shares(at, include_pad, divisor, x.dtype))
 
 
 def _divided(xp: Any, x: Any, by: Any) -> Any:
@@ -155,8 +151,7 @@ def avg_pool_back(
     n = len(kernel)
     at = place_pool(size[-n:], kernel, stride, padding, 1, ceil_mode)
     xp = module_of(g)
-    shares = _shares(at, tuple(p for p, _ in place_pool(at.size, kernel, stride, padding, 1, False).pads), include_pad, divisor, g.dtype)
-    g = _divided(xp, g.copy(), shares)
+    g = _divided(xp, g.copy(), _shares(at, include_pad, divisor, g.dtype))
     wide = xp.zeros((*size[:-n], *at.padded), g.dtype)
     for tap in at.taps:
         if at.disjoint:

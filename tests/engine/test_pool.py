@@ -101,6 +101,12 @@ def test_gradients(fn):
     assert gradcheck(fn, (x,)) and gradgradcheck(fn, (x,))
 
 
+def test_one_window_that_hangs_over_the_end():
+    x = Tensor([[[3.0]]], requires_grad=True)
+    F.avg_pool1d(x, 2, ceil_mode=True).sum().backward()
+    assert x.grad.tolist() == [[[1.0]]] and F.avg_pool2d(Tensor(X), (6, 2), (2, 2), ceil_mode=True).shape == (1, 2, 1, 3)
+
+
 @pytest.mark.parametrize(
     ("call", "kind", "words"),
     [
