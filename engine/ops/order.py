@@ -1,25 +1,17 @@
 """Order statistics, counting and searching: median, mode, quantile, unique, histograms, searchsorted."""
 
-import math
-
 from .. import devices
 from ..errors import Refused
 from ..op import RULES_ONLY, Op, composite
 from ..tensor import Tensor
 from .compare import isnan
-from .front import Along, Refusing, front
+from .front import Refusing, front
 from .math import lerp
-from .reduce import PLACES, Pairs, any_, at_places, shared
-from .select import where
-
-
-class ranked(Along, Op):
-    """The elements at some positions of the sorted `dim`, nans last, and their indices; the gradient goes to those elements."""
-    exempt = RULES_ONLY
-    home, types, inputs, outputs, differentiable = "", "promote", ("input",), ("values", "indices"), ("values",)
-    examples = ((((5,),), {"positions": (0, 3), "dim": 0}), (((2, 4),), {"positions": (1,), "dim": -1}))
-    def forward(xp, input, positions, dim): return xp.ranked(input, positions, dim)
-    def d_input(xp, g, indices, shape, dim): return xp.add_along_axis(g, indices, shape[dim] if shape else 1, dim)
+from .reduce import PLACES, Pairs, at_places, shared
+from .rounding import ceil, floor, round_
+from .scatter import gather
+from .shape import wrap_dim
+from .sorting import sort
 
 
 class kthvalue(Pairs, Op):
@@ -84,36 +76,46 @@ class mode(Pairs, Op):
 
 @composite(method=True)
 def quantile(input, q, dim=None, keepdim=False, *, interpolation="linear"):
-    """The values below which the fractions `q` (a number, or a 1-d tensor) of the elements lie, along `dim` or of all.
+    """The values below which the fractions `q` (a number, or a 1-d tensor) of the elements lie, along `dim` or of all; nan where there is a nan.
 
     Between two elements: `interpolation` is "linear", "lower", "higher", "nearest" or "midpoint". A 1-d `q` becomes the first dimension.
     """
-    if input.dtype.name not in ("float32", "float64"): raise RuntimeError("quantile() input tensor must be either float or double dtype")
-    if input.numel() == 0: raise RuntimeError("quantile() input tensor must be non-empty")
-    if isinstance(q, Tensor) and q.dtype is not input.dtype: raise RuntimeError("quantile() q tensor must be same dtype as the input tensor")
-    several = isinstance(q, Tensor) and q.ndim > 0
-    if several and q.ndim > 1: raise RuntimeError("quantile() q must be a scalar or 1D tensor")
-    fractions = q.tolist() if several else [float(q)]
-    wrong = [f for f in fractions if not 0 <= f <= 1]
-    if wrong: raise RuntimeError(f"quantile() q must be in the range [0, 1] but got {wrong[0]:g}")
-    rounding = {"linear": None, "midpoint": None, "lower": math.floor, "higher": math.ceil, "nearest": round}
-    if interpolation not in rounding: raise RuntimeError(f"quantile() interpolation must be one of {', '.join(rounding)}, but got {interpolation}")
-    x = input.reshape((-1,)) if dim is None else input
-    at = (dim or 0) % max(x.ndim, 1)
-    ranks = [f * ((x.shape[at] if x.ndim else 1) - 1) for f in fractions]
-    if rounding[interpolation] is not None: ranks = [rounding[interpolation](r) for r in ranks]
-    low, high = [math.floor(r) for r in ranks], [math.ceil(r) for r in ranks]
-    if x.ndim == 0: x = x.reshape((1,))
-    values = ranked(x, positions=(*low, *high), dim=at).values.movedim(at, 0)
-    share = [0.5 * (h != k) if interpolation == "midpoint" else r - k for r, k, h in zip(ranks, low, high, strict=True)]
-    weight = Tensor(share, dtype=input.dtype, device=input.device)
-    if isinstance(q, Tensor) and q.requires_grad and interpolation == "linear":
-        weight = q.reshape((-1,)) * (x.shape[at] - 1) - Tensor([float(k) for k in low], dtype=input.dtype, device=input.device)
-    weight = weight.reshape((-1,) + (1,) * (values.ndim - 1))
-    out = lerp(values[: len(ranks)], values[len(ranks) :], weight)
-    out = where(any_(isnan(x), at), math.nan, out)
-    if keepdim: out = out.reshape((len(ranks), *([1] * input.ndim if dim is None else [1 if d == at else n for d, n in enumerate(input.shape)])))
-    return out if several else out[0]
+    return _quantile("quantile", input, q, dim, keepdim, interpolation, lambda x: (x.shape[-1] - 1, isnan(x).any(-1, keepdim=True)))
+
+
+@composite(method=True)
+def nanquantile(input, q, dim=None, keepdim=False, *, interpolation="linear"):
+    """`quantile` of the elements that are not nan; nan where there are none."""
+    def counted(x):
+        numbers = isnan(x).logical_not().sum(-1, keepdim=True)
+        return (numbers - 1).clamp(min=0).to(x.dtype), numbers == 0
+    return _quantile("nanquantile", input, q, dim, keepdim, interpolation, counted)
+
+
+_ROUNDED = {"linear": None, "lower": floor, "higher": ceil, "midpoint": None, "nearest": round_}
+
+
+def _quantile(name, input, q, dim, keepdim, interpolation, counted):
+    """`counted(x)`: the rank of the last element that counts, from 0, in the last dimension, and where a nan is the answer."""
+    if input.dtype.name not in ("float32", "float64"): raise RuntimeError(f"{name}() input tensor must be either float or double dtype")
+    if isinstance(q, Tensor) and q.dtype is not input.dtype: raise RuntimeError(f"{name}() q tensor must be same dtype as the input tensor")
+    if interpolation not in _ROUNDED: raise RuntimeError(f"{name}() interpolation must be one of {', '.join(_ROUNDED)}, but got {interpolation}")
+    if input.numel() == 0: raise RuntimeError(f"{name}() input tensor must be non-empty")
+    fractions = q if isinstance(q, Tensor) else Tensor(float(q), dtype=input.dtype, device=input.device)
+    if fractions.ndim > 1: raise RuntimeError(f"{name}() q must be a scalar or 1D tensor")
+    wanted = fractions._host()
+    if not ((wanted >= 0) & (wanted <= 1)).all(): raise RuntimeError(f"{name}() q must be in the range [0, 1] but got {q.tolist() if isinstance(q, Tensor) else q}")
+    x = input.reshape((-1,)) if dim is None or input.ndim == 0 else input.movedim(dim, -1)
+    last, lost = counted(x)
+    rank = (fractions.reshape((-1,)) * last).masked_fill(lost, x.shape[-1] - 1)  # nans are sorted last
+    rank = _ROUNDED[interpolation](rank) if _ROUNDED[interpolation] else rank
+    ordered, low = sort(x, -1).values, rank.detach().floor()
+    out = gather(ordered, -1, low.long())
+    if _ROUNDED[interpolation] is None:
+        out = lerp(out, gather(ordered, -1, rank.detach().ceil().long()), 0.5 if interpolation == "midpoint" else rank - low)
+    out = out.movedim(-1, 0)
+    if keepdim: out = out.reshape((len(out), *([1] * input.ndim if dim is None else [1 if d == wrap_dim(dim, input.ndim) else n for d, n in enumerate(input.shape)])))
+    return out if fractions.ndim else out[0]
 
 
 # -- counting: no gradient -----------------------------------------------------------------------------------------------------

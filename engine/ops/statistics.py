@@ -1,4 +1,4 @@
-"""Statistics and numbers taken apart: covariances, histograms, quantiles past nan, distances, slopes of samples, mantissas and exponents."""
+"""Statistics and numbers taken apart: covariances, histograms, distances, slopes of samples, mantissas and exponents."""
 
 import math
 from collections import namedtuple
@@ -9,16 +9,14 @@ from .. import dtypes
 from ..devices import namespace
 from ..op import Elementwise, Op, composite
 from ..tensor import Tensor
-from .compare import isnan
 from .front import Refusing
 from .index import getitem
 from .join import cat
 from .math import pow_
 from .reduce import vector_norm
-from .scatter import gather, scatter_reduce
+from .scatter import scatter_reduce
 from .select import where
 from .shape import expand, reshape, wrap_dim
-from .sorting import sort
 
 # -- covariance ------------------------------------------------------------------------------------------------------------------
 
@@ -89,32 +87,6 @@ def renorm(input, p, dim, maxnorm):
 # -- order -----------------------------------------------------------------------------------------------------------------------
 
 
-@composite(method=True)
-def nanquantile(input, q, dim=None, keepdim=False, *, interpolation="linear"):
-    """`quantile` of the elements that are not nan; nan where there are none."""
-    if input.dtype.name not in ("float32", "float64"): raise RuntimeError("nanquantile() input tensor must be either float or double dtype")
-    if isinstance(q, Tensor) and q.dtype is not input.dtype: raise RuntimeError("nanquantile() q tensor must be same dtype as the input tensor")
-    if interpolation not in ("linear", "lower", "higher", "nearest", "midpoint"): raise RuntimeError(f"nanquantile() interpolation must be one of linear, lower, higher, midpoint or nearest, but got {interpolation}")
-    if input.numel() == 0: raise RuntimeError("nanquantile() input tensor must be non-empty")
-    fractions = q if isinstance(q, Tensor) else Tensor(float(q), dtype=input.dtype, device=input.device)
-    if fractions.ndim > 1: raise RuntimeError("nanquantile() q must be a scalar or 1D tensor")
-    if ((fractions < 0) | (fractions > 1)).any(): raise RuntimeError("nanquantile() q values must be in the range [0, 1]")
-    x = reshape(input, (-1,)) if dim is None or input.ndim == 0 else input.movedim(dim, -1)
-    ordered = sort(x, -1).values
-    last = (isnan(x).logical_not().sum(-1, keepdim=True) - 1).clamp(min=0)
-    rank = fractions.reshape((-1,)) * last.to(input.dtype)
-    if interpolation in ("lower", "higher", "nearest"):
-        rank = {"lower": Tensor.floor, "higher": Tensor.ceil, "nearest": Tensor.round}[interpolation](rank)
-    low, high = rank.detach().floor(), rank.detach().ceil()
-    share = 0.5 * (high != low) if interpolation == "midpoint" else rank - low
-    below, above = gather(ordered, -1, low.long()), gather(ordered, -1, high.long())
-    out = (below + share * (above - below)).movedim(-1, 0)
-    if keepdim:
-        kept = [1] * input.ndim if dim is None else [1 if d == wrap_dim(dim, input.ndim) else n for d, n in enumerate(input.shape)]
-        out = out.reshape((out.shape[0], *kept))
-    return out if fractions.ndim else out[0]
-
-
 @composite
 def isin(elements, test_elements, *, assume_unique=False, invert=False):
     """Where elements occur among `test_elements`; either may be a number. With `invert`: where they do not."""
@@ -124,9 +96,9 @@ def isin(elements, test_elements, *, assume_unique=False, invert=False):
     a, b = (x.array if isinstance(x, Tensor) else xp.asarray(x) for x in (elements, test_elements))
     kind = numpy.result_type(a, b)
     if kind.kind == "c": raise RuntimeError("Unsupported input type encountered for isin(): complex")
-    places = xp.searchsorted(xp.sort(b.reshape(-1).astype(kind)), a.reshape(-1).astype(kind))
-    ordered = xp.sort(b.reshape(-1).astype(kind))
-    found = xp.zeros(a.shape, bool) if not b.size else (ordered[xp.minimum(places, b.size - 1)] == a.reshape(-1).astype(kind)).reshape(a.shape)
+    wanted, ordered = a.reshape(-1).astype(kind), xp.sort(b.reshape(-1).astype(kind))
+    places = xp.searchsorted(ordered, wanted)
+    found = xp.zeros(a.shape, bool) if not b.size else (ordered[xp.minimum(places, b.size - 1)] == wanted).reshape(a.shape)
     return Tensor._wrap(~found if invert else found)
 
 

@@ -143,6 +143,9 @@ VALUES = [
     (lambda: t([1.0, 2, 4, 7]).quantile(t([0.1, 0.5])), [1.3, 3]), (lambda: t([[1.0, nan], [1, 2]]).quantile(0.5, dim=1), [nan, 1.5]),
     *((lambda m=m: t([1.0, 2, 4, 7]).quantile(0.5, interpolation=m), v) for m, v in zip(("linear", "lower", "higher", "nearest", "midpoint"), (3, 2, 4, 4, 3), strict=True)),
     (lambda: t([0.0, 1, 2, 3, 4]).quantile(t([0.125, 0.375]), interpolation="nearest"), [0, 2]),
+    # ranks are counted in the dtype of the elements: 0.29 * 100 is 29 in float32 and less in float64
+    *((lambda d=d, m=m: engine.arange(101, dtype=d).quantile(0.29, interpolation=m), v) for d, m, v in (
+        (engine.float32, "lower", 29), (engine.float64, "lower", 28), (engine.float32, "midpoint", 29), (engine.float64, "midpoint", 28.5))),
     (lambda: engine.ones(2, 3).quantile(Tensor([0.1, 0.5]), dim=1, keepdim=True), [[[1], [1]], [[1], [1]]]), (lambda: engine.ones(2, 3).quantile(0.1, keepdim=True), [[1]]),
     (lambda: engine.unique(Tensor([[1, 3], [3, 2]]), return_inverse=True, return_counts=True), ([1, 2, 3], [[0, 2], [2, 1]], [1, 1, 2])),
     (lambda: engine.unique(Tensor([[1, 3], [1, 3], [0, 2]]), dim=0, return_inverse=True, return_counts=True), ([[0, 2], [1, 3]], [1, 1, 0], [1, 2])),
