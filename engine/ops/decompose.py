@@ -18,7 +18,7 @@ from .. import dtypes
 from ..backends.products import smallest
 from ..devices import namespace
 from ..errors import Refused
-from ..op import RULES_ONLY, Op, composite
+from ..op import RULES_ONLY, Op, composite, functions
 from ..tensor import Tensor
 from .linalg import matmul
 from .reduce import vector_norm
@@ -378,15 +378,18 @@ def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
     return pinv(input, rcond)
 
 
-def _also(name: str, fn: Any, doc: str) -> None:
-    """A function of `engine.linalg` that is found in `engine`, and as a method, as well."""
-
-    def call(input: Tensor, *args: Any, **kwargs: Any) -> Any:
-        return fn(input, *args, **kwargs)
-
-    call.__name__, call.__doc__ = name, doc
-    composite(call, method=True)
+@composite(method=True)
+def matrix_power_(input: Tensor, n: int) -> Tensor:
+    """The same as `linalg.matrix_power`."""
+    return matrix_power(input, n)
 
 
-for _name, _fn in {"inverse": inv, "det": det, "slogdet": slogdet, "matrix_power": matrix_power, "cholesky": cholesky, "qr": qr}.items():
-    _also(_name, _fn, f"The same as `linalg.{_fn.__name__}`: {_fn.__doc__}")
+@composite(method=True)
+def qr_(input: Tensor, some: bool = True) -> Any:
+    """Q and R with `Q @ R` the input, thin, or square Q without `some`: the old form of `linalg.qr`."""
+    return qr(input, "reduced" if some else "complete")
+
+
+for _name, _op in {"inverse": inv, "det": det, "slogdet": slogdet, "cholesky": cholesky}.items():
+    functions[_name] = _op.call
+    setattr(Tensor, _name, _op.call)

@@ -95,7 +95,7 @@ def _prepared(x: Tensor, s: tuple, dims: tuple) -> Tensor:
     return x
 
 
-def _whole(x: Tensor, s: Any, dim: Any, norm: str | None, back: bool) -> Tensor:
+def _whole(x: Tensor, s: Any, dim: Any, norm: str | None, back: bool, name: str) -> Tensor:
     s, dims = _axes(x, s, dim)
     x = _prepared(x, s, dims)
     if not dims:
@@ -111,7 +111,7 @@ def _half(x: Tensor, s: Any, dim: Any, norm: str | None, back: bool, name: str) 
     s, dims = _axes(x, s, dim)
     if not dims:
         raise RuntimeError(f"{name} must transform at least one axis")
-    out = _whole(x, s, dims, norm, back)
+    out = _whole(x, s, dims, norm, back, name)
     return out[(slice(None),) * dims[-1] + (slice(0, out.shape[dims[-1]] // 2 + 1),)]
 
 
@@ -128,39 +128,41 @@ def _from_half(x: Tensor, s: Any, dim: Any, norm: str | None, back: bool, name: 
         x = (fourier_back if back else fourier)(x, dims[:-1], _scale(norm, math.prod(x.shape[d] for d in dims[:-1]), back))
     x = x if x.is_complex() else fourier(x, ())
     lead = (slice(None),) * last
-    rest = flip(x[(*lead, slice(1, (n + 1) // 2))], last).conj()
     first, inner, end = x[(*lead, slice(0, 1))], x[(*lead, slice(1, (n + 1) // 2))], x[(*lead, slice(n // 2, n // 2 + 1))]
-    parts = [first, inner, *([end] if n % 2 == 0 else []), rest]
+    parts = [first, inner, *([end] if n % 2 == 0 else []), flip(inner, last).conj()]
     whole = functions["cat"](parts, last)
     return (fourier_back if back else fourier)(whole, (last,), _scale(norm, n, back)).real
 
 
-def _publish(name: str, fn: Any, doc: str) -> None:
-    fn.__name__ = fn.__qualname__ = name
-    fn.__doc__ = doc
-    composite(fn, home="fft")
+_KINDS = {
+    "fft": (_whole, False, "The discrete Fourier transform"), "ifft": (_whole, True, "The inverse discrete Fourier transform"),
+    "rfft": (_half, False, "The half of the transform of a real signal that is not conjugate to the other"),
+    "irfft": (_from_half, True, "The real signal whose half transform, as of `rfft`, is given"),
+    "hfft": (_from_half, False, "The real transform of a signal whose first half is given, the other being conjugate to it"),
+    "ihfft": (_half, True, "The first half of the signal, conjugate to the other, whose real transform is given"),
+}  # fmt: skip
 
 
-def _family(end: str, dims: str, one: bool, default: Any) -> None:
-    kinds = {
-        "fft": (_whole, False, "The discrete Fourier transform"), "ifft": (_whole, True, "The inverse discrete Fourier transform"),
-        "rfft": (_half, False, "The half of the transform of a real signal that is not conjugate to the other"),
-        "irfft": (_from_half, True, "The real signal whose half transform, as of `rfft`, is given"),
-        "hfft": (_from_half, False, "The real transform of a signal whose first half is given, the other being conjugate to it"),
-        "ihfft": (_half, True, "The first half of the signal, conjugate to the other, whose real transform is given"),
-    }  # fmt: skip
-    for kind, (fn, back, doc) in kinds.items():
-        extra = () if fn is _whole else (f"{kind}{end}",)
-        about = f"{doc} along {dims}; `norm` (\"backward\", \"ortho\" or \"forward\") says which way is divided by the length."
-        if one:
-            _publish(kind, lambda input, n=None, dim=-1, norm=None, *, fn=fn, back=back, extra=extra: fn(input, None if n is None else (n,), dim, norm, back, *extra), about)
-        else:
-            _publish(f"{kind}{end}", lambda input, s=None, dim=default, norm=None, *, fn=fn, back=back, extra=extra: fn(input, s, dim, norm, back, *extra), about)
+def _family(end: str, dims: str, default: Any) -> None:
+    for kind, (fn, back, doc) in _KINDS.items():
+        name = f"{kind}{end}"
+        transform = (_over_several if end else _over_one)(name, fn, back, default)
+        transform.__name__ = transform.__qualname__ = name
+        transform.__doc__ = f"{doc} along {dims}; `norm` (\"backward\", \"ortho\" or \"forward\") says which way is divided by the length."
+        composite(transform, home="fft")
 
 
-_family("", "a dimension", True, None)
-_family("2", "two dimensions", False, (-2, -1))
-_family("n", "dimensions", False, None)
+def _over_one(name: str, fn: Any, back: bool, default: Any) -> Any:
+    return lambda input, n=None, dim=default, norm=None: fn(input, None if n is None else (n,), dim, norm, back, name)
+
+
+def _over_several(name: str, fn: Any, back: bool, default: Any) -> Any:
+    return lambda input, s=None, dim=default, norm=None: fn(input, s, dim, norm, back, name)
+
+
+_family("", "a dimension", -1)
+_family("2", "two dimensions", (-2, -1))
+_family("n", "dimensions", None)
 
 
 # -- frequencies -------------------------------------------------------------------------------------------------------------------

@@ -122,6 +122,13 @@ def test_forward_mode_of_a_complex_result():
     assert np.allclose(along.numpy(), np.trace(t.numpy()))
 
 
+def test_the_old_qr_takes_some():
+    x = rng.normal(size=(4, 2))
+    for some, shapes in ((True, ((4, 2), (2, 2))), (False, ((4, 4), (4, 2)))):
+        Q, R = engine.qr(Tensor(x), some)
+        assert (Q.shape, R.shape) == shapes and close(Q @ R, x)
+
+
 # -- statistics ------------------------------------------------------------------------------------------------------------------
 
 
