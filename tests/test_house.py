@@ -48,6 +48,8 @@ FLOORS = [
         "engine",
     ),
     ("workbench",),
+    ("workbench.session",),
+    ("workbench.passes", "workbench.surface"),
     ("workbench.jupyter", "workbench.cli"),
 ]
 # Methods whose work is done upstairs: imported when they are called, never when the module loads.
@@ -56,9 +58,9 @@ STAIRS = {
     ("engine.tensor", "engine.ops.index"),  # Tensor.__setitem__
     ("engine.inplace", "engine.ops.shape"),  # a write through a view is an op
 }
-# wb.show, wb.step and %load_ext, in a notebook only
+# wb.show, wb.step and the like; of Jupyter, and %load_ext, in a notebook only
+STAIRS |= {("workbench", f"workbench.{room}") for room in ("surface", "jupyter")}
 STAIRS |= {("workbench", f"workbench.jupyter.{room}") for room in ("cells", "comm", "display", "magics", "pause", "widget")}
-STAIRS |= {("workbench", "workbench.jupyter")}
 FLOOR = {name: number for number, names in enumerate(FLOORS) for name in names}
 
 JUPYTER = {"IPython", "anywidget", "comm", "ipykernel", "ipywidgets", "jupyter_client", "jupyter_core", "jupyter_server", "jupyterlab"}
@@ -98,6 +100,8 @@ def imports(path: Path, tree: ast.Module, lazy: bool = True) -> set[str]:
             found |= submodules
             if len(submodules) < len(node.names):
                 found.add(module)
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("import_module", "__import__")):
+            found |= {text.value for text in node.args[:1] if isinstance(text, ast.Constant)}
     return found
 
 
@@ -139,13 +143,17 @@ def test_module_says_what_lives_there(path, tree):
 
 @pytest.mark.parametrize(("path", "tree"), parsed())
 def test_no_error_is_swallowed(path, tree):
+    def broad(kinds):
+        return any(isinstance(one, ast.Name) and one.id in ("Exception", "BaseException") for one in ast.walk(kinds))
+
     for node in ast.walk(tree):
+        where = f"{name_of(path)}:{getattr(node, 'lineno', 0)}"
         if isinstance(node, ast.ExceptHandler):
-            where = f"{name_of(path)}:{node.lineno}"
             assert node.type is not None, f"{where}: bare except"
-            broad = any(isinstance(one, ast.Name) and one.id in ("Exception", "BaseException") for one in ast.walk(node.type))
             silent = all(isinstance(one, (ast.Pass, ast.Continue)) for one in node.body)
-            assert not (broad and silent), f"{where}: every error is swallowed in silence"
+            assert not (broad(node.type) and silent), f"{where}: every error is swallowed in silence"
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("suppress"):
+            assert not any(map(broad, node.args)), f"{where}: every error is swallowed in silence"
 
 
 def test_importing_engine_imports_no_jupyter():
