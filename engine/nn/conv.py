@@ -211,25 +211,17 @@ class _LazyConv(LazyModule, _Conv):
         if bias:
             self.bias = UninitializedParameter(device=device, dtype=dtype)
 
-    def reset_parameters(self) -> None:
-        if not self.has_uninitialized_params() and self.in_channels != 0:
-            super().reset_parameters()
-
     def initialize_parameters(self, input: Tensor, *args: Any, **kwargs: Any) -> None:
         """Take `in_channels` from the input."""
-        if self.has_uninitialized_params():
-            if input.ndim not in (self.dims + 1, self.dims + 2):
-                raise RuntimeError(
-                    f"Expected {self.dims + 1}D (unbatched) or {self.dims + 2}D (batched) input to {type(self).__name__}, "
-                    f"but got input of size: {tuple(input.shape)}"
-                )
-            self.in_channels = input.shape[-self.dims - 1]
-            if self.in_channels % self.groups != 0:
-                raise ValueError("in_channels must be divisible by groups")
-            self.weight.materialize(self._weight_shape())
-            if self.bias is not None:
-                self.bias.materialize((self.out_channels,))
-            self.reset_parameters()
+        if input.ndim not in (self.dims + 1, self.dims + 2):
+            raise RuntimeError(
+                f"Expected {self.dims + 1}D (unbatched) or {self.dims + 2}D (batched) input to {type(self).__name__}, "
+                f"but got input of size: {tuple(input.shape)}"
+            )
+        self.in_channels = input.shape[-self.dims - 1]
+        if self.in_channels % self.groups != 0:
+            raise ValueError("in_channels must be divisible by groups")
+        self._give_shapes(weight=self._weight_shape(), bias=(self.out_channels,))
 
 
 class _LazyPlainConv(_LazyConv):

@@ -20,6 +20,19 @@ class LazyModule(Module):
         super().__init__(*args, **kwargs)
         self._initialize_hook = self.register_forward_pre_hook(_initialize, with_kwargs=True)
 
+    def reset_parameters(self) -> None:
+        """As the module that it becomes, once all shapes are known."""
+        if not self.has_uninitialized_params():
+            super().reset_parameters()  # type: ignore[misc]
+
+    def _give_shapes(self, **shapes: tuple) -> None:
+        """Shapes and first values for the tensors of these names, unless a state dict has given them already."""
+        if self.has_uninitialized_params():
+            for name, shape in shapes.items():
+                if (tensor := getattr(self, name)) is not None:
+                    tensor.materialize(shape)
+            self.reset_parameters()
+
     def initialize_parameters(self, *args: Any, **kwargs: Any) -> None:
         """Give the uninitialized parameters their shapes, from the first forward's arguments."""
         raise NotImplementedError(f"initialize_parameters is not implemented for {type(self).__name__}")

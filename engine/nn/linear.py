@@ -97,15 +97,7 @@ class LazyLinear(LazyModule, Linear):
         if bias:
             self.bias = UninitializedParameter(device=device, dtype=dtype)
 
-    def reset_parameters(self) -> None:
-        if not self.has_uninitialized_params() and self.in_features != 0:
-            super().reset_parameters()
-
     def initialize_parameters(self, input: Tensor) -> None:
         """Take `in_features` from the input."""
-        if self.has_uninitialized_params():
-            self.in_features = input.shape[-1]
-            self.weight.materialize((self.out_features, self.in_features))
-            if self.bias is not None:
-                self.bias.materialize((self.out_features,))
-            self.reset_parameters()
+        self.in_features = input.shape[-1]
+        self._give_shapes(weight=(self.out_features, self.in_features), bias=(self.out_features,))

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-import numpy
-
-from .. import devices, dtypes
+from .. import dtypes
 from ..autograd import no_grad
+from ..create import ones, zeros
 from ..tensor import Tensor
 from . import functional as F
 from . import init
@@ -16,20 +15,30 @@ from .module import Module
 from .parameter import Parameter, UninitializedBuffer, UninitializedParameter, blank
 
 
-def _constant(shape: tuple, value: float, device: Any, dtype: Any) -> Tensor:
-    array = numpy.full(shape, value, (dtypes.default if dtype is None else dtypes.as_dtype(dtype)).numpy)
-    return Tensor._wrap(array if device is None else devices.move(array, devices.device(device)))
+class _Norm(Module):
+    """What norms share: a scale `weight` that starts at 1 and a `bias` that starts at 0, where they are wanted."""
+
+    weight: Parameter | None
+
+    def _register(self, shape: tuple, device: Any, dtype: Any, **wanted: bool) -> None:
+        for name, there in wanted.items():
+            self.register_parameter(name, blank(*shape, device=device, dtype=dtype) if there else None)
+
+    def reset_parameters(self) -> None:
+        """Weight 1, bias 0."""
+        for name, param in self._parameters.items():
+            if param is not None:
+                init.constant_(param, 1.0 if name == "weight" else 0.0)
 
 
-class _RunningNorm(Module):
+class _RunningNorm(_Norm):
     """(x - mean) / sqrt(var + eps) * weight + bias, with running statistics for evaluation.
 
     `running = (1 - momentum) * running + momentum * observed`, the variance unbiased; `momentum=None` is the average of all batches.
     """
 
     _version = 2
-    shapes: ClassVar[dict[int, str]]  # how many dimensions the input may have
-    weight: Parameter | None
+    dims: ClassVar[tuple[int, ...]]  # how many dimensions the input may have
     bias: Parameter | None
     running_mean: Tensor | None
     running_var: Tensor | None
@@ -42,11 +51,10 @@ class _RunningNorm(Module):
         super().__init__()
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
         self.affine, self.track_running_stats = affine, track_running_stats
-        for name, wanted in (("weight", affine), ("bias", affine and bias)):
-            self.register_parameter(name, blank(num_features, device=device, dtype=dtype) if wanted else None)
-        self.register_buffer("running_mean", _constant((num_features,), 0, device, dtype) if track_running_stats else None)
-        self.register_buffer("running_var", _constant((num_features,), 1, device, dtype) if track_running_stats else None)
-        self.register_buffer("num_batches_tracked", _constant((), 0, device, dtypes.int64) if track_running_stats else None)
+        self._register((num_features,), device, dtype, weight=affine, bias=affine and bias)
+        self.register_buffer("running_mean", zeros(num_features, device=device, dtype=dtype) if track_running_stats else None)
+        self.register_buffer("running_var", ones(num_features, device=device, dtype=dtype) if track_running_stats else None)
+        self.register_buffer("num_batches_tracked", zeros((), device=device, dtype=dtypes.int64) if track_running_stats else None)
         self.reset_parameters()
 
     def reset_running_stats(self) -> None:
@@ -58,14 +66,14 @@ class _RunningNorm(Module):
     def reset_parameters(self) -> None:
         """Weight 1, bias 0, statistics forgotten."""
         self.reset_running_stats()
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
+        super().reset_parameters()
 
     def _check_input_dim(self, input: Tensor) -> None:
-        if input.ndim not in self.shapes:
-            raise ValueError(f"expected {' or '.join(f'{n}D' for n in self.shapes)} input (got {input.ndim}D input)")
+        if input.ndim not in self.dims:
+            raise ValueError(f"expected {' or '.join(f'{n}D' for n in self.dims)} input (got {input.ndim}D input)")
+
+    def _channels_at(self, input: Tensor) -> int:
+        return 1
 
     def _load_from_state_dict(self, state: dict, prefix: str, local_metadata: dict, *rest: Any) -> None:
         key = f"{prefix}num_batches_tracked"
@@ -106,19 +114,19 @@ class _BatchNorm(_RunningNorm):
 class BatchNorm1d(_BatchNorm):
     """Normalizes each channel of `(N, C)` or `(N, C, L)` over the batch."""
 
-    shapes = {2: "(N, C)", 3: "(N, C, L)"}
+    dims = (2, 3)
 
 
 class BatchNorm2d(_BatchNorm):
     """Normalizes each channel of `(N, C, H, W)` over the batch."""
 
-    shapes = {4: "(N, C, H, W)"}
+    dims = (4,)
 
 
 class BatchNorm3d(_BatchNorm):
     """Normalizes each channel of `(N, C, D, H, W)` over the batch."""
 
-    shapes = {5: "(N, C, D, H, W)"}
+    dims = (5,)
 
 
 class _InstanceNorm(_RunningNorm):
@@ -128,14 +136,15 @@ class _InstanceNorm(_RunningNorm):
     ):  # fmt: skip
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
 
+    def _channels_at(self, input: Tensor) -> int:
+        return 0 if input.ndim == min(self.dims) else 1
+
     def forward(self, input: Tensor) -> Tensor:
         self._check_input_dim(input)
-        unbatched = input.ndim == min(self.shapes)
-        channels = input.shape[0 if unbatched else 1]
-        if channels != self.num_features and self.affine:
-            raise ValueError(
-                f"expected input's size at dim={0 if unbatched else 1} to match num_features ({self.num_features}), but got: {channels}."
-            )
+        at = self._channels_at(input)
+        if input.shape[at] != self.num_features and self.affine:
+            raise ValueError(f"expected input's size at dim={at} to match num_features ({self.num_features}), but got: {input.shape[at]}.")
+        unbatched = at == 0
         use_input = self.training or not self.track_running_stats
         momentum = 0.0 if self.momentum is None else self.momentum
         rows = input.unsqueeze(0) if unbatched else input
@@ -146,19 +155,19 @@ class _InstanceNorm(_RunningNorm):
 class InstanceNorm1d(_InstanceNorm):
     """Normalizes each channel of each sample of `(N, C, L)` or `(C, L)`."""
 
-    shapes = {2: "(C, L)", 3: "(N, C, L)"}
+    dims = (2, 3)
 
 
 class InstanceNorm2d(_InstanceNorm):
     """Normalizes each channel of each sample of `(N, C, H, W)` or `(C, H, W)`."""
 
-    shapes = {3: "(C, H, W)", 4: "(N, C, H, W)"}
+    dims = (3, 4)
 
 
 class InstanceNorm3d(_InstanceNorm):
     """Normalizes each channel of each sample of `(N, C, D, H, W)` or `(C, D, H, W)`."""
 
-    shapes = {4: "(C, D, H, W)", 5: "(N, C, D, H, W)"}
+    dims = (4, 5)
 
 
 class _LazyNorm(LazyModule, _RunningNorm):
@@ -177,22 +186,13 @@ class _LazyNorm(LazyModule, _RunningNorm):
         if self.track_running_stats:
             self.running_mean = UninitializedBuffer(device=device, dtype=dtype)
             self.running_var = UninitializedBuffer(device=device, dtype=dtype)
-            self.num_batches_tracked = _constant((), 0, device, dtypes.int64)
-
-    def reset_parameters(self) -> None:
-        if not self.has_uninitialized_params() and self.num_features != 0:
-            super().reset_parameters()
+            self.num_batches_tracked = zeros((), device=device, dtype=dtypes.int64)
 
     def initialize_parameters(self, input: Tensor) -> None:
         """Take `num_features` from the input."""
-        if self.has_uninitialized_params():
-            unbatched = issubclass(self.cls_to_become or _BatchNorm, _InstanceNorm) and input.ndim == min(self.shapes)
-            self.num_features = input.shape[0 if unbatched else 1]
-            for table in (self._parameters, self._buffers):
-                for name, tensor in table.items():
-                    if tensor is not None and name != "num_batches_tracked":
-                        tensor.materialize((self.num_features,))
-            self.reset_parameters()
+        self._check_input_dim(input)
+        self.num_features = n = input.shape[self._channels_at(input)]
+        self._give_shapes(weight=(n,), bias=(n,), running_mean=(n,), running_var=(n,))
 
 
 class LazyBatchNorm1d(_LazyNorm, BatchNorm1d):
@@ -231,10 +231,9 @@ class LazyInstanceNorm3d(_LazyNorm, InstanceNorm3d):
     cls_to_become = InstanceNorm3d
 
 
-class LayerNorm(Module):
+class LayerNorm(_Norm):
     """(x - mean) / sqrt(var + eps) * weight + bias over the last dimensions, those of `normalized_shape`."""
 
-    weight: Parameter | None
     bias: Parameter | None
 
     def __init__(
@@ -249,16 +248,8 @@ class LayerNorm(Module):
         super().__init__()
         self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
         self.eps, self.elementwise_affine = eps, elementwise_affine
-        self.register_parameter("weight", blank(*self.normalized_shape, device=device, dtype=dtype) if elementwise_affine else None)
-        self.register_parameter("bias", blank(*self.normalized_shape, device=device, dtype=dtype) if elementwise_affine and bias else None)
+        self._register(self.normalized_shape, device, dtype, weight=elementwise_affine, bias=elementwise_affine and bias)
         self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Weight 1, bias 0."""
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
@@ -267,10 +258,9 @@ class LayerNorm(Module):
         return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}, bias={self.bias is not None}"
 
 
-class GroupNorm(Module):
+class GroupNorm(_Norm):
     """Normalizes groups of channels of each sample of `(N, C, *)`; weight and bias are per channel."""
 
-    weight: Parameter | None
     bias: Parameter | None
 
     def __init__(
@@ -281,16 +271,8 @@ class GroupNorm(Module):
         if num_channels % num_groups != 0:
             raise ValueError(f"num_channels ({num_channels}) must be divisible by num_groups ({num_groups})")
         self.num_groups, self.num_channels, self.eps, self.affine = num_groups, num_channels, eps, affine
-        self.register_parameter("weight", blank(num_channels, device=device, dtype=dtype) if affine else None)
-        self.register_parameter("bias", blank(num_channels, device=device, dtype=dtype) if affine and bias else None)
+        self._register((num_channels,), device, dtype, weight=affine, bias=affine and bias)
         self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Weight 1, bias 0."""
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
@@ -299,10 +281,8 @@ class GroupNorm(Module):
         return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, bias={self.bias is not None}"
 
 
-class RMSNorm(Module):
+class RMSNorm(_Norm):
     """x / sqrt(mean(x²) + eps) * weight over the last dimensions; `eps=None` is the dtype's own."""
-
-    weight: Parameter | None
 
     def __init__(
         self, normalized_shape: Any, eps: float | None = None, elementwise_affine: bool = True, device: Any = None, dtype: Any = None
@@ -310,13 +290,8 @@ class RMSNorm(Module):
         super().__init__()
         self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
         self.eps, self.elementwise_affine = eps, elementwise_affine
-        self.register_parameter("weight", blank(*self.normalized_shape, device=device, dtype=dtype) if elementwise_affine else None)
+        self._register(self.normalized_shape, device, dtype, weight=elementwise_affine)
         self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Weight 1."""
-        if self.weight is not None:
-            init.ones_(self.weight)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.rms_norm(input, self.normalized_shape, self.weight, self.eps)

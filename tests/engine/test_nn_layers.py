@@ -94,6 +94,24 @@ def test_embedding():
         net(Tensor([4]))
 
 
+@pytest.mark.parametrize(
+    ("lazy", "plain", "shape"),
+    [
+        (nn.LazyLinear(4), nn.Linear(3, 4), (2, 3)),
+        (nn.LazyConv2d(4, 2), nn.Conv2d(3, 4, 2), (2, 3, 5, 5)),
+        (nn.LazyConvTranspose1d(4, 2), nn.ConvTranspose1d(3, 4, 2), (3, 5)),
+        (nn.LazyBatchNorm1d(), nn.BatchNorm1d(3), (2, 3)),
+        (nn.LazyInstanceNorm1d(track_running_stats=False), nn.InstanceNorm1d(3, affine=True), (2, 3, 4)),
+    ],
+    ids=lambda x: type(x).__name__,
+)
+def test_a_lazy_layer_that_was_loaded_knows_its_size_too(lazy, plain, shape):
+    lazy.load_state_dict(plain.state_dict())
+    x = engine.randn(shape)
+    close(lazy(x), values(plain(x)))
+    assert repr(lazy) == repr(plain)
+
+
 def test_lazy_layers():
     net = nn.Sequential(nn.LazyConv2d(4, 3), nn.LazyBatchNorm2d(), nn.Flatten(), nn.LazyLinear(2))
     assert isinstance(net[3].weight, nn.UninitializedParameter)
