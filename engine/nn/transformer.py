@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy
 
@@ -35,20 +35,25 @@ def _copies(module: Module, n: int) -> ModuleList:
 class _Layer(Module):
     """What encoder and decoder layers share: self-attention, and two linear layers with an activation between."""
 
-    def _build(
-        self, d_model: int, nhead: int, dim_feedforward: int, dropout: float, activation: Any, layer_norm_eps: float, batch_first: bool,
-        norm_first: bool, bias: bool, blocks: int, make: dict,
-    ) -> None:  # fmt: skip
+    blocks: ClassVar[int]  # parts with a residual and a norm of their own; the decoder's third is attention to the encoder's output
+
+    def __init__(
+        self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1, activation: Any = F.relu,
+        layer_norm_eps: float = 1e-5, batch_first: bool = False, norm_first: bool = False, bias: bool = True,
+        device: Any = None, dtype: Any = None,
+    ):  # fmt: skip
+        super().__init__()
+        make = {"device": device, "dtype": dtype}
         self.self_attn = MultiheadAttention(d_model, nhead, dropout=dropout, batch_first=batch_first, bias=bias, **make)
-        if blocks == 3:
+        if self.blocks == 3:
             self.multihead_attn = MultiheadAttention(d_model, nhead, dropout=dropout, batch_first=batch_first, bias=bias, **make)
         self.linear1 = Linear(d_model, dim_feedforward, bias=bias, **make)
         self.dropout = Dropout(dropout)
         self.linear2 = Linear(dim_feedforward, d_model, bias=bias, **make)
         self.norm_first = norm_first
-        for i in range(1, blocks + 1):
+        for i in range(1, self.blocks + 1):
             setattr(self, f"norm{i}", LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **make))
-        for i in range(1, blocks + 1):
+        for i in range(1, self.blocks + 1):
             setattr(self, f"dropout{i}", Dropout(dropout))
         self.activation = _activation(activation)
 
@@ -63,16 +68,7 @@ class _Layer(Module):
 class TransformerEncoderLayer(_Layer):
     """Self-attention and feed-forward, each with dropout, a residual and a layer norm (before it with `norm_first`)."""
 
-    def __init__(
-        self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1, activation: Any = F.relu,
-        layer_norm_eps: float = 1e-5, batch_first: bool = False, norm_first: bool = False, bias: bool = True,
-        device: Any = None, dtype: Any = None,
-    ):  # fmt: skip
-        super().__init__()
-        self._build(
-            d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias, 2,
-            {"device": device, "dtype": dtype},
-        )  # fmt: skip
+    blocks = 2
 
     def forward(
         self, src: Tensor, src_mask: Tensor | None = None, src_key_padding_mask: Tensor | None = None, is_causal: bool = False
@@ -91,16 +87,7 @@ class TransformerEncoderLayer(_Layer):
 class TransformerDecoderLayer(_Layer):
     """Self-attention, attention to the encoder's output, and feed-forward."""
 
-    def __init__(
-        self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1, activation: Any = F.relu,
-        layer_norm_eps: float = 1e-5, batch_first: bool = False, norm_first: bool = False, bias: bool = True,
-        device: Any = None, dtype: Any = None,
-    ):  # fmt: skip
-        super().__init__()
-        self._build(
-            d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias, 3,
-            {"device": device, "dtype": dtype},
-        )  # fmt: skip
+    blocks = 3
 
     def forward(
         self, tgt: Tensor, memory: Tensor, tgt_mask: Tensor | None = None, memory_mask: Tensor | None = None,
