@@ -71,9 +71,8 @@ def latest() -> Session | None:
 def _opened(channel: Any, message: Any) -> None:
     from .widget import direct
 
-    direct(channel)
     panel = _panels[channel.comm_id] = _Panel(channel)
-    channel.on_msg(panel.heard)
+    direct(channel, panel.heard)
     channel.on_close(panel.closed)
     if _latest is not None:
         panel.attach(_latest)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ class View(anywidget.AnyWidget):
 
     def __init__(self, session: Session) -> None:
         super().__init__()
-        direct(self.comm)
+        direct(self.comm, self._handle_msg)
         self.session = session
         self.client = session.connect(self._say)
         self.on_msg(self._heard)
@@ -92,14 +93,16 @@ class View(anywidget.AnyWidget):
             return self.session.headline()
 
 
-def direct(channel: Any) -> None:
-    """Let the front end's messages arrive where it sent them.
+def direct(channel: Any, heard: Callable[[dict[str, Any]], None]) -> None:
+    """Let the front end's messages arrive where it sent them, and reach `heard` and nobody else.
 
     ipykernel 7.4 sends them to the shell that last wrote to the comm. That is the main one, and it is busy while a cell waits for the
-    very message.
+    very message. And a comm fires `pre_execute` and `post_execute` around each message: in the midst of a running cell that makes
+    matplotlib show, and close, the figure that the cell is still drawing.
     """
     if hasattr(channel, "_reply_subshell_for"):
         channel._reply_subshell_for = lambda data, default: default
+    channel.handle_msg = heard
 
 
 def in_notebook() -> bool:
