@@ -23,7 +23,7 @@ PERIOD = 0.1  # seconds between two reports of a running recording
 # Frames of these files are not the user's.
 HIDDEN = tuple(os.path.dirname(os.path.abspath(file)) + os.sep for file in (engine.__file__, __file__))
 _PLAIN = (int, float, bool, str, type(None), complex)
-_HARMLESS = (*_PLAIN, slice, type(Ellipsis))
+_HARMLESS = frozenset((*_PLAIN, slice, type(Ellipsis)))
 
 
 class Watch(ref):
@@ -445,15 +445,15 @@ def is_parameter(cls: type) -> bool:
 
 def _plain(attrs: dict) -> dict:
     """Attributes without tensors in them, which would stay alive."""
-    return {k: v if isinstance(v, _PLAIN) else _without_tensors(v) for k, v in attrs.items() if not k.startswith("__")}
+    return {k: v if v.__class__ in _HARMLESS else _without_tensors(v) for k, v in attrs.items() if not k.startswith("__")}
 
 
 def _without_tensors(value: Any) -> Any:
-    if isinstance(value, _HARMLESS):
+    if value.__class__ is tuple and len(value) <= 64 and _HARMLESS.issuperset(map(type, value)):
+        return value
+    if value.__class__ in _HARMLESS or isinstance(value, _PLAIN):
         return value
     if isinstance(value, (tuple, list)) and len(value) <= 64:
-        if value.__class__ is tuple and all(isinstance(v, _HARMLESS) for v in value):
-            return value
         return tuple(_without_tensors(v) for v in value)
     return Opaque(type(value).__name__)
 
