@@ -28,9 +28,14 @@ def storage(array: Any) -> Any:
     return base if isinstance(base, array.__class__) else array
 
 
+def last_write_of(array: Any) -> Write | None:
+    """The last write to the storage of `array`; None when it was never written in place."""
+    return _writes.get(id(storage(array)))
+
+
 def version(array: Any) -> int:
     """How often the storage of `array` was written in place."""
-    write = _writes.get(id(storage(array)))
+    write = last_write_of(array)
     return 0 if write is None else write.version
 
 
@@ -52,21 +57,24 @@ def note_write(array: Any, op_name: str) -> None:
 
 def check(node: Any) -> None:
     """Refuse to differentiate with an array that was overwritten after `node` saved it."""
-    for slot, saved in zip(node.op.slots, node.saved, strict=False):
-        for array in saved if isinstance(saved, tuple) else (saved,):  # a sequence of tensors is kept as one
-            check_array(array, node.time, node.op.name, repr(slot))
+    time = node.time
+    for i, saved in enumerate(node.saved):
+        if saved is None:
+            continue
+        for array in saved if saved.__class__ is tuple else (saved,):  # a sequence of tensors is kept as one
+            write = _writes.get(id(storage(array))) if hasattr(array, "base") else None
+            if write is not None and write.time > time:
+                raise spoiled(array, write, node.op.name, repr(node.op.slots[i]))
 
 
-def check_array(array: Any, time: float, op_name: str, what: str) -> None:
-    """SpoiledError when the storage of `array`, which `op_name` saved at `time` as `what`, was written since."""
-    write = _writes.get(id(storage(array))) if hasattr(array, "base") else None
-    if write is not None and write.time > time:
-        line = f" at {errors.where(*write.line)}" if write.line else ""
-        raise errors.SpoiledError(
-            "one of the variables needed for gradient computation has been modified by an inplace operation: "
-            f"{op_name} saved {what} of shape {array.shape}, and {write.op} wrote over it{line} "
-            f"(version {write.version}). Use the out-of-place form there, or clone() the tensor before it is overwritten."
-        )
+def spoiled(array: Any, write: Write, op_name: str, what: str) -> errors.SpoiledError:
+    """What to raise when `op_name` saved `array` as `what`, and `write` came after."""
+    line = f" at {errors.where(*write.line)}" if write.line else ""
+    return errors.SpoiledError(
+        "one of the variables needed for gradient computation has been modified by an inplace operation: "
+        f"{op_name} saved {what} of shape {array.shape}, and {write.op} wrote over it{line} "
+        f"(version {write.version}). Use the out-of-place form there, or clone() the tensor before it is overwritten."
+    )
 
 
 def reshape_in_place(target: Tensor, fn: Any) -> Tensor:

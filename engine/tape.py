@@ -260,7 +260,7 @@ def backward_steps(
             saved = node.saved
             if saved is FREED:
                 raise _freed(node)
-            if inplace.last_write > node.time:
+            if saved and inplace.last_write > node.time:
                 inplace.check(node)
             input_grads = op.pull_recorded(node, grad, xp) if recorded else op.pull(node, grad)
             if hooks is not None and hooks.post:
