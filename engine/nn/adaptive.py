@@ -6,6 +6,8 @@ from collections import namedtuple
 from collections.abc import Sequence
 from typing import Any
 
+import numpy
+
 from ..ops.join import cat
 from ..tensor import Tensor
 from . import functional as F
@@ -76,7 +78,19 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             raise RuntimeError(
                 f"Target values should be in [0, {self.n_classes - 1}], but values in range [{labels.min()}, {labels.max()}] were found. "
             )
-        found = self.log_prob(x).gather(1, y.unsqueeze(1)).squeeze(1)
+        cluster = numpy.searchsorted(self.cutoffs, labels, side="right")
+        head = F.log_softmax(self.head(x), 1)
+        parts, order = [], []
+        for i in [0, *numpy.unique(cluster[cluster > 0]).tolist()]:
+            # a tail is computed for the rows whose target lies in it; one without such rows gets no gradient
+            rows = numpy.flatnonzero(cluster == i)
+            part = head[rows, labels[rows] if i == 0 else numpy.full_like(rows, self.shortlist_size + i - 1)]
+            if i > 0:
+                tail = F.log_softmax(self.tail[i - 1](x[rows]), 1)
+                part = part + tail[numpy.arange(rows.size), labels[rows] - self.cutoffs[i - 1]]
+            parts.append(part)
+            order.append(rows)
+        found = cat(parts)[numpy.argsort(numpy.concatenate(order))]
         loss = (-found).mean()
         return _ASMoutput(found if input.ndim == 2 else found.squeeze(0), loss)
 

@@ -91,11 +91,13 @@ class MultiheadAttention(Module):
         batched = self._check_dims(query, key, value, key_padding_mask, attn_mask)
         if is_causal and attn_mask is None:
             raise RuntimeError("Need attn_mask if specifying the is_causal hint.")
-        if batched and not self.batch_first:
-            query, key, value = query.transpose(0, 1), key.transpose(0, 1), value.transpose(0, 1)
-        elif not batched:
-            query, key, value = query.unsqueeze(0), key.unsqueeze(0), value.unsqueeze(0)
-            key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
+        if not batched or not self.batch_first:
+            # a tensor given twice stays one: `_projected` then projects it once
+            given = {id(x): x for x in (query, key, value)}
+            turned = {k: x.transpose(0, 1) if batched else x.unsqueeze(0) for k, x in given.items()}
+            query, key, value = (turned[id(x)] for x in (query, key, value))
+        if not batched and key_padding_mask is not None:
+            key_padding_mask = key_padding_mask.unsqueeze(0)
         if query.shape[-1] != self.embed_dim:
             raise AssertionError(f"was expecting embedding dimension of {self.embed_dim}, but got {query.shape[-1]}")
         if tuple(key.shape[:2]) != tuple(value.shape[:2]):

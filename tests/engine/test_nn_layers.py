@@ -9,7 +9,7 @@ import pytest
 from nets import close, values
 
 import engine
-from engine import Tensor, nn
+from engine import Tensor, nn, observe
 
 
 def test_layers_start_with_torchs_weights():
@@ -124,6 +124,28 @@ def test_lazy_layers():
     fresh.load_state_dict(net.state_dict())
     net.eval(), fresh.eval()
     close(fresh(engine.ones(2, 3, 5, 5)), values(net(engine.ones(2, 3, 5, 5))))
+
+
+def test_adaptive_softmax_leaves_the_tails_alone_that_no_target_lies_in():
+    net = nn.AdaptiveLogSoftmaxWithLoss(8, 12, [3, 6], div_value=2.0)
+    net(engine.randn(3, 8), Tensor([0, 7, 2])).loss.backward()
+    assert [p.grad is None for p in net.parameters()] == [False, True, True, False, False]
+
+
+@pytest.mark.parametrize(("x", "batch_first"), [(engine.randn(4, 3, 8), False), (engine.randn(4, 3, 8), True), (engine.randn(4, 8), False)])
+def test_self_attention_projects_once(x, batch_first):
+    class Linears(observe.Observer):
+        n = 0
+
+        def op(self, op, inputs, attrs, output):
+            self.n += op.name == "linear"
+
+    net = nn.MultiheadAttention(8, 2, batch_first=batch_first)
+    with observe.observing(Linears()) as once:
+        out = net(x, x, x)[0]
+    with observe.observing(Linears()) as thrice:
+        close(out, values(net(x, x * 1, x * 1)[0]))
+    assert (once.n, thrice.n) == (2, 4)
 
 
 def test_adaptive_softmax():
