@@ -84,15 +84,24 @@ def test_samples(op, dtype):
     report(wrong)
 
 
-def results(call: Call) -> list:
-    """Pairs of results through which a gradient flows."""
-    pairs = zip(flat(call.theirs()), flat(call.run()), strict=True)
-    return [(a, b) for a, b in pairs if isinstance(a, torch.Tensor) and a.requires_grad]
+def differentiable(call: Call) -> dict[int, torch.Tensor]:
+    """PyTorch's results through which a gradient flows, by their places."""
+    return {i: a for i, a in enumerate(flat(call.theirs())) if isinstance(a, torch.Tensor) and a.requires_grad}
 
 
-def weights(pairs: list) -> tuple[list, list]:
-    made = [torch.randn_like(a) for a, _ in pairs]
+def weights(results: list) -> tuple[list, list]:
+    made = [torch.randn_like(a) for a in results]
     return made, [engine.Tensor._wrap(number(w).copy()) for w in made]
+
+
+def our_gradients(call: Call, places: Any, ws: list, create_graph: bool = False) -> Any:
+    """The engine's gradients of its results at these places, one or None for each leaf."""
+    results, leaves = flat(call.run()), [b for _, b in call.leaves]
+    live = [(results[i], w) for i, w in zip(places, ws, strict=True) if results[i].requires_grad]
+    if not live:
+        return [None] * len(leaves)
+    outputs, seeds = zip(*live, strict=True)
+    return engine.autograd.grad(outputs, leaves, seeds, create_graph=create_graph, allow_unused=True)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.complex128], ids=lambda d: str(d)[6:])
@@ -103,20 +112,13 @@ def test_gradients(op, dtype):
     wrong: list[str] = []
     for call in calls("gradients", op, dtype, grad=True):
         try:
-            pairs = results(call)
-            ws, vs = weights(pairs)
-            answer = torch.autograd.grad([a for a, _ in pairs], [a for a, _ in call.leaves], ws, allow_unused=True)
+            theirs = differentiable(call)
+            ws, vs = weights([*theirs.values()])
+            answer = torch.autograd.grad([*theirs.values()], [a for a, _ in call.leaves], ws, allow_unused=True)
         except REFUSALS:
-            continue  # test_samples has what the engine refuses
+            continue  # PyTorch has no answer itself
         try:
-            live = [(b, v) for (_, b), v in zip(pairs, vs, strict=True) if b.requires_grad]
-            wanted = [b for _, b in call.leaves]
-            found = (
-                engine.autograd.grad([b for b, _ in live], wanted, [v for _, v in live], allow_unused=True)
-                if live
-                else [None] * len(wanted)
-            )
-            told = same_gradients(answer, found)
+            told = same_gradients(answer, our_gradients(call, theirs, vs))
         except REFUSALS as error:
             told = f"{type(error).__name__}: {error}"
         if told:
@@ -130,21 +132,17 @@ def test_second_derivatives(op):
     wrong: list[str] = []
     for call in calls("second", op, torch.float64, grad=True):
         try:
-            pairs = results(call)
-            ws, vs = weights(pairs)
-            theirs = [a for a, _ in call.leaves]
-            first = torch.autograd.grad([a for a, _ in pairs], theirs, ws, create_graph=True, allow_unused=True)
-            along, vlong = weights([(g, None) for g in first if g is not None])
-            total = sum((g * w).sum() for g, w in zip([g for g in first if g is not None], along, strict=True))
-            answer = torch.autograd.grad(total, theirs, allow_unused=True) if total.requires_grad else [None] * len(theirs)
-        except (*REFUSALS, AttributeError):
-            continue
+            theirs, leaves = differentiable(call), [a for a, _ in call.leaves]
+            ws, vs = weights([*theirs.values()])
+            first = torch.autograd.grad([*theirs.values()], leaves, ws, create_graph=True, allow_unused=True)
+            known = [g for g in first if g is not None]
+            along, vlong = weights(known)
+            total = sum(((g * w).sum() for g, w in zip(known, along, strict=True)), torch.zeros(()))
+            answer = torch.autograd.grad(total, leaves, allow_unused=True) if total.requires_grad else [None] * len(leaves)
+        except REFUSALS:
+            continue  # PyTorch has no answer itself
         try:
-            mine = [b for _, b in call.leaves]
-            live = [(b, v) for (_, b), v in zip(pairs, vs, strict=True) if b.requires_grad]
-            found = [None] * len(mine)
-            if live:
-                found = engine.autograd.grad([b for b, _ in live], mine, [v for _, v in live], create_graph=True, allow_unused=True)
+            mine, found = [b for _, b in call.leaves], our_gradients(call, theirs, vs, create_graph=True)
             terms = [
                 (g * v).sum()
                 for g, v in zip([g for g, f in zip(found, first, strict=True) if f is not None], vlong, strict=True)
@@ -170,13 +168,12 @@ def test_forward_mode(op):
     wrong: list[str] = []
     for call in calls("forward", op, torch.float64, grad=True):
         try:
-            pairs = results(call)
+            wanted = [*differentiable(call)]
         except REFUSALS:
-            continue
+            continue  # PyTorch has no answer itself
         mine = [b for _, b in call.leaves]
-        if not pairs or not mine:
+        if not wanted or not mine:
             continue
-        wanted = [i for i, y in enumerate(flat(call.theirs())) if isinstance(y, torch.Tensor) and y.requires_grad]
         ts = [engine.Tensor._wrap(numpy.asarray(numpy.random.standard_normal(x.shape))) for x in mine]
 
         def along(*xs, mine=mine, call=call, wanted=wanted):
