@@ -107,7 +107,7 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
 def asarray(obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool = False) -> Tensor:
     """The object as a tensor. `copy` None shares memory where it can, True always copies, False raises ValueError where it must."""
     found = as_tensor(obj, dtype, device)
-    shares = found is obj or isinstance(obj, numpy.ndarray) and found.array.base is obj
+    shares = found is obj or isinstance(obj, numpy.ndarray) and not found.is_cuda and numpy.may_share_memory(found.array, obj)
     if copy is False and not shares:
         raise ValueError("can't alias arbitrary sequence or a tensor of another dtype or device into a tensor")
     if copy and shares:
@@ -231,7 +231,8 @@ def arange(start: Any, end: Any = None, step: Any = 1, *, dtype: Any = None, dev
 def linspace(start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """`steps` numbers from `start` to `end`, both included, evenly apart."""
     start, end = (x.item() if isinstance(x, Tensor) else x for x in (start, end))
-    return made(_evenly(start, end, steps, _numpy(dtype)).astype(_numpy(dtype)), device, requires_grad)
+    d = _numpy(dtype)
+    return made(_evenly(start, end, steps, d).astype(d), device, requires_grad)
 
 
 def _evenly(start: Any, end: Any, steps: int, d: numpy.dtype) -> numpy.ndarray:

@@ -156,10 +156,6 @@ def as_dtype(d: Any) -> dtype:
     """The engine dtype for what a user wrote as one."""
     if isinstance(d, dtype):
         return d
-    if d is float:
-        return float32 if default is float32 else default
-    if isinstance(d, type) and d in (int, bool, complex):
-        return {int: int64, bool: bool_, complex: complex64}[d]
     try:
         return FROM_NUMPY[numpy.dtype(d)]
     except (TypeError, KeyError):

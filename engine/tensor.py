@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -95,8 +96,8 @@ class Tensor:
         return object.__new__(cls)
 
     def __init__(self, data: Any = (), dtype: Any = None, device: Any = None, requires_grad: bool = False):
-        array = data.array if isinstance(data, Tensor) else to_array(data, dtype, device)
-        self.array, self.node = array, None
+        shared = isinstance(data, Tensor) and dtype is None and device is None
+        self.array, self.node = data.array if shared else to_array(data, dtype, device), None
         if requires_grad:
             self.requires_grad_()
 
@@ -431,7 +432,7 @@ class Tensor:
         return tensor_text(self)
 
     def __format__(self, spec: str) -> str:
-        return format(self.item(), spec) if self.array.ndim == 0 and spec else str(self)
+        return format(self.item(), spec) if self.array.ndim == 0 and type(self) is Tensor else object.__format__(self, spec)
 
 
 def _rebuild(cls: type, array: numpy.ndarray, requires_grad: bool) -> Tensor:
@@ -470,27 +471,29 @@ def to_array(data: Any, dtype: Any = None, device: Any = None) -> Any:
     return array if device is None else devices.move(array, devices.device(device))
 
 
-def _from_nested(data: Any, by_default: bool = True) -> numpy.ndarray:
+def _from_nested(data: Any, by_default: bool) -> numpy.ndarray:
+    seen: dict[Any, Any] = {}  # of each type of number and each dtype of an array in the data, one example
+
     def plain(x: Any) -> Any:
-        if isinstance(x, Tensor):
-            return x._host() if x.node is None else x.detach()._host()
-        return [plain(v) for v in x] if isinstance(x, (list, tuple, range)) else x
-
-    def kinds(x: Any) -> set:
         if isinstance(x, (list, tuple, range)):
-            return set().union(*[kinds(v) for v in x]) if x else {"float"}
-        return {"array"} if hasattr(x, "dtype") else {type(x).__name__}
+            return [plain(v) for v in x]
+        if hasattr(x, "dtype"):
+            x = x._host() if isinstance(x, Tensor) else numpy.asarray(x)
+            seen.setdefault(x.dtype, x)
+        else:
+            seen.setdefault(x.__class__, x)
+        return x
 
-    found = kinds(data)
+    nested = plain(data)
     try:
-        array = numpy.array(plain(data))
+        array = numpy.array(nested)
     except ValueError as error:
         raise ValueError(f"expected a nested list with rows of equal length: {error}") from None
-    if array.dtype.kind == "O" or array.dtype.kind in "USM":
-        raise TypeError(f"can't make a tensor of {', '.join(sorted(found))} data")
-    if by_default and "array" not in found:
-        if array.dtype == numpy.float64:
-            array = array.astype(dtypes.default.numpy)
-        elif array.dtype == numpy.complex128:
-            array = array.astype(dtypes.default.to_complex().numpy)
-    return array
+    if by_default and int in seen and array.dtype != dtypes.I64 and seen.keys() <= {bool, int}:
+        raise ValueError("Overflow when unpacking long long")
+    if array.dtype.kind in "OUSM":
+        raise TypeError(f"can't make a tensor of {', '.join(sorted(getattr(t, '__name__', str(t)) for t in seen))} data")
+    found = [FROM_NUMPY.get(x.dtype) if hasattr(x, "dtype") else dtypes.of_scalar(x) for x in seen.values()] or [dtypes.default]
+    if not by_default or None in found:
+        return array
+    return array.astype(functools.reduce(dtypes.promote, found).numpy, copy=False)

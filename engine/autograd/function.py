@@ -43,7 +43,9 @@ class Context:
     def saved_tensors(self) -> tuple:
         """The saved tensors, tied to the tape again. SpoiledError when one was written in place after forward."""
         for i, t in enumerate(self._saved):
-            write = None if t is None else inplace.last_write_of(t.array)
+            if t is None:
+                continue
+            write = inplace.last_write_of(t.array)
             if write is not None and write.time > self._sealed:
                 raise inplace.spoiled(t.array, write, self._name, f"saved_tensors[{i}]")
         return tuple(t.open() if isinstance(t, _Output) else t for t in self._saved)

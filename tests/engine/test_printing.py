@@ -175,6 +175,15 @@ def test_scientific_format_forced_and_forbidden():
     assert repr(engine.tensor([1e-6, 2e6])) == "tensor([      0.0000, 2000000.0000])"
 
 
+def test_format():
+    """Literals from PyTorch: a 0-d tensor formats as its number, and only it takes a format."""
+    assert f"{engine.tensor(3.0)}" == "3.0" and f"{engine.tensor(3.0, requires_grad=True):.2f}" == "3.00"
+    assert f"{engine.tensor([3.0])}" == "tensor([3.])"
+    assert f"{engine.nn.Parameter(engine.tensor(3.0))}" == "Parameter containing:\ntensor(3., requires_grad=True)"
+    with pytest.raises(TypeError, match="unsupported format string"):
+        f"{engine.tensor([3.0]):.2f}"
+
+
 def test_profiles():
     engine.set_printoptions(profile="full")
     assert "..." not in repr(engine.arange(1500))

@@ -70,12 +70,41 @@ def test_python_data_becomes(python, expected):
     assert engine.tensor(python).dtype.name == expected
 
 
+def test_data_that_holds_tensors_and_arrays_promotes():
+    """Literals from PyTorch: torch.tensor(data).dtype."""
+    half = numpy.float16(1)
+    for data, expected in (
+        ([engine.tensor(1.0), 2.0], "float32"), ([engine.tensor(1.0), 2], "float32"), ([1, 2j], "complex64"),
+        ([numpy.float32(1), 2.0], "float32"), ([numpy.float64(1), 2], "float64"), ([half, 2], "float16"), ([half, 2.0], "float32"),
+        ([numpy.int32(1), 2], "int64"), ([numpy.int32(1), True], "int32"), ([numpy.ones(2, "f4"), numpy.ones(2)], "float64"),
+        ([numpy.ones(2, "f4"), [1.0, 2.0]], "float32"), ([[], []], "float32"),
+    ):  # fmt: skip
+        assert engine.tensor(data).dtype.name == expected, data
+    for data in (2**63, [2**63, -1], [1, 2**64]):
+        with pytest.raises(ValueError, match="Overflow when unpacking long long"):
+            engine.tensor(data)
+    assert engine.tensor(2**63, dtype=engine.uint64).item() == 2**63
+    for data in ("a", [1, "a"], [None], [object()]):
+        with pytest.raises(TypeError, match="can't make a tensor of"):
+            engine.tensor(data)
+
+
+def test_asarray_shares_and_copies_views_too():
+    for copy, seen in ((None, 9), (False, 9), (True, 1)):
+        base = numpy.arange(4.0)
+        engine.asarray(base[1:], copy=copy)[0] = 9
+        assert base[1] == seen
+    with pytest.raises(ValueError, match="can't alias"):
+        engine.asarray(base[1:], dtype=engine.float32, copy=False)
+
+
 def test_dtypes_have_many_spellings():
     for spelling in (engine.int64, int, numpy.int64, numpy.dtype("int64"), "int64", engine.long):
         assert dtypes.as_dtype(spelling) is engine.int64
     for spelling in (engine.complex128, numpy.complex128, numpy.dtype("complex128")):
         assert dtypes.as_dtype(spelling) is engine.complex128
-    assert dtypes.as_dtype(float) is engine.float32 and dtypes.as_dtype(bool) is engine.bool
+    for python, expected in ((float, "float64"), (complex, "complex128"), (int, "int64"), (bool, "bool")):
+        assert engine.zeros(1, dtype=python).dtype.name == expected  # literals from PyTorch: torch.zeros(1, dtype=python).dtype
 
 
 def test_numpy_data_keeps_its_dtype():
