@@ -291,39 +291,29 @@ class _Softmax(Module):
         super().__init__()
         self.dim = dim
 
-    def _over(self, input: Tensor) -> int:
-        # PyTorch's own default, for code that gives no dim: 0 for 0, 1 and 3 dimensions, else 1
-        return self.dim if self.dim is not None else (0 if input.ndim in (0, 1, 3) else 1)
+    def extra_repr(self) -> str:
+        return f"dim={self.dim}"
 
 
 class Softmax(_Softmax):
     """exp(x) / sum(exp(x)) along `dim`."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.softmax(input, self._over(input))
-
-    def extra_repr(self) -> str:
-        return f"dim={self.dim}"
+        return F.softmax(input, self.dim)
 
 
 class LogSoftmax(_Softmax):
     """log(softmax(x)) along `dim`."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.log_softmax(input, self._over(input))
-
-    def extra_repr(self) -> str:
-        return f"dim={self.dim}"
+        return F.log_softmax(input, self.dim)
 
 
 class Softmin(_Softmax):
     """softmax(-x) along `dim`."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.softmin(input, self._over(input))
-
-    def extra_repr(self) -> str:
-        return f"dim={self.dim}"
+        return F.softmin(input, self.dim)
 
 
 class Softmax2d(Module):

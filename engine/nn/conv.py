@@ -9,13 +9,8 @@ from ..tensor import Tensor
 from . import functional as F
 from . import init
 from .lazy import LazyModule
-from .module import Module
+from .module import Module, sizes
 from .parameter import Parameter, UninitializedParameter, blank
-
-
-def sizes(value: Any, dims: int) -> tuple:
-    """A size for each dimension, from one number or a sequence."""
-    return (value,) * dims if isinstance(value, int) else tuple(value)
 
 
 class _Conv(Module):

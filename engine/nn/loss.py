@@ -5,19 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ..ops.loss import _reduction
 from ..tensor import Tensor
 from . import functional as F
 from .distance import PairwiseDistance
 from .module import Module
-
-
-def reduction_of(reduction: str, size_average: bool | None, reduce: bool | None) -> str:
-    """PyTorch's old pair of flags in today's words."""
-    if size_average is None and reduce is None:
-        return reduction
-    if reduce is False:
-        return "none"
-    return "mean" if size_average is None or size_average else "sum"
 
 
 class _Loss(Module):
@@ -25,7 +17,7 @@ class _Loss(Module):
 
     def __init__(self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"):
         super().__init__()
-        self.reduction = reduction_of(reduction, size_average, reduce)
+        self.reduction = _reduction(size_average, reduce, reduction)
 
 
 class _WeightedLoss(_Loss):

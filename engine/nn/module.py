@@ -458,6 +458,11 @@ def _kind_of(value: Any) -> tuple[str, str | None, str]:
     return "", None, type(value).__name__
 
 
+def sizes(value: Any, dims: int) -> tuple:
+    """A size for each dimension, from one number or a sequence."""
+    return (value,) * dims if isinstance(value, (int, float)) else tuple(value)
+
+
 def indented(text: str, spaces: int) -> str:
     """All lines but the first moved to the right."""
     return text.replace("\n", "\n" + " " * spaces)

@@ -11,7 +11,7 @@ from ..tensor import Tensor
 from . import functional as F
 from . import init
 from .lazy import LazyModule
-from .module import Module
+from .module import Module, sizes
 from .parameter import Parameter, UninitializedBuffer, UninitializedParameter, blank
 
 
@@ -246,7 +246,7 @@ class LayerNorm(_Norm):
         dtype: Any = None,
     ):
         super().__init__()
-        self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+        self.normalized_shape = sizes(normalized_shape, 1)
         self.eps, self.elementwise_affine = eps, elementwise_affine
         self._register(self.normalized_shape, device, dtype, weight=elementwise_affine, bias=elementwise_affine and bias)
         self.reset_parameters()
@@ -288,7 +288,7 @@ class RMSNorm(_Norm):
         self, normalized_shape: Any, eps: float | None = None, elementwise_affine: bool = True, device: Any = None, dtype: Any = None
     ):
         super().__init__()
-        self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+        self.normalized_shape = sizes(normalized_shape, 1)
         self.eps, self.elementwise_affine = eps, elementwise_affine
         self._register(self.normalized_shape, device, dtype, weight=elementwise_affine)
         self.reset_parameters()

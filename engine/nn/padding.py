@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from ..tensor import Tensor
 from . import functional as F
-from .module import Module
+from .module import Module, sizes
 
 
 class _Pad(Module):
@@ -14,15 +14,16 @@ class _Pad(Module):
 
     dims: ClassVar[int]
     mode: ClassVar[str] = "constant"
+    value: float | None = None
 
     def __init__(self, padding: Any):
         super().__init__()
-        self.padding = (padding,) * (2 * self.dims) if isinstance(padding, int) else tuple(padding)
+        self.padding = sizes(padding, 2 * self.dims)
         if len(self.padding) != 2 * self.dims:
             raise ValueError(f"{type(self).__name__}: expected one number or {2 * self.dims} numbers for padding, got {len(self.padding)}")
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.pad(input, self.padding, self.mode)
+        return F.pad(input, self.padding, self.mode, self.value)
 
     def extra_repr(self) -> str:
         return f"{self.padding}"
@@ -33,19 +34,12 @@ class _ConstantPad(_Pad):
         super().__init__(padding)
         self.value = value
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.pad(input, self.padding, "constant", self.value)
-
     def extra_repr(self) -> str:
         return f"padding={self.padding}, value={self.value}"
 
 
-class _ZeroPad(_ConstantPad):
-    def __init__(self, padding: Any):
-        super().__init__(padding, 0.0)
-
-    def extra_repr(self) -> str:
-        return f"{self.padding}"
+class _ZeroPad(_Pad):
+    value = 0.0
 
 
 class ConstantPad1d(_ConstantPad):

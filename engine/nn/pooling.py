@@ -6,19 +6,25 @@ from typing import Any
 
 from ..tensor import Tensor
 from . import functional as F
-from .module import Module
+from .module import Module, sizes
 
 
-class _MaxPool(Module):
+class _Window(Module):
+    """What the pools with one window share in their text."""
+
+    kernel_size: Any
+    stride: Any
+    padding: Any
+
+    def extra_repr(self) -> str:
+        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+
+
+class _MaxPool(_Window):
     def __init__(
-        self,
-        kernel_size: Any,
-        stride: Any = None,
-        padding: Any = 0,
-        dilation: Any = 1,
-        return_indices: bool = False,
+        self, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, return_indices: bool = False,
         ceil_mode: bool = False,
-    ):
+    ):  # fmt: skip
         super().__init__()
         self.kernel_size, self.stride = kernel_size, stride if stride is not None else kernel_size
         self.padding, self.dilation, self.return_indices, self.ceil_mode = padding, dilation, return_indices, ceil_mode
@@ -29,8 +35,7 @@ class _MaxPool(Module):
         )
 
     def extra_repr(self) -> str:
-        window = f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
-        return f"{window}, dilation={self.dilation}, ceil_mode={self.ceil_mode}"
+        return f"{super().extra_repr()}, dilation={self.dilation}, ceil_mode={self.ceil_mode}"
 
 
 class MaxPool1d(_MaxPool):
@@ -54,18 +59,13 @@ class MaxPool3d(_MaxPool):
         return self._pooled(F.max_pool3d, input)
 
 
-class _MaxUnpool(Module):
+class _MaxUnpool(_Window):
     dims = 1
 
     def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0):
         super().__init__()
-        as_tuple = lambda v: (v,) * self.dims if isinstance(v, int) else tuple(v)  # noqa: E731
-        self.kernel_size = as_tuple(kernel_size)
-        self.stride = as_tuple(stride if stride is not None else kernel_size)
-        self.padding = as_tuple(padding)
-
-    def extra_repr(self) -> str:
-        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+        self.kernel_size, self.padding = sizes(kernel_size, self.dims), sizes(padding, self.dims)
+        self.stride = sizes(stride if stride is not None else kernel_size, self.dims)
 
 
 class MaxUnpool1d(_MaxUnpool):
@@ -93,23 +93,19 @@ class MaxUnpool3d(_MaxUnpool):
         return F.max_unpool3d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
 
 
-class AvgPool1d(Module):
+class AvgPool1d(_Window):
     """The mean of each window of `(N, C, L)`."""
 
     def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False, count_include_pad: bool = True):
         super().__init__()
-        one = lambda v: (v,) if isinstance(v, int) else tuple(v)  # noqa: E731
-        self.kernel_size, self.stride = one(kernel_size), one(stride if stride is not None else kernel_size)
-        self.padding, self.ceil_mode, self.count_include_pad = one(padding), ceil_mode, count_include_pad
+        self.kernel_size, self.stride = sizes(kernel_size, 1), sizes(stride if stride is not None else kernel_size, 1)
+        self.padding, self.ceil_mode, self.count_include_pad = sizes(padding, 1), ceil_mode, count_include_pad
 
     def forward(self, input: Tensor) -> Tensor:
         return F.avg_pool1d(input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad)
 
-    def extra_repr(self) -> str:
-        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
-
-class _AvgPool(Module):
+class _AvgPool(_Window):
     def __init__(
         self, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False, count_include_pad: bool = True,
         divisor_override: int | None = None,
@@ -121,9 +117,6 @@ class _AvgPool(Module):
 
     def _pooled(self, pool: Any, input: Tensor) -> Tensor:
         return pool(input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad, self.divisor_override)
-
-    def extra_repr(self) -> str:
-        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
 class AvgPool2d(_AvgPool):
@@ -177,10 +170,9 @@ class _FractionalMaxPool(Module):
         self, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, return_indices: bool = False, _random_samples: Any = None
     ):
         super().__init__()
-        as_tuple = lambda v: (v,) * self.dims if isinstance(v, (int, float)) else tuple(v)  # noqa: E731
-        self.kernel_size, self.return_indices = as_tuple(kernel_size), return_indices
-        self.output_size = as_tuple(output_size) if output_size is not None else None
-        self.output_ratio = as_tuple(output_ratio) if output_ratio is not None else None
+        self.kernel_size, self.return_indices = sizes(kernel_size, self.dims), return_indices
+        self.output_size = sizes(output_size, self.dims) if output_size is not None else None
+        self.output_ratio = sizes(output_ratio, self.dims) if output_ratio is not None else None
         if (output_size is None) == (output_ratio is None):
             raise ValueError(f"{type(self).__name__} requires specifying either an output size, or a pooling ratio")
         if self.output_ratio is not None and not all(0 < r < 1 for r in self.output_ratio):
@@ -208,13 +200,19 @@ class FractionalMaxPool3d(_FractionalMaxPool):
         )
 
 
-class _AdaptiveMaxPool(Module):
-    def __init__(self, output_size: Any, return_indices: bool = False):
+class _AdaptivePool(Module):
+    def __init__(self, output_size: Any):
         super().__init__()
-        self.output_size, self.return_indices = output_size, return_indices
+        self.output_size = output_size
 
     def extra_repr(self) -> str:
         return f"output_size={self.output_size}"
+
+
+class _AdaptiveMaxPool(_AdaptivePool):
+    def __init__(self, output_size: Any, return_indices: bool = False):
+        super().__init__(output_size)
+        self.return_indices = return_indices
 
 
 class AdaptiveMaxPool1d(_AdaptiveMaxPool):
@@ -238,30 +236,21 @@ class AdaptiveMaxPool3d(_AdaptiveMaxPool):
         return F.adaptive_max_pool3d(input, self.output_size, self.return_indices)
 
 
-class _AdaptiveAvgPool(Module):
-    def __init__(self, output_size: Any):
-        super().__init__()
-        self.output_size = output_size
-
-    def extra_repr(self) -> str:
-        return f"output_size={self.output_size}"
-
-
-class AdaptiveAvgPool1d(_AdaptiveAvgPool):
+class AdaptiveAvgPool1d(_AdaptivePool):
     """Means over windows chosen so that `(N, C, L)` becomes `(N, C, output_size)`."""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.adaptive_avg_pool1d(input, self.output_size)
 
 
-class AdaptiveAvgPool2d(_AdaptiveAvgPool):
+class AdaptiveAvgPool2d(_AdaptivePool):
     """Means over windows chosen so that `(N, C, H, W)` becomes `(N, C, *output_size)`; None keeps a size."""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.adaptive_avg_pool2d(input, self.output_size)
 
 
-class AdaptiveAvgPool3d(_AdaptiveAvgPool):
+class AdaptiveAvgPool3d(_AdaptivePool):
     """Means over windows chosen so that `(N, C, D, H, W)` becomes `(N, C, *output_size)`; None keeps a size."""
 
     def forward(self, input: Tensor) -> Tensor:
