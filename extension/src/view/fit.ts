@@ -41,8 +41,14 @@ export function firstView(scene: Scene, window: Window, aim?: Box): Camera {
   const down = scene.direction === "down";
   const k = Math.max(CLOSE, Math.min(1, down ? (window.w - 8) / width : (window.h - 8) / height));
   const at = aim ?? scene.boxes.find((box) => box.kind !== "open");
+  return viewOf(scene, window, k, at ? at.x + at.w / 2 : 0, at ? at.y + at.h / 2 : 0);
+}
+
+/** A point of the scene in the middle, as far as that shows no more than a margin beyond the scene. */
+export function viewOf({ bounds, direction }: Scene, { w, h }: Window, k: number, x: number, y: number): Camera {
+  const [, , width, height] = bounds;
+  const down = direction === "down";
   const stand = (room: number, extent: number, middle: number, along: boolean) =>
     extent * k <= room && !along ? (room - extent * k) / 2 : Math.min(8, Math.max(room - extent * k - 8, room / 2 - middle * k));
-  const x = stand(window.w, width, at ? at.x + at.w / 2 : 0, !down);
-  return { k, x, y: stand(window.h, height, at ? at.y + at.h / 2 : 0, down) };
+  return { k, x: stand(w, width, x, !down), y: stand(h, height, y, down) };
 }

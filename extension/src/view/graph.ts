@@ -4,7 +4,7 @@ import { listenGestures, zoomAt, type Camera } from "./camera";
 import { h, s, setAttribute } from "./dom";
 import { drawBox, drawWire, markBox, markWire } from "./draw";
 import { HEADER } from "./face";
-import { firstView, READABLE, wholeView } from "./fit";
+import { firstView, READABLE, viewOf, wholeView } from "./fit";
 import type { Box, Scene, Wire } from "./layout";
 import type { Marks } from "./marks";
 import { Minimap } from "./minimap";
@@ -36,8 +36,8 @@ export class GraphPane {
   private readonly wires = s("g", { "aria-hidden": "true" });
   private readonly over = s("g", { role: "none" });
   private readonly minimap = new Minimap((x, y) => {
-    this.moved = "by hand";
-    this.centre(x, y);
+    const { k } = this.camera;
+    this.moveByHand({ k, x: this.size.w / 2 - x * k, y: this.size.h / 2 - y * k });
   });
   private readonly drawnBoxes = new Map<string, SVGGElement>();
   private readonly drawnWires = new Map<string, SVGGElement>();
@@ -144,10 +144,10 @@ export class GraphPane {
     const [across, along] = [inside(box.x * k + x, w * k, this.size.w), inside(box.y * k + y, high * k, this.size.h)];
     if (across && along && k >= FAR) return;
     const to = Math.max(k, READABLE + 0.15);
+    const [cx, cy] = [box.x + Math.min(w, this.size.w / to) / 2, box.y + Math.min(high, this.size.h / to) / 2];
+    const goal = viewOf(this.scene!, this.size, to, cx, cy);
     // A direction in which the box is in sight stays as it is.
-    const cx = across && to === k ? (this.size.w / 2 - x) / k : box.x + Math.min(w, this.size.w / to) / 2;
-    const cy = along && to === k ? (this.size.h / 2 - y) / k : box.y + Math.min(high, this.size.h / to) / 2;
-    this.centre(cx, cy, to, true);
+    this.glide({ k: to, x: across && to === k ? x : goal.x, y: along && to === k ? y : goal.y });
   }
 
   /** The colours have changed. */
@@ -185,9 +185,8 @@ export class GraphPane {
     return this.scene?.byKey.has(`n${host}`) ? `n${host}` : undefined;
   }
 
-  private centre(x: number, y: number, k = this.camera.k, glide = false): void {
-    const to = { k, x: this.size.w / 2 - x * k, y: this.size.h / 2 - y * k };
-    if (!glide || prefersStill() || !this.size.w) return this.move(to);
+  private glide(to: Camera): void {
+    if (prefersStill()) return this.move(to);
     const from = this.camera;
     this.arrive();
     this.goal = to;
