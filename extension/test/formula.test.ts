@@ -52,6 +52,12 @@ describe("formula", () => {
     expect(formula(deep).textContent).toBe("…");
   });
 
+  it("draws a bar over the whole of a name", () => {
+    const bar = (name: string) => formula(["mover", ["mi", name], ["mo", "¯"]]).innerHTML;
+    expect(bar("x")).toBe("<mover><mi>x</mi><mo>¯</mo></mover>");
+    expect(bar("scores")).toBe('<mrow class="bar"><mi>scores</mi></mrow>');
+  });
+
   it("accepts a math element at the top, once", () => {
     expect(formula(["math", ["mi", "x"]]).outerHTML.match(/<math/g)).toHaveLength(1);
   });

@@ -25,6 +25,13 @@ function element(tree: Formula | string, depth: number): Element {
   const [tag, ...children] = tree;
   if (depth > DEEPEST) return token("mtext", "…");
   if (typeof tag === "string" && TOKENS.has(tag)) return token(tag, children.map(plain).join(""));
+  // A bar as long as what is under it takes a mathematical font; a border takes none.
+  const barred = tag === "mover" && plain(children[1]) === "¯" && plain(children[0]).length > 1;
+  if (barred) {
+    const made = element(["mrow", children[0]!], depth);
+    made.setAttribute("class", "bar");
+    return made;
+  }
   const known = typeof tag === "string" && LAYOUT.has(tag) && tag !== "math";
   const made = document.createElementNS(MATHML, known ? tag : "mrow");
   if (tag === "mspace") made.setAttribute("width", "0.2em");
