@@ -212,6 +212,11 @@ describe("the view", () => {
     expect(panel.querySelectorAll(".histogram rect")).toHaveLength(40);
     expect(panel.querySelector(".histogram details table tbody")!.children).toHaveLength(40);
     expect([...panel.querySelectorAll(".health .bar span")].map((e) => e.textContent)).toEqual(["X", "+I", "−I", "−", "+"]);
+    expect(panel.querySelectorAll(".heat")).toHaveLength(1);
+    await click(node(15)); // a scalar: its value says all
+    expect(one("wb-values").textContent).toMatch(/^−?\d/);
+    expect(panel.querySelectorAll(".heat, .histogram")).toHaveLength(0);
+    await click(node(7));
     const exact = [...panel.querySelectorAll("button")].find((button) => button.textContent === "count all")!;
     await click(exact);
     expect(kernel.requests.at(-1)).toMatchObject({ exact: true });

@@ -19,7 +19,7 @@ export class WorkbenchPanel extends Widget {
     this.title.closable = true;
     this.node.setAttribute("aria-label", "Gradient Workbench");
     this.node.setAttribute("role", "region");
-    Object.assign(this.node.style, { overflow: "auto", background: "var(--jp-layout-color1)", color: "var(--jp-ui-font-color1)" });
+    Object.assign(this.node.style, { overflow: "auto", minWidth: "320px", background: "var(--jp-layout-color1)", color: "var(--jp-ui-font-color1)" });
     this.link = new KernelLink(tracker);
     this.link.changed.connect((_, content) => this.display(content));
   }

@@ -130,7 +130,7 @@ export function markBox(element: SVGGElement, mark: Mark, focused: boolean): voi
     badge.classList.toggle("warm", mark.warm);
   }
   const tint = element.querySelector<SVGRectElement>(":scope > .tint");
-  if (tint) tint.style.fillOpacity = mark.tint ? (mark.tint * 0.55).toFixed(2) : "";
+  if (tint) tint.style.fillOpacity = mark.tint ? (mark.tint * 0.4).toFixed(2) : "";
 }
 
 export function drawWire(wire: Wire): SVGGElement {

@@ -26,7 +26,7 @@ import { keyOf } from "./walk";
 
 const HEIGHT = 460;
 const STACKED = 640; // height where the details stand below the graph
-const NARROW = 620;
+const NARROW = 560;
 const PATIENCE = 20_000; // milliseconds until silence is called that
 let views = 0;
 

@@ -4,7 +4,7 @@ import { readBuffer } from "./buffers";
 import { drawTimeline, table } from "./charts";
 import { h, type Child } from "./dom";
 import type { Holding } from "./protocol";
-import type { State } from "./store";
+import type { Recording, State } from "./store";
 import { nameOf } from "./stepper";
 import { bytesText, plural, shapeText, siteText } from "./words";
 
@@ -41,7 +41,7 @@ export function memoryPane(state: State, select: (node: number) => void): Child[
         )
       : null,
     h("h4", {}, `${plural(message.holdings.length, "live array")}, largest first`),
-    holdings(message.holdings, select, (row) => recording.sites[row] && siteText(recording.sites[row]!)),
+    holdings(message.holdings, recording, select),
   ];
 }
 
@@ -55,14 +55,15 @@ function timeline(filled: boolean, draw: () => HTMLElement): Child {
   }
 }
 
-function holdings(rows: readonly Holding[], select: (node: number) => void, where: (site: number) => string | undefined): HTMLElement {
+function holdings(rows: readonly Holding[], recording: Recording, select: (node: number) => void): HTMLElement {
+  const where = (row: number) => recording.sites[row] && siteText(recording.sites[row]);
   const made = table(
     ["array", "bytes", "why it is alive"],
     rows.map((row) => [
       h(
         "div",
         {},
-        row.node >= 0 ? h("button", { class: "link", click: () => select(row.node) }, row.name || `#${row.node}`) : row.name || "–",
+        row.node >= 0 ? h("button", { class: "link", click: () => select(row.node) }, row.name || nameOf(recording, row.node)) : row.name || "–",
         h("div", { class: "quiet" }, `${shapeText(row.shape)} ${row.dtype}`),
       ),
       bytesText(row.bytes),

@@ -147,10 +147,11 @@ export class Panel {
       summary ? drawHealth(summary) : null,
       summary && !values ? numbers(summary) : null,
     );
-    putAround(this.look, this.sliders, heat ? [this.sliderRow(message), this.heat(message, buffers, state)] : []);
+    // Where every value is written out, a picture of them says no more.
+    putAround(this.look, this.sliders, heat && !values ? [this.sliderRow(message), this.heat(message, buffers, state)] : []);
     put(
       this.more,
-      histogram ? drawHistogram(histogram, exact) : null,
+      histogram && !values ? drawHistogram(histogram, exact) : null,
       forward ? h("div", { class: "row" }, h("h4", {}, "Made by"), depthSwitch(state.depth, choose)) : null,
       forward ? ruleRows(forward, state.depth) : null,
     );

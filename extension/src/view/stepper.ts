@@ -119,6 +119,7 @@ export class StepPane {
 
   private parts(step: Step, state: State, recording: Recording): (HTMLElement | null)[] {
     const choose = (to: State["depth"]) => this.controller.store.dispatch({ do: "depth", to });
+    const isOp = recording.nodes.kind[step.node] === "op"; // else a tensor that keeps its gradient
     return [
       h(
         "div",
@@ -127,7 +128,7 @@ export class StepPane {
         h("span", { class: "quiet" }, recording.nodes.name[step.node] || `#${step.node}`),
       ),
       siteLine(recording.sites[step.site]),
-      h("div", { class: "row" }, h("h4", {}, "Forward"), depthSwitch(state.depth, choose)),
+      h("div", { class: "row" }, h("h4", {}, isOp ? "Forward" : "Rule"), depthSwitch(state.depth, choose)),
       ruleRows(step.forward, state.depth),
       h(
         "div",

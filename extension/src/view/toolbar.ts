@@ -87,7 +87,7 @@ export class Toolbar {
   private showSearch({ query, hits, at, problem }: Search): void {
     if (this.input.value !== query) this.input.value = query;
     const count = !hits.length ? "none" : at < 0 ? `${hits.length} found` : `${at + 1} of ${hits.length}`;
-    setText(this.hits, problem ? "not a pattern" : query.trim() ? count : "");
+    setText(this.hits, problem ? "invalid" : query.trim() ? count : "");
     setAttribute(this.hits, "title", problem || null);
   }
 }

@@ -205,7 +205,6 @@ export class FakeKernel implements Transport {
     const [low, high] = [summary.min ?? 0, summary.max ?? 1];
     const counts = new Array<number>(40).fill(0);
     for (const v of values) if (Number.isFinite(v)) counts[Math.min(39, Math.floor(((v - low) / (high - low || 1)) * 40))]!++;
-    const big = shape.length >= 1 && values.length > 6;
     const [rows, cols] = shape.length >= 2 ? [shape.at(-2)!, shape.at(-1)!] : [1, shape[0] ?? 1];
     const [r, c] = [Math.min(128, rows), Math.min(128, cols)];
     const mean = new Float32Array(r * c).map((_, at) => values[at % values.length]!);
@@ -232,13 +231,13 @@ export class FakeKernel implements Transport {
       ...base,
       facts: facts.map(([label, text]) => ({ label: label!, text: text! })),
       summary,
-      histogram: big ? { low, high, counts, sampled: !exact } : null,
-      heat: big ? (JSON.parse(JSON.stringify(heat)) as Inspected["heat"]) : null,
+      histogram: { low, high, counts, sampled: !exact },
+      heat: JSON.parse(JSON.stringify(heat)) as Inspected["heat"],
       forward: nodes.kind[node] === "op" ? rules(nodes.op[node]!, "x") : null,
       missing: "",
     };
     const view = (array: Float32Array | Uint8Array) => new DataView(array.buffer as ArrayBuffer);
-    return { message, buffers: big ? [view(mean), view(mean.map(Math.abs)), view(bad)] : [] };
+    return { message, buffers: [view(mean), view(mean.map(Math.abs)), view(bad)] };
   }
 
   private memory(): { message: Memory; buffers: DataView[] } {
