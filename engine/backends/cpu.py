@@ -49,7 +49,6 @@ from numpy import (  # noqa: F401  the namespace itself
     gcd,
     greater,
     greater_equal,
-    heaviside,
     hypot,
     invert,
     isclose,
@@ -60,7 +59,6 @@ from numpy import (  # noqa: F401  the namespace itself
     isposinf,
     isreal,
     lcm,
-    ldexp,
     left_shift,
     less,
     less_equal,
@@ -79,19 +77,14 @@ from numpy import (  # noqa: F401  the namespace itself
     minimum,
     moveaxis,
     nan_to_num,
-    negative,
     nextafter,
     nonzero,
     not_equal,
     ones,
     ones_like,
-    outer,
     real,
-    reciprocal,
-    repeat,
     reshape,
     right_shift,
-    rint,
     roll,
     searchsorted,
     signbit,
@@ -139,6 +132,7 @@ from .kernels_pool import (  # noqa: F401
     tap_places,
     tap_scatter,
 )  # fmt: skip
+from .order import *  # noqa: F403
 from .products import *  # noqa: F403
 from .reduction import *  # noqa: F403
 from .reference import *  # noqa: F403

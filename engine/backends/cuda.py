@@ -16,34 +16,34 @@ from cupy import (  # noqa: F401  # pyright: ignore[reportMissingImports]
     abs, add, arange, arccos, arccosh, arcsin, arcsinh, arctan, arctan2, arctanh, argsort, asarray, ascontiguousarray, bincount,
     bitwise_and, bitwise_or,
     bitwise_xor, ceil, concatenate, copysign, cos, cosh, divide, empty, empty_like, equal, exp, exp2, expm1, eye, floor, fmax, fmin,
-    full, full_like, gcd, greater, greater_equal, heaviside, hypot, invert, isclose, isfinite, isinf, isnan, isneginf, isposinf, isreal,
-    lcm, ldexp, left_shift, less, less_equal, log, log1p, log2, log10, logaddexp2, logical_and, logical_not, logical_or, logical_xor,
-    maximum, minimum, nan_to_num, negative, nextafter, nonzero, not_equal, ones, ones_like, outer, real, reciprocal, repeat,
-    right_shift, rint, roll, searchsorted, signbit, sin, sinh, sort, sqrt, square, squeeze, stack, subtract, take, take_along_axis, tan,
+    full, full_like, gcd, greater, greater_equal, hypot, invert, isclose, isfinite, isinf, isnan, isneginf, isposinf, isreal,
+    lcm, left_shift, less, less_equal, log, log1p, log2, log10, logaddexp2, logical_and, logical_not, logical_or, logical_xor,
+    maximum, minimum, nan_to_num, nextafter, nonzero, not_equal, ones, ones_like, real,
+    right_shift, roll, searchsorted, signbit, sin, sinh, sort, sqrt, square, squeeze, stack, subtract, take, take_along_axis, tan,
     tanh, tensordot, tile, tril, triu, trunc, unique, where, zeros, zeros_like,
 )  # fmt: skip
 from cupyx.scipy import special  # pyright: ignore[reportMissingImports]
-from cupyx.scipy.special import digamma, erf, erfc, erfinv, i0, i1  # noqa: F401  # pyright: ignore[reportMissingImports]
 
 from ..errors import Refused
 from .elementwise import (  # noqa: F401  made of universal functions, which go to CuPy by themselves
-    angle, clip, conj, floor_divide, fmod, frac, hardtanh, imag, lerp, log_sigmoid, logaddexp, logit, relu, remainder, round, sgn, sign,
+    angle, clip, conj, floor_divide, fmod, hardtanh, imag, lerp, log_sigmoid, logaddexp, logit, relu, remainder, round, sgn, sign,
     sinc, softplus, threshold, trunc_divide,
 )  # fmt: skip
 from .factors import *  # noqa: F403
 from .indexing import *  # noqa: F403
 from .kernels_conv import col2im, convolution, convolution_input, convolution_weight, im2col  # noqa: F401
-from .kernels_loss import class_pick, class_spread, class_weights, log_sum_exp, softmax_minus  # noqa: F401
-from .kernels_loss import ctc as _ctc
+from .kernels_loss import class_pick, class_spread, class_weights, ctc, log_sum_exp, softmax_minus  # noqa: F401
 from .kernels_norm import normalize, normalize_input, normalize_weight  # noqa: F401
 from .kernels_pool import (  # noqa: F401
     adaptive_max, avg_pool, avg_pool_back, flat_gather, flat_scatter, max_pool, resample, resample_back, tap_gather, tap_places,
     tap_scatter,
 )  # fmt: skip
+from .order import *  # noqa: F403
 from .products import *  # noqa: F403
-from .reduction import check_countable, count
+from .reduction import _empty, count, count_integers, histogram, search  # noqa: F401
 from .reference import *  # noqa: F403
-from .special import SCIPY
+from .reference import _along
+from .special import SCIPY, forwarded
 # isort: on
 
 pi, inf, nan = math.pi, math.inf, math.nan
@@ -117,7 +117,7 @@ def silu(x: Any) -> Any:
 
 
 def _normal_cdf(x: Any) -> Any:
-    return 0.5 * (1 + erf(x * math.sqrt(0.5)))
+    return 0.5 * (1 + special.erf(x * math.sqrt(0.5)))
 
 
 _TANH = math.sqrt(2 / math.pi)
@@ -145,25 +145,10 @@ def lgamma(x: Any) -> Any:
 
 def polygamma(x: Any, n: int) -> Any:
     """The n-th derivative of digamma: (-1)^(n+1) n! zeta(n + 1, x)."""
-    return digamma(x) if n == 0 else ((-1) ** (n + 1) * math.factorial(n) * special.zeta(cupy.asarray(n + 1.0), x)).astype(x.dtype)
+    return special.digamma(x) if n == 0 else ((-1) ** (n + 1) * math.factorial(n) * special.zeta(cupy.asarray(n + 1.0), x)).astype(x.dtype)
 
 
-def xlogy(x: Any, y: Any) -> Any:
-    """x log(y), and 0 where x is 0 and y is not nan."""
-    d = (x if hasattr(x, "dtype") else y).dtype
-    return special.xlogy(cupy.asarray(x, d), cupy.asarray(y, d))
-
-
-def _named(name: str) -> Any:
-    def call(*xs: Any) -> Any:
-        d = next(x.dtype for x in xs if hasattr(x, "dtype"))
-        return cupy.asarray(getattr(special, name)(*[cupy.asarray(x, d) for x in xs])).astype(d, copy=False)
-
-    call.__name__ = call.__qualname__ = name
-    return call
-
-
-globals().update({name: _named(theirs) for name, theirs in SCIPY.items()})
+globals().update({name: forwarded(name, cupy, lambda: special) for name in SCIPY})
 
 
 # -- reductions --------------------------------------------------------------------------------------------------------------
@@ -199,13 +184,8 @@ def count_nonzero(x: Any, axis: Any = None) -> Any:
 
 def _some(x: Any, axis: Any, kind: type[Exception] = RuntimeError) -> None:
     """Refuse the extreme of nothing."""
-    if axis is None and not x.size:
-        raise Refused(
-            "Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument.", kind
-        )
-    for a in () if axis is None or not x.ndim else (axis,) if isinstance(axis, int) else axis:
-        if not x.shape[a]:
-            raise Refused(f"Expected reduction dim {a % x.ndim} to have non-zero size.", IndexError)
+    if not count(x, axis):
+        raise _empty(x, axis, kind)
 
 
 def max(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
@@ -272,22 +252,6 @@ def vector_norm(x: Any, ord: float = 2.0, axis: Any = None, keepdims: bool = Fal
 # -- along one axis ----------------------------------------------------------------------------------------------------------
 
 
-def _along(fn: Any) -> Any:
-    """Let `fn(x, axis, ...)` take a 0-d array too, as one of length 1; IndexError's cause for an axis that does not exist."""
-
-    def call(x: Any, axis: int, *args: Any) -> Any:
-        n = x.ndim
-        if not -(n or 1) <= axis < (n or 1):
-            raise numpy.exceptions.AxisError(axis, n)
-        if n:
-            return fn(x, axis % n, *args)
-        out = fn(x.reshape(1), 0, *args)
-        return tuple(o.reshape(()) for o in out) if isinstance(out, tuple) else out.reshape(())
-
-    call.__name__, call.__doc__ = fn.__name__, fn.__doc__
-    return call
-
-
 @_along
 def cumsum(x: Any, axis: int) -> Any:
     return cupy.cumsum(x, axis)
@@ -348,87 +312,3 @@ def log_softmax(x: Any, axis: int) -> Any:
         return x.copy()
     shifted = x - cupy.max(x, axis=axis, keepdims=True)
     return shifted - cupy.log(cupy.sum(cupy.exp(shifted), axis=axis, keepdims=True))
-
-
-def ranked(x: Any, positions: Any, axis: int) -> tuple:
-    """The elements at the given positions of the sorted axis, nans last, and where they stood; "median" and "nanmedian" too."""
-    return _ranked(x, axis, positions)
-
-
-@_along
-def _ranked(x: Any, axis: int, positions: Any) -> tuple:
-    _some(x, axis)
-    n, order = x.shape[axis], cupy.argsort(x, axis=axis)
-    if isinstance(positions, str):
-        nans = cupy.sum(x != x, axis=axis, keepdims=True)
-        at = (n - nans - 1) // 2 if positions == "nanmedian" else cupy.where(nans > 0, n - nans, (n - 1) // 2)
-        at = cupy.maximum(at, 0)
-    else:
-        at = cupy.asarray(positions).reshape([-1 if d == axis else 1 for d in range(x.ndim)])
-    at = cupy.broadcast_to(at, tuple(at.shape[d] if d == axis else s for d, s in enumerate(x.shape)))
-    indices = cupy.take_along_axis(order, at, axis)
-    return cupy.take_along_axis(x, indices, axis), indices
-
-
-def median_of_all(x: Any, skip_nan: bool = False) -> Any:
-    """The lower median of all elements, nan of none; with `skip_nan` of those that are not nan."""
-    if not x.size:
-        return cupy.full((), nan, x.dtype)
-    return ranked(x.reshape(-1), "nanmedian" if skip_nan else "median", 0)[0].reshape(())
-
-
-@_along
-def mode(x: Any, axis: int) -> tuple:
-    """The most frequent value along an axis (the smallest of several), and where it stands last; the axis stays, with length 1."""
-    _some(x, axis)
-    order = cupy.argsort(x, axis=axis)
-    ranks = cupy.moveaxis(cupy.take_along_axis(x, order, axis), axis, -1)
-    new = cupy.ones(ranks.shape, bool)
-    new[..., 1:] = ranks[..., 1:] != ranks[..., :-1]
-    places = cupy.arange(ranks.shape[-1])
-    run = places - cumextreme(cupy.where(new, places, 0), -1, True)[0]
-    best = cupy.expand_dims(run.argmax(-1), axis)
-    indices = cupy.take_along_axis(order, best, axis)
-    return cupy.take_along_axis(x, indices, axis), indices
-
-
-def add_along_axis(x: Any, indices: Any, size: int, axis: int) -> Any:
-    """Zeros with `size` places along `axis`, and `x` added at `indices` there: the transpose of taking along an axis."""
-    if not indices.ndim:
-        return cupy.array(x)
-    axis %= indices.ndim
-    out = cupy.zeros(indices.shape[:axis] + (size,) + indices.shape[axis + 1 :], x.dtype)
-    grid = [cupy.arange(n).reshape([-1 if d == i else 1 for i in range(indices.ndim)]) for d, n in enumerate(indices.shape)]
-    grid[axis] = indices
-    cupy.add.at(out, tuple(grid), cupy.broadcast_to(x, indices.shape))
-    return out
-
-
-# -- counting, sequences -----------------------------------------------------------------------------------------------------
-
-
-def count_integers(x: Any, weights: Any = None, least: int = 0) -> Any:
-    """How often each of 0, 1, 2, ... occurs, or the sum of its weights."""
-    check_countable(x, weights)
-    out = cupy.bincount(x, weights, least)
-    return out.astype(weights.dtype, copy=False) if weights is not None and weights.dtype == numpy.float32 else out
-
-
-def histogram(x: Any, bins: int, low: float, high: float) -> Any:
-    """How many elements fall into each of `bins` equal bins; the last one is closed. Equal bounds: those of the data."""
-    from .reduction import histogram as plain
-
-    return cupy.asarray(plain(to_host(x), bins, low, high))
-
-
-def search(ordered: Any, values: Any, right: bool = False) -> Any:
-    """Where `values` would be inserted into the ordered last axis: before equal elements, or after them with `right`."""
-    from .reduction import search as plain
-
-    return cupy.asarray(plain(to_host(ordered), to_host(values), right))
-
-
-def ctc(log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: int) -> tuple:
-    """Connectionist temporal classification, computed on the CPU: its recursion over time has nothing for a GPU to do at once."""
-    found = _ctc(*map(to_host, (log_probs, targets, input_lengths, target_lengths)), blank)
-    return tuple(map(cupy.asarray, found))

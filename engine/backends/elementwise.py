@@ -12,7 +12,7 @@ import numpy
 from ..errors import Refused
 
 __all__ = [
-    "angle", "clip", "conj", "floor_divide", "fmod", "frac", "gelu", "gelu_slope", "hardtanh", "imag", "lerp",
+    "angle", "clip", "conj", "floor_divide", "fmod", "gelu", "gelu_slope", "hardtanh", "imag", "lerp",
     "log_sigmoid", "logaddexp", "logit", "power", "relu", "remainder", "round", "sgn",
     "sigmoid", "sign", "silu", "sinc", "softplus", "threshold", "trunc_divide", "where",
 ]  # fmt: skip
@@ -160,10 +160,6 @@ def round(x: Any, decimals: int = 0) -> Any:
     return numpy.rint(x) if decimals == 0 else numpy.round(x, decimals)
 
 
-def frac(x: Any) -> Any:
-    return x - numpy.trunc(x)
-
-
 def lerp(x: Any, end: Any, weight: Any) -> Any:
     """From `x` to `end`; counted from the nearer of the two, so that weight 1 gives `end` exactly."""
     step = end - x
@@ -285,7 +281,7 @@ _CDF_END = 2 * 3.9**2
 def normal_cdf(x: Any) -> Any:
     """The standard normal distribution function, (1 + erf(x / sqrt 2)) / 2, in the precision of `x`."""
     if x.dtype != numpy.float32 or not isinstance(x, numpy.ndarray):
-        from .special import erf
+        from scipy.special import erf  # SciPy is loaded at the first use
 
         return 0.5 * (1 + erf(x * math.sqrt(0.5)))
     square = numpy.asarray(x * x)

@@ -6,23 +6,9 @@ from typing import Any
 
 import numpy
 
-from .reference import _library
+from .reference import _through_host, module_of
 
 __all__ = ["cholesky_info", "eig", "fourier", "fourier_back", "lu_factor", "matrix_exp"]
-
-
-def _through_host(fn: Any) -> Any:
-    """Let a function of NumPy arrays take a GPU's too."""
-
-    def call(x: Any, *rest: Any) -> Any:
-        lib = _library(x)
-        if lib is numpy:
-            return fn(x, *rest)
-        found = fn(lib.asnumpy(x), *rest)
-        return tuple(map(lib.asarray, found)) if isinstance(found, tuple) else lib.asarray(found)
-
-    call.__name__, call.__doc__ = fn.__name__, fn.__doc__
-    return call
 
 
 @_through_host
@@ -79,7 +65,7 @@ def cholesky_info(x: Any) -> Any:
 
 def fourier(x: Any, dims: tuple, scale: float = 1.0) -> Any:
     """Sums of x[k] exp(-2 pi i j k / n) over k along some dimensions, times a number."""
-    lib = _library(x)
+    lib = module_of(x)
     for d in dims:
         x = lib.fft.fft(x, axis=d)
     return x * x.dtype.type(scale)

@@ -1,4 +1,4 @@
-"""Reading and writing at indices, ordering and table lookup, written plainly for NumPy and CuPy arrays."""
+"""Reading and writing at indices, and table lookup, written plainly for NumPy and CuPy arrays."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy
 
-from .reference import _axis, _library, _zeros
+from .reference import _axis, _zeros, module_of
 
 
 def put(x: Any, index: Any, value: Any, accumulate: bool = False) -> Any:
@@ -41,16 +41,16 @@ def _add_at(out: Any, index: Any, value: Any) -> None:
     by_rows = len(items) == 1 and getattr(items[0], "dtype", None) == numpy.int64
     if by_rows and out.ndim > 1 and out.flags.c_contiguous and out.dtype.kind == "f":
         where = items[0].reshape(-1)
-        value = _library(out).broadcast_to(value, (*items[0].shape, *out.shape[1:]))
+        value = module_of(out).broadcast_to(value, (*items[0].shape, *out.shape[1:]))
         rows = out.reshape(out.shape[0], -1)
         rows += _row_sums(where, value.reshape(where.size, rows.shape[1]), out.shape[0])
         return
-    _library(out).add.at(out, index, value)
+    module_of(out).add.at(out, index, value)
 
 
 def _row_sums(index: Any, rows: Any, count: int) -> Any:
     """A matrix of `count` rows; row i is the sum of those rows whose index is i."""
-    lib, n = _library(rows), index.size
+    lib, n = module_of(rows), index.size
     index = lib.where(index < 0, index + count, index)
     if count * n <= 1 << 18:
         chosen = lib.zeros((count, n), rows.dtype)
@@ -73,7 +73,7 @@ def _row_sums(index: Any, rows: Any, count: int) -> Any:
 
 def copied(x: Any, src: Any) -> Any:
     """`src`, an array or a number, in the shape and dtype of `x`."""
-    out = _library(x).empty_like(x)
+    out = module_of(x).empty_like(x)
     out[...] = src
     return out
 
@@ -83,7 +83,7 @@ def _along(x: Any, dim: int, index: Any, name: str, src: Any = None) -> tuple:
     dim = _axis(x, dim)
     if index.dtype.kind not in "iu":
         raise ValueError(f"{name}(): Expected dtype int64 for index")
-    lib, shape, want = _library(x), x.shape or (1,), index.shape or (1,)
+    lib, shape, want = module_of(x), x.shape or (1,), index.shape or (1,)
     if index.size == 0:
         return (lib.zeros((0,), numpy.int64),) * len(shape)
     if len(shape) != len(want):
@@ -122,7 +122,7 @@ def _source(src: Any, index: Any) -> Any:
 def _scattered(x: Any, dim: int, index: Any, src: Any, name: str, write: Any) -> Any:
     """A copy of `x` changed by `write(out, where, src)` at the places of an index array."""
     where = _along(x, dim, index, name, src if getattr(src, "ndim", 0) else None)
-    out = _library(x).array(x, order="C")
+    out = module_of(x).array(x, order="C")
     if index.size:
         src = _source(src, index)
         write(
@@ -144,18 +144,34 @@ def scatter(x: Any, dim: int, index: Any, src: Any) -> Any:
 
 def scatter_add(x: Any, dim: int, index: Any, src: Any) -> Any:
     """A copy of `x` with `out[i, index[i, j]] += src[i, j]` for dim 1, and so on."""
-    return _scattered(x, dim, index, src, "scatter_add", _library(x).add.at)
+    return _scattered(x, dim, index, src, "scatter_add", module_of(x).add.at)
 
 
 def scatter_prod(x: Any, dim: int, index: Any, src: Any) -> Any:
     """A copy of `x` with `out[i, index[i, j]] *= src[i, j]` for dim 1, and so on."""
-    return _scattered(x, dim, index, src, "scatter_reduce", _library(x).multiply.at)
+    return _scattered(x, dim, index, src, "scatter_reduce", module_of(x).multiply.at)
 
 
 def scatter_extreme(x: Any, dim: int, index: Any, src: Any, reduce: str) -> Any:
     """The same with the larger ("amax") or smaller ("amin") of the two."""
-    lib = _library(x)
+    lib = module_of(x)
     return _scattered(x, dim, index, src, "scatter_reduce", (lib.maximum if reduce == "amax" else lib.minimum).at)
+
+
+def add_along_axis(x: Any, indices: Any, size: int, axis: int) -> Any:
+    """Zeros with `size` places along `axis`, and `x` added at `indices` there: the transpose of taking along an axis."""
+    lib, n = module_of(x), indices.ndim
+    if not n:
+        return lib.array(x)
+    axis %= n
+    out = lib.zeros(indices.shape[:axis] + (size,) + indices.shape[axis + 1 :], x.dtype)
+    grid = [lib.arange(m).reshape((-1,) + (1,) * (n - d - 1)) for d, m in enumerate(indices.shape)]
+    grid[axis], x = indices, lib.broadcast_to(x, indices.shape)
+    if indices.shape[axis] == 1:  # no place occurs twice
+        out[tuple(grid)] = x
+    else:
+        lib.add.at(out, tuple(grid), x)
+    return out
 
 
 def _slices(x: Any, dim: int, index: Any, name: str) -> tuple:
@@ -195,7 +211,7 @@ def index_add(x: Any, dim: int, index: Any, source: Any, alpha: Any = 1) -> Any:
     """A copy of `x` with slices of `source`, times `alpha`, added."""
     where = _slices(x, dim, index, "index_add")
     _fitting(x, dim, index, source, "index_add")
-    out = _library(x).array(x, order="C")
+    out = module_of(x).array(x, order="C")
     _add_at(out.reshape(x.shape or (1,)), where, source if alpha == 1 else source * alpha)
     return out
 
@@ -204,7 +220,7 @@ def index_copy(x: Any, dim: int, index: Any, source: Any) -> Any:
     """A copy of `x` with slices of `source`, or a number, written."""
     where = _slices(x, dim, index, "index_copy")
     _fitting(x, dim, index, source, "index_copy")
-    out = _library(x).array(x, order="C")
+    out = module_of(x).array(x, order="C")
     out.reshape(x.shape or (1,))[where] = source
     return out
 
@@ -217,40 +233,7 @@ def masked_fill(x: Any, mask: Any, value: Any) -> Any:
         raise ValueError(f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s).")
     if x.dtype.kind != "c" and (isinstance(value, complex) or hasattr(value, "dtype") and value.imag != 0):
         raise ValueError(f"value cannot be converted to type {x.dtype} without overflow")
-    return _library(x).where(mask, x.dtype.type(value) if not hasattr(value, "dtype") else value.astype(x.dtype), x)
-
-
-# -- order -------------------------------------------------------------------------------------------------------------------
-
-
-def sorted(x: Any, dim: int, descending: bool, stable: bool) -> tuple:
-    """The elements in order along a dimension, and their indices; NaN counts as the largest."""
-    dim, lib = _axis(x, dim), _library(x)
-    if not x.ndim:
-        return x.copy(), lib.zeros((), numpy.int64)
-    if descending:
-        places = lib.flip(x.shape[dim] - 1 - lib.argsort(lib.flip(x, dim), axis=dim, kind="stable"), dim)
-    else:
-        places = lib.argsort(x, axis=dim, kind="stable" if stable or x.dtype.kind != "f" else None)
-    return lib.take_along_axis(x, places, dim), lib.ascontiguousarray(places)
-
-
-def topk(x: Any, k: int, dim: int, largest: bool) -> tuple:
-    """The `k` largest or smallest elements along a dimension, in order, and their indices."""
-    dim, lib = _axis(x, dim), _library(x)
-    n = x.shape[dim] if x.ndim else 1
-    if not 0 <= k <= n:
-        raise ValueError("selected index k out of range")
-    if not x.ndim:
-        shape = () if k else (0,)
-        return x.reshape(1)[:k].reshape(shape).copy(), lib.zeros(shape, numpy.int64)
-    lead = (slice(None),) * dim
-    if k and k * 8 < n:
-        some = lib.argpartition(x, n - k if largest else k - 1, axis=dim)[(*lead, slice(n - k, None) if largest else slice(0, k))]
-        values, order = sorted(lib.take_along_axis(x, some, dim), dim, largest, False)
-        return values, lib.take_along_axis(some, order, dim)
-    values, order = sorted(x, dim, largest, False)
-    return values[(*lead, slice(0, k))].copy(), order[(*lead, slice(0, k))].copy()
+    return module_of(x).where(mask, x.dtype.type(value) if not hasattr(value, "dtype") else value.astype(x.dtype), x)
 
 
 # -- embedding ---------------------------------------------------------------------------------------------------------------
@@ -266,7 +249,7 @@ def rows(weight: Any, index: Any) -> Any:
 
 
 def _frequency(index: Any, count: int) -> Any:
-    return _library(index).bincount(index.reshape(-1), minlength=count)[index][..., None]
+    return module_of(index).bincount(index.reshape(-1), minlength=count)[index][..., None]
 
 
 def add_rows(value: Any, index: Any, count: int, padding_idx: int | None = None, scale: bool = False) -> Any:

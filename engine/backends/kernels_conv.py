@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..errors import Refused
-from .windows import Rows, Windows, each, module_of, place
+from .reference import module_of
+from .windows import Rows, Windows, each, place
 
 _CHUNK = 1 << 17  # elements of unrolled windows that are made and used at a time, while they are in the cache
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy
 
 from ..errors import Refused
-from .windows import module_of
+from .reference import _through_host, module_of
 
 
 def _check(shape: tuple[int, ...], target: Any, weight: Any, ignore: int) -> None:
@@ -89,6 +89,7 @@ def softmax_minus(x: Any, lse: Any, scale: Any, g: Any, target: Any, ignore: int
     return out
 
 
+@_through_host  # its recursion over time has nothing for a GPU to do at once
 def ctc(log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: int) -> tuple:
     """Connectionist temporal classification: minus the log-likelihood of each target (N), and the posterior of each class (T, N, C).
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy
 
 from .reduction import sum
-from .windows import module_of
+from .reference import module_of
 
 _ROWS = 1 << 17  # elements that are worked on at a time, while they are in the cache
 

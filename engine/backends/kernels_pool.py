@@ -13,7 +13,8 @@ import numpy
 
 from ..errors import Refused
 from .elementwise import kept
-from .windows import Windows, module_of, place_pool
+from .reference import module_of
+from .windows import Windows, place_pool
 
 
 def max_pool(x: Any, n: int, kernel: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False) -> tuple:

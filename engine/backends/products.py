@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy
 
-from .reference import _library, _zeros
+from .reference import _zeros, module_of
 
 
 def matmul(a: Any, b: Any) -> Any:
@@ -36,7 +36,7 @@ def linear(x: Any, weight: Any, bias: Any = None) -> Any:
 def contract(operands: Any, equation: str) -> Any:
     """`einsum` whose subscripts are letters, none of them twice in one operand; two operands go to the matrix product."""
     if len(operands) != 2:
-        return _library(operands[0]).einsum(equation, *operands, optimize=len(operands) > 2)
+        return module_of(operands[0]).einsum(equation, *operands, optimize=len(operands) > 2)
     a, b = operands
     terms, out = equation.split("->")
     one, two = terms.split(",")
@@ -57,22 +57,22 @@ def contract(operands: Any, equation: str) -> Any:
 
 def inv(x: Any) -> Any:
     """The inverse; LinAlgError of a singular matrix."""
-    return _library(x).linalg.inv(x)
+    return module_of(x).linalg.inv(x)
 
 
 def det(x: Any) -> Any:
     """The determinant."""
-    return _library(x).linalg.det(x)
+    return module_of(x).linalg.det(x)
 
 
 def slogdet(x: Any) -> tuple:
     """The determinant's sign and the logarithm of its size."""
-    return tuple(_library(x).linalg.slogdet(x))
+    return tuple(module_of(x).linalg.slogdet(x))
 
 
 def cofactor(x: Any) -> Any:
     """The matrix of cofactors, from the singular values: det(U) det(V) conj(U diag(products of the others) V^H)."""
-    lib, n = _library(x), x.shape[-1]
+    lib, n = module_of(x), x.shape[-1]
     u, s, vh = lib.linalg.svd(x)
     others = lib.where(lib.eye(n, dtype=bool), 1, s[..., None, :]).prod(-1)
     turn = lib.linalg.det(u) * lib.linalg.det(vh)
@@ -81,12 +81,12 @@ def cofactor(x: Any) -> Any:
 
 def solve_matrix(a: Any, b: Any) -> Any:
     """The matrix X with `a @ X == b`."""
-    return _library(a).linalg.solve(a, b)
+    return module_of(a).linalg.solve(a, b)
 
 
 def cholesky(x: Any, upper: bool = False) -> Any:
     """The lower (or upper) Cholesky factor."""
-    out = _library(x).linalg.cholesky(x)
+    out = module_of(x).linalg.cholesky(x)
     return out.conj().swapaxes(-1, -2).copy() if upper else out
 
 
@@ -94,18 +94,18 @@ def qr(x: Any, mode: str = "reduced") -> tuple:
     """Q and R; Q is empty in mode "r"."""
     if mode not in ("reduced", "complete", "r"):
         raise ValueError(f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or 'complete'")
-    found = _library(x).linalg.qr(x, mode)
+    found = module_of(x).linalg.qr(x, mode)
     return (_zeros(x, (0,)), found) if mode == "r" else tuple(found)
 
 
 def eigh(x: Any, uplo: str = "L") -> tuple:
     """Eigenvalues and eigenvectors of a symmetric matrix."""
-    return tuple(_library(x).linalg.eigh(x, uplo))
+    return tuple(module_of(x).linalg.eigh(x, uplo))
 
 
 def svd(x: Any, full_matrices: bool = True) -> tuple:
     """U, S and Vh."""
-    return tuple(_library(x).linalg.svd(x, full_matrices))
+    return tuple(module_of(x).linalg.svd(x, full_matrices))
 
 
 def smallest(lib: Any, x: Any, s: Any, atol: Any = None, rtol: Any = None) -> Any:
@@ -120,7 +120,7 @@ def smallest(lib: Any, x: Any, s: Any, atol: Any = None, rtol: Any = None) -> An
 
 def pinv(x: Any, rtol: Any = None, hermitian: bool = False, atol: Any = None) -> Any:
     """The pseudoinverse, from the singular values above the tolerance; of a Hermitian matrix from the eigenvalues."""
-    lib = _library(x)
+    lib = module_of(x)
     if hermitian:
         values, v = lib.linalg.eigh(x)
         u, s, vh = v, lib.abs(values), v.conj().swapaxes(-1, -2)

@@ -1,4 +1,4 @@
-"""Reductions, scans and order statistics: NumPy's without their argument handling, and by PyTorch's rules."""
+"""Reductions and scans: NumPy's without their argument handling, and by PyTorch's rules."""
 
 from __future__ import annotations
 
@@ -10,13 +10,11 @@ import numpy
 
 from ..errors import Refused
 from .elementwise import logaddexp
-from .reference import broadcast_to
+from .reference import _along, _through_host, broadcast_to, module_of
 
 __all__ = [
-    "add_along_axis", "all", "any", "argmax", "argmin", "count", "count_nonzero", "cumextreme", "cumprod", "cumsum", "count_integers",
-    "histogram", "log_softmax",
-    "logcumsumexp", "logsumexp", "max", "mean", "median_of_all", "min", "mode", "prod", "ranked", "search",
-    "softmax", "spread_to", "sum", "var", "vector_norm",
+    "all", "any", "argmax", "argmin", "count", "count_nonzero", "cumextreme", "cumprod", "cumsum", "count_integers", "histogram",
+    "log_softmax", "logcumsumexp", "logsumexp", "max", "mean", "min", "prod", "search", "softmax", "spread_to", "sum", "var", "vector_norm",
 ]  # fmt: skip
 
 _FAST = (numpy.dtype("float32"), numpy.dtype("float64"))
@@ -155,7 +153,7 @@ def min(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
 
 def _where_extreme(method: Callable, x: Any, axis: Any, keepdims: bool) -> Any:
     try:
-        return method(x, axis, keepdims=keepdims)
+        return method(axis, keepdims=keepdims)
     except ValueError as error:
         if isinstance(error, numpy.exceptions.AxisError) or count(x, axis):
             raise
@@ -165,11 +163,11 @@ def _where_extreme(method: Callable, x: Any, axis: Any, keepdims: bool) -> Any:
 
 
 def argmax(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    return _where_extreme(numpy.ndarray.argmax if isinstance(x, numpy.ndarray) else type(x).argmax, x, axis, keepdims)
+    return _where_extreme(x.argmax, x, axis, keepdims)
 
 
 def argmin(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    return _where_extreme(numpy.ndarray.argmin if isinstance(x, numpy.ndarray) else type(x).argmin, x, axis, keepdims)
+    return _where_extreme(x.argmin, x, axis, keepdims)
 
 
 def all(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
@@ -182,66 +180,56 @@ def any(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     return out.astype(x.dtype) if x.dtype == numpy.uint8 else out
 
 
-# -- along one axis: scans, softmax, order statistics --------------------------------------------------------------------------
+# -- along one axis: scans, softmax --------------------------------------------------------------------------------------------
 
 
-def along(fn: Callable) -> Callable:
-    """Let `fn(x, ..., axis)` take a 0-d array too, as one of length 1."""
-
-    def call(x: Any, *args: Any, axis: int) -> Any:
-        n = getattr(x, "ndim", 0)
-        if not -(n or 1) <= axis < (n or 1):
-            raise numpy.exceptions.AxisError(axis, n)
-        if n:
-            return fn(x, *args, axis=axis)
-        out = fn(numpy.reshape(x, (1,)), *args, axis=0)
-        return tuple(o.reshape(()) for o in out) if isinstance(out, tuple) else out.reshape(())
-
-    call.__name__, call.__doc__ = fn.__name__, fn.__doc__
-    return call
-
-
-@along
-def _accumulated(x: Any, ufunc: Any, *, axis: int) -> Any:
-    return ufunc.accumulate(x, axis)
-
-
+@_along
 def cumsum(x: Any, axis: int) -> Any:
-    return _accumulated(x, numpy.add, axis=axis)
+    return numpy.add.accumulate(x, axis)
 
 
+@_along
 def cumprod(x: Any, axis: int) -> Any:
-    return _accumulated(x, numpy.multiply, axis=axis)
+    return numpy.multiply.accumulate(x, axis)
 
 
+@_along
 def logcumsumexp(x: Any, axis: int) -> Any:
     """log(cumsum(exp(x))), pairwise and so without overflow."""
-    if x.dtype.kind == "c" and x.ndim:
-        out = numpy.moveaxis(x.copy(), axis, 0)
-        for i in range(1, len(out)):
-            out[i] = logaddexp(out[i - 1], out[i])
-        return numpy.moveaxis(out, 0, axis)
-    return x.copy() if x.dtype.kind == "c" else _accumulated(x, numpy.logaddexp, axis=axis)
+    if x.dtype.kind != "c":
+        return numpy.logaddexp.accumulate(x, axis)
+    out = numpy.moveaxis(x.copy(), axis, 0)
+    for i in range(1, len(out)):
+        out[i] = logaddexp(out[i - 1], out[i])
+    return numpy.moveaxis(out, 0, axis)
 
 
-@along
-def _cumextreme(x: Any, ufunc: Any, *, axis: int) -> tuple:
-    values = ufunc.accumulate(x, axis)
-    places = numpy.arange(x.shape[axis]).reshape([-1 if a == axis % x.ndim else 1 for a in range(x.ndim)])
+@_along
+def cumextreme(x: Any, axis: int, largest: bool) -> tuple:
+    """The largest (or smallest) so far, and where it stood last; a nan stays the extreme."""
+    values = (numpy.maximum if largest else numpy.minimum).accumulate(x, axis)
+    places = numpy.arange(x.shape[axis]).reshape([-1 if a == axis else 1 for a in range(x.ndim)])
     return values, numpy.maximum.accumulate(numpy.where((x == values) | (x != x), places, 0), axis)
 
 
-def cumextreme(x: Any, axis: int, largest: bool) -> tuple:
-    """The largest (or smallest) so far, and where it stood last; a nan stays the extreme."""
-    return _cumextreme(x, numpy.maximum if largest else numpy.minimum, axis=axis)
+@_along
+def softmax(x: Any, axis: int) -> Any:
+    """exp(x) / sum(exp(x)) along one axis, with the maximum taken out first."""
+    return _in_rows(x, axis, False)
 
 
-@along
-def _softmax(x: Any, logarithm: bool, *, axis: int) -> Any:
+@_along
+def log_softmax(x: Any, axis: int) -> Any:
+    """log(softmax(x)), from the sum's logarithm and not from the quotient."""
+    return _in_rows(x, axis, True)
+
+
+def _in_rows(x: Any, axis: int, logarithm: bool) -> Any:
+    """Softmax, or its logarithm, in blocks of rows that stay in the cache."""
     if x.size <= 65536:
         return _exponentials(x, axis, logarithm) if x.size else numpy.empty_like(x)
     out = numpy.empty_like(x)
-    last = axis % x.ndim == x.ndim - 1
+    last = axis == x.ndim - 1
     rows, results = (x.reshape(-1, x.shape[-1]), out.reshape(-1, x.shape[-1])) if last and x.flags.c_contiguous else (x, out)
     axis, step = (1, numpy.maximum(1, 65536 // x.shape[-1])) if rows is not x else (axis, len(x))
     for i in range(0, len(rows), step):
@@ -259,106 +247,22 @@ def _exponentials(x: Any, axis: int, logarithm: bool, out: Any = None) -> Any:
     return out
 
 
-def softmax(x: Any, axis: int) -> Any:
-    """exp(x) / sum(exp(x)) along one axis, with the maximum taken out first; in blocks of rows that stay in the cache."""
-    return _softmax(x, False, axis=axis)
-
-
-def log_softmax(x: Any, axis: int) -> Any:
-    """log(softmax(x)), from the sum's logarithm and not from the quotient."""
-    return _softmax(x, True, axis=axis)
-
-
-@along
-def _ranked(x: Any, positions: Any, skip_nan: bool, *, axis: int) -> tuple:
-    n = x.shape[axis]
-    order = numpy.argsort(x, axis, kind="stable")
-    if isinstance(positions, str):
-        nans = numpy.add.reduce(x != x, axis, None, None, True)
-        at = (n - nans - 1) // 2 if skip_nan else numpy.where(nans > 0, n - nans, (n - 1) // 2)
-        at = numpy.maximum(at, 0)
-    else:
-        at = numpy.array(positions).reshape([-1 if a == axis % x.ndim else 1 for a in range(x.ndim)])
-    at = numpy.broadcast_to(at, tuple(at.shape[a] if a == axis % x.ndim else s for a, s in enumerate(x.shape)))
-    indices = numpy.take_along_axis(order, at, axis)
-    return numpy.take_along_axis(x, indices, axis), indices
-
-
-def ranked(x: Any, positions: Any, axis: int) -> tuple:
-    """The elements at the given positions of the sorted axis, nans last, and where they stood.
-
-    "median": the lower of the two middle ones, or the first nan; "nanmedian": the lower middle one of those that are not nan.
-    """
-    if x.ndim and x.shape[_axes(axis, x.ndim)[0]] == 0:
-        raise _empty(x, axis)
-    return _ranked(x, positions, positions == "nanmedian", axis=axis)
-
-
-def median_of_all(x: Any, skip_nan: bool = False) -> Any:
-    """The lower median of all elements, nan of none; with `skip_nan` of those that are not nan."""
-    if not x.size:
-        return x.dtype.type(math.nan)
-    return ranked(x.reshape(-1), "nanmedian" if skip_nan else "median", 0)[0].reshape(())
-
-
-@along
-def _mode(x: Any, *, axis: int) -> tuple:
-    order = numpy.argsort(x, axis, kind="stable")
-    ranks = numpy.moveaxis(numpy.take_along_axis(x, order, axis), axis, -1)
-    new = numpy.ones(ranks.shape, bool)
-    new[..., 1:] = ranks[..., 1:] != ranks[..., :-1]
-    places = numpy.arange(ranks.shape[-1])
-    run = places - numpy.maximum.accumulate(numpy.where(new, places, 0), -1)
-    best = numpy.expand_dims(run.argmax(-1), axis)
-    indices = numpy.take_along_axis(order, best, axis)
-    return numpy.take_along_axis(x, indices, axis), indices
-
-
-def mode(x: Any, axis: int) -> tuple:
-    """The most frequent value along an axis (the smallest of several), and where it stands last; the axis stays, with length 1."""
-    if x.ndim and x.shape[_axes(axis, x.ndim)[0]] == 0:
-        raise _empty(x, axis)
-    return _mode(x, axis=axis)
-
-
-def add_along_axis(x: Any, indices: Any, size: int, axis: int) -> Any:
-    """Zeros with `size` places along `axis`, and `x` added at `indices` there: the transpose of taking along an axis."""
-    if not indices.ndim:
-        return numpy.array(x)
-    axis %= indices.ndim
-    x = numpy.broadcast_to(x, indices.shape)
-    out = numpy.zeros(indices.shape[:axis] + (size,) + indices.shape[axis + 1 :], x.dtype)
-    if indices.shape[axis] == 1:
-        numpy.put_along_axis(out, indices, x, axis)
-    else:
-        grid = list(numpy.ogrid[tuple(slice(n) for n in indices.shape)])
-        grid[axis] = indices
-        numpy.add.at(out, tuple(grid), x)
-    return out
-
-
 # -- counting ------------------------------------------------------------------------------------------------------------------
 
 
-def check_countable(x: Any, weights: Any) -> None:
-    """PyTorch's rules for what can be counted."""
+def count_integers(x: Any, weights: Any = None, least: int = 0) -> Any:
+    """How often each of 0, 1, 2, ... occurs, or the sum of its weights."""
     if x.dtype.kind not in "iu":
         raise Refused("only integers can be counted", NotImplementedError)
     if x.ndim != 1 or x.size and x.min() < 0:
         raise Refused("bincount only supports 1-d non-negative integral inputs.")
     if weights is not None and weights.shape != x.shape:
         raise Refused("weights should be 1-d and have the same length as input")
+    out = module_of(x).bincount(x, weights, least)
+    return out.astype(weights.dtype) if weights is not None and weights.dtype == numpy.float32 else out
 
 
-def count_integers(x: Any, weights: Any = None, least: int = 0) -> Any:
-    """How often each of 0, 1, 2, ... occurs, or the sum of its weights."""
-    check_countable(x, weights)
-    if weights is None:
-        return numpy.bincount(x, minlength=least)
-    out = numpy.bincount(x, weights, least)
-    return out.astype(weights.dtype) if weights.dtype == numpy.float32 else out
-
-
+@_through_host
 def histogram(x: Any, bins: int, low: float, high: float) -> Any:
     """How many elements fall into each of `bins` equal bins; the last one is closed. Equal bounds: those of the data."""
     if bins <= 0:
@@ -376,6 +280,7 @@ def histogram(x: Any, bins: int, low: float, high: float) -> Any:
     return numpy.bincount(places, minlength=bins).astype(x.dtype)
 
 
+@_through_host
 def search(ordered: Any, values: Any, right: bool = False) -> Any:
     """Where `values` would be inserted into the ordered last axis: before equal elements, or after them with `right`."""
     side = "right" if right else "left"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
@@ -34,7 +36,7 @@ def swapaxes(x: Any, a: int, b: int) -> Any:
 
 def moveaxis(x: Any, source: Any, destination: Any) -> Any:
     """Some dimensions moved to other places; of a 0-d array, the array."""
-    return _library(x).moveaxis(x, source, destination) if x.ndim else swapaxes(x, source, destination)
+    return module_of(x).moveaxis(x, source, destination) if x.ndim else swapaxes(x, source, destination)
 
 
 def transpose(x: Any, axes: Any) -> Any:
@@ -63,7 +65,7 @@ def broadcast_to(x: Any, shape: Any) -> Any:
     if x.shape == shape:
         return x[...]
     if not isinstance(x, numpy.ndarray) or x.base is not None and not isinstance(x.base, numpy.ndarray):
-        return _library(x).broadcast_to(x, shape)
+        return module_of(x).broadcast_to(x, shape)
     lead = len(shape) - x.ndim
     strides = [0] * lead
     for have, want, stride in zip(x.shape, shape[lead:] if lead >= 0 else (), x.strides, strict=True):
@@ -93,7 +95,7 @@ def put_diagonal(value: Any, shape: tuple, offset: int = 0, dim1: int = 0, dim2:
 def strided(x: Any, shape: tuple, strides: tuple, dtype: Any = None) -> Any:
     """A view of the array's memory under any shape and strides (in bytes), which knows whose memory it is."""
     if not isinstance(x, numpy.ndarray):
-        return _library(x).lib.stride_tricks.as_strided(x, shape, strides)
+        return module_of(x).lib.stride_tricks.as_strided(x, shape, strides)
     owner = x.base if isinstance(x.base, numpy.ndarray) else x
     buffer = owner if owner.flags.c_contiguous else owner.T
     at = 0 if owner is x else x.__array_interface__["data"][0] - owner.__array_interface__["data"][0]
@@ -104,7 +106,7 @@ def strided_view(x: Any, size: tuple, stride: tuple, offset: int) -> Any:
     """A view of the array's storage under any size and strides, counted in elements from its start; ValueError beyond its end."""
     owner = x.base if isinstance(x.base, x.__class__) else x
     if not isinstance(x, numpy.ndarray):
-        return _library(x).lib.stride_tricks.as_strided(owner.ravel()[offset:], size, tuple(s * x.itemsize for s in stride))
+        return module_of(x).lib.stride_tricks.as_strided(owner.ravel()[offset:], size, tuple(s * x.itemsize for s in stride))
     buffer = owner if owner.flags.c_contiguous else owner.T
     reach = offset + sum((n - 1) * s for n, s in zip(size, stride, strict=True)) if 0 not in size else 0
     if offset < 0 or reach * x.itemsize >= owner.nbytes and 0 not in size:
@@ -126,7 +128,7 @@ def _places(lib: Any, layout: tuple) -> Any:
 
 def restride(x: Any, source: tuple, target: tuple) -> Any:
     """The elements laid into an empty storage by one size, stride and offset, and read by another's."""
-    lib = _library(x)
+    lib = module_of(x)
     into, out = _places(lib, source), _places(lib, target)
     storage = lib.zeros(1 + max(int(p.max()) if p.size else 0 for p in (into, out)), x.dtype)
     lib.add.at(storage, into, x)
@@ -137,7 +139,7 @@ def view_as_real(x: Any) -> Any:
     """Complex numbers as pairs, in a new last dimension; a view."""
     half = x.real
     if not isinstance(x, numpy.ndarray):
-        return _library(x).lib.stride_tricks.as_strided(half, (*x.shape, 2), (*x.strides, half.itemsize))
+        return module_of(x).lib.stride_tricks.as_strided(half, (*x.shape, 2), (*x.strides, half.itemsize))
     return strided(half, (*x.shape, 2), (*x.strides, half.itemsize))
 
 
@@ -153,7 +155,7 @@ def view_as_complex(x: Any) -> Any:
 
 def frexp(x: Any) -> tuple:
     """Mantissas of size 1/2 to 1, and exponents of 2."""
-    return tuple(_library(x).frexp(x))
+    return tuple(module_of(x).frexp(x))
 
 
 def windows(x: Any, dim: int, size: int, step: int) -> Any:
@@ -198,13 +200,41 @@ def _axis(x: Any, dim: int) -> int:
     return dim % n
 
 
-def _library(x: Any) -> Any:
-    """The module an array belongs to: NumPy or CuPy."""
+def module_of(x: Any) -> Any:
+    """The array library of an array: NumPy or CuPy."""
     return numpy if isinstance(x, (numpy.ndarray, numpy.generic)) else import_module("cupy")
 
 
+def _along(fn: Callable) -> Callable:
+    """Let `fn(x, axis, ...)`, for axes from 0 on, take any axis, and a 0-d array as one of length 1."""
+
+    @functools.wraps(fn)
+    def call(x: Any, axis: int, *args: Any) -> Any:
+        axis = _axis(x, axis)
+        if x.ndim:
+            return fn(x, axis, *args)
+        out = fn(x.reshape(1), 0, *args)
+        return tuple(o.reshape(()) for o in out) if isinstance(out, tuple) else out.reshape(())
+
+    return call
+
+
+def _through_host(fn: Callable) -> Callable:
+    """Let a function of NumPy arrays take a GPU's too."""
+
+    @functools.wraps(fn)
+    def call(x: Any, *rest: Any) -> Any:
+        lib = module_of(x)
+        if lib is numpy:
+            return fn(x, *rest)
+        found = fn(lib.asnumpy(x), *[lib.asnumpy(a) if isinstance(a, lib.ndarray) else a for a in rest])
+        return tuple(map(lib.asarray, found)) if isinstance(found, tuple) else lib.asarray(found)
+
+    return call
+
+
 def _zeros(beside: Any, shape: tuple) -> Any:
-    return _library(beside).zeros(shape, beside.dtype)
+    return module_of(beside).zeros(shape, beside.dtype)
 
 
 # -- through a path of views -------------------------------------------------------------------------------------------------
@@ -212,7 +242,7 @@ def _zeros(beside: Any, shape: tuple) -> Any:
 
 def read_through(x: Any, path: tuple) -> Any:
     """What is seen of `x` at the end of a path of view ops: `((op, attrs), ...)`."""
-    xp = import_module(f"{__package__}.{'cpu' if _library(x) is numpy else 'cuda'}")
+    xp = import_module(f"{__package__}.{'cpu' if module_of(x) is numpy else 'cuda'}")
     for op, attrs in path:
         x = op.forward(xp, x, **attrs)
     return x
@@ -225,7 +255,7 @@ def write_through(x: Any, value: Any, path: tuple) -> Any:
     if seen.base is not out and seen is not out:
         # this copy's strides made a step of the path a copy: find where its elements come from instead
         out = x.copy()
-        places = read_through(_library(x).arange(x.size).reshape(x.shape), path)
+        places = read_through(module_of(x).arange(x.size).reshape(x.shape), path)
         out.reshape(-1)[places] = value
         return out
     seen[...] = value
@@ -246,7 +276,7 @@ def constant_pad(x: Any, pad: tuple, value: Any = 0) -> Any:
             f"The input size {list(x.shape)}, plus negative padding {list(pad)}, resulted in a negative output size, which is invalid. "
             "Check dimensions of your input."
         )
-    out = _library(x).full(shape, value, x.dtype) if value else _zeros(x, shape)
+    out = module_of(x).full(shape, value, x.dtype) if value else _zeros(x, shape)
     inner = tuple(slice(max(a, 0), size - max(b, 0)) for size, (a, b) in zip(shape, widths, strict=True))
     taken = tuple(slice(max(-a, 0), size - max(-b, 0)) for size, (a, b) in zip(x.shape, widths, strict=True))
     out[inner] = x[taken]

@@ -6,18 +6,11 @@ import dataclasses
 import functools
 import itertools
 import math
-import sys
 from collections.abc import Callable
 from typing import Any
 
-import numpy
-
 from ..errors import Refused
-
-
-def module_of(x: Any) -> Any:
-    """The array library of an array: NumPy or CuPy."""
-    return numpy if isinstance(x, numpy.ndarray) else sys.modules["cupy"]
+from .reference import module_of
 
 
 def each(value: Any, n: int, name: str) -> tuple:

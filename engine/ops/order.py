@@ -17,7 +17,7 @@ from .sorting import sort
 class kthvalue(Pairs, Op):
     """The k-th smallest element along `dim`, counted from 1, and its index."""
     home, examples = "engine", ((((5,),), {"k": 2}), (((2, 4),), {"k": 1, "dim": 0}), (((2, 4),), {"k": 4, "dim": 1, "keepdim": True}))
-    def forward(xp, input, k, dim=-1, keepdim=False): return _squeezed(xp, xp.ranked(input, (_place(input, k, dim),), dim), input.shape, dim, keepdim)
+    def forward(xp, input, k, dim=-1, keepdim=False): return _squeezed(xp, xp.ranked(input, dim, (_place(input, k, dim),)), input.shape, dim, keepdim)
     def d_input(xp, g, indices, shape, dim): return at_places(xp, g, indices, shape, dim)
 
 
@@ -36,14 +36,14 @@ def _squeezed(xp, pair, shape, dim, keepdim):
 class median_(Pairs, Op):
     """The lower median along `dim` and its index; nan where there is a nan."""
     name, examples = "median", PLACES[:3]
-    def forward(xp, input, dim, keepdim=False): return _squeezed(xp, xp.ranked(input, "median", dim), input.shape, dim, keepdim)
+    def forward(xp, input, dim, keepdim=False): return _squeezed(xp, xp.ranked(input, dim, "median"), input.shape, dim, keepdim)
     def d_input(xp, g, indices, shape, dim): return at_places(xp, g, indices, shape, dim)
 
 
 class nanmedian_(Pairs, Op):
     """The lower median along `dim` of the elements that are not nan, and its index."""
     name, examples = "nanmedian", PLACES[:3]
-    def forward(xp, input, dim, keepdim=False): return _squeezed(xp, xp.ranked(input, "nanmedian", dim), input.shape, dim, keepdim)
+    def forward(xp, input, dim, keepdim=False): return _squeezed(xp, xp.ranked(input, dim, "nanmedian"), input.shape, dim, keepdim)
     def d_input(xp, g, indices, shape, dim): return at_places(xp, g, indices, shape, dim)
 
 

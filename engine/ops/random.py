@@ -6,7 +6,6 @@ import numpy
 
 from .. import dtypes, inplace, random
 from ..backends import kernels_random as draw
-from ..backends.windows import module_of
 from ..create import _shape, made
 from ..devices import namespace
 from ..op import Elementwise, composite, functions
@@ -348,11 +347,8 @@ def gumbel_softmax(logits, tau=1.0, hard=False, eps=1e-10, dim=-1):
     noise = draw.exponential(random.default_generator, logits.numel(), logits.array.dtype).reshape(logits.shape)
     soft = ((logits + made(-numpy.log(noise), logits.device)) / tau).softmax(dim)
     if not hard: return soft
-    most = soft.array.argmax(dim)
-    xp = module_of(soft.array)
-    one = xp.zeros_like(soft.array)
-    xp.put_along_axis(one, xp.expand_dims(most, dim), 1, dim)
-    return Tensor._wrap(one) - soft.detach() + soft
+    one = soft.new_zeros(soft.shape).scatter(dim, soft.detach().argmax(dim, keepdim=True), 1.0)
+    return one - soft.detach() + soft
 
 
 functions.update(
