@@ -6,7 +6,7 @@ import operator
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
-from typing import Any
+from typing import Any, Self
 
 from ..tensor import Tensor
 from .module import Module, indented
@@ -20,7 +20,50 @@ def _position(index: Any, length: int) -> int:
     return i % length
 
 
-class Sequential(Module):
+class _Row(Module):
+    """What `Sequential` and `ModuleList` share: modules in a row, named by their places."""
+
+    def _key(self, index: Any) -> str:
+        return str(_position(index, len(self)))
+
+    def _renumber(self, modules: list) -> None:
+        self.__dict__["_modules"] = {str(i): m for i, m in enumerate(modules)}
+
+    def __setitem__(self, index: int, module: Module) -> None:
+        setattr(self, self._key(index), module)
+
+    def __delitem__(self, index: Any) -> None:
+        modules = list(self._modules.values())
+        del modules[index if isinstance(index, slice) else _position(index, len(modules))]
+        self._renumber(modules)
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._modules.values())
+
+    def append(self, module: Module) -> Self:
+        """Add a module at the end."""
+        self.add_module(str(len(self)), module)
+        return self
+
+    def extend(self, modules: Iterable[Module]) -> Self:
+        """Add modules at the end."""
+        if not isinstance(modules, Iterable):
+            raise TypeError(f"{type(self).__name__}.extend should be called with an iterable, but got {type(modules).__name__}")
+        for module in list(modules):
+            self.append(module)
+        return self
+
+    def pop(self, index: Any) -> Module:
+        """Remove a module and return it."""
+        module = self[index]  # type: ignore[index]
+        del self[index]
+        return module
+
+
+class Sequential(_Row):
     """Modules one after the other: the output of each is the input of the next. Takes modules, or one OrderedDict of them."""
 
     def __init__(self, *args: Any):
@@ -34,27 +77,13 @@ class Sequential(Module):
             input = module(input)  # type: ignore[misc]
         return input
 
-    def _key(self, index: Any) -> str:
+    def _key(self, index: Any) -> str:  # the names may be the user's
         return next(islice(self._modules, _position(index, len(self)), None))
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return self.__class__(OrderedDict(list(self._modules.items())[index]))
         return self._modules[self._key(index)]
-
-    def __setitem__(self, index: int, module: Module) -> None:
-        setattr(self, self._key(index), module)
-
-    def __delitem__(self, index: Any) -> None:
-        for key in list(self._modules)[index] if isinstance(index, slice) else [self._key(index)]:
-            delattr(self, key)
-        self.__dict__["_modules"] = {str(i): m for i, m in enumerate(self._modules.values())}
-
-    def __len__(self) -> int:
-        return len(self._modules)
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._modules.values())
 
     def __add__(self, other: Sequential) -> Sequential:
         if not isinstance(other, Sequential):
@@ -75,17 +104,6 @@ class Sequential(Module):
 
     __rmul__ = __mul__
 
-    def append(self, module: Module) -> Sequential:
-        """Add a module at the end."""
-        self.add_module(str(len(self)), module)
-        return self
-
-    def extend(self, modules: Iterable[Module]) -> Sequential:
-        """Add modules at the end."""
-        for module in list(modules):
-            self.append(module)
-        return self
-
     def insert(self, index: int, module: Module) -> Sequential:
         """Add a module before position `index`."""
         if not isinstance(module, Module):
@@ -95,17 +113,11 @@ class Sequential(Module):
             raise IndexError(f"Index out of range: {index}")
         modules = list(self._modules.values())
         modules.insert(index % n if index < 0 else index, module)
-        self.__dict__["_modules"] = {str(i): m for i, m in enumerate(modules)}
+        self._renumber(modules)
         return self
 
-    def pop(self, index: Any) -> Module:
-        """Remove a module and return it."""
-        module = self[index]
-        del self[index]
-        return module
 
-
-class ModuleList(Module):
+class ModuleList(_Row):
     """A list of modules that knows them as its own. It has no forward."""
 
     def __init__(self, modules: Iterable[Module] | None = None):
@@ -116,21 +128,7 @@ class ModuleList(Module):
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return self.__class__(list(self._modules.values())[index])
-        return self._modules[str(_position(index, len(self)))]
-
-    def __setitem__(self, index: int, module: Module) -> None:
-        setattr(self, str(_position(index, len(self))), module)
-
-    def __delitem__(self, index: Any) -> None:
-        modules = list(self._modules.values())
-        del modules[index]
-        self.__dict__["_modules"] = {str(i): m for i, m in enumerate(modules)}
-
-    def __len__(self) -> int:
-        return len(self._modules)
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._modules.values())
+        return self._modules[self._key(index)]
 
     def __iadd__(self, modules: Iterable[Module]) -> ModuleList:
         return self.extend(modules)
@@ -142,26 +140,7 @@ class ModuleList(Module):
         """Add a module before position `index`."""
         modules = list(self._modules.values())
         modules.insert(index, module)
-        self.__dict__["_modules"] = {str(i): m for i, m in enumerate(modules)}
-
-    def append(self, module: Module) -> ModuleList:
-        """Add a module at the end."""
-        self.add_module(str(len(self)), module)
-        return self
-
-    def extend(self, modules: Iterable[Module]) -> ModuleList:
-        """Add modules at the end."""
-        if not isinstance(modules, Iterable):
-            raise TypeError(f"ModuleList.extend should be called with an iterable, but got {type(modules).__name__}")
-        for module in list(modules):
-            self.append(module)
-        return self
-
-    def pop(self, index: Any) -> Module:
-        """Remove a module and return it."""
-        module = self[index]
-        del self[index]
-        return module
+        self._renumber(modules)
 
     def __repr__(self) -> str:
         """Equal neighbours are written once, with their count."""
