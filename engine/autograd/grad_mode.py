@@ -7,23 +7,26 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from ..tape import mode
+from .. import tape
 
 
 class _GradMode:
-    """A context manager that is a decorator too, of generator functions as well."""
+    """A context manager that is a decorator too, with or without parentheses, of generator functions as well."""
 
     _want = False
 
-    def __init__(self) -> None:
-        self._before: list[bool] = []
+    def __new__(cls, fn: Any = None, **kwargs: Any) -> Any:
+        return cls()(fn) if callable(fn) else object.__new__(cls)
+
+    def __init__(self, fn: Callable | None = None) -> None:
+        self._before: list = []
 
     def __enter__(self) -> None:
-        self._before.append(mode.grad)
-        mode.grad = self._want
+        self._before.append(tape.mode.grad)
+        tape.mode.grad = self._want
 
     def __exit__(self, *exc: object) -> None:
-        mode.grad = self._before.pop()
+        tape.mode.grad = self._before.pop()
 
     def _clone(self) -> _GradMode:
         return type(self)()
@@ -65,16 +68,6 @@ class _GradMode:
 class no_grad(_GradMode):
     """Nothing inside is recorded: results do not require grad. Works as `with no_grad():`, `@no_grad()` and `@no_grad`."""
 
-    def __new__(cls, fn: Callable | None = None) -> Any:
-        made = object.__new__(cls)
-        if fn is None:
-            return made
-        made.__init__()
-        return made(fn)
-
-    def __init__(self, fn: Callable | None = None) -> None:
-        super().__init__()
-
 
 class enable_grad(no_grad):
     """Ops inside are recorded again, within a `no_grad` block."""
@@ -85,18 +78,18 @@ class enable_grad(no_grad):
 class set_grad_enabled(_GradMode):
     """Recording on or off: at once when called, and put back at the end when used as a context manager."""
 
-    def __init__(self, mode_: bool) -> None:
+    def __init__(self, mode: bool) -> None:
         super().__init__()
-        self._want = bool(mode_)
-        self._outside = mode.grad
-        mode.grad = self._want
+        self._want = bool(mode)
+        self._outside = tape.mode.grad
+        tape.mode.grad = self._want
 
     def __enter__(self) -> None:
         self._before.append(self._outside)
-        mode.grad = self._want
+        tape.mode.grad = self._want
 
     def __call__(self, fn: Callable) -> Callable:
-        mode.grad = self._outside
+        tape.mode.grad = self._outside
         return super().__call__(fn)
 
     def _clone(self) -> _GradMode:
@@ -106,17 +99,16 @@ class set_grad_enabled(_GradMode):
 class inference_mode(_GradMode):
     """`no_grad` for code whose results will never meet autograd."""
 
-    def __init__(self, mode_: bool = True) -> None:
+    def __init__(self, mode: bool = True) -> None:
         super().__init__()
-        self._on = mode_
+        self._on = mode
 
     def __enter__(self) -> None:
-        self._before.append(mode.grad)
-        self._was = mode.inference
-        mode.grad, mode.inference = not self._on, self._on
+        self._before.append((tape.mode.grad, tape.mode.inference))
+        tape.mode.grad, tape.mode.inference = not self._on, self._on
 
     def __exit__(self, *exc: object) -> None:
-        mode.grad, mode.inference = self._before.pop(), self._was
+        tape.mode.grad, tape.mode.inference = self._before.pop()
 
     def _clone(self) -> _GradMode:
         return inference_mode(self._on)
@@ -124,9 +116,9 @@ class inference_mode(_GradMode):
 
 def is_grad_enabled() -> bool:
     """Whether ops are being recorded in this thread."""
-    return mode.grad
+    return tape.mode.grad
 
 
 def is_inference_mode_enabled() -> bool:
     """Whether this thread is inside `inference_mode`."""
-    return mode.inference
+    return tape.mode.inference

@@ -340,6 +340,20 @@ def test_a_refusal_says_which_root_it_means():
         engine.autograd.backward([x * 1, x * 2], [engine.ones(1), engine.ones(2)])
 
 
+def test_inference_mode_bare_by_keyword_and_within_itself():
+    @engine.inference_mode
+    def f(x):
+        return (x * 2).requires_grad, engine.is_inference_mode_enabled()
+
+    assert f(leaf([1.0])) == (False, True)
+    m = engine.inference_mode(mode=True)
+    with m, m:
+        assert engine.is_inference_mode_enabled()
+    assert engine.is_grad_enabled() and not engine.is_inference_mode_enabled()
+    with engine.set_grad_enabled(mode=False):
+        assert not engine.is_grad_enabled()
+
+
 # -- forward mode ----------------------------------------------------------------------------------------------------------
 
 
