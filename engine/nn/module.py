@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterator
 from typing import Any, overload
 
 from .. import devices, dtypes, observe
-from ..autograd import no_grad
 from ..tape import Handle
 from ..tensor import Tensor
-from . import hooks, state_dict
+from . import hooks, moving, state_dict
 from .hooks import ModuleHooks
-from .parameter import Buffer, Parameter, forget_grad, is_lazy
+from .parameter import Buffer, Parameter, forget_grad
 
 _TABLES = ("_parameters", "_buffers", "_modules")
 
@@ -284,19 +283,7 @@ class Module:
         if recurse:
             for child in self.children():
                 child._apply(fn)
-        with no_grad():
-            for name, param in self._parameters.items():
-                if param is None:
-                    continue
-                if is_lazy(param):
-                    self._parameters[name] = fn(param)  # type: ignore[assignment]
-                    continue
-                param.data = fn(param.data)
-                if param._grad is not None:
-                    param._grad.data = fn(param._grad.data)
-            for name, buffer in self._buffers.items():
-                if buffer is not None:
-                    self._buffers[name] = fn(buffer)
+        moving.replace(self, fn)
         return self
 
     @overload
@@ -308,20 +295,20 @@ class Module:
 
         A dtype changes floating-point and complex tensors only.
         """
-        device, dtype = _destination(args, kwargs)
+        device, dtype = moving.destination(args, kwargs)
         if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
             raise TypeError(f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype!r}")
 
         def moved(t: Tensor) -> Tensor:
             cast = dtype if t.dtype.is_floating_point or t.dtype.is_complex else None
-            return _moved(t, device, cast)
+            return moving.moved(t, device, cast)
 
         return self._apply(moved)
 
     def type(self, dst_type: Any) -> Module:
         """Cast all parameters and buffers, integer ones too."""
         want = dtypes.as_dtype(dst_type)
-        return self._apply(lambda t: _moved(t, None, want))
+        return self._apply(lambda t: moving.moved(t, None, want))
 
     def float(self) -> Module:
         """Cast floating-point parameters and buffers to float32."""
@@ -340,7 +327,7 @@ class Module:
         return self._cast(dtypes.bfloat16)
 
     def _cast(self, dtype: dtypes.dtype) -> Module:
-        return self._apply(lambda t: _moved(t, None, dtype) if t.dtype.is_floating_point else t)
+        return self._apply(lambda t: moving.moved(t, None, dtype) if t.dtype.is_floating_point else t)
 
     def cpu(self) -> Module:
         """Move everything to the CPU."""
@@ -466,35 +453,3 @@ def sizes(value: Any, dims: int) -> tuple:
 def indented(text: str, spaces: int) -> str:
     """All lines but the first moved to the right."""
     return text.replace("\n", "\n" + " " * spaces)
-
-
-def _destination(args: tuple, kwargs: dict) -> tuple[devices.device | None, dtypes.dtype | None]:
-    """`(device, dtype)` out of the ways in which `to` is called."""
-    given = {k: v for k, v in kwargs.items() if k not in ("non_blocking", "memory_format", "copy")}
-    device, dtype = given.pop("device", None), given.pop("dtype", None)
-    tensor = given.pop("tensor", given.pop("other", None))
-    if given:
-        raise TypeError(f"to() got an unexpected keyword argument {next(iter(given))!r}")
-    for arg in args:
-        if isinstance(arg, Tensor):
-            tensor = arg
-        elif isinstance(arg, dtypes.dtype):
-            dtype = arg
-        elif isinstance(arg, (str, int, devices.device)) and not isinstance(arg, bool):
-            device = arg
-        elif arg is not None and not isinstance(arg, bool):
-            raise TypeError(f"to() expects a device, a dtype or a tensor, got {type(arg).__name__}")
-    if tensor is not None:
-        device, dtype = tensor.device, tensor.dtype
-    return (None if device is None else devices.device(device)), (None if dtype is None else dtypes.as_dtype(dtype))
-
-
-def _moved(t: Tensor, device: devices.device | None, dtype: dtypes.dtype | None) -> Tensor:
-    if is_lazy(t):
-        return t.to(device=device, dtype=dtype)
-    array = t.array
-    if dtype is not None and array.dtype != dtype.numpy:
-        array = devices.namespace(array).astype(array, dtype.numpy)
-    if device is not None:
-        array = devices.move(array, device)
-    return t if array is t.array else t._like(array)

@@ -1,0 +1,64 @@
+"""A module's tensors on another device, or in another dtype."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from .. import devices, dtypes
+from ..autograd import no_grad
+from ..tensor import Tensor
+from .parameter import is_lazy
+
+if TYPE_CHECKING:
+    from .module import Module
+
+
+def replace(module: Module, fn: Callable[[Tensor], Tensor]) -> None:
+    """Put `fn` of it in place of the data of every parameter, gradient and buffer that belongs to this module alone."""
+    with no_grad():
+        for name, param in module._parameters.items():
+            if param is None:
+                continue
+            if is_lazy(param):
+                module._parameters[name] = fn(param)  # type: ignore[assignment]
+                continue
+            param.data = fn(param.data)
+            if param._grad is not None:
+                param._grad.data = fn(param._grad.data)
+        for name, buffer in module._buffers.items():
+            if buffer is not None:
+                module._buffers[name] = fn(buffer)
+
+
+def destination(args: tuple, kwargs: dict) -> tuple[devices.device | None, dtypes.dtype | None]:
+    """`(device, dtype)` out of the ways in which `to` is called."""
+    given = {k: v for k, v in kwargs.items() if k not in ("non_blocking", "memory_format", "copy")}
+    device, dtype = given.pop("device", None), given.pop("dtype", None)
+    tensor = given.pop("tensor", given.pop("other", None))
+    if given:
+        raise TypeError(f"to() got an unexpected keyword argument {next(iter(given))!r}")
+    for arg in args:
+        if isinstance(arg, Tensor):
+            tensor = arg
+        elif isinstance(arg, dtypes.dtype):
+            dtype = arg
+        elif isinstance(arg, (str, int, devices.device)) and not isinstance(arg, bool):
+            device = arg
+        elif arg is not None and not isinstance(arg, bool):
+            raise TypeError(f"to() expects a device, a dtype or a tensor, got {type(arg).__name__}")
+    if tensor is not None:
+        device, dtype = tensor.device, tensor.dtype
+    return (None if device is None else devices.device(device)), (None if dtype is None else dtypes.as_dtype(dtype))
+
+
+def moved(t: Tensor, device: devices.device | None, dtype: dtypes.dtype | None) -> Tensor:
+    """The tensor on a device and in a dtype, where they are given; itself when nothing changes."""
+    if is_lazy(t):
+        return t.to(device=device, dtype=dtype)
+    array = t.array
+    if dtype is not None and array.dtype != dtype.numpy:
+        array = devices.namespace(array).astype(array, dtype.numpy)
+    if device is not None:
+        array = devices.move(array, device)
+    return t if array is t.array else t._like(array)
