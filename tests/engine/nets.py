@@ -12,7 +12,9 @@ def values(x):
 
 
 def close(x, expected, rtol=1e-5, atol=1e-6):
-    numpy.testing.assert_allclose(values(x) if isinstance(x, Tensor) else x, expected, rtol=rtol, atol=atol)
+    found = values(x) if isinstance(x, Tensor) else x
+    assert numpy.shape(found) == numpy.shape(expected), f"shape {numpy.shape(found)}, not {numpy.shape(expected)}"
+    numpy.testing.assert_allclose(found, expected, rtol=rtol, atol=atol)
 
 
 class Net(nn.Module):

@@ -188,6 +188,7 @@ def test_default_convert():
     array[0] = 7
     assert out["a"].tolist() == [7.0, 0, 0] and out["b"][0].item() == 2 and out["b"][1] == "text"
     assert isinstance(out["c"], Pair) and isinstance(out["c"].x, Tensor)
+    assert default_convert((1, "a")) == [1, "a"]  # torch 2.13 too
 
 
 # -- DataLoader in this process -------------------------------------------------------------------------------------------------------
@@ -297,6 +298,7 @@ def test_large_batches_and_leaving_early():
         assert batch.shape == (2, 256, 1024) and batch[0, 0, 0].item() == 2 * i
         if i == 2:
             break
+    assert i == 2
 
 
 def test_an_exception_comes_with_its_traceback():
@@ -329,7 +331,8 @@ def test_no_process_is_left():
     loader = DataLoader(Squares(8), batch_size=2, num_workers=2)
     batches = iter(loader)
     next(batches)
-    processes = [p for frame in [batches.gi_frame] for p in frame.f_locals["team"].processes]
+    processes = batches.gi_frame.f_locals["team"].processes
+    assert len(processes) == 2 and all(p.is_alive() for p in processes)
     batches.close()
     assert not any(p.is_alive() for p in processes)
 

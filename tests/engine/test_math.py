@@ -29,7 +29,10 @@ def grads(f, *inputs):
 
 def same(found, expected):
     found = found.array if isinstance(found, Tensor) else numpy.array(found)
-    assert numpy.allclose(found, numpy.array(expected), rtol=1e-6, atol=1e-12, equal_nan=True), f"{found}, not {expected}"
+    expected = numpy.array(expected)
+    assert found.shape == expected.shape and numpy.allclose(found, expected, rtol=1e-6, atol=1e-12, equal_nan=True), (
+        f"{found}, not {expected}"
+    )
 
 
 # -- gradients at corners ------------------------------------------------------------------------------------------------------

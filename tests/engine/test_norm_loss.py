@@ -20,7 +20,8 @@ W = numpy.array([1, 0.5, 2])
 
 
 def close(found, expected):
-    assert numpy.allclose(found.detach().numpy() if isinstance(found, Tensor) else found, expected, rtol=1e-12, atol=1e-12)
+    found = found.detach().numpy() if isinstance(found, Tensor) else found
+    assert numpy.shape(found) == numpy.shape(expected) and numpy.allclose(found, expected, rtol=1e-12, atol=1e-12)
 
 
 def t(x):

@@ -115,11 +115,14 @@ def test_pickle_and_deepcopy():
     x, y = start()
     optimizer = optim.Adam([x, y], lr=0.1)
     optimizer.step(closure_of(optimizer, x, y))
-    for twin in (copy.deepcopy(optimizer), pickle.loads(pickle.dumps(optimizer))):
-        p = twin.param_groups[0]["params"]
-        twin.step(closure_of(twin, *p))
+    twins = copy.deepcopy(optimizer), pickle.loads(pickle.dumps(optimizer))
     optimizer.step(closure_of(optimizer, x, y))
-    numpy.testing.assert_array_equal(p[0].array, x.array)
+    for twin in twins:
+        p, q = twin.param_groups[0]["params"]
+        assert p is not x and not (p.array == x.array).all()
+        twin.step(closure_of(twin, p, q))
+        numpy.testing.assert_array_equal(p.array, x.array)
+        numpy.testing.assert_array_equal(q.array, y.array)
 
 
 def test_a_step_counts_as_a_write():

@@ -22,6 +22,8 @@ def differ(expected: Any, found: Any, scale: float = 1.0) -> str | None:
     for x, y in zip(expected, found, strict=True):
         if not isinstance(x, torch.Tensor):
             plain = isinstance(x, (bool, int, float, complex))
+            if (plain or x is None) and (y is None or isinstance(y, engine.Tensor)) and x is not y:
+                return f"{y}, not {x}"
             if plain and not (x == y or abs(x - y) < 1e-6 or x != x and y != y):
                 return f"{y}, not {x}"
             continue
