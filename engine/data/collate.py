@@ -14,27 +14,15 @@ from ..tensor import Tensor
 
 
 def default_convert(data: Any) -> Any:
-    """NumPy arrays and numbers inside any structure become tensors, sharing memory; everything else stays."""
+    """NumPy arrays and numbers inside any structure become tensors, sharing memory; everything else stays, but tuples become lists."""
     if isinstance(data, Tensor):
         return data
     if isinstance(data, (numpy.ndarray, numpy.generic)) and data.dtype.kind not in "USOV":
         return Tensor._wrap(numpy.asarray(data))
-    return _mapped(data, default_convert)
-
-
-def _mapped(data: Any, fn: Any) -> Any:
     if isinstance(data, Mapping):
-        return _like_mapping(data, {k: fn(v) for k, v in data.items()})
-    if isinstance(data, tuple):
-        return (
-            type(data)(*map(fn, data))
-            if hasattr(data, "_fields")
-            else tuple(map(fn, data))
-            if type(data) is tuple
-            else [fn(d) for d in data]
-        )
+        return _like_mapping(data, {k: default_convert(v) for k, v in data.items()})
     if isinstance(data, Sequence) and not isinstance(data, (str, bytes)):
-        return _like_sequence(data, [fn(d) for d in data])
+        return _like_sequence(data, [default_convert(d) for d in data])
     return data
 
 
@@ -50,6 +38,8 @@ def _like_mapping(first: Mapping, values: dict) -> Any:
 
 
 def _like_sequence(first: Sequence, values: list) -> Any:
+    if isinstance(first, tuple):
+        return type(first)(*values) if hasattr(first, "_fields") else values  # plain tuples become lists, as in PyTorch
     if type(first) is list:
         return values
     try:
@@ -84,7 +74,5 @@ def default_collate(batch: Sequence) -> Any:
         if any(len(sample) != len(first) for sample in batch):
             raise RuntimeError("each element in list of batch should be of equal size")
         columns = [default_collate(samples) for samples in zip(*batch, strict=True)]
-        if isinstance(first, tuple):
-            return type(first)(*columns) if hasattr(first, "_fields") else columns
         return _like_sequence(first, columns)
     raise TypeError(f"default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {type(first)}")
