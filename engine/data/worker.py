@@ -94,18 +94,19 @@ def main(pipe: Any, blob: bytes, worker: int, workers: int, seed: int) -> None:
     sender = threading.Thread(target=_send, args=(pipe, outbox), daemon=True)
     sender.start()
     where = f"in DataLoader worker process {worker}"
-    source: Any = None
+    parts: Any = ()
+    broken: Failure | None = None
     try:
         random.manual_seed(seed)
         python_random.seed(seed)
         numpy.random.seed(seed & 0xFFFFFFFF)
-        dataset, streams, batched, collate_fn, drop_last, init_fn = pickle_loads(blob)
-        _info = WorkerInfo(id=worker, num_workers=workers, seed=seed, dataset=dataset)
+        *parts, init_fn = pickle_loads(blob)
+        _info = WorkerInfo(id=worker, num_workers=workers, seed=seed, dataset=parts[0])
         if init_fn is not None:
             init_fn(worker)
-        source = fetcher(dataset, streams, batched, collate_fn, drop_last)
     except Exception as error:  # told to the main process with the first batch that it asks for
-        source = Failure(error, where)
+        broken = Failure(error, where)
+    source = broken or _source(parts, where)
     main_process = parent_process()
     sentinels = [main_process.sentinel] if main_process is not None else []
     while pipe in connection.wait([pipe, *sentinels]):
@@ -116,7 +117,7 @@ def main(pipe: Any, blob: bytes, worker: int, workers: int, seed: int) -> None:
         if task is None:
             break
         if task == AGAIN:
-            source = _again(source, dataset, streams, batched, collate_fn, drop_last, where)
+            source = broken or _source(parts, where)
             continue
         number, indices = task
         result = source if isinstance(source, Failure) else _fetch(source, indices, where)
@@ -128,11 +129,9 @@ def main(pipe: Any, blob: bytes, worker: int, workers: int, seed: int) -> None:
     sender.join()
 
 
-def _again(source: Any, dataset: Any, streams: bool, batched: bool, collate_fn: Any, drop_last: bool, where: str) -> Any:
-    if isinstance(source, Failure):
-        return source
+def _source(parts: Any, where: str) -> Any:
     try:
-        return fetcher(dataset, streams, batched, collate_fn, drop_last)
+        return fetcher(*parts)
     except Exception as error:
         return Failure(error, where)
 
