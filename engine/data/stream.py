@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import random
+from ..op import functions
 
 
 def draw_seed(generator: Any = None) -> int:
@@ -14,20 +15,14 @@ def draw_seed(generator: Any = None) -> int:
 
 def randperm(n: int, generator: Any = None) -> list[int]:
     """A random permutation of range(n)."""
-    from ..op import functions
-
     return functions["randperm"](n, generator=generator).tolist()
 
 
 def randint(high: int, n: int, generator: Any = None) -> list[int]:
     """n random numbers below `high`."""
-    from ..op import functions
-
     return functions["randint"](high, (n,), generator=generator).tolist()
 
 
 def multinomial(weights: Any, n: int, replacement: bool, generator: Any = None) -> list[int]:
     """n indices drawn in proportion to the weights."""
-    from ..op import functions
-
     return functions["multinomial"](weights, n, replacement, generator=generator).tolist()

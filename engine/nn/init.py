@@ -10,6 +10,7 @@ import numpy
 
 from .. import devices
 from ..autograd import no_grad
+from ..op import functions
 from ..tensor import Tensor
 
 _GAINS = {"linear": 1.0, "sigmoid": 1.0, "tanh": 5.0 / 3, "relu": math.sqrt(2.0), "selu": 3.0 / 4}
@@ -162,8 +163,6 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
 
 def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any = None) -> Tensor:
     """N(0, std²) with a fraction `sparsity` of each column set to zero."""
-    from ..op import functions
-
     if tensor.ndim != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
     rows, columns = tensor.shape
