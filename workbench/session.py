@@ -21,7 +21,6 @@ class Client:
     def __init__(self, session: Session, send: Send) -> None:
         self.session, self.send = session, send
         self.rows = self.edges = self.sites = 0
-        self.live = True
         self.steps: set[int] = set()
         self.waiting: list[int] = []  # requests for a step that the engine has not taken yet
 
@@ -73,8 +72,8 @@ class Session:
                 self.stepper.close()
             self.recording, self.graph, self.stepper = recording, graph, stepper
             for client in self.clients:
-                for message in self._everything(client):
-                    client.send(*message)
+                client.steps.clear()
+                self._tell(client)
 
     def step_through(self, stepper: Stepper) -> None:
         """There is a pass to step through now."""
@@ -93,16 +92,16 @@ class Session:
         finally:
             self.lock.release()
 
-    def finish(self, namespace: Mapping[str, Any] | None = None) -> None:
-        """The code has ended: names, loops and folds are known now, and the graph is sent anew."""
+    def finish(self, namespace: Mapping[str, Any] | None = None, redrawn: Client | None = None) -> None:
+        """The code has ended: names, loops and folds are known now, and the graph is sent anew.
+
+        `redrawn` is about to be drawn anew and then asks for everything, so it is not sent the same twice.
+        """
         with self.lock:
             self.graph.finish(namespace)
             for client in self.clients:
-                client.send(*self._graph(client))
-                if self.stepper is not None:
-                    client.send(self.stepper.message().to_json(), [])
-                if self.recording.failure >= 0:
-                    client.send(*self._problem(None, self.recording.note[self.recording.failure], self.recording.failure))
+                if client is not redrawn:
+                    self._tell(client)
 
     def close(self) -> None:
         """Let go of the pass, putting gradients back that it has not finished, and of everything held."""
@@ -132,6 +131,7 @@ class Session:
             with self.lock:
                 if isinstance(request, protocol.Ready):
                     self.opened += 1
+                    client.steps.clear()
                     return self._everything(client)
                 if isinstance(request, protocol.StepTo):
                     return self._step(request, client)
@@ -149,8 +149,12 @@ class Session:
     def _problem(self, re: int | None, sentence: str, node: int = -1) -> Sent:
         return protocol.Problem(re, sentence, node).to_json(), []
 
+    def _tell(self, client: Client) -> None:
+        for message in self._everything(client):
+            client.send(*message)
+
     def _everything(self, client: Client) -> list[Sent]:
-        client.steps.clear()
+        """The graph and where its pass stands, with the steps that the view has not been sent."""
         found = [self._graph(client)]
         if self.stepper is not None:
             found.append((self.stepper.message().to_json(), []))

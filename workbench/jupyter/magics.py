@@ -46,22 +46,20 @@ class WatchMagics(Magics):
         shown: Any = display(view, display_id=True)
         recorder.listener = session.update
         with ExitStack() as stack:
+            stack.callback(self._finish, recorder, session, shown, view)
+            observer: observe.Observer = recorder
             if options.steps:
-                watcher = PassWatcher(session, recorder, None, lambda: self.shell.user_ns)
-                stack.callback(self._finish, recorder, session, shown, view)
+                observer = watcher = PassWatcher(session, recorder, None, lambda: self.shell.user_ns)
                 stack.push(lambda kind, error, trace: watcher.close(error))
-                stack.enter_context(observe.observing(watcher))
-            else:
-                stack.callback(self._finish, recorder, session, shown, view)
-                stack.enter_context(observe.observing(recorder))
+            stack.enter_context(observe.observing(observer))
             for code in body:
                 exec(code, self.shell.user_global_ns, self.shell.user_ns)
 
     def _finish(self, recorder: Recorder, session: Session, shown: Any, view: View) -> None:
         recorder.stop()
-        session.finish(self.shell.user_ns)
+        session.finish(self.shell.user_ns, redrawn=None if shown is None else view.client)
         if shown is not None:
-            shown.update(view)  # the stills in the saved notebook are of the finished graph
+            shown.update(view)  # the stills in the saved notebook are of the finished graph; every page draws the view anew
 
     def _compiled(self, line: str, cell: str) -> list[Any]:
         """The cell's code under its own file name and line numbers, the last expression apart so that its value is displayed."""
