@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy
@@ -19,17 +20,23 @@ def lu_factor(x: Any) -> tuple:
     (getrf,) = get_lapack_funcs(("getrf",), (x,))
     *lead, m, n = x.shape
     k, flat = min(m, n), x.reshape(-1, m, n) if x.size else x.reshape(0, m, n)
-    count = int(numpy.prod(lead))
+    count = math.prod(lead)
     packed, pivots = numpy.zeros((count, m, n), x.dtype), numpy.zeros((count, k), numpy.int32)
     for i in range(count if x.size else 0):
         packed[i], found, _ = getrf(flat[i])
         pivots[i] = found + 1
-    order = numpy.broadcast_to(numpy.arange(m), (count, m)).copy()
-    for j in range(k if x.size else 0):
-        rows, other = numpy.arange(count), pivots[:, j] - 1
+    pivots = pivots.reshape(*lead, k)
+    return packed.reshape(x.shape), pivots, numpy.argsort(exchanged(pivots, m), -1)
+
+
+def exchanged(pivots: numpy.ndarray, m: int) -> numpy.ndarray:
+    """Where each of `m` rows stood before row j was exchanged with row `pivots[..., j]`, counted from 1, for one j after the other."""
+    swaps = pivots.reshape(math.prod(pivots.shape[:-1]), pivots.shape[-1])
+    rows = numpy.arange(len(swaps))
+    order = numpy.broadcast_to(numpy.arange(m), (len(swaps), m)).copy()
+    for j, other in enumerate(swaps.T - 1):
         order[rows, j], order[rows, other] = order[rows, other].copy(), order[rows, j].copy()
-    where = numpy.argsort(order, -1)
-    return packed.reshape(x.shape), pivots.reshape(*lead, k), where.reshape(*lead, m)
+    return order.reshape(*pivots.shape[:-1], m)
 
 
 @_through_host

@@ -236,11 +236,16 @@ def _neighbours(length: int, m: int, mode: str, align: bool, scale: float | None
         t = (at - low)[:, None]
         return numpy.stack([low, numpy.minimum(low + 1, length - 1)], 1), numpy.concatenate([1 - t, t], 1)
     low = numpy.floor(at)
-    t, a = at - low, -0.75  # Keys' cubic convolution
+    index = low.astype(numpy.int64)[:, None] + numpy.arange(-1, 3)[None]
+    return numpy.clip(index, 0, length - 1), numpy.stack(cubic(at - low), 1)
+
+
+def cubic(t: Any) -> tuple:
+    """Keys' cubic convolution with a = -0.75: the weights of the two elements before a place and the two behind, `t` from the second."""
+    a = -0.75
     near = lambda d: ((a + 2) * d - (a + 3)) * d * d + 1  # noqa: E731
     far = lambda d: ((a * d - 5 * a) * d + 8 * a) * d - 4 * a  # noqa: E731
-    weights = numpy.stack([far(t + 1), near(t), near(1 - t), far(2 - t)], 1)
-    return numpy.clip(low.astype(numpy.int64)[:, None] + numpy.arange(-1, 3)[None], 0, length - 1), weights
+    return far(t + 1), near(t), near(1 - t), far(2 - t)
 
 
 def resample(x: Any, size: tuple, mode: str, align: bool = False, scales: tuple = ()) -> Any:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy
 
+from ..backends.factors import exchanged
 from ..devices import namespace
 from ..op import composite, functions
 from ..tensor import Tensor
@@ -70,18 +71,6 @@ class lu_factor_(Factor):
         return conj(xp, xp.take_along_axis(found, xp.broadcast_to(where[..., None], LU.shape), -2))
 
 
-def _sorted(LU: Tensor, pivots: Tensor) -> numpy.ndarray:
-    """Where each row of the product of L and U stood before the rows were exchanged."""
-    swaps, m = pivots._host(), LU.shape[-2]
-    count = math.prod(swaps.shape[:-1])
-    order = numpy.broadcast_to(numpy.arange(m), (count, m)).copy()
-    flat, rows = swaps.reshape(count, swaps.shape[-1]), numpy.arange(count)
-    for j in range(flat.shape[1]):
-        other = flat[:, j] - 1
-        order[rows, j], order[rows, other] = order[rows, other].copy(), order[rows, j].copy()
-    return order.reshape(*swaps.shape[:-1], m)
-
-
 _LU = namedtuple("lu", ("P", "L", "U"))
 
 
@@ -92,7 +81,7 @@ def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpa
     k, xp = min(m, n), namespace(LU_data.array)
     P = L = U = LU_data.new_empty(0)
     if unpack_pivots:
-        order = _sorted(LU_data, LU_pivots)
+        order = exchanged(LU_pivots._host(), m)
         P = Tensor._wrap(xp.asarray((numpy.arange(m)[:, None] == order[..., None, :]).astype(LU_data.array.dtype)))
     if unpack_data:
         one = Tensor._wrap(xp.eye(m, k, dtype=LU_data.array.dtype))

@@ -8,6 +8,7 @@ import warnings
 from typing import Any
 
 from .. import dtypes
+from ..backends.kernels_pool import cubic
 from ..create import linspace
 from ..op import composite, functions
 from ..tensor import Tensor
@@ -89,12 +90,8 @@ def _linear(x: Tensor) -> list:
 
 
 def _cubic(x: Tensor) -> list:
-    """Keys' kernel with a = -0.75 on the four nearest elements."""
-    a, below = -0.75, x.detach().floor()
-    t = x - below
-    near = lambda d: ((a + 2) * d - (a + 3)) * d * d + 1
-    far = lambda d: ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
-    return [(below - 1, far(t + 1)), (below, near(t)), (below + 1, near(1 - t)), (below + 2, far(2 - t))]
+    below = x.detach().floor()
+    return [(below + i, weight) for i, weight in enumerate(cubic(x - below), -1)]
 
 
 @composite(home="nn.functional")

@@ -1,6 +1,7 @@
 """Normalisation layers as ops: over batches, layers, groups, instances; by the root mean square; to unit length."""
 
-from .. import dtypes, inplace, tape
+from .. import dtypes, inplace
+from ..call import into
 from ..errors import Refused
 from ..op import Op, composite, functions
 from ..tensor import Tensor
@@ -177,11 +178,8 @@ def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
 @composite(home="nn.functional")
 def normalize(input, p=2.0, dim=1, eps=1e-12, out=None):
     """Vectors along `dim` divided by their `p`-norm, or by `eps` where that is larger."""
-    found = input / input.norm(p, dim, keepdim=True).clamp_min(eps)
-    if out is None: return found
-    if tape.mode.grad and found.node is not None: raise RuntimeError("normalize(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.")
-    inplace.put(out, found, "normalize(out=)")
-    return out
+    if out is not None: return into(normalize, (input, p, dim, eps), {"out": out})
+    return input / input.norm(p, dim, keepdim=True).clamp_min(eps)
 
 
 functions.update({name: functions[f"nn.functional.{name}"] for name in ("layer_norm", "group_norm", "rms_norm")})
