@@ -20,8 +20,8 @@ _C_NAMES = {
 }  # fmt: skip
 
 
-class Product(Linear):
-    """Linear in each operand; PyTorch does not promote here."""
+class Product:
+    """An op on operands that PyTorch does not promote."""
     types = "same"
 
     @classmethod
@@ -35,10 +35,10 @@ class Product(Linear):
         for name, a in zip(cls.inputs, arrays, strict=False):
             if a is not None and not hasattr(a, "dtype") and not cls.variadic:
                 raise Refused(f"argument '{name}' must be Tensor, not {type(a).__name__}", TypeError)
-        return super().prepare(arrays)
+        return super().prepare(arrays)  # type: ignore[misc]
 
 
-class matmul(Product):
+class matmul(Product, Linear):
     """Matrix product; 1-d operands are vectors, leading dimensions broadcast."""
     operator = "matmul"
     samples = (((2, 3), (3, 4)), ((3,), (3,)), ((3,), (3, 4)), ((2, 3), (3,)), ((5, 2, 3), (3, 4)), ((5, 2, 3), (5, 3, 4)), ((2, 1, 2, 3), (5, 3, 2)))
@@ -56,7 +56,7 @@ class matmul(Product):
         return f"the leading dimensions do not broadcast: {a[:-2]} and {b[:-2]}"
 
 
-class linear(Product):
+class linear(Product, Op):
     """`input @ weight.T + bias` for an input (*, in), a weight (out, in) and a bias (out)."""
     home, inputs, samples = "nn.functional", ("input", "weight", "bias"), (((2, 3), (4, 3), (4,)), ((2, 5, 3), (4, 3), (4,)), ((3,), (4, 3), (4,)))
     method = False
@@ -66,11 +66,8 @@ class linear(Product):
     def d_bias(xp, g): return xp.sum(rows(xp, g), axis=0)
     def why(input, weight, bias=()): return f"mat1 and mat2 shapes cannot be multiplied ({math.prod(input[:-1])}x{input[-1] if input else 1} and {'x'.join(map(str, weight[::-1]))})"
 
-    @classmethod
-    def push(cls, node, tangents, xp, recorded): return Op.push.__func__(cls, node, tangents, xp, recorded)
 
-
-class contract(Product):
+class contract(Product, Linear):
     """The operands multiplied and summed as subscripts say: `einsum` with every subscript written out, none twice in one operand."""
     exempt = RULES_ONLY
     home, variadic, inputs, samples = "", True, ("operands",), (((2, 3), (3, 4)),)
