@@ -268,7 +268,7 @@ def _with_inplace(op):
     """`nn.functional`'s form of an activation: the last argument, `inplace=True`, writes over the input and returns it."""
     most = len(op.params)
     def call(input, *args, **kwargs):
-        inplace = kwargs.pop("inplace", False) if "inplace" in kwargs else False
+        inplace = kwargs.pop("inplace", False)
         if len(args) >= most: *args, inplace = args
         if not inplace: return op.call(input, *args, **kwargs)
         (input,), attrs = op.bind((input, *args), kwargs)

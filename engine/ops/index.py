@@ -1,4 +1,4 @@
-"""Reading and writing at indices: `x[...]`, gather and scatter, masks, sorting, embedding.
+"""Reading and writing at indices: `x[...]`, `x[...] = y`, and what copies and fills in place.
 
 An index that is made of integers, slices, None and Ellipsis gives a view; one with masks, lists or integer tensors a copy, by NumPy's
 rules. As in PyTorch, integers beside index tensors select first: `x[0, :, [1, 2]]` is `x[0][:, [1, 2]]`.

@@ -135,5 +135,3 @@ class nan_to_num(Elementwise):
     reference = lambda input, **attrs: numpy.nan_to_num(input)
     def forward(xp, input, nan=None, posinf=None, neginf=None): return xp.nan_to_num(input, nan=nan or 0.0, posinf=posinf, neginf=neginf)
     def d_input(xp, g, input): return xp.where(xp.isfinite(input), g, 0)
-
-
