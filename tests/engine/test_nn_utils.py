@@ -75,6 +75,16 @@ def test_gradient_clipping():
     assert clip_grad_norm_([], 1.0).item() == 0
 
 
+@pytest.mark.parametrize("p", [math.inf, -math.inf, 0.0, 0.5, 1.0, 2.0])
+@pytest.mark.parametrize("dtype", [engine.float16, engine.float32, engine.float64, engine.complex64])
+def test_total_norm_is_that_of_all_tensors_as_one_vector(p, dtype):
+    arrays = [numpy.linspace(-2, 3, 7).reshape(7, 1), numpy.linspace(1, 2, 4)]
+    found = nn.utils.get_total_norm([Tensor(a).to(dtype) for a in arrays], p)
+    expected = [numpy.linalg.norm(a.ravel(), p) for a in arrays]
+    close(found, numpy.linalg.norm(expected, p), rtol=2e-3 if dtype == engine.float16 else 1e-5)
+    assert found.dtype == {engine.complex64: engine.float32}.get(dtype, dtype)
+
+
 def test_parameters_as_a_vector():
     net = nn.Linear(2, 1)
     vector = parameters_to_vector(net.parameters())

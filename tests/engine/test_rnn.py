@@ -68,6 +68,11 @@ def test_recurrent_mistakes():
             net(*args)
 
 
+def test_dropout_behind_the_only_layer_is_told():
+    with pytest.warns(UserWarning, match="dropout option adds dropout after all but last recurrent layer"):
+        nn.GRU(2, 3, dropout=0.5)
+
+
 def test_padding_and_packing():
     a, b = Tensor([[1.0], [2.0], [3.0]]), Tensor([[4.0]])
     assert pad_sequence([a, b], batch_first=True, padding_value=9).squeeze(-1).tolist() == [[1, 2, 3], [4, 9, 9]]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy
 
 from ... import devices, dtypes, inplace
+from ...errors import Refused
 from ...tensor import Tensor
 
 
@@ -29,23 +30,13 @@ def get_total_norm(tensors: Any, norm_type: float = 2.0, error_if_nonfinite: boo
 
 
 def _norm(array: Any, p: float) -> Any:
-    xp = devices.namespace(array)
-    flat = array.reshape(-1)
-    low = flat.dtype in dtypes.LOW
-    wide = xp.astype(flat, dtypes.F32) if low else flat
-    if p == 2.0 and wide.dtype.kind == "f":
-        value = float(xp.dot(wide, wide)) ** 0.5 if hasattr(xp, "dot") else float((wide * wide).sum()) ** 0.5
-    elif wide.size == 0:
-        value = 0.0
-    elif p == math.inf:
-        value = float(abs(wide).max())
-    elif p == -math.inf:
-        value = float(abs(wide).min())
-    elif p == 0:
-        value = float((wide != 0).sum())
-    else:
-        value = float((abs(wide) ** p).sum()) ** (1.0 / p)
-    return dtypes.F32.type(value) if wide.dtype.itemsize == 4 else dtypes.F64.type(value)
+    """The p-norm of all elements in the array's precision; half types are summed in float32."""
+    xp, low = devices.namespace(array), array.dtype in dtypes.LOW
+    try:
+        found = xp.vector_norm(xp.astype(array, dtypes.F32) if low else array, p)
+    except Refused as refused:
+        raise RuntimeError(str(refused)) from None
+    return (array.dtype if low else found.dtype).type(float(found))
 
 
 def clip_grads_with_norm_(parameters: Any, max_norm: float, total_norm: Tensor, foreach: bool | None = None) -> None:
