@@ -12,7 +12,6 @@ from .backends import cpu
 from .dtypes import F32, F64, FLOAT, FROM_NUMPY, LOW
 from .errors import Refused
 from .rules import up
-from .tape import pick
 from .tensor import Tensor
 
 _FAST = frozenset((F32, F64))
@@ -326,9 +325,7 @@ def _record(op: Any, live: int, nodes: list, attrs: dict, arrays: list, results:
         node.attrs = {**node.attrs, "__outputs__": len(results), "__results__": tuple((r.array.shape, r.array.dtype) for r in results)}
         for i, r in enumerate(results):
             if FROM_NUMPY[r.array.dtype].rank >= FLOAT:
-                r.node = p = tape.Node.__new__(tape.Node)
-                p.op, p.inputs, p.attrs, p.saved, p.hooks, p.time = pick, (node,), {"index": i}, (), None, tape.tick()
-                p.shape, p.dtype = r.array.shape, r.array.dtype
+                r.node = tape.picked(node, i, r.array)
     else:
         r = results[op.outputs.index(op.differentiable[0])] if len(results) > 1 else results[0]
         if FROM_NUMPY[r.array.dtype].rank >= FLOAT:

@@ -89,19 +89,18 @@ def common(arrays: list, name: str) -> Any:
     """The namespace that an op on these arrays runs in. A 0-d CPU array may join arrays on a GPU, as in PyTorch; nothing else mixes."""
     if gpu is None:
         return cpu
-    devices = {of(a) for a in arrays if hasattr(a, "dtype") and not isinstance(a, numpy.generic)}
+    placed = [a for a in arrays if hasattr(a, "dtype") and not isinstance(a, numpy.generic)]
+    devices = {of(a) for a in placed}
     if len(devices) < 2:
-        return cpu if not devices or next(iter(devices)) == CPU else gpu
-    main = {
-        of(a) for a in arrays if hasattr(a, "dtype") and not isinstance(a, numpy.generic) and (a.ndim or not isinstance(a, numpy.ndarray))
-    }
+        return cpu if not devices or CPU in devices else gpu
+    main = {of(a) for a in placed if a.ndim or not isinstance(a, numpy.ndarray)}
     if len(main) > 1:
         raise Refused(
             f"Expected all tensors to be on the same device, but found at least two devices, {' and '.join(sorted(map(str, main)))}!"
         )
     for i, a in enumerate(arrays):
         if isinstance(a, numpy.ndarray) and a.ndim == 0:
-            arrays[i] = a.item() if a.dtype.kind in "bif" and a.dtype.itemsize <= 8 and a.dtype.kind != "V" else gpu.asarray(a)
+            arrays[i] = a.item() if a.dtype.kind in "bif" else gpu.asarray(a)
     return gpu
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
-from . import errors, observe, tape
+from . import devices, errors, observe, tape
+from .dtypes import FROM_NUMPY
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -56,15 +57,17 @@ def note_write(array: Any, op_name: str) -> None:
 
 
 def check(node: Any) -> None:
-    """Refuse to differentiate with an array that was overwritten after `node` saved it."""
-    time = node.time
-    for i, saved in enumerate(node.saved):
-        if saved is None:
+    """Refuse to differentiate with an array that was overwritten after `node`, which saved something, saved it."""
+    saved = node.saved
+    if saved[0].__class__ is tuple:
+        saved = (*saved[0], *saved[1:])  # a sequence of tensors is kept as one
+    for i, array in enumerate(saved):
+        if array is None or not hasattr(array, "base"):
             continue
-        for array in saved if saved.__class__ is tuple else (saved,):  # a sequence of tensors is kept as one
-            write = _writes.get(id(storage(array))) if hasattr(array, "base") else None
-            if write is not None and write.time > time:
-                raise spoiled(array, write, node.op.name, repr(node.op.slots[i]))
+        write = _writes.get(id(storage(array)))
+        if write is not None and write.time > node.time:
+            slot = node.op.slots[max(0, i - len(saved) + len(node.saved))]
+            raise spoiled(array, write, node.op.name, repr(slot))
 
 
 def spoiled(array: Any, write: Write, op_name: str, what: str) -> errors.SpoiledError:
@@ -138,8 +141,7 @@ def write(op: Any, target: Tensor, inputs: tuple, attrs: dict) -> Tensor:
     name = f"{op.name}_"
     refuse_leaf(target, name)
     old = target._like(target.array, target.node)
-    rules = op.saves_input and tape.mode.grad
-    if rules and (target.node is not None or any(getattr(x, "node", None) is not None for x in inputs)):
+    if op.saves_input and tape.mode.grad and (target.node is not None or any(getattr(x, "node", None) is not None for x in inputs)):
         old.array = target.array.copy()
     owner = storage(target.array)
     # x.mul_(x): an operand that is about to be overwritten is kept as it was
@@ -164,8 +166,6 @@ def put(target: Tensor, result: Tensor, name: str) -> None:
     """Make `target` hold `result`: its memory now, its node from now on, and the same for its base and all live views."""
     array, value = target.array, result.array
     if value.dtype is not array.dtype:
-        from .dtypes import FROM_NUMPY
-
         if FROM_NUMPY[value.dtype].rank > FROM_NUMPY[array.dtype].rank:
             raise RuntimeError(
                 f"{name}: result type {FROM_NUMPY[value.dtype].name} can't be cast to the desired output type "
@@ -202,7 +202,7 @@ def rebase(target: Tensor, node: Any) -> None:
     if live:
         for view_ref in live:
             view = view_ref()
-            if view is not None and (view is not target or target._base is None):
+            if view is not None and view is not target:
                 view.node = _seen_through(base, view)
 
 
@@ -210,10 +210,7 @@ def _written(base: Tensor, view: Tensor, node: Any) -> Any:
     """The base after one of its views was written: two inputs, the old base and what was written."""
     from .ops.shape import write_view
 
-    out = tape.Node()
-    out.op, out.inputs, out.saved, out.hooks, out.time = write_view, (base.node, node), (), None, tape.tick()
-    out.attrs, out.shape, out.dtype = {"path": view._path}, base.array.shape, base.array.dtype
-    return out
+    return tape.Node(write_view, (base.node, node), {"path": view._path}, (), base.array.shape, base.array.dtype)
 
 
 def _seen_through(base: Tensor, view: Tensor) -> Any:
@@ -223,15 +220,6 @@ def _seen_through(base: Tensor, view: Tensor) -> Any:
         return None
     array = base.array
     for op, attrs in view._path:
-        array = op.forward(_namespace(array), array, **attrs)
-        step = tape.Node()
-        step.op, step.inputs, step.attrs, step.saved, step.hooks, step.time = op, (node,), attrs, (), None, tape.tick()
-        step.shape, step.dtype = array.shape, array.dtype
-        node = step
+        array = op.forward(devices.namespace(array), array, **attrs)
+        node = tape.Node(op, (node,), attrs, (), array.shape, array.dtype)
     return node
-
-
-def _namespace(array: Any) -> Any:
-    from .devices import namespace
-
-    return namespace(array)

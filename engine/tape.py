@@ -57,6 +57,10 @@ class Node:
     time: int
     hooks: Hooks | None
 
+    def __init__(self, op: Any, inputs: tuple, attrs: dict, saved: tuple, shape: tuple | None, dtype: Any):
+        self.op, self.inputs, self.attrs, self.saved, self.shape, self.dtype = op, inputs, attrs, saved, shape, dtype
+        self.time, self.hooks = tick(), None
+
     @property
     def next_functions(self) -> tuple:
         """PyTorch's view of the edges: `(node, 0)` for each input."""
@@ -156,6 +160,11 @@ class _Pick:
 
 
 pick = _Pick()
+
+
+def picked(node: Node, index: int, array: Any) -> Node:
+    """The node of result number `index` of an op with several results."""
+    return Node(pick, (node,), {"index": index}, (), array.shape, array.dtype)
 
 
 # -- the order of a pass ------------------------------------------------------------------------------------------------
@@ -390,7 +399,7 @@ def push_forward(root: Any, tangents: dict, xp: Any) -> Any:
                 continue
             if node.saved is FREED:
                 raise _freed(node)
-            if inplace.last_write > node.time:
+            if node.saved and inplace.last_write > node.time:
                 inplace.check(node)
             tangents[node] = node.op.push(node, given, xp, recorded)
     return tangents.get(root)

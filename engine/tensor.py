@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 import numpy
 
@@ -121,12 +123,13 @@ class Tensor:
 
     def size(self, dim: int | None = None) -> Any:
         """The shape, or the length along one dimension."""
-        if dim is None:
-            return self.shape
+        return self.shape if dim is None else self.array.shape[self._axis(dim)]
+
+    def _axis(self, dim: int) -> int:
         n = self.array.ndim
         if not -n <= dim < n:
             raise IndexError(f"Dimension out of range (expected to be in range of [{-max(n, 1)}, {max(n, 1) - 1}], but got {dim})")
-        return self.array.shape[dim]
+        return dim
 
     @property
     def ndim(self) -> int:
@@ -166,20 +169,18 @@ class Tensor:
     def stride(self, dim: int | None = None) -> Any:
         """How many elements lie between neighbours along each dimension."""
         strides = tuple(s // self.array.dtype.itemsize for s in self.array.strides)
-        return strides if dim is None else strides[dim]
+        return strides if dim is None else strides[self._axis(dim)]
 
     def is_contiguous(self) -> bool:
         return bool(self.array.flags.c_contiguous)
 
     def storage_offset(self) -> int:
         """How many elements into its storage the tensor starts."""
-        owner = inplace.storage(self.array)
-        at = lambda a: a.__array_interface__["data"][0] if isinstance(a, numpy.ndarray) else a.data.ptr  # noqa: E731
-        return (at(self.array) - at(owner)) // self.array.dtype.itemsize
+        return (_address(self.array) - _address(inplace.storage(self.array))) // self.array.dtype.itemsize
 
     def data_ptr(self) -> int:
         """The address of the first element."""
-        return self.array.__array_interface__["data"][0] if isinstance(self.array, numpy.ndarray) else self.array.data.ptr
+        return _address(self.array)
 
     def is_floating_point(self) -> bool:
         return self.dtype.is_floating_point
@@ -296,8 +297,6 @@ class Tensor:
         if self.node is None:
             raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
         if self.node.op is not None:
-            from weakref import ref
-
             tape.hooks_of(self.node).retain = ref(self)
 
     @property
@@ -419,8 +418,9 @@ class Tensor:
         out.array, out.node = self.array.copy(), None
         if self.node is not None:
             out.requires_grad_()
-        if self._grad is not None:
-            out._grad = self._grad.__deepcopy__(memo)
+        for name, value in self.__dict__.items():
+            if name not in ("_view", "_views"):  # the copy has memory of its own
+                setattr(out, name, deepcopy(value, memo))
         return out
 
     def __reduce_ex__(self, protocol: Any) -> Any:
@@ -433,6 +433,10 @@ class Tensor:
 
     def __format__(self, spec: str) -> str:
         return format(self.item(), spec) if self.array.ndim == 0 and type(self) is Tensor else object.__format__(self, spec)
+
+
+def _address(array: Any) -> int:
+    return array.__array_interface__["data"][0] if isinstance(array, numpy.ndarray) else array.data.ptr
 
 
 def _rebuild(cls: type, array: numpy.ndarray, requires_grad: bool) -> Tensor:

@@ -6,9 +6,9 @@ import functools
 import math
 from collections.abc import Callable
 from typing import Any
+from weakref import ref
 
 from .. import dtypes, inplace, observe, tape
-from ..tape import pick
 from ..tensor import Tensor
 
 
@@ -61,8 +61,6 @@ class _Output:
     """A saved output: its array, and a weak way back to its node."""
 
     def __init__(self, array: Any, node: Any) -> None:
-        from weakref import ref
-
         self.array, self.node = array, ref(node) if node is not None else lambda: None
 
     def open(self) -> Tensor:
@@ -188,33 +186,24 @@ class Function:
             cls._record(ctx, args, nodes, outputs)
         answer = outputs[0] if single else outputs
         if observe.current is not None:
-            op = _FunctionOp(cls, len(outputs)) if not single else _FunctionOp(cls, 1)
-            observe.current.op(op, args, {}, answer)
+            observe.current.op(_FunctionOp(cls, len(outputs)), args, {}, answer)
         return answer
 
     @classmethod
     def _record(cls, ctx: Context, args: tuple, nodes: tuple, outputs: tuple) -> None:
         tensors = [o for o in outputs if isinstance(o, Tensor)]
         carrying = [o for o in tensors if dtypes.FROM_NUMPY[o.array.dtype].rank >= dtypes.FLOAT and not any(o is x for x in ctx._no_grad)]
-        node = tape.Node.__new__(tape.Node)
-        node.op, node.inputs, node.saved, node.hooks, node.time = _FunctionOp(cls, len(outputs)), nodes, (ctx,), None, tape.tick()
-        node.attrs = {
+        attrs = {
             "__outputs__": len(outputs),
             "__results__": tuple((o.array.shape, o.array.dtype) if isinstance(o, Tensor) else ((), dtypes.F32) for o in outputs),
             "__inputs__": tuple(isinstance(a, Tensor) for a in args),
         }  # fmt: skip
-        (node.shape, node.dtype), *more = node.attrs["__results__"]
-        if more:
-            node.shape, node.dtype = None, dtypes.F32
+        single = len(outputs) == 1
+        shape, dtype = attrs["__results__"][0] if single else (None, dtypes.F32)
+        node = tape.Node(_FunctionOp(cls, len(outputs)), nodes, attrs, (ctx,), shape, dtype)
         for i, o in enumerate(outputs):
-            if not any(o is c for c in carrying):
-                continue
-            if len(outputs) == 1:
-                o.node = node
-                continue
-            o.node = p = tape.Node.__new__(tape.Node)
-            p.op, p.inputs, p.attrs, p.saved, p.hooks, p.time = pick, (node,), {"index": i}, (), None, tape.tick()
-            p.shape, p.dtype = o.array.shape, o.array.dtype
+            if any(o is c for c in carrying):
+                o.node = node if single else tape.picked(node, i, o.array)
         ctx._seal(cls.__name__, node.time, outputs)
 
 

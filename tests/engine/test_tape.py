@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import weakref
 
@@ -211,6 +212,18 @@ def test_an_operand_that_the_write_overwrites_is_kept_as_it_was():
     y.mul_(y)
     y.sum().backward()
     assert y.tolist() == [9.0, 16.0] and x.grad.tolist() == [6.0, 8.0]
+
+
+def test_a_deep_copy_takes_along_what_the_user_hung_on_it():
+    """As PyTorch: attributes and the gradient; memory, views and graph are its own."""
+    x = leaf([1.0, 2.0])
+    (x * x).sum().backward()
+    x.label, view = ["first"], x[:1]
+    y = copy.deepcopy(x)
+    assert y.label == ["first"] and y.label is not x.label and y.grad.tolist() == [2, 4] and y.grad is not x.grad
+    with engine.no_grad():
+        y.zero_()
+    assert x.tolist() == [1, 2] and view.tolist() == [1] and y._base is None
 
 
 # -- order and steps -------------------------------------------------------------------------------------------------------
