@@ -49,17 +49,24 @@ RUN = """(command) => {
 }"""
 
 
+NO_CHROMIUM = "no Chromium found (install chromium, or name one in $CHROMIUM)"
+
+
+def find_chromium() -> str | None:
+    """The path of a Chromium: the one that $CHROMIUM names, or one on the PATH."""
+    names = (os.environ.get("CHROMIUM"), "chromium", "chromium-browser", "google-chrome")
+    return next((path for name in names if name and (path := shutil.which(name))), None)
+
+
 @pytest.fixture(scope="session")
 def chromium() -> str:
     """The path of a Chromium. Without one the test is skipped, or fails where WORKBENCH_BROWSER=required says so."""
-    for name in (os.environ.get("CHROMIUM"), "chromium", "chromium-browser", "google-chrome"):
-        path = shutil.which(name) if name else None
-        if path:
-            return path
-    reason = "no Chromium found (install chromium, or name one in $CHROMIUM)"
-    if os.environ.get("WORKBENCH_BROWSER") == "required":
-        pytest.fail(reason, pytrace=False)
-    pytest.skip(reason)
+    path = find_chromium()
+    if path is None and os.environ.get("WORKBENCH_BROWSER") == "required":
+        pytest.fail(NO_CHROMIUM, pytrace=False)
+    if path is None:
+        pytest.skip(NO_CHROMIUM)
+    return path
 
 
 def start_lab(folder: Path, python: str = sys.executable) -> Server:
@@ -105,6 +112,16 @@ class Lab:
     def goto(self, path: str = "/lab") -> None:
         """Opens an address of the server and waits until JupyterLab is there."""
         self.page.goto(f"{self.server.url}{path}?token={self.server.token}&reset")
+        self.wait_restored()
+
+    def reload(self) -> None:
+        """Reloads the page as a user does, and waits until the notebook has its kernel again."""
+        self.page.reload()
+        self.wait_restored()
+        self.page.wait_for_function(f"() => {NOTEBOOK}?.sessionContext?.isReady")
+
+    def wait_restored(self) -> None:
+        """Waits until JupyterLab has put back what was open; no command of the tests runs then."""
         self.page.wait_for_function("() => window.jupyterapp?.restored")
         self.page.evaluate("() => window.jupyterapp.restored")
         self.page.evaluate("() => { window.workbenchTestRuns = 0; }")
@@ -154,9 +171,9 @@ class Lab:
 @contextmanager
 def opened_lab(width: int, height: int, scale: float = 1) -> Iterator[Lab]:
     """A JupyterLab and a page of it for a script: no fixture, everything ends with the block."""
-    path = next((found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None)
+    path = find_chromium()
     if path is None:
-        sys.exit("no Chromium found")
+        sys.exit(NO_CHROMIUM)
     with tempfile.TemporaryDirectory() as folder:
         server = start_lab(Path(folder))
         try:

@@ -14,14 +14,6 @@ loss = ((w * x).sum().tanh() - 1.0) ** 2"""
 COUNT = "() => window.jupyterapp.shell.currentWidget.content.widgets.map((c) => c.model.sharedModel.getSource())"
 
 
-def reload(lab) -> None:
-    """Reloads the page as a user does, and waits until the notebook has its kernel again."""
-    lab.page.reload()
-    lab.page.wait_for_function("() => window.jupyterapp?.restored")
-    lab.page.evaluate("() => { window.workbenchTestRuns = 0; }")
-    lab.page.wait_for_function("() => window.jupyterapp.shell.currentWidget?.sessionContext?.isReady")
-
-
 def test_reload_in_mid_step_finds_the_pass_where_it_was(lab):
     lab.open(SETUP, "wb.step(loss)", "print(w.grad)")
     lab.run_all()
@@ -33,7 +25,7 @@ def test_reload_in_mid_step_finds_the_pass_where_it_was(lab):
     lab.command("docmanager:save")
     lab.wait_idle()
 
-    reload(lab)
+    lab.reload()
     view = view_of(lab, 1)
     expect(view.get_by_test_id("wb-scrub")).to_have_value("3")
     view.get_by_test_id("wb-next").click()
@@ -50,7 +42,7 @@ def test_reload_while_the_cell_is_paused(lab):
     expect(view.get_by_test_id("wb-scrub")).to_have_value("1")
     lab.page.evaluate("() => window.jupyterapp.commands.execute('docmanager:save')")
 
-    reload(lab)
+    lab.reload()
     view = view_of(lab, 1)
     expect(view.get_by_test_id("wb-scrub")).to_have_value("1")
     view.get_by_test_id("wb-last").click()

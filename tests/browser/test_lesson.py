@@ -56,7 +56,7 @@ def view_of(lab, index: int) -> Locator:
 
 
 def shown_norms(view: Locator) -> dict[str, float]:
-    """The gradient norms on the graph, by the name or op of what they belong to."""
+    """The gradient norms on the graph, by the id of the node they belong to."""
     found = view.get_by_test_id("wb-node").evaluate_all(
         "(nodes) => nodes.filter((n) => n.dataset.gradNorm && n.dataset.node).map((n) => [n.dataset.node, n.dataset.gradNorm])"
     )
