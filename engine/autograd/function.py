@@ -181,6 +181,7 @@ class Function:
             for o in outputs
         )
         for t in ctx._dirty:
+            inplace.refuse_leaf(t, cls.__name__)
             inplace.note_write(t.array, cls.__name__)
         if any(n is not None for n in nodes) and tape.mode.grad:
             cls._record(ctx, args, nodes, outputs)
@@ -203,7 +204,11 @@ class Function:
         node = tape.Node(_FunctionOp(cls, len(outputs)), nodes, attrs, (ctx,), shape, dtype)
         for i, o in enumerate(outputs):
             if any(o is c for c in carrying):
-                o.node = node if single else tape.picked(node, i, o.array)
+                made = node if single else tape.picked(node, i, o.array)
+                if any(o is d for d in ctx._dirty):
+                    inplace.rebase(o, made)
+                else:
+                    o.node = made
         ctx._seal(cls.__name__, node.time, outputs)
 
 

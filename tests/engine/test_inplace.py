@@ -436,6 +436,21 @@ def test_a_function_that_writes_in_place_may_save_what_it_wrote():
         z.backward()
 
 
+def test_a_function_that_writes_through_a_view():
+    x = leaf(0.0, 1.0)
+    y = x * 2
+    v, w = y[1:], y[:]
+    ExpInPlace.apply(v)
+    (y + w).sum().backward()
+    assert x.grad.tolist() == pytest.approx([4, 4 * 7.38905609893065])
+
+
+def test_a_function_may_not_write_a_leaf():
+    for target in (leaf(0.0, 1.0), leaf(0.0, 1.0)[:1]):
+        with pytest.raises(RuntimeError, match="leaf Variable that requires grad"):
+            ExpInPlace.apply(target)
+
+
 def test_writing_what_was_saved_before_it_was_saved():
     x, c = leaf(1.0, 2.0), const(3.0, 4.0)
     c.add_(1)
