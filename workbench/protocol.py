@@ -148,7 +148,7 @@ class Step:
     index: int  # 1-based position in the pass
     node: int
     op: str  # "accumulate" where a leaf receives its .grad
-    forward: Rules  # what the op computed
+    forward: Rules  # what the op computed; at a leaf, what the step does to its .grad
     upstream: Summary  # the gradient that arrived at the node
     contributions: list[Contribution]
     site: int
@@ -228,6 +228,7 @@ class Stepper(Message):
     mode: Literal["live", "paused"]  # paused: a running cell waits inside backward()
     plan: list[int]  # node ids in the order of the pass; len(plan) steps
     index: int  # steps done
+    failed: bool  # an error ended the pass where it stands now; the sentence says which
     sentence: str
 
 
@@ -242,6 +243,7 @@ class Stepped(Message):
     total: int
     steps: list[Step]
     done: bool
+    failed: bool  # as in Stepper
     sentence: str
 
 

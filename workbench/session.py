@@ -218,7 +218,8 @@ class Session:
         assert stepper is not None
         steps = stepper.steps(client.steps)
         client.steps.update(step.index for step in steps)
-        return protocol.Stepped(re, self.recording.name, stepper.index, stepper.total, steps, stepper.done, stepper.sentence())
+        state = (stepper.index, stepper.total, steps, stepper.done, stepper.failed, stepper.sentence())
+        return protocol.Stepped(re, self.recording.name, *state)
 
     def _tell_others(self, client: Client) -> None:
         for other in self.clients:

@@ -92,6 +92,11 @@ class Stepper:
     def done(self) -> bool:
         return self.index == self.total
 
+    @property
+    def failed(self) -> bool:
+        """Whether an error ended the pass where it stands now."""
+        return self.failure != "" and self.index == len(self.taken)
+
     def next(self) -> int:
         """One step forth; the new index. At the end nothing happens."""
         self._alive()
@@ -309,11 +314,11 @@ class Stepper:
         return [step for i in reversed(wanted) if (step := self.step(i)) is not None]
 
     def message(self) -> protocol.Stepper:
-        return protocol.Stepper(self.recording.name, self.mode, self.plan, self.index, self.sentence())  # type: ignore[arg-type]
+        return protocol.Stepper(self.recording.name, self.mode, self.plan, self.index, self.failed, self.sentence())  # type: ignore[arg-type]
 
     def sentence(self) -> str:
         """Where the pass stands."""
-        if self.failure and self.index == len(self.taken):
+        if self.failed:
             return f"The pass stopped after step {self.index} of {self.total}: {self.failure}"
         if self.index == 0:
             return f"At the start of the backward pass: {self.total} steps."

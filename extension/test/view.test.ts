@@ -392,7 +392,7 @@ describe("the view", () => {
     const words = () => [...root.querySelectorAll<HTMLElement>(".root > :not([hidden])")].map((e) => e.textContent).join(" ");
     expect(words().split("was written in place")).toHaveLength(2);
     expect(one("wb-sentence").textContent).toBe("The pass stopped: 'weight' was written in place.");
-    const stopped = { index: 1, total: kernel.plan.length, steps: [], done: false };
+    const stopped = { index: 1, total: kernel.plan.length, steps: [], done: false, failed: true };
     const sentence = "The pass stopped after step 1 of 18: 'weight' was written in place.";
     kernel.push({ type: "stepped", v: VERSION, re: null, recording: "r1", ...stopped, sentence });
     expect(one("wb-sentence").textContent).toBe(sentence);

@@ -129,7 +129,9 @@ def test_an_error_of_the_pass_is_told_with_the_step_it_stopped_at():
     y.add_(1)
     problem, stepped = ask(session, type="step", do="last")
     assert "modified by an inplace operation" in problem["sentence"]
-    assert stepped["index"] == 2
+    assert (stepped["index"], stepped["failed"]) == (2, True)
+    (back,) = ask(session, type="step", do="previous")
+    assert (back["index"], back["failed"]) == (1, False)
 
 
 def test_two_views_see_the_same_pass():

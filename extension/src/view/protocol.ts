@@ -164,6 +164,7 @@ export interface Stepper {
   mode: "live" | "paused";
   plan: number[];
   index: number;
+  failed: boolean;
   sentence: string;
 }
 
@@ -177,6 +178,7 @@ export interface Stepped {
   total: number;
   steps: Step[];
   done: boolean;
+  failed: boolean;
   sentence: string;
 }
 

@@ -77,9 +77,8 @@ export class StepperBar {
     setText(this.label, word);
     this.paused.hidden = pass.mode !== "paused" || pass.done;
     const step = pass.steps.get(index);
-    const stopped = pass.sentence.startsWith("The pass stopped");
-    setText(this.words, (!stopped && pass.trouble) || pass.sentence || step?.sentence || "Press next to run the first step.");
-    this.sentence.classList.toggle("error", stopped || pass.trouble !== "");
+    setText(this.words, (!pass.failed && pass.trouble) || pass.sentence || step?.sentence || "Press next to run the first step.");
+    this.sentence.classList.toggle("error", pass.failed || pass.trouble !== "");
     // Not `disabled`: a button that disables itself under the finger loses the focus.
     for (const name of ["first", "previous"] as const) setAttribute(this.buttons[name], "aria-disabled", index === 0 ? "true" : null);
     for (const name of ["next", "last"] as const) setAttribute(this.buttons[name], "aria-disabled", index >= total ? "true" : null);

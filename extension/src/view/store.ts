@@ -28,6 +28,7 @@ export interface Pass {
   total: number;
   steps: ReadonlyMap<number, Step>;
   done: boolean;
+  failed: boolean;
   sentence: string;
   trouble: string; // why the last wish for a step was not granted; "" when it was
 }
@@ -211,10 +212,10 @@ function appended<T extends Nodes | Edges>(old: T, more: T): T {
 }
 
 function stepper(state: State, message: Stepper): State {
-  const { mode, plan, index, sentence } = message;
+  const { mode, plan, index, failed, sentence } = message;
   const again = state.pass && samePlan(state.pass.plan, plan);
   const steps = again ? state.pass!.steps : new Map<number, Step>();
-  const pass: Pass = { mode, plan, index, total: plan.length, steps, done: index >= plan.length, sentence, trouble: "" };
+  const pass: Pass = { mode, plan, index, total: plan.length, steps, done: index >= plan.length, failed, sentence, trouble: "" };
   return { ...state, pass, recording: badged(state, "gradients"), tab: state.pass ? state.tab : "step" };
 }
 
@@ -235,11 +236,11 @@ function samePlan(a: readonly number[], b: readonly number[]): boolean {
 function stepped(state: State, message: Stepped): State {
   const steps = new Map(state.pass?.steps ?? []);
   for (const step of message.steps) steps.set(step.index, step);
-  const { index, total, done, sentence } = message;
+  const { index, total, done, failed, sentence } = message;
   const base = state.pass ?? { mode: "live" as const, plan: [], index: 0, trouble: "" };
   const tab = state.tab === "value" ? "step" : state.tab;
   const trouble = index === base.index ? base.trouble : "";
-  return { ...state, tab, pass: { ...base, index, total, steps, done, sentence, trouble } };
+  return { ...state, tab, pass: { ...base, index, total, steps, done, failed, sentence, trouble } };
 }
 
 function toggle(state: State, group: number, wanted?: boolean): State {

@@ -105,7 +105,7 @@ export class FakeKernel implements Transport {
     if (request.type === "ready") {
       for (const graph of this.builder.graphs(this.recording)) this.push(graph);
       if (!this.plan.length) return;
-      const start = { recording: this.recording, index: this.index, sentence: "The pass has not started." };
+      const start = { recording: this.recording, index: this.index, failed: false, sentence: "The pass has not started." };
       this.push({ type: "stepper", v: VERSION, mode: "live", plan: this.plan, ...start });
       this.sent = 0;
       this.push(this.stepped(null));
@@ -140,6 +140,7 @@ export class FakeKernel implements Transport {
       total,
       steps,
       done: this.index === total,
+      failed: false,
       sentence,
     };
   }
