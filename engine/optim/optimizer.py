@@ -127,10 +127,10 @@ class Optimizer:
         for group in self.param_groups:
             for p in group["params"]:
                 if p._grad is not None:
-                    grad = p._grad.array
-                    update = self._update if p.array.dtype.kind != "c" else self._update_complex
-                    update(library(grad), p.array, -grad if group.get("maximize") else grad, self.state[p], group)
-                    inplace.note_write(p.array, name)
+                    array, grad = p.array, p._grad.array
+                    update = self._update_complex if array.dtype.kind == "c" else self._update
+                    update(library(grad), array, -grad if group.get("maximize") else grad, self.state[p], group)
+                    inplace.note_write(array, name)
         return loss
 
     def _update_complex(self, xp: Any, p: Any, g: Any, state: dict, group: dict) -> None:
