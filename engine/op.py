@@ -28,6 +28,11 @@ functions: dict[str, Callable] = {}  # every public name, aliases and composites
 _mode = tape.mode
 
 
+def functions_of(home: str) -> dict[str, Callable]:
+    """The functions of one of PyTorch's further namespaces, such as "linalg", by name."""
+    return {name.removeprefix(f"{home}."): function for name, function in functions.items() if name.startswith(f"{home}.")}
+
+
 RULES_ONLY = {  # why ops that only rules use are exempt from two tests
     "promotion": "Only rules and composites call it, on arrays of one dtype.",
     "zero_size": "PyTorch has no function of this name; those that use it are tested.",
@@ -64,7 +69,7 @@ class Op(metaclass=OpType):
     view: ClassVar[bool] = False  # the result may share the input's memory
     exact: ClassVar[bool] = False  # only moves or casts elements, so half precision needs no detour through float32
     order: ClassVar[tuple[str, ...]] = ()  # the caller's order of arguments, where inputs do not come first
-    picks: ClassVar[bool] = False
+    picks: ClassVar[bool] = False  # true of the tape's own `pick` alone
     checks: ClassVar[bool] = False  # `prepare` looks at more than dtypes: it is called for floats of one dtype too
     samples: ClassVar[tuple] = (((2, 3),),)  # input shapes the tests try
     examples: ClassVar[tuple] = ()  # instead of samples, calls that the tests try: (inputs, attributes); see docs/add-an-op.md

@@ -44,17 +44,13 @@ def set_printoptions(
     `profile` ("default", "short", "full") sets all but `sci_mode` first. `sci_mode` True or False forces or forbids the scientific
     format; None lets each tensor decide.
     """
+    given = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
     if profile is not None:
         if profile not in _PROFILES:
             raise ValueError(f"profile must be one of {', '.join(_PROFILES)}, got {profile!r}")
         chosen = _PROFILES[profile]
-        options.precision, options.threshold, options.edgeitems, options.linewidth = (
-            chosen.precision,
-            chosen.threshold,
-            chosen.edgeitems,
-            chosen.linewidth,
-        )
-    given = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
+        for name in given:
+            setattr(options, name, getattr(chosen, name))
     for name, value in given.items():
         if value is not None:
             setattr(options, name, value)
@@ -77,7 +73,6 @@ class _Numbers:
         sizes = abs(told)
         low, high = float(sizes.min()), float(sizes.max())
         self.whole = bool((told == numpy.ceil(told)).all())
-        # a ratio of floats may overflow to infinity: that is large too
         wide = high > 1000 * low or high > 1e8 or low < 1e-4
         self.scientific = wide if options.sci_mode is None else options.sci_mode
         self.width = max(1, *(len(self._text(v)) for v in told.tolist()))

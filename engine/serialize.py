@@ -183,6 +183,7 @@ class _Reader:
     def __init__(self, data: bytes, name: str, device: Any) -> None:
         self.data, self.name, self.device = data, name, device
         self.tensors: dict[str, Tensor] = {}
+        self.used: set[str] = set()
 
     def refuse(self, reason: str) -> CheckpointError:
         return CheckpointError(f"load: {self.name} {reason}")
@@ -212,7 +213,6 @@ class _Reader:
         structure = self.parse(metadata[_KEY].encode(), "structure")
         if not isinstance(structure, dict) or structure.get("version") != _VERSION or set(structure) != {"version", "tree"}:
             raise self.refuse(f"has a structure of another version than {_VERSION}")
-        self.used: set[str] = set()
         try:
             result = self.build(structure["tree"])
         except RecursionError:

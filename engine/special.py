@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from . import ops  # noqa: F401  loading them fills the table of functions
-from .op import functions as _functions
+from .op import functions_of as _functions_of
 
 if TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any: ...
 
 
-_HOME = "special."
-globals().update({name.removeprefix(_HOME): function for name, function in _functions.items() if name.startswith(_HOME)})
+globals().update(_functions_of("special"))

@@ -144,14 +144,6 @@ class _Pick:
     inputs, outputs, aux, params, defaults = ("input",), ("out",), (), (), {}
 
     @staticmethod
-    def pull(node: Node, grad: Any) -> tuple:
-        return (grad,)
-
-    @staticmethod
-    def pull_recorded(node: Node, grad: Any, xp: Any) -> tuple:
-        return (grad,)
-
-    @staticmethod
     def push(node: Node, tangents: list, xp: Any, recorded: bool) -> Any:
         return tangents[0][node.attrs["index"]]
 

@@ -5,7 +5,6 @@ Names that are ops under the same name are found by themselves; here stand those
 
 from __future__ import annotations
 
-import math as _math
 from typing import Any
 
 from . import dtypes as _dtypes
@@ -14,13 +13,12 @@ from .op import registry as _registry
 from .tensor import Tensor as _Tensor
 
 records = True  # tells the tape that rules are to run on Tensors
-pi, inf, nan = _math.pi, _math.inf, _math.nan
 
 _SPELLED = {
     "negative": "neg", "divide": "div", "subtract": "sub", "multiply": "mul", "power": "pow",
     "invert": "bitwise_not", "equal": "eq", "not_equal": "ne", "less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge",
     "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh",
-    "rint": "round", "copy": "clone", "put": "index_put", "windows": "unfold",
+    "copy": "clone", "put": "index_put", "windows": "unfold",
     "write_through": "write_view", "read_through": "read_view",
 }  # fmt: skip
 
@@ -37,7 +35,7 @@ def _axis(axis: Any, ndim: int) -> tuple:
     return tuple(range(ndim)) if axis is None else (axis,) if isinstance(axis, int) else tuple(axis)
 
 
-def sum(x: Any, axis: Any = None, keepdims: bool = False, dtype: Any = None) -> Any:
+def sum(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     if axis is not None and not isinstance(axis, int) and len(axis) == 0:
         return x
     return _registry["sum"].call(x, _axis(axis, x.ndim), keepdims)
