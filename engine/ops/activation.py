@@ -221,6 +221,7 @@ def prelu(input, weight):
 @composite(home=F)
 def glu(input, dim=-1):
     """The first half along `dim` times the sigmoid of the second half."""
+    if not input.ndim: raise RuntimeError("glu does not support scalars because halving size must be even")
     size = input.shape[dim]
     if size % 2: raise RuntimeError(f"glu: Halving dimension must be even, but dimension {dim % input.ndim} is size {size}")
     lead = (slice(None),) * (dim % input.ndim)

@@ -347,24 +347,21 @@ def kron(input: Tensor, other: Tensor) -> Tensor:
 @composite(method=True)
 def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     """The cross product of vectors along a dimension of size 3: by default the first such."""
-    input, other = broadcast_tensors(input, other)
+    if input.ndim != other.ndim:
+        raise RuntimeError("linalg.cross: inputs must have the same number of dimensions.")
     if dim is None:
         dim = next((d for d, n in enumerate(input.shape) if n == 3), None)
         if dim is None:
             raise RuntimeError("no dimension of size 3 in input")
-    elif input.shape[dim] != 3:
+    if not input.shape[dim] == other.shape[dim] == 3:
         raise RuntimeError(f"linalg.cross: inputs dimension {dim} must have length 3. Got {input.shape[dim]} and {other.shape[dim]}")
+    input, other = broadcast_tensors(input, other)
     return input.roll(-1, dim) * other.roll(-2, dim) - input.roll(-2, dim) * other.roll(-1, dim)
 
 
 @composite(home="linalg")
 def cross_(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     """The cross product of vectors along a dimension of size 3."""
-    if input.ndim != other.ndim:
-        raise RuntimeError("linalg.cross: inputs must have the same number of dimensions.")
-    for x in (input, other):
-        if x.shape[dim] != 3:
-            raise RuntimeError(f"linalg.cross: inputs dimension {dim} must have length 3. Got {input.shape[dim]} and {other.shape[dim]}")
     return cross(input, other, dim)
 
 
@@ -378,6 +375,8 @@ def trace(input: Tensor) -> Tensor:
 @composite(home="linalg")
 def multi_dot(tensors: Any) -> Tensor:
     """The product of several matrices, from left to right; the first and last may be vectors."""
+    if len(tensors) < 2:
+        raise RuntimeError(f"multi_dot(): expected at least 2 tensors but got {len(tensors)}")
     return functools.reduce(matmul, tensors)
 
 

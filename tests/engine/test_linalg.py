@@ -131,6 +131,9 @@ def test_linear(shape):
         ),
         (lambda: linear(engine.zeros(2, 3), engine.zeros(4, 2)), r"cannot be multiplied \(2x3 and 2x4\)"),
         (lambda: engine.mv(engine.zeros(2, 3), engine.zeros(4)), r"size mismatch, got input \(2\), mat \(2x3\), vec \(4\)"),
+        (lambda: engine.cross(engine.zeros(2, 3), engine.zeros(3)), "inputs must have the same number of dimensions"),
+        (lambda: engine.linalg.cross(engine.zeros(2, 3), engine.zeros(2, 2)), "dimension -1 must have length 3. Got 3 and 2"),
+        (lambda: engine.linalg.multi_dot([engine.zeros(3)]), "expected at least 2 tensors but got 1"),
     ],
 )
 def test_refusals(call, words):
