@@ -17,7 +17,7 @@ class sort(Op):
     def prepare(cls, arrays): return super().prepare(ordered(arrays, "c"))
 
     def forward(xp, input, dim=-1, descending=False, stable=False): return xp.sorted(input, dim, descending, stable)
-    def d_input(xp, g, indices, shape, dim): return xp.scatter_add(xp.zeros(shape, dtype=g.dtype), dim, indices, g)
+    def d_input(xp, g, indices, shape, dim): return xp.add_along_axis(g, indices, shape[dim] if shape else 1, dim)
 
 
 def ordered(arrays: list, refused: str) -> list:
@@ -36,7 +36,7 @@ class topk(Op):
     def prepare(cls, arrays): return super().prepare(ordered(arrays, "cb"))
 
     def forward(xp, input, k, dim=-1, largest=True, sorted=True): return xp.topk(input, k, dim, largest)
-    def d_input(xp, g, indices, shape, dim): return xp.scatter_add(xp.zeros(shape, dtype=g.dtype), dim, indices, g)
+    def d_input(xp, g, indices, shape, dim): return xp.add_along_axis(g, indices, shape[dim] if shape else 1, dim)
 
 
 @composite(method=True)

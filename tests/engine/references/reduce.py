@@ -72,11 +72,6 @@ def _add_along(input, indices, size, axis):
     return scattered(np.zeros(shape), indices, input, axis, np.add)
 
 
-def _ranked(input, positions, dim):
-    order = np.argsort(input, dim, kind="stable")
-    return np.take(np.sort(input, dim), positions, dim), np.take(order, positions, dim)
-
-
 def _search(input, values, right=False, out_int32=False):
     side = "right" if right else "left"
     if input.ndim == 1:
@@ -107,7 +102,6 @@ ALONG = {
     "cummax": lambda input, dim: _running(input, dim, lambda a, b: a >= b),
     "cummin": lambda input, dim: _running(input, dim, lambda a, b: a <= b),
     "add_along_axis": _add_along,
-    "ranked": _ranked,
     "kthvalue": _along(lambda line, k: _nth(line, k - 1)),
     "median": _along(lambda line: _nth(line, (len(line) - 1) // 2)),
     "nanmedian": _along(lambda line: _nth(line, (len(line) - 1) // 2)),
