@@ -6,8 +6,11 @@ from typing import Any
 
 import numpy
 
+from engine import inplace
+
 from . import protocol
-from .inspector import bytes_text
+from .graph import Graph, dtype_name
+from .inspector import bytes_text, shape_text
 from .recording import BYTES, ROW, Recording
 from .source import Sources
 
@@ -51,9 +54,7 @@ def holdings(recording: Recording, graph: Any) -> list[protocol.Holding]:
     for row in range(r.count):
         tensor = r.tensor(row)
         if tensor is not None:
-            base = tensor.array.base
-            owner = base if isinstance(base, type(tensor.array)) else tensor.array
-            alive.setdefault(id(owner), []).append(row)
+            alive.setdefault(id(inplace.storage(tensor.array)), []).append(row)
     found = []
     for key, block in list(r.blocks.items()):
         row = block[ROW]
@@ -75,13 +76,13 @@ def holdings(recording: Recording, graph: Any) -> list[protocol.Holding]:
             why.append("held by a tensor that the program still has")
         category = _category(r, shown, of, bool(savers.get(id(block))), bool(rows))
         name = f"{_called(r, of)}.grad" if of is not None else r.names.get(shown, "")
-        shape, dtype = r.shape[of if of is not None else shown], r.dtype[of if of is not None else shown]
+        told = shown if of is None else of
         found.append(
             protocol.Holding(
-                of if of is not None else shown,
+                told,
                 name,
-                list(shape),
-                "" if dtype is None else dtype if isinstance(dtype, str) else dtype.name,
+                list(r.shape[told]),
+                dtype_name(r.dtype[told]),
                 block[BYTES],
                 category,
                 "; ".join(why),
@@ -127,9 +128,7 @@ def _gradient_blocks(r: Recording) -> list[tuple[int, list]]:
     for row, held in list(r.gradients.items()):
         gradient = held()
         if gradient is not None:
-            base = gradient.array.base
-            owner = base if isinstance(base, type(gradient.array)) else gradient.array
-            block = r.blocks.get(id(owner))
+            block = r.blocks.get(id(inplace.storage(gradient.array)))
             if block is not None:
                 found.append((row, block))
     return found
@@ -147,15 +146,13 @@ def _called(r: Recording, row: int) -> str:
 
 def report(recording: Recording, sources: Sources | None = None) -> str:
     """The memory view as text."""
-    from .graph import Graph
-
     message, _ = answer(recording, None, Graph(recording, sources))
     lines = [f"{bytes_text(message.live)} needed now, {bytes_text(message.peak)} at the peak"]
     if message.peak_node >= 0:
         lines[0] += f" (during {recording.op_name(message.peak_node) or _called(recording, message.peak_node)} #{message.peak_node})"
     lines += [f"  {fact.label}: {fact.text}" for fact in message.by_category]
     for holding in message.holdings[:20]:
-        shape = "×".join(map(str, holding.shape)) or "scalar"
+        shape = shape_text(holding.shape)
         lines.append(
             f"{bytes_text(holding.bytes):>9}  {holding.category:10} {holding.name or f'#{holding.node}':16} {shape:12} {holding.why}"
         )

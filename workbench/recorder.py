@@ -133,7 +133,7 @@ class Recorder(observe.Observer):
         saved = 0
         if node is not None and node.op is not None:
             if node.op.picks:
-                self._several(node, output, row)
+                self._several(output, row)
                 node = node.inputs[0]
             r.times[node.time] = row
             if node.saved:
@@ -282,7 +282,7 @@ class Recorder(observe.Observer):
 
     # -- several results, in-place writes -------------------------------------------------------------------------------------
 
-    def _several(self, pick: Any, output: Any, row: int) -> None:
+    def _several(self, output: Any, row: int) -> None:
         for out in output:
             if isinstance(out, Tensor) and out.node is not None:
                 self.recording.times[out.node.time] = row

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 from weakref import ref
@@ -9,6 +10,7 @@ from weakref import ref
 from engine import inplace, tape
 from engine.tensor import Tensor
 
+from .recorder import is_parameter
 from .recording import KEEP, Recording, Scope, recent
 
 
@@ -58,11 +60,9 @@ def retrace(roots: Sequence[Any], tensors: Sequence[Tensor] = (), title: str = "
         if seen is not None:
             old = seen.times[node.time]
             where = {"code": seen.code[old], "lasti": seen.lasti[old], "scope": _scope(recording, seen, seen.scope[old], scopes)}
-        size = dtype.itemsize
-        for n in shape:
-            size *= n
         row = recording.append(
-            node.op, "op", shape, dtype, size, True, saved=sum(getattr(a, "nbytes", 0) for a in values if a is not None),
+            node.op, "op", shape, dtype, dtype.itemsize * math.prod(shape), True,
+            saved=sum(getattr(a, "nbytes", 0) for a in values if a is not None),
             attrs={k: v for k, v in node.attrs.items() if not k.startswith("__")}, sources=sources, **where,
         )  # fmt: skip
         rows[node.time] = row
@@ -95,13 +95,10 @@ def _saved(node: Any) -> tuple:
 
 def _leaf(recording: Recording, node: tape.Leaf) -> None:
     tensor = node.tensor()
-    size = node.dtype.itemsize
-    for n in node.shape:
-        size *= n
-    parameter = tensor is not None and any(c.__name__ == "Parameter" for c in type(tensor).__mro__)
-    recording.times[node.time] = recording.append(
-        None, "parameter" if parameter else "leaf", node.shape, node.dtype, size, True, tensor=None if tensor is None else ref(tensor)
-    )
+    kind = "parameter" if tensor is not None and is_parameter(type(tensor)) else "leaf"
+    size = node.dtype.itemsize * math.prod(node.shape)
+    held = None if tensor is None else ref(tensor)
+    recording.times[node.time] = recording.append(None, kind, node.shape, node.dtype, size, True, tensor=held)
 
 
 def _hold(recording: Recording, row: int, array: Any) -> None:

@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from types import CodeType
 from typing import Any
+from weakref import ref
 
 from engine.tensor import Tensor
 
@@ -81,12 +82,11 @@ class Sources:
             tree = ast.parse("".join(linecache.getlines(file)))
         except (SyntaxError, ValueError):  # a cell with IPython's own syntax in it, or no source at all
             return
-        lines = linecache.getlines(file)
         for node in ast.walk(tree):
             if isinstance(node, ast.Assign):
-                _assign(targets, node.targets[0], node.value, lines)
+                _assign(targets, node.targets[0], node.value)
             elif isinstance(node, (ast.AnnAssign, ast.NamedExpr)) and node.value is not None:
-                _assign(targets, node.target, node.value, lines)
+                _assign(targets, node.target, node.value)
             elif isinstance(node, ast.AugAssign):
                 targets[_span(node)] = _names(node.target)
             elif isinstance(node, (ast.For, ast.While)):
@@ -101,7 +101,7 @@ class Sources:
                 loops.append((node.lineno, node.end_lineno or node.lineno, f"for {ast.unparse(first.target)} in {ast.unparse(first.iter)}"))
 
 
-def _assign(targets: dict, target: ast.expr, value: ast.expr, lines: list[str]) -> None:
+def _assign(targets: dict, target: ast.expr, value: ast.expr) -> None:
     names = _names(target)
     if isinstance(target, (ast.Tuple, ast.List)) and isinstance(value, (ast.Tuple, ast.List)) and len(names) == len(value.elts):
         for name, part in zip(names, value.elts, strict=True):
@@ -144,17 +144,11 @@ def name_rows(recording: Recording, namespace: Mapping[str, Any] | None, sources
         if row is None and tensor.node is not None:
             row = recording.times.get(tensor.node.time)
             if row is not None and recording.ref[row] is None:
-                recording.ref[row] = _weak(tensor)
+                recording.ref[row] = ref(tensor)
         if row is not None and (recording.kind[row] != "parameter" or row not in names):
             names[row] = name
     for row, name in names.items():
         recording.names[row] = name
-
-
-def _weak(tensor: Tensor) -> Any:
-    from weakref import ref
-
-    return ref(tensor)
 
 
 def _live_rows(recording: Recording) -> dict[int, int]:
@@ -168,7 +162,7 @@ def _live_rows(recording: Recording) -> dict[int, int]:
 
 def _in_modules(recording: Recording, namespace: Mapping[str, Any] | None) -> Iterator[tuple[Tensor, str]]:
     """Parameters and buffers under their attribute paths; the variable's name leads where there are several models."""
-    variables = {id(value): name for name, value in (namespace or {}).items() if _is_module(value) and not name.startswith("_")}
+    variables = _module_names(namespace)
     models = {id(m): m for held in recording.modules if (m := held()) is not None}
     models |= {id(value): value for value in (namespace or {}).values() if _is_module(value)}
     inner = {id(child) for m in models.values() for child in m.modules() if child is not m}
@@ -177,6 +171,11 @@ def _in_modules(recording: Recording, namespace: Mapping[str, Any] | None) -> It
         lead = f"{variables.get(id(model), type(model).__name__)}." if len(outer) > 1 else ""
         for path, tensor in (*model.named_parameters(), *model.named_buffers()):
             yield tensor, lead + path
+
+
+def _module_names(namespace: Mapping[str, Any] | None) -> dict[int, str]:
+    """Identity of a module -> the variable that holds it."""
+    return {id(value): name for name, value in (namespace or {}).items() if _is_module(value) and not name.startswith("_")}
 
 
 def _is_module(value: Any) -> bool:
@@ -233,7 +232,7 @@ def _assigned(recording: Recording, sources: Sources) -> Iterator[tuple[int, str
 
 def name_scopes(recording: Recording, namespace: Mapping[str, Any] | None) -> dict[int, str]:
     """Outermost modules under the names of the variables that hold them: scope -> name."""
-    variables = {id(value): name for name, value in (namespace or {}).items() if _is_module(value) and not name.startswith("_")}
+    variables = _module_names(namespace)
     return {
         i: variables[s.subject]
         for i, s in enumerate(recording.scopes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 
 from . import protocol
-from .inspector import number_text
+from .inspector import number_text, shape_text
 
 BOXES = 60
 _HEIGHT, _GAP, _LAYER, _MARGIN = 34, 14, 30, 8
@@ -128,7 +128,7 @@ def _boxes(graph: protocol.Graph) -> tuple[list[_Box], list[tuple]]:
             label = group.label if group.name in group.label else f"{group.name}: {group.label}"
             boxes[key] = _Box(key, row, _clip(label, 34), "", "group")
             continue
-        shape = "×".join(map(str, nodes.shape[row])) or "scalar"
+        shape = shape_text(nodes.shape[row])
         kind = "failed" if nodes.kind[row] == "op" and not nodes.dtype[row] else nodes.kind[row]
         head = " ".join([nodes.op[row] or nodes.name[row] or nodes.kind[row], *riders.get(row, [])])
         name = nodes.name[row] if nodes.op[row] else ""
