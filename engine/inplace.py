@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from . import devices, errors, observe, tape
-from .dtypes import FROM_NUMPY
+from .dtypes import FLOAT, FROM_NUMPY
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -117,7 +117,7 @@ def mark_view(out: Tensor, source: Tensor, op: Any, attrs: dict) -> None:
 
 
 def refuse_leaf(tensor: Tensor, name: str) -> None:
-    """PyTorch's rule: a leaf that requires grad must not change while ops are being recorded."""
+    """PyTorch's rules: while ops are being recorded, neither a leaf that requires grad may change nor a view that was not recorded."""
     if not tape.mode.grad:
         return
     base = tensor._base
@@ -129,6 +129,11 @@ def refuse_leaf(tensor: Tensor, name: str) -> None:
         raise RuntimeError(
             f"{name}: a view of a leaf Variable that requires grad is being used in an in-place operation. "
             "Wrap the write in torch.no_grad()."
+        )
+    if base is not None and base.node is not None and tensor.node is None and FROM_NUMPY[tensor.array.dtype].rank >= FLOAT:
+        raise RuntimeError(
+            f"{name}: A view was created in no_grad mode and is being modified inplace with grad mode enabled; its gradient is unknown. "
+            "Make the view where ops are recorded, or write in no_grad mode too."
         )
 
 
@@ -193,17 +198,24 @@ def rebase(target: Tensor, node: Any) -> None:
     """`target` was written: give it its new node, and re-derive the nodes of its base and of the base's other views."""
     base = target._base
     if base is None:
-        target.node = node
+        _becomes(target, node)
         base = target
     elif node is not None or base.node is not None:
-        base.node = _written(base, target, node)
-        target.node = node
+        _becomes(base, _written(base, target, node))
+        _becomes(target, node)
     live = base._views
     if live:
         for view_ref in live:
             view = view_ref()
             if view is not None and view is not target:
-                view.node = _seen_through(base, view)
+                _becomes(view, _seen_through(base, view))
+
+
+def _becomes(tensor: Tensor, node: Any) -> None:
+    """The tensor's new node, with its wish to keep its gradient; hooks stay with what the tensor was."""
+    old, tensor.node = tensor.node, node
+    if node is not None and old is not None and old.hooks is not None and old.hooks.retain is not None:
+        tape.hooks_of(node).retain, old.hooks.retain = old.hooks.retain, None
 
 
 def _written(base: Tensor, view: Tensor, node: Any) -> Any:

@@ -115,6 +115,8 @@ def grad(
     if is_grads_batched:
         raise NotImplementedError("grad: is_grads_batched=True is not supported; call grad once for each gradient")
     inputs, captured = _targets(inputs)
+    if not inputs:
+        raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     _exhaust(start(outputs, grad_outputs, retain_graph, create_graph, captured, accumulate=False), create_graph)
     found = []
     for x in inputs:

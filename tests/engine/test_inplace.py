@@ -541,3 +541,25 @@ def test_retain_grad_and_hooks_follow_the_tensor_after_a_write():
     y.retain_grad()
     (y * y).sum().backward()
     assert y.grad.tolist() == [12, 24] and x.grad.tolist() == [72, 144]
+    y = x * 2
+    y.retain_grad()
+    seen = []
+    y.register_hook(lambda g: seen.append(g.tolist()))
+    y.mul_(3)
+    (y * y).sum().backward()
+    assert y.grad.tolist() == [12, 24] and seen == [[36, 72]]
+
+
+def test_a_view_made_without_recording_may_not_be_written_with_it():
+    y = leaf(1.0, 2.0) * 1
+    with engine.no_grad():
+        v = y[1:]
+        v.mul_(2)
+    with pytest.raises(RuntimeError, match="A view was created in no_grad mode"):
+        v.mul_(2)
+    assert y.tolist() == [1, 4]
+
+
+def test_gradients_of_nothing_are_refused():
+    with pytest.raises(RuntimeError, match="cannot be empty"):
+        engine.autograd.grad(leaf(1.0) * 2, [])
