@@ -17,6 +17,11 @@ class Untypesettable(Exception):
     """The code asked for something that a symbol does not have; the caller writes function notation instead."""
 
 
+def _infix(sign: str, binds: int, right: int) -> Any:
+    """An operator that stands between its two operands."""
+    return lambda self, other: binary(sign, self, other, binds, right)
+
+
 class Symbol:
     """A part of a formula: its tree, how tightly it binds, and the shape of what it stands for (None: unknown)."""
 
@@ -120,32 +125,15 @@ class Symbol:
     def __rmatmul__(self, other: Any) -> Symbol:
         return product(other, self)
 
-    def __lt__(self, other: Any) -> Symbol:
-        return binary("<", self, other, COMPARE, SUM)
-
-    def __le__(self, other: Any) -> Symbol:
-        return binary("≤", self, other, COMPARE, SUM)
-
-    def __gt__(self, other: Any) -> Symbol:
-        return binary(">", self, other, COMPARE, SUM)
-
-    def __ge__(self, other: Any) -> Symbol:
-        return binary("≥", self, other, COMPARE, SUM)
-
-    def __eq__(self, other: Any) -> Any:
-        return binary("=", self, other, COMPARE, SUM)
-
-    def __ne__(self, other: Any) -> Any:
-        return binary("≠", self, other, COMPARE, SUM)
-
-    def __and__(self, other: Any) -> Symbol:
-        return binary("∧", self, other, LOGIC, COMPARE)
-
-    def __or__(self, other: Any) -> Symbol:
-        return binary("∨", self, other, LOGIC, COMPARE)
-
-    def __xor__(self, other: Any) -> Symbol:
-        return binary("⊻", self, other, LOGIC, COMPARE)
+    __lt__ = _infix("<", COMPARE, SUM)
+    __le__ = _infix("≤", COMPARE, SUM)
+    __gt__ = _infix(">", COMPARE, SUM)
+    __ge__ = _infix("≥", COMPARE, SUM)
+    __eq__ = _infix("=", COMPARE, SUM)
+    __ne__ = _infix("≠", COMPARE, SUM)
+    __and__ = _infix("∧", LOGIC, COMPARE)
+    __or__ = _infix("∨", LOGIC, COMPARE)
+    __xor__ = _infix("⊻", LOGIC, COMPARE)
 
     def __abs__(self) -> Symbol:
         return magnitude(self)
