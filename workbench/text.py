@@ -25,10 +25,10 @@ def table(graph: protocol.Graph, rows: int = ROWS) -> str:
         return " / ".join(reversed(parts))
 
     lines = [headline(graph)]
-    width = max((len(nodes.op[row] or nodes.kind[row]) for row in range(min(total, rows))), default=0)
-    names = max((len(nodes.name[row]) for row in range(min(total, rows))), default=0)
     # the end of a long graph is nearer to the loss than its beginning
     shown = range(total) if total <= rows else [*range(rows // 2), *range(total - rows // 2, total)]
+    width = max((len(nodes.op[row] or nodes.kind[row]) for row in shown), default=0)
+    names = max((len(nodes.name[row]) for row in shown), default=0)
     before = -1
     for row in shown:
         if row != before + 1:

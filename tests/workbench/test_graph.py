@@ -284,6 +284,19 @@ def test_a_long_unrolled_network_is_arranged():
     assert len(svg.picture(fresh.message())) < 100_000
 
 
+def test_the_columns_of_the_table_are_as_wide_as_what_is_shown():
+    def run():
+        h = leaf(2)
+        for _ in range(60):
+            h = h.exp()
+        return h.logsumexp(0)
+
+    graph, _ = watched(run)
+    lines = [line for line in text.table(graph.message()).splitlines() if line.startswith("  #")]
+    assert len(lines) == text.ROWS
+    assert len({line.index("float32") for line in lines}) == 1
+
+
 @pytest.mark.parametrize("kind", ["empty", "failed"])
 def test_stills_of_odd_graphs(kind):
     def run():
