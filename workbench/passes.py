@@ -14,7 +14,7 @@ from .recorder import Recorder
 from .recording import KEEP, Recording
 from .retrace import retrace
 from .session import Session
-from .stepper import Stepper
+from .stepper import Stepper, said
 
 
 class Followed(Stepper):
@@ -69,7 +69,7 @@ class Followed(Stepper):
         if error is None:
             self._ended()
         else:
-            self.failure = "it was interrupted." if isinstance(error, KeyboardInterrupt) else str(error)
+            self.failure = "it was interrupted." if isinstance(error, KeyboardInterrupt) else said(error)
         self.over, self.mode = True, "live"
 
     def close(self) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from . import inspector, memory_use, protocol, svg, text, typeset
 from .graph import Graph
 from .recording import Recording
-from .stepper import PassEnded, Stepper, operand
+from .stepper import PassEnded, Stepper, operand, said
 
 Sent = tuple[dict[str, Any], list[bytes]]
 Send = Callable[[dict[str, Any], list[bytes]], None]
@@ -192,7 +192,7 @@ class Session:
         except Exception as error:
             self._tell_others(client)
             return [
-                self._problem(request.id, f"The pass stopped: {error}", self._next_row(stepper)),
+                self._problem(request.id, f"The pass stopped: {said(error)}", self._next_row(stepper)),
                 (self._stepped(client, None).to_json(), []),
             ]
         if stepper.mode == "paused" and stepper.index < target:

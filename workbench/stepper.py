@@ -146,7 +146,7 @@ class Stepper:
         try:
             self.finish()
         except Exception as error:
-            self.failure = str(error)
+            self.failure = said(error)
         finally:
             self.to(0)
 
@@ -192,7 +192,7 @@ class Stepper:
             for held, grad, *_ in before.values():
                 _put(held, grad)
             if isinstance(error, Exception):
-                self.failure = str(error)
+                self.failure = said(error)
             raise
         finally:
             tape.mode.grad = grad_mode
@@ -385,6 +385,11 @@ def operand(recording: Recording, row: int, node: Any = None) -> Operand:
         return Operand("", (), value, row, number=isinstance(value, (int, float, complex, numpy.number)))
     value = None if recording.overwritten(row) else recording.value(row)
     return Operand(recording.names.get(row, ""), recording.shape[row], value, row)
+
+
+def said(error: BaseException) -> str:
+    """What the error says; its name where it says nothing."""
+    return str(error) or type(error).__name__
 
 
 def _holder(node: Any) -> ref | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy
 import pytest
-from walked import PROGRAMS, bits, leaf, tanh_layer
+from walked import PROGRAMS, added_to, bits, leaf, tanh_layer
 
 import engine
 import workbench as wb
@@ -269,13 +269,7 @@ def test_the_passes_of_watched_code_can_be_looked_at_afterwards():
 
 def test_a_pass_held_up_goes_where_it_is_wanted():
     """What the pause does, with the waiting done here: two steps, one back, then to the end."""
-    leaves, run = tanh_layer()
-    run().backward()
-    run().backward()
-    wanted = bits(leaves)
-    for x in leaves:
-        x.grad = None
-    run().backward()  # so that backward() has something to add to
+    leaves, run, wanted = added_to(tanh_layer)
     first = bits(leaves)
     session = Session(Recorder().recording)
     script = iter([("next", 1), ("next", 2), ("previous", 1), ("last", None)])

@@ -10,7 +10,7 @@ import numpy
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from walked import PROGRAMS, bits, fan_out, leaf, tanh_layer, unrolled
+from walked import PROGRAMS, added_to, bits, fan_out, leaf, tanh_layer, unrolled
 
 import engine
 from engine import observe
@@ -79,13 +79,7 @@ def test_any_walk_ends_exactly(walk):
 
 
 def test_gradients_that_were_there_are_added_to_and_put_back():
-    leaves, run = tanh_layer()
-    run().backward()
-    run().backward()
-    wanted = bits(leaves)
-    for x in leaves:
-        x.grad = None
-    run().backward()
+    leaves, run, wanted = added_to(tanh_layer)
     before, values = [x.grad for x in leaves], bits(leaves)
     stepper = stepper_of(run())
     stepper.finish()
@@ -275,6 +269,19 @@ def test_an_error_in_the_pass_stops_it_with_a_sentence():
         stepper.finish()
     assert "stopped after step 2" in stepper.sentence()
     assert x.grad is None
+
+
+def test_an_error_without_words_stops_the_pass_as_well():
+    x = leaf(2)
+
+    def refuse(grad):
+        raise ArithmeticError
+
+    x.register_hook(refuse)
+    stepper = stepper_of(x.exp().sum())
+    stepper.prepare()
+    stepper.to(2)
+    assert stepper.failed and "stopped after step 2 of 3: ArithmeticError" in stepper.sentence()
 
 
 def test_a_thousand_steps_go_in_no_time_and_nothing_recurses():

@@ -92,6 +92,18 @@ def transformer() -> tuple[list, Callable]:
 PROGRAMS = [tanh_layer, fan_out, unrolled, several_results, in_place, classifier, convolution, recurrent, transformer]
 
 
+def added_to(program: Callable) -> tuple[list, Callable, list[bytes | None]]:
+    """Leaves that have gradients of one pass already, the program, and what a second pass leaves in them."""
+    leaves, run = program()
+    run().backward()
+    run().backward()
+    wanted = bits(leaves)
+    for x in leaves:
+        x.grad = None
+    run().backward()
+    return leaves, run, wanted
+
+
 def bits(leaves: list) -> list[bytes | None]:
     """The gradients of the leaves, bit for bit."""
     return [None if x.grad is None else x.grad.detach().numpy().tobytes() for x in leaves]
