@@ -37,6 +37,16 @@ def shell(kernel, request) -> Iterator[Kernel]:
     kernel.subshell = None
 
 
+def paused(kernel, code=PAUSED) -> tuple[str, str]:
+    """Starts a cell that waits in backward(), with its view open: the cell's request, the view's comm."""
+    before = len(kernel.seen)
+    request = kernel.start(code)
+    comm = kernel.widget(before)
+    kernel.say(comm, {"type": "ready"})
+    kernel.until(lambda m: is_custom(m, comm) and custom(m)["type"] == "stepper" and custom(m)["mode"] == "paused")
+    return request, comm
+
+
 def error_of(messages) -> str:
     return next((m["content"]["ename"] + ": " + m["content"]["evalue"] for m in messages if m["msg_type"] == "error"), "")
 
@@ -85,11 +95,7 @@ def test_a_live_pass_is_stepped_by_messages(kernel):
 
 
 def test_a_cell_paused_in_backward_is_driven_by_the_view(shell):
-    before = len(shell.seen)
-    request = shell.start(PAUSED)
-    comm = shell.widget(before)
-    shell.say(comm, {"type": "ready"})
-    shell.until(lambda m: is_custom(m, comm) and custom(m)["type"] == "stepper" and custom(m)["mode"] == "paused")
+    request, comm = paused(shell)
     assert [shell.ask(comm, type="step", do="next")["index"] for _ in range(3)] == [1, 2, 3]
     assert shell.ask(comm, type="step", do="previous")["index"] == 2
     assert shell.ask(comm, type="inspect", node=0)["summary"]["size"] in (2, 4)
@@ -102,11 +108,7 @@ def test_a_cell_paused_in_backward_is_driven_by_the_view(shell):
 
 
 def test_a_paused_cell_can_be_interrupted(shell):
-    before = len(shell.seen)
-    request = shell.start(PAUSED)
-    comm = shell.widget(before)
-    shell.say(comm, {"type": "ready"})
-    shell.until(lambda m: is_custom(m, comm) and custom(m)["type"] == "stepper" and custom(m)["mode"] == "paused")
+    request, comm = paused(shell)
     shell.ask(comm, type="step", do="next")
     shell.manager.interrupt_kernel()
     assert error_of(shell.finish(request)).startswith("KeyboardInterrupt")
@@ -114,11 +116,7 @@ def test_a_paused_cell_can_be_interrupted(shell):
 
 
 def test_a_paused_cell_under_watch_uses_its_view(shell):
-    before = len(shell.seen)
-    request = shell.start("%%watch\n" + PAUSED)
-    comm = shell.widget(before)
-    shell.say(comm, {"type": "ready"})
-    shell.until(lambda m: is_custom(m, comm) and custom(m)["type"] == "stepper" and custom(m)["mode"] == "paused")
+    request, comm = paused(shell, "%%watch\n" + PAUSED)
     assert shell.ask(comm, type="step", do="next")["index"] == 1
     assert shell.ask(comm, type="step", do="last")["done"]
     messages = shell.finish(request)
