@@ -6,7 +6,7 @@ from .. import dtypes
 from ..create import full
 from ..op import Op, composite
 from ..tensor import Tensor
-from .loss import _finish
+from .loss import finish
 
 
 class ctc(Op):
@@ -49,7 +49,7 @@ def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reducti
     each = ctc(x, rows, inputs, lengths, blank)
     if zero_infinity: each = each.masked_fill(each == math.inf, 0)
     if reduction == "mean": return (each / lengths.clamp(min=1).to(each.dtype)).mean()
-    return _finish(each.squeeze(0) if lone else each, reduction)
+    return finish(each.squeeze(0) if lone else each, reduction)
 
 
 def _lengths(given, n, name):

@@ -200,7 +200,7 @@ def cross_entropy_(input, target, weight=None, size_average=None, ignore_index=-
     `weight` scales classes, `ignore_index` marks targets that do not count, `label_smoothing` moves that share of each target to all
     classes evenly. The mean is weighted by the targets' weights; with probabilities it is over the batch.
     """
-    reduction = _reduction(size_average, reduce, reduction)
+    reduction = reduction_of(size_average, reduce, reduction)
     if not 0 <= label_smoothing <= 1: raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
     if reduction not in ("none", "mean", "sum"): raise ValueError(f"{reduction} is not a valid value for reduction")
     if weight is not None and weight.requires_grad: raise RuntimeError("cross_entropy: the derivative for 'weight' is not implemented")
@@ -213,10 +213,10 @@ def cross_entropy_(input, target, weight=None, size_average=None, ignore_index=-
     terms = input.log_softmax(axis) * target
     if weight is not None: terms = terms * weight.reshape(tuple(-1 if i == axis else 1 for i in range(input.ndim)))
     each = -terms.sum(axis)
-    return _finish(each, reduction)
+    return finish(each, reduction)
 
 
-def _reduction(size_average, reduce, reduction):
+def reduction_of(size_average, reduce, reduction):
     """PyTorch's deprecated pair of flags, as a reduction."""
     if size_average is None and reduce is None: return reduction
     chosen = "none" if reduce is False else "sum" if size_average is False else "mean"
@@ -295,14 +295,14 @@ def surprise_of_logits(xp, x, target, pos_weight):
     return (1 - target) * x + (low if pos_weight is None else (1 + (pos_weight - 1) * target) * low)
 
 
-def _known(reduction):
+def known_reduction(reduction):
     if reduction not in ("mean", "sum", "none"): raise ValueError(f"{reduction} is not a valid value for reduction")
     return reduction
 
 
-def _finish(each, reduction):
+def finish(each, reduction):
     """`reduced`, for composites."""
-    _known(reduction)
+    known_reduction(reduction)
     if reduction == "mean": return each.mean()
     if reduction == "sum": return each.sum()
     return each
@@ -314,10 +314,10 @@ def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_
 
     "batchmean" is the mathematical divergence for a batch; "mean" divides by the number of elements, too, and PyTorch warns of it.
     """
-    reduction = _reduction(size_average, reduce, reduction)
+    reduction = reduction_of(size_average, reduce, reduction)
     if reduction == "mean": warnings.warn("reduction: 'mean' divides the total loss by both the batch size and the support size. 'batchmean' divides only by the batch size, and aligns with the KL div math definition. 'mean' will be changed to behave the same as 'batchmean' in the next major release.", stacklevel=3)
     each = target.exp() * (target - input) if log_target else target.xlogy(target) - target * input
-    return each.sum() / max(input.shape[0], 1) if reduction == "batchmean" and input.ndim else _finish(each, "sum" if reduction == "batchmean" else reduction)
+    return each.sum() / max(input.shape[0], 1) if reduction == "batchmean" and input.ndim else finish(each, "sum" if reduction == "batchmean" else reduction)
 
 
 @composite(home="nn.functional")
@@ -331,7 +331,7 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
     if reduction not in ("none", "mean", "sum"): raise ValueError(f"{reduction} is not valid")
     var = var + (var.detach().clamp(min=eps) - var.detach())  # cut off without cutting the gradient
     each = 0.5 * (var.log() + (input - target) ** 2 / var)
-    return _finish(each + 0.5 * math.log(2 * math.pi) if full else each, reduction)
+    return finish(each + 0.5 * math.log(2 * math.pi) if full else each, reduction)
 
 
 @composite(home="nn.functional")
@@ -342,4 +342,4 @@ def poisson_nll_loss(input, target, log_input=True, full=False, size_average=Non
         many = target.clamp(min=1)
         stirling = many * many.log() - many + 0.5 * (2 * math.pi * many).log()
         each = each + stirling.masked_fill(target <= 1, 0)
-    return _finish(each, _reduction(size_average, reduce, reduction))
+    return finish(each, reduction_of(size_average, reduce, reduction))

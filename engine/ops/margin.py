@@ -3,7 +3,7 @@
 from ..create import arange
 from ..op import composite, functions
 from .distance import pairwise_distance
-from .loss import _finish, _known, _reduction
+from .loss import finish, known_reduction, reduction_of
 
 
 @composite(home="nn.functional")
@@ -11,14 +11,14 @@ def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=No
     """The distance itself where the target is 1; where it is -1, what it lacks to `margin`."""
     zero = input.new_zeros(())
     each = zero.where(target == 1, (margin - input).clamp_min(0)) + zero.where(target == -1, input)
-    return _finish(each, _reduction(size_average, reduce, reduction))
+    return finish(each, reduction_of(size_average, reduce, reduction))
 
 
 @composite(home="nn.functional")
 def margin_ranking_loss(input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"):
     """What the difference of the inputs, in the direction of the target (1 or -1), lacks to `margin`."""
     if not input1.ndim == input2.ndim == target.ndim: raise RuntimeError(f"margin_ranking_loss : All input tensors should have same dimension but got sizes: input1: {input1.shape}, input2: {input2.shape}, target: {target.shape} ")
-    return _finish((-target * (input1 - input2) + margin).clamp_min(0), _reduction(size_average, reduce, reduction))
+    return finish((-target * (input1 - input2) + margin).clamp_min(0), reduction_of(size_average, reduce, reduction))
 
 
 @composite(home="nn.functional")
@@ -29,7 +29,7 @@ def cosine_embedding_loss(input1, input2, target, margin=0, size_average=None, r
     cosine = dot / (((input1 * input1).sum(-1) + tiny) * ((input2 * input2).sum(-1) + tiny)).sqrt()
     zero = cosine.new_zeros(())
     each = (1 - cosine).where(target == 1, zero) + (cosine - margin).clamp_min(0).where(target == -1, zero)
-    return _finish(each, _reduction(size_average, reduce, reduction))
+    return finish(each, reduction_of(size_average, reduce, reduction))
 
 
 @composite(home="nn.functional")
@@ -39,7 +39,7 @@ def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2, eps=1e-6, s
     if not anchor.ndim == positive.ndim == negative.ndim: raise RuntimeError(f"The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got: anchor {anchor.ndim}D, positive {positive.ndim}D, and negative {negative.ndim}D inputs")
     near, far = pairwise_distance(anchor, positive, p, eps), pairwise_distance(anchor, negative, p, eps)
     if swap: far = far.minimum(pairwise_distance(positive, negative, p, eps))
-    return _finish((margin + near - far).clamp_min(0), _reduction(size_average, reduce, reduction))
+    return finish((margin + near - far).clamp_min(0), reduction_of(size_average, reduce, reduction))
 
 
 @composite(home="nn.functional")
@@ -49,7 +49,7 @@ def triplet_margin_with_distance_loss(anchor, positive, negative, *, distance_fu
     distance = distance_function or pairwise_distance
     near, far = distance(anchor, positive), distance(anchor, negative)
     if swap: far = far.minimum(distance(positive, negative))
-    return _finish((margin + near - far).clamp_min(0), reduction)
+    return finish((margin + near - far).clamp_min(0), reduction)
 
 
 @composite(home="nn.functional")
@@ -57,7 +57,7 @@ def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=
     """How much each wrong class's score comes closer than `margin` to the target's, to the power `p` (1 or 2), averaged over classes."""
     if p not in (1, 2): raise ValueError("only p == 1 and p == 2 supported")
     if weight is not None and weight.ndim != 1: raise ValueError("weight must be one-dimensional")
-    reduction = _known(_reduction(size_average, reduce, reduction))
+    reduction = known_reduction(reduction_of(size_average, reduce, reduction))
     rows, at = (input, target) if input.ndim == 2 else (input.reshape(1, input.numel()), target.reshape(1))
     if rows.ndim != 2 or tuple(at.shape) != tuple(rows.shape[:1]): raise RuntimeError(f"inconsistent target size, expected {rows.shape[0]} but got {list(target.shape)}")
     at = at.unsqueeze(1)
@@ -65,7 +65,7 @@ def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=
     each = each * each if p == 2 else each
     if weight is not None: each = each * weight[at]
     each = each.masked_fill(_one_hot(at, rows.shape[1]), 0).sum(1) / rows.shape[1]
-    return _finish(each if input.ndim == 2 else each.squeeze(0), reduction)
+    return finish(each if input.ndim == 2 else each.squeeze(0), reduction)
 
 
 def _one_hot(at, classes):
@@ -76,7 +76,7 @@ def _one_hot(at, classes):
 @composite(home="nn.functional")
 def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
     """How much each class outside the target comes closer than 1 to each class inside; a row's target classes end at the first -1."""
-    reduction = _known(_reduction(size_average, reduce, reduction))
+    reduction = known_reduction(reduction_of(size_average, reduce, reduction))
     if tuple(input.shape) != tuple(target.shape): raise RuntimeError(f"inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}")
     rows, at = (input, target) if input.ndim == 2 else (input.reshape(1, input.numel()), target.reshape(1, target.numel()))
     live = (at < 0).cumsum(1) == 0
@@ -84,7 +84,7 @@ def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduct
     inside = ((safe.unsqueeze(-1) == arange(rows.shape[1], device=at.device)) & live.unsqueeze(-1)).any(1)
     gaps = (1 - rows.gather(1, safe).unsqueeze(2) + rows.unsqueeze(1)).clamp_min(0)
     each = gaps.masked_fill((live.unsqueeze(2) & inside.logical_not().unsqueeze(1)).logical_not(), 0).sum((1, 2)) / rows.shape[1]
-    return _finish(each if input.ndim == 2 else each.squeeze(0), reduction)
+    return finish(each if input.ndim == 2 else each.squeeze(0), reduction)
 
 
 @composite(home="nn.functional")
@@ -93,10 +93,10 @@ def multilabel_soft_margin_loss(input, target, weight=None, size_average=None, r
     sigmoid_log = functions["nn.functional.logsigmoid"]
     each = -(target * sigmoid_log(input) + (1 - target) * sigmoid_log(-input))
     each = each if weight is None else each * weight
-    return _finish(each.sum(-1) / input.shape[-1], _reduction(size_average, reduce, reduction))
+    return finish(each.sum(-1) / input.shape[-1], reduction_of(size_average, reduce, reduction))
 
 
 @composite(home="nn.functional")
 def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
     """log(1 + exp(-target * input)) for targets 1 and -1."""
-    return _finish((-target * input).exp().log1p(), _reduction(size_average, reduce, reduction))
+    return finish((-target * input).exp().log1p(), reduction_of(size_average, reduce, reduction))
