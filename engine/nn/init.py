@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy
@@ -60,13 +61,34 @@ def trunc_normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float 
             "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of values may be incorrect.", stacklevel=2
         )
     below = lambda x: (1.0 + math.erf(x / math.sqrt(2.0))) / 2.0  # noqa: E731  the normal distribution function
-    low, high = below((a - mean) / std), below((b - mean) / std)
     with no_grad():
-        tensor.uniform_(2 * low - 1, 2 * high - 1, generator=generator)
-        tensor.erfinv_()
-        tensor.mul_(std * math.sqrt(2.0))
-        tensor.add_(mean)
-        return tensor.clamp_(min=a, max=b)
+        if below((b - mean) / std) - below((a - mean) / std) > 0.3:
+            return _drawn_again(tensor, a, b, lambda x: x.normal_(mean, std, generator=generator))
+        return _from_the_tail(tensor, mean, std, a, b, generator)
+
+
+def _drawn_again(tensor: Tensor, a: float, b: float, draw: Callable[[Tensor], Tensor]) -> Tensor:
+    """Draws the whole tensor until each element has once been inside [a, b], the bounds as its dtype has them."""
+    low, high = (tensor.new_tensor(bound).item() for bound in (a, b))
+    draw(tensor)
+    while (outside := (tensor < low) | (tensor > high)).any():
+        tensor.copy_(draw(tensor.new_empty(tensor.shape)).where(outside, tensor))
+    return tensor
+
+
+def _from_the_tail(tensor: Tensor, mean: float, std: float, a: float, b: float, generator: Any) -> Tensor:
+    """Where normal draws would rarely fall inside [a, b]: uniform ones, each kept with the density relative to its peak there (Neyman)."""
+    peak = -0.5 * ((max(a, min(mean, b)) - mean) / std) ** 2
+    tensor.uniform_(a, b, generator=generator)
+    candidates, pending = tensor.clone(), None
+    while pending is None or pending.any():
+        if pending is not None:
+            candidates.uniform_(a, b, generator=generator)
+            tensor.copy_(candidates.where(pending, tensor))
+        log_density = candidates.sub(mean).div_(std).pow_(2).mul_(-0.5).sub_(peak)
+        refused = tensor.new_empty(tensor.shape).uniform_(generator=generator).log_() > log_density
+        pending = refused if pending is None else pending & refused
+    return tensor
 
 
 def constant_(tensor: Tensor, val: float) -> Tensor:

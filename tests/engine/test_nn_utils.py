@@ -23,6 +23,8 @@ DRAWN = [  # torch 2.13: torch.manual_seed(0), then this on torch.empty(3, 2)
     ("normal_", {"mean": 1, "std": 3}, [[5.6229882, 0.1197133], [-5.5363684, 2.7052939], [-2.253567, -3.1957862]]),
     ("uniform_", {"a": -1, "b": 1}, [[-0.0074868, 0.5364436], [-0.8230451, -0.735939], [-0.3851544, 0.2681574]]),
     ("orthogonal_", {"gain": 2}, [[1.069905, -0.3398602], [-1.5127217, 0.6803676], [-0.752978, -1.8497554]]),
+    ("trunc_normal_", {"std": 2.0, "b": 0.5}, [[-1.7133492, -0.5868578], [-1.4385152, -0.8066871], [-1.1932707, 0.364073]]),
+    ("trunc_normal_", {"a": 1.5, "b": 3.0}, [[1.5334886, 1.7532884], [1.6327162, 1.6980457], [1.9611342, 2.0601261]]),
     ("sparse_", {"sparsity": 0.35}, [[0.0, 0.0], [-0.0217879, 0.0], [0.0, -0.013986]]),
 ]  # fmt: skip
 
@@ -35,11 +37,12 @@ def test_initializers_draw_as_torch(name, options, expected):
     close(w, expected)
 
 
-def test_truncated_normal():
+@pytest.mark.parametrize(("a", "b"), [(-0.5, 1.5), (0.9, 1.5)])  # normal draws fall inside often, seldom
+def test_truncated_normal(a, b):
     engine.manual_seed(0)
-    w = init.trunc_normal_(engine.empty(100, 100), 0.25, 0.5, -0.5, 1.5)
-    wanted = scipy.stats.truncnorm(-1.5, 2.5, 0.25, 0.5)  # bounds in units of std around the mean
-    assert values(w).min() >= -0.5 and values(w).max() <= 1.5
+    w = init.trunc_normal_(engine.empty(100, 100), 0.25, 0.5, a, b)
+    wanted = scipy.stats.truncnorm((a - 0.25) / 0.5, (b - 0.25) / 0.5, 0.25, 0.5)
+    assert values(w).min() >= a and values(w).max() <= b
     assert scipy.stats.kstest(values(w).ravel(), wanted.cdf).pvalue > 0.01
 
 
