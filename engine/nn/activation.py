@@ -299,21 +299,21 @@ class Softmax(_Softmax):
     """exp(x) / sum(exp(x)) along `dim`."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.softmax(input, self.dim)
+        return F.softmax(input, self.dim, _stacklevel=5)
 
 
 class LogSoftmax(_Softmax):
     """log(softmax(x)) along `dim`."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.log_softmax(input, self.dim)
+        return F.log_softmax(input, self.dim, _stacklevel=5)
 
 
 class Softmin(_Softmax):
     """softmax(-x) along `dim`."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.softmin(input, self.dim)
+        return F.softmin(input, self.dim, _stacklevel=5)
 
 
 class Softmax2d(Module):

@@ -1,6 +1,7 @@
 """Activation functions. Those that PyTorch has in `nn.functional` alone are found there alone."""
 
 import math
+import warnings
 
 import numpy
 
@@ -249,17 +250,19 @@ class log_softmax(Along, Refusing, Op):
     def d_input(xp, g, out, dim): return g - xp.exp(out) * xp.sum(g, axis=dim, keepdims=True)
 
 
-def _functional(op, sign=1):
+def _functional(name, op, sign=1):
     def call(input, dim=None, _stacklevel=3, dtype=None):
-        if dim is None: dim = 0 if input.ndim in (0, 1, 3) else 1  # PyTorch's guess for a caller who gives no dim
+        if dim is None:
+            warnings.warn(f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.", stacklevel=_stacklevel - 1)
+            dim = 0 if input.ndim in (0, 1, 3) else 1  # PyTorch's guess
         return op.call(input if sign > 0 else -input, dim, dtype)
     call.__doc__ = op.__doc__ if sign > 0 else "softmax of -x along `dim`."
     return call
 
 
-front("softmax", home=F, method=False)(_functional(softmax))
-front("log_softmax", home=F, method=False)(_functional(log_softmax))
-front("softmin", home=F, method=False)(_functional(softmax, -1))
+front("softmax", home=F, method=False)(_functional("softmax", softmax))
+front("log_softmax", home=F, method=False)(_functional("log_softmax", log_softmax))
+front("softmin", home=F, method=False)(_functional("softmin", softmax, -1))
 
 
 # -- the forms with `inplace=` -------------------------------------------------------------------------------------------------

@@ -26,7 +26,8 @@ class constant_pad(Op):
 def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
     """The tensor with borders: `pad` holds (before, after) for the last dimension, then for the one before it, and so on.
 
-    `mode` is "constant" (filled with `value`, 0 by default; negative sizes cut off), "reflect", "replicate" or "circular".
+    `mode` is "constant" (filled with `value`, 0 by default; negative sizes cut off), "reflect", "replicate" or "circular". The last
+    three pad the last n = 1, 2 or 3 dimensions of a tensor of n + 1 or n + 2 dimensions; NotImplementedError for any other.
     """
     widths = tuple(int(n) for n in pad)
     if len(widths) % 2:
@@ -40,7 +41,11 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
         raise NotImplementedError(f"Unrecognised padding mode {mode}")
     if value is not None:
         raise ValueError(f'Padding mode "{mode}" doesn\'t take in value argument')
-    for i in range(len(widths) // 2):
+    padded = len(widths) // 2
+    if not (1 <= padded <= 3 and input.ndim in (padded + 1, padded + 2)):
+        raise NotImplementedError(f'Padding mode "{mode}" pads the last 1 to 3 dimensions of a tensor that has one or two more, '
+                                  f"but got padding length {len(widths)} and input of dimension {input.ndim}")  # fmt: skip
+    for i in range(padded):
         input = _bordered(input, input.ndim - 1 - i, widths[2 * i], widths[2 * i + 1], mode, names[mode])
     return input
 

@@ -22,6 +22,18 @@ def test_layers_start_with_torchs_weights():
     close(conv.bias, EXPECTED["conv.bias"])
 
 
+@pytest.mark.parametrize("name", ["softmax", "log_softmax", "softmin"])
+@pytest.mark.parametrize(("shape", "dim"), [((3,), 0), ((2, 3), 1), ((2, 3, 4), 0), ((2, 3, 2, 2), 1)])
+def test_a_softmax_without_dim_guesses_and_says_so(name, shape, dim):
+    x = engine.rand(shape)
+    function = getattr(nn.functional, name)
+    with pytest.warns(UserWarning, match=f"Implicit dimension choice for {name} has been deprecated") as caught:
+        guessed = function(x)
+        layered = getattr(nn, {"softmax": "Softmax", "log_softmax": "LogSoftmax", "softmin": "Softmin"}[name])()(x)
+    assert [warning.filename for warning in caught] == [__file__] * 2
+    assert engine.equal(guessed, function(x, dim=dim)) and engine.equal(layered, guessed)
+
+
 def test_attention():
     engine.manual_seed(0)
     net = nn.MultiheadAttention(4, 2)

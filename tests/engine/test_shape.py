@@ -163,6 +163,13 @@ def test_padding_is_numpys(mode, numpy_mode):
     assert gradcheck(lambda x: pad(x, (1, 2, 2, 0), mode=mode) ** 2, (small,))
 
 
+@pytest.mark.parametrize("ndim, widths", [(1, 2), (2, 4), (3, 0), (3, 6), (4, 2), (5, 4), (5, 8)])
+def test_padding_that_torch_has_not(ndim, widths):
+    """torch: NotImplementedError "Padding size 2 is not supported for 1D input tensor", and so on."""
+    with pytest.raises(NotImplementedError, match=f"padding length {widths} and input of dimension {ndim}"):
+        pad(engine.zeros((4,) * ndim), (1,) * widths, mode="reflect")
+
+
 def test_padding_with_a_number_crops_where_negative():
     data = rng.normal(size=(3, 4))
     x = Tensor(data, requires_grad=True)
