@@ -92,16 +92,12 @@ class Session:
         finally:
             self.lock.release()
 
-    def finish(self, namespace: Mapping[str, Any] | None = None, redrawn: Client | None = None) -> None:
-        """The code has ended: names, loops and folds are known now, and the graph is sent anew.
-
-        `redrawn` is about to be drawn anew and then asks for everything, so it is not sent the same twice.
-        """
+    def finish(self, namespace: Mapping[str, Any] | None = None) -> None:
+        """The code has ended: names, loops and folds are known now, and the graph is sent anew."""
         with self.lock:
             self.graph.finish(namespace)
             for client in self.clients:
-                if client is not redrawn:
-                    self._tell(client)
+                self._tell(client)
 
     def close(self) -> None:
         """Let go of the pass, putting gradients back that it has not finished, and of everything held."""

@@ -210,21 +210,6 @@ def test_a_running_recording_is_sent_in_pieces_and_then_whole():
     ]
 
 
-def test_a_view_that_is_drawn_anew_at_the_end_is_sent_the_whole_when_it_asks():
-    recorder = Recorder()
-    session = Session(recorder.recording)
-    output, panel = [], []
-    mine = session.connect(lambda message, buffers: output.append(message))
-    session.connect(lambda message, buffers: panel.append(message))
-    with observe.observing(recorder):
-        leaf(2).exp()
-    recorder.stop()
-    session.finish({}, redrawn=mine)
-    assert output == [] and [(m["type"], m["live"]) for m in panel] == [("graph", False)]
-    mine.receive({"v": 1, "id": 1, "type": "ready"})
-    assert output == panel
-
-
 def test_updates_of_a_running_cell_never_wait_for_another_thread():
     recorder = Recorder()
     session = Session(recorder.recording)

@@ -57,9 +57,9 @@ class WatchMagics(Magics):
 
     def _finish(self, recorder: Recorder, session: Session, shown: Any, view: View) -> None:
         recorder.stop()
-        session.finish(self.shell.user_ns, redrawn=None if shown is None else view.client)
+        session.finish(self.shell.user_ns)
         if shown is not None:
-            shown.update(view)  # the stills in the saved notebook are of the finished graph; every page draws the view anew
+            shown.update(view)  # the stills in the saved notebook are of the finished graph
 
     def _compiled(self, line: str, cell: str) -> list[Any]:
         """The cell's code under its own file name and line numbers, the last expression apart so that its value is displayed."""
