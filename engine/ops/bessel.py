@@ -3,10 +3,9 @@
 import math
 
 from ..op import Elementwise, functions
-from . import activation, reduce, rounding, statistics, trig  # noqa: F401  their functions get further names
+from . import activation, reduce, rounding, special, statistics, trig  # noqa: F401  their functions get further names
 from .front import Refusing
 from .math import UNARY
-from .special import _scipy
 
 _REFUSED = "There is no formula of the slope in the first parameter; the engine refuses it, as PyTorch does."
 _WHOLE = (([[2, 3, 4], [3, 2, 5]], (2, 3)), ([2, 4, 3], (2, 3)))  # a first parameter of integers asks for no slope
@@ -22,14 +21,14 @@ class Bessel(Special):
 
 class i0e(Special):
     """The Bessel function i0 times exp(-|x|)."""
-    domain, reference = (-2, 2), _scipy("i0e")
+    domain = (-2, 2)
     def forward(xp, input): return xp.i0e(input)
     def d_input(xp, g, input, out): return g * (xp.i1e(input) - xp.sign(input) * out)
 
 
 class i1e(Special):
     """The Bessel function i1 times exp(-|x|)."""
-    domain, reference = (-2, 2), _scipy("i1e")
+    domain = (-2, 2)
     def forward(xp, input): return xp.i1e(input)
     def d_input(xp, g, input, out):
         at_zero = input == 0
@@ -38,63 +37,57 @@ class i1e(Special):
 
 class bessel_j0(Bessel):
     """Bessel function of the first kind, order 0."""
-    domain, reference = (-5, 5), _scipy("j0")
+    domain = (-5, 5)
     def forward(xp, input): return xp.bessel_j0(input)
     def d_input(xp, g, input): return -g * xp.bessel_j1(input)
 
 
 class bessel_j1(Bessel):
     """Bessel function of the first kind, order 1."""
-    domain, reference = (-5, 5), _scipy("j1")
+    domain = (-5, 5)
     def forward(xp, input): return xp.bessel_j1(input)
     def d_input(xp, g, input, out): return g * xp.where(input == 0, 0.5, xp.bessel_j0(input) - out / xp.where(input == 0, 1, input))
 
 
 class bessel_y0(Bessel):
     """Bessel function of the second kind, order 0: -inf at 0, nan below."""
-    reference = _scipy("y0")
     def forward(xp, input): return xp.bessel_y0(input)
     def d_input(xp, g, input): return -g * xp.bessel_y1(input)
 
 
 class bessel_y1(Bessel):
     """Bessel function of the second kind, order 1: -inf at 0, nan below."""
-    reference = _scipy("y1")
     def forward(xp, input): return xp.bessel_y1(input)
     def d_input(xp, g, input, out): return g * (xp.bessel_y0(input) - out / input)
 
 
 class modified_bessel_k0(Bessel):
     """Modified Bessel function of the second kind, order 0: inf at 0, nan below."""
-    reference = _scipy("k0")
     def forward(xp, input): return xp.modified_bessel_k0(input)
     def d_input(xp, g, input): return -g * xp.modified_bessel_k1(input)
 
 
 class modified_bessel_k1(Bessel):
     """Modified Bessel function of the second kind, order 1: inf at 0, nan below."""
-    reference = _scipy("k1")
     def forward(xp, input): return xp.modified_bessel_k1(input)
     def d_input(xp, g, input, out): return -g * (xp.modified_bessel_k0(input) + out / input)
 
 
 class scaled_modified_bessel_k0(Bessel):
     """modified_bessel_k0 times exp(x)."""
-    reference = _scipy("k0e")
     def forward(xp, input): return xp.scaled_modified_bessel_k0(input)
     def d_input(xp, g, input, out): return g * (out - xp.scaled_modified_bessel_k1(input))
 
 
 class scaled_modified_bessel_k1(Bessel):
     """modified_bessel_k1 times exp(x)."""
-    reference = _scipy("k1e")
     def forward(xp, input): return xp.scaled_modified_bessel_k1(input)
     def d_input(xp, g, input, out): return g * (out - xp.scaled_modified_bessel_k0(input) - out / input)
 
 
 class spherical_bessel_j0(Bessel):
     """sin(x) / x, and 1 at 0."""
-    domain, reference = (0.5, 5), lambda input: _scipy("sinc")(input / math.pi)
+    domain = (0.5, 5)
     def forward(xp, input): return xp.where(input == 0, 1, xp.where(xp.isinf(input), 0, xp.sin(input) / xp.where(input == 0, 1, input)))
     def d_input(xp, g, input, out): return g * xp.where(input == 0, 0, (xp.cos(input) - out) / xp.where(input == 0, 1, input))
 
@@ -104,28 +97,28 @@ class spherical_bessel_j0(Bessel):
 
 class ndtr(Special):
     """The normal distribution function: the share of a standard normal distribution below x."""
-    domain, reference = (-3, 3), _scipy("ndtr")
+    domain = (-3, 3)
     def forward(xp, input): return xp.ndtr(input)
     def d_input(xp, g, input): return g * xp.exp(-0.5 * input * input) / math.sqrt(2 * math.pi)
 
 
 class log_ndtr(Special):
     """The logarithm of the normal distribution function, exact far below 0 too."""
-    domain, reference = (-3, 3), _scipy("log_ndtr")
+    domain = (-3, 3)
     def forward(xp, input): return xp.log_ndtr(input)
     def d_input(xp, g, input): return g * math.sqrt(2 / math.pi) / xp.erfcx(-input * math.sqrt(0.5))
 
 
 class ndtri(Special):
     """The inverse of the normal distribution function: infinite at 0 and 1, nan outside."""
-    domain, reference = (0.1, 0.9), _scipy("ndtri")
+    domain = (0.1, 0.9)
     def forward(xp, input): return xp.ndtri(input)
     def d_input(xp, g, out): return g * math.sqrt(2 * math.pi) * xp.exp(0.5 * out * out)
 
 
 class erfcx(Special):
     """erfc(x) times exp(x^2)."""
-    domain, reference = (-1, 2), _scipy("erfcx")
+    domain = (-1, 2)
     def forward(xp, input): return xp.erfcx(input)
     def d_input(xp, g, input, out): return g * (2 * input * out - 2 / math.sqrt(math.pi))
 
@@ -135,14 +128,13 @@ class erfcx(Special):
 
 class entr(Special):
     """-x log(x): 0 at 0, -inf below."""
-    reference = _scipy("entr")
     def forward(xp, input): return xp.entr(input)
     def d_input(xp, g, input): return g * (-xp.log(input) - 1)
 
 
 class xlog1py(Special):
     """`input * log(1 + other)`, and 0 where `input` is 0, unless `other` is nan."""
-    samples, reference = Elementwise.samples, _scipy("xlog1py")
+    samples = Elementwise.samples
     def forward(xp, input, other): return xp.xlog1py(input, other)
     def d_input(xp, g, input, other): return xp.where((input == 0) & (other <= -1), 0, g * xp.log1p(other))
     def d_other(xp, g, input, other): return g * (input / (other + 1))
@@ -150,7 +142,7 @@ class xlog1py(Special):
 
 class zeta(Special):
     """The Hurwitz zeta function: the sum of 1 / (k + other)^input over k from 0 on."""
-    samples, reference = _WHOLE, lambda input, other: _scipy("zeta")(input.astype(float), other)
+    samples = _WHOLE
     exempt = {"specials": _REFUSED, "promotion": "PyTorch's zeta takes no bool beside a number; the rest is as for xlog1py."}
     def forward(xp, input, other): return xp.zeta(input, other)
     def d_input(xp, g, input): raise NotImplementedError("the derivative for 'zeta: self' is not implemented")
@@ -164,7 +156,6 @@ class Incomplete(Refusing, Elementwise):
 
 class igamma(Incomplete):
     """The share of the gamma distribution with parameter `input` below `other`: the regularised lower incomplete gamma function."""
-    reference = _scipy("gammainc")
     def forward(xp, input, other): return xp.igamma(input, other)
     def d_input(xp, g, input): raise NotImplementedError("the derivative for 'igamma: input' is not implemented")
     def d_other(xp, g, input, other): return g * _density(xp, input, other)
@@ -172,7 +163,6 @@ class igamma(Incomplete):
 
 class igammac(Incomplete):
     """1 - igamma, exact where that is small."""
-    reference = _scipy("gammaincc")
     def forward(xp, input, other): return xp.igammac(input, other)
     def d_input(xp, g, input): raise NotImplementedError("the derivative for 'igammac: input' is not implemented")
     def d_other(xp, g, input, other): return -g * _density(xp, input, other)

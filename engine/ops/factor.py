@@ -36,14 +36,6 @@ from .decompose import (
 from .linalg import matmul
 from .shape import broadcast_shapes, clone, diagonal, expand, permute, reshape, transpose, unsqueeze, wrap_dim
 
-
-def scipy_linalg() -> Any:
-    """SciPy is imported when it is used."""
-    from scipy import linalg
-
-    return linalg
-
-
 # -- LU ----------------------------------------------------------------------------------------------------------------------------
 
 
@@ -51,10 +43,6 @@ class lu_factor_(Factor):
     """L and U of `A` with its rows exchanged, in one matrix (the ones on L's diagonal are not stored), and LAPACK's pivots from 1."""
     name, inputs, outputs, differentiable, aux, square = "lu_factor", ("A",), ("LU", "pivots"), ("LU",), ("where",), False
     samples = (((3, 3),), ((2, 4, 2),), ((2, 3),))
-    def reference(A, **attrs):
-        found = [scipy_linalg().lu_factor(a) for a in A.reshape(-1, *A.shape[-2:])]
-        packed, pivots = (numpy.stack(x) for x in zip(*found, strict=True))
-        return packed.reshape(A.shape), (pivots + 1).reshape(*A.shape[:-2], -1)
     def forward(xp, A, *, pivot=True): return xp.lu_factor(A)
     def d_A(xp, g, LU, where):
         g, k = conj(xp, g), min(LU.shape[-2:])
@@ -229,7 +217,6 @@ class eig(Factor):
     """Eigenvalues and eigenvectors (columns) of any square matrix, complex; the gradient is finite where the eigenvalues differ."""
     outputs, samples = ("eigenvalues", "eigenvectors"), (((3, 3),), ((2, 3, 3),))
     exempt = dict.fromkeys(("reverse", "forward", "second"), "An eigenvector's phase is free and its slope arbitrary; tests/engine/test_decompose.py takes functions that do not see it.")
-    reference = lambda input: tuple(x.astype(complex) for x in numpy.linalg.eig(input))
     def forward(xp, input): return xp.eig(input)
     def d_input(xp, g, input, eigenvalues, eigenvectors):
         gL, gV, V = conj(xp, g[0]), conj(xp, g[1]), eigenvectors
@@ -244,7 +231,6 @@ class eig(Factor):
 class eigvals(Factor):
     """The eigenvalues of any square matrix, complex."""
     aux, samples = ("V",), (((3, 3),), ((2, 3, 3),))
-    reference = lambda input: numpy.linalg.eigvals(input).astype(complex)
     def forward(xp, input): return xp.eig(input)
     def d_input(xp, g, input, V): return conj(xp, xp.solve_matrix(H(xp, V), xp.matmul(on_diagonal(xp, conj(xp, g)), H(xp, V))))
 
@@ -252,7 +238,7 @@ class eigvals(Factor):
 class matrix_exp(Factor):
     """The exponential of a square matrix: the sum of A^k / k! over all k."""
     least = 2
-    home, method, domain, reference = "engine", True, (-1.0, 1.0), lambda input: scipy_linalg().expm(input)
+    home, method, domain = "engine", True, (-1.0, 1.0)
     def forward(xp, input): return xp.matrix_exp(input)
     def d_input(xp, g, input):
         n, a = input.shape[-1], T(xp, input)

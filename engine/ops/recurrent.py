@@ -1,7 +1,5 @@
 """Recurrent layers as one op over all time steps: a step is too small to be a handful of ops."""
 
-import numpy
-
 from ..op import Op
 
 _INNER = {
@@ -19,7 +17,6 @@ class lstm_steps(Op):
 
     home, variadic, inputs, types, exempt = "", True, ("tensors",), "same", _INNER
     outputs, aux = ("out", "last"), ("cells", "gates")
-    reference = lambda tensors, reverse=False: _stepwise(tensors, reverse)
     formula = "h[t], c[t] = lstm(tensors[t], h[t - 1], c[t - 1])"
     examples = ((((3, 2, 8), (2, 2), (2, 2), (8, 2)), {}), (((2, 3, 4), (3, 1), (3, 1), (4, 1)), {"reverse": True}))
 
@@ -52,18 +49,6 @@ class lstm_steps(Op):
         dz = xp.stack(found)
         rows = xp.reshape(dz, (-1, 4 * n))
         return [dz, dh, dc, xp.matrix_transpose(rows) @ xp.reshape(before(xp, out, h0, reverse), (-1, n))]
-
-
-def _stepwise(tensors, reverse):
-    """What the op is compared with in tests: one step and one gate at a time."""
-    given, h, c, weight = tensors
-    sigmoid = lambda x: 1 / (1 + numpy.exp(-x))
-    out = numpy.empty((*given.shape[:2], h.shape[-1]))
-    for t in order(len(given), reverse):
-        i, f, g, o = numpy.split(given[t] + h @ weight.T, 4, axis=1)
-        c = sigmoid(f) * c + sigmoid(i) * numpy.tanh(g)
-        h = out[t] = sigmoid(o) * numpy.tanh(c)
-    return out, c
 
 
 def order(steps, reverse):

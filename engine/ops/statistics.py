@@ -202,7 +202,6 @@ class frexp(Refusing, Op):
     """The numbers as mantissas of size 1/2 to 1 and exponents: `input == mantissa * 2 ** exponent`."""
     outputs, differentiable, refuses, types = ("mantissa", "exponent"), ("mantissa",), "bic", "promote"
     examples, domain = ((((2, 3),), {}), (([0.3, -3.0, 5.0],), {})), (-4.0, 4.0)
-    reference = lambda input: numpy.frexp(input)
     refusal = (RuntimeError, "torch.frexp() only supports floating-point dtypes, got {}")
     def forward(xp, input): return xp.frexp(input)
     def d_input(xp, g, exponent): return g * xp.power(2.0 * xp.ones_like(g), -xp.astype(exponent, g.dtype))

@@ -26,7 +26,6 @@ class strided_view(View):
 
     home, exempt = "", RULES_ONLY | {"noncontiguous": "It reads the storage, which another layout has otherwise."}
     examples = ((((8,),), {"size": (2, 3), "stride": (1, 2), "storage_offset": 1, "source": ((8,), (1,), 0)}),)
-    reference = lambda input, size, stride, storage_offset, source: numpy.lib.stride_tricks.as_strided(input[storage_offset:], size, tuple(8 * s for s in stride))  # fmt: skip
     def forward(xp, input, size, stride, storage_offset, source): return xp.strided_view(input, size, stride, storage_offset)
     def d_input(xp, g, size, stride, storage_offset, source): return xp.restride(g, (size, stride, storage_offset), source)
 
@@ -41,15 +40,6 @@ class restride(Linear):
 
     home, inputs, exact, exempt = "", ("input",), True, RULES_ONLY
     examples = ((((2, 3),), {"source": ((2, 3), (1, 2), 1), "target": ((6,), (1,), 0)}), (((4,),), {"source": ((4,), (1,), 0), "target": ((3, 2), (1, 1), 0)}))
-    def reference(input, source, target):
-        storage = numpy.zeros(99)
-        for (size, stride, offset), write in ((source, True), (target, False)):
-            out = numpy.zeros(size)
-            for place in numpy.ndindex(*size):
-                at = offset + sum(i * s for i, s in zip(place, stride, strict=True))
-                if write: storage[at] += input[place]
-                else: out[place] = storage[at]
-        return out
     def forward(xp, input, source, target): return xp.restride(input, source, target)
     def d_input(xp, g, source, target): return xp.restride(g, target, source)
 
@@ -58,7 +48,6 @@ class view_as_real(View):
     """Complex numbers as pairs of real ones, in a new last dimension; a view."""
 
     examples = ((([1 + 2j, 3 - 1j],), {}), (([[1 + 2j], [0.5j]],), {}))
-    reference = lambda input: numpy.stack([input.real, input.imag], -1)
     def forward(xp, input): return xp.view_as_real(complex_only(input))
     def d_input(xp, g): return xp.conj(xp.view_as_complex(g))  # the executor conjugates what is complex, and this is so on one side only
 
@@ -67,7 +56,6 @@ class view_as_complex(View):
     """Pairs of real numbers in the last dimension as complex ones; a view. RuntimeError where they do not lie side by side."""
 
     examples = ((((3, 2),), {}), (((2, 2, 2),), {}))
-    reference = lambda input: input[..., 0] + 1j * input[..., 1]
     exempt = {"noncontiguous": "It refuses pairs that do not lie side by side, as PyTorch does."}
     def forward(xp, input): return xp.view_as_complex(pairs_only(input))
     def d_input(xp, g): return xp.view_as_real(xp.conj(g))

@@ -22,10 +22,10 @@ PROMOTION, SPECIALS = tables.stored("promotion"), tables.stored("specials")
 
 @pytest.mark.parametrize("case", cases.parametrised("value"))
 def test_value(case):
-    reference = references.TABLE.get(case.op.name) or getattr(case.op, "reference", None)
+    reference = references.TABLE.get(case.op.name)
     assert reference is not None, (
-        f"{case.op.name} has nothing to be compared with: add an expression in NumPy or SciPy to a file of tests/engine/references, "
-        "or give the op a `reference`, or write the reason why there is none into its exempt['value']"
+        f"{case.op.name} has nothing to be compared with: add an expression in NumPy or SciPy to its family's file in tests/engine/references, "
+        "or write the reason why there is none into its exempt['value']"
     )
     xs = draw(case)
     expected = reference(list(xs), **case.attrs) if case.op.variadic else reference(*xs, **case.attrs)

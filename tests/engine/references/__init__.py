@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from .conv import CONVOLUTION
 from .elementwise import ELEMENTWISE
+from .fft import FOURIER
 from .index import INDEX
 from .linalg import LINEAR
 from .loss import LOSS
 from .norm import NORM
 from .pool import POOL
+from .recurrent import RECURRENT
 from .reduce import ALONG
 from .shape import SHAPE
 
-TABLE = SHAPE | INDEX | ELEMENTWISE | ALONG | NORM | CONVOLUTION | POOL | LINEAR | LOSS
+TABLE = SHAPE | INDEX | ELEMENTWISE | ALONG | NORM | CONVOLUTION | POOL | LINEAR | FOURIER | RECURRENT | LOSS

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import scipy.special
 
@@ -14,6 +16,20 @@ def scipys(names):
     return {name: getattr(scipy.special, name) for name in names.split()}
 
 
+def bessels(**families):
+    """SciPy's function of any order at the orders 0 and 1: the engine takes those of one order each."""
+    return {
+        name: functools.partial(getattr(scipy.special, family), order)
+        for family, names in families.items() for order, name in enumerate(names.split())
+    }  # fmt: skip
+
+
+def _igamma(input, other):
+    """The lower incomplete gamma function by its hypergeometric series."""
+    series = scipy.special.hyp1f1(1, input + 1, other)
+    return other**input * np.exp(-other) / scipy.special.gamma(input + 1) * series
+
+
 def _gelu(input, approximate="none"):
     if approximate == "tanh":
         return input / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (input + 0.044715 * input**3)))
@@ -24,8 +40,10 @@ ELEMENTWISE = (
     same("exp exp2 expm1 log log2 log10 log1p sqrt square reciprocal hypot logaddexp logaddexp2 fmod sign abs sin cos tan sinh cosh tanh")
     | same("ceil floor trunc deg2rad rad2deg real imag conj isnan isinf isfinite isposinf isneginf isreal signbit isclose")
     | same("logical_and logical_or logical_xor logical_not bitwise_and bitwise_or bitwise_xor bitwise_not")
-    | same("maximum minimum fmax fmin copysign heaviside sinc floor_divide remainder angle nextafter gcd lcm")
-    | scipys("erf erfc erfinv digamma i0 i1 i0e i1e xlogy xlog1py logit entr ndtri log_ndtr ndtr erfcx")
+    | same("maximum minimum fmax fmin copysign heaviside sinc floor_divide remainder angle gcd lcm frexp")
+    | scipys("erf erfc erfinv digamma xlogy xlog1py logit entr ndtri log_ndtr ndtr erfcx")
+    | bessels(iv="i0 i1", ive="i0e i1e", jv="bessel_j0 bessel_j1", yv="bessel_y0 bessel_y1")
+    | bessels(kv="modified_bessel_k0 modified_bessel_k1", kve="scaled_modified_bessel_k0 scaled_modified_bessel_k1")
     | {
         "add": np.add,
         "sub": np.subtract,
@@ -65,6 +83,10 @@ ELEMENTWISE = (
         "atanh": np.arctanh,
         "lgamma": scipy.special.gammaln,
         "polygamma": lambda input, n=1: scipy.special.polygamma(n, input),
+        "spherical_bessel_j0": lambda input: scipy.special.spherical_jn(0, input),
+        "zeta": lambda input, other: scipy.special.zeta(input.astype(float), other),
+        "igamma": _igamma,
+        "igammac": lambda input, other: 1 - _igamma(input, other),
         "sigmoid": scipy.special.expit,
         "relu": lambda input: np.where(input > 0, input, 0),
         "gelu": _gelu,
@@ -72,7 +94,7 @@ ELEMENTWISE = (
         "mish": lambda input: input * np.tanh(np.log1p(np.exp(input))),
         "softplus": lambda input, beta=1, threshold=20: np.log1p(np.exp(beta * input)) / beta,
         "elu": lambda input, alpha=1.0: np.where(input > 0, input, alpha * np.expm1(input)),
-        "leaky_relu": lambda input, negative_slope=0.01: np.where(input > 0, input, negative_slope * input),
+        "leaky_relu": lambda input, negative_slope=0.01: np.maximum(input, 0) + negative_slope * np.minimum(input, 0),
         "hardtanh": lambda input, min_val=-1.0, max_val=1.0: np.clip(input, min_val, max_val),
         "relu6": lambda input: np.clip(input, 0, 6),
         "logsigmoid": lambda input: -np.logaddexp(0, -input),
@@ -86,6 +108,7 @@ ELEMENTWISE = (
         "tanhshrink": lambda input: input - np.tanh(input),
         "softshrink": lambda input, lambd=0.5: np.sign(input) * np.maximum(np.abs(input) - lambd, 0),
         "hardshrink": lambda input, lambd=0.5: input * (np.abs(input) > lambd),
-        "prelu_kernel": lambda input, weight: np.where(input > 0, input, weight * input),
+        "prelu_kernel": lambda input, weight: np.maximum(input, 0) + weight * np.minimum(input, 0),
+        "masked_scale": lambda input, mask, scale: input * mask * scale,
     }
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import scipy.linalg
 
 
 def _cofactor(input):
@@ -22,6 +23,21 @@ def _matmul(a, b):
     return out[..., 0, :] if a.ndim == 1 and b.ndim > 1 else out[..., 0] if a.ndim == 1 else out
 
 
+def _lu(A):
+    found = [scipy.linalg.lu_factor(a) for a in A.reshape(-1, *A.shape[-2:])]
+    packed, pivots = (np.stack(x) for x in zip(*found, strict=True))
+    return packed.reshape(A.shape), (pivots + 1).reshape(*A.shape[:-2], -1)
+
+
+def _exponential(input):
+    """The series, up to a term that no digit shows."""
+    term = total = np.broadcast_to(np.eye(input.shape[-1]), input.shape)
+    for k in range(1, 40):
+        term = term @ input / k
+        total = total + term
+    return total
+
+
 LINEAR = {
     "matmul": _matmul,
     "linear": lambda input, weight, bias=0.0: np.einsum("...i,oi->...o", input, weight) + bias,
@@ -37,5 +53,9 @@ LINEAR = {
     "eigvalsh": lambda input, UPLO="L": np.sort(np.linalg.eigvals(input).real, -1),
     "svdvals": lambda input: np.linalg.norm(np.linalg.svd(input, full_matrices=False)[0].swapaxes(-1, -2) @ input, axis=-1),
     "svd": lambda input, full_matrices=True: tuple(np.linalg.svd(input, full_matrices)),
+    "eig": lambda input: tuple(x.astype(complex) for x in np.linalg.eig(input)),
+    "eigvals": lambda input: np.linalg.eigvals(input).astype(complex),
+    "lu_factor": _lu,
+    "matrix_exp": _exponential,
     "pinv": lambda input, rtol=None, hermitian=False: np.linalg.pinv(input),
 }

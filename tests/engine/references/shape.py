@@ -61,6 +61,20 @@ def _triangle(x, keep):
     return np.where(keep(columns - rows), x, 0)
 
 
+def _restrided(input, source, target):
+    """Laid into an empty storage, and read there, element by element."""
+    storage = np.zeros(99)
+    for (size, stride, offset), write in ((source, True), (target, False)):
+        out = np.zeros(size)
+        for place in np.ndindex(*size):
+            at = offset + sum(i * s for i, s in zip(place, stride, strict=True))
+            if write:
+                storage[at] += input[place]
+            else:
+                out[place] = storage[at]
+    return out
+
+
 SHAPE = {
     "to_dtype": lambda input, dtype: input.astype(dtype.name),
     "to_device": lambda input, device, source: input,
@@ -88,6 +102,12 @@ SHAPE = {
     "triu": lambda input, diagonal=0: _triangle(input, lambda d: d >= diagonal),
     "write_view": _written,
     "read_view": _seen,
+    "strided_view": lambda input, size, stride, storage_offset, source: np.lib.stride_tricks.as_strided(
+        input[storage_offset:], size, tuple(8 * s for s in stride)
+    ),
+    "restride": _restrided,
+    "view_as_real": lambda input: np.stack([input.real, input.imag], -1),
+    "view_as_complex": lambda input: input[..., 0] + 1j * input[..., 1],
     "cat": lambda tensors, dim=0: np.concatenate(tensors, dim),
     "stack": lambda tensors, dim=0: np.stack(tensors, dim),
     "tile": lambda input, dims: np.tile(input, dims),

@@ -1,0 +1,19 @@
+"""Recurrent layers, one step and one gate at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.special
+
+
+def _lstm(tensors, reverse=False):
+    given, h, c, weight = tensors
+    out = np.empty((*given.shape[:2], h.shape[-1]))
+    for t in range(len(given))[:: -1 if reverse else 1]:
+        i, f, g, o = np.split(given[t] + h @ weight.T, 4, axis=1)
+        c = scipy.special.expit(f) * c + scipy.special.expit(i) * np.tanh(g)
+        h = out[t] = scipy.special.expit(o) * np.tanh(c)
+    return out, c
+
+
+RECURRENT = {"lstm_steps": _lstm}
