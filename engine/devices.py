@@ -82,7 +82,7 @@ def namespace(array: Any) -> Any:
 
 def of(array: Any) -> device:
     """The device that an array is on."""
-    return CPU if isinstance(array, numpy.ndarray) else device("cuda", array.device.id)
+    return CPU if isinstance(array, (numpy.ndarray, numpy.generic)) else device("cuda", array.device.id)
 
 
 def common(arrays: list, name: str) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy
 
-from engine import inplace
+from engine import devices, inplace
 from engine.tensor import Tensor
 
 from .protocol import Buffer, Fact, Heat, Histogram, Summary
@@ -258,7 +258,7 @@ def facts(array: Any, tensor: Tensor | None = None, recording: Recording | None 
     found = [Fact("shape", str(shape)), Fact("dtype", array.dtype.name if hasattr(array, "dtype") else type(array).__name__)]
     if not hasattr(array, "nbytes"):
         return found
-    found.append(Fact("device", "cpu" if isinstance(array, numpy.ndarray) else f"cuda:{array.device.id}"))
+    found.append(Fact("device", str(devices.of(array))))
     found.append(Fact("size", f"{array.size:,} elements, {bytes_text(array.nbytes)}"))
     strides = tuple(s // array.dtype.itemsize for s in array.strides)
     found.append(Fact("strides", f"{strides}{'' if array.flags.c_contiguous else ', not contiguous'}"))

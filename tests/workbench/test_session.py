@@ -164,6 +164,18 @@ def test_values_and_gradients_of_a_node():
     assert made["forward"]["symbols"][0] == "mrow"
 
 
+def test_gradients_of_scalars_are_shown_like_all_others():
+    w, b = engine.tensor([0.4, 0.9], requires_grad=True), engine.tensor(0.1, requires_grad=True)
+    _, session, _ = opened(lambda: ((w, b), lambda: ((w * 1.5).sum() + b).tanh() ** 2))
+    ask(session, type="step", do="last")
+    r = session.recording
+    for row in {r.row_of(w.node), r.row_of(b.node), *session.stepper.plan}:
+        (grad,) = ask(session, type="inspect", node=row, what="grad")
+        facts = {fact["label"]: fact["text"] for fact in grad["facts"]}
+        assert facts["device"] == "cpu"
+        assert facts["shape"] == ("(2,)" if row == r.row_of(w.node) or r.op_name(row) == "mul" else "()")
+
+
 def test_a_value_that_is_gone_says_why():
     x = leaf(2000)
     recorder = Recorder(keep=100)
