@@ -124,8 +124,11 @@ class Op(metaclass=OpType):
         """Forward mode through one node. A pull is linear in `g`, so its transpose is the push: one reverse pass through the pull."""
         from . import xp as engine_xp
 
+        beside = next(t for t in tangents if t is not None)
+        place = devices.namespace(beside.array if recorded else beside)
+
         def dummy(shape: tuple, d: Any) -> Tensor:
-            return Tensor._wrap(numpy.zeros(shape, d)).requires_grad_()
+            return Tensor._wrap(place.zeros(shape, d)).requires_grad_()
 
         before, _mode.grad = _mode.grad, True
         try:
@@ -137,22 +140,22 @@ class Op(metaclass=OpType):
             dot = None
             for f, t in zip(found, tangents, strict=True):
                 if f is not None and t is not None:
-                    term = engine_xp.sum(f * (t if recorded else Tensor._wrap(numpy.asarray(t))))
+                    term = engine_xp.sum(f * (t if recorded else Tensor._wrap(place.asarray(t))))
                     dot = term if dot is None else dot + term
             heads = g if cls.multi else [g]
             captured = {h.node: None for h in heads}
             if dot is not None and dot.node is not None:
-                one = numpy.ones((), dot.array.dtype)
+                one = place.ones((), dot.array.dtype)
                 if recorded:
                     tape.backward([(dot.node, Tensor._wrap(one))], engine_xp, True, captured, accumulate=False)
                 else:
-                    tape.backward([(dot.node, one)], numpy, True, captured, accumulate=False)
+                    tape.backward([(dot.node, one)], place, True, captured, accumulate=False)
         finally:
             _mode.grad = before
 
         def tangent(found: Any, like: Any) -> Any:
             if found is None:
-                zeros = numpy.zeros(like.shape, like.dtype)
+                zeros = place.zeros(like.shape, like.dtype)
                 return Tensor._wrap(zeros) if recorded else zeros
             return found.conj() if like.dtype.kind == "c" else found  # what is captured has been conjugated for the user
 

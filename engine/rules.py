@@ -178,9 +178,8 @@ def sum_to(xp: Any, grad: Any, shape: tuple) -> Any:
 
 def filled(node: tape.Node, grads: list, xp: Any) -> list:
     """The gradients of all results of a multi-output op; zeros for a result that nobody used."""
-    results = node.attrs["__results__"]
-    return [g if g is not None else xp.zeros(shape, dtype=d if not getattr(xp, "records", False) else FROM_NUMPY[d])
-            for g, (shape, d) in zip(grads, results, strict=True)]  # fmt: skip
+    beside = next(g for g in grads if g is not None)
+    return [g if g is not None else xp.new_zeros(beside, shape, d) for g, (shape, d) in zip(grads, node.attrs["__results__"], strict=True)]
 
 
 def up(a: Any, xp: Any) -> Any:

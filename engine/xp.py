@@ -116,17 +116,8 @@ def ascontiguousarray(x: Any) -> Any:
     return x
 
 
-def _blank(shape: tuple, fill: Any, dtype: Any) -> Any:
-    d = _dtypes.as_numpy(dtype) if dtype is not None else _dtypes.default.numpy
-    return _Tensor._wrap(_namespace(fill).full(shape, fill, dtype=d))
-
-
-def zeros(shape: tuple, dtype: Any = None) -> Any:
-    return _blank(shape, 0, dtype)
-
-
-def ones(shape: tuple, dtype: Any = None) -> Any:
-    return _blank(shape, 1, dtype)
+def new_zeros(beside: Any, shape: tuple, dtype: Any = None) -> Any:
+    return _Tensor._wrap(_namespace(beside.array).new_zeros(beside.array, shape, dtype))
 
 
 def _beside(x: Any, fill: Any) -> Any:

@@ -231,12 +231,8 @@ class Math:
         return Symbol(["mn", "1"], ATOM, symbol(x)._shape)
 
     @staticmethod
-    def zeros(shape: Any, *args: Any, **kwargs: Any) -> Symbol:
-        return Symbol(["mn", "0"], ATOM, (shape,) if isinstance(shape, int) else tuple(shape))
-
-    @staticmethod
-    def ones(shape: Any, *args: Any, **kwargs: Any) -> Symbol:
-        return Symbol(["mn", "1"], ATOM, (shape,) if isinstance(shape, int) else tuple(shape))
+    def new_zeros(beside: Any, shape: tuple, dtype: Any = None) -> Symbol:
+        return Symbol(["mn", "0"], ATOM, shape)
 
     # kernels with a notation that everybody knows
     @staticmethod

@@ -98,10 +98,10 @@ class _FunctionOp:
     def _call(self, node: Any, grads: list) -> list:
         (ctx,) = node.saved
         if ctx._materialize:
-            results = node.attrs["__results__"]
+            beside = next(g for g in grads if g is not None)
             grads = [
-                g if g is not None else Tensor(0.0).new_zeros(shape, dtype=dtypes.FROM_NUMPY[d])
-                for g, (shape, d) in zip(grads, results, strict=True)
+                g if g is not None else beside.new_zeros(shape, dtype=dtypes.FROM_NUMPY[d])
+                for g, (shape, d) in zip(grads, node.attrs["__results__"], strict=True)
             ]
         found = self.function.backward(ctx, *grads)
         found = list(found) if isinstance(found, (tuple, list)) else [found]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy
 
-from .reference import _axis, _zeros, module_of
+from .reference import _axis, module_of, new_zeros
 
 
 def put(x: Any, index: Any, value: Any, accumulate: bool = False) -> Any:
@@ -21,7 +21,7 @@ def put(x: Any, index: Any, value: Any, accumulate: bool = False) -> Any:
 
 def put_zeros(value: Any, shape: tuple, index: Any) -> Any:
     """Zeros of `shape` with `value` added at `index`."""
-    out = _zeros(value, shape)
+    out = new_zeros(value, shape)
     if _once(index):
         out[index] = value
     else:
@@ -108,7 +108,7 @@ def gather(x: Any, dim: int, index: Any) -> Any:
     """`out[i, j] = x[i, index[i, j]]` for dim 1, and so on."""
     where = _along(x, dim, index, "gather")
     if index.size == 0:
-        return _zeros(x, index.shape)
+        return new_zeros(x, index.shape)
     return x.reshape(x.shape or (1,))[where].reshape(index.shape)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy
 
-from .reference import _zeros, module_of
+from .reference import module_of, new_zeros
 
 
 def matmul(a: Any, b: Any) -> Any:
@@ -95,7 +95,7 @@ def qr(x: Any, mode: str = "reduced") -> tuple:
     if mode not in ("reduced", "complete", "r"):
         raise ValueError(f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or 'complete'")
     found = module_of(x).linalg.qr(x, mode)
-    return (_zeros(x, (0,)), found) if mode == "r" else tuple(found)
+    return (new_zeros(x, (0,)), found) if mode == "r" else tuple(found)
 
 
 def eigh(x: Any, uplo: str = "L") -> tuple:

@@ -87,7 +87,7 @@ def diagonal(x: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
 
 def put_diagonal(value: Any, shape: tuple, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
     """Zeros of `shape` with `value` on a diagonal."""
-    out = _zeros(value, shape)
+    out = new_zeros(value, shape)
     diagonal(out, offset, dim1, dim2)[...] = value
     return out
 
@@ -175,7 +175,7 @@ def windows(x: Any, dim: int, size: int, step: int) -> Any:
 
 def put_windows(value: Any, shape: tuple, dim: int, size: int, step: int) -> Any:
     """Zeros of `shape` with windows added where `windows` reads them."""
-    out = _zeros(value, shape)
+    out = new_zeros(value, shape)
     if not shape:
         return value.reshape(-1)[0] + out if size else out
     dim %= len(shape)
@@ -233,8 +233,9 @@ def _through_host(fn: Callable) -> Callable:
     return call
 
 
-def _zeros(beside: Any, shape: tuple) -> Any:
-    return module_of(beside).zeros(shape, beside.dtype)
+def new_zeros(beside: Any, shape: tuple, dtype: Any = None) -> Any:
+    """Zeros on the device of `beside`, and of its dtype unless another is given."""
+    return module_of(beside).zeros(shape, dtype or beside.dtype)
 
 
 # -- through a path of views -------------------------------------------------------------------------------------------------
@@ -276,7 +277,7 @@ def constant_pad(x: Any, pad: tuple, value: Any = 0) -> Any:
             f"The input size {list(x.shape)}, plus negative padding {list(pad)}, resulted in a negative output size, which is invalid. "
             "Check dimensions of your input."
         )
-    out = module_of(x).full(shape, value, x.dtype) if value else _zeros(x, shape)
+    out = module_of(x).full(shape, value, x.dtype) if value else new_zeros(x, shape)
     inner = tuple(slice(max(a, 0), size - max(b, 0)) for size, (a, b) in zip(shape, widths, strict=True))
     taken = tuple(slice(max(-a, 0), size - max(-b, 0)) for size, (a, b) in zip(x.shape, widths, strict=True))
     out[inner] = x[taken]

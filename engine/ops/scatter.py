@@ -19,7 +19,7 @@ class gather(Op):
     inputs, order, exact = ("input", "index"), ("input", "dim", "index", "sparse_grad"), True
     examples = ((((3, 3), [[0, 2, 1], [1, 1, 0]]), {"dim": 0}), (((2, 4), [[0, 2, 2], [3, 1, 0]]), {"dim": -1}))
     def forward(xp, input, index, dim, sparse_grad=False): return xp.gather(input, dim, index)
-    def d_input(xp, g, index, shape, dim): return xp.scatter_add(xp.zeros(shape, dtype=g.dtype), dim, index, g)
+    def d_input(xp, g, index, shape, dim): return xp.scatter_add(xp.new_zeros(g, shape), dim, index, g)
 
 
 class scatter_add(Placing):
@@ -92,7 +92,7 @@ class index_select(Op):
     inputs, order, exact = ("input", "index"), ("input", "dim", "index"), True
     examples = ((((3, 2), [0, 2, 0]), {"dim": 0}), (((2, 4), [3, 1]), {"dim": -1}))
     def forward(xp, input, index, dim): return xp.index_select(input, dim, index)
-    def d_input(xp, g, index, shape, dim): return xp.index_add(xp.zeros(shape, dtype=g.dtype), dim, index, g)
+    def d_input(xp, g, index, shape, dim): return xp.index_add(xp.new_zeros(g, shape), dim, index, g)
 
 
 def grown(xp: Any, g: Any, shape: tuple) -> Any:

@@ -197,7 +197,7 @@ class read_view(Linear):
     home, inputs, exact = "", ("input",), True
     examples = ((((3, 4),), {"path": ((permute, {"dims": (1, 0)}), (reshape, {"shape": (2, 6)}))}), (((3, 4),), {"path": ((diagonal, {}),)}))
     def forward(xp, input, path=()): return xp.read_through(input, path)
-    def d_input(xp, g, shape, path): return xp.write_through(xp.zeros(shape, dtype=g.dtype), g, path)
+    def d_input(xp, g, shape, path): return xp.write_through(xp.new_zeros(g, shape), g, path)
 
 
 # -- shapes and dimensions -------------------------------------------------------------------------------------------------
