@@ -1,8 +1,8 @@
 // Formulas and numbers on their way to the screen; heat maps; the names of keys.
 import { describe, expect, it } from "vitest";
-import { badGlyph, heatColour, readHeat } from "../src/view/heat";
+import { badGlyph, heatColour, readHeat } from "../src/view/panes/heat";
 import { readBuffer } from "../src/view/buffers";
-import { formula } from "../src/view/formula";
+import { formula } from "../src/view/panes/formula";
 import type { Formula, Heat } from "../src/view/protocol";
 import { bytesText, countText, numberText, shapeText } from "../src/view/words";
 import { combo } from "../src/view/keys";

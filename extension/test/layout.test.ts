@@ -1,12 +1,12 @@
 // The layout: what must hold for every graph, tried on random ones; and the graphs that users have.
 import { describe, expect, it, vi } from "vitest";
-import { describe as describeBox, textWidth } from "../src/view/face";
-import { bestScene, firstView, READABLE, wholeView } from "../src/view/fit";
-import { layout, type Box, type Scene } from "../src/view/layout";
-import { crossings, orderBoxes, type Link } from "../src/view/order";
-import { nearestFree } from "../src/view/place";
+import { describe as describeBox, textWidth } from "../src/view/graph/face";
+import { bestScene, firstView, READABLE, wholeView } from "../src/view/graph/fit";
+import { layout, type Box, type Scene } from "../src/view/graph/layout";
+import { crossings, orderBoxes, type Link } from "../src/view/graph/order";
+import { nearestFree } from "../src/view/graph/place";
 import { reduce, START, type Recording } from "../src/view/store";
-import { countBoxes, frontier, TOP } from "../src/view/tree";
+import { countBoxes, frontier, TOP } from "../src/view/graph/tree";
 import { allGroups, randomDag, received, recordingOf } from "./dag";
 import { random } from "./page/kernel";
 import { Builder, lstm, mlp, transformer } from "./page/recordings";

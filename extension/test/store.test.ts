@@ -1,9 +1,9 @@
 // The store: messages and gestures in, state out; what is known of gradients at each step; search.
 import { describe, expect, it } from "vitest";
-import { gradients, widthOfNorm } from "../src/view/gradients";
+import { gradients, widthOfNorm } from "../src/view/panes/gradients";
 import { VERSION, type Inspected, type Stepped, type Stepper, type ToView } from "../src/view/protocol";
-import { find } from "../src/view/search";
-import { countBoxes } from "../src/view/tree";
+import { find } from "../src/view/graph/search";
+import { countBoxes } from "../src/view/graph/tree";
 import { HARD_CAP, reduce, START, type State } from "../src/view/store";
 import { allGroups, recordingOf } from "./dag";
 import { FakeKernel, summarise } from "./page/kernel";

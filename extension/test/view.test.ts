@@ -1,7 +1,7 @@
 // The whole view on a kernel in the page: what a user sees after each gesture.
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import view from "../src/view/index";
-import { toSvg } from "../src/view/picture";
+import { toSvg } from "../src/view/graph/picture";
 import { VERSION, type Site } from "../src/view/protocol";
 import { reduce, START } from "../src/view/store";
 import { received } from "./dag";

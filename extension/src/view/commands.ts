@@ -1,14 +1,14 @@
 // What keys and buttons do with the view: step, walk, open and close groups, search.
 
 import type { Controller } from "./controller";
-import { describe } from "./face";
-import type { GraphPane } from "./graph";
+import { describe } from "./graph/face";
+import type { GraphPane } from "./graph/pane";
 import type { Help } from "./help";
-import { savePicture } from "./picture";
+import { savePicture } from "./graph/picture";
 import type { State, Store } from "./store";
 import type { ToolbarEvents } from "./toolbar";
-import { TOP } from "./tree";
-import { alongEdge, firstInside, groupAround, keyOf, sibling } from "./walk";
+import { TOP } from "./graph/tree";
+import { alongEdge, firstInside, groupAround, keyOf, sibling } from "./graph/walk";
 
 /** The parts of the view that commands move. */
 export interface Parts {

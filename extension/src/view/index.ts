@@ -5,24 +5,24 @@ import { modelTransport, openChannel, type Channel, type Model, type Received } 
 import { Commands } from "./commands";
 import { Controller } from "./controller";
 import { h, put, setAttribute, setText } from "./dom";
-import { failed, setFont } from "./face";
-import { bestScene, isMany } from "./fit";
-import { gradients, NO_GRADIENTS, type Gradients } from "./gradients";
-import { GraphPane } from "./graph";
+import { failed, setFont } from "./graph/face";
+import { bestScene, isMany } from "./graph/fit";
+import { gradients, NO_GRADIENTS, type Gradients } from "./panes/gradients";
+import { GraphPane } from "./graph/pane";
 import { Help } from "./help";
 import { pressKey } from "./keys";
-import { layout, type Scene } from "./layout";
-import { marksOf } from "./marks";
-import { Panel } from "./panel";
-import sceneCss from "./scene.css";
+import { layout, type Scene } from "./graph/layout";
+import { marksOf } from "./graph/marks";
+import { Panel } from "./panes/panel";
+import sceneCss from "./graph/scene.css";
 import { splitter } from "./splitter";
 import { createStore, type Recording, type State, type Store } from "./store";
-import { StepperBar } from "./stepper";
-import { fillTable } from "./tableview";
+import { StepperBar } from "./panes/step";
+import { fillTable } from "./graph/table";
 import { followTheme, prefersStill } from "./theme";
 import { Toolbar } from "./toolbar";
 import css from "./view.css";
-import { keyOf } from "./walk";
+import { keyOf } from "./graph/walk";
 
 const HEIGHT = 460;
 const STACKED = 640; // height where the details stand below the graph

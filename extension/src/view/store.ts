@@ -2,8 +2,8 @@
 
 import type { Edges, Graph, Group, Inspected, Memory, Nodes, Problem, Step, Stepped, Stepper } from "./protocol";
 import type { Received } from "./channel";
-import { find } from "./search";
-import { buildTree, closedAround, countBoxes, frontier, TOP, type Tree } from "./tree";
+import { find } from "./graph/search";
+import { buildTree, closedAround, countBoxes, frontier, TOP, type Tree } from "./graph/tree";
 
 export type Tab = "step" | "value" | "grad" | "memory";
 export type Overlay = "gradient" | "bytes" | "saved" | "none";

@@ -4,7 +4,7 @@ import { h, put, setAttribute, setText } from "./dom";
 import { icon, type Icon } from "./icons";
 import type { KeyCommands } from "./keys";
 import { OVERLAYS, type Overlay, type Search, type State } from "./store";
-import { TOP } from "./tree";
+import { TOP } from "./graph/tree";
 import { countText, plural } from "./words";
 
 export interface ToolbarEvents extends KeyCommands {

@@ -1,17 +1,17 @@
 // The side panel: tabs for the current step, the selected node's value and gradient, and the memory.
 
 import { drawHealth, drawHistogram } from "./charts";
-import type { Controller } from "./controller";
-import { h, put, putAround, setAttribute } from "./dom";
+import type { Controller } from "../controller";
+import { h, put, putAround, setAttribute } from "../dom";
 import type { Gradients } from "./gradients";
-import { resultText } from "./face";
+import { resultText } from "../graph/face";
 import { drawHeat } from "./heat";
 import { memoryPane, waitingWords } from "./memory";
-import type { Inspected, Summary } from "./protocol";
+import type { Inspected, Summary } from "../protocol";
 import { depthSwitch, fitFormulas, ruleRows, siteLine, valuesText } from "./rules";
-import type { State, Tab } from "./store";
-import { nameOf, StepPane } from "./stepper";
-import { numberText } from "./words";
+import type { State, Tab } from "../store";
+import { nameOf, StepPane } from "./step";
+import { numberText } from "../words";
 
 const TABS: readonly [Tab, string][] = [
   ["step", "Step"],

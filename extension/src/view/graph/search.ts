@@ -1,7 +1,7 @@
 // Finds nodes by name, op, shape, or /regular expression/.
 
-import type { Recording } from "./store";
-import { shapeText } from "./words";
+import type { Recording } from "../store";
+import { shapeText } from "../words";
 
 export interface Found {
   nodes: number[];

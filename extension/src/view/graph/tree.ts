@@ -1,7 +1,7 @@
 // The recording as a tree of groups: who holds what, what a closed group hides, which tensors ride as pills on their consumer.
 
-import type { Edges, Group, Nodes } from "./protocol";
-import type { Totals } from "./words";
+import type { Edges, Group, Nodes } from "../protocol";
+import type { Totals } from "../words";
 
 export const TOP = -1;
 const LONG = 1000; // more ops than this in one group are split into runs

@@ -1,7 +1,7 @@
 // What stands on a box and how big it is: words, pills and sizes, without any drawing.
 
-import type { Direction, Recording } from "./store";
-import { shapeText, totalsText } from "./words";
+import type { Direction, Recording } from "../store";
+import { shapeText, totalsText } from "../words";
 
 export type TextStyle = "title" | "body" | "name";
 

@@ -1,6 +1,6 @@
 // Where the keyboard goes next in the graph: along edges, among siblings, into and out of groups.
 
-import type { Recording } from "./store";
+import type { Recording } from "../store";
 import { closedAround, TOP } from "./tree";
 
 /** The key of the box or pill that shows a node now. */

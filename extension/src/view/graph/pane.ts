@@ -1,15 +1,15 @@
 // The graph pane: keeps the SVG in step with the scene, draws only what is near the window, animates changes, moves the camera.
 
 import { listenGestures, zoomAt, type Camera } from "./camera";
-import { h, s, setAttribute } from "./dom";
+import { h, s, setAttribute } from "../dom";
 import { drawBox, drawWire, markBox, markWire } from "./draw";
 import { HEADER } from "./face";
 import { firstView, READABLE, viewOf, wholeView } from "./fit";
 import type { Box, Scene, Wire } from "./layout";
 import type { Marks } from "./marks";
 import { Minimap } from "./minimap";
-import type { Recording } from "./store";
-import { prefersStill } from "./theme";
+import type { Recording } from "../store";
+import { prefersStill } from "../theme";
 
 const FAR = 0.5; // below this scale only titles are shown
 const BARE = 0.22; // and below this not even they; with many boxes from FAR on

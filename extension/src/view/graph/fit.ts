@@ -2,7 +2,7 @@
 
 import { fitted, type Camera } from "./camera";
 import { layout, type Box, type Scene } from "./layout";
-import type { Recording } from "./store";
+import type { Recording } from "../store";
 import { countBoxes } from "./tree";
 
 export interface Window {

@@ -1,12 +1,12 @@
 // The memory tab: live and peak bytes, the time line, and every live array with the reason why it is alive.
 
-import { readBuffer } from "./buffers";
+import { readBuffer } from "../buffers";
 import { drawTimeline, table } from "./charts";
-import { h, type Child } from "./dom";
-import type { Holding } from "./protocol";
-import type { Recording, State } from "./store";
-import { nameOf } from "./stepper";
-import { bytesText, plural, shapeText, siteText } from "./words";
+import { h, type Child } from "../dom";
+import type { Holding } from "../protocol";
+import type { Recording, State } from "../store";
+import { nameOf } from "./step";
+import { bytesText, plural, shapeText, siteText } from "../words";
 
 export function waitingWords({ status }: State): string {
   return status.tone === "error" ? "No answer came." : "Asking the kernel…";

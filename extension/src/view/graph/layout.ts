@@ -4,7 +4,7 @@ import { groupFace, HEADER, headerWidth, nodeFace, type Face } from "./face";
 import { ENTRY, EXIT, orderBoxes, type Link } from "./order";
 import { placeBoxes, placeMore, type Placed, type Ports, type Size } from "./place";
 import { routeLinks, type Route, type Segment, type Trunk } from "./route";
-import type { Direction, Recording } from "./store";
+import type { Direction, Recording } from "../store";
 import { TOP } from "./tree";
 
 export interface Box {

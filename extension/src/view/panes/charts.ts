@@ -1,8 +1,8 @@
 // Small charts as SVG, each with a table that says the same: the histogram, the bar of health, the memory time line.
 
-import { h, s } from "./dom";
-import type { Histogram, Summary } from "./protocol";
-import { bytesText, countText, numberText } from "./words";
+import { h, s } from "../dom";
+import type { Histogram, Summary } from "../protocol";
+import { bytesText, countText, numberText } from "../words";
 
 export function table(
   columns: readonly string[],

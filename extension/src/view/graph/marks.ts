@@ -1,11 +1,11 @@
 // What the state says about each box and wire: selected, current, done, found, tinted, and the number on its badge.
 
 import { failed } from "./face";
-import { widthOfNorm, type Gradients } from "./gradients";
+import { widthOfNorm, type Gradients } from "../panes/gradients";
 import type { Wire } from "./layout";
-import type { State } from "./store";
+import type { State } from "../store";
 import { closedAround, TOP } from "./tree";
-import { bytesText, normText } from "./words";
+import { bytesText, normText } from "../words";
 
 export interface Mark {
   classes: string;

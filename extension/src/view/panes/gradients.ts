@@ -1,7 +1,7 @@
 // What is known about gradients after k steps of a backward pass: the union of steps 1..k, from the steps that were sent.
 
-import type { Step, Summary } from "./protocol";
-import type { Pass } from "./store";
+import type { Step, Summary } from "../protocol";
+import type { Pass } from "../store";
 
 export interface Gradients {
   /** A node's gradient so far: its latest total, or what arrived at it when its own step ran. */

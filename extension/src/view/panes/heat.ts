@@ -1,9 +1,9 @@
 // The heat map of a 2-D slice on a canvas: diverging around zero, with glyphs where NaN or Inf are.
 
-import { readBuffer } from "./buffers";
-import { h } from "./dom";
-import type { Heat } from "./protocol";
-import { numberText } from "./words";
+import { readBuffer } from "../buffers";
+import { h } from "../dom";
+import type { Heat } from "../protocol";
+import { numberText } from "../words";
 
 const HIGHEST = 260; // pixels
 

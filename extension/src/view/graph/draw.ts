@@ -1,10 +1,10 @@
 // Draws one box or one wire as SVG, and puts marks on it. The picture on screen and the saved picture come from here.
 
-import { s, setAttribute, setText, type Child } from "./dom";
+import { s, setAttribute, setText, type Child } from "../dom";
 import { describe, failed, textWidth, type Pill } from "./face";
 import type { Box, Wire } from "./layout";
 import type { Mark } from "./marks";
-import type { Recording } from "./store";
+import type { Recording } from "../store";
 
 export function drawBox(box: Box, recording: Recording, idPrefix = ""): SVGGElement {
   const isGroup = box.kind === "open" || box.kind === "closed";

@@ -1,12 +1,12 @@
 // The graph as a stand-alone SVG: all of it, with its marks, in plain colours that need no style sheet of the page.
 
-import { s } from "./dom";
+import { s } from "../dom";
 import { drawBox, drawWire, markBox, markWire } from "./draw";
-import { gradients } from "./gradients";
+import { gradients } from "../panes/gradients";
 import { layout } from "./layout";
 import { marksOf } from "./marks";
 import sceneCss from "./scene.css";
-import { START, type Direction, type State } from "./store";
+import { START, type Direction, type State } from "../store";
 
 /** Colours by the names that scene.css uses; what is missing keeps the light theme's. */
 export type Palette = (name: string) => string;

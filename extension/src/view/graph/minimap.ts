@@ -1,7 +1,7 @@
 // The small overview in a corner of the graph: all boxes on a canvas, and the window as a frame. Hidden while everything is in sight.
 
 import type { Camera } from "./camera";
-import { h } from "./dom";
+import { h } from "../dom";
 import type { Scene } from "./layout";
 
 const WIDTH = 132;

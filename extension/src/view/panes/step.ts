@@ -1,13 +1,13 @@
 // The stepper: the bar with its buttons and scrubber, and the current step in code, words, rules and contributions.
 
-import type { Controller } from "./controller";
-import { h, put, setAttribute, setText } from "./dom";
+import type { Controller } from "../controller";
+import { h, put, setAttribute, setText } from "../dom";
 import type { Gradients } from "./gradients";
-import { icon, type Icon } from "./icons";
-import type { Contribution, Step, Summary } from "./protocol";
+import { icon, type Icon } from "../icons";
+import type { Contribution, Step, Summary } from "../protocol";
 import { depthSwitch, ruleRows, siteLine, valuesText } from "./rules";
-import type { Recording, State } from "./store";
-import { normText, shapeText } from "./words";
+import type { Recording, State } from "../store";
+import { normText, shapeText } from "../words";
 
 export class StepperBar {
   readonly element: HTMLElement;

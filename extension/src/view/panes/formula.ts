@@ -1,6 +1,6 @@
 // A formula tree to MathML elements. Only known tags become elements; all else, user names above all, stays text.
 
-import type { Formula } from "./protocol";
+import type { Formula } from "../protocol";
 
 const MATHML = "http://www.w3.org/1998/Math/MathML";
 const DEEPEST = 100;

@@ -1,12 +1,12 @@
 // The graph as a table of its nodes: the text alternative to the picture.
 
-import { table } from "./charts";
-import { h, put } from "./dom";
+import { table } from "../panes/charts";
+import { h, put } from "../dom";
 import { resultText } from "./face";
-import type { Gradients } from "./gradients";
-import type { State } from "./store";
-import { nameOf } from "./stepper";
-import { normText, siteText } from "./words";
+import type { Gradients } from "../panes/gradients";
+import type { State } from "../store";
+import { nameOf } from "../panes/step";
+import { normText, siteText } from "../words";
 
 const MOST = 1500;
 

@@ -1,10 +1,10 @@
 // A rule at the three depths: symbols, shapes, numbers; one row at a time, chosen by a switch that holds for all rules.
 
-import { h, setAttribute } from "./dom";
+import { h, setAttribute } from "../dom";
 import { formula } from "./formula";
-import type { Rules, Site, Summary } from "./protocol";
-import type { Depth } from "./store";
-import { numberText, siteText } from "./words";
+import type { Rules, Site, Summary } from "../protocol";
+import type { Depth } from "../store";
+import { numberText, siteText } from "../words";
 
 export const DEPTHS: readonly Depth[] = ["symbols", "shapes", "numbers"];
 
