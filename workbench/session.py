@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping
 from threading import RLock
 from typing import Any
 
-from . import inspector, memory_use, protocol, svg, text, typeset
+from . import inspector, protocol, svg, text, typeset
+from .answers import ANSWERS
 from .graph import Graph
 from .recording import Recording
-from .stepper import PassEnded, Stepper, operand, said
+from .stepper import Stepper, operand
 
 Sent = tuple[dict[str, Any], list[bytes]]
 Send = Callable[[dict[str, Any], list[bytes]], None]
@@ -125,39 +126,28 @@ class Session:
         try:
             request = protocol.read(data)
             with self.lock:
-                if isinstance(request, protocol.Ready):
-                    self.opened += 1
-                    client.steps.clear()
-                    return self._everything(client)
-                if isinstance(request, protocol.StepTo):
-                    return self._step(request, client)
-                if isinstance(request, protocol.Inspect):
-                    return [self._inspect(request)]
-                if isinstance(request, protocol.AskMemory):
-                    message, buffers = memory_use.answer(self.recording, request.id, self.graph)
-                    return [(message.to_json(), buffers)]
-                raise protocol.BadMessage(f"The kernel has no answer to {request.kind!r}.")
-        except (protocol.BadMessage, PassEnded) as error:
-            return [self._problem(re, str(error))]
+                return ANSWERS[type(request)](self, request, client)
+        except protocol.Refused as error:
+            return [self.problem(re, str(error))]
         except Exception as error:  # whatever went wrong is told to the view that asked; a request without an answer would hang it
-            return [self._problem(re, f"The kernel could not answer: {type(error).__name__}: {error}")]
+            return [self.problem(re, f"The kernel could not answer: {type(error).__name__}: {error}")]
 
-    def _problem(self, re: int | None, sentence: str, node: int = -1) -> Sent:
+    def problem(self, re: int | None, sentence: str, node: int = -1) -> Sent:
         return protocol.Problem(re, sentence, node).to_json(), []
 
     def _tell(self, client: Client) -> None:
-        for message in self._everything(client):
+        for message in self.everything(client):
             client.send(*message)
 
-    def _everything(self, client: Client) -> list[Sent]:
+    def everything(self, client: Client) -> list[Sent]:
         """The graph and where its pass stands, with the steps that the view has not been sent."""
         found = [self._graph(client)]
         if self.stepper is not None:
             found.append((self.stepper.message().to_json(), []))
             if self.stepper.index:
-                found.append((self._stepped(client, None).to_json(), []))
+                found.append((self.stepped(client, None).to_json(), []))
         if self.recording.failure >= 0:
-            found.append(self._problem(None, self.recording.note[self.recording.failure], self.recording.failure))
+            found.append(self.problem(None, self.recording.note[self.recording.failure], self.recording.failure))
         return found
 
     def _graph(self, client: Client, rows: int = 0, edges: int = 0, sites: int = 0) -> Sent:
@@ -169,47 +159,8 @@ class Session:
 
     # -- the pass -------------------------------------------------------------------------------------------------------------
 
-    def _step(self, request: protocol.StepTo, client: Client) -> list[Sent]:
-        stepper = self.stepper
-        if stepper is None:
-            raise PassEnded("There is no backward pass to step through. Use wb.step(loss) to get one.")
-        if stepper.mode == "live" and self.busy():
-            raise PassEnded("The kernel is running a cell. The pass can be stepped when the cell is done.")
-        try:
-            target = self._target(stepper, request)
-            if request.do == "previous":
-                stepper.previous()
-            elif request.do == "next":
-                stepper.next()
-            else:
-                stepper.to(target)
-        except PassEnded:
-            raise
-        except Exception as error:
-            self._tell_others(client)
-            return [
-                self._problem(request.id, f"The pass stopped: {said(error)}", self._next_row(stepper)),
-                (self._stepped(client, None).to_json(), []),
-            ]
-        if stepper.mode == "paused" and stepper.index < target:
-            client.waiting.append(request.id)  # answered when the engine is there
-            return []
-        self._tell_others(client)
-        return [(self._stepped(client, request.id).to_json(), [])]
-
-    @staticmethod
-    def _target(stepper: Stepper, request: protocol.StepTo) -> int:
-        if request.do == "node":
-            return stepper.place_of(request.to)
-        if request.do == "index":
-            return max(0, min(request.to, stepper.total))
-        return {"next": min(stepper.index + 1, stepper.total), "previous": stepper.index - 1, "first": 0, "last": stepper.total}[request.do]
-
-    @staticmethod
-    def _next_row(stepper: Stepper) -> int:
-        return stepper.plan[len(stepper.taken)] if len(stepper.taken) < stepper.total else -1
-
-    def _stepped(self, client: Client, re: int | None) -> protocol.Stepped:
+    def stepped(self, client: Client, re: int | None) -> protocol.Stepped:
+        """Where the pass stands, with the steps that the view has not been sent."""
         stepper = self.stepper
         assert stepper is not None
         steps = stepper.steps(client.steps)
@@ -217,10 +168,11 @@ class Session:
         state = (stepper.index, stepper.total, steps, stepper.done, stepper.failed, stepper.sentence())
         return protocol.Stepped(re, self.recording.name, *state)
 
-    def _tell_others(self, client: Client) -> None:
+    def tell_others(self, client: Client) -> None:
+        """The pass has moved: every other view follows."""
         for other in self.clients:
             if other is not client:
-                other.send(self._stepped(other, None).to_json(), [])
+                other.send(self.stepped(other, None).to_json(), [])
 
     def arrived(self) -> None:
         """A paused pass has come to where it was wanted, or has ended: answer those who asked."""
@@ -230,40 +182,14 @@ class Session:
             for client in self.clients:
                 waiting, client.waiting = client.waiting or [None], []
                 for re in waiting:
-                    client.send(self._stepped(client, re).to_json(), [])
+                    client.send(self.stepped(client, re).to_json(), [])
                 if self.stepper.mode == "live":
                     client.send(self.stepper.message().to_json(), [])
 
     # -- one tensor -----------------------------------------------------------------------------------------------------------
 
-    def _inspect(self, request: protocol.Inspect) -> Sent:
-        r, row = self.recording, request.node
-        if not 0 <= row < r.count:
-            raise protocol.BadMessage(f"There is no node {row} in this graph; it has {r.count}.")
-        name = r.names.get(row, "")
-        forward = self._forward(row)
-        if request.what == "grad":
-            array, missing = self._gradient(row)
-            facts = [] if array is None else inspector.facts(array)
-        else:
-            array, missing = r.value(row), ""
-            if array is None:
-                missing = self._gone(row)
-            facts = inspector.facts(array, r.tensor(row), r, row) if array is not None else [protocol.Fact("shape", str(r.shape[row]))]
-            if r.note[row]:
-                facts.append(protocol.Fact("note", r.note[row]))
-            if array is not None and r.kind[row] != "constant" and r.overwritten(row):
-                facts.append(protocol.Fact("overwritten", "Its memory was written in place since; these are the numbers of now."))
-        if array is None:
-            message = protocol.Inspected(request.id, r.name, row, request.what, name, facts, None, None, None, [], forward, missing)
-            return message.to_json(), []
-        summary = inspector.summary(array)
-        histogram = inspector.histogram(array, request.exact)
-        heat, buffers, at = inspector.heat(array, request.slice)
-        message = protocol.Inspected(request.id, r.name, row, request.what, name, facts, summary, histogram, heat, at, forward, "")
-        return message.to_json(), buffers
-
-    def _gradient(self, row: int) -> tuple[Any, str]:
+    def gradient(self, row: int) -> tuple[Any, str]:
+        """The gradient of a row as far as the pass stands; or None, and why it is not there."""
         r = self.recording
         if self.stepper is not None and self.stepper.index:
             array, missing = self.stepper.gradient(row)
@@ -276,7 +202,8 @@ class Session:
             return None, "Its gradient has not been computed yet: step on, or run to this node."
         return None, inspector.why_no_grad(r, row, r.passes)
 
-    def _gone(self, row: int) -> str:
+    def gone(self, row: int) -> str:
+        """Why the value of a row is not there any more."""
         r = self.recording
         if r.note[row] and r.dtype[row] is None:
             return "The op failed, so it has no result: " + r.note[row]
@@ -287,7 +214,8 @@ class Session:
             return f"The value is larger than the budget of the recording, {budget}, and the program has let go of it."
         return "The tape did not save this value, and the program has let go of it. Run the cell under %%watch to have every value."
 
-    def _forward(self, row: int) -> protocol.Rules | None:
+    def forward(self, row: int) -> protocol.Rules | None:
+        """What the op of a row computed, as a formula; None for what no op made."""
         r = self.recording
         op = r.ops[row]
         if op is None or r.dtype[row] is None:

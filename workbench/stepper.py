@@ -20,7 +20,7 @@ from .recording import KEEP, Recording
 from .typeset import Operand
 
 
-class PassEnded(RuntimeError):
+class PassEnded(protocol.Refused, RuntimeError):
     """The pass cannot go on; the text says why."""
 
 

@@ -101,7 +101,7 @@ class TensorSession(ShownSession):
         if array is None:
             raise RuntimeError("The tensor is gone: nothing refers to it any more.")
         facts = inspector.facts(array, r.tensor(row), r, row)
-        grad, missing = self._gradient(row)
+        grad, missing = self.gradient(row)
         summary, histogram = inspector.summary(array), inspector.histogram(array, exact=True)
         return Inspection(r.names.get(row, ""), facts, summary, histogram, None if grad is None else inspector.summary(grad), missing)
 
@@ -112,17 +112,17 @@ class TensorSession(ShownSession):
     def headline(self) -> str:
         return self.report().summary.text
 
-    def _gradient(self, row: int) -> tuple[Any, str]:
+    def gradient(self, row: int) -> tuple[Any, str]:
         tensor = self.recording.tensor(row)
         if tensor is not None and tensor._grad is not None:
             return tensor._grad.array, ""
         known, at = self._known if self._known is not None else (self.recording, row)
         return None, inspector.why_no_grad(known, at, known.passes)
 
-    def _forward(self, row: int) -> Any:
-        return None if self._known is None else Session(self._known[0])._forward(self._known[1])
+    def forward(self, row: int) -> Any:
+        return None if self._known is None else Session(self._known[0]).forward(self._known[1])
 
-    def _gone(self, row: int) -> str:
+    def gone(self, row: int) -> str:
         return "The tensor is gone: nothing refers to it any more."
 
 

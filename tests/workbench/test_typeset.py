@@ -141,7 +141,7 @@ def test_numbers_among_the_operands_and_attributes_are_written():
         ((leaf(2, 3) * 2.5).sum(1)).reshape(2, 1)
     r = recorder.stop()
     session = Session(r)
-    told = {r.op_name(i): typeset.as_text(session._forward(i).symbols) for i in range(r.count) if r.kind[i] == "op"}
+    told = {r.op_name(i): typeset.as_text(session.forward(i).symbols) for i in range(r.count) if r.kind[i] == "op"}
     assert told["mul"] == "z = x · 2.5"
     assert told["sum"] == "z = ∑_dim 1x"
     assert "shape" in told["reshape"]
@@ -163,7 +163,7 @@ def test_a_user_written_function_is_written_as_a_function():
         y = Double.apply(leaf(2))
     r = recorder.stop()
     session = Session(r)
-    assert typeset.as_text(session._forward(r.find(y)).symbols) == "z = Double(x)"
+    assert typeset.as_text(session.forward(r.find(y)).symbols) == "z = Double(x)"
 
 
 def test_a_formula_stated_as_text_is_read_with_the_operands_put_in():

@@ -1,0 +1,20 @@
+"""Who answers which request: one module for each subject, one function for each request.
+
+An answer takes the session, the request and the view that asked; it gives what goes back to that view. It is called with the session's
+lock held. `protocol.Refused`, raised with a sentence, becomes a Problem on the screen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from .. import protocol
+from . import memory, steps, tensor, whole
+
+ANSWERS: Mapping[type[protocol.ToKernel], Callable[..., list[tuple[dict[str, Any], list[bytes]]]]] = {
+    protocol.Ready: whole.ready,
+    protocol.StepTo: steps.step,
+    protocol.Inspect: tensor.inspect,
+    protocol.AskMemory: memory.memory,
+}

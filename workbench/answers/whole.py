@@ -1,0 +1,17 @@
+"""The whole: what a view asks for when it opens."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .. import protocol
+
+if TYPE_CHECKING:
+    from ..session import Client, Sent, Session
+
+
+def ready(session: Session, request: protocol.Ready, client: Client) -> list[Sent]:
+    """Everything that a view which has just opened should show."""
+    session.opened += 1
+    client.steps.clear()
+    return session.everything(client)

@@ -1,0 +1,85 @@
+"""What every message and every part of one is made of."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+VERSION = 1
+
+# A formula is a tree of MathML: ["mrow", ["mi", "x"], ["mo", "+"], ["mn", "1"]]; children are trees or text.
+Formula = list[Any]
+
+
+class Message:
+    """What every message can do: turn into the JSON object that travels. A class with a `kind` is known from its definition on."""
+
+    kind: ClassVar[str]
+
+    def to_json(self) -> dict[str, Any]:
+        return {"type": self.kind, "v": VERSION, **_plain(self)}
+
+
+class ToView(Message):
+    """From the kernel to a view. One that answers a request has `re`, the request's `id`."""
+
+    known: ClassVar[dict[str, type[ToView]]] = {}
+
+    def __init_subclass__(cls) -> None:
+        ToView.known[cls.kind] = cls
+
+
+class ToKernel(Message):
+    """From a view to the kernel. Each carries `id`, a number that the answer repeats as `re`."""
+
+    known: ClassVar[dict[str, type[ToKernel]]] = {}
+
+    def __init_subclass__(cls) -> None:
+        ToKernel.known[cls.kind] = cls
+
+
+def _plain(value: Any) -> Any:
+    """What `dataclasses.asdict` gives, without a copy of every number in every column."""
+    if dataclasses.is_dataclass(value):
+        return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, list) and value and dataclasses.is_dataclass(value[0]):
+        return [_plain(v) for v in value]
+    return value
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """Which of the message's binary buffers, and how to read it (C order, little-endian)."""
+
+    index: int
+    dtype: Literal["float32", "float64", "int32", "uint8"]
+    shape: list[int]
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One line of the inspector's header: "strides", "(4, 1)"."""
+
+    label: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where in the user's code something happened."""
+
+    cell: str | None  # "In [3]", or None for code outside a notebook
+    cell_id: str | None  # the notebook's own id of that cell, to jump to it
+    file: str  # a file name without its folder; "" in a cell
+    line: int  # 1-based, within the cell or file
+    text: str  # the line of code, stripped
+
+
+@dataclass(frozen=True)
+class Rules:
+    """One formula at three depths. `numbers` is None when the operands have more than 6 elements."""
+
+    symbols: Formula
+    shapes: Formula
+    numbers: Formula | None

@@ -1,0 +1,84 @@
+"""The graph as it travels: nodes, edges, sites and groups; and what every view asks first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from .base import Site, ToKernel, ToView
+
+
+@dataclass(frozen=True)
+class Group:
+    """A box that holds nodes and other groups. A fold holds adjacent siblings of equal structure."""
+
+    id: int
+    parent: int  # -1: the top
+    kind: Literal["module", "loop", "iteration", "cell", "scope", "function", "fold"]
+    name: str  # "layers.0", "t", "In [3]"
+    label: str  # what the box says when closed: "Linear", "Block x12, same weights"
+    count: int = 1  # how many siblings a fold stands for, or iterations a loop has
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """The graph's nodes, one list per column. A node's id is its row number; inputs always have smaller ids."""
+
+    op: list[str]  # "matmul"; "" for a tensor that no recorded op made
+    kind: list[Literal["op", "parameter", "leaf", "input", "constant"]]  # leaf: a tensor with requires_grad that is no Parameter
+    name: list[str]  # the user's name for the result ("hidden", "layers.0.weight") or ""
+    group: list[int]  # innermost group; -1: none
+    shape: list[list[int]]
+    dtype: list[str]
+    bytes: list[int]  # of the result
+    saved: list[int]  # bytes that the tape keeps for this node's backward
+    grad: list[bool]  # the result requires grad
+    site: list[int]  # row in `sites`; -1: unknown
+    note: list[str]  # "in place", "view of #3", an error's sentence for the op that failed; else ""
+
+
+@dataclass(frozen=True)
+class Edges:
+    """Data flow: `source`'s result is input number `slot` of `target`."""
+
+    source: list[int]
+    target: list[int]
+    slot: list[int]
+
+
+@dataclass(frozen=True)
+class Graph(ToView):
+    """The graph, or its next rows: columns start at node `start`, edges and sites and groups are appended too. `start` 0 replaces all."""
+
+    kind: ClassVar[str] = "graph"
+    recording: str  # one name per recording; messages of another recording are stale
+    title: str
+    start: int
+    first_edge: int
+    first_site: int
+    nodes: Nodes
+    edges: Edges
+    sites: list[Site]
+    groups: list[Group]  # always all groups (they are few)
+    live: bool  # True while the recorded code still runs
+    dropped: int  # ops that were not recorded because the recording was full
+    root: int  # the node that was asked about (the loss); -1: none
+    view: Literal["graph", "tensor", "memory"] = "graph"  # tensor: about `root` alone, no graph is drawn; memory: opens on that tab
+
+
+@dataclass(frozen=True)
+class Problem(ToView):
+    """Something went wrong; the sentence says what, and what to do."""
+
+    kind: ClassVar[str] = "problem"
+    re: int | None
+    sentence: str
+    node: int  # where, or -1
+
+
+@dataclass(frozen=True)
+class Ready(ToKernel):
+    """A view has opened, or reloaded: send everything that it should show."""
+
+    kind: ClassVar[str] = "ready"
+    id: int

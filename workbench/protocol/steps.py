@@ -1,0 +1,72 @@
+"""The backward pass as it travels, step by step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from .base import Rules, ToKernel, ToView
+from .tensor import Summary
+
+
+@dataclass(frozen=True)
+class Contribution:
+    """What one backward step handed to one of the node's inputs."""
+
+    target: int  # node id of that input
+    input: str  # the op's name for it: "input", "weight"
+    gradient: Summary  # this contribution, after unbroadcasting
+    total: Summary  # the input's gradient so far, this contribution included
+    addends: int  # how many contributions `total` is the sum of, this one included
+    unbroadcast: list[int]  # axes summed because the input was broadcast there
+    rule: Rules
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of the backward pass: node `node` turned its output's gradient into gradients of its inputs."""
+
+    index: int  # 1-based position in the pass
+    node: int
+    op: str  # "accumulate" where a leaf receives its .grad
+    forward: Rules  # what the op computed; at a leaf, what the step does to its .grad
+    upstream: Summary  # the gradient that arrived at the node
+    contributions: list[Contribution]
+    site: int
+    sentence: str  # the whole step in one sentence, for the live region
+
+
+@dataclass(frozen=True)
+class Stepper(ToView):
+    """There is a backward pass to step through: what runs in which order, and how far it is."""
+
+    kind: ClassVar[str] = "stepper"
+    recording: str
+    mode: Literal["live", "paused"]  # paused: a running cell waits inside backward()
+    plan: list[int]  # node ids in the order of the pass; len(plan) steps
+    index: int  # steps done
+    failed: bool  # an error ended the pass where it stands now; the sentence says which
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Stepped(ToView):
+    """The pass now stands after `index` steps; `steps` are those that the view has not been sent yet."""
+
+    kind: ClassVar[str] = "stepped"
+    re: int | None  # the request this answers
+    recording: str
+    index: int
+    total: int
+    steps: list[Step]
+    done: bool
+    failed: bool  # as in Stepper
+    sentence: str
+
+
+@dataclass(frozen=True)
+class StepTo(ToKernel):
+    kind: ClassVar[str] = "step"
+    id: int
+    do: Literal["next", "previous", "first", "last", "index", "node"]
+    to: int = -1  # the index or the node, for those two
