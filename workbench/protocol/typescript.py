@@ -26,8 +26,7 @@ def typescript() -> str:
         lines += ["", *([f"/** {doc} */"] if doc else []), f"export interface {cls.__name__} {{"]
         if issubclass(cls, Message):
             lines += [f'  type: "{cls.kind}";', "  v: number;"]
-        may_lack = issubclass(cls, ToKernel)  # a view may leave out what has a default
-        lines += [f"  {f.name}{'?' if may_lack and _optional(f) else ''}: {_ts(hints[f.name])};" for f in dataclasses.fields(cls)]
+        lines += [f"  {f.name}: {_ts(hints[f.name])};" for f in dataclasses.fields(cls)]
         lines.append("}")
     lines += ["", f"export type ToView = {' | '.join(c.__name__ for c in to_view)};"]
     lines += [f"export type ToKernel = {' | '.join(c.__name__ for c in to_kernel)};"]
@@ -47,10 +46,6 @@ def _parts(messages: list[type]) -> list[type]:
             found[hint.__name__] = hint
             todo += typing.get_type_hints(hint).values()
     return sorted(found.values(), key=lambda cls: cls.__name__)
-
-
-def _optional(f: dataclasses.Field) -> bool:
-    return f.default is not dataclasses.MISSING or f.default_factory is not dataclasses.MISSING
 
 
 def _ts(hint: Any) -> str:

@@ -1,9 +1,9 @@
 // The line to the kernel: numbers requests, matches answers, drops stale messages, turns silence into a sentence.
 
-import { VERSION, type AskMemory, type Inspect, type Ready, type StepTo, type ToView } from "./protocol";
+import { TO_VIEW, VERSION, type ToKernel, type ToView } from "./protocol";
 
-type Bare<M> = Omit<M, "id" | "v">;
-export type Request = Bare<Ready> | Bare<StepTo> | Bare<Inspect> | Bare<AskMemory>;
+type Bare<M> = M extends ToKernel ? Omit<M, "id" | "v"> : never; // of each kind of request by itself
+export type Request = Bare<ToKernel>;
 
 /** A message from the kernel with its binary buffers. */
 export interface Received {
@@ -39,7 +39,7 @@ export interface Listener {
 
 export class ChannelError extends Error {}
 
-const KNOWN = new Set(["graph", "stepper", "stepped", "inspected", "memory", "problem"]);
+const KNOWN = new Set(TO_VIEW);
 const SILENT = "The kernel has not answered yet. It may be busy with a cell, or gone; the answer is shown when it comes.";
 export const GONE = "The kernel that made this view has gone; run the cell again.";
 

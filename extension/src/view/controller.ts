@@ -2,7 +2,9 @@
 
 import { ChannelError, type Channel, type Request } from "./channel";
 import type { StepTo } from "./protocol";
-import { OVERLAYS, type Overlay, type Store, type Tab } from "./store";
+import { OVERLAYS, type Overlay, type State, type Store } from "./store";
+
+export type { Request };
 
 const PLAY = 900; // milliseconds a step stays on the screen while playing
 
@@ -16,6 +18,7 @@ const OVERLAY_NAMES: Record<Overlay, string> = {
 export class Controller {
   playing = false;
   onPlaying: () => void = () => undefined;
+  asks: (state: State) => Request | null = () => null; // what the chosen pane wants to know
   private busy = false;
   private wish: { do: StepTo["do"]; to: number } | null = null;
   private timer: ReturnType<typeof setTimeout> | undefined;
@@ -41,7 +44,7 @@ export class Controller {
   }
 
   /** True when an answer came; a failure is shown as a sentence. */
-  private async ask(request: Request): Promise<boolean> {
+  async ask(request: Request): Promise<boolean> {
     try {
       const { message } = await this.channel.send(request);
       return message.type !== "problem";
@@ -108,10 +111,21 @@ export class Controller {
     this.inspect();
   }
 
-  tab(tab: Tab): void {
+  /** Shows a node in the graph, whatever is closed around it, and selects it. */
+  show(node: number): void {
+    this.store.dispatch({ do: "reveal", node });
+    this.select(node);
+  }
+
+  tab(tab: string): void {
     this.store.dispatch({ do: "tab", to: tab });
-    if (tab === "memory") void this.ask({ type: "ask_memory" });
-    else this.inspect();
+    this.askForPane();
+    this.inspect();
+  }
+
+  private askForPane(): void {
+    const request = this.asks(this.store.state);
+    if (request) void this.ask(request);
   }
 
   /** Asks for what the open tab shows of the selected node, if it was not asked before. */
@@ -130,8 +144,8 @@ export class Controller {
   private refresh(): void {
     const { tab, inspected } = this.store.state;
     if (tab === "grad") this.inspect(inspected?.message.what === "grad" ? inspected.message.slice : [], false, true);
-    else if (tab === "memory") void this.ask({ type: "ask_memory" });
     else this.inspectedAt = "";
+    this.askForPane();
   }
 
   /** The graph was replaced: nothing was asked about it yet. */

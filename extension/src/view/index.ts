@@ -1,6 +1,7 @@
 // The view: everything that is seen, in a shadow root, wired to one channel. Exports what anywidget and the JupyterLab panel call.
 
 import { Alert } from "./alert";
+import { StepperBar } from "./bar";
 import { modelTransport, openChannel, type Channel, type Model, type Received } from "./channel";
 import { Commands } from "./commands";
 import { Controller } from "./controller";
@@ -14,14 +15,12 @@ import { pressKey } from "./keys";
 import { layout, type Scene } from "./graph/layout";
 import { marksOf } from "./graph/marks";
 import { Panel } from "./panes/panel";
-import sceneCss from "./graph/scene.css";
 import { splitter } from "./splitter";
 import { createStore, type Recording, type State, type Store } from "./store";
-import { StepperBar } from "./panes/step";
 import { fillTable } from "./graph/table";
+import { STYLES } from "./styles";
 import { followTheme, prefersStill } from "./theme";
 import { Toolbar } from "./toolbar";
-import css from "./view.css";
 import { keyOf } from "./graph/walk";
 
 const HEIGHT = 460;
@@ -92,7 +91,7 @@ class View {
     // JupyterLab's own shortcuts must not take the keys while the focus is in here.
     this.host = h("div", { class: "gradient-workbench", "data-lm-suppress-shortcuts": "true" });
     this.showHeight();
-    this.host.attachShadow({ mode: "open" }).append(h("style", {}, css + sceneCss), this.root);
+    this.host.attachShadow({ mode: "open" }).append(h("style", {}, STYLES), this.root);
     this.root.addEventListener("keydown", (event) => pressKey(event, this.commands));
     el.append(this.host);
     setFont(getComputedStyle(this.root).fontFamily);
@@ -145,7 +144,7 @@ class View {
       this.root.classList.toggle("narrow", width < NARROW);
       this.showHeight();
       if (setFont(getComputedStyle(this.root).fontFamily)) this.layAnew();
-      if (this.store.state.recording?.view === "tensor") this.panel.redraw(this.store.state);
+      this.store.dispatch({ do: "room" });
     });
     observer.observe(this.root);
     return () => observer.disconnect();
@@ -204,7 +203,7 @@ class View {
     this.root.classList.toggle("tensor", tensor);
     this.showHeight();
     if (tensor) this.controller.inspect();
-    else if (recording?.view === "memory" && this.store.state.tab === "memory") this.controller.tab("memory");
+    else if (recording) this.controller.tab(this.store.state.tab);
   }
 
   private showHeight(): void {

@@ -232,9 +232,9 @@ export interface Inspect {
   v: number;
   id: number;
   node: number;
-  what?: "value" | "grad";
-  slice?: number[];
-  exact?: boolean;
+  what: "value" | "grad";
+  slice: number[];
+  exact: boolean;
 }
 
 /** A view has opened, or reloaded: send everything that it should show. */
@@ -249,7 +249,7 @@ export interface StepTo {
   v: number;
   id: number;
   do: "next" | "previous" | "first" | "last" | "index" | "node";
-  to?: number;
+  to: number;
 }
 
 export type ToView = Graph | Inspected | Memory | Problem | Stepped | Stepper;

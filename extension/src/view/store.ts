@@ -1,11 +1,10 @@
 // The state of the view and how messages and gestures change it: a pure reducer and the store around it.
 
-import type { Edges, Graph, Group, Inspected, Memory, Nodes, Problem, Step, Stepped, Stepper } from "./protocol";
+import type { Edges, Graph, Group, Inspected, Nodes, Problem, Step, Stepped, Stepper, ToView } from "./protocol";
 import type { Received } from "./channel";
 import { find } from "./graph/search";
 import { buildTree, closedAround, countBoxes, frontier, TOP, type Tree } from "./graph/tree";
 
-export type Tab = "step" | "value" | "grad" | "memory";
 export type Overlay = "gradient" | "bytes" | "saved" | "none";
 export type Direction = "right" | "down"; // the way that data flows
 export type Depth = "symbols" | "shapes" | "numbers";
@@ -45,6 +44,13 @@ export interface Search {
   problem: string; // why the query could not run; "" when it did
 }
 
+/** A message from the kernel and its binary buffers. */
+export interface Answer<T extends ToView["type"]> {
+  message: Extract<ToView, { type: T }>;
+  buffers: DataView[];
+}
+export type Answers = ReadonlyMap<string, Answer<ToView["type"]>>;
+
 export interface State {
   recording: Recording | null;
   open: ReadonlySet<number>;
@@ -54,10 +60,11 @@ export interface State {
   direction: "auto" | Direction;
   overlay: Overlay;
   depth: Depth;
-  tab: Tab;
+  tab: string; // of a pane
   pass: Pass | null;
   inspected: { message: Inspected; buffers: DataView[] } | null;
-  memory: { message: Memory; buffers: DataView[] } | null;
+  answers: Answers; // what the kernel last said, by the message's type; of this recording
+  room: number; // grows when the view has another width
   status: Status;
   text: boolean; // the table instead of the picture
   search: Search;
@@ -74,8 +81,9 @@ export type Action =
   | { do: "direction"; to: Direction }
   | { do: "overlay"; to: Overlay }
   | { do: "depth"; to: Depth }
-  | { do: "tab"; to: Tab }
+  | { do: "tab"; to: string }
   | { do: "text"; on: boolean }
+  | { do: "room" }
   | { do: "search"; query: string }
   | { do: "next hit"; by: 1 | -1 };
 
@@ -91,7 +99,8 @@ export const START: State = {
   tab: "value",
   pass: null,
   inspected: null,
-  memory: null,
+  answers: new Map(),
+  room: 0,
   status: { sentence: "", tone: "plain" },
   text: false,
   search: { query: "", hits: [], at: -1, problem: "" },
@@ -124,6 +133,8 @@ export function reduce(state: State, action: Action): State {
       return { ...state, depth: action.to };
     case "tab":
       return { ...state, tab: action.to };
+    case "room":
+      return { ...state, room: state.room + 1 };
     case "text":
       return { ...state, text: action.on };
     case "search": {
@@ -148,10 +159,8 @@ function receive(state: State, { message, buffers, answers }: Received): State {
       return stepped(state, message);
     case "inspected":
       return message.node === state.selected ? { ...state, inspected: { message, buffers } } : state;
-    case "memory":
-      return { ...state, memory: { message, buffers } };
     default:
-      return state;
+      return { ...state, answers: new Map(state.answers).set(message.type, { message, buffers }) };
   }
 }
 
@@ -287,6 +296,16 @@ function nextHit(state: State, by: 1 | -1): State {
   if (!hits.length) return state;
   const to = at < 0 ? (by > 0 ? 0 : hits.length - 1) : (at + by + hits.length) % hits.length;
   return { ...reveal(state, hits[to]!), search: { ...state.search, at: to } };
+}
+
+/** What the kernel last said in a message of this type; undefined when it has not yet. */
+export function answered<T extends ToView["type"]>(state: State, type: T): Answer<T> | undefined {
+  return state.answers.get(type) as Answer<T> | undefined;
+}
+
+/** Whether one of these parts of the state is another one than before. */
+export function changed(state: State, before: State | null, ...parts: (keyof State)[]): boolean {
+  return !before || parts.some((part) => state[part] !== before[part]);
 }
 
 export interface Store {

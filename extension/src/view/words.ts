@@ -1,6 +1,6 @@
 // Numbers, sizes and boxes in words: for labels, tables and screen readers.
 
-import type { Site, Summary } from "./protocol";
+import type { Nodes, Site, Summary } from "./protocol";
 
 export function shapeText(shape: readonly number[]): string {
   return shape.length === 0 ? "scalar" : shape.length === 1 ? `(${shape[0]})` : shape.join("×");
@@ -88,4 +88,9 @@ export function totalsText(totals: Totals): string {
   if (totals.parameters > 0) parts.push(`${countText(totals.parameters)} params`);
   parts.push(bytesText(totals.bytes));
   return parts.join(", ");
+}
+
+/** What the user calls a node; else its op and number. */
+export function nameOf({ nodes }: { nodes: Nodes }, node: number): string {
+  return nodes.name[node] || `${nodes.kind[node] === "op" ? nodes.op[node] : nodes.kind[node]} #${node}`;
 }

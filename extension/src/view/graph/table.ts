@@ -5,8 +5,7 @@ import { h, put } from "../dom";
 import { resultText } from "./face";
 import type { Gradients } from "../panes/gradients";
 import type { State } from "../store";
-import { nameOf } from "../panes/step";
-import { normText, siteText } from "../words";
+import { nameOf, normText, siteText } from "../words";
 
 const MOST = 1500;
 

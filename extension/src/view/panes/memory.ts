@@ -1,21 +1,38 @@
 // The memory tab: live and peak bytes, the time line, and every live array with the reason why it is alive.
 
 import { readBuffer } from "../buffers";
-import { drawTimeline, table } from "./charts";
-import { h, type Child } from "../dom";
+import type { Request } from "../controller";
+import { h, put, type Child } from "../dom";
 import type { Holding } from "../protocol";
-import type { Recording, State } from "../store";
-import { nameOf } from "./step";
-import { bytesText, plural, shapeText, siteText } from "../words";
+import { answered, changed, type Answer, type Recording, type State } from "../store";
+import { bytesText, nameOf, plural, shapeText, siteText } from "../words";
+import { drawTimeline, table } from "./charts";
+import { type Pane, type PaneContext, waiting } from "./pane";
 
-export function waitingWords({ status }: State): string {
-  return status.tone === "error" ? "No answer came." : "Asking the kernel…";
+export class MemoryPane implements Pane {
+  readonly tab = "memory";
+  readonly title = "Memory";
+  readonly element = h("div", { class: "pane memory", "data-testid": "wb-memory" });
+
+  constructor(private readonly context: PaneContext) {}
+
+  offered(state: State): boolean {
+    return state.recording?.view !== "tensor";
+  }
+
+  asks(): Request {
+    return { type: "ask_memory" };
+  }
+
+  update(state: State, before: State | null): void {
+    const answer = answered(state, "memory");
+    if (!changed(state, before, "recording", "answers") && (answer || !changed(state, before, "status"))) return;
+    const show = (node: number) => this.context.controller.show(node);
+    put(this.element, ...(answer && state.recording ? content(answer, state.recording, show) : [waiting(state)]));
+  }
 }
 
-export function memoryPane(state: State, select: (node: number) => void): Child[] {
-  const { memory, recording } = state;
-  if (!memory || !recording) return [h("p", { class: "quiet" }, waitingWords(state))];
-  const { message, buffers } = memory;
+function content({ message, buffers }: Answer<"memory">, recording: Recording, select: (node: number) => void): Child[] {
   const peakAt = message.peak_node >= 0 && message.peak_node < recording.tree.size;
   return [
     h(

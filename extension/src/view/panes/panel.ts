@@ -1,66 +1,39 @@
-// The side panel: tabs for the current step, the selected node's value and gradient, and the memory.
+// The side panel: a tab for each pane that has something to show, and the chosen pane below.
 
-import { drawHealth, drawHistogram } from "./charts";
 import type { Controller } from "../controller";
-import { h, put, putAround, setAttribute } from "../dom";
+import { h, setAttribute } from "../dom";
+import type { State } from "../store";
 import type { Gradients } from "./gradients";
-import { resultText } from "../graph/face";
-import { drawHeat } from "./heat";
-import { memoryPane, waitingWords } from "./memory";
-import type { Inspected, Summary } from "../protocol";
-import { depthSwitch, fitFormulas, ruleRows, siteLine, valuesText } from "./rules";
-import type { State, Tab } from "../store";
-import { nameOf, StepPane } from "./step";
-import { numberText } from "../words";
+import { PANES } from "./index";
+import type { Pane, PaneContext } from "./pane";
 
-const TABS: readonly [Tab, string][] = [
-  ["step", "Step"],
-  ["value", "Value"],
-  ["grad", "Grad"],
-  ["memory", "Memory"],
-];
-
-const WIDE = 434; // from here on the heat map of a tensor stands beside its numbers, as view.css says
+const BORDER = 26; // pixels: padding and scroll bar
 
 export class Panel {
   readonly element: HTMLElement;
-  private readonly tabs: Map<Tab, HTMLButtonElement>;
-  private readonly step: StepPane;
-  private readonly head = h("div", { class: "head" });
-  private readonly brief = h("div", { class: "brief" });
-  private readonly look = h("div", { class: "look" }); // the heat map and its sliders
-  private readonly more = h("div", { class: "more" });
-  private readonly facts = h("dl", { class: "facts" });
-  private readonly parts = [this.brief, this.more, this.look, this.facts];
-  // Below one another beside the graph; in two columns where a tensor has all the room.
-  private readonly inspector = h(
-    "div",
-    { class: "pane inspector" },
-    this.head,
-    h("div", { class: "side words" }, this.brief, this.more),
-    h("div", { class: "side picture" }, this.look, this.facts),
-  );
-  private readonly memory = h("div", { class: "pane memory", "data-testid": "wb-memory" });
-  private readonly scroller: HTMLElement;
-  private shown = ""; // the tensor whose sliders are on the screen
-  private sliders: HTMLElement | null = null;
+  private readonly panes: readonly Pane[];
+  private readonly tabs: Map<string, HTMLButtonElement>;
+  private readonly scroller = h("div", { class: "scroller", role: "tabpanel", tabindex: 0 });
+  private shown = ""; // the pane that has been told of the state so far
 
   constructor(
     private readonly controller: Controller,
-    private readonly isDark: () => boolean,
+    isDark: () => boolean,
     prefix: string,
   ) {
-    this.step = new StepPane(controller);
+    const context: PaneContext = { controller, isDark, prefix, width: () => this.scroller.clientWidth - BORDER };
+    this.panes = PANES.map((make) => make(context));
     this.tabs = new Map(
-      TABS.map(([tab, words]) => [
+      this.panes.map(({ tab, title }) => [
         tab,
-        h("button", { role: "tab", "data-testid": `wb-tab-${tab}`, id: `${prefix}tab-${tab}`, click: () => controller.tab(tab) }, words),
+        h("button", { role: "tab", "data-testid": `wb-tab-${tab}`, id: `${prefix}tab-${tab}`, click: () => controller.tab(tab) }, title),
       ]),
     );
-    this.scroller = h("div", { class: "scroller", role: "tabpanel", tabindex: 0 }, this.step.element, this.inspector, this.memory);
+    this.scroller.append(...this.panes.map(({ element }) => element));
     const bar = h("div", { class: "tabs", role: "tablist", "aria-label": "Details" }, ...this.tabs.values());
     bar.addEventListener("keydown", (event) => this.arrow(event));
     this.element = h("section", { class: "panel", "aria-label": "Details", "data-testid": "wb-panel" }, bar, this.scroller);
+    controller.asks = (state) => this.panes.find(({ tab }) => tab === state.tab)?.asks?.(state) ?? null;
   }
 
   private arrow(event: KeyboardEvent): void {
@@ -68,149 +41,25 @@ export class Panel {
     if (!by) return;
     event.preventDefault();
     event.stopPropagation();
-    const names = TABS.map(([tab]) => tab).filter((tab) => !this.tabs.get(tab)!.hidden);
+    const names = [...this.tabs].filter(([, button]) => !button.hidden).map(([tab]) => tab);
     const to = names[(names.indexOf(this.controller.store.state.tab) + by + names.length) % names.length]!;
     this.controller.tab(to);
     this.tabs.get(to)!.focus();
   }
 
   update(state: State, before: State | null, gradients: Gradients): void {
-    for (const [tab, button] of this.tabs) {
-      const chosen = tab === state.tab;
-      button.hidden = (tab === "step" && !state.pass) || (tab === "memory" && state.recording?.view === "tensor");
+    for (const pane of this.panes) {
+      const chosen = pane.tab === state.tab;
+      const button = this.tabs.get(pane.tab)!;
+      button.hidden = !pane.offered(state);
+      pane.element.hidden = !chosen;
       setAttribute(button, "aria-selected", String(chosen));
       setAttribute(button, "tabindex", chosen ? 0 : -1);
-      if (chosen) setAttribute(this.scroller, "aria-labelledby", button.id);
-    }
-    this.step.element.hidden = state.tab !== "step";
-    this.inspector.hidden = state.tab !== "value" && state.tab !== "grad";
-    this.memory.hidden = state.tab !== "memory";
-    const changed = (...keys: (keyof State)[]) => !before || keys.some((key) => state[key] !== before[key]);
-    if (changed("tab", "selected")) this.scroller.scrollTop = 0;
-    if (changed("pass", "depth", "recording")) this.step.update(state, gradients);
-    if (changed("inspected", "selected", "tab", "depth", "recording") || (!answerOf(state) && changed("status"))) this.inspect(state);
-    if (changed("tab", "pass", "inspected", "selected", "depth", "recording")) fitFormulas(this.scroller);
-    if (changed("memory", "recording") || (!state.memory && changed("status"))) this.showMemory(state);
-  }
-
-  private showMemory(state: State): void {
-    const select = (node: number) => {
-      this.controller.store.dispatch({ do: "reveal", node });
-      this.controller.select(node);
-    };
-    put(this.memory, ...memoryPane(state, select));
-  }
-
-  /** The room has another width. */
-  redraw(state: State): void {
-    this.inspect(state);
-  }
-
-  private inspect(state: State): void {
-    const { recording, selected, pass } = state;
-    if (this.inspector.hidden) return;
-    if (!recording || selected < 0) {
-      const hint = `Click a node to see its tensor.${pass ? "" : " wb.step(loss) steps through backward."}`;
-      put(this.head, h("p", { class: "quiet" }, hint));
-      this.parts.forEach((part) => put(part));
-      return;
-    }
-    const { nodes } = recording;
-    const kind = nodes.kind[selected] === "op" ? nodes.op[selected] : nodes.kind[selected];
-    put(
-      this.head,
-      h(
-        "div",
-        { class: "headline" },
-        h("h3", {}, nameOf(recording, selected)),
-        h("span", { class: "quiet" }, `${kind} · ${resultText(recording, selected)}`),
-      ),
-      siteLine(recording.sites[nodes.site[selected]!]),
-      nodes.note[selected] ? h("p", { class: "remark" }, nodes.note[selected]!) : null,
-    );
-    const answer = answerOf(state);
-    if (answer) return this.answer(answer.message, answer.buffers, state);
-    this.parts.forEach((part) => put(part));
-    put(this.brief, h("p", { class: "quiet" }, waitingWords(state)));
-  }
-
-  private answer(message: Inspected, buffers: DataView[], state: State): void {
-    const { summary, histogram, heat, facts, forward, missing } = message;
-    const exact = () => this.controller.inspect(message.slice, true);
-    const choose = (to: State["depth"]) => this.controller.store.dispatch({ do: "depth", to });
-    const values = summary && valuesText(summary);
-    put(
-      this.brief,
-      missing ? h("p", { class: "missing", "data-testid": "wb-missing" }, missing) : null,
-      summary ? h("p", { class: "line", "data-testid": "wb-summary" }, summary.text) : null,
-      values ? h("code", { class: "values", "data-testid": "wb-values" }, values) : null,
-      summary ? drawHealth(summary) : null,
-      summary && !values ? numbers(summary) : null,
-    );
-    // Where every value is written out, a picture of them says no more.
-    putAround(this.look, this.sliders, heat && !values ? [this.sliderRow(message), this.heat(message, buffers, state)] : []);
-    put(
-      this.more,
-      histogram && !values ? drawHistogram(histogram, exact) : null,
-      forward ? h("div", { class: "row" }, h("h4", {}, "Made by"), depthSwitch(state.depth, choose)) : null,
-      forward ? ruleRows(forward, state.depth) : null,
-    );
-    put(this.facts, ...facts.flatMap(({ label, text }) => [h("dt", {}, label), h("dd", {}, text)]));
-  }
-
-  private heat(message: Inspected, buffers: DataView[], state: State): HTMLElement {
-    const room = this.scroller.clientWidth - 26;
-    const wide = state.recording?.view === "tensor" && room > WIDE;
-    try {
-      return drawHeat(message.heat!, buffers, Math.max(160, wide ? Math.min(460, room * 0.45) : room), this.isDark());
-    } catch (error) {
-      if (!(error instanceof RangeError)) throw error;
-      return h("p", { class: "missing" }, error.message);
+      if (!chosen) continue;
+      setAttribute(this.scroller, "aria-labelledby", button.id);
+      if (!before || state.tab !== before.tab || state.selected !== before.selected) this.scroller.scrollTop = 0;
+      pane.update(state, this.shown === pane.tab ? before : null, gradients);
+      this.shown = pane.tab;
     }
   }
-
-  /** A slider for each axis that the heat map does not show; kept while the tensor stays, so that a drag goes on. */
-  private sliderRow({ node, what, summary, slice }: Inspected): HTMLElement | null {
-    const leading = summary?.shape.slice(0, -2) ?? [];
-    if (!leading.length) return null;
-    const key = `${node} ${what} ${leading.join()}`;
-    if (this.shown === key && this.sliders) return this.sliders;
-    this.shown = key;
-    const now = leading.map((_, axis) => slice[axis] ?? 0);
-    this.sliders = h(
-      "div",
-      { class: "sliders" },
-      ...leading.map((size, axis) => {
-        const output = h("output", {}, `${now[axis]} of ${size}`);
-        const input = h("input", { type: "range", min: 0, max: size - 1, value: now[axis]!, "aria-label": `Index along axis ${axis}` });
-        input.addEventListener("input", () => {
-          now[axis] = Number(input.value);
-          output.textContent = `${now[axis]} of ${size}`;
-          this.controller.inspect([...now]);
-        });
-        return h("label", {}, `axis ${axis}`, input, output);
-      }),
-    );
-    return this.sliders;
-  }
-}
-
-/** What the kernel said of the selected node, for the open tab. */
-function answerOf({ inspected, selected, tab }: State): State["inspected"] {
-  return inspected?.message.node === selected && inspected.message.what === tab ? inspected : null;
-}
-
-function numbers(summary: Summary): HTMLElement {
-  const entries = [
-    ["min", summary.min],
-    ["max", summary.max],
-    ["mean", summary.mean],
-    ["std", summary.std],
-    ["norm", summary.norm],
-  ] as const;
-  return h(
-    "dl",
-    { class: "numbers" },
-    ...entries.map(([label, value]) => h("div", {}, h("dt", {}, label), h("dd", {}, numberText(value)))),
-  );
 }

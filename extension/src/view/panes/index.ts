@@ -1,0 +1,13 @@
+// Every pane of the side panel, in the order of the tabs.
+
+import { MemoryPane } from "./memory";
+import type { Pane, PaneContext } from "./pane";
+import { StepPane } from "./step";
+import { TensorPane } from "./tensor";
+
+export const PANES: readonly ((context: PaneContext) => Pane)[] = [
+  (context) => new StepPane(context),
+  (context) => new TensorPane(context, "value", "Value"),
+  (context) => new TensorPane(context, "grad", "Grad"),
+  (context) => new MemoryPane(context),
+];
