@@ -120,7 +120,13 @@ function groupParts(box: Box): Child[] {
   ];
 }
 
-export function markBox(element: SVGGElement, mark: Mark, focused: boolean): void {
+/** A small glyph on the box's corner and what it means: "●" breakpoint, "~" stale, "!" NaN. */
+export interface Glyph {
+  glyph: string; // one or two characters
+  words: string;
+}
+
+export function markBox(element: SVGGElement, mark: Mark & { flags?: readonly Glyph[] }, focused: boolean): void {
   setAttribute(element, "class", [element.dataset.base, mark.classes, focused ? "focused" : ""].filter(Boolean).join(" "));
   setAttribute(element, "data-grad-norm", mark.norm);
   setAttribute(element, "aria-selected", mark.classes.split(" ").includes("selected") ? "true" : "false");
@@ -131,6 +137,30 @@ export function markBox(element: SVGGElement, mark: Mark, focused: boolean): voi
   }
   const tint = element.querySelector<SVGRectElement>(":scope > .tint");
   if (tint) tint.style.fillOpacity = mark.tint ? (mark.tint * 0.4).toFixed(2) : "";
+  markFlags(element, mark.flags ?? []);
+}
+
+const FLAG = 19; // from one glyph to the next
+
+/** Glyphs in a row on the upper edge, from the right; drawn anew only when they are others. */
+function markFlags(element: SVGGElement, flags: readonly Glyph[]): void {
+  const wanted = flags.map(({ glyph, words }) => `${glyph} ${words}`).join("\n");
+  if ((element.dataset.flags ?? "") === wanted) return;
+  element.dataset.flags = wanted;
+  element.querySelector(":scope > .flags")?.remove();
+  const card = element.querySelector(":scope > .card");
+  if (!flags.length || !card) return;
+  const right = Number(card.getAttribute("width")) - 3 - (element.querySelector(":scope > .note") ? FLAG : 0);
+  const glyphs = flags.map(({ glyph, words }, at) =>
+    s(
+      "g",
+      { class: glyph === "!" ? "flag error" : "flag", transform: `translate(${right - at * FLAG} 3)`, "data-glyph": glyph },
+      s("title", {}, words),
+      s("circle", { r: 8.5 }),
+      s("text", { "text-anchor": "middle", y: 4.5 }, glyph),
+    ),
+  );
+  element.append(s("g", { class: "flags" }, ...glyphs));
 }
 
 export function drawWire(wire: Wire): SVGGElement {
