@@ -40,7 +40,7 @@ class Graph:
         self._groups: list[protocol.Group] | None = None  # None: the recording still runs
         self._group: list[int] = []  # by row
         self.scope_names: dict[int, str] = {}
-        self.view: Literal["graph", "tensor", "memory"] = "graph"  # what the view opens on
+        self.view: Literal["graph", "tensor", "memory", "difference"] = "graph"  # what the view opens on
 
     def finish(self, namespace: Mapping[str, Any] | None = None) -> None:
         """The code has ended: names are given, loops found, alike neighbours folded."""

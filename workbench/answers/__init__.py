@@ -10,11 +10,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from .. import protocol
-from . import memory, steps, tensor, whole
+from . import memory, overlay, steps, tensor, whole
 
 ANSWERS: Mapping[type[protocol.ToKernel], Callable[..., list[tuple[dict[str, Any], list[bytes]]]]] = {
     protocol.Ready: whole.ready,
     protocol.StepTo: steps.step,
     protocol.Inspect: tensor.inspect,
     protocol.AskMemory: memory.memory,
+    protocol.AskBytes: memory.bytes_of_kernel,
+    protocol.AskMetric: overlay.metric,
 }

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .. import memory_use, protocol
+from ..memory_use import device
+from ..recording import recent
 
 if TYPE_CHECKING:
     from ..session import Client, Sent, Session
@@ -14,3 +16,11 @@ def memory(session: Session, request: protocol.AskMemory, client: Client) -> lis
     """The memory of the recorded program now and over its events."""
     message, buffers = memory_use.answer(session.recording, request.id, session.graph)
     return [(message.to_json(), buffers)]
+
+
+def bytes_of_kernel(session: Session, request: protocol.AskBytes, client: Client) -> list[Sent]:
+    """A few numbers of the kernel's newest recording, whichever the view shows, and of the machine."""
+    newest = next((r for r in reversed(list(recent.values())) if r.count), None)
+    live, peak, running = (0, 0, False) if newest is None else (newest.now, newest.peak, newest.live)
+    name = "" if newest is None else newest.name
+    return [(protocol.Bytes(request.id, name, live, peak, running, device.resident(), device.gpu()).to_json(), [])]

@@ -8,8 +8,9 @@ Each module holds one subject; whatever is defined in one of them is part of the
 """
 
 from .base import VERSION, Buffer, Fact, Formula, Message, Rules, Site, ToKernel, ToView
+from .flags import AskMetric, Flag, Flags, Metric
 from .graph import Edges, Graph, Group, Nodes, Problem, Ready
-from .memory import AskMemory, Holding, Memory
+from .memory import AskBytes, AskMemory, Bytes, Gpu, Holding, Memory
 from .read import BadMessage, Refused, read
 from .steps import Contribution, Step, Stepped, Stepper, StepTo
 from .tensor import Heat, Histogram, Inspect, Inspected, Summary

@@ -13,7 +13,7 @@ Formula = list[Any]
 
 
 class Message:
-    """What every message can do: turn into the JSON object that travels. A class with a `kind` is known from its definition on."""
+    """What every message can do: turn into the JSON object that travels. A class with a `kind` is registered from its definition on."""
 
     kind: ClassVar[str]
 
@@ -24,19 +24,19 @@ class Message:
 class ToView(Message):
     """From the kernel to a view. One that answers a request has `re`, the request's `id`."""
 
-    known: ClassVar[dict[str, type[ToView]]] = {}
+    registry: ClassVar[dict[str, type[ToView]]] = {}
 
     def __init_subclass__(cls) -> None:
-        ToView.known[cls.kind] = cls
+        ToView.registry[cls.kind] = cls
 
 
 class ToKernel(Message):
     """From a view to the kernel. Each carries `id`, a number that the answer repeats as `re`."""
 
-    known: ClassVar[dict[str, type[ToKernel]]] = {}
+    registry: ClassVar[dict[str, type[ToKernel]]] = {}
 
     def __init_subclass__(cls) -> None:
-        ToKernel.known[cls.kind] = cls
+        ToKernel.registry[cls.kind] = cls
 
 
 def _plain(value: Any) -> Any:

@@ -63,7 +63,7 @@ class Graph(ToView):
     live: bool  # True while the recorded code still runs
     dropped: int  # ops that were not recorded because the recording was full
     root: int  # the node that was asked about (the loss); -1: none
-    view: Literal["graph", "tensor", "memory"] = "graph"  # tensor: about `root` alone, no graph is drawn; memory: opens on that tab
+    view: Literal["graph", "tensor", "memory", "difference"] = "graph"  # tensor: about `root` alone; memory: opens there; difference: of 2
 
 
 @dataclass(frozen=True)

@@ -39,3 +39,37 @@ class Memory(ToView):
 class AskMemory(ToKernel):
     kind: ClassVar[str] = "ask_memory"
     id: int
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """The GPU of the kernel at this moment, in bytes and percent."""
+
+    name: str
+    index: int
+    used: int  # by arrays
+    held: int  # by CuPy's pool; what is held and not used is free, but in pieces
+    taken: int  # of the device, by all programs
+    total: int
+    utilisation: int | None  # percent; None: `missing` says why
+    missing: str
+
+
+@dataclass(frozen=True)
+class Bytes(ToView):
+    """The kernel's memory in a few numbers: cheap enough to be asked for again and again."""
+
+    kind: ClassVar[str] = "bytes"
+    re: int | None
+    recording: str  # the kernel's newest; "" when nothing was recorded
+    live: int  # of the recorded program, now
+    peak: int
+    running: bool  # it is being recorded
+    resident: int  # main memory of the whole process; 0: unknown
+    gpu: Gpu | None
+
+
+@dataclass(frozen=True)
+class AskBytes(ToKernel):
+    kind: ClassVar[str] = "ask_bytes"
+    id: int

@@ -27,7 +27,7 @@ def read(data: Any) -> ToKernel:
             f"The view speaks version {data.get('v')!r} of the protocol and the kernel speaks {VERSION}. "
             "Reload the page, or install the same version of gradient-workbench on both sides."
         )
-    cls = ToKernel.known.get(data["type"])
+    cls = ToKernel.registry.get(data["type"])
     if cls is None:
         raise BadMessage(f"The kernel does not know messages of type {data['type']!r}.")
     hints = typing.get_type_hints(cls)

@@ -5,7 +5,7 @@ import { describe } from "./graph/face";
 import type { GraphPane } from "./graph/pane";
 import type { Help } from "./help";
 import { savePicture } from "./graph/picture";
-import type { State, Store } from "./store";
+import type { Store } from "./store";
 import type { ToolbarEvents } from "./toolbar";
 import { TOP } from "./graph/tree";
 import { alongEdge, firstInside, groupAround, keyOf, sibling } from "./graph/walk";
@@ -52,10 +52,10 @@ export class Commands implements ToolbarEvents {
     this.store.dispatch({ do: "direction", to: this.parts.pane.scene?.direction === "down" ? "right" : "down" });
     this.parts.pane.home();
   }
-  overlay(): void {
-    this.controller.overlay();
+  overlay(by: 1 | -1): void {
+    this.controller.overlay(by);
   }
-  setOverlay(to: State["overlay"]): void {
+  setOverlay(to: string): void {
     this.controller.setOverlay(to);
   }
   text(): void {

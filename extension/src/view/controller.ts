@@ -2,18 +2,12 @@
 
 import { ChannelError, type Channel, type Request } from "./channel";
 import type { StepTo } from "./protocol";
-import { OVERLAYS, type Overlay, type State, type Store } from "./store";
+import { offeredOverlays, overlayOf } from "./graph/overlays";
+import { answered, type State, type Store } from "./store";
 
 export type { Request };
 
 const PLAY = 900; // milliseconds a step stays on the screen while playing
-
-const OVERLAY_NAMES: Record<Overlay, string> = {
-  gradient: "Boxes show gradient norms; edges are as wide as their gradients' logarithm.",
-  bytes: "Boxes show the bytes of their results.",
-  saved: "Boxes show the bytes that the tape keeps for backward.",
-  none: "Boxes show no overlay.",
-};
 
 export class Controller {
   playing = false;
@@ -146,6 +140,7 @@ export class Controller {
     if (tab === "grad") this.inspect(inspected?.message.what === "grad" ? inspected.message.slice : [], false, true);
     else this.inspectedAt = "";
     this.askForPane();
+    if (overlayOf(this.store.state.overlay).moves) this.askForNumbers();
   }
 
   /** The graph was replaced: nothing was asked about it yet. */
@@ -155,13 +150,25 @@ export class Controller {
     this.pause();
   }
 
-  overlay(): void {
-    const to = OVERLAYS[(OVERLAYS.indexOf(this.store.state.overlay) + 1) % OVERLAYS.length]!;
-    this.setOverlay(to);
+  overlay(by: 1 | -1): void {
+    const { recording, overlay } = this.store.state;
+    const names = offeredOverlays(recording).map(({ name }) => name);
+    this.setOverlay(names[(names.indexOf(overlay) + by + names.length) % names.length]!);
   }
 
-  setOverlay(to: Overlay): void {
+  setOverlay(to: string): void {
     this.store.dispatch({ do: "overlay", to });
-    this.say(OVERLAY_NAMES[to]);
+    this.say(overlayOf(to).sentence);
+    this.askForNumbers();
+  }
+
+  /** The numbers of the overlay, where the kernel has them; why there are none is said. */
+  askForNumbers(): void {
+    const { metric } = overlayOf(this.store.state.overlay);
+    if (metric === null || !this.store.state.recording || this.store.state.recording.live) return;
+    void this.ask({ type: "ask_metric", metric }).then(() => {
+      const answer = answered(this.store.state, "metric");
+      if (!this.closed && answer?.message.metric === metric && answer.message.missing) this.say(answer.message.missing);
+    });
   }
 }

@@ -177,7 +177,7 @@ class View {
     if (before?.recording && before.recording.name !== state.recording?.name) this.controller.forget();
     if (changed("recording")) this.showMode(state.recording);
     if (changed("recording", "open", "direction")) this.showScene(state, before, prefersStill() || before?.pass !== state.pass);
-    else if (changed("pass", "selected", "overlay", "search")) this.showMarks(state);
+    else if (changed("pass", "selected", "overlay", "search", "answers", "flags")) this.showMarks(state);
     if (changed("focus", "recording", "open")) this.showFocus(state, before);
     if (changed("pass") && before && this.gradients.current >= 0 && state.recording) {
       this.pane.reveal(keyOf(state.recording, state.open, this.gradients.current));

@@ -14,7 +14,7 @@ export interface KeyCommands {
   search(): void;
   direction(): void;
   text(): void;
-  overlay(): void;
+  overlay(by: 1 | -1): void;
   help(): void;
   escape(): void;
 }
@@ -46,7 +46,8 @@ export const BINDINGS: readonly Binding[] = [
   { keys: ["Shift+ArrowDown"], shown: "Shift ↓", does: "zoom out", run: (c) => c.zoom(-1) },
   { keys: ["/", "Ctrl+f"], shown: "/ or Ctrl F", does: "search by name, op, shape or /pattern/", run: (c) => c.search() },
   { keys: ["d"], shown: "d", does: "flip the direction", run: (c) => c.direction() },
-  { keys: ["o"], shown: "o", does: "next overlay: gradients, bytes, saved bytes, none", run: (c) => c.overlay() },
+  { keys: ["o"], shown: "o", does: "next overlay: gradients, bytes, time, magnitudes, …", run: (c) => c.overlay(1) },
+  { keys: ["Shift+O"], shown: "Shift o", does: "overlay before", run: (c) => c.overlay(-1) },
   { keys: ["t"], shown: "t", does: "the graph as a table, and back", run: (c) => c.text() },
   { keys: ["?"], shown: "?", does: "these keys", run: (c) => c.help() },
   { keys: ["Escape"], shown: "Esc", does: "close this, leave the search", run: (c) => c.escape() },

@@ -36,6 +36,26 @@ export interface Fact {
   text: string;
 }
 
+/** One mark at one node. */
+export interface Flag {
+  node: number;
+  glyph: string;
+  words: string;
+  tone: "accent" | "warm" | "error";
+}
+
+/** The GPU of the kernel at this moment, in bytes and percent. */
+export interface Gpu {
+  name: string;
+  index: number;
+  used: number;
+  held: number;
+  taken: number;
+  total: number;
+  utilisation: number | null;
+  missing: string;
+}
+
 /** A box that holds nodes and other groups. A fold holds adjacent siblings of equal structure. */
 export interface Group {
   id: number;
@@ -137,6 +157,29 @@ export interface Summary {
   text: string;
 }
 
+/** The kernel's memory in a few numbers: cheap enough to be asked for again and again. */
+export interface Bytes {
+  type: "bytes";
+  v: number;
+  re: number | null;
+  recording: string;
+  live: number;
+  peak: number;
+  running: boolean;
+  resident: number;
+  gpu: Gpu | null;
+}
+
+/** The flags of one origin; they replace those that the same origin sent before. */
+export interface Flags {
+  type: "flags";
+  v: number;
+  re: number | null;
+  recording: string;
+  origin: string;
+  flags: Flag[];
+}
+
 /** The graph, or its next rows: columns start at node `start`, edges and sites and groups are appended too. `start` 0 replaces all. */
 export interface Graph {
   type: "graph";
@@ -153,7 +196,7 @@ export interface Graph {
   live: boolean;
   dropped: number;
   root: number;
-  view: "graph" | "tensor" | "memory";
+  view: "graph" | "tensor" | "memory" | "difference";
 }
 
 export interface Inspected {
@@ -184,6 +227,17 @@ export interface Memory {
   timeline: Buffer;
   by_category: Fact[];
   holdings: Holding[];
+}
+
+export interface Metric {
+  type: "metric";
+  v: number;
+  re: number | null;
+  recording: string;
+  metric: string;
+  values: Buffer;
+  known: number;
+  missing: string;
 }
 
 /** Something went wrong; the sentence says what, and what to do. */
@@ -221,10 +275,24 @@ export interface Stepper {
   sentence: string;
 }
 
+export interface AskBytes {
+  type: "ask_bytes";
+  v: number;
+  id: number;
+}
+
 export interface AskMemory {
   type: "ask_memory";
   v: number;
   id: number;
+}
+
+/** One number for each node, for an overlay. */
+export interface AskMetric {
+  type: "ask_metric";
+  v: number;
+  id: number;
+  metric: string;
 }
 
 export interface Inspect {
@@ -252,8 +320,8 @@ export interface StepTo {
   to: number;
 }
 
-export type ToView = Graph | Inspected | Memory | Problem | Stepped | Stepper;
-export type ToKernel = AskMemory | Inspect | Ready | StepTo;
+export type ToView = Bytes | Flags | Graph | Inspected | Memory | Metric | Problem | Stepped | Stepper;
+export type ToKernel = AskBytes | AskMemory | AskMetric | Inspect | Ready | StepTo;
 
 /** The `type` of every message that this view understands. */
-export const TO_VIEW: readonly string[] = ["graph", "inspected", "memory", "problem", "stepped", "stepper"];
+export const TO_VIEW: readonly string[] = ["bytes", "flags", "graph", "inspected", "memory", "metric", "problem", "stepped", "stepper"];

@@ -1,14 +1,12 @@
 // The state of the view and how messages and gestures change it: a pure reducer and the store around it.
 
-import type { Edges, Graph, Group, Inspected, Nodes, Problem, Step, Stepped, Stepper, ToView } from "./protocol";
+import type { Edges, Flag, Graph, Group, Inspected, Nodes, Problem, Step, Stepped, Stepper, ToView } from "./protocol";
 import type { Received } from "./channel";
 import { find } from "./graph/search";
 import { buildTree, closedAround, countBoxes, frontier, TOP, type Tree } from "./graph/tree";
 
-export type Overlay = "gradient" | "bytes" | "saved" | "none";
 export type Direction = "right" | "down"; // the way that data flows
 export type Depth = "symbols" | "shapes" | "numbers";
-export const OVERLAYS: readonly Overlay[] = ["gradient", "bytes", "saved", "none"];
 export const HARD_CAP = 2000;
 
 export interface Recording extends Pick<
@@ -58,11 +56,12 @@ export interface State {
   selected: number; // node id, or -1
   focus: string; // key of a box or pill: "n12", "g3"; or ""
   direction: "auto" | Direction;
-  overlay: Overlay;
+  overlay: string; // of graph/overlays.ts
   depth: Depth;
   tab: string; // of a pane
   pass: Pass | null;
   inspected: { message: Inspected; buffers: DataView[] } | null;
+  flags: ReadonlyMap<string, readonly Flag[]>; // by their origin
   answers: Answers; // what the kernel last said, by the message's type; of this recording
   room: number; // grows when the view has another width
   status: Status;
@@ -79,7 +78,7 @@ export type Action =
   | { do: "open all"; group: number }
   | { do: "reveal"; node: number }
   | { do: "direction"; to: Direction }
-  | { do: "overlay"; to: Overlay }
+  | { do: "overlay"; to: string }
   | { do: "depth"; to: Depth }
   | { do: "tab"; to: string }
   | { do: "text"; on: boolean }
@@ -99,6 +98,7 @@ export const START: State = {
   tab: "value",
   pass: null,
   inspected: null,
+  flags: new Map(),
   answers: new Map(),
   room: 0,
   status: { sentence: "", tone: "plain" },
@@ -159,6 +159,8 @@ function receive(state: State, { message, buffers, answers }: Received): State {
       return stepped(state, message);
     case "inspected":
       return message.node === state.selected ? { ...state, inspected: { message, buffers } } : state;
+    case "flags":
+      return { ...state, flags: new Map(state.flags).set(message.origin, message.flags) };
     default:
       return { ...state, answers: new Map(state.answers).set(message.type, { message, buffers }) };
   }
@@ -198,7 +200,8 @@ function graph(state: State, message: Graph): State {
   const status: Status = many ? { sentence: closing, tone: "plain" } : same ? state.status : START.status;
   const focus = alike || state.focus.startsWith("n") ? state.focus : "";
   if (same) return { ...state, recording, open, touched, focus, status };
-  const { direction, overlay, depth, text } = state;
+  const { direction, depth, text } = state;
+  const overlay = view === "difference" ? "difference" : state.overlay === "difference" ? START.overlay : state.overlay;
   const selected = view === "tensor" ? root : -1;
   const tab = view === "memory" ? "memory" : START.tab;
   return { ...START, direction, overlay, depth, text, recording, open, touched, status, selected, tab };
@@ -228,8 +231,8 @@ function stepper(state: State, message: Stepper): State {
   return { ...state, pass, recording: badged(state, "gradients"), tab: state.pass ? state.tab : "step" };
 }
 
-function badgesOf(overlay: Overlay): Recording["badges"] {
-  return overlay === "bytes" || overlay === "saved" ? "all" : "";
+function badgesOf(overlay: string): Recording["badges"] {
+  return overlay === "gradient" || overlay === "none" ? "" : "all";
 }
 
 /** The recording with room for these numbers, and for those that it had room for. */

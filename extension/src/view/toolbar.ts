@@ -3,18 +3,17 @@
 import { h, put, setAttribute, setText } from "./dom";
 import { icon, type Icon } from "./icons";
 import type { KeyCommands } from "./keys";
-import { OVERLAYS, type Overlay, type Search, type State } from "./store";
+import { offeredOverlays } from "./graph/overlays";
+import type { Search, State } from "./store";
 import { TOP } from "./graph/tree";
 import { countText, plural } from "./words";
 
 export interface ToolbarEvents extends KeyCommands {
   query(text: string): void;
   nextHit(by: 1 | -1): void;
-  setOverlay(to: Overlay): void;
+  setOverlay(to: string): void;
   save(): void;
 }
-
-const NAMES: Record<Overlay, string> = { gradient: "gradients", bytes: "bytes", saved: "saved bytes", none: "no overlay" };
 
 export class Toolbar {
   readonly element: HTMLElement;
@@ -38,8 +37,7 @@ export class Toolbar {
     const button = (name: Icon, title: string, click: () => void, test: string, kind: string | null = null) =>
       h("button", { class: kind, title, "aria-label": title, "data-testid": test, click }, icon(name));
     this.overlay = h("select", { "aria-label": "What boxes and edges show", title: "What boxes and edges show (o)" });
-    for (const one of OVERLAYS) this.overlay.append(h("option", { value: one }, NAMES[one]));
-    this.overlay.addEventListener("change", () => events.setOverlay(this.overlay.value as Overlay));
+    this.overlay.addEventListener("change", () => events.setOverlay(this.overlay.value));
     this.text = button("table", "As a table (t)", () => events.text(), "wb-text");
     this.input.addEventListener("input", () => events.query(this.input.value));
     this.input.addEventListener("keydown", (event) => {
@@ -76,12 +74,18 @@ export class Toolbar {
     setText(this.title, title || "");
     this.title.hidden = !title;
     this.live.hidden = !recording?.live;
-    if (this.overlay.value !== overlay) this.overlay.value = overlay;
+    this.showOverlays(recording, overlay);
     setAttribute(this.text, "aria-pressed", String(text));
     if (!recording) return put(this.facts);
     const ops = recording.tree.totals.get(TOP)?.ops ?? 0;
     const dropped = recording.dropped ? `, ${countText(recording.dropped)} more not recorded: the recording was full` : "";
     setText(this.facts, `${plural(ops, "op")}${dropped}`);
+  }
+
+  private showOverlays(recording: State["recording"], overlay: string): void {
+    const offered = offeredOverlays(recording);
+    if (this.overlay.options.length !== offered.length) put(this.overlay, ...offered.map(({ name, label }) => h("option", { value: name }, label)));
+    if (this.overlay.value !== overlay) this.overlay.value = overlay;
   }
 
   private showSearch({ query, hits, at, problem }: Search): void {

@@ -31,6 +31,18 @@ export function bytesText(bytes: number): string {
   return `${bytes} B`;
 }
 
+/** 0.00123 -> "1.23 ms"; seconds. */
+export function durationText(seconds: number): string {
+  for (const [unit, name] of [
+    [1, "s"],
+    [1e-3, "ms"],
+    [1e-6, "µs"],
+  ] as const) {
+    if (seconds >= unit) return `${numberText(seconds / unit, 3)} ${name}`;
+  }
+  return `${numberText(seconds * 1e9, 3)} ns`;
+}
+
 function trim(text: string): string {
   return text.endsWith(".0") ? text.slice(0, -2) : text;
 }

@@ -2,10 +2,15 @@
 
 import { failed } from "./face";
 import { widthOfNorm, type Gradients } from "../panes/gradients";
-import type { Wire } from "./layout";
+import type { Flag as NodeFlag } from "../protocol";
 import type { State } from "../store";
-import { closedAround, TOP } from "./tree";
-import { bytesText, normText } from "../words";
+import type { Wire } from "./layout";
+import { numbersOf, type Numbers } from "./overlays";
+import { closedAround, TOP, type Tree } from "./tree";
+import { normText } from "../words";
+
+/** A small glyph at a box's corner, and what it means. */
+export type Flag = Omit<NodeFlag, "node">;
 
 export interface Mark {
   classes: string;
@@ -13,6 +18,7 @@ export interface Mark {
   warm: boolean; // the badge is a gradient norm
   norm: string | null; // in full precision, for `data-grad-norm`
   tint: number; // 0 to 1
+  flags?: readonly Flag[]; // small glyphs at the corner
 }
 
 export interface Marks {
@@ -22,7 +28,7 @@ export interface Marks {
 
 export function marksOf(state: State, gradients: Gradients): Marks {
   const recording = state.recording!;
-  const { nodes, tree } = recording;
+  const { tree } = recording;
   const holder = (node: number) => (node < 0 || node >= tree.size ? null : closedAround(tree, state.open, tree.home[node]!));
   const currentGroup = holder(gradients.current);
   const hits = new Set(state.search.hits);
@@ -30,15 +36,9 @@ export function marksOf(state: State, gradients: Gradients): Marks {
   for (const node of hits) {
     for (let at = tree.home[node]!; at !== TOP; at = tree.parent(at)) hitGroups.set(at, (hitGroups.get(at) ?? 0) + 1);
   }
-  const column = state.overlay === "bytes" ? nodes.bytes : state.overlay === "saved" ? nodes.saved : null;
-  const most = column ? column.reduce((a, b) => Math.max(a, b), 0) : 0;
-  const tintOf = (value: number) => (most > 0 && value > 0 ? Math.max(0.08, Math.log1p(value) / Math.log1p(most)) : 0);
-  const saved = new Map<number, number>();
-  if (column) {
-    for (let node = 0; node < tree.size; node++) {
-      for (let at = tree.home[node]!; at !== TOP; at = tree.parent(at)) saved.set(at, (saved.get(at) ?? 0) + column[node]!);
-    }
-  }
+  const numbers = numbersOf(state);
+  const groups = numbers ? totalsOf(numbers, tree) : new Map<number, number>();
+  const flags = flagsOf(state);
 
   const passed = new Map<number, { all: number; done: number }>(); // of the pass's nodes in each group
   for (const node of state.pass?.plan ?? []) {
@@ -61,16 +61,15 @@ export function marksOf(state: State, gradients: Gradients): Marks {
     if (hits.has(node)) classes.push("hit");
     if (failed(recording, node)) classes.push("failed");
     if (node === recording.root) classes.push("root");
-    if (column)
-      return {
-        classes: classes.join(" "),
-        badge: bytesText(column[node]!),
-        warm: false,
-        norm: full(summary?.norm),
-        tint: tintOf(column[node]!),
-      };
+    const own = flags.get(node) ?? NONE;
+    if (numbers) {
+      const value = numbers.of(node);
+      const known = !Number.isNaN(value);
+      const badge = known ? numbers.overlay.text(value) : "";
+      return { classes: classes.join(" "), badge, warm: false, norm: full(summary?.norm), tint: known ? numbers.tint(value) : 0, flags: own };
+    }
     const badge = summary && state.overlay === "gradient" ? `∇ ${normText(summary, 3)}` : "";
-    return { classes: classes.join(" "), badge, warm: true, norm: full(summary?.norm), tint: 0 };
+    return { classes: classes.join(" "), badge, warm: true, norm: full(summary?.norm), tint: 0, flags: own };
   }
 
   function groupMark(group: number): Mark {
@@ -82,10 +81,29 @@ export function marksOf(state: State, gradients: Gradients): Marks {
       if (hitGroups.has(group)) classes.push("hit");
       if (state.selected >= 0 && holder(state.selected) === group) classes.push("selected");
     }
-    const bytes = saved.get(group) ?? 0;
+    const total = state.open.has(group) ? undefined : groups.get(group);
     const found = hitGroups.get(group);
-    const badge = column ? bytesText(bytes) : found && !state.open.has(group) ? `${found} found` : "";
-    return { classes: classes.join(" "), badge, warm: false, norm: null, tint: column && !state.open.has(group) ? tintOf(bytes) : 0 };
+    const badge = numbers
+      ? total === undefined ? "" : numbers.overlay.text(total)
+      : found && !state.open.has(group) ? `${found} found` : "";
+    const tint = numbers && total !== undefined ? numbers.tint(total) : 0;
+    return { classes: classes.join(" "), badge, warm: false, norm: null, tint, flags: state.open.has(group) ? NONE : hiddenFlags(group) };
+  }
+
+  /** What a closed group hides is flagged on it, once for each kind. */
+  function hiddenFlags(group: number): readonly Flag[] {
+    if (!flags.size) return NONE;
+    const kinds = new Map<string, { count: number; first: Flag }>();
+    for (const [node, own] of flags) {
+      if (holder(node) !== group) continue;
+      for (const flag of own) {
+        const seen = kinds.get(flag.glyph);
+        kinds.set(flag.glyph, { count: (seen?.count ?? 0) + 1, first: seen?.first ?? flag });
+      }
+    }
+    return [...kinds.values()].map(({ count, first }) =>
+      count === 1 ? first : { ...first, words: `${count} nodes in here; the first: ${first.words}` },
+    );
   }
 
   return {
@@ -107,4 +125,29 @@ export function marksOf(state: State, gradients: Gradients): Marks {
 
 function full(norm: number | null | undefined): string | null {
   return norm === null || norm === undefined ? null : String(norm);
+}
+
+const NONE: readonly Flag[] = [];
+
+/** The flags of every origin, by node. */
+function flagsOf({ flags }: State): Map<number, Flag[]> {
+  const found = new Map<number, Flag[]>();
+  for (const some of flags.values()) {
+    for (const flag of some) found.set(flag.node, [...(found.get(flag.node) ?? []), flag]);
+  }
+  return found;
+}
+
+/** For each group what its nodes have together: their sum, or the largest. */
+function totalsOf({ overlay, of }: Numbers, tree: Tree): Map<number, number> {
+  const totals = new Map<number, number>();
+  for (let node = 0; node < tree.size; node++) {
+    const value = of(node);
+    if (Number.isNaN(value)) continue;
+    for (let at = tree.home[node]!; at !== TOP; at = tree.parent(at)) {
+      const before = totals.get(at) ?? 0;
+      totals.set(at, overlay.total === "sum" ? before + value : Math.max(before, value));
+    }
+  }
+  return totals;
 }

@@ -1,0 +1,111 @@
+"""One number for each node of a recording, for the overlays of the view: how large values and gradients are, how long ops ran."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy
+
+from .inspector import host
+from .recording import Recording
+from .stepper import Stepper
+
+Numbers = tuple[numpy.ndarray, str]  # float32, one for each row, NaN where there is none; why there are none at all
+
+
+def activation(recording: Recording, stepper: Stepper | None = None) -> Numbers:
+    """Mean magnitude of each value that is still there."""
+    return _of_rows(recording, recording.value), "No value is there any more. Record with a larger budget, such as %%watch --keep 1GB."
+
+
+def gradient(recording: Recording, stepper: Stepper | None = None) -> Numbers:
+    """Mean magnitude of each gradient, as far as the pass stands; without a pass that of `.grad`."""
+    found = gradients(recording, stepper)
+    return _of_rows(recording, found.get), "There is no gradient yet: run backward(), or step through it with wb.step(loss)."
+
+
+def ratio(recording: Recording, stepper: Stepper | None = None) -> Numbers:
+    """Mean magnitude of the gradient over that of the value: which layers a step would move most."""
+    above, missing = gradient(recording, stepper)
+    below, _ = activation(recording, stepper)
+    with numpy.errstate(divide="ignore", invalid="ignore"):
+        found = above / below
+    found[~numpy.isfinite(found)] = math.nan  # a value of zeros has no ratio
+    return found, missing
+
+
+def bad(recording: Recording, stepper: Stepper | None = None) -> Numbers:
+    """How many elements of value and gradient are NaN or infinite."""
+    found = gradients(recording, stepper)
+
+    def count(array: Any) -> float:
+        data = host(array)
+        return float(data.size - numpy.count_nonzero(numpy.isfinite(data))) if data.dtype.kind in "fc" else 0.0
+
+    numbers = numpy.full(recording.count, math.nan, numpy.float32)
+    for row in range(recording.count):
+        arrays = [array for array in (recording.value(row), found.get(row)) if hasattr(array, "dtype")]
+        if arrays:
+            numbers[row] = sum(count(array) for array in arrays)
+    return numbers, "No value is there any more. Record with a larger budget, such as %%watch --keep 1GB."
+
+
+def time(recording: Recording, stepper: Stepper | None = None) -> Numbers:
+    """Seconds that each op ran."""
+    took = numpy.full(recording.count, math.nan, numpy.float32)
+    measured = numpy.array(recording.took[: recording.count], numpy.float32)
+    took[: len(measured)] = measured
+    return took, "No op was timed: times are taken under %%watch and wb.record(), not from the tape afterwards."
+
+
+METRICS: dict[str, Callable[[Recording, Stepper | None], Numbers]] = {
+    "activation": activation,
+    "gradient": gradient,
+    "ratio": ratio,
+    "bad": bad,
+    "time": time,
+}
+
+
+def gradients(recording: Recording, stepper: Stepper | None) -> dict[int, Any]:
+    """Row -> its gradient's array: of the pass as far as it stands, of `.grad` where there is no pass."""
+    found: dict[int, Any] = {}
+    if stepper is None or not stepper.index:
+        for row in range(recording.count):
+            tensor = recording.tensor(row)
+            if tensor is not None and getattr(tensor, "_grad", None) is not None:
+                found[row] = tensor._grad.array
+        return found
+    for place, taken in enumerate(stepper.taken[: stepper.index]):
+        if taken is None:
+            continue
+        if hasattr(taken.upstream, "dtype"):
+            found[stepper.plan[place]] = taken.upstream
+        for source, total in zip(taken.node.inputs, taken.totals, strict=False):
+            if total is not None and (row := recording.row_of(source)) >= 0:
+                found[row] = total[0]
+    return found
+
+
+def _of_rows(recording: Recording, array_of: Callable[[int], Any]) -> numpy.ndarray:
+    numbers = numpy.full(recording.count, math.nan, numpy.float32)
+    for row in range(recording.count):
+        array = array_of(row)
+        if hasattr(array, "dtype") and recording.kind[row] != "constant":
+            numbers[row] = magnitude(array)
+    return numbers
+
+
+def magnitude(array: Any) -> float:
+    """Mean |x| over the finite elements; NaN when there are none."""
+    data = host(array)
+    if not data.size or data.dtype.kind not in "fciu":
+        return math.nan
+    sizes = numpy.abs(data)
+    mean = float(sizes.mean(dtype=numpy.float64))
+    if not math.isfinite(mean):
+        finite = sizes[numpy.isfinite(sizes)]
+        mean = float(finite.mean(dtype=numpy.float64)) if finite.size else math.nan
+    return mean

@@ -1,0 +1,49 @@
+"""Small marks at nodes, each with a reason in words: breakpoints, stale cells, NaN, differences. And numbers by node, for overlays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from .base import Buffer, ToKernel, ToView
+
+
+@dataclass(frozen=True)
+class Flag:
+    """One mark at one node."""
+
+    node: int
+    glyph: str  # one or two characters, drawn at the box's corner
+    words: str  # what it means, for the tool tip and the screen reader
+    tone: Literal["accent", "warm", "error"]
+
+
+@dataclass(frozen=True)
+class Flags(ToView):
+    """The flags of one origin; they replace those that the same origin sent before."""
+
+    kind: ClassVar[str] = "flags"
+    re: int | None
+    recording: str
+    origin: str  # who says so: "stale", "nan", "difference"
+    flags: list[Flag]
+
+
+@dataclass(frozen=True)
+class AskMetric(ToKernel):
+    """One number for each node, for an overlay."""
+
+    kind: ClassVar[str] = "ask_metric"
+    id: int
+    metric: str  # a key of workbench.metrics.METRICS
+
+
+@dataclass(frozen=True)
+class Metric(ToView):
+    kind: ClassVar[str] = "metric"
+    re: int | None
+    recording: str
+    metric: str
+    values: Buffer  # float32, one for each node; NaN: no number
+    known: int  # how many nodes have one
+    missing: str  # why there are none, in a sentence; "" when there are some
