@@ -8,11 +8,11 @@ import numpy
 
 from engine import inplace
 
-from . import protocol
-from .graph import Graph, dtype_name
-from .inspector import bytes_text, shape_text
-from .recording import BYTES, ROW, Recording
-from .source import Sources
+from .. import protocol
+from ..graph import Graph, dtype_name
+from ..inspector import bytes_text, shape_text
+from ..recording import BYTES, ROW, Recording
+from ..source import Sources
 
 MOST = 200  # holdings that are told
 POINTS = 4000  # of the timeline
