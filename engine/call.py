@@ -66,6 +66,9 @@ def _binary(op: Any) -> Callable:
             ready = numbers and yc is ndarray and (xc is float or xc is int) and yd.dtype in fast_types
         if not ready:
             return _run(op, (x, y), attrs)
+        watcher = seen.current
+        if watcher is not None:
+            watcher.begins()
         try:
             data = forward(cpu, xd, yd)
         except Exception as error:
@@ -85,8 +88,8 @@ def _binary(op: Any) -> Callable:
                               yd if xn is not None and y_for_x or yn is not None and y_for_y else None,
                               out.array if xn is not None and out_for_x or yn is not None and out_for_y else None)  # fmt: skip
             node.shape, node.dtype = data.shape, data.dtype
-        if seen.current is not None:
-            seen.current.op(op, (x, y), attrs, out)
+        if watcher is not None:
+            watcher.op(op, (x, y), attrs, out)
         return out
 
     def function(*args, **kwargs):
@@ -123,6 +126,9 @@ def _unary(op: Any) -> Callable:
         array, source = input.array, input.node
         if array.__class__ is not ndarray or array.dtype not in _FAST:
             return _run(op, (input,), attrs)
+        watcher = seen.current
+        if watcher is not None:
+            watcher.begins()
         try:
             data = forward(cpu, array) if attrs is defaults else forward(cpu, array, **attrs)
         except Exception as error:
@@ -137,8 +143,8 @@ def _unary(op: Any) -> Callable:
             node.shape, node.dtype = data.shape, data.dtype
         if view and inplace.storage(out.array) is inplace.storage(array):
             inplace.mark_view(out, input, op, attrs)
-        if seen.current is not None:
-            seen.current.op(op, (input,), attrs, out)
+        if watcher is not None:
+            watcher.op(op, (input,), attrs, out)
         return out
 
     return call
@@ -245,6 +251,9 @@ def _failed(op: Any, error: Exception, inputs: tuple, attrs: dict) -> Any:
 
 
 def _run(op: Any, inputs: tuple, attrs: dict) -> Any:
+    watcher = observe.current
+    if watcher is not None:
+        watcher.begins()
     arrays, nodes, live, bit = [], [], 0, 1
     kind, ready = None, not op.checks  # whether all are NumPy's floats of one dtype, which need no preparation
     for x in inputs:
@@ -295,8 +304,8 @@ def _run(op: Any, inputs: tuple, attrs: dict) -> Any:
         for out in results:
             if inplace.storage(out.array) is inplace.storage(source.array):
                 inplace.mark_view(out, source, op, attrs)
-    if observe.current is not None:
-        observe.current.op(op, inputs, attrs, answer)
+    if watcher is not None:
+        watcher.op(op, inputs, attrs, answer)
     return answer
 
 

@@ -36,7 +36,12 @@ def last_write_of(array: Any) -> Write | None:
 
 def version(array: Any) -> int:
     """How often the storage of `array` was written in place."""
-    write = last_write_of(array)
+    return version_at(id(storage(array)))
+
+
+def version_at(identity: int) -> int:
+    """The same for the identity of a storage, for who knows it already."""
+    write = _writes.get(identity)
     return 0 if write is None else write.version
 
 
@@ -152,6 +157,8 @@ def write(op: Any, target: Tensor, inputs: tuple, attrs: dict) -> Tensor:
     # x.mul_(x): an operand that is about to be overwritten is kept as it was
     inputs = tuple(x._like(x.array.copy(), x.node) if hasattr(x, "array") and storage(x.array) is owner else x for x in inputs)
     watcher, observe.current = observe.current, None  # the observer hears of one in-place op, not of its parts
+    if watcher is not None:
+        watcher.begins()
     try:
         named = dict(zip(op.inputs, (old, *inputs), strict=False)) if op.order else None  # the caller's order is not the inputs'
         result = op.call(old, *inputs, **attrs) if named is None else op.call(**named, **attrs)

@@ -14,6 +14,9 @@ class Observer:
     and must not raise: what it raises reaches the user's cell.
     """
 
+    def begins(self) -> None:
+        """An op is about to run in this thread; `op`, `wrote` or `failed` tells which. Whoever measures time looks at the clock here."""
+
     def op(self, op: Any, inputs: tuple, attrs: dict, output: Any) -> None:
         """`output = op(*inputs, **attrs)` has just run; `output` is a Tensor, or a tuple for an op with several results.
 
@@ -35,8 +38,14 @@ class Observer:
     def backward_begins(self, roots: tuple, plan: list) -> None:
         """A backward pass starts; `plan` lists its nodes in the order of the pass."""
 
+    def step_begins(self, node: Any) -> None:
+        """The backward step of `node` is about to run; ops may run inside it, when the pass itself is being recorded."""
+
     def backward(self, node: Any, grad: Any, input_grads: tuple) -> None:
         """One backward step has just run: `node` turned `grad` into `input_grads`. A leaf has none: it kept `grad`."""
+
+    def updated(self, optimizer: Any) -> None:
+        """An optimizer has just made a step; `optimizer.state` is what it keeps for each parameter."""
 
 
 current: Observer | None = None  # every call site asks `if observe.current is not None`, and no more

@@ -244,6 +244,9 @@ def backward_steps(
         grad = take(node, None)
         if grad is None:
             continue
+        watcher = observe.current
+        if watcher is not None:
+            watcher.step_begins(node)
         hooks = node.hooks
         if hooks is not None:
             grad = _conj(_before(hooks, _conj(grad, node), recorded), node)
@@ -272,8 +275,8 @@ def backward_steps(
                     grads[source] = g if before is None else before + g
             if saved and not retain:
                 node.saved = FREED
-        if observe.current is not None:
-            observe.current.backward(node, grad, input_grads)
+        if watcher is not None:
+            watcher.backward(node, grad, input_grads)
         yield node, grad, input_grads
 
 

@@ -101,6 +101,18 @@ class PassWatcher(observe.Observer):
         self.stepper: Followed | None = None
         self._thread = get_ident()
 
+    def begins(self) -> None:
+        if self.inner is not None:
+            self.inner.begins()
+
+    def step_begins(self, node: Any) -> None:
+        if self.inner is not None:
+            self.inner.step_begins(node)
+
+    def updated(self, optimizer: Any) -> None:
+        if self.inner is not None:
+            self.inner.updated(optimizer)
+
     def op(self, op: Any, inputs: tuple, attrs: dict, output: Any) -> None:
         if self.inner is not None:
             self.inner.op(op, inputs, attrs, output)

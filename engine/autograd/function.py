@@ -164,6 +164,8 @@ class Function:
         nodes = tuple(a.node if isinstance(a, Tensor) else None for a in args)
         ctx = Context(tuple(n is not None for n in nodes))
         watcher, observe.current = observe.current, None
+        if watcher is not None:
+            watcher.begins()
         before, tape.mode.grad = tape.mode.grad, False
         try:
             if "setup_context" in dir(cls):
@@ -186,8 +188,8 @@ class Function:
         if any(n is not None for n in nodes) and tape.mode.grad:
             cls._record(ctx, args, nodes, outputs)
         answer = outputs[0] if single else outputs
-        if observe.current is not None:
-            observe.current.op(_FunctionOp(cls, len(outputs)), args, {}, answer)
+        if watcher is not None:
+            watcher.op(_FunctionOp(cls, len(outputs)), args, {}, answer)
         return answer
 
     @classmethod

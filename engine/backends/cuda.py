@@ -84,6 +84,19 @@ def to_device(array: Any, index: int | None = None) -> Any:
         return cupy.array(array)
 
 
+def mark() -> Any:
+    """A point in the work that the current GPU has been given, from which and to which its time can be measured."""
+    event = cupy.cuda.Event()
+    event.record()
+    return event
+
+
+def seconds_between(begin: Any, end: Any) -> float:
+    """How long the GPU took from one mark to another; waits until it has come to the second."""
+    end.synchronize()
+    return cupy.cuda.get_elapsed_time(begin, end) / 1e3
+
+
 # -- elementwise -------------------------------------------------------------------------------------------------------------
 
 

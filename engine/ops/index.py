@@ -44,8 +44,11 @@ class getitem(Linear):
             return getitem(input, (index.array,))
         elif kind not in _PLAIN or kind is slice and index.step is not None:
             return _read(input, index)
-        if array.__class__ is not numpy.ndarray or observe.current is not None:
+        if array.__class__ is not numpy.ndarray:
             return _read(input, index)
+        watcher = observe.current
+        if watcher is not None:
+            watcher.begins()
         try:
             data = array[index]
         except IndexError:
@@ -62,6 +65,8 @@ class getitem(Linear):
         else:
             out.node = None
         inplace.mark_view(out, input, getitem, attrs)
+        if watcher is not None:
+            watcher.op(getitem, (input,), attrs, out)
         return out
 
     @classmethod
