@@ -8,6 +8,7 @@ from typing import Any
 
 import anywidget
 from IPython.core.getipython import get_ipython
+from IPython.display import display
 
 from ..session import Session
 from ..stepper import Stepper
@@ -91,6 +92,13 @@ class View(anywidget.AnyWidget):
     def __repr__(self) -> str:
         with self.session.lock:
             return self.session.headline()
+
+
+def displayed(session: Session) -> Callable[[], None]:
+    """Show a view of the session in the cell's output now. What comes back brings the stills up to date, for the saved notebook."""
+    view = View(session)
+    shown: Any = display(view, display_id=True)
+    return lambda: shown.update(view)
 
 
 def direct(channel: Any, heard: Callable[[dict[str, Any]], None]) -> None:

@@ -1,0 +1,146 @@
+"""The numbers of a PyTorch tensor as a NumPy array: the tensor's own memory where that is possible, a copy made on demand elsewhere."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import ml_dtypes
+import numpy
+
+from .loaded import torch
+
+DENSE = 64 << 20  # bytes that a sparse tensor may take to be shown with its zeros
+
+_NUMPY = {name: numpy.dtype(name) for name in ("float16", "float32", "float64", "complex64", "complex128", "bool")}
+_NUMPY |= {f"{sign}int{bits}": numpy.dtype(f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64)}
+_OWN = {
+    name: numpy.dtype(getattr(ml_dtypes, name))
+    for name in ("bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz")
+}
+_BITS = {1: "uint8", 2: "int16"}
+
+
+def dtype_of(of: Any) -> Any:
+    """The NumPy dtype of the same name, for a tensor or what else has a dtype; the name alone where NumPy has none."""
+    name = str(of.dtype).removeprefix("torch.")
+    return _NUMPY.get(name) or _OWN.get(name) or name
+
+
+def shape_of(tensor: Any) -> tuple[int, ...]:
+    """The shape; of a nested tensor only how many tensors it holds."""
+    if tensor.is_nested:
+        return (int(tensor.size(0)),)
+    return tuple(map(int, tensor.shape))
+
+
+def bytes_of(tensor: Any) -> int:
+    """Bytes of the elements: the stored ones of a sparse tensor, none of a tensor without numbers."""
+    if tensor.is_nested:
+        return sum(bytes_of(part) for part in tensor.unbind())
+    if tensor.layout is not torch().strided:
+        return _stored(tensor).numel() * tensor.element_size()
+    return 0 if tensor.is_meta else int(tensor.numel()) * tensor.element_size()
+
+
+def wrapped(tensor: Any) -> bool:
+    """Whether it stands for many tensors or for none yet: inside torch.func's transforms, or while torch traces a program."""
+    functorch = getattr(torch()._C, "_functorch", None)
+    told = getattr(functorch, "is_functorch_wrapped_tensor", None)
+    return told is not None and told(tensor) or type(tensor).__name__ in ("FakeTensor", "FunctionalTensor", "ProxyTensor")
+
+
+def strided(tensor: Any) -> bool:
+    """Whether its elements lie in one memory, at strides."""
+    return not wrapped(tensor) and not tensor.is_nested and tensor.layout is torch().strided
+
+
+def unusual(tensor: Any) -> str:
+    """What a reader of its numbers has to know; "" for an ordinary tensor."""
+    if wrapped(tensor):
+        return "Inside a transform of torch.func, or while torch traces, a tensor stands for others and has no numbers of its own."
+    if tensor.is_nested:
+        return f"A nested tensor of {tensor.size(0)} tensors: shown are their elements, one tensor after the other."
+    if tensor.is_meta:
+        return "On the meta device a tensor has a shape and no numbers."
+    if tensor.is_quantized:
+        return f"Quantised ({str(tensor.dtype).removeprefix('torch.')}): shown are the numbers that it stands for, dequantize()."
+    if tensor.layout is not torch().strided:
+        layout = str(tensor.layout).removeprefix("torch.")
+        if _dense_bytes(tensor) <= DENSE:
+            return f"Sparse ({layout}, {_stored(tensor).numel():,} stored elements): shown with its zeros."
+        return f"Sparse ({layout}): too large to be written out, so shown are its {_stored(tensor).numel():,} stored elements."
+    if isinstance(dtype_of(tensor), str):
+        return f"NumPy has no dtype {dtype_of(tensor)}, so its numbers cannot be shown."
+    return ""
+
+
+def numpy_of(tensor: Any) -> numpy.ndarray | None:
+    """The elements, or None where there are none to show; `unusual` says why. A tensor on a GPU is copied to the host."""
+    if wrapped(tensor) or tensor.is_meta:
+        return None
+    with torch().no_grad():
+        t = tensor.detach()
+        if t.is_nested:
+            parts = [part for one in t.unbind() if (part := numpy_of(one)) is not None]
+            return numpy.concatenate([part.reshape(-1) for part in parts]) if parts else None
+        if t.is_quantized:
+            t = t.dequantize()
+        if t.layout is not torch().strided:
+            t = t.to_dense() if _dense_bytes(t) <= DENSE else _stored(t)
+        kind = dtype_of(t)
+        if isinstance(kind, str):
+            return None
+        t = t.cpu().resolve_conj().resolve_neg()
+        if kind in _OWN.values():
+            return t.view(getattr(torch(), _BITS[kind.itemsize])).numpy().view(kind)
+        return t.numpy()
+
+
+def _stored(tensor: Any) -> Any:
+    return tensor._values() if tensor.layout is torch().sparse_coo else tensor.values()
+
+
+def _dense_bytes(tensor: Any) -> int:
+    return math.prod(tensor.shape) * tensor.element_size()
+
+
+class Seen:
+    """A PyTorch tensor under the names that the back end looks at tensors with."""
+
+    __slots__ = ("of",)
+
+    def __init__(self, tensor: Any) -> None:
+        self.of = tensor
+
+    @property
+    def array(self) -> Any:
+        """Its numbers; None where it has none to show."""
+        return numpy_of(self.of)
+
+    @property
+    def requires_grad(self) -> bool:
+        return self.of.requires_grad
+
+    @property
+    def is_leaf(self) -> bool:
+        return self.of.is_leaf
+
+    @property
+    def retains_grad(self) -> bool:
+        return self.of.retains_grad
+
+    @property
+    def grad_fn(self) -> Any:
+        return self.of.grad_fn
+
+    @property
+    def _grad(self) -> Seen | None:
+        if not (self.of.is_leaf or self.of.retains_grad):  # PyTorch warns who asks any other tensor
+            return None
+        grad = self.of.grad
+        return None if grad is None or numpy_of(grad) is None else Seen(grad)
+
+    @property
+    def _base(self) -> Seen | None:
+        return Seen(self.of._base) if self.of._is_view() else None

@@ -1,0 +1,155 @@
+"""What PyTorch calls an op, what we call it, and which of our ops it is, so that its formulas can be set."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from engine import ops  # noqa: F401 - fills the registry
+from engine.op import registry
+
+from .loaded import is_tensor
+
+# PyTorch's functions and nodes whose name is not the one of the field
+_FUNCTIONS = {"true_divide": "div", "divide": "div", "multiply": "mul", "subtract": "sub", "negative": "neg", "absolute": "abs",
+              "eq_": "eq", "truediv": "div", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor", "invert": "bitwise_not",
+              "max_pool2d_with_indices": "max_pool2d", "concat": "cat", "concatenate": "cat"}  # fmt: skip
+_NODES = {"unsafe_view": "view", "to_copy": "to", "native_batch_norm": "batch_norm", "cudnn_batch_norm": "batch_norm",
+          "native_layer_norm": "layer_norm", "native_group_norm": "group_norm", "native_dropout": "dropout",
+          "max_pool2d_with_indices": "max_pool2d", "max_pool3d_with_indices": "max_pool3d", "log_sigmoid": "logsigmoid",
+          "mkldnn_rnn_layer": "rnn_layer", "unsafe_split": "split", "index": "getitem"}  # fmt: skip
+_REFLECTED = {"radd": "add", "rsub": "sub", "rmul": "mul", "rdiv": "div", "rtruediv": "div", "rpow": "pow", "rmatmul": "matmul",
+              "rfloordiv": "floor_divide", "rmod": "remainder"}  # fmt: skip
+# nodes with the inputs of our op of the same name, in the same order, and no settings that only the node knows
+_SAME = frozenset({
+    "add", "sub", "mul", "div", "neg", "abs", "sqrt", "rsqrt", "exp", "expm1", "log", "log1p", "log2", "log10", "sin", "cos", "tan",
+    "asin", "acos", "atan", "sinh", "cosh", "tanh", "sigmoid", "relu", "silu", "erf", "maximum", "minimum", "reciprocal", "hardswish",
+    "hardsigmoid", "mish"
+})  # fmt: skip
+
+
+class TorchOp:
+    """An op that the engine has not, or not with these arguments: its name and the names of its inputs are all that a formula has."""
+
+    variadic = picks = view = multi = False
+    outputs: tuple = ("out",)
+    aux: tuple = ()
+    rules: tuple = ()
+    defaults: Mapping[str, Any] = {}
+    optional: Mapping[str, Any] = {}
+    types = "any"
+
+    def __init__(self, name: str, inputs: tuple[str, ...] = ()) -> None:
+        self.name, self.inputs = name, inputs
+
+    def __repr__(self) -> str:
+        return f"<torch op {self.name}>"
+
+
+@lru_cache(4096)
+def torch_op(name: str, inputs: tuple[str, ...] = ()) -> TorchOp:
+    """The op of that name; asked again, the same."""
+    return TorchOp(name, inputs)
+
+
+def function_name(func: Any) -> str:
+    """The name of what the mode was handed: "add" for Tensor.__add__ and add_ alike."""
+    name = getattr(func, "__name__", "") or str(func)
+    bare = name.strip("_")
+    if name.startswith("__"):
+        bare = _REFLECTED.get(bare, bare.removeprefix("i") if bare in ("iadd", "isub", "imul", "idiv", "itruediv") else bare)
+    return _FUNCTIONS.get(bare, bare)
+
+
+@lru_cache(4096)
+def node_name(kind: str) -> str:
+    """The op of a node of PyTorch's graph: "addmm" of AddmmBackward0; a Function of the user's keeps its name."""
+    found = re.fullmatch(r"(.+?)Backward(\d*)", kind)
+    if found is None:
+        return {"CopySlices": "copy_slices", "CopyBackwards": "copy"}.get(kind, kind)
+    if not found[2]:
+        return found[1]
+    words = re.sub(r"(?<=\d)[DP]", lambda letter: letter[0].lower(), found[1])  # MaxPool2D, Log1P
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", words).lower()
+    if words.startswith("scaled_dot_product"):
+        return "scaled_dot_product_attention"
+    return _NODES.get(words, words)
+
+
+def of_call(func: Any, args: tuple, kwargs: Mapping[str, Any]) -> tuple[Any, list, dict]:
+    """`(op, operands, settings)` of a call: our own op where its arguments fit, else a TorchOp."""
+    name = function_name(func)
+    if getattr(func, "__name__", "").strip("_") in _REFLECTED:
+        args = args[::-1]
+    ours = registry.get(name)
+    if ours is not None and "out" not in kwargs:
+        try:
+            inputs, attrs = ours.bind(args, dict(kwargs))
+        except TypeError:  # not the arguments of our op: the op's name alone
+            inputs, attrs = (), {}
+        if ours.variadic and inputs and isinstance(inputs[0], (list, tuple)):
+            inputs = (*inputs[0], *inputs[1:])
+        if inputs and all(x is None or is_tensor(x) or isinstance(x, (int, float, complex)) for x in inputs):
+            return ours, list(inputs), plain(attrs)
+    names, operands, settings = [], [], {}
+    for key, value in (*zip(_parameters(func, len(args)), args, strict=False), *kwargs.items()):
+        found = tensors_in(value)
+        if found:
+            names += [key] if is_tensor(value) else [f"{key}[{i}]" for i in range(len(found))]
+            operands += found
+        elif key:
+            settings[key] = value
+    return torch_op(name, tuple(names)), operands, plain(settings)
+
+
+@lru_cache(1024)
+def _known_parameters(func: Any) -> tuple[str, ...]:
+    try:
+        return tuple(inspect.signature(func).parameters)
+    except (TypeError, ValueError):  # a builtin, which has none to read
+        return ()
+
+
+def _parameters(func: Any, count: int) -> list[str]:
+    known = [name for name in _known_parameters(func) if name not in ("args", "kwargs")]
+    return [known[i] if i < len(known) else ("input", "other")[i] if i < 2 and not known else f"input{i}" for i in range(count)]
+
+
+def tensors_in(value: Any, deep: int = 3) -> list:
+    """The tensors in an argument, in order: itself, or what lists, tuples and dicts hold."""
+    if is_tensor(value):
+        return [value]
+    if deep and isinstance(value, (list, tuple)):
+        return [x for part in value for x in tensors_in(part, deep - 1)]
+    if deep and isinstance(value, dict):
+        return [x for part in value.values() for x in tensors_in(part, deep - 1)]
+    return []
+
+
+def plain(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Numbers, texts and short tuples of them; whatever else is not kept, lest it live on."""
+
+    def harmless(x: Any) -> bool:
+        return x is None or isinstance(x, (bool, int, float, complex, str, slice, type(Ellipsis)))
+
+    found = {}
+    for key, value in settings.items():
+        if harmless(value):
+            found[key] = value
+        elif isinstance(value, (tuple, list)) and len(value) <= 16 and all(map(harmless, value)):
+            found[key] = tuple(value)
+    return found
+
+
+def of_node(kind: str, inputs: Sequence[int], weight: Any = None) -> Any:
+    """The op of a node whose inputs are these rows, -1 for one that is not known. A convolution's weight tells its dimensions."""
+    name = node_name(kind)
+    if name == "convolution" and weight is not None and 3 <= weight.dim() <= 5:
+        name = f"conv{weight.dim() - 2}d"
+    ours = registry.get(name)
+    if name in _SAME and ours is not None and len(inputs) == len(ours.inputs) and min(inputs, default=-1) >= 0:
+        return ours
+    return torch_op(name)

@@ -1,0 +1,184 @@
+"""PyTorch's graph: what a node is, what it saved, and rows for the part of it that a recording does not have yet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from heapq import heappop, heappush
+from math import prod
+from types import CodeType
+from typing import Any
+
+from . import arrays, names
+from .loaded import is_tensor
+from .recording import Mark, TorchRecording
+
+# Told of each new node: the node, its mark, for each of its inputs the mark there (None: no gradient goes there), and the leaf's tensor
+# where the node accumulates into one.
+Hang = Callable[[Any, Mark, "list[Mark | None]", Any], None]
+
+_saved_names: dict[type, list[str]] = {}
+_RESULTS = ("result", "out", "total_weight", "indices", "logsumexp", "rng", "philox", "mask")  # what an op made and kept, no operand
+FREED = "freed by an earlier backward()"
+SPOILT = "what it saved for backward was written in place since, so backward() will refuse"
+
+
+def variable(node: Any) -> Any:
+    """The leaf into whose .grad the node accumulates; None for any other node."""
+    return getattr(node, "variable", None) if type(node).__name__ == "AccumulateGrad" else None
+
+
+def saved(node: Any) -> tuple[list[tuple[str, Any]], str]:
+    """`(name, tensor)` of what the node keeps for its backward; and what is wrong with it, "" for nothing."""
+    kind, found, wrong = type(node), [], ""
+    known = _saved_names.get(kind)
+    if known is None:
+        known = [name for name in dir(node) if name.startswith("_saved_")] or (["saved_tensors"] if hasattr(kind, "saved_tensors") else [])
+        _saved_names[kind] = known
+    for name in known:
+        try:
+            value = getattr(node, name)
+        except RuntimeError as error:  # PyTorch says in a sentence which of the two it is
+            wrong = SPOILT if "modified by an inplace operation" in str(error) else FREED
+            continue
+        values = value if isinstance(value, (tuple, list)) else (value,)
+        found += [(name.removeprefix("_saved_"), x) for x in values if is_tensor(x)]
+    return found, wrong
+
+
+def unmarked(recording: TorchRecording, roots: Sequence[Any]) -> list[Any]:
+    """The nodes behind `roots` that the recording has not, inputs before those that use them; no recursion. Leaves' own nodes left out."""
+    order: dict[Any, int] = {}
+    users: dict[Any, list] = {}
+    missing: dict[Any, int] = {}
+    todo = [node for node in roots if node is not None and recording.marked(node) is None and variable(node) is None]
+    while todo:
+        node = todo.pop()
+        if node in order:
+            continue
+        order[node] = _age(node, len(order))
+        missing[node] = 0
+        for source, _ in node.next_functions:
+            if source is not None and recording.marked(source) is None and variable(source) is None:
+                users.setdefault(source, []).append(node)
+                missing[node] += 1
+                todo.append(source)
+    ready = [(order[node], i, node) for i, node in enumerate(order) if not missing[node]]
+    ready.sort(key=lambda entry: entry[:2])
+    found, serial = [], len(order)
+    while ready:
+        _, _, node = heappop(ready)
+        found.append(node)
+        for user in users.get(node, ()):
+            missing[user] -= 1
+            if not missing[user]:
+                serial += 1
+                heappush(ready, (order[user], serial, user))
+    return found
+
+
+def _age(node: Any, otherwise: int) -> int:
+    """When the node was made, so that rows stand in the order of the program."""
+    told = getattr(node, "_sequence_nr", None)
+    return otherwise if told is None else told()
+
+
+def mark_all(recording: TorchRecording, new: Sequence[Any], row: int, hang: Hang | None, scope: int = -1) -> int:
+    """All these nodes are parts of the op in this row. Bytes that they keep for backward."""
+    total = 0
+    for node in new:
+        _mark_leaves(recording, node, hang, scope)
+        mark = recording.mark(node, row)
+        total += recording.saves(mark, [x for _, x in saved(node)[0]])
+        if hang is not None:
+            hang(node, mark, _targets(recording, node), None)
+    return total
+
+
+def _mark_leaves(recording: TorchRecording, user: Any, hang: Hang | None, scope: int) -> None:
+    """The leaves among the node's inputs get a row, and their own nodes a mark."""
+    for node, _ in user.next_functions:
+        leaf = None if node is None else variable(node)
+        if leaf is None or recording.marked(node) is not None:
+            continue
+        row = recording.find(leaf)
+        mark = recording.mark(node, recording.leaf(leaf, scope) if row < 0 else row)
+        if hang is not None:
+            hang(node, mark, [], leaf)
+
+
+def _targets(recording: TorchRecording, node: Any) -> list[Mark | None]:
+    return [None if source is None else recording.marked(source) for source, _ in node.next_functions]
+
+
+def extend(
+    recording: TorchRecording,
+    roots: Sequence[Any],
+    hang: Hang | None = None,
+    *,
+    scope: int = -1,
+    code: CodeType | None = None,
+    lasti: int = 0,
+) -> None:
+    """Rows for the nodes behind `roots` that the recording has not yet, one for each node.
+
+    Values are there as far as PyTorch saved them for backward, or the user has the tensor.
+    """
+    inputs: dict[tuple, int] = {}  # memory, shape and strides of a saved input without a node -> row
+    new = unmarked(recording, roots)
+    for node in new:
+        _mark_leaves(recording, node, hang, scope)
+        kept, wrong = saved(node)
+        sources = [-1 if source is None else recording.row_of(source) for source, _ in node.next_functions]
+        for name, tensor in kept:
+            if not tensor.requires_grad and not name.startswith(_RESULTS):
+                _from_outside(recording, tensor, sources, inputs, scope)
+        shape, dtype = _result(node, kept)
+        size = 0 if dtype is None else prod(shape) * getattr(dtype, "itemsize", 1)
+        weight = next((x for name, x in kept if name == "weight"), None)
+        op = names.of_node(type(node).__name__, sources, weight)
+        row = recording.append(
+            op, "op", shape, dtype, size, True, scope=scope, code=code, lasti=lasti, note=wrong, sources=sources, attrs=_settings(node)
+        )
+        mark = recording.mark(node, row)
+        recording.saved[row] = recording.saves(mark, [x for _, x in kept])
+        for name, tensor in kept:
+            source = row if name.startswith(_RESULTS) else recording.row_of(tensor.grad_fn) if tensor.requires_grad else -1
+            if source >= 0 and recording.kind[source] == "op" and arrays.shape_of(tensor) == recording.shape[source]:
+                recording.saw(tensor, source)
+        if hang is not None:
+            hang(node, mark, _targets(recording, node), None)
+
+
+def _from_outside(recording: TorchRecording, tensor: Any, sources: list[int], inputs: dict[tuple, int], scope: int) -> None:
+    """A row for a saved tensor that no node made: data, a number, a running mean. It takes the first place without a node."""
+    row = recording.find(tensor)
+    if row < 0:
+        strided = arrays.strided(tensor) and not tensor.is_meta
+        key = (tensor.data_ptr(), tensor.shape, tensor.stride()) if strided else (id(tensor),)
+        if key not in inputs:
+            number = tensor.dim() == 0 and tensor.device.type == "cpu" and strided
+            inputs[key] = recording.constant(tensor.item(), scope) if number else recording.leaf(tensor, scope)
+        row = inputs[key]
+    if -1 in sources:
+        sources[sources.index(-1)] = row
+    else:
+        sources.append(row)
+
+
+def _result(node: Any, kept: list[tuple[str, Any]]) -> tuple[tuple, Any]:
+    """Shape and dtype of the node's (first) result."""
+    told = getattr(node, "_input_metadata", None)
+    if told:
+        return tuple(map(int, told[0].shape)), arrays.dtype_of(told[0])
+    result = next((x for name, x in kept if name.startswith(_RESULTS)), None)
+    return ((), None) if result is None else (arrays.shape_of(result), arrays.dtype_of(result))
+
+
+def _settings(node: Any) -> dict[str, Any]:
+    """What the node knows of the op's settings: an axis, an exponent."""
+    found = {}
+    for name in ("dim", "keepdim", "alpha", "exponent", "dims", "p", "stride", "padding", "dilation", "groups", "eps", "kernel_size"):
+        value = getattr(node, f"_saved_{name}", None) if f"_saved_{name}" in _saved_names.get(type(node), ()) else None
+        if value is not None and not is_tensor(value) and not (name == "alpha" and value == 1):
+            found[name] = value - (1 << 64) if isinstance(value, int) and value >= 1 << 63 else value  # an unsigned -1
+    return names.plain(found)

@@ -1,0 +1,358 @@
+"""What PyTorch's engine did in a backward pass: told by hooks on the nodes of its graph, kept as a record that can be walked through."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from threading import RLock
+from typing import Any
+from weakref import WeakMethod, ref
+
+import numpy
+
+from .. import protocol, typeset
+from ..graph import Graph
+from ..inspector import bytes_text, number_text, summary
+from ..recording import KEEP
+from ..stepper import PassEnded, Stepper, operand, said
+from . import arrays
+from .loaded import torch
+from .recording import Mark, TorchRecording
+
+RECORD = "PyTorch's engine ran this pass itself; this is its record. Going back and forth in it changes no .grad."
+
+
+@dataclass
+class _Gain:
+    """What a step handed to one input."""
+
+    target: int  # row
+    gradient: Any
+    total: Any  # the input's gradient so far, this one included
+    addends: int
+
+
+@dataclass
+class _Ran:
+    """One op's part of the pass: the node, or the several nodes, that PyTorch made of the op."""
+
+    row: int
+    place: int  # 1-based
+    nodes: list[str]  # PyTorch's names of the nodes, in the order in which they ran
+    upstream: list[Any]
+    gains: list[_Gain] = field(default_factory=list)
+    inner: set[int] = field(default_factory=set)  # marks of the op's own nodes that its other nodes handed a gradient to
+    leaf: str = ""  # at a leaf: "stored in", "added to"
+    message: protocol.Step | None = None
+
+
+class TorchPass(Stepper):
+    """The record of one backward pass. Steps stand in the order in which PyTorch's engine came to their ops."""
+
+    def __init__(self, recording: TorchRecording, graph: Graph, keep: int = KEEP) -> None:
+        super().__init__(recording, graph, (), [], None, keep)
+        self.taken: list[Any] = []
+        self.lock = RLock()  # on a GPU the engine's own threads run the nodes
+        self._open: dict[int, _Ran] = {}  # row -> its step
+        self._totals: dict[int, tuple[Any, int]] = {}  # mark of a node -> its gradient so far, and how many it is the sum of
+
+    # -- told by the hooks ---------------------------------------------------------------------------------------------------
+
+    def ran(self, name: str, mark: Mark, targets: list[Mark | None], gradients: tuple, upstream: tuple) -> None:
+        """A node has turned `upstream` into `gradients` of its inputs."""
+        with self.lock:
+            step = self._open.get(mark.row)
+            if step is None:
+                step = self._open[mark.row] = self._new(mark.row, name)
+            else:
+                step.nodes.append(name)
+            if mark.number not in step.inner:
+                step.upstream += [g for g in map(self._hold, upstream) if g is not None]
+            for target, gradient in zip(targets, gradients, strict=False):
+                if target is None or gradient is None:
+                    continue
+                if target.row == mark.row:
+                    step.inner.add(target.number)
+                    continue
+                held = self._hold(gradient)
+                before, addends = self._totals.get(target.number, (None, 0))
+                total = held if addends == 0 else None if before is None or held is None else self._hold(_sum(before, held))
+                self._totals[target.number] = total, addends + 1
+                step.gains.append(_Gain(target.row, held, total, addends + 1))
+            self._totals.pop(mark.number, None)
+
+    def accumulated(self, mark: Mark, upstream: tuple, had: bool) -> None:
+        """A leaf has received its gradient."""
+        with self.lock:
+            self._totals.pop(mark.number, None)
+            step = self._new(mark.row, "AccumulateGrad")
+            step.upstream = [g for g in map(self._hold, upstream) if g is not None]
+            step.leaf = "added to" if had else "stored in"
+
+    def _new(self, row: int, name: str) -> _Ran:
+        step = _Ran(row, len(self.taken) + 1, [name], [])
+        self.taken.append(step)
+        self.plan.append(row)
+        return step
+
+    def _hold(self, gradient: Any) -> Any:
+        """The gradient, as long as the budget lasts; else None. Who holds a gradient keeps PyTorch from writing into it later."""
+        if gradient is None:
+            return None
+        if gradient.requires_grad:  # create_graph: the record keeps numbers, not the graph of the derivative
+            gradient = gradient.detach()
+        if id(gradient) not in self._held:
+            size = arrays.bytes_of(gradient)
+            if self.kept_bytes + size > self.keep:
+                return None
+            self.kept_bytes += size
+            self._held.add(id(gradient))
+        return gradient
+
+    def end(self, error: BaseException | None = None) -> None:
+        """The pass is over: complete, or stopped by `error`."""
+        with self.lock:
+            if error is not None:
+                self.failure = "it was interrupted." if isinstance(error, KeyboardInterrupt) else said(error)
+            self._open.clear()
+            self._totals.clear()
+            self.index = len(self.taken)
+
+    # -- walking: nothing but the place in the record changes -------------------------------------------------------------------
+
+    @property
+    def total(self) -> int:
+        return len(self.taken)
+
+    def _undo(self) -> None:
+        self.index -= 1
+
+    def _redo(self) -> None:
+        self.index += 1
+
+    def _run(self) -> None:
+        raise PassEnded(RECORD)
+
+    def close(self) -> None:
+        self.closed = True
+
+    # -- telling -------------------------------------------------------------------------------------------------------------
+
+    def gradient(self, row: int, compute: bool = True) -> tuple[Any, str]:
+        """The gradient of a row as far as the record has been walked; or None, and why it is not there."""
+        late, found = False, None
+        for step in self.taken[: self.index]:
+            if step.row == row and step.upstream:
+                return _shown(step.upstream)
+            late = late or step.row == row
+            for gain in step.gains:
+                if gain.target == row:
+                    found, late = gain.total, gain.total is None
+        if found is not None:
+            return _shown([found])
+        if late:
+            return None, f"It was not kept: the gradients of this pass take more than {bytes_text(self.keep)}."
+        if any(step.row == row or any(gain.target == row for gain in step.gains) for step in self.taken[self.index :]):
+            return None, "At this step of the record its gradient has not been computed yet: step on, or run to this node."
+        return None, ""
+
+    def sentence(self) -> str:
+        """Where the walk through the record stands; at both of its ends also that it is no more than a record."""
+        if self.index == 0 and not self.failed:
+            return f"At the start of the backward pass: {self.total} steps. {RECORD}"
+        return super().sentence() + (f" {RECORD}" if self.done else "")
+
+    def _describe(self, taken: Any) -> protocol.Step:
+        r, row = self.recording, taken.row
+        upstream = _shown(taken.upstream)[0]
+        arrived = summary(_nothing() if upstream is None else upstream)
+        site = self.graph.site(row)
+        told = "" if upstream is not None or taken.upstream else ", not kept for want of room"
+        if taken.leaf:
+            shown = operand(r, row)
+            name = shown.name or f"leaf #{row}"
+            rule = typeset.accumulation(shown, upstream)
+            sentence = f"accumulate: the gradient of {name} ({_size(arrived)}{told}) is {taken.leaf} {name}.grad."
+            return protocol.Step(taken.place, row, "accumulate", rule, arrived, [], site, f"Step {taken.place} of {self.total}, {sentence}")
+        op, attrs = r.ops[row], r.attrs[row]
+        slots = r.inputs(row)
+        operands: list[Any] = [None] * max([slot + 1 for _, slot in slots], default=0)
+        operands += [None] * (0 if op.variadic else len(op.inputs) - len(operands))
+        for source, slot in slots:
+            operands[slot] = operand(r, source)
+        output = operand(r, row)
+        names = typeset.input_names(op, len(operands))
+        contributions, said_of = [], []
+        free = list(slots)
+        for gain in taken.gains:
+            slot = next((slot for source, slot in free if source == gain.target), -1)
+            free = [(source, at) for source, at in free if at != slot]
+            gradient = None if gain.gradient is None else arrays.numpy_of(gain.gradient)
+            if gradient is None:
+                continue
+            total = gradient if gain.total is None else arrays.numpy_of(gain.total)
+            gained = summary(gradient)
+            now = gained if gain.total is gain.gradient or total is None else summary(total)
+            if slot >= 0:
+                rule = typeset.backward(op, attrs, operands, output, slot, upstream, gradient)
+                axes = _unbroadcast(op, upstream, r.shape[gain.target])
+            else:  # through a node that the op's inputs do not name, such as the memory that a view lies in
+                rule, axes = typeset.accumulation(operand(r, gain.target), gradient), []
+            label = names[slot] if slot >= 0 else r.op_name(gain.target)
+            contributions.append(protocol.Contribution(gain.target, label, gained, now, gain.addends, axes, rule))
+            shown = r.names.get(gain.target) or f"{label} (#{gain.target})"
+            said_of.append(f"gradient of {shown} gains {_size(gained)}" + (f", now {_size(now)}" if gain.addends > 1 else ""))
+        where = ""
+        if site >= 0:
+            at = self.graph.sites[site]
+            where = f" at {at.cell or at.file} line {at.line}"
+        nodes = ", ".join(dict.fromkeys(taken.nodes))
+        lost = len(taken.gains) - len(contributions)
+        said_of += [f"{lost} gradient{'s' * (lost != 1)} not kept for want of room"] if lost else []
+        sentence = f"Step {taken.place} of {self.total}, {op.name}{where} ({nodes}): {'; '.join(said_of) or 'no input wants a gradient'}."
+        forward = typeset.forward(op, attrs, operands, output)
+        return protocol.Step(taken.place, row, op.name, forward, arrived, contributions, site, sentence)
+
+
+class PassRecorder:
+    """Hangs hooks on the nodes of a graph, and makes a TorchPass of every backward pass that runs through them.
+
+    `passed(record)` is called when a pass is over. `remove()` takes all hooks off again.
+    """
+
+    def __init__(self, recording: TorchRecording, graph: Graph, passed: Callable[[TorchPass], None]) -> None:
+        self.recording, self.graph, self.passed = recording, graph, passed
+        self.current: TorchPass | None = None
+        self._told = False  # somebody says when the pass is over
+        self._awaited = 0  # nodes that hang here
+        self._seen: set[int] = set()
+        self._hooks: list[Any] = []
+        self._had: dict[int, bool] = {}
+        self._lock = RLock()
+
+    def hang(self, node: Any, mark: Mark, targets: list[Mark | None], leaf: Any) -> None:
+        """Be told when the node runs."""
+        self._awaited += 1
+        if leaf is None:
+            self._hooks.append(node.register_hook(_weakly(self._ran, type(node).__name__, mark.row, mark.number, targets)))
+            return
+        self._hooks.append(node.register_prehook(_weakly(self._before, mark.number, ref(leaf))))
+        self._hooks.append(node.register_hook(_weakly(self._accumulated, mark.row, mark.number)))
+
+    def remove(self) -> None:
+        """No hook is left on any node."""
+        self.finish()
+        for hook in self._hooks:
+            hook.remove()
+        self._hooks.clear()
+
+    @contextmanager
+    def during(self, retained: bool) -> Iterator[None]:
+        """A backward pass runs inside the block."""
+        if self._told:  # a pass inside a pass, such as checkpointing starts: part of the one around it
+            yield
+            return
+        self.finish()
+        self._told = True
+        try:
+            yield
+        except BaseException as error:
+            self._over(retained, error)
+            raise
+        else:
+            self._over(retained)
+        finally:
+            self._told = False
+
+    def finish(self) -> None:
+        """A pass that nobody said the end of is over now."""
+        if self.current is not None:
+            self._over(True)
+
+    def _over(self, retained: bool, error: BaseException | None = None) -> None:
+        with self._lock:
+            record, self.current = self.current, None
+            seen, self._seen = self._seen, set()
+        if record is None:
+            return
+        if not retained:
+            for number in seen:
+                self.recording.free(number)
+        self.recording.passes += 1
+        record.end(error)
+        self.passed(record)
+
+    def _record(self, number: int) -> TorchPass:
+        with self._lock:
+            if number in self._seen and not self._told:
+                self._over(True)  # the node runs again: this is the next pass
+            if self.current is None:
+                self.current = TorchPass(self.recording, self.graph, self.recording.keep)
+            self._seen.add(number)
+            return self.current
+
+    def _ran(self, name: str, row: int, number: int, targets: list[Mark | None], gradients: tuple, upstream: tuple) -> None:
+        self._record(number).ran(name, _Place(row, number), targets, gradients, upstream)
+        self._perhaps_over()
+
+    def _before(self, number: int, leaf: ref, upstream: tuple) -> None:
+        tensor = leaf()
+        self._had[number] = tensor is not None and tensor.grad is not None
+
+    def _accumulated(self, row: int, number: int, gradients: tuple, upstream: tuple) -> None:
+        self._record(number).accumulated(_Place(row, number), upstream, self._had.pop(number, False))
+        self._perhaps_over()
+
+    def _perhaps_over(self) -> None:
+        if not self._told and len(self._seen) == self._awaited:
+            self._over(True)
+
+
+def _weakly(method: Callable, *known: Any) -> Callable[..., None]:
+    """A hook that dies in effect with who hung it, and never changes a gradient: it returns nothing."""
+    held = WeakMethod(method)
+
+    def hook(*told: Any) -> None:
+        if (alive := held()) is not None:
+            alive(*known, *told)
+
+    return hook
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a node stands, without holding its mark: the mark dies with the node, and the hook is a part of the node."""
+
+    row: int
+    number: int
+
+
+def _sum(a: Any, b: Any) -> Any:
+    with torch().no_grad():
+        return a + b
+
+
+def _shown(gradients: list) -> tuple[Any, str]:
+    """One array for what arrived at an op with several results."""
+    found = [array for g in gradients if (array := arrays.numpy_of(g)) is not None]
+    if not found:
+        return None, ""
+    if len(found) == 1:
+        return found[0], ""
+    return numpy.concatenate([a.reshape(-1) for a in found]), ""
+
+
+def _nothing() -> Any:
+    return numpy.zeros(0, numpy.float32)
+
+
+def _unbroadcast(op: Any, upstream: Any, shape: tuple) -> list[int]:
+    wide = getattr(op, "types", "") == "promote" or op.name in ("where", "expand", "broadcast_to", "add", "sub", "mul", "div")
+    return typeset.unbroadcast_axes(upstream.shape, shape) if wide and upstream is not None else []
+
+
+def _size(s: protocol.Summary) -> str:
+    if s.values is not None and s.size == 1:
+        return number_text(s.values[0])
+    return f"norm {number_text(s.norm)}" if s.norm is not None else "NaN or Inf"

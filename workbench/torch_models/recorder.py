@@ -1,0 +1,355 @@
+"""Recording what PyTorch runs: a TorchFunctionMode sees every function of torch, hooks on modules see who called it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from threading import get_ident
+from time import perf_counter
+from types import CodeType, FunctionType
+from typing import Any
+from weakref import ref
+
+import engine
+
+from .. import __file__ as _workbench
+from ..recorder import MAX_ROWS, PERIOD
+from ..recording import Scope
+from . import names, nodes
+from .loaded import folder, torch
+from .passes import PassRecorder
+from .recording import TorchRecording
+
+# what asks of a tensor and computes nothing, and what only says how to go on
+_SILENT = frozenset({
+    "__get__", "__set__", "__delete__", "size", "dim", "stride", "numel", "item", "tolist", "is_floating_point", "is_complex",
+    "is_contiguous", "is_pinned", "is_inference", "data_ptr", "storage_offset", "element_size", "nelement", "ndimension", "get_device",
+    "type", "is_shared", "is_same_size", "is_signed", "__bool__", "__len__", "__repr__", "__format__", "__int__", "__float__",
+    "__index__", "__hash__", "__reduce_ex__", "__deepcopy__", "numpy", "__array__", "requires_grad_", "retain_grad", "register_hook",
+    "register_post_accumulate_grad_hook", "untyped_storage", "storage", "_set_grad_enabled", "set_grad_enabled", "manual_seed",
+    "result_type", "promote_types", "can_cast", "is_tensor", "equal", "allclose", "_version", "is_set_to", "share_memory_",
+    "pin_memory", "refine_names", "rename_"
+})  # fmt: skip
+_FILLS = frozenset({
+    "uniform", "normal", "zero", "fill", "random", "bernoulli", "exponential", "copy", "trunc_normal", "kaiming_uniform",
+    "kaiming_normal", "constant"
+})  # fmt: skip
+_WRITES = frozenset(("__setitem__", "__iadd__", "__isub__", "__imul__", "__itruediv__", "__idiv__", "__ipow__", "__imatmul__"))
+_COMPOSITE = 4  # so many nodes and more of one Python function are shown one by one, in a box
+_MOVES = frozenset({
+    "view", "reshape", "transpose", "permute", "t", "expand", "squeeze", "unsqueeze", "clone", "to", "select", "slice", "alias",
+    "split", "unbind", "chunk"
+})  # fmt: skip
+_FAST = ("TransformerEncoder", "TransformerEncoderLayer", "MultiheadAttention")  # modules with one fused kernel for the whole of them
+
+
+class TorchRecorder:
+    """Records what PyTorch runs in the thread that made it, at most `limit` rows; of the rest only the number is known.
+
+    `listener` is called from the recorded thread while it runs, as the engine's Recorder calls it. `first` is called at the first row.
+    """
+
+    def __init__(self, recording: TorchRecording, passes: PassRecorder, limit: int = MAX_ROWS) -> None:
+        self.recording, self.passes, self.limit = recording, passes, limit
+        recording.live = True
+        self.listener: Callable[[], None] | None = None
+        self.first: Callable[[], None] | None = None
+        self._due = perf_counter() + PERIOD
+        self._thread = get_ident()
+        self._quiet = 0  # whatever runs now is not the user's, or is one step to the user
+        self._scope = -1
+        self._stack: list[int] = []
+        self._whole: list[tuple[Any, str, tuple, CodeType | None, int]] = []  # modules that run as one op now
+        self._paths: dict[int, str] = {}
+        self._hidden = (folder(), *(os.path.dirname(os.path.abspath(file)) + os.sep for file in (engine.__file__, _workbench)))
+        self._inside: dict[int, bool] = {}  # identity of a code object -> it is not the user's
+        self._codes: list[CodeType] = []
+        self._exit = ExitStack()
+        self._mode = _mode(self)
+
+    # -- on and off ----------------------------------------------------------------------------------------------------------
+
+    def __enter__(self) -> TorchRecorder:
+        modules, optimizers = torch().nn.modules.module, sys.modules["torch.optim.optimizer"]
+        with ExitStack() as stack:
+            stack.enter_context(self._mode)
+            for handle in (
+                modules.register_module_forward_pre_hook(self.enter),
+                modules.register_module_forward_hook(self.leave, always_call=True),
+                optimizers.register_optimizer_step_pre_hook(self._optimizer_begins),
+                optimizers.register_optimizer_step_post_hook(self._optimizer_ends),
+            ):
+                stack.callback(handle.remove)
+            self._exit = stack.pop_all()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._exit.close()
+        self.listener = None
+        self.recording.live = False
+
+    # -- functions -----------------------------------------------------------------------------------------------------------
+
+    def call(self, func: Any, args: tuple, kwargs: dict) -> Any:
+        """Run a function of torch for the user, and write down what it did. Its result and its errors are the user's, as they are."""
+        name = getattr(func, "__name__", "")
+        if self._quiet or name in _SILENT or get_ident() != self._thread:
+            return func(*args, **kwargs)
+        if name in ("backward", "grad") and isinstance(func, FunctionType):
+            with self._backward(kwargs), self.quiet():
+                return func(*args, **kwargs)
+        r = self.recording
+        if r.count >= self.limit:
+            r.dropped += 1
+            return func(*args, **kwargs)
+        written = args[0] if args and (name in _WRITES or name.endswith("_") and not name.endswith("__")) else kwargs.get("out")
+        written = written if isinstance(written, torch().Tensor) else None
+        if written is not None and self._unknown_fill(name, written, args[1:]):
+            return func(*args, **kwargs)
+        before = None
+        if written is not None:  # the operands as they are now
+            with self.quiet():
+                before = self._operands(func, args, kwargs)
+        try:
+            result = func(*args, **kwargs)
+        except Exception as error:
+            with self.quiet():
+                self._failed(func, args, kwargs, before, error)
+            raise
+        with self.quiet():
+            if written is not None:
+                self._wrote(before, written)
+            else:
+                self._made(func, args, kwargs, result)
+        if self.listener is not None and perf_counter() > self._due:
+            self._report()
+        return result
+
+    @contextmanager
+    def quiet(self) -> Iterator[None]:
+        """What runs inside the block is not recorded."""
+        self._quiet += 1
+        try:
+            yield
+        finally:
+            self._quiet -= 1
+
+    def _backward(self, kwargs: dict) -> Any:
+        create = bool(kwargs.get("create_graph"))
+        return self.passes.during(create if kwargs.get("retain_graph") is None else bool(kwargs["retain_graph"]))
+
+    def _unknown_fill(self, name: str, written: Any, more: tuple) -> bool:
+        """A tensor that nobody used yet gets its first numbers: that is how it came to be, and no op of the model."""
+        if self.recording.find(written) >= 0 or written.grad_fn is not None or names.tensors_in(more):
+            return False
+        return name.strip("_") in _FILLS or not (written.is_floating_point() or written.is_complex())  # such as BatchNorm's counter
+
+    def _operands(self, func: Any, args: tuple, kwargs: dict) -> tuple[Any, list[int], dict]:
+        op, operands, settings = names.of_call(func, args, kwargs)
+        return op, [self._source(x) for x in operands], settings
+
+    def _source(self, x: Any) -> int:
+        if x is None:
+            return -1
+        if not isinstance(x, torch().Tensor):
+            return self.recording.constant(x, self._scope)
+        return self._row(x)
+
+    def _row(self, tensor: Any) -> int:
+        """The row at which a tensor stands; new rows for what nobody recorded, such as the graph of a gradient."""
+        r, node = self.recording, tensor.grad_fn
+        row = r.find(tensor)
+        if node is None:
+            return r.leaf(tensor, self._scope) if row < 0 else row
+        mark = r.marked(node)
+        if mark is not None:
+            return mark.row if row < 0 else row
+        nodes.extend(r, [node], self.passes.hang, scope=self._elsewhere())
+        row = r.row_of(node)
+        r.stands(tensor, row)
+        return row
+
+    def _elsewhere(self) -> int:
+        """The box of ops that ran outside of what is recorded, or in a backward pass with create_graph."""
+        r = self.recording
+        known = next((i for i, s in enumerate(r.scopes) if s.kind == "function" and s.subject == -1), -1)
+        if known < 0:
+            label = "backward" if r.passes else "before"
+            r.scopes.append(Scope(-1, "function", label, label, -1, None, 0))
+            known = len(r.scopes) - 1
+        return known
+
+    def _made(self, func: Any, args: tuple, kwargs: dict, result: Any) -> None:
+        made = names.tensors_in(result)
+        given = {id(x) for x in names.tensors_in((args, kwargs))}
+        made = [x for x in made if id(x) not in given]
+        if not made or not given:
+            return
+        r = self.recording
+        op, sources, settings = self._operands(func, args, kwargs)
+        code, lasti = self._site()
+        roots = [x.grad_fn for x in made]
+        if isinstance(func, FunctionType) and self._composite(roots):
+            r.scopes.append(Scope(self._scope, "function", op.name, op.name, 0, code, lasti))
+            nodes.extend(r, roots, self.passes.hang, scope=len(r.scopes) - 1, code=code, lasti=lasti)
+            for x in made:
+                if x.grad_fn is not None and r.row_of(x.grad_fn) >= 0:
+                    r.stands(x, r.row_of(x.grad_fn))
+            self._begun()
+            return
+        self._row_of_result(op, sources, settings, made, roots, code, lasti)
+
+    def _row_of_result(
+        self, op: Any, sources: list[int], settings: dict, made: list, roots: list, code: CodeType | None, lasti: int, note: str = ""
+    ) -> None:
+        r, first = self.recording, made[0]
+        if not note and first._is_view() and (base := r.find(first._base)) >= 0:
+            note = f"view of #{base}"
+        row = r.tensor_row(op, "op", first, scope=self._scope, code=code, lasti=lasti, note=note, attrs=settings, sources=sources)
+        r.saved[row] = nodes.mark_all(r, nodes.unmarked(r, roots), row, self.passes.hang, self._scope)
+        for x in made:
+            r.stands(x, row)
+        self._begun()
+
+    def _composite(self, roots: list) -> bool:
+        """Whether the function is made of so many ops that one box would hide what a reader looks for."""
+        new = nodes.unmarked(self.recording, roots)
+        return sum(names.node_name(type(node).__name__) not in _MOVES for node in new) > _COMPOSITE
+
+    def _wrote(self, before: Any, written: Any) -> None:
+        """`written` has new contents, perhaps a new place in the graph: a new row stands for it, and for what it is a view of."""
+        op, sources, settings = before
+        r = self.recording
+        code, lasti = self._site()
+        base = written._base if written._is_view() else None
+        old = -1 if base is None else r.find(base)
+        row = r.tensor_row(op, "op", written, scope=self._scope, code=code, lasti=lasti, note="in place", attrs=settings, sources=sources)
+        if base is not None and old >= 0:
+            note = f"written through its view #{row}"
+            behind = r.tensor_row(names.torch_op("copy_slices"), "op", base, scope=self._scope, code=code, lasti=lasti, note=note,
+                                  sources=[old, row])  # fmt: skip
+            new = nodes.unmarked(r, [base.grad_fn])
+            r.saved[behind] = nodes.mark_all(r, new, behind, self.passes.hang, self._scope)
+            r.stands(base, behind)
+        r.saved[row] = nodes.mark_all(r, nodes.unmarked(r, [written.grad_fn]), row, self.passes.hang, self._scope)
+        r.stands(written, row)
+        self._begun()
+
+    def _failed(self, func: Any, args: tuple, kwargs: dict, before: Any, error: Exception) -> None:
+        r = self.recording
+        op, sources, settings = before or self._operands(func, args, kwargs)
+        if not any(source >= 0 for source in sources):
+            return
+        code, lasti = self._site()
+        r.failure = r.append(op, "op", (), None, 0, False, scope=self._scope, code=code, lasti=lasti, note=str(error), attrs=settings,
+                             sources=sources)  # fmt: skip
+        self._begun()
+
+    # -- modules and optimisers ----------------------------------------------------------------------------------------------
+
+    def enter(self, module: Any, args: tuple) -> None:
+        """A module is called."""
+        if self._quiet and not self._whole or get_ident() != self._thread:
+            return
+        code, lasti = self._site()
+        if self._whole:
+            self._whole.append((module, "", (), None, 0))
+            return
+        label = type(module).__name__
+        if id(module) not in self._paths or not self._stack:
+            self.recording.modules.append(ref(module))
+            self._paths.update({id(m): path for path, m in module.named_modules()})
+        why = _as_one(module)
+        if why:
+            self._whole.append((module, why, args, code, lasti))
+            self._quiet += 1
+            self._mode.__exit__(None, None, None)  # torch takes another way when a mode is on
+            return
+        name = self._paths.get(id(module)) or label
+        self.recording.scopes.append(Scope(self._scope, "module", name, label, id(module), code, lasti))
+        self._scope = len(self.recording.scopes) - 1
+        self._stack.append(self._scope)
+
+    def leave(self, module: Any, args: tuple, output: Any) -> None:
+        """The module has returned, or an exception passes through it."""
+        if get_ident() != self._thread:
+            return
+        if self._whole:
+            inner, why, given, code, lasti = self._whole.pop()
+            if why:
+                self._mode.__enter__()
+                self._whole_made(inner, why, given, output, code, lasti)
+                self._quiet -= 1
+            return
+        if not self._quiet and self._stack:
+            self._scope = self.recording.scopes[self._stack.pop()].parent
+
+    def _whole_made(self, module: Any, why: str, args: tuple, output: Any, code: CodeType | None, lasti: int) -> None:
+        given = names.tensors_in(args)
+        made = [x for x in names.tensors_in(output) if all(x is not y for y in given)]
+        if made and self.recording.count < self.limit:
+            op = names.torch_op(self._paths.get(id(module)) or type(module).__name__, tuple(f"input{i}" for i in range(len(given))))
+            self._row_of_result(op, [self._row(x) for x in given], {}, made, [x.grad_fn for x in made], code, lasti, why)
+
+    def _optimizer_begins(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        self._quiet += get_ident() == self._thread
+
+    def _optimizer_ends(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        self._quiet -= get_ident() == self._thread
+
+    # -- where ---------------------------------------------------------------------------------------------------------------
+
+    def _site(self) -> tuple[CodeType | None, int]:
+        frame: Any = sys._getframe(1)
+        while frame is not None:
+            code = frame.f_code
+            hidden = self._inside.get(id(code))
+            if hidden is None:
+                hidden = self._inside[id(code)] = code.co_filename.startswith(self._hidden)
+                self._codes.append(code)
+            if not hidden:
+                return code, frame.f_lasti
+            frame = frame.f_back
+        return None, 0
+
+    def _begun(self) -> None:
+        first, self.first = self.first, None
+        if first is not None:
+            first()
+
+    def _report(self) -> None:
+        begun = perf_counter()
+        assert self.listener is not None
+        with self.quiet():
+            self.listener()
+        ended = perf_counter()
+        self._due = ended + max(PERIOD, 20 * (ended - begun))
+
+
+def _as_one(module: Any) -> str:
+    """Why a module is one op to whoever watches; "" for one that can be looked into."""
+    module_of, jit = torch(), torch().jit
+    if isinstance(module, jit.ScriptModule):
+        return "A TorchScript module runs outside Python: it is one op here."
+    if type(module).__name__ == "OptimizedModule":
+        return "Compiled by torch.compile: its ops run as one piece of code, and are one op here. Watch the module before it is compiled."
+    quick = not module.training and not module_of.is_grad_enabled()
+    if quick and any(isinstance(module, getattr(module_of.nn, name)) for name in _FAST):
+        return "Without gradients and in eval mode PyTorch may run this module as one fused kernel, so it is one op here."
+    return ""
+
+
+def _mode(recorder: TorchRecorder) -> Any:
+    """The TorchFunctionMode that hands every call to the recorder. Its class can only be made where torch is."""
+    told = ref(recorder)
+
+    class Watching(torch().overrides.TorchFunctionMode):
+        """Hands every function of torch to the recorder."""
+
+        def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+            recorder = told()
+            return func(*args, **(kwargs or {})) if recorder is None else recorder.call(func, args, kwargs or {})
+
+    return Watching()

@@ -1,0 +1,235 @@
+"""A recording of PyTorch's ops: which row a tensor and a node of PyTorch's graph stand at, and whose memory is needed by whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+from typing import Any
+from weakref import ref
+
+import numpy
+
+from .. import protocol
+from ..recording import HOLDERS, KEEP, KEY, Recording
+from . import arrays, words
+from .loaded import torch
+
+_numbers = count(1)
+
+
+class _Watch(ref):
+    """A weak reference to a tensor, with its identity and its block of memory."""
+
+    __slots__ = ("key", "block")
+    key: int
+    block: list
+
+
+class Mark:
+    """Hangs on a node of PyTorch's graph, in its `metadata`, and dies with it. It says which row the node is a part of."""
+
+    __slots__ = ("row", "number", "__weakref__")
+
+    def __init__(self, row: int) -> None:
+        self.row, self.number = row, next(_numbers)
+
+
+class TorchRecording(Recording):
+    """A Recording of tensors that are PyTorch's. No tensor and no node lives longer for it, but for values within the budget."""
+
+    def __init__(self, title: str = "", keep: int = KEEP) -> None:
+        super().__init__(title, keep)
+        self.foreign = self  # answers the inspector's questions itself
+        self.key = f"gradient workbench {self.name}"  # of the marks
+        self._rows: dict[int, int] = {}  # identity of a live tensor -> row
+        self._watches: dict[int, _Watch] = {}
+        self._marks: dict[int, ref] = {}
+        self._changed: dict[int, int] = {}  # row -> PyTorch's count of writes to the tensor when the row was made
+        me = ref(self)
+
+        def died(watch: Any) -> None:
+            recording = me()
+            if recording is not None and recording._watches.pop(id(watch), None) is not None:
+                recording._died(watch)
+
+        def node_died(mark: ref) -> None:
+            recording = me()
+            if recording is not None:
+                recording._marks.pop(id(mark), None)
+                recording.free(_numbered(mark))
+
+        self._on_death, self._on_node_death = died, node_died
+
+    # -- tensors -------------------------------------------------------------------------------------------------------------
+
+    def stands(self, tensor: Any, row: int, keep: bool = True) -> None:
+        """The tensor stands at this row from now on. Its numbers are held within the budget, if `keep` says so."""
+        block = self._block(tensor, row)
+        block[HOLDERS] += 1
+        old = self._rows.get(id(tensor))
+        if old is not None:
+            self.ref[old] = None
+        watch = _Watch(tensor, self._on_death)
+        watch.key, watch.block = id(tensor), block
+        self._watches[id(watch)] = watch
+        self._rows[id(tensor)] = row
+        if self.ref[row] is None:
+            self.ref[row] = watch
+            self._changed[row] = _writes(tensor)
+            if keep:
+                self._keep(tensor, row, block)
+
+    def saw(self, tensor: Any, row: int) -> None:
+        """These are the numbers of the row, though the tensor is only the graph's."""
+        if row not in self.kept and self.ref[row] is None:
+            self._keep(tensor, row, self._block(tensor, row))
+
+    def _keep(self, tensor: Any, row: int, block: list) -> None:
+        if not arrays.wrapped(tensor) and not tensor.is_meta:
+            self._changed.setdefault(row, _writes(tensor))
+            self.hold(row, tensor.detach(), block)
+
+    def leaf(self, tensor: Any, scope: int = -1) -> int:
+        """A new row for a tensor that came from outside."""
+        kind = "input"
+        if tensor.requires_grad and tensor.is_leaf:
+            kind = "parameter" if isinstance(tensor, torch().nn.Parameter) else "leaf"
+        row = self.tensor_row(None, kind, tensor, scope=scope)
+        self.stands(tensor, row, keep=kind == "input")  # the user holds leaves
+        return row
+
+    def tensor_row(self, op: Any, kind: str, tensor: Any, **more: Any) -> int:
+        """A new row with the facts of this result."""
+        note = "; ".join(filter(None, (more.pop("note", ""), arrays.unusual(tensor))))
+        size = 0 if arrays.wrapped(tensor) else arrays.bytes_of(tensor)
+        return self.append(op, kind, arrays.shape_of(tensor), arrays.dtype_of(tensor), size, tensor.requires_grad, note=note, **more)
+
+    # -- nodes ---------------------------------------------------------------------------------------------------------------
+
+    def marked(self, node: Any) -> Mark | None:
+        """The mark of a node of PyTorch's graph; None when the node is not in the recording."""
+        return node.metadata.get(self.key)
+
+    def mark(self, node: Any, row: int) -> Mark:
+        """The node is a part of this row."""
+        mark = node.metadata[self.key] = Mark(row)
+        weak = _NodeRef(mark, self._on_node_death)
+        weak.number = mark.number
+        self._marks[id(weak)] = weak
+        return mark
+
+    def saves(self, mark: Mark, saved: list) -> int:
+        """The node keeps these tensors for its backward, as long as it lives or until it is freed. Their bytes."""
+        blocks = []
+        for tensor in saved:
+            block = self._block(tensor, mark.row)
+            block[HOLDERS] += 1
+            blocks.append((block, 0))
+        if blocks:
+            self.times[-mark.number] = mark.row
+            self.savings[-mark.number] = blocks
+        return sum(map(arrays.bytes_of, saved))
+
+    def free(self, number: int) -> None:
+        """The node with this mark keeps nothing any more."""
+        for block, _ in self.savings.pop(-number, ()):
+            self._release(block)
+
+    # -- looking up ----------------------------------------------------------------------------------------------------------
+
+    def find(self, tensor: Any) -> int:
+        row = self._rows.get(id(tensor), -1)
+        if row < 0:
+            return -1
+        held = self.ref[row]
+        return row if held is None or held() is tensor or self.kind[row] == "op" else -1
+
+    def row_of(self, node: Any) -> int:
+        """The row of a node of PyTorch's graph; -1 when it is not in the recording."""
+        metadata = getattr(node, "metadata", None)
+        mark = metadata.get(self.key) if isinstance(metadata, dict) else None
+        return -1 if mark is None else mark.row
+
+    def its(self, row: int) -> Any:
+        """PyTorch's tensor, while the user still has it."""
+        held = self.ref[row]
+        return None if held is None else held()
+
+    def tensor(self, row: int) -> Any:
+        found = self.its(row)
+        return None if found is None else arrays.Seen(found)
+
+    def value(self, row: int) -> numpy.ndarray | Any:
+        kept = self.kept.get(row)
+        if self.kind[row] == "constant":
+            return kept
+        found = self.its(row) if kept is None else kept
+        return None if found is None else arrays.numpy_of(found)
+
+    def overwritten(self, row: int) -> bool:
+        found = self.kept.get(row)
+        found = self.its(row) if found is None else found
+        return hasattr(found, "_version") and _writes(found) != self._changed.get(row, 0)
+
+    # -- what the inspector asks ---------------------------------------------------------------------------------------------
+
+    def facts(self, row: int) -> list[protocol.Fact]:
+        """The inspector's header of a row."""
+        return words.facts(self, row)
+
+    def why_no_grad(self, row: int) -> str:
+        """Why there is no gradient to show, in PyTorch's own terms."""
+        return words.why_no_grad(self, row)
+
+    def gone(self, row: int) -> str:
+        """Why there are no numbers, where it is the tensor's kind that has none; else ""."""
+        found = self.its(row)
+        return "" if found is None or arrays.numpy_of(found) is not None else arrays.unusual(found)
+
+    # -- memory --------------------------------------------------------------------------------------------------------------
+
+    def alive(self) -> Iterator[tuple[int, int]]:
+        """`(storage, row)` of the tensors that the program still has."""
+        for watch in list(self._watches.values()):
+            row = self._rows.get(watch.key)
+            if row is not None:
+                yield watch.block[KEY], row
+
+    def _block(self, tensor: Any, row: int) -> list:
+        key, size = _storage(tensor)
+        block = self.blocks.get(key)
+        if block is None:
+            block = self.need(key, size, row) if key else [size, 0, row, -1, -1 - row]
+        return block
+
+    def _release(self, block: list) -> None:
+        block[HOLDERS] -= 1
+        if block[HOLDERS] == 0:
+            self.forget(block)
+
+    def _died(self, watch: _Watch) -> None:
+        self._release(watch.block)
+        row = self._rows.pop(watch.key, None)
+        if row is not None and self.ref[row] is watch:
+            self.ref[row] = None
+
+
+class _NodeRef(ref):
+    __slots__ = ("number",)
+    number: int
+
+
+def _numbered(mark: Any) -> int:
+    return mark.number
+
+
+def _writes(tensor: Any) -> int:
+    return 0 if tensor.is_inference() else tensor._version
+
+
+def _storage(tensor: Any) -> tuple[int, int]:
+    """Address and bytes of the memory that the tensor lies in; address 0: none that could be told from others."""
+    if not arrays.strided(tensor) or tensor.is_meta:
+        return 0, 0 if arrays.wrapped(tensor) else arrays.bytes_of(tensor)
+    storage = tensor.untyped_storage()
+    return storage.data_ptr(), storage.nbytes()

@@ -1,0 +1,103 @@
+"""A watch over PyTorch: recording, graph and passes, tied to a session that shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from ..recorder import MAX_ROWS
+from ..recording import KEEP
+from ..session import Session
+from . import nodes
+from .naming import TorchGraph
+from .passes import PassRecorder, TorchPass
+from .recorder import TorchRecorder
+from .recording import TorchRecording
+
+Names = Callable[[], Mapping[str, Any]]
+
+
+class TorchWatch:
+    """Records what PyTorch runs inside the `with` block, and shows it in `session` from its first op on.
+
+    `names` gives the user's variables when they are wanted. With `ours` false the session keeps what it shows until PyTorch runs something.
+    """
+
+    def __init__(self, session: Session, names: Names, title: str = "", keep: int = KEEP, limit: int = MAX_ROWS, ours: bool = True) -> None:
+        self.session, self.names = session, names
+        self.recording = TorchRecording(title, keep)
+        self.graph = TorchGraph(self.recording)
+        self.passes = PassRecorder(self.recording, self.graph, self._passed)
+        self.recorder = TorchRecorder(self.recording, self.passes, limit)
+        if ours:
+            session.show(self.recording, self.graph)
+        else:
+            self.recorder.first = self._take
+        self.last: TorchPass | None = None
+
+    def __enter__(self) -> TorchWatch:
+        self.recorder.__enter__()
+        self.recorder.listener = self.session.update
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.recorder.__exit__(*error)
+        self.passes.remove()
+        self.finish()
+
+    @contextmanager
+    def calls(self) -> Iterator[None]:
+        """Record inside the block, and afterwards go on telling of the passes through what was recorded."""
+        self.recorder.listener = self.session.update
+        try:
+            with self.recorder:
+                yield
+        finally:
+            self.finish()
+
+    def finish(self) -> None:
+        """The code has ended: names, loops and folds are known now."""
+        if self.session.recording is self.recording:
+            self.session.finish(self.names())
+        else:
+            self.graph.finish(self.names())
+
+    def _take(self) -> None:
+        if not self.session.recording.count:  # else the engine's ops came first
+            self.session.show(self.recording, self.graph)
+
+    def _passed(self, record: TorchPass) -> None:
+        self.last = record
+        with self.recorder.quiet():
+            self.graph.name(self.names())
+            self.recording.root = record.plan[0] if record.plan else self.recording.root
+            if self.session.recording is self.recording:
+                self.session.show(self.recording, self.graph, record)
+
+
+class TensorWatch:
+    """The graph behind one tensor of PyTorch's, and a record of each backward pass that runs through it from now on."""
+
+    def __init__(self, session: Session, tensor: Any, names: Names, title: str = "", keep: int = KEEP) -> None:
+        self.session, self.names = session, names
+        self.recording = TorchRecording(title, keep)
+        self.graph = TorchGraph(self.recording)
+        self.passes = PassRecorder(self.recording, self.graph, self._passed)
+        if tensor.grad_fn is not None:
+            nodes.extend(self.recording, [tensor.grad_fn], self.passes.hang)
+            self.recording.root = self.recording.row_of(tensor.grad_fn)
+            self.recording.stands(tensor, self.recording.root)
+        else:
+            self.recording.root = self.recording.leaf(tensor)
+        self.graph.finish(names())
+        session.show(self.recording, self.graph)
+
+    def close(self) -> None:
+        """No hook is left in the graph."""
+        self.passes.remove()
+
+    def _passed(self, record: TorchPass) -> None:
+        self.graph.name(self.names())
+        if self.session.recording is self.recording:
+            self.session.show(self.recording, self.graph, record)

@@ -1,0 +1,218 @@
+"""What stands behind `wb.watch`: the engine's models and PyTorch's, watched in the same way and shown in the same view."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from typing import Any
+from weakref import ReferenceType, WeakKeyDictionary, ref
+
+from engine import observe
+from engine.nn import Module
+from engine.tensor import Tensor
+
+from . import torch_models
+from .graph import Graph
+from .passes import PassWatcher
+from .recorder import Recorder
+from .recording import KEEP, Recording, recent
+from .surface import ShownSession, opened
+from .torch_models.watch import TensorWatch, TorchWatch
+
+Shown = Callable[[Any], Any]  # a session as the page shows it
+Displayed = Callable[[Any], Callable[[], None]]  # puts a session on the page now; what comes back brings it up to date
+
+_attached: WeakKeyDictionary[Any, ModuleWatch] = WeakKeyDictionary()  # the watch that waits for calls of a module
+
+
+class Watch:
+    """What `wb.watch` gives: a view in a notebook, a table in a terminal, and a `with` block that records what runs inside."""
+
+    def __init__(self, session: ShownSession, variables: dict[str, Any], shown: Shown, displayed: Displayed) -> None:
+        self.session = session
+        self._globals, self._frame = variables, None
+        self._shown, self._displayed = shown, displayed
+        self._refresh: Callable[[], None] = lambda: None
+
+    def names(self) -> Mapping[str, Any]:
+        """The user's variables."""
+        return self._globals if self._frame is None else {**self._globals, **self._frame.f_locals}
+
+    def __enter__(self) -> Watch:
+        self._frame = sys._getframe(1)
+        self._refresh = self._displayed(self.session)
+        self._begin()
+        return self
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        try:
+            self._end(kind, error, trace)
+            self._refresh()
+        finally:
+            self._frame = None
+
+    def _begin(self) -> None: ...
+
+    def _end(self, *error: Any) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Watch no longer: nothing of the watch is left in the model or in its graph. What was recorded can still be looked at."""
+
+    def __repr__(self) -> str:
+        return repr(self.session)
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        shown = self._shown(self.session)
+        return {"text/plain": repr(self)} if shown is self.session else shown._repr_mimebundle_(**kwargs)
+
+
+class TensorOfTorch(Watch):
+    """A watch over the graph behind a tensor of PyTorch's: the graph now, and each backward pass through it from now on."""
+
+    def __init__(self, tensor: Any, keep: int, *page: Any) -> None:
+        super().__init__(ShownSession(_empty()), *page)
+        name = next((n for n, value in self.names().items() if value is tensor and not n.startswith("_")), "")
+        self.session.recorder = self._watch = TensorWatch(self.session, tensor, self.names, name, keep)
+
+    def stop(self) -> None:
+        self._watch.close()
+
+
+class ModuleWatch(Watch):
+    """A watch over a model, PyTorch's or the engine's, or over whatever runs in the block.
+
+    With a block: everything that runs inside, and every backward pass as a record. Without one: each call of the module until `stop()`;
+    of a model of PyTorch's also the backward passes through that call.
+    """
+
+    def __init__(self, module: Any, keep: int, *page: Any) -> None:
+        super().__init__(ShownSession(_empty()), *page)
+        self._keep = keep
+        self._torch = torch_models.is_module(module)
+        self._title = "" if module is None else type(module).__name__
+        self._module: ReferenceType | None = None
+        self._hooks: list[Any] = []
+        self._running: ExitStack | None = None
+        self._depth = 0  # calls of the module inside a call of it
+        self._call: TorchWatch | None = None  # of the latest call
+        if module is not None:
+            self._module = ref(module, lambda _: self.stop())
+            if (before := _attached.pop(module, None)) is not None:
+                before.stop()
+            _attached[module] = self
+            self._attach(module)
+
+    # -- a block ---------------------------------------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        self.stop()
+        self._running = ExitStack()
+        if not self._torch:
+            self._engine(self._running)
+        if torch_models.loaded.torch() is not None:
+            self._running.enter_context(TorchWatch(self.session, self.names, self._title, self._keep, ours=self._torch))
+
+    def _end(self, *error: Any) -> None:
+        running, self._running = self._running, None
+        if running is not None:
+            running.__exit__(*error)
+
+    def _engine(self, stack: ExitStack) -> PassWatcher:
+        recorder = Recorder(self._title, self._keep)
+        self.session.recorder = recorder
+        self.session.show(recorder.recording, Graph(recorder.recording))
+        recorder.listener = self.session.update
+        watcher = PassWatcher(self.session, recorder, None, lambda: dict(self.names()))
+
+        def ended(kind: Any, error: BaseException | None, trace: Any) -> None:
+            watcher.close(error)
+            recorder.stop()
+            if self.session.recording is recorder.recording:
+                self.session.finish(self.names())
+
+        stack.push(ended)
+        stack.enter_context(observe.observing(watcher))
+        return watcher
+
+    # -- calls of the module ---------------------------------------------------------------------------------------------------
+
+    def _attach(self, module: Any) -> None:
+        if self._torch:  # not the module's own hooks: with those it would not take its fused kernels
+            every = torch_models.loaded.torch().nn.modules.module
+            before, after = every.register_module_forward_pre_hook, every.register_module_forward_hook
+        else:
+            before, after = module.register_forward_pre_hook, module.register_forward_hook
+        me = ref(self)
+
+        def called(of: Any, args: tuple) -> None:
+            if (watch := me()) is not None:
+                watch._called(of, args)
+
+        def returned(of: Any, args: tuple, output: Any) -> None:
+            if (watch := me()) is not None:
+                watch._returned(of, args, output)
+
+        self._hooks += [before(called), after(returned, always_call=True)]
+
+    def _called(self, module: Any, args: tuple) -> None:
+        if self._module is None or module is not self._module():
+            return
+        self._depth += 1
+        if self._depth > 1:
+            return
+        self._running = ExitStack()
+        if self._torch:
+            if self._call is not None:
+                self._call.passes.remove()
+            self._call = TorchWatch(self.session, self.names, self._title, self._keep)
+            self._running.enter_context(self._call.calls())
+            self._call.recorder.enter(module, args)
+        else:
+            watcher = self._engine(self._running)
+            watcher.enter("module", self._title, module)
+            self._running.callback(watcher.leave)
+
+    def _returned(self, module: Any, args: tuple, output: Any) -> None:
+        if self._module is None or module is not self._module() or not self._depth:
+            return
+        self._depth -= 1
+        if self._depth:
+            return
+        if self._call is not None:
+            self._call.recorder.leave(module, args, output)
+        running, self._running = self._running, None
+        if running is not None:
+            running.close()
+
+    def stop(self) -> None:
+        for hook in self._hooks:
+            hook.remove()
+        self._hooks.clear()
+        if self._call is not None:
+            self._call.passes.remove()
+
+
+def _empty() -> Recording:
+    """What a session shows before anything ran; no recording of a program."""
+    recording = Recording(keep=0)
+    recent.pop(recording.name, None)
+    return recording
+
+
+def watched(subject: Any, keep: int | None, variables: dict[str, Any], shown: Shown, displayed: Displayed) -> Any:
+    """The watch over a tensor, a module, or (None) over whatever runs in a `with` block. TypeError for anything else."""
+    page = (variables, shown, displayed)
+    keep = KEEP if keep is None else keep
+    if torch_models.is_tensor(subject):
+        return TensorOfTorch(subject, keep, *page)
+    if subject is None or isinstance(subject, Module) or torch_models.is_module(subject):
+        return ModuleWatch(subject, keep, *page)
+    if isinstance(subject, Tensor):
+        return shown(opened(subject, variables))
+    kind = f"{type(subject).__module__.partition('.')[0]}.{type(subject).__name__}"
+    hint = ""
+    if kind.startswith("torch."):
+        hint = " Of torch, tensors and modules can be watched; what an optimizer or a function does is seen in `with wb.watch(): ...`."
+    raise TypeError(f"wb.watch takes a tensor or a module, of the engine or of PyTorch, or nothing for a with block; got {kind}.{hint}")
