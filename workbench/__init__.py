@@ -7,14 +7,20 @@ import workbench as wb       then wb.show(loss), wb.step(loss), wb.inspect(x), w
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from engine.nn import Module
     from engine.tensor import Tensor
 
-__all__ = ["inspect", "memory", "record", "scope", "show", "step"]
+    from . import plot
+    from .progress import Track
+    from .training_history import History
+
+__all__ = ["history", "inspect", "memory", "plot", "record", "scope", "show", "step", "track"]
 
 
 def show(tensor: Tensor | None = None) -> Any:
@@ -92,6 +98,37 @@ def scope(name: str) -> AbstractContextManager[None]:
     from engine import observe
 
     return observe.scope(name)
+
+
+def history(model: Module, optimizer: Any = None, every: int = 1, keep: int = 256) -> History:
+    """Record the training of `model` from now on: weights, gradients, updates and activations of every `every`-th step, as numbers.
+
+    A step is one `optimizer.step()`; without an optimizer one backward pass. At most `keep` steps are kept: beyond that every second
+    one goes. `h["layers.0.weight"].grad.norm` is then a series, `h.log(loss=loss)` adds one; `h.close()` or a `with` block ends it.
+    """
+    from .training_history import History
+
+    return History(model, optimizer, every, keep)
+
+
+def track(iterable: Iterable, total: int | None = None, title: str = "") -> Track:
+    """A progress bar with the time left, and curves of what the loop reports: `for batch in (t := wb.track(loader)): t.report(loss=loss)`.
+
+    In a notebook in the cell's output, elsewhere a line on stderr. `total` is the number of turns where the iterable does not know it.
+    """
+    from .progress import Track
+
+    if not _kernel():
+        return Track(iterable, total, title)
+    from .jupyter.progress import Cell
+
+    return Track(iterable, total, title, Cell())
+
+
+def __getattr__(name: str) -> Any:
+    if name == "plot":  # `import workbench` stays light
+        return import_module(".plot", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def load_ipython_extension(shell: Any) -> None:

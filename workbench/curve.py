@@ -1,0 +1,73 @@
+"""A series of numbers by step whose memory is bounded: when it is full, every second number goes."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from typing import Any
+
+import numpy
+
+KEEP = 1000  # numbers of one curve at most
+
+
+class Curve:
+    """Numbers by step, at most `keep` of them and the newest. NaN and infinities are kept as they are."""
+
+    def __init__(self, keep: int = KEEP) -> None:
+        self.keep, self.stride, self.seen = keep, 1, 0
+        self._steps: list[int] = []
+        self._values: list[float] = []
+        self._last = (0, math.nan)
+
+    def add(self, step: int, value: float) -> None:
+        """The next number. A second one at the newest step counts as one more, not as a correction."""
+        if self.seen % self.stride == 0:
+            if len(self._steps) >= self.keep:
+                del self._steps[1::2], self._values[1::2]
+                self.stride *= 2
+            if self.seen % self.stride == 0:
+                self._steps.append(step)
+                self._values.append(value)
+        self._last = (step, value)
+        self.seen += 1
+
+    @property
+    def last(self) -> float:
+        """The newest number; NaN before the first."""
+        return self._last[1]
+
+    @property
+    def steps(self) -> numpy.ndarray:
+        """The steps of `values`, int64, ascending."""
+        return numpy.array([*self._steps, *self._newest(0)], numpy.int64)
+
+    @property
+    def values(self) -> numpy.ndarray:
+        """The numbers that are kept, float64: every `stride`-th of the `seen` ones, and the newest."""
+        return numpy.array([*self._values, *self._newest(1)], numpy.float64)
+
+    def _newest(self, which: int) -> list:
+        return [self._last[which]] if self.seen and (self.seen - 1) % self.stride else []
+
+    def __len__(self) -> int:
+        return len(self._steps) + len(self._newest(0))
+
+    def __repr__(self) -> str:
+        return f"Curve({len(self)} of {self.seen} numbers, the last is {self.last:.4g})"
+
+
+def as_number(name: str, value: Any, who: str) -> float:
+    """A number, or a tensor of one element, as a float: no graph stays alive. TypeError and ValueError say who asked for what."""
+    if isinstance(value, numbers.Real):
+        return float(value)
+    item = getattr(value, "item", None)
+    if item is None:
+        raise TypeError(f"{who} takes one number for each name, but {name} is of type {type(value).__name__}.")
+    elements = math.prod(getattr(value, "shape", ()))
+    if elements != 1:
+        raise ValueError(f"{who} takes one number for each name, but {name} has shape {tuple(value.shape)}. Give its mean() or sum().")
+    number = item()
+    if not isinstance(number, numbers.Real):
+        raise TypeError(f"{who} takes real numbers, but {name} is {number!r}.")
+    return float(number)

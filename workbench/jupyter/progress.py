@@ -1,0 +1,27 @@
+"""Where a loop is drawn in a notebook: one display of the cell, written anew while the loop runs, and saved as it was at the end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from IPython.display import display
+
+from ..progress import Track
+from ..progress_html import html
+from . import cells
+
+
+class Cell:
+    """The display of one loop, and of the loops inside it, in the output of the cell that runs."""
+
+    def __init__(self) -> None:
+        self.cell = cells.number()
+        self._handle: Any = None
+
+    def draw(self, tracks: list[Track]) -> None:
+        """The page gets HTML; what shows no HTML gets the same as text."""
+        data = {"text/html": html(tracks), "text/plain": "\n".join(map(repr, tracks))}
+        if self._handle is None:
+            self._handle = display(data, raw=True, display_id=True)
+        else:
+            self._handle.update(data, raw=True)

@@ -1,0 +1,71 @@
+"""Loops under way as HTML: a bar with words, and a small curve as SVG for each name that was reported. Every text in it is data."""
+
+from __future__ import annotations
+
+import math
+from html import escape
+
+from .curve import Curve
+from .inspector import number_text
+from .progress import SHOWN, Track
+
+_POINTS = 100  # of a curve at most
+_WIDTH, _HEIGHT, _LEFT = 200, 56, 4
+_LINE, _BAD = "#2f83c5", "#d55e00"  # both 3:1 on white and on JupyterLab's dark grey
+
+
+def html(tracks: list[Track]) -> str:
+    """The tracks as one block, the outermost first, those inside it indented."""
+    parts = [_track(track, depth) for depth, track in enumerate(tracks)]
+    return f'<div style="font-family:var(--jp-ui-font-family,sans-serif);font-size:13px;line-height:1.5">{"".join(parts)}</div>'
+
+
+def _track(track: Track, depth: int) -> str:
+    title = f"<b>{escape(track.title)}</b> " if track.title else ""
+    known = track.total is not None and track.done <= track.total
+    stand = f' value="{track.done}" max="{max(track.total or 0, 1)}"' if known else ' value="1" max="1"' if track.ended else ""
+    if known and not track.total and track.ended:
+        stand = ' value="1" max="1"'
+    label = escape(track.title or "Progress", quote=True)
+    bar = f'<progress aria-label="{label}"{stand} style="width:180px;height:12px;vertical-align:middle;accent-color:{_LINE}"></progress>'
+    curves = "".join(_curve(name, curve) for name, curve in list(track.scalars.items())[:SHOWN])
+    more = len(track.scalars) - SHOWN
+    rest = "" if more <= 0 else f"<div>and {more} more name{'s' * (more > 1)}</div>"
+    drawn = f'<div style="display:flex;flex-wrap:wrap;gap:4px 20px;margin:2px 0 6px">{curves}{rest}</div>' if curves else ""
+    return f'<div style="margin-left:{depth * 16}px"><div>{title}{bar} {escape(track.words())}</div>{drawn}</div>'
+
+
+def _curve(name: str, curve: Curve) -> str:
+    steps, values = curve.steps.tolist(), curve.values.tolist()
+    fine = [x for x in values if math.isfinite(x)]
+    bad = len(values) - len(fine)
+    warning = f' <span style="color:{_BAD};font-weight:bold">✕ {bad} not finite</span>' if bad else ""
+    head = f"<div>{escape(name)} <b>{escape(number_text(curve.last))}</b>{warning}</div>"
+    if not fine:
+        return f"<div>{head}</div>"
+    low, high = min(fine), max(fine)
+    ends = f'<div style="font-size:11px;opacity:.8">from {number_text(low)} to {number_text(high)}</div>'
+    words = f"{name}: {len(values)} numbers from {number_text(low)} to {number_text(high)}, the last is {number_text(curve.last)}"
+    frame = f'width="{_WIDTH}" height="{_HEIGHT}" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{escape(words, quote=True)}"'
+    axis = f'<path d="M0.5 0V{_HEIGHT - 0.5}H{_WIDTH}" fill="none" stroke="currentColor" stroke-opacity=".35"/>'
+    line = f'<path d="{_path(steps, values, low, high)}" fill="none" stroke="{_LINE}" stroke-width="1.6" stroke-linejoin="round"/>'
+    return f'<div>{head}<svg {frame} style="display:block;overflow:visible">{axis}{line}</svg>{ends}</div>'
+
+
+def _path(steps: list[int], values: list[float], low: float, high: float) -> str:
+    """The curve as an SVG path, with a gap where a number is not finite."""
+    n = len(values)
+    chosen = sorted({(i + 1) * n // min(n, _POINTS) - 1 for i in range(min(n, _POINTS))} | {0})
+    first, along, span = steps[0], (steps[-1] - steps[0]) or 1, (high - low) or 1.0
+    middle = _HEIGHT / 2 if high == low else None
+    out, pen = [], "M"
+    for i in chosen:
+        if not math.isfinite(values[i]):
+            pen = "M"
+            continue
+        x = _LEFT + (_WIDTH - 2 * _LEFT) * (steps[i] - first) / along
+        y = middle if middle is not None else 4 + (_HEIGHT - 10) * (high - values[i]) / span
+        alone = "h.1" if pen == "M" else ""  # a single point is seen too
+        out.append(f"{pen}{x:.1f} {y:.1f}{alone}")
+        pen = "L"
+    return "".join(out)

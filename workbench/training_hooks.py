@@ -1,0 +1,240 @@
+"""What a history hangs on a model and its optimizer: where a step begins and ends, and what is measured there."""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from engine import is_grad_enabled
+from engine.nn import Module
+from engine.nn.parameter import is_lazy
+from engine.tensor import Tensor
+
+from .training_table import Measured, ModuleHistory, ParameterHistory, Quantity, measured
+
+if TYPE_CHECKING:
+    from .training_history import History
+
+_births = itertools.count()
+
+
+class Hooks:
+    """All hooks of one history. They refer to it weakly: when the user lets go of a history, its hooks go too.
+
+    With an optimizer a step is one `optimizer.step()`. Without one it is one backward pass: it begins when the first gradient arrives,
+    and ends when a gradient arrives again, the model runs forward again, or somebody reads.
+    """
+
+    def __init__(self, history: History, model: Module, optimizer: Any) -> None:
+        self.history, self.model, self.optimizer = weakref.ref(history), model, optimizer
+        self.born = next(_births)
+        self.aliases: dict[str, str] = {}  # a tied parameter's further names
+        self.shapes: dict[str, tuple[int, ...]] = {}
+        self.handles: list[Any] = []
+        self._hooked: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()  # modules and leaf nodes that have their hook
+        self._outputs: dict[str, Measured] = {}  # of the forward that runs or has run last
+        self._calls: dict[str, int] = {}
+        self._before: dict[str, Any] = {}  # copies of the weights
+        self._weights: dict[str, Measured] = {}
+        self._arrived: dict[str, Measured | None] = {}  # gradients of the backward pass that runs or has run last
+        self._waiting: tuple[int, dict[str, Any]] | None = None  # a step whose update is not known yet
+        self._forward = False  # a forward has run since the last step ended
+        if optimizer is not None:
+            if not hasattr(optimizer, "register_step_post_hook"):
+                raise TypeError(f"wb.history: optimizer is an engine.optim.Optimizer, got {type(optimizer).__name__}.")
+            own = {id(p) for p in model.parameters()}
+            if not any(id(p) in own for group in optimizer.param_groups for p in group["params"]):
+                raise ValueError(
+                    f"wb.history: the optimizer updates no parameter of this {type(model).__name__}. Was the model made again after it?"
+                )
+        weakref.finalize(history, _remove, self.handles).atexit = False
+        self._name()
+
+    # -- on and off -------------------------------------------------------------------------------------------------------------
+
+    def attach(self) -> None:
+        if self.handles:
+            return
+        self.handles.append(self.model.register_forward_pre_hook(self._weak("_forward_begins")))
+        if self.optimizer is not None:
+            self.handles.append(self.optimizer.register_step_pre_hook(self._weak("_step_begins")))
+            self.handles.append(self.optimizer.register_step_post_hook(self._weak("_step_ended")))
+        self._hang()
+
+    def close(self) -> None:
+        self.settle()
+        self._updated()
+        _remove(self.handles)
+        self._hooked.clear()
+        self._outputs, self._calls, self._before, self._forward = {}, {}, {}, False
+
+    def _weak(self, method: str, *bound: Any) -> Any:
+        """A hook that calls this object's method while the history lives."""
+        me = weakref.ref(self)
+
+        def hook(*args: Any) -> None:
+            hooks = me()
+            if hooks is not None:
+                getattr(hooks, method)(*bound, *args)
+
+        return hook
+
+    def _hang(self) -> None:
+        """Hooks on modules, and without an optimizer on parameters, that have none yet: lazy layers get theirs with the first forward."""
+        self._name()
+        for name, module in self.model.named_modules():
+            if module not in self._hooked:
+                self._hooked[module] = name
+                self.handles.append(module.register_forward_hook(self._weak("_output", name)))
+        if self.optimizer is None:
+            for name, p in self._parameters():
+                if p.requires_grad and p.node not in self._hooked:
+                    self._hooked[p.node] = name
+                    self.handles.append(p.register_post_accumulate_grad_hook(self._weak("_gradient", name)))
+
+    def _name(self) -> None:
+        history = self._owner()
+        first = {id(p): name for name, p in self.model.named_parameters()}
+        for name, p in self.model.named_parameters(remove_duplicate=False):
+            if first[id(p)] != name:
+                self.aliases[name] = first[id(p)]
+            elif name not in history.parameters:
+                history.parameters[name] = ParameterHistory(name, Quantity(history), Quantity(history), Quantity(history))
+            if not is_lazy(p):
+                self.shapes[first[id(p)]] = tuple(p.shape)
+        for name, module in self.model.named_modules():
+            if name not in history.modules:
+                history.modules[name] = ModuleHistory(name, type(module).__name__, Quantity(history))
+
+    def _owner(self) -> History:
+        history = self.history()
+        assert history is not None  # hooks go with their history
+        return history
+
+    def _parameters(self) -> list[tuple[str, Tensor]]:
+        return [(name, p) for name, p in self.model.named_parameters() if not is_lazy(p)]
+
+    def name_of(self, subject: Any) -> str | None:
+        """The name of this very parameter or module in the model."""
+        named = self.model.named_modules() if isinstance(subject, Module) else self.model.named_parameters()
+        return next((name for name, one in named if one is subject), None)
+
+    # -- a step -----------------------------------------------------------------------------------------------------------------
+
+    def _due(self) -> bool:
+        history = self._owner()
+        return history.seen % history.stride == 0
+
+    def under_way(self) -> bool:
+        """Whether a forward has run for a step that has not ended."""
+        self.settle()
+        return self._forward
+
+    def _forward_begins(self, module: Any, args: Any) -> None:
+        if not is_grad_enabled() or module is not self.model:
+            return
+        self.settle()
+        self._forward = True
+        if self._due():
+            self._outputs, self._calls = {}, {}
+            self._hang()
+
+    def _output(self, name: str, module: Any, args: Any, output: Any) -> None:
+        if not is_grad_enabled() or self._hooked.get(module) != name:  # a deep copy of the model has copies of the hooks
+            return
+        self._forward = True
+        if not self._due():
+            return
+        self._calls[name] = self._calls.get(name, 0) + 1
+        if self._calls[name] == 1:
+            tensor = _first_tensor(output)
+            if tensor is not None:
+                self._outputs[name] = measured(tensor.array)
+        if module is self.model:
+            self._hang()  # what was lazy has its shape now
+
+    def _step_begins(self, *_: Any) -> None:
+        self._before = {name: p.array.copy() for name, p in self._parameters()} if self._due() else {}
+
+    def _step_ended(self, *_: Any) -> None:
+        if self._due():
+            history = self._owner()
+            self._name()
+            for name, p in self._parameters():
+                one, grad = history.parameters[name], p.grad
+                before = self._before.get(name)
+                if before is None:
+                    continue  # it got its shape during the step: optimizers with a closure
+                one.weight.put(history.seen, measured(before))
+                if grad is not None:
+                    one.grad.put(history.seen, measured(grad.array))
+                one.update.put(history.seen, measured(p.array - before))
+            self._end_row(history)
+        self._before = {}
+        self._count()
+
+    def _end_row(self, history: History) -> None:
+        for name, calls in self._calls.items():
+            history.modules[name].put(history.seen, calls, self._outputs.get(name))
+        history.add_step()
+
+    def _count(self) -> None:
+        self._owner().seen += 1
+        self._outputs, self._calls, self._forward = {}, {}, False
+
+    # -- without an optimizer -----------------------------------------------------------------------------------------------------
+
+    def _gradient(self, name: str, tensor: Tensor) -> None:
+        if name in self._arrived:
+            self.settle()
+        due = self._due()
+        if not self._arrived:
+            self._updated()
+            if due:
+                self._before = {n: p.array.copy() for n, p in self._parameters()}
+        grad = tensor.grad
+        self._arrived[name] = measured(grad.array) if due and grad is not None else None
+
+    def settle(self) -> None:
+        """A backward pass that has arrived is a step; with an optimizer there is nothing to settle."""
+        if not self._arrived:
+            return
+        history = self._owner()
+        if self._due():
+            for name, before in self._before.items():
+                history.parameters[name].weight.put(history.seen, measured(before))
+            for name, one in self._arrived.items():
+                if one is not None:
+                    history.parameters[name].grad.put(history.seen, one)
+            self._waiting = (history.seen, self._before)
+            self._end_row(history)
+        self._arrived, self._before = {}, {}
+        self._count()
+
+    def _updated(self) -> None:
+        """What has become of the weights since the last measured step."""
+        if self._waiting is None:
+            return
+        (step, before), self._waiting = self._waiting, None
+        history = self._owner()
+        if step % history.stride == 0:  # it is still kept
+            for name, p in self._parameters():
+                if name in before:
+                    history.parameters[name].update.put(step, measured(p.array - before[name]))
+
+
+def _first_tensor(value: Any) -> Tensor | None:
+    """The tensor in a module's output: itself, or the first one in a tuple, list or dict."""
+    if isinstance(value, Tensor):
+        return value
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, (tuple, list)):
+        return next((found for one in value if (found := _first_tensor(one)) is not None), None)
+    return None
+
+
+def _remove(handles: list[Any]) -> None:
+    while handles:
+        handles.pop().remove()

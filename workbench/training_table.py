@@ -1,0 +1,146 @@
+"""What is measured of a training's tensors, and how it is read: one array per column, one row per kept step."""
+
+from __future__ import annotations
+
+import math
+import weakref
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy
+
+from . import gradient_flow, inspector
+
+if TYPE_CHECKING:
+    from .training_history import History
+
+# The columns of a quantity: those of inspector.summary, then mean and largest |x| over the finite elements.
+COUNTS = ("size", "nan", "pos_inf", "neg_inf", "negative", "zero", "positive")
+COLUMNS = (*COUNTS, "min", "max", "mean", "std", "norm", "absmean", "absmax")
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One tensor at one step."""
+
+    numbers: numpy.ndarray  # float64, in the order of COLUMNS; NaN: the number does not exist
+    low: float  # the histogram's ends; NaN when no element is finite
+    high: float
+    counts: numpy.ndarray  # uint32, inspector.BINS of them
+
+
+def measured(array: Any) -> Measured:
+    """Health and histogram of an array. The histogram of 1,000,000 elements and more is of an even sample."""
+    s, h = inspector.summary(array), inspector.histogram(array)
+    found = [getattr(s, name) for name in COLUMNS[:-2]]
+    found += [gradient_flow.mean_magnitude(array, s), gradient_flow.max_magnitude(s)]
+    numbers = numpy.array([math.nan if x is None else x for x in found], numpy.float64)
+    if h is None:
+        return Measured(numbers, math.nan, math.nan, numpy.zeros(inspector.BINS, numpy.uint32))
+    return Measured(numbers, h.low, h.high, numpy.array(h.counts, numpy.uint32))
+
+
+@dataclass(frozen=True)
+class Histograms:
+    """Distributions over the kept steps: row i is of step `history.steps[i]`, with 64 equal bins from low[i] to high[i]."""
+
+    low: numpy.ndarray  # float64 (steps,); NaN where there is none
+    high: numpy.ndarray
+    counts: numpy.ndarray  # uint32 (steps, 64)
+
+
+class Quantity:
+    """One tensor over the kept steps. Each name of COLUMNS is an array (steps,) of float64, NaN where a step has no number."""
+
+    def __init__(self, history: History) -> None:
+        self._history, self._rows = weakref.ref(history), {}
+
+    def put(self, step: int, one: Measured) -> None:
+        self._rows[step] = one
+
+    def thin(self, stride: int) -> None:
+        self._rows = {step: one for step, one in self._rows.items() if step % stride == 0}
+
+    @property
+    def numbers(self) -> numpy.ndarray:
+        """float64 (steps, columns), the columns in the order of COLUMNS."""
+        missing = numpy.full(len(COLUMNS), numpy.nan)
+        return numpy.array([missing if r is None else r.numbers for r in self._kept()]).reshape(-1, len(COLUMNS))
+
+    @property
+    def present(self) -> numpy.ndarray:
+        """bool (steps,): whether there was such a tensor at this step; a parameter that no gradient reached has no `grad`."""
+        return numpy.array([r is not None for r in self._kept()], bool)
+
+    @property
+    def histogram(self) -> Histograms:
+        """The distributions, a row for each step."""
+        rows = self._kept()
+        low, high = (numpy.array([math.nan if r is None else getattr(r, end) for r in rows], numpy.float64) for end in ("low", "high"))
+        none = numpy.zeros(inspector.BINS, numpy.uint32)
+        counts = numpy.array([none if r is None else r.counts for r in rows], numpy.uint32).reshape(-1, inspector.BINS)
+        return Histograms(low, high, counts)
+
+    def __getattr__(self, name: str) -> numpy.ndarray:
+        if name not in COLUMNS:
+            raise AttributeError(f"There is no column {name!r}; there are {', '.join(COLUMNS)}, and `histogram`, `present`, `numbers`.")
+        return self.numbers[:, COLUMNS.index(name)]
+
+    def steps(self) -> list[int]:
+        """The steps that the history keeps. RuntimeError when nobody keeps the history."""
+        history = self._history()
+        if history is None:
+            raise RuntimeError("The history that this belongs to is gone: keep the object that wb.history returned.")
+        return history.steps.tolist()
+
+    def _kept(self) -> list[Measured | None]:
+        return [self._rows.get(step) for step in self.steps()]
+
+
+@dataclass(frozen=True)
+class ParameterHistory:
+    """A parameter: `weight` as the step found it, `grad` as the optimizer used it, `update`, the difference that the step made."""
+
+    name: str
+    weight: Quantity
+    grad: Quantity
+    update: Quantity
+
+    @property
+    def ratio(self) -> numpy.ndarray:
+        """Update-to-weight ratio |Δw| / |w| (L2 norms) at each step, float64 (steps,); NaN where |w| is 0. About 1e-3 is healthy.
+
+        The rule of thumb is from Stanford's CS231n, "Ratio of weights:updates".
+        """
+        with numpy.errstate(all="ignore"):
+            found = self.update.norm / self.weight.norm
+        return numpy.where(numpy.isfinite(found), found, numpy.nan)
+
+    def thin(self, stride: int) -> None:
+        for quantity in (self.weight, self.grad, self.update):
+            quantity.thin(stride)
+
+
+@dataclass(frozen=True)
+class ModuleHistory:
+    """A module: what it gave out in the last forward before the step; of several calls in one forward the first."""
+
+    name: str  # "" is the model itself, as in named_modules()
+    type: str
+    activation: Quantity
+    _calls: dict[int, int] = field(default_factory=dict, repr=False)
+
+    @property
+    def calls(self) -> numpy.ndarray:
+        """How often it ran in that forward, int64 (steps,)."""
+        return numpy.array([self._calls.get(step, 0) for step in self.activation.steps()], numpy.int64)
+
+    def put(self, step: int, calls: int, output: Measured | None) -> None:
+        self._calls[step] = calls
+        if output is not None:
+            self.activation.put(step, output)
+
+    def thin(self, stride: int) -> None:
+        self.activation.thin(stride)
+        for step in [step for step in self._calls if step % stride]:
+            del self._calls[step]
