@@ -7,7 +7,7 @@ import workbench as wb       then wb.show(loss), wb.step(loss), wb.inspect(x), w
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .progress import Track
     from .training_history import History
 
-__all__ = ["history", "inspect", "memory", "plot", "record", "scope", "show", "step", "track"]
+__all__ = ["breakpoint", "diff", "history", "inspect", "memory", "plot", "record", "scope", "show", "step", "track", "watch"]
 
 
 def show(tensor: Tensor | None = None) -> Any:
@@ -34,35 +34,65 @@ def show(tensor: Tensor | None = None) -> Any:
     return _shown(opened(tensor, _names()))
 
 
-def step(tensor: Tensor | None = None, gradient: Tensor | None = None) -> Any:
+def step(tensor: Tensor | None = None, gradient: Tensor | None = None, *, until: Any = None) -> Any:
     """The backward pass of `tensor`, to be walked forth and back: in a notebook in a view, elsewhere with `next()`, `previous()`, `to()`.
 
     Without a tensor, a context manager: inside `with wb.step():` every backward pass of a running cell waits at each step for the view.
-    Outside Jupyter such a block simply runs.
+    Outside Jupyter such a block simply runs. `until` is where to go at once: a condition such as "norm > 1e3 or nan > 0", what
+    `wb.breakpoint` gives, or a list of these; ValueError for what is neither.
     """
+    from .breakpoints import named
+
+    stops = [] if until is None else named(until)
     if tensor is None:
         if _kernel():
             from .jupyter.pause import Pause
 
-            return Pause()
+            return Pause(until=stops)
         return nullcontext()
     from .stepper import Stepper
     from .surface import opened
 
     session = opened(tensor, _names())
     session.stepper = Stepper.of(session.recording, session.graph, tensor, gradient)
-    if not _kernel():
-        return session.stepper
-    session.stepper.prepare()  # a later cell may overwrite what the tape saved
-    return _shown(session)
+    notebook = _kernel()
+    if notebook:
+        session.stepper.prepare()  # a later cell may overwrite what the tape saved
+    if stops:
+        session.stepper.run(stops)
+    return _shown(session) if notebook else session.stepper
 
 
-def inspect(tensor: Tensor) -> Any:
-    """Facts, counts, moments and distribution of a tensor, and its gradient or the reason why there is none."""
+def breakpoint(when: str = "", *, op: str = "", name: str = "", module: str = "") -> Any:
+    """Stop backward passes that run to a breakpoint: at an `op`, at what a glob matches (`name="layers.*.weight"`, `module="encoder"`),
+    or anywhere; with `when`, only where that holds of a gradient: "nan > 0 or norm > 1e3 or norm < 1e-8 or zero > 0.99".
+
+    It is kept as long as the kernel lives. ValueError for a condition that cannot be read; the sentence says why.
+    """
+    from .breakpoints import Breakpoint, kept
+
+    return kept.add(Breakpoint.of(when, op=op, name=name, module=module))
+
+
+def inspect(tensor: Tensor, tokens: Any = None) -> Any:
+    """Facts, counts, moments and distribution of a tensor, and its gradient or the reason why there is none.
+
+    `tokens` is a vocabulary as `wb.tokens` takes it: whole numbers are shown as what they stand for.
+    """
     from .surface import inspected
 
-    session = inspected(tensor, _names())
+    session = inspected(tensor, _names(), tokens)
     return _shown(session) if _kernel() else session.report()
+
+
+def tokens(vocabulary: Any) -> None:
+    """From now on every view shows ids as tokens: a list of tokens, a dict either way round, or a tokenizer with `get_vocab()`.
+
+    None: as numbers again. TypeError for anything else.
+    """
+    from .inspector import vocabulary as known
+
+    known.use(vocabulary)
 
 
 def memory() -> Any:
@@ -71,6 +101,29 @@ def memory() -> Any:
 
     session = remembered(_names())
     return _shown(session) if _kernel() else session.report()
+
+
+def diff(before: Any = None, after: Any = None) -> Any:
+    """Two recordings in one graph: what was added, removed and changed, and how far values are apart.
+
+    `before` and `after` are tensors (all that they were computed from), views, or what `with wb.record() as r` gives; without them the
+    last two recordings. RuntimeError when there are no two.
+    """
+    from .surface import compared
+
+    return _shown(compared(before, after, _names()))
+
+
+def watch(subject: Any = None, keep: int | None = None) -> Any:
+    """Watch a model or a tensor, of the engine or of PyTorch: graph, numbers and gradients in the view.
+
+    `with wb.watch(model): ...` records what runs inside the block, and every backward pass as a record to walk through. Without a block
+    a module is watched at each of its calls, and a tensor of PyTorch's shows the graph behind it. `keep`: bytes of results that are held
+    to be looked at later. TypeError for what is neither.
+    """
+    from .watching import watched
+
+    return watched(subject, keep, _frame().f_globals, _shown, _displayed)
 
 
 @contextmanager
@@ -155,6 +208,14 @@ def _shown(session: Any) -> Any:
     from .jupyter.widget import View
 
     return View(session)
+
+
+def _displayed(session: Any) -> Callable[[], None]:
+    if not _kernel():
+        return lambda: None
+    from .jupyter.widget import displayed
+
+    return displayed(session)
 
 
 def _frame() -> Any:

@@ -60,12 +60,21 @@ def time(recording: Recording, stepper: Stepper | None = None) -> Numbers:
     return took, "No op was timed: times are taken under %%watch and wb.record(), not from the tape afterwards."
 
 
+def difference(recording: Recording, stepper: Stepper | None = None) -> Numbers:
+    """How far each value is from that of the other recording, relative to its size."""
+    distance = getattr(recording, "distance", [math.nan] * recording.count)
+    numbers = numpy.array(distance, numpy.float32)
+    numbers[numpy.isinf(numbers)] = math.nan  # of another shape: its flag says so
+    return numbers, "There is nothing to compare with: wb.diff(before, after) shows two recordings at once."
+
+
 METRICS: dict[str, Callable[[Recording, Stepper | None], Numbers]] = {
     "activation": activation,
     "gradient": gradient,
     "ratio": ratio,
     "bad": bad,
     "time": time,
+    "difference": difference,
 }
 
 

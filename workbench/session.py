@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from threading import RLock
 from typing import Any
 
-from . import inspector, protocol, svg, text, typeset
+from . import breakpoints, inspector, protocol, svg, text, typeset
 from .answers import ANSWERS
+from .answers import breakpoints as told
 from .graph import Graph
 from .recording import Recording
 from .stepper import Stepper, operand
@@ -46,9 +47,14 @@ class Session:
         self.recording = recording
         self.graph = graph or Graph(recording)
         self.stepper: Stepper | None = None
+        self.passes: list[Stepper] = []  # all that the code ran, of which `stepper` is the one that is shown
+        self.breakpoints = breakpoints.kept
+        self.until: list[breakpoints.Breakpoint] = []  # where the code itself wanted to be stopped
         self.clients: list[Client] = []
         self.opened = 0  # how often a view has asked for everything: somebody is there
         self.busy: Callable[[], bool] = lambda: False
+        self.flags: dict[str, list[protocol.Flag]] = {}  # small marks at nodes, by who says so
+        self.vocabulary: inspector.Vocabulary | None = None  # what ids mean here; None: what wb.tokens was told
         self.recorder: Any = None  # follows the deaths of what was recorded, as long as somebody looks
         self._alone = Client(self, lambda message, buffers: None)
 
@@ -69,12 +75,26 @@ class Session:
     def show(self, recording: Recording, graph: Graph, stepper: Stepper | None = None) -> None:
         """Another recording takes the place of the one before, in all views."""
         with self.lock:
-            if self.stepper is not None and self.stepper is not stepper:
-                self.stepper.close()
+            for old in {*self.passes, *filter(None, [self.stepper])}:
+                if old is not stepper and stepper not in self.passes:
+                    old.close()
+            if stepper not in self.passes:
+                self.passes = [] if stepper is None else [stepper]
+            if recording is not self.recording:
+                self.flags.clear()
             self.recording, self.graph, self.stepper = recording, graph, stepper
+            if self.breakpoints.all:
+                self._flag_breakpoints()
             for client in self.clients:
                 client.steps.clear()
                 self._tell(client)
+
+    def choose(self, number: int) -> None:
+        """Show another one of the passes, in all views."""
+        if not 0 <= number < len(self.passes):
+            raise protocol.Refused(f"There is no pass {number + 1}; this code has run {len(self.passes)}.")
+        chosen = self.passes[number]
+        self.show(chosen.recording, chosen.graph, chosen)
 
     def step_through(self, stepper: Stepper) -> None:
         """There is a pass to step through now."""
@@ -97,14 +117,18 @@ class Session:
         """The code has ended: names, loops and folds are known now, and the graph is sent anew."""
         with self.lock:
             self.graph.finish(namespace)
+            for graph in {one.graph for one in self.passes if not one.graph.finished}:
+                graph.finish(namespace)
+            if self.breakpoints.all:
+                self._flag_breakpoints()
             for client in self.clients:
                 self._tell(client)
 
     def close(self) -> None:
         """Let go of the pass, putting gradients back that it has not finished, and of everything held."""
         with self.lock:
-            if self.stepper is not None:
-                self.stepper.close()
+            for stepper in {*self.passes, *filter(None, [self.stepper])}:
+                stepper.close()
             self.clients.clear()
 
     def stills(self) -> dict[str, str]:
@@ -141,14 +165,42 @@ class Session:
 
     def everything(self, client: Client) -> list[Sent]:
         """The graph and where its pass stands, with the steps that the view has not been sent."""
-        found = [self._graph(client)]
+        found = [self._graph(client), *(self._flags(origin) for origin in self.flags)]
         if self.stepper is not None:
-            found.append((self.stepper.message().to_json(), []))
+            found.append((self.stepper.message(self.passes).to_json(), []))
             if self.stepper.index:
                 found.append((self.stepped(client, None).to_json(), []))
+            if self.breakpoints.all:
+                found.append(told.told(self, None))
         if self.recording.failure >= 0:
             found.append(self.problem(None, self.recording.note[self.recording.failure], self.recording.failure))
         return found
+
+    @property
+    def stops(self) -> list[breakpoints.Breakpoint]:
+        """The breakpoints at which a pass stops that goes on until one does."""
+        return [*self.breakpoints.active, *self.until]
+
+    def show_breakpoints(self) -> None:
+        """The breakpoints are others now: say so in all views."""
+        with self.lock:
+            self._flag_breakpoints()
+            for client in self.clients:
+                client.send(*self._flags("breakpoint"))
+                client.send(*told.told(self, None))
+
+    def _flag_breakpoints(self) -> None:
+        self.flags["breakpoint"] = told.flags(self)
+
+    def flag(self, origin: str, flags: list[protocol.Flag]) -> None:
+        """Mark nodes in all views, instead of what the same origin marked before."""
+        with self.lock:
+            self.flags[origin] = flags
+            for client in self.clients:
+                client.send(*self._flags(origin))
+
+    def _flags(self, origin: str) -> Sent:
+        return protocol.Flags(None, self.recording.name, origin, self.flags[origin]).to_json(), []
 
     def _graph(self, client: Client, rows: int = 0, edges: int = 0, sites: int = 0) -> Sent:
         message = self.graph.message(rows, edges, sites)
@@ -165,7 +217,7 @@ class Session:
         assert stepper is not None
         steps = stepper.steps(client.steps)
         client.steps.update(step.index for step in steps)
-        state = (stepper.index, stepper.total, steps, stepper.done, stepper.failed, stepper.sentence())
+        state = (stepper.index, stepper.total, steps, stepper.done, stepper.failed, stepper.sentence(), stepper.stopped)
         return protocol.Stepped(re, self.recording.name, *state)
 
     def tell_others(self, client: Client) -> None:
@@ -184,15 +236,43 @@ class Session:
                 for re in waiting:
                     client.send(self.stepped(client, re).to_json(), [])
                 if self.stepper.mode == "live":
-                    client.send(self.stepper.message().to_json(), [])
+                    client.send(self.stepper.message(self.passes).to_json(), [])
 
     # -- one tensor -----------------------------------------------------------------------------------------------------------
+
+    def row(self, node: int) -> int:
+        """The row of a node that a view names. BadMessage when there is no such node."""
+        if not 0 <= node < self.recording.count:
+            raise protocol.BadMessage(f"There is no node {node} in this graph; it has {self.recording.count}.")
+        return node
+
+    def array(self, row: int, what: str) -> tuple[Any, str]:
+        """The value (or, for what="grad", the gradient) of a row; or None, and why it is not there."""
+        if what == "grad":
+            return self.gradient(row)
+        array = self.recording.value(row)
+        return array, "" if array is not None else self.gone(row)
+
+    def accessor(self, row: int, what: str) -> str:
+        """The Python expression for the value or the gradient, such as `model.layers[0].weight.grad`; "" when there is none."""
+        name = self.graph.accessors.get(row, "")
+        if name and what == "grad":
+            tensor = self.recording.tensor(row)
+            return f"{name}.grad" if tensor is not None and tensor._grad is not None else ""
+        return name
+
+    def named(self, row: int) -> Iterator[tuple[int, str, Any]]:
+        """All other tensors that are known: node, name, array."""
+        r = self.recording
+        for at in range(r.count):
+            if at != row and r.kind[at] != "constant" and (array := r.value(at)) is not None:
+                yield at, r.names.get(at, ""), array
 
     def gradient(self, row: int) -> tuple[Any, str]:
         """The gradient of a row as far as the pass stands; or None, and why it is not there."""
         r = self.recording
         if self.stepper is not None and self.stepper.index:
-            array, missing = self.stepper.gradient(row)
+            array, missing = self.stepper.gradient(row, compute=self.stepper.mode == "paused" or not self.busy())
             if array is not None or missing:
                 return array, missing
         tensor = r.tensor(row)
@@ -200,7 +280,7 @@ class Session:
             return tensor._grad.array, ""
         if self.stepper is not None and row in self.stepper.plan and not self.stepper.done:
             return None, "Its gradient has not been computed yet: step on, or run to this node."
-        return None, inspector.why_no_grad(r, row, r.passes)
+        return None, inspector.why_no_grad(r, row)
 
     def gone(self, row: int) -> str:
         """Why the value of a row is not there any more."""

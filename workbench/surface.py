@@ -1,8 +1,8 @@
-"""What stands behind `wb.show`, `wb.step`, `wb.inspect` and `wb.memory`: finding or making the recording that answers."""
+"""What stands behind `wb.show`, `wb.step`, `wb.inspect`, `wb.memory` and `wb.diff`: finding or making the recording that answers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 from weakref import ref
 
@@ -10,6 +10,7 @@ from engine import inplace, tape
 from engine.tensor import Tensor
 
 from . import inspector, memory_use, svg, text
+from .difference import Difference
 from .graph import Graph
 from .recorder import Recorder, is_parameter
 from .recording import Recording, recent
@@ -78,7 +79,7 @@ def found(tensor: Tensor) -> Recording | None:
 class TensorSession(ShownSession):
     """A session about one tensor: its numbers as they are now, and its gradient or the reason why there is none."""
 
-    def __init__(self, tensor: Tensor, names: Mapping[str, Any]) -> None:
+    def __init__(self, tensor: Tensor, names: Mapping[str, Any], tokens: Any = None) -> None:
         name = next((n for n, value in names.items() if value is tensor and not n.startswith("_")), "")
         self._known = _known(tensor)
         recording = Recording(name or "tensor", keep=0)
@@ -92,6 +93,10 @@ class TensorSession(ShownSession):
         graph = Graph(recording)
         graph.view = "tensor"
         super().__init__(recording, graph)
+        self.vocabulary = None if tokens is None else inspector.Vocabulary(tokens)
+        owner = inplace.storage(array)
+        shared = {name: x for name, x in names.items() if isinstance(x, Tensor) and x is not tensor and not name.startswith("_")}
+        self._sharers = [(name, ref(x)) for name, x in shared.items() if inplace.storage(x.array) is owner]
         graph.finish(names)
 
     def report(self) -> Inspection:
@@ -112,12 +117,16 @@ class TensorSession(ShownSession):
     def headline(self) -> str:
         return self.report().summary.text
 
+    def named(self, row: int) -> Iterator[tuple[int, str, Any]]:
+        """The variables that see the same memory."""
+        return ((-1, name, held.array) for name, alive in self._sharers if (held := alive()) is not None)
+
     def gradient(self, row: int) -> tuple[Any, str]:
         tensor = self.recording.tensor(row)
         if tensor is not None and tensor._grad is not None:
             return tensor._grad.array, ""
         known, at = self._known if self._known is not None else (self.recording, row)
-        return None, inspector.why_no_grad(known, at, known.passes)
+        return None, inspector.why_no_grad(known, at)
 
     def forward(self, row: int) -> Any:
         return None if self._known is None else Session(self._known[0]).forward(self._known[1])
@@ -138,11 +147,11 @@ def _known(tensor: Tensor) -> tuple[Recording, int] | None:
     return recording, recording.root
 
 
-def inspected(tensor: Tensor, names: Mapping[str, Any]) -> TensorSession:
-    """Everything about one tensor."""
+def inspected(tensor: Tensor, names: Mapping[str, Any], tokens: Any = None) -> TensorSession:
+    """Everything about one tensor; `tokens` says what its ids mean."""
     if not isinstance(tensor, Tensor):
         raise TypeError(f"wb.inspect takes a Tensor, got {type(tensor).__name__}")
-    return TensorSession(tensor, names)
+    return TensorSession(tensor, names, tokens)
 
 
 class MemorySession(ShownSession):
@@ -167,3 +176,38 @@ def remembered(names: Mapping[str, Any]) -> MemorySession:
     if not recording.live:
         session.graph.finish(names)
     return session
+
+
+class DifferenceSession(ShownSession):
+    """A session on two recordings at once."""
+
+    def __init__(self, difference: Difference, names: Mapping[str, Any]) -> None:
+        graph = Graph(difference)
+        graph.view = "difference"
+        super().__init__(difference, graph)
+        graph.finish(names)
+        self.flags["difference"] = difference.flags()
+
+    def __repr__(self) -> str:
+        assert isinstance(self.recording, Difference)
+        return self.recording.report()
+
+
+def compared(before: Any, after: Any, names: Mapping[str, Any]) -> DifferenceSession:
+    """Two recordings in one graph. RuntimeError when there are not two."""
+    if before is None and after is None:
+        made = [r for r in recent.values() if r.count]
+        if len(made) < 2:
+            raise RuntimeError(f"wb.diff() compares the last two recordings, and there {'is only one' if made else 'is none'} yet.")
+        return DifferenceSession(Difference(made[-2], made[-1]), names)
+    return DifferenceSession(Difference(_recorded(before), _recorded(after)), names)
+
+
+def _recorded(what: Any) -> Recording:
+    """The recording of a tensor's past, of `with wb.record() as r`, of a view, or of None: the newest."""
+    if what is None or isinstance(what, Tensor):
+        return opened(what, {}).recording
+    recording = getattr(getattr(what, "session", what), "recording", what)
+    if not isinstance(recording, Recording):
+        raise TypeError(f"wb.diff takes tensors, views, or what `with wb.record() as r` gives, not {type(what).__name__}")
+    return recording

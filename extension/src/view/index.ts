@@ -203,7 +203,10 @@ class View {
     this.root.classList.toggle("tensor", tensor);
     this.showHeight();
     if (tensor) this.controller.inspect();
-    else if (recording) this.controller.tab(this.store.state.tab);
+    else if (recording) {
+      this.controller.tab(this.store.state.tab);
+      this.controller.askForNumbers();
+    }
   }
 
   private showHeight(): void {

@@ -185,7 +185,8 @@ function graph(state: State, message: Graph): State {
   const edges = fresh ? message.edges : appended(old!.edges, message.edges);
   const sites = fresh ? message.sites : [...old!.sites.slice(0, message.first_site), ...message.sites];
   const { title, groups, live, dropped, root, view } = message;
-  const badges = old?.name === message.recording ? old.badges : badgesOf(state.overlay);
+  const overlay = view === "difference" ? "difference" : state.overlay === "difference" ? START.overlay : state.overlay;
+  const badges = old?.name === message.recording ? old.badges : badgesOf(overlay);
   const tree = buildTree(nodes, edges, groups, live);
   const recording: Recording = { name: message.recording, title, nodes, edges, sites, groups, live, dropped, root, view, badges, tree };
   const same = fresh ? old?.name === message.recording : true;
@@ -201,7 +202,6 @@ function graph(state: State, message: Graph): State {
   const focus = alike || state.focus.startsWith("n") ? state.focus : "";
   if (same) return { ...state, recording, open, touched, focus, status };
   const { direction, depth, text } = state;
-  const overlay = view === "difference" ? "difference" : state.overlay === "difference" ? START.overlay : state.overlay;
   const selected = view === "tensor" ? root : -1;
   const tab = view === "memory" ? "memory" : START.tab;
   return { ...START, direction, overlay, depth, text, recording, open, touched, status, selected, tab };
