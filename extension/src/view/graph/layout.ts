@@ -1,8 +1,8 @@
 // From a recording and its open groups to a scene: every box and wire at its place. Each group is laid out on its own, inside out.
 
 import { groupFace, HEADER, headerWidth, nodeFace, type Face } from "./face";
-import { ENTRY, EXIT, orderBoxes, type Link } from "./order";
-import { placeBoxes, placeMore, type Placed, type Ports, type Size } from "./place";
+import { ENTRY, EXIT, orderBoxes, type Link, type Share } from "./order";
+import { entryOffset, exitOffset, placeBoxes, placeMore, type Placed, type Ports, type Size } from "./place";
 import { routeLinks, type Route, type Segment, type Trunk } from "./route";
 import type { Direction, Recording } from "../store";
 import { TOP } from "./tree";
@@ -194,17 +194,19 @@ function solveRoom(room: Room, sizes: Size[], ports: (Ports | null)[], direction
   const known = grown ? undefined : memo.get(key);
   if (known) return { ...known, members };
 
-  const ordered = orderBoxes(members.length, links);
   const down = direction === "down";
   const root = title === 0;
   const above = root || down ? PADDING : HEADER + 8;
   const floor = grown ? above - earlier.shift[1] : -Infinity;
-  const placed = grown ? placeMore(earlier.placed, was, sizes, ports, links, floor) : placeBoxes(sizes, ports, links, ordered);
-  const back = links.map((l, row) => l.from >= 0 && l.to >= 0 && (ordered.back[row]! || placed.layer[l.from]! >= placed.layer[l.to]!));
+  const share: Share = (box, net, leaves) => (leaves ? exitOffset : entryOffset)(sizes, ports, box, net) / sizes[box]!.cross;
+  const placed = grown
+    ? placeMore(earlier.placed, was, sizes, ports, links, floor)
+    : placeBoxes(sizes, ports, orderBoxes(members.length, links, ports.some(Boolean) ? share : undefined));
+  const back = links.map((l) => l.from >= 0 && l.to >= 0 && placed.layer[l.from]! >= placed.layer[l.to]!);
   const lead = root ? PADDING : down ? HEADER + 14 : 28;
-  const routed = routeLinks({ sizes, ports, links, back, placed, lead, floor });
+  const routed = routeLinks({ sizes, ports, links, back, placed, lead, floor, grown: !!grown });
   const shift: [number, number] = grown ? earlier.shift : [-routed.start, above - routed.low];
-  const offset = (map: Map<number, number>) => new Map([...map].map(([net, at]) => [net, at + shift[1]]));
+  const offset = (map: ReadonlyMap<number, number>) => new Map([...map].map(([net, at]) => [net, at + shift[1]]));
   const size = { main: routed.end + shift[0], cross: routed.high + shift[1] + PADDING };
   if (down) size.cross = Math.max(size.cross, title);
   else if (size.main < title) stretch(routed.routes, links, routed.end, (size.main = title) - shift[0]);

@@ -1,4 +1,4 @@
-// First half of the layout of one group: break cycles, put boxes on layers, order each layer. Linear but for two sweeps.
+// First half of the layout of one group: break cycles, put boxes on layers, give links that pass layers lanes, order each layer.
 
 export interface Link {
   from: number; // box index; ENTRY for the group's own entry
@@ -9,14 +9,40 @@ export interface Link {
 export const ENTRY = -1;
 export const EXIT = -2;
 
+/** A piece of a link between two neighbouring rows. */
+export interface Span {
+  from: number; // vertices
+  to: number;
+  net: number;
+}
+
+export interface Lane {
+  first: number; // the first layer that it passes
+  vertices: number[]; // one for each layer
+}
+
+/** Vertices are the boxes, then what else takes room in a row: lanes, and the group's own ports. */
 export interface Ordered {
-  layer: Int32Array;
-  layers: number[][]; // box indices, in order across
+  layer: Int32Array; // of each box
+  layers: number[][]; // boxes, in order across
+  rows: number[][]; // vertices: row 0 holds the ports of entry, row l + 1 layer l, the last row the ports of exit
+  spans: Span[];
+  lanes: Map<string, Lane>;
+  entry: Map<number, number>; // net -> vertex
+  exit: Map<number, number>;
   back: boolean[]; // for each link: it closes a cycle
 }
 
-/** Puts `count` boxes, numbered in order of creation, on layers. */
-export function orderBoxes(count: number, links: readonly Link[]): Ordered {
+/** Where along a box, from 0 to 1, a net leaves or enters it. */
+export type Share = (box: number, net: number, leaves: boolean) => number;
+
+/** Links with one key share a lane. */
+export function laneKey(link: Link, row: number, back: boolean): string {
+  return back ? `b${row}` : `${link.from} ${link.net}`;
+}
+
+/** Puts `count` boxes, numbered in order of creation, on layers. Without `share` nets meet boxes in their middle. */
+export function orderBoxes(count: number, links: readonly Link[], share?: Share): Ordered {
   const back = cycles(count, links);
   const parents: number[][] = Array.from({ length: count }, () => []);
   const children: number[][] = Array.from({ length: count }, () => []);
@@ -27,11 +53,11 @@ export function orderBoxes(count: number, links: readonly Link[]): Ordered {
   });
   const entered = new Set(links.filter((link) => link.from === ENTRY).map((link) => link.to));
   const layer = assignLayers(parents, children, entered);
-  const depth = count ? layer.reduce((a, b) => Math.max(a, b)) + 1 : 0;
-  const layers: number[][] = Array.from({ length: depth }, () => []);
-  for (let box = 0; box < count; box++) layers[layer[box]!]!.push(box);
-  reduceCrossings(layers, layer, parents, children);
-  return { layer, layers: layers.filter((row) => row.length > 0), back };
+  const mesh = meshOf(layer, links, back);
+  const rows = untangled(mesh.rows, mesh.spans, count, share ?? (() => 0.5));
+  if (!share && leansLeft(rows)) for (const row of rows) row.reverse();
+  const layers = rows.slice(1, -1).map((row) => row.filter((vertex) => vertex < count));
+  return { ...mesh, layer, rows, layers, back };
 }
 
 /** Marks the links that close a cycle, by an iterative depth-first search in order of creation. */
@@ -67,7 +93,7 @@ function cycles(count: number, links: readonly Link[]): boolean[] {
   return back;
 }
 
-/** Layer = 1 + the deepest parent's; a box without parents sits right before its first consumer, unless something enters it. */
+/** Layer = 1 + the deepest parent's; what hangs on nothing but sources sits right before its first consumer. No layer is empty. */
 function assignLayers(parents: number[][], children: number[][], entered: ReadonlySet<number>): Int32Array {
   const count = parents.length;
   const layer = new Int32Array(count);
@@ -81,59 +107,202 @@ function assignLayers(parents: number[][], children: number[][], entered: Readon
       if (--missing[child]! === 0) ready.push(child);
     }
   }
-  for (let box = 0; box < count; box++) {
-    if (parents[box]!.length || !children[box]!.length || entered.has(box)) continue;
-    layer[box] = Math.max(0, Math.min(...children[box]!.map((child) => layer[child]!)) - 1);
+  const loose = new Uint8Array(count); // fed by sources that feed nothing else
+  const only = (box: number, child: number) => children[box]!.every((one) => one === child);
+  for (const box of ready) loose[box] = Number(!entered.has(box) && parents[box]!.every((parent) => loose[parent] && only(parent, box)));
+  for (let at = ready.length - 1; at >= 0; at--) {
+    const box = ready[at]!;
+    if (!children[box]!.length || !loose[box]) continue;
+    layer[box] = children[box]!.reduce((least, child) => Math.min(least, layer[child]!), Infinity) - 1;
   }
-  return layer;
+  const used = [...new Set(layer)].sort((a, b) => a - b);
+  const dense = new Map(used.map((old, now) => [old, now]));
+  return layer.map((old) => dense.get(old)!);
 }
 
-/** At most two barycentre sweeps, kept only where crossings drop. */
-function reduceCrossings(layers: number[][], layer: Int32Array, parents: number[][], children: number[][]): void {
-  const place = new Float64Array(layer.length);
-  const settle = () => layers.forEach((row) => row.forEach((box, at) => (place[box] = (at + 0.5) / row.length)));
-  settle();
-  let best = crossings(layers, layer, children, place);
-  for (let sweep = 0; sweep < 2 && best > 0; sweep++) {
-    const saved = layers.map((row) => [...row]);
-    const neighbours = sweep === 0 ? parents : children;
-    const order = sweep === 0 ? layers : [...layers].reverse();
-    for (const row of order) {
-      if (row.length < 2) continue;
-      const weight = new Map(row.map((box) => [box, mean(neighbours[box]!.map((n) => place[n]!)) ?? place[box]!]));
-      row.sort((a, b) => weight.get(a)! - weight.get(b)! || a - b);
-      row.forEach((box, at) => (place[box] = (at + 0.5) / row.length));
+/** The rows in order of creation, and lanes for what runs past them. */
+function meshOf(layer: Int32Array, links: readonly Link[], back: readonly boolean[]): Pick<Ordered, "rows" | "spans" | "lanes" | "entry" | "exit"> {
+  const depth = layer.reduce((most, at) => Math.max(most, at + 1), 0);
+  const rows: number[][] = Array.from({ length: depth + 2 }, () => []);
+  layer.forEach((at, box) => rows[at + 1]!.push(box));
+  let vertices = layer.length;
+  const vertex = (row: number) => (rows[row]!.push(vertices), vertices++);
+  const spans: Span[] = [];
+  const lanes = new Map<string, Lane>();
+  const [entry, exit] = [new Map<number, number>(), new Map<number, number>()];
+  const port = (ports: Map<number, number>, net: number, row: number) => {
+    if (!ports.has(net)) ports.set(net, vertex(row));
+    return ports.get(net)!;
+  };
+  const nets = new Map<string, Link[]>();
+  links.forEach((link, row) => {
+    const key = laneKey(link, row, back[row]!);
+    const known = nets.get(key);
+    if (known) known.push(link);
+    else nets.set(key, [link]);
+  });
+  const rowOf = (link: Link) => (link.to === EXIT ? depth + 1 : layer[link.to]! + 1);
+  for (const [key, own] of nets) {
+    const { from, net } = own[0]!;
+    const isBack = key.startsWith("b");
+    const start = from === ENTRY ? port(entry, net, 0) : from;
+    const first = isBack ? rowOf(own[0]!) : from === ENTRY ? 1 : layer[from]! + 2;
+    const last = isBack ? layer[from]! + 1 : own.reduce((most, link) => Math.max(most, rowOf(link) - 1), 0);
+    const lane: number[] = [];
+    for (let row = first; row <= last; row++) {
+      const next = vertex(row);
+      const before = row === first ? start : lane.at(-1)!;
+      if (row > first || !isBack) spans.push({ from: before, to: next, net });
+      lane.push(next);
     }
-    const now = crossings(layers, layer, children, place);
-    if (now < best) best = now;
-    else {
-      saved.forEach((row, at) => (layers[at] = row));
-      settle();
+    if (lane.length) lanes.set(key, { first: first - 1, vertices: lane });
+    if (isBack) continue;
+    for (const link of own) {
+      const to = link.to === EXIT ? port(exit, net, depth + 1) : link.to;
+      spans.push({ from: lane[rowOf(link) - 1 - first] ?? start, to, net });
+    }
+  }
+  return { rows, spans, lanes, entry, exit };
+}
+
+// -- crossings -----------------------------------------------------------------------------------------------------------------
+
+/** Whether what was made first stands to the right more often than to the left: the mirror image crosses no more, and reads better. */
+function leansLeft(rows: readonly number[][]): boolean {
+  let lean = 0;
+  for (const row of rows) for (let at = 1; at < row.length; at++) lean += row[at]! > row[at - 1]! ? 1 : -1;
+  return lean < 0;
+}
+
+interface End {
+  other: number; // vertex in the neighbouring row
+  share: number; // where on the other
+  own: number; // where on this one
+}
+
+/** Orders each row: medians of the neighbours, sweep after sweep, then swaps of two; the fewest crossings seen are kept. */
+function untangled(start: readonly number[][], spans: readonly Span[], boxes: number, share: Share): number[][] {
+  const count = start.reduce((sum, row) => sum + row.length, 0);
+  const above: End[][] = Array.from({ length: count }, () => []);
+  const below: End[][] = Array.from({ length: count }, () => []);
+  for (const { from, to, net } of spans) {
+    const [leave, arrive] = [from < boxes ? share(from, net, true) : 0.5, to < boxes ? share(to, net, false) : 0.5];
+    below[from]!.push({ other: to, share: arrive, own: leave });
+    above[to]!.push({ other: from, share: leave, own: arrive });
+  }
+  const place = new Float64Array(count);
+  const settle = (row: readonly number[]) => row.forEach((vertex, at) => (place[vertex] = at));
+  const at = (end: End) => place[end.other]! + end.share;
+  const sweeps = count <= 400 ? 24 : count <= 2500 ? 12 : count <= 10_000 ? 4 : 2;
+  let best: number[][] = start.map((row) => [...row]);
+  let least = Infinity;
+  const look = (rows: readonly number[][]): boolean => {
+    const now = crossingsOf(rows, below, place);
+    if (now >= least) return false;
+    least = now;
+    best = rows.map((row) => [...row]);
+    return true;
+  };
+  for (const first of [0, 1]) {
+    const rows = start.map((row) => [...row]);
+    rows.forEach(settle);
+    if (first === 0) look(rows);
+    let idle = 0;
+    for (let sweep = 0; sweep < sweeps && least > 0 && idle < 5; sweep++) {
+      const down = (sweep + first) % 2 === 0;
+      const near = down ? above : below;
+      for (let n = 1; n < rows.length; n++) {
+        const row = rows[down ? n : rows.length - 1 - n]!;
+        if (row.length < 2) continue;
+        byMedian(row, (vertex) => median(near[vertex]!.map(at)), sweep % 4 > 1);
+        settle(row);
+      }
+      if (count <= 10_000) swapPairs(rows, above, below, place);
+      idle = look(rows) ? 0 : idle + 1;
+    }
+  }
+  return best;
+}
+
+/** Sorts a row; what has no median keeps its place. `late`: among equals the later comes first. */
+function byMedian(row: number[], of: (vertex: number) => number | null, late: boolean): void {
+  const wishes = new Map(row.map((vertex) => [vertex, of(vertex)]));
+  const moving = row.filter((vertex) => wishes.get(vertex) !== null);
+  const ranks = new Map(row.map((vertex, at) => [vertex, at]));
+  moving.sort((a, b) => wishes.get(a)! - wishes.get(b)! || (late ? ranks.get(b)! - ranks.get(a)! : ranks.get(a)! - ranks.get(b)!));
+  let next = 0;
+  row.forEach((vertex, at) => {
+    if (wishes.get(vertex) !== null) row[at] = moving[next++]!;
+  });
+}
+
+/** The median; of an even number the one in the middle of the two, nearer to the denser side (Gansner et al. 1993, figure 3-2). */
+function median(values: number[]): number | null {
+  if (!values.length) return null;
+  values.sort((a, b) => a - b);
+  const m = values.length >> 1;
+  if (values.length % 2) return values[m]!;
+  if (values.length === 2) return (values[0]! + values[1]!) / 2;
+  const [left, right] = [values[m - 1]! - values[0]!, values.at(-1)! - values[m]!];
+  return left + right ? (values[m - 1]! * right + values[m]! * left) / (left + right) : (values[m - 1]! + values[m]!) / 2;
+}
+
+/** Swaps neighbours in a row while that saves crossings. */
+function swapPairs(rows: readonly number[][], above: readonly End[][], below: readonly End[][], place: Float64Array): void {
+  const saved = (near: readonly End[][], v: number, w: number): number => {
+    let gain = 0;
+    for (const a of near[v]!) {
+      const x = place[a.other]! + a.share;
+      for (const b of near[w]!) {
+        const y = place[b.other]! + b.share;
+        gain += x > y ? 1 : x < y ? -1 : 0;
+      }
+    }
+    return gain;
+  };
+  for (let pass = 0, better = true; better && pass < 6; pass++) {
+    better = false;
+    for (const row of rows) {
+      for (let i = 0; i + 1 < row.length; i++) {
+        const [v, w] = [row[i]!, row[i + 1]!];
+        if (saved(above, v, w) + saved(below, v, w) <= 0) continue;
+        [row[i], row[i + 1]] = [w, v];
+        [place[v], place[w]] = [i + 1, i];
+        better = true;
+      }
     }
   }
 }
 
-function mean(values: number[]): number | null {
-  return values.length ? values.reduce((a, b) => a + b, 0) / values.length : null;
-}
-
-/** Crossings between neighbouring layers, counted by inversions in a Fenwick tree. */
-export function crossings(layers: number[][], layer: Int32Array, children: number[][], place: Float64Array): number {
+/** Crossings between neighbouring rows, counted by inversions in a Fenwick tree. */
+function crossingsOf(rows: readonly number[][], below: readonly End[][], place: Float64Array): number {
   let total = 0;
-  for (let at = 0; at + 1 < layers.length; at++) {
-    const rank = new Map([...layers[at + 1]!].sort((a, b) => place[a]! - place[b]!).map((box, index) => [box, index]));
-    const ends: number[] = [];
-    for (const box of [...layers[at]!].sort((a, b) => place[a]! - place[b]!)) {
-      const below = children[box]!.filter((child) => layer[child] === at + 1).map((child) => rank.get(child)!);
-      ends.push(...below.sort((a, b) => a - b));
-    }
-    const tree = new Int32Array(rank.size + 1);
-    ends.forEach((end, seen) => {
+  for (const row of rows) {
+    const ends: [number, number][] = [];
+    for (const vertex of row) for (const end of below[vertex]!) ends.push([place[vertex]! + end.own, place[end.other]! + end.share]);
+    total += inversions(ends);
+  }
+  return total;
+}
+
+/** How many pairs of lines cross that lead from one side, at the first number, to the other, at the second. */
+export function inversions(lines: readonly (readonly [number, number])[]): number {
+  if (lines.length < 2) return 0;
+  const sorted = [...lines].sort((a, b) => a[0] - b[0] || a[1] - b[1]);
+  const goals = [...new Set(lines.map((line) => line[1]))].sort((a, b) => a - b);
+  const rank = new Map(goals.map((goal, at) => [goal, at + 1]));
+  const tree = new Int32Array(goals.length + 1);
+  let total = 0;
+  let seen = 0;
+  for (let at = 0; at < sorted.length; ) {
+    let end = at;
+    while (end < sorted.length && sorted[end]![0] === sorted[at]![0]) end++;
+    for (let i = at; i < end; i++) {
       let notAfter = 0;
-      for (let i = end + 1; i > 0; i -= i & -i) notAfter += tree[i]!;
+      for (let r = rank.get(sorted[i]![1])!; r > 0; r -= r & -r) notAfter += tree[r]!;
       total += seen - notAfter;
-      for (let i = end + 1; i <= rank.size; i += i & -i) tree[i]!++;
-    });
+    }
+    for (; at < end; at++, seen++) for (let r = rank.get(sorted[at]![1])!; r < tree.length; r += r & -r) tree[r]!++;
   }
   return total;
 }

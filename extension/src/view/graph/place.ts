@@ -1,5 +1,6 @@
 // Second half of the layout of one group: coordinates. "Main" runs with the data flow, "cross" across it.
 
+import { coordinates } from "./cross";
 import type { Link, Ordered } from "./order";
 
 export interface Size {
@@ -18,6 +19,15 @@ export interface Placed {
   cross: Float64Array;
   layer: Int32Array;
   layers: Band[];
+  lanes: ReadonlyMap<string, LaneAt>; // by `laneKey`
+  entry: ReadonlyMap<number, number>; // net -> where it crosses the group's border
+  exit: ReadonlyMap<number, number>;
+}
+
+/** Where a lane runs: a cross coordinate for each layer from `first` on. */
+export interface LaneAt {
+  first: number;
+  cross: number[];
 }
 
 export interface Band {
@@ -29,43 +39,36 @@ export interface Band {
 export const GAP_CROSS = 28;
 export const GAP_MAIN = 32;
 
-export function placeBoxes(sizes: readonly Size[], ports: readonly (Ports | null)[], links: readonly Link[], ordered: Ordered): Placed {
-  const { layers } = ordered;
-  const layer = new Int32Array(sizes.length);
-  layers.forEach((row, at) => row.forEach((box) => (layer[box] = at)));
-  const cross = crossPositions(sizes, ports, links, layers, layer, ordered.back);
-  const main = new Float64Array(sizes.length);
-  const bands: Band[] = [];
-  let start = 0;
-  layers.forEach((row, at) => {
-    const size = Math.max(...row.map((box) => sizes[box]!.main));
-    for (const box of row) main[box] = start + (size - sizes[box]!.main) / 2;
-    bands.push({ start, size, boxes: row });
-    start += size + gapAfter(at, row, layers[at + 1], sizes, cross, links, layer);
-  });
-  return { main, cross, layer, layers: bands };
-}
+export const BESIDE = 16; // between a lane and a box
+const LANES = 12; // between two lanes
+const PORTS = 16; // between two ports of the group
 
-/** Layers whose links run far across get more room, so that the curves stay readable. */
-function gapAfter(
-  at: number,
-  row: readonly number[],
-  next: readonly number[] | undefined,
-  sizes: readonly Size[],
-  cross: Float64Array,
-  links: readonly Link[],
-  layer: Int32Array,
-): number {
-  if (!next || (row.length === 1 && next.length === 1)) return GAP_MAIN;
-  let reach = 0;
-  for (const box of next) {
-    for (const link of linksOf(links, sizes.length).into[box]!) {
-      if (link.from < 0 || layer[link.from] !== at) continue;
-      const run = cross[box]! + sizes[box]!.cross / 2 - cross[link.from]! - sizes[link.from]!.cross / 2;
-      reach = Math.max(reach, Math.abs(run));
-    }
-  }
-  return GAP_MAIN + Math.round(Math.min(44, Math.max(0, reach - 120) * 0.12));
+/** Everything across the flow; along it the layers are stacked once it is known how much room the wires between them need. */
+export function placeBoxes(sizes: readonly Size[], ports: readonly (Ports | null)[], ordered: Ordered): Placed {
+  const { layer, layers, rows, spans, lanes } = ordered;
+  const boxes = sizes.length;
+  const inRow = new Set([...rows[0]!, ...rows.at(-1)!]);
+  const half = (vertex: number) => (vertex < boxes ? sizes[vertex]!.cross / 2 : 0);
+  const gap = (a: number, b: number) => (inRow.has(a) ? PORTS : a < boxes ? (b < boxes ? GAP_CROSS : BESIDE) : b < boxes ? BESIDE : LANES);
+  // Between two open groups not the ports but the groups shall be in line: a row of iterations would drift to one side.
+  const whole = (vertex: number, other: number) => vertex < boxes && ports[vertex] && other < boxes && ports[other];
+  const leaves = (vertex: number, net: number) => (vertex < boxes ? exitOffset(sizes, ports, vertex, net) - half(vertex) : 0);
+  const enters = (vertex: number, net: number) => (vertex < boxes ? entryOffset(sizes, ports, vertex, net) - half(vertex) : 0);
+  const x = coordinates({
+    rows,
+    spans,
+    shift: spans.map(({ from, to, net }) => (whole(from, to) ? 0 : leaves(from, net) - enters(to, net))),
+    weight: spans.map(({ from, to }) => (from >= boxes && to >= boxes ? 8 : from >= boxes || to >= boxes ? 2 : 1)),
+    apart: (a, b) => half(a) + half(b) + gap(a, b),
+    isLane: (vertex) => vertex >= boxes && !inRow.has(vertex),
+    count: boxes + lanes.size + [...lanes.values()].reduce((sum, lane) => sum + lane.vertices.length - 1, 0) + inRow.size,
+  });
+  const cross = Float64Array.from(sizes, (size, box) => Math.round(x[box]! - size.cross / 2));
+  const bands = layers.map((row): Band => ({ start: 0, size: row.reduce((most, box) => Math.max(most, sizes[box]!.main), 0), boxes: row }));
+  const found = new Map<string, LaneAt>();
+  for (const [key, lane] of lanes) found.set(key, { first: lane.first, cross: lane.vertices.map((vertex) => x[vertex]!) });
+  const at = (vertices: ReadonlyMap<number, number>) => new Map([...vertices].map(([net, vertex]) => [net, x[vertex]!]));
+  return { main: new Float64Array(boxes), cross, layer, layers: bands, lanes: found, entry: at(ordered.entry), exit: at(ordered.exit) };
 }
 
 const indexed = new WeakMap<readonly Link[], { into: Link[][]; out: Link[][] }>();
@@ -90,77 +93,6 @@ export function exitOffset(sizes: readonly Size[], ports: readonly (Ports | null
 
 export function entryOffset(sizes: readonly Size[], ports: readonly (Ports | null)[], box: number, net: number): number {
   return ports[box]?.entry.get(net) ?? sizes[box]!.cross / 2;
-}
-
-/** Each box wants to be straight after its nearest parents, then before its nearest children, then after its parents again. */
-function crossPositions(
-  sizes: readonly Size[],
-  ports: readonly (Ports | null)[],
-  links: readonly Link[],
-  layers: readonly number[][],
-  layer: Int32Array,
-  back: readonly boolean[],
-): Float64Array {
-  const cross = new Float64Array(sizes.length);
-  const forward = links.filter((link, row) => !back[row] && link.from >= 0 && link.to >= 0 && layer[link.from]! < layer[link.to]!);
-  const { into, out } = linksOf(forward, sizes.length);
-  for (const row of layers) {
-    let at = 0;
-    for (const box of row) {
-      cross[box] = at;
-      at += sizes[box]!.cross + GAP_CROSS;
-    }
-  }
-  const start = (box: number, own: readonly Link[], toParents: boolean): number | null => {
-    const other = (link: Link) => (toParents ? link.from : link.to);
-    const levels = own.map((link) => layer[other(link)]!);
-    const nearest = toParents ? Math.max(...levels) : Math.min(...levels);
-    const wishes = own
-      .filter((link) => layer[other(link)] === nearest)
-      .map((link) => {
-        const leave = cross[link.from]! + exitOffset(sizes, ports, link.from, link.net);
-        const enter = cross[link.to]! + entryOffset(sizes, ports, link.to, link.net);
-        return cross[box]! + (toParents ? leave - enter : enter - leave);
-      })
-      .sort((a, b) => a - b);
-    if (!wishes.length) return null;
-    return (wishes[(wishes.length - 1) >> 1]! + wishes[wishes.length >> 1]!) / 2;
-  };
-  const sweep = (rows: readonly number[][], own: Link[][], toParents: boolean) => {
-    for (const row of rows) {
-      const wish = row.map((box) => start(box, own[box]!, toParents));
-      compact(row, sizes, cross, wish);
-    }
-  };
-  const upward = [...layers].reverse();
-  sweep(layers, into, true);
-  sweep(upward, out, false);
-  sweep(layers, into, true);
-  sweep(upward, out, false);
-  return cross;
-}
-
-/** Moves a layer's boxes to where they wish, least squares, without overlap and in order: pool adjacent violators. */
-function compact(row: readonly number[], sizes: readonly Size[], cross: Float64Array, wish: readonly (number | null)[]): void {
-  const blocks: { sum: number; weight: number; boxes: number }[] = [];
-  let offset = 0;
-  const offsets: number[] = [];
-  row.forEach((box, at) => {
-    offsets.push(offset);
-    const wanted = wish[at] ?? null;
-    const weight = wanted === null ? 0.01 : 1;
-    let block = { sum: ((wanted ?? cross[box]!) - offset) * weight, weight, boxes: 1 };
-    offset += sizes[box]!.cross + GAP_CROSS;
-    for (let last = blocks.at(-1); last && last.sum / last.weight > block.sum / block.weight; last = blocks.at(-1)) {
-      block = { sum: block.sum + last.sum, weight: block.weight + last.weight, boxes: block.boxes + last.boxes };
-      blocks.pop();
-    }
-    blocks.push(block);
-  });
-  let at = 0;
-  for (const block of blocks) {
-    for (let n = 0; n < block.boxes; n++, at++) cross[row[at]!] = Math.round(block.sum / block.weight + offsets[at]!);
-  }
 }
 
 /** Places new boxes around those of an earlier layout, which stay exactly where they are; `was` is a box's earlier index, or -1. */
@@ -208,7 +140,7 @@ export function placeMore(
     layers[at]!.boxes.push(box);
     there[box] = true;
   }
-  return { main, cross, layer, layers };
+  return { main, cross, layer, layers, lanes: new Map(), entry: new Map(), exit: new Map() };
 }
 
 /** The number nearest to `wish`, at least `floor`, in none of the open intervals; `lean` makes one way aside look nearer. */

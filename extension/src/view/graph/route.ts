@@ -1,6 +1,7 @@
 // Edge routes within one group: curves only in the free channels between layers, long links on straight side lanes past the boxes.
 
-import { ENTRY, EXIT, type Link } from "./order";
+import { channelOf, TRACK, type Bend, type Channel } from "./channel";
+import { ENTRY, EXIT, laneKey, type Link } from "./order";
 import { exitOffset, GAP_MAIN, nearestFree, type Placed, type Ports, type Size } from "./place";
 
 /** A path as lines and cubic curves; numbers are pairs of main and cross coordinates. */
@@ -19,8 +20,8 @@ export interface Trunk extends Route {
 export interface Routed {
   routes: Route[]; // one per link; from the trunk on, where it has one
   trunks: Trunk[];
-  entry: Map<number, number>; // net -> cross of the group's port
-  exit: Map<number, number>;
+  entry: ReadonlyMap<number, number>; // net -> cross of the group's port
+  exit: ReadonlyMap<number, number>;
   start: number; // main coordinates of the group's borders
   end: number;
   low: number; // the least and the largest cross coordinate in use
@@ -30,13 +31,14 @@ export interface Routed {
 interface Lane {
   first: number; // layers passed
   last: number;
-  cross: number;
+  cross: number[]; // in each of them
   links: number[];
 }
 
 const CLEAR = 12; // between a lane and a box, and between lanes
 const PORT_SPACING = 14;
 
+/** What the routing of a group is made from. The layers of one that is laid out anew are stacked here, as far apart as its wires need. */
 export interface RouteInput {
   sizes: readonly Size[];
   ports: readonly (Ports | null)[];
@@ -45,23 +47,19 @@ export interface RouteInput {
   placed: Placed;
   lead: number; // main room between the border and the first layer
   floor: number; // lanes stay at or above this cross coordinate
+  grown: boolean; // boxes keep the places that they have
 }
 
 export function routeLinks(input: RouteInput): Routed {
   const { sizes, ports, links, back, placed, lead, floor } = input;
   const { layers, layer, main, cross } = placed;
   const count = layers.length;
-  const last = layers[count - 1]!;
   const anyBack = back.some(Boolean);
   const enters = links.some((link) => link.from === ENTRY);
   const leaves = links.some((link) => link.to === EXIT);
-  const channel = GAP_MAIN * 0.75;
-  const start = layers[0]!.start - Math.max(lead, enters || anyBack ? channel : 0);
-  const end = last.start + last.size + (leaves || anyBack ? channel : 16);
+  const turn = GAP_MAIN * 0.6; // room that a return lane needs to turn around
   const levelFrom = (link: Link) => (link.from === ENTRY ? -1 : layer[link.from]!);
   const levelTo = (link: Link) => (link.to === EXIT ? count : layer[link.to]!);
-  const bandStart = (at: number) => (at >= count ? end : layers[at]!.start);
-  const bandEnd = (at: number) => (at < 0 ? start : layers[at]!.start + layers[at]!.size);
 
   const leaving = exits(sizes, ports, links, cross);
   const centre = (box: number) => cross[box]! + sizes[box]!.cross / 2;
@@ -72,12 +70,12 @@ export function routeLinks(input: RouteInput): Routed {
   const laneOf: (Lane | null)[] = links.map(() => null);
   const nets = new Map<string, number[]>();
   links.forEach((link, row) => {
-    const key = back[row] ? `b${row}` : `${link.from} ${link.net}`;
+    const key = laneKey(link, row, back[row]!);
     const rows = nets.get(key);
     if (rows) rows.push(row);
     else nets.set(key, [row]);
   });
-  for (const rows of nets.values()) {
+  for (const [key, rows] of nets) {
     const head = links[rows[0]!]!;
     const isBack = back[rows[0]!]!;
     const far = isBack ? rows : rows.filter((row) => levelTo(links[row]!) > levelFrom(head) + 1);
@@ -88,32 +86,75 @@ export function routeLinks(input: RouteInput): Routed {
       .filter((row) => links[row]!.to !== EXIT)
       .map((row) => target(links[row]!))
       .sort((a, b) => a - b);
-    const own = head.from === ENTRY ? undefined : leaving.get(`${head.from} ${head.net}`);
-    const wish = wishes[wishes.length >> 1] ?? own ?? floor;
-    const lean = own === undefined || isBack ? 0 : (own - wish) / 4;
-    const lane = { first, last: lastLayer, cross: corridor(input, lanes, first, lastLayer, wish, lean), links: far };
+    const from = head.from === ENTRY ? undefined : leaving.get(`${head.from} ${head.net}`);
+    const wish = wishes[wishes.length >> 1] ?? from ?? floor;
+    const lean = from === undefined || isBack ? 0 : (from - wish) / 4;
+    const own = placed.lanes.get(key)?.cross;
+    const straight = () => new Array<number>(lastLayer - first + 1).fill(corridor(input, lanes, first, lastLayer, wish, lean));
+    const lane = { first, last: lastLayer, cross: own ?? straight(), links: far };
     lanes.push(lane);
     for (const row of far) laneOf[row] = lane;
   }
 
   const arriving = entries(
     input,
-    (row) => laneOf[row]?.cross ?? (links[row]!.from >= 0 ? centre(links[row]!.from) : target(links[row]!)),
+    (row) => laneOf[row]?.cross.at(back[row] ? 0 : levelTo(links[row]!) - 1 - laneOf[row]!.first) ?? (links[row]!.from >= 0 ? centre(links[row]!.from) : target(links[row]!)),
   );
   const entry = spread(
     portWishes(
       links,
       (link) => link.from === ENTRY,
-      (row) => laneOf[row]?.cross ?? arriving[row]!,
+      (row) => laneOf[row]?.cross[0] ?? arriving[row]!,
     ),
+    placed.entry,
   );
   const exit = spread(
     portWishes(
       links,
       (link) => link.to === EXIT,
-      (row) => laneOf[row]?.cross ?? leaving.get(`${links[row]!.from} ${links[row]!.net}`) ?? 0,
+      (row) => laneOf[row]?.cross.at(-1) ?? leaving.get(`${links[row]!.from} ${links[row]!.net}`) ?? 0,
     ),
+    placed.exit,
   );
+
+  const inLane = (lane: Lane, at: number) => lane.cross[at - lane.first]!;
+  const out = (link: Link) => (link.from === ENTRY ? entry.get(link.net)! : leaving.get(`${link.from} ${link.net}`)!);
+  const into = (row: number) => (links[row]!.to === EXIT ? exit.get(links[row]!.net)! : arriving[row]!);
+  // Channel c lies before layer c. In it, by result and where that comes from, to where it goes.
+  const bends: Map<string, Bend>[] = Array.from({ length: count + 1 }, () => new Map());
+  const bend = (channel: number, net: string, from: number, to: number) => {
+    const key = `${net} ${from}`;
+    const known = bends[channel]!.get(key);
+    if (!known) bends[channel]!.set(key, { key, from, to: [to] });
+    else if (!known.to.includes(to)) known.to.push(to);
+  };
+  links.forEach((link, row) => {
+    if (back[row]) return;
+    const [key, lane, sink] = [laneKey(link, row, false), laneOf[row], levelTo(link)];
+    let at = out(link);
+    if (lane) {
+      for (let level = lane.first; level < sink; level++) {
+        bend(level, key, at, inLane(lane, level));
+        at = inLane(lane, level);
+      }
+    }
+    bend(sink, key, at, into(row));
+  });
+  const channels = bends.map((own): Channel => (input.grown ? CURVES : channelOf([...own.values()])));
+  const room = channels.map((channel, at) => roomOf([...bends[at]!.values()], channel));
+  if (!input.grown) {
+    let next = 0;
+    layers.forEach((band, at) => {
+      band.start = next;
+      for (const box of band.boxes) main[box] = next + (band.size - sizes[box]!.main) / 2;
+      next += band.size + (room[at + 1] ?? 0);
+    });
+  }
+  const last = layers[count - 1]!;
+  const start = layers[0]!.start - Math.max(lead, anyBack ? turn : 0, enters ? Math.max(GAP_MAIN * 0.75, channels[0]!.count ? room[0]! : 0) : 0);
+  const end = last.start + last.size + Math.max(16, anyBack ? turn : 0, leaves ? Math.max(GAP_MAIN * 0.75, channels[count]!.count ? room[count]! : 0) : 0);
+  const bandStart = (at: number) => (at >= count ? end : layers[at]!.start);
+  const bandEnd = (at: number) => (at < 0 ? start : layers[at]!.start + layers[at]!.size);
 
   let [low, high] = [Infinity, -Infinity];
   const reach = (value: number, margin = 0) => {
@@ -121,30 +162,42 @@ export function routeLinks(input: RouteInput): Routed {
     high = Math.max(high, value + margin);
   };
   sizes.forEach((size, box) => (reach(cross[box]!), reach(cross[box]! + size.cross)));
-  for (const lane of lanes) reach(lane.cross, 4);
+  for (const lane of lanes) for (const at of lane.cross) reach(at, 4);
   for (const port of [...entry.values(), ...exit.values()]) reach(port, 4);
 
+  /** Through channel `at` to another cross coordinate: on the result's track, or in a curve. */
+  const pass = (pen: Pen, at: number, net: string, to: number) => {
+    const track = channels[at]!.tracks.get(`${net} ${pen.cross}`);
+    if (track === undefined) return pen.curve(bandStart(at), to);
+    const spare = bandStart(at) - bandEnd(at - 1) - (channels[at]!.count - 1) * TRACK;
+    pen.across(bandEnd(at - 1) + spare / 2 + track * TRACK, to);
+    pen.line(bandStart(at));
+  };
   const leave = (link: Link): Pen => {
-    const from = link.from === ENTRY ? entry.get(link.net)! : leaving.get(`${link.from} ${link.net}`)!;
-    const pen = new Pen(link.from === ENTRY ? start : main[link.from]! + sizes[link.from]!.main, from);
+    const pen = new Pen(link.from === ENTRY ? start : main[link.from]! + sizes[link.from]!.main, out(link));
     pen.line(bandEnd(levelFrom(link)));
     return pen;
   };
+  const follow = (pen: Pen, lane: Lane, net: string, until: number) => {
+    for (let at = lane.first; at <= until; at++) {
+      pass(pen, at, net, inLane(lane, at));
+      pen.line(bandEnd(at));
+    }
+  };
   const routes = links.map((link, row): Route => {
-    const to = link.to === EXIT ? exit.get(link.net)! : arriving[row]!;
-    const [sink, lane] = [levelTo(link), laneOf[row]];
+    const [sink, lane, net] = [levelTo(link), laneOf[row], laneKey(link, row, back[row]!)];
     const branches = lane && lane.links.length > 1;
-    const pen = branches ? new Pen(bandEnd(sink - 1), lane.cross) : leave(link);
+    const pen = branches ? new Pen(bandEnd(sink - 1), inLane(lane, sink - 1)) : leave(link);
     if (back[row] && lane) {
-      pen.turn(lane.cross, channel * 0.8);
-      pen.line(bandStart(sink));
-      pen.turn(to, -channel * 0.8);
-    } else {
-      if (lane && !branches) {
-        pen.curve(bandStart(lane.first), lane.cross);
-        pen.line(bandEnd(sink - 1));
+      for (let at = lane.last; at >= lane.first; at--) {
+        if (at === lane.last) pen.turn(inLane(lane, at), turn);
+        else pen.curve(bandEnd(at), inLane(lane, at));
+        pen.line(bandStart(at));
       }
-      pen.curve(bandStart(sink), to);
+      pen.turn(into(row), -turn);
+    } else {
+      if (lane && !branches) follow(pen, lane, net, sink - 1);
+      pass(pen, sink, net, into(row));
     }
     pen.line(link.to === EXIT ? end : main[link.to]!);
     return pen.route;
@@ -152,15 +205,25 @@ export function routeLinks(input: RouteInput): Routed {
   const trunks = lanes
     .filter((lane) => lane.links.length > 1)
     .map((lane): Trunk => {
-      const pen = leave(links[lane.links[0]!]!);
-      pen.curve(bandStart(lane.first), lane.cross);
-      pen.line(bandEnd(lane.last));
+      const row = lane.links[0]!;
+      const pen = leave(links[row]!);
+      follow(pen, lane, laneKey(links[row]!, row, false), lane.last);
       return { ...pen.route, links: lane.links };
     });
   return { routes, trunks, entry, exit, start, end, low, high };
 }
 
-/** Draws one route: lines along the flow, curves across it within a channel, turns around at its end. */
+const CURVES: Channel = { tracks: new Map(), count: 0 };
+
+/** How far apart two layers stand: more where there are tracks, or where curves run far across, so that they stay readable. */
+function roomOf(bends: readonly Bend[], { count }: Channel): number {
+  if (count) return GAP_MAIN + count * TRACK;
+  let reach = 0;
+  for (const { from, to } of bends) for (const end of to) reach = Math.max(reach, Math.abs(end - from));
+  return GAP_MAIN + Math.round(Math.min(44, Math.max(0, reach - 120) * 0.12));
+}
+
+/** Draws one route: lines along the flow, curves and tracks across it within a channel, turns around at its end. */
 class Pen {
   readonly route: Route;
   private at: [number, number];
@@ -168,6 +231,10 @@ class Pen {
   constructor(main: number, cross: number) {
     this.at = [main, cross];
     this.route = { start: [main, cross], segments: [] };
+  }
+
+  get cross(): number {
+    return this.at[1];
   }
 
   line(main: number): void {
@@ -180,6 +247,19 @@ class Pen {
     const bend = (main - this.at[0]) * 0.5;
     this.route.segments.push(["C", this.at[0] + bend, this.at[1], main - bend, cross, main, cross]);
     this.at = [main, cross];
+  }
+
+  /** Along a track at `main` to `cross`, around two corners. */
+  across(main: number, cross: number): void {
+    const by = cross - this.at[1];
+    const corner = Math.min(7, Math.abs(by) / 2, Math.max(1, main - this.at[0]));
+    if (Math.abs(by) < 0.01) return;
+    const aside = Math.sign(by) * corner;
+    this.line(main - corner);
+    const before = this.at[1];
+    this.route.segments.push(["C", main, before, main, before, main, before + aside], ["L", main, cross - aside]);
+    this.route.segments.push(["C", main, cross, main, cross, main + corner, cross]);
+    this.at = [main + corner, cross];
   }
 
   turn(cross: number, by: number): void {
@@ -200,8 +280,10 @@ function corridor(input: RouteInput, lanes: readonly Lane[], first: number, last
   }
   for (const lane of lanes) {
     if (lane.last < first || lane.first > last) continue;
-    const low = lane.cross - CLEAR;
-    taken.set(low, Math.max(taken.get(low) ?? -Infinity, lane.cross + CLEAR));
+    for (const at of lane.cross) {
+      const low = at - CLEAR;
+      taken.set(low, Math.max(taken.get(low) ?? -Infinity, at + CLEAR));
+    }
   }
   return nearestFree(wish, [...taken], floor, lean);
 }
@@ -263,8 +345,9 @@ function portWishes(links: readonly Link[], mine: (link: Link) => boolean, wish:
   return [...wishes].map(([net, all]) => [net, all.sort((a, b) => a - b)[all.length >> 1]!]);
 }
 
-/** Keeps ports apart, each as near as possible to its wish. */
-function spread(wishes: [number, number][]): Map<number, number> {
+/** Keeps ports apart, each as near as possible to its wish; those that have a place keep it. */
+function spread(wishes: [number, number][], placed: ReadonlyMap<number, number>): ReadonlyMap<number, number> {
+  if (wishes.every(([net]) => placed.has(net))) return placed;
   const ordered = wishes.sort((a, b) => a[1] - b[1] || a[0] - b[0]);
   const at = ordered.map(([, wish]) => wish);
   for (let i = 1; i < at.length; i++) at[i] = Math.max(at[i]!, at[i - 1]! + PORT_SPACING);
