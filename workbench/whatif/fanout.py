@@ -1,0 +1,85 @@
+"""The gradient of a node with several consumers, as the sum that it is: g = g₁ + g₂ + ..., what has arrived and what is still to come."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from engine import tape
+
+from ..stepper import Stepper
+from .recompute import label
+
+
+@dataclass
+class Addend:
+    """What one consumer hands to the node."""
+
+    consumer: int  # row; -1: the pass began here
+    slot: int  # which input of the consumer it is
+    name: str
+    place: int  # the consumer's step, 1-based; 0: the start
+    state: str  # "arrived", "to come", "none" (the consumer got no gradient), "let go" (the record had no room for the array)
+    gradient: Any = None  # the array, where it has arrived
+
+
+@dataclass
+class FanOut:
+    """The addends of one row in the order in which they arrive, and their sum so far."""
+
+    row: int
+    addends: list[Addend]
+    total: Any = None
+
+    @property
+    def sentence(self) -> str:
+        """g = from mul #7 + from add #9, still to come from exp #3."""
+        there = [a.name for a in self.addends if a.state in ("arrived", "let go")]
+        coming = [a.name for a in self.addends if a.state == "to come"]
+        parts = [f"the sum of {len(there)} addends, from {', '.join(there)}" if len(there) > 1 else f"from {there[0]}" if there else ""]
+        parts.append(f"still to come from {', '.join(coming)}" if coming else "")
+        return "; ".join(p for p in parts if p) or "no gradient arrives here"
+
+
+def fan_out(stepper: Stepper, row: int) -> FanOut:
+    """The addends of a row's gradient as the pass stands now."""
+    recording = stepper.recording
+    addends: list[Addend] = []
+    total: Any = None
+    targets = {id(node) for node, at in zip(stepper.nodes, stepper.plan, strict=True) if at == row}
+    for root in stepper.roots:
+        if id(_step(root)) in targets:
+            first = next((t for t in stepper.taken if t is not None and t.node is _step(root)), None)
+            arrived = stepper.index > 0 and first is not None and not isinstance(first.upstream, list)
+            seed = first.upstream if arrived and first is not None else None
+            addends.append(Addend(-1, 0, "the start of the pass", 0, "arrived", seed))
+            total = seed
+    for i, (node, at) in enumerate(zip(stepper.nodes, stepper.plan, strict=True)):
+        for slot, source in enumerate(node.inputs):
+            if source is None or id(_step(source)) not in targets:
+                continue
+            addend = Addend(at, slot, label(recording, at) + _which(node, slot), i + 1, "to come")
+            if i < stepper.index:
+                taken = stepper.taken[i] if i < len(stepper.taken) else None
+                if taken is None:
+                    addend.state = "none"
+                elif slot < len(taken.gradients):
+                    addend.gradient = taken.gradients[slot]
+                    addend.state = "none" if addend.gradient is None else "arrived"
+                    if addend.gradient is not None and (total is None or total.shape == addend.gradient.shape):
+                        total = addend.gradient if total is None else total + addend.gradient
+                else:
+                    addend.state = "let go"
+            addends.append(addend)
+    return FanOut(row, addends, total)
+
+
+def _step(node: Any) -> Any:
+    """The node whose step a result's gradient waits for: of several results the op itself."""
+    return node.inputs[0] if isinstance(node, tape.Node) and node.op.picks else node
+
+
+def _which(node: Any, slot: int) -> str:
+    """Which input of the consumer, where it takes the same node twice: x * x."""
+    same = [i for i, source in enumerate(node.inputs) if source is node.inputs[slot]]
+    return f" (input {slot + 1})" if len(same) > 1 else ""

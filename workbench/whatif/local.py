@@ -1,0 +1,192 @@
+"""The local Jacobian of one op: how each element of its result answers to each element of an input."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy
+
+from engine.op import Elementwise
+
+from ..inspector import host
+from .one import One
+from .recompute import Cannot
+
+EXACT = 4096  # entries up to which the whole matrix is computed, one vector-Jacobian product for each row
+PROBES = 8  # rows that are looked at to tell the structure of a larger one
+
+STRUCTURES = {
+    "zero": "every entry is zero",
+    "identity": "the identity: the gradient passes unchanged",
+    "diagonal": "diagonal: each result depends on the input at its own place alone",
+    "permutation": "a permutation: the elements only change their places",
+    "selection": "a selection: each result is one element of the input, and some elements are left out",
+    "copy": "copies: each result depends on one element of the input, and one element feeds several results",
+    "sums": "sums: each result adds up elements of its own group",
+    "blocks": "block diagonal: groups of results depend on groups of inputs",
+    "banded": "banded: each result depends on neighbours in the input",
+    "sparse": "sparse: each result depends on few elements of the input",
+    "dense": "dense: every result depends on every element of the input",
+}
+
+
+@dataclass
+class LocalDerivative:
+    """∂result/∂input of one op.
+
+    `kind` says what `values` is: "scalar" a number, "elementwise" the derivative at each element of the result (its shape), "matrix" the
+    whole Jacobian (elements of the result by elements of the input), "row" the row of result element `chosen` (the input's shape).
+    """
+
+    slot: int
+    source: int  # the row of the input
+    name: str
+    shape: tuple  # of the result
+    input_shape: tuple
+    kind: str
+    structure: str  # a key of STRUCTURES
+    values: Any
+    chosen: int = -1
+    blocks: int = 0
+    sampled: bool = False  # the structure was told from a few rows
+
+    @property
+    def sentence(self) -> str:
+        """The structure in words."""
+        found = STRUCTURES[self.structure]
+        if self.structure == "blocks" and self.blocks:
+            found = f"block diagonal, {self.blocks} blocks: groups of results depend on groups of inputs"
+        return found + (f" (told from {PROBES} of {prod(self.shape)} rows)" if self.sampled else "")
+
+
+def local_derivatives(one: One, chosen: int = 0) -> list[LocalDerivative | Cannot]:
+    """One for each input that gets a gradient; `chosen` is the flat index of the result whose row is computed where the whole is too large.
+
+    Where there is no Jacobian to show stands a Cannot with the reason.
+    """
+    found: list[LocalDerivative | Cannot] = []
+    for slot in one.differentiable():
+        try:
+            found.append(local_derivative(one, slot, chosen))
+        except Cannot as reason:
+            found.append(reason)
+    return found
+
+
+def local_derivative(one: One, slot: int, chosen: int = 0) -> LocalDerivative:
+    """The local Jacobian with respect to one input. Cannot where it is none: of functions that are not complex differentiable."""
+    source = one.node.inputs[slot]
+    made = LocalDerivative(slot, one.sources[slot], one.names[slot], one.shape, tuple(source.shape), "", "", None)
+    rows, cols = prod(one.shape), prod(source.shape)
+    if not rows or not cols:
+        raise Cannot("There are no elements, so there is nothing to differentiate.")
+    if "c" in (one.dtype.kind, source.dtype.kind):
+        _require_holomorphic(one, slot)
+    if rows == 1 and cols == 1:
+        made.kind, made.structure = "scalar", "diagonal"
+        made.values = host(one.pull(one.seed(1.0))[slot]).reshape(())
+        if made.values == 0:
+            made.structure = "zero"
+        return made
+    values = _elementwise(one, slot)
+    if values is not None:
+        made.kind, made.values = "elementwise", values
+        same = tuple(source.shape) == one.shape
+        made.structure = ("identity" if (values == 1).all() else "diagonal") if same else "copy"
+        return made
+    if rows * cols <= EXACT:
+        made.kind, made.values = "matrix", jacobian(one, slot)
+        made.structure, made.blocks = structure(made.values)
+        return made
+    made.kind, made.chosen = "row", min(max(chosen, 0), rows - 1)
+    made.values = row_of(one, slot, made.chosen).reshape(source.shape)
+    probes = sorted({int(i) for i in numpy.linspace(0, rows - 1, PROBES)})
+    made.structure, _ = structure(numpy.stack([row_of(one, slot, i) for i in probes]), probes, rows)
+    made.sampled = len(probes) < rows
+    return made
+
+
+def row_of(one: One, slot: int, at: int) -> numpy.ndarray:
+    """The row of the Jacobian for result element number `at`: one vector-Jacobian product. Flat."""
+    seed = one.seed()
+    seed.reshape(-1)[at] = 1
+    gradient = one.pull(seed)[slot]
+    size = prod(one.node.inputs[slot].shape)
+    return numpy.zeros(size) if gradient is None else host(gradient).reshape(-1)
+
+
+def jacobian(one: One, slot: int) -> numpy.ndarray:
+    """The whole, (elements of the result, elements of the input), by one product for each row."""
+    return numpy.stack([row_of(one, slot, at) for at in range(prod(one.shape))])
+
+
+def _elementwise(one: One, slot: int) -> numpy.ndarray | None:
+    """The derivative at each element of the result, where each depends on one element of the input alone."""
+    if not (isinstance(one.op, type) and issubclass(one.op, Elementwise)):
+        return None
+    raw = one.unfitted(one.seed(1.0), slot)
+    if raw is None:
+        return None
+    try:
+        return numpy.broadcast_to(host(raw), one.shape)
+    except ValueError:  # a rule that sums by itself
+        return None
+
+
+def _require_holomorphic(one: One, slot: int) -> None:
+    """A Jacobian is a matrix of complex numbers only where the rule is linear over them."""
+    seed = numpy.random.default_rng(0).normal(size=one.shape).astype(one.dtype)
+    if one.dtype.kind == "c" and one.node.inputs[slot].dtype.kind == "c":
+        a, b = one.pull(seed)[slot], one.pull(seed * 1j)[slot]
+        if a is None or numpy.allclose(host(b), host(a) * 1j, rtol=1e-4, atol=1e-6):
+            return
+    raise Cannot(
+        f"{one.op.name} is not complex differentiable here, so there is no Jacobian of complex numbers: its rule treats the real and the "
+        "imaginary part differently."
+    )
+
+
+def structure(matrix: numpy.ndarray, at: list[int] | None = None, rows: int | None = None) -> tuple[str, int]:
+    """What the matrix looks like (a key of STRUCTURES), and the number of its blocks. `at`: which of the `rows` its rows are."""
+    some = matrix != 0
+    places = list(range(len(matrix))) if at is None else at
+    m, n = rows or len(matrix), matrix.shape[1]
+    if not some.any():
+        return "zero", 0
+    in_row, in_col = some.sum(1), some.sum(0)
+    if m == n and all(not some[i, numpy.arange(n) != place].any() for i, place in enumerate(places)):
+        return ("identity" if all(matrix[i, place] == 1 for i, place in enumerate(places)) else "diagonal"), 0
+    if in_row.max() <= 1:
+        if in_col.max() > 1 or m > n:
+            return "copy", 0
+        ones = bool((matrix[some] == 1).all()) and bool((in_row == 1).all())
+        return ("permutation" if ones and m == n else "selection"), 0
+    if some.all():
+        return "dense", 0
+    if at is None:
+        blocks = _components(some)
+        if blocks > 1 and in_col.max() <= 1:
+            return "sums", 0
+        if blocks > 1:
+            return "blocks", blocks
+    elif in_col.max() <= 1 and in_row.min() == in_row.max() and m * in_row.max() == n:
+        return "sums", 0
+    width = max(int(numpy.flatnonzero(row)[-1] - numpy.flatnonzero(row)[0]) + 1 for row in some if row.any())
+    if width < n / 2:
+        return "banded", 0
+    return ("sparse" if some.mean() < 0.5 else "dense"), 0
+
+
+def _components(some: numpy.ndarray) -> int:
+    """Connected groups of rows and columns, those without an entry left out."""
+    rows, left, count = some.copy(), set(numpy.flatnonzero(some.any(1)).tolist()), 0
+    while left:
+        count += 1
+        front = {left.pop()}
+        while front:
+            cols = rows[list(front)].any(0)
+            front = {r for r in left if (rows[r] & cols).any()}
+            left -= front
+    return count

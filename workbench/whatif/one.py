@@ -1,0 +1,165 @@
+"""One op of a recording by itself: a node of the tape that can be differentiated alone, and the inputs it came from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy
+
+from engine import devices, errors, inplace, rules
+from engine.backends import cpu
+from engine.tensor import Tensor
+
+from ..recording import Recording
+from ..typeset import input_names
+from .recompute import Cannot, attributes, call_again, label, unwatched
+
+
+@dataclass
+class One:
+    """An op with what its rules need. `sources` are the rows of its inputs by slot, -1 where there is none."""
+
+    recording: Recording
+    row: int
+    node: Any
+    sources: list[int]
+    result: int = 0  # which of several results is meant
+
+    @property
+    def op(self) -> Any:
+        return self.node.op
+
+    @property
+    def shape(self) -> tuple:
+        """The shape of the result."""
+        return tuple(self.node.shape if self.node.shape is not None else self.node.attrs["__results__"][self.result][0])
+
+    @property
+    def dtype(self) -> Any:
+        """NumPy's dtype of the result."""
+        return self.node.dtype if self.node.shape is not None else self.node.attrs["__results__"][self.result][1]
+
+    @property
+    def names(self) -> list[str]:
+        """The op's names of its inputs."""
+        return input_names(self.op, len(self.node.inputs))
+
+    def differentiable(self) -> list[int]:
+        """The slots of the inputs that get a gradient."""
+        ruled = self.op.rules if not self.op.variadic and len(self.op.rules) == len(self.node.inputs) else [True] * len(self.node.inputs)
+        return [i for i, (source, rule) in enumerate(zip(self.node.inputs, ruled, strict=True)) if source is not None and rule is not None]
+
+    def seed(self, fill: float = 0.0) -> Any:
+        """A gradient of the result, all `fill`, where the node's arrays are."""
+        beside = next((a for a in _arrays(self.node.saved) if hasattr(a, "dtype")), None)
+        xp = numpy if beside is None else devices.namespace(beside)
+        return xp.full(self.shape, fill, self.dtype)
+
+    def pull(self, gradient: Any) -> Sequence[Any]:
+        """One vector-Jacobian product: the gradients of all inputs for this gradient of the result, by the op's own rules."""
+        return self.op.pull(self.node, self._given(gradient))
+
+    def unfitted(self, gradient: Any, slot: int) -> Any:
+        """What the rule of one input gives before its broadcasting and promotion are undone; None for a Function of the user's."""
+        node, op = self.node, self.op
+        if getattr(op, "function", None) is not None:
+            return None
+        xp = cpu if devices.gpu is None else devices.namespace(gradient)
+        given, saved = self._given(gradient), node.saved
+        if op.multi:
+            given = rules.filled(node, given, xp)
+        if str(node.dtype) in ("float16", "bfloat16"):
+            given, saved = rules.up(given, xp), tuple(rules.up(s, xp) for s in saved)
+        if op.variadic:
+            return op.rules[0](xp, given, saved, node.attrs, None)[slot]
+        return op.rules[slot](xp, given, saved, node.attrs, node.inputs[slot].shape)
+
+    def _given(self, gradient: Any) -> Any:
+        if not self.op.multi:
+            return gradient
+        return [gradient if i == self.result else None for i in range(self.node.attrs["__outputs__"])]
+
+
+def _arrays(saved: tuple) -> list:
+    return [a for s in saved for a in (s if isinstance(s, tuple) else (s,)) if a is not None]
+
+
+def one_op(recording: Recording, row: int, node: Any = None) -> One:
+    """The op of a row: the tape's node while what it saved is alive and unchanged, else the op called once more on the recorded inputs."""
+    if not 0 <= row < recording.count:
+        raise Cannot(f"There is no node {row} in this graph; it has {recording.count}.")
+    op = recording.ops[row]
+    if op is None:
+        raise Cannot(f"{label(recording, row)} was made by no op, so it has no rule.")
+    given = {slot: source for source, slot in recording.inputs(row)}
+    if node is not None and node.op is op and _usable(node):
+        return One(recording, row, node, [given.get(i, -1) for i in range(len(node.inputs))], _first(op))
+    if not getattr(op, "ruled", False):
+        raise Cannot(f"{op.name} has no derivative: no gradient passes it.")
+    inputs = recorded_inputs(recording, row, node)
+    return called(recording, row, node, inputs)
+
+
+def called(recording: Recording, row: int, node: Any, inputs: list) -> One:
+    """The op of a row called on these inputs: arrays become leaves where the recorded input required grad and is of floating point."""
+    op = recording.ops[row]
+    given = {slot: source for source, slot in recording.inputs(row)}
+    tensors = []
+    for i, x in enumerate(inputs):
+        made = Tensor._wrap(x) if hasattr(x, "ndim") else x
+        if isinstance(made, Tensor) and x.dtype.kind in "fc" and recording.grad[given[i]]:
+            made.requires_grad_()
+        tensors.append(made)
+    if not any(isinstance(t, Tensor) and t.node is not None for t in tensors):
+        raise Cannot(f"None of the inputs of {label(recording, row)} requires grad.")
+    with unwatched():
+        result = call_again(op, tensors, attributes(recording, row, node))
+    results = result if isinstance(result, (tuple, list)) else (result,)
+    made = next((t.node for t in results if isinstance(t, Tensor) and t.node is not None), None)
+    if made is None:
+        raise Cannot(f"{op.name} passes no gradient from these inputs.")
+    made = made.inputs[0] if made.op.picks else made
+    return One(recording, row, made, [given.get(i, -1) for i in range(len(made.inputs))], _first(op))
+
+
+def recorded_inputs(recording: Recording, row: int, node: Any = None) -> list:
+    """The arrays (and numbers) that the op of a row got, by slot; None where it got none. Cannot where one is not there any more."""
+    op = recording.ops[row]
+    given = {slot: source for source, slot in recording.inputs(row)}
+    free = op.variadic or getattr(op, "function", None) is not None
+    count = max(given, default=-1) + 1 if free else len(op.inputs)
+    if getattr(op, "function", None) is not None and node is not None and count != len(node.attrs["__inputs__"]):
+        raise Cannot(f"{op.name} is a Function of yours with arguments that are no tensors or numbers; they were not recorded.")
+    optional = getattr(op, "optional", {})
+    return [_input(recording, row, given[i]) if i in given else None if free else optional.get(op.inputs[i]) for i in range(count)]
+
+
+def _input(recording: Recording, row: int, source: int) -> Any:
+    if recording.kind[source] == "constant":
+        return recording.kept[source]
+    array = recording.value(source)
+    if array is None:
+        raise Cannot(f"The value of {label(recording, source)} is gone, so {label(recording, row)} cannot be computed again.")
+    if recording.overwritten(source):
+        raise Cannot(f"{label(recording, source)} was written in place after {label(recording, row)} used it, so its old value is gone.")
+    several = recording.ops[source] is not None and len(recording.ops[source].outputs) > 1
+    if several and tuple(array.shape) != tuple(recording.shape[source]):
+        raise Cannot(f"{label(recording, source)} has several results, and which of them was used was not recorded.")
+    return array
+
+
+def _usable(node: Any) -> bool:
+    if not isinstance(node.saved, tuple):
+        return False
+    if node.saved and inplace.last_write > node.time and getattr(node.op, "function", None) is None:
+        try:
+            inplace.check(node)
+        except errors.SpoiledError:
+            return False
+    return True
+
+
+def _first(op: Any) -> int:
+    return op.outputs.index(op.differentiable[0]) if getattr(op, "differentiable", ()) else 0

@@ -1,0 +1,191 @@
+"""The recorded program once more: every op of a recording called again on tensors of its own, with or without changed values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import numpy
+
+import engine
+from engine import observe, tape
+from engine.dtypes import FLOAT, FROM_NUMPY
+from engine.tensor import Tensor
+
+from .. import protocol
+from ..recorder import Opaque
+from ..recording import Recording
+
+
+class Cannot(protocol.Refused, RuntimeError):
+    """What was asked cannot be computed; the text says why."""
+
+
+@contextmanager
+def unwatched(grad: bool = True) -> Iterator[None]:
+    """Ops inside run for the workbench: no observer hears of them, and the program's random numbers go on as if nothing had been drawn."""
+    watcher, observe.current = observe.current, None
+    before, tape.mode.grad = tape.mode.grad, grad
+    inference, tape.mode.inference = tape.mode.inference, False
+    drawn = engine.get_rng_state()
+    try:
+        yield
+    finally:
+        engine.set_rng_state(drawn)
+        tape.mode.grad, tape.mode.inference = before, inference
+        observe.current = watcher
+
+
+def label(recording: Recording, row: int) -> str:
+    """What the user calls a row; else its op and number."""
+    return recording.names.get(row) or f"{recording.op_name(row) or recording.kind[row]} #{row}"
+
+
+def call_again(op: Any, inputs: list, attrs: dict) -> Any:
+    """The op on these inputs, as the user's code called it."""
+    function = getattr(op, "function", None)
+    if function is not None:  # written by the user
+        return function.apply(*inputs)
+    if op.variadic:
+        return op.call(tuple(inputs), **attrs)
+    return op.call(**dict(zip(op.inputs, inputs, strict=False)), **attrs)
+
+
+def attributes(recording: Recording, row: int, node: Any = None) -> dict:
+    """The attributes that the op was called with. Cannot where neither tape nor recording kept them."""
+    held = node.attrs if node is not None and node.op is recording.ops[row] else recording.attrs[row]
+    hidden = ("shapes",) if recording.ops[row].variadic else ()
+    attrs = {k: v for k, v in held.items() if not k.startswith("__") and k not in hidden}
+    if any(_opaque(v) for v in attrs.values()):
+        raise Cannot(f"{label(recording, row)} was called with arguments that neither the recording nor the tape kept.")
+    return attrs
+
+
+def _opaque(value: Any) -> bool:
+    return isinstance(value, Opaque) or isinstance(value, tuple) and any(map(_opaque, value))
+
+
+class Recomputed:
+    """The values of every row that `root` depends on, computed anew; `changes` are arrays for rows that no op made.
+
+    `nodes` are the tape's nodes by row, where they are known: they have arguments that a recording does not keep. Nothing of the user's is
+    written: in-place rows are computed out of place. Python ran only once, so branches, loops and numbers from `.item()` stay as they
+    were. `notes` says where the values are not those of the recording.
+    """
+
+    def __init__(
+        self, recording: Recording, root: int, changes: Mapping[int, Any] | None = None, nodes: Mapping[int, Any] | None = None
+    ) -> None:
+        self.recording, self.root = recording, root
+        self.nodes = nodes or {}
+        self.changes = dict(changes or {})
+        self.notes: list[str] = []
+        self.results: dict[int, Any] = {}  # row -> tensor, number, or a tuple of tensors
+        self.leaves: dict[int, Tensor] = {}  # rows with a gradient of their own
+        self._changed: set[int] = set()  # rows that depend on a changed one
+        with unwatched():
+            for row in recording.reachable(root):
+                if row in self.changes or any(source in self._changed for source, _ in recording.inputs(row)):
+                    self._changed.add(row)
+                self.results[row] = self._source(row) if recording.ops[row] is None else self._again(row)
+
+    @property
+    def output(self) -> Tensor:
+        """The result of the root."""
+        return self._first(self.root)
+
+    def rows(self) -> dict[Any, int]:
+        """The row of each node of the new tape."""
+        found: dict[Any, int] = {}
+        for row, result in self.results.items():
+            for t in result if isinstance(result, tuple) else (result,):
+                if isinstance(t, Tensor) and t.node is not None:
+                    found.setdefault(t.node, row)
+                    if t.node.op is not None and t.node.op.picks:
+                        found[t.node.inputs[0]] = row
+        return found
+
+    def _first(self, row: int) -> Any:
+        result = self.results[row]
+        return next(t for t in result if isinstance(t, Tensor)) if isinstance(result, tuple) else result
+
+    def _source(self, row: int) -> Any:
+        r = self.recording
+        if r.kind[row] == "constant":
+            if row in self.changes:
+                return self.changes[row].item() if hasattr(self.changes[row], "item") else self.changes[row]
+            return r.kept[row]
+        array = self.changes.get(row)
+        if array is None:
+            array = r.value(row)
+            if array is None:
+                raise Cannot(f"The value of {label(r, row)} is gone: the program let go of it, and the recording had no room for it.")
+            if r.overwritten(row):
+                self.notes.append(f"{label(r, row)} was written in place after the recording; its values of now are used.")
+        made = Tensor._wrap(array)
+        if r.grad[row] and FROM_NUMPY[array.dtype].rank >= FLOAT:
+            self.leaves[row] = made.requires_grad_()
+        return made
+
+    def _again(self, row: int) -> Any:
+        r = self.recording
+        try:
+            inputs, attrs = self._arguments(row)
+        except Cannot:
+            if row in self._changed or r.grad[row]:
+                raise
+            return self._kept(row)
+        tape.mode.grad = r.grad[row]
+        result = call_again(r.ops[row], inputs, attrs)
+        tape.mode.grad = True
+        return tuple(result) if isinstance(result, (tuple, list)) else result
+
+    def _kept(self, row: int) -> Any:
+        """What was recorded, where it can neither be computed again nor needs to be."""
+        array = self.recording.value(row)
+        if array is None or self.recording.overwritten(row):
+            raise Cannot(f"The value of {label(self.recording, row)} is gone, and it cannot be computed again.")
+        return Tensor._wrap(array)
+
+    def _arguments(self, row: int) -> tuple[list, dict]:
+        r, op, node = self.recording, self.recording.ops[row], self.nodes.get(row)
+        note = r.note[row]
+        if r.dtype[row] is None:
+            raise Cannot(f"{label(r, row)} failed when it was recorded.")
+        written = note.startswith("written through") or note.endswith("written in place")
+        if written and (node is None or node.op is not op or len([s for s in node.inputs if s is not None]) > 2):
+            raise Cannot(f"{label(r, row)} is {note}: how it lies in the other's memory was not recorded. Use the out-of-place form there.")
+        attrs = attributes(r, row, node)
+        given = {slot: source for source, slot in r.inputs(row)}
+        function = getattr(op, "function", None)
+        if function is not None and node is not None and len(given) < len(node.attrs.get("__inputs__", given)):
+            raise Cannot(f"{op.name} is a Function of yours with arguments that are no tensors or numbers; they were not recorded.")
+        count = max(given, default=-1) + 1 if op.variadic or function is not None else len(op.inputs)
+        optional = getattr(op, "optional", {})
+        inputs = [
+            self._result(given[i], node, i) if i in given else None if op.variadic or function is not None else optional.get(op.inputs[i])
+            for i in range(count)
+        ]
+        return inputs, attrs
+
+    def _result(self, source: int, node: Any, slot: int) -> Any:
+        """The input that came from a row: of an op with several results the one that was used."""
+        result = self.results[source]
+        if not isinstance(result, tuple):
+            return result
+        known = node.inputs[slot] if node is not None and slot < len(node.inputs) else None
+        if known is not None:
+            if known.op is not None and known.op.picks:
+                return result[known.attrs["index"]]
+            op = self.recording.ops[source]
+            return result[op.outputs.index(op.differentiable[0])]
+        without = [t for t in result if isinstance(t, Tensor) and t.node is None]
+        if len(without) == 1:
+            return without[0]
+        raise Cannot(f"{label(self.recording, source)} has several results, and which of them was used was not recorded.")
+
+
+def differs(found: Any, recorded: Any) -> bool:
+    """Whether a value computed again is another one than was recorded, beyond rounding."""
+    return not numpy.allclose(numpy.asarray(found), numpy.asarray(recorded), rtol=1e-4, atol=1e-6, equal_nan=True)
