@@ -40,13 +40,27 @@ class Graph:
         self._groups: list[protocol.Group] | None = None  # None: the recording still runs
         self._group: list[int] = []  # by row
         self.scope_names: dict[int, str] = {}
-        self.view: Literal["graph", "tensor", "memory", "difference"] = "graph"  # what the view opens on
+        self.accessors: dict[int, str] = {}  # row -> the Python expression for its tensor, where the user holds it
+        self.optimizers: list[Any] = []  # weak references to those among the user's variables
+        self.view: Literal["graph", "tensor", "memory", "time", "difference"] = "graph"  # what the view opens on
 
     def finish(self, namespace: Mapping[str, Any] | None = None) -> None:
         """The code has ended: names are given, loops found, alike neighbours folded."""
         self.name(namespace)
         self.scope_names = source.name_scopes(self.recording, namespace)
+        self.accessors = source.accessors(self.recording, namespace)
+        self.optimizers = source.optimizers(namespace)
         self._groups, self._group = arrange(self.recording, self.sources, self.scope_names)
+
+    @property
+    def finished(self) -> bool:
+        return self._groups is not None
+
+    def arranged(self) -> tuple[list[protocol.Group], list[int]]:
+        """All groups and the innermost one of each row, loops included, even while the code still runs. Linear then."""
+        if self._groups is not None:
+            return self._groups, self._group
+        return arrange(self.recording, self.sources, self.scope_names)
 
     def name(self, namespace: Mapping[str, Any] | None) -> None:
         """Give rows the user's names as far as they are known now."""

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from threading import get_ident
+from time import monotonic
 from typing import Any
 
 from engine import observe
 from engine.tensor import Tensor
 
+from .breakpoints import Breakpoint, Lookout, Stop, kept
+from .granularity import By
 from .graph import Graph
 from .recorder import Recorder
 from .recording import KEEP, Recording
 from .retrace import retrace
 from .session import Session
 from .stepper import Stepper, said
+
+PASSES = 200  # of so many passes, the newest, the records are kept
+GLANCE = 0.05  # seconds
 
 
 class Followed(Stepper):
@@ -30,6 +36,9 @@ class Followed(Stepper):
         super().__init__(recording, graph, roots, plan, None, keep)
         self.wanted = 0  # run until so many steps are done
         self.over = False
+        self.lookout: Lookout | None = None  # it is on its way to a breakpoint
+        self.going = False  # to one in a later pass, if there is none in this
+        self._lingers = False  # a breakpoint stopped it at its last step: it ends with the next wish
         self._prepared = self._before()
 
     @staticmethod
@@ -37,29 +46,87 @@ class Followed(Stepper):
         """The user's own backward() adds into the gradient that is there, so going back needs a copy of what it was."""
         return None if grad is None else Tensor._wrap(grad.array.copy())
 
+    @property
+    def done(self) -> bool:
+        return self.index == self.total and not self._lingers
+
     def to(self, index: int) -> int:
         """Go there as far as the engine has come; `wanted` says how far it shall go."""
         self._alive()
+        underway = self._underway
+        self.halt()
+        self._lingers = False
         index = max(0, min(index, self.total))
-        super().to(min(index, len(self.taken)))
-        if index > len(self.taken) and not self.over:
-            self.wanted = index
+        if not underway:  # nothing is put back under an engine that runs
+            super().to(min(index, len(self.taken)))
+        if not self.over:
+            self.wanted = max(index, len(self.taken))
         return self.index
 
-    def next(self) -> int:
-        if self.index < len(self.taken):
-            return super().next()
+    def previous(self, by: By = "op") -> int:
+        if self._underway:
+            return self.to(len(self.taken))
+        return super().previous(by)
+
+    @property
+    def _underway(self) -> bool:
+        return not self.over and self.wanted > len(self.taken)
+
+    def next(self, by: By = "op") -> int:
+        if by != "op" or self.index < len(self.taken):
+            return super().next(by)
         return self.to(self.index + 1)
+
+    def run(self, breakpoints: Iterable[Breakpoint] | None = None, back: bool = False) -> int:
+        """Within what has run as in any Stepper; from its end on the engine runs until a breakpoint stops it."""
+        self.halt()
+        self._lingers = False
+        if back or self.over:
+            return super().run(breakpoints, back)
+        self.going, self.stop = True, None
+        lookout = Lookout(self, kept.active if breakpoints is None else breakpoints)
+        found: Stop | None = None
+        while found is None and self.index < len(self.taken):
+            super().next()
+            found = lookout.look(self.index)
+        found = found or lookout.flush()
+        if found is not None:
+            self._stopped(found)
+        else:
+            self.lookout, self.wanted = lookout, self.total
+        return self.index
+
+    @property
+    def runs(self) -> bool:
+        return self.lookout is not None and not self.over
+
+    def halt(self) -> None:
+        self.going = False
+        if self.runs:
+            self.lookout, self.wanted = None, len(self.taken)
+
+    def _stopped(self, at: Stop) -> None:
+        self.going, self.lookout, self.stop = False, None, at
+        self.wanted = len(self.taken)
+        self._lingers = at.index == self.total
+        super().to(at.index)
 
     def follow(self, node: Any, upstream: Any, gradients: Any) -> None:
         """The engine has just taken this step."""
         self._took(node, upstream, gradients, self._prepared)
         self._prepared = self._before()
+        if self.lookout is not None:
+            last = len(self.taken) == self.total
+            found = self.lookout.look(len(self.taken)) or (self.lookout.flush() if last else None)
+            if found is not None:
+                self._stopped(found)
 
     @property
     def held(self) -> bool:
-        """Whether the engine shall wait."""
-        return not self.over and self.wanted <= len(self.taken) < self.total
+        """Whether the engine shall wait: for a wish, or at its last step because a breakpoint stopped it there or before."""
+        if self.over or self.wanted > len(self.taken):
+            return False
+        return len(self.taken) < self.total or self._lingers or self.index < self.total and not self.going
 
     def end(self, error: BaseException | None = None) -> None:
         """The pass is over: complete, or stopped by `error`. `.grad` is what the engine left."""
@@ -70,7 +137,10 @@ class Followed(Stepper):
             self._ended()
         else:
             self.failure = "it was interrupted." if isinstance(error, KeyboardInterrupt) else said(error)
-        self.over, self.mode = True, "live"
+        self.over, self.mode, self.is_record = True, "live", True
+        for taken in self.taken:  # nothing is put forth any more: the gradients need not be held for it
+            if taken is not None:
+                taken.changed = [(held, before, None) for held, before, _ in taken.changed]
 
     def close(self) -> None:
         self.closed = True
@@ -89,15 +159,19 @@ class Followed(Stepper):
 
 
 class PassWatcher(observe.Observer):
-    """Tells everything on to `inner`, and makes of each backward pass a `Followed` in `session`.
+    """Tells everything on to `inner`, and makes of each backward pass a `Followed`, one of `session.passes`.
 
     `wait(stepper)` is called wherever the pass may be held up: before its first step, and after each. It returns when the pass shall go on.
+    Without it every pass runs at full speed and is a record. `glance()` is called now and then while a pass is on its way to a breakpoint,
+    so that a wish to stop it is heard; `going` says that already the first one is.
     """
 
     def __init__(
-        self, session: Session, inner: observe.Observer | None, wait: Callable[[Followed], None] | None, names: Callable[[], dict]
-    ) -> None:
-        self.session, self.inner, self.wait, self.names = session, inner, wait, names
+        self, session: Session, inner: observe.Observer | None, wait: Callable[[Followed], None] | None, names: Callable[[], dict],
+        glance: Callable[[], None] = lambda: None, going: bool = False,
+    ) -> None:  # fmt: skip
+        self.session, self.inner, self.wait, self.names, self.glance = session, inner, wait, names, glance
+        self._going, self._due = going, 0.0
         self.stepper: Followed | None = None
         self._thread = get_ident()
 
@@ -147,15 +221,27 @@ class PassWatcher(observe.Observer):
         else:
             recording = retrace(roots, title=self.session.recording.title)
             graph = Graph(recording)
-        graph.name(self.names())
+        if self.wait is not None or recording is not recorded:
+            graph.name(self.names())
         if recording is not recorded:
             graph.finish(self.names())
-        self.stepper = Followed(recording, graph, roots, plan)
-        if self.wait is None:
-            self.stepper.wanted = self.stepper.total
-        self.session.show(recording, graph, self.stepper)
-        if self.wait is not None and self.stepper.held:
-            self.wait(self.stepper)
+        session = self.session
+        room = KEEP - sum(one.kept_bytes for one in session.passes)
+        self.stepper = stepper = Followed(recording, graph, roots, plan, max(0, room))
+        with session.lock:
+            session.passes = [*session.passes, stepper][-PASSES:]
+            if self.wait is None:
+                stepper.wanted = stepper.total
+                session.recording, session.graph, session.stepper = recording, graph, stepper  # told when the code has ended
+            else:
+                session.show(recording, graph, stepper)
+        if self.wait is not None and stepper.held:
+            if self._going:
+                self.glance()
+            if self._going:
+                stepper.run(session.stops)
+            if stepper.held:
+                self.wait(stepper)
 
     def backward(self, node: Any, grad: Any, input_grads: tuple) -> None:
         if self.inner is not None:
@@ -165,14 +251,17 @@ class PassWatcher(observe.Observer):
             return
         with self.session.lock:
             stepper.follow(node, grad, input_grads)
-            complete = len(stepper.taken) == stepper.total
-            if complete:
-                stepper.end()
-        if complete:
-            self.session.arrived()
-        elif self.wait is not None and stepper.held:
+        if self.wait is not None and stepper.held:
             self.session.arrived()
             self.wait(stepper)
+        elif stepper.runs and monotonic() > self._due:
+            self.glance()
+            self._due = monotonic() + GLANCE
+        if len(stepper.taken) == stepper.total:
+            with self.session.lock:
+                self._going = stepper.going
+                stepper.end()
+            self.session.arrived()
 
     def close(self, error: BaseException | None = None) -> None:
         """The watched code has ended, perhaps by `error`. What a pass had not reached got no gradient."""

@@ -65,6 +65,7 @@ class Session:
         client = Client(self, send)
         with self.lock:
             self.clients.append(client)
+            self.breakpoints.tell(self.show_breakpoints)
         return client
 
     def disconnect(self, client: Client) -> None:
@@ -287,6 +288,9 @@ class Session:
         r = self.recording
         if r.note[row] and r.dtype[row] is None:
             return "The op failed, so it has no result: " + r.note[row]
+        foreign = getattr(r, "foreign", None)  # a recording of another library's tensors
+        if foreign is not None and (told := foreign.gone(row)):
+            return told
         budget = inspector.bytes_text(r.keep)
         if r.released:
             return f"The value was let go to stay under {budget}. Record again with a larger budget, such as %%watch --keep 1GB."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from weakref import ref
@@ -14,9 +14,12 @@ from engine.autograd import reverse
 from engine.tensor import Tensor
 
 from . import protocol, typeset
+from .breakpoints import Breakpoint, Lookout, Stop, kept, named
+from .granularity import By, Places
 from .graph import Graph
 from .inspector import bytes_text, number_text, summary
 from .recording import KEEP, Recording
+from .replay import Checkpoints, Replay
 from .typeset import Operand
 
 
@@ -45,6 +48,7 @@ class Stepper:
     """
 
     mode = "live"
+    is_record = False  # walking through it changes no .grad
 
     def __init__(self, recording: Recording, graph: Graph, roots: tuple, plan: list, begin: Callable | None, keep: int = KEEP) -> None:
         self.recording, self.graph = recording, graph
@@ -57,6 +61,9 @@ class Stepper:
         self.taken: list[_Taken | None] = []  # None: no gradient reached that node
         self.failure = ""
         self.closed = False
+        self.forks: Any = None  # what-ifs of this pass: whatif.fork.Forks, once there is one
+        self.stop: Stop | None = None  # the breakpoint that stopped the pass last
+        self._places: Places | None = None
         self._begin = begin
         self._steps: Iterator | None = None if begin is None else begin()
         self._place = {node: i for i, node in enumerate(self.nodes)}
@@ -65,6 +72,9 @@ class Stepper:
         self._watched: dict[Any, ref] = {node: held for node in self.nodes if (held := _holder(node)) is not None}
         self._hooked = any(node.hooks is not None for node in self.nodes)
         self._initial = {node: t._grad for node, held in self._watched.items() if (t := held()) is not None}
+        self._seed: Any = None  # the gradient that the pass began with
+        self._checkpoints = Checkpoints(keep)
+        self._replay: Replay | None = None
 
     @classmethod
     def of(cls, recording: Recording, graph: Graph, tensor: Tensor, gradient: Tensor | None = None, keep: int = KEEP) -> Stepper:
@@ -97,9 +107,11 @@ class Stepper:
         """Whether an error ended the pass where it stands now."""
         return self.failure != "" and self.index == len(self.taken)
 
-    def next(self) -> int:
-        """One step forth; the new index. At the end nothing happens."""
+    def next(self, by: By = "op") -> int:
+        """One step forth; the new index. At the end nothing happens. `by` says how far a step goes: see `granularity`."""
         self._alive()
+        if by != "op":
+            return self.to(self.places.after(by, self.index))
         if self.index < len(self.taken):
             self._redo()
             while self.index < len(self.taken) and self.taken[self.index - 1] is None:
@@ -108,9 +120,11 @@ class Stepper:
             self._run()
         return self.index
 
-    def previous(self) -> int:
+    def previous(self, by: By = "op") -> int:
         """One step back; the new index. At the start nothing happens."""
         self._alive()
+        if by != "op":
+            return self.to(self.places.before(by, self.index))
         if self.index:
             self._undo()
             while self.index and self.taken[self.index - 1] is None:
@@ -126,6 +140,81 @@ class Stepper:
         while self.index > index:
             self.previous()
         return self.index
+
+    @property
+    def places(self) -> Places:
+        """Where coarser steps end."""
+        if self._places is None or self._places.live and self.graph.finished:
+            self._places = Places(self.recording, self.graph, self.plan)
+        return self._places
+
+    def run(self, breakpoints: Iterable[Breakpoint] | None = None, back: bool = False) -> int:
+        """Go on, or back, to the next place where a breakpoint stops, by default one of the kernel's; else to the end, or the start.
+
+        `stop` says afterwards which it was; None: none. Of a GPU's conditions at most one transfer for each 32 steps is made: the pass
+        goes that far beyond, and then back to the very step.
+        """
+        self._alive()
+        self.stop = None
+        lookout = Lookout(self, kept.active if breakpoints is None else breakpoints)
+        found: Stop | None = None
+        try:
+            while found is None and self.index != (0 if back else self.total):
+                if back:
+                    self.previous()
+                else:
+                    self.next()
+                found = lookout.look(self.index)
+        except Exception:
+            found = lookout.flush()
+            if found is None:
+                raise
+        found = found or lookout.flush()
+        if found is not None:
+            self.to(found.index)
+            self.stop = found
+        return self.index
+
+    def run_until(self, stops: str | Breakpoint | Sequence[str | Breakpoint], back: bool = False) -> int:
+        """`run_until("norm > 1e3")`: on to the step where a gradient fulfils a condition; the new index. It is the end where none does."""
+        return self.run(named(stops), back)
+
+    @property
+    def runs(self) -> bool:
+        """Whether the pass is on its way to a breakpoint, in a cell that runs."""
+        return False
+
+    def halt(self) -> None:
+        """Stop a pass that is on its way to a breakpoint."""
+
+    def gradients_at(self, index: int, arrived: bool = False) -> list[tuple[str, Any]]:
+        """What a breakpoint looks at in the step that led to `index`: `(what it is, its array)` of the gradients that it hands on; with
+        `arrived`, and at a leaf, of the one that came. A Summary in place of an array that was not kept.
+        """
+        taken = self.taken[index - 1]
+        if taken is None:
+            return []
+        node, row = taken.node, self.plan[index - 1]
+        mine = self.recording.names.get(row) or f"{self.recording.op_name(row)} #{row}".strip()
+        if taken.message is not None and taken.upstream is None:
+            upstream: Any = taken.message.upstream
+            given = [(self._called(c.target), c.gradient, c.total) for c in taken.message.contributions]
+        else:
+            upstream = _one(taken.upstream)
+            pairs = zip(node.inputs, taken.gradients, taken.totals, strict=False)
+            given = [(self._called(self.recording.row_of(source)), g, total[0]) for source, g, total in pairs if total is not None]
+        found: list[tuple[str, Any]] = []
+        if arrived or node.op is None or node in self.roots:
+            found.append((f"the gradient of {mine}", upstream))
+        maker = self.recording.op_name(row)
+        for target, g, total in () if arrived else given:
+            found.append((f"what {maker} hands to {target}", g))
+            if total is not g:
+                found.append((f"the gradient of {target} so far", total))
+        return found
+
+    def _called(self, row: int) -> str:
+        return self.recording.names.get(row) or f"{self.recording.op_name(row)} #{row}".strip()
 
     def place_of(self, row: int) -> int:
         """The index just after the (next) step of a node. PassEnded when the pass does not reach it."""
@@ -216,14 +305,16 @@ class Stepper:
 
     def _took(self, node: Any, upstream: Any, gradients: Any, before: dict) -> bool:
         """Write down a step of the engine; False for one that is none to the reader."""
+        upstream, gradients = _plain(upstream), tuple(map(_plain, gradients))
         place = self._place.get(node)
         if place is None:
+            self._checkpoints.splits(node)
             self._grads.pop(node, None)
             return False
         totals = [
             None if g is None or source is None else self._total(source, g) for source, g in zip(node.inputs, gradients, strict=False)
         ]
-        taken = _Taken(node, place + 1, upstream, tuple(gradients), totals)
+        taken = _Taken(node, place + 1, upstream, gradients, totals)
         if node in self._watched and node not in before:  # no gradient reached the node that was expected
             initial = self._initial.get(node)
             before = {**before, node: (self._watched[node], initial, initial, 0 if initial is None else inplace.version(initial.array))}
@@ -232,7 +323,11 @@ class Stepper:
             if t is not None and (t._grad is not grad or grad is not None and inplace.version(grad.array) != version):
                 taken.changed.append((held, restorable, t._grad))
         self._grads.pop(node, None)
-        self._hold(taken)
+        if self._seed is None:
+            self._seed = upstream
+        self._checkpoints.passed(node)
+        if not self._hold(taken):
+            self._checkpoints.note(place + 1, self._grads)
         self.taken += [None] * (place - len(self.taken))
         self.taken.append(taken)
         self.index = len(self.taken)
@@ -248,16 +343,17 @@ class Stepper:
         self._grads[source] = (g, 1 + (source in self.roots)) if held is None else (held[0] + g, held[1] + 1)
         return self._grads[source]
 
-    def _hold(self, taken: _Taken) -> None:
-        """Keep the step's arrays within the budget; beyond it only the message, which says what they were."""
+    def _hold(self, taken: _Taken) -> bool:
+        """Keep the step's arrays within the budget; beyond it only the message, which says what they were: False then."""
         found = (taken.upstream, *taken.gradients, *[total[0] for total in taken.totals if total is not None])
         arrays = {id(a): a.nbytes for a in found if hasattr(a, "nbytes") and id(a) not in self._held}
         if self.kept_bytes + sum(arrays.values()) > self.keep:
             taken.message = self._describe(taken)
             taken.upstream, taken.gradients, taken.totals = None, (), []
-            return
+            return False
         self._held.update(arrays)
         self.kept_bytes += sum(arrays.values())
+        return True
 
     def _revive(self) -> None:
         """After an interrupt: a new generator, run to where the old one was. Rules are deterministic, so it is the same pass."""
@@ -281,25 +377,40 @@ class Stepper:
 
     # -- telling --------------------------------------------------------------------------------------------------------------
 
-    def gradient(self, row: int) -> tuple[Any, str]:
-        """The gradient of a row as far as the pass stands now; or None, and why it is not there."""
-        total, late = None, False
-        for i, taken in enumerate(self.taken[: self.index]):
+    def gradient(self, row: int, compute: bool = True) -> tuple[Any, str]:
+        """The gradient of a row as far as the pass stands now; or None, and why it is not there.
+
+        One that was not kept is computed again where the tape still can, unless `compute` forbids it, as while a cell runs.
+        """
+        for index in range(self.index, 0, -1):
+            taken = self.taken[index - 1]
             if taken is None:
                 continue
-            if self.plan[i] == row and taken.upstream is not None:
-                return _one(taken.upstream), ""
-            late = late or taken.upstream is None
-            for source, held in zip(taken.node.inputs, taken.totals, strict=False):
-                if held is not None and self.recording.row_of(source) == row:
-                    total = held[0]
-        if total is not None:
-            return total, ""
-        if late:
-            return None, f"It was not kept: the gradients of this pass take more than {bytes_text(self.keep)}. Its step tells what it was."
+            inputs = [i for i, source in enumerate(taken.node.inputs) if source is not None and self.recording.row_of(source) == row]
+            if self.plan[index - 1] != row and not inputs:
+                continue
+            upstream, totals = taken.upstream, taken.totals
+            if upstream is None:
+                if not compute:
+                    return None, "It was not kept. It can be computed again when the running cell is done."
+                try:
+                    upstream, _, totals = self._again(index)
+                except protocol.Refused as error:
+                    return None, f"{error} (More than {bytes_text(self.keep)} of gradients are not kept.)"
+            if self.plan[index - 1] == row:
+                return _one(upstream), ""
+            there = [total for i in inputs if i < len(totals) and (total := totals[i]) is not None]
+            if there:
+                return there[-1][0], ""
         if row in self.plan and self.index < self.total:
             return None, "Its gradient has not been computed yet: step on, or run to this node."
         return None, ""
+
+    def _again(self, index: int) -> tuple[Any, tuple, list]:
+        """What a step had that was not kept."""
+        if self._replay is None:
+            self._replay = Replay(self.nodes, self.roots, self._seed, self._checkpoints, self.keep)
+        return self._replay.at(index)
 
     def step(self, index: int) -> protocol.Step | None:
         """The message of the step that led to `index`; None where no gradient arrived."""
@@ -313,8 +424,22 @@ class Stepper:
         wanted = [i for i in range(self.index, 0, -1) if i not in already][:most]
         return [step for i in reversed(wanted) if (step := self.step(i)) is not None]
 
-    def message(self) -> protocol.Stepper:
-        return protocol.Stepper(self.recording.name, self.mode, self.plan, self.index, self.failed, self.sentence())  # type: ignore[arg-type]
+    def message(self, passes: Sequence[Stepper] = ()) -> protocol.Stepper:
+        """What there is to step through; `passes` are all that the code ran, this one among them."""
+        number = next((i for i, one in enumerate(passes) if one is self), 0)
+        names = [one.label() for one in passes] or [self.label()]
+        state = (self.index, self.failed, self.sentence())
+        return protocol.Stepper(self.recording.name, self.mode, self.plan, *state, self.stopped, number, names)  # type: ignore[arg-type]
+
+    def label(self) -> str:
+        """What the pass is of: the name or op of its root."""
+        row = self.recording.row_of(self.roots[0]) if self.roots else -1
+        return self._called(row) if row >= 0 else "backward"
+
+    @property
+    def stopped(self) -> str:
+        """The breakpoint that stopped the pass where it stands, in a sentence; "" for none."""
+        return self.stop.sentence if self.stop is not None and self.stop.index == self.index else ""
 
     def sentence(self) -> str:
         """Where the pass stands."""
@@ -334,12 +459,20 @@ class Stepper:
         if node.op is None:
             leaf = operand(r, row, node)
             name = leaf.name or f"leaf #{row}"
+            mine = next((grad for held, grad, _ in taken.changed if held is node.tensor), None)
+            was = None if mine is None else summary(mine.array)
+            now = None if not taken.changed else arrived if mine is None else summary(mine.array + _conj(upstream))
             if node.tensor() is None:
                 end = "is dropped, for the tensor is gone"
+            elif not taken.changed:
+                end = f"is handed to the caller; {name}.grad stays as it is"
+            elif was is None or now is None:
+                end = f"is stored in {name}.grad"
             else:
-                end = ("is added to" if taken.changed and taken.changed[0][1] is not None else "is stored in") + f" {name}.grad"
+                end = f"is added to {name}.grad, which was {_size(was)} and is now {_size(now)}"
             sentence = f"Step {place} of {self.total}, accumulate: the gradient of {name} ({_size(arrived)}) {end}."
-            return protocol.Step(place, row, "accumulate", typeset.accumulation(leaf, upstream), arrived, [], site, sentence)
+            rule = typeset.accumulation(leaf, upstream)
+            return protocol.Step(place, row, "accumulate", rule, arrived, [], site, sentence, was, now)
         operands = self._operands(row, node)
         output = operand(r, row, node)
         attrs = {k: v for k, v in node.attrs.items() if not k.startswith("__")}
@@ -359,6 +492,8 @@ class Stepper:
             name = (shown.name if shown is not None else "") or f"{names[i]} (#{target})"
             told.append(f"gradient of {name} gains {_size(gained)}" + (f", now {_size(now)}" if addends > 1 else ""))
         where = f" at {_where(self.graph.sites[site])}" if site >= 0 else ""
+        if row >= 0 and r.note[row].startswith("derivative of "):
+            where += f", the {r.note[row].partition(';')[0]}"
         sentence = f"Step {place} of {self.total}, {node.op.name}{where}: {'; '.join(told) or 'no input wants a gradient'}."
         return protocol.Step(place, row, node.op.name, forward, arrived, contributions, site, sentence)
 
@@ -387,6 +522,13 @@ def operand(recording: Recording, row: int, node: Any = None) -> Operand:
     return Operand(recording.names.get(row, ""), recording.shape[row], value, row)
 
 
+def _plain(grad: Any) -> Any:
+    """The array of a gradient. In a pass that records itself gradients are tensors, and those would keep its whole graph alive."""
+    if isinstance(grad, list):
+        return [None if g is None else _plain(g) for g in grad]
+    return grad.array if isinstance(grad, Tensor) else grad
+
+
 def said(error: BaseException) -> str:
     """What the error says; its name where it says nothing."""
     return str(error) or type(error).__name__
@@ -397,6 +539,11 @@ def _holder(node: Any) -> ref | None:
     if node.op is None:
         return node.tensor
     return node.hooks.retain if node.hooks is not None else None
+
+
+def _conj(grad: Any) -> Any:
+    """What a leaf keeps of a complex gradient: PyTorch's is the conjugate of the rules' own."""
+    return grad.conj() if grad.dtype.kind == "c" else grad
 
 
 def _put(tensor: ref, grad: Any) -> None:

@@ -239,7 +239,6 @@ def test_arrays_over_the_budget_are_let_go_but_their_summaries_stay():
     stepper = stepper_of(loss, keep=0)
     stepper.finish()
     assert len(stepper.steps(set())) == stepper.total
-    assert "not kept" in stepper.gradient(stepper.plan[1])[1]
     assert bits(leaves) == wanted
     stepper.to(0)
     stepper.finish()

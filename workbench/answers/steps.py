@@ -16,17 +16,17 @@ def step(session: Session, request: protocol.StepTo, client: Client) -> list[Sen
     stepper = session.stepper
     if stepper is None:
         raise PassEnded("There is no backward pass to step through. Use wb.step(loss) to get one.")
-    if stepper.mode == "live" and session.busy():
+    if request.do == "pass":
+        session.choose(request.to)
+        return [(session.stepped(client, request.id).to_json(), [])]
+    if stepper.mode == "live" and not stepper.is_record and session.busy():
         raise PassEnded("The kernel is running a cell. The pass can be stepped when the cell is done.")
+    if request.do == "stop":
+        stepper.halt()
+        return [(session.stepped(client, request.id).to_json(), [])]
     try:
-        target = _target(stepper, request)
-        if request.do == "previous":
-            stepper.previous()
-        elif request.do == "next":
-            stepper.next()
-        else:
-            stepper.to(target)
-    except PassEnded:
+        waits = _go(session, stepper, request)
+    except protocol.Refused:
         raise
     except Exception as error:
         session.tell_others(client)
@@ -34,11 +34,27 @@ def step(session: Session, request: protocol.StepTo, client: Client) -> list[Sen
             session.problem(request.id, f"The pass stopped: {said(error)}", _next_row(stepper)),
             (session.stepped(client, None).to_json(), []),
         ]
-    if stepper.mode == "paused" and stepper.index < target:
+    if waits:
         client.waiting.append(request.id)  # answered when the engine is there
         return []
     session.tell_others(client)
     return [(session.stepped(client, request.id).to_json(), [])]
+
+
+def _go(session: Session, stepper: Stepper, request: protocol.StepTo) -> bool:
+    """Move the pass; whether a running cell has to take it there first."""
+    if request.do in ("run", "back"):
+        stepper.run(session.stops, back=request.do == "back")
+        return stepper.runs
+    if request.do == "previous":
+        stepper.previous(request.by)
+        return False
+    target = _target(stepper, request)
+    if request.do == "next" and request.by == "op":
+        stepper.next()
+    else:
+        stepper.to(target)
+    return stepper.mode == "paused" and stepper.index < target
 
 
 def _target(stepper: Stepper, request: protocol.StepTo) -> int:
@@ -46,7 +62,13 @@ def _target(stepper: Stepper, request: protocol.StepTo) -> int:
         return stepper.place_of(request.to)
     if request.do == "index":
         return max(0, min(request.to, stepper.total))
-    return {"next": min(stepper.index + 1, stepper.total), "previous": stepper.index - 1, "first": 0, "last": stepper.total}[request.do]
+    if request.do == "out":
+        return stepper.places.out(stepper.index)
+    if request.do == "first":
+        return 0
+    if request.do == "last":
+        return stepper.total
+    return stepper.places.after("op" if request.do == "into" else request.by, stepper.index)
 
 
 def _next_row(stepper: Stepper) -> int:

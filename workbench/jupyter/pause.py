@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Any
 
@@ -20,6 +20,7 @@ from IPython.display import display
 
 from engine import observe
 
+from ..breakpoints import Breakpoint
 from ..passes import Followed, PassWatcher
 from ..recorder import Recorder
 from ..recording import Recording
@@ -35,8 +36,8 @@ SERVED = {"comm_open", "comm_msg", "comm_close", "comm_info_request", "kernel_in
 class Pause:
     """Inside the block every backward pass waits at each step, and the view in the cell's output moves it."""
 
-    def __init__(self, patience: float = PATIENCE) -> None:
-        self.patience = patience
+    def __init__(self, patience: float = PATIENCE, until: Sequence[Breakpoint] = ()) -> None:
+        self.patience, self.until = patience, list(until)
         self._alone = False  # nobody can see the view
         self._observing: Any = None
         self._watcher: PassWatcher | None = None
@@ -53,7 +54,8 @@ class Pause:
         shell = get_ipython()
         names: Callable[[], dict] = lambda: shell.user_ns if shell is not None else {}  # noqa: E731
         self.session = session
-        self._watcher = PassWatcher(session, inner, self._wait, names)
+        session.until = self.until
+        self._watcher = PassWatcher(session, inner, self._wait, names, self._glance, bool(self.until))
         self._observing = observe.observing(self._watcher)
         self._observing.__enter__()
         return session
@@ -62,8 +64,14 @@ class Pause:
         self._observing.__exit__(None, None, None)
         assert self._watcher is not None
         self._watcher.close(error)
+        self.session.until = []
         if self._shown is not None:
             self._shown.update(self._view)  # the stills in the saved notebook are of the graph that was stepped through
+
+    def _glance(self) -> None:
+        """Hear what the view wishes while the pass goes on."""
+        with Pump() as pump:
+            pump.listen(0)
 
     def _wait(self, stepper: Followed) -> None:
         """Until the view wants the pass to go on. KeyboardInterrupt comes through, and backward() ends there."""

@@ -10,6 +10,8 @@ import anywidget
 from IPython.core.getipython import get_ipython
 from IPython.display import display
 
+from ..breakpoints import Breakpoint
+from ..granularity import By
 from ..session import Session
 from ..stepper import Stepper
 from . import cells, comm
@@ -51,13 +53,25 @@ class View(anywidget.AnyWidget):
             raise RuntimeError("There is no backward pass here. Use wb.step(loss) to get one.")
         return self.session.stepper
 
-    def next(self) -> str:
-        """One step forth; says what it did."""
-        return self._walk(self.stepper.next)
+    def next(self, by: By = "op") -> str:
+        """One step forth, "op", "module", "parameter" or "iteration"; says what it did."""
+        return self._walk(lambda: self.stepper.next(by))
 
-    def previous(self) -> str:
+    def previous(self, by: By = "op") -> str:
         """One step back; says where the pass stands."""
-        return self._walk(self.stepper.previous)
+        return self._walk(lambda: self.stepper.previous(by))
+
+    def run(self, back: bool = False) -> str:
+        """On, or back, to the next breakpoint; says which it was."""
+        return self._walk(lambda: self.stepper.run(self.session.stops, back))
+
+    def run_until(self, stops: Any, back: bool = False) -> str:
+        """On to where a condition such as "norm > 1e3" holds, or to what `wb.breakpoint` gives; says where that is."""
+        return self._walk(lambda: self.stepper.run_until(stops, back))
+
+    def breakpoint(self, when: str = "", *, op: str = "", name: str = "", module: str = "") -> Breakpoint:
+        """Set a breakpoint, as `wb.breakpoint` does."""
+        return self.session.breakpoints.add(Breakpoint.of(when, op=op, name=name, module=module))
 
     def to(self, index: int) -> str:
         """Forth or back until `index` steps are done."""
@@ -71,7 +85,7 @@ class View(anywidget.AnyWidget):
         with self.session.lock:
             move()
             self.session.arrived()
-            return self.stepper.sentence()
+            return self.stepper.stopped or self.stepper.sentence()
 
     def close(self) -> None:
         """The widget disappears; a pass that is not finished puts `.grad` back to what it was."""

@@ -34,6 +34,8 @@ class Step:
     contributions: list[Contribution]
     site: int
     sentence: str  # the whole step in one sentence, for the live region
+    before: Summary | None = None  # what .grad of the leaf was before the step; None: nothing, or the node is no leaf
+    after: Summary | None = None  # what it is then; None: the node is no leaf, or its gradient goes to the caller of grad()
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,9 @@ class Stepper(ToView):
     index: int  # steps done
     failed: bool  # an error ended the pass where it stands now; the sentence says which
     sentence: str
+    stopped: str  # the breakpoint that stopped it where it stands now, in a sentence; "" for none
+    number: int  # which of the passes it is
+    passes: list[str]  # what each pass that the code has run was of: "loss"
 
 
 @dataclass(frozen=True)
@@ -62,11 +67,15 @@ class Stepped(ToView):
     done: bool
     failed: bool  # as in Stepper
     sentence: str
+    stopped: str  # as in Stepper
 
 
 @dataclass(frozen=True)
 class StepTo(ToKernel):
+    """Where the pass shall go. `run` and `back` go to the next breakpoint, `stop` ends such a run, `pass` shows another pass."""
+
     kind: ClassVar[str] = "step"
     id: int
-    do: Literal["next", "previous", "first", "last", "index", "node"]
-    to: int = -1  # the index or the node, for those two
+    do: Literal["next", "previous", "first", "last", "index", "node", "into", "out", "run", "back", "stop", "pass"]
+    to: int = -1  # the index, the node or the pass, for those three
+    by: Literal["op", "module", "parameter", "iteration"] = "op"  # how far next and previous go

@@ -1,0 +1,61 @@
+"""Breakpoints: setting them, and telling where they stand."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .. import breakpoints, protocol
+from ..conditions import Condition
+
+if TYPE_CHECKING:
+    from ..session import Client, Sent, Session
+
+FLAGGED = 400  # a breakpoint at more nodes than this is in the list only
+_PLACES = {"op": "op", "name": "name", "module": "module"}
+
+
+def change(session: Session, request: protocol.Break, client: Client) -> list[Sent]:
+    """Do what was asked to the kernel's breakpoints, and tell what there is then."""
+    kept = session.breakpoints
+    if request.do == "toggle":
+        kept.toggle(session.recording, session.graph, request.number)
+    elif request.do == "add" and request.where == "node":
+        kept.add(kept.at_node(session.recording, session.graph, request.number, request.when))
+    elif request.do == "add":
+        place = {_PLACES[request.where]: request.what} if request.where != "any" else {}
+        if place and not request.what.strip():
+            raise protocol.Refused(f"A breakpoint at {request.where} needs to know which: mul, layers.*.weight, encoder.")
+        if request.when.strip():
+            Condition(request.when)
+        kept.add(breakpoints.Breakpoint.of(request.when, **place))
+    elif request.do == "remove":
+        kept.remove(request.number)
+    elif request.do in ("on", "off"):
+        kept.switch(request.number, request.do == "on")
+    elif request.do == "clear":
+        kept.clear()
+    return [told(session, request.id)]
+
+
+def told(session: Session, re: int | None) -> Sent:
+    """All breakpoints, as they stand in the graph that is shown."""
+    found = []
+    for one in session.breakpoints.all:
+        places = -1 if one.where == "any" else len(breakpoints.rows_of(one, session.recording, session.graph))
+        found.append(protocol.Breakpoint(one.id, one.where, one.what, one.when, one.on, places))
+    return protocol.Breakpoints(re, session.recording.name, found).to_json(), []
+
+
+def flags(session: Session) -> list[protocol.Flag]:
+    """A mark at each node that a breakpoint stands at: a dot, a diamond where there is a condition, hollow where it rests."""
+    found: dict[int, protocol.Flag] = {}
+    for one in session.breakpoints.all:
+        rows = set() if one.where == "any" else breakpoints.rows_of(one, session.recording, session.graph)
+        if len(rows) > FLAGGED:
+            continue
+        glyph = ("◆" if one.on else "◇") if one.when else ("●" if one.on else "○")
+        words = f"Breakpoint{'' if one.on else ', resting'}: {one}"
+        for row in sorted(rows):
+            if session.recording.grad[row] and (row not in found or one.on):
+                found[row] = protocol.Flag(row, glyph, words, "error" if one.on else "accent")
+    return list(found.values())

@@ -1,0 +1,43 @@
+"""Breakpoints of the backward pass as they travel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from .base import ToKernel, ToView
+
+
+@dataclass(frozen=True)
+class Breakpoint:
+    """Where the pass stops by itself; with `when`, only on that condition."""
+
+    number: int
+    where: Literal["node", "op", "name", "module", "any"]
+    what: str  # "mul", "layers.*.weight"; of a node what it is called; "" for any
+    when: str  # "norm > 1e3"; "" for always
+    on: bool
+    places: int  # at how many nodes of this graph it stands; -1: anywhere
+
+
+@dataclass(frozen=True)
+class Breakpoints(ToView):
+    """All breakpoints of the kernel. Those that stand at few nodes are flagged there, too."""
+
+    kind: ClassVar[str] = "breakpoints"
+    re: int | None
+    recording: str
+    breakpoints: list[Breakpoint]
+
+
+@dataclass(frozen=True)
+class Break(ToKernel):
+    """Sets breakpoints, takes them away, lets them rest: answered with all that there are."""
+
+    kind: ClassVar[str] = "break"
+    id: int
+    do: Literal["list", "toggle", "add", "remove", "on", "off", "clear"]
+    number: int = -1  # which one, for remove, on and off; the node for toggle, and for add with where "node"
+    where: Literal["node", "op", "name", "module", "any"] = "any"
+    what: str = ""
+    when: str = ""
