@@ -102,7 +102,7 @@ class Track:
         return 0 if self._bar is None else self._bar.n
 
     def words(self) -> str:
-        """How far, how fast and how long still: "37 of 100, 12.3/s, 00:05 left"."""
+        """How far, how fast and how long still: "37 of 100, 12.3/s, 5.1 s left"."""
         known = self.total is not None and self.done <= self.total
         parts = [f"{self.done} of {self.total}" if known else f"{self.done}"]
         if self._bar is not None:
@@ -110,11 +110,11 @@ class Track:
             elapsed = self._took if self.ended else stand["elapsed"]
             rate = stand["rate"] if stand["rate"] and not self.ended else self.done / elapsed if elapsed > 0 else 0.0
             if self.ended:
-                parts.append(f"{'in' if self.whole else 'stopped after'} {tqdm.format_interval(elapsed)}")
+                parts.append(f"{'in' if self.whole else 'stopped after'} {_duration(elapsed)}")
             if rate:
-                parts.append(f"{rate:.3g}/s" if rate >= 1 else f"{1 / rate:.3g} s each")
+                parts.append(f"{rate:,.0f}/s" if rate >= 100 else f"{rate:.3g}/s" if rate >= 1 else f"{1 / rate:.3g} s each")
             if rate and known and not self.ended:
-                parts.append(f"{tqdm.format_interval((self.total - self.done) / rate)} left")  # type: ignore[operator]
+                parts.append(f"{_duration((self.total - self.done) / rate)} left")  # type: ignore[operator]
         return ", ".join(parts)
 
     def __repr__(self) -> str:
@@ -195,6 +195,10 @@ def sparkline(curve: Curve, width: int) -> str:
     low, span = (min(fine), max(fine) - min(fine)) if fine else (0.0, 0.0)
     top = len(_BLOCKS) - 1
     return "".join("×" if not math.isfinite(x) else _BLOCKS[round((x - low) / span * top) if span > 0 else top // 2] for x in shown)
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.2g} s" if seconds < 10 else tqdm.format_interval(seconds)
 
 
 def _length(iterable: Any) -> int | None:

@@ -12,6 +12,7 @@ from .progress import SHOWN, Track
 _POINTS = 100  # of a curve at most
 _WIDTH, _HEIGHT, _LEFT = 200, 56, 4
 _LINE, _BAD = "#2f83c5", "#d55e00"  # both 3:1 on white and on JupyterLab's dark grey
+_BAR = "width:180px;height:12px;vertical-align:middle"
 
 
 def html(tracks: list[Track]) -> str:
@@ -23,11 +24,14 @@ def html(tracks: list[Track]) -> str:
 def _track(track: Track, depth: int) -> str:
     title = f"<b>{escape(track.title)}</b> " if track.title else ""
     known = track.total is not None and track.done <= track.total
-    stand = f' value="{track.done}" max="{max(track.total or 0, 1)}"' if known else ' value="1" max="1"' if track.ended else ""
-    if known and not track.total and track.ended:
-        stand = ' value="1" max="1"'
-    label = escape(track.title or "Progress", quote=True)
-    bar = f'<progress aria-label="{label}"{stand} style="width:180px;height:12px;vertical-align:middle;accent-color:{_LINE}"></progress>'
+    colour = _BAD if track.ended and not track.whole else _LINE
+    look = f'aria-label="{escape(track.title or "Progress", quote=True)}" style="{_BAR};accent-color:{colour}"'
+    if track.whole:
+        bar = f'<progress {look} value="1" max="1"></progress>'
+    elif known:
+        bar = f'<progress {look} value="{track.done}" max="{max(track.total or 0, 1)}"></progress>'
+    else:  # how far is not known: it moves to and fro while the loop runs
+        bar = "" if track.ended else f"<progress {look}></progress>"
     curves = "".join(_curve(name, curve) for name, curve in list(track.scalars.items())[:SHOWN])
     more = len(track.scalars) - SHOWN
     rest = "" if more <= 0 else f"<div>and {more} more name{'s' * (more > 1)}</div>"
