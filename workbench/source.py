@@ -28,6 +28,17 @@ def set_cells(cells: Cells) -> None:
     _cells = cells
 
 
+def cell_of(file: str) -> str:
+    """What the notebook cell with this file name is called, such as "In [3]"; "" for a real file."""
+    found = _cells(file)
+    return "" if found is None else found[0]
+
+
+def text_of(file: str) -> str:
+    """The whole text of a cell or a file."""
+    return "".join(linecache.getlines(file))
+
+
 class Sources:
     """Reads positions and syntax trees, each once."""
 
@@ -79,7 +90,7 @@ class Sources:
     def _read(self, file: str) -> None:
         targets, loops = self._targets.setdefault(file, {}), self._loops.setdefault(file, [])
         try:
-            tree = ast.parse("".join(linecache.getlines(file)))
+            tree = ast.parse(text_of(file))
         except (SyntaxError, ValueError):  # a cell with IPython's own syntax in it, or no source at all
             return
         for node in ast.walk(tree):
@@ -171,6 +182,38 @@ def _in_modules(recording: Recording, namespace: Mapping[str, Any] | None) -> It
         lead = f"{variables.get(id(model), type(model).__name__)}." if len(outer) > 1 else ""
         for path, tensor in (*model.named_parameters(), *model.named_buffers()):
             yield tensor, lead + path
+
+
+def accessors(recording: Recording, namespace: Mapping[str, Any] | None) -> dict[int, str]:
+    """Row -> the Python expression that its tensor is reached by, such as `model.layers[0].weight`, while the names stay what they are."""
+    found = {}
+    variables = _module_names(namespace)
+    held = _live_rows(recording)
+    for tensor, name in _in_namespace(namespace or {}):
+        if (row := held.get(id(tensor))) is not None:
+            found[row] = name
+    for key, name in variables.items():
+        model = next(value for value in (namespace or {}).values() if id(value) == key)
+        for path, tensor in (*model.named_parameters(), *model.named_buffers()):
+            row = held.get(id(tensor))
+            expression = name + "".join(map(_attribute, path.split(".")))
+            if row is not None and (row not in found or len(expression) > len(found[row])):  # the outermost model's path
+                found[row] = expression
+    return found
+
+
+def optimizers(namespace: Mapping[str, Any] | None) -> list[ref]:
+    """Weak references to the optimizers among the variables: what knows parameter groups and can step."""
+    found = {id(value): value for value in (namespace or {}).values() if not isinstance(value, type) and _is_optimizer(value)}
+    return [ref(value) for value in found.values()]
+
+
+def _is_optimizer(value: Any) -> bool:
+    return any(cls.__module__ == "engine.optim.optimizer" and cls.__name__ == "Optimizer" for cls in type(value).__mro__)
+
+
+def _attribute(part: str) -> str:
+    return f"[{part}]" if part.isdigit() else f".{part}" if part.isidentifier() else f"[{part!r}]"
 
 
 def _module_names(namespace: Mapping[str, Any] | None) -> dict[int, str]:

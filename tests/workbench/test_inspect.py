@@ -28,7 +28,7 @@ def test_a_view_of_one_tensor_shows_its_numbers():
     told, buffers = asked(session, type="inspect", node=0)
     assert told["name"] == "grades" and told["summary"]["shape"] == [3, 4]
     assert (told["summary"]["negative"], told["summary"]["zero"], told["summary"]["positive"]) == (3, 1, 8)
-    numpy.testing.assert_allclose(numpy.frombuffer(buffers[told["heat"]["mean"]["index"]], numpy.float32), numpy.arange(12) - 3)
+    numpy.testing.assert_allclose(numpy.frombuffer(buffers[told["heat"]["values"]["index"]], numpy.float32), numpy.arange(12) - 3)
 
 
 def test_numbers_are_those_of_now():

@@ -10,12 +10,17 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from .. import protocol
-from . import memory, overlay, steps, tensor, whole
+from . import compare, memory, model, overlay, steps, tensor, whole
 
 ANSWERS: Mapping[type[protocol.ToKernel], Callable[..., list[tuple[dict[str, Any], list[bytes]]]]] = {
     protocol.Ready: whole.ready,
     protocol.StepTo: steps.step,
     protocol.Inspect: tensor.inspect,
+    protocol.AskElement: tensor.element,
+    protocol.AskCompare: compare.compare,
+    protocol.AskModel: model.health,
+    protocol.AskSampleGradients: model.samples,
+    protocol.AskSeries: model.over_time,
     protocol.AskMemory: memory.memory,
     protocol.AskBytes: memory.bytes_of_kernel,
     protocol.AskMetric: overlay.metric,

@@ -1,10 +1,15 @@
-"""One tensor: its value, its gradient, or the reason why there is none."""
+"""One tensor: its value, its gradient, or the reason why there is none; in numbers, pictures and words."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from .. import inspector, protocol
+import numpy
+
+from .. import inspector, pins, protocol
+from ..inspector import vocabulary
+from ..inspector.vocabulary import LABELS, Vocabulary
+from ..recording import Recording
 
 if TYPE_CHECKING:
     from ..session import Client, Sent, Session
@@ -12,28 +17,90 @@ if TYPE_CHECKING:
 
 def inspect(session: Session, request: protocol.Inspect, client: Client) -> list[Sent]:
     """The value or the gradient of one node, or why it is not there."""
-    r, row = session.recording, request.node
-    if not 0 <= row < r.count:
-        raise protocol.BadMessage(f"There is no node {row} in this graph; it has {r.count}.")
-    name = r.names.get(row, "")
-    forward = session.forward(row)
-    if request.what == "grad":
-        array, missing = session.gradient(row)
-        facts = [] if array is None else inspector.facts(array)
-    else:
-        array, missing = r.value(row), ""
-        if array is None:
-            missing = session.gone(row)
-        facts = inspector.facts(array, r.tensor(row), r, row) if array is not None else [protocol.Fact("shape", str(r.shape[row]))]
-        if r.note[row]:
-            facts.append(protocol.Fact("note", r.note[row]))
-        if array is not None and r.kind[row] != "constant" and r.overwritten(row):
-            facts.append(protocol.Fact("overwritten", "Its memory was written in place since; these are the numbers of now."))
+    r, row, what = session.recording, session.row(request.node), request.what
+    array, missing = session.array(row, what)
+    facts = _facts(session, row, what, array)
+    found: dict[str, Any] = {
+        "name": r.names.get(row, ""),
+        "accessor": session.accessor(row, what),
+        "facts": facts,
+        "summary": None,
+        "histogram": None,
+        "heat": None,
+        "image": None,
+        "layouts": [],
+        "tokens": None,
+        "labels": [],
+        "note": "",
+        "storage": None,
+        "earlier": "",
+        "forward": session.forward(row),
+        "missing": missing,
+    }
+    buffers: list[bytes] = []
+    before = pins.earlier(r, row)
+    if before is not None:
+        found["earlier"] = before[0].title or "an earlier recording"
+    if array is not None:
+        found["summary"] = inspector.summary(array)
+        found["histogram"] = inspector.histogram(array, request.exact)
+        if hasattr(array, "ndim"):
+            found["layouts"] = [one.name for one in inspector.layouts(array.shape)]
+            found["tokens"] = inspector.tokens(array, session.vocabulary or vocabulary.current)
+            found["storage"] = inspector.storage(array, session.named(row))
+            if inspector.is_attention(array):
+                found["labels"] = labels(r, row, array.shape[-1], session.vocabulary or vocabulary.current)
+                found["note"] = "Attention weights, by the look of it: square, not negative, every row sums to 1."
+        try:
+            if request.image:
+                found["image"], buffers = inspector.image(array, request.image, request.index[0] if request.index else 0)
+            else:
+                look = inspector.Look(request.rows, request.cols, request.facet, request.index, request.pool)
+                found["heat"], buffers = inspector.heat(array, look)
+        except ValueError as error:
+            raise protocol.Refused(str(error)) from error
+    return [(protocol.Inspected(request.id, r.name, row, what, **found).to_json(), buffers)]
+
+
+def _facts(session: Session, row: int, what: str, array: Any) -> list[protocol.Fact]:
+    r = session.recording
+    if what == "grad":
+        return [] if array is None else inspector.facts(array)
+    facts = inspector.facts(array, r.tensor(row), r, row) if array is not None else [protocol.Fact("shape", str(r.shape[row]))]
+    if r.note[row]:
+        facts.append(protocol.Fact("note", r.note[row]))
+    if array is not None and r.kind[row] != "constant" and r.overwritten(row):
+        facts.append(protocol.Fact("overwritten", "Its memory was written in place since; these are the numbers of now."))
+    return facts
+
+
+def labels(recording: Recording, row: int, length: int, words: Vocabulary | None) -> list[str]:
+    """The tokens along the axes of attention weights: those of the last ids before them that are as many; none without a vocabulary."""
+    r = recording
+    if words is None or length > LABELS:
+        return []
+    for at in range(row, -1, -1):
+        if r.kind[at] == "constant" or not r.shape[at] or r.shape[at][-1] != length or len(r.shape[at]) > 2:
+            continue
+        ids = r.value(at) if getattr(r.dtype[at], "kind", "") in "iu" else None
+        told = None if ids is None else inspector.tokens(ids, words)
+        if told is not None:
+            return [text or str(number) for text, number in zip(told.texts[0], told.ids[0], strict=True)]
+    return []
+
+
+def element(session: Session, request: protocol.AskElement, client: Client) -> list[Sent]:
+    """One element exactly, and the expression for it."""
+    row, what, index = session.row(request.node), request.what, request.index
+    array, missing = session.array(row, what)
     if array is None:
-        message = protocol.Inspected(request.id, r.name, row, request.what, name, facts, None, None, None, [], forward, missing)
-        return [(message.to_json(), [])]
-    summary = inspector.summary(array)
-    histogram = inspector.histogram(array, request.exact)
-    heat, buffers, at = inspector.heat(array, request.slice)
-    message = protocol.Inspected(request.id, r.name, row, request.what, name, facts, summary, histogram, heat, at, forward, "")
-    return [(message.to_json(), buffers)]
+        raise protocol.Refused(missing)
+    shape = tuple(getattr(array, "shape", ()))
+    if len(index) != len(shape) or not all(0 <= i < n for i, n in zip(index, shape, strict=True)):
+        raise protocol.BadMessage(f"There is no element {index} in a tensor of shape {shape}.")
+    value = array[tuple(index)] if shape else array
+    value = numpy.asarray(value.get() if inspector.library(value) is not numpy else value)[()]  # in its own type: 0.1, not 0.10000000149
+    accessor = session.accessor(row, what)
+    path = f"{accessor}[{', '.join(map(str, index))}]" if accessor and index else accessor
+    told = protocol.TensorElement(request.id, session.recording.name, row, what, index, str(value), path)
+    return [(told.to_json(), [])]

@@ -8,10 +8,25 @@ Each module holds one subject; whatever is defined in one of them is part of the
 """
 
 from .base import VERSION, Buffer, Fact, Formula, Message, Rules, Site, ToKernel, ToView
+from .compare import AskCompare, Compared, Difference, Pinned
 from .flags import AskMetric, Flag, Flags, Metric
 from .graph import Edges, Graph, Group, Nodes, Problem, Ready
 from .memory import AskBytes, AskMemory, Bytes, Gpu, Holding, Memory
+from .model import ActivationRow, AskModel, AskSampleGradients, ModelHealth, ParameterRow, SampleGradients
 from .read import BadMessage, Refused, read
+from .series import AskSeries, Series, TensorSeries
 from .steps import Contribution, Step, Stepped, Stepper, StepTo
-from .tensor import Heat, Histogram, Inspect, Inspected, Summary
+from .tensor import (
+    AskElement,
+    Heat,
+    Histogram,
+    ImageGrid,
+    Inspect,
+    Inspected,
+    MemoryLayout,
+    Sharer,
+    Summary,
+    TensorElement,
+    Tokens,
+)
 from .typescript import typescript

@@ -1,4 +1,4 @@
-"""One tensor as it travels: health, histogram, heat map."""
+"""One tensor as it travels: health, histogram, heat map, image, tokens, layout in memory."""
 
 from __future__ import annotations
 
@@ -40,13 +40,66 @@ class Histogram:
 
 @dataclass(frozen=True)
 class Heat:
-    """A picture of at most 128 x 128 cells of a 2-D slice. Each cell pools a block of elements."""
+    """Pictures of two axes, side by side along a third; at most 128 x 128 cells each and 64 KiB together. A cell pools a block."""
 
-    rows: int  # of the slice, before pooling
+    axes: list[int]  # shown side by side, as rows, as columns; -1: none
+    index: list[int]  # along every axis of the tensor; 0 along those that are shown
+    facets: int  # size of the axis shown side by side; the pictures are its indices from `first` on
+    first: int
+    rows: int  # elements, before pooling
     cols: int
-    mean: Buffer  # float32 (r, c), finite elements only
-    absmax: Buffer  # float32 (r, c)
-    bad: Buffer  # uint8 (r, c): bit 0 NaN, bit 1 +Inf, bit 2 -Inf somewhere in the block
+    block: list[int]  # rows and columns of elements that one cell stands for
+    pool: Literal["mean", "absmax"]  # of the finite elements of a block
+    values: Buffer  # float32 (pictures, r, c); the elements themselves, NaN and Inf among them, where a block is 1 by 1
+    marks: Buffer | None  # uint8, where blocks are larger: bit 0 NaN, bit 1 +Inf, bit 2 -Inf somewhere in the block
+
+
+@dataclass(frozen=True)
+class ImageGrid:
+    """The tensor as images, a batch as several of them."""
+
+    layout: str  # "C, H, W": which axis is what
+    layouts: list[str]  # all that are possible
+    count: int  # images in the batch; those from `first` on are shown
+    first: int
+    height: int  # pixels, before some were left out
+    width: int
+    rule: str  # how numbers became brightness, and what was left out
+    pixels: Buffer  # uint8 (images, h, w, channels); 1 channel: grey, 3: RGB, 4: RGB and opacity
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """Ids as tokens: the first of them."""
+
+    rows: int
+    cols: int
+    ids: list[list[int]]
+    texts: list[list[str]]  # "": the vocabulary has no such id
+    unknown: int  # how many of those
+
+
+@dataclass(frozen=True)
+class Sharer:
+    """Another tensor in the same memory."""
+
+    node: int  # -1: not in the graph
+    name: str
+    shape: list[int]
+    how: str  # "the same elements", "overlapping elements", "other elements of it"
+
+
+@dataclass(frozen=True)
+class MemoryLayout:
+    """How a tensor lies in its memory. Places and strides count elements."""
+
+    elements: int  # of the memory
+    offset: int
+    strides: list[int]
+    order: list[int]  # of a small memory: which element of the tensor, counted in order, lies at each place; -1: none
+    shares: list[float]  # of a larger one: how much of each of its equal pieces belongs to the tensor
+    words: str
+    sharers: list[Sharer]
 
 
 @dataclass(frozen=True)
@@ -57,20 +110,57 @@ class Inspected(ToView):
     node: int
     what: Literal["value", "grad"]
     name: str
+    accessor: str  # the Python expression for this tensor, such as "model.layers[0].weight"; "" when there is none
     facts: list[Fact]
     summary: Summary | None  # None: no such tensor; `missing` says why
     histogram: Histogram | None
     heat: Heat | None
-    slice: list[int]  # index of each leading axis that the heat map does not show
+    image: ImageGrid | None  # instead of a heat map, when it was asked for
+    layouts: list[str]  # in which it could be seen as an image
+    tokens: Tokens | None
+    labels: list[str]  # tokens along both axes of attention weights
+    note: str  # what was recognised: attention weights
+    storage: MemoryLayout | None
+    earlier: str  # the recording before this one that has a tensor of the same name, by its title; "": none
     forward: Rules | None  # the op that made it
     missing: str  # "why is grad None?" answered, or why the value is gone; "" when it is there
 
 
 @dataclass(frozen=True)
 class Inspect(ToKernel):
+    """What to show of a tensor. Axes: -2 lets the kernel choose, -1 is none."""
+
     kind: ClassVar[str] = "inspect"
     id: int
     node: int
     what: Literal["value", "grad"] = "value"
-    slice: list[int] = field(default_factory=list)
+    facet: int = -2  # the axis shown side by side
+    rows: int = -2
+    cols: int = -2
+    index: list[int] = field(default_factory=list)  # along every axis; also the first picture and the first image
+    pool: Literal["mean", "absmax"] = "mean"
+    image: str = ""  # the layout of an image, instead of a heat map
     exact: bool = False  # False: the histogram may be sampled
+
+
+@dataclass(frozen=True)
+class TensorElement(ToView):
+    """One element, exactly."""
+
+    kind: ClassVar[str] = "element"
+    re: int | None
+    recording: str
+    node: int
+    what: Literal["value", "grad"]
+    index: list[int]
+    text: str
+    path: str  # the expression for it, such as "hidden[3, 17]"; "" when the tensor has none
+
+
+@dataclass(frozen=True)
+class AskElement(ToKernel):
+    kind: ClassVar[str] = "ask_element"
+    id: int
+    node: int
+    what: Literal["value", "grad"]
+    index: list[int]

@@ -1,0 +1,118 @@
+"""The health of activations: units that are zero for every sample of the batch, and outputs where the slope has all but gone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy
+
+from . import inspector
+from .inspector.numbers import real
+from .protocol import ActivationRow
+from .recording import Recording
+
+MOST = 400  # calls that are looked at, the last ones
+# op -> where its slope is nearly zero, in words; TensorBoard's and torchlens's limits for tanh and sigmoid
+LIMITS = {
+    "tanh": "|y| > 0.97",
+    "softsign": "|y| > 0.97",
+    "sigmoid": "y < 0.03 or y > 0.97",
+    "hardsigmoid": "y = 0 or y = 1",
+    "hardtanh": "at its least or its largest value",
+    "relu6": "y = 6",
+}
+DYING = ("relu", "relu6", "threshold")  # zero over a whole half-line: a unit can be stuck there
+
+
+@dataclass
+class _Found:
+    node: int
+    units: int
+    alive: Any  # bool (units,): not zero for some sample of some call
+    samples: int = 0  # of each unit
+    calls: int = 0
+    size: int = 0
+    zero: int = 0
+    saturated: int = 0
+
+
+def activations(recording: Recording) -> list[ActivationRow]:
+    """One row for each activation function of each module, all its calls together, in order; of those whose values are known."""
+    r = recording
+    calls = [row for row in range(r.count) if r.kind[row] == "op" and r.op_name(row).rstrip("_") in {*LIMITS, *DYING}]
+    found: dict[tuple, _Found] = {}
+    for row in calls[-MOST:]:
+        y = r.value(row)
+        if y is None or not y.size or y.dtype.kind == "c":
+            continue
+        op, axis = r.op_name(row).rstrip("_"), unit_axis(r, row)
+        y = real(y)
+        zero = y == 0
+        others = tuple(i for i in range(y.ndim) if i != axis)
+        alive = ~zero.all(axis=others) if axis is not None else ~zero.reshape(-1)
+        key = (module_of(r, row), op, alive.size)
+        one = found.setdefault(key, _Found(row, alive.size, inspector.library(y).zeros(alive.size, bool)))
+        one.node, one.calls, one.size = row, one.calls + 1, one.size + y.size
+        one.samples += y.size // alive.size
+        one.alive |= alive
+        one.zero += int(zero.sum())
+        one.saturated += int(numpy.count_nonzero(inspector.host(saturated(op, y, r.attrs[row]))))
+    return [_row(module, op, one) for (module, op, _), one in found.items()]
+
+
+def _row(module: str, op: str, one: _Found) -> ActivationRow:
+    dead = one.units - int(one.alive.sum()) if op in DYING else 0
+    saturated, flag = one.saturated / one.size, ""
+    if dead and one.samples > 1:
+        flag = "all dead" if dead == one.units else "dead units"
+    elif saturated > 0.5:
+        flag = "saturated"
+    return ActivationRow(one.node, module, op, one.calls, one.units, dead, one.zero / one.size, saturated, LIMITS.get(op, ""), flag)
+
+
+def saturated(op: str, y: Any, attrs: dict) -> Any:
+    """Where the slope is nearly zero, as LIMITS says; bool, of the shape of `y`."""
+    if op in ("tanh", "softsign"):
+        return abs(y) > 0.97
+    if op == "sigmoid":
+        return (y < 0.03) | (y > 0.97)
+    if op == "hardsigmoid":
+        return (y <= 0) | (y >= 1)
+    if op == "hardtanh":
+        return (y <= attrs.get("min_val", -1.0)) | (y >= attrs.get("max_val", 1.0))
+    if op == "relu6":
+        return y >= 6
+    return y != y
+
+
+def unit_axis(recording: Recording, row: int) -> int | None:
+    """The axis along which units lie: channels after a convolution, else features, the last one. None: a vector of one sample's units.
+
+    What made the input tells; where nothing does, axis 1 of a batch of images and the last one of everything else.
+    """
+    ndim, at = len(recording.shape[row]), row
+    if ndim < 2:
+        return None
+    for _ in range(6):
+        sources = [s for s, slot in recording.inputs(at) if slot == 0 and recording.kind[s] == "op"]
+        if not sources:
+            break
+        at = sources[0]
+        name = recording.op_name(at)
+        if "conv" in name:
+            return 0 if ndim == (2 if "1d" in name else 3) else 1  # without a batch the channels come first
+        if name in ("linear", "matmul", "addmm", "einsum"):
+            return ndim - 1
+    return 1 if ndim >= 4 else ndim - 1
+
+
+def module_of(recording: Recording, row: int) -> str:
+    """The path of the module that the op ran in; "" outside all modules."""
+    scope = recording.scope[row]
+    while scope >= 0:
+        entered = recording.scopes[scope]
+        if entered.kind == "module":
+            return entered.name
+        scope = entered.parent
+    return ""

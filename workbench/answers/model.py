@@ -1,0 +1,43 @@
+"""A model: its parameters, its activations, gradients sample by sample, and tensors over time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .. import activations, parameters, per_sample, protocol, series
+
+if TYPE_CHECKING:
+    from ..session import Client, Sent, Session
+
+
+def health(session: Session, request: protocol.AskModel, client: Client) -> list[Sent]:
+    """Every parameter and every activation function of what was recorded."""
+    r = session.recording
+    optimizers = [] if session.busy() else [o for held in session.graph.optimizers if (o := held()) is not None]
+    rows = parameters.parameters(r, session.gradient, optimizers)
+    told = protocol.ModelHealth(
+        request.id, r.name, ", ".join(dict.fromkeys(type(m).__name__ for held in r.modules if (m := held()) is not None)),
+        parameters.totals(rows), rows, activations.activations(r), _which(session),
+    )  # fmt: skip
+    return [(told.to_json(), [])]
+
+
+def _which(session: Session) -> str:
+    stepper = session.stepper
+    if stepper is None or stepper.done:
+        return "Gradients are those in .grad now." if stepper is None else "Gradients are those of the finished pass."
+    return f"Gradients as far as the pass stands: {stepper.index} of {stepper.total} steps."
+
+
+def samples(session: Session, request: protocol.AskSampleGradients, client: Client) -> list[Sent]:
+    """One parameter's gradient, taken apart by samples."""
+    row = session.row(request.node)
+    if session.busy():
+        raise protocol.Refused("The kernel is running a cell. Gradients can be taken apart when the cell is done.")
+    return [(per_sample.per_sample(session.recording, session.stepper, row, request.id).to_json(), [])]
+
+
+def over_time(session: Session, request: protocol.AskSeries, client: Client) -> list[Sent]:
+    """One tensor over the steps of a training, or over the turns of a loop."""
+    message, buffers = series.series(session.recording, session.row(request.node), request.what, session.gradient, request.id)
+    return [(message.to_json(), buffers)]

@@ -1,0 +1,10 @@
+"""What a tensor looks like: counts and moments, histogram, pictures, layout in memory, facts, and why its gradient is missing."""
+
+from .header import facts
+from .heat_map import CHOOSE, NONE, Look, heat
+from .images import image, layouts
+from .memory_layout import storage
+from .numbers import BINS, histogram, host, library, summary
+from .reasons import why_no_grad
+from .text import FEW, bytes_text, count_text, number_text, plain_values, sentence, shape_text
+from .vocabulary import Vocabulary, is_attention, tokens

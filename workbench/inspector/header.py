@@ -1,0 +1,44 @@
+"""The inspector's header: what a tensor is, line by line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from engine import devices, inplace
+from engine.tensor import Tensor
+
+from ..protocol import Fact
+from ..recording import Recording
+from .memory_layout import strides_of
+from .text import bytes_text, count_text
+
+
+def facts(array: Any, tensor: Tensor | None = None, recording: Recording | None = None, row: int = -1) -> list[Fact]:
+    """The inspector's header. `tensor` when it is still alive, `row` when it is in the recording."""
+    foreign = getattr(recording, "foreign", None)  # a recording of another library's tensors knows better
+    if foreign is not None:
+        return foreign.facts(row)
+    shape = tuple(getattr(array, "shape", ()))
+    found = [Fact("shape", str(shape)), Fact("dtype", array.dtype.name if hasattr(array, "dtype") else type(array).__name__)]
+    if not hasattr(array, "nbytes"):
+        return found
+    found.append(Fact("device", str(devices.of(array))))
+    found.append(Fact("size", f"{count_text(array.size, 'element')}, {bytes_text(array.nbytes)}"))
+    if hasattr(array, "strides"):
+        found.append(Fact("strides", f"{tuple(strides_of(array))}{'' if array.flags.c_contiguous else ', not contiguous'}"))
+    if tensor is not None and tensor._base is not None:
+        base = recording.find(tensor._base) if recording is not None else -1
+        found.append(Fact("view of", f"#{base}" if base >= 0 else f"a tensor of shape {tuple(tensor._base.shape)}"))
+    elif array.base is not None and inplace.storage(array) is not array:
+        found.append(Fact("view of", f"memory of {bytes_text(inplace.storage(array).nbytes)}"))
+    version = inplace.version(array)
+    if version:
+        found.append(Fact("version", f"{version} ({'once' if version == 1 else f'{version} times'} written in place)"))
+    if tensor is not None:
+        found.append(Fact("requires_grad", str(tensor.requires_grad)))
+        found.append(Fact("leaf", str(tensor.is_leaf)))
+        if tensor.grad_fn is not None:
+            found.append(Fact("grad_fn", repr(tensor.grad_fn)))
+    elif recording is not None and row >= 0:
+        found.append(Fact("requires_grad", str(recording.grad[row])))
+    return found

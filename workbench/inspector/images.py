@@ -1,0 +1,115 @@
+"""A tensor as an image, or as a grid of images: which axes are channels, and how numbers become brightness, which is always said."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy
+
+from ..protocol import Buffer, ImageGrid
+from .heat_map import CELLS, ROOM
+from .numbers import library, real
+from .text import count_text, number_text
+
+LEAST = 4  # pixels: what has fewer rows or columns is no image
+CHANNELS = (1, 3, 4)  # grey, red-green-blue, and with opacity
+MOST = 16  # images of a batch at a time
+NOT_A_NUMBER, INFINITE = (214, 0, 108), (122, 0, 184)  # the colours of NaN and Inf everywhere in the view
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Which axis is what; None: there is no such axis."""
+
+    name: str  # "H, W", "C, H, W", "N, H, W, C"
+    batch: int | None
+    channel: int | None
+    height: int
+    width: int
+
+
+def layouts(shape: Sequence[int]) -> list[Layout]:
+    """The ways in which a tensor of this shape can be an image, channels first before channels last; empty when it is none."""
+    n = len(shape)
+    found = []
+    if n == 2:
+        found.append(Layout("H, W", None, None, 0, 1))
+    elif n in (3, 4):
+        batch = 0 if n == 4 else None
+        lead = "N, " if n == 4 else ""
+        if shape[n - 3] in CHANNELS:
+            found.append(Layout(f"{lead}C, H, W", batch, n - 3, n - 2, n - 1))
+        if shape[n - 1] in CHANNELS:
+            found.append(Layout(f"{lead}H, W, C", batch, n - 1, n - 3, n - 2))
+        if n == 3:
+            found.append(Layout("N, H, W", 0, None, 1, 2))
+    return [f for f in found if min(shape[f.height], shape[f.width]) >= LEAST and (f.batch is None or shape[f.batch])]
+
+
+def image(array: Any, name: str, first: int = 0) -> tuple[ImageGrid, list[bytes]]:
+    """The tensor as images in the layout of this name, from number `first` of the batch on. ValueError when it cannot be seen so."""
+    layout = next((one for one in layouts(array.shape) if one.name == name), None)
+    if layout is None:
+        raise ValueError(f"A tensor of shape {tuple(array.shape)} cannot be seen as an image of {name!r}.")
+    count = 1 if layout.batch is None else array.shape[layout.batch]
+    shown = min(count, MOST)
+    first = max(0, min(first, count - shown))
+    axes = [axis for axis in (layout.batch, layout.height, layout.width, layout.channel) if axis is not None]
+    pixels = array.transpose(axes)
+    pixels = pixels[None] if layout.batch is None else pixels[first : first + shown]
+    pixels = pixels[..., None] if layout.channel is None else pixels
+    _, height, width, channels = pixels.shape
+    scale, rule = _range(pixels)
+    step = 1
+    while (-(-height // step)) * (-(-width // step)) * channels * shown > ROOM or max(height, width) > CELLS * step:
+        step += 1
+    found = library(pixels)
+    small = pixels[:, ::step, ::step]  # every so many rows and columns: an average could hide a NaN
+    values = real(small).astype(numpy.float64)
+    values = values.get() if found is not numpy else values
+    drawn = numpy.clip(numpy.nan_to_num(scale(values), nan=0.0, posinf=255.0, neginf=0.0), 0, 255).round().astype(numpy.uint8)
+    drawn = _marked(drawn, values)
+    if drawn.shape[-1] != channels:
+        rule += " Pixels with NaN are magenta, with Inf violet."
+    if step > 1:
+        rule += f" Every {step}{'rd' if step == 3 else 'nd' if step == 2 else 'th'} row and column is drawn."
+    told = ImageGrid(
+        layout.name, [one.name for one in layouts(array.shape)], count, first, height, width, rule, Buffer(0, "uint8", list(drawn.shape))
+    )
+    return told, [drawn.tobytes()]
+
+
+def _marked(drawn: numpy.ndarray, values: numpy.ndarray) -> numpy.ndarray:
+    """The pixels, in colour where some of them are no numbers."""
+    if numpy.isfinite(values).all():
+        return drawn
+    if drawn.shape[-1] == 1:
+        drawn = numpy.repeat(drawn, 3, axis=-1)
+    drawn = drawn.copy()
+    drawn[numpy.isinf(values).any(-1), :3] = INFINITE
+    drawn[numpy.isnan(values).any(-1), :3] = NOT_A_NUMBER
+    return drawn
+
+
+def _range(pixels: Any) -> tuple[Any, str]:
+    """How numbers become brightness of 0 to 255, and the sentence that says so."""
+    if pixels.dtype.kind == "b":
+        return (lambda x: x * 255), "False is black, True is white."
+    data = real(pixels)
+    xp = library(data)
+    fine = data[xp.isfinite(data)] if data.dtype.kind == "f" else data
+    if not fine.size:
+        return (lambda x: x), "No pixel is finite."
+    low, high = float(fine.min()), float(fine.max())
+    if data.dtype.kind in "iu" and low >= 0 and high <= 255:
+        return (lambda x: x), "0 is black, 255 is white."
+    if low >= 0 and high <= 1:
+        return (lambda x: x * 255), "0 is black, 1 is white."
+    if low >= -1 and high <= 1:
+        return (lambda x: (x + 1) * 127.5), "−1 is black, 1 is white."
+    if low == high:
+        return (lambda x: x * 0 + 127.5), f"Every pixel is {number_text(low)}."
+    rule = f"Stretched: the least, {number_text(low)}, is black, the largest, {number_text(high)}, is white"
+    return (lambda x: (x - low) * (255 / (high - low))), f"{rule} (over the {count_text(len(pixels), 'image')} shown)."

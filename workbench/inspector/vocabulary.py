@@ -1,0 +1,83 @@
+"""Ids as the tokens that they stand for, and attention weights, which have tokens along both axes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy
+
+from ..protocol import Tokens
+from .numbers import host
+
+MOST = 512  # tokens that are told at a time
+LABELS = 128  # along an axis
+LONG = 24  # characters of one token at most
+
+
+class Vocabulary:
+    """What the ids mean. From a list of tokens, a mapping either way round, or a tokenizer with `get_vocab()`."""
+
+    def __init__(self, source: Any) -> None:
+        if isinstance(source, Vocabulary):
+            self.texts: dict[int, str] = source.texts
+            return
+        if callable(getattr(source, "get_vocab", None)):
+            source = source.get_vocab()
+        if isinstance(source, Mapping):
+            pairs: Iterable = source.items()
+        elif isinstance(source, Iterable):
+            pairs = enumerate(source)
+        else:
+            raise TypeError(
+                "A vocabulary is a list of tokens, a dict from ids to tokens or from tokens to ids, or a tokenizer with get_vocab(); "
+                f"got {type(source).__name__}."
+            )
+        found = {}
+        for a, b in pairs:
+            number, token = (b, a) if isinstance(b, int) and not isinstance(a, int) else (a, b)
+            if not isinstance(number, int) or isinstance(number, bool):
+                raise TypeError(f"A vocabulary maps whole numbers to tokens; it has {a!r}: {b!r}.")
+            found[number] = (
+                token if isinstance(token, str) else token.decode("utf-8", "replace") if isinstance(token, bytes) else str(token)
+            )
+        self.texts = found
+
+    def text(self, number: int) -> str:
+        """The token of an id; "" when there is none."""
+        found = self.texts.get(number, "")
+        return found if len(found) <= LONG else found[: LONG - 1] + "…"
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+
+current: Vocabulary | None = None  # what wb.tokens was told last
+
+
+def use(source: Any) -> Vocabulary | None:
+    """From now on ids are shown as these tokens; None: as numbers again."""
+    global current
+    current = None if source is None else Vocabulary(source)
+    return current
+
+
+def tokens(array: Any, vocabulary: Vocabulary | None) -> Tokens | None:
+    """The tokens of a 1-D or 2-D tensor of ids, the first of them; None for any other tensor, or without a vocabulary."""
+    if vocabulary is None or array.ndim not in (1, 2) or array.dtype.kind not in "iu" or not array.size:
+        return None
+    rows = 1 if array.ndim == 1 else array.shape[0]
+    cols = array.shape[-1]
+    wide = min(cols, MOST)
+    ids = host(array.reshape(rows, cols)[: max(1, MOST // wide), :wide])
+    texts = [[vocabulary.text(number) for number in row] for row in ids.tolist()]
+    return Tokens(rows, cols, ids.tolist(), texts, sum(number not in vocabulary.texts for row in ids.tolist() for number in row))
+
+
+def is_attention(array: Any) -> bool:
+    """Whether the last two axes are square, nothing is negative, and every row sums to 1."""
+    shape = array.shape
+    if len(shape) < 2 or shape[-1] != shape[-2] or shape[-1] < 2 or array.dtype.kind != "f" or not array.size or array.size > 1 << 24:
+        return False
+    sums = host(array.sum(axis=-1))
+    return bool((numpy.abs(sums - 1) <= 1e-3).all()) and float(array.min()) >= 0

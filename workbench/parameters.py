@@ -1,0 +1,115 @@
+"""Every parameter of a model: its gradient, flags for what is wrong with it, and how far the next update will move it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from typing import Any
+
+from engine.optim import Optimizer
+from engine.optim.optimizer import library
+from engine.tensor import Tensor
+
+from . import gradient_flow, inspector, training_history
+from .protocol import Fact, ParameterRow
+from .recording import Recording
+
+LARGEST = 20_000_000  # elements of a parameter whose next update is tried out on a copy
+
+Gradient = Callable[[int], tuple[Any, str]]  # a row's gradient; or None, and why there is none
+
+
+def parameters(recording: Recording, gradient: Gradient, optimizers: list[Optimizer]) -> list[ParameterRow]:
+    """Parameters and other leaves in the order in which the forward pass uses them, then those of its models that it does not use."""
+    found = []
+    for row in range(recording.count):
+        if recording.kind[row] in ("parameter", "leaf"):
+            array, missing = gradient(row)
+            name = recording.names.get(row) or f"#{row}"
+            found.append(described(row, name, recording.tensor(row), recording.shape[row], array, missing, optimizers))
+    for name, tensor in unused(recording):
+        grad = tensor._grad
+        why = "" if grad is not None else "The recorded code does not use it."
+        found.append(described(-1, name, tensor, tensor.array.shape, None if grad is None else grad.array, why, optimizers))
+    return found
+
+
+def unused(recording: Recording) -> Iterator[tuple[str, Tensor]]:
+    """Parameters of the models that ran, which no recorded op used."""
+    seen = {id(tensor) for row in range(recording.count) if (tensor := recording.tensor(row)) is not None}
+    for held in recording.modules:
+        model = held()
+        if model is not None:
+            for name, tensor in model.named_parameters():
+                if id(tensor) not in seen:
+                    seen.add(id(tensor))
+                    yield name, tensor
+
+
+def described(
+    row: int, name: str, tensor: Tensor | None, shape: tuple[int, ...], grad: Any, missing: str, optimizers: list[Optimizer]
+) -> ParameterRow:
+    """One parameter in numbers; `grad` is an array, or None with the reason in `missing`."""
+    found = gradient_flow.row(name, tuple(shape), grad)
+    weight = None if tensor is None else inspector.summary(tensor.array).norm
+    ratio, told = ratio_of(tensor, grad, weight, optimizers)
+    dead = None if grad is None or not grad.size else inspector.summary(grad).zero / grad.size
+    numbers = (_number(found.norm), _number(found.mean), _number(found.max))
+    return ParameterRow(row, name, list(shape), weight, *numbers, found.flag, missing, ratio, told, dead)
+
+
+def ratio_of(tensor: Tensor | None, grad: Any, weight: float | None, optimizers: list[Optimizer]) -> tuple[float | None, str]:
+    """|update| / |weight| in L2 norms and where the number comes from; or None, and why it is not known.
+
+    As wb.history measured it at the last step; else of the update that the optimizer's next step would make with this gradient: its own
+    rule, run on copies. About 1e-3 is healthy (Stanford's CS231n, "Ratio of weights:updates").
+    """
+    if tensor is None:
+        return None, "The parameter is gone."
+    known = training_history.knowing(tensor)
+    if known is not None:
+        history, name = known
+        measured = [(int(step), float(x)) for step, x in zip(history.steps, history[name].ratio, strict=True) if math.isfinite(x)]
+        if measured:
+            return measured[-1][1], f"measured by wb.history at step {measured[-1][0]}"
+    if grad is None:
+        return None, "Without a gradient nothing is updated."
+    group, optimizer = next(((g, o) for o in optimizers for g in o.param_groups if any(p is tensor for p in g["params"])), (None, None))
+    if group is None or optimizer is None:
+        return None, "No optimizer among the notebook's variables has this parameter."
+    if not weight:
+        return None, "The weight's norm is 0 or not finite."
+    kind = type(optimizer)
+    if kind._update is Optimizer._update or not kind.__module__.startswith("engine.optim"):
+        return None, f"{kind.__name__} has no rule that could be tried out for one parameter."
+    if tensor.array.size > LARGEST:
+        return None, f"It has more than {LARGEST:,} elements; wb.history measures the update of a real step."
+    norm = inspector.summary(update(optimizer, group, tensor, grad)).norm
+    return (None if norm is None else norm / weight), f"the next {kind.__name__} step with this gradient"
+
+
+def update(optimizer: Optimizer, group: dict, parameter: Tensor, grad: Any) -> Any:
+    """What `optimizer.step()` would add to the parameter now; nothing is changed. Not while the user's code runs: scratch is shared."""
+    before = parameter.array
+    after, state = before.copy(), deepcopy(dict(optimizer.state.get(parameter, {})))
+    rule = optimizer._update_complex if before.dtype.kind == "c" else optimizer._update
+    rule(library(before), after, -grad if group.get("maximize") else grad.copy(), state, group)
+    return after - before
+
+
+def totals(rows: list[ParameterRow]) -> list[Fact]:
+    """The model in a few numbers."""
+    count = sum(math.prod(row.shape) for row in rows)
+    facts = [Fact("parameters", f"{count:,} in {inspector.count_text(len(rows), 'tensor')}")]
+    norms = [row.grad_norm for row in rows if row.grad_norm is not None]
+    if norms:
+        facts.append(Fact("gradient norm", inspector.number_text(math.hypot(*norms))))
+    flags = [row.flag for row in rows if row.flag]
+    if flags:
+        facts.append(Fact("flags", ", ".join(f"{flags.count(flag)} {flag}" for flag in dict.fromkeys(flags))))
+    return facts
+
+
+def _number(x: float) -> float | None:
+    return x if math.isfinite(x) else None

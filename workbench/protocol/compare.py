@@ -1,0 +1,65 @@
+"""Pinned tensors as they travel: side by side, and how each differs from one of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from .base import ToKernel, ToView
+from .tensor import Heat, Histogram, Summary
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How a tensor differs from the one that all are compared with. None: the number does not exist."""
+
+    equal: bool  # every element, bit for bit but for the dtype; NaN equals NaN
+    changed: int  # elements that differ
+    first: list[int]  # where the first of them is; empty: nowhere
+    pair: list[str]  # the two elements there, that of the other tensor first
+    max_abs: float | None
+    mean_abs: float | None
+    relative: float | None  # |a - b| / |b| in L2 norms, b being the other tensor
+    cosine: float | None
+    histogram: Histogram | None  # of a - b
+    heat: Heat | None  # of a - b
+    words: str
+
+
+@dataclass(frozen=True)
+class Pinned:
+    """A tensor as it was when it was pinned."""
+
+    pin: int
+    node: int  # in the recording that the view shows; -1: it is of another one
+    what: Literal["value", "grad"]
+    name: str
+    source: str  # "In [3]", "In [3], step 12 of 31"
+    summary: Summary
+    histogram: Histogram | None  # all pins have the same ends
+    difference: Difference | None  # None: it is the one that the others are compared with, or `apart` says why there is none
+    apart: str
+    twin: int  # the node of the same name in the recording that the view shows, where the pin is of another one; -1: none
+
+
+@dataclass(frozen=True)
+class Compared(ToView):
+    """All pins, in the order in which they were pinned."""
+
+    kind: ClassVar[str] = "compared"
+    re: int | None
+    recording: str
+    pins: list[Pinned]
+    base: int  # the pin that the others are compared with; -1: there is none
+
+
+@dataclass(frozen=True)
+class AskCompare(ToKernel):
+    """Changes what is pinned, and asks for the comparison."""
+
+    kind: ClassVar[str] = "ask_compare"
+    id: int
+    do: Literal["show", "pin", "pin earlier", "unpin", "base", "clear"] = "show"
+    node: int = -1  # to pin: this one's value or gradient, or its namesake of an earlier recording
+    what: Literal["value", "grad"] = "value"
+    pin: int = -1  # to unpin, or to compare with
