@@ -1,0 +1,25 @@
+"""Pictures to keep, with matplotlib: every function takes `ax=`, draws on it or on a new figure, and returns the Axes.
+
+Nothing is shown (`plt.show` is yours to call) and matplotlib is imported when the first picture is drawn, not before.
+"""
+
+from __future__ import annotations
+
+from .curves import learning_curves, update_ratio
+from .distributions import histograms
+from .gradients import gradient_flow
+from .images import images, tensor
+from .landscape import Landscape, landscape, loss_surface, random_directions
+
+__all__ = [
+    "Landscape",
+    "gradient_flow",
+    "histograms",
+    "images",
+    "landscape",
+    "learning_curves",
+    "loss_surface",
+    "random_directions",
+    "tensor",
+    "update_ratio",
+]

@@ -1,0 +1,99 @@
+"""Gradient flow: how large the gradient of each parameter is, from the first layer to the last."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy
+
+from engine.nn import Module
+from engine.tensor import Tensor
+
+from .. import gradient_flow as flow
+from ..training_history import History
+from . import style
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def gradient_flow(source: Any, step: int | None = None, biases: bool = True, ax: Axes | None = None) -> Axes:
+    """Mean and largest |gradient| of each parameter, in depth order, on a logarithmic axis with the bands of vanishing and exploding.
+
+    `source` is a module after `backward()`, a history (`step`: one of its kept steps, the last one by default), or a dict from names to
+    gradients (tensors or arrays). `biases=False` leaves out parameters with fewer than two dimensions. Parameters without a
+    gradient, with NaN or Inf, or all zero are marked as such.
+    """
+    rows, title = _rows(source, step)
+    if not biases:
+        rows = [r for r in rows if len(r.shape) > 1]
+    if not rows:
+        raise ValueError("wb.plot.gradient_flow: there is no parameter to draw.")
+    if all(r.flag == "no gradient" for r in rows):
+        raise ValueError("wb.plot.gradient_flow: no parameter has a gradient. Call backward() first, and zero_grad() after the picture.")
+    names = [r.name for r in rows]
+    new = ax is None
+    ax = style.axes(ax, (max(style.SIZE[0], 0.32 * len(rows) + 2), 5.2))
+    x = numpy.arange(len(rows))
+    means, largest = (numpy.array([getattr(r, of) for r in rows]) for of in ("mean", "max"))
+    means[means == 0] = largest[largest == 0] = math.nan  # no place on a logarithmic axis; they are marked
+    ax.set_yscale("log")
+    ax.vlines(x, means, largest, color=style.SKY, linewidth=6, alpha=0.45)
+    ax.plot(x, largest, "v", color=style.RED, markersize=7, label="max |grad|")
+    ax.plot(x, means, "-o", color=style.BLUE, markersize=6, linewidth=2, label="mean |grad|")
+    low, high = _limits(numpy.concatenate([means, largest]))
+    ax.set_ylim(low, high)
+    size = style.tick_size(ax)
+    for edge, end, word, at in ((flow.VANISHING, low, "vanishing", "top"), (flow.EXPLODING, high, "exploding", "bottom")):
+        if low < edge < high:
+            ax.axhspan(min(edge, end), max(edge, end), color=style.ORANGE, alpha=0.18, linewidth=0)
+            ax.axhline(edge, color=style.GREY, linewidth=1, linestyle="--")
+            ax.text(
+                1,
+                edge,
+                f"{word}, {'<' if at == 'top' else '>'} {edge:g} ",
+                ha="right",
+                va=at,
+                size=size,
+                transform=ax.get_yaxis_transform(),
+            )
+    for i, r in enumerate(rows):
+        if r.flag in ("NaN", "Inf", "all zero", "no gradient"):
+            colour = style.RED if r.flag in ("NaN", "Inf") else style.GREY
+            place = {"transform": ax.get_xaxis_transform(), "ha": "center", "va": "bottom", "rotation": 90}
+            ax.text(i, 0.03, f"✕ {r.flag}", color=colour, size=size, weight="bold", **place)
+    crowded = any(len(name) > 6 for name in names) or len(names) > 12
+    ax.set_xticks(x, names, rotation=55 if crowded else 0, ha="right" if crowded else "center", rotation_mode="anchor")
+    if new and len(names) > 40:
+        ax.tick_params(axis="x", labelsize=8)
+    ax.set_xlim(-0.6, len(rows) - 0.4)
+    ax.set_ylabel("|gradient|")
+    ax.title.set_text(title)
+    style.grid(ax)
+    ax.legend(fontsize=size, loc="best", framealpha=0.9)
+    return ax
+
+
+def _rows(source: Any, step: int | None) -> tuple[list[flow.GradientRow], str]:
+    if isinstance(source, History):
+        rows = source.gradients(step)
+        return rows, f"Gradient flow at step {source.steps[-1] if step is None else step}"
+    if step is not None:
+        raise ValueError("wb.plot.gradient_flow: only a history has steps.")
+    if isinstance(source, Module):
+        return flow.of_model(source), "Gradient flow"
+    if isinstance(source, Mapping):
+        arrays = {str(name): g.array if isinstance(g, Tensor) else g if g is None else numpy.asarray(g) for name, g in source.items()}
+        return [flow.row(name, () if g is None else g.shape, g) for name, g in arrays.items()], "Gradient flow"
+    raise TypeError(f"wb.plot.gradient_flow takes a module, a history or a dict of gradients, got {type(source).__name__}.")
+
+
+def _limits(values: numpy.ndarray) -> tuple[float, float]:
+    """From a decade below the smallest to a decade above the largest; the edge of a band that is near is taken in."""
+    fine = values[numpy.isfinite(values) & (values > 0)]
+    low, high = (fine.min() / 10, fine.max() * 10) if fine.size else (1e-3, 1.0)
+    low = min(low, flow.VANISHING / 10) if low < flow.VANISHING * 100 else low
+    high = max(high, flow.EXPLODING * 10) if high > flow.EXPLODING / 100 else high
+    return float(low), float(high)

@@ -1,0 +1,222 @@
+"""The loss surface around a model along two directions: Li, Xu, Taylor, Studer, Goldstein, "Visualizing the Loss Landscape", 2018."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy
+
+from engine import devices, no_grad, random
+from engine.nn import Module
+from engine.tensor import Tensor
+
+from .. import inspector
+from ..curve import as_number
+from . import style
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Direction = Mapping[str, Any]  # name of a parameter -> array of its shape
+
+
+@dataclass(frozen=True)
+class Landscape:
+    """The loss at `w + a d1 + b d2` for the model's parameters w: `loss[i, j]` at a = across[j], b = up[i]."""
+
+    across: numpy.ndarray  # float64 (points,)
+    up: numpy.ndarray  # float64 (points,)
+    loss: numpy.ndarray  # float64 (points, points); NaN and Inf as they came
+    here: float  # the loss at w
+    words: str  # which directions
+
+
+def random_directions(model: Module, seed: int = 0) -> tuple[dict[str, numpy.ndarray], dict[str, numpy.ndarray]]:
+    """Two random Gaussian directions, filter-normalised: `d_i <- d_i |w_i| / |d_i|` for each filter i (Li et al. 2018, section 4).
+
+    A filter is what `weight[i]` is: the weights of one output. Parameters with fewer than two dimensions (biases, batch norm) have
+    direction 0, as in the authors' code.
+    """
+    if not isinstance(model, Module):
+        raise TypeError(f"wb.plot.random_directions takes an engine.nn.Module, got {type(model).__name__}.")
+    draw = numpy.random.default_rng(seed)
+    return _random(model, draw), _random(model, draw)
+
+
+def _random(model: Module, draw: numpy.random.Generator) -> dict[str, numpy.ndarray]:
+    found = {}
+    for name, p in model.named_parameters():
+        w = inspector.host(p.array).astype(numpy.float64)
+        d = numpy.zeros(w.shape) if w.ndim < 2 else draw.standard_normal(w.shape)
+        if w.ndim >= 2:
+            flat, weights = d.reshape(len(d), -1), w.reshape(len(w), -1)
+            flat *= (numpy.linalg.norm(weights, axis=1) / (numpy.linalg.norm(flat, axis=1) + 1e-10))[:, None]
+        found[name] = d
+    return found
+
+
+def landscape(
+    model: Module,
+    loss: Callable[[], Any],
+    directions: tuple[Direction, Direction] | None = None,
+    span: float = 1.0,
+    points: int = 21,
+    seed: int = 0,
+) -> Landscape:
+    """The loss at `points` x `points` places from -span to span along two directions: `loss()` is called points² + 1 times.
+
+    `loss` computes the loss of the model as it stands: `lambda: F.cross_entropy(model(x), y)`. It runs without gradients, and each time
+    with the same random numbers, so that dropout is the same everywhere. `directions` are two dicts from names of parameters to arrays of
+    their shapes (what is missing is 0), taken as they are; without them `random_directions(model, seed)`. Parameters, buffers and
+    the random state are put back exactly, also when `loss` fails or is interrupted.
+    """
+    if not isinstance(model, Module):
+        raise TypeError(f"wb.plot.landscape takes an engine.nn.Module, got {type(model).__name__}.")
+    if not callable(loss):
+        raise TypeError(f"wb.plot.landscape: loss is a function without arguments that computes the loss, got {type(loss).__name__}.")
+    if not isinstance(points, int) or points < 3:
+        raise ValueError(f"wb.plot.landscape: points is a whole number, 3 or more; got {points!r}.")
+    if not span > 0:
+        raise ValueError(f"wb.plot.landscape: span is larger than 0, got {span!r}.")
+    words = f"random filter-normalised directions, seed {seed}" if directions is None else "given directions"
+    given = random_directions(model, seed) if directions is None else directions
+    parameters = dict(model.named_parameters())
+    first, second = (_checked(one, parameters) for one in _two(given))
+    places = numpy.linspace(-span, span, points)
+    found = numpy.full((points, points), numpy.nan)
+    with no_grad(), _put_back(model) as begin:
+        begin()
+        here = as_number("the loss", loss(), "wb.plot.landscape")
+        start = {name: p.array.copy() for name, p in parameters.items()}
+        for i, b in enumerate(places.tolist()):
+            for j, a in enumerate(places.tolist()):
+                begin()
+                for name, p in parameters.items():
+                    p.array[...] = (start[name] + a * first[name] + b * second[name]).astype(p.array.dtype)
+                found[i, j] = as_number("the loss", loss(), "wb.plot.landscape")
+    return Landscape(places, places, found, here, words)
+
+
+def _two(directions: Any) -> tuple[Direction, Direction]:
+    if not isinstance(directions, (tuple, list)) or len(directions) != 2 or not all(isinstance(d, Mapping) for d in directions):
+        raise TypeError("wb.plot.landscape: directions are two dicts from names of parameters to arrays.")
+    return directions[0], directions[1]
+
+
+def _checked(direction: Direction, parameters: dict[str, Any]) -> dict[str, Any]:
+    """A direction for every parameter, on its device."""
+    unknown = [name for name in direction if name not in parameters]
+    if unknown:
+        raise ValueError(f"wb.plot.landscape: the model has no parameter named {unknown[0]!r}; it has {', '.join(parameters)}.")
+    found = {}
+    for name, p in parameters.items():
+        d = direction.get(name, 0.0)
+        d = inspector.host(d.array if isinstance(d, Tensor) else d).astype(numpy.float64)
+        if name in direction and d.shape != tuple(p.shape):
+            raise ValueError(f"wb.plot.landscape: {name} has shape {tuple(p.shape)}, but its direction has shape {d.shape}.")
+        kind = numpy.complex128 if p.array.dtype.kind == "c" else numpy.float64 if p.array.dtype.itemsize > 4 else numpy.float32
+        found[name] = devices.move(numpy.broadcast_to(d, p.array.shape).astype(kind), p.device)
+    return found
+
+
+@contextmanager
+def _put_back(model: Module) -> Iterator[Callable[[], None]]:
+    """Inside, what it yields brings buffers and random numbers to where they were; at the end the parameters too.
+
+    The arrays are written without the engine's count of writes: afterwards nothing has changed, and an open graph is still valid.
+    """
+    buffers = [(b, b.array, b.array.copy()) for b in model.buffers()]
+    parameters = [(p, p.array, p.array.copy()) for p in model.parameters()]
+    state = random.get_rng_state()
+
+    def restore(tensors: list) -> None:
+        for one, array, copy in tensors:
+            one.array = array
+            array[...] = copy
+
+    def begin() -> None:
+        restore(buffers)
+        random.set_rng_state(state)
+
+    try:
+        yield begin
+    finally:
+        restore(parameters)
+        begin()
+
+
+def loss_surface(
+    source: Module | Landscape,
+    loss: Callable[[], Any] | None = None,
+    directions: tuple[Direction, Direction] | None = None,
+    span: float = 1.0,
+    points: int = 21,
+    seed: int = 0,
+    kind: Literal["contour", "3d"] = "contour",
+    log: bool | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """The loss surface around a model, as contours or as a 3-D surface; the cross is the model as it stands.
+
+    `source` is a module, with the further arguments as `landscape` has them, or a `Landscape` that was computed before. `log` takes the
+    logarithm of the loss; by default where the largest is more than 100 times the least. Values that are not finite stay empty.
+    """
+    if kind not in ("contour", "3d"):
+        raise ValueError(f'wb.plot.loss_surface: kind is "contour" or "3d", got {kind!r}.')
+    if kind == "3d" and ax is not None and getattr(ax, "name", "") != "3d":
+        raise ValueError('wb.plot.loss_surface: kind="3d" needs Axes made with projection="3d".')
+    if isinstance(source, Landscape):
+        land = source
+    elif loss is None:
+        raise TypeError("wb.plot.loss_surface: with a module it takes loss, a function without arguments that computes the loss.")
+    else:
+        land = landscape(source, loss, directions, span, points, seed)
+    fine = numpy.isfinite(land.loss)
+    if not fine.any():
+        raise ValueError("wb.plot.loss_surface: the loss is not finite at any place. Try a smaller span.")
+    low, high = land.loss[fine].min(), land.loss[fine].max()
+    log = bool(low > 0 and high > 100 * low) if log is None else log
+    if log and low <= 0:
+        raise ValueError(f"wb.plot.loss_surface: log=True needs a loss above 0, and the least is {low:.4g}.")
+    z = numpy.full(land.loss.shape, numpy.nan)
+    z[fine] = numpy.log10(land.loss[fine]) if log else land.loss[fine]
+    ax = style.axes(ax, (7.2, 5.6), "3d" if kind == "3d" else None)
+    (_contour if kind == "contour" else _surface)(ax, land, z, "log₁₀ loss" if log else "loss", log)
+    ax.set_xlabel("along direction 1")
+    ax.set_ylabel("along direction 2")
+    lost = int((~fine).sum())
+    ax.title.set_text("Loss surface" + (f" ({lost} of {fine.size} places not finite)" if lost else ""))
+    return ax
+
+
+def _contour(ax: Any, land: Landscape, z: numpy.ndarray, label: str, log: bool) -> None:
+    masked = numpy.ma.masked_invalid(z)
+    ax.set_facecolor("#d9d9d9")
+    size = style.tick_size(ax)
+    if masked.min() == masked.max():
+        filled = ax.pcolormesh(land.across, land.up, masked, cmap=style.SEQUENTIAL)
+    else:
+        filled = ax.contourf(land.across, land.up, masked, 24, cmap=style.SEQUENTIAL)
+        lines = ax.contour(land.across, land.up, masked, 10, colors="white", linewidths=0.7, alpha=0.8)
+        ax.clabel(lines, fontsize=0.8 * size)
+    ax.plot([0], [0], "+", color=style.RED, markersize=14, markeredgewidth=3)
+    ax.annotate(f"{land.here:.4g}", (0, 0), (8, 8), textcoords="offset points", color="white", size=size, weight="bold")
+    bar = ax.figure.colorbar(filled, ax=ax, pad=0.02)
+    bar.set_label(label, size=ax.yaxis.label.get_fontsize())
+    bar.ax.tick_params(labelsize=size)
+    ax.set_aspect("equal")
+
+
+def _surface(ax: Any, land: Landscape, z: numpy.ndarray, label: str, log: bool) -> None:
+    a, b = numpy.meshgrid(land.across, land.up)
+    ax.plot_surface(a, b, z, cmap=style.SEQUENTIAL, rstride=1, cstride=1, linewidth=0.2, edgecolor="#ffffff60", antialiased=True)
+    here = numpy.log10(land.here) if log and land.here > 0 else land.here
+    ax.plot([0], [0], [here], "P", color=style.RED, markersize=10, zorder=10)
+    ax.set_zlabel(label)
+    ax.locator_params(nbins=5)
+    ax.set_box_aspect(None, zoom=0.85)  # or the labels are cut off
+    for axis in (ax.xaxis, ax.yaxis, ax.zaxis):
+        axis.labelpad = 10
