@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from math import nan
 from threading import get_ident
 from time import perf_counter
 from types import CodeType
 from typing import Any
 from weakref import ref
 
+import numpy
+
 import engine
-from engine import inplace, observe
+from engine import devices, inplace, observe
 from engine.tensor import Tensor
 
-from .recording import BYTES, HOLDERS, KEEP, KEY, Recording, Scope
+from .flowing import Flowing
+from .recording import EVENT, HOLDERS, KEEP, NUMBER, USE, Recording, Scope
 
 MAX_ROWS = 200_000
 PERIOD = 0.1  # seconds between two reports of a running recording
@@ -27,11 +31,23 @@ _HARMLESS = frozenset((*_PLAIN, slice, type(Ellipsis)))
 
 
 class Watch(ref):
-    """A weak reference to what needs memory as long as it lives: a tensor, a gradient, or a node of the tape."""
+    """A weak reference to what needs memory as long as it lives: a tensor or a gradient."""
 
     __slots__ = ("key", "block")
-    key: int  # identity of a tensor; minus the time of a node; 0 for a gradient
-    block: list | None  # None for a node: the recording's `savings` have its blocks
+    key: int  # identity of a tensor; 0 for a gradient
+    block: list
+
+
+class Saving(ref):
+    """A weak reference to a node of the tape, with the blocks that it saves: `(block, place in saved)` when iterated over."""
+
+    __slots__ = ("time", "blocks")
+    time: int
+    blocks: list  # block, place, block, place, ...: one object to the garbage collector, not one for each pair
+
+    def __iter__(self) -> Iterator[tuple[list, int]]:
+        each = iter(self.blocks)
+        return zip(each, each, strict=True)
 
 
 class Recorder(observe.Observer):
@@ -44,37 +60,59 @@ class Recorder(observe.Observer):
         self.recording = Recording(title, keep)
         self.recording.live = True
         self.limit = limit
+        self._flowing = Flowing(self.recording)
         self.listener: Callable[[], None] | None = None
+        self._begun = nan  # when the op began that is running
+        self._mark: Any = None  # the same in the work of a GPU, which runs behind
+        self._steps: list[tuple[int, float, Any]] = []  # backward steps that are running: the node's time, and these two
         self._due = perf_counter() + PERIOD
         self._rows: dict[int, int] = {}  # identity of a live tensor -> row
-        self._watches: dict[int, Watch] = {}  # by their own identity: only what is held can tell of a death
+        self._watches: dict[int, Watch] = {}  # those that no row holds, by their own identity: only what is held can tell of a death
         self._thread = get_ident()
         self._stack: list[int] = []
         self._scope = -1
         self._paths: dict[int, str] = {}  # identity of a module -> its qualified name
         self._inside: dict[int, bool] = {}  # identity of a code object -> it is not the user's
         self._codes: list[CodeType] = []  # keeps those identities theirs
+        self._code: CodeType | None = None  # the user's code that ran the last op
         self._pass: tuple | None = None  # a backward pass that may record ops of its own: (code, lasti, last node's time)
         me = ref(self)
 
         def died(watch: Any) -> None:
             """What was watched is gone, and so is its need for memory."""
             recorder = me()
-            if recorder is None or recorder._watches.pop(id(watch), None) is None:
+            if recorder is None:
                 return
-            if watch.block is None:
-                recorder._free(-watch.key)
-                return
-            recorder._release(watch.block)
+            r = recorder.recording
+            block = watch.block
+            block[HOLDERS] -= 1
+            if not block[HOLDERS]:
+                r.forget(block)
+            else:
+                r.dropped_at[block[NUMBER]] = len(r.events)
             row = recorder._rows.pop(watch.key, None)
-            if row is not None and (refs := recorder.recording.ref)[row] is watch:
-                refs[row] = None
+            if row is not None and r.ref[row] is watch:
+                r.ref[row] = None
+            else:
+                recorder._watches.pop(id(watch), None)
 
-        self._on_death = died
+        def node_died(saving: Any) -> None:
+            recorder = me()
+            if recorder is not None:
+                recorder._free(saving.time)
+
+        self._on_death, self._on_node_death = died, node_died
 
     # -- what the engine tells ----------------------------------------------------------------------------------------------
 
+    def begins(self) -> None:
+        if get_ident() == self._thread:
+            if devices.gpu is not None:
+                self._mark = devices.gpu.mark()
+            self._begun = perf_counter()
+
     def op(self, op: Any, inputs: tuple, attrs: dict, output: Any) -> None:
+        ended = perf_counter()
         if get_ident() != self._thread:
             return
         r = self.recording
@@ -84,17 +122,12 @@ class Recorder(observe.Observer):
         out = output if output.__class__ is Tensor or isinstance(output, Tensor) else _first_tensor(output)
         if out is None:
             return
-        # the user's line: the code object and the instruction in it; nothing is computed yet
-        frame: Any = sys._getframe(1)
-        inside, code = self._inside, None
-        while frame is not None:
-            code = frame.f_code
-            hidden = inside.get(id(code))
-            if hidden is None:
-                hidden = self._classify(code)
-            if not hidden:
-                break
-            frame = frame.f_back
+        # the user's line: the code object and the instruction in it; nothing is computed yet. The frame below is the engine's
+        frame: Any = sys._getframe(2)
+        code = frame.f_code
+        if code is not self._code:  # not the code that ran the op before
+            frame = self._user_frame(frame)
+            code = self._code = None if frame is None else frame.f_code
         lasti = 0 if frame is None else frame.f_lasti
         if self._pass is not None:
             self._leave_pass(code, lasti)
@@ -113,68 +146,82 @@ class Recorder(observe.Observer):
                 r.target.append(row)
                 r.slot.append(slot)
         array, node = out.array, out.node
-        fresh = array.base is None
-        place = id(array) if fresh else id(inplace.storage(array))
+        base, nbytes, shape = array.base, array.nbytes, None
+        if base is None:
+            place = id(array)
+        else:
+            place = id(base if base.__class__ is array.__class__ or isinstance(base, array.__class__) else array)
         block = r.blocks.get(place)
         if block is not None:
             block[HOLDERS] += 1
-            if version := inplace.version(array):
+            if inplace.last_write and (version := inplace.version_at(place)):
                 r.versions[row] = version
-        elif fresh:  # `_block`, written out
-            nbytes = array.nbytes
-            block = r.blocks[place] = [nbytes, 1, row, 0, place]
+            r.hold(row, array, block)
+        elif base is None:  # a result of its own: `need` and `hold`, written out
+            number = len(r.events)
+            block = r.blocks[place] = [nbytes, 1, row, number, place]
             now = r.now = r.now + nbytes
             if now > r.peak:
                 r.peak, r.peak_row = now, row
-            r.timeline.append(now)
+            r.events.frombytes(EVENT(number, nbytes, row if r.step < 0 else ~r.step))
+            if nbytes <= r.keep:
+                r.kept[row], r.held[row], r.held_bytes[place] = array, place, nbytes
+                r.kept_bytes += nbytes
+                if r.kept_bytes > r.keep:
+                    r.let_go()
         else:
             block = self._block(array, row)
             block[HOLDERS] += 1
+            r.hold(row, array, block)
         saved = 0
         if node is not None and node.op is not None:
             if node.op.picks:
                 self._several(output, row)
                 node = node.inputs[0]
             r.times[node.time] = row
+            shape = node.shape
             if node.saved:
                 saved = self._saves(node, row)
         watch = Watch(out, self._on_death)  # `_watch`, written out
         watch.key = key = id(out)
         watch.block = block
-        self._watches[id(watch)] = watch
         rows[key] = row
         r.ops.append(op)
         r.kind.append("op")
         r.scope.append(self._scope)
         r.code.append(code)
         r.lasti.append(lasti)
-        r.shape.append(array.shape)
+        r.shape.append(array.shape if shape is None else shape)
         r.dtype.append(array.dtype)
-        r.bytes.append(array.nbytes)
+        r.bytes.append(nbytes)
         r.saved.append(saved)
         r.grad.append(node is not None)
-        r.note.append(f"view of #{sources[0]}" if not fresh and op.view and out._base is not None else "")
+        note = f"view of #{sources[0]}" if base is not None and op.view and out._view is not None else ""
+        r.note.append(note if self._pass is None or not self._steps else self._derivative(note))
         r.attrs.append(attrs if not attrs or attrs is op.defaults else _plain(attrs))
         r.ref.append(watch)
+        r.begun.append(self._begun)
+        r.took.append(ended - self._begun)
         r.edge_end.append(len(r.source))
-        r.hold(row, array, block)
+        if self._mark is not None and _on_gpu(array):
+            r.marks[row] = (self._mark, devices.gpu.mark())
         r.count = row + 1
         if out is not output:
             self._siblings(output, out, row)
-        if self.listener is not None and perf_counter() > self._due:
+        if self.listener is not None and ended > self._due:
             self._report()
 
     def failed(self, op: Any, inputs: tuple, attrs: dict, error: Exception) -> None:
-        r = self.recording
+        ended, r = perf_counter(), self.recording
         if get_ident() != self._thread or r.count >= self.limit:
             return
         code, lasti = self._site()
         sources = self._sources(inputs)
         r.failure = r.append(op, "op", (), None, 0, False, scope=self._scope, code=code, lasti=lasti, note=str(error), attrs=_plain(attrs),
-                             sources=sources)  # fmt: skip
+                             sources=sources, begun=self._begun, took=ended - self._begun)  # fmt: skip
 
     def wrote(self, op: Any, target: Any, inputs: tuple, attrs: dict) -> None:
-        r = self.recording
+        ended, r = perf_counter(), self.recording
         if get_ident() != self._thread:
             return
         if r.count >= self.limit:
@@ -184,6 +231,9 @@ class Recorder(observe.Observer):
         before = self._rows.get(id(target))
         sources = [self._input(target) if before is None else before, *self._sources(inputs[1:])]
         row = self._rewritten(op, target, sources, attrs, code, lasti, "in place")
+        r.begun[row], r.took[row] = self._begun, ended - self._begun
+        if self._mark is not None and _on_gpu(target.array):
+            r.marks[row] = (self._mark, devices.gpu.mark())
         base = target._base
         if base is None:
             base, views = target, target._views
@@ -229,20 +279,55 @@ class Recorder(observe.Observer):
             return
         code, lasti = self._site()
         self._leave_pass(None, -1)
+        self._flowing.end()
         self.recording.passes += 1
         self.recording.scopes.append(Scope(self._scope, "function", "backward", "backward", 0, code, lasti))
         self._scope = len(self.recording.scopes) - 1
         self._pass = (code, lasti, plan[-1].time)
 
+    def _derivative(self, note: str) -> str:
+        """The note of an op that a backward step ran: what it is the derivative of."""
+        r = self.recording
+        row = r.times.get(self._steps[-1][0], -1)
+        if row < 0:
+            return note
+        mine = f"derivative of {r.op_name(row)} #{row}" if r.ops[row] is not None else f"accumulates the gradient of #{row}"
+        return f"{mine}; {note}" if note else mine
+
+    def step_begins(self, node: Any) -> None:
+        if get_ident() == self._thread:
+            mark = None if devices.gpu is None else devices.gpu.mark()
+            self.recording.step = len(self.recording.steps)
+            self._steps.append((node.time, perf_counter(), mark))
+
     def backward(self, node: Any, grad: Any, input_grads: tuple) -> None:
+        ended, begun, mark = perf_counter(), nan, None
         if get_ident() != self._thread:
             return
-        if self._pass is not None and node.time == self._pass[2]:
+        while self._steps:  # those that an exception ended told nobody
+            time, *found = self._steps.pop()
+            if time == node.time:
+                begun, mark = found
+                break
+        last = self._pass is not None and node.time == self._pass[2]
+        if last:
             self._end_pass()
         if node.op is None:
             self._accumulated(node)
         elif not isinstance(node.saved, tuple):  # freed
             self._free(node.time)
+        self._flowing.step(node, grad, input_grads)
+        if last:
+            self._flowing.end()
+        r = self.recording
+        r.step = -1
+        if len(r.steps) < self.limit:
+            if mark is not None and _on_gpu(grad):
+                r.step_marks[len(r.steps)] = (mark, devices.gpu.mark())
+            r.step_begun.append(begun)
+            r.step_took.append(ended - begun)
+            r.step_ops.append(node.op)
+            r.steps.append(r.times.get(node.time, -1))
 
     # -- rows from outside --------------------------------------------------------------------------------------------------
 
@@ -290,7 +375,8 @@ class Recorder(observe.Observer):
     def _siblings(self, output: tuple, first: Tensor, row: int) -> None:
         for out in output:
             if isinstance(out, Tensor) and out is not first:
-                self._follow(out, row)
+                watch = self._follow(out, row)
+                self._watches[id(watch)] = watch
 
     def _follow(self, tensor: Tensor, row: int) -> Watch:
         array = tensor.array
@@ -323,21 +409,14 @@ class Recorder(observe.Observer):
 
     # -- memory ---------------------------------------------------------------------------------------------------------------
 
-    def _watch(self, what: Any, key: int, block: list | None) -> Watch:
+    def _watch(self, what: Any, key: int, block: list) -> Watch:
         watch = Watch(what, self._on_death)
         watch.key, watch.block = key, block
-        self._watches[id(watch)] = watch
         return watch
 
     def _block(self, array: Any, row: int) -> list:
         r, owner = self.recording, inplace.storage(array)
-        block = [owner.nbytes, 0, row, 0, id(owner)]
-        r.blocks[id(owner)] = block
-        r.now += block[BYTES]
-        if r.now > r.peak:
-            r.peak, r.peak_row = r.now, row
-        r.timeline.append(r.now)
-        return block
+        return r.need(id(owner), owner.nbytes, row)
 
     def _saves(self, node: Any, row: int) -> int:
         """The node keeps arrays for its backward: they live as long as it does, or until backward frees it. Their bytes."""
@@ -346,18 +425,25 @@ class Recorder(observe.Observer):
         for place, array in enumerate(node.saved):
             if array is None:
                 continue
-            for a in array if array.__class__ is tuple else (array,):
-                if not hasattr(a, "nbytes"):
-                    continue  # a number, or what a user-written Function keeps
-                total += a.nbytes
-                block = blocks.get(id(a) if a.base is None else id(inplace.storage(a)))
+            if array.__class__ is numpy.ndarray:
+                block = blocks.get(id(array if array.base is None else inplace.storage(array)))
                 if block is None:
-                    block = self._block(a, row)
+                    block = self._block(array, row)
                 block[HOLDERS] += 1
-                saved.append((block, place))
+                saved += block, place
+                total += array.nbytes
+                continue
+            for a in array if array.__class__ is tuple else (array,):
+                if hasattr(a, "nbytes"):  # not a number, nor what a user-written Function keeps
+                    block = blocks.get(id(inplace.storage(a))) or self._block(a, row)
+                    block[HOLDERS] += 1
+                    saved += block, place
+                    total += a.nbytes
         if saved:
-            r.savings[node.time] = saved
-            self._watch(node, -node.time, None)
+            saving = r.savings[node.time] = Saving(node, self._on_node_death)
+            saving.time, saving.blocks = node.time, saved
+            for block, place in saving:
+                r.uses.frombytes(USE(block[NUMBER], node.time, place, len(r.events)))
         return total
 
     def _accumulated(self, leaf: Any) -> None:
@@ -369,35 +455,70 @@ class Recorder(observe.Observer):
         held = r.gradients.get(row)
         if held is not None and held() is gradient:
             return
-        block = r.blocks.get(id(inplace.storage(gradient.array))) or self._block(gradient.array, row)
+        block = self._owned(gradient.array, row, "gradient")
+        watch = r.gradients[row] = self._watch(gradient, 0, block)
+        self._watches[id(watch)] = watch
+
+    def _owned(self, array: Any, row: int, category: str) -> list:
+        """The block of an array that no op made, with one holder more: a gradient of that row, or what an optimizer keeps for it."""
+        r, owner = self.recording, inplace.storage(array)
+        block = r.blocks.get(id(owner))
+        if block is None:
+            block = r.need(id(owner), owner.nbytes, row, 0, r.count if r.step < 0 else ~r.step)
+            r.roles[block[NUMBER]] = category, row
         block[HOLDERS] += 1
-        r.gradients[row] = self._watch(gradient, 0, block)
+        return block
+
+    def updated(self, optimizer: Any) -> None:
+        r = self.recording
+        if get_ident() != self._thread:
+            return
+        for parameter, state in optimizer.state.items():
+            for kept in state.values():
+                for tensor in kept if isinstance(kept, (list, tuple)) else (kept,):
+                    if isinstance(tensor, Tensor) and id(inplace.storage(tensor.array)) not in r.blocks:
+                        self._keeps(tensor, tensor.array, self._rows.get(id(parameter), -1))
+        for arrays in getattr(optimizer, "_scratch", {}).values():
+            for array in arrays:
+                if id(array) not in r.blocks:
+                    self._keeps(array, array, -1)
+
+    def _keeps(self, what: Any, array: Any, row: int) -> None:
+        """An optimizer keeps `what` from step to step."""
+        watch = self._watch(what, 0, self._owned(array, row, "optimizer"))
+        self._watches[id(watch)] = watch
 
     def _free(self, time: int) -> None:
         """The node of that time needs its saved arrays no longer."""
+        self.recording.freed[time] = len(self.recording.events)
         for block, _ in self.recording.savings.pop(time, ()):
-            self._release(block)
-
-    def _release(self, block: list) -> None:
-        r = self.recording
-        block[HOLDERS] -= 1
-        if block[HOLDERS] == 0 and r.blocks.get(block[KEY]) is block:
-            del r.blocks[block[KEY]]
-            r.now -= block[BYTES]
-            r.timeline.append(r.now)
+            block[HOLDERS] -= 1
+            if not block[HOLDERS]:
+                self.recording.forget(block)
 
     # -- where ----------------------------------------------------------------------------------------------------------------
 
-    def _classify(self, code: CodeType) -> bool:
-        hidden = code.co_filename.startswith(HIDDEN)
+    def user_code(self, code: CodeType) -> None:
+        """Count this code among the user's, wherever it stands."""
+        self._inside[id(code)] = False
         self._codes.append(code)
-        self._inside[id(code)] = hidden
-        return hidden
+
+    def _user_frame(self, frame: Any) -> Any:
+        """The innermost frame from this one on that is the user's; None where there is none."""
+        inside = self._inside
+        while frame is not None:
+            code = frame.f_code
+            hidden = inside.get(id(code))
+            if hidden is None:
+                hidden = inside[id(code)] = code.co_filename.startswith(HIDDEN)
+                self._codes.append(code)
+            if not hidden:
+                break
+            frame = frame.f_back
+        return frame
 
     def _site(self) -> tuple[CodeType | None, int]:
-        frame: Any = sys._getframe(2)
-        while frame is not None and frame.f_code.co_filename.startswith(HIDDEN):
-            frame = frame.f_back
+        frame = self._user_frame(sys._getframe(2))
         return (None, 0) if frame is None else (frame.f_code, frame.f_lasti)
 
     def _name_modules(self, root: Any) -> None:
@@ -429,6 +550,7 @@ class Recorder(observe.Observer):
     def stop(self) -> Recording:
         """The recording is complete. Deaths of tensors and nodes are still followed while the recorder lives."""
         self.listener = None
+        self.recording.ended = perf_counter()
         if self._pass is not None:
             self._end_pass()
         self.recording.live = False
@@ -439,12 +561,24 @@ def _first_tensor(output: Any) -> Tensor | None:
     return next((x for x in output if isinstance(x, Tensor)), None) if isinstance(output, (tuple, list)) else None
 
 
+def _on_gpu(value: Any) -> bool:
+    if isinstance(value, list):  # the gradients of an op's several results
+        return any(map(_on_gpu, value))
+    array = value.array if isinstance(value, Tensor) else value
+    return array is not None and not isinstance(array, (numpy.ndarray, numpy.generic))
+
+
 def is_parameter(cls: type) -> bool:
     return any(c.__name__ == "Parameter" for c in cls.__mro__)
 
 
 def _plain(attrs: dict) -> dict:
     """Attributes without tensors in them, which would stay alive."""
+    for v in attrs.values():
+        if v.__class__ not in _HARMLESS and (v.__class__ is not tuple or not _HARMLESS.issuperset(map(type, v))):
+            break
+    else:
+        return attrs
     return {k: v if v.__class__ in _HARMLESS else _without_tensors(v) for k, v in attrs.items() if not k.startswith("__")}
 
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections import deque
+from array import array
 from dataclasses import dataclass
+from math import nan
+from struct import Struct
+from time import perf_counter
 from types import CodeType
 from typing import Any
 from weakref import WeakValueDictionary, ref
@@ -16,7 +19,8 @@ from engine.tensor import Tensor
 KEEP = 256 << 20  # bytes of results that a recording holds so that they can be looked at later
 
 # a block of memory: its size, how many need it, the row that made it, rows it is kept for, its storage's identity
-BYTES, HOLDERS, ROW, KEPT, KEY = range(5)
+BYTES, HOLDERS, ROW, NUMBER, KEY = range(5)
+EVENT, USE = Struct("qqq").pack, Struct("qqqq").pack  # what `events` and `uses` have of one; quicker than number by number
 
 _NONE: dict = {}  # the attributes of what has none
 _numbers = itertools.count(1)
@@ -65,6 +69,10 @@ class Recording:
         self.note: list[str] = []
         self.attrs: list[dict] = []
         self.ref: list[ref | None] = []  # the result's tensor, while it lives
+        self.begun = array("d")  # when the op began, by `time.perf_counter()`; NaN: not measured
+        self.took = array("d")  # seconds that it ran; NaN: not measured
+        self.marks: dict[int, tuple] = {}  # row -> marks in a GPU's work before and after the op, until `timing.settle` has read them
+        self.anchor: tuple | None = None  # one of these marks, and the time when it was given
         self.edge_end: list[int] = []  # edges up to and with this row's
         self.source: list[int] = []
         self.target: list[int] = []
@@ -77,16 +85,32 @@ class Recording:
         self.kept: dict[int, Any] = {}
         self.kept_bytes = 0
         self.released = 0  # rows whose kept array had to go
+        self._texts: dict[tuple, str] = {}  # of numbers among the operands
         self.versions: dict[int, int] = {}  # version of the storage when the row was made, where it was not 0
+        # backward steps as they ran, in all passes
+        self.steps = array("l")  # the node's row; -1: it is not in the recording
+        self.step_ops: list[Any] = []  # the engine's op; None where a leaf received its gradient
+        self.step_begun, self.step_took = array("d"), array("d")
+        self.step_marks: dict[int, tuple] = {}
+        self.began = perf_counter()
+        self.ended = nan
         # memory: what tensors, the tape and gradients need, not what the recording itself holds
         self.now = self.peak = 0
         self.peak_row = -1
-        self.timeline: list[int] = []  # bytes after each event
+        self.events = array("q")  # number of a block, bytes that came or (negative) went, `where`; one after the other: see memory_use
+        self.uses = array("q")  # number of a block, the tape's time of a node that saves it, place in `saved`, events so far
+        self.freed: dict[int, int] = {}  # the tape's time of a node that has let go of what it saved -> numbers in `events` so far
+        self.roles: dict[int, tuple[str, int]] = {}  # number of a block that no op made -> its category, and the row whose it is
+        self.dropped_at: dict[int, int] = {}  # number of a block that outlived a tensor on it -> numbers in `events` when that tensor went
+        self.step = -1  # the backward step that is running
         self.blocks: dict[int, list] = {}  # identity of a storage -> block
         self.savings: dict[int, list] = {}  # the tape's time of a node -> (block that it saves, place in `saved`)
         self.gradients: dict[int, ref] = {}  # row of a leaf -> its gradient's tensor
-        self._queue: deque[int] = deque()  # rows whose arrays are held, oldest first
-        self._held: dict[int, list] = {}  # such a row -> the block that its array lies in
+        # dicts of numbers, not of blocks: the garbage collector has nothing to look through
+        self.held: dict[int, int] = {}  # a row whose array is held -> identity of the storage that it lies in
+        self.held_bytes: dict[int, int] = {}  # such a storage -> its size
+        self._newest: dict[int, int] = {}  # such a storage, when several rows lie in it -> the newest of them
+        self._oldest = 0  # no row before this one is held
         make_room()
         recent[self.name] = self
 
@@ -95,6 +119,7 @@ class Recording:
     def append(
         self, op: Any, kind: str, shape: tuple, dtype: Any, nbytes: int, grad: bool, *, scope: int = -1, code: CodeType | None = None,
         lasti: int = 0, saved: int = 0, note: str = "", attrs: dict | None = None, tensor: ref | None = None, sources: list | None = None,
+        begun: float = nan, took: float = nan,
     ) -> int:  # fmt: skip
         """Add a row; its number. `sources` are the rows of its inputs, -1 for none."""
         row = self.count
@@ -116,36 +141,76 @@ class Recording:
         self.note.append(note)
         self.attrs.append(attrs or _NONE)
         self.ref.append(tensor)
+        self.begun.append(begun)
+        self.took.append(took)
         self.edge_end.append(len(self.source))
         self.count = row + 1
         return row
 
     def constant(self, x: Any, scope: int = -1) -> int:
         """Add a row for a number (or an array that is no tensor) among an op's operands."""
-        row = self.append(None, "constant", tuple(getattr(x, "shape", ())), getattr(x, "dtype", type(x).__name__), 0, False, scope=scope)
-        text = repr(x)
-        self.names[row] = text if len(text) <= 24 else type(x).__name__
+        kind = x.__class__
+        known = kind is float or kind is int
+        shape, dtype = ((), kind.__name__) if known else (tuple(getattr(x, "shape", ())), getattr(x, "dtype", kind.__name__))
+        row = self.append(None, "constant", shape, dtype, 0, False, scope=scope)
+        text = self._texts.get((kind, x)) if known and x else None
+        if text is None:
+            text = repr(x)
+            text = text if len(text) <= 24 else kind.__name__
+            if known and x:  # 0.0 and -0.0 are equal
+                self._texts[kind, x] = text
+        self.names[row] = text
         self.kept[row] = x
         return row
 
     def hold(self, row: int, array: Any, block: list) -> None:
         """Keep the row's array, if the budget allows; older ones make room. A block costs once, however many rows lie in it."""
-        if not block[KEPT]:
-            if block[BYTES] > self.keep:
-                return
+        key = block[KEY]
+        if key in self.held_bytes:
+            self._newest[key] = row
+        elif block[BYTES] > self.keep:
+            return
+        else:
+            self.held_bytes[key] = block[BYTES]
             self.kept_bytes += block[BYTES]
-        block[KEPT] += 1
-        self.kept[row] = array
-        self._held[row] = block
-        self._queue.append(row)
+        self.kept[row], self.held[row] = array, key
+        if row < self._oldest:
+            self._oldest = row
+        if self.kept_bytes > self.keep:
+            self.let_go()
+
+    def let_go(self) -> None:
+        """The oldest arrays go until the others are within the budget."""
         while self.kept_bytes > self.keep:
-            old = self._queue.popleft()
-            del self.kept[old]
-            block = self._held.pop(old)
-            block[KEPT] -= 1
-            self.released += 1
-            if not block[KEPT]:
-                self.kept_bytes -= block[BYTES]
+            row, self._oldest = self._oldest, self._oldest + 1
+            key = self.held.pop(row, None)
+            if key is not None:
+                del self.kept[row]
+                self.released += 1
+                if self._newest.get(key, row) == row:
+                    self._newest.pop(key, None)
+                    self.kept_bytes -= self.held_bytes.pop(key)
+
+    def held_alone(self) -> int:
+        """Bytes that nobody but the recording holds."""
+        return sum(size for key, size in list(self.held_bytes.items()) if key not in self.blocks)
+
+    def need(self, key: int, nbytes: int, row: int, holders: int = 0, where: int | None = None) -> list:
+        """A new block of memory for the storage of that identity. `where` is the row that makes it unless told: ~k, the backward step k."""
+        events = self.events
+        block = self.blocks[key] = [nbytes, holders, row, len(events), key]
+        self.now += nbytes
+        if self.now > self.peak:
+            self.peak, self.peak_row = self.now, row
+        events.frombytes(EVENT(block[NUMBER], nbytes, row if where is None else where))  # at once: a death may come in between
+        return block
+
+    def forget(self, block: list) -> None:
+        """Nobody needs the block any more."""
+        if self.blocks.get(block[KEY]) is block:
+            del self.blocks[block[KEY]]
+            self.now -= block[BYTES]
+            self.events.frombytes(EVENT(block[NUMBER], -block[BYTES], self.count if self.step < 0 else ~self.step))
 
     # -- looking up -------------------------------------------------------------------------------------------------------
 
@@ -207,11 +272,9 @@ class Recording:
 
     def release(self) -> None:
         """Let go of all arrays."""
-        for block in self._held.values():
-            block[KEPT] = 0
-        self.released += len(self._queue)
-        self._queue.clear()
-        self._held.clear()
+        self.released += len(self.held)
+        for held in (self.held, self.held_bytes, self._newest):
+            held.clear()
         self.kept = {row: x for row, x in self.kept.items() if self.kind[row] == "constant"}
         self.kept_bytes = 0
 

@@ -71,7 +71,7 @@ def retrace(roots: Sequence[Any], tensors: Sequence[Tensor] = (), title: str = "
             if name := seen.names.get(seen.times[node.time]):
                 recording.names[row] = name
             if (array := seen.kept.get(seen.times[node.time])) is not None:
-                recording.hold(row, array, [0, 0, row, 0, 0])  # another recording's: it costs nothing here
+                recording.kept[row] = array  # another recording's: it costs nothing here
         if out is not None:
             _hold(recording, row, out)
         recording.savings[node.time] = [
@@ -113,10 +113,7 @@ def _block(recording: Recording, row: int, array: Any) -> list:
     owner = inplace.storage(array)
     block = recording.blocks.get(id(owner))
     if block is None:
-        block = recording.blocks[id(owner)] = [owner.nbytes, 1, row, 0, id(owner)]
-        recording.now += owner.nbytes
-        recording.timeline.append(recording.now)
-        recording.peak, recording.peak_row = recording.now, row
+        block = recording.need(id(owner), owner.nbytes, row, 1)
     return block
 
 

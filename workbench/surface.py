@@ -160,7 +160,7 @@ class MemorySession(ShownSession):
     def report(self) -> MemoryReport:
         """The memory as a text."""
         message, _ = memory_use.answer(self.recording, None, self.graph)
-        return MemoryReport(memory_use.report(self.recording), message)
+        return MemoryReport(memory_use.report(self.recording, self.graph), message)
 
     def stills(self) -> dict[str, str]:
         return {**super().stills(), "text/plain": self.report().text}

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy
 
-from .. import devices, dtypes, inplace
+from .. import devices, dtypes, inplace, observe
 from ..autograd import enable_grad
 from ..nn.parameter import forget_grad
 from ..tape import Handle
@@ -114,6 +114,8 @@ class Optimizer:
                 args = changed[0]
         loss = self._step(*args)
         self._steps += 1
+        if observe.current is not None:
+            observe.current.updated(self)
         for hook in tuple(self._after.values()):
             hook(self, args, {})
         return loss

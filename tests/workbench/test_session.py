@@ -195,8 +195,8 @@ def test_memory_tells_who_holds_what_and_why():
     assert any("saved by tanh" in text and "d_input" in text for text in why.values())
     assert sum(h["bytes"] for h in answer["holdings"]) == answer["live"]
     ((_, buffers),) = session.handle({"v": 1, "id": 1, "type": "ask_memory"})
-    line = numpy.frombuffer(buffers[0], "<f8").reshape(-1, 2)
-    assert line[:, 1].max() == answer["peak"]
+    bands = numpy.frombuffer(buffers[1], "<f8").reshape(-1, 7)
+    assert bands.sum(1).max() == answer["peak"]
 
 
 def test_a_running_recording_is_sent_in_pieces_and_then_whole():

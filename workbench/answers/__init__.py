@@ -23,5 +23,7 @@ ANSWERS: Mapping[type[protocol.ToKernel], Callable[..., list[tuple[dict[str, Any
     protocol.AskSeries: model.over_time,
     protocol.AskMemory: memory.memory,
     protocol.AskBytes: memory.bytes_of_kernel,
+    protocol.AskWindow: memory.window,
+    protocol.AskMoment: memory.moment,
     protocol.AskMetric: overlay.metric,
 }

@@ -1,11 +1,11 @@
-"""Memory: what is needed now, what was needed at the peak, and why."""
+"""Memory: what is needed now, what was needed at any moment and why, and what would change it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from .. import memory_use, protocol
-from ..memory_use import device
+from ..memory_use import Log, device, living, timeline
 from ..recording import recent
 
 if TYPE_CHECKING:
@@ -16,6 +16,24 @@ def memory(session: Session, request: protocol.AskMemory, client: Client) -> lis
     """The memory of the recorded program now and over its events."""
     message, buffers = memory_use.answer(session.recording, request.id, session.graph)
     return [(message.to_json(), buffers)]
+
+
+def window(session: Session, request: protocol.AskWindow, client: Client) -> list[Sent]:
+    """A part of the time line, closer."""
+    log = Log(session.recording)
+    if not 0 <= request.first < request.last <= log.count:
+        raise protocol.BadMessage(f"There are no events {request.first} to {request.last}; this recording has {log.count}.")
+    line, buffers = timeline.line(log, session.graph, request.first, request.last, request.by)
+    return [(protocol.Window(request.id, session.recording.name, line).to_json(), buffers)]
+
+
+def moment(session: Session, request: protocol.AskMoment, client: Client) -> list[Sent]:
+    """What was alive after one event."""
+    try:
+        message = living.moment(Log(session.recording), request.id, session.graph, request.event)
+    except IndexError as error:
+        raise protocol.Refused(str(error)) from error
+    return [(message.to_json(), [])]
 
 
 def bytes_of_kernel(session: Session, request: protocol.AskBytes, client: Client) -> list[Sent]:

@@ -11,7 +11,10 @@ from .base import VERSION, Buffer, Fact, Formula, Message, Rules, Site, ToKernel
 from .compare import AskCompare, Compared, Difference, Pinned
 from .flags import AskMetric, Flag, Flags, Metric
 from .graph import Edges, Graph, Group, Nodes, Problem, Ready
-from .memory import AskBytes, AskMemory, Bytes, Gpu, Holding, Memory
+from .memory import (
+    AskBytes, AskMemory, AskMoment, AskPredictions, AskWhy, AskWindow, Bytes, Chain, Gpu, Holding, Line, Memory, Moment, Prediction,
+    Predictions, Saver, Share, Span, Total, Why, Window,
+)  # fmt: skip
 from .model import ActivationRow, AskModel, AskSampleGradients, ModelHealth, ParameterRow, SampleGradients
 from .read import BadMessage, Refused, read
 from .series import AskSeries, Series, TensorSeries

@@ -5,21 +5,83 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from .base import Buffer, Fact, ToKernel, ToView
+from .base import Buffer, ToKernel, ToView
+
+Category = Literal["parameter", "gradient", "activation", "saved", "optimizer", "input", "temporary"]
 
 
 @dataclass(frozen=True)
 class Holding:
-    """One live array in the memory view."""
+    """One block of memory that is needed, now or after an event."""
 
+    block: int  # its number, to ask about it
     node: int  # -1: not in the graph
     name: str
     shape: list[int]
     dtype: str
     bytes: int
-    category: Literal["parameter", "gradient", "activation", "saved", "optimizer", "input", "other"]
-    why: str  # "saved by mul for d_other; held by the variable h"
+    category: Category
+    why: str  # "saved by mul #12 for d_other; held by the variable h"
     site: int
+    freed: int  # the event that let it go; -1: it is still there
+    freed_text: str  # "in the backward step of tanh #5"
+    freed_site: int
+
+
+@dataclass(frozen=True)
+class Total:
+    """The bytes of a category."""
+
+    category: Category
+    now: int
+    peak: int  # at the peak of the whole
+
+
+@dataclass(frozen=True)
+class Span:
+    """A stretch of events that belong together: a phase of the program, or a cell."""
+
+    label: str
+    first: int
+    last: int  # the event behind the last
+
+
+@dataclass(frozen=True)
+class Line:
+    """Live bytes after events first..last - 1; of a long stretch the highest point of each part, so that a peak is never lost."""
+
+    first: int
+    last: int
+    count: int  # of all events
+    peak_event: int
+    events: Buffer  # float64 (n,)
+    seconds: Buffer | None  # float64 (n,): since the recording began; None: not timed
+    bands: Buffer  # float64 (n, 7): bytes of each category, in the order of `totals`
+    phases: list[Span]
+    cells: list[Span]  # empty where all is one cell's
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one op, line or module needs."""
+
+    label: str
+    node: int  # the first of its blocks; -1: none
+    site: int
+    blocks: int
+    made: int  # bytes, all its blocks together, whether or not at the same time
+    peak: int  # bytes that it has at the peak of the whole
+    saved: int  # bytes that were kept for backward
+
+
+@dataclass(frozen=True)
+class Saver:
+    """What one node of the tape keeps for backward."""
+
+    node: int
+    bytes: int
+    what: str  # "h for d_input, w for d_other"
+    held: bool  # still
 
 
 @dataclass(frozen=True)
@@ -30,15 +92,124 @@ class Memory(ToView):
     live: int  # bytes
     peak: int
     peak_node: int  # the node during which the peak was reached; -1: none
-    timeline: Buffer  # float64 (n, 2): event number, live bytes after it
-    by_category: list[Fact]
-    holdings: list[Holding]  # largest first, at most 200
+    totals: list[Total]
+    alone: int  # bytes that nobody needs and the recording keeps, so that they can be looked at
+    line: Line
+    holdings: list[Holding]  # what is needed now, largest first, at most 200
+    held: int  # how many there are in all
+    ops: list[Share]
+    lines: list[Share]
+    modules: list[Share]
+    savers: list[Saver]  # most bytes first
+    saving: int  # how many nodes keep something, in all
 
 
 @dataclass(frozen=True)
 class AskMemory(ToKernel):
     kind: ClassVar[str] = "ask_memory"
     id: int
+
+
+@dataclass(frozen=True)
+class Window(ToView):
+    """The part of the time line that was asked for."""
+
+    kind: ClassVar[str] = "window"
+    re: int | None
+    recording: str
+    line: Line
+
+
+@dataclass(frozen=True)
+class AskWindow(ToKernel):
+    kind: ClassVar[str] = "ask_window"
+    id: int
+    first: int
+    last: int  # the event behind the last
+    by: Literal["event", "time"] = "event"  # what is evenly far apart where not every event can be sent
+
+
+@dataclass(frozen=True)
+class Moment(ToView):
+    """What was alive after one event."""
+
+    kind: ClassVar[str] = "moment"
+    re: int | None
+    recording: str
+    event: int
+    count: int  # of all events
+    text: str  # "mul #7 made h"
+    node: int
+    site: int
+    live: int
+    holdings: list[Holding]  # largest first, at most 200
+    held: int
+    rest: int  # bytes of those that are not told
+
+
+@dataclass(frozen=True)
+class AskMoment(ToKernel):
+    kind: ClassVar[str] = "ask_moment"
+    id: int
+    event: int  # -1: the peak
+
+
+@dataclass(frozen=True)
+class Chain:
+    """One way in which a tensor is kept alive, from what a user can name down to the memory."""
+
+    links: list[str]  # "the variable loss", "its graph", "saved by mul #12 for d_other"
+    fix: str  # one line of code, or "" where there is none
+    advice: str  # what the line does, or what else helps
+
+
+@dataclass(frozen=True)
+class Why(ToView):
+    kind: ClassVar[str] = "why"
+    re: int | None
+    recording: str
+    block: int
+    node: int
+    name: str
+    bytes: int
+    chains: list[Chain]
+    sentence: str  # how far was searched and what it cost, or why there is nothing to tell
+
+
+@dataclass(frozen=True)
+class AskWhy(ToKernel):
+    kind: ClassVar[str] = "ask_why"
+    id: int
+    block: int
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What one change would do to the peak."""
+
+    what: Literal["no_grad", "checkpoint", "half", "batch"]
+    label: str  # "checkpoint layers.0"
+    node: int  # of the module's first op; -1: the whole program
+    peak: int
+    ops: int  # that would run a second time
+    seconds: float  # that those took; 0: not measured, or none
+    note: str
+
+
+@dataclass(frozen=True)
+class Predictions(ToView):
+    kind: ClassVar[str] = "predictions"
+    re: int | None
+    recording: str
+    peak: int
+    found: list[Prediction]  # the largest gain first
+
+
+@dataclass(frozen=True)
+class AskPredictions(ToKernel):
+    kind: ClassVar[str] = "ask_predictions"
+    id: int
+    node: int = -1  # no_grad and checkpoint around this node's module too
 
 
 @dataclass(frozen=True)

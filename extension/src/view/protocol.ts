@@ -5,11 +5,32 @@ export const VERSION = 1;
 /** A tree of MathML: [tag, ...children]; a child is a tree or text. */
 export type Formula = [string, ...(Formula | string)[]];
 
+/** What one activation function gave out, all its calls together. */
+export interface ActivationRow {
+  node: number;
+  module: string;
+  op: string;
+  calls: number;
+  units: number;
+  dead: number;
+  zero: number;
+  saturated: number;
+  limits: string;
+  flag: string;
+}
+
 /** Which of the message's binary buffers, and how to read it (C order, little-endian). */
 export interface Buffer {
   index: number;
   dtype: "float32" | "float64" | "int32" | "uint8";
   shape: number[];
+}
+
+/** One way in which a tensor is kept alive, from what a user can name down to the memory. */
+export interface Chain {
+  links: string[];
+  fix: string;
+  advice: string;
 }
 
 /** What one backward step handed to one of the node's inputs. */
@@ -21,6 +42,21 @@ export interface Contribution {
   addends: number;
   unbroadcast: number[];
   rule: Rules;
+}
+
+/** How a tensor differs from the one that all are compared with. None: the number does not exist. */
+export interface Difference {
+  equal: boolean;
+  changed: number;
+  first: number[];
+  pair: string[];
+  max_abs: number | null;
+  mean_abs: number | null;
+  relative: number | null;
+  cosine: number | null;
+  histogram: Histogram | null;
+  heat: Heat | null;
+  words: string;
 }
 
 /** Data flow: `source`'s result is input number `slot` of `target`. */
@@ -66,13 +102,18 @@ export interface Group {
   count: number;
 }
 
-/** A picture of at most 128 x 128 cells of a 2-D slice. Each cell pools a block of elements. */
+/** Pictures of two axes, side by side along a third; at most 128 x 128 cells each and 64 KiB together. A cell pools a block. */
 export interface Heat {
+  axes: number[];
+  index: number[];
+  facets: number;
+  first: number;
   rows: number;
   cols: number;
-  mean: Buffer;
-  absmax: Buffer;
-  bad: Buffer;
+  block: number[];
+  pool: "mean" | "absmax";
+  values: Buffer;
+  marks: Buffer | null;
 }
 
 export interface Histogram {
@@ -82,16 +123,56 @@ export interface Histogram {
   sampled: boolean;
 }
 
-/** One live array in the memory view. */
+/** One block of memory that is needed, now or after an event. */
 export interface Holding {
+  block: number;
   node: number;
   name: string;
   shape: number[];
   dtype: string;
   bytes: number;
-  category: "parameter" | "gradient" | "activation" | "saved" | "optimizer" | "input" | "other";
+  category: "parameter" | "gradient" | "activation" | "saved" | "optimizer" | "input" | "temporary";
   why: string;
   site: number;
+  freed: number;
+  freed_text: string;
+  freed_site: number;
+}
+
+/** The tensor as images, a batch as several of them. */
+export interface ImageGrid {
+  layout: string;
+  layouts: string[];
+  count: number;
+  first: number;
+  height: number;
+  width: number;
+  rule: string;
+  pixels: Buffer;
+}
+
+/** Live bytes after events first..last - 1; of a long stretch the highest point of each part, so that a peak is never lost. */
+export interface Line {
+  first: number;
+  last: number;
+  count: number;
+  peak_event: number;
+  events: Buffer;
+  seconds: Buffer | null;
+  bands: Buffer;
+  phases: Span[];
+  cells: Span[];
+}
+
+/** How a tensor lies in its memory. Places and strides count elements. */
+export interface MemoryLayout {
+  elements: number;
+  offset: number;
+  strides: number[];
+  order: number[];
+  shares: number[];
+  words: string;
+  sharers: Sharer[];
 }
 
 /** The graph's nodes, one list per column. A node's id is its row number; inputs always have smaller ids. */
@@ -109,11 +190,95 @@ export interface Nodes {
   note: string[];
 }
 
+/** One parameter, its gradient, and what the next update does to it. None: there is no such number. */
+export interface ParameterRow {
+  node: number;
+  name: string;
+  shape: number[];
+  norm: number | null;
+  grad_norm: number | null;
+  grad_mean: number | null;
+  grad_max: number | null;
+  flag: string;
+  why: string;
+  ratio: number | null;
+  ratio_from: string;
+  dead: number | null;
+}
+
+/** A tensor as it was when it was pinned. */
+export interface Pinned {
+  pin: number;
+  node: number;
+  what: "value" | "grad";
+  name: string;
+  source: string;
+  summary: Summary;
+  histogram: Histogram | null;
+  difference: Difference | null;
+  apart: string;
+  twin: number;
+}
+
+/** What one change would do to the peak. */
+export interface Prediction {
+  what: "no_grad" | "checkpoint" | "half" | "batch";
+  label: string;
+  node: number;
+  peak: number;
+  ops: number;
+  seconds: number;
+  note: string;
+}
+
 /** One formula at three depths. `numbers` is None when the operands have more than 6 elements. */
 export interface Rules {
   symbols: Formula;
   shapes: Formula;
   numbers: Formula | null;
+}
+
+/** What one node of the tape keeps for backward. */
+export interface Saver {
+  node: number;
+  bytes: number;
+  what: string;
+  held: boolean;
+}
+
+/** One quantity at n points in time. NaN: there is no such number then. */
+export interface Series {
+  what: string;
+  at: Buffer;
+  mean: Buffer;
+  std: Buffer;
+  min: Buffer;
+  max: Buffer;
+  norm: Buffer;
+  bad: Buffer;
+  low: Buffer;
+  high: Buffer;
+  counts: Buffer;
+  ratio: Buffer | null;
+}
+
+/** What one op, line or module needs. */
+export interface Share {
+  label: string;
+  node: number;
+  site: number;
+  blocks: number;
+  made: number;
+  peak: number;
+  saved: number;
+}
+
+/** Another tensor in the same memory. */
+export interface Sharer {
+  node: number;
+  name: string;
+  shape: number[];
+  how: string;
 }
 
 /** Where in the user's code something happened. */
@@ -123,6 +288,13 @@ export interface Site {
   file: string;
   line: number;
   text: string;
+}
+
+/** A stretch of events that belong together: a phase of the program, or a cell. */
+export interface Span {
+  label: string;
+  first: number;
+  last: number;
 }
 
 /** One step of the backward pass: node `node` turned its output's gradient into gradients of its inputs. */
@@ -135,6 +307,8 @@ export interface Step {
   contributions: Contribution[];
   site: number;
   sentence: string;
+  before: Summary | null;
+  after: Summary | null;
 }
 
 /** A tensor's health in one line. Counts are exact. None: the number does not exist (empty, or not finite). */
@@ -157,6 +331,22 @@ export interface Summary {
   text: string;
 }
 
+/** Ids as tokens: the first of them. */
+export interface Tokens {
+  rows: number;
+  cols: number;
+  ids: number[][];
+  texts: string[][];
+  unknown: number;
+}
+
+/** The bytes of a category. */
+export interface Total {
+  category: "parameter" | "gradient" | "activation" | "saved" | "optimizer" | "input" | "temporary";
+  now: number;
+  peak: number;
+}
+
 /** The kernel's memory in a few numbers: cheap enough to be asked for again and again. */
 export interface Bytes {
   type: "bytes";
@@ -168,6 +358,16 @@ export interface Bytes {
   running: boolean;
   resident: number;
   gpu: Gpu | null;
+}
+
+/** All pins, in the order in which they were pinned. */
+export interface Compared {
+  type: "compared";
+  v: number;
+  re: number | null;
+  recording: string;
+  pins: Pinned[];
+  base: number;
 }
 
 /** The flags of one origin; they replace those that the same origin sent before. */
@@ -207,11 +407,18 @@ export interface Inspected {
   node: number;
   what: "value" | "grad";
   name: string;
+  accessor: string;
   facts: Fact[];
   summary: Summary | null;
   histogram: Histogram | null;
   heat: Heat | null;
-  slice: number[];
+  image: ImageGrid | null;
+  layouts: string[];
+  tokens: Tokens | null;
+  labels: string[];
+  note: string;
+  storage: MemoryLayout | null;
+  earlier: string;
   forward: Rules | null;
   missing: string;
 }
@@ -224,9 +431,16 @@ export interface Memory {
   live: number;
   peak: number;
   peak_node: number;
-  timeline: Buffer;
-  by_category: Fact[];
+  totals: Total[];
+  alone: number;
+  line: Line;
   holdings: Holding[];
+  held: number;
+  ops: Share[];
+  lines: Share[];
+  modules: Share[];
+  savers: Saver[];
+  saving: number;
 }
 
 export interface Metric {
@@ -240,6 +454,44 @@ export interface Metric {
   missing: string;
 }
 
+export interface ModelHealth {
+  type: "model_health";
+  v: number;
+  re: number | null;
+  recording: string;
+  title: string;
+  totals: Fact[];
+  parameters: ParameterRow[];
+  activations: ActivationRow[];
+  note: string;
+}
+
+/** What was alive after one event. */
+export interface Moment {
+  type: "moment";
+  v: number;
+  re: number | null;
+  recording: string;
+  event: number;
+  count: number;
+  text: string;
+  node: number;
+  site: number;
+  live: number;
+  holdings: Holding[];
+  held: number;
+  rest: number;
+}
+
+export interface Predictions {
+  type: "predictions";
+  v: number;
+  re: number | null;
+  recording: string;
+  peak: number;
+  found: Prediction[];
+}
+
 /** Something went wrong; the sentence says what, and what to do. */
 export interface Problem {
   type: "problem";
@@ -247,6 +499,22 @@ export interface Problem {
   re: number | null;
   sentence: string;
   node: number;
+}
+
+/** A parameter's gradient taken apart by the samples of the batch. */
+export interface SampleGradients {
+  type: "sample_gradients";
+  v: number;
+  re: number | null;
+  recording: string;
+  node: number;
+  name: string;
+  norms: number[];
+  total: number | null;
+  cosine: (number | null)[];
+  largest: number[];
+  how: string;
+  missing: string;
 }
 
 /** The pass now stands after `index` steps; `steps` are those that the view has not been sent yet. */
@@ -261,6 +529,7 @@ export interface Stepped {
   done: boolean;
   failed: boolean;
   sentence: string;
+  stopped: string;
 }
 
 /** There is a backward pass to step through: what runs in which order, and how far it is. */
@@ -273,12 +542,84 @@ export interface Stepper {
   index: number;
   failed: boolean;
   sentence: string;
+  stopped: string;
+  number: number;
+  passes: string[];
+}
+
+/** One element, exactly. */
+export interface TensorElement {
+  type: "element";
+  v: number;
+  re: number | null;
+  recording: string;
+  node: number;
+  what: "value" | "grad";
+  index: number[];
+  text: string;
+  path: string;
+}
+
+export interface TensorSeries {
+  type: "tensor_series";
+  v: number;
+  re: number | null;
+  recording: string;
+  node: number;
+  what: "value" | "grad";
+  name: string;
+  unit: "step" | "iteration";
+  series: Series[];
+  note: string;
+  missing: string;
+}
+
+export interface Why {
+  type: "why";
+  v: number;
+  re: number | null;
+  recording: string;
+  block: number;
+  node: number;
+  name: string;
+  bytes: number;
+  chains: Chain[];
+  sentence: string;
+}
+
+/** The part of the time line that was asked for. */
+export interface Window {
+  type: "window";
+  v: number;
+  re: number | null;
+  recording: string;
+  line: Line;
 }
 
 export interface AskBytes {
   type: "ask_bytes";
   v: number;
   id: number;
+}
+
+/** Changes what is pinned, and asks for the comparison. */
+export interface AskCompare {
+  type: "ask_compare";
+  v: number;
+  id: number;
+  do: "show" | "pin" | "pin earlier" | "unpin" | "base" | "clear";
+  node: number;
+  what: "value" | "grad";
+  pin: number;
+}
+
+export interface AskElement {
+  type: "ask_element";
+  v: number;
+  id: number;
+  node: number;
+  what: "value" | "grad";
+  index: number[];
 }
 
 export interface AskMemory {
@@ -295,13 +636,70 @@ export interface AskMetric {
   metric: string;
 }
 
+export interface AskModel {
+  type: "ask_model";
+  v: number;
+  id: number;
+}
+
+export interface AskMoment {
+  type: "ask_moment";
+  v: number;
+  id: number;
+  event: number;
+}
+
+export interface AskPredictions {
+  type: "ask_predictions";
+  v: number;
+  id: number;
+  node: number;
+}
+
+export interface AskSampleGradients {
+  type: "ask_sample_gradients";
+  v: number;
+  id: number;
+  node: number;
+}
+
+export interface AskSeries {
+  type: "ask_series";
+  v: number;
+  id: number;
+  node: number;
+  what: "value" | "grad";
+}
+
+export interface AskWhy {
+  type: "ask_why";
+  v: number;
+  id: number;
+  block: number;
+}
+
+export interface AskWindow {
+  type: "ask_window";
+  v: number;
+  id: number;
+  first: number;
+  last: number;
+  by: "event" | "time";
+}
+
+/** What to show of a tensor. Axes: -2 lets the kernel choose, -1 is none. */
 export interface Inspect {
   type: "inspect";
   v: number;
   id: number;
   node: number;
   what: "value" | "grad";
-  slice: number[];
+  facet: number;
+  rows: number;
+  cols: number;
+  index: number[];
+  pool: "mean" | "absmax";
+  image: string;
   exact: boolean;
 }
 
@@ -312,16 +710,18 @@ export interface Ready {
   id: number;
 }
 
+/** Where the pass shall go. `run` and `back` go to the next breakpoint, `stop` ends such a run, `pass` shows another pass. */
 export interface StepTo {
   type: "step";
   v: number;
   id: number;
-  do: "next" | "previous" | "first" | "last" | "index" | "node";
+  do: "next" | "previous" | "first" | "last" | "index" | "node" | "into" | "out" | "run" | "back" | "stop" | "pass";
   to: number;
+  by: "op" | "module" | "parameter" | "iteration";
 }
 
-export type ToView = Bytes | Flags | Graph | Inspected | Memory | Metric | Problem | Stepped | Stepper;
-export type ToKernel = AskBytes | AskMemory | AskMetric | Inspect | Ready | StepTo;
+export type ToView = Bytes | Compared | Flags | Graph | Inspected | Memory | Metric | ModelHealth | Moment | Predictions | Problem | SampleGradients | Stepped | Stepper | TensorElement | TensorSeries | Why | Window;
+export type ToKernel = AskBytes | AskCompare | AskElement | AskMemory | AskMetric | AskModel | AskMoment | AskPredictions | AskSampleGradients | AskSeries | AskWhy | AskWindow | Inspect | Ready | StepTo;
 
 /** The `type` of every message that this view understands. */
-export const TO_VIEW: readonly string[] = ["bytes", "flags", "graph", "inspected", "memory", "metric", "problem", "stepped", "stepper"];
+export const TO_VIEW: readonly string[] = ["bytes", "compared", "flags", "graph", "inspected", "memory", "metric", "model_health", "moment", "predictions", "problem", "sample_gradients", "stepped", "stepper", "element", "tensor_series", "why", "window"];

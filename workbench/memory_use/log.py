@@ -1,0 +1,143 @@
+"""The events of a recording as columns: when each block of memory came and went, of which category it was, who saved it from when to when.
+
+`Recording.events` is a flat run of numbers, three for each event, because that costs a recorded op least: the number of a block, the
+bytes that came or went, and where: a row, or ~k for the backward step k.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+
+from ..recording import NUMBER, Recording
+
+CATEGORIES = ("parameter", "gradient", "activation", "saved", "optimizer", "input", "temporary")
+PARAMETER, GRADIENT, ACTIVATION, SAVED, OPTIMIZER, INPUT, TEMPORARY = range(len(CATEGORIES))
+_ROLES = {"flowing": GRADIENT, "gradient": GRADIENT, "optimizer": OPTIMIZER}
+_KINDS = {"parameter": PARAMETER, "leaf": PARAMETER, "input": INPUT}
+
+Ints = numpy.ndarray
+
+
+class Log:
+    """What `recording` had told of memory when this was made; all columns are NumPy arrays, a block is its place in them.
+
+    A block counts from its first use on: what there was before the recorded code ran comes with the first op that uses it.
+    """
+
+    def __init__(self, recording: Recording) -> None:
+        r = self.recording = recording
+        events = _columns(r.events, 3)
+        number, self.delta, self.where = events[:, 0], events[:, 1], events[:, 2]
+        self.count = len(events)
+        self.rows = r.count
+        self.numbers, self.born, self.block = numpy.unique(number, return_index=True, return_inverse=True)
+        self.bytes = self.delta[self.born]
+        self.died = numpy.full(len(self.numbers), self.count + 1)  # no event: it is still there
+        deaths = numpy.ones(self.count, bool)
+        deaths[self.born] = False
+        at = numpy.flatnonzero(deaths)
+        self.died[self.block[at]] = at
+        self.row = self.where[self.born]  # the row that a block is for; of a gradient, the row whose gradient it is
+        self.category = numpy.empty(len(self.numbers), numpy.int8)
+        self.flowing = numpy.zeros(len(self.numbers), bool)  # a gradient on its way, not one that a tensor keeps
+        self._classify()
+        uses = _columns(r.uses, 4)
+        self.use_block = numpy.searchsorted(self.numbers, uses[:, 0])
+        self.use_row = numpy.array([r.times.get(time, -1) for time in uses[:, 1].tolist()], numpy.int64)
+        self.use_place = uses[:, 2]
+        self.use_from = uses[:, 3] // 3 - 1  # after this event it is saved
+        self.use_to = numpy.array([r.freed.get(time, 3 * self.count + 3) for time in uses[:, 1].tolist()], numpy.int64) // 3
+        self.saved_from = numpy.full(len(self.numbers), self.count)
+        self.saved_to = numpy.zeros(len(self.numbers), numpy.int64)
+        numpy.minimum.at(self.saved_from, self.use_block, self.use_from)
+        numpy.maximum.at(self.saved_to, self.use_block, self.use_to)
+        self.live = numpy.cumsum(self.delta)
+        self.now = int(self.live[-1]) if self.count else 0
+        self.peak = int(self.live.max(initial=0))
+        self.peak_event = int(self.live.argmax()) if self.count else -1
+
+    def _classify(self) -> None:
+        r, roles = self.recording, self.recording.roles
+        kind, grad = r.kind, r.grad
+        for at, (number, row) in enumerate(zip(self.numbers.tolist(), self.row.tolist(), strict=True)):
+            role = roles.get(number)
+            if role is not None:
+                self.category[at], self.row[at] = _ROLES[role[0]], role[1]
+                self.flowing[at] = role[0] == "flowing"
+            elif 0 <= row < self.rows:
+                self.category[at] = _KINDS.get(kind[row], ACTIVATION if grad[row] else TEMPORARY)
+            else:  # a result that was being made when this was read
+                self.category[at] = TEMPORARY
+
+    def categories_at(self, event: int, blocks: Ints) -> Ints:
+        """The categories of blocks after an event. A result of an op is "saved" as long as a node of the tape keeps it for backward."""
+        found = self.category[blocks].copy()
+        saved = (self.saved_from[blocks] <= event) & (event < self.saved_to[blocks])
+        found[saved & ((found == ACTIVATION) | (found == TEMPORARY))] = SAVED
+        return found
+
+    def bands(self) -> Ints:
+        """(events, 7): live bytes of each category after each event."""
+        change = numpy.zeros((self.count + 1, len(CATEGORIES)), numpy.int64)
+        numpy.add.at(change, (numpy.arange(self.count), self.category[self.block]), self.delta)
+        own = (self.category == ACTIVATION) | (self.category == TEMPORARY)
+        kept = numpy.flatnonzero(own & (self.saved_from < self.saved_to))
+        begin = numpy.maximum(self.saved_from[kept], self.born[kept])
+        end = numpy.minimum(numpy.minimum(self.saved_to[kept], self.died[kept]), self.count)
+        for at, sign in ((begin, 1), (end, -1)):
+            numpy.add.at(change, (at, numpy.full(len(at), SAVED)), sign * self.bytes[kept])
+            numpy.add.at(change, (at, self.category[kept]), -sign * self.bytes[kept])
+        return numpy.cumsum(change[:-1], axis=0)
+
+    def alive_after(self, event: int) -> Ints:
+        """The blocks that there were after an event."""
+        return numpy.flatnonzero((self.born <= event) & (event < self.died))
+
+    def seconds(self) -> Ints | None:
+        """When each event was, in seconds since the recording began; None where nothing was timed.
+
+        Only ops and backward steps were: what was let go between two of them is told at the end of the first.
+        """
+        r = self.recording
+        rows, steps = _ends(r.begun, r.took, self.rows), _ends(r.step_begun, r.step_took, len(r.steps))
+        if not len(rows) or not numpy.isfinite(rows).any():
+            return None
+        made = numpy.zeros(self.count, bool)
+        made[self.born] = True
+        forward = numpy.clip(numpy.where(made, self.where, self.where - 1), 0, len(rows) - 1)
+        found = rows[forward]
+        if len(steps):
+            backward = numpy.clip(~self.where, 0, len(steps) - 1)
+            found = numpy.where(self.where < 0, steps[backward], found)
+        return numpy.maximum.accumulate(numpy.fmax(found - r.began, 0.0))
+
+    def rows_of_events(self) -> Ints:
+        """The row that each event belongs to: that was made, whose step ran, or after which something was let go; -1: unknown."""
+        r = self.recording
+        made = numpy.zeros(self.count, bool)
+        made[self.born] = True
+        found = numpy.clip(numpy.where(made, self.where, self.where - 1), -1, self.rows - 1)
+        back = self.where < 0
+        steps = numpy.frombuffer(r.steps.tobytes(), f"i{r.steps.itemsize}")
+        if back.any():
+            at = ~self.where[back]
+            found[back] = numpy.where(at < len(steps), steps[numpy.minimum(at, max(len(steps) - 1, 0))] if len(steps) else -1, -1)
+        return found
+
+    def place_of(self, block: list) -> int:
+        """Where a block of the recording stands in the columns; -1 when it is newer than they are."""
+        at = int(numpy.searchsorted(self.numbers, block[NUMBER]))
+        return at if at < len(self.numbers) and self.numbers[at] == block[NUMBER] else -1
+
+
+def _columns(flat: Any, width: int) -> Ints:
+    # a copy of the bytes: a view would forbid the running cell to append
+    return numpy.frombuffer(flat.tobytes(), numpy.int64)[: len(flat) // width * width].reshape(-1, width)
+
+
+def _ends(begun: Any, took: Any, count: int) -> numpy.ndarray:
+    begins, lasted = (numpy.frombuffer(column.tobytes(), numpy.float64)[:count] for column in (begun, took))
+    n = min(len(begins), len(lasted))
+    return begins[:n] + lasted[:n]

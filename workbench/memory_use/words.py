@@ -1,0 +1,68 @@
+"""Rows, events and what nodes save, in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..recording import Recording
+from .log import CATEGORIES, GRADIENT, OPTIMIZER, Log
+
+
+def called(r: Recording, row: int) -> str:
+    """What the user calls a row; else its op and number."""
+    if row < 0:
+        return "something"
+    name = r.names.get(row)
+    return name if name else numbered(r, row)
+
+
+def numbered(r: Recording, row: int) -> str:
+    """The op and number of a row: "mul #12"."""
+    return f"{r.op_name(row) or r.kind[row]} #{row}"
+
+
+def for_which(op: Any, place: int) -> str:
+    """The rules that name the saved array: "d_other"."""
+    if getattr(op, "variadic", False) or not getattr(op, "rules", ()):
+        return ""
+    return " and ".join(f"d_{name}" for name, rule in zip(op.inputs, op.rules, strict=False) if rule is not None and place in rule.keeps)
+
+
+def gradient(log: Log, block: int) -> str:
+    """What to call a gradient: the one that a tensor keeps, or one on its way through the pass."""
+    own = called(log.recording, int(log.row[block]))
+    return f"the gradient on its way to {own}" if log.flowing[block] else f"{own}.grad"
+
+
+def saved_by(r: Recording, row: int, place: int) -> str:
+    """Who saves it, and for which gradient: "saved by mul #12 for d_other"."""
+    if row < 0:
+        return "saved by a node that is not in this recording"
+    slot = for_which(r.ops[row], place)
+    return f"saved by {numbered(r, row)}" + (f" for {slot}" if slot else "")
+
+
+def place(log: Log, event: int, row: int) -> str:
+    """Where in the program an event was: "in the backward step of tanh #5"."""
+    r = log.recording
+    if log.where[event] < 0:
+        return "in a backward step" if row < 0 else f"in the backward step of {numbered(r, row)}"
+    if log.where[event] >= log.rows and not r.live:
+        return "after the last recorded op"
+    return "at the beginning" if row < 0 else f"after {numbered(r, row)}"
+
+
+def happened(log: Log, event: int, row: int) -> str:
+    """What an event was, as a sentence without its full stop."""
+    r, block = log.recording, log.block[event]
+    own, category = int(log.row[block]), int(log.category[block])
+    what = gradient(log, block) if category == GRADIENT else called(r, own)
+    if log.born[block] != event:
+        return f"{what} was let go {place(log, event, row)}"
+    if category == OPTIMIZER:
+        return "the optimizer began to keep " + (f"its state for {called(r, own)}" if own >= 0 else "memory to compute in")
+    if category == GRADIENT:
+        return f"{what} came {place(log, event, row)}"
+    if r.op_name(own):
+        return f"{numbered(r, own)} made {r.names[own]}" if r.names.get(own) else f"{numbered(r, own)} ran"
+    return f"{what}, {CATEGORIES[category]}, was first used"
