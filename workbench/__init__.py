@@ -1,13 +1,13 @@
 """A workbench for deep learning in notebooks: see the autograd graph, look into every tensor, step backward passes forth and back.
 
 %load_ext workbench          then %%watch at the top of a cell
-import workbench as wb       then wb.show(loss), wb.step(loss), wb.inspect(x), wb.memory()
+import workbench as wb       then wb.show(loss), wb.step(loss), wb.inspect(x), wb.memory(), wb.time()
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,23 @@ if TYPE_CHECKING:
     from .progress import Track
     from .training_history import History
 
-__all__ = ["breakpoint", "diff", "history", "inspect", "memory", "plot", "record", "scope", "show", "step", "track", "watch"]
+__all__ = [
+    "breakpoint",
+    "check_rule",
+    "diff",
+    "fork",
+    "history",
+    "inspect",
+    "local_jacobian",
+    "memory",
+    "paths",
+    "plot",
+    "record",
+    "rerun",
+    "scope",
+    "show",
+]
+__all__ += ["step", "time", "tokens", "track", "watch"]
 
 
 def show(tensor: Tensor | None = None) -> Any:
@@ -30,8 +46,9 @@ def show(tensor: Tensor | None = None) -> Any:
     recorded op made and that does not require grad.
     """
     from .surface import opened
+    from .torch_models import is_tensor
 
-    return _shown(opened(tensor, _names()))
+    return watch(tensor) if is_tensor(tensor) else _shown(opened(tensor, _names()))
 
 
 def step(tensor: Tensor | None = None, gradient: Tensor | None = None, *, until: Any = None) -> Any:
@@ -42,7 +59,13 @@ def step(tensor: Tensor | None = None, gradient: Tensor | None = None, *, until:
     `wb.breakpoint` gives, or a list of these; ValueError for what is neither.
     """
     from .breakpoints import named
+    from .torch_models import is_tensor
 
+    if is_tensor(tensor):
+        raise TypeError(
+            "PyTorch's engine runs a backward pass as one piece, so it cannot be stepped. `with wb.watch(): loss.backward()` records the pass; "
+            "the record can be walked through forth and back, which changes no .grad."
+        )
     stops = [] if until is None else named(until)
     if tensor is None:
         if _kernel():
@@ -79,8 +102,12 @@ def inspect(tensor: Tensor, tokens: Any = None) -> Any:
 
     `tokens` is a vocabulary as `wb.tokens` takes it: whole numbers are shown as what they stand for.
     """
-    from .surface import inspected
+    from .torch_models import is_tensor
 
+    if is_tensor(tensor):
+        from .watching import inspected
+    else:
+        from .surface import inspected
     session = inspected(tensor, _names(), tokens)
     return _shown(session) if _kernel() else session.report()
 
@@ -100,6 +127,14 @@ def memory() -> Any:
     from .surface import remembered
 
     session = remembered(_names())
+    return _shown(session) if _kernel() else session.report()
+
+
+def time() -> Any:
+    """Where the time of the last recorded code went: when each op ran, and totals by line, op and module. RuntimeError without one."""
+    from .surface import timed
+
+    session = timed(_names())
     return _shown(session) if _kernel() else session.report()
 
 
@@ -123,7 +158,7 @@ def watch(subject: Any = None, keep: int | None = None) -> Any:
     """
     from .watching import watched
 
-    return watched(subject, keep, _frame().f_globals, _shown, _displayed)
+    return watched(subject, keep, _frame(), _shown, _displayed)
 
 
 @contextmanager
@@ -144,6 +179,52 @@ def record(title: str = "", keep: int | None = None) -> Iterator[Any]:
     finally:
         recorder.stop()
         session.finish(_names_in(names))
+
+
+def fork(walk: Any, expression: str, at: Tensor | None = None, slot: int = -1, index: Sequence[int] | None = None, name: str = "") -> Any:
+    """What the backward pass would be with another gradient: `wb.fork(s, "g.clip(-1, 1)")` for `s = wb.step(loss)`.
+
+    The gradient that arrives at tensor `at` (by default where the pass stands), or what its step hands to input number `slot`, becomes
+    `expression` in `g`; with `index` only that element does. The engine computes the rest again; `.grad` changes only by `write()`.
+    ValueError for an expression that is not allowed, RuntimeError where the pass cannot be run again.
+    """
+    from .whatif.ask import fork
+
+    return fork(walk, expression, at, slot, index, name)
+
+
+def rerun(loss: Tensor, changes: Mapping[Tensor, str]) -> Any:
+    """The program behind `loss` once more, with other values: `wb.rerun(loss, {w: "x * 2"})` shows new loss and gradients beside the old.
+
+    Ops are called again from the recording; Python is not, so branches stay as they were. The tensors themselves are not touched.
+    """
+    from .whatif.ask import rerun
+
+    return rerun(loss, changes, _names())
+
+
+def local_jacobian(tensor: Tensor, row: int = 0) -> Any:
+    """The derivative of the op that made `tensor` by each of its inputs: a number, a diagonal, or the whole matrix up to 4,096 entries.
+
+    Of a larger one its structure and the row of result element number `row` (flat).
+    """
+    from .whatif.ask import local_jacobian
+
+    return local_jacobian(tensor, _names(), row)
+
+
+def paths(loss: Tensor, tensor: Tensor, most: int = 12) -> Any:
+    """Which path from `loss` gave how much of the gradient of `tensor`; the contributions add up to it. At most about `most` entries."""
+    from .whatif.ask import paths
+
+    return paths(loss, tensor, _names(), most)
+
+
+def check_rule(tensor: Tensor) -> Any:
+    """The rule of the op that made `tensor`, held against central differences of its own forward in float64."""
+    from .whatif.ask import check_rule
+
+    return check_rule(tensor, _names())
 
 
 def scope(name: str) -> AbstractContextManager[None]:

@@ -12,12 +12,14 @@ from engine import observe
 from engine.nn import Module
 from engine.tensor import Tensor
 
-from . import torch_models
+from . import inspector, torch_models
 from .graph import Graph
 from .passes import PassWatcher
 from .recorder import Recorder
 from .recording import KEEP, Recording, recent
-from .surface import ShownSession, opened
+from .surface import ShownSession, TensorSession, opened
+from .torch_models.naming import TorchGraph
+from .torch_models.recording import TorchRecording
 from .torch_models.watch import TensorWatch, TorchWatch
 
 Shown = Callable[[Any], Any]  # a session as the page shows it
@@ -29,28 +31,36 @@ _attached: WeakKeyDictionary[Any, ModuleWatch] = WeakKeyDictionary()  # the watc
 class Watch:
     """What `wb.watch` gives: a view in a notebook, a table in a terminal, and a `with` block that records what runs inside."""
 
-    def __init__(self, session: ShownSession, variables: dict[str, Any], shown: Shown, displayed: Displayed) -> None:
+    def __init__(self, session: ShownSession, frame: Any, shown: Shown, displayed: Displayed) -> None:
         self.session = session
-        self._globals, self._frame = variables, None
+        self._globals = frame.f_globals
+        self._frame = frame  # of the user's code; not for longer than it runs: a frame keeps its variables alive
+        self._inside = False  # the block runs
         self._shown, self._displayed = shown, displayed
         self._refresh: Callable[[], None] = lambda: None
 
     def names(self) -> Mapping[str, Any]:
-        """The user's variables."""
-        return self._globals if self._frame is None else {**self._globals, **self._frame.f_locals}
+        """The user's variables. Those of a function only when its block ends: a frame holds on to what its `f_locals` once showed."""
+        return self._globals if self._frame is None or self._inside else {**self._globals, **self._frame.f_locals}
 
     def __enter__(self) -> Watch:
         self._frame = sys._getframe(1)
         self._refresh = self._displayed(self.session)
         self._begin()
+        self._inside = True
         return self
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        self._inside = False
         try:
             self._end(kind, error, trace)
             self._refresh()
         finally:
-            self._frame = None
+            self.forget()
+
+    def forget(self) -> None:
+        """Let go of the frame of the user's code."""
+        self._frame = None
 
     def _begin(self) -> None: ...
 
@@ -201,18 +211,43 @@ def _empty() -> Recording:
     return recording
 
 
-def watched(subject: Any, keep: int | None, variables: dict[str, Any], shown: Shown, displayed: Displayed) -> Any:
+class TorchTensorSession(TensorSession):
+    """A session about one tensor of PyTorch's: its numbers as they are now, and its gradient or PyTorch's reason why there is none."""
+
+    def __init__(self, tensor: Any, names: Mapping[str, Any], tokens: Any = None) -> None:
+        name = next((n for n, value in names.items() if value is tensor and not n.startswith("_")), "")
+        known = next((r for r in reversed(list(recent.values())) if isinstance(r, TorchRecording) and r.find(tensor) >= 0), None)
+        self._known = None if known is None else (known, known.find(tensor))
+        recording = TorchRecording(name or "tensor", keep=0)
+        recent.pop(recording.name, None)
+        recording.root = recording.leaf(tensor)
+        graph = TorchGraph(recording)
+        graph.view = "tensor"
+        ShownSession.__init__(self, recording, graph)
+        self.vocabulary = None if tokens is None else inspector.Vocabulary(tokens)
+        self._sharers = []
+        graph.finish({name: tensor} if name else {})
+
+
+def inspected(tensor: Any, names: Mapping[str, Any], tokens: Any = None) -> TorchTensorSession:
+    """Everything about one tensor of PyTorch's; `tokens` says what its ids mean."""
+    return TorchTensorSession(tensor, names, tokens)
+
+
+def watched(subject: Any, keep: int | None, frame: Any, shown: Shown, displayed: Displayed) -> Any:
     """The watch over a tensor, a module, or (None) over whatever runs in a `with` block. TypeError for anything else."""
-    page = (variables, shown, displayed)
     keep = KEEP if keep is None else keep
-    if torch_models.is_tensor(subject):
-        return TensorOfTorch(subject, keep, *page)
-    if subject is None or isinstance(subject, Module) or torch_models.is_module(subject):
-        return ModuleWatch(subject, keep, *page)
     if isinstance(subject, Tensor):
-        return shown(opened(subject, variables))
-    kind = f"{type(subject).__module__.partition('.')[0]}.{type(subject).__name__}"
+        return shown(opened(subject, {**frame.f_globals, **frame.f_locals}))
+    kind = TensorOfTorch if torch_models.is_tensor(subject) else None
+    if subject is None or isinstance(subject, Module) or torch_models.is_module(subject):
+        kind = ModuleWatch
+    if kind is not None:
+        watch = kind(subject, keep, frame, shown, displayed)
+        watch.forget()
+        return watch
+    got = f"{type(subject).__module__.partition('.')[0]}.{type(subject).__name__}"
     hint = ""
-    if kind.startswith("torch."):
+    if got.startswith("torch."):
         hint = " Of torch, tensors and modules can be watched; what an optimizer or a function does is seen in `with wb.watch(): ...`."
-    raise TypeError(f"wb.watch takes a tensor or a module, of the engine or of PyTorch, or nothing for a with block; got {kind}.{hint}")
+    raise TypeError(f"wb.watch takes a tensor or a module, of the engine or of PyTorch, or nothing for a with block; got {got}.{hint}")

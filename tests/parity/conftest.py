@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
-
 import pytest
+
+import torch_tests
 
 
 def pytest_ignore_collect(config: pytest.Config) -> bool | None:
-    marks = config.option.markexpr
-    if "torch" not in marks or "not torch" in marks:
-        return True
-    if find_spec("torch") is None:
-        raise pytest.UsageError("torch is not installed: make parity installs it")
-    return None
+    return torch_tests.left_out(config)

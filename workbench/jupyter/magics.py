@@ -18,6 +18,8 @@ from ..passes import PassWatcher
 from ..recorder import MAX_ROWS, Recorder
 from ..recording import KEEP
 from ..session import Session
+from ..torch_models import loaded
+from ..torch_models.watch import TorchWatch
 from . import cells
 from .widget import View
 
@@ -52,6 +54,9 @@ class WatchMagics(Magics):
                 observer = watcher = PassWatcher(session, recorder, None, lambda: self.shell.user_ns)
                 stack.push(lambda kind, error, trace: watcher.close(error))
             stack.enter_context(observe.observing(observer))
+            if loaded.torch() is not None:
+                names = lambda: self.shell.user_ns  # noqa: E731
+                stack.enter_context(TorchWatch(session, names, cells.title(), keep, options.limit, ours=False))
             for code in body:
                 exec(code, self.shell.user_global_ns, self.shell.user_ns)
 

@@ -95,6 +95,7 @@ def of_call(func: Any, args: tuple, kwargs: Mapping[str, Any]) -> tuple[Any, lis
         if inputs and all(x is None or is_tensor(x) or isinstance(x, (int, float, complex)) for x in inputs):
             return ours, list(inputs), plain(attrs)
     names, operands, settings = [], [], {}
+    usual = _defaults(func)
     for key, value in (*zip(_parameters(func, len(args)), args, strict=False), *kwargs.items()):
         found = tensors_in(value)
         if found:
@@ -102,7 +103,8 @@ def of_call(func: Any, args: tuple, kwargs: Mapping[str, Any]) -> tuple[Any, lis
             operands += found
         elif key:
             settings[key] = value
-    return torch_op(name, tuple(names)), operands, plain(settings)
+    said = {key: value for key, value in plain(settings).items() if key not in usual or usual[key] != value}
+    return torch_op(name, tuple(names)), operands, said
 
 
 @lru_cache(1024)
@@ -111,6 +113,14 @@ def _known_parameters(func: Any) -> tuple[str, ...]:
         return tuple(inspect.signature(func).parameters)
     except (TypeError, ValueError):  # a builtin, which has none to read
         return ()
+
+
+@lru_cache(1024)
+def _defaults(func: Any) -> dict[str, Any]:
+    try:
+        return {name: p.default for name, p in inspect.signature(func).parameters.items() if p.default is not p.empty}
+    except (TypeError, ValueError):  # as above
+        return {}
 
 
 def _parameters(func: Any, count: int) -> list[str]:

@@ -37,7 +37,8 @@ _FILLS = frozenset({
     "kaiming_normal", "constant"
 })  # fmt: skip
 _WRITES = frozenset(("__setitem__", "__iadd__", "__isub__", "__imul__", "__itruediv__", "__idiv__", "__ipow__", "__imatmul__"))
-_COMPOSITE = 4  # so many nodes and more of one Python function are shown one by one, in a box
+_OPENED = "multi_head_attention_forward"  # a whole layer in one function: its nodes are shown one by one, in a box
+_COMPOSITE = 4  # of any other function written in Python, when it has more nodes than this
 _MOVES = frozenset({
     "view", "reshape", "transpose", "permute", "t", "expand", "squeeze", "unsqueeze", "clone", "to", "select", "slice", "alias",
     "split", "unbind", "chunk"
@@ -76,8 +77,8 @@ class TorchRecorder:
         with ExitStack() as stack:
             stack.enter_context(self._mode)
             for handle in (
-                modules.register_module_forward_pre_hook(self.enter),
-                modules.register_module_forward_hook(self.leave, always_call=True),
+                modules.register_module_forward_pre_hook(_unless_compiling(self.enter)),
+                modules.register_module_forward_hook(_unless_compiling(self.leave), always_call=True),
                 optimizers.register_optimizer_step_pre_hook(self._optimizer_begins),
                 optimizers.register_optimizer_step_post_hook(self._optimizer_ends),
             ):
@@ -191,7 +192,7 @@ class TorchRecorder:
         op, sources, settings = self._operands(func, args, kwargs)
         code, lasti = self._site()
         roots = [x.grad_fn for x in made]
-        if isinstance(func, FunctionType) and self._composite(roots):
+        if isinstance(func, FunctionType) and self._composite(op.name, roots):
             r.scopes.append(Scope(self._scope, "function", op.name, op.name, 0, code, lasti))
             nodes.extend(r, roots, self.passes.hang, scope=len(r.scopes) - 1, code=code, lasti=lasti)
             for x in made:
@@ -213,10 +214,10 @@ class TorchRecorder:
             r.stands(x, row)
         self._begun()
 
-    def _composite(self, roots: list) -> bool:
+    def _composite(self, name: str, roots: list) -> bool:
         """Whether the function is made of so many ops that one box would hide what a reader looks for."""
         new = nodes.unmarked(self.recording, roots)
-        return sum(names.node_name(type(node).__name__) not in _MOVES for node in new) > _COMPOSITE
+        return new != [] and name == _OPENED or sum(names.node_name(type(node).__name__) not in _MOVES for node in new) > _COMPOSITE
 
     def _wrote(self, before: Any, written: Any) -> None:
         """`written` has new contents, perhaps a new place in the graph: a new row stands for it, and for what it is a view of."""
@@ -341,14 +342,27 @@ def _as_one(module: Any) -> str:
     return ""
 
 
+def _unless_compiling(hook: Callable[..., None]) -> Callable[..., None]:
+    """The hook, for Python's own calls: torch.compile, which reads a hook's code too, finds nothing to do in it."""
+    compiling = torch().compiler.is_compiling
+
+    def called(*told: Any) -> None:
+        if not compiling():
+            hook(*told)
+
+    return called
+
+
 def _mode(recorder: TorchRecorder) -> Any:
     """The TorchFunctionMode that hands every call to the recorder. Its class can only be made where torch is."""
-    told = ref(recorder)
+    told, compiling = ref(recorder), torch().compiler.is_compiling
 
     class Watching(torch().overrides.TorchFunctionMode):
         """Hands every function of torch to the recorder."""
 
         def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+            if compiling():  # torch.compile reads this code too
+                return func(*args, **(kwargs or {}))
             recorder = told()
             return func(*args, **(kwargs or {})) if recorder is None else recorder.call(func, args, kwargs or {})
 
