@@ -218,7 +218,7 @@ class Session:
         assert stepper is not None
         steps = stepper.steps(client.steps)
         client.steps.update(step.index for step in steps)
-        state = (stepper.index, stepper.total, steps, stepper.done, stepper.failed, stepper.sentence(), stepper.stopped)
+        state = (stepper.index, stepper.total, steps, stepper.done, stepper.failed, stepper.sentence(), stepper.stopped, stepper.runs)
         return protocol.Stepped(re, self.recording.name, *state)
 
     def tell_others(self, client: Client) -> None:

@@ -429,7 +429,7 @@ class Stepper:
         number = next((i for i, one in enumerate(passes) if one is self), 0)
         names = [one.label() for one in passes] or [self.label()]
         state = (self.index, self.failed, self.sentence())
-        return protocol.Stepper(self.recording.name, self.mode, self.plan, *state, self.stopped, number, names)  # type: ignore[arg-type]
+        return protocol.Stepper(self.recording.name, self.mode, self.plan, *state, self.stopped, self.runs, number, names)  # type: ignore[arg-type]
 
     def label(self) -> str:
         """What the pass is of: the name or op of its root."""

@@ -55,10 +55,10 @@ describe("channel", () => {
   it("numbers requests and matches answers in any order", async () => {
     const { wire, channel } = open();
     wire.arrive(graph("a"));
-    const first = channel.send({ type: "step", do: "next", to: -1 });
+    const first = channel.send({ type: "step", do: "next", to: -1, by: "op" });
     const second = channel.send({ type: "ask_memory" });
     expect(wire.sent).toEqual([
-      { type: "step", do: "next", to: -1, v: VERSION, id: 1 },
+      { type: "step", do: "next", to: -1, by: "op", v: VERSION, id: 1 },
       { type: "ask_memory", v: VERSION, id: 2 },
     ]);
     wire.arrive({ type: "problem", v: VERSION, re: 2, sentence: "no", node: -1 });
@@ -70,7 +70,7 @@ describe("channel", () => {
   it("turns 20 s of silence into a sentence, and still shows a late answer", async () => {
     const { wire, channel, messages } = open();
     wire.arrive(graph("a"));
-    const failure = channel.send({ type: "step", do: "next", to: -1 }).catch((error: unknown) => error);
+    const failure = channel.send({ type: "step", do: "next", to: -1, by: "op" }).catch((error: unknown) => error);
     await vi.advanceTimersByTimeAsync(19_999);
     let settled = false;
     void failure.then(() => (settled = true));
@@ -105,7 +105,7 @@ describe("channel", () => {
   it("ends the wait for a stale answer without showing it", async () => {
     const { wire, channel, messages } = open();
     wire.arrive(graph("b"));
-    const sent = channel.send({ type: "step", do: "next", to: -1 });
+    const sent = channel.send({ type: "step", do: "next", to: -1, by: "op" });
     wire.arrive(stepped(1, "a"));
     await sent;
     expect(messages).toHaveLength(1);

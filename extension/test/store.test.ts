@@ -18,10 +18,10 @@ function started(builder: Builder, name = "r1"): State {
 }
 
 const kernel = new FakeKernel(mlp());
-const start = { mode: "live", plan: kernel.plan, index: 0, failed: false, sentence: "" } as const;
-const pass: Stepper = { type: "stepper", v: VERSION, recording: "r1", ...start };
+const start = { mode: "live", plan: kernel.plan, index: 0, failed: false, sentence: "", stopped: "", runs: false, number: 0 } as const;
+const pass: Stepper = { type: "stepper", v: VERSION, recording: "r1", ...start, passes: ["loss"] };
 const stepped = (index: number, from: number, to: number, recording = "r1"): Stepped => ({
-  ...{ type: "stepped", v: VERSION, re: null, recording, index, total: kernel.plan.length, done: false, failed: false },
+  ...{ type: "stepped", v: VERSION, re: null, recording, index, total: kernel.plan.length, done: false, failed: false, stopped: "", runs: false },
   sentence: `at ${index}`,
   steps: Array.from({ length: Math.max(0, to - from + 1) }, (_, at) => kernel.step(from + at)),
 });

@@ -379,7 +379,7 @@ describe("the view", () => {
     expect(one("wb-tab-step").hidden).toBe(true);
     expect(one("wb-panel").textContent).toContain("Click a node to see its tensor. wb.step(loss) steps through backward.");
     await click(node(7));
-    kernel.push({ type: "stepper", v: VERSION, recording: "r1", mode: "live", plan: [20, 15], index: 0, sentence: "start" });
+    kernel.push({ type: "stepper", v: VERSION, recording: "r1", mode: "live", plan: [20, 15], index: 0, sentence: "start", number: 0, passes: ["loss"], stopped: "" });
     expect(chosen()).toBe("Step");
     expect(one("wb-tab-step").hidden).toBe(false);
   });
@@ -392,7 +392,7 @@ describe("the view", () => {
     const words = () => [...root.querySelectorAll<HTMLElement>(".root > :not([hidden])")].map((e) => e.textContent).join(" ");
     expect(words().split("was written in place")).toHaveLength(2);
     expect(one("wb-sentence").textContent).toBe("The pass stopped: 'weight' was written in place.");
-    const stopped = { index: 1, total: kernel.plan.length, steps: [], done: false, failed: true };
+    const stopped = { index: 1, total: kernel.plan.length, steps: [], done: false, failed: true, stopped: "", runs: false };
     const sentence = "The pass stopped after step 1 of 18: 'weight' was written in place.";
     kernel.push({ type: "stepped", v: VERSION, re: null, recording: "r1", ...stopped, sentence });
     expect(one("wb-sentence").textContent).toBe(sentence);

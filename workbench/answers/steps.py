@@ -45,7 +45,7 @@ def _go(session: Session, stepper: Stepper, request: protocol.StepTo) -> bool:
     """Move the pass; whether a running cell has to take it there first."""
     if request.do in ("run", "back"):
         stepper.run(session.stops, back=request.do == "back")
-        return stepper.runs
+        return False  # where it stops is told when it stops
     if request.do == "previous":
         stepper.previous(request.by)
         return False

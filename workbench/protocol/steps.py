@@ -50,6 +50,7 @@ class Stepper(ToView):
     failed: bool  # an error ended the pass where it stands now; the sentence says which
     sentence: str
     stopped: str  # the breakpoint that stopped it where it stands now, in a sentence; "" for none
+    runs: bool  # a running cell is on its way to the next breakpoint
     number: int  # which of the passes it is
     passes: list[str]  # what each pass that the code has run was of: "loss"
 
@@ -68,6 +69,7 @@ class Stepped(ToView):
     failed: bool  # as in Stepper
     sentence: str
     stopped: str  # as in Stepper
+    runs: bool  # as in Stepper
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,24 @@
-// The stepper's bar: its buttons, its scrubber and the sentence of the current step.
+// The stepper's bar: which pass, its buttons, how far a step goes, its scrubber, its breakpoints and the sentence of the current step.
 
+import { BreakpointList } from "./breakpoints";
 import type { Controller } from "./controller";
 import { h, put, setAttribute, setText } from "./dom";
 import { icon, type Icon } from "./icons";
-import type { State } from "./store";
+import type { StepTo } from "./protocol";
+import { answered, type State } from "./store";
+
+const BY: readonly [StepTo["by"], string][] = [
+  ["op", "op"],
+  ["module", "module"],
+  ["parameter", "parameter"],
+  ["iteration", "loop turn"],
+];
+const NAMES = ["first", "previous", "play", "next", "last", "into", "out", "run", "target", "list"] as const;
 
 export class StepperBar {
   readonly element: HTMLElement;
-  private readonly buttons: Record<"first" | "previous" | "next" | "last" | "play" | "target", HTMLButtonElement>;
+  readonly breakpoints: BreakpointList;
+  private readonly buttons: Record<(typeof NAMES)[number], HTMLButtonElement>;
   private readonly scrub = h("input", {
     type: "range",
     min: 0,
@@ -21,18 +32,30 @@ export class StepperBar {
     { class: "paused", title: "A running cell waits inside backward() until the pass is done", "data-testid": "wb-paused", hidden: true },
     "cell waits",
   );
+  private readonly by = h("select", { title: "How far the next and the previous step go", "data-testid": "wb-by" });
+  private readonly pass = h("select", { "aria-label": "Which backward pass", title: "Which backward pass", "data-testid": "wb-pass" });
+  private readonly count = h("span");
+  private readonly stopped = h("strong", { class: "stopped", "data-testid": "wb-stopped", hidden: true });
   private readonly words = h("span", { "data-testid": "wb-sentence" });
-  private readonly sentence = h("div", { class: "sentence", "aria-live": "polite" }, this.words);
+  private readonly sentence = h("div", { class: "sentence", "aria-live": "polite" }, this.stopped, this.words);
+  private passes: readonly string[] = [];
 
-  constructor(private readonly controller: Controller) {
+  constructor(
+    private readonly controller: Controller,
+    prefix: string,
+  ) {
     const button = (name: Icon, test: string, title: string, click: () => void, words = "") =>
       h("button", { title, "aria-label": title, "data-testid": test, click }, icon(name), words ? h("span", {}, words) : null);
+    const to = (what: StepTo["do"]) => () => void controller.step(what);
     this.buttons = {
-      first: button("first", "wb-first", "Back to the start (Home)", () => void controller.step("first")),
-      previous: button("previous", "wb-prev", "Previous step (Left)", () => void controller.step("previous")),
+      first: button("first", "wb-first", "Back to the start (Home)", to("first")),
+      previous: button("previous", "wb-prev", "Previous step (Left, Shift F10)", to("previous")),
       play: button("play", "wb-play", "Play (k)", () => controller.play()),
-      next: button("next", "wb-next", "Next step (Right)", () => void controller.step("next")),
-      last: button("last", "wb-last", "To the end (End)", () => void controller.step("last")),
+      next: button("next", "wb-next", "Next step (Right, F10)", to("next")),
+      last: button("last", "wb-last", "To the end (End)", to("last")),
+      into: button("into", "wb-into", "Into the module: one op (F11)", to("into")),
+      out: button("out", "wb-out", "Out of the module (Shift F11)", to("out")),
+      run: button("run", "wb-run", "On to the next breakpoint (F9)", () => controller.run()),
       target: button(
         "target",
         "wb-run-to",
@@ -40,31 +63,46 @@ export class StepperBar {
         () => controller.runTo(controller.store.state.selected),
         "run to node",
       ),
+      list: h(
+        "button",
+        { class: "wide list", title: "Breakpoints (Shift b)", "data-testid": "wb-breaks", click: () => this.breakpoints.open(!this.breakpoints.isOpen) },
+        h("span", { class: "dot", "aria-hidden": "true" }, "●"),
+        this.count,
+      ),
     };
     this.buttons.target.className = "wide";
+    this.breakpoints = new BreakpointList(controller, `${prefix}ops`, () => this.buttons.list.focus());
+    for (const [value, words] of BY) this.by.append(h("option", { value }, words));
+    this.by.addEventListener("change", () => controller.store.dispatch({ do: "by", to: this.by.value as StepTo["by"] }));
+    this.pass.addEventListener("change", () => void controller.step("pass", Number(this.pass.value)));
     this.scrub.addEventListener("input", () => void controller.step("index", Number(this.scrub.value)));
-    const { first, previous, play, next, last, target } = this.buttons;
+    const { first, previous, play, next, last, into, out, run, target, list } = this.buttons;
     this.element = h(
       "section",
       { class: "stepper", "aria-label": "Backward pass", hidden: true },
       h(
         "div",
         { class: "controls" },
-        h("div", { class: "buttons" }, first, previous, play, next, last),
+        this.pass,
+        h("div", { class: "buttons" }, first, previous, play, next, last, into, out, run),
+        h("label", { class: "by" }, "by", this.by),
         this.scrub,
         this.paused,
         this.label,
+        list,
         target,
       ),
+      this.breakpoints.element,
       this.sentence,
     );
     controller.onPlaying = () => this.showPlaying();
   }
 
-  update({ pass, selected }: State): void {
+  update(state: State): void {
+    const { pass, selected, by } = state;
     this.element.hidden = !pass;
     if (!pass) return;
-    const { index, total } = pass;
+    const { index, total, stopped, runs } = pass;
     setAttribute(this.scrub, "max", total);
     if (this.scrub.value !== String(index)) this.scrub.value = String(index);
     const word = index === 0 ? `Start of ${total} steps` : `Step ${index} of ${total}`;
@@ -72,22 +110,53 @@ export class StepperBar {
     this.scrub.style.setProperty("--done", total ? `${(100 * index) / total}%` : "0%");
     setText(this.label, word);
     this.paused.hidden = pass.mode !== "paused" || pass.done;
+    setText(this.paused, runs ? "cell runs to a breakpoint" : "cell waits");
+    if (this.by.value !== by) this.by.value = by;
+    this.showPasses(pass.passes, pass.number);
     const step = pass.steps.get(index);
+    setText(this.stopped, stopped);
+    this.stopped.hidden = stopped === "" || pass.failed || pass.trouble !== "";
     setText(this.words, (!pass.failed && pass.trouble) || pass.sentence || step?.sentence || "Press next to run the first step.");
     this.sentence.classList.toggle("error", pass.failed || pass.trouble !== "");
+    this.showBreakpoints(state);
     // Not `disabled`: a button that disables itself under the finger loses the focus.
     for (const name of ["first", "previous"] as const) setAttribute(this.buttons[name], "aria-disabled", index === 0 ? "true" : null);
-    for (const name of ["next", "last"] as const) setAttribute(this.buttons[name], "aria-disabled", index >= total ? "true" : null);
+    for (const name of ["next", "last", "into", "out"] as const) setAttribute(this.buttons[name], "aria-disabled", pass.done ? "true" : null);
+    setAttribute(this.buttons.run, "aria-disabled", pass.done && pass.mode === "live" ? "true" : null);
+    relabel(this.buttons.run, runs ? "stop" : "run", runs ? "Stop here (Shift F9)" : "On to the next breakpoint (F9)");
     setAttribute(this.buttons.target, "aria-disabled", selected < 0 ? "true" : null);
     setAttribute(this.element, "data-index", index);
   }
 
+  private showPasses(passes: readonly string[], number: number): void {
+    this.pass.hidden = passes.length < 2;
+    if (this.passes !== passes) {
+      this.passes = passes;
+      put(this.pass, ...passes.map((name, at) => h("option", { value: at }, `pass ${at + 1} of ${passes.length}: ${name}`)));
+    }
+    if (this.pass.value !== String(number)) this.pass.value = String(number);
+  }
+
+  private showBreakpoints(state: State): void {
+    const list = answered(state, "breakpoints")?.message.breakpoints ?? [];
+    const working = list.filter(({ on }) => on).length;
+    const words = `${working || "no"} breakpoint${working === 1 ? "" : "s"}`;
+    setText(this.count, String(working));
+    setAttribute(this.buttons.list, "aria-label", `Breakpoints (Shift b): ${words}`);
+    setAttribute(this.buttons.list, "aria-expanded", String(this.breakpoints.isOpen));
+    this.buttons.list.classList.toggle("some", working > 0);
+    this.breakpoints.update(state);
+  }
+
   private showPlaying(): void {
     const { playing } = this.controller;
-    const { play } = this.buttons;
-    put(play, icon(playing ? "pause" : "play"));
-    const words = playing ? "Pause (k)" : "Play (k)";
-    setAttribute(play, "title", words);
-    setAttribute(play, "aria-label", words);
+    relabel(this.buttons.play, playing ? "pause" : "play", playing ? "Pause (k)" : "Play (k)");
   }
+}
+
+function relabel(button: HTMLButtonElement, name: Icon, words: string): void {
+  if (button.title === words) return;
+  put(button, icon(name));
+  setAttribute(button, "title", words);
+  setAttribute(button, "aria-label", words);
 }

@@ -1,5 +1,6 @@
 // What keys and buttons do with the view: step, walk, open and close groups, search.
 
+import type { BreakpointList } from "./breakpoints";
 import type { Controller } from "./controller";
 import { describe } from "./graph/face";
 import type { GraphPane } from "./graph/pane";
@@ -7,7 +8,9 @@ import type { Help } from "./help";
 import { savePicture } from "./graph/picture";
 import type { Store } from "./store";
 import type { ToolbarEvents } from "./toolbar";
-import { TOP } from "./graph/tree";
+import { loopAt, shownText } from "./graph/loops";
+import { pathsBetween, toInputs, toLoss, type Trace } from "./graph/trace";
+import { ALL, TOP } from "./graph/tree";
 import { alongEdge, firstInside, groupAround, keyOf, sibling } from "./graph/walk";
 
 /** The parts of the view that commands move. */
@@ -16,6 +19,7 @@ export interface Parts {
   list: HTMLElement; // the table
   keys: Help;
   search(): HTMLInputElement;
+  breakpoints(): BreakpointList;
 }
 
 export class Commands implements ToolbarEvents {
@@ -31,9 +35,80 @@ export class Commands implements ToolbarEvents {
     this.store.dispatch({ do: "focus", key: `g${group}` });
   }
 
-  step(what: "next" | "previous" | "first" | "last"): void {
+  /** Shows another part of a loop or fold, or with -1 all of them; without a loop the one around the focus. */
+  iterate(loop: number, to: number): void {
+    const before = this.store.state.recording;
+    this.parts.pane.anchor = `g${loop}`;
+    this.store.dispatch({ do: "iterate", loop, to });
+    const { recording } = this.store.state;
+    if (recording?.tree.stacks.has(loop) && recording !== before) this.controller.say(shownText(recording.tree, loop));
+  }
+  iterateBy(by: 1 | -1): void {
+    const loop = loopAt(this.store.state);
+    const stack = loop === null ? undefined : this.store.state.recording?.tree.stacks.get(loop);
+    if (loop === null || !stack) return this.controller.say("There is no loop here with hidden iterations.");
+    const to = (stack.at === ALL ? 0 : stack.at) + by;
+    if (to < 0 || to >= stack.items.length) return this.controller.say(by < 0 ? "This is the first one." : "This is the last one.");
+    this.iterate(loop, to);
+  }
+  /** All iterations, or most of them hidden again. */
+  unroll(): void {
+    const loop = loopAt(this.store.state);
+    const stack = loop === null ? undefined : this.store.state.recording?.tree.stacks.get(loop);
+    if (loop === null || !stack) return this.controller.say("There is no loop here with hidden iterations.");
+    this.iterate(loop, stack.at === ALL ? 1 : ALL);
+  }
+
+  private lit(trace: Trace): void {
+    this.store.dispatch({ do: "trace", trace });
+    this.controller.say(trace.sentence);
+  }
+  /** Lights all paths between the selected node and this one. */
+  connect(node: number): void {
+    const { recording, selected } = this.store.state;
+    if (!recording) return;
+    if (selected < 0 || selected === node) return this.controller.select(node);
+    this.store.dispatch({ do: "focus", key: `n${node}` });
+    this.lit(pathsBetween(recording, selected, node));
+  }
+  connectFocused(): void {
+    const { focus } = this.store.state;
+    if (focus.startsWith("n") && this.store.state.selected >= 0) return this.connect(Number(focus.slice(1)));
+    this.controller.say("Select one node (Enter), go to another (arrows), then press Shift Enter: all paths between them are lit.");
+  }
+  trace(to: "inputs" | "loss"): void {
+    const { recording, selected, focus } = this.store.state;
+    const node = focus.startsWith("n") ? Number(focus.slice(1)) : selected;
+    if (!recording || node < 0) return this.controller.say("Select a node first.");
+    this.lit(to === "inputs" ? toInputs(recording, node) : toLoss(recording, node));
+  }
+
+  step(what: "next" | "previous" | "first" | "last" | "into" | "out" | "back"): void {
     this.controller.pause();
     void this.controller.step(what);
+  }
+  run(): void {
+    this.controller.pause();
+    this.controller.run();
+  }
+  halt(): void {
+    this.controller.halt();
+  }
+  /** Sets a breakpoint at a node, or takes it away: the one that has the focus, or the selected one. */
+  breakpoint(node = this.node()): void {
+    if (node < 0) return this.controller.say("Select a node first, then set a breakpoint there.");
+    void this.controller.breakpoint({ do: "toggle", number: node }).then((problem) => {
+      if (problem) this.controller.say(problem, "error");
+    });
+  }
+  condition(): void {
+    const node = this.node();
+    if (node >= 0 && node !== this.store.state.selected) this.controller.select(node);
+    this.parts.breakpoints().open(true, node);
+  }
+  private node(): number {
+    const { focus, selected } = this.store.state;
+    return focus.startsWith("n") ? Number(focus.slice(1)) : selected;
   }
   play(): void {
     this.controller.play();
@@ -78,6 +153,7 @@ export class Commands implements ToolbarEvents {
   }
   escape(): void {
     this.parts.keys.toggle(false);
+    if (this.store.state.trace) this.store.dispatch({ do: "trace", trace: null });
     this.focus();
   }
 

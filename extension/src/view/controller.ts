@@ -1,7 +1,7 @@
 // What gestures do: requests to the kernel and changes of the store. One step request travels at a time; the latest wish wins.
 
 import { ChannelError, type Channel, type Request } from "./channel";
-import type { StepTo } from "./protocol";
+import type { Break, StepTo } from "./protocol";
 import { offeredOverlays, overlayOf } from "./graph/overlays";
 import { answered, type State, type Store } from "./store";
 
@@ -14,7 +14,7 @@ export class Controller {
   onPlaying: () => void = () => undefined;
   asks: (state: State) => Request | null = () => null; // what the chosen pane wants to know
   private busy = false;
-  private wish: { do: StepTo["do"]; to: number } | null = null;
+  private wish: Omit<StepTo, "type" | "v" | "id"> | null = null;
   private timer: ReturnType<typeof setTimeout> | undefined;
   private closed = false;
   private inspectedAt = ""; // what was asked for last, not to ask twice
@@ -49,24 +49,24 @@ export class Controller {
     }
   }
 
-  async step(what: StepTo["do"], to = -1): Promise<void> {
+  async step(what: StepTo["do"], to = -1, by = this.store.state.by): Promise<void> {
     const { pass } = this.store.state;
     if (!pass) return this.say("There is no backward pass to step through. Use wb.step(loss) to get one.");
-    if (what === "next" && pass.index >= pass.total && !this.busy) return this.say("The pass is finished.");
-    if (what === "previous" && pass.index === 0 && !this.busy) return this.say("This is the start of the pass.");
+    if (/^(next|into|out|run)$/.test(what) && pass.done && !(what === "run" && pass.mode === "paused") && !this.busy) return this.say("The pass is finished.");
+    if (/^(previous|back)$/.test(what) && pass.index === 0 && !this.busy) return this.say("This is the start of the pass.");
     if (this.busy) {
-      this.wish = { do: what, to };
+      this.wish = { do: what, to, by };
       return;
     }
     this.busy = true;
-    const fine = await this.ask({ type: "step", do: what, to });
+    const fine = await this.ask({ type: "step", do: what, to, by });
     this.busy = false;
     const next = this.wish;
     this.wish = null;
     if (!fine) this.pause();
     if (this.closed) return;
     if (fine) this.refresh();
-    if (next) void this.step(next.do, next.to);
+    if (next) void this.step(next.do, next.to, next.by);
     else if (this.playing) this.queue();
   }
 
@@ -75,6 +75,35 @@ export class Controller {
     if (node < 0) return this.say("Select a node first, then run to it.");
     if (pass && !pass.plan.includes(node)) return this.say("The backward pass does not reach the selected node.");
     void this.step("node", node);
+  }
+
+  /** On to the next breakpoint; a run that is under way stops. */
+  run(): void {
+    if (this.store.state.pass?.runs) return this.halt();
+    void this.step("run");
+  }
+
+  halt(): void {
+    this.pause();
+    if (!this.store.state.pass?.runs) return this.say("Nothing runs to a breakpoint.");
+    void this.ask({ type: "step", do: "stop", to: -1, by: "op" });
+  }
+
+  /** Changes the kernel's breakpoints. The sentence says why it could not; "" when it could. */
+  async breakpoint(change: Partial<Omit<Break, "type" | "v" | "id">> & Pick<Break, "do">): Promise<string> {
+    const request = { type: "break", number: -1, where: "any", what: "", when: "", ...change } as const;
+    try {
+      const { message } = await this.channel.send(request);
+      return message.type === "problem" ? message.sentence : "";
+    } catch (error) {
+      if (!(error instanceof ChannelError)) throw error;
+      return error.message;
+    }
+  }
+
+  /** The pass was moved by somebody else: a running cell, the code, another view. */
+  moved(): void {
+    if (!this.busy) this.refresh();
   }
 
   play(): void {

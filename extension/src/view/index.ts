@@ -62,14 +62,23 @@ class View {
         select: (node) => this.controller.select(node),
         focus: (key) => this.store.dispatch({ do: "focus", key }),
         toggle: (group) => this.commands.toggle(group),
+        iterate: (loop, to) => this.commands.iterate(loop, to),
+        connect: (node) => this.commands.connect(node),
+        breakpoint: (node) => this.commands.breakpoint(node),
         resized: () => this.turn(),
       },
       prefix,
     );
     const { pane, list, keys } = this;
-    this.commands = new Commands(this.store, this.controller, { pane, list, keys, search: () => this.toolbar.input });
+    this.commands = new Commands(this.store, this.controller, {
+      pane,
+      list,
+      keys,
+      search: () => this.toolbar.input,
+      breakpoints: () => this.bar.breakpoints,
+    });
     this.panel = new Panel(this.controller, () => this.dark, prefix);
-    this.bar = new StepperBar(this.controller);
+    this.bar = new StepperBar(this.controller, prefix);
     this.toolbar = new Toolbar(this.commands, this.status);
     const stage = h("div", { class: "stage" }, this.pane.element, this.list, this.empty);
     const main = h(
@@ -178,10 +187,12 @@ class View {
     if (changed("recording")) this.showMode(state.recording);
     if (changed("recording", "open", "direction")) this.showScene(state, before, prefersStill() || before?.pass !== state.pass);
     else if (changed("pass", "selected", "overlay", "search", "answers", "flags")) this.showMarks(state);
+    if (changed("trace", "selected", "recording", "open")) this.pane.trace(state);
     if (changed("focus", "recording", "open")) this.showFocus(state, before);
     if (changed("pass") && before && this.gradients.current >= 0 && state.recording) {
       this.pane.reveal(keyOf(state.recording, state.open, this.gradients.current));
     }
+    if (before?.pass && state.pass && before.pass.index !== state.pass.index) this.controller.moved();
     this.toolbar.update(state);
     this.bar.update(state);
     this.panel.update(state, before, this.gradients);

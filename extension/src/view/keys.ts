@@ -1,14 +1,22 @@
 // The keyboard: which key does what, as one table that the help overlay shows too.
 
 export interface KeyCommands {
-  step(what: "next" | "previous" | "first" | "last"): void;
+  step(what: "next" | "previous" | "first" | "last" | "into" | "out" | "back"): void;
   play(): void;
+  run(): void;
+  halt(): void;
+  breakpoint(): void;
+  condition(): void;
   walk(to: "inputs" | "consumers" | "before" | "after"): void;
   enter(): void;
   leave(): void;
   expand(): void;
   collapse(): void;
   expandAll(): void;
+  iterateBy(by: 1 | -1): void;
+  unroll(): void;
+  trace(to: "inputs" | "loss"): void;
+  connectFocused(): void;
   fit(): void;
   zoom(by: 1 | -1): void;
   search(): void;
@@ -32,6 +40,15 @@ export const BINDINGS: readonly Binding[] = [
   { keys: ["Home"], shown: "Home", does: "back to the start of the pass", run: (c) => c.step("first") },
   { keys: ["End"], shown: "End", does: "to the end of the pass", run: (c) => c.step("last") },
   { keys: ["k"], shown: "k", does: "play, pause", run: (c) => c.play() },
+  { keys: ["F10"], shown: "F10", does: "next step, as → does", run: (c) => c.step("next") },
+  { keys: ["Shift+F10"], shown: "Shift F10", does: "previous step", run: (c) => c.step("previous") },
+  { keys: ["F11"], shown: "F11", does: "into the module: one op", run: (c) => c.step("into") },
+  { keys: ["Shift+F11"], shown: "Shift F11", does: "out of the module", run: (c) => c.step("out") },
+  { keys: ["F9"], shown: "F9", does: "on to the next breakpoint", run: (c) => c.run() },
+  { keys: ["Alt+F9"], shown: "Alt F9", does: "back to the breakpoint before", run: (c) => c.step("back") },
+  { keys: ["Shift+F9"], shown: "Shift F9", does: "stop a run to a breakpoint", run: (c) => c.halt() },
+  { keys: ["b"], shown: "b", does: "a breakpoint at the node, or none", run: (c) => c.breakpoint() },
+  { keys: ["Shift+B"], shown: "Shift b", does: "breakpoints, and conditions", run: (c) => c.condition() },
   { keys: ["ArrowUp"], shown: "↑", does: "to the inputs of the focused node", run: (c) => c.walk("inputs") },
   { keys: ["ArrowDown"], shown: "↓", does: "to its consumers", run: (c) => c.walk("consumers") },
   { keys: ["Alt+ArrowLeft"], shown: "Alt ←", does: "to the sibling before", run: (c) => c.walk("before") },
@@ -41,6 +58,17 @@ export const BINDINGS: readonly Binding[] = [
   { keys: ["+", "="], shown: "+", does: "open the focused group", run: (c) => c.expand() },
   { keys: ["-"], shown: "−", does: "close it", run: (c) => c.collapse() },
   { keys: ["*"], shown: "*", does: "open the group and all in it", run: (c) => c.expandAll() },
+  { keys: ["["], shown: "[", does: "the iteration before, of the loop around", run: (c) => c.iterateBy(-1) },
+  { keys: ["]"], shown: "]", does: "the next iteration", run: (c) => c.iterateBy(1) },
+  { keys: ["u"], shown: "u", does: "show every iteration, or hide most again", run: (c) => c.unroll() },
+  { keys: ["i"], shown: "i", does: "light all that the focused node was computed from", run: (c) => c.trace("inputs") },
+  { keys: ["l"], shown: "l", does: "light its paths to the loss", run: (c) => c.trace("loss") },
+  {
+    keys: ["Shift+Enter"],
+    shown: "Shift Enter",
+    does: "light all paths between the selected and the focused node",
+    run: (c) => c.connectFocused(),
+  },
   { keys: [" "], shown: "Space", does: "fit all into the window", run: (c) => c.fit() },
   { keys: ["Shift+ArrowUp"], shown: "Shift ↑", does: "zoom in", run: (c) => c.zoom(1) },
   { keys: ["Shift+ArrowDown"], shown: "Shift ↓", does: "zoom out", run: (c) => c.zoom(-1) },
@@ -57,11 +85,13 @@ const TABLE = new Map(BINDINGS.flatMap((binding) => binding.keys.map((key) => [k
 
 const SCROLL = new Set(["ArrowUp", "ArrowDown", "Home", "End", " "]);
 
-/** "Shift+ArrowUp", "Ctrl+f" (Cmd counts as Ctrl), "?": Shift is named only where the key itself does not tell. */
+/** "Shift+ArrowUp", "Shift+B", "Ctrl+f" (Cmd counts as Ctrl), "?": Shift is named where the key itself does not tell, and at letters. */
 export function combo(event: Pick<KeyboardEvent, "key" | "ctrlKey" | "metaKey" | "altKey" | "shiftKey">): string {
   const named = event.key.length > 1;
-  const key = named || event.key === " " ? event.key : event.key.toLowerCase();
-  return `${event.ctrlKey || event.metaKey ? "Ctrl+" : ""}${event.altKey ? "Alt+" : ""}${event.shiftKey && named ? "Shift+" : ""}${key}`;
+  const letter = /^\p{L}$/u.test(event.key);
+  const key = !letter ? event.key : event.shiftKey ? event.key.toUpperCase() : event.key.toLowerCase();
+  const shift = event.shiftKey && (named || letter) ? "Shift+" : "";
+  return `${event.ctrlKey || event.metaKey ? "Ctrl+" : ""}${event.altKey ? "Alt+" : ""}${shift}${key}`;
 }
 
 /** Runs what a key stands for; leaves alone what inputs and buttons do with it. */
@@ -71,7 +101,7 @@ export function pressKey(event: KeyboardEvent, commands: KeyCommands): void {
   const name = combo(event);
   if (target instanceof HTMLInputElement || target instanceof HTMLSelectElement || target instanceof HTMLTextAreaElement) {
     const own = target instanceof HTMLInputElement && target.type === "range" ? /^(Arrow|Home|End|Page)/.test(event.key) : true;
-    if (own && name !== "Escape" && name !== "Ctrl+f") return;
+    if (own && name !== "Escape" && name !== "Ctrl+f" && !/F\d+$/.test(name)) return;
   }
   const presses = target instanceof HTMLButtonElement || (target instanceof HTMLElement && target.tagName === "SUMMARY");
   if (presses && (name === "Enter" || name === " ")) return;

@@ -1,9 +1,11 @@
 // The state of the view and how messages and gestures change it: a pure reducer and the store around it.
 
-import type { Edges, Flag, Graph, Group, Inspected, Nodes, Problem, Step, Stepped, Stepper, ToView } from "./protocol";
+import type { Edges, Flag, Graph, Group, Inspected, Nodes, Problem, Step, Stepped, Stepper, StepTo, ToView } from "./protocol";
 import type { Received } from "./channel";
 import { find } from "./graph/search";
-import { buildTree, closedAround, countBoxes, frontier, TOP, type Tree } from "./graph/tree";
+import type { Trace } from "./graph/trace";
+import { choosing, iterate, NO_LOOPS, unrolled, type Loops } from "./graph/loops";
+import { ALL, buildTree, closedAround, countBoxes, frontier, stacked, TOP, type Tree } from "./graph/tree";
 
 export type Direction = "right" | "down"; // the way that data flows
 export type Depth = "symbols" | "shapes" | "numbers";
@@ -27,6 +29,10 @@ export interface Pass {
   done: boolean;
   failed: boolean;
   sentence: string;
+  stopped: string; // the breakpoint that stopped it here, in a sentence
+  runs: boolean; // a running cell is on its way to the next breakpoint
+  number: number; // which of `passes` it is
+  passes: readonly string[]; // what each of them is of
   trouble: string; // why the last wish for a step was not granted; "" when it was
 }
 
@@ -51,14 +57,17 @@ export type Answers = ReadonlyMap<string, Answer<ToView["type"]>>;
 
 export interface State {
   recording: Recording | null;
+  loops: Loops; // which iterations are shown
   open: ReadonlySet<number>;
   touched: boolean; // the user has opened or closed a group: the view no longer chooses
   selected: number; // node id, or -1
+  trace: Trace | null; // what is lit: paths between nodes
   focus: string; // key of a box or pill: "n12", "g3"; or ""
   direction: "auto" | Direction;
   overlay: string; // of graph/overlays.ts
   depth: Depth;
   tab: string; // of a pane
+  by: StepTo["by"]; // how far a step goes
   pass: Pass | null;
   inspected: { message: Inspected; buffers: DataView[] } | null;
   flags: ReadonlyMap<string, readonly Flag[]>; // by their origin
@@ -76,11 +85,14 @@ export type Action =
   | { do: "focus"; key: string }
   | { do: "toggle"; group: number; open?: boolean }
   | { do: "open all"; group: number }
+  | { do: "iterate"; loop: number; to: number }
   | { do: "reveal"; node: number }
+  | { do: "trace"; trace: Trace | null }
   | { do: "direction"; to: Direction }
   | { do: "overlay"; to: string }
   | { do: "depth"; to: Depth }
   | { do: "tab"; to: string }
+  | { do: "by"; to: StepTo["by"] }
   | { do: "text"; on: boolean }
   | { do: "room" }
   | { do: "search"; query: string }
@@ -88,14 +100,17 @@ export type Action =
 
 export const START: State = {
   recording: null,
+  loops: NO_LOOPS,
   open: new Set(),
   touched: false,
   selected: -1,
+  trace: null,
   focus: "",
   direction: "auto",
   overlay: "gradient",
   depth: "symbols",
   tab: "value",
+  by: "op",
   pass: null,
   inspected: null,
   flags: new Map(),
@@ -115,7 +130,7 @@ export function reduce(state: State, action: Action): State {
     case "select": {
       const tab = action.node >= 0 && state.tab === "step" ? "value" : state.tab;
       const focus = action.node >= 0 ? `n${action.node}` : state.focus;
-      return { ...state, selected: action.node, focus, tab: state.tab === "memory" ? "value" : tab };
+      return { ...state, selected: action.node, trace: null, focus, tab: state.tab === "memory" ? "value" : tab };
     }
     case "focus":
       return { ...state, focus: action.key };
@@ -123,6 +138,10 @@ export function reduce(state: State, action: Action): State {
       return toggle(state, action.group, action.open);
     case "open all":
       return openAll(state, action.group);
+    case "trace":
+      return { ...state, trace: action.trace };
+    case "iterate":
+      return iterate(state, action.loop, action.to);
     case "reveal":
       return reveal(state, action.node);
     case "direction":
@@ -133,6 +152,8 @@ export function reduce(state: State, action: Action): State {
       return { ...state, depth: action.to };
     case "tab":
       return { ...state, tab: action.to };
+    case "by":
+      return { ...state, by: action.to };
     case "room":
       return { ...state, room: state.room + 1 };
     case "text":
@@ -169,6 +190,7 @@ function receive(state: State, { message, buffers, answers }: Received): State {
 function problem(state: State, message: Problem, answers: Received["answers"]): State {
   const focus = message.node >= 0 ? `n${message.node}` : state.focus;
   // What is wrong with the pass is said where the pass is.
+  if (answers === "break") return state; // said in the list of breakpoints, or by whoever asked
   if (answers === "step" && state.pass) return { ...state, focus, pass: { ...state.pass, trouble: message.sentence } };
   return { ...state, focus, status: { sentence: message.sentence, tone: "error" } };
 }
@@ -187,7 +209,9 @@ function graph(state: State, message: Graph): State {
   const { title, groups, live, dropped, root, view } = message;
   const overlay = view === "difference" ? "difference" : state.overlay === "difference" ? START.overlay : state.overlay;
   const badges = old?.name === message.recording ? old.badges : badgesOf(overlay);
-  const tree = buildTree(nodes, edges, groups, live);
+  const whole = buildTree(nodes, edges, groups, live);
+  const chosen = old?.name === message.recording && !live && sameGroups(old.groups, groups) ? state.loops.chosen : NO_LOOPS.chosen;
+  const [tree, loops] = live ? [whole, NO_LOOPS] : [stacked(whole, chosen), { tree: whole, chosen }];
   const recording: Recording = { name: message.recording, title, nodes, edges, sites, groups, live, dropped, root, view, badges, tree };
   const same = fresh ? old?.name === message.recording : true;
   // At the end of a cell the groups are arranged anew: what was open or closed then has no meaning any more.
@@ -200,11 +224,11 @@ function graph(state: State, message: Graph): State {
   const closing = `The graph has grown past ${HARD_CAP} boxes, so groups were closed.`;
   const status: Status = many ? { sentence: closing, tone: "plain" } : same ? state.status : START.status;
   const focus = alike || state.focus.startsWith("n") ? state.focus : "";
-  if (same) return { ...state, recording, open, touched, focus, status };
-  const { direction, depth, text } = state;
+  if (same) return { ...state, recording, loops, open, touched, focus, status };
+  const { direction, depth, text, by } = state;
   const selected = view === "tensor" ? root : -1;
-  const tab = view === "memory" ? "memory" : START.tab;
-  return { ...START, direction, overlay, depth, text, recording, open, touched, status, selected, tab };
+  const tab = view === "memory" || view === "time" ? view : START.tab;
+  return { ...START, direction, overlay, depth, text, by, recording, loops, open, touched, status, selected, tab };
 }
 
 /** Every earlier group is still the same one; more may have come. */
@@ -224,10 +248,12 @@ function appended<T extends Nodes | Edges>(old: T, more: T): T {
 }
 
 function stepper(state: State, message: Stepper): State {
-  const { mode, plan, index, failed, sentence } = message;
-  const again = state.pass && samePlan(state.pass.plan, plan);
+  const { mode, plan, index, failed, sentence, stopped, runs, number, passes } = message;
+  const again = state.pass?.number === number && samePlan(state.pass.plan, plan);
   const steps = again ? state.pass!.steps : new Map<number, Step>();
-  const pass: Pass = { mode, plan, index, total: plan.length, steps, done: index >= plan.length, failed, sentence, trouble: "" };
+  const done = index >= plan.length;
+  const where = { stopped, runs, number, passes };
+  const pass: Pass = { mode, plan, index, total: plan.length, steps, done, failed, sentence, ...where, trouble: "" };
   return { ...state, pass, recording: badged(state, "gradients"), tab: state.pass ? state.tab : "step" };
 }
 
@@ -248,16 +274,19 @@ function samePlan(a: readonly number[], b: readonly number[]): boolean {
 function stepped(state: State, message: Stepped): State {
   const steps = new Map(state.pass?.steps ?? []);
   for (const step of message.steps) steps.set(step.index, step);
-  const { index, total, done, failed, sentence } = message;
-  const base = state.pass ?? { mode: "live" as const, plan: [], index: 0, trouble: "" };
+  const { index, total, done, failed, sentence, stopped, runs } = message;
+  const base = state.pass ?? { mode: "live" as const, plan: [], index: 0, trouble: "", number: 0, passes: [] };
   const tab = state.tab === "value" ? "step" : state.tab;
   const trouble = index === base.index ? base.trouble : "";
-  return { ...state, tab, pass: { ...base, index, total, steps, done, failed, sentence, trouble } };
+  return { ...state, tab, pass: { ...base, index, total, steps, done, failed, sentence, stopped, runs, trouble } };
 }
 
 function toggle(state: State, group: number, wanted?: boolean): State {
   const tree = state.recording?.tree;
   if (!tree?.groups.has(group)) return state;
+  // What stands for hidden iterations opens by showing them all.
+  const holder = tree.parent(group);
+  if (tree.stacks.get(holder)?.hidden.some(({ id }) => id === group)) return iterate(state, holder, ALL);
   const open = new Set(state.open);
   if (wanted ?? !open.has(group)) open.add(group);
   else open.delete(group);
@@ -265,7 +294,8 @@ function toggle(state: State, group: number, wanted?: boolean): State {
 }
 
 function openAll(state: State, group: number): State {
-  const tree = state.recording?.tree;
+  const all = unrolled(state, group);
+  const tree = all.recording?.tree;
   if (!tree) return state;
   const open = new Set(state.open);
   const stack = [group];
@@ -274,7 +304,8 @@ function openAll(state: State, group: number): State {
     if (id !== TOP) open.add(id);
     for (const member of tree.children.get(id) ?? []) if (member.group) stack.push(member.id);
   }
-  return capped(state, open);
+  const next = capped(all, open);
+  return next.open === open ? next : { ...state, status: next.status };
 }
 
 function capped(state: State, open: Set<number>): State {
@@ -285,7 +316,8 @@ function capped(state: State, open: Set<number>): State {
 }
 
 /** Opens what is closed around a node. */
-function reveal(state: State, node: number): State {
+function reveal(before: State, node: number): State {
+  const state = choosing(before, node);
   const tree = state.recording?.tree;
   if (!tree || node < 0 || node >= tree.size) return state;
   if (closedAround(tree, state.open, tree.home[node]!) === null) return { ...state, focus: `n${node}` };

@@ -73,6 +73,10 @@ export class FakeKernel implements Transport {
   private index = 0;
   private sent = 0;
   readonly plan: number[];
+  private stopped = "";
+  readonly broken = new Set<number>(); // nodes with a breakpoint
+  readonly conditions: string[] = [];
+  passes = ["loss"];
   delay = 5;
   silent = false;
   refuse = ""; // the sentence of a problem instead of the next step
@@ -106,7 +110,8 @@ export class FakeKernel implements Transport {
       for (const graph of this.builder.graphs(this.recording)) this.push(graph);
       if (!this.plan.length) return;
       const start = { recording: this.recording, index: this.index, failed: false, sentence: "The pass has not started." };
-      this.push({ type: "stepper", v: VERSION, mode: "live", plan: this.plan, ...start });
+      const passes = { number: 0, passes: this.passes, stopped: "", runs: false };
+      this.push({ type: "stepper", v: VERSION, mode: "live", plan: this.plan, ...start, ...passes });
       this.sent = 0;
       this.push(this.stepped(null));
     } else if (request.type === "step" && this.refuse) {
@@ -114,9 +119,28 @@ export class FakeKernel implements Transport {
     } else if (request.type === "step") {
       const last = this.plan.length;
       const at = request.do === "node" ? this.plan.indexOf(request.to) + 1 : request.to;
-      const to = { next: this.index + 1, previous: this.index - 1, first: 0, last, index: at, node: at }[request.do];
+      const by = request.by === "op" ? 1 : 3; // every third step is the end of a coarser one
+      const [forth, back] = [Math.floor(this.index / by + 1) * by, Math.ceil(this.index / by - 1) * by];
+      const breaks = this.plan.map((node, row) => (this.broken.has(node) ? row + 1 : -1)).filter((place) => place > 0);
+      const run = breaks.find((place) => place > this.index) ?? last;
+      const before = breaks.filter((place) => place < this.index).pop() ?? 0;
+      const fine = { into: this.index + 1, out: forth, run, back: before, stop: this.index, pass: this.index };
+      const to = { next: forth, previous: back, first: 0, last, index: at, node: at, ...fine }[request.do];
       this.index = Math.max(0, Math.min(last, to));
+      this.stopped = /^(run|back)$/.test(request.do) && breaks.includes(this.index) ? "Stopped at a breakpoint: loss." : "";
       this.push(this.stepped(request.id));
+    } else if (request.type === "break") {
+      if (request.when.startsWith("oops")) {
+        const sentence = "The condition “oops” cannot be read.";
+        return this.push({ type: "problem", v: VERSION, re: request.id, sentence, node: -1 });
+      }
+      if (request.do === "toggle" && !this.broken.delete(request.number)) this.broken.add(request.number);
+      if (request.do === "add") this.conditions.push(request.when);
+      const flags = [...this.broken].map((node) => ({ node, glyph: "●", words: "Breakpoint: it", tone: "error" }));
+      this.push({ type: "flags", v: VERSION, re: null, recording: this.recording, origin: "breakpoint", flags });
+      const nodes = [...this.broken].map((number) => ({ number, where: "node", what: `#${number}`, when: "", on: true, places: 1 }));
+      const others = this.conditions.map((when, at) => ({ number: 1000 + at, where: "any", what: "", when, on: true, places: -1 }));
+      this.push({ type: "breakpoints", v: VERSION, re: request.id, recording: this.recording, breakpoints: [...nodes, ...others] });
     } else if (request.type === "inspect") {
       const { message, buffers } = this.inspected(request.node, request.what, request.slice, request.exact);
       this.push({ ...message, re: request.id }, buffers);
@@ -142,6 +166,8 @@ export class FakeKernel implements Transport {
       done: this.index === total,
       failed: false,
       sentence,
+      stopped: this.stopped,
+      runs: false,
     };
   }
 
@@ -180,7 +206,7 @@ export class FakeKernel implements Transport {
     });
     const upstream = summarise(nodes.shape[node]!, this.values(node, 7));
     const sentence = `Step ${index} of ${this.plan.length}, ${op} ${nodes.name[node]} at In [3] line 2: the gradient of norm ${upstream.norm?.toPrecision(3)} goes to ${contributions.length} inputs.`;
-    return { index, node, op, forward: rules(op, "x"), upstream, contributions, site: nodes.site[node]!, sentence };
+    return { index, node, op, forward: rules(op, "x"), upstream, contributions, site: nodes.site[node]!, sentence, before: null, after: null };
   }
 
   private inspected(node: number, what: "value" | "grad", slice: number[], exact: boolean): { message: Inspected; buffers: DataView[] } {

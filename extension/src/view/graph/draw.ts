@@ -1,10 +1,11 @@
 // Draws one box or one wire as SVG, and puts marks on it. The picture on screen and the saved picture come from here.
 
 import { s, setAttribute, setText, type Child } from "../dom";
-import { describe, failed, textWidth, type Pill } from "./face";
+import { describe, failed, SLIDER, textWidth, type Pill, type Slider } from "./face";
 import type { Box, Wire } from "./layout";
 import type { Mark } from "./marks";
 import type { Recording } from "../store";
+import { ALL } from "./tree";
 
 export function drawBox(box: Box, recording: Recording, idPrefix = ""): SVGGElement {
   const isGroup = box.kind === "open" || box.kind === "closed";
@@ -45,6 +46,9 @@ function nodeParts(box: Box, recording: Recording, idPrefix: string): Child[] {
       s("tspan", { class: "shape", dx: face.name ? 8 : 0 }, face.detail),
     ),
     ...face.pills.map((pill) => drawPill(pill, box, recording, idPrefix)),
+    recording.nodes.grad[box.id]
+      ? s("circle", { class: "gutter", "data-break": box.id, cy: h / 2, r: 7, "aria-hidden": "true" }, s("title", {}, "Breakpoint (b)"))
+      : null,
     note ? noteMark(failed(recording, box.id), w) : null,
   ];
 }
@@ -117,7 +121,43 @@ function groupParts(box: Box): Child[] {
       s("circle", { r: 10 }),
       s("path", { d: open ? "M-4.5 0H4.5" : "M-4.5 0H4.5M0 -4.5V4.5" }),
     ),
+    open && face.slider ? drawSlider(box.id, face.slider) : null,
   ];
+}
+
+/** Chooses which iteration of a loop is shown; or, where all are, hides most again. */
+function drawSlider(group: number, { at, last, x, words }: Slider): SVGGElement {
+  const button = (left: number, w: number, to: number, path: string, title: string) =>
+    s(
+      "g",
+      { class: "choice", "data-iterate": `${group} ${to}`, transform: `translate(${left} 8)` },
+      s("title", {}, title),
+      s("rect", { width: w, height: 19, rx: 9.5 }),
+      path.startsWith("M") ? s("path", { d: path }) : s("text", { x: w / 2, y: 14, "text-anchor": "middle" }, path),
+    );
+  if (at === ALL) return s("g", { class: "slider", transform: `translate(${x} 0)` }, button(0, 64, 1, "hide most", words));
+  const thumb = 24 + (SLIDER * at) / last;
+  return s(
+    "g",
+    {
+      class: "slider",
+      transform: `translate(${x} 0)`,
+      role: "slider",
+      "aria-label": words,
+      "aria-valuemin": 0,
+      "aria-valuemax": last,
+      "aria-valuenow": at,
+      "data-testid": "wb-loop",
+    },
+    s("title", {}, words),
+    button(0, 19, Math.max(0, at - 1), "M11.5 5L7 9.5L11.5 14", "The one before ( [ )"),
+    s("path", { class: "track", d: `M24 17.5H${24 + SLIDER}` }),
+    s("circle", { class: "thumb", cx: thumb, cy: 17.5, r: 6.5 }),
+    s("rect", { class: "grip", "data-slider": group, "data-last": last, x: 24, y: 6, width: SLIDER, height: 23 }),
+    button(29 + SLIDER, 19, Math.min(last, at + 1), "M7.5 5L12 9.5L7.5 14", "The next one ( ] )"),
+    s("text", { class: "detail", x: 55 + SLIDER, y: 22 }, s("tspan", { class: "shape" }, `${at} / ${last}`)),
+    button(118 + SLIDER, 34, ALL, "all", "Show every one (u)"),
+  );
 }
 
 /** A small glyph on the box's corner and what it means: "●" breakpoint, "~" stale, "!" NaN. */

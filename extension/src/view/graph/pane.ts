@@ -8,7 +8,8 @@ import { firstView, READABLE, viewOf, wholeView } from "./fit";
 import type { Box, Scene, Wire } from "./layout";
 import type { Marks } from "./marks";
 import { Minimap } from "./minimap";
-import type { Recording } from "../store";
+import type { Recording, State } from "../store";
+import { litOf, NONE_LIT, type Lit } from "./trace";
 import { prefersStill } from "../theme";
 
 const FAR = 0.5; // below this scale only titles are shown
@@ -21,6 +22,11 @@ export interface GraphEvents {
   select(node: number): void;
   focus(key: string): void;
   toggle(group: number): void;
+  /** Of a loop or fold another part, or all of them, is to be shown. */
+  iterate(loop: number, to: number): void;
+  /** A second node: what lies between it and the selected one is asked for. */
+  connect(node: number): void;
+  breakpoint(node: number): void;
   /** The pane has another size, and the user has not moved the camera. */
   resized(): void;
 }
@@ -44,6 +50,7 @@ export class GraphPane {
   private recording: Recording | null = null;
   private marks: Marks | null = null;
   private focusKey = "";
+  private lit: Lit = NONE_LIT;
   private window: [number, number, number, number] | null = null; // what is drawn, in scene units
   private frame = 0;
   private gliding = 0;
@@ -73,6 +80,7 @@ export class GraphPane {
         focused: () => (this.element.getRootNode() as ShadowRoot).activeElement === this.element,
       }),
     );
+    this.svg.addEventListener("pointerdown", (event) => this.slides(event));
     this.element.addEventListener("click", (event) => this.clicked(event));
     this.element.addEventListener("dblclick", (event) => this.doubleClicked(event));
     if (typeof ResizeObserver !== "undefined") {
@@ -112,6 +120,14 @@ export class GraphPane {
 
   mark(marks: Marks): void {
     this.marks = marks;
+    for (const [key, element] of this.drawnBoxes) this.markOne(key, element);
+    for (const wire of this.scene?.wires ?? []) this.markWireOf(wire);
+  }
+
+  /** Lights what is traced, and what is next to the selected node. */
+  trace({ recording, open, selected, trace }: State): void {
+    this.lit = recording ? litOf(recording, open, selected, trace) : NONE_LIT;
+    this.element.classList.toggle("traced", trace !== null);
     for (const [key, element] of this.drawnBoxes) this.markOne(key, element);
     for (const wire of this.scene?.wires ?? []) this.markWireOf(wire);
   }
@@ -302,10 +318,16 @@ export class GraphPane {
   }
 
   private markOne(key: string, element: SVGGElement): void {
+    const light = (one: SVGGElement, own: string) => {
+      one.classList.toggle("on-path", this.lit.path.has(own));
+      one.classList.toggle("beside", this.lit.beside.has(own));
+    };
     markBox(element, this.marks!.box(key), key === this.focusKey);
+    light(element, key);
     for (const pill of element.querySelectorAll<SVGGElement>(":scope > .wb-pill[data-key]")) {
       const own = pill.dataset.key!;
       markBox(pill, this.marks!.box(own), own === this.focusKey);
+      light(pill, own);
     }
   }
 
@@ -314,6 +336,7 @@ export class GraphPane {
     if (!element) return;
     const node = this.focusKey.startsWith("n") ? Number(this.focusKey.slice(1)) : -1;
     markWire(element, this.marks!.wire(wire), node >= 0 && (wire.source === node || wire.consumers.includes(node)));
+    element.classList.toggle("on-path", this.lit.onPath(wire.source, wire.consumers));
   }
 
   private flip(before: Scene, oldDrawn: ReadonlyMap<string, SVGGElement>): void {
@@ -332,12 +355,38 @@ export class GraphPane {
     this.wires.animate([{ opacity: 0 }, { opacity: 0, offset: 0.5 }, { opacity: 1 }], { duration: FLIP * 1.4 });
   }
 
-  private clicked(event: Event): void {
+  /** A press on a loop's slider: what it stands for follows the pointer until it is let go. The graph is not dragged by that. */
+  private slides(event: PointerEvent): void {
+    const grip = (event.target as Element).closest<SVGElement>("[data-slider]");
+    if (!grip || event.button) return;
+    event.stopPropagation();
+    const { left, width } = grip.getBoundingClientRect();
+    const [loop, last] = [Number(grip.dataset.slider), Number(grip.dataset.last)];
+    const go = ({ clientX }: PointerEvent) => this.events.iterate(loop, Math.round((Math.min(1, Math.max(0, (clientX - left) / width)) || 0) * last));
+    const end = () => {
+      this.svg.removeEventListener("pointermove", go);
+      this.svg.removeEventListener("pointerup", end);
+      this.svg.removeEventListener("pointercancel", end);
+    };
+    this.svg.setPointerCapture(event.pointerId);
+    this.svg.addEventListener("pointermove", go);
+    this.svg.addEventListener("pointerup", end);
+    this.svg.addEventListener("pointercancel", end);
+    go(event);
+  }
+
+  private clicked(event: MouseEvent): void {
     const target = event.target as Element;
     this.element.focus({ preventScroll: true });
     const toggle = target.closest<SVGElement>("[data-toggle]");
     if (toggle) return this.events.toggle(Number(toggle.dataset.toggle));
+    const gutter = target.closest<SVGElement>("[data-break]");
+    if (gutter) return this.events.breakpoint(Number(gutter.dataset.break));
+    const choice = target.closest<SVGElement>("[data-iterate]");
+    if (choice) return this.events.iterate(...(choice.dataset.iterate!.split(" ").map(Number) as [number, number]));
+    if (target.closest("[data-slider]")) return;
     const node = target.closest<SVGElement>("[data-node]");
+    if (node && event.shiftKey) return this.events.connect(Number(node.dataset.node));
     if (node) return this.events.select(Number(node.dataset.node));
     const group = target.closest<SVGElement>("[data-group]");
     if (group) this.events.focus(`g${group.dataset.group}`);
@@ -345,7 +394,7 @@ export class GraphPane {
 
   private doubleClicked(event: Event): void {
     const target = event.target as Element;
-    if (target.closest("[data-toggle]") || target.closest("[data-node]")) return;
+    if (target.closest("[data-toggle], [data-node], [data-iterate], [data-slider]")) return;
     const group = target.closest<SVGElement>("[data-group]");
     if (group) this.events.toggle(Number(group.dataset.group));
   }

@@ -2,7 +2,7 @@
 
 import type { Controller } from "../controller";
 import { h, put } from "../dom";
-import type { Contribution, Step } from "../protocol";
+import type { Contribution, Step, Summary } from "../protocol";
 import { changed, type Recording, type State } from "../store";
 import { nameOf } from "../words";
 import type { Gradients } from "./gradients";
@@ -63,6 +63,7 @@ export class StepPane implements Pane {
         h("h4", {}, "Upstream gradient"),
         pillOf(step.upstream),
       ),
+      ...accumulated(step),
       step.contributions.length ? h("h4", {}, step.contributions.length === 1 ? "Contribution" : "Contributions") : null,
       ...step.contributions.map((contribution) => this.contribution(contribution, state, recording)),
     ];
@@ -92,4 +93,13 @@ export class StepPane implements Pane {
       addends > 1 ? h("div", { class: "sum" }, h("span", { class: "quiet" }, `sum of ${addends} addends so far: `), pillOf(total)) : null,
     );
   }
+}
+
+/** A leaf's .grad before and after: what the pass added to. */
+function accumulated({ before, after }: Step): HTMLElement[] {
+  const line = (words: string, summary: Summary, test: string) =>
+    h("div", { class: "row", "data-testid": test, "data-norm": normOf(summary) }, h("h4", {}, words), pillOf(summary));
+  if (!after) return [];
+  if (!before) return [h("p", { class: "quiet", "data-testid": "wb-grad-was" }, ".grad was None before this step.")];
+  return [line(".grad before", before, "wb-grad-was"), line(".grad after", after, "wb-grad-now")];
 }

@@ -1,0 +1,147 @@
+// Stepping in the view: how far a step goes, breakpoints by mouse and keys, several passes, F-keys.
+import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { combo } from "../src/view/keys";
+import view from "../src/view/index";
+import type { StepTo } from "../src/view/protocol";
+import { FakeKernel } from "./page/kernel";
+import { mlp } from "./page/recordings";
+
+let close: () => void = () => undefined;
+
+beforeEach(() => {
+  vi.useFakeTimers();
+  vi.spyOn(HTMLCanvasElement.prototype, "getContext").mockReturnValue(null);
+});
+afterEach(() => {
+  close();
+  document.body.replaceChildren();
+  vi.useRealTimers();
+  vi.restoreAllMocks();
+});
+
+const wait = () => vi.advanceTimersByTimeAsync(50);
+
+async function opened(passes = ["loss"]) {
+  const kernel = new FakeKernel(mlp());
+  kernel.passes = passes;
+  const el = document.createElement("div");
+  document.body.append(el);
+  const model = {
+    get: (key: string) => (key === "height" ? 500 : undefined),
+    send: (message: unknown) => kernel.send(message),
+    on(event: string, callback: (message: unknown, buffers: DataView[]) => void) {
+      if (event === "msg:custom") kernel.listen((message, buffers) => callback(message, buffers as DataView[]));
+    },
+    off: () => undefined,
+  };
+  close = view.render({ model, el });
+  await wait();
+  const root = el.querySelector(".gradient-workbench")!.shadowRoot!;
+  const one = <T extends HTMLElement>(id: string) => root.querySelector<T>(`[data-testid="${id}"]`)!;
+  const press = async (key: string, more: KeyboardEventInit = {}) => {
+    const event = new KeyboardEvent("keydown", { key, bubbles: true, composed: true, cancelable: true, ...more });
+    one("wb-graph").dispatchEvent(event);
+    await wait();
+    return event.defaultPrevented;
+  };
+  const at = () => Number(root.querySelector<HTMLElement>(".stepper")!.dataset.index);
+  const asked = () => kernel.requests.filter((request): request is StepTo => request.type === "step").at(-1)!;
+  return { kernel, root, one, press, at, asked };
+}
+
+it("names keys with Shift at letters, whatever Caps Lock says", () => {
+  const key = (name: string, shiftKey = false) => combo({ key: name, shiftKey, ctrlKey: false, metaKey: false, altKey: false });
+  expect([key("b"), key("B"), key("B", true), key("F10", true), key("?", true), key("*", true)]).toEqual([
+    ...["b", "b", "Shift+B", "Shift+F10", "?", "*"],
+  ]);
+});
+
+it("obeys the chosen granularity with buttons and with keys, and F11 goes by one op all the same", async () => {
+  const { one, press, at, asked } = await opened();
+  await press("ArrowRight");
+  expect([at(), asked().by]).toEqual([1, "op"]);
+  const by = one<HTMLSelectElement>("wb-by");
+  by.value = "module";
+  by.dispatchEvent(new Event("change"));
+  one("wb-next").click();
+  await wait();
+  expect([at(), asked().do, asked().by]).toEqual([3, "next", "module"]);
+  expect(await press("F10")).toBe(true);
+  expect(at()).toBe(6);
+  await press("F10", { shiftKey: true });
+  expect([at(), asked().do]).toEqual([3, "previous"]);
+  await press("F11");
+  expect([at(), asked().do]).toEqual([4, "into"]);
+  await press("F11", { shiftKey: true });
+  expect(asked().do).toBe("out");
+});
+
+it("sets a breakpoint at the gutter and with b, runs to it, says so, and takes it away", async () => {
+  const { kernel, root, one, press, at } = await opened();
+  const [early, late] = [kernel.plan[4]!, kernel.plan[9]!].map((node) => node);
+  const gutter = root.querySelector<SVGElement>(`[data-break="${early}"]`)!;
+  gutter.dispatchEvent(new MouseEvent("click", { bubbles: true, composed: true }));
+  await wait();
+  expect([...kernel.broken]).toEqual([early]);
+  expect(root.querySelector(`[data-node="${early}"] .flag[data-glyph="●"] title`)!.textContent).toContain("Breakpoint");
+  root.querySelector(`[data-node="${late}"]`)!.dispatchEvent(new MouseEvent("click", { bubbles: true, composed: true }));
+  await press("b");
+  expect(kernel.broken.has(late!)).toBe(true);
+  expect(one("wb-breaks").textContent).toContain("2");
+  await press("F9");
+  expect(at()).toBe(5);
+  expect(one("wb-stopped").hidden).toBe(false);
+  expect(one("wb-stopped").textContent).toContain("Stopped at a breakpoint");
+  one("wb-run").click();
+  await wait();
+  expect(at()).toBe(10);
+  await press("F9", { altKey: true });
+  expect(at()).toBe(5);
+  await press("ArrowRight");
+  expect(one("wb-stopped").hidden).toBe(true);
+  await press("b");
+  expect(kernel.broken.has(late!)).toBe(false);
+  await press("End");
+  await press("F9");
+  expect(at()).toBe(kernel.plan.length);
+  expect(one("wb-status").textContent).toBe("The pass is finished.");
+});
+
+it("edits conditions in the list: a sentence for what cannot be read, and Escape closes it", async () => {
+  const { kernel, root, one, press } = await opened();
+  await press("B", { shiftKey: true });
+  expect(one("wb-breakpoints").hidden).toBe(false);
+  const when = one<HTMLInputElement>("wb-break-when");
+  expect(root.activeElement).toBe(when);
+  const submit = async (text: string) => {
+    when.value = text;
+    when.form!.dispatchEvent(new Event("submit", { cancelable: true }));
+    await wait();
+  };
+  await submit("oops");
+  expect(one("wb-break-problem").textContent).toContain("cannot be read");
+  await submit("norm > 1e3 or <b>nan</b> > 0");
+  expect(one("wb-break-problem").hidden).toBe(true);
+  expect(kernel.conditions).toEqual(["norm > 1e3 or <b>nan</b> > 0"]);
+  const row = one("wb-break");
+  expect(row.querySelector("code")!.textContent).toBe("when norm > 1e3 or <b>nan</b> > 0");
+  expect(row.querySelector("b")).toBeNull();
+  when.dispatchEvent(new KeyboardEvent("keydown", { key: "Escape", bubbles: true, composed: true, cancelable: true }));
+  await wait();
+  expect(one("wb-breakpoints").hidden).toBe(true);
+});
+
+it("lists several passes and asks for the chosen one; one pass needs no list", async () => {
+  const { one, asked } = await opened(["loss", "loss2", "<i>third</i>"]);
+  const select = one<HTMLSelectElement>("wb-pass");
+  expect([...select.options].map((option) => option.textContent)).toEqual([
+    ...["pass 1 of 3: loss", "pass 2 of 3: loss2", "pass 3 of 3: <i>third</i>"],
+  ]);
+  select.value = "1";
+  select.dispatchEvent(new Event("change"));
+  await wait();
+  expect(asked()).toMatchObject({ do: "pass", to: 1 });
+  close();
+  const alone = await opened();
+  expect(alone.one("wb-pass").hidden).toBe(true);
+});
