@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import matplotlib
 import numpy
@@ -19,7 +21,7 @@ from engine.nn import functional as F
 from workbench import plot
 from workbench.curve import Curve
 from workbench.plot import curves, distributions, style
-from workbench.training_table import Histograms
+from workbench.training_table import COLUMNS, Histograms
 
 
 @pytest.fixture(autouse=True)
@@ -526,3 +528,16 @@ def test_pictures_can_be_made_beside_a_display_thread(trained):
     thread.start()
     thread.join()
     assert done == [ax] and len(ax.images) == 1
+
+
+def test_the_examples_of_the_documentation_run(tmp_path, monkeypatch, capsys):
+    page = (Path(__file__).parents[2] / "docs" / "pictures.md").read_text(encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    names: dict = {}
+    examples = re.findall(r"```python\n(.*?)```", page, re.S)
+    for example in examples:
+        exec(compile(example, "pictures.md", "exec"), names)
+    assert len(examples) == 6 and (tmp_path / "landscape.png").stat().st_size > 10_000 and len(pyplot.get_fignums()) == 9
+    assert "60 steps, 60 kept." in capsys.readouterr().out
+    columns = re.search(r"The columns of a quantity are `([^`]*)`", page)
+    assert columns and tuple(columns.group(1).split()) == COLUMNS

@@ -24,9 +24,11 @@ def axes(ax: Axes | None, size: tuple[float, float] = SIZE, projection: str | No
     """
     from matplotlib import pyplot
     from matplotlib.axes import Axes
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
 
     if ax is None:
-        _, made = pyplot.subplots(figsize=size, layout="constrained", subplot_kw={"projection": projection})
+        room = ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1)
+        _, made = pyplot.subplots(figsize=size, layout=room, subplot_kw={"projection": projection})
         made.title.set_fontsize(_FONTS["title"])
         for axis in (made.xaxis, made.yaxis, *([made.zaxis] if projection else [])):  # type: ignore[attr-defined]
             axis.label.set_fontsize(_FONTS["label"])
