@@ -1,4 +1,4 @@
-"""Answers of `wb.inspect` and `wb.memory` that print themselves, in a notebook and in a terminal."""
+"""Answers of `wb.inspect`, `wb.memory` and `wb.time` that print themselves, in a notebook and in a terminal."""
 
 from __future__ import annotations
 
@@ -44,6 +44,19 @@ class MemoryReport:
 
     text: str
     message: Memory
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def _repr_html_(self) -> str:
+        return f'<pre style="line-height:1.3">{escape(self.text)}</pre>'
+
+
+@dataclass(frozen=True)
+class TimeReport:
+    """Where the time went, by line, op and module."""
+
+    text: str
 
     def __repr__(self) -> str:
         return self.text

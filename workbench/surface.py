@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Literal
 from weakref import ref
 
 from engine import inplace, tape
 from engine.tensor import Tensor
 
-from . import inspector, memory_use, svg, text
+from . import inspector, memory_use, svg, text, timing
 from .difference import Difference
 from .graph import Graph
 from .recorder import Recorder, is_parameter
 from .recording import Recording, recent
-from .report import Inspection, MemoryReport
+from .report import Inspection, MemoryReport, TimeReport
 from .retrace import retrace
 from .session import Session
 
@@ -168,12 +168,38 @@ class MemorySession(ShownSession):
 
 def remembered(names: Mapping[str, Any]) -> MemorySession:
     """The memory of the newest recording. RuntimeError when there is none."""
+    recording = _newest()
+    return _named(MemorySession(recording, Graph(recording)), "memory", names)
+
+
+class TimeSession(ShownSession):
+    """A session that opens on the times of the newest recording."""
+
+    def report(self) -> TimeReport:
+        """The times as a text."""
+        return TimeReport(timing.report(self.recording, self.graph))
+
+    def stills(self) -> dict[str, str]:
+        return {**super().stills(), "text/plain": self.report().text}
+
+
+def timed(names: Mapping[str, Any]) -> TimeSession:
+    """The times of the newest recording. RuntimeError when there is none."""
+    recording = _newest()
+    return _named(TimeSession(recording, Graph(recording)), "time", names)
+
+
+def _newest() -> Recording:
     recording = latest()
     if recording is None:
         raise RuntimeError("Nothing has been recorded yet. Run a cell under %%watch, or use `with wb.record():`.")
-    session = MemorySession(recording, Graph(recording))
-    session.graph.view = "memory"
-    if not recording.live:
+    return recording
+
+
+def _named(session: Any, view: Literal["memory", "time"], names: Mapping[str, Any]) -> Any:
+    """The session, opening on that tab, with the user's names where the code has ended."""
+    session.graph.view = view
+    if not session.recording.live:
         session.graph.finish(names)
     return session
 

@@ -10,11 +10,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from .. import protocol
-from . import compare, memory, model, overlay, steps, tensor, whole
+from . import breakpoints, compare, memory, model, overlay, steps, tensor, time, whole
 
 ANSWERS: Mapping[type[protocol.ToKernel], Callable[..., list[tuple[dict[str, Any], list[bytes]]]]] = {
     protocol.Ready: whole.ready,
     protocol.StepTo: steps.step,
+    protocol.Break: breakpoints.change,
     protocol.Inspect: tensor.inspect,
     protocol.AskElement: tensor.element,
     protocol.AskCompare: compare.compare,
@@ -26,4 +27,5 @@ ANSWERS: Mapping[type[protocol.ToKernel], Callable[..., list[tuple[dict[str, Any
     protocol.AskWindow: memory.window,
     protocol.AskMoment: memory.moment,
     protocol.AskMetric: overlay.metric,
+    protocol.AskTiming: time.times,
 }

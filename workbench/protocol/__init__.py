@@ -8,6 +8,7 @@ Each module holds one subject; whatever is defined in one of them is part of the
 """
 
 from .base import VERSION, Buffer, Fact, Formula, Message, Rules, Site, ToKernel, ToView
+from .breakpoints import Break, Breakpoint, Breakpoints
 from .compare import AskCompare, Compared, Difference, Pinned
 from .flags import AskMetric, Flag, Flags, Metric
 from .graph import Edges, Graph, Group, Nodes, Problem, Ready
@@ -32,4 +33,5 @@ from .tensor import (
     TensorElement,
     Tokens,
 )
+from .time import AskTiming, TimeTotal, Timing
 from .typescript import typescript

@@ -63,7 +63,8 @@ class Graph(ToView):
     live: bool  # True while the recorded code still runs
     dropped: int  # ops that were not recorded because the recording was full
     root: int  # the node that was asked about (the loss); -1: none
-    view: Literal["graph", "tensor", "memory", "difference"] = "graph"  # tensor: about `root` alone; memory: opens there; difference: of 2
+    # tensor: about `root` alone; memory, time: opens there; difference: of 2
+    view: Literal["graph", "tensor", "memory", "time", "difference"] = "graph"
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,12 @@ import { MemoryPane } from "./memory";
 import type { Pane, PaneContext } from "./pane";
 import { StepPane } from "./step";
 import { TensorPane } from "./tensor";
+import { TimePane } from "./time";
 
 export const PANES: readonly ((context: PaneContext) => Pane)[] = [
   (context) => new StepPane(context),
   (context) => new TensorPane(context, "value", "Value"),
   (context) => new TensorPane(context, "grad", "Grad"),
   (context) => new MemoryPane(context),
+  (context) => new TimePane(context),
 ];
