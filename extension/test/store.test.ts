@@ -200,10 +200,12 @@ describe("groups", () => {
     const { nodes, groups, tree } = state.recording!;
     const within = groups.find((group) => group.name === "250")!.id;
     const node = nodes.name.findIndex((name, at) => name === "h" && nodes.group[at] === within);
-    const { open, focus } = reduce(state, { do: "reveal", node });
+    const { open, focus, recording } = reduce(state, { do: "reveal", node });
     expect(focus).toBe(`n${node}`);
-    expect([...open].filter((id) => !state.open.has(id))).toEqual([within, tree.parent(within)]);
-    expect(tree.groups.get(tree.parent(within))!.label).toBe("498 more iterations");
+    expect([...open].filter((id) => !state.open.has(id))).toEqual([within]);
+    expect(tree.groups.get(tree.parent(within))!.label).toBe("iterations 2–498 hidden");
+    expect(recording!.tree.stacks.get(0)).toMatchObject({ at: 250 });
+    expect(recording!.tree.parent(within)).toBe(0); // it is no longer hidden
   });
 });
 

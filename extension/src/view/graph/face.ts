@@ -1,5 +1,6 @@
 // What stands on a box and how big it is: words, pills and sizes, without any drawing.
 
+import { shownText } from "./loops";
 import type { Direction, Recording } from "../store";
 import { shapeText, totalsText } from "../words";
 
@@ -76,8 +77,18 @@ export interface Face {
   inset: number; // where the title begins
   line: [number, number]; // where name and detail begin
   pills: Pill[];
+  slider?: Slider; // of a loop or fold of which only some parts are shown
 }
 
+export interface Slider {
+  at: number; // ALL: every part is shown
+  last: number;
+  x: number; // where it stands in the header of the open group
+  words: string; // what is shown and what is hidden
+}
+
+export const SLIDER = 96; // the length of its track
+const SLIDER_ROOM = SLIDER + 172;
 const PAD = 12;
 const ROUND = 18; // in a box with round ends
 const BASE = 54; // height of a box with two lines
@@ -169,12 +180,15 @@ export function groupFace(recording: Recording, id: number): Face {
   const detail = totalsText(recording.tree.totals.get(id)!);
   const top = textWidth(title, "title") + (name ? 8 + textWidth(name, "name") : 0) + 34 + 60;
   const w = Math.ceil(Math.max(190, top, textWidth(detail, "body")) + 2 * PAD);
-  return { w, h: BASE, title, name, detail, inset: 36, line: [14, 42], pills: [] };
+  const stack = recording.tree.stacks.get(id);
+  const x = 36 + textWidth(title, "title") + (name ? 8 + textWidth(name, "name") : 0) + 14;
+  const slider = stack && { at: stack.at, last: stack.items.length - 1, x: Math.ceil(x), words: shownText(recording.tree, id) };
+  return { w, h: BASE, title, name, detail, inset: 36, line: [14, 42], pills: [], ...(slider ? { slider } : {}) };
 }
 
 /** Room that an open group's title needs. */
 export function headerWidth(face: Face): number {
-  return textWidth(face.title, "title") + textWidth(face.name, "name") + 70;
+  return textWidth(face.title, "title") + textWidth(face.name, "name") + 70 + (face.slider ? SLIDER_ROOM : 0);
 }
 
 /** One box in words, for screen readers and tool tips. */

@@ -2,7 +2,7 @@
 
 import { groupFace, HEADER, headerWidth, nodeFace, type Face } from "./face";
 import { ENTRY, EXIT, orderBoxes, type Link, type Share } from "./order";
-import { entryOffset, exitOffset, placeBoxes, placeMore, type Placed, type Ports, type Size } from "./place";
+import { BESIDE, entryOffset, exitOffset, placeBoxes, placeMore, type Placed, type Ports, type Size } from "./place";
 import { routeLinks, type Route, type Segment, type Trunk } from "./route";
 import type { Direction, Recording } from "../store";
 import { TOP } from "./tree";
@@ -43,10 +43,12 @@ export interface Scene {
 export interface Kept {
   direction: Direction;
   groups: ReadonlyMap<number, Local>;
+  blocked: ReadonlySet<number>; // groups that had no room to grow: they are drawn closed, as large as they were, until the code ends
 }
 
 interface Local {
   members: string[];
+  faces: Face[];
   sizes: Size[];
   placed: Placed;
   routes: Route[];
@@ -71,7 +73,19 @@ interface Room {
 const PADDING = 16;
 const memo = new Map<string, Local>();
 
+/** With `kept`, the layout of the same recording when it was shorter, no box that was there moves. */
 export function layout(recording: Recording, open: ReadonlySet<number>, direction: Direction, kept?: Kept): Scene {
+  const blocked = new Set(kept?.direction === direction ? [...kept.blocked].filter((group) => open.has(group)) : []);
+  for (;;) {
+    const drawn = blocked.size ? new Set([...open].filter((group) => !blocked.has(group))) : open;
+    const before = blocked.size;
+    const scene = laidOut(recording, drawn, direction, kept, blocked);
+    if (blocked.size === before) return scene;
+  }
+}
+
+/** One try. Open groups that have grown where there is no room for that are added to `blocked`. */
+function laidOut(recording: Recording, open: ReadonlySet<number>, direction: Direction, kept: Kept | undefined, blocked: Set<number>): Scene {
   const rooms = quotient(recording, open);
   const locals = new Map<number, Local>();
   const faces = new Map<string, Face>();
@@ -98,12 +112,17 @@ export function layout(recording: Recording, open: ReadonlySet<number>, directio
       }
     }
     const title = group === TOP ? 0 : headerWidth(groupFace(recording, group));
-    const local = solveRoom(room, sizes, ports, direction, title, earlier?.get(group));
+    const own = room.members.map((key) => faces.get(key)!);
+    const before = earlier?.get(group);
+    const grown = before && growth(before, room.members, sizes, own, (key) => key.startsWith("g") && rooms.has(Number(key.slice(1))), earlier!);
+    grown?.blocked.forEach((id) => blocked.add(id));
+    own.forEach((face, at) => faces.set(room.members[at]!, face));
+    const local = solveRoom(room, sizes, own, ports, direction, title, grown && before, grown?.was);
     locals.set(group, local);
     return local;
   };
   if (rooms.get(TOP)!.members.length) solve(TOP);
-  return assemble(recording, rooms, locals, faces, direction);
+  return assemble(recording, rooms, locals, faces, direction, blocked);
 }
 
 /** For each open group the boxes in it and the links between them. */
@@ -179,9 +198,17 @@ function quotient(recording: Recording, open: ReadonlySet<number>): Map<number, 
   return rooms;
 }
 
-function solveRoom(room: Room, sizes: Size[], ports: (Ports | null)[], direction: Direction, title: number, earlier?: Local): Local {
+function solveRoom(
+  room: Room,
+  sizes: Size[],
+  faces: Face[],
+  ports: (Ports | null)[],
+  direction: Direction,
+  title: number,
+  earlier?: Local,
+  was?: number[],
+): Local {
   const { links, members } = room;
-  const was = earlier && takeOver(earlier, members, sizes);
   const grown = earlier && was;
   const ported = ports.map((p) => (p ? `${[...p.entry].join()};${[...p.exit].join()}` : "")).join("|");
   const key = [
@@ -192,7 +219,7 @@ function solveRoom(room: Room, sizes: Size[], ports: (Ports | null)[], direction
     links.map((l) => `${l.from},${l.to},${l.net}`).join(" "),
   ].join("/");
   const known = grown ? undefined : memo.get(key);
-  if (known) return { ...known, members };
+  if (known) return { ...known, members, faces };
 
   const down = direction === "down";
   const root = title === 0;
@@ -212,6 +239,7 @@ function solveRoom(room: Room, sizes: Size[], ports: (Ports | null)[], direction
   else if (size.main < title) stretch(routed.routes, links, routed.end, (size.main = title) - shift[0]);
   const local = {
     members,
+    faces,
     sizes,
     placed,
     routes: routed.routes,
@@ -239,15 +267,47 @@ function endOf(route: Route, fallback: number): number {
   return last ? (last[last.length - 1] as number) : (route.start[1] ?? fallback);
 }
 
-/** Each box's index in the earlier layout, or -1; undefined where a box got bigger. Their sizes are taken over. */
-function takeOver(earlier: Local, members: readonly string[], sizes: Size[]): number[] | undefined {
+/**
+ * Each box's index in the earlier layout, or -1. Boxes that were there keep their size, but for open groups, which may get as large as
+ * there is room for; those for which there is none are `blocked`. Undefined where a group was opened by hand: then the room is laid out anew.
+ */
+function growth(
+  earlier: Local,
+  members: readonly string[],
+  sizes: Size[],
+  faces: Face[],
+  isOpen: (key: string) => boolean,
+  groups: ReadonlyMap<number, Local>,
+): { was: number[]; blocked: number[] } | undefined {
   const index = new Map(earlier.members.map((key, at) => [key, at]));
   const was = members.map((key) => index.get(key) ?? -1);
-  const bigger = (old: number, now: number) =>
-    sizes[now]!.main > earlier.sizes[old]!.main || sizes[now]!.cross > earlier.sizes[old]!.cross;
-  if (was.some((old, now) => old >= 0 && bigger(old, now))) return undefined;
-  was.forEach((old, now) => old >= 0 && (sizes[now] = earlier.sizes[old]!));
-  return was;
+  const blocked: number[] = [];
+  for (const [now, old] of was.entries()) {
+    if (old < 0) continue;
+    const [size, before, key] = [sizes[now]!, earlier.sizes[old]!, members[now]!];
+    if (size.main <= before.main && size.cross <= before.cross) {
+      sizes[now] = before;
+    } else if (!isOpen(key)) {
+      sizes[now] = before;
+      faces[now] = key.startsWith("g") ? { ...faces[now]!, w: earlier.faces[old]!.w, h: earlier.faces[old]!.h } : earlier.faces[old]!;
+    } else if (!groups.has(Number(key.slice(1)))) {
+      return undefined;
+    } else {
+      const wanted = { main: Math.max(size.main, before.main), cross: Math.max(size.cross, before.cross) };
+      if (hasRoom(earlier, old, wanted)) sizes[now] = wanted;
+      else blocked.push(Number(key.slice(1)));
+    }
+  }
+  return { was, blocked };
+}
+
+/** Whether a box could be so large, staying where it is, without reaching into what lies beside or after it. */
+function hasRoom({ placed, sizes }: Local, box: number, wanted: Size): boolean {
+  const { layers, layer, main, cross } = placed;
+  const band = layers[layer[box]!]!;
+  if (band !== layers.at(-1) && main[box]! + wanted.main > band.start + band.size) return false;
+  const end = cross[box]! + wanted.cross + BESIDE;
+  return band.boxes.every((other) => other === box || cross[other]! + sizes[other]!.cross <= cross[box]! || cross[other]! >= end);
 }
 
 function assemble(
@@ -256,6 +316,7 @@ function assemble(
   locals: Map<number, Local>,
   faces: Map<string, Face>,
   direction: Direction,
+  blocked: ReadonlySet<number>,
 ): Scene {
   const boxes: Box[] = [];
   const wires: Wire[] = [];
@@ -293,7 +354,7 @@ function assemble(
   const size = locals.get(TOP)?.size ?? { main: 0, cross: 0 };
   const [width, height] = point(size.main, size.cross);
   const byKey = new Map(boxes.map((box) => [box.key, box]));
-  return { boxes, wires, byKey, bounds: [0, 0, width, height], direction, kept: { direction, groups: locals } };
+  return { boxes, wires, byKey, bounds: [0, 0, width, height], direction, kept: { direction, groups: locals, blocked } };
 }
 
 function groupId(key: string): number {

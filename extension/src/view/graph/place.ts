@@ -110,6 +110,8 @@ export function placeMore(
   const layers: Band[] = kept.layers.map(({ start, size }) => ({ start, size, boxes: [] }));
   const there = was.map((old) => old >= 0);
   there.forEach((known, box) => known && layers[layer[box]!]!.boxes.push(box));
+  const final = layers.at(-1); // open groups may have grown in it
+  for (const box of final?.boxes ?? []) final!.size = Math.max(final!.size, main[box]! + sizes[box]!.main - final!.start);
   const { into, out } = linksOf(links, sizes.length);
   for (let box = 0; box < sizes.length; box++) {
     if (there[box]) continue;

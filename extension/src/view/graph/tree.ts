@@ -7,8 +7,10 @@ export const TOP = -1;
 const LONG = 1000; // more ops than this in one group are split into runs
 const RUN = 500;
 const FIRST_RUN = 1e9; // ids of runs: far above those of the recording's groups
-const MANY = 8; // more iterations than this are gathered
-const FIRST_MIDDLE = 2e9;
+const MANY = 8; // of more iterations than this most are hidden in a stack
+const MANY_ALIKE = 4; // and of more alike siblings
+const FIRST_STACK = 2e9; // ids of stacks
+export const ALL = -1; // chosen: none is hidden
 
 export interface Tree {
   size: number; // nodes
@@ -28,6 +30,21 @@ export interface Tree {
   /** Boxes of a group in order of creation: node ids and group ids. */
   children: ReadonlyMap<number, Member[]>;
   totals: ReadonlyMap<number, Totals>;
+  /** Loops and folds with so many alike parts that most can be hidden. */
+  stacks: ReadonlyMap<number, Stack>;
+}
+
+/** A loop or fold of which the first part, the chosen one and (of a loop) the last are boxes; what lies between is hidden in stacks. */
+export interface Stack {
+  items: readonly number[]; // groups, in order
+  at: number; // the chosen one; ALL: none is hidden
+  hidden: readonly Hidden[];
+}
+
+export interface Hidden {
+  id: number; // of the group that stands for them
+  from: number; // the first and the last item
+  to: number;
 }
 
 export interface Member {
@@ -36,10 +53,7 @@ export interface Member {
   first: number; // the smallest node id inside: creation order
 }
 
-/** While the code runs (`live`) more may come into a group, so each stays a box. */
-export function buildTree(nodes: Nodes, edges: Edges, groupList: readonly Group[], live = false): Tree {
-  const size = nodes.op.length;
-  const groups = new Map(groupList.map((group) => [group.id, group]));
+function ancestry(groups: ReadonlyMap<number, Group>): Pick<Tree, "parent" | "depth"> {
   const depths = new Map<number, number>([[TOP, 0]]);
   const parent = (group: number): number => {
     const up = groups.get(group)?.parent ?? TOP;
@@ -56,6 +70,14 @@ export function buildTree(nodes: Nodes, edges: Edges, groupList: readonly Group[
     for (const id of path.reverse()) depths.set(id, ++level);
     return level;
   };
+  return { parent, depth };
+}
+
+/** While the code runs (`live`) more may come into a group, so each stays a box. */
+export function buildTree(nodes: Nodes, edges: Edges, groupList: readonly Group[], live = false): Tree {
+  const size = nodes.op.length;
+  const groups = new Map(groupList.map((group) => [group.id, group]));
+  const { parent, depth } = ancestry(groups);
   const common = (a: number, b: number): number => {
     let [x, y] = [a, b];
     while (depth(x) > depth(y)) x = parent(x);
@@ -95,7 +117,9 @@ export function buildTree(nodes: Nodes, edges: Edges, groupList: readonly Group[
     const used = consumers[node]!;
     if (nodes.kind[node] === "op" || used.length === 0) continue;
     const lowest = used.map((c) => home[c]!).reduce(common);
-    home[node] = nodes.kind[node] === "input" ? outside(common(lowest, home[node]!)) : lowest;
+    // What has no name was made where it is used: a mask, a buffer. While the code runs names are yet to come.
+    const given = nodes.kind[node] === "input" && (live || nodes.name[node] !== "");
+    home[node] = given ? outside(common(lowest, home[node]!)) : lowest;
     if (nodes.kind[node] !== "input" && used.length === 1 && nodes.kind[used[0]!] === "op") {
       host[node] = used[0]!;
       const list = pills.get(used[0]!);
@@ -126,10 +150,6 @@ export function buildTree(nodes: Nodes, edges: Edges, groupList: readonly Group[
     }
   }
 
-  gatherMiddles(groups, parent, first, totals);
-  depths.clear();
-  depths.set(TOP, 0);
-
   const children = new Map<number, Member[]>([[TOP, []]]);
   for (const id of first.keys()) children.set(id, []);
   for (let node = 0; node < size; node++) {
@@ -139,7 +159,8 @@ export function buildTree(nodes: Nodes, edges: Edges, groupList: readonly Group[
     if (id !== TOP) children.get(parent(id))!.push({ group: true, id, first: start });
   }
   for (const members of children.values()) members.sort((a, b) => a.first - b.first || Number(b.group) - Number(a.group));
-  return { size, groups, parent, depth, home, host, wraps, inputs, consumers, pills, children, totals };
+  const stacks = new Map<number, Stack>();
+  return { size, groups, parent, depth, home, host, wraps, inputs, consumers, pills, children, totals, stacks };
 }
 
 /** A frame around one op says no more than the op: of modules and functions that hold a single op, the op takes the place. */
@@ -194,33 +215,52 @@ function splitLong(nodes: Nodes, home: Int32Array, groups: Map<number, Group>): 
   });
 }
 
-/** Of many iterations or alike siblings the first and the last stay boxes of their own; those between become one group. */
-function gatherMiddles(
-  groups: Map<number, Group>,
-  parent: (group: number) => number,
-  first: Map<number, number>,
-  totals: Map<number, Totals>,
-): void {
-  const inside = new Map<number, number[]>();
-  for (const id of first.keys()) {
-    const kind = id === TOP ? null : groups.get(parent(id))?.kind;
-    if (kind === "loop" || kind === "fold") inside.set(parent(id), [...(inside.get(parent(id)) ?? []), id]);
-  }
-  for (const [holder, ids] of inside) {
-    if (ids.length <= MANY) continue;
-    const middle = ids.sort((a, b) => first.get(a)! - first.get(b)!).slice(1, -1);
-    const [from, to] = [groups.get(middle[0]!)!, groups.get(middle.at(-1)!)!];
-    const id = FIRST_MIDDLE + holder;
-    const label = `${middle.length} more ${from.kind === "iteration" ? "iterations" : "alike"}`;
-    groups.set(id, { id, parent: holder, kind: "scope", name: `${from.name} … ${to.name}`, label, count: middle.length });
-    const sum: Totals = { ops: 0, parameters: 0, bytes: 0, nodes: 0 };
-    for (const one of middle) {
-      groups.set(one, { ...groups.get(one)!, parent: id });
-      for (const key of ["ops", "parameters", "bytes", "nodes"] as const) sum[key] += totals.get(one)![key];
+/** The tree with most of the many iterations of each loop, and of the alike siblings of each fold, hidden in stacks. */
+export function stacked(tree: Tree, chosen: ReadonlyMap<number, number>): Tree {
+  const [groups, children, totals] = [new Map(tree.groups), new Map(tree.children), new Map(tree.totals)];
+  const stacks = new Map<number, Stack>();
+  for (const [holder, members] of tree.children) {
+    const kind = holder === TOP ? "" : tree.groups.get(holder)!.kind;
+    const items = kind === "loop" || kind === "fold" ? members.filter((member) => member.group).map((member) => member.id) : [];
+    if (items.length <= (kind === "loop" ? MANY : MANY_ALIKE)) continue;
+    const at = Math.min(chosen.get(holder) ?? (kind === "loop" ? 1 : 0), items.length - 1);
+    const hidden: Hidden[] = [];
+    const shown = new Set(at === ALL ? items.keys() : kind === "loop" ? [0, at, items.length - 1] : [0, at]);
+    for (let from = 0; from < items.length; from++) {
+      if (shown.has(from)) continue;
+      let to = from;
+      while (to + 1 < items.length && !shown.has(to + 1)) to++;
+      if (to > from) hidden.push({ id: FIRST_STACK + 2 * holder + hidden.length, from, to });
+      from = to;
     }
-    totals.set(id, sum);
-    first.set(id, first.get(middle[0]!)!);
+    stacks.set(holder, { items, at, hidden });
+    const own = [...members];
+    for (const { id, from, to } of hidden) {
+      const inside = own.filter((member) => member.group && items.slice(from, to + 1).includes(member.id));
+      own.splice(own.indexOf(inside[0]!), inside.length, { group: true, id, first: inside[0]!.first });
+      children.set(id, inside);
+      const sum: Totals = { ops: 0, parameters: 0, bytes: 0, nodes: 0 };
+      for (const { id: one } of inside) {
+        groups.set(one, { ...groups.get(one)!, parent: id });
+        for (const key of ["ops", "parameters", "bytes", "nodes"] as const) sum[key] += totals.get(one)![key];
+      }
+      totals.set(id, sum);
+      groups.set(id, { id, parent: holder, kind: "scope", ...hiddenWords(tree.groups, holder, items, from, to), count: to - from + 1 });
+    }
+    children.set(holder, own);
   }
+  if (!stacks.size) return tree;
+  return { ...tree, groups, children, totals, stacks, ...ancestry(groups) };
+}
+
+function hiddenWords(groups: ReadonlyMap<number, Group>, holder: number, items: readonly number[], from: number, to: number): Pick<Group, "name" | "label"> {
+  const [first, last] = [groups.get(items[from]!)!, groups.get(items[to]!)!];
+  if (groups.get(holder)!.kind === "loop") {
+    const noun = first.label.startsWith(`call `) ? "calls" : "iterations";
+    return { name: "", label: `${noun} ${from}–${to} hidden` };
+  }
+  const same = groups.get(holder)!.label.includes("same weights") ? ", same weights" : "";
+  return { name: `${first.name} … ${last.name}`, label: `${first.label} +${to - from + 1} more${same}` };
 }
 
 /** The outermost closed group around a group, itself included; or null where all are open. */

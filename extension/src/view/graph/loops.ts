@@ -1,0 +1,114 @@
+// Which part of a loop or fold is shown: choosing an iteration, showing all, and finding what is hidden.
+
+import { HARD_CAP, type State } from "../store";
+import { ALL, closedAround, countBoxes, stacked, TOP, type Stack, type Tree } from "./tree";
+import { totalsText } from "../words";
+
+/** The view's own state of loops and folds: the tree without stacks, and what was chosen of each. */
+export interface Loops {
+  tree: Tree | null;
+  chosen: ReadonlyMap<number, number>;
+}
+
+export const NO_LOOPS: Loops = { tree: null, chosen: new Map() };
+
+/** Shows item `to` of a loop or fold, or with ALL every one. What was open in the item shown before is open in this one. */
+export function iterate(state: State, holder: number, to: number): State {
+  const { recording, loops } = state;
+  const stack = recording?.tree.stacks.get(holder);
+  if (!recording || !loops.tree || !stack) return state;
+  const at = to === ALL ? ALL : Math.min(Math.max(to, 0), stack.items.length - 1);
+  if (at === stack.at) return state;
+  const chosen = new Map(loops.chosen).set(holder, at);
+  const tree = stacked(loops.tree, chosen);
+  const open = new Set(state.open).add(holder);
+  if (stack.at !== ALL && at !== ALL) openAlike(loops.tree, stack.items[stack.at]!, stack.items[at]!, open);
+  const boxes = countBoxes(tree, open);
+  if (boxes > HARD_CAP) {
+    const sentence = `That would draw ${boxes} boxes, and at most ${HARD_CAP} are drawn. Close some of the iterations, or choose one with the slider.`;
+    return { ...state, status: { sentence, tone: "error" } };
+  }
+  const focus = hides(tree, open, state.focus) ? `g${holder}` : state.focus;
+  return { ...state, recording: { ...recording, tree }, loops: { ...loops, chosen }, open, focus, touched: true };
+}
+
+/** Shows every item of the loops and folds in a group. */
+export function unrolled(state: State, group: number): State {
+  const { recording, loops } = state;
+  if (!recording || !loops.tree) return state;
+  const chosen = new Map(loops.chosen);
+  const holders = [...recording.tree.stacks.keys()];
+  const within = (holder: number) => {
+    for (let at = holder; at !== TOP; at = loops.tree!.parent(at)) if (at === group) return true;
+    return group === TOP;
+  };
+  for (const holder of holders) if (within(holder)) chosen.set(holder, ALL);
+  return { ...state, recording: { ...recording, tree: stacked(loops.tree, chosen) }, loops: { ...loops, chosen } };
+}
+
+/** The key of a box that is not there any more, since its iteration is hidden now. */
+function hides(tree: Tree, open: ReadonlySet<number>, key: string): boolean {
+  if (key === "") return false;
+  const id = Number(key.slice(1));
+  if (key.startsWith("g")) return !tree.groups.has(id) || closedAround(tree, open, tree.parent(id)) !== null;
+  return id >= tree.size || closedAround(tree, open, tree.home[id]!) !== null;
+}
+
+/** Opens in `to` what is open in `from`, where the two have the same structure. */
+function openAlike(tree: Tree, from: number, to: number, open: Set<number>): void {
+  const pairs: [number, number][] = [[from, to]];
+  for (let pair = pairs.pop(); pair; pair = pairs.pop()) {
+    const [a, b] = pair;
+    if (!open.has(a)) continue;
+    open.add(b);
+    const groups = (group: number) => (tree.children.get(group) ?? []).filter((member) => member.group).map((member) => member.id);
+    const [inA, inB] = [groups(a), groups(b)];
+    if (inA.length === inB.length) inA.forEach((id, at) => pairs.push([id, inB[at]!]));
+  }
+}
+
+/** The recording's state with every loop and fold around a node showing the item that holds it. */
+export function choosing(state: State, node: number): State {
+  const { recording, loops } = state;
+  if (!recording || !loops.tree || node < 0 || node >= recording.tree.size) return state;
+  const chosen = new Map(loops.chosen);
+  for (let at = loops.tree.home[node]!; at !== TOP; at = loops.tree.parent(at)) {
+    const stack = recording.tree.stacks.get(loops.tree.parent(at));
+    const item = stack?.items.indexOf(at) ?? -1;
+    if (stack?.hidden.some(({ from, to }) => from <= item && item <= to)) chosen.set(loops.tree.parent(at), item);
+  }
+  if (chosen.size === loops.chosen.size && [...chosen].every(([holder, at]) => loops.chosen.get(holder) === at)) return state;
+  return { ...state, recording: { ...recording, tree: stacked(loops.tree, chosen) }, loops: { ...loops, chosen } };
+}
+
+/** The loop or fold that keys mean: the innermost one around the focus, else the first that is drawn open. */
+export function loopAt({ recording, focus, open }: State): number | null {
+  if (!recording) return null;
+  const { tree } = recording;
+  const id = Number(focus.slice(1));
+  const known = focus !== "" && (focus.startsWith("g") ? tree.groups.has(id) : id < tree.size);
+  for (let at = known ? (focus.startsWith("g") ? id : tree.home[id]!) : TOP; at !== TOP; at = tree.parent(at)) if (tree.stacks.has(at)) return at;
+  for (const holder of tree.stacks.keys()) if (open.has(holder) && closedAround(tree, open, holder) === null) return holder;
+  return tree.stacks.keys().next().value ?? null;
+}
+
+/** "1–11, 13–498 hidden: 3.9k ops, 12 kB"; "" where nothing is. */
+export function hiddenText(tree: Tree, stack: Stack): string {
+  if (!stack.hidden.length) return "";
+  const sum = { ops: 0, parameters: 0, bytes: 0, nodes: 0 };
+  for (const { id } of stack.hidden) {
+    const totals = tree.totals.get(id)!;
+    for (const key of ["ops", "parameters", "bytes", "nodes"] as const) sum[key] += totals[key];
+  }
+  const ranges = stack.hidden.map(({ from, to }) => `${from}–${to}`).join(", ");
+  return `${ranges} hidden: ${totalsText(sum)}`;
+}
+
+/** What is shown of a loop or fold, as a sentence. */
+export function shownText(tree: Tree, holder: number): string {
+  const [stack, group] = [tree.stacks.get(holder)!, tree.groups.get(holder)!];
+  if (stack.at === ALL) return `All ${stack.items.length} of ${group.label} are shown.`;
+  const item = tree.groups.get(stack.items[stack.at]!)!;
+  const shown = group.kind === "loop" ? item.label : `${item.label} ${item.name}`;
+  return `${group.label}: ${shown} is shown; ${hiddenText(tree, stack) || "nothing is hidden"}.`;
+}
