@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Mapping
+from types import CodeType
 from typing import Any, Literal
 
 from . import protocol, source
@@ -16,7 +18,7 @@ _BASE, _PRIME = 1_000_003, (1 << 61) - 1
 class Box:
     """A group while the graph is being arranged; `items` are rows and boxes in order of creation."""
 
-    __slots__ = ("kind", "name", "label", "count", "items", "token", "alike", "subject", "code", "lasti")
+    __slots__ = ("kind", "name", "label", "count", "items", "token", "alike", "subject", "code", "lasti", "loop")
 
     def __init__(
         self, kind: str, name: str, label: str, items: list, count: int = 1, subject: int = 0, code: Any = None, lasti: int = 0
@@ -25,6 +27,7 @@ class Box:
         self.subject, self.code, self.lasti = subject, code, lasti
         self.token: Any = None  # equal for two passes through the same code
         self.alike: Any = None  # equal for two boxes of the same structure
+        self.loop: tuple[int, int, str] | None = None  # where the user wrote it, of a loop
 
 
 class Graph:
@@ -172,7 +175,8 @@ def arrange(recording: Recording, sources: source.Sources, scope_names: Mapping[
 
     for scope in sorted(boxes, reverse=True):  # inner scopes have larger numbers than those around them
         box = boxes[scope]
-        box.items[:] = _tidied(r, box.items, sources, intern)
+        # what an op of several ops repeats inside is no loop of the user's
+        box.items[:] = _folded(box.items) if box.kind == "function" else _tidied(r, box.items, sources, intern, box)
         _seal(r, box, intern)
     tops = _tidied(r, tops, sources, intern)
     if len(set(r.cells.values())) > 1:
@@ -186,17 +190,28 @@ def _seal(r: Recording, box: Box, intern: Any) -> None:
 
 
 def _token(r: Recording, item: Any, intern: Any) -> int:
-    return item.token if isinstance(item, Box) else intern((r.op_name(item), r.code[item], r.lasti[item]))
+    return item.token if isinstance(item, Box) else intern((r.op_name(item), r.code[item], _place(r.code[item], r.lasti[item])))
+
+
+@functools.lru_cache(4096)
+def _places(code: CodeType) -> tuple:
+    return tuple(code.co_positions())
+
+
+def _place(code: CodeType | None, lasti: int) -> Any:
+    """Where in the text the instruction stands. CPython 3.11 makes one call by either of two instructions, and changes its mind."""
+    places = () if code is None else _places(code)
+    return places[lasti // 2] if lasti // 2 < len(places) else lasti
 
 
 def _alike(r: Recording, item: Any, intern: Any) -> int:
     return item.alike if isinstance(item, Box) else intern((r.op_name(item), r.shape[item], len(r.inputs(item))))
 
 
-def _tidied(r: Recording, items: list, sources: source.Sources, intern: Any) -> list:
+def _tidied(r: Recording, items: list, sources: source.Sources, intern: Any, holder: Box | None = None) -> list:
     """Loops found, repeated calls numbered, alike neighbours folded."""
     while True:
-        found = _with_loops(r, items, sources, intern)
+        found = _with_loops(r, items, sources, intern, holder)
         if len(found) == len(items):
             break
         items = found
@@ -204,7 +219,7 @@ def _tidied(r: Recording, items: list, sources: source.Sources, intern: Any) -> 
     return _folded(items)
 
 
-def _with_loops(r: Recording, items: list, sources: source.Sources, intern: Any) -> list:
+def _with_loops(r: Recording, items: list, sources: source.Sources, intern: Any, holder: Box | None) -> list:
     """Runs of the same code, one after the other, as loops. Inner loops are found first; the caller asks until nothing changes."""
     tokens = [_token(r, item, intern) for item in items]
     out, done = [], 0
@@ -212,32 +227,60 @@ def _with_loops(r: Recording, items: list, sources: source.Sources, intern: Any)
         body = items[start : start + period]
         if period == 1 and isinstance(body[0], Box):
             continue  # calls of one module in a row are folded instead
-        first = body[0]
-        code, lasti = (first.code, first.lasti) if isinstance(first, Box) else (r.code[first], r.lasti[first])
-        header = "" if code is None else sources.loop(code, lasti)
-        if code is None or not header and code.co_name == "<module>":
+        code, lasti = _where(r, body[0])
+        if code is None:
+            continue
+        around = _loop_around(r, body, sources) if holder is None or (code, lasti) != (holder.code, holder.lasti) else None
+        if around is None and code.co_name == "<module>" and (holder is None or holder.kind != "module"):
             continue  # the same ops again, but no code says that it is a loop
         out += items[done:start]
         done = start + period * count
-        name = header.split(" in ")[0].removeprefix("for ") if header.startswith("for ") else header or code.co_name
-        label = f"{header or name + '()'} ×{count}"
+        header = around[2] if around else ""
+        if holder is not None and not header and (code, lasti) == (holder.code, holder.lasti):
+            each, name, label = "step", "step", f"step ×{count}"  # a loop in a layer's own code, such as an LSTM's over time
+        else:
+            each, name = ("iteration", header) if header else ("call", code.co_name)
+            if header.startswith("for "):
+                name = header.split(" in ")[0].removeprefix("for ")
+            label = f"{header or name + '()'} ×{count}"
         if period == 1:
             inner: list = items[start:done]
         else:
             inner = []
             for k in range(count):
                 at = start + k * period
-                one = Box("iteration", str(k), f"iteration {k}", items[at : at + period])
+                one = Box("iteration", str(k), f"{each} {k}", items[at : at + period])
                 _number_calls(one.items)
                 one.items[:] = _folded(one.items)
                 _seal(r, one, intern)
                 inner.append(one)
         loop = Box("loop", name, label, inner, count, code=code, lasti=lasti)
+        loop.loop = around
         # the number of iterations is no part of what makes two loops the same
         loop.token = intern(("loop", tuple(tokens[start : start + period])))
         loop.alike = intern(("loop", count, tuple(_alike(r, i, intern) for i in body)))
         out.append(loop)
     return out + items[done:]
+
+
+def _where(r: Recording, item: Any) -> tuple[CodeType | None, int]:
+    return (item.code, item.lasti) if isinstance(item, Box) else (r.code[item], r.lasti[item])
+
+
+def _loop_around(r: Recording, body: list, sources: source.Sources) -> tuple[int, int, str] | None:
+    """The innermost loop that all of the repeated piece stands in, and that none of it is; None where calls repeat that stand in none."""
+    code, _ = _where(r, body[0])
+    found: list | None = None
+    inner = set()
+    for item in body:
+        own, lasti = _where(r, item)
+        if own is not code or own is None:
+            continue
+        if isinstance(item, Box) and item.loop is not None:
+            inner.add(item.loop)
+        around = sources.loops(own, lasti)
+        found = around if found is None else [loop for loop in found if loop in around]
+    return next((loop for loop in found or () if loop not in inner), None)
 
 
 def repeats(tokens: list[int]) -> list[tuple[int, int, int]]:

@@ -79,13 +79,13 @@ class Sources:
         span = self.span(code, lasti)
         return [] if span is None else self._targets[file].get(span, [])
 
-    def loop(self, code: CodeType, lasti: int) -> str:
-        """The header of the innermost loop around the line, such as "for t in range(5)"; "" outside loops."""
+    def loops(self, code: CodeType, lasti: int) -> list[tuple[int, int, str]]:
+        """The loops around the line, innermost first: first line, last line, header such as "for t in range(5)"."""
         file, line = code.co_filename, self.line(code, lasti)
         if file not in self._loops:
             self._read(file)
-        around = [(first, header) for first, last, header in self._loops[file] if first <= line <= last and first >= code.co_firstlineno]
-        return max(around)[1] if around else ""
+        around = [loop for loop in self._loops[file] if loop[0] <= line <= loop[1] and loop[0] >= code.co_firstlineno]
+        return sorted(around, key=lambda loop: (-loop[0], loop[1]))
 
     def _read(self, file: str) -> None:
         targets, loops = self._targets.setdefault(file, {}), self._loops.setdefault(file, [])

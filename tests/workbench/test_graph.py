@@ -308,3 +308,94 @@ def test_stills_of_odd_graphs(kind):
     m = graph.message()
     assert svg.picture(m).startswith("<svg")
     assert ("failed: matmul" in text.table(m)) == (kind == "failed")
+
+
+def test_a_loop_stays_one_when_the_interpreter_warms_up():
+    # CPython 3.11 makes the same call by another instruction after some rounds.
+    xs, w = leaf(30, 4, 3).detach(), leaf(3, 3)
+
+    def run():
+        h = xs[0]
+        for t in range(30):
+            f, g = (xs[t] @ w + h).chunk(2, 0)
+            h = engine.cat([f.sigmoid(), g.tanh()])
+        return h
+
+    graph, _ = watched(run)
+    loops = [group for group in graph.message().groups if group.kind == "loop"]
+    assert [(loop.label, loop.count) for loop in loops] == [("for t in range(30) ×30", 30)]
+
+
+def test_what_a_composite_repeats_inside_is_no_loop_of_the_users():
+    x = leaf(8, 3)
+
+    def run():
+        total = engine.zeros(())
+        for _ in range(3):
+            for part in x.chunk(4):
+                total = total + part.sum()
+        return total
+
+    graph, _ = watched(run)
+    (outer,) = outline(graph.message())
+    assert outer[0] == "loop _ | for _ in range(3) ×3"
+    assert [iteration[0] for iteration in outer[1:]] == [f"iteration {k} | iteration {k}" for k in range(3)]
+    chunk, inner = outer[1][1:]
+    assert chunk == ["function chunk | chunk", ["function split | split"]]  # four getitems, and no loop around them
+    assert inner[0] == "loop part | for part in x.chunk(4) ×4"
+
+
+def test_a_loop_of_loops_has_iterations_of_its_own():
+    w = leaf(3, 3)
+
+    def run():
+        h = w
+        for i in range(2):  # noqa: B007
+            for j in range(3):  # noqa: B007
+                h = (h @ w).tanh()
+        return h
+
+    graph, _ = watched(run)
+    (outer,) = outline(graph.message())
+    assert outer[0] == "loop i | for i in range(2) ×2"
+    assert [iteration[0] for iteration in outer[1:]] == ["iteration 0 | iteration 0", "iteration 1 | iteration 1"]
+    assert all(iteration[1][0] == "loop j | for j in range(3) ×3" for iteration in outer[1:])
+
+
+def test_calls_of_a_function_are_not_called_by_a_loop_inside_it():
+    ws = [[leaf(), leaf()] for _ in range(4)]
+
+    def neuron(w, xs):
+        act = w[0]
+        for a, x in zip(w, xs, strict=True):
+            act = act + a * x
+        return act.relu()
+
+    def run():
+        xs = [leaf(), leaf()]
+        return sum([neuron(w, xs) for w in ws], start=engine.zeros(()))
+
+    graph, _ = watched(run)
+    tops = [part[0] for part in outline(graph.message())]
+    assert tops[0] == "loop neuron | neuron() ×4"
+    calls = outline(graph.message())[0][1:]
+    assert [call[0] for call in calls] == [f"iteration {k} | call {k}" for k in range(4)]
+    assert calls[0][1][0].startswith("loop (a, x) | for (a, x) in zip(w, xs")
+
+
+def test_a_list_of_modules_is_no_group_and_a_module_called_twice_has_two():
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.blocks = nn.ModuleList([nn.Sequential(nn.Linear(3, 3), nn.Tanh()), nn.Sequential(nn.Linear(3, 3), nn.ReLU())])
+
+        def forward(self, x):
+            for block in self.blocks:
+                x = block(x)
+            return self.blocks[0](x)
+
+    model = Model()
+    graph, _ = watched(lambda: model(leaf(2, 3)), {"model": model})
+    names = [group.name for group in graph.message().groups if group.kind == "module"]
+    assert "blocks" not in names  # it has no forward of its own
+    assert [name for name in names if name.count(".") == 1] == ["blocks.0:1", "blocks.1", "blocks.0:2"]
