@@ -353,6 +353,7 @@ def test_a_loop_of_loops_has_iterations_of_its_own():
         for i in range(2):  # noqa: B007
             for j in range(3):  # noqa: B007
                 h = (h @ w).tanh()
+            h = h * 0.5
         return h
 
     graph, _ = watched(run)
