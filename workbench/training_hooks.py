@@ -31,7 +31,7 @@ class Hooks:
         self.born = next(_births)
         self.aliases: dict[str, str] = {}  # a tied parameter's further names
         self.shapes: dict[str, tuple[int, ...]] = {}
-        self.handles: list[Any] = []
+        self.handles: dict[tuple[str, str], Any] = {}  # by what they hang on and its name
         self._hooked: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()  # modules and leaf nodes that have their hook
         self._outputs: dict[str, Measured] = {}  # of the forward that runs or has run last
         self._calls: dict[str, int] = {}
@@ -56,10 +56,10 @@ class Hooks:
     def attach(self) -> None:
         if self.handles:
             return
-        self.handles.append(self.model.register_forward_pre_hook(self._weak("_forward_begins")))
+        self.handles["model", ""] = self.model.register_forward_pre_hook(self._weak("_forward_begins"))
         if self.optimizer is not None:
-            self.handles.append(self.optimizer.register_step_pre_hook(self._weak("_step_begins")))
-            self.handles.append(self.optimizer.register_step_post_hook(self._weak("_step_ended")))
+            self.handles["optimizer", "before"] = self.optimizer.register_step_pre_hook(self._weak("_step_begins"))
+            self.handles["optimizer", "after"] = self.optimizer.register_step_post_hook(self._weak("_step_ended"))
         self._hang()
 
     def close(self) -> None:
@@ -85,13 +85,18 @@ class Hooks:
         self._name()
         for name, module in self.model.named_modules():
             if module not in self._hooked:
-                self._hooked[module] = name
-                self.handles.append(module.register_forward_hook(self._weak("_output", name)))
+                self._hang_on(module, "module", name, module.register_forward_hook(self._weak("_output", name)))
         if self.optimizer is None:
             for name, p in self._parameters():
                 if p.requires_grad and p.node not in self._hooked:
-                    self._hooked[p.node] = name
-                    self.handles.append(p.register_post_accumulate_grad_hook(self._weak("_gradient", name)))
+                    self._hang_on(p.node, "parameter", name, p.register_post_accumulate_grad_hook(self._weak("_gradient", name)))
+
+    def _hang_on(self, subject: Any, kind: str, name: str, handle: Any) -> None:
+        """Keep the handle; of one that had this name before, a parameter that was replaced, the hook goes."""
+        self._hooked[subject] = name
+        if (kind, name) in self.handles:
+            self.handles[kind, name].remove()
+        self.handles[kind, name] = handle
 
     def _name(self) -> None:
         history = self._owner()
@@ -235,6 +240,6 @@ def _first_tensor(value: Any) -> Tensor | None:
     return None
 
 
-def _remove(handles: list[Any]) -> None:
+def _remove(handles: dict[tuple[str, str], Any]) -> None:
     while handles:
-        handles.pop().remove()
+        handles.popitem()[1].remove()

@@ -431,3 +431,39 @@ def test_recording_changes_nothing_in_the_training(data):
     for a, b in zip(models[0].parameters(), models[1].parameters(), strict=True):
         assert a.array.tobytes() == b.array.tobytes()
     histories[0].close()
+
+
+def test_parameters_that_each_step_makes_anew(data):
+    x, y = data
+    model = nn.Linear(3, 2)
+    wanted = []
+    h = wb.history(model)
+    for _ in range(4):
+        F.cross_entropy(model(x), y).backward()
+        wanted.append((model.weight.array.copy(), model.weight.grad.array.copy()))
+        model.weight = nn.Parameter((model.weight - 0.1 * model.weight.grad).detach())
+        model.bias = nn.Parameter((model.bias - 0.1 * model.bias.grad).detach())
+    assert len(h._hooks.handles) == 4  # before and after forward, weight, bias: none of the earlier parameters
+    h.close()
+    assert h.seen == 4 and h._hooks.handles == {}
+    for i, (weight, grad) in enumerate(wanted):
+        check(h["weight"].weight, i, weight)
+        check(h["weight"].grad, i, grad)
+        assert h["weight"].update.norm[i] == pytest.approx(0.1 * numpy.linalg.norm(grad), rel=1e-5)
+
+
+def test_a_history_is_not_seen_by_a_recording(data):
+    x, y = data
+    model = Net()
+    counts = []
+    for attached in (False, True):
+        optimizer = optim.SGD(model.parameters(), lr=0.1)
+        h = wb.history(model, optimizer) if attached else None
+        with wb.record() as recorded:
+            F.cross_entropy(model(x), y).backward()
+            optimizer.step()
+        counts.append(recorded.recording.count)
+        if h is not None:
+            assert h.seen == 1
+            h.close()
+    assert counts[0] == counts[1] > 0

@@ -214,6 +214,15 @@ def test_a_tensor_is_drawn_around_zero_with_marks():
     assert marks == [(2, 0), (0, 1), (1, 1)]
 
 
+@pytest.mark.torch
+def test_a_tensor_of_pytorch_is_drawn_too():
+    import torch
+
+    x = torch.tensor([[1.0, -2.0]], requires_grad=True)
+    assert numpy.asarray(plot.tensor(x).images[0].get_array()).tolist() == [[1, -2]]
+    assert line(plot.gradient_flow({"w": torch.tensor([3.0, -1.0])}), "mean |grad|").get_ydata().tolist() == [2]
+
+
 def test_a_large_tensor_is_pooled_and_loses_no_nan():
     x = numpy.random.default_rng(0).normal(size=(640, 320)).astype("f4") + 1
     x[600, 300] = numpy.nan
