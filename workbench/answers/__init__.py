@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from .. import protocol
-from . import breakpoints, compare, memory, model, overlay, steps, tensor, time, whole
+from . import breakpoints, compare, memory, model, overlay, steps, tensor, time, whatif, whole
 
 ANSWERS: Mapping[type[protocol.ToKernel], Callable[..., list[tuple[dict[str, Any], list[bytes]]]]] = {
     protocol.Ready: whole.ready,
@@ -28,4 +28,11 @@ ANSWERS: Mapping[type[protocol.ToKernel], Callable[..., list[tuple[dict[str, Any
     protocol.AskMoment: memory.moment,
     protocol.AskMetric: overlay.metric,
     protocol.AskTiming: time.times,
+    protocol.AskLocal: whatif.local_derivatives,
+    protocol.AskFanOut: whatif.fan_out,
+    protocol.AskPaths: whatif.contributions,
+    protocol.CheckRule: whatif.check_rule,
+    protocol.ForkPass: whatif.fork,
+    protocol.AskEdit: whatif.editable,
+    protocol.Rerun: whatif.again,
 }

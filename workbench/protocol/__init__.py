@@ -35,3 +35,29 @@ from .tensor import (
 )
 from .time import AskTiming, TimeTotal, Timing
 from .typescript import typescript
+from .whatif import (
+    Addend,
+    AskEdit,
+    AskFanOut,
+    AskLocal,
+    AskPaths,
+    Beside,
+    Checked,
+    CheckedInput,
+    CheckRule,
+    Editable,
+    Edited,
+    FanOut,
+    ForkPart,
+    ForkPass,
+    Forks,
+    Local,
+    LocalPart,
+    PathPart,
+    Paths,
+    Picture,
+    Reran,
+    Rerun,
+    SubStep,
+    Term,
+)

@@ -43,6 +43,9 @@ class FanOut:
 
 def fan_out(stepper: Stepper, row: int) -> FanOut:
     """The addends of a row's gradient as the pass stands now."""
+    told = getattr(stepper, "fan_out", None)  # a record of another library's pass
+    if told is not None:
+        return told(row)
     recording = stepper.recording
     addends: list[Addend] = []
     total: Any = None

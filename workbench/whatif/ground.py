@@ -14,7 +14,7 @@ from engine.tensor import Tensor
 
 from ..recording import Recording
 from ..stepper import Stepper
-from .recompute import Cannot, Recomputed, unwatched
+from .recompute import Cannot, Recomputed
 
 
 @dataclass
@@ -101,6 +101,11 @@ def tape_nodes(stepper: Stepper) -> dict[int, Any]:
     return dict(zip(stepper.plan, stepper.nodes, strict=True))
 
 
+def plan_of(recording: Recording, root: Any) -> dict[int, Any]:
+    """The same for the pass from a node that nobody has stepped through."""
+    return {recording.row_of(n): n for n in tape.plan([root]) if n.op is None or not n.op.picks}
+
+
 def _seed(stepper: Stepper, root: Any) -> Any:
     first = next((t for t in stepper.taken if t is not None and t.node is root), None)
     if first is None and stepper.mode == "live" and not stepper.taken:
@@ -113,6 +118,3 @@ def _seed(stepper: Stepper, root: Any) -> Any:
     if root.shape is not None and not any(n != 1 for n in root.shape):
         return numpy.ones(root.shape, root.dtype)
     raise Cannot("The gradient with which this pass began is not known: take its first step.")
-
-
-__all__ = ["Ground", "Kept", "ground_of", "ground_of_tensor", "tape_nodes", "unwatched"]

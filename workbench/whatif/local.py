@@ -26,6 +26,7 @@ STRUCTURES = {
     "copy": "copies: each result depends on one element of the input, and one element feeds several results",
     "sums": "sums: each result adds up elements of its own group",
     "blocks": "block diagonal: groups of results depend on groups of inputs",
+    "triangular": "triangular: each result depends on the input up to its own place",
     "banded": "banded: each result depends on neighbours in the input",
     "sparse": "sparse: each result depends on few elements of the input",
     "dense": "dense: every result depends on every element of the input",
@@ -165,6 +166,9 @@ def structure(matrix: numpy.ndarray, at: list[int] | None = None, rows: int | No
         return ("permutation" if ones and m == n else "selection"), 0
     if some.all():
         return "dense", 0
+    ahead = [some[i, place + 1 :].any() for i, place in enumerate(places)]
+    if m == n and m > 2 and not any(ahead) and some[:, 0].all():
+        return "triangular", 0
     if at is None:
         blocks = _components(some)
         if blocks > 1 and in_col.max() <= 1:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,9 @@ from engine.tensor import Tensor
 
 from ..recording import Recording
 from ..typeset import input_names
-from .recompute import Cannot, attributes, call_again, label, unwatched
+from .recompute import Cannot, Recomputed, attributes, call_again, label, unwatched
+
+Nodes = Mapping[int, Any]  # the tape's nodes by row, where they are known
 
 
 @dataclass
@@ -86,7 +88,7 @@ def _arrays(saved: tuple) -> list:
     return [a for s in saved for a in (s if isinstance(s, tuple) else (s,)) if a is not None]
 
 
-def one_op(recording: Recording, row: int, node: Any = None) -> One:
+def one_op(recording: Recording, row: int, nodes: Nodes | None = None) -> One:
     """The op of a row: the tape's node while what it saved is alive and unchanged, else the op called once more on the recorded inputs."""
     if not 0 <= row < recording.count:
         raise Cannot(f"There is no node {row} in this graph; it has {recording.count}.")
@@ -94,12 +96,12 @@ def one_op(recording: Recording, row: int, node: Any = None) -> One:
     if op is None:
         raise Cannot(f"{label(recording, row)} was made by no op, so it has no rule.")
     given = {slot: source for source, slot in recording.inputs(row)}
+    node = (nodes or {}).get(row)
     if node is not None and node.op is op and _usable(node):
         return One(recording, row, node, [given.get(i, -1) for i in range(len(node.inputs))], _first(op))
     if not getattr(op, "ruled", False):
         raise Cannot(f"{op.name} has no derivative: no gradient passes it.")
-    inputs = recorded_inputs(recording, row, node)
-    return called(recording, row, node, inputs)
+    return called(recording, row, node, recorded_inputs(recording, row, nodes))
 
 
 def called(recording: Recording, row: int, node: Any, inputs: list) -> One:
@@ -124,30 +126,34 @@ def called(recording: Recording, row: int, node: Any, inputs: list) -> One:
     return One(recording, row, made, [given.get(i, -1) for i in range(len(made.inputs))], _first(op))
 
 
-def recorded_inputs(recording: Recording, row: int, node: Any = None) -> list:
-    """The arrays (and numbers) that the op of a row got, by slot; None where it got none. Cannot where one is not there any more."""
-    op = recording.ops[row]
+def recorded_inputs(recording: Recording, row: int, nodes: Nodes | None = None) -> list:
+    """The arrays (and numbers) that the op of a row got, by slot; None where it got none. What is gone is computed again.
+
+    Cannot where that is not possible.
+    """
+    op, nodes = recording.ops[row], nodes or {}
     given = {slot: source for source, slot in recording.inputs(row)}
-    free = op.variadic or getattr(op, "function", None) is not None
-    count = max(given, default=-1) + 1 if free else len(op.inputs)
-    if getattr(op, "function", None) is not None and node is not None and count != len(node.attrs["__inputs__"]):
+    function = getattr(op, "function", None) is not None
+    count = max(given, default=-1) + 1 if op.variadic or function else len(op.inputs)
+    if function and row in nodes and count != len(nodes[row].attrs["__inputs__"]):
         raise Cannot(f"{op.name} is a Function of yours with arguments that are no tensors or numbers; they were not recorded.")
     optional = getattr(op, "optional", {})
-    return [_input(recording, row, given[i]) if i in given else None if free else optional.get(op.inputs[i]) for i in range(count)]
+    free = op.variadic or function
+    return [_input(recording, row, given[i], nodes) if i in given else None if free else optional.get(op.inputs[i]) for i in range(count)]
 
 
-def _input(recording: Recording, row: int, source: int) -> Any:
+def _input(recording: Recording, row: int, source: int, nodes: Nodes) -> Any:
     if recording.kind[source] == "constant":
         return recording.kept[source]
     array = recording.value(source)
-    if array is None:
-        raise Cannot(f"The value of {label(recording, source)} is gone, so {label(recording, row)} cannot be computed again.")
-    if recording.overwritten(source):
-        raise Cannot(f"{label(recording, source)} was written in place after {label(recording, row)} used it, so its old value is gone.")
-    several = recording.ops[source] is not None and len(recording.ops[source].outputs) > 1
-    if several and tuple(array.shape) != tuple(recording.shape[source]):
-        raise Cannot(f"{label(recording, source)} has several results, and which of them was used was not recorded.")
-    return array
+    op = recording.ops[source]
+    if array is not None and not recording.overwritten(source) and (op is None or len(op.outputs) == 1):
+        return array
+    if op is None:
+        what = "is gone" if array is None else "was written in place since"
+        raise Cannot(f"The value that {label(recording, source)} had {what}, so {label(recording, row)} cannot be computed again.")
+    again = Recomputed(recording, source, nodes=nodes)
+    return again.used(source, nodes.get(row), next(slot for at, slot in recording.inputs(row) if at == source)).array
 
 
 def _usable(node: Any) -> bool:

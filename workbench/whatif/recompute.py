@@ -164,13 +164,13 @@ class Recomputed:
         count = max(given, default=-1) + 1 if op.variadic or function is not None else len(op.inputs)
         optional = getattr(op, "optional", {})
         inputs = [
-            self._result(given[i], node, i) if i in given else None if op.variadic or function is not None else optional.get(op.inputs[i])
+            self.used(given[i], node, i) if i in given else None if op.variadic or function is not None else optional.get(op.inputs[i])
             for i in range(count)
         ]
         return inputs, attrs
 
-    def _result(self, source: int, node: Any, slot: int) -> Any:
-        """The input that came from a row: of an op with several results the one that was used."""
+    def used(self, source: int, node: Any, slot: int) -> Any:
+        """What came from a row to input `slot` of the op at `node`: of an op with several results the one that was used."""
         result = self.results[source]
         if not isinstance(result, tuple):
             return result

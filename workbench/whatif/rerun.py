@@ -65,7 +65,7 @@ def rerun(recording: Recording, root: int, changes: list[Change], nodes: Mapping
         raise Cannot("Nothing is changed yet.")
     arrays = {}
     for change in changes:
-        arrays[change.row] = change.on(arrays.get(change.row, _value(recording, change.row)))
+        arrays[change.row] = change.on(arrays.get(change.row, value_of(recording, change.row)))
     reachable = recording.reachable(root)
     for row in arrays:
         if row not in reachable:
@@ -81,7 +81,8 @@ def rerun(recording: Recording, root: int, changes: list[Change], nodes: Mapping
     return Rerun(recording, changes, before.output.array, after.output.array, _gradients(before, seed), _gradients(after, seed), notes)
 
 
-def _value(recording: Recording, row: int) -> Any:
+def value_of(recording: Recording, row: int) -> Any:
+    """The value of a row that can be changed: of a parameter, an input or a number."""
     if not 0 <= row < recording.count:
         raise Cannot(f"There is no node {row} in this graph; it has {recording.count}.")
     if recording.ops[row] is not None:

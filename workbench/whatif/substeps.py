@@ -36,6 +36,9 @@ def sub_steps(one: One, slot: int, upstream: Any, contribution: Any, name: str) 
         summed = raw.sum(axis=tuple(axes)).reshape(source.shape)
         found.append(SubStep("sum", _summed(raw.shape, axes, name, source.shape), axes, raw, summed))
         before = summed
+    elif (batch := _batched(one, slot, upstream, contribution)) is not None:
+        axes = list(range(batch.ndim - len(source.shape)))
+        found.append(SubStep("sum", _summed(batch.shape, axes, name, source.shape), axes, batch, contribution))
     elif (axes := _summed_inside(upstream, contribution, source.shape)) is not None:
         found.append(SubStep("sum", _summed(upstream.shape, axes, name, source.shape), axes, upstream, contribution))
     elif (axes := _spread(one, upstream, source.shape)) is not None:
@@ -63,6 +66,16 @@ def _summed_inside(upstream: Any, contribution: Any, target: tuple) -> list[int]
         if axes and numpy.allclose(data.sum(axis=tuple(axes)).reshape(target), wanted, rtol=1e-4, atol=1e-6, equal_nan=True):
             return axes
     return None
+
+
+def _batched(one: One, slot: int, upstream: Any, contribution: Any) -> Any:
+    """xᵀ @ g of each matrix of a batch, where `matmul` used one second matrix for all; its rule adds them up in the product."""
+    x = one.node.saved[0] if one.op.name == "matmul" and slot == 1 and one.node.saved else None
+    if x is None or host(x).ndim <= host(contribution).ndim or host(contribution).ndim < 2:
+        return None
+    each = host(x).swapaxes(-1, -2) @ host(upstream)
+    extra = tuple(range(each.ndim - host(contribution).ndim))
+    return each if numpy.allclose(each.sum(axis=extra), host(contribution), rtol=1e-3, atol=1e-5, equal_nan=True) else None
 
 
 def _spread(one: One, upstream: Any, target: tuple) -> list[int] | None:

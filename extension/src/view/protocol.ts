@@ -19,6 +19,24 @@ export interface ActivationRow {
   flag: string;
 }
 
+/** What one consumer hands to a node. */
+export interface Addend {
+  consumer: number;
+  name: string;
+  place: number;
+  state: "arrived" | "to come" | "none" | "let go";
+  picture: Picture | null;
+}
+
+/** A gradient in the base and in another run. */
+export interface Beside {
+  node: number;
+  name: string;
+  base: Summary | null;
+  other: Summary | null;
+  difference: number | string | null;
+}
+
 /** Where the pass stops by itself; with `when`, only on that condition. */
 export interface Breakpoint {
   number: number;
@@ -41,6 +59,15 @@ export interface Chain {
   links: string[];
   fix: string;
   advice: string;
+}
+
+export interface CheckedInput {
+  input: string;
+  outcome: "agrees" | "disagrees" | "not told";
+  how: string;
+  absolute: number | null;
+  relative: number | null;
+  why: string;
 }
 
 /** What one backward step handed to one of the node's inputs. */
@@ -76,6 +103,14 @@ export interface Edges {
   slot: number[];
 }
 
+/** The tensor that can be edited: its elements as a picture. */
+export interface Edited {
+  node: number;
+  name: string;
+  shape: number[];
+  picture: Picture;
+}
+
 /** One line of the inspector's header: "strides", "(4, 1)". */
 export interface Fact {
   label: string;
@@ -88,6 +123,18 @@ export interface Flag {
   glyph: string;
   words: string;
   tone: "accent" | "warm" | "error";
+}
+
+/** A fork of the pass. */
+export interface ForkPart {
+  name: string;
+  node: number;
+  place: number;
+  edit: string;
+  written: boolean;
+  parameters: Beside[];
+  here: Beside | null;
+  differences: (number | string | null)[];
 }
 
 /** The GPU of the kernel at this moment, in bytes and percent. */
@@ -174,6 +221,24 @@ export interface Line {
   cells: Span[];
 }
 
+/** The derivative of one op with respect to one of its inputs. */
+export interface LocalPart {
+  slot: number;
+  input: string;
+  target: number;
+  kind: "scalar" | "elementwise" | "matrix" | "row" | "";
+  structure: string;
+  sentence: string;
+  number: number | string | null;
+  rows: number;
+  cols: number;
+  picture: Picture | null;
+  chosen: number;
+  equation: Term[];
+  sub_steps: SubStep[];
+  missing: string;
+}
+
 /** How a tensor lies in its memory. Places and strides count elements. */
 export interface MemoryLayout {
   elements: number;
@@ -214,6 +279,23 @@ export interface ParameterRow {
   ratio: number | null;
   ratio_from: string;
   dead: number | null;
+}
+
+/** One path from the loss, or all paths that end with these nodes. */
+export interface PathPart {
+  nodes: number[];
+  paths: string;
+  share: number | null;
+  norm: number | null;
+}
+
+/** A tensor as a small heat map: the last axis as columns, all others as rows. NaN and Inf stay what they are, in a block too. */
+export interface Picture {
+  label: string;
+  summary: Summary;
+  rows: number;
+  cols: number;
+  cells: Buffer | null;
 }
 
 /** A tensor as it was when it was pinned. */
@@ -321,6 +403,15 @@ export interface Step {
   after: Summary | null;
 }
 
+/** A change of shape or dtype inside one backward step. */
+export interface SubStep {
+  kind: "sum" | "spread" | "cast";
+  sentence: string;
+  axes: number[];
+  before: Picture;
+  after: Picture;
+}
+
 /** A tensor's health in one line. Counts are exact. None: the number does not exist (empty, or not finite). */
 export interface Summary {
   shape: number[];
@@ -339,6 +430,12 @@ export interface Summary {
   norm: number | null;
   values: (number | number | boolean | string)[] | null;
   text: string;
+}
+
+/** One part of an equation between tensors: the sign before it ("", "∘", "@", "="), then the tensor. */
+export interface Term {
+  sign: string;
+  picture: Picture;
 }
 
 /** What one line, op or module took, in seconds. */
@@ -383,12 +480,25 @@ export interface Bytes {
   type: "bytes";
   v: number;
   re: number | null;
-  recording: string;
+  newest: string;
   live: number;
   peak: number;
   running: boolean;
   resident: number;
   gpu: Gpu | null;
+}
+
+/** A node's rule held against central differences of its own forward. */
+export interface Checked {
+  type: "checked";
+  v: number;
+  re: number | null;
+  recording: string;
+  node: number;
+  outcome: "agrees" | "disagrees" | "not told";
+  sentence: string;
+  tolerance: string;
+  inputs: CheckedInput[];
 }
 
 /** All pins, in the order in which they were pinned. */
@@ -401,6 +511,31 @@ export interface Compared {
   base: number;
 }
 
+export interface Editable {
+  type: "editable";
+  v: number;
+  re: number | null;
+  recording: string;
+  node: number;
+  what: "upstream" | "contribution" | "value";
+  slot: number;
+  edited: Edited | null;
+  missing: string;
+}
+
+/** The gradient of a node as the sum that it is. */
+export interface FanOut {
+  type: "fan_out";
+  v: number;
+  re: number | null;
+  recording: string;
+  node: number;
+  index: number;
+  addends: Addend[];
+  total: Picture | null;
+  sentence: string;
+}
+
 /** The flags of one origin; they replace those that the same origin sent before. */
 export interface Flags {
   type: "flags";
@@ -409,6 +544,17 @@ export interface Flags {
   recording: string;
   origin: string;
   flags: Flag[];
+}
+
+/** All forks of the pass. */
+export interface Forks {
+  type: "forks";
+  v: number;
+  re: number | null;
+  recording: string;
+  index: number;
+  forks: ForkPart[];
+  note: string;
 }
 
 /** The graph, or its next rows: columns start at node `start`, edges and sites and groups are appended too. `start` 0 replaces all. */
@@ -451,6 +597,19 @@ export interface Inspected {
   storage: MemoryLayout | null;
   earlier: string;
   forward: Rules | null;
+  missing: string;
+}
+
+/** The local derivatives of a node. */
+export interface Local {
+  type: "local";
+  v: number;
+  re: number | null;
+  recording: string;
+  node: number;
+  place: number;
+  shape: number[];
+  parts: LocalPart[];
   missing: string;
 }
 
@@ -514,6 +673,21 @@ export interface Moment {
   rest: number;
 }
 
+/** Which path from the loss gave how much of a node's gradient. */
+export interface Paths {
+  type: "paths";
+  v: number;
+  re: number | null;
+  recording: string;
+  node: number;
+  sentence: string;
+  gradient: Summary;
+  listed: PathPart[];
+  rest: number;
+  rest_share: number;
+  note: string;
+}
+
 export interface Predictions {
   type: "predictions";
   v: number;
@@ -530,6 +704,19 @@ export interface Problem {
   re: number | null;
   sentence: string;
   node: number;
+}
+
+/** The recorded program with other values. */
+export interface Reran {
+  type: "reran";
+  v: number;
+  re: number | null;
+  recording: string;
+  changes: string[];
+  base: Summary;
+  loss: Summary;
+  parameters: Beside[];
+  notes: string[];
 }
 
 /** A parameter's gradient taken apart by the samples of the batch. */
@@ -670,6 +857,17 @@ export interface AskCompare {
   pin: number;
 }
 
+/** What can be edited at a step: the gradient that arrives, what is handed to an input, or a value. */
+export interface AskEdit {
+  type: "ask_edit";
+  v: number;
+  id: number;
+  node: number;
+  what: "upstream" | "contribution" | "value";
+  place: number;
+  slot: number;
+}
+
 export interface AskElement {
   type: "ask_element";
   v: number;
@@ -677,6 +875,22 @@ export interface AskElement {
   node: number;
   what: "value" | "grad";
   index: number[];
+}
+
+export interface AskFanOut {
+  type: "ask_fan_out";
+  v: number;
+  id: number;
+  node: number;
+}
+
+export interface AskLocal {
+  type: "ask_local";
+  v: number;
+  id: number;
+  node: number;
+  place: number;
+  chosen: number;
 }
 
 export interface AskMemory {
@@ -704,6 +918,14 @@ export interface AskMoment {
   v: number;
   id: number;
   event: number;
+}
+
+export interface AskPaths {
+  type: "ask_paths";
+  v: number;
+  id: number;
+  node: number;
+  most: number;
 }
 
 export interface AskPredictions {
@@ -765,6 +987,27 @@ export interface Break {
   when: string;
 }
 
+export interface CheckRule {
+  type: "check_rule";
+  v: number;
+  id: number;
+  node: number;
+}
+
+/** Ask for the forks, make one, or do something with one of that name. */
+export interface ForkPass {
+  type: "fork";
+  v: number;
+  id: number;
+  do: "list" | "make" | "delete" | "write" | "undo";
+  name: string;
+  node: number;
+  place: number;
+  slot: number;
+  index: number[] | null;
+  text: string;
+}
+
 /** What to show of a tensor. Axes: -2 lets the kernel choose, -1 is none. */
 export interface Inspect {
   type: "inspect";
@@ -788,6 +1031,15 @@ export interface Ready {
   id: number;
 }
 
+export interface Rerun {
+  type: "rerun";
+  v: number;
+  id: number;
+  node: number;
+  text: string;
+  index: number[] | null;
+}
+
 /** Where the pass shall go. `run` and `back` go to the next breakpoint, `stop` ends such a run, `pass` shows another pass. */
 export interface StepTo {
   type: "step";
@@ -798,8 +1050,8 @@ export interface StepTo {
   by: "op" | "module" | "parameter" | "iteration";
 }
 
-export type ToView = Breakpoints | Bytes | Compared | Flags | Graph | Inspected | Memory | Metric | ModelHealth | Moment | Predictions | Problem | SampleGradients | Stepped | Stepper | TensorElement | TensorSeries | Timing | Why | Window;
-export type ToKernel = AskBytes | AskCompare | AskElement | AskMemory | AskMetric | AskModel | AskMoment | AskPredictions | AskSampleGradients | AskSeries | AskTiming | AskWhy | AskWindow | Break | Inspect | Ready | StepTo;
+export type ToView = Breakpoints | Bytes | Checked | Compared | Editable | FanOut | Flags | Forks | Graph | Inspected | Local | Memory | Metric | ModelHealth | Moment | Paths | Predictions | Problem | Reran | SampleGradients | Stepped | Stepper | TensorElement | TensorSeries | Timing | Why | Window;
+export type ToKernel = AskBytes | AskCompare | AskEdit | AskElement | AskFanOut | AskLocal | AskMemory | AskMetric | AskModel | AskMoment | AskPaths | AskPredictions | AskSampleGradients | AskSeries | AskTiming | AskWhy | AskWindow | Break | CheckRule | ForkPass | Inspect | Ready | Rerun | StepTo;
 
 /** The `type` of every message that this view understands. */
-export const TO_VIEW: readonly string[] = ["breakpoints", "bytes", "compared", "flags", "graph", "inspected", "memory", "metric", "model_health", "moment", "predictions", "problem", "sample_gradients", "stepped", "stepper", "element", "tensor_series", "timing", "why", "window"];
+export const TO_VIEW: readonly string[] = ["breakpoints", "bytes", "checked", "compared", "editable", "fan_out", "flags", "forks", "graph", "inspected", "local", "memory", "metric", "model_health", "moment", "paths", "predictions", "problem", "reran", "sample_gradients", "stepped", "stepper", "element", "tensor_series", "timing", "why", "window"];

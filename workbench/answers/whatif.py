@@ -1,0 +1,262 @@
+"""What-ifs: forks of the pass, other values, one op's derivatives and their check, addends and paths of a gradient."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from .. import protocol
+from ..inspector import host, plain_values, summary
+from ..stepper import PassEnded, Stepper
+from ..whatif import check, equation, fanout, local, one, paths, rerun, substeps
+from ..whatif.fork import Edit, Fork, Forks, forks_of, joined, relative_difference
+from ..whatif.ground import tape_nodes
+from ..whatif.picture import Pictures
+from ..whatif.recompute import Cannot, label
+
+if TYPE_CHECKING:
+    from ..session import Client, Sent, Session
+
+
+def local_derivatives(session: Session, request: protocol.AskLocal, client: Client) -> list[Sent]:
+    """The Jacobian of one op, input by input; with the gradients of the pass where it has come by."""
+    row, nodes = _nodes(session, request.node, request.place)
+    r = session.recording
+    missing, parts, pictures, shape = "", [], Pictures(), list(r.shape[row])
+    try:
+        _wait_for_cell(session)
+        op = one.one_op(r, row, nodes)
+        shape = list(op.shape)
+        upstream, given = _taken(session.stepper, request.place, row)
+        for slot in op.differentiable():
+            parts.append(_part(op, slot, request.chosen, upstream, given.get(slot), pictures))
+    except Cannot as reason:
+        missing = str(reason)
+    message = protocol.Local(request.id, r.name, row, request.place, shape, parts, missing)
+    return [(message.to_json(), pictures.buffers)]
+
+
+def _part(op: one.One, slot: int, chosen: int, upstream: Any, given: Any, pictures: Pictures) -> protocol.LocalPart:
+    target, name = op.sources[slot], op.names[slot]
+    called = label(op.recording, target) if target >= 0 else name
+    inside, terms = [], []
+    if upstream is not None and given is not None:
+        for s in substeps.sub_steps(op, slot, upstream, given, called):
+            before, after = pictures.of(s.before, "before"), pictures.of(s.after, "after")
+            inside.append(protocol.SubStep(s.kind, s.sentence, s.axes, before, after))  # type: ignore[arg-type]
+    try:
+        found = local.local_derivative(op, slot, chosen)
+    except Cannot as reason:
+        return protocol.LocalPart(slot, name, target, "", "", "", None, 0, 0, None, -1, [], inside, str(reason))
+    if upstream is not None and given is not None:
+        terms = [protocol.Term(t.sign, pictures.of(t.array, t.label)) for t in equation.equation(op, found, upstream, given)]
+    scalar = found.kind == "scalar"
+    return protocol.LocalPart(
+        slot, name, target, found.kind, found.structure, found.sentence,  # type: ignore[arg-type]
+        plain_values(found.values)[0] if scalar else None, math.prod(found.shape), math.prod(found.input_shape),
+        None if scalar else pictures.of(found.values, f"∂{op.op.name}/∂{name}"), found.chosen, terms, inside, "",
+    )  # fmt: skip
+
+
+def fan_out(session: Session, request: protocol.AskFanOut, client: Client) -> list[Sent]:
+    """The addends of a node's gradient, arrived and still to come."""
+    stepper, row = _stepper(session), _row(session, request.node)
+    found = fanout.fan_out(stepper, row)
+    pictures = Pictures()
+    addends = [
+        protocol.Addend(
+            a.consumer, a.name, a.place, a.state,  # type: ignore[arg-type]
+            None if a.gradient is None else pictures.of(a.gradient, a.name),
+        ) for a in found.addends
+    ]  # fmt: skip
+    total = None if found.total is None else pictures.of(found.total, "sum")
+    message = protocol.FanOut(request.id, session.recording.name, row, stepper.index, addends, total, found.sentence)
+    return [(message.to_json(), pictures.buffers)]
+
+
+def contributions(session: Session, request: protocol.AskPaths, client: Client) -> list[Sent]:
+    """Which path from the loss gave how much of a node's gradient."""
+    _wait_for_cell(session)
+    stepper, row = _stepper(session), _row(session, request.node)
+    most = max(1, min(request.most, 200))
+    found = paths.paths(forks_of(stepper).ground, row, most)
+    listed = [
+        protocol.PathPart(p.rows, f"{p.paths:,}" if p.paths < 10**7 else f"{p.paths:.2e}", _finite(p.share), _finite(p.norm))
+        for p in found.listed[:most]
+    ]
+    rest = found.listed[most:]
+    return [(
+        protocol.Paths(
+            request.id, session.recording.name, row, found.sentence, summary(found.gradient), listed, len(rest),
+            _finite(sum(p.share for p in rest)) or 0.0, found.note,
+        ).to_json(), [],
+    )]  # fmt: skip
+
+
+def check_rule(session: Session, request: protocol.CheckRule, client: Client) -> list[Sent]:
+    """A rule held against finite differences."""
+    _wait_for_cell(session)
+    row, nodes = _nodes(session, request.node, 0)
+    outcome = {True: "agrees", False: "disagrees", None: "not told"}
+    try:
+        found = check.check_rule(session.recording, row, nodes)
+    except Cannot as reason:
+        message = protocol.Checked(request.id, session.recording.name, row, "not told", str(reason), "", [])
+        return [(message.to_json(), [])]
+    inputs = [
+        protocol.CheckedInput(
+            i.name, outcome[i.passed],  # type: ignore[arg-type]
+            f"all {i.compared} elements" if i.exact else f"{i.compared} random directions", _finite(i.absolute), _finite(i.relative), i.why,
+        ) for i in found.inputs
+    ]  # fmt: skip
+    message = protocol.Checked(
+        request.id,
+        session.recording.name,
+        row,
+        outcome[found.passed],
+        found.sentence,
+        found.tolerance,
+        inputs,  # type: ignore[arg-type]
+    )
+    return [(message.to_json(), [])]
+
+
+# -- forks ---------------------------------------------------------------------------------------------------------------------
+
+
+def fork(session: Session, request: protocol.ForkPass, client: Client) -> list[Sent]:
+    """The forks of the pass, after one was made, deleted, written into .grad or taken out again."""
+    stepper = _stepper(session)
+    forks = forks_of(stepper)
+    if request.do in ("make", "write", "undo", "delete"):
+        _wait_for_cell(session)
+    if request.do == "make":
+        row = _row(session, request.node)
+        index = None if request.index is None else tuple(request.index)
+        forks.make(Edit(row, request.text, request.slot, index, request.place), request.name)
+    elif request.do == "delete":
+        forks.delete(request.name)
+    elif request.do == "write":
+        forks.find(request.name).write(stepper)
+        session.tell_others(client)
+    elif request.do == "undo":
+        forks.find(request.name).undo()
+    answers = [(_forks(session, request.id, stepper, forks).to_json(), [])]
+    if request.do == "write":
+        answers.append((session.stepped(client, None).to_json(), []))
+    return answers
+
+
+def _forks(session: Session, re: int, stepper: Stepper, forks: Forks) -> protocol.Forks:
+    note = forks.ground.note if forks.made else ""
+    return protocol.Forks(re, session.recording.name, stepper.index, [_fork(stepper, f) for f in forks.made.values()], note)
+
+
+def _fork(stepper: Stepper, fork: Fork) -> protocol.ForkPart:
+    recording = stepper.recording
+    rows = [row for row in fork.base.leaves if row >= 0]
+    parameters = [_beside(recording, row, fork.base.leaves[row], fork.leaves.get(row)) for row in rows]
+    here = stepper.plan[stepper.index - 1] if stepper.index else -1
+    at = None
+    if here in fork.differences or here in fork.base.gradients:
+        base, other = fork.base.gradients.get(here), fork.run.gradients.get(here)
+        at = protocol.Beside(
+            here, label(recording, here), None if base is None else summary(base), None if other is None else summary(other),
+            _number(fork.difference(here)),
+        )  # fmt: skip
+    differences = [_number(fork.difference(row)) for row in stepper.plan]
+    return protocol.ForkPart(fork.name, fork.edit.row, fork.place, str(fork.edit), fork.written, parameters, at, differences)
+
+
+def _beside(recording: Any, row: int, base: Any, other: Any) -> protocol.Beside:
+    return protocol.Beside(
+        row, label(recording, row), None if base is None else summary(base), None if other is None else summary(other),
+        _number(relative_difference(other, base)),
+    )  # fmt: skip
+
+
+def editable(session: Session, request: protocol.AskEdit, client: Client) -> list[Sent]:
+    """The elements of what can be edited: a gradient of the current step, or a value."""
+    row = _row(session, request.node)
+    r, pictures = session.recording, Pictures()
+    array, name, missing = None, label(r, row), ""
+    if request.what == "value":
+        try:
+            array = rerun.value_of(r, row)
+        except Cannot as reason:
+            missing = str(reason)
+    else:
+        upstream, given = _taken(session.stepper, request.place, row)
+        array = upstream if request.what == "upstream" else given.get(request.slot)
+        missing = "" if array is not None else "This gradient was not kept, so its elements cannot be shown; an expression can be typed."
+    edited = None if array is None else protocol.Edited(row, name, list(host(array).shape), pictures.of(array, name))
+    message = protocol.Editable(request.id, r.name, row, request.what, request.slot, edited, missing)
+    return [(message.to_json(), pictures.buffers)]
+
+
+def again(session: Session, request: protocol.Rerun, client: Client) -> list[Sent]:
+    """The recorded program with another value."""
+    _wait_for_cell(session)
+    row, r, stepper = _row(session, request.node), session.recording, session.stepper
+    root = r.row_of(stepper.roots[0]) if stepper is not None else r.root
+    if root < 0:
+        raise Cannot("There is no result to compute again: use wb.show(loss) or wb.step(loss).")
+    index = None if request.index is None else tuple(request.index)
+    nodes = {} if stepper is None else tape_nodes(stepper)
+    found = rerun.rerun(r, root, [rerun.Change(row, request.text, index)], nodes)
+    rows = [*found.base_gradients, *[row for row in found.gradients if row not in found.base_gradients]]
+    parameters = [_beside(r, at, found.base_gradients.get(at), found.gradients.get(at)) for at in rows]
+    changes = [f"{label(r, c.row)}: {c}" for c in found.changes]
+    message = protocol.Reran(request.id, r.name, changes, summary(found.base), summary(found.loss), parameters, found.notes)
+    return [(message.to_json(), [])]
+
+
+# -- what is asked about ---------------------------------------------------------------------------------------------------------
+
+
+def _row(session: Session, row: int) -> int:
+    if not 0 <= row < session.recording.count:
+        raise protocol.BadMessage(f"There is no node {row} in this graph; it has {session.recording.count}.")
+    return row
+
+
+def _stepper(session: Session) -> Stepper:
+    if session.stepper is None:
+        raise PassEnded("There is no backward pass here. Use wb.step(loss) to get one.")
+    return session.stepper
+
+
+def _wait_for_cell(session: Session) -> None:
+    """Nothing is computed while the user's code may compute too; a cell that waits inside backward() does not."""
+    waits = getattr(session.stepper, "held", False)
+    if session.busy() and not waits:
+        raise Cannot("The kernel is running a cell. Try again when the cell is done.")
+
+
+def _nodes(session: Session, row: int, place: int) -> tuple[int, dict[int, Any]]:
+    """The row, checked, and the tape's nodes by row as far as the pass knows them; of this row the one of that step."""
+    row, stepper = _row(session, row), session.stepper
+    if stepper is None:
+        return row, {}
+    nodes = tape_nodes(stepper)
+    if 0 < place <= stepper.total and stepper.plan[place - 1] == row:
+        nodes[row] = stepper.nodes[place - 1]
+    return row, nodes
+
+
+def _taken(stepper: Stepper | None, place: int, row: int) -> tuple[Any, dict[int, Any]]:
+    """The gradient that arrived in that step and what it handed on, by slot, where the record has kept them."""
+    if stepper is None or not 0 < place <= len(stepper.taken) or stepper.plan[place - 1] != row:
+        return None, {}
+    taken = stepper.taken[place - 1]
+    if taken is None or taken.upstream is None:
+        return None, {}
+    return joined(taken.upstream), {slot: g for slot, g in enumerate(taken.gradients) if g is not None}
+
+
+def _finite(x: float) -> float | None:
+    return float(x) if math.isfinite(x) else None
+
+
+def _number(x: float | None) -> float | str | None:
+    return x if x is None or math.isfinite(x) else str(x)

@@ -1,0 +1,45 @@
+"""A tensor as a small heat map in which every NaN and Inf stays to be seen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+
+from .. import protocol
+from ..inspector import host, summary
+
+CELLS = 48  # rows and columns at most
+
+
+class Pictures:
+    """Collects the binary buffers of one message while its pictures are made."""
+
+    def __init__(self) -> None:
+        self.buffers: list[bytes] = []
+
+    def of(self, array: Any, label: str) -> protocol.Picture:
+        """The last axis as columns, all others as rows; blocks are averaged, and a block with NaN or Inf is NaN or Inf."""
+        data = host(array)
+        plane = data.reshape(-1, data.shape[-1]) if data.ndim and data.size else data.reshape(data.size and 1, data.size)
+        rows, cols = plane.shape
+        cells = None
+        if data.size:
+            values = pooled(numpy.abs(plane) if plane.dtype.kind == "c" else plane)
+            cells = protocol.Buffer(len(self.buffers), "float32", list(values.shape))
+            self.buffers.append(values.tobytes())
+        return protocol.Picture(label, summary(array), rows, cols, cells)
+
+
+def pooled(plane: numpy.ndarray) -> numpy.ndarray:
+    """Means over blocks, at most 48 by 48 of them, in float32. Infinities of both signs together are NaN."""
+    rows, cols = (-(-n // CELLS) for n in plane.shape)
+    with numpy.errstate(all="ignore"):
+        made = plane
+        for axis, block in ((0, rows), (1, cols)):
+            if block > 1:
+                starts = numpy.arange(0, plane.shape[axis], block)
+                sizes = numpy.minimum(block, plane.shape[axis] - starts)
+                made = numpy.add.reduceat(made, starts, axis=axis, dtype=numpy.float64)
+                made = made / (sizes[:, None] if axis == 0 else sizes)
+        return numpy.ascontiguousarray(made.astype("<f4"))
