@@ -123,6 +123,7 @@ class Session:
             if self.breakpoints.all:
                 self._flag_breakpoints()
             for client in self.clients:
+                client.steps.clear()  # told anew, with the names
                 self._tell(client)
 
     def close(self) -> None:
@@ -151,6 +152,9 @@ class Session:
         try:
             request = protocol.read(data)
             with self.lock:
+                foreign = getattr(self.recording, "foreign", None)  # a recording of another library's tensors
+                if foreign is not None:
+                    foreign.allow(request)
                 return ANSWERS[type(request)](self, request, client)
         except protocol.Refused as error:
             return [self.problem(re, str(error))]

@@ -414,6 +414,45 @@ def test_checkpointing_is_one_pass():
         assert w.session.recording.passes == 1
 
 
+def test_what_only_the_engine_can_answer_is_refused_in_a_sentence():
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    with wb.watch() as w:
+        h = x * x
+        (h + h.exp()).sum().backward()
+    row = named(w.session.recording, "h")
+    for kind, fields in {"ask_local": {"node": row, "place": 1}, "fork": {"place": 1, "node": row, "edits": []}}.items():
+        answer = ask(w.session, kind, **fields)
+        assert answer["type"] == "problem" and ("PyTorch's engine" in answer["sentence"] or "message" in answer["sentence"])
+    told = ask(w.session, "ask_fan_out", node=row)
+    assert "the sum of 2 addends" in told["sentence"] and told["total"] is not None
+    for kind in ("ask_model", "ask_memory", "ask_timing"):
+        assert ask(w.session, kind)["type"] != "problem"
+
+
+def test_a_breakpoint_stops_in_the_record():
+    x = torch.tensor([1.0, -1.0], requires_grad=True)
+    with wb.watch() as w:
+        (x.exp() * 1000).sum().backward()
+    stepper = w.session.stepper
+    stepper.to(0)
+    stepper.run_until("norm > 1e3")
+    assert w.session.recording.op_name(stepper.plan[stepper.index - 1]) == "mul"
+    assert "1,414" in stepper.stopped or "1414" in stepper.stopped  # 1000 * sqrt(2)
+
+
+def test_memory_names_parameters_gradients_and_variables():
+    model, x, t = mlp()
+    with wb.watch(model) as w:
+        loss = loss_of(model, x, t)
+        loss.backward()
+    told = ask(w.session, "ask_memory")
+    totals = {total["category"]: total["now"] for total in told["totals"]}
+    assert totals["parameter"] == totals["gradient"] == sum(p.numel() * 4 for p in model.parameters())
+    assert totals["saved"] == 0  # backward freed it
+    why = {holding["name"]: holding["why"] for holding in told["holdings"]}
+    assert why["0.weight"].startswith("a parameter") and "held by the variable x" in why["x"]
+
+
 # -- writes ----------------------------------------------------------------------------------------------------------------------
 
 

@@ -41,7 +41,10 @@ def now(log: Log, graph: Any) -> tuple[list[protocol.Holding], int]:
 def holders(r: Recording) -> dict[int, list[int]]:
     """Identity of a storage -> rows of the tensors on it that the program still has."""
     found: dict[int, list[int]] = {}
-    for row in range(r.count):
+    foreign = getattr(r, "foreign", None)  # a recording of another library's tensors
+    for key, row in () if foreign is None else sorted(foreign.alive()):
+        found.setdefault(key, []).append(row)
+    for row in range(r.count) if foreign is None else ():
         tensor = r.tensor(row)
         if tensor is not None and hasattr(tensor, "array"):
             found.setdefault(id(inplace.storage(tensor.array)), []).append(row)

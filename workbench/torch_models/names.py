@@ -96,7 +96,10 @@ def of_call(func: Any, args: tuple, kwargs: Mapping[str, Any]) -> tuple[Any, lis
             return ours, list(inputs), plain(attrs)
     names, operands, settings = [], [], {}
     usual = _defaults(func)
-    for key, value in (*zip(_parameters(func, len(args)), args, strict=False), *kwargs.items()):
+    given = {**dict(zip(_parameters(func, len(args)), args, strict=False)), **kwargs}
+    if name == "batch_norm" and given.get("training"):  # then the batch's own mean and variance count
+        given["running_mean"] = given["running_var"] = None
+    for key, value in given.items():
         found = tensors_in(value)
         if found:
             names += [key] if is_tensor(value) else [f"{key}[{i}]" for i in range(len(found))]

@@ -18,6 +18,7 @@ Hang = Callable[[Any, Mark, "list[Mark | None]", Any], None]
 
 _saved_names: dict[type, list[str]] = {}
 _RESULTS = ("result", "out", "total_weight", "indices", "logsumexp", "rng", "philox", "mask")  # what an op made and kept, no operand
+_STATE = ("running_mean", "running_var")  # operands only when the model is evaluated
 FREED = "freed by an earlier backward()"
 SPOILT = "what it saved for backward was written in place since, so backward() will refuse"
 
@@ -130,7 +131,11 @@ def extend(
         kept, wrong = saved(node)
         sources = [-1 if source is None else recording.row_of(source) for source, _ in node.next_functions]
         for name, tensor in kept:
-            if not tensor.requires_grad and not name.startswith(_RESULTS):
+            if (
+                not tensor.requires_grad
+                and not name.startswith(_RESULTS)
+                and not (name in _STATE and getattr(node, "_saved_training", False))
+            ):
                 _from_outside(recording, tensor, sources, inputs, scope)
         shape, dtype = _result(node, kept)
         size = 0 if dtype is None else prod(shape) * getattr(dtype, "itemsize", 1)

@@ -16,6 +16,7 @@ from ..graph import Graph
 from ..inspector import bytes_text, number_text, summary
 from ..recording import KEEP
 from ..stepper import PassEnded, Stepper, operand, said
+from ..whatif.fanout import Addend, FanOut
 from . import arrays
 from .loaded import torch
 from .recording import Mark, TorchRecording
@@ -157,6 +158,41 @@ class TorchPass(Stepper):
             return None, "At this step of the record its gradient has not been computed yet: step on, or run to this node."
         return None, ""
 
+    def gradients_at(self, index: int, arrived: bool = False) -> list[tuple[str, Any]]:
+        """What a breakpoint looks at in the step that led to `index`: `(what it is, its array)`, a Summary for what was not kept."""
+        step, mine = self.taken[index - 1], self._called(self.taken[index - 1].row)
+        told = self.step(index)
+        upstream = _shown(step.upstream)[0]
+        found: list[tuple[str, Any]] = []
+        if arrived or step.leaf or index == 1:
+            found.append((f"the gradient of {mine}", upstream if upstream is not None or told is None else told.upstream))
+        for gain in () if arrived else step.gains:
+            if gain.gradient is not None and (array := arrays.numpy_of(gain.gradient)) is not None:
+                found.append((f"what {self.recording.op_name(step.row)} hands to {self._called(gain.target)}", array))
+            if gain.addends > 1 and gain.total is not None and (array := arrays.numpy_of(gain.total)) is not None:
+                found.append((f"the gradient of {self._called(gain.target)} so far", array))
+        return found
+
+    def label(self) -> str:
+        """What the pass is of: the name or op of where it began."""
+        return self._called(self.plan[0]) if self.plan else "backward"
+
+    def fan_out(self, row: int) -> FanOut:
+        """The addends of a row's gradient, those that the walk has reached and those to come."""
+        addends = [Addend(-1, 0, "the start of the pass", 0, "arrived", _shown(self.taken[0].upstream)[0])] if row in self.plan[:1] else []
+        total = addends[0].gradient if addends and self.index else None
+        for step in self.taken:
+            for gain in step.gains:
+                if gain.target != row:
+                    continue
+                there = step.place <= self.index
+                array = arrays.numpy_of(gain.gradient) if there and gain.gradient is not None else None
+                state = "to come" if not there else "let go" if array is None else "arrived"
+                addends.append(Addend(step.row, len(addends), f"{self._called(step.row)} #{step.row}", step.place, state, array))
+                if array is not None:
+                    total = array if total is None else total + array
+        return FanOut(row, addends, total)
+
     def sentence(self) -> str:
         """Where the walk through the record stands; at both of its ends also that it is no more than a record."""
         if self.index == 0 and not self.failed:
@@ -280,6 +316,9 @@ class PassRecorder:
             for number in seen:
                 self.recording.free(number)
         self.recording.passes += 1
+        for step in record.taken:
+            if step.leaf:
+                self.recording.gradient_of(step.row)
         record.end(error)
         self.passed(record)
 

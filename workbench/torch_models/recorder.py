@@ -6,7 +6,8 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from threading import get_ident
+from math import nan
+from threading import get_ident, local
 from time import perf_counter
 from types import CodeType, FunctionType
 from typing import Any
@@ -46,6 +47,23 @@ _MOVES = frozenset({
 _FAST = ("TransformerEncoder", "TransformerEncoderLayer", "MultiheadAttention")  # modules with one fused kernel for the whole of them
 
 
+class _Own(local):
+    depth = 0
+
+
+_own = _Own()
+
+
+@contextmanager
+def bookkeeping() -> Iterator[None]:
+    """What torch runs inside the block is the workbench's own: no watch of this thread records it, the one around another neither."""
+    _own.depth += 1
+    try:
+        yield
+    finally:
+        _own.depth -= 1
+
+
 class TorchRecorder:
     """Records what PyTorch runs in the thread that made it, at most `limit` rows; of the rest only the number is known.
 
@@ -62,7 +80,8 @@ class TorchRecorder:
         self._quiet = 0  # whatever runs now is not the user's, or is one step to the user
         self._scope = -1
         self._stack: list[int] = []
-        self._whole: list[tuple[Any, str, tuple, CodeType | None, int]] = []  # modules that run as one op now
+        self._whole: list[tuple[Any, str, tuple, CodeType | None, int, float]] = []  # modules that run as one op now, and since when
+        self._time = (nan, nan)  # when the op began that has just run, and how long it took
         self._paths: dict[int, str] = {}
         self._hidden = (folder(), *(os.path.dirname(os.path.abspath(file)) + os.sep for file in (engine.__file__, _workbench)))
         self._inside: dict[int, bool] = {}  # identity of a code object -> it is not the user's
@@ -96,11 +115,15 @@ class TorchRecorder:
     def call(self, func: Any, args: tuple, kwargs: dict) -> Any:
         """Run a function of torch for the user, and write down what it did. Its result and its errors are the user's, as they are."""
         name = getattr(func, "__name__", "")
-        if self._quiet or name in _SILENT or get_ident() != self._thread:
+        if self._quiet or _own.depth or name in _SILENT or get_ident() != self._thread:
             return func(*args, **kwargs)
         if name in ("backward", "grad") and isinstance(func, FunctionType):
-            with self._backward(kwargs), self.quiet():
-                return func(*args, **kwargs)
+            with self._backward(kwargs):
+                self._quiet += 1
+                try:
+                    return func(*args, **kwargs)
+                finally:
+                    self._quiet -= 1
         r = self.recording
         if r.count >= self.limit:
             r.dropped += 1
@@ -111,15 +134,17 @@ class TorchRecorder:
             return func(*args, **kwargs)
         before = None
         if written is not None:  # the operands as they are now
-            with self.quiet():
+            with bookkeeping():
                 before = self._operands(func, args, kwargs)
+        begun = perf_counter()
         try:
             result = func(*args, **kwargs)
         except Exception as error:
-            with self.quiet():
+            with bookkeeping():
                 self._failed(func, args, kwargs, before, error)
             raise
-        with self.quiet():
+        self._time = begun, perf_counter() - begun
+        with bookkeeping():
             if written is not None:
                 self._wrote(before, written)
             else:
@@ -127,15 +152,6 @@ class TorchRecorder:
         if self.listener is not None and perf_counter() > self._due:
             self._report()
         return result
-
-    @contextmanager
-    def quiet(self) -> Iterator[None]:
-        """What runs inside the block is not recorded."""
-        self._quiet += 1
-        try:
-            yield
-        finally:
-            self._quiet -= 1
 
     def _backward(self, kwargs: dict) -> Any:
         create = bool(kwargs.get("create_graph"))
@@ -208,7 +224,9 @@ class TorchRecorder:
         r, first = self.recording, made[0]
         if not note and first._is_view() and (base := r.find(first._base)) >= 0:
             note = f"view of #{base}"
-        row = r.tensor_row(op, "op", first, scope=self._scope, code=code, lasti=lasti, note=note, attrs=settings, sources=sources)
+        begun, took = self._time
+        row = r.tensor_row(op, "op", first, scope=self._scope, code=code, lasti=lasti, note=note, attrs=settings, sources=sources,
+                           begun=begun, took=took)  # fmt: skip
         r.saved[row] = nodes.mark_all(r, nodes.unmarked(r, roots), row, self.passes.hang, self._scope)
         for x in made:
             r.stands(x, row)
@@ -226,7 +244,9 @@ class TorchRecorder:
         code, lasti = self._site()
         base = written._base if written._is_view() else None
         old = -1 if base is None else r.find(base)
-        row = r.tensor_row(op, "op", written, scope=self._scope, code=code, lasti=lasti, note="in place", attrs=settings, sources=sources)
+        begun, took = self._time
+        row = r.tensor_row(op, "op", written, scope=self._scope, code=code, lasti=lasti, note="in place", attrs=settings, sources=sources,
+                           begun=begun, took=took)  # fmt: skip
         if base is not None and old >= 0:
             note = f"written through its view #{row}"
             behind = r.tensor_row(names.torch_op("copy_slices"), "op", base, scope=self._scope, code=code, lasti=lasti, note=note,
@@ -256,7 +276,7 @@ class TorchRecorder:
             return
         code, lasti = self._site()
         if self._whole:
-            self._whole.append((module, "", (), None, 0))
+            self._whole.append((module, "", (), None, 0, nan))
             return
         label = type(module).__name__
         if id(module) not in self._paths or not self._stack:
@@ -264,7 +284,7 @@ class TorchRecorder:
             self._paths.update({id(m): path for path, m in module.named_modules()})
         why = _as_one(module)
         if why:
-            self._whole.append((module, why, args, code, lasti))
+            self._whole.append((module, why, args, code, lasti, perf_counter()))
             self._quiet += 1
             self._mode.__exit__(None, None, None)  # torch takes another way when a mode is on
             return
@@ -278,8 +298,9 @@ class TorchRecorder:
         if get_ident() != self._thread:
             return
         if self._whole:
-            inner, why, given, code, lasti = self._whole.pop()
+            inner, why, given, code, lasti, begun = self._whole.pop()
             if why:
+                self._time = begun, perf_counter() - begun
                 self._mode.__enter__()
                 self._whole_made(inner, why, given, output, code, lasti)
                 self._quiet -= 1
@@ -323,7 +344,7 @@ class TorchRecorder:
     def _report(self) -> None:
         begun = perf_counter()
         assert self.listener is not None
-        with self.quiet():
+        with bookkeeping():
             self.listener()
         ended = perf_counter()
         self._due = ended + max(PERIOD, 20 * (ended - begun))
@@ -348,7 +369,8 @@ def _unless_compiling(hook: Callable[..., None]) -> Callable[..., None]:
 
     def called(*told: Any) -> None:
         if not compiling():
-            hook(*told)
+            with bookkeeping():
+                hook(*told)
 
     return called
 

@@ -10,11 +10,15 @@ from weakref import ref
 import numpy
 
 from .. import protocol
-from ..recording import HOLDERS, KEEP, KEY, Recording
+from ..recording import HOLDERS, KEEP, KEY, NUMBER, Recording
 from . import arrays, words
 from .loaded import torch
 
 _numbers = count(1)
+
+
+# requests that run rules of the engine again
+_RULES = ("ask_local", "ask_paths", "check_rule", "fork", "ask_edit", "rerun", "ask_sample_gradients")
 
 
 class _Watch(ref):
@@ -135,6 +139,21 @@ class TorchRecording(Recording):
         for block, _ in self.savings.pop(-number, ()):
             self._release(block)
 
+    def gradient_of(self, row: int) -> None:
+        """`.grad` of a leaf, in the memory view."""
+        tensor = self.its(row)
+        gradient = None if tensor is None else tensor.grad
+        held = self.gradients.get(row)
+        if gradient is None or held is not None and held() is gradient:
+            return
+        block = self._block(gradient, row)
+        block[HOLDERS] += 1
+        self.roles[block[NUMBER]] = "gradient", row
+        watch = _Watch(gradient, self._on_death)
+        watch.key, watch.block = 0, block  # it stands at no row
+        self._watches[id(watch)] = watch
+        self.gradients[row] = watch
+
     # -- looking up ----------------------------------------------------------------------------------------------------------
 
     def find(self, tensor: Any) -> int:
@@ -170,6 +189,24 @@ class TorchRecording(Recording):
         found = self.kept.get(row)
         found = self.its(row) if found is None else found
         return hasattr(found, "_version") and _writes(found) != self._changed.get(row, 0)
+
+    def unused(self) -> Iterator[tuple[str, Any]]:
+        """Parameters of the modules that ran, which no recorded op used."""
+        seen: set[int] = set()
+        for held in self.modules:
+            module = held()
+            for name, parameter in () if module is None else module.named_parameters():
+                if self.find(parameter) < 0 and id(parameter) not in seen:
+                    seen.add(id(parameter))
+                    yield name, arrays.Seen(parameter)
+
+    def allow(self, request: Any) -> None:
+        """Refused, with a sentence, for what only the engine can answer, whose rules can run again one by one."""
+        if request.kind in _RULES:
+            raise protocol.Refused(
+                "PyTorch's engine runs a backward pass as one piece; its rules cannot be run again one by one. "
+                "The record of the pass can be walked through and looked at; nothing in it can be changed or computed anew."
+            )
 
     # -- what the inspector asks ---------------------------------------------------------------------------------------------
 

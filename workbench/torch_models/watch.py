@@ -12,7 +12,7 @@ from ..session import Session
 from . import nodes
 from .naming import TorchGraph
 from .passes import PassRecorder, TorchPass
-from .recorder import TorchRecorder
+from .recorder import TorchRecorder, bookkeeping
 from .recording import TorchRecording
 
 Names = Callable[[], Mapping[str, Any]]
@@ -69,7 +69,7 @@ class TorchWatch:
 
     def _passed(self, record: TorchPass) -> None:
         self.last = record
-        with self.recorder.quiet():
+        with bookkeeping():
             self.graph.name(self.names())
             self.recording.root = record.plan[0] if record.plan else self.recording.root
             if self.session.recording is self.recording:
