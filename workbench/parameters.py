@@ -37,6 +37,10 @@ def parameters(recording: Recording, gradient: Gradient, optimizers: list[Optimi
 
 def unused(recording: Recording) -> Iterator[tuple[str, Tensor]]:
     """Parameters of the models that ran, which no recorded op used."""
+    foreign = getattr(recording, "foreign", None)  # a recording of another library's tensors
+    if foreign is not None:
+        yield from foreign.unused()
+        return
     seen = {id(tensor) for row in range(recording.count) if (tensor := recording.tensor(row)) is not None}
     for held in recording.modules:
         model = held()
