@@ -261,11 +261,13 @@ class PassWatcher(observe.Observer):
             with self.session.lock:
                 self._going = stepper.going
                 stepper.end()
-            self.session.arrived()
+            if self.wait is not None:
+                self.session.arrived()
 
     def close(self, error: BaseException | None = None) -> None:
         """The watched code has ended, perhaps by `error`. What a pass had not reached got no gradient."""
         if self.stepper is not None and not self.stepper.over:
             with self.session.lock:
                 self.stepper.end(error)
-            self.session.arrived()
+            if self.wait is not None:
+                self.session.arrived()

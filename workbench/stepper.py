@@ -38,6 +38,7 @@ class _Taken:
     totals: list  # for each input: its gradient so far, and how many contributions that is the sum of
     changed: list[tuple[ref, Any, Any]] = field(default_factory=list)  # tensor, .grad before, .grad after
     message: protocol.Step | None = None  # made when somebody asks, or before the arrays are let go
+    early: bool = False  # the message was made while the code still ran, when not all names were known
 
 
 class Stepper:
@@ -415,8 +416,8 @@ class Stepper:
     def step(self, index: int) -> protocol.Step | None:
         """The message of the step that led to `index`; None where no gradient arrived."""
         taken = self.taken[index - 1] if 0 < index <= len(self.taken) else None
-        if taken is not None and taken.message is None:
-            taken.message = self._describe(taken)
+        if taken is not None and (taken.message is None or taken.early and self.graph.finished and taken.upstream is not None):
+            taken.message, taken.early = self._describe(taken), not self.graph.finished
         return None if taken is None else taken.message
 
     def steps(self, already: set[int], most: int = 400) -> list[protocol.Step]:

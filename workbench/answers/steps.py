@@ -17,6 +17,7 @@ def step(session: Session, request: protocol.StepTo, client: Client) -> list[Sen
     if stepper is None:
         raise PassEnded("There is no backward pass to step through. Use wb.step(loss) to get one.")
     if request.do == "pass":
+        client.steps.clear()
         session.choose(request.to)
         return [(session.stepped(client, request.id).to_json(), [])]
     if stepper.mode == "live" and not stepper.is_record and session.busy():
