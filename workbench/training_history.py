@@ -91,7 +91,7 @@ class History:
         kept = len(self._steps)
         text = f"{self.seen} step{'s' * (self.seen != 1)}, {kept} kept"
         if self.stride > 1:
-            text += f": each {self.stride}th" if self.stride > 3 else f": every {'second' if self.stride == 2 else 'third'}"
+            text += f": 1 in {self.stride}"
         if self.stride > self.every:
             text += f" (thinned out: at most {self.keep} are kept)"
         return text + "."

@@ -183,7 +183,7 @@ def test_every_nth_step_and_thinning_out(data):
         optimizer.step()
         assert len(h) <= 4
     assert h.seen == 40 and h.stride == 12 and h.steps.tolist() == [0, 12, 24, 36]
-    assert "40 steps, 4 kept: each 12th (thinned out: at most 4 are kept)" in h.note and h.note in repr(h)
+    assert "40 steps, 4 kept: 1 in 12 (thinned out: at most 4 are kept)" in h.note and h.note in repr(h)
     for i, step in enumerate(h.steps):
         check(h["head.weight"].weight, i, weights[step])
     assert h["head.weight"].grad.numbers.shape == (4, len(training_table.COLUMNS)) and h["act"].calls.tolist() == [2] * 4

@@ -235,7 +235,7 @@ def test_a_large_tensor_is_pooled_and_loses_no_nan():
 
 @pytest.mark.parametrize(
     ("x", "index", "shape"),
-    [(numpy.float32(3), (), (1, 1)), ([1, 2, 3], (), (1, 3)), (numpy.zeros((2, 3, 4, 5)), (1, -1), (4, 5)), ([[True], [False]], (), (2, 1)),
+    [(numpy.float32(3), (), (1, 1)), ([1, 2, 3], (), (1, 3)), (numpy.zeros((2, 3, 4, 5)), (1, -1), (4, 5)), (numpy.zeros((2, 3, 4)), 1, (3, 4)), ([[True], [False]], (), (2, 1)),
      (numpy.array([[3 + 4j]]), (), (1, 1)), (engine.zeros(3).to(engine.bfloat16), (), (1, 3))],
 )  # fmt: skip
 def test_tensors_of_any_number_of_dimensions(x, index, shape):
@@ -310,6 +310,8 @@ def test_images_that_cannot_be_drawn_are_refused():
         plot.images(numpy.zeros((2, 4, 4)), value_range="all")
     with pytest.raises(ValueError, match="has no pixels to draw"):
         plot.images(numpy.zeros((0, 4, 4)))
+    with pytest.raises(ValueError, match="columns is a whole number, 1 or more; got -1"):
+        plot.images(numpy.zeros((2, 4, 4)), columns=-1)
     with pytest.raises(TypeError, match="complex numbers are no colours"):
         plot.images(numpy.zeros((4, 4), complex))
 
@@ -390,6 +392,30 @@ def test_everything_is_put_back_exactly(fails):
     assert engine.get_rng_state().array.tobytes() == state
     assert all(p.grad is None for p in model.parameters())
     open_graph.backward()  # what was computed before is still valid
+
+
+def test_a_surface_of_complex_and_half_precision_parameters():
+    class Odd(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.wave = nn.Parameter(engine.tensor(numpy.array([[3 + 4j, 1j], [1.0, 2 - 1j]])))
+            self.coarse = nn.Parameter(engine.tensor([[1.0, -2.0]]).to(engine.bfloat16))
+
+    model = Odd()
+    before = [p.array.tobytes() for p in model.parameters()]
+    wave, coarse = numpy.array([[1j, 0], [0, 0]]), numpy.array([[0.5, 0]])
+
+    def loss():
+        return (model.wave.abs() ** 2).sum() + (model.coarse.float() ** 2).sum()
+
+    land = plot.landscape(model, loss, ({"wave": wave}, {"coarse": coarse}), points=3)
+    wanted = [[9 + (4 + a) ** 2 + 1 + 1 + 5 + (1 + 0.5 * b) ** 2 + 4 for a in (-1, 0, 1)] for b in (-1, 0, 1)]
+    numpy.testing.assert_allclose(land.loss, wanted, rtol=1e-6)
+    assert [p.array.tobytes() for p in model.parameters()] == before
+    first, _ = plot.random_directions(model)
+    assert numpy.linalg.norm(first["wave"][0]) == pytest.approx(numpy.sqrt(26)) and numpy.abs(first["wave"].imag).min() > 0
+    with pytest.raises(TypeError, match="coarse is real, but its direction is complex"):
+        plot.landscape(model, loss, ({"coarse": coarse + 1j}, {}))
 
 
 def test_places_without_a_finite_loss_stay_empty():

@@ -8,8 +8,8 @@ from __future__ import annotations
 from .curves import learning_curves, update_ratio
 from .distributions import histograms
 from .gradients import gradient_flow
-from .images import images, tensor
-from .landscape import Landscape, landscape, loss_surface, random_directions
+from .surface import Landscape, landscape, loss_surface, random_directions
+from .values import images, tensor
 
 __all__ = [
     "Landscape",

@@ -49,13 +49,22 @@ def random_directions(model: Module, seed: int = 0) -> tuple[dict[str, numpy.nda
 def _random(model: Module, draw: numpy.random.Generator) -> dict[str, numpy.ndarray]:
     found = {}
     for name, p in model.named_parameters():
-        w = inspector.host(p.array).astype(numpy.float64)
-        d = numpy.zeros(w.shape) if w.ndim < 2 else draw.standard_normal(w.shape)
+        w = _wide(p.array)
+        d = numpy.zeros_like(w)
         if w.ndim >= 2:
+            d += draw.standard_normal(w.shape)
+            if w.dtype.kind == "c":
+                d += 1j * draw.standard_normal(w.shape)
             flat, weights = d.reshape(len(d), -1), w.reshape(len(w), -1)
             flat *= (numpy.linalg.norm(weights, axis=1) / (numpy.linalg.norm(flat, axis=1) + 1e-10))[:, None]
         found[name] = d
     return found
+
+
+def _wide(array: Any) -> numpy.ndarray:
+    """The array in the host's memory and in double precision."""
+    array = inspector.host(array)
+    return array.astype(numpy.complex128 if array.dtype.kind == "c" else numpy.float64)
 
 
 def landscape(
@@ -114,10 +123,12 @@ def _checked(direction: Direction, parameters: dict[str, Any]) -> dict[str, Any]
     found = {}
     for name, p in parameters.items():
         d = direction.get(name, 0.0)
-        d = inspector.host(d.array if isinstance(d, Tensor) else d).astype(numpy.float64)
+        d = _wide(d.array if isinstance(d, Tensor) else numpy.asarray(d))
         if name in direction and d.shape != tuple(p.shape):
             raise ValueError(f"wb.plot.landscape: {name} has shape {tuple(p.shape)}, but its direction has shape {d.shape}.")
-        kind = numpy.complex128 if p.array.dtype.kind == "c" else numpy.float64 if p.array.dtype.itemsize > 4 else numpy.float32
+        if d.dtype.kind == "c" and p.array.dtype.kind != "c":
+            raise TypeError(f"wb.plot.landscape: {name} is real, but its direction is complex.")
+        kind = d.dtype if p.array.dtype.itemsize > 4 else numpy.float32
         found[name] = devices.move(numpy.broadcast_to(d, p.array.shape).astype(kind), p.device)
     return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -22,7 +23,7 @@ _MARKS = ((1, "x", "✕", "NaN"), (2, "^", "▲", "+Inf"), (4, "v", "▼", "−I
 _BAD = (0.8, 0.0, 0.8)  # the colour of pixels that are not finite
 
 
-def tensor(x: Any, index: Sequence[int] = (), numbers: bool | None = None, title: str = "", ax: Axes | None = None) -> Axes:
+def tensor(x: Any, index: int | Sequence[int] = (), numbers: bool | None = None, title: str = "", ax: Axes | None = None) -> Axes:
     """The values of a tensor as a heat map: white is 0, blue below, red above, the same scale for both; NaN and Inf are marked.
 
     A tensor (or array, or nested list) of one dimension is one row. Of more than two, `index` chooses the place on the leading axes and the
@@ -33,10 +34,11 @@ def tensor(x: Any, index: Sequence[int] = (), numbers: bool | None = None, title
     if array.size == 0:
         raise ValueError(f"wb.plot.tensor: a tensor of shape {array.shape} has no elements to draw.")
     lead = array.shape[:-2]
+    index = tuple(map(operator.index, (index,) if isinstance(index, int) else index))
     if len(index) != len(lead):
         raise ValueError(
             f"wb.plot.tensor: a tensor of shape {array.shape} needs an index of {len(lead)} numbers for the axes before the last two, "
-            f"got {tuple(index)!r}."
+            f"got {index!r}."
         )
     for axis, (i, n) in enumerate(zip(index, lead, strict=True)):
         if not -n <= i < n:
@@ -129,6 +131,8 @@ def images(
     if not pictures.size:
         raise ValueError(f"wb.plot.images: a batch of shape {array.shape} has no pixels to draw.")
     n, height, width, _ = pictures.shape
+    if columns is not None and (not isinstance(columns, int) or columns < 1):
+        raise ValueError(f"wb.plot.images: columns is a whole number, 1 or more; got {columns!r}.")
     heads = [str(one) for one in (titles.tolist() if hasattr(titles, "tolist") else titles)]
     if heads and len(heads) < n:
         raise ValueError(f"wb.plot.images: {n} images, but {len(heads)} titles.")
