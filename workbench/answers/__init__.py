@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from .. import protocol
-from . import breakpoints, compare, memory, model, overlay, steps, tensor, time, whatif, whole
+from . import breakpoints, compare, faces, memory, model, overlay, steps, tensor, time, whatif, whole
 
 ANSWERS: Mapping[type[protocol.ToKernel], Callable[..., list[tuple[dict[str, Any], list[bytes]]]]] = {
     protocol.Ready: whole.ready,
@@ -27,6 +27,7 @@ ANSWERS: Mapping[type[protocol.ToKernel], Callable[..., list[tuple[dict[str, Any
     protocol.AskWindow: memory.window,
     protocol.AskMoment: memory.moment,
     protocol.AskMetric: overlay.metric,
+    protocol.AskFaces: faces.shown,
     protocol.AskTiming: time.times,
     protocol.AskLocal: whatif.local_derivatives,
     protocol.AskFanOut: whatif.fan_out,

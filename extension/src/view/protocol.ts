@@ -250,6 +250,18 @@ export interface MemoryLayout {
   sharers: Sharer[];
 }
 
+/** One node. Nothing here is computed by an op. */
+export interface NodeFace {
+  node: number;
+  value: number | number | boolean | string | null;
+  health: number[];
+  saves: string[];
+  kept_inputs: number[];
+  kept_result: boolean;
+  base: number;
+  version: number;
+}
+
 /** The graph's nodes, one list per column. A node's id is its row number; inputs always have smaller ids. */
 export interface Nodes {
   op: string[];
@@ -521,6 +533,14 @@ export interface Editable {
   slot: number;
   edited: Edited | null;
   missing: string;
+}
+
+export interface Faces {
+  type: "faces";
+  v: number;
+  re: number | null;
+  recording: string;
+  faces: NodeFace[];
 }
 
 /** The gradient of a node as the sum that it is. */
@@ -877,6 +897,14 @@ export interface AskElement {
   index: number[];
 }
 
+/** Of these nodes: those that the view draws and does not know yet. */
+export interface AskFaces {
+  type: "ask_faces";
+  v: number;
+  id: number;
+  nodes: number[];
+}
+
 export interface AskFanOut {
   type: "ask_fan_out";
   v: number;
@@ -1050,8 +1078,8 @@ export interface StepTo {
   by: "op" | "module" | "parameter" | "iteration";
 }
 
-export type ToView = Breakpoints | Bytes | Checked | Compared | Editable | FanOut | Flags | Forks | Graph | Inspected | Local | Memory | Metric | ModelHealth | Moment | Paths | Predictions | Problem | Reran | SampleGradients | Stepped | Stepper | TensorElement | TensorSeries | Timing | Why | Window;
-export type ToKernel = AskBytes | AskCompare | AskEdit | AskElement | AskFanOut | AskLocal | AskMemory | AskMetric | AskModel | AskMoment | AskPaths | AskPredictions | AskSampleGradients | AskSeries | AskTiming | AskWhy | AskWindow | Break | CheckRule | ForkPass | Inspect | Ready | Rerun | StepTo;
+export type ToView = Breakpoints | Bytes | Checked | Compared | Editable | Faces | FanOut | Flags | Forks | Graph | Inspected | Local | Memory | Metric | ModelHealth | Moment | Paths | Predictions | Problem | Reran | SampleGradients | Stepped | Stepper | TensorElement | TensorSeries | Timing | Why | Window;
+export type ToKernel = AskBytes | AskCompare | AskEdit | AskElement | AskFaces | AskFanOut | AskLocal | AskMemory | AskMetric | AskModel | AskMoment | AskPaths | AskPredictions | AskSampleGradients | AskSeries | AskTiming | AskWhy | AskWindow | Break | CheckRule | ForkPass | Inspect | Ready | Rerun | StepTo;
 
 /** The `type` of every message that this view understands. */
-export const TO_VIEW: readonly string[] = ["breakpoints", "bytes", "checked", "compared", "editable", "fan_out", "flags", "forks", "graph", "inspected", "local", "memory", "metric", "model_health", "moment", "paths", "predictions", "problem", "reran", "sample_gradients", "stepped", "stepper", "element", "tensor_series", "timing", "why", "window"];
+export const TO_VIEW: readonly string[] = ["breakpoints", "bytes", "checked", "compared", "editable", "faces", "fan_out", "flags", "forks", "graph", "inspected", "local", "memory", "metric", "model_health", "moment", "paths", "predictions", "problem", "reran", "sample_gradients", "stepped", "stepper", "element", "tensor_series", "timing", "why", "window"];

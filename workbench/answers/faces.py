@@ -1,0 +1,17 @@
+"""What stands on the boxes that a view draws."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .. import faces, protocol
+
+if TYPE_CHECKING:
+    from ..session import Client, Sent, Session
+
+
+def shown(session: Session, request: protocol.AskFaces, client: Client) -> list[Sent]:
+    """The faces of the nodes that were asked for."""
+    r = session.recording
+    rows = [row for row in request.nodes if 0 <= row < r.count]
+    return [(protocol.Faces(request.id, r.name, faces.faces(r, rows)).to_json(), [])]
