@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from math import nan
 from threading import get_ident
 from time import perf_counter
@@ -39,15 +39,14 @@ class Watch(ref):
 
 
 class Saving(ref):
-    """A weak reference to a node of the tape, with the blocks that it saves: `(block, place in saved)` when iterated over."""
+    """A weak reference to a node of the tape, and what it saves: identities of storages, which live as long as it does.
 
-    __slots__ = ("time", "blocks")
+    Numbers, not blocks: the garbage collector has nothing to look through.
+    """
+
+    __slots__ = ("time", "keys")
     time: int
-    blocks: list  # block, place, block, place, ...: one object to the garbage collector, not one for each pair
-
-    def __iter__(self) -> Iterator[tuple[list, int]]:
-        each = iter(self.blocks)
-        return zip(each, each, strict=True)
+    keys: tuple[int, ...]
 
 
 class Recorder(observe.Observer):
@@ -165,7 +164,7 @@ class Recorder(observe.Observer):
                 r.peak, r.peak_row = now, row
             r.events.frombytes(EVENT(number, nbytes, row if r.step < 0 else ~r.step))
             if nbytes <= r.keep:
-                r.kept[row], r.held[row], r.held_bytes[place] = array, place, nbytes
+                r.kept[row] = array
                 r.kept_bytes += nbytes
                 if r.kept_bytes > r.keep:
                     r.let_go()
@@ -420,31 +419,32 @@ class Recorder(observe.Observer):
 
     def _saves(self, node: Any, row: int) -> int:
         """The node keeps arrays for its backward: they live as long as it does, or until backward frees it. Their bytes."""
-        r, saved, total = self.recording, [], 0
+        r, saved, total, time = self.recording, (), 0, node.time
         blocks = r.blocks
-        for place, array in enumerate(node.saved):
-            if array is None:
+        for place, value in enumerate(node.saved):
+            if value is None:
                 continue
-            if array.__class__ is numpy.ndarray:
-                block = blocks.get(id(array if array.base is None else inplace.storage(array)))
+            for array in (value,) if value.__class__ is not tuple else value:
+                if array.__class__ is not numpy.ndarray and not hasattr(array, "nbytes"):
+                    continue  # a number, or what a user-written Function keeps
+                key = id(array if array.base is None else inplace.storage(array))
+                block = blocks.get(key)
                 if block is None:
                     block = self._block(array, row)
                 block[HOLDERS] += 1
-                saved += block, place
+                saved += (key,)
                 total += array.nbytes
-                continue
-            for a in array if array.__class__ is tuple else (array,):
-                if hasattr(a, "nbytes"):  # not a number, nor what a user-written Function keeps
-                    block = blocks.get(id(inplace.storage(a))) or self._block(a, row)
-                    block[HOLDERS] += 1
-                    saved += block, place
-                    total += a.nbytes
+                r.uses.frombytes(USE(block[NUMBER], time, place, len(r.events)))
         if saved:
-            saving = r.savings[node.time] = Saving(node, self._on_node_death)
-            saving.time, saving.blocks = node.time, saved
-            for block, place in saving:
-                r.uses.frombytes(USE(block[NUMBER], node.time, place, len(r.events)))
+            saving = r.savings[time] = Saving(node, self._on_node_death)
+            saving.time, saving.keys = time, saved
         return total
+
+    def _kept(self, array: Any, row: int) -> list:
+        """The block of an array that is no tensor's, but only kept by the op's node."""
+        block = self._block(array, row)
+        self.recording.roles[block[NUMBER]] = "saved", row
+        return block
 
     def _accumulated(self, leaf: Any) -> None:
         r, tensor = self.recording, leaf.tensor()
@@ -489,12 +489,16 @@ class Recorder(observe.Observer):
         self._watches[id(watch)] = watch
 
     def _free(self, time: int) -> None:
-        """The node of that time needs its saved arrays no longer."""
-        self.recording.freed[time] = len(self.recording.events)
-        for block, _ in self.recording.savings.pop(time, ()):
-            block[HOLDERS] -= 1
-            if not block[HOLDERS]:
-                self.recording.forget(block)
+        """The node of that time needs its saved arrays no longer. Called while they, or at least their blocks, are there."""
+        r = self.recording
+        saving = r.savings.pop(time, None)
+        r.freed[time] = len(r.events)
+        if saving is not None:
+            for key in saving.keys:
+                block = r.blocks[key]
+                block[HOLDERS] -= 1
+                if not block[HOLDERS]:
+                    r.forget(block)
 
     # -- where ----------------------------------------------------------------------------------------------------------------
 

@@ -104,10 +104,10 @@ class Recording:
         self.dropped_at: dict[int, int] = {}  # number of a block that outlived a tensor on it -> numbers in `events` when that tensor went
         self.step = -1  # the backward step that is running
         self.blocks: dict[int, list] = {}  # identity of a storage -> block
-        self.savings: dict[int, list] = {}  # the tape's time of a node -> (block that it saves, place in `saved`)
+        self.savings: dict[int, Any] = {}  # the tape's time of a node that saves something -> what follows its end
         self.gradients: dict[int, ref] = {}  # row of a leaf -> its gradient's tensor
-        # dicts of numbers, not of blocks: the garbage collector has nothing to look through
-        self.held: dict[int, int] = {}  # a row whose array is held -> identity of the storage that it lies in
+        # Most rows hold an array that is a storage of its own, and nothing more is written down; of the others:
+        self.held: dict[int, int] = {}  # row -> identity of the storage that its array lies in
         self.held_bytes: dict[int, int] = {}  # such a storage -> its size
         self._newest: dict[int, int] = {}  # such a storage, when several rows lie in it -> the newest of them
         self._oldest = 0  # no row before this one is held
@@ -165,9 +165,11 @@ class Recording:
 
     def hold(self, row: int, array: Any, block: list) -> None:
         """Keep the row's array, if the budget allows; older ones make room. A block costs once, however many rows lie in it."""
-        key = block[KEY]
+        key, made = block[KEY], block[ROW]
         if key in self.held_bytes:
             self._newest[key] = row
+        elif made != row and made not in self.held and id(self.kept.get(made)) == key:  # the row that made it pays for both
+            self.held[made], self.held_bytes[key], self._newest[key] = key, block[BYTES], row
         elif block[BYTES] > self.keep:
             return
         else:
@@ -179,21 +181,30 @@ class Recording:
         if self.kept_bytes > self.keep:
             self.let_go()
 
+    def lend(self, row: int, array: Any) -> None:
+        """Show another recording's array here; it costs nothing."""
+        self.kept[row], self.held[row] = array, 0
+
     def let_go(self) -> None:
         """The oldest arrays go until the others are within the budget."""
         while self.kept_bytes > self.keep:
             row, self._oldest = self._oldest, self._oldest + 1
+            if row not in self.kept or self.kind[row] == "constant":
+                continue
+            array = self.kept.pop(row)
+            self.released += 1
             key = self.held.pop(row, None)
-            if key is not None:
-                del self.kept[row]
-                self.released += 1
-                if self._newest.get(key, row) == row:
-                    self._newest.pop(key, None)
-                    self.kept_bytes -= self.held_bytes.pop(key)
+            if key is None:
+                self.kept_bytes -= array.nbytes
+            elif self._newest.get(key, row) == row:
+                self._newest.pop(key, None)
+                self.kept_bytes -= self.held_bytes.pop(key, 0)
 
     def held_alone(self) -> int:
         """Bytes that nobody but the recording holds."""
-        return sum(size for key, size in list(self.held_bytes.items()) if key not in self.blocks)
+        shared = sum(size for key, size in list(self.held_bytes.items()) if key not in self.blocks)
+        own = [x for row, x in list(self.kept.items()) if row not in self.held and self.kind[row] != "constant"]
+        return shared + sum(x.nbytes for x in own if id(x) not in self.blocks)
 
     def need(self, key: int, nbytes: int, row: int, holders: int = 0, where: int | None = None) -> list:
         """A new block of memory for the storage of that identity. `where` is the row that makes it unless told: ~k, the backward step k."""
@@ -272,11 +283,11 @@ class Recording:
 
     def release(self) -> None:
         """Let go of all arrays."""
-        self.released += len(self.held)
+        constants = {row: x for row, x in self.kept.items() if self.kind[row] == "constant"}
+        self.released += len(self.kept) - len(constants)
         for held in (self.held, self.held_bytes, self._newest):
             held.clear()
-        self.kept = {row: x for row, x in self.kept.items() if self.kind[row] == "constant"}
-        self.kept_bytes = 0
+        self.kept, self.kept_bytes = constants, 0
 
 
 def make_room() -> None:

@@ -11,7 +11,7 @@ from engine import inplace, tape
 from engine.tensor import Tensor
 
 from .recorder import is_parameter
-from .recording import KEEP, Recording, Scope, recent
+from .recording import KEEP, NUMBER, USE, Recording, Scope, recent
 
 
 def retrace(roots: Sequence[Any], tensors: Sequence[Tensor] = (), title: str = "", keep: int = KEEP) -> Recording:
@@ -71,12 +71,13 @@ def retrace(roots: Sequence[Any], tensors: Sequence[Tensor] = (), title: str = "
             if name := seen.names.get(seen.times[node.time]):
                 recording.names[row] = name
             if (array := seen.kept.get(seen.times[node.time])) is not None:
-                recording.kept[row] = array  # another recording's: it costs nothing here
+                recording.lend(row, array)
         if out is not None:
             _hold(recording, row, out)
-        recording.savings[node.time] = [
-            (_block(recording, row, a), place) for place, a in enumerate(values) if hasattr(a, "nbytes") and hasattr(a, "base")
-        ]
+        for place, a in enumerate(values):
+            if hasattr(a, "nbytes") and hasattr(a, "base"):
+                block = _block(recording, row, a)
+                recording.uses.frombytes(USE(block[NUMBER], node.time, place, len(recording.events)))
     for tensor in tensors:
         row = rows[tensor.node.time]
         recording.ref[row] = ref(tensor)
