@@ -50,15 +50,9 @@ def gradient_flow(source: Any, step: int | None = None, biases: bool = True, ax:
         if low < edge < high:
             ax.axhspan(min(edge, end), max(edge, end), color=style.ORANGE, alpha=0.18, linewidth=0)
             ax.axhline(edge, color=style.GREY, linewidth=1, linestyle="--")
-            ax.text(
-                1,
-                edge,
-                f"{word}, {'<' if at == 'top' else '>'} {edge:g} ",
-                ha="right",
-                va=at,
-                size=size,
-                transform=ax.get_yaxis_transform(),
-            )
+            words = f"{word}, {'<' if at == 'top' else '>'} {edge:g} "
+            paper = {"facecolor": "white", "alpha": 0.75, "edgecolor": "none", "pad": 1.5}
+            ax.text(1, edge, words, ha="right", va=at, size=size, transform=ax.get_yaxis_transform(), bbox=paper, zorder=5)
     for i, r in enumerate(rows):
         if r.flag in ("NaN", "Inf", "all zero", "no gradient"):
             colour = style.RED if r.flag in ("NaN", "Inf") else style.GREY

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -137,11 +138,15 @@ def images(
     if heads and len(heads) < n:
         raise ValueError(f"wb.plot.images: {n} images, but {len(heads)} titles.")
     low, high, rule = _range(pictures, value_range)
-    across = columns or min(n, max(1, round(math.sqrt(n * 1.6 * height / width))))
+    across = columns or _columns(n, height / width)
     rows = -(-n // across)
+    bad = int(array.size - numpy.isfinite(array).sum()) if array.dtype.kind == "f" else 0
+    words = [f"{n} of {total}" if n < total else f"{n} image{'s' * (n != 1)}", f"{order}, {array.dtype.name}", rule]
+    words += [f"{bad} value{'s are' if bad > 1 else ' is'} not finite (magenta)"] if bad else []
     tall, head, gap = height / width, 0.26 if heads else 0.0, 0.06
-    size = (max(3.0, min(9.0, 1.3 * across)), 0.0)
-    ax = style.axes(ax, (size[0], max(1.6, size[0] * rows * (tall + head + gap) / across / (1 + gap) + 0.9)))
+    wide = max(4.0, min(9.0, 1.3 * across))
+    lines = textwrap.wrap(", ".join(words), int(wide * 10))
+    ax = style.axes(ax, (wide, rows * (tall + head + gap) * (wide - 0.2) / across / (1 + gap) + 0.24 * len(lines) + 0.3))
     for i, picture in enumerate(pictures):
         x, y = (i % across) * (1 + gap), (i // across) * (tall + head + gap) + head
         ax.imshow(_rgba(picture, low[i], high[i]), extent=(x, x + 1, y + tall, y), interpolation="nearest")
@@ -153,11 +158,14 @@ def images(
     ax.set_xticks([])
     ax.set_yticks([])
     ax.spines[:].set_visible(False)
-    bad = int(array.size - numpy.isfinite(array).sum()) if array.dtype.kind == "f" else 0
-    words = [f"{n} of {total}" if n < total else f"{n} image{'s' * (n != 1)}", f"{order}, {array.dtype.name}", rule]
-    words += [f"{bad} value{'s are' if bad > 1 else ' is'} not finite (magenta)"] if bad else []
-    ax.set_xlabel("\n".join([", ".join(words[:2]), *words[2:]]), size=style.tick_size(ax))
+    ax.set_xlabel("\n".join(lines), size=style.tick_size(ax))
     return ax
+
+
+def _columns(n: int, tall: float) -> int:
+    """About as wide as a slide, and as few empty places as that allows."""
+    near = max(1, round(math.sqrt(n * 1.6 * tall)))
+    return min(n, min(range(max(1, near - 1), near + 2), key=lambda columns: (-n % columns, -columns)))
 
 
 def _array(x: Any, who: str) -> numpy.ndarray:
