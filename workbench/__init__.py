@@ -48,7 +48,12 @@ def show(tensor: Tensor | None = None) -> Any:
     from .surface import opened
     from .torch_models import is_tensor
 
-    return watch(tensor) if is_tensor(tensor) else _shown(opened(tensor, _names()))
+    if is_tensor(tensor):
+        from .watching import shown
+
+        known = shown(tensor, _names())
+        return watch(tensor) if known is None else _shown(known)
+    return _shown(opened(tensor, _names()))
 
 
 def step(tensor: Tensor | None = None, gradient: Tensor | None = None, *, until: Any = None) -> Any:

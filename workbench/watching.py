@@ -234,6 +234,18 @@ def inspected(tensor: Any, names: Mapping[str, Any], tokens: Any = None) -> Torc
     return TorchTensorSession(tensor, names, tokens)
 
 
+def shown(tensor: Any, names: Mapping[str, Any]) -> ShownSession | None:
+    """A session on the newest recording that knows a tensor of PyTorch's; None where none does."""
+    known = [r for r in recent.values() if isinstance(r, TorchRecording) and r.row_of(tensor) >= 0]
+    if not known:
+        return None
+    recording = known[-1]
+    recording.root = recording.row_of(tensor)
+    session = ShownSession(recording, TorchGraph(recording))
+    session.graph.finish(names)
+    return session
+
+
 def watched(subject: Any, keep: int | None, frame: Any, shown: Shown, displayed: Displayed) -> Any:
     """The watch over a tensor, a module, or (None) over whatever runs in a `with` block. TypeError for anything else."""
     keep = KEEP if keep is None else keep

@@ -499,6 +499,36 @@ def test_an_exception_in_a_module_leaves_no_scope_open():
     assert nothing_hangs(model)
 
 
+def test_a_training_loop_is_its_model_not_its_data_loader_and_optimizer():
+    from torch.utils.data import DataLoader, TensorDataset
+
+    model = nn.Linear(4, 2)
+    loader = DataLoader(TensorDataset(torch.randn(12, 4), torch.randint(2, (12,))), batch_size=4)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
+    with wb.watch(model) as w:
+        for x, t in loader:
+            optimizer.zero_grad()
+            F.cross_entropy(model(x), t).backward()
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+    r = w.session.recording
+    assert [op for op in ops(r) if op in ("linear", "cross_entropy", "stack", "getitem", "sub")] == ["linear", "cross_entropy"] * 3
+    assert r.passes == 3 and [group.kind for group in w.session.graph.message().groups].count("loop") == 1
+    row = named(r, "weight")
+    facts = inspected(w.session, row)["facts"]
+    assert any("written in place" in fact["text"] for fact in facts)
+
+
+def test_inference_mode():
+    layer = nn.Linear(2, 2)
+    with wb.watch(layer) as w, torch.inference_mode():
+        y = layer(torch.ones(1, 2))
+        y[0].mul_(2)
+    row = next(row for row in range(w.session.recording.count) if w.session.recording.op_name(row) == "linear")
+    assert inspected(w.session, row)["summary"] is not None
+    assert "inference_mode" in inspected(w.session, w.session.recording.find(y), "grad")["missing"]
+
+
 # -- the inspector ---------------------------------------------------------------------------------------------------------------
 
 
@@ -622,6 +652,10 @@ def test_one_tensor_is_inspected():
     told = wb.inspect(x)
     assert told.grad is not None and told.grad.values == x.grad.tolist() and told.summary.negative == 1
     assert "2 ops" in repr(wb.show((x * 2).sum()))
+    layer = nn.Linear(3, 1)
+    with wb.watch(layer):
+        y = layer(x)
+    assert "linear" in repr(wb.show(y)) and "in layer" in repr(wb.show(y))  # as it was recorded
     with pytest.raises(TypeError, match="cannot be stepped"):
         wb.step((x * 2).sum())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import Any
 
 import ml_dtypes
@@ -45,9 +46,14 @@ def bytes_of(tensor: Any) -> int:
 
 def wrapped(tensor: Any) -> bool:
     """Whether it stands for many tensors or for none yet: inside torch.func's transforms, or while torch traces a program."""
+    return _transformed()(tensor) or type(tensor).__name__ in ("FakeTensor", "FunctionalTensor", "ProxyTensor")
+
+
+@cache
+def _transformed() -> Any:
+    """Asks whether a tensor is one of torch.func's; no version of PyTorch has a public name for that."""
     functorch = getattr(torch()._C, "_functorch", None)
-    told = getattr(functorch, "is_functorch_wrapped_tensor", None)
-    return told is not None and told(tensor) or type(tensor).__name__ in ("FakeTensor", "FunctionalTensor", "ProxyTensor")
+    return getattr(functorch, "is_functorch_wrapped_tensor", lambda tensor: False)
 
 
 def strided(tensor: Any) -> bool:

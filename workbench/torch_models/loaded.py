@@ -6,17 +6,23 @@ import os
 import sys
 from typing import Any
 
+_torch: Any = None
+_tensor: Any = ()  # torch.Tensor, once there is one; nothing is an instance of ()
+
 
 def torch() -> Any:
     """The module torch; None as long as nobody has imported it."""
-    found = sys.modules.get("torch")
-    return found if hasattr(found, "overrides") else None  # without it, an import that has not ended
+    global _torch, _tensor
+    if _torch is None:
+        found: Any = sys.modules.get("torch")
+        if hasattr(found, "overrides"):  # without it, an import that has not ended
+            _torch, _tensor = found, found.Tensor
+    return _torch
 
 
 def is_tensor(x: Any) -> bool:
     """Whether it is a tensor of PyTorch's."""
-    module = torch()
-    return module is not None and isinstance(x, module.Tensor)
+    return isinstance(x, _tensor) if _torch is not None else torch() is not None and isinstance(x, _tensor)
 
 
 def is_module(x: Any) -> bool:

@@ -31,6 +31,9 @@ _SAME = frozenset({
 })  # fmt: skip
 
 
+_PLAIN = frozenset((int, float, bool, str, type(None)))
+
+
 class TorchOp:
     """An op that the engine has not, or not with these arguments: its name and the names of its inputs are all that a formula has."""
 
@@ -135,6 +138,8 @@ def tensors_in(value: Any, deep: int = 3) -> list:
     """The tensors in an argument, in order: itself, or what lists, tuples and dicts hold."""
     if is_tensor(value):
         return [value]
+    if value.__class__ in _PLAIN:
+        return []
     if deep and isinstance(value, (list, tuple)):
         return [x for part in value for x in tensors_in(part, deep - 1)]
     if deep and isinstance(value, dict):

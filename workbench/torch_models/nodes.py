@@ -131,11 +131,8 @@ def extend(
         kept, wrong = saved(node)
         sources = [-1 if source is None else recording.row_of(source) for source, _ in node.next_functions]
         for name, tensor in kept:
-            if (
-                not tensor.requires_grad
-                and not name.startswith(_RESULTS)
-                and not (name in _STATE and getattr(node, "_saved_training", False))
-            ):
+            idle = name in _STATE and getattr(node, "_saved_training", False)
+            if not (tensor.requires_grad or name.startswith(_RESULTS) or idle):
                 _from_outside(recording, tensor, sources, inputs, scope)
         shape, dtype = _result(node, kept)
         size = 0 if dtype is None else prod(shape) * getattr(dtype, "itemsize", 1)

@@ -44,6 +44,8 @@ _MOVES = frozenset({
     "view", "reshape", "transpose", "permute", "t", "expand", "squeeze", "unsqueeze", "clone", "to", "select", "slice", "alias",
     "split", "unbind", "chunk"
 })  # fmt: skip
+# torch's code that makes batches and clips gradients: what it runs is around a model and no part of its graph
+_AROUND = (("utils", "data", ""), ("nn", "utils", "clip_grad.py"), ("amp", ""), ("optim", ""))
 _FAST = ("TransformerEncoder", "TransformerEncoderLayer", "MultiheadAttention")  # modules with one fused kernel for the whole of them
 
 
@@ -84,7 +86,9 @@ class TorchRecorder:
         self._time = (nan, nan)  # when the op began that has just run, and how long it took
         self._paths: dict[int, str] = {}
         self._hidden = (folder(), *(os.path.dirname(os.path.abspath(file)) + os.sep for file in (engine.__file__, _workbench)))
-        self._inside: dict[int, bool] = {}  # identity of a code object -> it is not the user's
+        self._around = tuple(os.path.join(folder(), *place) for place in _AROUND)
+        self._idle = False  # the last call came from there
+        self._inside: dict[int, tuple[bool, bool]] = {}  # identity of a code object -> it is not the user's; it is around a model
         self._codes: list[CodeType] = []
         self._exit = ExitStack()
         self._mode = _mode(self)
@@ -135,6 +139,9 @@ class TorchRecorder:
         before = None
         if written is not None:  # the operands as they are now
             with bookkeeping():
+                self._site()
+                if self._idle:
+                    return func(*args, **kwargs)
                 before = self._operands(func, args, kwargs)
         begun = perf_counter()
         try:
@@ -204,9 +211,11 @@ class TorchRecorder:
         made = [x for x in made if id(x) not in given]
         if not made or not given:
             return
+        code, lasti = self._site()
+        if self._idle:
+            return
         r = self.recording
         op, sources, settings = self._operands(func, args, kwargs)
-        code, lasti = self._site()
         roots = [x.grad_fn for x in made]
         if isinstance(func, FunctionType) and self._composite(op.name, roots):
             r.scopes.append(Scope(self._scope, "function", op.name, op.name, 0, code, lasti))
@@ -324,15 +333,19 @@ class TorchRecorder:
     # -- where ---------------------------------------------------------------------------------------------------------------
 
     def _site(self) -> tuple[CodeType | None, int]:
+        """The user's line. `_idle` says whether what stands between it and the op is around a model and no part of it."""
+        self._idle = False
         frame: Any = sys._getframe(1)
         while frame is not None:
             code = frame.f_code
             hidden = self._inside.get(id(code))
             if hidden is None:
-                hidden = self._inside[id(code)] = code.co_filename.startswith(self._hidden)
+                file = code.co_filename
+                hidden = self._inside[id(code)] = (file.startswith(self._hidden), file.startswith(self._around))
                 self._codes.append(code)
-            if not hidden:
+            if not hidden[0]:
                 return code, frame.f_lasti
+            self._idle = self._idle or hidden[1]
             frame = frame.f_back
         return None, 0
 

@@ -12,7 +12,7 @@ import numpy
 from .. import protocol
 from ..recording import HOLDERS, KEEP, KEY, NUMBER, Recording
 from . import arrays, words
-from .loaded import torch
+from .loaded import is_tensor, torch
 
 _numbers = count(1)
 
@@ -164,7 +164,10 @@ class TorchRecording(Recording):
         return row if held is None or held() is tensor or self.kind[row] == "op" else -1
 
     def row_of(self, node: Any) -> int:
-        """The row of a node of PyTorch's graph; -1 when it is not in the recording."""
+        """The row of a node of PyTorch's graph, or of a tensor; -1 when it is not in the recording."""
+        if is_tensor(node):
+            row = self.find(node)
+            return row if row >= 0 or node.grad_fn is None else self.row_of(node.grad_fn)
         metadata = getattr(node, "metadata", None)
         mark = metadata.get(self.key) if isinstance(metadata, dict) else None
         return -1 if mark is None else mark.row
@@ -188,7 +191,7 @@ class TorchRecording(Recording):
     def overwritten(self, row: int) -> bool:
         found = self.kept.get(row)
         found = self.its(row) if found is None else found
-        return hasattr(found, "_version") and _writes(found) != self._changed.get(row, 0)
+        return is_tensor(found) and _writes(found) != self._changed.get(row, 0)
 
     def unused(self) -> Iterator[tuple[str, Any]]:
         """Parameters of the modules that ran, which no recorded op used."""

@@ -90,6 +90,7 @@ class TensorWatch:
             self.recording.stands(tensor, self.recording.root)
         else:
             self.recording.root = self.recording.leaf(tensor)
+        self.recording.title = title or self.recording.op_name(self.recording.root)
         self.graph.finish(names())
         session.show(self.recording, self.graph)
 
