@@ -115,7 +115,7 @@ it("edits conditions in the list: a sentence for what cannot be read, and Escape
   expect(root.activeElement).toBe(when);
   const submit = async (text: string) => {
     when.value = text;
-    when.form!.dispatchEvent(new Event("submit", { cancelable: true }));
+    when.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true, composed: true, cancelable: true }));
     await wait();
   };
   await submit("oops");

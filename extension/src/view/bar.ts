@@ -65,7 +65,7 @@ export class StepperBar {
       ),
       list: h(
         "button",
-        { class: "wide list", title: "Breakpoints (Shift b)", "data-testid": "wb-breaks", click: () => this.breakpoints.open(!this.breakpoints.isOpen) },
+        { class: "list", title: "Breakpoints (Shift b)", "data-testid": "wb-breaks", click: () => this.breakpoints.open(!this.breakpoints.isOpen) },
         h("span", { class: "dot", "aria-hidden": "true" }, "●"),
         this.count,
       ),

@@ -44,7 +44,7 @@ export class BreakpointList {
     for (const [value, words] of PLACES) this.where.append(h("option", { value }, words));
     this.where.addEventListener("change", () => this.showWhat());
     const form = h(
-      "form",
+      "div",
       { class: "new" },
       h("span", {}, "Stop"),
       this.where,
@@ -52,12 +52,8 @@ export class BreakpointList {
       this.ops,
       h("span", {}, "when"),
       this.when,
-      h("button", { type: "submit", class: "wide", "data-testid": "wb-break-add" }, "Add"),
+      h("button", { class: "add", "data-testid": "wb-break-add", click: () => void this.add() }, "Add"),
     );
-    form.addEventListener("submit", (event) => {
-      event.preventDefault();
-      void this.add();
-    });
     this.element = h(
       "div",
       { class: "breakpoints", role: "group", "aria-label": "Breakpoints", "data-testid": "wb-breakpoints", hidden: true },
@@ -67,10 +63,13 @@ export class BreakpointList {
       h("p", { class: "quiet hint" }, HINT),
     );
     this.element.addEventListener("keydown", (event) => {
-      if (event.key !== "Escape") return;
+      // Not a form: notebooks keep implicit submission from happening.
+      const adds = event.key === "Enter" && event.composedPath()[0] instanceof HTMLInputElement;
+      if (event.key !== "Escape" && !adds) return;
       event.preventDefault();
       event.stopPropagation();
-      this.open(false);
+      if (adds) void this.add();
+      else this.open(false);
     });
     this.showWhat();
   }
@@ -124,7 +123,6 @@ export class BreakpointList {
     this.what.hidden = place[2] === "";
     this.what.placeholder = place[2];
     setAttribute(this.what, "list", place[0] === "op" ? this.ops.id : null);
-    this.when.required = place[0] === "any";
   }
 
   private async add(): Promise<void> {
