@@ -81,6 +81,7 @@ class TensorSession(ShownSession):
 
     def __init__(self, tensor: Tensor, names: Mapping[str, Any], tokens: Any = None) -> None:
         name = next((n for n, value in names.items() if value is tensor and not n.startswith("_")), "")
+        self._temporary = None if name else tensor  # nobody else holds what an expression gave
         self._known = _known(tensor)
         recording = Recording(name or "tensor", keep=0)
         recent.pop(recording.name, None)  # it is no recording of a program, so wb.show() and wb.memory() pass it by

@@ -96,18 +96,11 @@ describe("heat map", () => {
   });
   it("scales around zero by the finite cells only", () => {
     const heat: Heat = {
-      rows: 2,
-      cols: 2,
-      mean: { index: 0, dtype: "float32", shape: [2, 2] },
-      absmax: { index: 1, dtype: "float32", shape: [2, 2] },
-      bad: { index: 2, dtype: "uint8", shape: [2, 2] },
+      ...{ axes: [-1, 0, 1], index: [0, 0], facets: 1, first: 0, rows: 2, cols: 2, block: [1, 1], pool: "mean" },
+      ...{ values: { index: 0, dtype: "float32", shape: [1, 2, 2] }, marks: null },
     };
-    const data = readHeat(heat, [
-      view(new Float32Array([1, -3, NaN, Infinity])),
-      view(new Float32Array(4)),
-      view(new Uint8Array([0, 0, 1, 2])),
-    ]);
-    expect([data.extent, data.pooled]).toEqual([3, false]);
+    const data = readHeat(heat, [view(new Float32Array([1, -3, NaN, Infinity]))]);
+    expect([data.extent, data.pooled, [...(data.marks as Uint8Array)]]).toEqual([3, false, [0, 0, 1, 2]]);
   });
   it("has one colour for zero and tells the signs apart", () => {
     expect(heatColour(0, 5, false)).toBe(heatColour(0, 1, false));

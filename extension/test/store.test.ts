@@ -8,6 +8,7 @@ import { HARD_CAP, reduce, START, type State } from "../src/view/store";
 import { allGroups, recordingOf } from "./dag";
 import { FakeKernel, summarise } from "./page/kernel";
 import { Builder, lstm, mlp, transformer } from "./page/recordings";
+import { NOTHING } from "./page/tensors";
 
 function get(state: State, message: ToView): State {
   return reduce(state, { do: "receive", received: { message, buffers: [] } });
@@ -123,8 +124,7 @@ describe("the backward pass", () => {
 
 describe("inspection", () => {
   const answer = (node: number): Inspected => ({
-    ...{ type: "inspected", v: VERSION, re: 1, recording: "r1", node, what: "value", name: "", facts: [], summary: null },
-    ...{ histogram: null, heat: null, slice: [], forward: null, missing: "gone" },
+    ...{ ...NOTHING, re: 1, recording: "r1", node, what: "value", missing: "gone" },
   });
   it("takes an answer only for the selected node", () => {
     const state = reduce(started(mlp()), { do: "select", node: 7 });

@@ -206,7 +206,7 @@ describe("the view", () => {
   it("looks at a tensor, its gradient, and says why there is none", async () => {
     const { kernel, one, node, click, root } = await open(mlp());
     await click(node(7));
-    expect(kernel.requests.at(-1)).toMatchObject({ type: "inspect", node: 7, what: "value", slice: [], exact: false });
+    expect(kernel.requests.at(-1)).toMatchObject({ type: "inspect", node: 7, what: "value", index: [], exact: false });
     const panel = one("wb-panel");
     expect(panel.querySelector("h3:not([hidden] *)")!.textContent).toBe("hidden");
     expect(panel.querySelectorAll(".histogram rect")).toHaveLength(40);

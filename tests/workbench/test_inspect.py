@@ -63,17 +63,24 @@ def test_an_inspected_tensor_is_no_recording_of_a_program():
     assert y.item() == 4
 
 
-def test_inspecting_keeps_nothing_alive():
+def test_inspecting_keeps_no_variable_alive():
     gc.disable()
     try:
         x = engine.ones(1000)
-        session = surface.inspected(x, {})
+        session = surface.inspected(x, {"x": x})
         alive = weakref.ref(x)
         del x
         assert alive() is None
         assert "gone" in asked(session, type="inspect", node=0)[0]["missing"]
     finally:
         gc.enable()
+
+
+def test_what_an_expression_gave_stays_to_be_looked_at():
+    session = surface.inspected(engine.ones(2, 3) * 2, {})
+    gc.collect()
+    assert asked(session, type="inspect", node=0)[0]["summary"]["values"] == [2.0] * 6
+    assert "float32 2×3" in session.headline()
 
 
 def test_stills_are_a_text_and_a_picture_in_which_names_are_text():

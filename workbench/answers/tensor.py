@@ -75,18 +75,21 @@ def _facts(session: Session, row: int, what: str, array: Any) -> list[protocol.F
 
 
 def labels(recording: Recording, row: int, length: int, words: Vocabulary | None) -> list[str]:
-    """The tokens along the axes of attention weights: those of the last ids before them that are as many; none without a vocabulary."""
+    """The tokens along the axes of attention weights: those of the nearest ids that are as many, rather before than after them.
+
+    Without such ids a vocabulary of just so many tokens names the places themselves; without a vocabulary there are none.
+    """
     r = recording
     if words is None or length > LABELS:
         return []
-    for at in range(row, -1, -1):
+    for at in (*range(row, -1, -1), *range(row + 1, r.count)):
         if r.kind[at] == "constant" or not r.shape[at] or r.shape[at][-1] != length or len(r.shape[at]) > 2:
             continue
         ids = r.value(at) if getattr(r.dtype[at], "kind", "") in "iu" else None
         told = None if ids is None else inspector.tokens(ids, words)
         if told is not None:
             return [text or str(number) for text, number in zip(told.texts[0], told.ids[0], strict=True)]
-    return []
+    return [words.text(at) for at in range(length)] if len(words) == length else []
 
 
 def element(session: Session, request: protocol.AskElement, client: Client) -> list[Sent]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .. import protocol
+from ..pins import BOARD
+from . import compare
 
 if TYPE_CHECKING:
     from ..session import Client, Sent, Session
@@ -14,4 +16,5 @@ def ready(session: Session, request: protocol.Ready, client: Client) -> list[Sen
     """Everything that a view which has just opened should show."""
     session.opened += 1
     client.steps.clear()
-    return session.everything(client)
+    pinned = [compare.compared(session, None)] if BOARD.pins else []
+    return session.everything(client) + pinned

@@ -148,6 +148,9 @@ export class Commands implements ToolbarEvents {
       savePicture(this.store.state, direction, (name) => style.getPropertyValue(name).trim());
     }
   }
+  pin(): void {
+    this.controller.pin();
+  }
   help(): void {
     this.parts.keys.toggle();
   }

@@ -3,6 +3,7 @@
 import { ChannelError, type Channel, type Request } from "./channel";
 import type { Break, StepTo } from "./protocol";
 import { offeredOverlays, overlayOf } from "./graph/overlays";
+import { START_LOOK, type Look } from "./panes/look";
 import { answered, type State, type Store } from "./store";
 
 export type { Request };
@@ -17,6 +18,8 @@ export class Controller {
   private wish: Omit<StepTo, "type" | "v" | "id"> | null = null;
   private timer: ReturnType<typeof setTimeout> | undefined;
   private closed = false;
+  look: Look = START_LOOK; // how the shown tensor is looked at
+  private lookedAt = ""; // the tensor that it is about
   private inspectedAt = ""; // what was asked for last, not to ask twice
 
   constructor(
@@ -151,22 +154,32 @@ export class Controller {
     if (request) void this.ask(request);
   }
 
-  /** Asks for what the open tab shows of the selected node, if it was not asked before. */
-  inspect(slice: number[] = [], exact = false, again = false): void {
+  /** Asks for what the open tab shows of the selected node, if it was not asked before; another tensor is looked at afresh. */
+  inspect(look: Look | null = null, exact = false, again = false): void {
     const { selected, tab, recording } = this.store.state;
     if (selected < 0 || !recording || (tab !== "value" && tab !== "grad")) return;
-    const wanted = JSON.stringify([recording.name, selected, tab, slice, exact]);
+    const subject = JSON.stringify([recording.name, selected, tab]);
+    this.look = look ?? (subject === this.lookedAt ? this.look : START_LOOK);
+    this.lookedAt = subject;
+    const wanted = JSON.stringify([subject, this.look, exact]);
     if (wanted === this.inspectedAt && !again) return;
     this.inspectedAt = wanted;
-    void this.ask({ type: "inspect", node: selected, what: tab, slice, exact }).then((fine) => {
+    void this.ask({ type: "inspect", node: selected, what: tab, ...this.look, exact }).then((fine) => {
       if (!fine && this.inspectedAt === wanted) this.inspectedAt = "";
     });
   }
 
+  /** Keeps a copy of what is shown of the selected node, to be compared with others; or of its namesake in an earlier recording. */
+  pin(what: "pin" | "pin earlier" = "pin"): void {
+    const { selected, tab } = this.store.state;
+    if (selected < 0) return this.say("Select a node first, then pin its value or its gradient.");
+    const request = { type: "ask_compare", do: what, node: selected, what: tab === "grad" ? "grad" : "value", pin: -1 } as const;
+    void this.ask(request).then((fine) => fine && this.say("Pinned. The Compare tab shows what is pinned side by side."));
+  }
+
   /** After a step, what is shown of a gradient or of the memory is old. */
   private refresh(): void {
-    const { tab, inspected } = this.store.state;
-    if (tab === "grad") this.inspect(inspected?.message.what === "grad" ? inspected.message.slice : [], false, true);
+    if (this.store.state.tab === "grad") this.inspect(null, false, true);
     else this.inspectedAt = "";
     this.askForPane();
     if (overlayOf(this.store.state.overlay).moves) this.askForNumbers();

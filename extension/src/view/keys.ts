@@ -23,6 +23,7 @@ export interface KeyCommands {
   direction(): void;
   text(): void;
   overlay(by: 1 | -1): void;
+  pin(): void;
   help(): void;
   escape(): void;
 }
@@ -77,6 +78,7 @@ export const BINDINGS: readonly Binding[] = [
   { keys: ["o"], shown: "o", does: "next overlay: gradients, bytes, time, magnitudes, …", run: (c) => c.overlay(1) },
   { keys: ["Shift+O"], shown: "Shift o", does: "overlay before", run: (c) => c.overlay(-1) },
   { keys: ["t"], shown: "t", does: "the graph as a table, and back", run: (c) => c.text() },
+  { keys: ["p"], shown: "p", does: "pin the shown tensor, to compare it", run: (c) => c.pin() },
   { keys: ["?"], shown: "?", does: "these keys", run: (c) => c.help() },
   { keys: ["Escape"], shown: "Esc", does: "close this, leave the search", run: (c) => c.escape() },
 ];

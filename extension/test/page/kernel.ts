@@ -5,6 +5,7 @@ import {
   VERSION,
   type Contribution,
   type Formula,
+  type Inspect,
   type Inspected,
   type Memory,
   type Rules,
@@ -14,6 +15,7 @@ import {
   type ToKernel,
 } from "../../src/view/protocol";
 import type { Builder } from "./recordings";
+import { bytesOf, element, heatOf, modelHealth, NOTHING, Pins, sampleGradients, series } from "./tensors";
 
 export function random(seed: number): () => number {
   let state = seed >>> 0 || 1;
@@ -70,6 +72,7 @@ function rules(op: string, input: string): Rules {
 
 export class FakeKernel implements Transport {
   private receive: ((message: unknown, buffers: DataView[]) => void) | null = null;
+  private readonly pins = new Pins();
   private index = 0;
   private sent = 0;
   readonly plan: number[];
@@ -142,8 +145,23 @@ export class FakeKernel implements Transport {
       const others = this.conditions.map((when, at) => ({ number: 1000 + at, where: "any", what: "", when, on: true, places: -1 }));
       this.push({ type: "breakpoints", v: VERSION, re: request.id, recording: this.recording, breakpoints: [...nodes, ...others] });
     } else if (request.type === "inspect") {
-      const { message, buffers } = this.inspected(request.node, request.what, request.slice, request.exact);
+      const { message, buffers } = this.inspected(request);
       this.push({ ...message, re: request.id }, buffers);
+    } else if (request.type === "ask_faces") {
+      const faces = request.nodes.map((node) => this.face(node));
+      this.push({ type: "faces", v: VERSION, re: request.id, recording: this.recording, faces });
+    } else if (request.type === "ask_element") {
+      this.push(element(this.recording, this.builder, request.id, request.node, request.what, request.index));
+    } else if (request.type === "ask_compare") {
+      const summary = (node: number) => summarise(this.builder.nodes.shape[node]!, this.values(node, 1));
+      this.push(this.pins.answer(this.recording, this.builder, request, summary));
+    } else if (request.type === "ask_model") {
+      this.push(modelHealth(this.recording, request.id, this.builder));
+    } else if (request.type === "ask_sample_gradients") {
+      this.push(sampleGradients(this.recording, request.id, request.node, this.builder.nodes.name[request.node]!));
+    } else if (request.type === "ask_series") {
+      const { message, buffers } = series(this.recording, request.id, request.node, request.what);
+      this.push(message, buffers);
     } else {
       const { message, buffers } = this.memory();
       this.push({ ...message, re: request.id }, buffers);
@@ -209,42 +227,22 @@ export class FakeKernel implements Transport {
     return { index, node, op, forward: rules(op, "x"), upstream, contributions, site: nodes.site[node]!, sentence, before: null, after: null };
   }
 
-  private inspected(node: number, what: "value" | "grad", slice: number[], exact: boolean): { message: Inspected; buffers: DataView[] } {
+  private inspected({ node, what, index, exact, ...look }: Inspect): { message: Inspected; buffers: DataView[] } {
     const { nodes } = this.builder;
-    const base = {
-      type: "inspected" as const,
-      v: VERSION,
-      re: null,
-      recording: this.recording,
-      node,
-      what,
-      name: nodes.name[node]!,
-      slice,
-    };
+    const name = nodes.name[node]!;
+    const base = { ...NOTHING, recording: this.recording, node, what, name, accessor: name };
     if (what === "grad" && !nodes.grad[node]) {
       const missing = "There is no gradient: this tensor does not require one (requires_grad is False).";
-      return { message: { ...base, facts: [], summary: null, histogram: null, heat: null, forward: null, missing }, buffers: [] };
+      return { message: { ...base, missing }, buffers: [] };
     }
     const shape = nodes.shape[node]!;
-    const values = this.values(node, (what === "grad" ? 7 : 1) + slice.reduce((a, b) => a * 31 + b, 0));
+    const values = this.values(node, (what === "grad" ? 7 : 1) + index.reduce((a, b) => a * 31 + b, 0));
     if (values.length > 100) [values[3], values[50], values[60]] = [NaN, Infinity, -Infinity];
     const summary = summarise(shape, values);
     const [low, high] = [summary.min ?? 0, summary.max ?? 1];
     const counts = new Array<number>(40).fill(0);
     for (const v of values) if (Number.isFinite(v)) counts[Math.min(39, Math.floor(((v - low) / (high - low || 1)) * 40))]!++;
-    const [rows, cols] = shape.length >= 2 ? [shape.at(-2)!, shape.at(-1)!] : [1, shape[0] ?? 1];
-    const [r, c] = [Math.min(128, rows), Math.min(128, cols)];
-    const mean = new Float32Array(r * c).map((_, at) => values[at % values.length]!);
-    const bad = new Uint8Array(r * c).map((_, at) =>
-      Number.isNaN(mean[at]) ? 1 : mean[at] === Infinity ? 2 : mean[at] === -Infinity ? 4 : 0,
-    );
-    const heat = {
-      rows,
-      cols,
-      mean: { index: 0, dtype: "float32", shape: [r, c] },
-      absmax: { index: 1, dtype: "float32", shape: [r, c] },
-      bad: { index: 2, dtype: "uint8", shape: [r, c] },
-    } as const;
+    const { heat, buffers } = heatOf(shape, values, { ...look, index });
     const facts = [
       ["device", "cpu"],
       ["dtype", "float32"],
@@ -254,17 +252,22 @@ export class FakeKernel implements Transport {
       ["leaf", nodes.kind[node] === "op" ? "no" : "yes"],
       ["saved", "by matmul for d_other"],
     ];
+    const order = [0, 2, 4, -1, 1, 3, 5, -1];
+    const sharers = [{ node: 0, name: "x", shape: [2, 4], how: "overlapping elements" }];
     const message: Inspected = {
       ...base,
       facts: facts.map(([label, text]) => ({ label: label!, text: text! })),
       summary,
       histogram: { low, high, counts, sampled: !exact },
-      heat: JSON.parse(JSON.stringify(heat)) as Inspected["heat"],
+      heat: look.image ? null : heat,
+      image: look.image
+        ? { layout: look.image, layouts: [look.image], count: 1, first: 0, height: 2, width: 2, rule: "0 is black, 1 is white.", pixels: { index: 0, dtype: "uint8", shape: [1, 2, 2, 1] } }
+        : null,
+      layouts: shape.length === 2 ? ["H, W"] : [],
+      storage: { elements: 8, offset: 0, strides: [1, 4], order, shares: [], words: "It is not contiguous.", sharers },
       forward: nodes.kind[node] === "op" ? rules(nodes.op[node]!, "x") : null,
-      missing: "",
     };
-    const view = (array: Float32Array | Uint8Array) => new DataView(array.buffer as ArrayBuffer);
-    return { message, buffers: [view(mean), view(mean.map(Math.abs)), view(bad)] };
+    return { message, buffers: look.image ? [bytesOf(Uint8Array.from([0, 85, 170, 255]))] : buffers };
   }
 
   private memory(): { message: Memory; buffers: DataView[] } {

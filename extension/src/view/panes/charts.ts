@@ -18,8 +18,15 @@ export function table(
   );
 }
 
-function twin(content: HTMLElement): HTMLElement {
+export function twin(content: HTMLElement): HTMLElement {
   return h("details", { class: "twin" }, h("summary", {}, "As a table"), content);
+}
+
+/** The same, made when it is opened for the first time. */
+export function lazyTwin(content: () => HTMLElement): HTMLElement {
+  const made = h("details", { class: "twin" }, h("summary", {}, "As a table"));
+  made.addEventListener("toggle", () => made.open && made.childElementCount === 1 && made.append(content()));
+  return made;
 }
 
 export function drawHistogram({ low, high, counts, sampled }: Histogram, exact: (() => void) | null): HTMLElement {

@@ -1,16 +1,16 @@
-// The heat map of a 2-D slice on a canvas: diverging around zero, with glyphs where NaN or Inf are.
+// The heat map of two axes of a tensor, side by side along a third, on one canvas: diverging around zero, glyphs for what is no number.
 
 import { readBuffer } from "../buffers";
 import { h } from "../dom";
 import type { Heat } from "../protocol";
-import { numberText } from "../words";
+import { numberText, plural } from "../words";
+import { lazyTwin, table } from "./charts";
 
-const HIGHEST = 260; // pixels
-
-interface Cell {
-  w: number;
-  h: number;
-}
+const HIGHEST = 260; // pixels of one picture
+const GAP = 6;
+const CAPTION = 14;
+const LONGEST_LABEL = 64; // pixels
+const LISTED = 24; // rows and columns of the table
 
 type Colour = readonly [number, number, number];
 
@@ -18,22 +18,37 @@ type Colour = readonly [number, number, number];
 const NEGATIVE: Colour = [33, 102, 172];
 const POSITIVE: Colour = [200, 80, 10];
 
+/** How far the colours reach: to the largest magnitude, or to a percentile of the magnitudes. */
+export type Range = "max" | "99" | "95";
+
 export interface HeatData {
-  rows: number; // cells drawn
+  pictures: number;
+  rows: number; // cells of each
   cols: number;
-  mean: ArrayLike<number>;
-  absmax: ArrayLike<number>;
-  bad: ArrayLike<number>;
-  extent: number; // the largest finite |mean|
+  values: ArrayLike<number>;
+  marks: ArrayLike<number>; // bits: 1 NaN, 2 +Inf, 4 −Inf somewhere in the cell
+  extent: number; // the colours end at ± this
   pooled: boolean;
 }
 
-export function readHeat(heat: Heat, buffers: readonly DataView[]): HeatData {
-  const [mean, absmax, bad] = [readBuffer(heat.mean, buffers), readBuffer(heat.absmax, buffers), readBuffer(heat.bad, buffers)];
-  const [rows = 0, cols = 0] = heat.mean.shape;
-  let extent = 0;
-  for (const value of mean) if (Number.isFinite(value)) extent = Math.max(extent, Math.abs(value));
-  return { rows, cols, mean, absmax, bad, extent, pooled: rows < heat.rows || cols < heat.cols };
+export function readHeat(heat: Heat, buffers: readonly DataView[], range: Range = "max"): HeatData {
+  const values = readBuffer(heat.values, buffers);
+  const marks = heat.marks ? readBuffer(heat.marks, buffers) : Uint8Array.from(values, markOf);
+  const [pictures = 0, rows = 0, cols = 0] = heat.values.shape;
+  return { pictures, rows, cols, values, marks, extent: extentOf(values, range), pooled: heat.marks !== null };
+}
+
+function markOf(value: number): number {
+  return Number.isNaN(value) ? 1 : value === Infinity ? 2 : value === -Infinity ? 4 : 0;
+}
+
+/** The largest finite magnitude, or the one that so many percent do not exceed. */
+export function extentOf(values: ArrayLike<number>, range: Range): number {
+  const sizes = Float64Array.from(values, Math.abs).filter(Number.isFinite);
+  if (range === "max" || !sizes.length) return sizes.reduce((a, b) => Math.max(a, b), 0);
+  sizes.sort();
+  const found = sizes[Math.min(sizes.length - 1, Math.ceil((sizes.length * Number(range)) / 100) - 1)]!;
+  return found || sizes.at(-1)!; // nearly all are zero: then to the largest
 }
 
 /** "X" for NaN, "+I" and "−I" for infinities, "±I" for both. */
@@ -52,80 +67,273 @@ export function heatColour(value: number, extent: number, dark: boolean): string
   return `rgb(${mix(0)} ${mix(1)} ${mix(2)})`;
 }
 
-export function drawHeat(heat: Heat, buffers: readonly DataView[], width: number, dark: boolean): HTMLElement {
-  const data = readHeat(heat, buffers);
-  const cell = cellSize(data, width);
-  const [w, height] = [data.cols * cell.w, data.rows * cell.h];
-  const label = `Heat map of ${heat.rows} by ${heat.cols} elements, from ${numberText(-data.extent)} to ${numberText(data.extent)}`;
-  const canvas = h("canvas", {
-    width: w * 2,
-    height: height * 2,
-    role: "img",
-    "aria-label": label,
-    style: `width:${w}px;height:${height}px`,
-  });
-  const readout = h(
-    "div",
-    { class: "readout" },
-    data.pooled ? `each cell pools a block of the ${heat.rows}×${heat.cols} elements` : `${heat.rows}×${heat.cols}`,
-  );
-  const home = readout.textContent!;
-  paint(canvas, data, cell, dark);
-  canvas.addEventListener("pointermove", (event) => {
-    const col = Math.floor((event.offsetX / canvas.clientWidth) * data.cols); // a narrow page shows the picture smaller
-    const row = Math.floor((event.offsetY / canvas.clientHeight) * data.rows);
-    if (row < 0 || col < 0 || row >= data.rows || col >= data.cols) return;
-    const at = row * data.cols + col;
-    const glyph = badGlyph(data.bad[at]!);
-    const rows = span(row, data.rows, heat.rows);
-    const cols = span(col, data.cols, heat.cols);
-    const value = data.pooled ? `mean ${numberText(data.mean[at])}, largest ${numberText(data.absmax[at])}` : numberText(data.mean[at]);
-    readout.textContent = `[${rows}, ${cols}]  ${glyph === "X" ? "NaN" : glyph ? glyph.replace("I", "Inf") : value}`;
-  });
-  canvas.addEventListener("pointerleave", () => (readout.textContent = home));
-  return h("figure", { class: "heat" }, canvas, h("figcaption", {}, legend(data.extent, dark), readout));
+/** Where a cell is: its picture, row and column. */
+export interface Place {
+  picture: number;
+  row: number;
+  col: number;
 }
 
-/** Square, but for pictures that would be thinner than 1 to 4. */
-function cellSize({ rows, cols }: HeatData, width: number): Cell {
-  const side = Math.max(1, Math.min(36, Math.floor(width / Math.max(1, cols)), Math.floor(HIGHEST / Math.max(1, rows))));
+/** The first and the last index along each axis of the tensor that the cell stands for. */
+export function indexOf(heat: Heat, { picture, row, col }: Place): [number, number][] {
+  const [facet, rows, cols] = heat.axes as [number, number, number];
+  const span = (at: number, block: number, size: number): [number, number] => [at * block, Math.min(size, (at + 1) * block) - 1];
+  return heat.index.map((at, axis) => {
+    if (axis === facet) return [heat.first + picture, heat.first + picture];
+    if (axis === rows) return span(row, heat.block[0]!, heat.rows);
+    if (axis === cols) return span(col, heat.block[1]!, heat.cols);
+    return [at, at];
+  });
+}
+
+export function indexText(index: readonly [number, number][]): string {
+  return `[${index.map(([first, last]) => (last > first ? `${first}–${last}` : first)).join(", ")}]`;
+}
+
+/** What the cell shows, in words. */
+export function cellText(data: HeatData, pool: Heat["pool"], at: number): string {
+  const mark = data.marks[at]!;
+  const names = [mark & 1 ? "NaN" : "", mark & 2 ? "+Inf" : "", mark & 4 ? "−Inf" : ""].filter(Boolean).join(" and ");
+  const value = numberText(data.values[at]);
+  if (!data.pooled) return names || value;
+  return `${pool === "mean" ? "mean" : "largest magnitude"} ${value}${names ? `, with ${names}` : ""}`;
+}
+
+/** Where everything stands on the canvas. */
+interface Plan {
+  w: number; // of a cell
+  h: number;
+  across: number; // pictures in a row
+  left: number;
+  top: number;
+  caption: number;
+  width: number;
+  height: number;
+}
+
+function planOf(data: HeatData, room: number, labels: readonly string[]): Plan {
+  const { pictures, rows, cols } = data;
+  const labelled = pictures === 1 && labels.length === cols && labels.length === rows;
+  const margin = labelled ? Math.min(LONGEST_LABEL, 8 + 7 * Math.max(...labels.map((label) => label.length))) : 0;
+  const caption = pictures > 1 ? CAPTION : 0;
+  const wanted = Math.ceil(Math.sqrt((pictures * rows) / Math.max(1, cols))); // about as wide as high
+  const across = pictures === 1 ? 1 : Math.max(1, Math.min(pictures, Math.max(wanted, Math.min(4, pictures))));
+  const wide = (room - margin - GAP * (across - 1)) / across;
+  const side = Math.max(1, Math.min(36, Math.floor(wide / Math.max(1, cols)), Math.floor(HIGHEST / Math.max(1, rows))));
   const stretched = (mine: number, other: number) => Math.max(side, Math.min(36, Math.floor((other * side) / 4 / Math.max(1, mine))));
-  return { w: stretched(cols, rows), h: stretched(rows, cols) };
+  const [w, tall] = pictures > 1 ? [side, side] : [stretched(cols, rows), stretched(rows, cols)];
+  const down = Math.ceil(pictures / across);
+  return {
+    ...{ w, h: tall, across, left: margin, top: margin, caption },
+    width: margin + across * cols * w + (across - 1) * GAP,
+    height: margin + down * (rows * tall + caption) + (down - 1) * GAP,
+  };
 }
 
-function span(index: number, cells: number, whole: number): string {
-  const [first, last] = [Math.floor((index * whole) / cells), Math.ceil(((index + 1) * whole) / cells) - 1];
-  return last > first ? `${first}–${last}` : String(first);
+function corner(plan: Plan, data: HeatData, picture: number): [number, number] {
+  const [x, y] = [picture % plan.across, Math.floor(picture / plan.across)];
+  return [plan.left + x * (data.cols * plan.w + GAP), plan.top + plan.caption + y * (data.rows * plan.h + plan.caption + GAP)];
 }
 
-function paint(canvas: HTMLCanvasElement, data: HeatData, cell: Cell, dark: boolean): void {
+function placeAt(plan: Plan, data: HeatData, x: number, y: number): Place | null {
+  for (let picture = 0; picture < data.pictures; picture++) {
+    const [left, top] = corner(plan, data, picture);
+    const [row, col] = [Math.floor((y - top) / plan.h), Math.floor((x - left) / plan.w)];
+    if (row >= 0 && col >= 0 && row < data.rows && col < data.cols) return { picture, row, col };
+  }
+  return null;
+}
+
+export interface HeatOptions {
+  width: number;
+  dark: boolean;
+  range?: Range;
+  labels?: readonly string[]; // tokens along rows and columns
+  pick?: (index: number[]) => void; // a cell was clicked: the first element that it stands for
+}
+
+export function drawHeat(heat: Heat, buffers: readonly DataView[], options: HeatOptions): HTMLElement {
+  const { width, dark, range = "max", labels = [], pick } = options;
+  const data = readHeat(heat, buffers, range);
+  const plan = planOf(data, width, labels);
+  const canvas = h("canvas", {
+    ...{ width: plan.width * 2, height: plan.height * 2, role: "img", "data-testid": "wb-heat" },
+    "aria-label": describe(heat, data),
+    style: `width:${plan.width}px;height:${plan.height}px`,
+    tabindex: pick ? 0 : null,
+    class: pick ? "picks" : null,
+  });
+  const home = data.pooled
+    ? `Each cell pools ${heat.block[0]}×${heat.block[1]} of ${heat.rows}×${heat.cols} elements.`
+    : `${heat.rows}×${heat.cols}${pick ? "; click a cell for its exact value" : ""}`;
+  const readout = h("div", { class: "readout", "aria-live": "polite" }, home);
+  let cursor: Place | null = null;
+  const say = (place: Place | null) => {
+    if (!place) return void (readout.textContent = home);
+    const at = (place.picture * data.rows + place.row) * data.cols + place.col;
+    const named = labels.length === data.cols && labels.length === data.rows ? `  ${labels[place.row]} → ${labels[place.col]}` : "";
+    readout.textContent = `${indexText(indexOf(heat, place))}  ${cellText(data, heat.pool, at)}${named}`;
+  };
+  paint(canvas, data, plan, dark, heat, labels, null);
+  const found = (event: PointerEvent | MouseEvent) => {
+    const scale = plan.width / canvas.clientWidth; // a narrow page shows the picture smaller
+    return placeAt(plan, data, event.offsetX * scale, event.offsetY * scale);
+  };
+  const move = (to: Place) => {
+    cursor = to;
+    paint(canvas, data, plan, dark, heat, labels, cursor);
+    say(cursor);
+  };
+  const choose = (place: Place | null) => place && pick?.(indexOf(heat, place).map(([first]) => first));
+  canvas.addEventListener("pointermove", (event) => say(found(event)));
+  canvas.addEventListener("pointerleave", () => say(cursor));
+  canvas.addEventListener("click", (event) => {
+    const place = found(event);
+    if (!place || !pick) return;
+    move(place);
+    choose(place);
+  });
+  canvas.addEventListener("keydown", (event) => {
+    const step = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key];
+    if (event.altKey || event.ctrlKey || event.metaKey || (!step && event.key !== "Enter")) return;
+    event.preventDefault();
+    event.stopPropagation();
+    if (!step) return void choose(cursor);
+    move(cursor ? walked(cursor, step as [number, number], data) : { picture: 0, row: 0, col: 0 });
+  });
+  return h(
+    "figure",
+    { class: "heat" },
+    canvas,
+    h("figcaption", {}, legend(data.extent, dark), readout),
+    noted(data, heat),
+    lazyTwin(() => listed(heat, data)),
+  );
+}
+
+function walked({ picture, row, col }: Place, [down, right]: [number, number], data: HeatData): Place {
+  const within = (at: number, size: number) => Math.max(0, Math.min(size - 1, at));
+  const to = { picture, row: within(row + down, data.rows), col: within(col + right, data.cols) };
+  // At the side of a picture the next one begins.
+  const next = within(picture + right, data.pictures);
+  if (col + right !== to.col && next !== picture) return { picture: next, row, col: right > 0 ? 0 : data.cols - 1 };
+  return to;
+}
+
+function describe(heat: Heat, data: HeatData): string {
+  const many = data.pictures > 1 ? `${data.pictures} heat maps of ${heat.rows} by ${heat.cols} elements` : `Heat map of ${heat.rows} by ${heat.cols} elements`;
+  return `${many}, from ${numberText(-data.extent)} to ${numberText(data.extent)}`;
+}
+
+/** What the colours cannot say: elements that are no numbers, and cells beyond the range. */
+function noted(data: HeatData, heat: Heat): HTMLElement | null {
+  const counts = [1, 2, 4].map((bit) => Array.prototype.filter.call(data.marks, (mark: number) => mark & bit).length);
+  const beyond = Array.prototype.filter.call(data.values, (value: number) => Number.isFinite(value) && Math.abs(value) > data.extent).length;
+  const noun = data.pooled ? "cell" : "element";
+  const parts = [
+    ...(["NaN (X)", "+Inf (+I)", "−Inf (−I)"] as const).map((name, at) => (counts[at] ? `${plural(counts[at]!, noun)} with ${name}` : "")),
+    beyond ? `${plural(beyond, noun)} beyond the range, marked + or −` : "",
+    heat.facets > data.pictures ? `${data.pictures} of ${heat.facets} are shown, from ${heat.first} on` : "",
+  ].filter(Boolean);
+  return parts.length ? h("p", { class: "quiet noted" }, `${parts.join("; ")}.`) : null;
+}
+
+function listed(heat: Heat, data: HeatData): HTMLElement {
+  const [rows, cols] = [Math.min(LISTED, data.rows), Math.min(LISTED, data.cols)];
+  const parts = Array.from({ length: Math.min(data.pictures, 4) }, (_, picture) => {
+    const head = Array.from({ length: cols }, (_, col) => String(col * heat.block[1]!));
+    const body = Array.from({ length: rows }, (_, row) => [
+      String(row * heat.block[0]!),
+      ...Array.from({ length: cols }, (_, col) => {
+        const at = (picture * data.rows + row) * data.cols + col;
+        return badGlyph(data.marks[at]!) || numberText(data.values[at]);
+      }),
+    ]);
+    const title = data.pictures > 1 ? h("h5", {}, `index ${heat.first + picture} along axis ${heat.axes[0]}`) : null;
+    return h("div", {}, title, table(["", ...head], body, [0, ...head.map((_, at) => at + 1)]));
+  });
+  const cut = rows < data.rows || cols < data.cols || parts.length < data.pictures;
+  return h("div", { class: "wide" }, ...parts, cut ? h("p", { class: "quiet" }, "The first cells; the rest is in the picture.") : null);
+}
+
+function paint(
+  canvas: HTMLCanvasElement,
+  data: HeatData,
+  plan: Plan,
+  dark: boolean,
+  heat: Heat,
+  labels: readonly string[],
+  cursor: Place | null,
+): void {
   const context = canvas.getContext("2d");
   if (!context) return;
-  context.scale(2, 2);
+  context.setTransform(2, 0, 0, 2, 0, 0);
+  context.clearRect(0, 0, plan.width, plan.height);
+  const ink = dark ? "#a7b1be" : "#56606e";
+  for (let picture = 0; picture < data.pictures; picture++) {
+    const [left, top] = corner(plan, data, picture);
+    if (plan.caption) {
+      context.font = "11px sans-serif";
+      context.textAlign = "left";
+      context.textBaseline = "alphabetic";
+      context.fillStyle = ink;
+      context.fillText(String(heat.first + picture), left, top - 3);
+    }
+    cells(context, data, plan, dark, picture, left, top);
+  }
+  if (plan.left) axisLabels(context, data, plan, labels, ink);
+  if (!cursor) return;
+  const [left, top] = corner(plan, data, cursor.picture);
+  context.strokeStyle = dark ? "#ffffff" : "#000000";
+  context.lineWidth = 2;
+  context.strokeRect(left + cursor.col * plan.w, top + cursor.row * plan.h, Math.max(4, plan.w), Math.max(4, plan.h));
+}
+
+function cells(context: CanvasRenderingContext2D, data: HeatData, plan: Plan, dark: boolean, picture: number, left: number, top: number): void {
+  const least = Math.min(plan.w, plan.h);
   context.textAlign = "center";
   context.textBaseline = "middle";
-  const least = Math.min(cell.w, cell.h);
   context.font = `700 ${Math.max(6, Math.min(14, least * 0.6))}px sans-serif`;
   for (let row = 0; row < data.rows; row++) {
     for (let col = 0; col < data.cols; col++) {
-      const at = row * data.cols + col;
-      const value = data.mean[at]!;
-      context.fillStyle = heatColour(Number.isFinite(value) ? value : 0, data.extent, dark);
-      context.fillRect(col * cell.w, row * cell.h, cell.w, cell.h);
-      const bad = data.bad[at]!;
-      if (!bad) continue;
-      context.fillStyle = bad & 1 ? "#d6006c" : "#7a00b8";
-      context.fillRect(col * cell.w, row * cell.h, cell.w, cell.h);
+      const at = (picture * data.rows + row) * data.cols + col;
+      const value = data.values[at]!;
+      const mark = data.marks[at]!;
+      const [x, y] = [left + col * plan.w, top + row * plan.h];
+      context.fillStyle = mark ? (mark & 1 ? "#d6006c" : "#7a00b8") : heatColour(value, data.extent, dark);
+      context.fillRect(x, y, plan.w, plan.h);
+      const glyph = mark ? badGlyph(mark) : Math.abs(value) > data.extent ? (value > 0 ? "+" : "−") : "";
+      if (!glyph || least < 7) continue;
       context.fillStyle = "#ffffff";
-      if (least >= 7) context.fillText(badGlyph(bad), (col + 0.5) * cell.w, (row + 0.5) * cell.h);
+      context.fillText(glyph, x + plan.w / 2, y + plan.h / 2);
     }
   }
   if (least < 14) return;
   context.strokeStyle = dark ? "rgb(255 255 255 / 8%)" : "rgb(0 0 0 / 8%)";
+  context.lineWidth = 1;
   context.beginPath();
-  for (let col = 1; col < data.cols; col++) (context.moveTo(col * cell.w, 0), context.lineTo(col * cell.w, data.rows * cell.h));
-  for (let row = 1; row < data.rows; row++) (context.moveTo(0, row * cell.h), context.lineTo(data.cols * cell.w, row * cell.h));
+  const [right, bottom] = [left + data.cols * plan.w, top + data.rows * plan.h];
+  for (let col = 1; col < data.cols; col++) (context.moveTo(left + col * plan.w, top), context.lineTo(left + col * plan.w, bottom));
+  for (let row = 1; row < data.rows; row++) (context.moveTo(left, top + row * plan.h), context.lineTo(right, top + row * plan.h));
   context.stroke();
+}
+
+function axisLabels(context: CanvasRenderingContext2D, data: HeatData, plan: Plan, labels: readonly string[], ink: string): void {
+  if (Math.min(plan.w, plan.h) < 9) return;
+  context.font = "11px sans-serif";
+  context.fillStyle = ink;
+  context.textBaseline = "middle";
+  context.textAlign = "right";
+  const room = plan.left - 6;
+  for (let row = 0; row < data.rows; row++) context.fillText(labels[row]!, plan.left - 4, plan.top + (row + 0.5) * plan.h, room);
+  context.textAlign = "left";
+  for (let col = 0; col < data.cols; col++) {
+    context.save();
+    context.translate(plan.left + (col + 0.5) * plan.w, plan.top - 4);
+    context.rotate(-Math.PI / 2);
+    context.fillText(labels[col]!, 0, 0, room);
+    context.restore();
+  }
 }
 
 function legend(extent: number, dark: boolean): HTMLElement {

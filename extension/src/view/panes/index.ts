@@ -1,6 +1,8 @@
 // Every pane of the side panel, in the order of the tabs.
 
+import { ComparePane } from "./compare";
 import { MemoryPane } from "./memory";
+import { ModelPane } from "./model";
 import type { Pane, PaneContext } from "./pane";
 import { StepPane } from "./step";
 import { TensorPane } from "./tensor";
@@ -10,6 +12,8 @@ export const PANES: readonly ((context: PaneContext) => Pane)[] = [
   (context) => new StepPane(context),
   (context) => new TensorPane(context, "value", "Value"),
   (context) => new TensorPane(context, "grad", "Grad"),
+  (context) => new ComparePane(context),
+  (context) => new ModelPane(context),
   (context) => new MemoryPane(context),
   (context) => new TimePane(context),
 ];

@@ -1,24 +1,34 @@
-// One tensor in full, the selected node's value or its gradient: health, distribution, heat map, formula, facts.
+// One tensor in full, the selected node's value or its gradient: health, distribution, pictures, tokens, formula, layout in memory, time.
 
 import type { Controller } from "../controller";
-import { h, put, putAround } from "../dom";
+import { h, put, putAround, type Child } from "../dom";
 import { resultText } from "../graph/face";
 import type { Inspected, Summary } from "../protocol";
-import { changed, type State } from "../store";
+import { answered, changed, type State } from "../store";
 import { nameOf, numberText } from "../words";
 import { drawHealth, drawHistogram } from "./charts";
-import { drawHeat } from "./heat";
+import { copyButton } from "./copy";
+import { drawHeat, type Range } from "./heat";
+import { drawImages } from "./image";
+import { axisKey, axisRows, lookRow } from "./look";
 import { type Pane, type PaneContext, waiting } from "./pane";
+import { drawPlacement } from "./placement";
 import { depthSwitch, fitFormulas, ruleRows, siteLine, valuesText } from "./rules";
+import { drawAllSeries } from "./series";
+import { drawTokens } from "./tokens";
 
 const WIDE = 434; // from here on the heat map of a tensor stands beside its numbers, as view.css says
 
 export class TensorPane implements Pane {
   private readonly head = h("div", { class: "head" });
   private readonly brief = h("div", { class: "brief" });
-  private readonly look = h("div", { class: "look" }); // the heat map and its sliders
+  private readonly look = h("div", { class: "look" }); // the picture and what chooses it
   private readonly more = h("div", { class: "more" });
   private readonly facts = h("dl", { class: "facts" });
+  private readonly memory = h("div");
+  private readonly time = h("div");
+  private readonly placement = h("details", { class: "section", "data-testid": "wb-memory-layout" }, h("summary", {}, "Layout in memory"), this.memory);
+  private readonly series = h("details", { class: "section", "data-testid": "wb-over-time" }, h("summary", {}, "Over time"), this.time);
   private readonly parts = [this.brief, this.more, this.look, this.facts];
   // Below one another beside the graph; in two columns where a tensor has all the room.
   readonly element = h(
@@ -27,10 +37,13 @@ export class TensorPane implements Pane {
     this.head,
     h("div", { class: "side words" }, this.brief, this.more),
     h("div", { class: "side picture" }, this.look, this.facts),
+    h("div", { class: "sections" }, this.placement, this.series),
   );
   private readonly controller: Controller;
-  private shown = ""; // the tensor whose sliders are on the screen
+  private shown = ""; // what the sliders on the screen are about
   private sliders: HTMLElement | null = null;
+  private range: Range = "max";
+  private placed = false; // the layout was shown once: from then on it is the reader who opens and closes it
 
   constructor(
     private readonly context: PaneContext,
@@ -38,6 +51,7 @@ export class TensorPane implements Pane {
     readonly title: string,
   ) {
     this.controller = context.controller;
+    this.series.addEventListener("toggle", () => this.askForTime());
   }
 
   offered(): boolean {
@@ -45,14 +59,22 @@ export class TensorPane implements Pane {
   }
 
   update(state: State, before: State | null): void {
+    if (!before || changed(state, before, "selected", "recording", "inspected")) this.askForTime();
+    if (changed(state, before, "answers", "selected", "tab")) this.showTime(state);
     const waits = !answerOf(state) && changed(state, before, "status");
-    if (!waits && !changed(state, before, "inspected", "selected", "tab", "depth", "recording", "room")) return;
+    if (!waits && !changed(state, before, "inspected", "selected", "tab", "depth", "recording", "room")) {
+      if (changed(state, before, "answers")) this.showElement(state);
+      return;
+    }
     this.inspect(state);
     fitFormulas(this.element);
   }
 
   private inspect(state: State): void {
     const { recording, selected, pass } = state;
+    const answer = answerOf(state);
+    this.placement.hidden = !answer?.message.storage;
+    this.series.hidden = !recording || selected < 0 || recording.nodes.kind[selected] === "constant";
     if (!recording || selected < 0) {
       const hint = `Click a node to see its tensor.${pass ? "" : " wb.step(loss) steps through backward."}`;
       put(this.head, h("p", { class: "quiet" }, hint));
@@ -67,20 +89,32 @@ export class TensorPane implements Pane {
         "div",
         { class: "headline" },
         h("h3", {}, nameOf(recording, selected)),
+        answer?.message.accessor ? copyButton(answer.message.accessor, this.controller) : null,
         h("span", { class: "quiet" }, `${kind} · ${resultText(recording, selected)}`),
+        answer && !answer.message.missing ? this.pins(answer.message) : null,
       ),
       siteLine(recording.sites[nodes.site[selected]!]),
       nodes.note[selected] ? h("p", { class: "remark" }, nodes.note[selected]!) : null,
     );
-    const answer = answerOf(state);
     if (answer) return this.answer(answer.message, answer.buffers, state);
     this.parts.forEach((part) => put(part));
     put(this.brief, waiting(state));
   }
 
+  private pins({ earlier }: Inspected): HTMLElement {
+    return h(
+      "span",
+      { class: "pins" },
+      h("button", { class: "link", title: "Keep a copy to compare with (p)", "data-testid": "wb-pin", click: () => this.controller.pin() }, "pin"),
+      earlier
+        ? h("button", { class: "link", title: `Pin the tensor of this name in ${earlier}`, click: () => this.controller.pin("pin earlier") }, `pin ${earlier}'s`)
+        : null,
+    );
+  }
+
   private answer(message: Inspected, buffers: DataView[], state: State): void {
-    const { summary, histogram, heat, facts, forward, missing } = message;
-    const exact = () => this.controller.inspect(message.slice, true);
+    const { summary, histogram, facts, forward, missing, tokens, note, storage } = message;
+    const exact = () => this.controller.inspect(this.controller.look, true);
     const choose = (to: State["depth"]) => this.controller.store.dispatch({ do: "depth", to });
     const values = summary && valuesText(summary);
     put(
@@ -88,11 +122,14 @@ export class TensorPane implements Pane {
       missing ? h("p", { class: "missing", "data-testid": "wb-missing" }, missing) : null,
       summary ? h("p", { class: "line", "data-testid": "wb-summary" }, summary.text) : null,
       values ? h("code", { class: "values", "data-testid": "wb-values" }, values) : null,
+      tokens ? drawTokens(tokens) : null,
+      note ? h("p", { class: "quiet" }, note) : null,
       summary ? drawHealth(summary) : null,
       summary && !values ? numbers(summary) : null,
     );
     // Where every value is written out, a picture of them says no more.
-    putAround(this.look, this.sliders, heat && !values ? [this.sliderRow(message), this.heat(message, buffers, state)] : []);
+    putAround(this.look, this.sliders, summary && !values ? this.picture(message, buffers, state) : []);
+    this.showElement(state);
     put(
       this.more,
       histogram && !values ? drawHistogram(histogram, exact) : null,
@@ -100,42 +137,69 @@ export class TensorPane implements Pane {
       forward ? ruleRows(forward, state.depth) : null,
     );
     put(this.facts, ...facts.flatMap(({ label, text }) => [h("dt", {}, label), h("dd", {}, text)]));
+    if (!storage) return;
+    put(this.memory, drawPlacement(storage, (node) => this.controller.show(node)));
+    // A card of a view is there to show what it is a view of.
+    if (state.recording?.view === "tensor" && !this.placed && storage.elements > (summary?.size ?? 0)) this.placement.open = true;
+    this.placed = true;
   }
 
-  private heat(message: Inspected, buffers: DataView[], state: State): HTMLElement {
+  /** Switches, a row for each axis, the heat map or the images, and the element that was clicked. */
+  private picture(message: Inspected, buffers: DataView[], state: State): Child[] {
+    const { controller } = this;
+    const change = (to: typeof controller.look) => controller.inspect(to);
+    const ranged = (to: Range) => {
+      this.range = to;
+      this.answer(message, buffers, controller.store.state);
+    };
+    const key = axisKey(message);
+    if (this.shown !== key || !this.sliders) {
+      this.shown = key;
+      this.sliders = axisRows(message, () => controller.look, change);
+    }
+    return [lookRow(message, controller.look, this.range, change, ranged), this.sliders, this.drawing(message, buffers, state), h("div", { class: "element" })];
+  }
+
+  private drawing({ heat, image, node, what, labels }: Inspected, buffers: DataView[], state: State): HTMLElement | null {
     const room = this.context.width();
     const wide = state.recording?.view === "tensor" && room > WIDE;
+    const width = Math.max(160, wide ? Math.min(460, room * 0.45) : room);
+    const pick = (index: number[]) => void this.controller.ask({ type: "ask_element", node, what, index });
     try {
-      return drawHeat(message.heat!, buffers, Math.max(160, wide ? Math.min(460, room * 0.45) : room), this.context.isDark());
+      if (image) return drawImages(image, buffers, width);
+      return heat && drawHeat(heat, buffers, { width, dark: this.context.isDark(), range: this.range, labels, pick });
     } catch (error) {
       if (!(error instanceof RangeError)) throw error;
       return h("p", { class: "missing" }, error.message);
     }
   }
 
-  /** A slider for each axis that the heat map does not show; kept while the tensor stays, so that a drag goes on. */
-  private sliderRow({ node, what, summary, slice }: Inspected): HTMLElement | null {
-    const leading = summary?.shape.slice(0, -2) ?? [];
-    if (!leading.length) return null;
-    const key = `${node} ${what} ${leading.join()}`;
-    if (this.shown === key && this.sliders) return this.sliders;
-    this.shown = key;
-    const now = leading.map((_, axis) => slice[axis] ?? 0);
-    this.sliders = h(
-      "div",
-      { class: "sliders" },
-      ...leading.map((size, axis) => {
-        const output = h("output", {}, `${now[axis]} of ${size}`);
-        const input = h("input", { type: "range", min: 0, max: size - 1, value: now[axis]!, "aria-label": `Index along axis ${axis}` });
-        input.addEventListener("input", () => {
-          now[axis] = Number(input.value);
-          output.textContent = `${now[axis]} of ${size}`;
-          this.controller.inspect([...now]);
-        });
-        return h("label", {}, `axis ${axis}`, input, output);
-      }),
+  /** The element that was clicked, exactly, with the expression for it. */
+  private showElement(state: State): void {
+    const place = this.look.querySelector(".element");
+    const told = answered(state, "element")?.message;
+    if (!place) return;
+    if (!told || told.node !== state.selected || told.what !== this.tab) return put(place);
+    const path = told.path || `[${told.index.join(", ")}]`;
+    put(
+      place,
+      h("code", { "data-testid": "wb-element" }, `${path} = ${told.text}`),
+      told.path ? copyButton(told.path, this.controller) : null,
     );
-    return this.sliders;
+  }
+
+  private askForTime(): void {
+    const { selected, recording } = this.controller.store.state;
+    if (!this.series.open || !recording || selected < 0 || this.controller.store.state.tab !== this.tab) return;
+    const told = answered(this.controller.store.state, "tensor_series")?.message;
+    if (told?.node === selected && told.what === this.tab) return;
+    void this.controller.ask({ type: "ask_series", node: selected, what: this.tab });
+  }
+
+  private showTime(state: State): void {
+    const answer = answered(state, "tensor_series");
+    const mine = answer?.message.node === state.selected && answer.message.what === this.tab;
+    put(this.time, mine ? drawAllSeries(answer.message, answer.buffers, this.context.isDark()) : this.series.open ? waiting(state) : null);
   }
 }
 
