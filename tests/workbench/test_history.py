@@ -467,3 +467,20 @@ def test_a_history_is_not_seen_by_a_recording(data):
             assert h.seen == 1
             h.close()
     assert counts[0] == counts[1] > 0
+
+
+def test_no_tensor_is_kept(data):
+    x, y = data
+    model = Net()
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+    h = wb.history(model, optimizer)
+    out = model(x)
+    F.cross_entropy(out, y).backward()
+    optimizer.step()
+    array, node = weakref.ref(out.array), weakref.ref(out.node)
+    gradient = weakref.ref(model.head.weight.grad.array)
+    del out
+    optimizer.zero_grad()
+    assert array() is None and node() is None and gradient() is None
+    assert h._hooks._before == {} and h.seen == 1
+    h.close()
