@@ -804,3 +804,9 @@ def test_a_block_shows_whichever_library_ran():
     with wb.watch() as w:
         torch.ones(2) * 2
     assert ops(w.session.recording) == ["mul"] and w.session.recording.dtype[0] == numpy.float32
+
+
+def test_the_example_of_the_documentation_runs(capsys):
+    text = (Path(__file__).parents[2] / "docs" / "torch.md").read_text(encoding="utf-8")
+    exec(compile(text.split("```python\n")[1].split("```")[0], "torch.md", "exec"), {"__name__": "__main__"})
+    assert "Sequential: 4 ops, 4 parameters" in capsys.readouterr().out

@@ -16,7 +16,8 @@ from .loaded import is_tensor
 # PyTorch's functions and nodes whose name is not the one of the field
 _FUNCTIONS = {"true_divide": "div", "divide": "div", "multiply": "mul", "subtract": "sub", "negative": "neg", "absolute": "abs",
               "eq_": "eq", "truediv": "div", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor", "invert": "bitwise_not",
-              "max_pool2d_with_indices": "max_pool2d", "concat": "cat", "concatenate": "cat"}  # fmt: skip
+              "max_pool2d_with_indices": "max_pool2d", "concat": "cat", "concatenate": "cat",
+              **dict.fromkeys(("float", "double", "half", "bfloat16", "int", "long", "cuda", "cpu"), "to")}  # fmt: skip
 _NODES = {"unsafe_view": "view", "to_copy": "to", "native_batch_norm": "batch_norm", "cudnn_batch_norm": "batch_norm",
           "native_layer_norm": "layer_norm", "native_group_norm": "group_norm", "native_dropout": "dropout",
           "max_pool2d_with_indices": "max_pool2d", "max_pool3d_with_indices": "max_pool3d", "log_sigmoid": "logsigmoid",
