@@ -457,7 +457,7 @@ describe("boxes", () => {
             for (const pill of face.pills) {
               expect(pill.x + pill.w, key).toBeLessThanOrEqual(w - 8);
               expect(pill.y + pill.h, key).toBeLessThanOrEqual(h);
-              expect(9 + textWidth(pill.name, "name") + 6 + textWidth(pill.shape, "body"), key).toBeLessThanOrEqual(pill.w - 8);
+              expect(9 + textWidth(pill.name, "name") + (pill.shape ? 6 + textWidth(pill.shape, "body") : 0), key).toBeLessThanOrEqual(pill.w - 8);
               if (pill.y < face.line[1]) expect(pill.x, key).toBeGreaterThanOrEqual(end);
             }
           }

@@ -14,6 +14,8 @@ export class Controller {
   playing = false;
   onPlaying: () => void = () => undefined;
   asks: (state: State) => Request | null = () => null; // what the chosen pane wants to know
+  private facesOf = ""; // the recording whose faces were asked for
+  private facesAsked = new Set<number>();
   private busy = false;
   private wish: Omit<StepTo, "type" | "v" | "id"> | null = null;
   private timer: ReturnType<typeof setTimeout> | undefined;
@@ -41,13 +43,13 @@ export class Controller {
   }
 
   /** True when an answer came; a failure is shown as a sentence. */
-  async ask(request: Request): Promise<boolean> {
+  async ask(request: Request, quietly = false): Promise<boolean> {
     try {
       const { message } = await this.channel.send(request);
       return message.type !== "problem";
     } catch (error) {
       if (!(error instanceof ChannelError)) throw error;
-      if (!this.closed) this.say(error.message, "error");
+      if (!this.closed && !quietly) this.say(error.message, "error");
       return false;
     }
   }
@@ -71,6 +73,16 @@ export class Controller {
     if (fine) this.refresh();
     if (next) void this.step(next.do, next.to, next.by);
     else if (this.playing) this.queue();
+  }
+
+  /** Asks what stands on the boxes of these nodes, as far as it is not known yet. While code runs nothing is asked. */
+  askFaces(nodes: readonly number[]): void {
+    const { recording, faces } = this.store.state;
+    if (!recording || recording.live) return;
+    if (this.facesOf !== recording.name) [this.facesOf, this.facesAsked] = [recording.name, new Set()];
+    const unknown = nodes.filter((node) => !faces.has(node) && !this.facesAsked.has(node));
+    unknown.forEach((node) => this.facesAsked.add(node));
+    if (unknown.length) void this.ask({ type: "ask_faces", nodes: unknown });
   }
 
   runTo(node: number): void {

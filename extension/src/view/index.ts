@@ -187,6 +187,7 @@ class View {
     if (changed("recording")) this.showMode(state.recording);
     if (changed("recording", "open", "direction")) this.showScene(state, before, prefersStill() || before?.pass !== state.pass);
     else if (changed("pass", "selected", "overlay", "search", "answers", "flags")) this.showMarks(state);
+    if (changed("faces", "overlay", "recording") && state.recording) this.pane.dress(state.recording, state.faces, state.overlay === "saved");
     if (changed("trace", "selected", "recording", "open")) this.pane.trace(state);
     if (changed("focus", "recording", "open")) this.showFocus(state, before);
     if (changed("pass") && before && this.gradients.current >= 0 && state.recording) {
@@ -257,6 +258,7 @@ class View {
     const fault = this.fault(state, before);
     if (fault >= 0) this.pane.reveal(keyOf(recording, state.open, fault));
     this.pane.element.dataset.boxes = String(scene.boxes.length);
+    this.controller.askFaces(this.pane.nodesDrawn());
   }
 
   /** The op that failed, when it has just come to be known. */

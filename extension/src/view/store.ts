@@ -3,6 +3,7 @@
 import type { Edges, Flag, Graph, Group, Inspected, Nodes, Problem, Step, Stepped, Stepper, StepTo, ToView } from "./protocol";
 import type { Received } from "./channel";
 import { find } from "./graph/search";
+import type { Faces } from "./graph/dress";
 import type { Trace } from "./graph/trace";
 import { choosing, iterate, NO_LOOPS, unrolled, type Loops } from "./graph/loops";
 import { ALL, buildTree, closedAround, countBoxes, frontier, stacked, TOP, type Tree } from "./graph/tree";
@@ -70,6 +71,7 @@ export interface State {
   by: StepTo["by"]; // how far a step goes
   pass: Pass | null;
   inspected: { message: Inspected; buffers: DataView[] } | null;
+  faces: Faces; // what boxes show of their nodes, as far as it was asked for
   flags: ReadonlyMap<string, readonly Flag[]>; // by their origin
   answers: Answers; // what the kernel last said, by the message's type; of this recording
   room: number; // grows when the view has another width
@@ -113,6 +115,7 @@ export const START: State = {
   by: "op",
   pass: null,
   inspected: null,
+  faces: new Map(),
   flags: new Map(),
   answers: new Map(),
   room: 0,
@@ -170,9 +173,9 @@ export function reduce(state: State, action: Action): State {
 function receive(state: State, { message, buffers, answers }: Received): State {
   if (message.type === "problem") return problem(state, message, answers);
   if (message.type === "graph") return graph(state, message);
-  if (state.recording?.name !== message.recording) return state;
+  if ("recording" in message && state.recording?.name !== message.recording) return state;
   // A view of one tensor has no room for a pass.
-  if (state.recording.view === "tensor" && message.type !== "inspected") return state;
+  if (state.recording?.view === "tensor" && message.type !== "inspected") return state;
   switch (message.type) {
     case "stepper":
       return stepper(state, message);
@@ -180,6 +183,8 @@ function receive(state: State, { message, buffers, answers }: Received): State {
       return stepped(state, message);
     case "inspected":
       return message.node === state.selected ? { ...state, inspected: { message, buffers } } : state;
+    case "faces":
+      return { ...state, faces: new Map([...state.faces, ...message.faces.map((face) => [face.node, face] as const)]) };
     case "flags":
       return { ...state, flags: new Map(state.flags).set(message.origin, message.flags) };
     default:

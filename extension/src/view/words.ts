@@ -77,6 +77,12 @@ export function normText(summary: Summary, digits = 4): string {
   return "–";
 }
 
+/** What stands on a box: a scalar's gradient with its sign, else the norm. */
+export function gradientText(summary: Summary): string {
+  const [only] = summary.shape.length === 0 ? (summary.values ?? []) : [];
+  return only === undefined ? normText(summary, 3) : numberText(only, 3);
+}
+
 export function plural(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? "" : "s"}`;
 }

@@ -4,15 +4,20 @@ import type { Transport } from "../../src/view/channel";
 import {
   VERSION,
   type Contribution,
+  type NodeFace,
   type Formula,
   type Inspect,
   type Inspected,
+  type Bytes,
   type Memory,
+  type Moment,
+  type Predictions,
   type Rules,
   type Step,
   type Stepped,
   type Summary,
   type ToKernel,
+  type Why,
 } from "../../src/view/protocol";
 import type { Builder } from "./recordings";
 import { bytesOf, element, heatOf, modelHealth, NOTHING, Pins, sampleGradients, series } from "./tensors";
@@ -82,6 +87,7 @@ export class FakeKernel implements Transport {
   passes = ["loss"];
   delay = 5;
   silent = false;
+  gpu: Bytes["gpu"] = null;
   refuse = ""; // the sentence of a problem instead of the next step
   readonly requests: ToKernel[] = [];
 
@@ -106,6 +112,18 @@ export class FakeKernel implements Transport {
     const request = raw as ToKernel;
     this.requests.push(request);
     if (!this.silent) setTimeout(() => this.answer(request), this.delay);
+  }
+
+  private face(node: number): NodeFace {
+    const { nodes, edges } = this.builder;
+    const values = this.values(node, 1);
+    const scalar = nodes.shape[node]!.length === 0;
+    const count = (test: (x: number) => boolean) => values.filter(test).length;
+    const health = scalar ? [] : [0, 0, count((x) => x < 0), count((x) => x === 0), count((x) => x > 0)];
+    const keeps = nodes.op[node] === "mul" || nodes.op[node] === "matmul";
+    const slots = keeps ? edges.slot.filter((_, row) => edges.target[row] === node) : [];
+    const kept = { saves: slots.map((slot) => `input ${slot}`), kept_inputs: slots, kept_result: nodes.op[node] === "tanh" };
+    return { node, value: scalar ? values[0]! : null, health, ...kept, base: -1, version: 0 };
   }
 
   private answer(request: ToKernel): void {
@@ -162,7 +180,19 @@ export class FakeKernel implements Transport {
     } else if (request.type === "ask_series") {
       const { message, buffers } = series(this.recording, request.id, request.node, request.what);
       this.push(message, buffers);
-    } else {
+    } else if (request.type === "ask_window") {
+      const { line, buffers } = this.line(request.first, request.last);
+      this.push({ type: "window", v: VERSION, re: request.id, recording: this.recording, line }, buffers);
+    } else if (request.type === "ask_moment") {
+      this.push({ ...this.moment(request.event), re: request.id });
+    } else if (request.type === "ask_why") {
+      this.push({ ...this.why(request.block), re: request.id });
+    } else if (request.type === "ask_predictions") {
+      this.push({ ...this.predictions(), re: request.id });
+    } else if (request.type === "ask_bytes") {
+      const bytes = { newest: this.recording, live: 1, peak: 2, running: false, resident: 123e6, gpu: this.gpu };
+      this.push({ type: "bytes", v: VERSION, re: request.id, ...bytes });
+    } else if (request.type === "ask_memory") {
       const { message, buffers } = this.memory();
       this.push({ ...message, re: request.id }, buffers);
     }
@@ -272,43 +302,95 @@ export class FakeKernel implements Transport {
 
   private memory(): { message: Memory; buffers: DataView[] } {
     const { nodes } = this.builder;
-    const points = new Float64Array(nodes.op.length * 2);
-    let [live, peak, peakNode] = [0, 0, -1];
-    nodes.bytes.forEach((bytes, node) => {
-      live += node % 3 === 2 ? -nodes.bytes[node - 1]! * 0.6 : bytes;
-      points[2 * node] = node;
-      points[2 * node + 1] = live;
-      if (live > peak) [peak, peakNode] = [live, node];
-    });
-    const holdings = nodes.bytes
+    const { line, buffers, live, peak } = this.line(0, nodes.op.length);
+    const holdings = this.holdings();
+    const share = (label: string, node: number, site: number) => ({ label, node, site, blocks: 3, made: 9e4, peak: 4e4, saved: 2e4 });
+    const message: Memory = {
+      ...{ type: "memory", v: VERSION, re: null, recording: this.recording, live, peak, peak_node: line.peak_event, alone: 4096 },
+      totals: CATEGORIES.map((category, at) => ({ category, now: at * 1000, peak: at * 3000 })),
+      ...{ line, holdings, held: holdings.length + 5 },
+      ops: [share("mul", 2, -1), share("linear, backward", 3, -1)],
+      lines: [share("In [1], line 2", 2, 0)],
+      modules: [share("layers.0", 2, -1)],
+      savers: [{ node: 2, bytes: 4096, what: "h for d_other", held: true }],
+      saving: 1,
+    };
+    return { message, buffers };
+  }
+
+  private holdings(): Memory["holdings"] {
+    const { nodes } = this.builder;
+    return nodes.bytes
       .map((bytes, node) => ({ node, bytes }))
       .sort((a, b) => b.bytes - a.bytes)
       .slice(0, 200)
-      .map(({ node, bytes }) => ({
-        ...{
-          node,
-          name: nodes.name[node] || nodes.op[node]!,
-          shape: nodes.shape[node]!,
-          dtype: "float32",
-          bytes,
-          site: nodes.site[node]!,
-        },
+      .map(({ node, bytes }, at) => ({
+        ...{ node, bytes, block: 3 * node, name: nodes.name[node] || nodes.op[node]!, shape: nodes.shape[node]!, dtype: "float32" },
         category: nodes.kind[node] === "parameter" ? ("parameter" as const) : ("saved" as const),
-        why: nodes.kind[node] === "parameter" ? "a parameter of the model" : "saved by mul for d_other; held by the variable h",
+        why: nodes.kind[node] === "parameter" ? "a parameter of the model" : "saved by mul #12 for d_other; held by the variable h",
+        ...{ site: nodes.site[node]!, freed: at % 2 ? 12 : -1, freed_text: at % 2 ? "in the backward step of mul #12" : "", freed_site: -1 },
       }));
-    const message: Memory = {
-      ...{ type: "memory", v: VERSION, re: null, recording: this.recording, live, peak, peak_node: peakNode },
-      timeline: { index: 0, dtype: "float64", shape: [nodes.op.length, 2] },
-      by_category: [
-        { label: "parameters", text: "12 kB" },
-        { label: "saved", text: "64 kB" },
-        { label: "gradients", text: "0 B" },
+  }
+
+  /** One event for each node: it comes; and of every third, the one before goes. */
+  private line(first: number, last: number): { line: Memory["line"]; buffers: DataView[]; live: number; peak: number } {
+    const { nodes } = this.builder;
+    const count = nodes.op.length;
+    const [events, bands, seconds] = [new Float64Array(last - first), new Float64Array((last - first) * 7), new Float64Array(last - first)];
+    let [live, peak, peakEvent] = [0, 0, 0];
+    nodes.bytes.forEach((bytes, node) => {
+      live += node % 3 === 2 ? -nodes.bytes[node - 1]! * 0.6 : bytes;
+      if (live > peak) [peak, peakEvent] = [live, node];
+      if (node < first || node >= last) return;
+      events[node - first] = node;
+      seconds[node - first] = node * 1e-4;
+      bands[(node - first) * 7] = live * 0.25;
+      bands[(node - first) * 7 + 3] = live * 0.75;
+    });
+    const buffer = (index: number, shape: number[]) => ({ index, dtype: "float64" as const, shape });
+    const line: Memory["line"] = {
+      ...{ first, last, count, peak_event: peakEvent },
+      ...{ events: buffer(0, [last - first]), bands: buffer(1, [last - first, 7]), seconds: buffer(2, [last - first]) },
+      phases: [
+        { label: "forward", first: 0, last: count >> 1 },
+        { label: "backward", first: count >> 1, last: count },
       ],
-      holdings,
+      cells: [],
     };
-    return { message, buffers: [new DataView(points.buffer)] };
+    return { line, buffers: [events, bands, seconds].map((array) => new DataView(array.buffer)), live, peak };
+  }
+
+  private moment(event: number): Moment {
+    const holdings = this.holdings();
+    return {
+      ...{ type: "moment", v: VERSION, re: null, recording: this.recording, event, count: this.builder.nodes.op.length },
+      ...{ text: "mul #12 made h", node: 2, site: 0, live: 5e5, holdings, held: holdings.length + 1, rest: 12 },
+    };
+  }
+
+  private why(block: number): Why {
+    return {
+      ...{ type: "why", v: VERSION, re: null, recording: this.recording, block, node: 2, name: "h", bytes: 4096 },
+      chains: [
+        { links: ["the variable losses[3]", "its graph", "saved by mul #12 for d_other"], fix: "losses[3] = losses[3].item()", advice: "keeps the number" },
+        { links: ["Out[5]"], fix: "%reset -f out", advice: "forgets all outputs" },
+      ],
+      sentence: "Looked at 12,345 objects in 40 ms.",
+    };
+  }
+
+  private predictions(): Predictions {
+    return {
+      ...{ type: "predictions", v: VERSION, re: null, recording: this.recording, peak: 8e5 },
+      found: [
+        { what: "checkpoint", label: "checkpoint layers.0", node: 2, peak: 4e5, ops: 12, seconds: 0.002, note: "Only its input is kept." },
+        { what: "half", label: "half", node: -1, peak: 5e5, ops: 0, seconds: 0, note: "Every float32 array would be float16." },
+      ],
+    };
   }
 }
+
+const CATEGORIES = ["parameter", "gradient", "activation", "saved", "optimizer", "input", "temporary"] as const;
 
 /** Nodes that the root depends on and that require a gradient, last first. */
 function backwardPlan({ nodes, edges, root }: Builder): number[] {

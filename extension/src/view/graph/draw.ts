@@ -35,7 +35,7 @@ function nodeParts(box: Box, recording: Recording, idPrefix: string): Child[] {
   const rx = box.kind === "source" ? Math.min(20, h / 2) : 8;
   return [
     note ? s("title", {}, note) : null,
-    s("rect", { class: "card", width: w, height: h, rx }),
+    card(recording.nodes.kind[box.id]!, w, h),
     s("rect", { class: "tint", width: w, height: h, rx }),
     titleText(box, 23),
     s("text", { class: "badge", x: w - face.inset, y: 22.5, "text-anchor": "end" }),
@@ -51,6 +51,22 @@ function nodeParts(box: Box, recording: Recording, idPrefix: string): Child[] {
       : null,
     note ? noteMark(failed(recording, box.id), w) : null,
   ];
+}
+
+/** The outline tells the kind of node: ops have corners, parameters are round, leaves round and double, inputs point ahead, constants are square. */
+function card(kind: string, w: number, h: number): SVGElement {
+  const round = Math.min(20, h / 2);
+  if (kind === "input") return s("path", { class: "card", width: w, height: h, d: `M5 0H${w - 11}L${w} ${h / 2}L${w - 11} ${h}H5Q0 ${h} 0 ${h - 5}V5Q0 0 5 0Z` });
+  const outline = (cls: string, by: number) =>
+    s("rect", {
+      class: cls,
+      ...(by ? { x: by, y: by } : {}),
+      width: w - 2 * by,
+      height: h - 2 * by,
+      rx: kind === "op" ? 8 : kind === "constant" ? 2 : round - by,
+    });
+  // One element is the card; what else belongs to the outline lies in it.
+  return kind === "leaf" ? s("g", { class: "card double", width: w, height: h }, outline("", 0), outline("inner", 3)) : outline("card", 0);
 }
 
 /** From far away only titles are shown, as large as their box allows. */
@@ -88,13 +104,14 @@ function drawPill(pill: Pill, box: Box, recording: Recording, idPrefix: string):
           }
         : {}),
     },
-    s("rect", { class: "card", width: pill.w, height: pill.h, rx: pill.h / 2 }),
+    card(pill.kind, pill.w, pill.h),
     s(
       "text",
       { x: 9, y: 16.5 },
       s("tspan", { class: "name" }, pill.name),
       pill.shape ? s("tspan", { class: "shape", dx: 6 }, pill.shape) : null,
     ),
+    pill.badge ? s("text", { class: "badge", x: pill.w - 9, y: 16.5, "text-anchor": "end" }) : null,
   );
   element.dataset.base = `wb-pill ${pill.kind}`;
   element.setAttribute("class", element.dataset.base);
@@ -210,6 +227,14 @@ export function drawWire(wire: Wire): SVGGElement {
     s("path", { class: "line", d: wire.path }),
     wire.arrow ? s("path", { class: "head", d: wire.arrow }) : null,
   );
+}
+
+/** Writes what flows where the wire begins; "" takes it away. */
+export function labelWire(element: SVGGElement, { label }: Wire, text: string): void {
+  const there = element.querySelector(":scope > text");
+  if (!label || !text) return there?.remove();
+  if (there) setText(there, text);
+  else element.append(s("text", { class: "flow", x: label[0], y: label[1] }, text));
 }
 
 export function markWire(element: SVGGElement, { lit, width }: { lit: boolean; width: number }, near: boolean): void {

@@ -62,6 +62,7 @@ export interface Pill {
   kind: string;
   name: string;
   shape: string;
+  badge: boolean; // it has room for its gradient
   x: number;
   y: number;
   w: number;
@@ -96,6 +97,8 @@ const ROW = 34; // height of a box with one line
 export const HEADER = 30; // of an open group
 const BADGE_GAP = 14;
 const WIDEST_BADGE = "∇ 4.88e−88"; // room for it is kept, so that stepping moves nothing
+const WIDEST_GRADIENT = "∇ −8.8e−88";
+const WIDEST_VALUE = "−8.88e−88";
 const PILL = 24;
 const PILL_GAP = 6;
 const WIDEST = 230; // of a row of pills
@@ -120,7 +123,7 @@ export function nodeFace(recording: Recording, node: number, direction: Directio
   const name = isOp ? clipText(own || wrapText(recording, node), "name", 170) : own ? nodes.kind[node]! : "";
   const inset = tree.host[node]! < 0 && !isOp ? ROUND : PAD;
   const badge = recording.badges === "all" || (recording.badges && nodes.grad[node]) ? BADGE_GAP + textWidth(WIDEST_BADGE, "body") : 0;
-  const words = (name ? textWidth(name, "name") + 8 : 0) + textWidth(detail, "body");
+  const words = (name ? textWidth(name, "name") + 8 : 0) + roomOf(recording, node, detail);
   const head = textWidth(title, "title");
   const ids = tree.pills.get(node) ?? [];
   if (direction === "right") {
@@ -138,6 +141,12 @@ export function nodeFace(recording: Recording, node: number, direction: Directio
   return { w, h: fits ? ROW : bottom(pills, ROW), title, name, detail, inset, line: [line, TITLE_LINE], pills };
 }
 
+/** The room for a result's shape, in whose place the value of a scalar will stand. */
+function roomOf({ nodes }: Recording, node: number, shape: string): number {
+  const scalar = nodes.shape[node]!.length === 0 && nodes.dtype[node] !== "";
+  return Math.max(textWidth(shape, "body"), scalar ? textWidth(WIDEST_VALUE, "body") : 0);
+}
+
 function extent(pills: readonly Pill[], inset: number): number {
   return pills.reduce((most, pill) => Math.max(most, pill.x + pill.w - inset), 0);
 }
@@ -146,19 +155,22 @@ function bottom(pills: readonly Pill[], least: number): number {
   return pills.reduce((most, pill) => Math.max(most, pill.y + pill.h + 9), least);
 }
 
-function pillFaces({ nodes }: Recording, ids: readonly number[], left: number, top: number, room: number): Pill[] {
+function pillFaces(recording: Recording, ids: readonly number[], left: number, top: number, room: number): Pill[] {
+  const { nodes } = recording;
   const shown = ids.slice(0, ids.length > MOST_PILLS ? MOST_PILLS - 1 : MOST_PILLS);
   const entries = shown.map((node) => ({
     node,
     kind: nodes.kind[node] as string,
     name: clipText(nodes.name[node]! || nodes.kind[node]!, "name", 130),
-    shape: shapeText(nodes.shape[node]!),
+    // The name of a number is the number.
+    badge: recording.badges !== "" && nodes.grad[node]! && !nodes.shape[node]!.length,
+    shape: nodes.kind[node] === "constant" && nodes.name[node] && !nodes.shape[node]!.length ? "" : shapeText(nodes.shape[node]!),
   }));
-  if (shown.length < ids.length) entries.push({ node: -1, kind: "more", name: `+${ids.length - shown.length} more`, shape: "" });
+  if (shown.length < ids.length) entries.push({ node: -1, kind: "more", name: `+${ids.length - shown.length} more`, shape: "", badge: false });
   let [x, y] = [left, top];
   return entries.map((entry) => {
-    const text = textWidth(entry.name, "name") + (entry.shape ? 6 + textWidth(entry.shape, "body") : 0);
-    const w = Math.ceil(text + 18);
+    const text = textWidth(entry.name, "name") + (entry.shape ? 6 + roomOf(recording, entry.node, entry.shape) : 0);
+    const w = Math.ceil(text + 18 + (entry.badge ? BADGE_GAP + textWidth(WIDEST_GRADIENT, "body") : 0));
     if (x > left && x + w > left + room) [x, y] = [left, y + PILL + PILL_GAP];
     const pill = { ...entry, x, y, w, h: PILL };
     x += w + PILL_GAP;

@@ -27,6 +27,7 @@ export interface Wire {
   path: string;
   arrow: string;
   back: boolean;
+  label: [number, number] | null; // where a word about what flows can stand: where it leaves the box that made it
   bounds: [number, number, number, number];
 }
 
@@ -330,15 +331,20 @@ function assemble(
       const [x, y] = point(main + local.shift[0], cross + local.shift[1]);
       return [x + x0, y + y0];
     };
+    const trunked = new Set(local.trunks.flatMap((trunk) => trunk.links));
     room.links.forEach((link, row) => {
       const { source, consumers } = room.ends[row]!;
       const ends = link.to >= 0 && !locals.has(groupId(room.members[link.to]!));
-      wires.push(wire(`${group}:${source}>${link.to}.${row}`, local.routes[row]!, at, source, consumers, ends, local.back[row]!, down));
+      const made = link.from >= 0 && !locals.has(groupId(room.members[link.from]!)) && !trunked.has(row);
+      const key = `${group}:${source}>${link.to}.${row}`;
+      wires.push(wire(key, local.routes[row]!, at, source, consumers, ends, local.back[row]!, made, down));
     });
     local.trunks.forEach((trunk, number) => {
       const { source } = room.ends[trunk.links[0]!]!;
       const consumers = [...new Set(trunk.links.flatMap((row) => room.ends[row]!.consumers))];
-      wires.push(wire(`${group}:${source}|${number}`, trunk, at, source, consumers, false, false, down));
+      const { from } = room.links[trunk.links[0]!]!;
+      const made = from >= 0 && !locals.has(groupId(room.members[from]!));
+      wires.push(wire(`${group}:${source}|${number}`, trunk, at, source, consumers, false, false, made, down));
     });
     local.members.forEach((key, index) => {
       const [x, y] = at(local.placed.main[index]!, local.placed.cross[index]!);
@@ -371,6 +377,7 @@ function wire(
   consumers: number[],
   ends: boolean,
   back: boolean,
+  made: boolean,
   down: boolean,
 ): Wire {
   const bounds: [number, number, number, number] = [Infinity, Infinity, -Infinity, -Infinity];
@@ -390,7 +397,9 @@ function wire(
   }
   const [x, y] = at(...tip).map(round) as [number, number];
   const head = down ? `M${x - 4} ${y - 7}L${x} ${y}L${x + 4} ${y - 7}Z` : `M${x - 7} ${y - 4}L${x} ${y}L${x - 7} ${y + 4}Z`;
-  return { key, source, consumers, path, arrow: ends ? head : "", back, bounds };
+  const [lx, ly] = at(...route.start);
+  const label: [number, number] | null = made ? (down ? [round(lx + 6), round(ly + 13)] : [round(lx + 4), round(ly - 5)]) : null;
+  return { key, source, consumers, path, arrow: ends ? head : "", back, label, bounds };
 }
 
 function segmentText(segment: Segment, show: (main: number, cross: number) => string): string {

@@ -7,7 +7,7 @@ import type { State } from "../store";
 import type { Wire } from "./layout";
 import { numbersOf, type Numbers } from "./overlays";
 import { closedAround, TOP, type Tree } from "./tree";
-import { normText } from "../words";
+import { gradientText } from "../words";
 
 /** A small glyph at a box's corner, and what it means. */
 export type Flag = Omit<NodeFlag, "node">;
@@ -68,7 +68,7 @@ export function marksOf(state: State, gradients: Gradients): Marks {
       const badge = known ? numbers.overlay.text(value) : "";
       return { classes: classes.join(" "), badge, warm: false, norm: full(summary?.norm), tint: known ? numbers.tint(value) : 0, flags: own };
     }
-    const badge = summary && state.overlay === "gradient" ? `∇ ${normText(summary, 3)}` : "";
+    const badge = summary && state.overlay === "gradient" ? `∇ ${gradientText(summary)}` : "";
     return { classes: classes.join(" "), badge, warm: true, norm: full(summary?.norm), tint: 0, flags: own };
   }
 

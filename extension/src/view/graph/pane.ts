@@ -2,17 +2,19 @@
 
 import { listenGestures, zoomAt, type Camera } from "./camera";
 import { h, s, setAttribute } from "../dom";
-import { drawBox, drawWire, markBox, markWire } from "./draw";
-import { HEADER } from "./face";
+import { drawBox, drawWire, labelWire, markBox, markWire } from "./draw";
+import { HEADER, resultText } from "./face";
 import { firstView, READABLE, viewOf, wholeView } from "./fit";
 import type { Box, Scene, Wire } from "./layout";
 import type { Marks } from "./marks";
 import { Minimap } from "./minimap";
 import type { Recording, State } from "../store";
+import { baseOf, dress, isKept, type Faces } from "./dress";
 import { litOf, NONE_LIT, type Lit } from "./trace";
 import { prefersStill } from "../theme";
 
 const FAR = 0.5; // below this scale only titles are shown
+const CLOSE = 1.3; // from this scale on wires have labels
 const BARE = 0.22; // and below this not even they; with many boxes from FAR on
 const DRAW_ALL = 300; // boxes: with fewer no culling is worth its while
 const FLIP = 200; // milliseconds
@@ -50,11 +52,14 @@ export class GraphPane {
   private recording: Recording | null = null;
   private marks: Marks | null = null;
   private focusKey = "";
+  private faces: Faces = new Map();
+  private showsKept = false; // wires whose results the tape keeps are drawn as such
   private lit: Lit = NONE_LIT;
   private window: [number, number, number, number] | null = null; // what is drawn, in scene units
   private frame = 0;
   private gliding = 0;
   private goal: Camera | null = null; // where a glide ends
+  private closeUp = false; // so near that wires say what flows along them
   private moved: "" | "fitted" | "by hand" = ""; // what the user last did to the camera
   private aim = ""; // the box that was last brought into sight
   size = { w: 0, h: 0 };
@@ -122,6 +127,30 @@ export class GraphPane {
     this.marks = marks;
     for (const [key, element] of this.drawnBoxes) this.markOne(key, element);
     for (const wire of this.scene?.wires ?? []) this.markWireOf(wire);
+  }
+
+  /** Puts on the boxes what is known of their nodes. */
+  dress(recording: Recording, faces: Faces, showsKept: boolean): void {
+    const other = this.showsKept !== showsKept || showsKept;
+    [this.recording, this.faces, this.showsKept] = [recording, faces, showsKept];
+    for (const element of this.drawnBoxes.values()) this.dressOne(element);
+    if (other) for (const wire of this.scene?.wires ?? []) this.markWireOf(wire);
+  }
+
+  private dressOne(element: SVGGElement): void {
+    for (const one of [element, ...element.querySelectorAll<SVGGElement>(":scope > .wb-pill[data-node]")]) {
+      const node = Number(one.dataset.node ?? -1);
+      if (node >= 0) dress(one, node, this.recording!, this.faces.get(node));
+    }
+  }
+
+  /** The nodes that have a box or a pill of their own now. */
+  nodesDrawn(): number[] {
+    const drawn: number[] = [];
+    for (const { kind, id, face } of this.scene?.boxes ?? []) {
+      if (kind === "op" || kind === "source") drawn.push(id, ...face.pills.map((pill) => pill.node).filter((node) => node >= 0));
+    }
+    return drawn;
   }
 
   /** Lights what is traced, and what is next to the selected node. */
@@ -274,6 +303,10 @@ export class GraphPane {
     const { x, y, k } = this.camera;
     this.world.setAttribute("transform", `translate(${x.toFixed(2)} ${y.toFixed(2)}) scale(${k.toFixed(4)})`);
     this.svg.classList.toggle("far", k < FAR);
+    if (this.closeUp !== k >= CLOSE) {
+      this.closeUp = k >= CLOSE;
+      if (this.marks) for (const wire of this.scene?.wires ?? []) this.markWireOf(wire);
+    }
     this.svg.classList.toggle("bare", k < (this.scene && this.scene.boxes.length > DRAW_ALL ? FAR : BARE));
     if (!this.scene || !this.marks) return;
     const view: [number, number, number, number] = [-x / k, -y / k, (this.size.w - x) / k, (this.size.h - y) / k];
@@ -294,6 +327,7 @@ export class GraphPane {
       if (near && !drawn) {
         const element = drawBox(box, recording, this.prefix);
         this.drawnBoxes.set(box.key, element);
+        this.dressOne(element);
         this.markOne(box.key, element);
         (box.kind === "open" ? this.under : this.over).append(element);
       } else if (!near && drawn) {
@@ -307,6 +341,7 @@ export class GraphPane {
       const drawn = this.drawnWires.get(wire.key);
       if (near && !drawn) {
         const element = drawWire(wire);
+        element.classList.toggle("view", wire.consumers.every((node) => baseOf(recording, node) === wire.source));
         this.drawnWires.set(wire.key, element);
         this.markWireOf(wire);
         this.wires.append(element);
@@ -335,7 +370,10 @@ export class GraphPane {
     const element = this.drawnWires.get(wire.key);
     if (!element) return;
     const node = this.focusKey.startsWith("n") ? Number(this.focusKey.slice(1)) : -1;
-    markWire(element, this.marks!.wire(wire), node >= 0 && (wire.source === node || wire.consumers.includes(node)));
+    const near = node >= 0 && (wire.source === node || wire.consumers.includes(node));
+    markWire(element, this.marks!.wire(wire), near);
+    labelWire(element, wire, near || this.closeUp || this.lit.onPath(wire.source, wire.consumers) ? resultText(this.recording!, wire.source) : "");
+    element.classList.toggle("kept", this.showsKept && isKept(this.recording!, this.faces, wire.source, wire.consumers));
     element.classList.toggle("on-path", this.lit.onPath(wire.source, wire.consumers));
   }
 

@@ -1,0 +1,79 @@
+// What is put on a box once it is known, without making it larger: a scalar's value, a tensor's health, what the tape keeps.
+
+import { s } from "../dom";
+import type { NodeFace } from "../protocol";
+import type { Recording } from "../store";
+import { bytesText, numberText } from "../words";
+
+export type Faces = ReadonlyMap<number, NodeFace>;
+
+const HEALTH = ["NaN", "infinite", "negative", "zero", "positive"] as const;
+const CLASSES = ["nan", "inf", "minus", "zero", "plus"] as const;
+
+/** "3 NaN, 12 negative, 85 positive"; "" where nothing is known. */
+export function healthText(health: readonly number[]): string {
+  return health.map((count, at) => (count ? `${count} ${HEALTH[at]}` : "")).filter(Boolean).join(", ");
+}
+
+/** Puts on the element of a box or pill what is known of its node. */
+export function dress(element: SVGGElement, node: number, recording: Recording, face: NodeFace | undefined): void {
+  if (!face || element.dataset.dressed === String(node)) return;
+  element.dataset.dressed = String(node);
+  const shape = element.querySelector(":scope > text > .shape");
+  if (face.value !== null && shape && recording.nodes.shape[node]!.length === 0) shape.textContent = numberText(face.value);
+  const card = element.querySelector<SVGElement>(":scope > .card");
+  if (!card || element.classList.contains("wb-pill")) return;
+  const [w, h] = [Number(card.getAttribute("width")), Number(card.getAttribute("height"))];
+  const total = face.health.reduce((a, b) => a + b, 0);
+  if (total) {
+    let x = 12;
+    const unit = (w - 24) / total;
+    const bars = face.health.map((count, at) => {
+      const bar = count ? s("rect", { class: CLASSES[at]!, x, y: h - 5, width: Math.max(at < 2 ? 3 : 0.5, count * unit), height: at < 2 ? 4 : 3 }) : null;
+      x += count * unit;
+      return bar;
+    });
+    element.append(s("g", { class: "healthbar" }, s("title", {}, `${healthText(face.health)} of ${total}`), ...bars));
+  }
+  if (face.saves.length) {
+    const title = `Kept for backward: ${face.saves.join(", ")}; ${bytesText(recording.nodes.saved[node]!)}`;
+    element.append(
+      s("g", { class: "keeps", transform: `translate(${w - 20} ${h - 5})` }, s("title", {}, title), s("path", { d: "M0 0H9V12L4.5 8.5L0 12Z" })),
+    );
+  }
+  if (face.version > 0) {
+    const note = element.querySelector<SVGTextElement>(":scope > .note:not(.error) > text");
+    if (note) note.textContent = `v${face.version}`;
+    note?.parentElement?.classList.add("version");
+  }
+}
+
+/** The node whose memory this one's result is a view of, or -1. */
+export function baseOf({ nodes }: Recording, node: number): number {
+  const found = /^view of #(\d+)/.exec(nodes.note[node] ?? "");
+  return found ? Number(found[1]) : -1;
+}
+
+/** Whether along this wire a result comes that the tape keeps for one of its consumers, which is an input of it or its own result. */
+export function isKept({ edges }: Recording, faces: Faces, source: number, consumers: readonly number[]): boolean {
+  if (faces.get(source)?.kept_result) return true;
+  for (const consumer of consumers) {
+    const slots = faces.get(consumer)?.kept_inputs ?? [];
+    if (!slots.length) continue;
+    for (let row = firstEdge(edges.target, consumer); edges.target[row] === consumer; row++) {
+      if (edges.source[row] === source && slots.includes(edges.slot[row]!)) return true;
+    }
+  }
+  return false;
+}
+
+/** Edges come in order of their targets. */
+function firstEdge(targets: readonly number[], node: number): number {
+  let [low, high] = [0, targets.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (targets[middle]! < node) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
