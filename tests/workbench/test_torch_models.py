@@ -13,6 +13,7 @@ import numpy
 import pytest
 import torch
 import torch.nn.functional as F
+from kernels import Kernel, custom, is_custom, printed
 from torch import nn
 
 import engine
@@ -810,3 +811,43 @@ def test_the_example_of_the_documentation_runs(capsys):
     text = (Path(__file__).parents[2] / "docs" / "torch.md").read_text(encoding="utf-8")
     exec(compile(text.split("```python\n")[1].split("```")[0], "torch.md", "exec"), {"__name__": "__main__"})
     assert "Sequential: 4 ops, 4 parameters" in capsys.readouterr().out
+
+
+# -- in a real kernel -----------------------------------------------------------------------------------------------------------
+
+CELLS = """%load_ext workbench
+import torch, torch.nn.functional as F
+model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.ReLU())
+x = torch.ones(4, 2)"""
+
+
+def test_a_notebook_sees_pytorchs_models_in_the_same_view():
+    kernel = Kernel()
+    try:
+        kernel.run(CELLS)
+        messages = kernel.run("%%watch\nloss = model(x).sum()\nloss.backward()")
+        (final,) = [m["content"]["data"] for m in messages if m["msg_type"] == "update_display_data"]
+        assert "linear" in final["text/plain"] and "in model / 0" in final["text/plain"] and "<svg" in final["image/svg+xml"]
+        comm = kernel.widget()
+        kernel.ask(comm, type="step", do="first")
+        (graph, *_), (stepper, *_) = kernel.told(comm, "graph"), kernel.told(comm, "stepper")
+        assert graph["title"] and len(stepper["plan"]) == 5 and "PyTorch's engine ran this pass itself" in stepper["sentence"]
+        assert kernel.ask(comm, type="step", do="next")["index"] == 1
+        steps = {step["index"]: step["op"] for message in kernel.told(comm, "stepped") for step in message["steps"]}
+        assert [steps[i] for i in range(1, 6)] == ["sum", "relu", "linear", "accumulate", "accumulate"]
+        assert "engine" in printed(kernel.run("%%watch\nimport engine\nprint(engine.ones(2) * 2, 'engine')"))
+
+        before = len(kernel.seen)
+        shown = kernel.run("w = wb.watch(model)\nw")
+        assert any(m["msg_type"] == "execute_result" for m in shown)
+        comm = kernel.widget(before)
+        kernel.say(comm, {"type": "ready"})
+        kernel.run("model(x).sum().backward()")  # another cell: the view follows the calls
+        kernel.until(lambda m: is_custom(m, comm) and custom(m)["type"] == "stepper" and len(custom(m)["plan"]) == 4)
+        assert printed(kernel.run("w.stop(); print(torch.nn.modules.module._global_forward_hooks)")) == "OrderedDict()\n"
+
+        failed = kernel.run("with wb.watch(model):\n    model(torch.ones(1, 5))")
+        assert "RuntimeError" in [m["content"].get("ename") for m in failed] and "<svg" in str(failed)
+        assert printed(kernel.run("print(len(torch.nn.modules.module._global_forward_hooks))")) == "0\n"
+    finally:
+        kernel.close()
