@@ -344,6 +344,9 @@ def test_a_second_pass_adds_to_grad():
     last = w.session.stepper.step(w.session.stepper.total)
     assert "is added to x.grad" in last.sentence and last.upstream.values == [5.0, 5.0]
     assert x.grad.tolist() == [8.0, 8.0] and w.session.recording.passes == 2
+    assert ask(w.session, "step", do="pass", to=0)["type"] == "stepped"  # the first pass is there too
+    first = w.session.stepper
+    assert first.step(first.total).upstream.values == [3.0, 3.0] and "is stored in x.grad" in first.step(first.total).sentence
 
 
 def test_the_record_keeps_its_numbers_when_pytorch_writes_over_them():

@@ -51,6 +51,8 @@ class _Ran:
 class TorchPass(Stepper):
     """The record of one backward pass. Steps stand in the order in which PyTorch's engine came to their ops."""
 
+    is_record = True
+
     def __init__(self, recording: TorchRecording, graph: Graph, keep: int = KEEP) -> None:
         super().__init__(recording, graph, (), [], None, keep)
         self.taken: list[Any] = []
@@ -254,11 +256,12 @@ class TorchPass(Stepper):
 class PassRecorder:
     """Hangs hooks on the nodes of a graph, and makes a TorchPass of every backward pass that runs through them.
 
-    `passed(record)` is called when a pass is over. `remove()` takes all hooks off again.
+    `passed(record)` is called when a pass is over, `room()` says how many bytes of gradients the next record may hold. `remove()` takes all
+    hooks off again.
     """
 
-    def __init__(self, recording: TorchRecording, graph: Graph, passed: Callable[[TorchPass], None]) -> None:
-        self.recording, self.graph, self.passed = recording, graph, passed
+    def __init__(self, recording: TorchRecording, graph: Graph, passed: Callable[[TorchPass], None], room: Callable[[], int]) -> None:
+        self.recording, self.graph, self.passed, self.room = recording, graph, passed, room
         self.current: TorchPass | None = None
         self._told = False  # somebody says when the pass is over
         self._awaited = 0  # nodes that hang here
@@ -327,7 +330,7 @@ class PassRecorder:
             if number in self._seen and not self._told:
                 self._over(True)  # the node runs again: this is the next pass
             if self.current is None:
-                self.current = TorchPass(self.recording, self.graph, self.recording.keep)
+                self.current = TorchPass(self.recording, self.graph, self.room())
             self._seen.add(number)
             return self.current
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from ..passes import PASSES
 from ..recorder import MAX_ROWS
 from ..recording import KEEP
 from ..session import Session
@@ -28,15 +29,16 @@ class TorchWatch:
         self.session, self.names = session, names
         self.recording = TorchRecording(title, keep)
         self.graph = TorchGraph(self.recording)
-        self.passes = PassRecorder(self.recording, self.graph, self._passed)
+        self.passes = PassRecorder(self.recording, self.graph, self._passed, lambda: _room(session, keep))
         self.recorder = TorchRecorder(self.recording, self.passes, limit)
         if ours:
             session.show(self.recording, self.graph)
         else:
             self.recorder.first = self._take
-        self.last: TorchPass | None = None
+        self._inside = False  # the watched code runs
 
     def __enter__(self) -> TorchWatch:
+        self._inside = True
         self.recorder.__enter__()
         self.recorder.listener = self.session.update
         return self
@@ -44,6 +46,7 @@ class TorchWatch:
     def __exit__(self, *error: Any) -> None:
         self.recorder.__exit__(*error)
         self.passes.remove()
+        self._inside = False
         self.finish()
 
     @contextmanager
@@ -68,12 +71,14 @@ class TorchWatch:
             self.session.show(self.recording, self.graph)
 
     def _passed(self, record: TorchPass) -> None:
-        self.last = record
-        with bookkeeping():
-            self.graph.name(self.names())
-            self.recording.root = record.plan[0] if record.plan else self.recording.root
-            if self.session.recording is self.recording:
-                self.session.show(self.recording, self.graph, record)
+        if record.plan:
+            self.recording.root = record.plan[0]
+        if self.session.recording is self.recording:
+            _add(self.session, record)
+            if not self._inside:  # else it is told when the code has ended
+                with bookkeeping():
+                    self.graph.name(self.names())
+                    self.session.show(self.recording, self.graph, record)
 
 
 class TensorWatch:
@@ -83,7 +88,7 @@ class TensorWatch:
         self.session, self.names = session, names
         self.recording = TorchRecording(title, keep)
         self.graph = TorchGraph(self.recording)
-        self.passes = PassRecorder(self.recording, self.graph, self._passed)
+        self.passes = PassRecorder(self.recording, self.graph, self._passed, lambda: _room(session, keep))
         if tensor.grad_fn is not None:
             nodes.extend(self.recording, [tensor.grad_fn], self.passes.hang)
             self.recording.root = self.recording.row_of(tensor.grad_fn)
@@ -99,6 +104,20 @@ class TensorWatch:
         self.passes.remove()
 
     def _passed(self, record: TorchPass) -> None:
-        self.graph.name(self.names())
         if self.session.recording is self.recording:
-            self.session.show(self.recording, self.graph, record)
+            _add(self.session, record)
+            with bookkeeping():
+                self.graph.name(self.names())
+                self.session.show(self.recording, self.graph, record)
+
+
+def _add(session: Session, record: TorchPass) -> None:
+    """The pass is one of those that the session can show, and the one that it shows."""
+    with session.lock:
+        session.passes = [*session.passes, record][-PASSES:]
+        session.stepper = record
+
+
+def _room(session: Session, keep: int) -> int:
+    """Bytes of gradients that one more record may hold."""
+    return max(0, keep - sum(one.kept_bytes for one in session.passes))
