@@ -138,10 +138,10 @@ def _of_turns(
         buffers.add([low for low, _ in ends], "float64"), buffers.add([high for _, high in ends], "float64"),
         buffers.add(counts, "int32"), None,
     )  # fmt: skip
-    left = len(turns) - len(rows)
+    gone = len(range(0, len(turns), stride)) - len(rows)
     told = f"{inspector.count_text(len(turns), 'turn')} of a loop in this recording"
-    return found, told + (f"; {left} are not shown, because {'every ' + str(stride) + 'th is, or ' if stride > 1 else ''}"
-                          "their numbers are not there any more." if left else ".")  # fmt: skip
+    told += f", one in {stride} shown" if stride > 1 else ""
+    return found, told + (f"; of {gone} the numbers are not there any more." if gone else ".")
 
 
 def _number(x: float | None) -> float:

@@ -1,0 +1,144 @@
+"""What a view asks about one tensor and gets: pictures, exact elements with the expression for them, images, tokens, memory."""
+
+from __future__ import annotations
+
+import numpy
+import pytest
+
+import engine
+import workbench as wb
+from engine import nn
+from workbench import surface
+
+
+def asked(session, **request):
+    (answer, buffers), *rest = session.handle({"v": 1, "id": 7, **request})
+    assert not rest, rest
+    return answer, buffers
+
+
+def recorded(run):
+    with wb.record("In [1]") as session:
+        names = run()
+    session.graph.finish(names)
+    session.names = names
+    return session
+
+
+def row(session, name):
+    return next(r for r, called in session.recording.names.items() if called == name)
+
+
+@pytest.fixture
+def vocabulary():
+    wb.tokens(["the", "cat", "sat", "down"])
+    yield
+    wb.tokens(None)
+
+
+def test_an_element_is_told_exactly_with_the_expression_for_it():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.ModuleList([nn.Linear(4, 3), nn.Linear(3, 2)])
+            self.heads = nn.ModuleDict({"a b": nn.Linear(2, 2)})
+
+        def forward(self, x):
+            return self.heads["a b"](self.layers[1](self.layers[0](x)))
+
+    def run():
+        model, x = Net(), engine.tensor([[0.1, 0.2, 0.3, 0.4]])
+        hidden = model(x)
+        hidden.sum().backward()
+        return {"model": model, "x": x, "hidden": hidden, "xs": [x + 1]}
+
+    session = recorded(run)
+    names = session.names
+    element = lambda name, index, what="value": asked(session, type="ask_element", node=row(session, name), what=what, index=index)[0]  # noqa: E731
+    for name, index, path in (("x", [0, 1], "x[0, 1]"), ("hidden", [0, 1], "hidden[0, 1]"),
+                              ("layers.0.weight", [2, 3], "model.layers[0].weight[2, 3]"), ("heads.a b.bias", [1], "model.heads['a b'].bias[1]"),
+                              ("xs[0]", [0, 0], "xs[0][0, 0]")):  # fmt: skip
+        told = element(name, index)
+        assert told["path"] == path
+        assert told["text"] == str(eval(path, {}, names).array[()]), path  # the expression is the element
+    told = element("layers.0.weight", [2, 3], "grad")
+    assert told["path"] == "model.layers[0].weight.grad[2, 3]" and told["text"] == str(eval(told["path"], {}, names).array[()])
+    assert element("x", [0, 0])["text"] == "0.1"  # in its own type
+    assert "no element [5, 0]" in element("x", [5, 0])["sentence"]
+    assert "has an axis" not in element("x", [0])["sentence"] and "no element [0]" in element("x", [0])["sentence"]
+
+
+def test_axes_are_chosen_by_the_view():
+    def run():
+        x = engine.arange(24.0).reshape(2, 3, 4)
+        y = x + 0
+        return {"x": x, "y": y}
+
+    session = recorded(run)
+    x = session.names["y"].array
+    told, buffers = asked(session, type="inspect", node=row(session, "y"), rows=2, cols=0, facet=-1, index=[0, 1, 0])
+    numpy.testing.assert_array_equal(numpy.frombuffer(buffers[0], "<f4").reshape(4, 2), x[:, 1, :].T)
+    assert told["heat"]["axes"] == [-1, 2, 0]
+    assert "axes" in asked(session, type="inspect", node=row(session, "y"), rows=7)[0]["sentence"]
+
+
+def test_an_image_takes_the_place_of_the_heat_map():
+    session = surface.inspected(engine.rand(3, 8, 8), {})
+    told, _ = asked(session, type="inspect", node=0)
+    assert told["layouts"] == ["C, H, W", "N, H, W"] and told["image"] is None
+    told, buffers = asked(session, type="inspect", node=0, image="C, H, W")
+    assert told["heat"] is None and told["image"]["pixels"]["shape"] == [1, 8, 8, 3] and len(buffers[0]) == 192
+    assert "cannot be seen" in asked(session, type="inspect", node=0, image="H, W")[0]["sentence"]
+
+
+def test_ids_are_tokens_where_a_vocabulary_is_known(vocabulary):
+    ids = engine.tensor([1, 2, 9])
+    assert asked(surface.inspected(ids, {}), type="inspect", node=0)[0]["tokens"]["texts"] == [["cat", "sat", ""]]
+    own = surface.inspected(ids, {}, {1: "chien"})
+    assert asked(own, type="inspect", node=0)[0]["tokens"]["texts"] == [["chien", "", ""]]
+    wb.tokens(None)
+    assert asked(surface.inspected(ids, {}), type="inspect", node=0)[0]["tokens"] is None
+    with pytest.raises(TypeError, match="vocabulary"):
+        wb.tokens(5)
+
+
+def test_attention_weights_have_tokens_along_their_axes(vocabulary):
+    def run():
+        ids = engine.tensor([3, 1, 0])
+        table = engine.randn(4, 8)
+        h = nn.functional.embedding(ids, table)
+        weights = (h @ h.T).softmax(-1)
+        return {"ids": ids, "h": h, "weights": weights}
+
+    session = recorded(run)
+    told, _ = asked(session, type="inspect", node=row(session, "weights"))
+    assert told["labels"] == ["down", "cat", "the"] and told["note"].startswith("Attention weights")
+    plain, _ = asked(session, type="inspect", node=row(session, "h"))
+    assert plain["labels"] == [] and plain["note"] == ""
+    alone = surface.inspected(session.names["weights"], {}, ["x", "y", "z"])
+    assert asked(alone, type="inspect", node=0)[0]["labels"] == ["x", "y", "z"]
+
+
+def test_the_layout_in_memory_names_those_who_share_it():
+    def run():
+        base = engine.zeros(4, 6) + 1
+        view = base[1:3]
+        other = base.clone()
+        return {"base": base, "view": view, "other": other}
+
+    session = recorded(run)
+    told, _ = asked(session, type="inspect", node=row(session, "view"))
+    assert [(s["node"], s["name"]) for s in told["storage"]["sharers"]] == [(row(session, "base"), "base")]
+    alone = surface.inspected(session.names["view"], session.names)
+    told, _ = asked(alone, type="inspect", node=0)
+    assert [(s["node"], s["name"]) for s in told["storage"]["sharers"]] == [(-1, "base")]
+
+
+def test_a_large_tensor_is_answered_in_little_room():
+    x = engine.randn(2500, 4000)
+    session = surface.inspected(x, {"x": x})
+    told, buffers = asked(session, type="inspect", node=0)
+    assert told["histogram"]["sampled"] and told["summary"]["size"] == 10_000_000
+    assert sum(map(len, buffers)) <= 64 << 10
+    exact, _ = asked(session, type="inspect", node=0, exact=True)
+    assert not exact["histogram"]["sampled"] and sum(exact["histogram"]["counts"]) == 10_000_000
