@@ -81,7 +81,7 @@ def contributions(session: Session, request: protocol.AskPaths, client: Client) 
     most = max(1, min(request.most, 200))
     found = paths.paths(forks_of(stepper).ground, row, most)
     listed = [
-        protocol.PathPart(p.rows, f"{p.paths:,}" if p.paths < 10**7 else f"{p.paths:.2e}", _finite(p.share), _finite(p.norm))
+        protocol.PathPart(p.rows, p.slots, f"{p.paths:,}" if p.paths < 10**7 else f"{p.paths:.2e}", _finite(p.share), _finite(p.norm))
         for p in found.listed[:most]
     ]
     rest = found.listed[most:]

@@ -119,6 +119,7 @@ class PathPart:
     """One path from the loss, or all paths that end with these nodes."""
 
     nodes: list[int]
+    inputs: list[int]  # by which input each node was entered, where it takes the same tensor twice; else -1
     paths: str  # how many, as a number or 2.66e+95
     share: float | None  # of the gradient; all shares add up to 1
     norm: float | None

@@ -128,7 +128,7 @@ def check_rule(recording: Recording, row: int, nodes: Nodes | None = None) -> Ru
         g = gradients[slot]
         analytic = numpy.zeros(x.shape, x.dtype) if g is None else host(g).conj()
         found.append(_compare(one, forward, inputs, slot, seed, analytic, rng, (step, rtol, atol)))
-    text = f"tolerance {rtol:g} relative, {atol:g} absolute" + (f"; the op computes in {base.dtype.name}" if coarse else "")
+    text = f"tolerance {_power(rtol)} relative, {_power(atol)} absolute" + (f"; the op computes in {base.dtype.name}" if coarse else "")
     return RuleCheck(recording, row, found, text)
 
 
@@ -221,6 +221,11 @@ def _directions(x: numpy.ndarray, exact: bool, rng: Any, symmetric: bool) -> Any
             v = numpy.zeros_like(x)
             v[index] = one
             yield index, part, v
+
+
+def _power(x: float) -> str:
+    """1e-05 as 1e−5."""
+    return f"{x:.0e}".replace("e-0", "e−")
 
 
 def _place(index: tuple | None) -> str:

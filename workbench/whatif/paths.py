@@ -29,10 +29,17 @@ class Path:
     """One path, or all paths that end alike: `rows` from the head (the loss, when it is one path) to the target."""
 
     rows: list[int]
+    slots: list[int]  # by which input each row was entered, where it takes the same tensor twice; else -1
     paths: int  # how many paths it stands for
     contribution: Any
     share: float
     norm: float
+
+    def names(self, recording: Recording) -> list[str]:
+        """What the user calls the rows; of an op that takes one tensor twice also which input is meant."""
+        return [
+            label(recording, row) + (f" (input {slot + 1})" if slot >= 0 else "") for row, slot in zip(self.rows, self.slots, strict=True)
+        ]
 
 
 @dataclass
@@ -62,7 +69,7 @@ class Paths:
         lines = [self.sentence]
         for p in self.listed:
             alike = f" ({p.paths:,} paths)" if p.paths > 1 else ""
-            lines.append(f"  {p.share:8.2%}  ‖·‖ {p.norm:.4g}  {' → '.join(label(self.recording, row) for row in p.rows)}{alike}")
+            lines.append(f"  {p.share:8.2%}  ‖·‖ {p.norm:.4g}  {' → '.join(p.names(self.recording))}{alike}")
         return "\n".join([*lines, *([f"  {self.note}"] if self.note else [])])
 
 
@@ -121,7 +128,8 @@ def _search(ground: Ground, target: Any, row: int, edges: dict, gradient: Any, m
         share = float(numpy.vdot(whole, mine).real) / square if square else 0.0
         rows = [ground.row(e.consumer) for e in reversed(suffix)] + [row]
         count = counts[suffix[-1].consumer] if suffix and not alone else 1
-        return Path(rows, count, contribution, share, float(numpy.linalg.norm(mine)))
+        slots = [*[_slot(e) for e in reversed(suffix)], -1]
+        return Path(rows, slots, count, contribution, share, float(numpy.linalg.norm(mine)))
 
     heap: list = []
     done: list[Path] = []
@@ -158,6 +166,11 @@ def _search(ground: Ground, target: Any, row: int, edges: dict, gradient: Any, m
     if any(n.hooks is not None and (n.hooks.before or n.hooks.post) for n in ground.nodes):
         notes.append("Hooks change gradients on the way; what they do is part of no path, so the shares may not add up to 100 %.")
     return Paths(ground.recording, row, gradient, total, listed, " ".join(notes))
+
+
+def _slot(edge: _Edge) -> int:
+    inputs = edge.consumer.inputs
+    return edge.slot if sum(source is inputs[edge.slot] for source in inputs) > 1 else -1
 
 
 def _pushed(suffix: tuple, gradient: Any, edge: Any) -> Any:

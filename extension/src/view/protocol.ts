@@ -296,6 +296,7 @@ export interface ParameterRow {
 /** One path from the loss, or all paths that end with these nodes. */
 export interface PathPart {
   nodes: number[];
+  inputs: number[];
   paths: string;
   share: number | null;
   norm: number | null;
@@ -492,7 +493,7 @@ export interface Bytes {
   type: "bytes";
   v: number;
   re: number | null;
-  recording: string;
+  newest: string;
   live: number;
   peak: number;
   running: boolean;
@@ -691,6 +692,23 @@ export interface Moment {
   holdings: Holding[];
   held: number;
   rest: number;
+}
+
+/** The gradients of a stretch of steps as one number each: a scalar's value, else the L2 norm. NaN and Inf are what they say. */
+export interface Norms {
+  type: "norms";
+  v: number;
+  re: number | null;
+  recording: string;
+  number: number;
+  first: number;
+  came: Buffer;
+  upstream: Buffer;
+  step: Buffer;
+  target: Buffer;
+  scalar: Buffer;
+  gradient: Buffer;
+  total: Buffer;
 }
 
 /** Which path from the loss gave how much of a node's gradient. */
@@ -948,6 +966,15 @@ export interface AskMoment {
   event: number;
 }
 
+/** How large the gradients of some steps were that the view has not been sent, for what it writes on boxes and edges. */
+export interface AskNorms {
+  type: "ask_norms";
+  v: number;
+  id: number;
+  first: number;
+  last: number;
+}
+
 export interface AskPaths {
   type: "ask_paths";
   v: number;
@@ -1078,8 +1105,8 @@ export interface StepTo {
   by: "op" | "module" | "parameter" | "iteration";
 }
 
-export type ToView = Breakpoints | Bytes | Checked | Compared | Editable | Faces | FanOut | Flags | Forks | Graph | Inspected | Local | Memory | Metric | ModelHealth | Moment | Paths | Predictions | Problem | Reran | SampleGradients | Stepped | Stepper | TensorElement | TensorSeries | Timing | Why | Window;
-export type ToKernel = AskBytes | AskCompare | AskEdit | AskElement | AskFaces | AskFanOut | AskLocal | AskMemory | AskMetric | AskModel | AskMoment | AskPaths | AskPredictions | AskSampleGradients | AskSeries | AskTiming | AskWhy | AskWindow | Break | CheckRule | ForkPass | Inspect | Ready | Rerun | StepTo;
+export type ToView = Breakpoints | Bytes | Checked | Compared | Editable | Faces | FanOut | Flags | Forks | Graph | Inspected | Local | Memory | Metric | ModelHealth | Moment | Norms | Paths | Predictions | Problem | Reran | SampleGradients | Stepped | Stepper | TensorElement | TensorSeries | Timing | Why | Window;
+export type ToKernel = AskBytes | AskCompare | AskEdit | AskElement | AskFaces | AskFanOut | AskLocal | AskMemory | AskMetric | AskModel | AskMoment | AskNorms | AskPaths | AskPredictions | AskSampleGradients | AskSeries | AskTiming | AskWhy | AskWindow | Break | CheckRule | ForkPass | Inspect | Ready | Rerun | StepTo;
 
 /** The `type` of every message that this view understands. */
-export const TO_VIEW: readonly string[] = ["breakpoints", "bytes", "checked", "compared", "editable", "faces", "fan_out", "flags", "forks", "graph", "inspected", "local", "memory", "metric", "model_health", "moment", "paths", "predictions", "problem", "reran", "sample_gradients", "stepped", "stepper", "element", "tensor_series", "timing", "why", "window"];
+export const TO_VIEW: readonly string[] = ["breakpoints", "bytes", "checked", "compared", "editable", "faces", "fan_out", "flags", "forks", "graph", "inspected", "local", "memory", "metric", "model_health", "moment", "norms", "paths", "predictions", "problem", "reran", "sample_gradients", "stepped", "stepper", "element", "tensor_series", "timing", "why", "window"];

@@ -1,9 +1,11 @@
 // Every style sheet of the view, in one text.
 
 import scene from "./graph/scene.css";
-import tensor from "./panes/tensor.css";
 import time from "./panes/time.css";
+import tensor from "./panes/tensor.css";
+import step from "./panes/step.css";
 import stepper from "./stepper.css";
+import memory from "./panes/memory.css";
 import view from "./view.css";
 
-export const STYLES = [view, stepper, scene, time, tensor].join("\n");
+export const STYLES = [view, stepper, scene, step, time, tensor, memory].join("\n");

@@ -20,6 +20,7 @@ import {
   type Why,
 } from "../../src/view/protocol";
 import type { Builder } from "./recordings";
+import { isWhatIf, WhatIfs } from "./whatif";
 import { bytesOf, element, heatOf, modelHealth, NOTHING, Pins, sampleGradients, series } from "./tensors";
 
 export function random(seed: number): () => number {
@@ -82,6 +83,7 @@ export class FakeKernel implements Transport {
   private sent = 0;
   readonly plan: number[];
   private stopped = "";
+  brief = false; // send a step's own message only, as of a pass with thousands of them
   readonly broken = new Set<number>(); // nodes with a breakpoint
   readonly conditions: string[] = [];
   passes = ["loss"];
@@ -90,6 +92,7 @@ export class FakeKernel implements Transport {
   gpu: Bytes["gpu"] = null;
   refuse = ""; // the sentence of a problem instead of the next step
   readonly requests: ToKernel[] = [];
+  readonly whatIfs = new WhatIfs(this);
 
   constructor(
     readonly builder: Builder,
@@ -112,6 +115,11 @@ export class FakeKernel implements Transport {
     const request = raw as ToKernel;
     this.requests.push(request);
     if (!this.silent) setTimeout(() => this.answer(request), this.delay);
+  }
+
+  /** Where the pass stands. */
+  get at(): number {
+    return this.index;
   }
 
   private face(node: number): NodeFace {
@@ -150,6 +158,9 @@ export class FakeKernel implements Transport {
       this.index = Math.max(0, Math.min(last, to));
       this.stopped = /^(run|back)$/.test(request.do) && breaks.includes(this.index) ? "Stopped at a breakpoint: loss." : "";
       this.push(this.stepped(request.id));
+    } else if (request.type === "ask_norms") {
+      const { message, buffers } = this.norms(request.first, request.last);
+      this.push({ ...message, re: request.id }, buffers);
     } else if (request.type === "break") {
       if (request.when.startsWith("oops")) {
         const sentence = "The condition “oops” cannot be read.";
@@ -162,6 +173,9 @@ export class FakeKernel implements Transport {
       const nodes = [...this.broken].map((number) => ({ number, where: "node", what: `#${number}`, when: "", on: true, places: 1 }));
       const others = this.conditions.map((when, at) => ({ number: 1000 + at, where: "any", what: "", when, on: true, places: -1 }));
       this.push({ type: "breakpoints", v: VERSION, re: request.id, recording: this.recording, breakpoints: [...nodes, ...others] });
+    } else if (isWhatIf(request)) {
+      const { message, buffers } = this.whatIfs.answer(request);
+      this.push(message, buffers);
     } else if (request.type === "inspect") {
       const { message, buffers } = this.inspected(request);
       this.push({ ...message, re: request.id }, buffers);
@@ -198,8 +212,31 @@ export class FakeKernel implements Transport {
     }
   }
 
+  /** The norms of steps, from the steps themselves. */
+  private norms(first: number, last: number): { message: object; buffers: DataView[] } {
+    const steps = Array.from({ length: last - first + 1 }, (_, at) => this.step(first + at));
+    const each = steps.flatMap((step) => step.contributions.map((contribution) => ({ index: step.index, ...contribution })));
+    const columns = [
+      new Uint8Array(steps.map(() => 1)),
+      new Float32Array(steps.map(({ upstream }) => upstream.norm!)),
+      new Int32Array(each.map(({ index }) => index)),
+      new Int32Array(each.map(({ target }) => target)),
+      new Uint8Array(each.length),
+      new Float32Array(each.map(({ gradient }) => gradient.norm!)),
+      new Float32Array(each.map(({ total }) => total.norm!)),
+    ];
+    const names = ["came", "upstream", "step", "target", "scalar", "gradient", "total"];
+    const described = columns.map((column, index) => [
+      names[index],
+      { index, dtype: column.constructor.name.replace("Array", "").toLowerCase(), shape: [column.length] },
+    ]);
+    const message = { type: "norms", v: VERSION, recording: this.recording, number: 0, first, ...Object.fromEntries(described) };
+    return { message, buffers: columns.map((column) => new DataView(column.buffer)) };
+  }
+
   private stepped(re: number | null): Stepped {
     const steps: Step[] = [];
+    if (this.brief) this.sent = Math.max(0, this.index - 1);
     while (this.sent < this.index) steps.push(this.step(++this.sent));
     const sentence = this.index ? this.step(this.index).sentence : "The start of the pass: no gradient has flowed yet.";
     const total = this.plan.length;

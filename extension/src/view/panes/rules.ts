@@ -8,8 +8,8 @@ import { numberText, siteText } from "../words";
 
 export const DEPTHS: readonly Depth[] = ["symbols", "shapes", "numbers"];
 
-/** All three rows; only the chosen one is visible. Numbers that do not exist say why. */
-export function ruleRows(rules: Rules, depth: Depth): HTMLElement {
+/** All three rows; only the chosen one is visible. Where the numbers are too many, `instead` stands for them: small heat maps. */
+export function ruleRows(rules: Rules, depth: Depth, instead: HTMLElement | null = null): HTMLElement {
   return h(
     "div",
     { class: "rule" },
@@ -18,7 +18,7 @@ export function ruleRows(rules: Rules, depth: Depth): HTMLElement {
       return h(
         "div",
         { class: "formula", "data-testid": `wb-rule-${name}`, hidden: name !== depth },
-        tree ? formula(tree) : h("span", { class: "quiet" }, "more than 6 elements: see the heat map under Value"),
+        tree ? formula(tree) : (instead ?? h("span", { class: "quiet" }, "more than 6 elements: see the heat map under Value")),
       );
     }),
   );

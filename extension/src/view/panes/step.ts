@@ -2,22 +2,40 @@
 
 import type { Controller } from "../controller";
 import { h, put } from "../dom";
-import type { Contribution, Step, Summary } from "../protocol";
-import { changed, type Recording, type State } from "../store";
+import type { Contribution, LocalPart, Step, Summary } from "../protocol";
+import { answered, changed, type Recording, type State } from "../store";
 import { nameOf } from "../words";
+import { addendsOf, sumLine, sumPictures } from "./addends";
+import { ForksSection } from "./forks";
 import type { Gradients } from "./gradients";
+import { LocalSection } from "./local";
 import type { Pane, PaneContext } from "./pane";
+import { PathsSection } from "./paths";
 import { normOf, pillOf } from "./pills";
 import { depthSwitch, fitFormulas, ruleRows, siteLine } from "./rules";
+import { Asker } from "./section";
+import { equation, figure, type StripOptions } from "./strip";
+import { ValuesSection } from "./values";
+
+/** What the kernel has said of the step's own op: its sub-steps and equations, by input. */
+type Parts = { parts: readonly LocalPart[]; options: StripOptions } | null;
 
 export class StepPane implements Pane {
   readonly tab = "step";
   readonly title = "Step";
   readonly element = h("div", { class: "pane step" });
   private readonly controller: Controller;
+  private readonly now = h("div", { class: "now" });
+  private readonly sections: readonly { section: { element: HTMLElement }; update(state: State): void }[];
+  private readonly local: LocalSection;
+  private readonly sums: Asker;
 
-  constructor({ controller }: PaneContext) {
-    this.controller = controller;
+  constructor(private readonly context: PaneContext) {
+    this.controller = context.controller;
+    this.sums = new Asker(this.controller);
+    this.local = new LocalSection(context);
+    this.sections = [this.local, new PathsSection(context), new ForksSection(context), new ValuesSection(context)];
+    this.element.append(this.now, ...this.sections.map(({ section }) => section.element));
   }
 
   offered(state: State): boolean {
@@ -25,28 +43,55 @@ export class StepPane implements Pane {
   }
 
   update(state: State, before: State | null, gradients: Gradients): void {
-    if (!changed(state, before, "pass", "depth", "recording")) return;
+    if (!changed(state, before, "pass", "depth", "recording", "answers", "selected", "room")) return;
     this.show(state, gradients);
+    for (const section of this.sections) section.update(state);
     fitFormulas(this.element);
   }
 
   private show(state: State, gradients: Gradients): void {
     const { recording, pass } = state;
-    if (!recording || !pass) return put(this.element);
+    if (!recording || !pass) return put(this.now);
     const { step } = gradients;
     if (!step) {
       const words =
         pass.index === 0
           ? `The backward pass has ${pass.total} steps. Each turns the gradient of a node's result into gradients of its inputs. Press next, or the right arrow key.`
           : "The kernel has not sent this step; press next or previous.";
-      return put(this.element, h("p", { class: "quiet" }, words));
+      return put(this.now, h("p", { class: "quiet" }, words));
     }
-    put(this.element, ...this.parts(step, state, recording));
+    put(this.now, ...this.parts(step, state, recording));
+  }
+
+  /** What the kernel says of this step beyond the step itself, asked for where it is shown. */
+  private details(step: Step, state: State): Parts {
+    const wanted = step.contributions.some(({ unbroadcast, rule }) => unbroadcast.length || (state.depth === "numbers" && !rule.numbers));
+    const spread = step.contributions.some(({ gradient }) => gradient.size !== step.upstream.size);
+    if (wanted || spread) this.local.ask(step.node, state.pass!.index);
+    const answer = answered(state, "local");
+    if (answer?.message.node !== step.node || answer.message.place !== state.pass!.index) return null;
+    return { parts: answer.message.parts, options: this.options(answer.buffers) };
+  }
+
+  private options(buffers: readonly DataView[]): StripOptions {
+    return { buffers, dark: this.context.isDark(), width: Math.max(120, this.context.width() - 30) };
+  }
+
+  /** The gradient that arrived, as the sum that it is where several gave to it. */
+  private arrived(step: Step, state: State, recording: Recording): (HTMLElement | null)[] {
+    const addends = addendsOf(recording, state.pass!, step.node);
+    if (addends.length < 2) return [];
+    this.sums.ask({ type: "ask_fan_out", node: step.node }, `${recording.name} ${state.pass!.index}`);
+    const answer = answered(state, "fan_out");
+    const mine = answer?.message.node === step.node && answer.message.index === state.pass!.index ? answer : null;
+    const pictures = mine && sumPictures(this.controller, recording, mine.message, this.options(mine.buffers));
+    return [pictures ?? sumLine(this.controller, recording, addends)];
   }
 
   private parts(step: Step, state: State, recording: Recording): (HTMLElement | null)[] {
     const choose = (to: State["depth"]) => this.controller.store.dispatch({ do: "depth", to });
     const isOp = recording.nodes.kind[step.node] === "op"; // else a tensor that keeps its gradient
+    const details = this.details(step, state);
     return [
       h(
         "div",
@@ -63,21 +108,25 @@ export class StepPane implements Pane {
         h("h4", {}, "Upstream gradient"),
         pillOf(step.upstream),
       ),
+      ...this.arrived(step, state, recording),
       ...accumulated(step),
       step.contributions.length ? h("h4", {}, step.contributions.length === 1 ? "Contribution" : "Contributions") : null,
-      ...step.contributions.map((contribution) => this.contribution(contribution, state, recording)),
+      ...step.contributions.map((contribution, at) => {
+        const last = !step.contributions.slice(at + 1).some(({ target }) => target === contribution.target);
+        return this.contribution(contribution, last, state, recording, details);
+      }),
     ];
   }
 
-  private contribution(contribution: Contribution, state: State, recording: Recording): HTMLElement {
+  private contribution(contribution: Contribution, last: boolean, state: State, recording: Recording, details: Parts): HTMLElement {
     const { target, input, gradient, total, addends, unbroadcast, rule } = contribution;
-    const notes: string[] = [];
-    if (unbroadcast.length)
-      notes.push(`summed over ${unbroadcast.length === 1 ? "axis" : "axes"} ${unbroadcast.join(", ")} because it was broadcast`);
+    const part = details?.parts.find((one) => one.input === input);
     const jump = () => {
       this.controller.store.dispatch({ do: "reveal", node: target });
       this.controller.select(target);
     };
+    // Where the step gives to it twice, the sum is whole after the second.
+    const sum = last ? sumLine(this.controller, recording, addendsOf(recording, state.pass!, target)) : null;
     return h(
       "div",
       { class: "contribution", "data-testid": "wb-contribution", "data-target": target, "data-norm": normOf(total) },
@@ -87,12 +136,32 @@ export class StepPane implements Pane {
         h("button", { class: "link", title: "Select this node", click: jump }, nameOf(recording, target)),
         h("span", { class: "quiet" }, input),
       ),
-      ruleRows(rule, state.depth),
+      ruleRows(rule, state.depth, part?.equation.length ? equation(part.equation, details!.options) : null),
       pillOf(gradient),
-      notes.length ? h("p", { class: "quiet" }, notes.join("; ")) : null,
-      addends > 1 ? h("div", { class: "sum" }, h("span", { class: "quiet" }, `sum of ${addends} addends so far: `), pillOf(total)) : null,
+      ...subSteps(part, unbroadcast, details),
+      sum ? h("div", { class: "so-far" }, sum, addends > 1 ? h("span", {}, "= ", pillOf(total)) : null) : null,
     );
   }
+}
+
+/** Sums over broadcast axes, spreading over summed ones, casts: a step of their own inside the step. */
+function subSteps(part: LocalPart | undefined, unbroadcast: readonly number[], details: Parts): (HTMLElement | null)[] {
+  if (!part?.sub_steps.length) {
+    if (!unbroadcast.length) return [];
+    return [h("p", { class: "quiet" }, `summed over ${unbroadcast.length === 1 ? "axis" : "axes"} ${unbroadcast.join(", ")} because it was broadcast`)];
+  }
+  return part.sub_steps.map(({ kind, sentence, before, after }) =>
+    h(
+      "div",
+      { class: "sub-step", "data-testid": "wb-sub-step", "data-kind": kind },
+      h("p", {}, h("b", {}, { sum: "Σ", spread: "⇉", cast: "→" }[kind]), ` ${sentence}`),
+      h("div", { class: "equation" }, figure(before, half(details)), h("span", { class: "sign" }, "→"), figure(after, half(details))),
+    ),
+  );
+}
+
+function half(details: Parts): StripOptions {
+  return { ...details!.options, width: Math.floor(details!.options.width / 2) - 20, height: 44 };
 }
 
 /** A leaf's .grad before and after: what the pass added to. */

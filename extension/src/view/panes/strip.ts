@@ -1,0 +1,110 @@
+// A tensor as a small heat map, and a row of them as an equation.
+
+import { readBuffer } from "../buffers";
+import { h } from "../dom";
+import type { Picture, Term } from "../protocol";
+import { normText, numberText, shapeText } from "../words";
+import { heatColour } from "./heat";
+import { valuesText } from "./rules";
+
+export interface StripOptions {
+  buffers: readonly DataView[];
+  dark: boolean;
+  width: number; // pixels at most
+  height?: number;
+  /** Called with the element's place in the flattened tensor; only where each cell is one element. */
+  choose?: (flat: number) => void;
+  chosen?: number;
+}
+
+/** The picture alone; null where there is nothing to draw. */
+export function strip(picture: Picture, options: StripOptions): HTMLElement | null {
+  const { cells, rows, cols, label, summary } = picture;
+  if (!cells) return null;
+  const { dark, width, height = 56, choose, chosen = -1 } = options;
+  const values = readBuffer(cells, options.buffers);
+  const [r = 1, c = 1] = cells.shape;
+  const [cell, tall] = cellOf(r, c, width, height);
+  const canvas = h("canvas", {
+    width: c * cell * 2,
+    height: r * tall * 2,
+    role: "img",
+    "aria-label": `${label}: ${summary.text}`,
+    style: `width:${c * cell}px;height:${r * tall}px`,
+  });
+  let extent = 0;
+  for (const value of values) if (Number.isFinite(value)) extent = Math.max(extent, Math.abs(value));
+  const context = canvas.getContext("2d");
+  values.forEach((value, at) => {
+    if (!context) return;
+    const [x, y] = [(at % c) * cell * 2, Math.floor(at / c) * tall * 2];
+    context.fillStyle = Number.isNaN(value) ? "#d6006c" : Number.isFinite(value) ? heatColour(value, extent, dark) : "#7a00b8";
+    context.fillRect(x, y, cell * 2, tall * 2);
+    if (at !== chosen) return;
+    context.strokeStyle = dark ? "#ffffff" : "#000000";
+    context.lineWidth = 3;
+    context.strokeRect(x + 1.5, y + 1.5, cell * 2 - 3, tall * 2 - 3);
+  });
+  const exact = r === rows && c === cols;
+  const at = (event: MouseEvent) =>
+    Math.min(r - 1, Math.max(0, Math.floor((event.offsetY / canvas.clientHeight) * r))) * c +
+    Math.min(c - 1, Math.max(0, Math.floor((event.offsetX / canvas.clientWidth) * c)));
+  canvas.addEventListener("pointermove", (event) => {
+    const place = at(event);
+    const where = exact ? `[${indexOf(place, summary.shape).join(", ")}]` : "mean of a block";
+    canvas.title = `${where} ${numberText(values[place])}`;
+  });
+  if (choose && exact) {
+    canvas.classList.add("clickable");
+    canvas.addEventListener("click", (event) => choose(at(event)));
+  }
+  return canvas;
+}
+
+function cellOf(rows: number, cols: number, width: number, height: number): [number, number] {
+  const cell = Math.max(1, Math.min(18, Math.floor(width / cols)));
+  const tall = Math.max(1, Math.min(18, Math.floor(height / rows)));
+  // Square where there is room for it; a vector is a band that can be seen.
+  return [Math.min(cell, Math.max(tall, Math.ceil(24 / cols))), Math.min(tall, Math.max(cell, Math.ceil(14 / rows)))];
+}
+
+/** The index along each axis of an element of the flattened tensor. */
+export function indexOf(flat: number, shape: readonly number[]): number[] {
+  const index: number[] = [];
+  for (let axis = shape.length - 1; axis >= 0; axis--) {
+    index.unshift(flat % shape[axis]!);
+    flat = Math.floor(flat / shape[axis]!);
+  }
+  return index;
+}
+
+/** The place in the flattened tensor; -1 for an index that it does not have. */
+export function flatOf(index: readonly number[], shape: readonly number[]): number {
+  if (index.length !== shape.length || index.some((n, axis) => !Number.isInteger(n) || n < 0 || n >= shape[axis]!)) return -1;
+  return index.reduce((flat, n, axis) => flat * shape[axis]! + n, 0);
+}
+
+/** The picture, or its numbers where they are few, with its name, shape and norm below. */
+export function figure(picture: Picture, options: StripOptions): HTMLElement {
+  const { label, summary } = picture;
+  const values = valuesText(summary);
+  return h(
+    "figure",
+    { class: "strip" },
+    values ? h("code", {}, values) : strip(picture, options),
+    h("figcaption", {}, h("span", {}, label), h("span", { class: "quiet" }, ` ${shapeText(summary.shape)} · ‖·‖ ${normText(summary, 3)}`)),
+  );
+}
+
+/** upstream ∘ local = contribution, as small heat maps that wrap where the panel is narrow. */
+export function equation(terms: readonly Term[], options: StripOptions): HTMLElement {
+  const share = Math.max(36, Math.floor(options.width / terms.length) - 24);
+  return h(
+    "div",
+    { class: "equation", "data-testid": "wb-equation" },
+    ...terms.flatMap(({ sign, picture }) => [
+      sign ? h("span", { class: "sign" }, sign) : null,
+      figure(picture, { ...options, width: share }),
+    ]),
+  );
+}
