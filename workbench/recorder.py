@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from functools import lru_cache
 from math import nan
 from threading import get_ident
 from time import perf_counter
@@ -69,6 +70,7 @@ class Recorder(observe.Observer):
         self._watches: dict[int, Watch] = {}  # those that no row holds, by their own identity: only what is held can tell of a death
         self._thread = get_ident()
         self._stack: list[int] = []
+        self._open_modules = 0  # how many of them are calls of modules
         self._scope = -1
         self._paths: dict[int, str] = {}  # identity of a module -> its qualified name
         self._inside: dict[int, bool] = {}  # identity of a code object -> it is not the user's
@@ -253,17 +255,21 @@ class Recorder(observe.Observer):
     def enter(self, kind: str, name: str, subject: Any) -> None:
         if get_ident() != self._thread:
             return
+        r = self.recording
         code, lasti = self._site()
-        self._leave_pass(code, lasti)
+        if self._pass is not None:
+            self._leave_pass(code, lasti)
         label, identity = name, 0
         if kind == "module":
             identity, label = id(subject), type(subject).__name__
-            if identity not in self._paths or not any(self.recording.scopes[s].kind == "module" for s in self._stack):
+            if not self._open_modules or identity not in self._paths:
                 self._name_modules(subject)
+            self._open_modules += 1
             name = self._paths.get(identity) or label
-        self.recording.scopes.append(Scope(self._scope, kind, name, label, identity, code, lasti))
-        self._scope = len(self.recording.scopes) - 1
-        self._stack.append(self._scope)
+        scope = len(r.scopes)
+        r.scopes.append(Scope(self._scope, kind, name, label, identity, code, lasti))
+        self._scope = scope
+        self._stack.append(scope)
 
     def leave(self) -> None:
         if get_ident() != self._thread:
@@ -271,7 +277,9 @@ class Recorder(observe.Observer):
         if self._pass is not None:
             self._end_pass()
         if self._stack:
-            self._scope = self.recording.scopes[self._stack.pop()].parent
+            left = self.recording.scopes[self._stack.pop()]
+            self._scope = left.parent
+            self._open_modules -= left.kind == "module"
 
     def backward_begins(self, roots: tuple, plan: list) -> None:
         if get_ident() != self._thread or not plan:
@@ -300,14 +308,15 @@ class Recorder(observe.Observer):
             self._steps.append((node.time, perf_counter(), mark))
 
     def backward(self, node: Any, grad: Any, input_grads: tuple) -> None:
-        ended, begun, mark = perf_counter(), nan, None
+        ended = perf_counter()
         if get_ident() != self._thread:
             return
         while self._steps:  # those that an exception ended told nobody
-            time, *found = self._steps.pop()
+            time, begun, mark = self._steps.pop()
             if time == node.time:
-                begun, mark = found
                 break
+        else:
+            begun, mark = nan, None
         last = self._pass is not None and node.time == self._pass[2]
         if last:
             self._end_pass()
@@ -349,9 +358,10 @@ class Recorder(observe.Observer):
             r.times[node.time] = r.count
         else:
             kind = "input"
-        block = r.blocks.get(id(inplace.storage(array))) or self._block(array, r.count)
+        key = id(array if array.base is None else inplace.storage(array))
+        block = r.blocks.get(key) or r.need(key, inplace.storage(array).nbytes, r.count)
         block[HOLDERS] += 1
-        if version := inplace.version(array):
+        if inplace.last_write and (version := inplace.version_at(key)):
             r.versions[r.count] = version
         watch = self._watch(tensor, id(tensor), block)
         row = self._rows[id(tensor)] = r.append(
@@ -430,7 +440,7 @@ class Recorder(observe.Observer):
                 key = id(array if array.base is None else inplace.storage(array))
                 block = blocks.get(key)
                 if block is None:
-                    block = self._block(array, row)
+                    block = self._kept(array, row)
                 block[HOLDERS] += 1
                 saved += (key,)
                 total += array.nbytes
@@ -522,7 +532,7 @@ class Recorder(observe.Observer):
         return frame
 
     def _site(self) -> tuple[CodeType | None, int]:
-        frame = self._user_frame(sys._getframe(2))
+        frame = self._user_frame(sys._getframe(3))  # below are the observer's method and the engine's
         return (None, 0) if frame is None else (frame.f_code, frame.f_lasti)
 
     def _name_modules(self, root: Any) -> None:
@@ -572,6 +582,7 @@ def _on_gpu(value: Any) -> bool:
     return array is not None and not isinstance(array, (numpy.ndarray, numpy.generic))
 
 
+@lru_cache(256)
 def is_parameter(cls: type) -> bool:
     return any(c.__name__ == "Parameter" for c in cls.__mro__)
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import itertools
 import os
 from array import array
-from dataclasses import dataclass
 from math import nan
 from struct import Struct
 from time import perf_counter
 from types import CodeType
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakValueDictionary, ref
 
 from engine import inplace, tape
@@ -27,8 +26,7 @@ _numbers = itertools.count(1)
 recent: WeakValueDictionary[str, Recording] = WeakValueDictionary()  # every recording that somebody still looks at, oldest first
 
 
-@dataclass(frozen=True)
-class Scope:
+class Scope(NamedTuple):
     """A call of a module or composite, or the user's own `with scope(...)`, that ops ran inside."""
 
     parent: int  # -1: the top
