@@ -182,6 +182,11 @@ class Session:
         return found
 
     @property
+    def number(self) -> int:
+        """Which of the passes is shown."""
+        return next((i for i, one in enumerate(self.passes) if one is self.stepper), 0)
+
+    @property
     def stops(self) -> list[breakpoints.Breakpoint]:
         """The breakpoints at which a pass stops that goes on until one does."""
         return [*self.breakpoints.active, *self.until]

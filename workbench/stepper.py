@@ -23,6 +23,9 @@ from .replay import Checkpoints, Replay
 from .typeset import Operand
 
 
+AT_ONCE = 16  # steps that are told in full with one move: a view asks for the norms of the others
+
+
 class PassEnded(protocol.Refused, RuntimeError):
     """The pass cannot go on; the text says why."""
 
@@ -188,6 +191,18 @@ class Stepper:
     def halt(self) -> None:
         """Stop a pass that is on its way to a breakpoint."""
 
+    def sizes(self, index: int) -> tuple[Any, list[tuple[int, Any, Any]]] | None:
+        """What came to the step that led to `index`, and of each of its inputs `(row, contribution, gradient so far)`: arrays, or Summaries
+        of those that were not kept. None where no gradient came.
+        """
+        taken = self.taken[index - 1]
+        if taken is None:
+            return None
+        if taken.message is not None and taken.upstream is None:
+            return taken.message.upstream, [(c.target, c.gradient, c.total) for c in taken.message.contributions]
+        pairs = zip(taken.node.inputs, taken.gradients, taken.totals, strict=False)
+        return _one(taken.upstream), [(self.recording.row_of(source), g, total[0]) for source, g, total in pairs if total is not None]
+
     def gradients_at(self, index: int, arrived: bool = False) -> list[tuple[str, Any]]:
         """What a breakpoint looks at in the step that led to `index`: `(what it is, its array)` of the gradients that it hands on; with
         `arrived`, and at a leaf, of the one that came. A Summary in place of an array that was not kept.
@@ -197,18 +212,15 @@ class Stepper:
             return []
         node, row = taken.node, self.plan[index - 1]
         mine = self.recording.names.get(row) or f"{self.recording.op_name(row)} #{row}".strip()
-        if taken.message is not None and taken.upstream is None:
-            upstream: Any = taken.message.upstream
-            given = [(self._called(c.target), c.gradient, c.total) for c in taken.message.contributions]
-        else:
-            upstream = _one(taken.upstream)
-            pairs = zip(node.inputs, taken.gradients, taken.totals, strict=False)
-            given = [(self._called(self.recording.row_of(source)), g, total[0]) for source, g, total in pairs if total is not None]
+        sizes = self.sizes(index)
+        assert sizes is not None
+        upstream, given = sizes
         found: list[tuple[str, Any]] = []
         if arrived or node.op is None or node in self.roots:
             found.append((f"the gradient of {mine}", upstream))
         maker = self.recording.op_name(row)
-        for target, g, total in () if arrived else given:
+        for row, g, total in () if arrived else given:
+            target = self._called(row)
             found.append((f"what {maker} hands to {target}", g))
             if total is not g:
                 found.append((f"the gradient of {target} so far", total))
@@ -420,7 +432,7 @@ class Stepper:
             taken.message, taken.early = self._describe(taken), not self.graph.finished
         return None if taken is None else taken.message
 
-    def steps(self, already: set[int], most: int = 400) -> list[protocol.Step]:
+    def steps(self, already: set[int], most: int = AT_ONCE) -> list[protocol.Step]:
         """Steps taken so far that are not among `already`: the one at which the pass stands, and at most so many before it."""
         wanted = [i for i in range(self.index, 0, -1) if i not in already][:most]
         return [step for i in reversed(wanted) if (step := self.step(i)) is not None]

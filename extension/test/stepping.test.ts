@@ -3,6 +3,8 @@ import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { combo } from "../src/view/keys";
 import view from "../src/view/index";
 import type { StepTo } from "../src/view/protocol";
+import { GradientTrack, gradients } from "../src/view/panes/gradients";
+import type { Pass } from "../src/view/store";
 import { FakeKernel } from "./page/kernel";
 import { mlp } from "./page/recordings";
 
@@ -144,4 +146,45 @@ it("lists several passes and asks for the chosen one; one pass needs no list", a
   close();
   const alone = await opened();
   expect(alone.one("wb-pass").hidden).toBe(true);
+});
+
+it("fills in the norms of steps that were passed over, and what boxes say is what they say when all steps were sent", async () => {
+  const whole = await opened();
+  await whole.press("End");
+  const said = () => [...document.querySelectorAll(".gradient-workbench")].map((host) => host.shadowRoot!.querySelectorAll("[data-grad-norm]"));
+  const [expected] = said().map((boxes) => [...boxes].map((box) => [box.id.replace(/^wb\d+-/, ""), Number(box.getAttribute("data-grad-norm"))]));
+  close();
+  document.body.replaceChildren();
+  const { kernel, press } = await opened();
+  kernel.brief = true;
+  await press("End");
+  await wait();
+  expect(kernel.requests.filter(({ type }) => type === "ask_norms")).toMatchObject([{ first: 1, last: kernel.plan.length - 1 }]);
+  const [got] = said().map((boxes) => [...boxes].map((box) => [box.id.replace(/^wb\d+-/, ""), Number(box.getAttribute("data-grad-norm"))]));
+  expect(got!.map(([id]) => id)).toEqual(expected!.map(([id]) => id));
+  got!.forEach(([, norm], at) => expect(norm as number).toBeCloseTo(expected![at]![1] as number, 5)); // float32
+});
+
+it("follows a pass forth and back as if each place were computed anew", () => {
+  const kernel = new FakeKernel(mlp());
+  const total = kernel.plan.length;
+  const where = { stopped: "", runs: false, number: 0, passes: ["loss"], norms: new Map(), failed: false, done: false, mode: "live" } as const;
+  const at = (index: number, known: number[]): Pass => ({
+    ...{ ...where, plan: kernel.plan, index, total, sentence: "", trouble: "" },
+    steps: new Map(known.map((one) => [one, kernel.step(one)])),
+  });
+  const plan = kernel.plan;
+  const track = new GradientTrack();
+  const known: number[] = [];
+  for (const index of [3, total, 5, 6, 0, 9, 9, 2, total]) {
+    known.push(index, index - 1);
+    if (index === 9) known.push(1, 2, 3, 4);
+    const pass = { ...at(index, known.filter((one) => one > 0)), plan };
+    const [moved, anew] = [track.of(pass), gradients(pass)];
+    expect([...moved.total].sort()).toEqual([...anew.total].sort());
+    expect(new Set(moved.done)).toEqual(anew.done);
+    const given = (from: typeof anew.from) => [...from].map(([node, of]) => [node, [...of].sort()]).filter(([, of]) => (of as []).length).sort();
+    expect(given(moved.from)).toEqual(given(anew.from));
+    expect([moved.current, moved.largest]).toEqual([anew.current, anew.largest]);
+  }
 });

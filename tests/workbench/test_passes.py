@@ -369,3 +369,54 @@ def test_bits_of_a_watched_training_step_are_those_of_an_unwatched_one():
         return [p.detach().numpy().tobytes() for p in model.parameters()] + bits(list(model.parameters()))
 
     assert train(True) == train(False)
+
+
+# -- long passes ------------------------------------------------------------------------------------------------------------------
+
+
+def columns(session, first, last) -> dict:
+    ((message, buffers),) = session.handle({"v": protocol.VERSION, "id": 1, "type": "ask_norms", "first": first, "last": last})
+    assert message["type"] == "norms" and message["first"] == first
+    names = ("came", "upstream", "step", "target", "scalar", "gradient", "total")
+    return {name: numpy.frombuffer(buffers[message[name]["index"]], message[name]["dtype"]) for name in names}
+
+
+@pytest.mark.parametrize("keep", [1 << 20, 0])
+def test_a_jump_is_answered_with_few_steps_and_the_norms_of_the_others_are_asked_for(keep):
+    _, run = unrolled()
+    loss = run()
+    r = retrace([loss.node], [loss])
+    graph = Graph(r)
+    graph.finish({})
+    stepper = Stepper.of(r, graph, loss, keep=keep)
+    session = Session(r, graph)
+    session.step_through(stepper)
+    answer = ask(session, type="step", do="last")[0]
+    assert len(answer["steps"]) <= 16 and answer["steps"][-1]["index"] == stepper.total
+    found = columns(session, 1, stepper.total)
+    assert found["came"].tolist() == [2 if len(stepper.recording.shape[row]) == 0 else 1 for row in stepper.plan]
+    each = 0
+    for index in range(1, stepper.total + 1):
+        step = stepper.step(index)
+        assert step is not None
+        wanted = step.upstream.values[0] if not step.upstream.shape and step.upstream.values else step.upstream.norm
+        assert found["upstream"][index - 1] == pytest.approx(wanted, rel=1e-6)
+        for c in step.contributions:
+            assert (found["step"][each], found["target"][each]) == (index, c.target)
+            sizes = [s.values[0] if not s.shape and s.values else s.norm for s in (c.gradient, c.total)]
+            assert [found["gradient"][each], found["total"][each]] == pytest.approx(sizes, rel=1e-6)
+            each += 1
+    assert each == len(found["step"])
+
+
+def test_norms_say_nan_and_inf():
+    x = engine.tensor([0.0, 4.0]).requires_grad_()
+    loss = engine.sqrt(x * engine.tensor([0.0, 1.0])).sum()
+    r = retrace([loss.node], [loss])
+    graph = Graph(r)
+    stepper = Stepper.of(r, graph, loss)
+    session = Session(r, graph)
+    session.step_through(stepper)
+    stepper.finish()
+    found = columns(session, 1, stepper.total)
+    assert numpy.isinf(found["gradient"][1]) and numpy.isnan(found["gradient"][2])

@@ -15,6 +15,7 @@ from . import breakpoints, compare, faces, memory, model, overlay, steps, tensor
 ANSWERS: Mapping[type[protocol.ToKernel], Callable[..., list[tuple[dict[str, Any], list[bytes]]]]] = {
     protocol.Ready: whole.ready,
     protocol.StepTo: steps.step,
+    protocol.AskNorms: steps.norms,
     protocol.Break: breakpoints.change,
     protocol.Inspect: tensor.inspect,
     protocol.AskElement: tensor.element,
@@ -26,6 +27,10 @@ ANSWERS: Mapping[type[protocol.ToKernel], Callable[..., list[tuple[dict[str, Any
     protocol.AskBytes: memory.bytes_of_kernel,
     protocol.AskWindow: memory.window,
     protocol.AskMoment: memory.moment,
+    protocol.AskWhy: memory.why,
+    protocol.AskPredictions: memory.predictions,
+    protocol.AskWhy: memory.why,
+    protocol.AskPredictions: memory.predictions,
     protocol.AskMetric: overlay.metric,
     protocol.AskFaces: faces.shown,
     protocol.AskTiming: time.times,

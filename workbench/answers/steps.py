@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy
 
 from .. import protocol
+from ..conditions import fetched, measure
 from ..stepper import PassEnded, Stepper, said
 
 if TYPE_CHECKING:
@@ -74,3 +77,60 @@ def _target(stepper: Stepper, request: protocol.StepTo) -> int:
 
 def _next_row(stepper: Stepper) -> int:
     return stepper.plan[len(stepper.taken)] if len(stepper.taken) < stepper.total else -1
+
+
+MOST = 1000  # steps in one answer
+_NORM = {"norm"}
+
+
+def norms(session: Session, request: protocol.AskNorms, client: Client) -> list[Sent]:
+    """How large the gradients of some steps were; on a GPU all of them are fetched at once."""
+    stepper = session.stepper
+    if stepper is None:
+        raise PassEnded("There is no backward pass to step through. Use wb.step(loss) to get one.")
+    first = max(1, request.first)
+    last = min(request.last, len(stepper.taken), first + MOST - 1)
+    came: list[int] = []
+    sizes: list[Any] = []  # a number, or an array that is still to be measured
+    of: list[tuple[int, int, int]] = []  # of each contribution: step, target, whether it is a scalar
+    given: list[Any] = []
+    for index in range(first, last + 1):
+        told = stepper.sizes(index)
+        came.append(0 if told is None else 2 if _scalar(told[0]) else 1)
+        sizes.append(0.0 if told is None else told[0])
+        for target, gradient, total in () if told is None else told[1]:
+            of.append((index, target, int(_scalar(gradient))))
+            given += gradient, total
+    numbers = iter(_numbers([*sizes, *given]))
+    upstream = [next(numbers) for _ in sizes]
+    pairs = [(next(numbers), next(numbers)) for _ in of]
+    columns = [
+        numpy.array(came, numpy.uint8), numpy.array(upstream, numpy.float32),
+        *(numpy.array([one[k] for one in of], numpy.uint8 if k == 2 else numpy.int32) for k in range(3)),
+        *(numpy.array([pair[k] for pair in pairs], numpy.float32) for k in range(2)),
+    ]  # fmt: skip
+    buffers = [protocol.Buffer(i, column.dtype.name, [column.size]) for i, column in enumerate(columns)]
+    message = protocol.Norms(request.id, session.recording.name, session.number, first, *buffers)
+    return [(message.to_json(), [column.tobytes() for column in columns])]
+
+
+def _scalar(gradient: Any) -> bool:
+    return len(gradient.shape) == 0
+
+
+def _numbers(gradients: list[Any]) -> list[float]:
+    """A scalar's value, or the norm, of arrays and summaries."""
+    arrays = [g for g in gradients if not isinstance(g, (float, protocol.Summary))]
+    with numpy.errstate(over="ignore"):
+        measured = iter(fetched([(_NORM, measure(a, _NORM) if len(a.shape) else [abs(a) if a.dtype.kind == "c" else a]) for a in arrays]))
+    found = []
+    for g in gradients:
+        if isinstance(g, float):
+            found.append(g)
+        elif not isinstance(g, protocol.Summary):
+            found.append(next(measured)["norm"])
+        elif not g.shape and g.values and g.dtype[:7] != "complex":
+            found.append(float(g.values[0]))
+        else:
+            found.append(g.norm if g.norm is not None else numpy.nan if g.nan else numpy.inf)
+    return found

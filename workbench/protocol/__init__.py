@@ -20,7 +20,7 @@ from .memory import (
 from .model import ActivationRow, AskModel, AskSampleGradients, ModelHealth, ParameterRow, SampleGradients
 from .read import BadMessage, Refused, read
 from .series import AskSeries, Series, TensorSeries
-from .steps import Contribution, Step, Stepped, Stepper, StepTo
+from .steps import AskNorms, Contribution, Norms, Step, Stepped, Stepper, StepTo
 from .tensor import (
     AskElement,
     Heat,

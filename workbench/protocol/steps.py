@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from .base import Rules, ToKernel, ToView
+from .base import Buffer, Rules, ToKernel, ToView
 from .tensor import Summary
 
 
@@ -70,6 +70,34 @@ class Stepped(ToView):
     sentence: str
     stopped: str  # as in Stepper
     runs: bool  # as in Stepper
+
+
+@dataclass(frozen=True)
+class AskNorms(ToKernel):
+    """How large the gradients of some steps were that the view has not been sent, for what it writes on boxes and edges."""
+
+    kind: ClassVar[str] = "ask_norms"
+    id: int
+    first: int  # 1-based, inclusive; at most 1,000 steps are answered
+    last: int
+
+
+@dataclass(frozen=True)
+class Norms(ToView):
+    """The gradients of a stretch of steps as one number each: a scalar's value, else the L2 norm. NaN and Inf are what they say."""
+
+    kind: ClassVar[str] = "norms"
+    re: int | None
+    recording: str
+    number: int  # of the pass
+    first: int
+    came: Buffer  # uint8, one for each step: 0 no gradient came, 1 the number is a norm, 2 it is a scalar's value
+    upstream: Buffer  # float32, one for each step
+    step: Buffer  # int32: of each contribution, the index of its step
+    target: Buffer  # int32: the node that it goes to
+    scalar: Buffer  # uint8: 1 where the numbers are a scalar's value
+    gradient: Buffer  # float32: the contribution
+    total: Buffer  # float32: the node's gradient so far
 
 
 @dataclass(frozen=True)

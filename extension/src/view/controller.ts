@@ -2,6 +2,7 @@
 
 import { ChannelError, type Channel, type Request } from "./channel";
 import type { Break, StepTo } from "./protocol";
+import { unknown } from "./norms";
 import { offeredOverlays, overlayOf } from "./graph/overlays";
 import { START_LOOK, type Look } from "./panes/look";
 import { answered, type State, type Store } from "./store";
@@ -17,6 +18,7 @@ export class Controller {
   private facesOf = ""; // the recording whose faces were asked for
   private facesAsked = new Set<number>();
   private busy = false;
+  private filling = false;
   private wish: Omit<StepTo, "type" | "v" | "id"> | null = null;
   private timer: ReturnType<typeof setTimeout> | undefined;
   private closed = false;
@@ -70,6 +72,7 @@ export class Controller {
     this.wish = null;
     if (!fine) this.pause();
     if (this.closed) return;
+    this.askForNorms();
     if (fine) this.refresh();
     if (next) void this.step(next.do, next.to, next.by);
     else if (this.playing) this.queue();
@@ -114,6 +117,18 @@ export class Controller {
       if (!(error instanceof ChannelError)) throw error;
       return error.message;
     }
+  }
+
+  /** The norms of steps that were passed over, as long as there are any and nothing else is to be done. */
+  askForNorms(): void {
+    const { pass } = this.store.state;
+    const missing = pass && !this.busy && !this.filling ? unknown(pass) : null;
+    if (!missing) return;
+    this.filling = true;
+    void this.ask({ type: "ask_norms", ...missing }).then((fine) => {
+      this.filling = false;
+      if (fine && !this.closed) this.askForNorms();
+    });
   }
 
   /** The pass was moved by somebody else: a running cell, the code, another view. */

@@ -8,7 +8,7 @@ import { Controller } from "./controller";
 import { h, put, setAttribute, setText } from "./dom";
 import { failed, setFont } from "./graph/face";
 import { bestScene, isMany } from "./graph/fit";
-import { gradients, NO_GRADIENTS, type Gradients } from "./panes/gradients";
+import { GradientTrack, NO_GRADIENTS, type Gradients } from "./panes/gradients";
 import { GraphPane } from "./graph/pane";
 import { Help } from "./help";
 import { pressKey } from "./keys";
@@ -48,6 +48,7 @@ class View {
   private width = 0;
   private dark = false;
   private gradients: Gradients = NO_GRADIENTS;
+  private readonly track = new GradientTrack();
   private fading: ReturnType<typeof setTimeout> | undefined;
 
   constructor(
@@ -182,7 +183,7 @@ class View {
   private update(state: State, before: State | null): void {
     const changed = (...keys: (keyof State)[]) => !before || keys.some((key) => state[key] !== before[key]);
     const focused = this.host.shadowRoot!.activeElement;
-    if (changed("pass")) this.gradients = gradients(state.pass);
+    if (changed("pass")) this.gradients = this.track.of(state.pass);
     if (before?.recording && before.recording.name !== state.recording?.name) this.controller.forget();
     if (changed("recording")) this.showMode(state.recording);
     if (changed("recording", "open", "direction")) this.showScene(state, before, prefersStill() || before?.pass !== state.pass);
@@ -194,6 +195,7 @@ class View {
       this.pane.reveal(keyOf(state.recording, state.open, this.gradients.current));
     }
     if (before?.pass && state.pass && before.pass.index !== state.pass.index) this.controller.moved();
+    if (changed("pass")) this.controller.askForNorms();
     this.toolbar.update(state);
     this.bar.update(state);
     this.panel.update(state, before, this.gradients);

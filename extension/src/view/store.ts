@@ -2,6 +2,7 @@
 
 import type { Edges, Flag, Graph, Group, Inspected, Nodes, Problem, Step, Stepped, Stepper, StepTo, ToView } from "./protocol";
 import type { Received } from "./channel";
+import { sizesOf, type StepSizes } from "./norms";
 import { find } from "./graph/search";
 import type { Faces } from "./graph/dress";
 import type { Trace } from "./graph/trace";
@@ -27,6 +28,7 @@ export interface Pass {
   index: number;
   total: number;
   steps: ReadonlyMap<number, Step>;
+  norms: ReadonlyMap<number, StepSizes>; // of steps that were not sent in full
   done: boolean;
   failed: boolean;
   sentence: string;
@@ -181,6 +183,11 @@ function receive(state: State, { message, buffers, answers }: Received): State {
       return stepper(state, message);
     case "stepped":
       return stepped(state, message);
+    case "norms": {
+      const { pass } = state;
+      if (!pass || pass.number !== message.number) return state;
+      return { ...state, pass: { ...pass, norms: new Map([...pass.norms, ...sizesOf(message, buffers)]) } };
+    }
     case "inspected":
       return message.node === state.selected ? { ...state, inspected: { message, buffers } } : state;
     case "faces":
@@ -256,8 +263,9 @@ function stepper(state: State, message: Stepper): State {
   const { mode, plan, index, failed, sentence, stopped, runs, number, passes } = message;
   const again = state.pass?.number === number && samePlan(state.pass.plan, plan);
   const steps = again ? state.pass!.steps : new Map<number, Step>();
+  const norms = again ? state.pass!.norms : new Map<number, StepSizes>();
   const done = index >= plan.length;
-  const where = { stopped, runs, number, passes };
+  const where = { stopped, runs, number, passes, norms };
   const pass: Pass = { mode, plan, index, total: plan.length, steps, done, failed, sentence, ...where, trouble: "" };
   return { ...state, pass, recording: badged(state, "gradients"), tab: state.pass ? state.tab : "step" };
 }
@@ -280,7 +288,7 @@ function stepped(state: State, message: Stepped): State {
   const steps = new Map(state.pass?.steps ?? []);
   for (const step of message.steps) steps.set(step.index, step);
   const { index, total, done, failed, sentence, stopped, runs } = message;
-  const base = state.pass ?? { mode: "live" as const, plan: [], index: 0, trouble: "", number: 0, passes: [] };
+  const base = state.pass ?? { mode: "live" as const, plan: [], index: 0, trouble: "", number: 0, passes: [], norms: new Map() };
   const tab = state.tab === "value" ? "step" : state.tab;
   const trouble = index === base.index ? base.trouble : "";
   return { ...state, tab, pass: { ...base, index, total, steps, done, failed, sentence, stopped, runs, trouble } };

@@ -1,6 +1,7 @@
 // Numbers, sizes and boxes in words: for labels, tables and screen readers.
 
-import type { Nodes, Site, Summary } from "./protocol";
+import type { Size } from "./norms";
+import type { Nodes, Site } from "./protocol";
 
 export function shapeText(shape: readonly number[]): string {
   return shape.length === 0 ? "scalar" : shape.length === 1 ? `(${shape[0]})` : shape.join("×");
@@ -70,7 +71,7 @@ function trimZeros(text: string): string {
 }
 
 /** The norm as the summary has it; a tensor with NaN or Inf has none, and says which. */
-export function normText(summary: Summary, digits = 4): string {
+export function normText(summary: Size, digits = 4): string {
   if (summary.norm !== null) return numberText(summary.norm, digits);
   if (summary.nan > 0) return "NaN";
   if (summary.pos_inf + summary.neg_inf > 0) return "Inf";
@@ -78,7 +79,7 @@ export function normText(summary: Summary, digits = 4): string {
 }
 
 /** What stands on a box: a scalar's gradient with its sign, else the norm. */
-export function gradientText(summary: Summary): string {
+export function gradientText(summary: Size): string {
   const [only] = summary.shape.length === 0 ? (summary.values ?? []) : [];
   return only === undefined ? normText(summary, 3) : numberText(only, 3);
 }
@@ -100,9 +101,11 @@ export interface Totals {
   nodes: number;
 }
 
-/** What a closed group hides: "12 ops, 3.2k params, 40 kB". */
+/** What a closed group hides: "12 ops, 3.2k params, 40 kB"; "8 tensors, 1 kB" where there is no op. */
 export function totalsText(totals: Totals): string {
-  const parts = [`${countText(totals.ops)} ${totals.ops === 1 ? "op" : "ops"}`];
+  const noun = totals.ops || !totals.nodes ? "op" : "tensor";
+  const count = noun === "op" ? totals.ops : totals.nodes;
+  const parts = [`${countText(count)} ${noun}${count === 1 ? "" : "s"}`];
   if (totals.parameters > 0) parts.push(`${countText(totals.parameters)} params`);
   parts.push(bytesText(totals.bytes));
   return parts.join(", ");

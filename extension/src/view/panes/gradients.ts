@@ -1,13 +1,14 @@
-// What is known about gradients after k steps of a backward pass: the union of steps 1..k, from the steps that were sent.
+// What is known about gradients after k steps of a backward pass: the union of steps 1..k, of those sent in full and of those as norms.
 
-import type { Step, Summary } from "../protocol";
+import type { Size, StepSizes } from "../norms";
+import type { Step } from "../protocol";
 import type { Pass } from "../store";
 
 export interface Gradients {
   /** A node's gradient so far: its latest total, or what arrived at it when its own step ran. */
-  total: ReadonlyMap<number, Summary>;
+  total: ReadonlyMap<number, Size>;
   /** For each node, what each consumer handed to it. */
-  from: ReadonlyMap<number, ReadonlyMap<number, Summary>>;
+  from: ReadonlyMap<number, ReadonlyMap<number, Size>>;
   done: ReadonlySet<number>;
   /** The node whose step was the last one; -1 before the first. */
   current: number;
@@ -18,28 +19,73 @@ export interface Gradients {
 export const NO_GRADIENTS: Gradients = { total: new Map(), from: new Map(), done: new Set(), current: -1, step: null, largest: 0 };
 
 export function gradients(pass: Pass | null): Gradients {
-  if (!pass || pass.index === 0) return NO_GRADIENTS;
-  const total = new Map<number, Summary>();
-  const from = new Map<number, Map<number, Summary>>();
-  const done = new Set<number>();
-  for (let index = 1; index <= pass.index; index++) {
-    const step = pass.steps.get(index);
-    const node = step?.node ?? pass.plan[index - 1];
-    if (node !== undefined) done.add(node);
-    if (!step) continue;
-    total.set(step.node, step.upstream);
-    for (const contribution of step.contributions) {
-      total.set(contribution.target, contribution.total);
-      const given = from.get(contribution.target) ?? new Map<number, Summary>();
-      given.set(step.node, contribution.gradient);
-      from.set(contribution.target, given);
-    }
+  return new GradientTrack().of(pass);
+}
+
+type Undo = () => void;
+
+/** Follows a pass forth and back: a move costs what the steps between cost, however long the pass is. What it gave before moves along. */
+export class GradientTrack {
+  private readonly total = new Map<number, Size>();
+  private readonly from = new Map<number, Map<number, Size>>();
+  private readonly done = new Set<number>();
+  private plan: readonly number[] = [];
+  private number = -1;
+  private taken: { undo: Undo; known: boolean }[] = []; // the first one is of step 1
+
+  of(pass: Pass | null): Gradients {
+    if (!pass || pass.plan !== this.plan || pass.number !== this.number) this.reset(pass);
+    if (!pass) return NO_GRADIENTS;
+    // what has come since of steps that were passed without knowing them
+    const late = this.taken.findIndex(({ known }, at) => !known && sizesAt(pass, at + 1) !== null);
+    this.back(Math.min(late < 0 ? Infinity : late, pass.index));
+    while (this.taken.length < pass.index) this.take(pass, this.taken.length + 1);
+    if (!pass.index) return NO_GRADIENTS;
+    const step = pass.steps.get(pass.index) ?? null;
+    const current = step?.node ?? pass.plan[pass.index - 1] ?? -1;
+    let largest = 0;
+    for (const { norm } of this.total.values()) if (norm !== null && norm > largest) largest = norm;
+    return { total: this.total, from: this.from, done: this.done, current, step, largest };
   }
-  const step = pass.steps.get(pass.index) ?? null;
-  const current = step?.node ?? pass.plan[pass.index - 1] ?? -1;
-  let largest = 0;
-  for (const summary of total.values()) largest = Math.max(largest, summary.norm ?? 0);
-  return { total, from, done, current, step, largest };
+
+  private reset(pass: Pass | null): void {
+    for (const known of [this.total, this.from, this.done]) known.clear();
+    [this.plan, this.number, this.taken] = [pass?.plan ?? [], pass?.number ?? -1, []];
+  }
+
+  private back(to: number): void {
+    while (this.taken.length > to) this.taken.pop()!.undo();
+  }
+
+  private take(pass: Pass, index: number): void {
+    const sizes = sizesAt(pass, index);
+    const node = pass.steps.get(index)?.node ?? pass.plan[index - 1];
+    const undo: Undo[] = [];
+    if (node !== undefined && !this.done.has(node)) {
+      this.done.add(node);
+      undo.push(() => this.done.delete(node));
+    }
+    if (sizes && node !== undefined) {
+      if (sizes.upstream) undo.push(set(this.total, node, sizes.upstream));
+      for (const { target, gradient, total } of sizes.contributions) {
+        undo.push(set(this.total, target, total));
+        let given = this.from.get(target);
+        if (!given) this.from.set(target, (given = new Map()));
+        undo.push(set(given, node, gradient));
+      }
+    }
+    this.taken.push({ known: sizes !== null, undo: () => undo.reverse().forEach((one) => one()) });
+  }
+}
+
+function set(map: Map<number, Size>, key: number, value: Size): Undo {
+  const before = map.get(key);
+  map.set(key, value);
+  return () => (before === undefined ? map.delete(key) : map.set(key, before));
+}
+
+function sizesAt(pass: Pass, index: number): StepSizes | null {
+  return pass.steps.get(index) ?? pass.norms.get(index) ?? null;
 }
 
 /** A stroke width of 1.5 to 5 px: logarithmic over six orders of magnitude below the largest norm. */
