@@ -12,9 +12,10 @@ from . import arrays, names
 from .loaded import is_tensor
 from .recording import Mark, TorchRecording
 
-# Told of each new node: the node, its mark, for each of its inputs the mark there (None: no gradient goes there), and the leaf's tensor
-# where the node accumulates into one.
-Hang = Callable[[Any, Mark, "list[Mark | None]", Any], None]
+# For each input of a node the mark of the node that made it, and which of that node's results it is. None: no gradient goes there.
+Targets = list[tuple[Mark, int] | None]
+# Told of each new node: the node, its mark, where its gradients go, and the leaf's tensor where the node accumulates into one.
+Hang = Callable[[Any, Mark, Targets, Any], None]
 
 _saved_names: dict[type, list[str]] = {}
 _RESULTS = ("result", "out", "total_weight", "indices", "logsumexp", "rng", "philox", "mask")  # what an op made and kept, no operand
@@ -107,8 +108,9 @@ def _mark_leaves(recording: TorchRecording, user: Any, hang: Hang | None, scope:
             hang(node, mark, [], leaf)
 
 
-def _targets(recording: TorchRecording, node: Any) -> list[Mark | None]:
-    return [None if source is None else recording.marked(source) for source, _ in node.next_functions]
+def _targets(recording: TorchRecording, node: Any) -> Targets:
+    marks = [(None if source is None else recording.marked(source), result) for source, result in node.next_functions]
+    return [None if mark is None else (mark, result) for mark, result in marks]
 
 
 def extend(

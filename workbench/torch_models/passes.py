@@ -19,6 +19,7 @@ from ..stepper import PassEnded, Stepper, operand, said
 from ..whatif.fanout import Addend, FanOut
 from . import arrays
 from .loaded import torch
+from .nodes import Targets
 from .recording import Mark, TorchRecording
 
 RECORD = "PyTorch's engine ran this pass itself; this is its record. Going back and forth in it changes no .grad."
@@ -58,11 +59,12 @@ class TorchPass(Stepper):
         self.taken: list[Any] = []
         self.lock = RLock()  # on a GPU the engine's own threads run the nodes
         self._open: dict[int, _Ran] = {}  # row -> its step
-        self._totals: dict[int, tuple[Any, int]] = {}  # mark of a node -> its gradient so far, and how many it is the sum of
+        # mark of a node -> for each of its results the gradient so far, and how many it is the sum of
+        self._totals: dict[int, dict[int, tuple[Any, int]]] = {}
 
     # -- told by the hooks ---------------------------------------------------------------------------------------------------
 
-    def ran(self, name: str, mark: Mark, targets: list[Mark | None], gradients: tuple, upstream: tuple) -> None:
+    def ran(self, name: str, mark: Mark, targets: Targets, gradients: tuple, upstream: tuple) -> None:
         """A node has turned `upstream` into `gradients` of its inputs."""
         with self.lock:
             step = self._open.get(mark.row)
@@ -72,16 +74,18 @@ class TorchPass(Stepper):
                 step.nodes.append(name)
             if mark.number not in step.inner:
                 step.upstream += [g for g in map(self._hold, upstream) if g is not None]
-            for target, gradient in zip(targets, gradients, strict=False):
-                if target is None or gradient is None:
+            for place, gradient in zip(targets, gradients, strict=False):
+                if place is None or gradient is None:
                     continue
+                target, result = place
                 if target.row == mark.row:
                     step.inner.add(target.number)
                     continue
                 held = self._hold(gradient)
-                before, addends = self._totals.get(target.number, (None, 0))
+                totals = self._totals.setdefault(target.number, {})
+                before, addends = totals.get(result, (None, 0))
                 total = held if addends == 0 else None if before is None or held is None else self._hold(_sum(before, held))
-                self._totals[target.number] = total, addends + 1
+                totals[result] = total, addends + 1
                 step.gains.append(_Gain(target.row, held, total, addends + 1))
             self._totals.pop(mark.number, None)
 
@@ -191,7 +195,7 @@ class TorchPass(Stepper):
                 array = arrays.numpy_of(gain.gradient) if there and gain.gradient is not None else None
                 state = "to come" if not there else "let go" if array is None else "arrived"
                 addends.append(Addend(step.row, len(addends), f"{self._called(step.row)} #{step.row}", step.place, state, array))
-                if array is not None:
+                if array is not None and (total is None or total.shape == array.shape):
                     total = array if total is None else total + array
         return FanOut(row, addends, total)
 
@@ -270,7 +274,7 @@ class PassRecorder:
         self._had: dict[int, bool] = {}
         self._lock = RLock()
 
-    def hang(self, node: Any, mark: Mark, targets: list[Mark | None], leaf: Any) -> None:
+    def hang(self, node: Any, mark: Mark, targets: Targets, leaf: Any) -> None:
         """Be told when the node runs."""
         self._awaited += 1
         if leaf is None:
@@ -334,7 +338,7 @@ class PassRecorder:
             self._seen.add(number)
             return self.current
 
-    def _ran(self, name: str, row: int, number: int, targets: list[Mark | None], gradients: tuple, upstream: tuple) -> None:
+    def _ran(self, name: str, row: int, number: int, targets: Targets, gradients: tuple, upstream: tuple) -> None:
         self._record(number).ran(name, _Place(row, number), targets, gradients, upstream)
         self._perhaps_over()
 
