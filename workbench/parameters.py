@@ -29,6 +29,9 @@ def parameters(recording: Recording, gradient: Gradient, optimizers: list[Optimi
             name = recording.names.get(row) or f"#{row}"
             found.append(described(row, name, recording.tensor(row), recording.shape[row], array, missing, optimizers))
     for name, tensor in unused(recording):
+        if hasattr(tensor, "materialize"):  # lazy
+            found.append(described(-1, name, None, (), None, "Its shape is given by the first call of its module.", optimizers))
+            continue
         grad = tensor._grad
         why = "" if grad is not None else "The recorded code does not use it."
         found.append(described(-1, name, tensor, tensor.array.shape, None if grad is None else grad.array, why, optimizers))

@@ -99,7 +99,7 @@ def test_parameters_that_the_code_does_not_use_are_listed_last():
         class Net(nn.Module):
             def __init__(self):
                 super().__init__()
-                self.used, self.spare = nn.Linear(2, 2), nn.Linear(2, 2)
+                self.used, self.spare, self.lazy = nn.Linear(2, 2), nn.Linear(2, 2), nn.LazyLinear(2)
 
             def forward(self, x):
                 return self.used(x)
@@ -109,8 +109,9 @@ def test_parameters_that_the_code_does_not_use_are_listed_last():
         return {"net": net}
 
     rows = list(rows_of(recorded(run)).values())
-    assert [r["name"] for r in rows] == ["used.weight", "used.bias", "spare.weight", "spare.bias"]
-    assert [r["node"] for r in rows[2:]] == [-1, -1] and rows[2]["flag"] == "no gradient"
+    assert [r["name"] for r in rows][:5] == ["used.weight", "used.bias", "spare.weight", "spare.bias", "lazy.weight"]
+    assert "given by the first call" in rows[4]["why"]
+    assert {r["node"] for r in rows[2:]} == {-1} and rows[2]["flag"] == "no gradient"
     assert rows[2]["why"] == "The recorded code does not use it."
 
 

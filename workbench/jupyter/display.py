@@ -1,4 +1,4 @@
-"""A tensor's rich look in a notebook: one line of facts and a small strip of its values. Its text stays as it is."""
+"""The rich looks of tensors and modules in a notebook: facts in a line, a small picture, a small table. Their text stays as it is."""
 
 from __future__ import annotations
 
@@ -7,16 +7,20 @@ from typing import Any
 
 import numpy
 
+from engine.nn import Module
 from engine.tensor import Tensor
 
 from .. import inspector
 
 STRIP = 24  # rows and columns of the small heat map at most
+ROWS = 24  # parameters of a module that are listed at most
 
 
 def register(shell: Any) -> None:
-    """Give tensors their rich look in this shell."""
-    shell.display_formatter.formatters["text/html"].for_type(Tensor, html)
+    """Give tensors and modules their rich look in this shell."""
+    formatter = shell.display_formatter.formatters["text/html"]
+    formatter.for_type(Tensor, html)
+    formatter.for_type(Module, module_html)
 
 
 def html(tensor: Tensor) -> str:
@@ -41,6 +45,48 @@ def html(tensor: Tensor) -> str:
     if shown:
         parts.append(f'<pre style="margin:.2em 0 0">{escape(shown)}</pre>')
     return "".join(parts) + "</div>"
+
+
+def module_html(module: Module) -> str:
+    """The module as HTML: its parameters as a table, the first and the last of many; its structure stands in the text form beside it."""
+    found = list(module.named_parameters())
+    known = [p for _, p in found if not _waits(p)]
+    size, nbytes = sum(p.array.size for p in known), sum(p.array.nbytes for p in known)
+    buffers = sum(1 for _ in module.named_buffers())
+    facts = [
+        f"{inspector.count_text(size, 'parameter')} in {inspector.count_text(len(found), 'tensor')}, {inspector.bytes_text(nbytes)}",
+        *([inspector.count_text(buffers, "buffer")] if buffers else []),
+        "training" if module.training else "evaluating",
+    ]
+    head = f'<b>{escape(type(module).__name__)}</b> <span style="opacity:.75">{escape(" · ".join(facts))}</span>'
+    if not found:
+        return f'<div style="font-family:monospace;line-height:1.4">{head}</div>'
+    cut = len(found) - ROWS if len(found) > ROWS else 0
+    rows = [_parameter_row(name, p) for name, p in found]
+    if cut:
+        rows[ROWS // 2 : ROWS // 2 + cut] = [f'<tr><td colspan="4" style="opacity:.75;text-align:left">… {cut} more …</td></tr>']
+    titles = "".join(f'<th style="text-align:{side}">{title}</th>' for title, side in _COLUMNS)
+    body = f'<table style="margin:.3em 0"><thead><tr>{titles}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
+    return f'<div style="font-family:monospace;line-height:1.4">{head}{body}</div>'
+
+
+_COLUMNS = (("parameter", "left"), ("shape", "left"), ("elements", "right"), ("gradient", "left"))
+
+
+def _waits(parameter: Any) -> bool:
+    """Whether it is lazy: its shape comes with the first call."""
+    return hasattr(parameter, "materialize")
+
+
+def _parameter_row(name: str, parameter: Any) -> str:
+    if _waits(parameter):
+        cells = (name, "given by the first call", "", "")
+    else:
+        grad = "frozen" if not parameter.requires_grad else "none yet" if parameter._grad is None else "there"
+        cells = (name, f"{inspector.shape_text(parameter.array.shape)} {parameter.array.dtype.name}", f"{parameter.array.size:,}", grad)
+    return "".join(
+        ["<tr>", *(f'<td style="text-align:{side}">{escape(text)}</td>' for text, (_, side) in zip(cells, _COLUMNS, strict=True)), "</tr>"]
+    )
 
 
 def numbers(tensor: Tensor) -> str:

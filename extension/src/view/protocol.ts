@@ -493,7 +493,7 @@ export interface Bytes {
   type: "bytes";
   v: number;
   re: number | null;
-  newest: string;
+  recording: string;
   live: number;
   peak: number;
   running: boolean;

@@ -43,6 +43,7 @@ export class TensorPane implements Pane {
   private shown = ""; // what the sliders on the screen are about
   private sliders: HTMLElement | null = null;
   private range: Range = "max";
+  private timeOf = ""; // what was asked for over time
   private placed = false; // the layout was shown once: from then on it is the reader who opens and closes it
 
   constructor(
@@ -59,7 +60,7 @@ export class TensorPane implements Pane {
   }
 
   update(state: State, before: State | null): void {
-    if (!before || changed(state, before, "selected", "recording", "inspected")) this.askForTime();
+    if (!before || changed(state, before, "selected", "recording", "pass")) this.askForTime();
     if (changed(state, before, "answers", "selected", "tab")) this.showTime(state);
     const waits = !answerOf(state) && changed(state, before, "status");
     if (!waits && !changed(state, before, "inspected", "selected", "tab", "depth", "recording", "room")) {
@@ -189,11 +190,14 @@ export class TensorPane implements Pane {
   }
 
   private askForTime(): void {
-    const { selected, recording } = this.controller.store.state;
-    if (!this.series.open || !recording || selected < 0 || this.controller.store.state.tab !== this.tab) return;
-    const told = answered(this.controller.store.state, "tensor_series")?.message;
-    if (told?.node === selected && told.what === this.tab) return;
-    void this.controller.ask({ type: "ask_series", node: selected, what: this.tab });
+    const { selected, recording, tab, pass } = this.controller.store.state;
+    if (!this.series.open || !recording || selected < 0 || tab !== this.tab) return;
+    const wanted = JSON.stringify([recording.name, selected, tab, tab === "grad" ? pass?.index : null]);
+    if (wanted === this.timeOf) return;
+    this.timeOf = wanted;
+    void this.controller.ask({ type: "ask_series", node: selected, what: this.tab }).then((fine) => {
+      if (!fine && this.timeOf === wanted) this.timeOf = "";
+    });
   }
 
   private showTime(state: State): void {
