@@ -143,16 +143,21 @@ function quotient(recording: Recording, open: ReadonlySet<number>): Map<number, 
   };
   visit(TOP, []);
 
-  const shown = new Map<number, string>(); // group -> key of its outermost closed group, "" when all are open
-  const closed = (group: number): string => {
-    if (group === TOP) return "";
+  const shown = new Map<number, number>([[TOP, TOP]]); // group -> its outermost closed group, TOP when all are open
+  const closed = (group: number): number => {
     const known = shown.get(group);
     if (known !== undefined) return known;
-    const key = closed(tree.parent(group)) || (open.has(group) ? "" : `g${group}`);
-    shown.set(group, key);
-    return key;
+    const around = closed(tree.parent(group));
+    const found = around !== TOP ? around : open.has(group) ? TOP : group;
+    shown.set(group, found);
+    return found;
   };
-  const boxOf = (node: number) => closed(tree.home[node]!) || `n${node}`;
+  // Most edges of a large recording lie within closed groups, so this must be quick: runs of nodes have one home.
+  const holder = new Float64Array(tree.size);
+  for (let node = 0, home = TOP, found = TOP; node < tree.size; node++) {
+    if (tree.home[node] !== home) found = closed((home = tree.home[node]!));
+    holder[node] = found;
+  }
   const link = (group: number, from: number, to: number, source: number, consumer: number, slot: number) => {
     const room = rooms.get(group)!;
     let net = room.netOf.get(source);
@@ -175,7 +180,9 @@ function quotient(recording: Recording, open: ReadonlySet<number>): Map<number, 
   edges.source.forEach((source, row) => {
     const target = edges.target[row]!;
     if (source < 0 || target < 0 || source >= tree.size || target >= tree.size || tree.host[source]! >= 0) return;
-    const [a, b] = [boxOf(source), boxOf(target)];
+    const [inA, inB] = [holder[source]!, holder[target]!];
+    if (inA === inB && inA !== TOP) return;
+    const [a, b] = [inA === TOP ? `n${source}` : `g${inA}`, inB === TOP ? `n${target}` : `g${inB}`];
     if (a === b) return;
     const [up, down] = [chain.get(a)!, chain.get(b)!];
     let shared = 1;

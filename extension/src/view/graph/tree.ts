@@ -9,6 +9,9 @@ const RUN = 500;
 const FIRST_RUN = 1e9; // ids of runs: far above those of the recording's groups
 const MANY = 8; // of more iterations than this most are hidden in a stack
 const MANY_ALIKE = 4; // and of more alike siblings
+const DEEPEST = 10_000; // groups in each other: more would be a circle
+const MANY_SOURCES = 32; // more tensors that no op made are gathered
+const FIRST_BUNDLE = 1.5e9; // ids of these groups; those of groups that hold nodes must fit into 32 bits
 const FIRST_STACK = 2e9; // ids of stacks
 export const ALL = -1; // chosen: none is hidden
 
@@ -53,39 +56,28 @@ export interface Member {
   first: number; // the smallest node id inside: creation order
 }
 
-function ancestry(groups: ReadonlyMap<number, Group>): Pick<Tree, "parent" | "depth"> {
-  const depths = new Map<number, number>([[TOP, 0]]);
-  const parent = (group: number): number => {
-    const up = groups.get(group)?.parent ?? TOP;
-    return groups.has(up) ? up : TOP;
-  };
-  const depth = (group: number): number => {
+/** How many groups lie around a group, itself included. */
+function depthBy(parent: (group: number) => number): (group: number) => number {
+  const known = new Map<number, number>([[TOP, 0]]);
+  return (group) => {
     const path: number[] = [];
-    let at = groups.has(group) ? group : TOP;
-    while (!depths.has(at) && path.length <= groups.size) {
-      path.push(at);
-      at = parent(at);
-    }
-    let level = depths.get(at) ?? 0;
-    for (const id of path.reverse()) depths.set(id, ++level);
+    let at = group;
+    for (; !known.has(at) && path.length < DEEPEST; at = parent(at)) path.push(at);
+    let level = known.get(at) ?? 0;
+    for (const id of path.reverse()) known.set(id, ++level);
     return level;
   };
-  return { parent, depth };
 }
 
 /** While the code runs (`live`) more may come into a group, so each stays a box. */
 export function buildTree(nodes: Nodes, edges: Edges, groupList: readonly Group[], live = false): Tree {
   const size = nodes.op.length;
   const groups = new Map(groupList.map((group) => [group.id, group]));
-  const { parent, depth } = ancestry(groups);
-  const common = (a: number, b: number): number => {
-    let [x, y] = [a, b];
-    while (depth(x) > depth(y)) x = parent(x);
-    while (depth(y) > depth(x)) y = parent(y);
-    while (x !== y) [x, y] = [parent(x), parent(y)];
-    return x;
+  const parent = (group: number): number => {
+    const up = groups.get(group)?.parent ?? TOP;
+    return groups.has(up) ? up : TOP;
   };
-
+  const depth = depthBy(parent);
   // Data comes into a module or function from outside, even if it was first seen there.
   const outside = (group: number): number => {
     let at = group;
@@ -93,17 +85,7 @@ export function buildTree(nodes: Nodes, edges: Edges, groupList: readonly Group[
     return at;
   };
 
-  const inputs: number[][] = Array.from({ length: size }, () => []);
-  const consumers: number[][] = Array.from({ length: size }, () => []);
-  edges.source.forEach((source, row) => {
-    const target = edges.target[row]!;
-    if (source < 0 || target < 0 || source >= size || target >= size) return;
-    if (!inputs[target]!.includes(source)) {
-      inputs[target]!.push(source);
-      consumers[source]!.push(target);
-    }
-  });
-
+  const [inputs, consumers] = neighbours(size, edges);
   const home = new Int32Array(size);
   const host = new Int32Array(size).fill(-1);
   const pills = new Map<number, number[]>();
@@ -113,13 +95,28 @@ export function buildTree(nodes: Nodes, edges: Edges, groupList: readonly Group[
   }
   const wraps = live ? new Map<number, number[]>() : unwrapSingles(nodes, home, groups, parent, consumers);
   splitLong(nodes, home, groups);
+  // From here on groups are places in an array: a large recording has tens of thousands, and every node climbs through some.
+  const ids = [TOP, ...groups.keys()];
+  const places = new Map(ids.map((id, place) => [id, place]));
+  const up = Int32Array.from(ids, (id) => (id === TOP ? 0 : places.get(parent(id))!));
+  const depths = Int32Array.from(ids, depth);
+  const common = (a: number, b: number): number => {
+    let [x, y] = [a, b];
+    while (x !== y) {
+      if (depths[x]! >= depths[y]!) x = up[x]!;
+      else y = up[y]!;
+    }
+    return x;
+  };
+  const place = placesOf(home, places);
   for (let node = 0; node < size; node++) {
     const used = consumers[node]!;
     if (nodes.kind[node] === "op" || used.length === 0) continue;
-    const lowest = used.map((c) => home[c]!).reduce(common);
+    let lowest = place[used[0]!]!;
+    for (let n = 1; n < used.length && lowest; n++) lowest = common(lowest, place[used[n]!]!);
     // What has no name was made where it is used: a mask, a buffer. While the code runs names are yet to come.
     const given = nodes.kind[node] === "input" && (live || nodes.name[node] !== "");
-    home[node] = given ? outside(common(lowest, home[node]!)) : lowest;
+    home[node] = given ? outside(ids[common(lowest, place[node]!)]!) : ids[lowest]!;
     if (nodes.kind[node] !== "input" && used.length === 1 && nodes.kind[used[0]!] === "op") {
       host[node] = used[0]!;
       const list = pills.get(used[0]!);
@@ -127,40 +124,90 @@ export function buildTree(nodes: Nodes, edges: Edges, groupList: readonly Group[
       else pills.set(used[0]!, [node]);
     }
   }
+  if (!live) bundle(nodes, home, host, consumers, groups);
 
-  const first = new Map<number, number>();
   const totals = new Map<number, Totals>();
+  const first = new Map<number, number>();
   for (let node = 0; node < size; node++) {
-    const op = nodes.kind[node] === "op" ? 1 : 0;
-    const parameters = nodes.kind[node] === "parameter" ? nodes.shape[node]!.reduce((a, b) => a * b, 1) : 0;
-    let group = home[node]!;
-    for (let up = 0; up <= groups.size; up++) {
-      const sum = totals.get(group);
-      if (sum) {
-        sum.ops += op;
-        sum.parameters += parameters;
-        sum.bytes += nodes.bytes[node]!;
-        sum.nodes++;
-      } else {
-        totals.set(group, { ops: op, parameters, bytes: nodes.bytes[node]!, nodes: 1 });
-      }
-      if (!first.has(group)) first.set(group, node);
-      if (group === TOP) break;
-      group = parent(group);
-    }
+    let sum = totals.get(home[node]!);
+    if (!sum) totals.set(home[node]!, (sum = { ops: 0, parameters: 0, bytes: 0, nodes: 0 }));
+    if (nodes.kind[node] === "op") sum.ops++;
+    else if (nodes.kind[node] === "parameter") sum.parameters += nodes.shape[node]!.reduce((a, b) => a * b, 1);
+    sum.bytes += nodes.bytes[node]!;
+    sum.nodes++;
+    if (!first.has(home[node]!)) first.set(home[node]!, node);
+  }
+  // What lies deepest goes into what lies around it, and so on up.
+  const deepest = [...groups.keys()].sort((a, b) => depth(b) - depth(a));
+  for (const id of deepest) {
+    const [own, around] = [totals.get(id), parent(id)];
+    if (!own) continue;
+    const sum = totals.get(around);
+    if (!sum) totals.set(around, { ...own });
+    else for (const key of SUMS) sum[key] += own[key];
+    first.set(around, Math.min(first.get(around) ?? Infinity, first.get(id)!));
   }
 
   const children = new Map<number, Member[]>([[TOP, []]]);
-  for (const id of first.keys()) children.set(id, []);
+  for (const id of groups.keys()) if (first.has(id)) children.set(id, []);
   for (let node = 0; node < size; node++) {
     if (host[node]! < 0) children.get(home[node]!)!.push({ group: false, id: node, first: node });
   }
-  for (const [id, start] of first) {
-    if (id !== TOP) children.get(parent(id))!.push({ group: true, id, first: start });
-  }
+  for (const id of groups.keys()) if (first.has(id)) children.get(parent(id))!.push({ group: true, id, first: first.get(id)! });
   for (const members of children.values()) members.sort((a, b) => a.first - b.first || Number(b.group) - Number(a.group));
   const stacks = new Map<number, Stack>();
   return { size, groups, parent, depth, home, host, wraps, inputs, consumers, pills, children, totals, stacks };
+}
+
+const SUMS = ["ops", "parameters", "bytes", "nodes"] as const;
+const NONE: number[] = [];
+
+/** Input and consumer ids of each node, each once; those without any share one list. */
+function neighbours(size: number, edges: Edges): [number[][], number[][]] {
+  const inputs = new Array<number[]>(size).fill(NONE);
+  const consumers = new Array<number[]>(size).fill(NONE);
+  const add = (lists: number[][], at: number, other: number) => {
+    const list = lists[at]!;
+    if (list === NONE) lists[at] = [other];
+    else list.push(other);
+  };
+  for (let row = 0; row < edges.source.length; row++) {
+    const [source, target] = [edges.source[row]!, edges.target[row]!];
+    if (source < 0 || target < 0 || source >= size || target >= size || inputs[target]!.includes(source)) continue;
+    add(inputs, target, source);
+    add(consumers, source, target);
+  }
+  return [inputs, consumers];
+}
+
+/** Each node's group as its place in the array of groups. */
+function placesOf(home: Int32Array, places: ReadonlyMap<number, number>): Int32Array {
+  const found = new Int32Array(home.length);
+  for (let node = 0, last = NaN, place = 0; node < home.length; node++) {
+    if (home[node] !== last) place = places.get((last = home[node]!))!;
+    found[node] = place;
+  }
+  return found;
+}
+
+/** Many tensors that no op made, side by side in one group, become a group of their own: hundreds of shared weights, say. */
+function bundle(nodes: Nodes, home: Int32Array, host: Int32Array, consumers: readonly (readonly number[])[], groups: Map<number, Group>): void {
+  const inside = new Map<number, number[]>();
+  for (let node = 0; node < home.length; node++) {
+    if (nodes.kind[node] === "op" || host[node]! >= 0 || !consumers[node]!.length) continue;
+    const list = inside.get(home[node]!);
+    if (list) list.push(node);
+    else inside.set(home[node]!, [node]);
+  }
+  let id = FIRST_BUNDLE;
+  for (const [group, sources] of inside) {
+    if (sources.length <= MANY_SOURCES) continue;
+    const kinds = [...new Set(sources.map((node) => nodes.kind[node]))];
+    const noun = kinds.length > 1 ? "tensors" : { parameter: "parameters", leaf: "leaves", input: "inputs", constant: "constants", op: "ops" }[kinds[0]!];
+    groups.set(id, { id, parent: group, kind: "scope", name: "", label: `${sources.length} ${noun}`, count: sources.length });
+    for (const node of sources) home[node] = id;
+    id++;
+  }
 }
 
 /** A frame around one op says no more than the op: of modules and functions that hold a single op, the op takes the place. */
@@ -215,17 +262,57 @@ function splitLong(nodes: Nodes, home: Int32Array, groups: Map<number, Group>): 
   });
 }
 
+/** A map with some entries put over those of another, which stays as it is: choosing another iteration copies nothing. */
+class Over<V> implements ReadonlyMap<number, V> {
+  private readonly own = new Map<number, V>();
+  private more = 0;
+
+  constructor(private readonly base: ReadonlyMap<number, V>) {}
+
+  set(key: number, value: V): void {
+    if (!this.own.has(key) && !this.base.has(key)) this.more++;
+    this.own.set(key, value);
+  }
+  get(key: number): V | undefined {
+    return this.own.get(key) ?? this.base.get(key);
+  }
+  has(key: number): boolean {
+    return this.own.has(key) || this.base.has(key);
+  }
+  get size(): number {
+    return this.base.size + this.more;
+  }
+  *entries(): MapIterator<[number, V]> {
+    for (const [key, value] of this.base) yield [key, this.own.get(key) ?? value];
+    for (const [key, value] of this.own) if (!this.base.has(key)) yield [key, value];
+  }
+  *keys(): MapIterator<number> {
+    for (const [key] of this.entries()) yield key;
+  }
+  *values(): MapIterator<V> {
+    for (const [, value] of this.entries()) yield value;
+  }
+  [Symbol.iterator](): MapIterator<[number, V]> {
+    return this.entries();
+  }
+  forEach(each: (value: V, key: number, map: ReadonlyMap<number, V>) => void): void {
+    for (const [key, value] of this.entries()) each(value, key, this);
+  }
+}
+
 /** The tree with most of the many iterations of each loop, and of the alike siblings of each fold, hidden in stacks. */
 export function stacked(tree: Tree, chosen: ReadonlyMap<number, number>): Tree {
-  const [groups, children, totals] = [new Map(tree.groups), new Map(tree.children), new Map(tree.totals)];
+  const [groups, children, totals] = [new Over(tree.groups), new Over(tree.children), new Over(tree.totals)];
+  const within = new Map<number, number>(); // a hidden part -> the group that stands for it
   const stacks = new Map<number, Stack>();
-  for (const [holder, members] of tree.children) {
-    const kind = holder === TOP ? "" : tree.groups.get(holder)!.kind;
-    const items = kind === "loop" || kind === "fold" ? members.filter((member) => member.group).map((member) => member.id) : [];
-    if (items.length <= (kind === "loop" ? MANY : MANY_ALIKE)) continue;
-    const at = Math.min(chosen.get(holder) ?? (kind === "loop" ? 1 : 0), items.length - 1);
+  for (const [holder, group] of tree.groups) {
+    if (group.kind !== "loop" && group.kind !== "fold") continue;
+    const members = tree.children.get(holder) ?? [];
+    const items = members.filter((member) => member.group).map((member) => member.id);
+    if (items.length <= (group.kind === "loop" ? MANY : MANY_ALIKE)) continue;
+    const at = Math.min(chosen.get(holder) ?? (group.kind === "loop" ? 1 : 0), items.length - 1);
+    const shown = new Set(at === ALL ? items.keys() : group.kind === "loop" ? [0, at, items.length - 1] : [0, at]);
     const hidden: Hidden[] = [];
-    const shown = new Set(at === ALL ? items.keys() : kind === "loop" ? [0, at, items.length - 1] : [0, at]);
     for (let from = 0; from < items.length; from++) {
       if (shown.has(from)) continue;
       let to = from;
@@ -234,23 +321,31 @@ export function stacked(tree: Tree, chosen: ReadonlyMap<number, number>): Tree {
       from = to;
     }
     stacks.set(holder, { items, at, hidden });
-    const own = [...members];
     for (const { id, from, to } of hidden) {
-      const inside = own.filter((member) => member.group && items.slice(from, to + 1).includes(member.id));
-      own.splice(own.indexOf(inside[0]!), inside.length, { group: true, id, first: inside[0]!.first });
-      children.set(id, inside);
+      const inside = items.slice(from, to + 1);
       const sum: Totals = { ops: 0, parameters: 0, bytes: 0, nodes: 0 };
-      for (const { id: one } of inside) {
-        groups.set(one, { ...groups.get(one)!, parent: id });
-        for (const key of ["ops", "parameters", "bytes", "nodes"] as const) sum[key] += totals.get(one)![key];
+      for (const one of inside) {
+        within.set(one, id);
+        for (const key of SUMS) sum[key] += totals.get(one)![key];
       }
       totals.set(id, sum);
-      groups.set(id, { id, parent: holder, kind: "scope", ...hiddenWords(tree.groups, holder, items, from, to), count: to - from + 1 });
+      groups.set(id, { id, parent: holder, kind: "scope", ...hiddenWords(tree.groups, holder, items, from, to), count: inside.length });
+    }
+    if (!hidden.length) continue;
+    const own: Member[] = [];
+    for (const member of members) {
+      const id = member.group ? within.get(member.id) : undefined;
+      if (id === undefined) own.push(member);
+      else if (children.get(id) === undefined) {
+        own.push({ ...member, id });
+        children.set(id, [member]);
+      } else children.get(id)!.push(member);
     }
     children.set(holder, own);
   }
   if (!stacks.size) return tree;
-  return { ...tree, groups, children, totals, stacks, ...ancestry(groups) };
+  const parent = (group: number) => within.get(group) ?? (group >= FIRST_STACK ? (groups.get(group)?.parent ?? TOP) : tree.parent(group));
+  return { ...tree, groups, children, totals, stacks, parent, depth: depthBy(parent) };
 }
 
 function hiddenWords(groups: ReadonlyMap<number, Group>, holder: number, items: readonly number[], from: number, to: number): Pick<Group, "name" | "label"> {
