@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import numpy
 import pytest
 from walked import PROGRAMS, fan_out, leaf, several_results, unrolled
@@ -435,3 +438,12 @@ def test_fan_out_through_the_session_says_what_is_still_to_come():
     assert "still to come from" in asked(session, "ask_fan_out", node=row)["sentence"]
     total = numpy.sqrt(((2 * x + numpy.exp(x) * x + numpy.exp(x) - 1) ** 2).sum())
     assert answer["total"]["summary"]["norm"] == pytest.approx(total, rel=1e-5)
+
+
+def test_the_example_of_the_page_runs(capsys):
+    page = Path(__file__).parents[2] / "docs" / "what-if.md"
+    (example,) = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.S)
+    exec(compile(example, str(page), "exec"), {"__name__": "example"})
+    told = capsys.readouterr().out
+    for words in ("at h, g = g.clip(-0.1, 0.1)", "w: x = x * 2", "2 paths lead from the loss to w", "agrees with central differences"):
+        assert words in told
