@@ -26,8 +26,11 @@ def parameters(recording: Recording, gradient: Gradient, optimizers: list[Optimi
     for row in range(recording.count):
         if recording.kind[row] in ("parameter", "leaf"):
             array, missing = gradient(row)
-            name = recording.names.get(row) or f"#{row}"
-            found.append(described(row, name, recording.tensor(row), recording.shape[row], array, missing, optimizers))
+            tensor, now = recording.tensor(row), row
+            if tensor is None and (later := inspector.written_over(recording, row)) >= 0:
+                tensor, now = recording.tensor(later), later  # the code wrote into it after it was used
+            name = recording.names.get(row) or recording.names.get(now) or f"#{row}"
+            found.append(described(row, name, tensor, recording.shape[row], array, missing, optimizers))
     for name, tensor in unused(recording):
         if hasattr(tensor, "materialize"):  # lazy
             found.append(described(-1, name, None, (), None, "Its shape is given by the first call of its module.", optimizers))

@@ -115,6 +115,20 @@ def test_parameters_that_the_code_does_not_use_are_listed_last():
     assert rows[2]["why"] == "The recorded code does not use it."
 
 
+def test_a_parameter_that_was_written_after_its_use_keeps_its_name():
+    def run():
+        model = nn.Linear(2, 2)
+        loss = model(engine.ones(3, 2)).sum()
+        loss.backward()
+        with engine.no_grad():
+            model.weight *= 2
+        return {"model": model, "loss": loss}
+
+    session = recorded(run)
+    row = rows_of(session)["weight"]
+    assert row["norm"] == pytest.approx(numpy.linalg.norm(session.names["model"].weight.array), rel=1e-6) and row["shape"] == [2, 2]
+
+
 @pytest.mark.parametrize("make", [
     lambda p: optim.SGD(p, lr=0.1), lambda p: optim.SGD(p, lr=0.1, momentum=0.9), lambda p: optim.Adam(p, lr=1e-2),
     lambda p: optim.AdamW(p, lr=1e-2, weight_decay=0.1), lambda p: optim.SGD(p, lr=0.1, maximize=True),

@@ -23,10 +23,19 @@ RETAIN = "Call retain_grad() on it before backward(), or step the pass."
 def why_no_grad(recording: Recording, row: int) -> str:
     """Why there is no gradient to show for this row, in a sentence or a few."""
     foreign = getattr(recording, "foreign", None)  # a recording of another library's tensors knows better
-    return _Reasons(recording).of(row) if foreign is None else foreign.why_no_grad(row)
+    return Reasons(recording).of(row) if foreign is None else foreign.why_no_grad(row)
 
 
-class _Reasons:
+def written_over(recording: Recording, row: int) -> int:
+    """The last row that stands for the same tensor after it was written in place; -1 when it was not."""
+    r, at = recording, row
+    for later in range(row + 1, r.count):
+        if r.note[later].startswith(("in place", "written through")) and (inputs := r.inputs(later)) and inputs[0] == (at, 0):
+            at = later
+    return -1 if at == row else at
+
+
+class Reasons:
     def __init__(self, recording: Recording) -> None:
         self.r, self.sources = recording, source.Sources()
         self.detached = _detached(recording)
@@ -40,7 +49,7 @@ class _Reasons:
             return f"Its dtype is {dtype.name}; only floating-point and complex tensors have gradients."
         if not r.grad[row]:
             return self.untracked(row, tensor)
-        newer = self.written_over(row)
+        newer = written_over(r, row)
         if newer >= 0:
             return (
                 f"This is the tensor as it was before {r.op_name(newer)} wrote over it{self.at(newer)}; "
@@ -163,14 +172,6 @@ class _Reasons:
             return -1
         leaves = [s for s, _ in r.inputs(row) if r.kind[s] in ("leaf", "parameter")]
         return leaves[0] if leaves else -1
-
-    def written_over(self, row: int) -> int:
-        """The last row that stands for the same tensor after it was written in place; -1 when it was not."""
-        r, at = self.r, row
-        for later in range(row + 1, r.count):
-            if r.note[later].startswith(("in place", "written through")) and (inputs := r.inputs(later)) and inputs[0] == (at, 0):
-                at = later
-        return -1 if at == row else at
 
     def forgotten(self, row: int) -> str:
         """By which line, as far as the code tells, as the end of a sentence."""

@@ -123,7 +123,7 @@ function histograms(data: SeriesData, unit: string, dark: boolean): HTMLElement 
     "aria-label": `Distribution over ${columns} ${unit}s, values from ${numberText(low)} to ${numberText(high)}`,
     style: `width:100%;height:${HIGH * 2}px`,
   });
-  const home = "darker: more of the elements";
+  const home = "stronger: more of the elements";
   const readout = h("span", { class: "middle" }, home);
   const context = canvas.getContext("2d");
   for (let column = 0; context && column < columns; column++) {
