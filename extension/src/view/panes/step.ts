@@ -17,6 +17,8 @@ import { Asker } from "./section";
 import { equation, figure, type StripOptions } from "./strip";
 import { ValuesSection } from "./values";
 
+const ANSWERS = ["local", "fan_out", "paths", "checked", "forks", "editable", "reran"] as const; // that this pane shows
+
 /** What the kernel has said of the step's own op: its sub-steps and equations, by input. */
 type Parts = { parts: readonly LocalPart[]; options: StripOptions } | null;
 
@@ -43,7 +45,8 @@ export class StepPane implements Pane {
   }
 
   update(state: State, before: State | null, gradients: Gradients): void {
-    if (!changed(state, before, "pass", "depth", "recording", "answers", "selected", "room")) return;
+    const told = ANSWERS.some((type) => !before || answered(state, type) !== answered(before, type));
+    if (!told && !changed(state, before, "pass", "depth", "recording", "selected", "room")) return;
     this.show(state, gradients);
     for (const section of this.sections) section.update(state);
     fitFormulas(this.element);
