@@ -7,13 +7,15 @@ import linecache
 import os
 from collections.abc import Callable, Iterator, Mapping
 from types import CodeType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from engine.tensor import Tensor
 
 from .protocol import Site
-from .recording import Recording
+
+if TYPE_CHECKING:
+    from .recording import Recording
 
 # file name of a code object -> (what the cell is called, the notebook's id of it); None: not a cell
 Cells = Callable[[str], "tuple[str, str | None] | None"]

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engine import devices, inplace
 from engine.tensor import Tensor
 
 from ..protocol import Fact
-from ..recording import Recording
 from .memory_layout import strides_of
 from .text import bytes_text, count_text
+
+if TYPE_CHECKING:
+    from ..recording import Recording
 
 
 def facts(array: Any, tensor: Tensor | None = None, recording: Recording | None = None, row: int = -1) -> list[Fact]:

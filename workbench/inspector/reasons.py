@@ -8,14 +8,16 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 from types import CodeType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
 from engine.tensor import Tensor
 
 from .. import source
-from ..recording import Recording
+
+if TYPE_CHECKING:
+    from ..recording import Recording
 
 RETAIN = "Call retain_grad() on it before backward(), or step the pass."
 
