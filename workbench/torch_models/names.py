@@ -53,6 +53,9 @@ class TorchOp:
         return f"<torch op {self.name}>"
 
 
+_unfit: set[tuple] = set()  # calls, by name and arguments, that our op of the same name does not take
+
+
 @lru_cache(4096)
 def torch_op(name: str, inputs: tuple[str, ...] = ()) -> TorchOp:
     """The op of that name; asked again, the same."""
@@ -88,12 +91,13 @@ def of_call(func: Any, args: tuple, kwargs: Mapping[str, Any]) -> tuple[Any, lis
     name = function_name(func)
     if getattr(func, "__name__", "").strip("_") in _REFLECTED:
         args = args[::-1]
-    ours = registry.get(name)
-    if ours is not None and "out" not in kwargs:
+    ours, form = registry.get(name), (name, len(args), *kwargs)
+    if ours is not None and "out" not in kwargs and form not in _unfit:
         try:
             inputs, attrs = ours.bind(args, dict(kwargs))
         except TypeError:  # not the arguments of our op: the op's name alone
             inputs, attrs = (), {}
+            _unfit.add(form)
         if ours.variadic and inputs and isinstance(inputs[0], (list, tuple)):
             inputs = (*inputs[0], *inputs[1:])
         if inputs and all(x is None or is_tensor(x) or isinstance(x, (int, float, complex)) for x in inputs):

@@ -49,6 +49,11 @@ def saved(node: Any) -> tuple[list[tuple[str, Any]], str]:
 
 def unmarked(recording: TorchRecording, roots: Sequence[Any]) -> list[Any]:
     """The nodes behind `roots` that the recording has not, inputs before those that use them; no recursion. Leaves' own nodes left out."""
+    key = recording.key
+    if len(roots) == 1 and roots[0] is not None and key not in roots[0].metadata:  # most ops make one node
+        before = roots[0].next_functions
+        if all(source is None or key in source.metadata or variable(source) is not None for source, _ in before):
+            return [] if variable(roots[0]) is not None else [roots[0]]
     order: dict[Any, int] = {}
     users: dict[Any, list] = {}
     missing: dict[Any, int] = {}

@@ -222,9 +222,13 @@ class TorchRecording(Recording):
         return words.why_no_grad(self, row)
 
     def gone(self, row: int) -> str:
-        """Why there are no numbers, where it is the tensor's kind that has none; else ""."""
+        """Why there are no numbers; "" where it is the budget that had no room for them."""
         found = self.its(row)
-        return "" if found is None or arrays.numpy_of(found) is not None else arrays.unusual(found)
+        if found is not None:
+            return "" if arrays.numpy_of(found) is not None else arrays.unusual(found)
+        if self.released or self.bytes[row] > self.keep:
+            return ""
+        return "PyTorch did not save this value for backward, and the program has let go of it. `with wb.watch(): ...` records every value."
 
     # -- memory --------------------------------------------------------------------------------------------------------------
 
