@@ -27,6 +27,7 @@ __all__ = [
     "fork",
     "history",
     "inspect",
+    "loop",
     "local_jacobian",
     "memory",
     "paths",
@@ -36,6 +37,7 @@ __all__ = [
     "scope",
     "show",
 ]
+__all__ += ["release", "why"]
 __all__ += ["step", "time", "tokens", "track", "watch"]
 
 
@@ -135,6 +137,27 @@ def memory() -> Any:
     return _shown(session) if _kernel() else session.report()
 
 
+def why(tensor: Tensor) -> Any:
+    """What keeps a tensor's memory alive: chains from variables, outputs, errors, graphs, optimizers, ..., each with the line that cuts it.
+
+    It looks through the objects that the program holds, at most 200,000 of them (about 0.3 s), and keeps none. TypeError for what is
+    neither a Tensor nor an array.
+    """
+    from . import alive
+
+    frame = _frame()
+    return alive.why(tensor, _names_in(frame), hide=(frame, frame.f_globals, frame.f_locals))
+
+
+def release(*what: str) -> None:
+    """Let go of what nobody asked to keep: "recordings" (arrays to be looked at), "error" (its local variables), "outputs", and "view" (what
+    the panel shows); without a word, of all. Graphs and numbers stay. ValueError for another word.
+    """
+    from .releasing import release
+
+    release(*what)
+
+
 def time() -> Any:
     """Where the time of the last recorded code went: when each op ran, and totals by line, op and module. RuntimeError without one."""
     from .surface import timed
@@ -178,11 +201,16 @@ def record(title: str = "", keep: int | None = None) -> Iterator[Any]:
     recorder = Recorder(title, KEEP if keep is None else keep)
     session = RecordedSession(recorder)
     names = _frame()
+    ended: BaseException | None = None
     try:
         with observe.observing(recorder):
             yield session
+    except BaseException as error:
+        ended = error
+        raise
     finally:
-        recorder.stop()
+        recorder.stop(ended)
+        ended = None  # it holds this frame
         session.finish(_names_in(names))
 
 
@@ -270,13 +298,28 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
+def loop(data: Iterable, *subjects: Any) -> Iterable:
+    """A training loop that the view plays, pauses, goes through turn by turn and puts back to its start: `for x, y in wb.loop(loader, ...)`.
+
+    `subjects` are what goes back to its start, exactly: the model, the optimizer, a scheduler, single tensors; random numbers go back
+    too. Turns that are shown can be looked at, graph and backward passes. It waits before its first turn. Outside Jupyter it is `data`
+    itself. TypeError for a subject that cannot be put back.
+    """
+    if not _kernel():
+        return data
+    from .jupyter.pause import controlled
+
+    return controlled(data, subjects)
+
+
 def load_ipython_extension(shell: Any) -> None:
     """`%load_ext workbench`: the magic %%watch, rich tensors, and the line to the JupyterLab panel."""
-    from .jupyter import cells, comm, display, magics
+    from .jupyter import cells, comm, display, holders, magics
 
     shell.register_magics(magics.WatchMagics)
     display.register(shell)
     cells.follow()
+    holders.register()
     if getattr(shell, "kernel", None) is not None:
         comm.register()
     shell.user_ns.setdefault("wb", sys.modules[__name__])

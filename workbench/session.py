@@ -48,6 +48,7 @@ class Session:
         self.graph = graph or Graph(recording)
         self.stepper: Stepper | None = None
         self.passes: list[Stepper] = []  # all that the code ran, of which `stepper` is the one that is shown
+        self.training: Any = None  # the loop that the view controls: training.Loop
         self.breakpoints = breakpoints.kept
         self.until: list[breakpoints.Breakpoint] = []  # where the code itself wanted to be stopped
         self.clients: list[Client] = []
@@ -114,6 +115,20 @@ class Session:
         finally:
             self.lock.release()
 
+    def take_over(self, other: Session, namespace: Mapping[str, Any] | None = None) -> None:
+        """What another session has recorded is shown here from now on: the next turn of a loop."""
+        with self.lock:
+            for old in {*self.passes, *filter(None, [self.stepper])}:
+                old.close()
+            self.recording, self.graph, self.stepper, self.passes = other.recording, other.graph, other.stepper, other.passes
+            self.finish(namespace)
+
+    def tell_training(self) -> None:
+        """How far the loop is, to all views."""
+        with self.lock:
+            for client in self.clients:
+                client.send(self.training.message().to_json(), [])
+
     def finish(self, namespace: Mapping[str, Any] | None = None) -> None:
         """The code has ended: names, loops and folds are known now, and the graph is sent anew."""
         with self.lock:
@@ -177,6 +192,8 @@ class Session:
                 found.append((self.stepped(client, None).to_json(), []))
             if self.breakpoints.all:
                 found.append(told.told(self, None))
+        if self.training is not None:
+            found.append((self.training.message().to_json(), []))
         if self.recording.failure >= 0:
             found.append(self.problem(None, self.recording.note[self.recording.failure], self.recording.failure))
         return found

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy
@@ -507,3 +509,18 @@ def test_nothing_of_a_condition_is_executed():
     with pytest.raises(BadCondition):
         Condition("[setattr(touched, 'hit', True)] > 0")
     assert not touched.hit and conditions.Condition("norm>1").names == {"norm"}
+
+
+def test_the_examples_of_the_documentation_run():
+    text = (Path(__file__).resolve().parents[2] / "docs" / "stepping.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    names: dict = {}
+    for block in blocks[:2]:
+        exec(block, names)
+    # d(3000·w) of tanh is 0 in float32 at 3000 and beyond; mul by 2 hands on 2 for each element: 2·√3 = 3.46 is the first beyond 3
+    assert names["s"].done and names["w"].grad.tolist() == [2.0, 2.0, 2.0]
+    assert [str(one) for one in breakpoints.kept.all] == [
+        "nan > 0 or norm > 1e3 or norm < 1e-8 or zero > 0.99",
+        "layers.*.weight",
+        "every relu when zero > 0.9",
+    ]

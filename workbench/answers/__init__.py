@@ -10,12 +10,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from .. import protocol
-from . import breakpoints, compare, faces, memory, model, overlay, steps, tensor, time, whatif, whole
+from . import breakpoints, compare, faces, memory, model, overlay, steps, tensor, training, time, whatif, whole
 
 ANSWERS: Mapping[type[protocol.ToKernel], Callable[..., list[tuple[dict[str, Any], list[bytes]]]]] = {
     protocol.Ready: whole.ready,
     protocol.StepTo: steps.step,
     protocol.AskNorms: steps.norms,
+    protocol.Train: training.train,
     protocol.Break: breakpoints.change,
     protocol.Inspect: tensor.inspect,
     protocol.AskElement: tensor.element,
@@ -27,8 +28,6 @@ ANSWERS: Mapping[type[protocol.ToKernel], Callable[..., list[tuple[dict[str, Any
     protocol.AskBytes: memory.bytes_of_kernel,
     protocol.AskWindow: memory.window,
     protocol.AskMoment: memory.moment,
-    protocol.AskWhy: memory.why,
-    protocol.AskPredictions: memory.predictions,
     protocol.AskWhy: memory.why,
     protocol.AskPredictions: memory.predictions,
     protocol.AskMetric: overlay.metric,

@@ -1,4 +1,4 @@
-"""`with wb.step():` in a running cell: backward() waits at every step for the view, which the kernel goes on listening to meanwhile.
+"""`with wb.step():` and `wb.loop(...)` in a running cell: it waits for the view, which the kernel goes on listening to meanwhile.
 
 Two ways lead from the view to a kernel whose main thread waits. JupyterLab >= 4.4 with ipykernel 7 sends comm messages to a subshell,
 another thread. Everything else sends them to the main shell, so the waiting thread reads that socket itself: it answers comms and
@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from time import monotonic
 from typing import Any
 
@@ -21,10 +21,11 @@ from IPython.display import display
 from engine import observe
 
 from ..breakpoints import Breakpoint
-from ..passes import Followed, PassWatcher
+from ..passes import GLANCE, Followed, PassWatcher
 from ..recorder import Recorder
 from ..recording import Recording
 from ..session import Session
+from ..training import Loop
 from . import cells, comm
 from .widget import View
 
@@ -55,7 +56,7 @@ class Pause:
         names: Callable[[], dict] = lambda: shell.user_ns if shell is not None else {}  # noqa: E731
         self.session = session
         session.until = self.until
-        self._watcher = PassWatcher(session, inner, self._wait, names, self._glance, bool(self.until))
+        self._watcher = PassWatcher(session, inner, self._wait, names, glance, bool(self.until))
         self._observing = observe.observing(self._watcher)
         self._observing.__enter__()
         return session
@@ -68,27 +69,61 @@ class Pause:
         if self._shown is not None:
             self._shown.update(self._view)  # the stills in the saved notebook are of the graph that was stepped through
 
-    def _glance(self) -> None:
-        """Hear what the view wishes while the pass goes on."""
-        with Pump() as pump:
-            pump.listen(0)
-
     def _wait(self, stepper: Followed) -> None:
         """Until the view wants the pass to go on. KeyboardInterrupt comes through, and backward() ends there."""
+        if not self._alone and not attend(self.session, lambda: stepper.held, self.patience):
+            self._alone = True
+            print(
+                f"wb.step(): no view has opened within {self.patience:.0f} s, so the backward pass runs on by itself.",
+                file=sys.stderr,
+            )
         if self._alone:
             stepper.wanted = stepper.total
+
+
+class Gate:
+    """Before each turn of a `wb.loop` the cell waits here as long as the view wants it to."""
+
+    def __init__(self, patience: float = PATIENCE) -> None:
+        self.patience = patience
+        self._due = 0.0
+
+    def __call__(self, loop: Loop) -> None:
+        if not loop.held and monotonic() > self._due:
+            glance()
+            self._due = monotonic() + GLANCE
+        if not loop.held:
             return
-        deadline = monotonic() + self.patience
-        with Pump() as pump:
-            while stepper.held:
-                pump.listen(TICK)
-                if not self.session.opened and monotonic() > deadline:
-                    self._alone = True
-                    stepper.wanted = stepper.total
-                    print(
-                        f"wb.step(): no view has opened within {self.patience:.0f} s, so the backward pass runs on by itself.",
-                        file=sys.stderr,
-                    )
+        loop.session.tell_training()
+        if not attend(loop.session, lambda: loop.held, self.patience):
+            print(f"wb.loop(): no view has opened within {self.patience:.0f} s, so the loop runs by itself.", file=sys.stderr)
+            loop.wish("play")
+
+
+def controlled(iterable: Iterable, subjects: tuple) -> Loop:
+    """A loop that is controlled by a view, which is displayed in the output of the cell that runs."""
+    session = Session(Recording(cells.title()))
+    shell = get_ipython()
+    loop = Loop(iterable, subjects, session, Gate(), lambda: shell.user_ns if shell is not None else {})
+    display(View(session))
+    return loop
+
+
+def attend(session: Session, held: Callable[[], bool], patience: float) -> bool:
+    """Serve the view as long as `held()`; False when none has opened in `patience` seconds, so that nobody could let the cell go on."""
+    deadline = monotonic() + patience
+    with Pump() as pump:
+        while held():
+            pump.listen(TICK)
+            if not session.opened and monotonic() > deadline:
+                return False
+    return True
+
+
+def glance() -> None:
+    """Hear what the view wishes while the cell goes on."""
+    with Pump() as pump:
+        pump.listen(0)
 
 
 class Pump:

@@ -35,6 +35,7 @@ from .tensor import (
     Tokens,
 )
 from .time import AskTiming, TimeTotal, Timing
+from .training import Train, Training
 from .typescript import typescript
 from .whatif import (
     Addend,

@@ -8,6 +8,7 @@ const PATHS = {
   next: "M5.5 3.5 11 8l-5.5 4.5z",
   last: "M12 3.5v9M4 3.5 9.5 8 4 12.5z",
   play: "M4.5 3v10l8-5z",
+  reset: "M3 8a5 5 0 1 0 1.7-3.7M3 2.5v3.3h3.3",
   run: "M3 3.5v9M5.5 3.5 13 8l-7.5 4.5z",
   stop: "M4 4h8v8H4z",
   into: "M8 2v7M5 6.5 8 9.5l3-3M3 13h10",

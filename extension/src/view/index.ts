@@ -16,11 +16,12 @@ import { layout, type Scene } from "./graph/layout";
 import { marksOf } from "./graph/marks";
 import { Panel } from "./panes/panel";
 import { splitter } from "./splitter";
-import { createStore, type Recording, type State, type Store } from "./store";
+import { answered, createStore, type Recording, type State, type Store } from "./store";
 import { fillTable } from "./graph/table";
 import { STYLES } from "./styles";
 import { followTheme, prefersStill } from "./theme";
 import { Toolbar } from "./toolbar";
+import { TrainingBar } from "./training";
 import { keyOf } from "./graph/walk";
 
 const HEIGHT = 460;
@@ -37,6 +38,7 @@ class View {
   private readonly commands: Commands;
   private readonly panel: Panel;
   private readonly bar: StepperBar;
+  private readonly training: TrainingBar;
   private readonly toolbar: Toolbar;
   private readonly keys = new Help();
   private readonly status = h("span", { class: "status quiet", role: "status", "data-testid": "wb-status" });
@@ -80,6 +82,7 @@ class View {
     });
     this.panel = new Panel(this.controller, () => this.dark, prefix);
     this.bar = new StepperBar(this.controller, prefix);
+    this.training = new TrainingBar(this.controller);
     this.toolbar = new Toolbar(this.commands, this.status);
     const stage = h("div", { class: "stage" }, this.pane.element, this.list, this.empty);
     const main = h(
@@ -93,6 +96,7 @@ class View {
       "div",
       { class: "root", "data-testid": "wb-root" },
       this.toolbar.element,
+      this.training.element,
       this.bar.element,
       this.alert.element,
       main,
@@ -198,6 +202,7 @@ class View {
     if (changed("pass")) this.controller.askForNorms();
     this.toolbar.update(state);
     this.bar.update(state);
+    this.training.update(state);
     this.panel.update(state, before, this.gradients);
     if (changed("text")) {
       this.pane.element.hidden = state.text;
@@ -288,7 +293,13 @@ class View {
   }
 }
 
-function emptyWords({ recording, status }: State): HTMLElement[] {
+function emptyWords(state: State): HTMLElement[] {
+  const { recording, status } = state;
+  if (answered(state, "training")?.message.state === "waits")
+    return [
+      h("p", {}, "The loop waits before its first turn."),
+      h("p", { class: "quiet" }, "Play it, or go through it turn by turn; each turn's graph can be looked at here."),
+    ];
   if (recording?.live) return [h("p", {}, "Recording. The graph appears with the first op.")];
   if (recording)
     return [

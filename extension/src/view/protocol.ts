@@ -493,7 +493,7 @@ export interface Bytes {
   type: "bytes";
   v: number;
   re: number | null;
-  recording: string;
+  newest: string;
   live: number;
   peak: number;
   running: boolean;
@@ -856,6 +856,18 @@ export interface Timing {
   missing: string;
 }
 
+/** How far a loop under `wb.loop` is. */
+export interface Training {
+  type: "training";
+  v: number;
+  re: number | null;
+  recording: string;
+  turn: number;
+  total: number;
+  state: "waits" | "runs" | "ended";
+  resets: boolean;
+}
+
 export interface Why {
   type: "why";
   v: number;
@@ -1105,8 +1117,16 @@ export interface StepTo {
   by: "op" | "module" | "parameter" | "iteration";
 }
 
-export type ToView = Breakpoints | Bytes | Checked | Compared | Editable | Faces | FanOut | Flags | Forks | Graph | Inspected | Local | Memory | Metric | ModelHealth | Moment | Norms | Paths | Predictions | Problem | Reran | SampleGradients | Stepped | Stepper | TensorElement | TensorSeries | Timing | Why | Window;
-export type ToKernel = AskBytes | AskCompare | AskEdit | AskElement | AskFaces | AskFanOut | AskLocal | AskMemory | AskMetric | AskModel | AskMoment | AskNorms | AskPaths | AskPredictions | AskSampleGradients | AskSeries | AskTiming | AskWhy | AskWindow | Break | CheckRule | ForkPass | Inspect | Ready | Rerun | StepTo;
+/** What the loop shall do: answered with how far it is then. */
+export interface Train {
+  type: "train";
+  v: number;
+  id: number;
+  do: "play" | "pause" | "step" | "reset" | "end";
+}
+
+export type ToView = Breakpoints | Bytes | Checked | Compared | Editable | Faces | FanOut | Flags | Forks | Graph | Inspected | Local | Memory | Metric | ModelHealth | Moment | Norms | Paths | Predictions | Problem | Reran | SampleGradients | Stepped | Stepper | TensorElement | TensorSeries | Timing | Training | Why | Window;
+export type ToKernel = AskBytes | AskCompare | AskEdit | AskElement | AskFaces | AskFanOut | AskLocal | AskMemory | AskMetric | AskModel | AskMoment | AskNorms | AskPaths | AskPredictions | AskSampleGradients | AskSeries | AskTiming | AskWhy | AskWindow | Break | CheckRule | ForkPass | Inspect | Ready | Rerun | StepTo | Train;
 
 /** The `type` of every message that this view understands. */
-export const TO_VIEW: readonly string[] = ["breakpoints", "bytes", "checked", "compared", "editable", "faces", "fan_out", "flags", "forks", "graph", "inspected", "local", "memory", "metric", "model_health", "moment", "norms", "paths", "predictions", "problem", "reran", "sample_gradients", "stepped", "stepper", "element", "tensor_series", "timing", "why", "window"];
+export const TO_VIEW: readonly string[] = ["breakpoints", "bytes", "checked", "compared", "editable", "faces", "fan_out", "flags", "forks", "graph", "inspected", "local", "memory", "metric", "model_health", "moment", "norms", "paths", "predictions", "problem", "reran", "sample_gradients", "stepped", "stepper", "element", "tensor_series", "timing", "training", "why", "window"];

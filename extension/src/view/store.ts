@@ -236,7 +236,9 @@ function graph(state: State, message: Graph): State {
   const closing = `The graph has grown past ${HARD_CAP} boxes, so groups were closed.`;
   const status: Status = many ? { sentence: closing, tone: "plain" } : same ? state.status : START.status;
   const focus = alike || state.focus.startsWith("n") ? state.focus : "";
-  if (same) return { ...state, recording, loops, open, touched, focus, status };
+  // A whole graph is followed by the whole pass, or by none: it may be another turn of a loop.
+  const pass = fresh && state.pass ? { ...state.pass, steps: new Map(), norms: new Map() } : state.pass;
+  if (same) return { ...state, recording, loops, open, touched, focus, status, pass };
   const { direction, depth, text, by } = state;
   const selected = view === "tensor" ? root : -1;
   const tab = view === "memory" || view === "time" ? view : START.tab;

@@ -1,0 +1,127 @@
+"""A training loop that can be played, paused, gone through turn by turn, and put back to its start."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from time import monotonic
+from typing import Any, Literal
+
+from engine import observe
+
+from . import protocol
+from .graph import Graph
+from .passes import PassWatcher
+from .recorder import Recorder
+from .session import Session
+from .training_state import TrainingState
+
+Wish = Literal["play", "pause", "step", "reset", "end"]
+SHOW = 0.5  # seconds between two turns that are recorded and shown while the loop plays
+TELL = 0.1  # and between two messages that say how far it is
+
+
+class Loop:
+    """`for batch in wb.loop(loader, model, optimizer)`: the loop waits before its first turn, and goes on as it is wished.
+
+    A turn that is shown is recorded: its graph, its values and its backward passes can be looked at until the next one. While the loop
+    plays that is one turn in half a second at most; all others run as if nobody watched. `gate(loop)` is called before each turn and
+    returns when the loop may go on; `names` gives the user's variables.
+    """
+
+    def __init__(
+        self, iterable: Iterable, subjects: tuple, session: Session, gate: Callable[[Loop], None], names: Callable[[], dict]
+    ) -> None:
+        self.iterable, self.session, self.gate, self.names = iterable, session, gate, names
+        self.turn = 0  # turns that have been gone through
+        self.total = len(iterable) if hasattr(iterable, "__len__") else -1  # type: ignore[arg-type]
+        self.playing = False
+        self.over = False
+        self._allowed = 0  # turns that may run before it waits again
+        self._reset = self._end = False
+        self._start = TrainingState(subjects) if subjects else None
+        self._shown = self._told = 0.0
+        session.training = self
+
+    # -- wishes: from any thread -------------------------------------------------------------------------------------------------
+
+    def wish(self, what: Wish) -> None:
+        """What the view wants. Refused where it cannot be."""
+        if what == "reset":
+            if self._start is None:
+                raise protocol.Refused("wb.loop was not told what to put back: write wb.loop(data, model, optimizer).")
+            if self.over:
+                if self.session.busy():
+                    raise protocol.Refused("The kernel is running a cell. The training can be put back when the cell is done.")
+                self._start.restore()
+                self.turn = 0
+            else:
+                self._reset, self.playing, self._allowed = True, False, 0
+        elif self.over:
+            raise protocol.Refused("The loop has ended. Run its cell again, or put the training back to its start.")
+        elif what == "end":
+            self._end = True
+        else:
+            self.playing = what == "play"
+            self._allowed = 1 if what == "step" else 0
+        self.session.tell_training()
+
+    @property
+    def held(self) -> bool:
+        """Whether the loop shall wait before its next turn."""
+        return not (self.playing or self._allowed or self._reset or self._end)
+
+    # -- running -------------------------------------------------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[Any]:
+        try:
+            while True:
+                self.turn = 0
+                batches = iter(self.iterable)
+                while True:
+                    try:
+                        batch = next(batches)
+                    except StopIteration:
+                        return
+                    self.gate(self)
+                    if self._end:
+                        return
+                    if self._reset:
+                        assert self._start is not None
+                        self._start.restore()
+                        self._reset = False
+                        break
+                    self._allowed = max(0, self._allowed - 1)
+                    yield from self._turn(batch)
+                    self.turn += 1
+                    if monotonic() - self._told > TELL:
+                        self._told = monotonic()
+                        self.session.tell_training()
+        finally:
+            self.over, self.playing = True, False
+            self.session.tell_training()
+
+    def _turn(self, batch: Any) -> Iterator[Any]:
+        """One turn, recorded where it is to be shown and nobody else watches."""
+        if observe.current is not None or self.playing and monotonic() - self._shown < SHOW:
+            yield batch
+            return
+        recorder = Recorder(f"turn {self.turn + 1}")
+        recorder.recording.name = self.session.recording.name  # the same graph to the view, with other numbers
+        turn = Session(recorder.recording)
+        watcher = PassWatcher(turn, recorder, None, self.names)
+        try:
+            with observe.observing(watcher):
+                yield batch
+        except GeneratorExit as error:  # left in the midst of a turn, by break or by an exception
+            watcher.close(error)
+            recorder.stop()
+            raise
+        watcher.close()
+        recorder.stop()
+        self._shown = monotonic()
+        self.session.take_over(turn, self.names())
+
+    def message(self, re: int | None = None) -> protocol.Training:
+        """How far it is."""
+        state = "ended" if self.over else "runs" if self.playing or self._allowed else "waits"
+        return protocol.Training(re, self.session.recording.name, self.turn, self.total, state, self._start is not None)
