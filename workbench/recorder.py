@@ -552,7 +552,11 @@ class Recorder(observe.Observer):
         if self._scope >= 0 and self.recording.scopes[self._scope].name == "backward":
             self._scope = self.recording.scopes[self._scope].parent
 
-    # -- the end --------------------------------------------------------------------------------------------------------------
+    # -- begin and end --------------------------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """The recorded code begins now, and with it the time that is told; else with the recorder."""
+        self.recording.began = perf_counter()
 
     def _report(self) -> None:
         begun = perf_counter()

@@ -1,5 +1,7 @@
 // The time line: what is in sight, what lies under the pointer, moving and zooming; and the time tab on a kernel in the page.
-import { describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import type { Channel } from "../src/view/channel";
+import { Controller } from "../src/view/controller";
 import {
   drawEvents,
   eventAt,
@@ -12,7 +14,11 @@ import {
   zoomed,
   type TimelineEvents,
 } from "../src/view/panes/lanes";
+import { TimePane } from "../src/view/panes/time";
+import { VERSION, type Timing, type TimeTotal } from "../src/view/protocol";
+import { createStore } from "../src/view/store";
 import { random } from "./page/kernel";
+import { mlp } from "./page/recordings";
 
 /** A lane of events that do not touch, another with one around others. */
 function some(count: number, seed = 1): TimelineEvents {
@@ -104,5 +110,161 @@ describe("the time line", () => {
     // zoomed in, only what is in sight is looked at
     expect(drawEvents(context, events, { begin: 1e-3, end: 1e-3 + 40e-6 }, 320, look, none)).toBeLessThanOrEqual(23);
     expect(rectangles).toBeGreaterThan(15);
+  });
+});
+
+function total(name: string, forward: number, backward: number, more: Partial<TimeTotal> = {}): TimeTotal {
+  return { name, label: "", site: -1, calls: 2, forward, backward, inside: 0, node: -1, ...more };
+}
+
+/** The pane beside a recorded MLP, whose ops took 1 ms, 2 ms, 3 ms, ... one after the other, and 1 ms each on the way back. */
+function opened(change: Partial<Timing> = {}, live = false) {
+  const builder = mlp();
+  const store = createStore();
+  const asked: unknown[] = [];
+  const channel = {
+    send: (request: unknown) => (asked.push(request), new Promise(() => undefined)),
+  } as unknown as Channel;
+  const pane = new TimePane({ controller: new Controller(store, channel), isDark: () => false, prefix: "", width: () => 320 });
+  document.body.append(pane.element);
+  for (const message of builder.graphs("r1")) {
+    store.dispatch({ do: "receive", received: { message: { ...message, live }, buffers: [] } });
+  }
+  store.dispatch({ do: "tab", to: "time" });
+  const ops = builder.nodes.kind.flatMap((kind, node) => (kind === "op" ? [node] : []));
+  const names = [...new Set(ops.map((node) => builder.nodes.op[node]!))];
+  const [events, places, kinds]: number[][] = [[], [], []];
+  let at = 0;
+  const add = (node: number, lane: number, took: number) => {
+    events!.push(at, took);
+    places!.push(node, lane);
+    kinds!.push(names.indexOf(builder.nodes.op[node]!));
+    at += took + 1e-3;
+  };
+  ops.forEach((node, k) => add(node, 0, (k + 1) * 1e-3));
+  [...ops].reverse().forEach((node) => add(node, 1, 1e-3));
+  const message: Timing = {
+    ...{ type: "timing", v: VERSION, re: 1, recording: "r1", seconds: at, forward: 0.01, backward: 0.03, begin: 0, end: at, names },
+    events: { index: 0, dtype: "float64", shape: [kinds!.length, 2] },
+    places: { index: 1, dtype: "int32", shape: [kinds!.length, 2] },
+    ops: { index: 2, dtype: "int32", shape: [kinds!.length] },
+    ...{ left_out: 0, left_out_seconds: 0, cost: "Recording added about 2.8 us to each of 8 ops.", missing: "" },
+    lines: [total("h = x @ w", 0.003, 0.017, { site: 0 }), total("adding up gradients in .grad", 0, 0.0001, { calls: 0 })],
+    by_op: names.map((name, k) => total(name, 0.01 / (k + 1), 0.02, { node: ops[0]! })),
+    by_module: [total("net.0", 0.002, 0.002, { label: "Linear", node: ops[1]!, inside: 0.001 })],
+    ...change,
+  };
+  const bytes = (array: Float64Array | Int32Array) => new DataView(array.buffer as ArrayBuffer);
+  const buffers = [bytes(Float64Array.from(events!)), bytes(Int32Array.from(places!)), bytes(Int32Array.from(kinds!))];
+  store.dispatch({ do: "receive", received: { message, buffers } });
+  pane.update(store.state, null);
+  store.subscribe((state, before) => pane.update(state, before));
+  const one = (id: string) => pane.element.querySelector<HTMLElement>(`[data-testid="${id}"]`)!;
+  const key = (name: string, more: KeyboardEventInit = {}) => {
+    const event = new KeyboardEvent("keydown", { key: name, bubbles: true, cancelable: true, ...more });
+    one("wb-timeline").dispatchEvent(event);
+    return event;
+  };
+  return { pane, store, asked, one, key, ops, builder, buffers, message };
+}
+
+describe("the time tab", () => {
+  beforeEach(() => vi.spyOn(HTMLCanvasElement.prototype, "getContext").mockReturnValue(null));
+  afterEach(() => {
+    vi.restoreAllMocks();
+    document.body.replaceChildren();
+    vi.useRealTimers();
+  });
+
+  it("asks when the code has ended, and says so while it runs", () => {
+    const { pane, store } = opened({}, true);
+    expect(pane.asks(store.state)).toBeNull();
+    expect(pane.element.textContent).toContain("still running");
+    const done = opened();
+    expect(done.pane.asks(done.store.state)).toEqual({ type: "ask_timing", begin: 0, end: -1 });
+    expect(opened({ missing: "No op was timed." }).pane.element.textContent).toBe("No op was timed.");
+  });
+
+  it("tells sums, and what recording cost", () => {
+    const { pane, one } = opened();
+    const figures = [...pane.element.querySelectorAll(".figures > div")].map((figure) => figure.textContent);
+    expect(figures.slice(0, 2)).toEqual(["10 msin ops", "30 msin backward"]);
+    expect(one("wb-time-cost").textContent).toContain("2.8 us");
+  });
+
+  it("goes to a line's cell, points an op out, goes to a module's longest op", () => {
+    const { pane, store, one, ops, builder } = opened();
+    const shown: unknown[] = [];
+    pane.element.addEventListener("workbench-reveal", (event) => shown.push((event as CustomEvent).detail));
+    pane.element.querySelector<HTMLElement>(".totals .site")!.click();
+    expect(shown).toEqual([builder.sites[0]]);
+    const [line, rest] = [...pane.element.querySelectorAll(".totals tbody tr")].map((row) => row.textContent!);
+    expect(line).toContain("20 ms 50 %");
+    expect(rest).toContain("<1 %");
+    expect(rest).toContain("–");
+
+    one("wb-time-by_op").click();
+    const op = () => pane.element.querySelector<HTMLElement>(".totals .link")!;
+    op().click();
+    expect(op().getAttribute("aria-pressed")).toBe("true");
+    op().click();
+    expect(op().getAttribute("aria-pressed")).toBe("false");
+
+    one("wb-time-by_module").click();
+    op().click();
+    expect(store.state.selected).toBe(ops[1]);
+    expect(store.state.tab).toBe("time");
+    expect(pane.element.querySelector(".selected")!.textContent).toMatch(/forward 2 ms, backward 1 ms/);
+  });
+
+  it("is walked through by keys: each event told in words, Enter selects its node", () => {
+    const { store, one, key, ops, builder } = opened();
+    const told = () => one("wb-timeline-readout").textContent!;
+    expect(key("ArrowRight").defaultPrevented).toBe(true);
+    expect(told()).toMatch(new RegExp(`^${builder.nodes.op[ops[0]!]}.*: 1 ms, at 0$`));
+    key("ArrowRight");
+    expect(told()).toMatch(/: 2 ms, at 2 ms$/);
+    key("ArrowDown"); // its backward step
+    expect(told()).toMatch(new RegExp(`^backward of ${builder.nodes.op[ops[1]!]}.*: 1 ms`));
+    key("ArrowUp");
+    expect(told()).toMatch(/: 2 ms, at 2 ms$/);
+    key("Enter");
+    expect(store.state.selected).toBe(ops[1]);
+    key("End");
+    expect(told()).toMatch(/^backward of /);
+    expect(key("?").defaultPrevented).toBe(false); // the view's own keys stay the view's
+    expect(key("f", { ctrlKey: true }).defaultPrevented).toBe(false);
+  });
+
+  it("zooms by wheel only with Ctrl, and asks for what was left out when the window rests", async () => {
+    vi.useFakeTimers();
+    const { pane, one, key, asked, message } = opened({ left_out: 7, left_out_seconds: 1e-4 });
+    expect(pane.element.textContent).toContain("7 short events, 100 µs together, appear when you zoom in.");
+    const wheel = (ctrlKey: boolean) => {
+      const event = new WheelEvent("wheel", { deltaY: -400, ctrlKey, bubbles: true, cancelable: true });
+      one("wb-timeline").dispatchEvent(event);
+      return event.defaultPrevented;
+    };
+    expect([wheel(false), wheel(true)]).toEqual([false, true]);
+    key("+");
+    expect(asked).toEqual([]);
+    await vi.advanceTimersByTimeAsync(300);
+    expect(asked).toHaveLength(1);
+    const { begin, end } = asked[0] as { begin: number; end: number };
+    expect(end - begin).toBeLessThan(0.3 * message.end);
+    expect(end - begin).toBeGreaterThan(0);
+  });
+
+  it("has a table that says the same as the picture", () => {
+    const { pane, ops, store } = opened();
+    const twin = pane.element.querySelector("details")!;
+    twin.open = true;
+    twin.dispatchEvent(new Event("toggle"));
+    const rows = [...twin.querySelectorAll("tbody tr")].map((row) => [...row.children].map((cell) => cell.textContent));
+    expect(rows).toHaveLength(2 * ops.length);
+    expect(rows[0]!.slice(1)).toEqual(["forward", "0", "1 ms"]);
+    expect(rows[rows.length - 1]![1]).toBe("backward");
+    twin.querySelector<HTMLElement>("tbody .link")!.click();
+    expect(store.state.selected).toBe(ops[0]);
   });
 });

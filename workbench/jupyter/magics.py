@@ -57,6 +57,7 @@ class WatchMagics(Magics):
             if loaded.torch() is not None:
                 names = lambda: self.shell.user_ns  # noqa: E731
                 stack.enter_context(TorchWatch(session, names, cells.title(), keep, options.limit, ours=False))
+            recorder.begin()
             for code in body:
                 exec(code, self.shell.user_global_ns, self.shell.user_ns)
 

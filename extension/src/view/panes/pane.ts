@@ -16,6 +16,8 @@ export interface Pane {
   readonly tab: string;
   readonly title: string;
   readonly element: HTMLElement;
+  /** Its content is not about the selected node: choosing another one does not scroll it to its top. */
+  readonly stays?: boolean;
   /** Whether there is something to see, and so a tab. */
   offered(state: State): boolean;
   /** The state has changed, or the pane has just been opened (`before` is null). Called only while its tab is chosen. */

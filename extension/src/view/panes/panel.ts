@@ -57,7 +57,7 @@ export class Panel {
       setAttribute(button, "tabindex", chosen ? 0 : -1);
       if (!chosen) continue;
       setAttribute(this.scroller, "aria-labelledby", button.id);
-      if (!before || state.tab !== before.tab || state.selected !== before.selected) this.scroller.scrollTop = 0;
+      if (!before || state.tab !== before.tab || (state.selected !== before.selected && !pane.stays)) this.scroller.scrollTop = 0;
       pane.update(state, this.shown === pane.tab ? before : null, gradients);
       this.shown = pane.tab;
     }

@@ -25,6 +25,7 @@ const KINDS: readonly (readonly [By, string])[] = [
 export class TimePane implements Pane {
   readonly tab = "time";
   readonly title = "Time";
+  readonly stays = true;
   readonly element = h("div", { class: "pane time", "data-testid": "wb-time" });
   private readonly timeline: Timeline;
   private readonly selected = h("div", { class: "selected" });
@@ -148,7 +149,7 @@ export class TimePane implements Pane {
 
   private tableOf(rows: readonly TimeTotal[], whole: number, recording: Recording, again: () => void): HTMLElement {
     const most = Math.max(...rows.map((row) => row.forward + row.backward), 1e-12);
-    const names: Record<By, string> = { lines: "line", by_op: "op", by_module: "module, with what is inside" };
+    const names: Record<By, string> = { lines: "line", by_op: "op", by_module: "module and inside" };
     return table(
       [names[this.by], "time", "calls"],
       rows.map((row) => [this.nameOf(row, recording, again), timeCell(row, whole, most), row.calls ? countText(row.calls) : "–"]),
@@ -202,7 +203,16 @@ function timeCell({ forward, backward, inside }: TimeTotal, whole: number, most:
     "div",
     { title: words.join(", ") },
     h("b", {}, durationText(forward + backward)),
-    h("span", { class: "quiet" }, ` ${whole > 0 ? Math.round((100 * (forward + backward)) / whole) : 0} %`),
-    h("div", { class: "split", role: "img", "aria-label": words.join(", ") }, h("span", { class: "forward", style: width(forward) }), h("span", { class: "backward", style: width(backward) })),
+    h("span", { class: "quiet" }, ` ${percent(whole > 0 ? (forward + backward) / whole : 0)}`),
+    h(
+      "div",
+      { class: "split", role: "img", "aria-label": words.join(", ") },
+      h("span", { class: "forward", style: width(forward) }),
+      h("span", { class: "backward", style: width(backward) }),
+    ),
   );
+}
+
+function percent(share: number): string {
+  return share > 0 && share < 0.01 ? "<1 %" : `${Math.round(100 * share)} %`;
 }

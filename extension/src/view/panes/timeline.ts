@@ -28,7 +28,8 @@ export class Timeline {
   private describe: (node: number) => string = () => "";
   private selected = -1;
   private op = "";
-  private at = -1; // the event that is told of
+  private at = -1; // the event that is told of: under the pointer, else the chosen one
+  private chosen = -1;
   private dark = false;
   private frame = 0;
   private drag: { x: number; span: Span; far: boolean } | null = null;
@@ -61,7 +62,7 @@ export class Timeline {
     this.stage.addEventListener("pointermove", (event) => this.move(event));
     this.stage.addEventListener("pointerup", (event) => this.release(event));
     this.stage.addEventListener("pointercancel", () => (this.drag = null));
-    this.stage.addEventListener("pointerleave", () => this.drag || this.tell(-1));
+    this.stage.addEventListener("pointerleave", () => this.drag || this.tell(this.chosen));
     this.stage.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
     this.stage.addEventListener("keydown", (event) => this.key(event));
     if (typeof ResizeObserver !== "undefined") new ResizeObserver(() => this.paint()).observe(this.stage);
@@ -70,7 +71,7 @@ export class Timeline {
   /** Other events; the window stays when they are of the same recording. */
   show(of: string, events: TimelineEvents, seconds: number, describe: (node: number) => string): void {
     const same = of === this.of && this.span !== this.whole;
-    [this.of, this.events, this.describe, this.at] = [of, events, describe, -1];
+    [this.of, this.events, this.describe, this.at, this.chosen] = [of, events, describe, -1, -1];
     this.whole = { begin: 0, end: Math.max(seconds, events.reach[events.reach.length - 1] ?? 0, 1e-6) };
     if (!same) this.span = this.whole;
     setText(this.readout, HINT);
@@ -190,6 +191,7 @@ export class Timeline {
 
   private choose(at: number): void {
     const node = at < 0 ? -1 : this.events!.node[at]!;
+    this.chosen = at;
     this.tell(at);
     if (node >= 0) this.wanted.select(node);
   }
@@ -249,6 +251,7 @@ export class Timeline {
   private reach(at: number, by: 1 | -1): void {
     const { begin, took } = this.events!;
     if (at < 0 || at >= begin.length) return;
+    this.chosen = at;
     this.tell(at);
     const width = this.span.end - this.span.begin;
     if (begin[at]! < this.span.begin || begin[at]! + took[at]! > this.span.end) {
