@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gc
 import math
+import re
 import threading
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy
@@ -324,3 +326,12 @@ def test_wb_time_prints_where_the_time_went():
 
 def test_seconds_in_words():
     assert [timing.seconds_text(s) for s in (2.81e-6, 0.0221, 0.0045, 1.34, 31.0)] == ["2.8 us", "22 ms", "4.5 ms", "1.3 s", "31 s"]
+
+
+def test_the_example_of_the_documentation_runs(capsys):
+    text = (Path(__file__).resolve().parents[2] / "docs" / "time.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    exec(compile(example, "time.md", "exec"), {})
+    printed = capsys.readouterr().out
+    assert "in 20 ops" in printed and "Recording added about" in printed
+    assert re.search(r"^linear +10 ", printed, re.MULTILINE)
