@@ -299,7 +299,7 @@ def __getattr__(name: str) -> Any:
 
 
 def loop(data: Iterable, *subjects: Any) -> Iterable:
-    """A training loop that the view plays, pauses, goes through turn by turn and puts back to its start: `for x, y in wb.loop(loader, ...)`.
+    """A training loop that the view plays, pauses, takes turn by turn and puts back to its start: `for x, y in wb.loop(loader, model)`.
 
     `subjects` are what goes back to its start, exactly: the model, the optimizer, a scheduler, single tensors; random numbers go back
     too. Turns that are shown can be looked at, graph and backward passes. It waits before its first turn. Outside Jupyter it is `data`

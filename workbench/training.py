@@ -9,7 +9,6 @@ from typing import Any, Literal
 from engine import observe
 
 from . import protocol
-from .graph import Graph
 from .passes import PassWatcher
 from .recorder import Recorder
 from .session import Session
@@ -25,13 +24,14 @@ class Loop:
 
     A turn that is shown is recorded: its graph, its values and its backward passes can be looked at until the next one. While the loop
     plays that is one turn in half a second at most; all others run as if nobody watched. `gate(loop)` is called before each turn and
-    returns when the loop may go on; `names` gives the user's variables.
+    returns when the loop may go on; `names` gives the user's variables; `ended()` is called when the loop is left.
     """
 
     def __init__(
-        self, iterable: Iterable, subjects: tuple, session: Session, gate: Callable[[Loop], None], names: Callable[[], dict]
-    ) -> None:
-        self.iterable, self.session, self.gate, self.names = iterable, session, gate, names
+        self, iterable: Iterable, subjects: tuple, session: Session, gate: Callable[[Loop], None], names: Callable[[], dict],
+        ended: Callable[[], None] = lambda: None,
+    ) -> None:  # fmt: skip
+        self.iterable, self.session, self.gate, self.names, self.ended = iterable, session, gate, names, ended
         self.turn = 0  # turns that have been gone through
         self.total = len(iterable) if hasattr(iterable, "__len__") else -1  # type: ignore[arg-type]
         self.playing = False
@@ -99,6 +99,7 @@ class Loop:
         finally:
             self.over, self.playing = True, False
             self.session.tell_training()
+            self.ended()
 
     def _turn(self, batch: Any) -> Iterator[Any]:
         """One turn, recorded where it is to be shown and nobody else watches."""

@@ -46,7 +46,7 @@ class TrainingState:
                     seen.add(id(tensor))
                     grad = tensor._grad
                     self._tensors.append((tensor, _copy(tensor), grad, None if grad is None else _copy(grad)))
-        self._random = (engine.get_rng_state(), numpy.random.get_state(), random.getstate())  # noqa: NPY002: the user's own global state
+        self._random = (engine.get_rng_state(), numpy.random.get_state(), random.getstate())
 
     def restore(self) -> None:
         """Put everything back, bit for bit."""
@@ -61,7 +61,7 @@ class TrainingState:
         for subject, state in self._others:
             subject.load_state_dict(deepcopy(state))
         engine.set_rng_state(self._random[0])
-        numpy.random.set_state(self._random[1])  # noqa: NPY002
+        numpy.random.set_state(self._random[1])
         random.setstate(self._random[2])
 
 

@@ -18,7 +18,7 @@ from workbench.training_state import TrainingState
 
 def learner(kind: str = "Adam"):
     engine.manual_seed(1)
-    numpy.random.seed(1)  # noqa: NPY002
+    numpy.random.seed(1)
     random.seed(1)
     model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Dropout(0.3), nn.Linear(4, 1))
     optimizer = getattr(engine.optim, kind)(model.parameters(), lr=0.05, **({"momentum": 0.9} if kind == "SGD" else {}))
@@ -27,7 +27,7 @@ def learner(kind: str = "Adam"):
 
 
 def turn(model, optimizer, scheduler, batch) -> float:
-    noise = numpy.random.normal(size=batch.shape) + random.random()  # noqa: NPY002
+    noise = numpy.random.normal(size=batch.shape) + random.random()
     optimizer.zero_grad()
     loss = model(engine.tensor((batch + 0.1 * noise).astype(numpy.float32)) + engine.randn(*batch.shape)).square().mean()
     loss.backward()

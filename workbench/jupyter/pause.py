@@ -104,8 +104,9 @@ def controlled(iterable: Iterable, subjects: tuple) -> Loop:
     """A loop that is controlled by a view, which is displayed in the output of the cell that runs."""
     session = Session(Recording(cells.title()))
     shell = get_ipython()
-    loop = Loop(iterable, subjects, session, Gate(), lambda: shell.user_ns if shell is not None else {})
-    display(View(session))
+    view = View(session)
+    loop = Loop(iterable, subjects, session, Gate(), lambda: shell.user_ns if shell is not None else {}, lambda: shown.update(view))
+    shown: Any = display(view, display_id=True)
     return loop
 
 
