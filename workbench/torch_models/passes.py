@@ -18,7 +18,7 @@ from ..recording import KEEP
 from ..stepper import PassEnded, Stepper, operand, said
 from ..whatif.fanout import Addend, FanOut
 from . import arrays
-from .loaded import torch
+from .loaded import is_tensor, torch
 from .nodes import Targets
 from .recording import Mark, TorchRecording
 
@@ -84,7 +84,7 @@ class TorchPass(Stepper):
                 held = self._hold(gradient)
                 totals = self._totals.setdefault(target.number, {})
                 before, addends = totals.get(result, (None, 0))
-                total = held if addends == 0 else None if before is None or held is None else self._hold(_sum(before, held))
+                total = held if addends == 0 else self._hold(_sum(before, held)) if is_tensor(before) and is_tensor(held) else None
                 totals[result] = total, addends + 1
                 step.gains.append(_Gain(target.row, held, total, addends + 1))
             self._totals.pop(mark.number, None)
@@ -104,7 +104,10 @@ class TorchPass(Stepper):
         return step
 
     def _hold(self, gradient: Any) -> Any:
-        """The gradient, as long as the budget lasts; else None. Who holds a gradient keeps PyTorch from writing into it later."""
+        """The gradient, as long as the budget lasts; then its Summary, and of one on a GPU, which would have to be copied for that, None.
+
+        Who holds a gradient keeps PyTorch from writing into it later.
+        """
         if gradient is None:
             return None
         if gradient.requires_grad:  # create_graph: the record keeps numbers, not the graph of the derivative
@@ -112,7 +115,8 @@ class TorchPass(Stepper):
         if id(gradient) not in self._held:
             size = arrays.bytes_of(gradient)
             if self.kept_bytes + size > self.keep:
-                return None
+                array = arrays.numpy_of(gradient) if gradient.device.type == "cpu" else None
+                return None if array is None else summary(array)
             self.kept_bytes += size
             self._held.add(id(gradient))
         return gradient
@@ -150,12 +154,12 @@ class TorchPass(Stepper):
         """The gradient of a row as far as the record has been walked; or None, and why it is not there."""
         late, found = False, None
         for step in self.taken[: self.index]:
-            if step.row == row and step.upstream:
+            if step.row == row and any(map(is_tensor, step.upstream)):
                 return _shown(step.upstream)
             late = late or step.row == row
             for gain in step.gains:
                 if gain.target == row:
-                    found, late = gain.total, gain.total is None
+                    found, late = (gain.total, False) if is_tensor(gain.total) else (None, True)
         if found is not None:
             return _shown([found])
         if late:
@@ -173,10 +177,11 @@ class TorchPass(Stepper):
         if arrived or step.leaf or index == 1:
             found.append((f"the gradient of {mine}", upstream if upstream is not None or told is None else told.upstream))
         for gain in () if arrived else step.gains:
-            if gain.gradient is not None and (array := arrays.numpy_of(gain.gradient)) is not None:
-                found.append((f"what {self.recording.op_name(step.row)} hands to {self._called(gain.target)}", array))
-            if gain.addends > 1 and gain.total is not None and (array := arrays.numpy_of(gain.total)) is not None:
-                found.append((f"the gradient of {self._called(gain.target)} so far", array))
+            for what, gradient in ((f"what {self.recording.op_name(step.row)} hands to {self._called(gain.target)}", gain.gradient),
+                                   (f"the gradient of {self._called(gain.target)} so far", gain.total)):  # fmt: skip
+                known, array = _told(gradient)
+                if known is not None and (gradient is gain.gradient or gain.addends > 1):
+                    found.append((what, known if array is None else array))
         return found
 
     def label(self) -> str:
@@ -192,7 +197,7 @@ class TorchPass(Stepper):
                 if gain.target != row:
                     continue
                 there = step.place <= self.index
-                array = arrays.numpy_of(gain.gradient) if there and gain.gradient is not None else None
+                array = arrays.numpy_of(gain.gradient) if there and is_tensor(gain.gradient) else None
                 state = "to come" if not there else "let go" if array is None else "arrived"
                 addends.append(Addend(step.row, len(addends), f"{self._called(step.row)} #{step.row}", step.place, state, array))
                 if array is not None and (total is None or total.shape == array.shape):
@@ -208,9 +213,10 @@ class TorchPass(Stepper):
     def _describe(self, taken: Any) -> protocol.Step:
         r, row = self.recording, taken.row
         upstream = _shown(taken.upstream)[0]
-        arrived = summary(_nothing() if upstream is None else upstream)
+        arrived = next((g for g in taken.upstream if isinstance(g, protocol.Summary)), None) if upstream is None else summary(upstream)
+        told = ", not kept for want of room" if arrived is None else ""
+        arrived = summary(_nothing()) if arrived is None else arrived
         site = self.graph.site(row)
-        told = "" if upstream is not None or taken.upstream else ", not kept for want of room"
         if taken.leaf:
             shown = operand(r, row)
             name = shown.name or f"leaf #{row}"
@@ -230,21 +236,21 @@ class TorchPass(Stepper):
         for gain in taken.gains:
             slot = next((slot for source, slot in free if source == gain.target), -1)
             free = [(source, at) for source, at in free if at != slot]
-            gradient = None if gain.gradient is None else arrays.numpy_of(gain.gradient)
-            if gradient is None:
+            gained, gradient = _told(gain.gradient)
+            if gained is None:
                 continue
-            total = gradient if gain.total is None else arrays.numpy_of(gain.total)
-            gained = summary(gradient)
-            now = gained if gain.total is gain.gradient or total is None else summary(total)
+            now, _ = (gained, None) if gain.total is gain.gradient else _told(gain.total)
+            addends = 1 if now is None else gain.addends  # a sum that was not kept is not known
+            now = gained if now is None else now
             if slot >= 0:
                 rule = typeset.backward(op, attrs, operands, output, slot, upstream, gradient)
                 axes = _unbroadcast(op, upstream, r.shape[gain.target])
             else:  # through a node that the op's inputs do not name, such as the memory that a view lies in
                 rule, axes = typeset.accumulation(operand(r, gain.target), gradient), []
             label = names[slot] if slot >= 0 else r.op_name(gain.target)
-            contributions.append(protocol.Contribution(gain.target, label, gained, now, gain.addends, axes, rule))
+            contributions.append(protocol.Contribution(gain.target, label, gained, now, addends, axes, rule))
             shown = r.names.get(gain.target) or f"{label} (#{gain.target})"
-            said_of.append(f"gradient of {shown} gains {_size(gained)}" + (f", now {_size(now)}" if gain.addends > 1 else ""))
+            said_of.append(f"gradient of {shown} gains {_size(gained)}" + (f", now {_size(now)}" if addends > 1 else ""))
         where = ""
         if site >= 0:
             at = self.graph.sites[site]
@@ -381,12 +387,20 @@ def _sum(a: Any, b: Any) -> Any:
 
 def _shown(gradients: list) -> tuple[Any, str]:
     """One array for what arrived at an op with several results."""
-    found = [array for g in gradients if (array := arrays.numpy_of(g)) is not None]
+    found = [array for g in gradients if is_tensor(g) and (array := arrays.numpy_of(g)) is not None]
     if not found:
         return None, ""
     if len(found) == 1:
         return found[0], ""
     return numpy.concatenate([a.reshape(-1) for a in found]), ""
+
+
+def _told(gradient: Any) -> tuple[protocol.Summary | None, Any]:
+    """A gradient's summary and its array, as far as they were kept."""
+    if isinstance(gradient, protocol.Summary):
+        return gradient, None
+    array = None if gradient is None else arrays.numpy_of(gradient)
+    return (None, None) if array is None else (summary(array), array)
 
 
 def _nothing() -> Any:
