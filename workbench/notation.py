@@ -324,7 +324,7 @@ def as_text(tree: Any) -> str:
     if tag in ("msub", "munder"):
         return f"{as_text(parts[0])}_{as_text(parts[1])}"
     if tag == "mover":
-        return as_text(parts[0]) + "\u0304"
+        return as_text(parts[0]) + ("\u0302" if parts[1] == ["mo", "^"] else "\u0304")
     if tag == "msqrt":
         return f"√({as_text(parts[0])})"
     if tag == "mspace":
