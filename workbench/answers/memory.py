@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .. import memory_use, protocol
-from ..memory_use import Log, device, living, timeline
+from .. import alive, memory_use, protocol
+from ..memory_use import Log, device, living, predict, timeline
 from ..recording import recent
 
 if TYPE_CHECKING:
@@ -34,6 +34,16 @@ def moment(session: Session, request: protocol.AskMoment, client: Client) -> lis
     except IndexError as error:
         raise protocol.Refused(str(error)) from error
     return [(message.to_json(), [])]
+
+
+def why(session: Session, request: protocol.AskWhy, client: Client) -> list[Sent]:
+    """What keeps a block alive: chains from variables, outputs and whatever else holds it. Only looks; runs nothing of the user's."""
+    return [(alive.of_block(session.recording, request.id, request.block).to_json(), [])]
+
+
+def predictions(session: Session, request: protocol.AskPredictions, client: Client) -> list[Sent]:
+    """What the peak would be with no_grad, checkpoints, half precision, a smaller batch."""
+    return [(predict.predictions(session.recording, request.id, session.graph, request.node).to_json(), [])]
 
 
 def bytes_of_kernel(session: Session, request: protocol.AskBytes, client: Client) -> list[Sent]:

@@ -52,6 +52,16 @@ def register() -> None:
     get_comm_manager().register_target(TARGET, _opened)
 
 
+def forget() -> None:
+    """The panels let go of the session that they show."""
+    global _latest
+    _latest = None
+    for panel in list(_panels.values()):
+        if panel.client is not None:
+            panel.client.close()
+            panel.client = None
+
+
 def follow(session: Session) -> None:
     """All panels show this session from now on."""
     global _latest

@@ -14,7 +14,7 @@ from ..recording import NUMBER, Recording
 
 CATEGORIES = ("parameter", "gradient", "activation", "saved", "optimizer", "input", "temporary")
 PARAMETER, GRADIENT, ACTIVATION, SAVED, OPTIMIZER, INPUT, TEMPORARY = range(len(CATEGORIES))
-_ROLES = {"flowing": GRADIENT, "gradient": GRADIENT, "optimizer": OPTIMIZER}
+_ROLES = {"saved": SAVED, "flowing": GRADIENT, "gradient": GRADIENT, "optimizer": OPTIMIZER}
 _KINDS = {"parameter": PARAMETER, "leaf": PARAMETER, "input": INPUT}
 
 Ints = numpy.ndarray

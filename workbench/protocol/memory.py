@@ -232,7 +232,7 @@ class Bytes(ToView):
 
     kind: ClassVar[str] = "bytes"
     re: int | None
-    recording: str  # the kernel's newest; "" when nothing was recorded
+    newest: str  # the kernel's newest recording; "" when nothing was recorded
     live: int  # of the recorded program, now
     peak: int
     running: bool  # it is being recorded

@@ -1,0 +1,100 @@
+// Cards of the memory pane: why something is alive, what a change would do to the peak, and the machine's own memory.
+
+import { h, type Child } from "../../dom";
+import type { Bytes, Prediction, Predictions, Why } from "../../protocol";
+import { bytesText, plural } from "../../words";
+import { secondsText } from "./chart";
+
+export function whyCard({ name, bytes, chains, sentence }: Why, close: () => void): HTMLElement {
+  const count = chains.length;
+  const head = count
+    ? `${name}, ${bytesText(bytes)}, is kept alive by ${plural(count, "chain")}${count > 1 ? "; it goes when all are cut" : ""}:`
+    : `${name}, ${bytesText(bytes)}: nothing that keeps it alive was found.`;
+  return h(
+    "section",
+    { class: "why", role: "region", "aria-label": "Why it is alive", "data-testid": "wb-why-card" },
+    h("div", { class: "row" }, h("b", {}, head), h("button", { class: "dismiss", "aria-label": "Close", click: close }, "×")),
+    h(
+      "ol",
+      {},
+      ...chains.map(({ links, fix, advice }) =>
+        h(
+          "li",
+          {},
+          h("div", { class: "links" }, ...links.flatMap((link, at) => [at ? h("span", { class: "arrow", "aria-label": "leads to" }, "→") : null, h("span", {}, link)])),
+          fix ? h("code", { class: "fix" }, fix) : null,
+          advice ? h("div", { class: "quiet" }, advice) : null,
+        ),
+      ),
+    ),
+    h("p", { class: "quiet" }, sentence),
+  );
+}
+
+const TITLES: Record<Prediction["what"], string> = { no_grad: "no_grad", checkpoint: "checkpoint", half: "half", batch: "batch" };
+
+/** Chips with the peak that each change would give; the chosen one is told in full. */
+export function predictions({ found, peak }: Predictions, chosen: number, choose: (at: number) => void, select: (node: number) => void): Child[] {
+  if (!found.length) return [h("p", { class: "quiet" }, "There is nothing here that one of these changes would make smaller.")];
+  const one = found[chosen];
+  return [
+    h("p", { class: "quiet" }, `What would the peak of ${bytesText(peak)} be? Predicted from the events of this recording.`),
+    h(
+      "div",
+      { class: "chips" },
+      ...found.map((option, at) =>
+        h(
+          "button",
+          {
+            class: `chip ${option.what}`,
+            "aria-pressed": String(at === chosen),
+            "data-testid": `wb-what-if-${TITLES[option.what]}`,
+            click: () => choose(at),
+          },
+          h("span", {}, option.label),
+          h("b", {}, change(option.peak, peak)),
+        ),
+      ),
+    ),
+    one
+      ? h(
+          "div",
+          { class: "prediction", role: "status", "data-testid": "wb-prediction" },
+          compare("now", peak, peak),
+          compare(one.label, one.peak, peak),
+          one.ops ? h("p", {}, `${plural(one.ops, "op")} would run a second time${one.seconds ? `, ${secondsText(one.seconds)} more` : ""}.`) : null,
+          h("p", { class: "quiet" }, one.note),
+          one.node >= 0 ? h("button", { class: "link", click: () => select(one.node) }, "Show it in the graph") : null,
+        )
+      : null,
+  ];
+}
+
+function change(to: number, from: number): string {
+  const percent = from > 0 ? Math.round((100 * (to - from)) / from) : 0;
+  return `${percent > 0 ? "+" : percent < 0 ? "−" : "±"}${Math.abs(percent)} %`;
+}
+
+function compare(label: string, bytes: number, most: number): HTMLElement {
+  return h(
+    "div",
+    { class: "compare" },
+    h("span", {}, label),
+    h("span", { class: "track" }, h("span", { class: "bar", style: `width:${((100 * bytes) / Math.max(most, bytes, 1)).toFixed(1)}%` })),
+    h("b", {}, bytesText(bytes)),
+  );
+}
+
+/** The machine: the pool of a GPU and how busy it is, or the process. */
+export function machine({ gpu, resident }: Bytes): Child[] {
+  const process = resident ? [h("span", {}, "the whole process ", h("b", {}, bytesText(resident)))] : [];
+  if (!gpu) return process;
+  const free = gpu.held - gpu.used;
+  return [
+    h("span", {}, `${gpu.name} `, h("b", {}, gpu.utilisation === null ? "" : `${gpu.utilisation} % busy`)),
+    h("span", {}, "pool uses ", h("b", {}, bytesText(gpu.used)), " of ", h("b", {}, bytesText(gpu.held)), " held", free > 0 ? ` (${bytesText(free)} free in pieces)` : ""),
+    h("span", {}, "device ", h("b", {}, bytesText(gpu.taken)), ` of ${bytesText(gpu.total)}`),
+    gpu.missing ? h("span", { class: "quiet" }, gpu.missing) : null,
+    ...process,
+  ];
+}

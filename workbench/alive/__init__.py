@@ -1,0 +1,66 @@
+"""Why is this tensor alive? Chains from what a user can name, a variable or an output of the notebook, down to the tensor's memory.
+
+The search goes forward from the roots and only through what really refers: variables, items, attributes, closures, frames, the tape. It
+calls none of the user's code, follows no weak reference, keeps nothing when it is done, and stops at a stated number of objects. What no
+root leads to is looked for among the garbage collector's referrers as a last resort.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from engine import inplace
+from engine.tensor import Tensor
+
+from .. import protocol
+from ..inspector import bytes_text, shape_text
+from ..recording import BYTES, KEY, NUMBER, ROW, Recording
+from .chain import Chain, Root, Why
+from .roots import FORGET_ERROR, FORGOT_ERROR, add_roots, namespace, set_namespace
+from .search import Search
+
+__all__ = ["FORGET_ERROR", "FORGOT_ERROR", "Chain", "Root", "Why", "add_roots", "namespace", "of_block", "set_namespace", "why"]
+
+
+def why(tensor: Tensor | Any, names: Mapping[str, Any], what: str = "", hide: Iterable[Any] = ()) -> Why:
+    """What keeps the memory of a tensor (or array) alive. TypeError for anything else."""
+    array = tensor.array if isinstance(tensor, Tensor) else tensor
+    if not hasattr(array, "base") or not hasattr(array, "nbytes"):
+        raise TypeError(f"wb.why takes a Tensor or an array, got {type(tensor).__name__}")
+    owner = inplace.storage(array)
+    said = what or f"The {shape_text(array.shape)} {array.dtype} tensor ({bytes_text(owner.nbytes)})"
+    return Search(owner, names, hide, tensor).run(said)
+
+
+def of_block(r: Recording, re: int | None, number: int) -> protocol.Why:
+    """The answer for a block of a recording, by its number. Refused, with a sentence, when the block is gone."""
+    block = next((b for b in list(r.blocks.values()) if b[NUMBER] == number), None)
+    found = None if block is None else _in_block(r, block)
+    if block is None or found is None:
+        raise protocol.Refused("This memory is not there any more: what held it has let it go.")
+    row = block[ROW]
+    name = r.names.get(row) or f"{r.op_name(row) or r.kind[row]} #{row}" if row >= 0 else "this memory"
+    told = why(found, namespace(), name, hide=(block,))
+    chains = [protocol.Chain(list(chain.links), chain.fix, chain.advice) for chain in told.chains]
+    return protocol.Why(re, r.name, number, row, name, block[BYTES], chains, told.sentence)
+
+
+def _in_block(r: Recording, block: list) -> Any:
+    """An array that lies in the block, from whatever still has one."""
+    key = block[KEY]
+    for row in range(r.count):
+        tensor = r.tensor(row)
+        if tensor is not None and id(inplace.storage(tensor.array)) == key:
+            return tensor.array
+    for held in list(r.gradients.values()):
+        gradient = held()
+        if gradient is not None and id(inplace.storage(gradient.array)) == key:
+            return gradient.array
+    for saving in list(r.savings.values()):
+        saved = getattr(saving(), "saved", ())
+        for array in saved if isinstance(saved, tuple) else ():
+            for a in array if array.__class__ is tuple else (array,):
+                if hasattr(a, "base") and id(inplace.storage(a)) == key:
+                    return a
+    return None
