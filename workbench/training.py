@@ -83,13 +83,13 @@ class Loop:
                     except StopIteration:
                         return
                     self.gate(self)
-                    if self._end:
-                        return
                     if self._reset:
                         assert self._start is not None
                         self._start.restore()
                         self._reset = False
                         break
+                    if self._end:
+                        return
                     self._allowed = max(0, self._allowed - 1)
                     yield from self._turn(batch)
                     self.turn += 1

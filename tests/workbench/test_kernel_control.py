@@ -1,0 +1,106 @@
+"""A real kernel whose running cell is controlled from the view: by both ways that lead from the view to a kernel that is busy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from kernels import Kernel, custom, is_custom, printed
+
+SETUP = """%load_ext workbench
+import engine as torch
+import time
+w = torch.tensor([1.0, 2.0, 2.0]).requires_grad_()"""
+PASSES = """with wb.step():
+    for scale in SCALES:
+        (w * scale).sum().backward()
+print("went on")"""
+LOOP = """turns = []
+for k in wb.loop(range(100000), w):
+    turns.append(k)
+    with torch.no_grad():
+        w.add_(1)
+    time.sleep(0.002)
+print("left after", len(turns) > 2, w.tolist() == before)"""
+
+
+@pytest.fixture(scope="module")
+def kernel() -> Iterator[Kernel]:
+    kernel = Kernel()
+    assert [m for m in kernel.run(SETUP) if m["msg_type"] == "error"] == []
+    yield kernel
+    kernel.close()
+
+
+@pytest.fixture(params=["main shell", "subshell"])
+def shell(kernel, request) -> Iterator[Kernel]:
+    if request.param == "subshell":
+        if not kernel.has_subshells:
+            pytest.skip("this kernel has no subshells")
+        kernel.use_subshell()
+    yield kernel
+    kernel.subshell = None
+
+
+def opened(kernel: Kernel, code: str, kind: str) -> tuple[str, str]:
+    """Starts a cell and opens its view: the cell's request, the view's comm; when it has been told of this kind."""
+    before = len(kernel.seen)
+    request = kernel.start(code)
+    comm = kernel.widget(before)
+    kernel.say(comm, {"type": "ready"})
+    kernel.until(lambda m: is_custom(m, comm) and custom(m)["type"] == kind)
+    return request, comm
+
+
+def test_a_paused_cell_runs_to_its_breakpoint_and_on(shell):
+    shell.run("w.grad = None; SCALES = (1.0, 1.0, 5000.0, 1.0)")
+    request, comm = opened(shell, PASSES, "stepper")
+    (one,) = shell.ask(comm, type="break", do="add", where="any", when="norm > 8000")["breakpoints"]
+    assert shell.ask(comm, type="step", do="run")["type"] == "stepped"
+    shell.until(lambda m: is_custom(m, comm) and custom(m).get("stopped", "").startswith("Stopped because norm > 8000: what mul hands"))
+    last = shell.told(comm, "stepper")[-1]
+    assert last["number"] == 2 and len(last["passes"]) == 3 and last["mode"] == "paused"
+    shell.ask(comm, type="break", do="remove", number=one["number"])
+    shell.ask(comm, type="step", do="run")
+    assert printed(shell.finish(request)) == "went on\n"
+
+
+def test_a_run_to_a_breakpoint_can_be_stopped(shell):
+    shell.run("w.grad = None; SCALES = [1.0] * 100000")
+    request, comm = opened(shell, PASSES, "stepper")
+    shell.ask(comm, type="break", do="add", where="any", when="nan > 0")
+    shell.ask(comm, type="step", do="run")
+    shell.until(lambda m: is_custom(m, comm) and custom(m)["type"] == "stepper" and custom(m)["number"] > 3)
+    before = len(shell.seen)
+    shell.say(comm, {"type": "step", "do": "stop"})
+    held = shell.until(
+        lambda m: (
+            m in shell.seen[before:]
+            and is_custom(m, comm)
+            and custom(m)["type"] == "stepper"
+            and not custom(m)["runs"]
+            and custom(m)["mode"] == "paused"
+        )
+    )
+    assert held is not None
+    shell.manager.interrupt_kernel()
+    messages = shell.finish(request)
+    assert [m["content"]["ename"] for m in messages if m["msg_type"] == "error"] == ["KeyboardInterrupt"]
+    shell.run("import workbench.breakpoints; workbench.breakpoints.kept.clear()")
+
+
+def test_a_training_loop_is_played_paused_put_back_and_left(shell):
+    shell.run("before = w.tolist()")
+    request, comm = opened(shell, LOOP, "training")
+    assert shell.ask(comm, type="train", do="step")["state"] in ("runs", "waits")
+    shell.until(
+        lambda m: is_custom(m, comm) and custom(m)["type"] == "training" and custom(m)["turn"] == 1 and custom(m)["state"] == "waits"
+    )
+    shell.ask(comm, type="train", do="play")
+    shell.until(lambda m: is_custom(m, comm) and custom(m)["type"] == "training" and custom(m)["turn"] > 50)
+    paused = shell.ask(comm, type="train", do="pause")
+    assert paused["state"] == "waits" and paused["turn"] > 50
+    shell.ask(comm, type="train", do="reset")
+    shell.until(lambda m: is_custom(m, comm) and custom(m)["type"] == "training" and custom(m)["turn"] == 0)
+    shell.ask(comm, type="train", do="end")
+    assert printed(shell.finish(request)).endswith("left after True True\n")
