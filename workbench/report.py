@@ -21,6 +21,8 @@ class Inspection:
     histogram: Histogram | None
     grad: Summary | None
     missing: str  # why there is no gradient; "" when there is one
+    tokens: str = ""  # ids as what they stand for
+    layout: str = ""  # how it lies in its memory, where that is not plain
 
     def __repr__(self) -> str:
         s = self.summary
@@ -31,6 +33,7 @@ class Inspection:
             lines.append(
                 f"  values: {inspector.number_text(self.histogram.low)} {bars(self.histogram)} {inspector.number_text(self.histogram.high)}"
             )
+        lines += [f"  {label}: {text}" for label, text in (("tokens", self.tokens), ("memory", self.layout)) if text]
         lines.append(f"  grad: {self.grad.text if self.grad is not None else self.missing}")
         return "\n".join(lines)
 

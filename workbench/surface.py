@@ -109,7 +109,13 @@ class TensorSession(ShownSession):
         facts = inspector.facts(array, r.tensor(row), r, row)
         grad, missing = self.gradient(row)
         summary, histogram = inspector.summary(array), inspector.histogram(array, exact=True)
-        return Inspection(r.names.get(row, ""), facts, summary, histogram, None if grad is None else inspector.summary(grad), missing)
+        told = inspector.tokens(array, self.vocabulary or inspector.vocabulary.current)
+        pairs = [] if told is None else zip(sum(told.texts, []), sum(told.ids, []), strict=True)
+        tokens = " ".join(text or str(number) for text, number in pairs)
+        placed = inspector.storage(array, self.named(row))
+        layout = placed.words if placed and (placed.elements > array.size or placed.sharers) else ""
+        mine = None if grad is None else inspector.summary(grad)
+        return Inspection(r.names.get(row, ""), facts, summary, histogram, mine, missing, tokens, layout)
 
     def stills(self) -> dict[str, str]:
         report = self.report()

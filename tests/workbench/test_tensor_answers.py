@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import numpy
 import pytest
 
@@ -132,6 +135,26 @@ def test_the_layout_in_memory_names_those_who_share_it():
     alone = surface.inspected(session.names["view"], session.names)
     told, _ = asked(alone, type="inspect", node=0)
     assert [(s["node"], s["name"]) for s in told["storage"]["sharers"]] == [(-1, "base")]
+
+
+def test_the_text_for_terminals_has_tokens_and_memory_too(vocabulary):
+    grid = engine.arange(24).reshape(4, 6)
+    told = repr(surface.inspected(grid[0, 1:4], {"grid": grid}).report())
+    assert "  tokens: cat sat down\n" in told and "3 elements of a memory of 24" in told
+    assert "memory:" not in repr(surface.inspected(engine.ones(3), {}).report())
+
+
+def test_the_example_of_the_page_runs(capsys):
+    page = Path(__file__).parents[2] / "docs" / "inspector.md"
+    (example,) = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.S)
+    names: dict = {"__name__": "example"}
+    exec(compile(example, str(page), "exec"), names)
+    assert "tokens: un chat noir" in capsys.readouterr().out
+    names["recording"].graph.finish(names)
+    rows = asked(names["recording"], type="ask_model")[0]["parameters"]
+    assert {row["ratio_from"] for row in rows} == {"measured by wb.history at step 2"}
+    told, _ = asked(names["recording"], type="ask_series", node=row(names["recording"], "0.weight"), what="value")
+    assert [series["what"] for series in told["series"]] == ["value", "gradient", "update"]
 
 
 def test_a_large_tensor_is_answered_in_little_room():
