@@ -164,10 +164,8 @@ class Recording:
     def hold(self, row: int, array: Any, block: list) -> None:
         """Keep the row's array, if the budget allows; older ones make room. A block costs once, however many rows lie in it."""
         key, made = block[KEY], block[ROW]
-        if key in self.held_bytes:
-            self._newest[key] = row
-        elif made != row and made not in self.held and id(self.kept.get(made)) == key:  # the row that made it pays for both
-            self.held[made], self.held_bytes[key], self._newest[key] = key, block[BYTES], row
+        if key in self._newest or key in self.held_bytes or made != row and id(self.kept.get(made)) == key:
+            self._newest[key] = row  # it is paid for, by the row that made it or by one that lies in it
         elif block[BYTES] > self.keep:
             return
         else:
@@ -185,24 +183,31 @@ class Recording:
 
     def let_go(self) -> None:
         """The oldest arrays go until the others are within the budget."""
-        while self.kept_bytes > self.keep:
+        while self.kept_bytes > self.keep and self._oldest < self.count:
             row, self._oldest = self._oldest, self._oldest + 1
             if row not in self.kept or self.kind[row] == "constant":
                 continue
             array = self.kept.pop(row)
             self.released += 1
             key = self.held.pop(row, None)
-            if key is None:
-                self.kept_bytes -= array.nbytes
-            elif self._newest.get(key, row) == row:
+            if key is None:  # a storage of its own; rows that came later may lie in it
+                if id(array) not in self._newest:
+                    self.kept_bytes -= array.nbytes
+            elif key and self._newest.get(key, row) == row:
                 self._newest.pop(key, None)
-                self.kept_bytes -= self.held_bytes.pop(key, 0)
+                size = self.held_bytes.pop(key, None)
+                self.kept_bytes -= inplace.storage(array).nbytes if size is None else size
 
     def held_alone(self) -> int:
         """Bytes that nobody but the recording holds."""
-        shared = sum(size for key, size in list(self.held_bytes.items()) if key not in self.blocks)
-        own = [x for row, x in list(self.kept.items()) if row not in self.held and self.kind[row] != "constant"]
-        return shared + sum(x.nbytes for x in own if id(x) not in self.blocks)
+        sizes = dict(self.held_bytes)
+        for row, x in list(self.kept.items()):
+            key = self.held.get(row)
+            if key is None and self.kind[row] != "constant":
+                sizes[id(x)] = x.nbytes
+            elif key and key not in sizes:  # its maker, which paid, is gone
+                sizes[key] = inplace.storage(x).nbytes
+        return sum(size for key, size in sizes.items() if key not in self.blocks)
 
     def need(self, key: int, nbytes: int, row: int, holders: int = 0, where: int | None = None) -> list:
         """A new block of memory for the storage of that identity. `where` is the row that makes it unless told: ~k, the backward step k."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import random
 import threading
 import weakref
 
@@ -11,7 +12,7 @@ import pytest
 from walked import PROGRAMS, leaf
 
 import engine
-from engine import nn, observe, tape
+from engine import inplace, nn, observe, tape
 from workbench.recorder import Recorder
 from workbench.recording import Recording
 
@@ -143,6 +144,31 @@ def test_a_view_pays_for_the_memory_that_it_holds():
     assert r.kept_bytes <= 3 * 4000
     owners = {id(a.base if a.base is not None else a) for i, a in r.kept.items() if r.kind[i] == "op"}
     assert len(owners) <= 3
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_what_is_held_is_counted_once_for_each_storage(seed):
+    """Against counting the storages of all held arrays, after every op of a random program of results, views and writes."""
+    rng = random.Random(seed)
+    recorder = Recorder(keep=6 * 400)
+    r = recorder.recording
+    with observe.observing(recorder):
+        pool = [engine.ones(100) + 1]
+        for _ in range(150):
+            v = rng.choice(pool)
+            kind = rng.choice(["new", "view", "view", "write"])
+            if kind == "new":
+                pool.append(v.reshape(-1)[:1] + engine.ones(rng.choice([10, 100])))
+            elif kind == "view":
+                pool.append(v[: rng.randrange(1, len(v) + 1)])
+            else:
+                v.mul_(0.5)
+            del pool[: max(0, len(pool) - rng.randrange(1, 8))]
+            held = {id(inplace.storage(a)): inplace.storage(a).nbytes for row, a in r.kept.items() if r.kind[row] != "constant"}
+            assert r.kept_bytes == sum(held.values()) <= r.keep
+            alive = {id(inplace.storage(t.array)) for t in (held_by() for held_by in r.ref if held_by is not None) if t is not None}
+            assert r.held_alone() == sum(size for key, size in held.items() if key not in alive)
+    assert r.released > 50
 
 
 def test_a_later_recording_takes_the_room_of_earlier_ones(monkeypatch):
