@@ -103,6 +103,7 @@ class Gate:
 def controlled(iterable: Iterable, subjects: tuple) -> Loop:
     """A loop that is controlled by a view, which is displayed in the output of the cell that runs."""
     session = Session(Recording(cells.title()))
+    session.graph.finish()  # there is nothing yet, and nothing is being recorded
     shell = get_ipython()
     view = View(session)
     loop = Loop(iterable, subjects, session, Gate(), lambda: shell.user_ns if shell is not None else {}, lambda: shown.update(view))
