@@ -9,6 +9,8 @@ from typing import Any
 from . import breakpoints, inspector, protocol, svg, text, typeset
 from .answers import ANSWERS
 from .answers import breakpoints as told
+from .answers import checks
+from .checks import look
 from .graph import Graph
 from .recording import Recording
 from .stepper import Stepper, operand
@@ -55,6 +57,8 @@ class Session:
         self.opened = 0  # how often a view has asked for everything: somebody is there
         self.busy: Callable[[], bool] = lambda: False
         self.flags: dict[str, list[protocol.Flag]] = {}  # small marks at nodes, by who says so
+        self.findings: list[protocol.Finding] | None = None  # of the checks; None: they have not run
+        self.thorough = False  # every value was looked at
         self.vocabulary: inspector.Vocabulary | None = None  # what ids mean here; None: what wb.tokens was told
         self.recorder: Any = None  # follows the deaths of what was recorded, as long as somebody looks
         self._alone = Client(self, lambda message, buffers: None)
@@ -84,6 +88,7 @@ class Session:
                 self.passes = [] if stepper is None else [stepper]
             if recording is not self.recording:
                 self.flags.clear()
+                self.findings, self.thorough = None, False
             self.recording, self.graph, self.stepper = recording, graph, stepper
             if self.breakpoints.all:
                 self._flag_breakpoints()
@@ -168,8 +173,8 @@ class Session:
             request = protocol.read(data)
             with self.lock:
                 foreign = getattr(self.recording, "foreign", None)  # a recording of another library's tensors
-                if foreign is not None:
-                    foreign.allow(request)
+                if foreign is not None and (told := foreign.answer(request)) is not None:
+                    return [(told.to_json(), [])]
                 return ANSWERS[type(request)](self, request, client)
         except protocol.Refused as error:
             return [self.problem(re, str(error))]
@@ -194,6 +199,8 @@ class Session:
                 found.append(told.told(self, None))
         if self.training is not None:
             found.append((self.training.message().to_json(), []))
+        if self.findings is not None:
+            found.append(checks.told(self, None))
         if self.recording.failure >= 0:
             found.append(self.problem(None, self.recording.note[self.recording.failure], self.recording.failure))
         return found
@@ -218,6 +225,17 @@ class Session:
 
     def _flag_breakpoints(self) -> None:
         self.flags["breakpoint"] = told.flags(self)
+
+    def check(self, thorough: bool = False, but: Client | None = None) -> None:
+        """Run the checks, mark nodes with what they find, and tell all views except the one that is answered."""
+        with self.lock:
+            self.findings = look.look(self.recording, self.graph.optimizers, thorough)
+            self.thorough = thorough
+            if self.findings or "check" in self.flags:
+                self.flag("check", look.flags(self.findings))
+            for client in self.clients:
+                if client is not but:
+                    client.send(*checks.told(self, None))
 
     def flag(self, origin: str, flags: list[protocol.Flag]) -> None:
         """Mark nodes in all views, instead of what the same origin marked before."""

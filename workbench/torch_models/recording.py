@@ -11,14 +11,10 @@ import numpy
 
 from .. import protocol
 from ..recording import HOLDERS, KEEP, KEY, NUMBER, Recording
-from . import arrays, words
+from . import arrays, refusals, words
 from .loaded import is_tensor, torch
 
 _numbers = count(1)
-
-
-# requests that run rules of the engine again
-_RULES = ("ask_local", "ask_paths", "check_rule", "fork", "ask_edit", "rerun", "ask_sample_gradients")
 
 
 class _Watch(ref):
@@ -203,13 +199,9 @@ class TorchRecording(Recording):
                     seen.add(id(parameter))
                     yield name, arrays.Seen(parameter)
 
-    def allow(self, request: Any) -> None:
-        """Refused, with a sentence, for what only the engine can answer, whose rules can run again one by one."""
-        if request.kind in _RULES:
-            raise protocol.Refused(
-                "PyTorch's engine runs a backward pass as one piece; its rules cannot be run again one by one. "
-                "The record of the pass can be walked through and looked at; nothing in it can be changed or computed anew."
-            )
+    def answer(self, request: Any) -> protocol.ToView | None:
+        """What a view is told in place of what only the engine could answer; None where there is a real answer."""
+        return refusals.answer(self, request)
 
     # -- what the inspector asks ---------------------------------------------------------------------------------------------
 

@@ -1,0 +1,35 @@
+"""What a view asks of a recording of PyTorch's that only an engine whose rules can run again could answer: the sentence that it gets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy
+
+from .. import protocol
+from ..inspector import summary
+
+if TYPE_CHECKING:
+    from .recording import TorchRecording
+
+SENTENCE = (
+    "PyTorch's engine runs a backward pass as one piece; its rules cannot be run again one by one. "
+    "The record of the pass can be walked through and looked at; nothing in it can be changed or computed anew."
+)
+
+
+def answer(recording: TorchRecording, request: Any) -> protocol.ToView | None:
+    """The answer that stands in for the engine's; None where there is a real one. Refused for what the user asks to be done."""
+    r, name = request, recording.name
+    if isinstance(r, protocol.AskLocal):
+        shape = list(recording.shape[r.node]) if 0 <= r.node < recording.count else []
+        return protocol.Local(r.id, name, r.node, r.place, shape, [], SENTENCE)
+    if isinstance(r, protocol.AskEdit):
+        return protocol.Editable(r.id, name, r.node, r.what, r.slot, None, SENTENCE)
+    if isinstance(r, protocol.AskPaths):
+        return protocol.Paths(r.id, name, r.node, SENTENCE, summary(numpy.zeros(0, numpy.float32)), [], 0, 0.0, "")
+    if isinstance(r, protocol.ForkPass) and r.do == "list":
+        return None  # there are none, and the list says so
+    if isinstance(r, (protocol.CheckRule, protocol.ForkPass, protocol.Rerun, protocol.AskSampleGradients)):
+        raise protocol.Refused(SENTENCE)
+    return None
