@@ -64,9 +64,8 @@ def described(
     found = gradient_flow.row(name, tuple(shape), grad)
     weight = None if tensor is None else inspector.summary(tensor.array).norm
     ratio, told = ratio_of(tensor, grad, weight, optimizers)
-    dead = None if grad is None or not grad.size else inspector.summary(grad).zero / grad.size
     numbers = (_number(found.norm), _number(found.mean), _number(found.max))
-    return ParameterRow(row, name, list(shape), weight, *numbers, found.flag, missing, ratio, told, dead)
+    return ParameterRow(row, name, list(shape), weight, *numbers, found.flag, missing, ratio, told)
 
 
 def ratio_of(tensor: Tensor | None, grad: Any, weight: float | None, optimizers: list[Optimizer]) -> tuple[float | None, str]:

@@ -186,6 +186,23 @@ describe("the tensor tabs", () => {
     expect(kernel.requests.some((request) => request.type === "inspect" && request.node === 0)).toBe(true);
   });
 
+  it("answer in a card of one tensor too", async () => {
+    const builder = four();
+    builder.view = "tensor";
+    builder.root = 2;
+    const { one, press, wait, seen } = await open(builder);
+    await press("ArrowRight", one("wb-heat"));
+    await press("Enter", one("wb-heat"));
+    expect(one("wb-element").textContent).toBe("w[0, 0] = 0.12345679");
+    (one("wb-over-time") as HTMLDetailsElement).open = true;
+    await wait();
+    expect(one("wb-series").textContent).toContain("5 turns of a loop.");
+    one("wb-pin").click();
+    await wait();
+    expect(seen("wb-tab-compare")).toHaveLength(1);
+    expect(seen("wb-tab-model")).toHaveLength(0);
+  });
+
   it("have no tokens, pins or time of nothing", async () => {
     const { seen, press, one } = await open(four());
     await press("p");

@@ -298,6 +298,11 @@ def test_a_large_memory_is_drawn_in_pieces():
     x = numpy.zeros((96, 100), numpy.float32)
     shares = inspector.storage(x[10:20, :50]).shares
     assert len(shares) == 96 and shares[10:20] == [0.5] * 10 and sum(shares) == 5
+    flat = x.reshape(-1)
+    wanted = numpy.zeros(flat.size)
+    wanted[250:701] = 1
+    assert inspector.storage(flat[250:701]).shares == wanted.reshape(96, 100).mean(axis=1).tolist()  # one stretch
+    assert inspector.storage(x).shares == [1.0] * 96
 
 
 def test_who_shares_the_memory():

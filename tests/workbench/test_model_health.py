@@ -84,11 +84,10 @@ def test_flags_of_what_is_wrong():
         row = parameters.described(0, name, None, (3,), numpy.full(3, scale, numpy.float32), "", [])
         assert row.flag == flag
     assert parameters.described(0, "w", None, (3,), None, "Backward has not run yet.", []).flag == "no gradient"
-    assert parameters.described(0, "w", None, (3,), numpy.array([0.1, 0.0, 0.0]), "", []).dead == pytest.approx(2 / 3)
     facts = parameters.totals(
         [
-            ParameterRow(0, "w", [2, 3], 1.0, 3.0, 1, 1, "", "", None, "", 0),
-            ParameterRow(1, "b", [3], 1.0, 4.0, 1, 1, "NaN", "", None, "", 0),
+            ParameterRow(0, "w", [2, 3], 1.0, 3.0, 1, 1, "", "", None, ""),
+            ParameterRow(1, "b", [3], 1.0, 4.0, 1, 1, "NaN", "", None, ""),
         ]
     )
     assert [(f.label, f.text) for f in facts] == [("parameters", "9 in 2 tensors"), ("gradient norm", "5"), ("flags", "1 NaN")]

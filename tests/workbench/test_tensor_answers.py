@@ -71,6 +71,22 @@ def test_an_element_is_told_exactly_with_the_expression_for_it():
     assert "has an axis" not in element("x", [0])["sentence"] and "no element [0]" in element("x", [0])["sentence"]
 
 
+def test_gradients_of_intermediates_are_there_without_retain_grad():
+    x = numpy.random.default_rng(0).normal(size=(4, 3))
+    w = engine.tensor(x, requires_grad=True)
+    h = engine.tanh(w)
+    y = h * h
+    stepper = wb.step(y.sum())
+    stepper.finish()
+    stepper.graph.finish({"h": h, "y": y, "w": w})
+    session = surface.Session(stepper.recording, stepper.graph)
+    session.stepper = stepper
+    for name, wanted in (("y", numpy.ones_like(x)), ("h", 2 * numpy.tanh(x)), ("w", 2 * numpy.tanh(x) * (1 - numpy.tanh(x) ** 2))):
+        told, buffers = asked(session, type="inspect", node=row(session, name), what="grad")
+        assert told["missing"] == ""
+        numpy.testing.assert_allclose(numpy.frombuffer(buffers[0], "<f4").reshape(4, 3), wanted, rtol=1e-5)
+
+
 def test_axes_are_chosen_by_the_view():
     def run():
         x = engine.arange(24.0).reshape(2, 3, 4)

@@ -109,15 +109,13 @@ def pool(planes: Any, r: int, c: int, how: str) -> tuple[Any, Any]:
     """The mean or the largest magnitude of the finite elements of each block, and the marks: which of NaN, +Inf and -Inf it has."""
     xp = library(planes)
     with numpy.errstate(all="ignore"):
-        if planes.dtype.kind == "f":
-            low, high = _blocks(xp, numpy.minimum, planes, r, c), _blocks(xp, numpy.maximum, planes, r, c)
-            if not (xp.isfinite(low).all() and xp.isfinite(high).all()):
-                return _pool_marked(xp, planes, r, c, how)
         if how == "mean":
             values = _blocks(xp, numpy.add, planes, r, c, numpy.float64) / xp.asarray(_counts(planes.shape, r, c))
         else:
             low, high = _blocks(xp, numpy.minimum, planes, r, c), _blocks(xp, numpy.maximum, planes, r, c)
             values = xp.maximum(xp.abs(low.astype(numpy.float64)), xp.abs(high.astype(numpy.float64)))
+        if not xp.isfinite(values).all():
+            return _pool_marked(xp, planes, r, c, how)
     return values, xp.zeros(values.shape, numpy.uint8)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ from .text import bytes_text, count_text
 
 FEW = 64  # elements of a memory that are drawn one by one
 PIECES = 96  # of a larger one
-MOST = 1 << 26  # elements; a larger memory is not drawn
+MOST = 1 << 24  # elements; a larger memory that the tensor sees with gaps is not drawn
 SHARERS = 40
 
 
@@ -28,7 +29,7 @@ def storage(array: Any, named: Iterable[tuple[int, str, Any]] = ()) -> MemoryLay
     offset = (_address(array) - _address(owner)) // array.dtype.itemsize
     elements = max(owner.nbytes // array.dtype.itemsize, offset + high + 1) if array.size else 0
     offset = max(offset, -low)  # memory that is not NumPy's own begins where the tensor does
-    order, shares = _drawn(array.shape, strides, offset, elements) if 0 < elements <= MOST else ([], [])
+    order, shares = _drawn(array.shape, strides, offset, elements, array.flags.c_contiguous) if elements else ([], [])
     seen = sharers(owner, array, named)
     words = layout(array, strides, offset, elements, inplace.version(array), len(seen))
     return MemoryLayout(elements, offset, strides, order, shares, words, seen[:SHARERS])
@@ -49,7 +50,7 @@ def _reach(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, int]:
     return sum(min(0, end) for end in ends), sum(max(0, end) for end in ends)
 
 
-def _drawn(shape: Sequence[int], strides: Sequence[int], offset: int, elements: int) -> tuple[list[int], list[float]]:
+def _drawn(shape: Sequence[int], strides: Sequence[int], offset: int, elements: int, dense: bool) -> tuple[list[int], list[float]]:
     """For a small memory the tensor's element (counted in order) at each place, -1 for none; for a larger one each piece's share."""
     if elements <= FEW:
         order = numpy.full(elements, -1)
@@ -59,11 +60,18 @@ def _drawn(shape: Sequence[int], strides: Sequence[int], offset: int, elements: 
         flat = places.reshape(-1)
         order[flat[::-1]] = numpy.arange(flat.size)[::-1]  # of an expanded tensor the first element at each place
         return order.tolist(), []
-    marks = numpy.zeros(elements, numpy.uint8)
-    numpy.lib.stride_tricks.as_strided(marks[offset:], shape, strides)[...] = 1
-    starts = numpy.arange(PIECES) * elements // PIECES if elements > PIECES else numpy.arange(elements)
-    sizes = numpy.diff([*starts, elements])
-    return [], (numpy.add.reduceat(marks, starts, dtype=numpy.int64) / sizes).round(4).tolist()
+    pieces = min(PIECES, elements)
+    ends = numpy.arange(pieces + 1) * elements // pieces
+    if dense:  # one stretch
+        last = offset + math.prod(shape)
+        touched = numpy.clip(numpy.minimum(ends[1:], last) - numpy.maximum(ends[:-1], offset), 0, None)
+    elif elements <= MOST:
+        marks = numpy.zeros(elements, numpy.uint8)
+        numpy.lib.stride_tricks.as_strided(marks[offset:], shape, strides)[...] = 1
+        touched = numpy.add.reduceat(marks, ends[:-1], dtype=numpy.int64)
+    else:
+        return [], []
+    return [], (touched / numpy.diff(ends)).round(4).tolist()
 
 
 def sharers(owner: Any, array: Any, named: Iterable[tuple[int, str, Any]]) -> list[Sharer]:

@@ -19,6 +19,7 @@ from .. import source
 if TYPE_CHECKING:
     from ..recording import Recording
 
+UNUSED = -2
 RETAIN = "Call retain_grad() on it before backward(), or step the pass."
 
 
@@ -120,17 +121,22 @@ class Reasons:
 
     def cut(self, row: int) -> str:
         """Where what depends on the row stops being tracked, as a further sentence; "" where nothing does."""
+        at = self.cut_at(row)
+        if at >= 0:
+            return f" What depends on it, {self.called(at)}, {self.broke(at)}."
+        return " Nothing that was recorded uses it." if at == UNUSED else ""
+
+    def cut_at(self, row: int) -> int:
+        """The first row that depends on this one and is not tracked; -1 for none, UNUSED where nothing depends on it."""
         r, reached = self.r, {row}
         for at in range(row + 1, r.count):
             if self.detached.get(at) in reached:
-                return f" What depends on it, {self.called(at)}, {self.broke(at)}."
+                return at
             if any(s in reached for s, _ in r.inputs(at)):
                 if not r.grad[at] and r.dtype[at] is not None and _floating(r.dtype[at]):
-                    return f" What depends on it, {self.called(at)}, {self.broke(at)}."
+                    return at
                 reached.add(at)
-        if len(reached) == 1:
-            return " Nothing that was recorded uses it."
-        return ""
+        return UNUSED if len(reached) == 1 else -1
 
     def detaching(self, row: int) -> str:
         """Where the row was detached, as far as the code tells: "line 3 of In [2]"; detach() is no op, so no instruction is known."""

@@ -23,7 +23,6 @@ class ParameterRow:
     why: str  # why there is no gradient
     ratio: float | None  # |update| / |weight|
     ratio_from: str  # where the ratio comes from, or why there is none
-    dead: float | None  # share of the gradient's elements that are zero
 
 
 @dataclass(frozen=True)

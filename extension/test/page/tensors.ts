@@ -82,7 +82,7 @@ export function modelHealth(recording: string, re: number, { nodes }: Builder): 
   const parameters = nodes.kind.flatMap((kind, node) => (kind === "parameter" ? [node] : [])).map((node, at) => ({
     ...{ node, name: nodes.name[node]!, shape: nodes.shape[node]!, norm: 1.5, grad_norm: 0.1, grad_mean: [0.01, 1e-9, 2e4, 0.1, null][at % 5]! },
     ...{ grad_max: [0.1, 1e-8, 5e4, 0.2, null][at % 5]!, flag: flags[at % 5]!, why: at % 5 === 4 ? "Backward has not run yet." : "" },
-    ...{ ratio: at % 5 === 4 ? null : 1e-3, ratio_from: "the next SGD step with this gradient", dead: 0 },
+    ...{ ratio: at % 5 === 4 ? null : 1e-3, ratio_from: "the next SGD step with this gradient" },
   }));
   const op = nodes.op.findIndex((name) => /relu|tanh/.test(name));
   const activation = { node: op, module: "act", op: "relu", calls: 1, units: 8, dead: 2, zero: 0.4, saturated: 0, limits: "", flag: "dead units" };
