@@ -290,7 +290,6 @@ export interface ParameterRow {
   why: string;
   ratio: number | null;
   ratio_from: string;
-  dead: number | null;
 }
 
 /** One path from the loss, or all paths that end with these nodes. */

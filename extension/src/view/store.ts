@@ -177,7 +177,7 @@ function receive(state: State, { message, buffers, answers }: Received): State {
   if (message.type === "graph") return graph(state, message);
   if ("recording" in message && state.recording?.name !== message.recording) return state;
   // A view of one tensor has no room for a pass.
-  if (state.recording?.view === "tensor" && message.type !== "inspected") return state;
+  if (state.recording?.view === "tensor" && (message.type === "stepper" || message.type === "stepped")) return state;
   switch (message.type) {
     case "stepper":
       return stepper(state, message);
