@@ -53,7 +53,9 @@ class GraphFreedError(RuntimeError):
 
 
 class SpoiledError(RuntimeError):
-    """A saved array was overwritten in place before backward could use it."""
+    """A saved array was overwritten in place before backward could use it; `write` tells by what."""
+
+    write: Any = None
 
 
 class Refused(Exception):

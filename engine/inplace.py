@@ -78,11 +78,13 @@ def check(node: Any) -> None:
 def spoiled(array: Any, write: Write, op_name: str, what: str) -> errors.SpoiledError:
     """What to raise when `op_name` saved `array` as `what`, and `write` came after."""
     line = f" at {errors.where(*write.line)}" if write.line else ""
-    return errors.SpoiledError(
+    error = errors.SpoiledError(
         "one of the variables needed for gradient computation has been modified by an inplace operation: "
         f"{op_name} saved {what} of shape {array.shape}, and {write.op} wrote over it{line} "
         f"(version {write.version}). Use the out-of-place form there, or clone() the tensor before it is overwritten."
     )
+    error.write = write
+    return error
 
 
 def reshape_in_place(target: Tensor, fn: Any) -> Tensor:

@@ -37,7 +37,7 @@ __all__ = [
     "scope",
     "show",
 ]
-__all__ += ["release", "why"]
+__all__ += ["assert_unchanged", "check", "fingerprint", "guard", "release", "why"]
 __all__ += ["step", "time", "tokens", "track", "watch"]
 
 
@@ -164,6 +164,48 @@ def time() -> Any:
 
     session = timed(_names())
     return _shown(session) if _kernel() else session.report()
+
+
+def check(thorough: bool = True) -> Any:
+    """What is wrong with the last recorded code: where, why it matters, and the line that mends it. RuntimeError when nothing was recorded.
+
+    In a notebook a view that opens on the findings; elsewhere a report that prints itself, with `findings`. Without `thorough` only what
+    every cell under %%watch is checked for.
+    """
+    from .surface import checked
+
+    session = checked(_names(), thorough)
+    return _shown(session) if _kernel() else session.report()
+
+
+def guard(nan: bool = True, inf: bool = True) -> AbstractContextManager[None]:
+    """`with wb.guard(): ...` raises a FloatingPointError at the very op, forward or backward, that makes a NaN or (`inf`) an infinity.
+
+    The sentence has the operands and their values there. Outside the block it costs nothing.
+    """
+    from .checks.guard import guard
+
+    return guard(nan, inf)
+
+
+def fingerprint(loss: Tensor) -> str:
+    """16 hexadecimal digits of the graph behind `loss`: its ops, shapes, dtypes and, where it was recorded, modules; of nothing else.
+
+    RuntimeError for a tensor without a graph.
+    """
+    from .checks.fingerprint import fingerprint
+
+    return fingerprint(loss)
+
+
+def assert_unchanged(loss: Tensor, file: str, update: bool | None = None) -> None:
+    """AssertionError, with the lines that differ, when the graph behind `loss` is not the one in `file` any more. For tests.
+
+    The file is written anew with `update=True`, `--update` on the command line, or WB_UPDATE=1 in the environment.
+    """
+    from .checks.fingerprint import assert_unchanged
+
+    assert_unchanged(loss, file, update)
 
 
 def diff(before: Any = None, after: Any = None) -> Any:

@@ -265,6 +265,7 @@ class Recorder(observe.Observer):
             if not self._open_modules or identity not in self._paths:
                 self._name_modules(subject)
             self._open_modules += 1
+            r.witness.entered(len(r.scopes), subject)
             name = self._paths.get(identity) or label
         scope = len(r.scopes)
         r.scopes.append(Scope(self._scope, kind, name, label, identity, code, lasti))
@@ -287,6 +288,7 @@ class Recorder(observe.Observer):
         code, lasti = self._site()
         self._leave_pass(None, -1)
         self._flowing.end()
+        self.recording.witness.begins(self.recording, roots, plan, (code, lasti))
         self.recording.passes += 1
         self.recording.scopes.append(Scope(self._scope, "function", "backward", "backward", 0, code, lasti))
         self._scope = len(self.recording.scopes) - 1
@@ -325,6 +327,7 @@ class Recorder(observe.Observer):
         elif not isinstance(node.saved, tuple):  # freed
             self._free(node.time)
         self._flowing.step(node, grad, input_grads)
+        self.recording.witness.step(node, grad, input_grads)
         if last:
             self._flowing.end()
         r = self.recording
@@ -483,6 +486,7 @@ class Recorder(observe.Observer):
         r = self.recording
         if get_ident() != self._thread:
             return
+        r.witness.updated(r, optimizer, self._site())
         for parameter, state in optimizer.state.items():
             for kept in state.values():
                 for tensor in kept if isinstance(kept, (list, tuple)) else (kept,):
@@ -565,9 +569,10 @@ class Recorder(observe.Observer):
         ended = perf_counter()
         self._due = ended + max(PERIOD, 20 * (ended - begun))
 
-    def stop(self) -> Recording:
-        """The recording is complete. Deaths of tensors and nodes are still followed while the recorder lives."""
+    def stop(self, error: BaseException | None = None) -> Recording:
+        """The recording is complete, perhaps by an error. Deaths of tensors and nodes are still followed while the recorder lives."""
         self.listener = None
+        self.recording.witness.ends(self.recording, error, self._steps[-1][0] if self._steps else -1, HIDDEN)
         self.recording.ended = perf_counter()
         if self._pass is not None:
             self._end_pass()

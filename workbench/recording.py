@@ -15,6 +15,8 @@ from weakref import WeakValueDictionary, ref
 from engine import inplace, tape
 from engine.tensor import Tensor
 
+from .checks.witness import Witness
+
 KEEP = 256 << 20  # bytes of results that a recording holds so that they can be looked at later
 
 # a block of memory: its size, how many need it, the row that made it, rows it is kept for, its storage's identity
@@ -54,6 +56,7 @@ class Recording:
         self.live = False
         self.failure = -1  # the row of the op that failed
         self.passes = 0  # backward passes seen
+        self.witness = Witness()  # what has no row
         self.ops: list[Any] = []  # the engine's op, or None
         self.kind: list[str] = []
         self.scope: list[int] = []

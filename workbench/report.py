@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from html import escape
 
 from . import inspector
-from .protocol import Fact, Histogram, Memory, Summary
+from .protocol import Fact, Finding, Histogram, Memory, Summary
 
 _BARS = " ▁▂▃▄▅▆▇█"
 
@@ -66,6 +66,20 @@ class TimeReport:
 
     def _repr_html_(self) -> str:
         return f'<pre style="line-height:1.3">{escape(self.text)}</pre>'
+
+
+@dataclass(frozen=True)
+class CheckReport:
+    """What the checks found: `findings` one by one, each with its `code`."""
+
+    text: str
+    findings: list[Finding]
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def _repr_html_(self) -> str:
+        return f'<pre style="line-height:1.3;white-space:pre-wrap">{escape(self.text)}</pre>'
 
 
 def bars(histogram: Histogram, width: int = 32) -> str:

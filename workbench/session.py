@@ -7,9 +7,8 @@ from threading import RLock
 from typing import Any
 
 from . import breakpoints, inspector, protocol, svg, text, typeset
-from .answers import ANSWERS
+from .answers import ANSWERS, checks
 from .answers import breakpoints as told
-from .answers import checks
 from .checks import look
 from .graph import Graph
 from .recording import Recording

@@ -10,11 +10,12 @@ from engine import inplace, tape
 from engine.tensor import Tensor
 
 from . import inspector, memory_use, svg, text, timing
+from .checks import look
 from .difference import Difference
 from .graph import Graph
 from .recorder import Recorder, is_parameter
 from .recording import Recording, recent
-from .report import Inspection, MemoryReport, TimeReport
+from .report import CheckReport, Inspection, MemoryReport, TimeReport
 from .retrace import retrace
 from .session import Session
 
@@ -196,6 +197,28 @@ def timed(names: Mapping[str, Any]) -> TimeSession:
     return _named(TimeSession(recording, Graph(recording)), "time", names)
 
 
+class CheckedSession(ShownSession):
+    """A session that opens on what the checks found, and says it in a terminal."""
+
+    def report(self) -> CheckReport:
+        """The findings as a text."""
+        return CheckReport(look.report(self.findings or [], self.recording.title), self.findings or [])
+
+    def stills(self) -> dict[str, str]:
+        return {**super().stills(), "text/plain": self.report().text}
+
+    def __repr__(self) -> str:
+        return self.report().text
+
+
+def checked(names: Mapping[str, Any], thorough: bool) -> CheckedSession:
+    """The findings about the newest recording. RuntimeError when there is none."""
+    recording = next((r for r in reversed(list(recent.values())) if r.count or r.witness.ended is not None), None) or _newest()
+    session = _named(CheckedSession(recording, Graph(recording)), "checks", names)
+    session.check(thorough)
+    return session
+
+
 def _newest() -> Recording:
     recording = latest()
     if recording is None:
@@ -203,7 +226,7 @@ def _newest() -> Recording:
     return recording
 
 
-def _named(session: Any, view: Literal["memory", "time"], names: Mapping[str, Any]) -> Any:
+def _named(session: Any, view: Literal["memory", "time", "checks"], names: Mapping[str, Any]) -> Any:
     """The session, opening on that tab, with the user's names where the code has ended."""
     session.graph.view = view
     if not session.recording.live:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from .. import protocol
-from . import breakpoints, compare, faces, memory, model, overlay, steps, tensor, time, training, whatif, whole
+from . import breakpoints, checks, compare, faces, memory, model, overlay, steps, tensor, training, time, whatif, whole
 
 ANSWERS: Mapping[type[protocol.ToKernel], Callable[..., list[tuple[dict[str, Any], list[bytes]]]]] = {
     protocol.Ready: whole.ready,
@@ -30,6 +30,7 @@ ANSWERS: Mapping[type[protocol.ToKernel], Callable[..., list[tuple[dict[str, Any
     protocol.AskMoment: memory.moment,
     protocol.AskWhy: memory.why,
     protocol.AskPredictions: memory.predictions,
+    protocol.AskFindings: checks.thorough,
     protocol.AskMetric: overlay.metric,
     protocol.AskFaces: faces.shown,
     protocol.AskTiming: time.times,

@@ -48,7 +48,7 @@ class WatchMagics(Magics):
         shown: Any = display(view, display_id=True)
         recorder.listener = session.update
         with ExitStack() as stack:
-            stack.callback(self._finish, recorder, session, shown, view)
+            stack.push(lambda kind, error, trace: self._finish(recorder, session, shown, view, error))
             observer: observe.Observer = recorder
             if options.steps:
                 observer = watcher = PassWatcher(session, recorder, None, lambda: self.shell.user_ns)
@@ -61,9 +61,10 @@ class WatchMagics(Magics):
             for code in body:
                 exec(code, self.shell.user_global_ns, self.shell.user_ns)
 
-    def _finish(self, recorder: Recorder, session: Session, shown: Any, view: View) -> None:
-        recorder.stop()
+    def _finish(self, recorder: Recorder, session: Session, shown: Any, view: View, error: BaseException | None) -> None:
+        recorder.stop(error)
         session.finish(self.shell.user_ns)
+        session.check()
         if shown is not None:
             shown.update(view)  # the stills in the saved notebook are of the finished graph
 

@@ -9,6 +9,7 @@ Each module holds one subject; whatever is defined in one of them is part of the
 
 from .base import VERSION, Buffer, Fact, Formula, Message, Rules, Site, ToKernel, ToView
 from .breakpoints import Break, Breakpoint, Breakpoints
+from .checks import AskFindings, Finding, Findings, Operand
 from .compare import AskCompare, Compared, Difference, Pinned
 from .faces import AskFaces, Faces, NodeFace
 from .flags import AskMetric, Flag, Flags, Metric

@@ -63,8 +63,8 @@ class Graph(ToView):
     live: bool  # True while the recorded code still runs
     dropped: int  # ops that were not recorded because the recording was full
     root: int  # the node that was asked about (the loss); -1: none
-    # tensor: about `root` alone; memory, time: opens there; difference: of 2
-    view: Literal["graph", "tensor", "memory", "time", "difference"] = "graph"
+    # tensor: about `root` alone; memory, time, checks: opens there; difference: of 2
+    view: Literal["graph", "tensor", "memory", "time", "difference", "checks"] = "graph"
 
 
 @dataclass(frozen=True)

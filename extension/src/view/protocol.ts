@@ -117,6 +117,18 @@ export interface Fact {
   text: string;
 }
 
+/** One thing that is, or may be, wrong. */
+export interface Finding {
+  code: string;
+  severity: "error" | "warning" | "note";
+  sentence: string;
+  node: number;
+  site: Site | null;
+  why: string;
+  fix: string;
+  operands: Operand[];
+}
+
 /** One mark at one node. */
 export interface Flag {
   node: number;
@@ -275,6 +287,17 @@ export interface Nodes {
   grad: boolean[];
   site: number[];
   note: string[];
+}
+
+/** A tensor that a finding is about, as far as it matters there. */
+export interface Operand {
+  name: string;
+  node: number;
+  dtype: string;
+  shape: number[];
+  marked: number[];
+  words: string;
+  value: string;
 }
 
 /** One parameter, its gradient, and what the next update does to it. None: there is no such number. */
@@ -556,6 +579,16 @@ export interface FanOut {
   sentence: string;
 }
 
+/** All findings about a recording, the gravest first. */
+export interface Findings {
+  type: "findings";
+  v: number;
+  re: number | null;
+  recording: string;
+  findings: Finding[];
+  thorough: boolean;
+}
+
 /** The flags of one origin; they replace those that the same origin sent before. */
 export interface Flags {
   type: "flags";
@@ -593,7 +626,7 @@ export interface Graph {
   live: boolean;
   dropped: number;
   root: number;
-  view: "graph" | "tensor" | "memory" | "time" | "difference";
+  view: "graph" | "tensor" | "memory" | "time" | "difference" | "checks";
 }
 
 export interface Inspected {
@@ -941,6 +974,13 @@ export interface AskFanOut {
   node: number;
 }
 
+/** Look at everything, however long it takes. */
+export interface AskFindings {
+  type: "ask_findings";
+  v: number;
+  id: number;
+}
+
 export interface AskLocal {
   type: "ask_local";
   v: number;
@@ -1124,8 +1164,8 @@ export interface Train {
   do: "play" | "pause" | "step" | "reset" | "end";
 }
 
-export type ToView = Breakpoints | Bytes | Checked | Compared | Editable | Faces | FanOut | Flags | Forks | Graph | Inspected | Local | Memory | Metric | ModelHealth | Moment | Norms | Paths | Predictions | Problem | Reran | SampleGradients | Stepped | Stepper | TensorElement | TensorSeries | Timing | Training | Why | Window;
-export type ToKernel = AskBytes | AskCompare | AskEdit | AskElement | AskFaces | AskFanOut | AskLocal | AskMemory | AskMetric | AskModel | AskMoment | AskNorms | AskPaths | AskPredictions | AskSampleGradients | AskSeries | AskTiming | AskWhy | AskWindow | Break | CheckRule | ForkPass | Inspect | Ready | Rerun | StepTo | Train;
+export type ToView = Breakpoints | Bytes | Checked | Compared | Editable | Faces | FanOut | Findings | Flags | Forks | Graph | Inspected | Local | Memory | Metric | ModelHealth | Moment | Norms | Paths | Predictions | Problem | Reran | SampleGradients | Stepped | Stepper | TensorElement | TensorSeries | Timing | Training | Why | Window;
+export type ToKernel = AskBytes | AskCompare | AskEdit | AskElement | AskFaces | AskFanOut | AskFindings | AskLocal | AskMemory | AskMetric | AskModel | AskMoment | AskNorms | AskPaths | AskPredictions | AskSampleGradients | AskSeries | AskTiming | AskWhy | AskWindow | Break | CheckRule | ForkPass | Inspect | Ready | Rerun | StepTo | Train;
 
 /** The `type` of every message that this view understands. */
-export const TO_VIEW: readonly string[] = ["breakpoints", "bytes", "checked", "compared", "editable", "faces", "fan_out", "flags", "forks", "graph", "inspected", "local", "memory", "metric", "model_health", "moment", "norms", "paths", "predictions", "problem", "reran", "sample_gradients", "stepped", "stepper", "element", "tensor_series", "timing", "training", "why", "window"];
+export const TO_VIEW: readonly string[] = ["breakpoints", "bytes", "checked", "compared", "editable", "faces", "fan_out", "findings", "flags", "forks", "graph", "inspected", "local", "memory", "metric", "model_health", "moment", "norms", "paths", "predictions", "problem", "reran", "sample_gradients", "stepped", "stepper", "element", "tensor_series", "timing", "training", "why", "window"];

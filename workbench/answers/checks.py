@@ -1,0 +1,23 @@
+"""What the checks found."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .. import protocol
+
+if TYPE_CHECKING:
+    from ..session import Client, Sent, Session
+
+
+def thorough(session: Session, request: protocol.AskFindings, client: Client) -> list[Sent]:
+    """Every check, over every value. While a cell runs nothing is computed."""
+    if session.busy():
+        raise protocol.Refused("A cell is running. The checks look at what it made when it has ended.")
+    session.check(thorough=True, but=client)
+    return [told(session, request.id)]
+
+
+def told(session: Session, re: int | None) -> Sent:
+    """The findings for a view."""
+    return protocol.Findings(re, session.recording.name, session.findings or [], session.thorough).to_json(), []

@@ -1,0 +1,125 @@
+"""What every check looks at: a recording that has ended, with its lines, names and operands in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+from typing import Any
+from weakref import ref
+
+from .. import inspector, protocol, source
+from ..inspector.reasons import Reasons
+from ..protocol.checks import Finding, Operand, Severity
+from ..recording import Recording
+from .witness import Witness
+
+MOST = 32  # calls of one op that a check looks at, the last ones
+
+
+class Case:
+    """A recording under examination, and weak references to the optimizers among the user's variables."""
+
+    def __init__(self, recording: Recording, optimizers: Iterable[ref] = ()) -> None:
+        self.r, self._optimizers = recording, list(optimizers)
+        self.sources = source.Sources()
+
+    @property
+    def witness(self) -> Witness:
+        return self.r.witness
+
+    @cached_property
+    def reasons(self) -> Reasons:
+        """Why gradients are missing."""
+        return Reasons(self.r)
+
+    @cached_property
+    def optimizers(self) -> list[Any]:
+        """Those that took a step while it was recorded, and those among the user's variables."""
+        held = [*self.witness.optimizers.values(), *self._optimizers]
+        return list({id(one): one for weak in held if (one := weak()) is not None}.values())
+
+    @cached_property
+    def by_op(self) -> dict[str, list[int]]:
+        """Rows by the name of their op."""
+        found: dict[Any, list[int]] = {}
+        for row, op in enumerate(self.r.ops):
+            if op is not None:
+                if op in found:
+                    found[op].append(row)
+                else:
+                    found[op] = [row]
+        named: dict[str, list[int]] = {}
+        for op, rows in found.items():
+            named[op.name] = sorted(named[op.name] + rows) if op.name in named else rows
+        return named
+
+    def rows(self, *ops: str) -> list[int]:
+        """The last rows of these ops that did not fail."""
+        found = [row for op in ops for row in self.by_op.get(op, ())[-MOST:]]
+        return [row for row in sorted(found) if self.r.dtype[row] is not None]
+
+    @cached_property
+    def consumers(self) -> dict[int, list[int]]:
+        """Row -> the rows that use it."""
+        found: dict[int, list[int]] = {}
+        for source_row, target in zip(self.r.source, self.r.target, strict=True):
+            found.setdefault(source_row, []).append(target)
+        return found
+
+    def input(self, row: int, slot: int = 0) -> int:
+        """The row of input number `slot`; -1 for none."""
+        return next((s for s, at in self.r.inputs(row) if at == slot), -1)
+
+    def made_by(self, row: int, through: Iterable[str] = ()) -> int:
+        """The op that made the row's values, passing by ops of these names, which only move elements."""
+        passed = frozenset(through)
+        for _ in range(8):
+            if self.r.op_name(row) not in passed:
+                break
+            row = self.input(row)
+        return row
+
+    # -- words ------------------------------------------------------------------------------------------------------------------
+
+    def called(self, row: int) -> str:
+        """What the user calls the row: "hidden", "layers.0.weight", or "matmul #7"."""
+        return self.r.names.get(row, "") or f"{self.r.op_name(row) or self.r.kind[row]} #{row}"
+
+    def at(self, row: int) -> str:
+        """Such as " at line 3 of In [2]"; "" where it is not known."""
+        site = self.site(row)
+        return f" at {place(site)}" if site is not None else ""
+
+    def site(self, row: int) -> protocol.Site | None:
+        return None if row < 0 else self.site_of((self.r.code[row], self.r.lasti[row]))
+
+    def site_of(self, where: tuple[Any, int] | None) -> protocol.Site | None:
+        """The line of a code object's instruction."""
+        return None if where is None or where[0] is None else self.sources.site(*where)
+
+    def operand(self, row: int, marked: Iterable[int] = (), words: str = "", value: str = "", name: str = "") -> Operand:
+        r, dtype = self.r, self.r.dtype[row]
+        kind = dtype if isinstance(dtype, str) else "" if dtype is None else dtype.name
+        return Operand(name or self.called(row), row, kind, list(r.shape[row]), list(marked), words, value)
+
+    def finding(
+        self, code: str, severity: Severity, sentence: str, row: int, why: str, fix: str, *, site: protocol.Site | None = None,
+        operands: Iterable[Operand] = (),
+    ) -> Finding:  # fmt: skip
+        return Finding(code, severity, sentence, row, site or self.site(row), why, fix, list(operands))
+
+
+def place(site: protocol.Site) -> str:
+    """line 3 of In [2]"""
+    return f"line {site.line} of {site.cell or site.file}"
+
+
+def shape(dims: Iterable[int]) -> str:
+    return inspector.shape_text(tuple(dims))
+
+
+def several(words: list[str], most: int = 4) -> str:
+    """a, b and c; of many the first, and how many more."""
+    if len(words) > most:
+        words = [*words[: most - 1], f"{len(words) - most + 1} more"]
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

@@ -1,0 +1,252 @@
+"""What ended the code, told with its cause: failed ops, and passes that could not run."""
+
+from __future__ import annotations
+
+import re
+
+from .. import inspector
+from ..protocol import Site
+from ..protocol.checks import Finding
+from .case import Case, place
+
+
+def check(case: Case) -> list[Finding]:
+    """The finding about the error that ended the code, where its cause is known."""
+    found = _operation(case) if case.r.failure >= 0 else []
+    if not found and case.witness.ended is not None:
+        found = _ending(case)
+    return found
+
+
+def _operation(case: Case) -> list[Finding]:
+    r, row = case.r, case.r.failure
+    op, text = r.op_name(row), r.note[row]
+    operands = [case.operand(s) for s, _ in r.inputs(row)]
+    says = text.partition(": ")[2].partition("; ")[0]
+    if "same device" in text:
+        sentence = f"{op} failed{case.at(row)}: its operands are on different devices."
+        return [
+            case.finding(
+                "device-mismatch",
+                "error",
+                sentence,
+                row,
+                "An op runs on one device; nothing is moved silently.",
+                "model.to(device) and x = x.to(device) before the loop",
+                operands=operands,
+            )
+        ]
+    if "dtype" in text and ("same dtype" in text or "one dtype" in text):
+        sentence = f"{op} failed{case.at(row)}: {says}."
+        why = "NumPy makes float64 where nothing is said, and parameters are float32."
+        return [case.finding("dtype-mismatch", "error", sentence, row, why, "x = x.float()  (or model.double())", operands=operands)]
+    if "out of bounds" in text or "index out of range" in text:
+        return _labels(case, op)
+    if op in ("cross_entropy", "nll_loss") and "target dtype" in text or "can't be cast" in text:
+        whole = op in ("cross_entropy", "nll_loss")
+        sentence = f"{op} failed{case.at(row)}: its targets are {r.dtype[case.input(row, 1)]}, and it takes {'whole numbers, the classes' if whole else 'floats'}."
+        why = "Classes are counted, so they are int64; targets of other losses are compared with floats."
+        return [
+            case.finding("target-dtype", "error", sentence, row, why, "target.long()" if whole else "target.float()", operands=operands)
+        ]
+    if "between 0 and 1" in text:
+        sentence = f"{op} failed{case.at(row)}: its input is no probability."
+        return [
+            case.finding(
+                "not-a-probability",
+                "error",
+                sentence,
+                row,
+                "It takes the log of the input.",
+                "F.binary_cross_entropy_with_logits(logits, target), without a sigmoid before it",
+                operands=operands,
+            )
+        ]
+    return []
+
+
+def _labels(case: Case, op: str) -> list[Finding]:
+    r, row = case.r, case.r.failure
+    scores, labels = (case.input(row, 0), case.input(row, 1)) if op != "embedding" else (case.input(row, 1), case.input(row, 0))
+    if scores < 0 or labels < 0:
+        return []
+    dims = r.shape[scores]
+    classes = dims[0] if op == "embedding" or len(dims) == 1 else dims[1]
+    array = r.value(labels)
+    span = f"from {int(array.min())} to {int(array.max())}" if array is not None and array.size else "out of range"
+    operands = [case.operand(scores, [0 if op == "embedding" or len(dims) == 1 else 1]), case.operand(labels, (), span)]
+    rows = "rows" if op == "embedding" else "classes"
+    sentence = f"{op} failed{case.at(row)}: {case.called(labels)} goes {span}, and there are {classes} {rows}, 0 to {classes - 1}."
+    most = int(array.max()) if array is not None and array.size else 0
+    lowest = int(array.min()) if array is not None and array.size else 0
+    fix = (
+        f"{case.called(labels)} - 1"
+        if lowest >= 1 and most == classes
+        else f"give the last layer {most + 1} outputs"
+        if op != "embedding"
+        else f"nn.Embedding({most + 1}, ...)"
+    )
+    return [case.finding("labels-out-of-range", "error", sentence, row, "Classes are counted from 0.", fix, operands=operands)]
+
+
+def _ending(case: Case) -> list[Finding]:
+    ended = case.witness.ended
+    assert ended is not None
+    site, at = case.site_of(ended.where), ""
+    if site is not None:
+        at = f" at {place(site)}"
+    if ended.kind == "SpoiledError" and ended.step >= 0:
+        return [_spoiled(case)]
+    if ended.kind == "GraphFreedError":
+        row = ended.step
+        first = case.witness.passes[0] if len(case.witness.passes) > 1 else None
+        before = case.site_of(first.where) if first is not None else None
+        earlier = f" The first pass ran at {place(before)}." if before is not None and before != site else ""
+        sentence = f"backward() ran twice through the same graph{at}: {case.called(row) if row >= 0 else 'an op'} had let go of what it saved.{earlier}"
+        why = "A graph is used once: the first pass frees what the tape kept. A graph built before the loop, or a hidden state carried over from the last iteration, is the usual reason."
+        return [
+            case.finding(
+                "backward-twice",
+                "error",
+                sentence,
+                row,
+                why,
+                "compute the loss anew before each backward(); detach() what is carried over; retain_graph=True where it is meant",
+                site=site,
+            )
+        ]
+    if "does not require grad" in ended.text and "element 0" in ended.text:
+        return [_untracked(case, at, site)]
+    if "can be implicitly created only for scalar" in ended.text:
+        row = _last(case)
+        sentence = f"backward(){at} was called on {case.called(row) if row >= 0 else 'a tensor'} of shape {inspector.shape_text(case.r.shape[row]) if row >= 0 else '?'}; it begins at one number."
+        return [
+            case.finding(
+                "not-a-scalar",
+                "error",
+                sentence,
+                row,
+                "A gradient is of one number with respect to many.",
+                "loss.mean().backward(), or loss.sum().backward()",
+                site=site,
+            )
+        ]
+    if "a leaf Variable that requires grad is being used in an in-place" in ended.text:
+        sentence = f"A parameter was written in place{at} while ops are recorded."
+        return [
+            case.finding(
+                "leaf-written",
+                "error",
+                sentence,
+                -1,
+                "The tape would have to differentiate by a value that is gone.",
+                "with no_grad(): w -= lr * w.grad",
+                site=site,
+            )
+        ]
+    if "numpy() on Tensor that requires grad" in ended.text:
+        sentence = f"numpy(){at} was called on a tensor that requires a gradient."
+        return [
+            case.finding(
+                "numpy-of-tracked",
+                "error",
+                sentence,
+                -1,
+                "An array cannot tell the tape what is done with it.",
+                "x.detach().numpy(); where the gradient is wanted, compute with the tensor",
+                site=site,
+            )
+        ]
+    if "more than 1 value per channel" in ended.text:
+        sentence = f"Batch normalisation in training mode got one value for each channel{at}."
+        return [
+            case.finding(
+                "batch-of-one",
+                "error",
+                sentence,
+                -1,
+                "The variance of one value is 0: nothing can be normalised by it.",
+                "model.eval() for single samples; DataLoader(..., drop_last=True) in training",
+                site=site,
+            )
+        ]
+    if re.search(r"must be equal to input_size|size|shape", ended.text) and ended.kind in ("RuntimeError", "ValueError"):
+        return [
+            case.finding(
+                "shape-mismatch",
+                "error",
+                f"{ended.text.rstrip('.')}{'' if '(' in ended.text[-40:] else at}.",
+                _last(case),
+                "Nothing after this line has run.",
+                "print the shapes before this line and compare them with what was meant",
+                site=site,
+            )
+        ]
+    return []
+
+
+def _last(case: Case) -> int:
+    return next((row for row in range(case.r.count - 1, -1, -1) if case.r.kind[row] == "op"), -1)
+
+
+def _spoiled(case: Case) -> Finding:
+    """Both lines: the one that saved, and the one that wrote over it."""
+    ended, r = case.witness.ended, case.r
+    assert ended is not None
+    saved = ended.step
+    writer, site = -1, None
+    if ended.write is not None:
+        code, line = ended.write
+        writers = [
+            row for row in range(saved + 1, r.count) if r.note[row].startswith(("in place", "written through")) and r.code[row] is code
+        ]
+        writer = next((row for row in reversed(writers) if case.sources.line(code, r.lasti[row]) == line), -1)
+        site = case.site(writer) or _line(case, code, line)
+    slot = re.search(r"saved '?(\w+)'?(\[\d+\])?", ended.text)
+    by = re.search(r"and (\S+) wrote over it", ended.text)
+    what = slot[1] if slot else "a tensor"
+    values = {"out": "its result", "input": "its input", "other": "its second operand"}.get(what, f"'{what}'")
+    sentence = f"{by[1] if by else 'An in-place op'}{f' at {place(site)}' if site is not None else ''} wrote over what {r.op_name(saved)}{case.at(saved)} had saved for backward: {values}."
+    why = f"The backward step of {r.op_name(saved)} needs the values as they were; with others the gradient would be wrong without a word."
+    name = by[1] if by else "x.add_(y)"
+    fix = (
+        f"the out-of-place form: {name.rstrip('_')} instead of {name}"
+        if name.endswith("_")
+        else "no in-place write between forward and backward"
+    )
+    operands = [case.operand(saved, (), f"{r.op_name(saved)} saved {values}")]
+    if writer >= 0:
+        operands.append(case.operand(writer, (), "wrote over it"))
+    return case.finding(
+        "in-place-overwrite",
+        "error",
+        sentence,
+        writer if writer >= 0 else saved,
+        why,
+        fix + ", or clone() before it",
+        site=site,
+        operands=operands,
+    )
+
+
+def _line(case: Case, code: object, line: int) -> Site | None:
+    """The site of a line of a code object whose instruction is not known."""
+    lasti = next((2 * i for i, (at, *_) in enumerate(code.co_positions()) if at == line), None)  # type: ignore[attr-defined]
+    return None if lasti is None else case.site_of((code, lasti))  # type: ignore[arg-type]
+
+
+def _untracked(case: Case, at: str, site: Site | None) -> Finding:
+    """backward() on what no gradient can flow through: where the path broke."""
+    r, row = case.r, _last(case)
+    sentence, broken = f"backward(){at} was called on a tensor that no gradient reaches.", -1
+    if row >= 0:
+        broken = case.reasons.broken(row)
+        why = case.reasons.untracked(row, r.tensor(row))
+        sentence += f" {case.called(row)}: {why}"
+    fix = "take the op that has no derivative, detach(), item() or no_grad() out of the way from parameters to loss"
+    if broken < 0:
+        fix = "requires_grad=True on what is to be learned, before it is used"
+    why = "Without a path to a parameter there is nothing to compute, and nothing is learned."
+    return case.finding(
+        "loss-detached", "error", sentence, broken if broken >= 0 else row, why, fix, site=case.site(broken) if broken >= 0 else site
+    )

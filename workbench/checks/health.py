@@ -1,0 +1,80 @@
+"""Gradients that vanish or explode, units that are dead, activations that are saturated."""
+
+from __future__ import annotations
+
+from .. import activations, inspector
+from ..gradient_flow import EXPLODING, VANISHING
+from ..protocol.checks import Finding
+from .case import Case, several
+
+DEAD = 0.5  # share of a layer's units that makes a warning of a note
+
+
+def check(case: Case, thorough: bool) -> list[Finding]:
+    """Of the parameters' gradients as they are now, or were when an optimizer last used them; thorough: of activations too."""
+    return [*_gradients(case), *(_activations(case) if thorough else [])]
+
+
+def _gradients(case: Case) -> list[Finding]:
+    """Parameters in depth order: that in which the program used them."""
+    r, found = case.r, {"vanishing": [], "exploding": []}
+    rows = sorted({*r.gradients, *case.witness.largest})
+    sizes: list[tuple[int, float]] = []
+    for row in rows:
+        if row < 0:
+            continue
+        held = r.gradients.get(row)
+        tensor = held() if held is not None else None
+        if tensor is not None and tensor.array.size:
+            largest = float(abs(inspector.host(tensor.array)).max())
+        elif row in case.witness.largest:
+            largest = case.witness.largest[row]
+        else:
+            continue
+        sizes.append((row, largest))
+        if 0 < largest < VANISHING:
+            found["vanishing"].append((row, largest))
+        elif EXPLODING < largest < float("inf"):
+            found["exploding"].append((row, largest))
+    findings = []
+    for flag, some in found.items():
+        if not some:
+            continue
+        depth = several([f"{case.called(row)} {inspector.number_text(size)}" for row, size in some])
+        small = flag == "vanishing"
+        sentence = f"The gradient {'vanishes in' if small else 'explodes in'} {len(some)} of {len(sizes)} parameters: largest |gradient|, in depth order: {depth}."
+        why = (
+            f"Below {VANISHING:g} a step changes nothing that float32 can hold."
+            if small
+            else f"Above {EXPLODING:g} one step throws the parameters far away; NaN is near."
+        )
+        fix = (
+            "ReLU or GELU instead of sigmoid/tanh, residual connections, normalisation, kaiming/xavier initialisation"
+            if small
+            else "nn.utils.clip_grad_norm_(model.parameters(), 1.0); a smaller learning rate; normalised inputs"
+        )
+        operands = [case.operand(row, (), f"largest |gradient| {inspector.number_text(size)}") for row, size in sizes[:24]]
+        findings.append(case.finding(f"{flag}-gradient", "warning", sentence, some[0][0], why, fix, operands=operands))
+    return findings
+
+
+def _activations(case: Case) -> list[Finding]:
+    findings = []
+    for one in activations.activations(case.r):
+        name = f"{one.module} {one.op}".strip() or one.op
+        if one.flag in ("dead units", "all dead") and one.units > 1:
+            share = one.dead / one.units
+            sentence = f"{one.dead} of {one.units} units of {name}{case.at(one.node)} were 0 for every sample of {one.calls} call{'s' if one.calls > 1 else ''}."
+            why = "A unit that is 0 for all inputs gets no gradient, and stays so: a large step, or a bias far below zero, has killed it."
+            fix = "a smaller learning rate; leaky_relu or GELU; kaiming initialisation"
+            findings.append(
+                case.finding(
+                    "dead-units", "warning" if share >= DEAD else "note", sentence, one.node, why, fix, operands=[case.operand(one.node)]
+                )
+            )
+        elif one.flag == "saturated":
+            sentence = f"{round(100 * one.saturated)} % of {name}{case.at(one.node)} are saturated: {one.limits}."
+            why = "There the slope is nearly 0, and hardly any gradient comes through."
+            fix = "smaller weights (xavier initialisation), normalised inputs, LayerNorm or BatchNorm before it"
+            findings.append(case.finding("saturated", "warning", sentence, one.node, why, fix, operands=[case.operand(one.node)]))
+    return findings

@@ -1,0 +1,69 @@
+"""All checks over one recording, and what they found as text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from weakref import ref
+
+from .. import protocol
+from ..protocol.checks import Finding
+from ..recording import Recording
+from . import errors, health, losses, not_finite, reach, shapes, training
+from .case import Case, place
+
+ORDER = {"error": 0, "warning": 1, "note": 2}
+# what a check finds makes another's finding a mere consequence
+MADE_BY = {
+    "optimizer-of-another-model": {"zero-grad-before-step", "step-before-backward"},
+    "shape-mismatch": {"broadcast-in-loss"},
+    "exploding-gradient": {"learning-rate-too-large"},
+    "unused-parameter": {"unused-output"},
+}
+
+
+def look(recording: Recording, optimizers: Iterable[ref] = (), thorough: bool = False) -> list[Finding]:
+    """What is wrong with the recorded program, the gravest first. Without `thorough` what takes next to no time.
+
+    `optimizers` are those among the user's variables. A recording of another library's tensors is looked at for values and losses only.
+    """
+    case = Case(recording, optimizers)
+    foreign = getattr(recording, "foreign", None) is not None
+    checks: list[Callable[[], list[Finding]]] = [lambda: shapes.check(case) or errors.check(case)]
+    checks += [lambda: not_finite.check(case, thorough), lambda: losses.check(case)]
+    if not foreign:
+        checks += [lambda: reach.check(case), lambda: training.check(case, thorough), lambda: health.check(case, thorough)]
+    found = [one for check in checks for one in check()]
+    consequences = set().union(*[MADE_BY.get(one.code, set()) for one in found]) if found else set()
+    return sorted((one for one in found if one.code not in consequences), key=lambda one: ORDER[one.severity])
+
+
+GLYPHS = {"nan": "✕", "inf": "∞"}
+TONES = {"error": "error", "warning": "warm", "note": "accent"}
+
+
+def flags(findings: list[Finding]) -> list[protocol.Flag]:
+    """A mark at each node that a finding is about."""
+    return [
+        protocol.Flag(one.node, GLYPHS.get(one.code.split("-")[0], "!"), one.sentence, TONES[one.severity])  # type: ignore[arg-type]
+        for one in findings
+        if one.node >= 0
+    ]
+
+
+def report(findings: list[Finding], title: str = "") -> str:
+    """The findings for a terminal."""
+    head = f"{title}: " if title else ""
+    if not findings:
+        return f"{head}nothing found. Looked at: values and gradients that are not finite, shapes, parameters, the training loop, losses."
+    counts = [(kind, sum(one.severity == kind for one in findings)) for kind in ORDER]
+    lines = [head + ", ".join(f"{n} {kind}{'s' if n > 1 else ''}" for kind, n in counts if n)]
+    for one in findings:
+        lines += ["", f"{one.severity.upper()} {one.code}: {one.sentence}"]
+        if one.site is not None:
+            lines.append(f"  {place(one.site)}: {one.site.text}")
+        for operand in one.operands:
+            axes = "×".join(f">{n}<" if i in operand.marked else str(n) for i, n in enumerate(operand.shape)) or "scalar"
+            told = ", ".join(filter(None, [operand.words, operand.value]))
+            lines.append(f"  · {operand.name}: {operand.dtype} {axes}{', ' + told if told else ''}")
+        lines += [f"  why: {one.why}", f"  fix: {one.fix}"]
+    return "\n".join(lines)

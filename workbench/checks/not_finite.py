@@ -1,0 +1,326 @@
+"""The first op that made a NaN or an infinity, forward and backward, with its operands."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy
+
+from engine.op import Elementwise
+
+from ..inspector import host, number_text
+from ..protocol import Refused
+from ..protocol.checks import Finding, Operand
+from ..recording import Recording
+from ..whatif.recompute import Recomputed
+from . import values
+from .case import Case
+from .witness import BadRow, BadStep
+
+CODES = {"NaN": "nan", "+Inf": "inf", "−Inf": "inf"}
+SMALL = 1 << 20  # bytes of an operand that is copied, since an update may overwrite it
+
+
+# -- finding -----------------------------------------------------------------------------------------------------------------
+
+
+def among(r: Recording, start: int, stop: int, root: int, number: int = 0) -> dict[str, BadRow]:
+    """The first rows from `start` to `stop` with NaN, +Inf and −Inf that `root` depends on; what made the NaN comes last.
+
+    Values that are gone are computed again where the program still has what they came from.
+    """
+    needed = set(r.reachable(root)) if root >= 0 else set(range(stop))
+    rows = [row for row in range(start, stop) if row in needed and r.kind[row] != "constant" and r.dtype[row] is not None]
+    known = {row: r.value(row) for row in rows if not r.overwritten(row)}
+    missing = [row for row in rows if known.get(row) is None]
+    if missing and root >= 0:
+        known.update(_again(r, root, set(missing)))
+    found: dict[str, BadRow] = {}
+    for row in rows:
+        array = known.get(row)
+        if array is None:
+            continue
+        for kind in values.kinds(array):
+            if kind not in found:
+                exact = not any(known.get(before) is None for before in missing if before < row)
+                found[kind] = BadRow(row, array, [(s, _kept(r, s, known)) for s, _ in r.inputs(row)], exact, number)
+        if "NaN" in found:
+            break
+    if "NaN" in found:  # infinities on the way to it
+        way = set(r.reachable(found["NaN"].row))
+        found = {kind: bad for kind, bad in found.items() if bad.row in way}
+    return found
+
+
+def _kept(r: Recording, row: int, known: dict[int, Any]) -> Any:
+    if r.kind[row] == "constant":
+        return r.kept.get(row)
+    array = known.get(row)
+    if array is None:
+        array = r.value(row)
+    if array is not None and r.ops[row] is None and array.nbytes <= SMALL:
+        return array.copy()
+    return array
+
+
+def _again(r: Recording, root: int, missing: set[int]) -> dict[int, Any]:
+    """Values of these rows, computed again; {} where that cannot be done."""
+    try:
+        again = Recomputed(r, root)
+    except Refused:
+        return {}
+    found = {}
+    for row in missing:
+        result = again.results.get(row)
+        first = result[0] if isinstance(result, tuple) else result
+        if hasattr(first, "array"):
+            found[row] = first.array
+    return found
+
+
+def sinks(case: Case) -> Iterator[int]:
+    """Rows that nothing uses, the last ones first: losses, outputs, what is left of a program."""
+    r = case.r
+    used = bytearray(r.count)
+    for source in r.source:
+        used[source] = 1
+    some = 0
+    for row in range(r.count - 1, -1, -1):
+        if not used[row] and r.kind[row] == "op" and r.dtype[row] is not None:
+            yield row
+            some += 1
+            if some == 64:
+                return
+
+
+# -- telling -----------------------------------------------------------------------------------------------------------------
+
+
+def check(case: Case, thorough: bool) -> list[Finding]:
+    """NaN and infinities that the recorder noticed; else those that a result, or (thorough) any value, has."""
+    r, witness = case.r, case.witness
+    found = witness.bad_rows
+    if not found and witness.bad_step is None:
+        for row in sinks(case):
+            array = None if r.overwritten(row) else r.value(row)
+            if array is not None and not values.finite(array) and (thorough or array.nbytes <= SMALL):
+                found = among(r, 0, row + 1, row)
+                break
+    findings = [_forward(case, kind, bad, kind == "NaN" or "NaN" not in found) for kind, bad in found.items()]
+    if witness.bad_step is not None:
+        findings += _backward(case, witness.bad_step)
+    if thorough and not findings:
+        findings += _hidden(case)
+    return sorted(findings, key=lambda one: (one.severity != "error", one.node))
+
+
+def _forward(case: Case, kind: str, bad: BadRow, last: bool) -> Finding:
+    """One finding: which op, which element, what its operands had there."""
+    r, row = case.r, bad.row
+    index = values.first(bad.value, kind)
+    count = int(numpy.count_nonzero(values.KINDS[kind](host(bad.value).real)))
+    many = f" and {count - 1} more" if count > 1 else ""
+    name = case.called(row)
+    where = values.indexed(name, index)
+    turn = f" in pass {bad.number}" if bad.number > 1 else ""
+    if r.ops[row] is None:
+        sentence = f"{name} came with {kind}{turn}: {where}{many}."
+        why = "Nothing that is recorded made it; every result that depends on this element has it too."
+        fix = "assert isfinite(x).all() where the data is made; clean it there" if r.kind[row] == "input" else _RESET
+        return case.finding(
+            f"{CODES[kind]}-input", "error", sentence, row, why, fix, operands=[_operand(case, row, bad.value, index, index)]
+        )
+    op = r.op_name(row)
+    operands = [_operand(case, s, array, opposite(r.ops[row], array, bad.value, index), index) for s, array in bad.operands]
+    sentence = f"{op} made the first {kind}{turn}{case.at(row)}: {where}{many}."
+    if not bad.exact:
+        sentence = f"{op} is the first op known to have {kind}{turn}{case.at(row)}: {where}{many}; values before it were let go."
+    cause, fix = because(op, kind, [_at(array, opposite(r.ops[row], array, bad.value, index)) for _, array in bad.operands])
+    if not last:
+        cause += " The NaN that came later was made from it."
+    return case.finding(f"{CODES[kind]}-forward", "error" if last else "warning", sentence, row, cause, fix, operands=operands)
+
+
+_RESET = "make the model and its optimizer anew (or load the last good checkpoint), with a smaller learning rate"
+
+
+def _backward(case: Case, bad: BadStep) -> list[Finding]:
+    r, found = case.r, []
+    for slot, gradient in enumerate(bad.gradients):
+        for kind in values.kinds(gradient):
+            index = values.first(gradient, kind)
+            target = next((s for s, at in r.inputs(bad.row) if at == slot), -1) if bad.row >= 0 else -1
+            name = case.called(target) if target >= 0 else f"input {slot}"
+            made = f"d_{bad.op.inputs[slot]}" if slot < len(bad.op.inputs) else f"d_{slot}"
+            rule = rule_text(bad.op, slot)
+            turn = f" of pass {bad.number}" if bad.number > 1 else ""
+            sentence = f"The backward step of {bad.op.name}{turn} made the first {kind}{case.at(bad.row)}: the gradient of {values.indexed(name, index)}"
+            sentence += f", by its rule {made} = {rule}." if rule else "."
+            operands = []
+            if bad.upstream is not None:
+                place = values.opposite(bad.upstream, tuple(gradient.shape), index)
+                at = values.opposite(bad.upstream, tuple(gradient.shape), index) if place is not None else None
+                operands.append(_array_operand("g", bad.row, bad.upstream, at))
+            for s, _ in r.inputs(bad.row) if bad.row >= 0 else ():
+                array = r.kept.get(s) if r.kind[s] == "constant" else None if r.overwritten(s) else r.value(s)
+                if array is not None:
+                    operands.append(
+                        _operand(
+                            case, s, array, values.opposite(array, tuple(gradient.shape), index) if hasattr(array, "shape") else (), index
+                        )
+                    )
+            point = (
+                [_at(case.r.value(s), values.opposite(case.r.value(s), tuple(gradient.shape), index)) for s, _ in r.inputs(bad.row)]
+                if bad.row >= 0
+                else []
+            )
+            cause, fix = because_backward(bad.op.name, point)
+            found.append(case.finding(f"{CODES[kind]}-backward", "error", sentence, bad.row, cause, fix, operands=operands))
+        if found:
+            break
+    return found
+
+
+def _hidden(case: Case) -> list[Finding]:
+    """NaN that was made and thrown away again: a where() that hides it from the loss does not hide it from the gradient."""
+    r = case.r
+    for row in case.rows("where"):
+        for source, slot in r.inputs(row):
+            array = None if r.overwritten(source) else r.value(source)
+            if slot and r.grad[source] and array is not None and "NaN" in values.kinds(array):
+                sentence = f"where{case.at(row)} throws away NaN of {case.called(source)}, which requires a gradient."
+                why = (
+                    "The gradient of what is thrown away is 0, and 0 times the infinite slope that made the NaN is NaN again, in backward."
+                )
+                fix = "make the input harmless first: x_safe = where(mask, x, 1.0), then log(x_safe)"
+                return [
+                    case.finding(
+                        "nan-hidden",
+                        "warning",
+                        sentence,
+                        row,
+                        why,
+                        fix,
+                        operands=[_operand(case, source, array, values.first(array, "NaN"), ())],
+                    )
+                ]
+    return []
+
+
+def opposite(op: Any, array: Any, result: Any, index: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Where the operand's element stands that went into the result's, of an op that works element by element."""
+    if not hasattr(array, "shape"):
+        return ()
+    alike = isinstance(op, type) and issubclass(op, Elementwise) or tuple(array.shape) == tuple(result.shape)
+    return values.opposite(array, tuple(result.shape), index) if alike else None
+
+
+def _at(array: Any, index: tuple[int, ...] | None) -> Any:
+    """The element, a number itself, or None."""
+    if not hasattr(array, "shape"):
+        return array if isinstance(array, (int, float)) else None
+    return None if index is None else values.element(array, index)
+
+
+def _operand(case: Case, row: int, array: Any, at: tuple[int, ...] | None, index: tuple[int, ...]) -> Operand:
+    value = _at(array, at)
+    name = case.called(row)
+    words = "" if case.r.kind[row] == "constant" or array is None else values.health(array)
+    told = f"{values.indexed(name, at)} = {number_text(value)}" if at is not None and value is not None and hasattr(array, "shape") else ""
+    return case.operand(row, (), words if array is not None else "its value was let go", told)
+
+
+def _array_operand(name: str, row: int, array: Any, at: tuple[int, ...] | None) -> Operand:
+    value = f"{values.indexed(name, at)} = {number_text(values.element(array, at))}" if at is not None else ""
+    return Operand(name, row, array.dtype.name, list(array.shape), [], f"upstream gradient, {values.health(array)}", value)
+
+
+def rule_text(op: Any, slot: int) -> str:
+    """The rule of the op for an input as it is written in the engine, where it is one expression; ""."""
+    if not isinstance(op, type) or slot >= len(op.inputs):
+        return ""
+    rule: Callable | None = getattr(op, f"d_{op.inputs[slot]}", None)
+    if rule is None:
+        return ""
+    try:
+        text = inspect.getsource(rule)
+    except (OSError, TypeError):
+        return ""
+    _, found, body = text.rpartition("return ")
+    return body.split("#")[0].strip() if found and text.count("return ") == 1 and body.count("\n") <= 1 and len(body) < 90 else ""
+
+
+# -- why, and what helps -----------------------------------------------------------------------------------------------------
+
+
+def because(op: str, kind: str, at: list[Any]) -> tuple[str, str]:
+    """Why the op gives that for these elements, and the line that mends it."""
+    x = at[0] if at else None
+    y = at[1] if len(at) > 1 else None
+    if op in ("log", "log2", "log10", "log1p"):
+        edge = -1 if op == "log1p" else 0
+        what = "of a negative number is not defined" if kind == "NaN" else f"of {edge} is −Inf"
+        return f"{op} {what}.", f"{op}(x.clamp(min=1e-8)); after softmax: log_softmax(x)"
+    if op in ("sqrt", "rsqrt"):
+        what = "of a negative number is not defined" if kind == "NaN" else "of 0 is infinite"
+        return f"{op} {what}.", f"{op}(x.clamp(min=0) + 1e-8)"
+    if op in ("div", "reciprocal"):
+        below = y if op == "div" else x
+        if kind == "NaN" and below == 0:
+            return "0 / 0 is not defined.", "divide by (x + 1e-8), or by x.clamp(min=1e-8)"
+        if below == 0:
+            return "Dividing by 0 gives an infinity.", "divide by (x + 1e-8), or by x.clamp(min=1e-8)"
+        return "The quotient is larger than the dtype can hold, or both are infinite.", "divide by x.clamp(min=1e-8)"
+    if op in ("exp", "exp2", "expm1", "cosh", "sinh", "square"):
+        return (
+            f"{op} of a large number is beyond the largest of the dtype (float32: e^88.7 = 3.4e38).",
+            "subtract the largest first: (x - x.max()).exp(); or softmax, logsumexp",
+        )
+    if op == "pow":
+        if kind == "NaN":
+            return "A negative number to a power that is no whole number is not defined.", "x.abs().pow(p), or x.clamp(min=0).pow(p)"
+        return "The power is too large for the dtype, or 0 to a negative power.", "x.clamp(min=1e-8, max=1e4).pow(p)"
+    if op in ("asin", "acos", "atanh", "logit", "erfinv"):
+        return f"{op} is defined between its limits only.", "clamp the input: x.clamp(-1 + 1e-6, 1 - 1e-6) (logit: eps=1e-6)"
+    if op in ("sub", "add") and kind == "NaN":
+        return "Inf − Inf is not defined.", "find what made the infinities; keep them out by clamp()"
+    if op in ("mul", "matmul", "linear", "contract") and kind == "NaN":
+        return "0 · Inf, or Inf − Inf in a sum of products, is not defined.", "find what made the infinity; keep it out by clamp()"
+    if op in ("softmax", "log_softmax") and kind == "NaN":
+        return (
+            "A whole row of −Inf has no softmax (everything is masked), or +Inf is in it.",
+            "leave one element of each row unmasked, or mask with -1e9",
+        )
+    if op in ("mean", "std", "var") and kind == "NaN":
+        return "Of no elements (or, corrected, of one) there is none: 0 / 0.", "check that the tensor is not empty; std(unbiased=False)"
+    if kind == "NaN":
+        return (
+            "From here on every result that depends on it is NaN, and so is the loss.",
+            "look at the operands: clamp what is out of range",
+        )
+    return (
+        "The result is beyond the largest number of the dtype (float16: 65504, float32: 3.4e38).",
+        "smaller values: a smaller learning rate, normalised inputs, or float32 instead of float16",
+    )
+
+
+def because_backward(op: str, at: list[Any]) -> tuple[str, str]:
+    """Why the op's derivative has no finite value there, and the line that mends it."""
+    x = at[0] if at else None
+    if op in ("sqrt", "pow", "vector_norm", "std") and (x == 0 or x is None):
+        return (
+            f"The slope of {op} at 0 is infinite; times an upstream gradient of 0 it is NaN.",
+            "add a little inside: (x + 1e-12).sqrt(), (x * x).sum().add(1e-12).sqrt()",
+        )
+    if op in ("log", "log2", "log10", "reciprocal", "div", "log1p"):
+        return f"The slope of {op} grows without limit near 0.", "x.clamp(min=1e-8) before it"
+    if op in ("acos", "asin", "atanh"):
+        return f"The slope of {op} is infinite at ±1.", "x.clamp(-1 + 1e-6, 1 - 1e-6) before it"
+    if op in ("mul", "where", "masked_fill", "matmul", "linear"):
+        return "0 · Inf is NaN: an operand, or the gradient that came in, is huge.", "keep infinities out of the forward pass by clamp()"
+    return (
+        "What it hands on reaches every parameter before it; an optimizer that uses it makes them NaN too.",
+        "nn.utils.clip_grad_norm_ does not help here: mend the op's input (clamp, eps)",
+    )

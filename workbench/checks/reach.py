@@ -1,0 +1,144 @@
+"""Parameters that no gradient reaches, and where the path broke; parameters that no optimizer updates."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from .. import source
+from ..inspector.reasons import UNUSED
+from ..protocol.checks import Finding
+from .case import Case, several
+
+_LEAVING = re.compile(r"\.(item|numpy|tolist|detach|data)\b|\b(float|int|bool)\(")
+
+
+def parameters(case: Case) -> Iterator[tuple[str, Any]]:
+    """Every parameter of the outermost modules that ran, under its name, once."""
+    seen: set[int] = set()
+    for held in case.r.modules:
+        module = held()
+        for name, p in module.named_parameters() if module is not None else ():
+            if id(p) not in seen:
+                seen.add(id(p))
+                yield name, p
+
+
+def row_of(case: Case, p: Any) -> int:
+    """The parameter's row; -1 when no recorded op used it."""
+    node = getattr(p, "node", None)
+    return -1 if node is None else case.r.times.get(node.time, -1)
+
+
+def check(case: Case) -> list[Finding]:
+    """What no gradient reaches although a backward pass ran, and what no optimizer updates although one took a step."""
+    if not case.witness.passes:
+        return []
+    return [*_unreached(case), *_not_updated(case)]
+
+
+def _received(case: Case, p: Any) -> bool:
+    return p._grad is not None or row_of(case, p) in case.r.gradients
+
+
+def _unreached(case: Case) -> Iterator[Finding]:
+    unused: list[str] = []
+    cut: dict[int, list[tuple[str, int]]] = {}  # row that is not tracked any more -> parameters before it
+    lost: list[tuple[str, int]] = []
+    for name, p in parameters(case):
+        if not p.requires_grad or _received(case, p):
+            continue
+        row = row_of(case, p)
+        at = UNUSED if row < 0 else case.reasons.cut_at(row)
+        if at == UNUSED:
+            unused.append(name)
+        elif at >= 0:
+            cut.setdefault(at, []).append((name, row))
+        else:
+            lost.append((name, row))
+    for at, before in cut.items():
+        told = several([name for name, _ in before])
+        sentence = f"No gradient reaches {told}: what depends on {'it' if len(before) == 1 else 'them'}, {case.called(at)}, {case.reasons.broke(at)}."
+        why = "An optimizer leaves what has no gradient as it is: these parameters do not learn."
+        fix = "take detach(), .data, no_grad(), or the op without a derivative, off the path from them to the loss"
+        operands = [case.operand(row) for _, row in before[:4]]
+        yield case.finding("gradient-cut", "error", sentence, at, why, fix, operands=operands)
+    if lost:
+        told, line = several([name for name, _ in lost]), _leaves_the_graph(case, lost[0][1])
+        how = (
+            f": line {line[1]} of {source.cell_of(line[0]) or line[0].rpartition('/')[2]} takes numbers out of the graph: {line[2]}"
+            if line
+            else ""
+        )
+        sentence = (
+            f"No gradient reaches {told}: the loss does not depend on what was computed from {'it' if len(lost) == 1 else 'them'}{how}."
+        )
+        why = "item(), numpy(), float() and the like give numbers, through which no gradient flows."
+        yield case.finding(
+            "gradient-lost",
+            "error",
+            sentence,
+            lost[0][1],
+            why,
+            "compute the loss from the tensors themselves",
+            operands=[case.operand(row) for _, row in lost[:4]],
+        )
+    if unused:
+        sentence = f"{several(unused)} {'was' if len(unused) == 1 else 'were'} used by no op, so {'it has' if len(unused) == 1 else 'they have'} no gradient."
+        why = "A layer that forward() does not call learns nothing, and still costs memory."
+        yield case.finding(
+            "unused-parameter", "warning", sentence, -1, why, "call it in forward(), or remove it; requires_grad_(False) where it is meant"
+        )
+
+
+def _leaves_the_graph(case: Case, row: int) -> tuple[str, int, str] | None:
+    """File, line and text where numbers are taken of something that depends on the row, as far as the code tells."""
+    r, reached = case.r, {row}
+    for at in range(row + 1, r.count):
+        if any(s in reached for s, _ in r.inputs(at)):
+            reached.add(at)
+    names = {r.names[at] for at in reached if r.names.get(at, "").isidentifier()}
+    for code in dict.fromkeys(code for code in r.code if code is not None):
+        for number, text in enumerate(source.text_of(code.co_filename).splitlines(), 1):
+            if _LEAVING.search(text) and any(re.search(rf"\b{name}\b", text) for name in names) and "print(" not in text:
+                return code.co_filename, number, text.strip()
+    return None
+
+
+def _not_updated(case: Case) -> Iterator[Finding]:
+    if not case.witness.updates:
+        return
+    own = {id(p) for one in case.optimizers for group in one.param_groups for p in group["params"]}
+    forgotten = [(name, row_of(case, p)) for name, p in parameters(case) if p.requires_grad and _received(case, p) and id(p) not in own]
+    if not forgotten:
+        return
+    strangers = [one for one in case.optimizers if all(row_of(case, p) < 0 for group in one.param_groups for p in group["params"])]
+    where = case.witness.updates[-1].where
+    told = several([name for name, _ in forgotten])
+    operands = [case.operand(row) for _, row in forgotten[:4] if row >= 0]
+    if strangers:
+        name = type(strangers[0]).__name__
+        sentence = f"{name} updates parameters that took no part in the loss; those that did, {told}, are in no optimizer."
+        why = "The model was made again (its cell was run once more, or it was copied) after the optimizer, which still holds the old parameters."
+        yield case.finding(
+            "optimizer-of-another-model",
+            "error",
+            sentence,
+            forgotten[0][1],
+            why,
+            f"make the optimizer after the model: {name}(model.parameters(), ...)",
+            site=case.site_of(where),
+            operands=operands,
+        )
+    else:
+        sentence = f"{told} received a gradient, and no optimizer updates {'it' if len(forgotten) == 1 else 'them'}."
+        yield case.finding(
+            "not-in-optimizer",
+            "warning",
+            sentence,
+            forgotten[0][1],
+            "They keep their first values for ever.",
+            "give all to the optimizer: model.parameters(), or add_param_group(); requires_grad_(False) where it is meant",
+            operands=operands,
+        )

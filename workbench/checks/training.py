@@ -1,0 +1,303 @@
+"""Mistakes in the training loop: gradients that pile up, steps in the wrong order, modes forgotten, data that does not change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy
+
+from .. import inspector
+from ..protocol.checks import Finding
+from . import values
+from .case import Case, place, several
+from .reach import parameters, row_of
+
+LARGE, NONE = 0.1, 1e-9  # |Δw| / |w| of a step
+SAME = 3  # so many iterations with equal batches are no chance
+PASSES = 8  # that are looked at for batches
+
+
+def check(case: Case, thorough: bool) -> list[Finding]:
+    """What a loop of passes and updates does wrong."""
+    found = [*_piled_up(case), *_order(case), *_modes(case), *_rate(case), *_kept_alive(case), *_data_with_gradient(case)]
+    if thorough:
+        found += [*_same_batch(case), *_shuffled_apart(case), *_unused_output(case)]
+    return found
+
+
+def _piled_up(case: Case) -> Iterator[Finding]:
+    seen = case.witness.accumulated
+    if not seen:
+        return
+    passes = sorted({one.number for one in seen})
+    row = seen[0].row
+    site = case.site_of(seen[0].where)
+    sentence = f"backward(){f' at {place(site)}' if site else ''} added to gradients with which the parameters had been updated already: in pass {passes[0]}{f' and {len(passes) - 1} more' if len(passes) > 1 else ''}."
+    why = "Nothing set .grad back between two updates, so each step goes along the sum of all gradients since the first: the older the training, the wronger."
+    fix = "optimizer.zero_grad() before loss.backward()" if case.witness.updates else "w.grad = None after each update"
+    yield case.finding("missing-zero-grad", "error", sentence, row, why, fix, site=site, operands=[case.operand(row)] if row >= 0 else [])
+
+
+def _order(case: Case) -> Iterator[Finding]:
+    before = 0
+    told: set[str] = set()
+    for update in case.witness.updates:
+        passed, before = update.passes > before, update.passes
+        code = "zero-grad-before-step" if passed else "step-before-backward"
+        if not update.empty or code in told:
+            continue
+        told.add(code)
+        site = case.site_of(update.where)
+        at = f" at {place(site)}" if site else ""
+        if passed:
+            sentence = f"optimizer.step(){at} found no gradient, although backward() had run: something set .grad back in between."
+            yield case.finding(
+                code,
+                "error",
+                sentence,
+                -1,
+                "The step does nothing, and nothing is learned.",
+                "the order zero_grad(), backward(), step()",
+                site=site,
+            )
+        else:
+            sentence = f"optimizer.step(){at} ran before any backward(): none of its parameters had a gradient."
+            yield case.finding(
+                code,
+                "error",
+                sentence,
+                -1,
+                "The step does nothing; every later one uses the gradient of the batch before.",
+                "the order zero_grad(), backward(), step()",
+                site=site,
+            )
+
+
+def _modes(case: Case) -> Iterator[Finding]:
+    r, modes = case.r, case.witness.modes
+    wrong = [one for one in modes if one.training and not one.recorded]
+    if wrong:
+        scope = r.scopes[wrong[0].scope]
+        names = list(dict.fromkeys(r.scopes[one.scope].name for one in wrong))
+        site = case.site_of((scope.code, scope.lasti))
+        row = _row_in(case, wrong[0].scope)
+        sentence = f"{several(names)} ran under no_grad() in training mode{f' at {place(site)}' if site else ''}."
+        why = f"{scope.label} behaves otherwise then: Dropout drops, BatchNorm uses, and learns from, this batch's statistics. Results are random, and worse."
+        yield case.finding(
+            "train-mode-in-evaluation", "warning", sentence, row, why, "model.eval() before it, model.train() afterwards", site=site
+        )
+    right = [one for one in modes if one.recorded]
+    if right and case.witness.updates and not any(one.training for one in modes):
+        scope = r.scopes[right[0].scope]
+        site = case.site_of((scope.code, scope.lasti))
+        names = list(dict.fromkeys(r.scopes[one.scope].name for one in right))
+        sentence = (
+            f"The model is trained in evaluation mode: {several(names)} never ran in training mode{f' (at {place(site)})' if site else ''}."
+        )
+        why = "Dropout does not drop and BatchNorm does not follow the data. eval() of an earlier evaluation is still on."
+        yield case.finding(
+            "eval-mode-in-training", "warning", sentence, _row_in(case, right[0].scope), why, "model.train() before the loop", site=site
+        )
+
+
+def _row_in(case: Case, scope: int) -> int:
+    return next((row for row in range(case.r.count) if case.r.scope[row] == scope and case.r.kind[row] == "op"), -1)
+
+
+def _losses(case: Case) -> list[float]:
+    found = []
+    for one in case.witness.passes:
+        array = case.r.value(one.root) if one.root >= 0 else None
+        if array is not None and array.size == 1 and array.dtype.kind == "f":
+            found.append(float(inspector.host(array).reshape(-1)[0]))
+    return found
+
+
+def _rate(case: Case) -> Iterator[Finding]:
+    ratios = [ratio for _, ratio in case.witness.ratios]
+    if len(ratios) < 2 or any(update.empty for update in case.witness.updates):
+        return
+    site = case.site_of(case.witness.updates[-1].where) if case.witness.updates else None
+    shown = several([inspector.number_text(ratio) for ratio in ratios[-4:]])
+    losses = _losses(case)
+    falls = len(losses) > 1 and all(map(numpy.isfinite, losses)) and losses[-1] < 0.9 * losses[0]
+    if min(ratios) > LARGE and not falls:
+        sentence = f"A step moves the weights by more than a tenth of their size: |Δw| / |w| was {shown}, and the loss does not fall."
+        yield case.finding(
+            "learning-rate-too-large",
+            "warning",
+            sentence,
+            -1,
+            "About 0.001 is usual; above 0.1 the gradient of a point says little about where the step ends.",
+            "a learning rate ten times smaller",
+            site=site,
+        )
+    elif max(ratios) < NONE:
+        sentence = f"Steps hardly move the weights: |Δw| / |w| was {shown}."
+        yield case.finding(
+            "learning-rate-zero",
+            "warning",
+            sentence,
+            -1,
+            "Below 6e-8 float32 rounds the change away.",
+            "a larger learning rate; check what the scheduler makes of it",
+            site=site,
+        )
+
+
+def _kept_alive(case: Case) -> Iterator[Finding]:
+    """total += loss, with losses that have had their backward pass: their graphs stay alive."""
+    r = case.r
+    roots = {one.root for one in case.witness.passes}
+    if len(roots) < 2:
+        return
+    sums: dict[tuple, list[int]] = {}
+    for row in case.rows("add"):
+        inputs = [s for s, _ in r.inputs(row)]
+        if r.grad[row] and any(s in roots for s in inputs) and row not in roots:
+            sums.setdefault((id(r.code[row]), r.lasti[row]), []).append(row)
+    for rows in sums.values():
+        if len(rows) < 2:
+            continue
+        row = rows[-1]
+        name = r.names.get(row, "") or "total"
+        sentence = f"{name} adds up losses with their graphs{case.at(row)}: {len(rows)} losses that have had their backward pass."
+        why = "Every graph that it came from stays in memory as long as the sum does."
+        yield case.finding("loss-without-item", "warning", sentence, row, why, f"{name} += loss.item()", operands=[case.operand(row)])
+
+
+def _data_with_gradient(case: Case) -> Iterator[Finding]:
+    r = case.r
+    if not case.witness.updates or not r.gradients:
+        return
+    own = {row_of(case, p) for one in case.optimizers for group in one.param_groups for p in group["params"]}
+    own |= {row_of(case, p) for _, p in parameters(case)}
+    strange = [row for row in r.gradients if r.kind[row] == "leaf" and row not in own]
+    if strange and any(r.kind[row] == "parameter" for row in r.gradients):
+        told = several([case.called(row) for row in strange])
+        sentence = f"{told} {'is' if len(strange) == 1 else 'are'} no parameter of the model and in no optimizer, but received a gradient."
+        why = "The gradient of data costs time and memory, and piles up from pass to pass."
+        yield case.finding(
+            "data-requires-grad",
+            "note",
+            sentence,
+            strange[0],
+            why,
+            "requires_grad=False for data",
+            operands=[case.operand(row) for row in strange[:4]],
+        )
+
+
+# -- thorough -----------------------------------------------------------------------------------------------------------------
+
+
+def _same_batch(case: Case) -> Iterator[Finding]:
+    """Tensors that are made anew for each pass and are all alike."""
+    r, passes = case.r, case.witness.passes[:PASSES]
+    if len(passes) < SAME:
+        return
+    first_use: dict[int, tuple] = {}
+    for source, target, slot in zip(r.source, r.target, r.slot, strict=True):
+        if r.kind[source] == "input":
+            first_use.setdefault(source, (id(r.code[target]), r.lasti[target], r.ops[target], slot))
+    by_place: dict[tuple, list[int]] = {}
+    for row, where in first_use.items():
+        if row < passes[-1].rows:
+            by_place.setdefault(where, []).append(row)
+    fresh = [rows for rows in by_place.values() if len(rows) >= len(passes)]
+    data = [rows for rows in fresh if _is_data(r.value(rows[0]))]
+    steady = [row for rows in by_place.values() if len(rows) == 1 for row in rows if _is_data(r.value(row))]
+    if not data or steady or not all(_alike([r.value(row) for row in rows]) for rows in fresh):
+        return
+    row = data[0][-1]
+    sentence = f"The same batch came in each of {len(passes)} passes: {case.called(row)} was made anew every time, with equal values."
+    why = (
+        "The model sees one batch and learns it by heart. next(iter(loader)) begins again each time; so does a loader made inside the loop."
+    )
+    yield case.finding("same-batch", "warning", sentence, row, why, "for x, y in loader: ...", operands=[case.operand(row)])
+
+
+def _is_data(array: object) -> bool:
+    return values.floating(array) and array.size > 3 and len(numpy.unique(inspector.host(array).reshape(-1)[:64])) > 2  # type: ignore[attr-defined]
+
+
+def _alike(arrays: list) -> bool:
+    if any(array is None for array in arrays):
+        return False
+    first = inspector.host(arrays[0])
+    return all(array.shape == first.shape and bool((inspector.host(array) == first).all()) for array in arrays[1:])
+
+
+def _shuffled_apart(case: Case) -> Iterator[Finding]:
+    """A permutation of the targets alone."""
+    r = case.r
+    for row in case.rows("getitem", "index_select"):
+        source = case.input(row)
+        if source < 0 or r.kind[source] != "input" or r.shape[row] != r.shape[source] or not r.shape[row] or r.shape[row][0] < 4:
+            continue
+        before, after = r.value(source), r.value(row)
+        if before is None or after is None or (before is after) or bool((inspector.host(before) == inspector.host(after)).all()):
+            continue
+        if not numpy.array_equal(numpy.sort(inspector.host(before), axis=0), numpy.sort(inspector.host(after), axis=0)):
+            continue
+        n = r.shape[row][0]
+        users = [r.op_name(at) for at in case.consumers.get(row, ())]
+        if not any("loss" in name or name in ("cross_entropy", "sub") or name.startswith("binary") for name in users):
+            continue
+        whole = [
+            at
+            for at in range(r.count)
+            if r.kind[at] == "input"
+            and at != source
+            and r.shape[at][:1] == (n,)
+            and case.consumers.get(at)
+            and not any(r.op_name(c) in ("getitem", "index_select") for c in case.consumers[at])
+        ]
+        if whole:
+            sentence = f"Only the targets are shuffled{case.at(row)}: {case.called(source)} is permuted, {case.called(whole[0])} with as many rows is not."
+            why = "Rows and targets do not belong together any more: nothing can be learned but the mean."
+            yield case.finding(
+                "targets-shuffled-alone",
+                "error",
+                sentence,
+                row,
+                why,
+                "one permutation for both: x[p], y[p]",
+                operands=[case.operand(source), case.operand(whole[0])],
+            )
+            return
+
+
+def _unused_output(case: Case) -> Iterator[Finding]:
+    """A module that ran, with gradients, and that no loss depends on."""
+    r, passes = case.r, case.witness.passes
+    if not passes:
+        return
+    needed: set[int] = set()
+    for one in passes[-4:]:
+        if one.root >= 0:
+            needed.update(r.reachable(one.root))
+    first, last = passes[max(0, len(passes) - 5)].rows if len(passes) > 4 else 0, passes[-1].rows
+    rows: dict[int, list[int]] = {}
+    for row in range(first, last):
+        scope = r.scope[row]
+        if scope >= 0 and r.kind[row] == "op" and r.grad[row]:
+            rows.setdefault(scope, []).append(row)
+    used_subjects = {r.scopes[scope].subject for scope, own in rows.items() if any(row in needed for row in own)}
+    for scope, own in rows.items():
+        entered = r.scopes[scope]
+        if entered.kind != "module" or entered.subject in used_subjects or any(row in needed for row in own):
+            continue
+        if any(case.consumers.get(row) for row in own[-1:]):
+            continue  # something was made of it; whether for the loss is that one's matter
+        sentence = f"{entered.name} ran{case.at(own[-1])}, and no loss depends on its result."
+        yield case.finding(
+            "unused-output",
+            "note",
+            sentence,
+            own[-1],
+            "It costs time, and its parameters do not learn.",
+            "use its result, or do not call it",
+            operands=[case.operand(own[-1])],
+        )
+        return

@@ -1,0 +1,291 @@
+"""What happens while code is recorded and leaves no row: passes, updates, modes of modules, gradients in flight, the error at the end.
+
+It costs a fraction of what recording costs, keeps no tensor alive, and judges nothing: the checks do that when the code has ended.
+"""
+
+from __future__ import annotations
+
+import math
+from types import CodeType
+from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import ref
+
+import numpy
+
+from engine import inplace, tape
+from engine.tensor import Tensor
+
+from . import values
+
+if TYPE_CHECKING:
+    from ..recording import Recording
+
+Where = tuple[CodeType | None, int]
+
+FLOW = 32 << 20  # bytes of gradients of the running pass that are held until it is known that all is well
+COPIES = 64 << 20  # bytes of parameters that are copied to see how far a step moves them
+MOST = 64  # notes of one kind
+LOOKED = 4  # leaves of a pass whose gradients are followed from pass to pass
+_modal: dict[type, bool] = {}  # class of a module -> it behaves otherwise in training than in evaluation
+
+
+class Pass(NamedTuple):
+    """A backward pass."""
+
+    root: int  # row of the loss; -1: unknown
+    rows: int  # of the recording, when it began
+    where: Where
+
+
+class Update(NamedTuple):
+    """A step of an optimizer."""
+
+    passes: int  # that had begun before
+    empty: bool  # none of its parameters had a gradient
+    rows: int
+    where: Where
+
+
+class Mode(NamedTuple):
+    """A call of a module that has a training mode."""
+
+    scope: int
+    training: bool
+    recorded: bool  # not under no_grad
+
+
+class Accumulated(NamedTuple):
+    """A parameter was updated with a gradient to which a pass had added, although it had been updated with the same before."""
+
+    row: int
+    number: int  # of the pass that added
+    where: Where  # of that pass
+
+
+class BadStep(NamedTuple):
+    """A backward step whose gradient is not finite although what came in was."""
+
+    row: int
+    op: Any
+    upstream: Any
+    gradients: tuple
+    number: int  # of the pass
+
+
+class BadRow(NamedTuple):
+    """A row whose value is not finite, and what its inputs were."""
+
+    row: int
+    value: Any
+    operands: list[tuple[int, Any]]  # rows and their values; None: not known
+    exact: bool  # nothing before it was
+    number: int  # of the pass that would have begun with it
+
+
+class Ended(NamedTuple):
+    """The error that ended the recorded code."""
+
+    kind: str
+    text: str
+    where: Where
+    step: int  # the row whose backward step was running; -1
+    write: tuple[CodeType, int] | None  # code and line that wrote in place what the step needed
+
+
+class Witness:
+    """Notes for the checks. Its methods are called by the recorder, in the recorded thread."""
+
+    def __init__(self) -> None:
+        self.passes: list[Pass] = []
+        self.updates: list[Update] = []
+        self.modes: list[Mode] = []
+        self.optimizers: dict[int, ref] = {}
+        self.accumulated: list[Accumulated] = []
+        self.ratios: list[tuple[int, float]] = []  # number of a pass, |Δw| / |w| over all matrices that the next update changed
+        self.largest: dict[int, float] = {}  # row of a leaf -> largest |gradient| when an optimizer last used it and somebody looked
+        self.bad_rows: dict[str, BadRow] = {}  # by kind: "NaN", "+Inf", "−Inf"
+        self.bad_step: BadStep | None = None
+        self.ended: Ended | None = None
+        self._flow: list[tuple] = []  # steps of the running pass: the node's time, its op, its gradient, those of its inputs
+        self._room = FLOW
+        self._versions: dict[int, int] = {}  # the tape's time of a leaf -> version of its memory when the last pass began
+        self._pending: list[tuple[ref, int, Accumulated]] = []
+        self._before: list[tuple[ref, Any]] = []  # copies of parameters
+
+    # -- what the recorder tells ------------------------------------------------------------------------------------------------
+
+    def entered(self, scope: int, module: Any) -> None:
+        """A module is called."""
+        cls = module.__class__
+        modal = _modal.get(cls)
+        if modal is None:
+            modal = _modal[cls] = any(c.__name__.lstrip("_").startswith(("Dropout", "AlphaDropout", "BatchNorm")) for c in cls.__mro__)
+        if modal and getattr(module, "p", 1) != 0:
+            self.modes.append(Mode(scope, module.training, tape.mode.grad))
+
+    def begins(self, r: Recording, roots: tuple, plan: list, where: Where) -> None:
+        """A backward pass begins."""
+        leaves = [node for node in plan if node.op is None]
+        root = r.row_of(roots[0])
+        number = len(self.passes) + 1
+        self._moved()
+        self._confirm()
+        self._settle(r, root)
+        if not self.bad_rows and self.bad_step is None and root >= 0 and not _scalar_is_finite(r.value(root)):
+            from . import not_finite  # it imports this module
+
+            self.bad_rows = not_finite.among(r, self.passes[-1].rows if self.passes else 0, r.count, root, number)
+        self._follow(r, leaves, number, where)
+        self.passes.append(Pass(root, r.count, where))
+        if number & (number - 1) == 0:  # 1, 2, 4, ...: of a long training few
+            self._copy(leaves)
+
+    def step(self, node: Any, grad: Any, input_grads: tuple) -> None:
+        """A backward step has been taken."""
+        if self.bad_step is None:
+            self._flow.append((node.time, node.op, grad, input_grads))
+            if grad.__class__ is numpy.ndarray:
+                self._room -= grad.nbytes
+                if self._room < 0:
+                    self._room = FLOW
+                    self._weigh()
+
+    def updated(self, r: Recording, optimizer: Any, where: Where) -> None:
+        """An optimizer has taken a step."""
+        if id(optimizer) not in self.optimizers:
+            self.optimizers[id(optimizer)] = ref(optimizer)
+        empty = all(p._grad is None for group in optimizer.param_groups for p in group["params"])
+        self.updates.append(Update(len(self.passes), empty, r.count, where))
+        if self._before:
+            for held, _ in self._before:
+                p = held()
+                if p is not None and p._grad is not None and p.node is not None and p._grad.array.size:
+                    self.largest[r.row_of(p.node)] = _largest(p._grad.array)
+        self._moved()
+        if self._pending:
+            own = {id(p) for group in optimizer.param_groups for p in group["params"]}
+            self._confirm(own)
+
+    def ends(self, r: Recording, error: BaseException | None, step: int, hidden: tuple[str, ...]) -> None:
+        """The recorded code has ended, perhaps by an error."""
+        self._moved()
+        self._confirm()
+        self._weigh()
+        self._find(r)
+        self._flow.clear()
+        self._before, self._pending = [], []
+        if error is not None:
+            write = getattr(error, "write", None)
+            row = r.times.get(step, -1)
+            self.ended = Ended(type(error).__name__, str(error), _innermost(error, hidden), row, write.line if write is not None else None)
+
+    # -- gradients in flight ----------------------------------------------------------------------------------------------------
+
+    def _settle(self, r: Recording, root: int) -> None:
+        """Another pass begins: was all well in the one before? After an update the new loss tells, else its leaves do."""
+        if self._flow:
+            updated = self.updates and self.updates[-1].passes == len(self.passes)
+            if not (_scalar_is_finite(r.value(root)) if updated and root >= 0 else self._flow_is_fine()):
+                self._find(r)
+        self._flow, self._room = [], FLOW
+
+    def _flow_is_fine(self) -> bool:
+        return all(values.finite(_array(grad)) for _, op, grad, _ in self._flow if op is None)
+
+    def _weigh(self) -> None:
+        """Gradients that have arrived, and the last ones in flight, are finite: then those before them were."""
+        if self._flow and self._flow_is_fine() and all(values.finite(_array(g)) for g in self._flow[-1][3] if g is not None):
+            self._flow.clear()
+
+    def _find(self, r: Recording) -> None:
+        """The first step that made what is not finite out of what was."""
+        for time, op, grad, given in self._flow:
+            if op is None or getattr(op, "picks", False):
+                continue
+            made = [_array(g) for g in given]
+            if all(values.finite(g) for g in made) or not all(
+                values.finite(_array(g)) for g in (grad if isinstance(grad, list) else [grad])
+            ):
+                continue
+            upstream = None if isinstance(grad, list) else _array(grad)
+            self.bad_step = BadStep(r.times.get(time, -1), op, upstream, tuple(made), len(self.passes))
+            break
+        self._flow.clear()
+
+    # -- updates ----------------------------------------------------------------------------------------------------------------
+
+    def _follow(self, r: Recording, leaves: list, number: int, where: Where) -> None:
+        """Does this pass add to gradients with which parameters were updated already?"""
+        for leaf in leaves[:LOOKED]:
+            tensor = leaf.tensor()
+            if tensor is None:
+                continue
+            version, before = inplace.version(tensor.array), self._versions.get(leaf.time)
+            self._versions[leaf.time] = version
+            if before is not None and version != before and _is_there(tensor._grad):
+                self._pending.append((leaf.tensor, version, Accumulated(r.row_of(leaf), number, where)))
+
+    def _confirm(self, own: set[int] | None = None) -> None:
+        """An update with the sum makes it a fact. `own`: of these parameters only; None: of those whose memory was written since."""
+        waiting = []
+        for held, version, what in self._pending:
+            tensor = held()
+            if tensor is None or tensor._grad is None:
+                continue
+            if id(tensor) in own if own is not None else inplace.version(tensor.array) != version:
+                if _is_there(tensor._grad) and len(self.accumulated) < MOST:
+                    self.accumulated.append(what)
+            elif own is not None:
+                waiting.append((held, version, what))
+        self._pending = waiting
+
+    def _copy(self, leaves: list) -> None:
+        tensors = [(leaf.tensor, t.array) for leaf in leaves if (t := leaf.tensor()) is not None and t.array.ndim > 1]
+        if sum(array.nbytes for _, array in tensors) <= COPIES:
+            self._before = [(held, array.copy()) for held, array in tensors]
+
+    def _moved(self) -> None:
+        """How far the update that has just been made moved the parameters, relative to their size."""
+        change = size = 0.0
+        for held, before in self._before:
+            tensor = held()
+            if tensor is not None and tensor.array.shape == before.shape and tensor.array is not before:
+                change += _squares(tensor.array - before)
+                size += _squares(before)
+        if self._before and size > 0 and (change > 0 or self.updates and self.updates[-1].passes == len(self.passes)):
+            self.ratios.append((len(self.passes), math.sqrt(change / size)))
+        self._before = []
+
+
+def _array(g: Any) -> Any:
+    return g.array if isinstance(g, Tensor) else g
+
+
+def _scalar_is_finite(array: Any) -> bool:
+    """Only of a NumPy scalar: a GPU is not waited for."""
+    return array.__class__ is not numpy.ndarray or array.size != 1 or array.dtype.kind != "f" or math.isfinite(array.item())
+
+
+def _is_there(grad: Tensor | None) -> bool:
+    """Whether there is a gradient that is not zero everywhere."""
+    return grad is not None and bool(grad.array.any())
+
+
+def _largest(array: Any) -> float:
+    return float(abs(array).max())
+
+
+def _squares(array: Any) -> float:
+    flat = array.reshape(-1)
+    return abs(complex((flat * flat.conj()).sum()))
+
+
+def _innermost(error: BaseException, hidden: tuple[str, ...]) -> Where:
+    """Where the user's code stood."""
+    found: Where = (None, 0)
+    trace = error.__traceback__
+    while trace is not None:
+        if not trace.tb_frame.f_code.co_filename.startswith(hidden):
+            found = (trace.tb_frame.f_code, trace.tb_lasti)
+        trace = trace.tb_next
+    return found

@@ -1,0 +1,56 @@
+"""What the checks have found, as it travels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+from .base import Site, ToKernel, ToView
+
+Severity = Literal["error", "warning", "note"]
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A tensor that a finding is about, as far as it matters there."""
+
+    name: str
+    node: int  # -1: it is not in the graph
+    dtype: str
+    shape: list[int]
+    marked: list[int]  # axes that do not fit
+    words: str  # how its values are: "from 0 to 3, with 2 NaN"; "" when it does not matter
+    value: str  # the element in question: "x[0, 2] = −0.5"; ""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is, or may be, wrong."""
+
+    code: str  # a stable name, such as "nan-forward"; docs/checks.md lists all
+    severity: Severity
+    sentence: str  # what it is
+    node: int  # where; -1: nowhere in the graph
+    site: Site | None  # the line of code; None: not known
+    why: str  # why it matters
+    fix: str  # one line that mends it
+    operands: list[Operand] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Findings(ToView):
+    """All findings about a recording, the gravest first."""
+
+    kind: ClassVar[str] = "findings"
+    re: int | None
+    recording: str
+    findings: list[Finding]
+    thorough: bool  # every value was looked at; else only what costs next to nothing
+
+
+@dataclass(frozen=True)
+class AskFindings(ToKernel):
+    """Look at everything, however long it takes."""
+
+    kind: ClassVar[str] = "ask_findings"
+    id: int
