@@ -266,8 +266,12 @@ class PassWatcher(observe.Observer):
 
     def close(self, error: BaseException | None = None) -> None:
         """The watched code has ended, perhaps by `error`. What a pass had not reached got no gradient."""
-        if self.stepper is not None and not self.stepper.over:
-            with self.session.lock:
-                self.stepper.end(error)
+        session, stepper = self.session, self.stepper
+        if stepper is not None and not stepper.over:
+            with session.lock:
+                stepper.end(error)
             if self.wait is not None:
-                self.session.arrived()
+                session.arrived()
+        recorded = self.inner.recording if isinstance(self.inner, Recorder) else None
+        if self.wait is None and stepper is not None and session.recording is not recorded:
+            session.show(session.recording, session.graph, session.stepper)  # of code from before: it is complete

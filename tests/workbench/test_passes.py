@@ -138,6 +138,24 @@ def test_hundreds_of_passes_are_recorded_at_full_speed_and_the_graph_is_told_onc
     assert all(one.done and one.is_record for one in session.passes)
 
 
+def test_a_pass_of_what_was_computed_before_is_told_too():
+    """`with wb.watch(): loss.backward()`, the loss from an earlier cell: the graph is made from the tape."""
+    w = leaf(4)
+    loss = (w * w).sum()
+    sent = []
+    recorder = Recorder()
+    session = Session(recorder.recording)
+    session.connect(lambda message, buffers: sent.append(message))
+    watcher = PassWatcher(session, recorder, None, lambda: {"w": w})
+    with observe.observing(watcher):
+        loss.backward()
+    watcher.close()
+    recorder.stop()
+    graph = next(m for m in sent if m["type"] == "graph")
+    assert "mul" in graph["nodes"]["op"] and "w" in graph["nodes"]["name"] and not graph["live"]
+    assert [m["index"] for m in sent if m["type"] == "stepper"] == [3]
+
+
 def test_all_passes_together_keep_no_more_than_the_budget(monkeypatch):
     monkeypatch.setattr("workbench.passes.KEEP", 4000)
     w = leaf(100)
