@@ -11,6 +11,7 @@ import numpy
 from .inspector import host
 from .recording import Recording
 from .stepper import Stepper
+from .timing import NOT_TIMED, settle
 
 Numbers = tuple[numpy.ndarray, str]  # float32, one for each row, NaN where there is none; why there are none at all
 
@@ -54,10 +55,11 @@ def bad(recording: Recording, stepper: Stepper | None = None) -> Numbers:
 
 def time(recording: Recording, stepper: Stepper | None = None) -> Numbers:
     """Seconds that each op ran."""
+    settle(recording)
     took = numpy.full(recording.count, math.nan, numpy.float32)
     measured = numpy.array(recording.took[: recording.count], numpy.float32)
     took[: len(measured)] = measured
-    return took, "No op was timed: times are taken under %%watch and wb.record(), not from the tape afterwards."
+    return took, NOT_TIMED
 
 
 def difference(recording: Recording, stepper: Stepper | None = None) -> Numbers:

@@ -18,7 +18,7 @@ import engine
 import workbench as wb
 from engine import devices, nn, observe
 from engine.autograd import Function
-from workbench import surface, timing
+from workbench import metrics, surface, timing
 from workbench.graph import Graph
 from workbench.recorder import Recorder
 from workbench.recording import Recording
@@ -307,6 +307,7 @@ def test_a_gpus_time_is_that_between_its_marks(monkeypatch):
     assert times.took.tolist() == pytest.approx([0.005] * 3)
     assert times.begun.tolist() == pytest.approx([first - r.began + 0.1 * k for k in range(3)])
     assert not r.marks
+    assert metrics.time(r)[0].tolist() == pytest.approx([math.nan, *[0.005] * 3], nan_ok=True)
     assert timing.Times(r).took.tolist() == times.took.tolist()  # asked once
 
 
