@@ -440,8 +440,10 @@ def test_what_only_the_engine_can_answer_is_refused_in_a_sentence():
         assert answer["type"] == "problem" and "PyTorch's engine" in answer["sentence"]
     told = ask(w.session, "ask_fan_out", node=row)
     assert "the sum of 2 addends" in told["sentence"] and told["total"] is not None
-    for kind in ("ask_model", "ask_memory", "ask_timing"):
-        assert ask(w.session, kind)["type"] != "problem"
+    for kind, fields in {"ask_model": {}, "ask_memory": {}, "ask_timing": {}, "ask_norms": {"first": 1, "last": 9}}.items():
+        assert ask(w.session, kind, **fields)["type"] != "problem"
+    for metric in ("activation", "gradient", "ratio", "bad", "time"):
+        assert ask(w.session, "ask_metric", metric=metric)["type"] != "problem"
 
 
 def test_a_breakpoint_stops_in_the_record():

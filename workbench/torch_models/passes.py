@@ -184,6 +184,23 @@ class TorchPass(Stepper):
                     found.append((what, known if array is None else array))
         return found
 
+    def sizes(self, index: int) -> tuple[Any, list[tuple[int, Any, Any]]] | None:
+        """What a step's gradients are measured by: that which arrived, and `(target, contribution, the target's gradient so far)`."""
+        step = self.step(index)
+        if step is None:
+            return None
+        return step.upstream, [(c.target, c.gradient, c.total) for c in step.contributions]
+
+    def arrived(self) -> dict[int, Any]:
+        """Row -> its gradient's array as far as the record has been walked, where it was kept."""
+        found: dict[int, Any] = {}
+        for step in self.taken[: self.index]:
+            for row, gradients in ((step.row, step.upstream), *((gain.target, [gain.total]) for gain in step.gains)):
+                array = _shown(gradients)[0]
+                if array is not None:
+                    found[row] = array
+        return found
+
     def label(self) -> str:
         """What the pass is of: the name or op of where it began."""
         return self._called(self.plan[0]) if self.plan else "backward"

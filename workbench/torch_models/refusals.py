@@ -28,6 +28,9 @@ def answer(recording: TorchRecording, request: Any) -> protocol.ToView | None:
         return protocol.Editable(r.id, name, r.node, r.what, r.slot, None, SENTENCE)
     if isinstance(r, protocol.AskPaths):
         return protocol.Paths(r.id, name, r.node, SENTENCE, summary(numpy.zeros(0, numpy.float32)), [], 0, 0.0, "")
+    if isinstance(r, protocol.AskWhy):
+        sentence = "What holds a tensor of PyTorch's is not searched for; the memory view names the variables and ops that it knows of."
+        return protocol.Why(r.id, name, r.block, -1, "", 0, [], sentence)
     if isinstance(r, protocol.ForkPass) and r.do == "list":
         return None  # there are none, and the list says so
     if isinstance(r, (protocol.CheckRule, protocol.ForkPass, protocol.Rerun, protocol.AskSampleGradients)):
