@@ -12,7 +12,7 @@ from .inspector.numbers import real
 from .protocol import ActivationRow
 from .recording import Recording
 
-MOST = 400  # calls that are looked at, the last ones
+ROOM = 512 << 20  # bytes of results that are looked at, those of the last calls
 # op -> where its slope is nearly zero, in words; TensorBoard's and torchlens's limits for tanh and sigmoid
 LIMITS = {
     "tanh": "|y| > 0.97",
@@ -37,12 +37,18 @@ class _Found:
     saturated: int = 0
 
 
-def activations(recording: Recording) -> list[ActivationRow]:
-    """One row for each activation function of each module, all its calls together, in order; of those whose values are known."""
+def activations(recording: Recording) -> tuple[list[ActivationRow], int]:
+    """One row for each activation function of each module, all its calls together, in order; and how many calls were left out.
+
+    Calls whose values are not there any more are no part of it, nor are the first ones where all together take too long to look at.
+    """
     r = recording
     calls = [row for row in range(r.count) if r.kind[row] == "op" and r.op_name(row).rstrip("_") in {*LIMITS, *DYING}]
     found: dict[tuple, _Found] = {}
-    for row in calls[-MOST:]:
+    first, room = len(calls), ROOM
+    while first and (room := room - r.bytes[calls[first - 1]]) >= 0:
+        first -= 1
+    for row in calls[first:]:
         y = r.value(row)
         if y is None or not y.size or y.dtype.kind == "c":
             continue
@@ -58,7 +64,7 @@ def activations(recording: Recording) -> list[ActivationRow]:
         one.alive |= alive
         one.zero += int(zero.sum())
         one.saturated += int(numpy.count_nonzero(inspector.host(saturated(op, y, r.attrs[row]))))
-    return [_row(module, op, one) for (module, op, _), one in found.items()]
+    return [_row(module, op, one) for (module, op, _), one in found.items()], first
 
 
 def _row(module: str, op: str, one: _Found) -> ActivationRow:

@@ -75,7 +75,12 @@ def _shares(recording: Recording, stepper: Stepper, row: int) -> tuple[list[Shar
     means = (
         "outer products of what came in and the gradient that arrived" if exact else "its rule, run with one sample's gradient at a time"
     )
-    return found, count, f"A sample is an index along axis 0 of the result of {names}; its share is computed exactly, by {means}."
+    how = f"A sample is an index along axis 0 of the result of {names}; its share is computed exactly, by {means}."
+    if any("batch_norm" in recording.op_name(at) for at in steps):
+        how += (
+            " Samples meet in batch normalisation: a share is what came back through the sample's own outputs, whoever's loss it is from."
+        )
+    return found, count, how
 
 
 def _through(recording: Recording, steps: dict, row: int, user: int) -> tuple[Share, int, bool]:

@@ -14,6 +14,7 @@ from .protocol import Buffer, Series, TensorSeries
 from .recording import Recording
 
 MOST = 256  # points
+ROOM = 256 << 20  # bytes that are read for them
 NUMBERS = ("mean", "std", "min", "max", "norm")
 
 Gradient = Callable[[int], tuple[Any, str]]
@@ -119,7 +120,7 @@ def iterations(recording: Recording, row: int) -> list[int]:
 def _of_turns(
     recording: Recording, turns: list[int], what: Literal["value", "grad"], gradient: Gradient, buffers: _Buffers
 ) -> tuple[Series | None, str]:
-    stride = -(-len(turns) // MOST)
+    stride = max(-(-len(turns) // MOST), -(-sum(recording.bytes[row] for row in turns) // ROOM))
     at, rows = [], []
     for number in range(0, len(turns), stride):
         row = turns[number]

@@ -279,6 +279,17 @@ def test_saturation_is_where_the_slope_is_nearly_zero(name, wanted):
     assert row["limits"] and (row["flag"] == "saturated") == (row["saturated"] > 0.5 and not row["dead"])
 
 
+def test_calls_that_would_take_too_long_are_left_out_and_counted(monkeypatch):
+    def run():
+        h = engine.ones(100)
+        return {"all": [h.relu() for _ in range(5)]}
+
+    session = recorded(run)
+    monkeypatch.setattr(activations, "ROOM", 2 * 400)
+    told = asked(session, type="ask_model")[0]
+    assert told["activations"][0]["calls"] == 2 and told["note"].endswith("the first 3 calls are left out.")
+
+
 def test_the_unit_axis_without_a_batch():
     def run():
         conv = nn.Conv2d(1, 4, 3)
@@ -397,6 +408,17 @@ def test_after_a_backward_that_freed_the_graph():
     recorder.stop()
     session.finish({"w": w, "loss": loss})
     check_samples(session, w, [numpy.outer(x[n], 2 * (x[n] @ w.array)) for n in range(4)])
+
+
+def test_batch_normalisation_is_mentioned_where_samples_meet_in_it():
+    engine.manual_seed(0)
+    model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4)).double()
+    x = numpy.random.default_rng(6).normal(size=(5, 3))
+    weight = engine.tensor(numpy.random.default_rng(7).normal(size=(5, 4)))
+    session = stepped((model(engine.tensor(x)) * weight).sum(), model=model)
+    told, _ = asked(session, type="ask_sample_gradients", node=node(session, model[0].weight))
+    assert "Samples meet in batch normalisation" in told["how"]
+    assert told["total"] == pytest.approx(numpy.linalg.norm(model[0].weight.grad.array), rel=1e-6)  # the shares sum to the gradient
 
 
 def test_why_a_gradient_cannot_be_taken_apart(monkeypatch):

@@ -15,9 +15,11 @@ def health(session: Session, request: protocol.AskModel, client: Client) -> list
     r = session.recording
     optimizers = [] if session.busy() else [o for held in session.graph.optimizers if (o := held()) is not None]
     rows = parameters.parameters(r, session.gradient, optimizers)
+    active, left = activations.activations(r)
+    note = _which(session) + (f" Of activation functions the first {left} calls are left out." if left else "")
     told = protocol.ModelHealth(
         request.id, r.name, ", ".join(dict.fromkeys(type(m).__name__ for held in r.modules if (m := held()) is not None)),
-        parameters.totals(rows), rows, activations.activations(r), _which(session),
+        parameters.totals(rows), rows, active, note,
     )  # fmt: skip
     return [(told.to_json(), [])]
 
