@@ -14,6 +14,9 @@ export class Minimap {
   private readonly frame = h("div", { class: "frame" });
   private scene: Scene | null = null;
   private scale = 1;
+  private stale = false;
+  private colours: [string, string] | null = null;
+  private frameAsked = 0;
 
   constructor(private readonly go: (x: number, y: number) => void) {
     this.element = h("div", { class: "minimap", "aria-hidden": "true", hidden: true }, this.canvas, this.frame);
@@ -36,16 +39,35 @@ export class Minimap {
     Object.assign(this.element.style, { width: `${cw}px`, height: `${ch}px` });
     this.canvas.width = cw * 2;
     this.canvas.height = ch * 2;
-    this.paint();
+    this.stale = true;
   }
 
-  paint(): void {
+  /** The colours may have changed: they are read anew. */
+  repaint(): void {
+    this.colours = null;
+    this.stale = true;
+    if (!this.element.hidden) this.later();
+  }
+
+  /** With the next frame: reading colours right after the picture has changed would lay the whole page out twice. */
+  private later(): void {
+    this.frameAsked ||= requestAnimationFrame(() => {
+      this.frameAsked = 0;
+      this.paint();
+    });
+  }
+
+  private paint(): void {
     if (!this.scene || typeof OffscreenCanvas === "undefined") return; // no canvas in tests
+    this.stale = false;
     const context = this.canvas.getContext("2d")!;
-    const style = getComputedStyle(this.element);
     context.clearRect(0, 0, this.canvas.width, this.canvas.height);
     context.scale(2, 2);
-    const [frame, solid] = ["--wb-frame", "--wb-faint"].map((name) => style.getPropertyValue(name)) as [string, string];
+    if (!this.colours) {
+      const style = getComputedStyle(this.element);
+      this.colours = ["--wb-frame", "--wb-faint"].map((name) => style.getPropertyValue(name)) as [string, string];
+    }
+    const [frame, solid] = this.colours;
     for (const box of this.scene.boxes) {
       context.fillStyle = box.kind === "open" ? frame : solid;
       context.globalAlpha = box.kind === "open" ? 0.6 : 1;
@@ -60,6 +82,8 @@ export class Minimap {
     const [, , w, height] = this.scene.bounds;
     const outside = x < -8 || y < -8 || x + w * k > size.w + 8 || y + height * k > size.h + 8;
     this.element.hidden = !outside || size.w < ROOMY;
+    if (this.element.hidden) return;
+    if (this.stale) this.later();
     const s = this.scale;
     const [left, top] = [Math.max(0, (-x / k) * s), Math.max(0, (-y / k) * s)];
     const [right, bottom] = [Math.min(w * s, ((size.w - x) / k) * s), Math.min(height * s, ((size.h - y) / k) * s)];

@@ -197,7 +197,7 @@ export class GraphPane {
 
   /** The colours have changed. */
   repaint(): void {
-    this.minimap.paint();
+    this.minimap.repaint();
   }
 
   fit(): void {
@@ -371,8 +371,10 @@ export class GraphPane {
     if (!element) return;
     const node = this.focusKey.startsWith("n") ? Number(this.focusKey.slice(1)) : -1;
     const near = node >= 0 && (wire.source === node || wire.consumers.includes(node));
-    markWire(element, this.marks!.wire(wire), near);
-    labelWire(element, wire, near || this.closeUp || this.lit.onPath(wire.source, wire.consumers) ? resultText(this.recording!, wire.source) : "");
+    const mark = this.marks!.wire(wire);
+    markWire(element, mark, near);
+    const flow = near || this.closeUp || this.lit.onPath(wire.source, wire.consumers) ? resultText(this.recording!, wire.source) : "";
+    labelWire(element, wire, mark.slope || flow);
     element.classList.toggle("kept", this.showsKept && isKept(this.recording!, this.faces, wire.source, wire.consumers));
     element.classList.toggle("on-path", this.lit.onPath(wire.source, wire.consumers));
   }

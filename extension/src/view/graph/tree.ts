@@ -159,6 +159,12 @@ export function buildTree(nodes: Nodes, edges: Edges, groupList: readonly Group[
   return { size, groups, parent, depth, home, host, wraps, inputs, consumers, pills, children, totals, stacks };
 }
 
+const NOUNS = {
+  parameter: ["parameter", "parameters"],
+  leaf: ["leaf", "leaves"],
+  input: ["input", "inputs"],
+  constant: ["constant", "constants"],
+} as const;
 const SUMS = ["ops", "parameters", "bytes", "nodes"] as const;
 const NONE: number[] = [];
 
@@ -202,9 +208,12 @@ function bundle(nodes: Nodes, home: Int32Array, host: Int32Array, consumers: rea
   let id = FIRST_BUNDLE;
   for (const [group, sources] of inside) {
     if (sources.length <= MANY_SOURCES) continue;
-    const kinds = [...new Set(sources.map((node) => nodes.kind[node]))];
-    const noun = kinds.length > 1 ? "tensors" : { parameter: "parameters", leaf: "leaves", input: "inputs", constant: "constants", op: "ops" }[kinds[0]!];
-    groups.set(id, { id, parent: group, kind: "scope", name: "", label: `${sources.length} ${noun}`, count: sources.length });
+    const label = Object.entries(NOUNS)
+      .map(([kind, noun]) => [sources.filter((node) => nodes.kind[node] === kind).length, noun] as const)
+      .filter(([count]) => count)
+      .map(([count, noun]) => `${count} ${count === 1 ? noun[0] : noun[1]}`)
+      .join(", ");
+    groups.set(id, { id, parent: group, kind: "scope", name: "", label, count: sources.length });
     for (const node of sources) home[node] = id;
     id++;
   }
@@ -387,7 +396,8 @@ export function frontier(tree: Tree, budget = 60, keep: ReadonlySet<number> | nu
   let count = countBoxes(tree, open);
   let level = [TOP];
   while (level.length) {
-    const inside = level.flatMap((id) => tree.children.get(id) ?? []).filter((member) => member.group);
+    // What stands for hidden iterations stays closed: it says what it hides.
+    const inside = level.flatMap((id) => tree.children.get(id) ?? []).filter((member) => member.group && member.id < FIRST_STACK);
     const alike = new Map<string, number[]>();
     for (const { id } of inside) {
       const total = tree.totals.get(id)!;

@@ -1,0 +1,201 @@
+// Loops and folds as stacks, and what lies between nodes: compared with the plain definitions, tried on random graphs.
+import { describe, expect, it } from "vitest";
+import { dress, isKept } from "../src/view/graph/dress";
+import { drawBox } from "../src/view/graph/draw";
+import { layout } from "../src/view/graph/layout";
+import { shownText } from "../src/view/graph/loops";
+import { litOf, pathsBetween, toInputs, toLoss } from "../src/view/graph/trace";
+import { ALL, countBoxes, stacked, TOP, type Tree } from "../src/view/graph/tree";
+import { HARD_CAP, reduce, START, type Recording, type State } from "../src/view/store";
+import { randomDag, received, recordingOf } from "./dag";
+import { random } from "./page/kernel";
+import { Builder, lstm, mlp, transformer } from "./page/recordings";
+
+function started(builder: Builder): State {
+  return builder.graphs("r1").reduce((state, message) => reduce(state, received(message)), START);
+}
+
+/** Everything that is in a group, by its definition: up from each node. */
+function inside(tree: Tree, group: number): number[] {
+  return Array.from({ length: tree.size }, (_, node) => node).filter((node) => {
+    for (let at = tree.home[node]!; at !== TOP; at = tree.parent(at)) if (at === group) return true;
+    return false;
+  });
+}
+
+describe("a loop as a stack", () => {
+  it("shows iteration 0, the chosen one and the last, and says what the others come to", () => {
+    const state = reduce(started(lstm(500)), { do: "iterate", loop: 0, to: 12 });
+    const { tree } = state.recording!;
+    const labels = tree.children.get(0)!.filter((member) => member.group).map(({ id }) => tree.groups.get(id)!.label);
+    expect(labels).toEqual(["t = 0", "iterations 1–11 hidden", "t = 12", "iterations 13–498 hidden", "t = 499"]);
+    // 17 ops in each of the 497 hidden iterations
+    expect(shownText(tree, 0)).toMatch(/^for t, 500 iterations: t = 12 is shown; 1–11, 13–498 hidden: 8\.4k ops, /);
+    expect(tree.totals.get(tree.children.get(0)!.filter((member) => member.group)[1]!.id)).toMatchObject({ ops: 11 * 17 });
+  });
+
+  it("adds up, whatever is chosen: totals are those of the nodes inside, every node is in one box", () => {
+    const next = random(4);
+    let { recording, loops, open } = started(lstm(30));
+    for (let round = 0; round < 20; round++) {
+      const tree = stacked(loops.tree!, new Map([[0, Math.floor(next() * 31) - 1]]));
+      for (const [id, group] of tree.groups) {
+        const own = inside(tree, id);
+        expect(tree.totals.get(id), group.label).toEqual({
+          ops: own.filter((node) => recording!.nodes.kind[node] === "op").length,
+          parameters: own.reduce((sum, node) => sum + (recording!.nodes.kind[node] === "parameter" ? recording!.nodes.bytes[node]! / 4 : 0), 0),
+          bytes: own.reduce((sum, node) => sum + recording!.nodes.bytes[node]!, 0),
+          nodes: own.length,
+        });
+        const from = tree.children.get(id)!.map((member) => member.first);
+        expect(from).toEqual([...from].sort((a, b) => a - b));
+      }
+      const seen = [...tree.children.values()].flat().filter((member) => !member.group).map((member) => member.id);
+      expect(new Set(seen).size).toBe(seen.length);
+      expect(seen.length).toBe(tree.host.filter((host) => host < 0).length);
+      expect(layout({ ...recording!, tree }, open, "down").boxes).toHaveLength(countBoxes(tree, open));
+    }
+  });
+
+  it("opens in the iteration that comes what was open in the one that goes, and leaves the user's choice alone", () => {
+    const first = started(lstm(40));
+    const one = first.recording!.tree.stacks.get(0)!.items[1]!;
+    expect(first.open.has(one)).toBe(true);
+    const second = reduce(first, { do: "iterate", loop: 0, to: 7 });
+    expect(second.open.has(second.recording!.tree.stacks.get(0)!.items[7]!)).toBe(true);
+    const closed = reduce(reduce(second, { do: "toggle", group: second.recording!.tree.stacks.get(0)!.items[7]! }), { do: "iterate", loop: 0, to: 9 });
+    expect(closed.open.has(closed.recording!.tree.stacks.get(0)!.items[9]!)).toBe(false);
+    expect(reduce(closed, { do: "iterate", loop: 0, to: 99 }).recording!.tree.stacks.get(0)!.at).toBe(39); // no further than the last
+    expect(reduce(closed, { do: "iterate", loop: 5, to: 1 })).toBe(closed); // no loop
+  });
+
+  it("unrolls under the cap, and refuses above it with a sentence", () => {
+    const small = reduce(started(lstm(40)), { do: "iterate", loop: 0, to: ALL });
+    expect(small.recording!.tree.stacks.get(0)!.hidden).toEqual([]);
+    expect(small.recording!.tree.children.get(0)!.filter((member) => member.group)).toHaveLength(40);
+    const before = started(lstm(2100));
+    const large = reduce(before, { do: "iterate", loop: 0, to: ALL });
+    expect(large.recording).toBe(before.recording);
+    expect(large.status.sentence).toContain(`at most ${HARD_CAP} are drawn`);
+  });
+
+  it("is opened by a click on what stands for the hidden ones, and by all that is hidden", () => {
+    const state = started(lstm(40));
+    const [hidden] = state.recording!.tree.stacks.get(0)!.hidden;
+    expect(reduce(state, { do: "toggle", group: hidden!.id }).recording!.tree.stacks.get(0)!.at).toBe(ALL);
+    const everything = reduce(state, { do: "open all", group: TOP });
+    expect(everything.recording!.tree.stacks.get(0)!.at).toBe(ALL);
+    expect(countBoxes(everything.recording!.tree, everything.open)).toBe(40 * 17 + 40 + 1 + 2); // ops, iterations, the loop, W and U
+  });
+
+  it("of a fold shows the first, and says how many more there are", () => {
+    const { tree } = started(transformer(12)).recording!;
+    const stack = [...tree.stacks.values()][0]!;
+    expect(stack).toMatchObject({ at: 0 });
+    const { id } = stack.hidden[0]!;
+    expect(tree.groups.get(id)).toMatchObject({ label: "Block +11 more", count: 11 });
+    const each = tree.totals.get(stack.items[1]!)!;
+    expect(tree.totals.get(id)).toMatchObject({ ops: 11 * each.ops, parameters: 11 * each.parameters, bytes: 11 * each.bytes });
+  });
+
+  it("says where a fold has the same weights everywhere", () => {
+    const b = new Builder("shared");
+    const fold = b.group("fold", "f", "Linear ×6, same weights", -1, 6);
+    let x = b.node("input", "", [2], [], { name: "x" });
+    const w = b.node("parameter", "", [2, 2], [], { name: "w" });
+    for (let n = 0; n < 6; n++) {
+      const group = b.group("module", `f:${n + 1}`, "Linear", fold);
+      x = b.node("op", "relu", [2], [b.node("op", "matmul", [2], [x, w], { group })], { group });
+    }
+    const { tree } = started(b).recording!;
+    expect(tree.groups.get([...tree.stacks.values()][0]!.hidden[0]!.id)!.label).toBe("Linear +5 more, same weights");
+  });
+});
+
+describe("many tensors that no op made", () => {
+  it("become one group, which says what they are; named or not, none is lost", () => {
+    const b = new Builder("scalars");
+    const leaves = Array.from({ length: 40 }, (_, n) => b.node(n < 3 ? "input" : "leaf", "", [], [], { name: `w${n}` }));
+    for (let round = 0; round < 2; round++) for (const leaf of leaves) b.node("op", "relu", [], [leaf]);
+    const { tree } = started(b).recording!;
+    const bundle = [...tree.groups.values()].find((group) => group.label === "37 leaves, 3 inputs")!;
+    expect(inside(tree, bundle.id)).toEqual(leaves);
+    expect(tree.totals.get(bundle.id)).toMatchObject({ nodes: 40, ops: 0 });
+  });
+});
+
+describe("paths", () => {
+  /** Every path from `a` to `b`, by walking all of them. */
+  function allPaths({ tree }: Recording, a: number, b: number): number[][] {
+    if (a === b) return [[b]];
+    return tree.consumers[a]!.flatMap((next) => allPaths({ tree } as Recording, next, b).map((path) => [a, ...path]));
+  }
+
+  it("are those that a walk along all edges finds, counted", () => {
+    for (let seed = 0; seed < 40; seed++) {
+      const recording = recordingOf(randomDag(seed, 16, 2));
+      const next = random(seed);
+      const [a, b] = [Math.floor(next() * 8), 8 + Math.floor(next() * 8)];
+      const paths = allPaths(recording, a, b);
+      const { nodes, sentence } = pathsBetween(recording, b, a); // whichever comes first
+      expect([...nodes].sort((x, y) => x - y)).toEqual([...new Set(paths.flat())].sort((x, y) => x - y));
+      const between = new Set(paths.flat()).size - 2;
+      if (!paths.length) expect(sentence).toMatch(/^No path leads from /);
+      else expect(sentence).toContain(`${between} node${between === 1 ? " lies" : "s lie"} on the ${paths.length === 1 ? "one path" : `${paths.length} paths`}`);
+    }
+  });
+
+  it("lead to the inputs and to the loss", () => {
+    const recording = recordingOf(mlp());
+    const id = (name: string) => recording.nodes.name.indexOf(name);
+    expect(toInputs(recording, id("hidden")).sentence).toBe("hidden was computed from 3 sources, 2 parameters among them, through 3 ops.");
+    expect(toLoss(recording, id("hidden")).sentence).toMatch(/ on the 2 paths from hidden to loss\.$/); // through the logits, and through the penalty
+    expect(toLoss(recording, id("loss")).sentence).toBe("loss reaches 0 nodes.");
+  });
+
+  it("light the groups that hide them, and pills with their boxes", () => {
+    const recording = recordingOf(mlp());
+    const id = (name: string) => recording.nodes.name.indexOf(name);
+    const trace = pathsBetween(recording, id("layers.0.weight"), id("loss"));
+    const closed = litOf(recording, new Set(), -1, trace);
+    expect([...closed.path]).toContain("g0");
+    const open = litOf(recording, new Set(recording.tree.groups.keys()), id("hidden"), trace);
+    expect(open.path.has(`n${id("layers.0.weight")}`)).toBe(true);
+    expect(open.path.has(`n${id("layers.0.bias")}`)).toBe(false);
+    expect(open.beside.has(`n${id("r2")}`)).toBe(true);
+    expect(open.onPath(id("hidden"), [id("r2")])).toBe(true);
+  });
+});
+
+describe("what stands on a box", () => {
+  it("is the value of a scalar, the shares of a tensor's health, what is kept, as text and never as markup", () => {
+    const recording = recordingOf(mlp());
+    const scene = layout(recording, new Set(recording.tree.groups.keys()), "down");
+    const loss = recording.nodes.name.indexOf("loss");
+    const box = scene.byKey.get(`n${loss}`)!;
+    const element = drawBox(box, recording);
+    const face = { node: loss, value: "nan", health: [], saves: ["<b>input</b> (input 0)"], kept_inputs: [0], kept_result: false, base: -1, version: 0 };
+    dress(element, loss, recording, face);
+    expect(element.querySelector(".shape")!.textContent).toBe("NaN");
+    expect(element.querySelector(".keeps title")!.textContent).toBe("Kept for backward: <b>input</b> (input 0); 4 B");
+    dress(element, loss, recording, face);
+    expect(element.querySelectorAll(".keeps")).toHaveLength(1);
+    const hidden = recording.nodes.name.indexOf("hidden");
+    const other = drawBox(scene.byKey.get(`n${hidden}`)!, recording);
+    dress(other, hidden, recording, { ...face, node: hidden, value: null, health: [1, 0, 0, 60, 39], saves: [] });
+    expect(other.querySelector(".healthbar title")!.textContent).toBe("1 NaN, 60 zero, 39 positive of 100");
+    const widths = [...other.querySelectorAll(".healthbar rect")].map((bar) => Number(bar.getAttribute("width")));
+    expect(widths[1]! / widths[2]!).toBeCloseTo(60 / 39);
+    expect(widths[0]).toBeGreaterThanOrEqual(3); // one NaN among many is seen
+  });
+
+  it("tells which wires bring what the tape keeps", () => {
+    const recording = recordingOf(mlp());
+    const at = (name: string) => recording.nodes.name.indexOf(name);
+    const plain = { value: null, health: [], saves: [], kept_inputs: [], kept_result: false, base: -1, version: 0 };
+    const faces = new Map([[at("r2"), { ...plain, node: at("r2"), kept_inputs: [1] }]]);
+    expect(isKept(recording, faces, at("hidden"), [at("r2")])).toBe(true);
+    expect(isKept(recording, faces, at("x"), [at("r2")])).toBe(false);
+    expect(isKept(recording, new Map([[at("x"), { ...plain, node: at("x"), kept_result: true }]]), at("x"), [])).toBe(true);
+  });
+});
