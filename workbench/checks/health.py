@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
+
 from .. import activations, inspector
 from ..gradient_flow import EXPLODING, VANISHING
 from ..protocol.checks import Finding
 from .case import Case, several
 
-DEAD = 0.5  # share of a layer's units that makes a warning of a note
+DEAD, FEW_DEAD = 0.5, 0.1  # shares of a layer's units from which it is a warning, and a note
+SAMPLES = 32  # of fewer, a unit that is 0 for all says nothing
+UNEVEN = 1000.0  # gradients that are small everywhere are those of a model that has learned
 
 
 def check(case: Case, thorough: bool) -> list[Finding]:
@@ -32,13 +36,13 @@ def _gradients(case: Case) -> list[Finding]:
         else:
             continue
         sizes.append((row, largest))
-        if 0 < largest < VANISHING:
+        if 0 < largest < VANISHING and len(r.shape[row]) > 1:  # a bias before a normalisation has none
             found["vanishing"].append((row, largest))
         elif EXPLODING < largest < float("inf"):
             found["exploding"].append((row, largest))
-    findings = []
+    findings, most = [], max((size for _, size in sizes), default=0.0)
     for flag, some in found.items():
-        if not some:
+        if not some or flag == "vanishing" and most < UNEVEN * min(size for _, size in some):
             continue
         depth = several([f"{case.called(row)} {inspector.number_text(size)}" for row, size in some])
         small = flag == "vanishing"
@@ -60,10 +64,12 @@ def _gradients(case: Case) -> list[Finding]:
 
 def _activations(case: Case) -> list[Finding]:
     findings = []
-    for one in activations.activations(case.r):
+    for one in activations.activations(case.r)[0]:
         name = f"{one.module} {one.op}".strip() or one.op
         if one.flag in ("dead units", "all dead") and one.units > 1:
             share = one.dead / one.units
+            if share < FEW_DEAD or one.calls * math.prod(case.r.shape[one.node]) < SAMPLES * one.units:
+                continue
             sentence = f"{one.dead} of {one.units} units of {name}{case.at(one.node)} were 0 for every sample of {one.calls} call{'s' if one.calls > 1 else ''}."
             why = "A unit that is 0 for all inputs gets no gradient, and stays so: a large step, or a bias far below zero, has killed it."
             fix = "a smaller learning rate; leaky_relu or GELU; kaiming initialisation"

@@ -165,7 +165,7 @@ def _reaches_a_loss(case: Case, row: int) -> bool:
         at = todo.pop()
         if at in roots:
             return True
-        fresh = [c for c in case.consumers.get(at, ()) if c not in seen and case.r.op_name(c) != "sub"]  # x + (round(x) - x).detach()
+        fresh = [c for c in case.consumers.get(at, ()) if c not in seen]
         seen.update(fresh)
         todo += fresh
     return False

@@ -192,29 +192,26 @@ def _data_with_gradient(case: Case) -> Iterator[Finding]:
 
 
 def _same_batch(case: Case) -> Iterator[Finding]:
-    """Tensors that are made anew for each pass and are all alike."""
+    """What enters the model anew in each pass, and is alike in all."""
     r, passes = case.r, case.witness.passes[:PASSES]
     if len(passes) < SAME:
         return
-    first_use: dict[int, tuple] = {}
+    entering: dict[tuple, dict[int, None]] = {}
     for source, target, slot in zip(r.source, r.target, r.slot, strict=True):
-        if r.kind[source] == "input":
-            first_use.setdefault(source, (id(r.code[target]), r.lasti[target], r.ops[target], slot))
-    by_place: dict[tuple, list[int]] = {}
-    for row, where in first_use.items():
-        if row < passes[-1].rows:
-            by_place.setdefault(where, []).append(row)
-    fresh = [rows for rows in by_place.values() if len(rows) >= len(passes)]
+        if r.grad[target] and not r.grad[source] and r.kind[source] != "constant" and target < passes[-1].rows:
+            entering.setdefault((id(r.code[target]), r.lasti[target], r.ops[target], slot), {})[source] = None
+    places = [list(rows) for rows in entering.values()]
+    fresh = [rows for rows in places if len(rows) >= len(passes)]
     data = [rows for rows in fresh if _is_data(r.value(rows[0]))]
-    steady = [row for rows in by_place.values() if len(rows) == 1 for row in rows if _is_data(r.value(row))]
-    if not data or steady or not all(_alike([r.value(row) for row in rows]) for rows in fresh):
+    if not data or any(len(rows) == 1 and _is_data(r.value(rows[0])) for rows in places):
+        return
+    if not all(_alike([r.value(row) for row in rows]) for rows in fresh):
         return
     row = data[0][-1]
     sentence = f"The same batch came in each of {len(passes)} passes: {case.called(row)} was made anew every time, with equal values."
-    why = (
-        "The model sees one batch and learns it by heart. next(iter(loader)) begins again each time; so does a loader made inside the loop."
-    )
-    yield case.finding("same-batch", "warning", sentence, row, why, "for x, y in loader: ...", operands=[case.operand(row)])
+    why = "The model learns one batch by heart. next(iter(loader)) begins again each time, and so does a loader that is made inside the loop."
+    fix = "for x, y in loader: ...  (all data in one batch: make it once, before the loop)"
+    yield case.finding("same-batch", "note", sentence, row, why, fix, operands=[case.operand(row)])
 
 
 def _is_data(array: object) -> bool:
