@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { combo } from "../src/view/keys";
 import view from "../src/view/index";
-import type { StepTo } from "../src/view/protocol";
+import { VERSION, type StepTo } from "../src/view/protocol";
 import { GradientTrack, gradients } from "../src/view/panes/gradients";
 import type { Pass } from "../src/view/store";
 import { FakeKernel } from "./page/kernel";
@@ -187,4 +187,29 @@ it("follows a pass forth and back as if each place were computed anew", () => {
     expect(given(moved.from)).toEqual(given(anew.from));
     expect([moved.current, moved.largest]).toEqual([anew.current, anew.largest]);
   }
+});
+
+it("controls a training loop: what it says, what its buttons ask for, and what cannot be asked any more", async () => {
+  const { kernel, one } = await opened();
+  expect(one("wb-training").hidden).toBe(true);
+  const tell = (turn: number, state: string, resets = true) =>
+    kernel.push({ type: "training", v: VERSION, re: null, recording: "r1", turn, total: 40, state, resets });
+  const asked = async (id: string) => {
+    one(id).click();
+    await wait();
+    return kernel.requests.filter((request) => request.type === "train").at(-1)?.do;
+  };
+  tell(3, "waits");
+  expect(one("wb-train-label").textContent).toBe("turn 3 of 40, waits");
+  expect(one<HTMLProgressElement>("wb-train-progress").getAttribute("value")).toBe("3");
+  expect(await asked("wb-train-step")).toBe("step");
+  expect(await asked("wb-train-play")).toBe("play");
+  tell(9, "runs");
+  expect(one("wb-train-play").title).toBe("Pause the training");
+  expect(await asked("wb-train-play")).toBe("pause");
+  expect(await asked("wb-train-reset")).toBe("reset");
+  tell(40, "ended", false);
+  expect(one("wb-train-label").textContent).toBe("turn 40 of 40, has ended");
+  expect(one("wb-train-reset").getAttribute("aria-disabled")).toBe("true");
+  expect(one("wb-train-play").getAttribute("aria-disabled")).toBe("true");
 });

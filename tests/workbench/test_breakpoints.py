@@ -193,6 +193,28 @@ def test_on_a_device_there_is_one_transfer_for_many_steps(monkeypatch):
     assert len(calls) == math.ceil(stepper.total / breakpoints.BATCH) and sum(calls) >= stepper.total
 
 
+def test_what_waits_on_a_device_comes_in_one_transfer(monkeypatch):
+    """Numbers of another place, of which only a stack of them can be fetched: what is known here and there stays in order."""
+    transfers = []
+
+    class There:
+        def __init__(self, *values: float) -> None:
+            self.values = values
+
+        def astype(self, dtype) -> There:
+            return self
+
+        def get(self) -> numpy.ndarray:
+            transfers.append(self.values)
+            return numpy.array(self.values)
+
+    stack = SimpleNamespace(stack=lambda parts: There(*[part.values[0] for part in parts]))
+    monkeypatch.setattr(conditions.devices, "namespace", lambda array: stack)
+    health = fetched([({"norm", "size"}, [There(2.0), 6]), ({"min"}, [There(math.inf)]), ({"nan"}, [0])])
+    assert health[0] == {"norm": 2.0, "size": 6.0} and math.isnan(health[1]["min"]) and health[2] == {"nan": 0.0}
+    assert transfers == [(2.0, math.inf)]
+
+
 def test_steps_whose_arrays_were_not_kept_are_judged_by_their_summaries():
     _, run = spiking()
     loss = run()
