@@ -223,7 +223,7 @@ describe("another value", () => {
   it("runs the program again and shows both losses", async () => {
     const { kernel, one, click, unfold, submit } = await open();
     await click(one("wb-next"));
-    await unfold("wb-values");
+    await unfold("wb-other-value");
     one<HTMLInputElement>("wb-value-text").value = "x * 2";
     await submit("wb-value-text");
     const asked = kernel.requests.filter((r): r is Rerun => r.type === "rerun").at(-1)!;

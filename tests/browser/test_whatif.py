@@ -75,7 +75,7 @@ def test_what_ifs_by_mouse_and_keys(lab: Lab) -> None:
     at("wb-forks").locator("summary").first.click()
 
     # another weight: the program again
-    at("wb-values").locator("summary").first.click()
+    at("wb-other-value").locator("summary").first.click()
     at("wb-value-of").select_option(label="b")
     at("wb-value-text").fill("x + 1")
     at("wb-value-text").press("Enter")
@@ -85,7 +85,7 @@ def test_what_ifs_by_mouse_and_keys(lab: Lab) -> None:
     loss, values = lab.text(2).strip().split(" ", 1)
     assert values == "[0.0, 0.0, 0.0]"
     assert abs(float(at("wb-loss-new").inner_text().replace("−", "-")) - float(loss)) < 2e-3
-    at("wb-values").locator("summary").first.click()
+    at("wb-other-value").locator("summary").first.click()
 
     # paths light up
     at("wb-paths").locator("summary").first.click()

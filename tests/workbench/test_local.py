@@ -347,3 +347,20 @@ def test_rows_are_found_by_tensor():
     x = leaf(2)
     loss = (x * 2).sum()
     assert row_of(retrace([loss.node], [loss]), x) == 0
+
+
+def test_every_edge_between_scalars_has_its_number():
+    a, b = engine.tensor(2.0, requires_grad=True), engine.tensor(-3.0, requires_grad=True)
+    c = a * b
+    loss = c * c + a.exp()
+    session = walked(loss)
+    message, _ = ask(session, "ask_slopes")
+    of_a, of_b, of_c = (row_of(session.recording, t) for t in (a, b, c))
+    edges = list(zip(message["source"], message["target"], message["value"], strict=True))
+    names = {(source, session.recording.op_name(target)): value for source, target, value in edges}
+    assert (of_a, of_c, -3) in edges and (of_b, of_c, 2) in edges
+    assert [value for source, target, value in edges if source == of_c] == [-6, -6]  # c * c takes c twice
+    assert names[of_a, "exp"] == pytest.approx(numpy.exp(2), rel=1e-6)
+    assert message["missing"] == ""
+    nothing, _ = ask(walked((leaf(3) * 2).sum() * 1), "ask_slopes")
+    assert len(nothing["source"]) == 1

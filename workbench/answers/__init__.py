@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from .. import protocol
-from . import breakpoints, checks, compare, faces, memory, model, overlay, steps, tensor, time, training, whatif, whole
+from . import breakpoints, checks, compare, faces, memory, model, overlay, steps, tensor, training, time, whatif, whole
 
 ANSWERS: Mapping[type[protocol.ToKernel], Callable[..., list[tuple[dict[str, Any], list[bytes]]]]] = {
     protocol.Ready: whole.ready,
@@ -35,6 +35,7 @@ ANSWERS: Mapping[type[protocol.ToKernel], Callable[..., list[tuple[dict[str, Any
     protocol.AskFaces: faces.shown,
     protocol.AskTiming: time.times,
     protocol.AskLocal: whatif.local_derivatives,
+    protocol.AskSlopes: whatif.slopes,
     protocol.AskFanOut: whatif.fan_out,
     protocol.AskPaths: whatif.contributions,
     protocol.CheckRule: whatif.check_rule,

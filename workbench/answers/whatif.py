@@ -50,12 +50,25 @@ def _part(op: one.One, slot: int, chosen: int, upstream: Any, given: Any, pictur
         return protocol.LocalPart(slot, name, target, "", "", "", None, 0, 0, None, -1, [], inside, str(reason))
     if upstream is not None and given is not None:
         terms = [protocol.Term(t.sign, pictures.of(t.array, t.label)) for t in equation.equation(op, found, upstream, given)]
+    if inside and [t.sign for t in terms] == ["", "→"]:
+        terms = []  # the sub-step has the same two pictures, and says what happens between them
     scalar = found.kind == "scalar"
     return protocol.LocalPart(
         slot, name, target, found.kind, found.structure, found.sentence,  # type: ignore[arg-type]
         plain_values(found.values)[0] if scalar else None, math.prod(found.shape), math.prod(found.input_shape),
         None if scalar else pictures.of(found.values, f"∂{op.op.name}/∂{name}"), found.chosen, terms, inside, "",
     )  # fmt: skip
+
+
+def slopes(session: Session, request: protocol.AskSlopes, client: Client) -> list[Sent]:
+    """The number on each edge between scalars, for an expression graph such as those of lesson 1."""
+    _wait_for_cell(session)
+    r, stepper = session.recording, session.stepper
+    found = local.slopes(r, {} if stepper is None else tape_nodes(stepper))
+    missing = "" if found else "No op here takes a scalar and gives one, so there is no number to write on an edge."
+    sources, targets = [source for source, _, _ in found], [target for _, target, _ in found]
+    values = [value if math.isfinite(value) else str(value) for _, _, value in found]
+    return [(protocol.Slopes(request.id, r.name, sources, targets, values, missing).to_json(), [])]
 
 
 def fan_out(session: Session, request: protocol.AskFanOut, client: Client) -> list[Sent]:

@@ -44,6 +44,7 @@ from .whatif import (
     AskFanOut,
     AskLocal,
     AskPaths,
+    AskSlopes,
     Beside,
     Checked,
     CheckedInput,
@@ -61,6 +62,7 @@ from .whatif import (
     Picture,
     Reran,
     Rerun,
+    Slopes,
     SubStep,
     Term,
 )

@@ -83,6 +83,25 @@ class AskLocal(ToKernel):
 
 
 @dataclass(frozen=True)
+class Slopes(ToView):
+    """The local derivative on each edge between scalars, column by column."""
+
+    kind: ClassVar[str] = "slopes"
+    re: int | None
+    recording: str
+    source: list[int]
+    target: list[int]
+    value: list[float | str]  # ∂target/∂source; an op that takes one scalar twice has two; "nan", "inf" as text
+    missing: str
+
+
+@dataclass(frozen=True)
+class AskSlopes(ToKernel):
+    kind: ClassVar[str] = "ask_slopes"
+    id: int
+
+
+@dataclass(frozen=True)
 class Addend:
     """What one consumer hands to a node."""
 

@@ -11,7 +11,8 @@ import numpy
 from engine.op import Elementwise
 
 from ..inspector import host
-from .one import One
+from ..recording import Recording
+from .one import Nodes, One, one_op
 from .recompute import Cannot
 
 EXACT = 4096  # entries up to which the whole matrix is computed, one vector-Jacobian product for each row
@@ -107,6 +108,25 @@ def local_derivative(one: One, slot: int, chosen: int = 0) -> LocalDerivative:
     made.structure, _ = structure(numpy.stack([row_of(one, slot, i) for i in probes]), probes, rows)
     made.sampled = len(probes) < rows
     return made
+
+
+def slopes(recording: Recording, nodes: Nodes, most: int = 4000) -> list[tuple[int, int, float]]:
+    """`(source, target, ∂target/∂source)` for each edge between scalars, at most the first `most`. An op that takes one twice has two."""
+    found: list[tuple[int, int, float]] = []
+    for row in range(recording.count):
+        if recording.ops[row] is None or prod(recording.shape[row]) != 1 or not recording.grad[row]:
+            continue
+        try:
+            op = one_op(recording, row, nodes)
+            parts = [local_derivative(op, slot) for slot in op.differentiable() if prod(op.node.inputs[slot].shape) == 1]
+        except Cannot:
+            continue
+        for part in parts:
+            if part.source >= 0 and part.kind == "scalar" and part.values.dtype.kind != "c":
+                found.append((part.source, row, float(part.values)))
+        if len(found) >= most:
+            break
+    return found
 
 
 def row_of(one: One, slot: int, at: int) -> numpy.ndarray:

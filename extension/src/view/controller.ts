@@ -231,9 +231,17 @@ export class Controller {
     this.askForNumbers();
   }
 
+  /** The local derivatives between scalars; why there are none is said. */
+  private async askForSlopes(): Promise<void> {
+    if (!(await this.ask({ type: "ask_slopes" }))) return;
+    const missing = answered(this.store.state, "slopes")?.message.missing;
+    if (missing) this.say(missing);
+  }
+
   /** The numbers of the overlay, where the kernel has them; why there are none is said. */
   askForNumbers(): void {
-    const { metric } = overlayOf(this.store.state.overlay);
+    const { metric, name } = overlayOf(this.store.state.overlay);
+    if (name === "slope") void this.askForSlopes();
     if (metric === null || !this.store.state.recording || this.store.state.recording.live) return;
     void this.ask({ type: "ask_metric", metric }).then(() => {
       const answer = answered(this.store.state, "metric");

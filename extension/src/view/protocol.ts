@@ -805,6 +805,18 @@ export interface SampleGradients {
   missing: string;
 }
 
+/** The local derivative on each edge between scalars, column by column. */
+export interface Slopes {
+  type: "slopes";
+  v: number;
+  re: number | null;
+  recording: string;
+  source: number[];
+  target: number[];
+  value: (number | string)[];
+  missing: string;
+}
+
 /** The pass now stands after `index` steps; `steps` are those that the view has not been sent yet. */
 export interface Stepped {
   type: "stepped";
@@ -1056,6 +1068,12 @@ export interface AskSeries {
   what: "value" | "grad";
 }
 
+export interface AskSlopes {
+  type: "ask_slopes";
+  v: number;
+  id: number;
+}
+
 /** Events that touch the window from `begin` to `end`, in seconds; without an end, all. */
 export interface AskTiming {
   type: "ask_timing";
@@ -1164,8 +1182,8 @@ export interface Train {
   do: "play" | "pause" | "step" | "reset" | "end";
 }
 
-export type ToView = Breakpoints | Bytes | Checked | Compared | Editable | Faces | FanOut | Findings | Flags | Forks | Graph | Inspected | Local | Memory | Metric | ModelHealth | Moment | Norms | Paths | Predictions | Problem | Reran | SampleGradients | Stepped | Stepper | TensorElement | TensorSeries | Timing | Training | Why | Window;
-export type ToKernel = AskBytes | AskCompare | AskEdit | AskElement | AskFaces | AskFanOut | AskFindings | AskLocal | AskMemory | AskMetric | AskModel | AskMoment | AskNorms | AskPaths | AskPredictions | AskSampleGradients | AskSeries | AskTiming | AskWhy | AskWindow | Break | CheckRule | ForkPass | Inspect | Ready | Rerun | StepTo | Train;
+export type ToView = Breakpoints | Bytes | Checked | Compared | Editable | Faces | FanOut | Findings | Flags | Forks | Graph | Inspected | Local | Memory | Metric | ModelHealth | Moment | Norms | Paths | Predictions | Problem | Reran | SampleGradients | Slopes | Stepped | Stepper | TensorElement | TensorSeries | Timing | Training | Why | Window;
+export type ToKernel = AskBytes | AskCompare | AskEdit | AskElement | AskFaces | AskFanOut | AskFindings | AskLocal | AskMemory | AskMetric | AskModel | AskMoment | AskNorms | AskPaths | AskPredictions | AskSampleGradients | AskSeries | AskSlopes | AskTiming | AskWhy | AskWindow | Break | CheckRule | ForkPass | Inspect | Ready | Rerun | StepTo | Train;
 
 /** The `type` of every message that this view understands. */
-export const TO_VIEW: readonly string[] = ["breakpoints", "bytes", "checked", "compared", "editable", "faces", "fan_out", "findings", "flags", "forks", "graph", "inspected", "local", "memory", "metric", "model_health", "moment", "norms", "paths", "predictions", "problem", "reran", "sample_gradients", "stepped", "stepper", "element", "tensor_series", "timing", "training", "why", "window"];
+export const TO_VIEW: readonly string[] = ["breakpoints", "bytes", "checked", "compared", "editable", "faces", "fan_out", "findings", "flags", "forks", "graph", "inspected", "local", "memory", "metric", "model_health", "moment", "norms", "paths", "predictions", "problem", "reran", "sample_gradients", "slopes", "stepped", "stepper", "element", "tensor_series", "timing", "training", "why", "window"];

@@ -229,11 +229,21 @@ export function drawWire(wire: Wire): SVGGElement {
   );
 }
 
+/** Where a number about the edge itself stands: beside its head, where wires of one source have parted. */
+export function besideHead({ arrow, label }: Wire): Wire["label"] {
+  const [x, y] = (arrow.match(/-?[\d.]+/g) ?? []).map(Number);
+  return x === undefined || y === undefined ? label : [x + 9, y - 5];
+}
+
 /** Writes what flows where the wire begins; "" takes it away. */
 export function labelWire(element: SVGGElement, { label }: Wire, text: string): void {
   const there = element.querySelector(":scope > text");
   if (!label || !text) return there?.remove();
-  if (there) setText(there, text);
+  if (there) {
+    setText(there, text);
+    setAttribute(there, "x", label[0]);
+    setAttribute(there, "y", label[1]);
+  }
   else element.append(s("text", { class: "flow", x: label[0], y: label[1] }, text));
 }
 

@@ -3,11 +3,11 @@
 import { failed } from "./face";
 import { widthOfNorm, type Gradients } from "../panes/gradients";
 import type { Flag as NodeFlag } from "../protocol";
-import type { State } from "../store";
+import { answered, type State } from "../store";
 import type { Wire } from "./layout";
 import { numbersOf, type Numbers } from "./overlays";
 import { closedAround, TOP, type Tree } from "./tree";
-import { gradientText } from "../words";
+import { gradientText, numberText } from "../words";
 
 /** A small glyph at a box's corner, and what it means. */
 export type Flag = Omit<NodeFlag, "node">;
@@ -23,7 +23,7 @@ export interface Mark {
 
 export interface Marks {
   box(key: string): Mark;
-  wire(wire: Wire): { lit: boolean; width: number };
+  wire(wire: Wire): { lit: boolean; width: number; slope?: string };
 }
 
 export function marksOf(state: State, gradients: Gradients): Marks {
@@ -39,6 +39,7 @@ export function marksOf(state: State, gradients: Gradients): Marks {
   const numbers = numbersOf(state);
   const groups = numbers ? totalsOf(numbers, tree) : new Map<number, number>();
   const flags = flagsOf(state);
+  const slopes = slopesOf(state);
 
   const passed = new Map<number, { all: number; done: number }>(); // of the pass's nodes in each group
   for (const node of state.pass?.plan ?? []) {
@@ -110,7 +111,8 @@ export function marksOf(state: State, gradients: Gradients): Marks {
     box: (key) => (key.startsWith("g") ? groupMark(Number(key.slice(1))) : nodeMark(Number(key.slice(1)))),
     wire({ source, consumers }) {
       const given = gradients.from.get(source);
-      if (!given) return { lit: false, width: 1.5 };
+      const slope = consumers.map((consumer) => slopes.get(`${source} ${consumer}`)).find((text) => text) ?? "";
+      if (!given) return { lit: false, width: 1.5, slope };
       let [lit, width] = [false, 1.5];
       for (const consumer of consumers) {
         const summary = given.get(consumer);
@@ -118,9 +120,20 @@ export function marksOf(state: State, gradients: Gradients): Marks {
         lit = true;
         width = state.overlay === "gradient" ? Math.max(width, widthOfNorm(summary.norm, gradients.largest)) : 2;
       }
-      return { lit, width };
+      return { lit, width, slope };
     },
   };
+}
+
+/** The local derivative on each edge between scalars, where they are wanted. */
+function slopesOf(state: State): Map<string, string> {
+  const message = state.overlay === "slope" ? answered(state, "slopes")?.message : undefined;
+  const found = new Map<string, Set<string>>(); // an op that takes one scalar twice has two
+  message?.source.forEach((source, at) => {
+    const key = `${source} ${message.target[at]!}`;
+    found.set(key, (found.get(key) ?? new Set()).add(numberText(message.value[at], 3)));
+  });
+  return new Map([...found].map(([key, values]) => [key, `∂ ${[...values].join(", ")}`]));
 }
 
 function full(norm: number | null | undefined): string | null {

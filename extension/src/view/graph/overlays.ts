@@ -41,6 +41,7 @@ export const OVERLAYS: readonly Overlay[] = [
     total: "max",
     scale: "decades",
   }),
+  overlay("slope", "∂ on edges", "Edges between scalars show local derivatives: how much the result changes for a small change of the input."),
   overlay("none", "no overlay", "Boxes show no overlay."),
 ];
 

@@ -2,7 +2,7 @@
 
 import { listenGestures, zoomAt, type Camera } from "./camera";
 import { h, s, setAttribute } from "../dom";
-import { drawBox, drawWire, labelWire, markBox, markWire } from "./draw";
+import { drawBox, drawWire, besideHead, labelWire, markBox, markWire } from "./draw";
 import { HEADER, resultText } from "./face";
 import { firstView, READABLE, viewOf, wholeView } from "./fit";
 import type { Box, Scene, Wire } from "./layout";
@@ -374,7 +374,7 @@ export class GraphPane {
     const mark = this.marks!.wire(wire);
     markWire(element, mark, near);
     const flow = near || this.closeUp || this.lit.onPath(wire.source, wire.consumers) ? resultText(this.recording!, wire.source) : "";
-    labelWire(element, wire, mark.slope || flow);
+    labelWire(element, mark.slope ? { ...wire, label: besideHead(wire) } : wire, mark.slope || flow);
     element.classList.toggle("kept", this.showsKept && isKept(this.recording!, this.faces, wire.source, wire.consumers));
     element.classList.toggle("on-path", this.lit.onPath(wire.source, wire.consumers));
   }

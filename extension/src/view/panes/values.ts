@@ -27,7 +27,7 @@ export class ValuesSection {
       demand(context.controller, { type: "rerun", node: Number(this.chosen.value), text, index }),
     );
     this.chosen.addEventListener("change", () => this.state && this.update(this.state));
-    this.section = new Section("What if this value were…", "wb-values", () => this.state && this.update(this.state));
+    this.section = new Section("What if this value were…", "wb-other-value", () => this.state && this.update(this.state));
     this.section.body.append(h("label", { class: "row" }, "x is", this.chosen), this.editor.element, this.result);
   }
 
