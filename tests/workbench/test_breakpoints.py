@@ -210,6 +210,7 @@ def test_what_waits_on_a_device_comes_in_one_transfer(monkeypatch):
 
     stack = SimpleNamespace(stack=lambda parts: There(*[part.values[0] for part in parts]))
     monkeypatch.setattr(conditions.devices, "namespace", lambda array: stack)
+    monkeypatch.setattr(conditions, "host", There.get)
     health = fetched([({"norm", "size"}, [There(2.0), 6]), ({"min"}, [There(math.inf)]), ({"nan"}, [0])])
     assert health[0] == {"norm": 2.0, "size": 6.0} and math.isnan(health[1]["min"]) and health[2] == {"nan": 0.0}
     assert transfers == [(2.0, math.inf)]
