@@ -472,13 +472,13 @@ class Recorder(observe.Observer):
         watch = r.gradients[row] = self._watch(gradient, 0, block)
         self._watches[id(watch)] = watch
 
-    def _owned(self, array: Any, row: int, category: str) -> list:
+    def _owned(self, array: Any, row: int, role: str) -> list:
         """The block of an array that no op made, with one holder more: a gradient of that row, or what an optimizer keeps for it."""
         r, owner = self.recording, inplace.storage(array)
         block = r.blocks.get(id(owner))
         if block is None:
             block = r.need(id(owner), owner.nbytes, row, 0, r.count if r.step < 0 else ~r.step)
-            r.roles[block[NUMBER]] = category, row
+            r.roles[block[NUMBER]] = role, row
         block[HOLDERS] += 1
         return block
 
@@ -488,19 +488,19 @@ class Recorder(observe.Observer):
             return
         r.witness.updated(r, optimizer, self._site())
         for parameter, state in optimizer.state.items():
-            for kept in state.values():
+            for name, kept in state.items():
                 for tensor in kept if isinstance(kept, (list, tuple)) else (kept,):
                     if isinstance(tensor, Tensor) and id(inplace.storage(tensor.array)) not in r.blocks:
-                        self._keeps(tensor, tensor.array, self._rows.get(id(parameter), -1))
+                        self._keeps(tensor, tensor.array, self._rows.get(id(parameter), -1), name)
         for arrays in getattr(optimizer, "_scratch", {}).values():
             for array in arrays:
                 if id(array) not in r.blocks:
-                    self._keeps(array, array, -1)
+                    self._keeps(array, array, -1, "room to compute in")
 
-    def _keeps(self, what: Any, array: Any, row: int) -> None:
-        """An optimizer keeps `what` from step to step."""
-        watch = self._watch(what, 0, self._owned(array, row, "optimizer"))
-        self._watches[id(watch)] = watch
+    def _keeps(self, what: Any, array: Any, row: int, name: str) -> None:
+        """An optimizer keeps `what` from step to step, under that name."""
+        watch = self._watch(what, 0, self._owned(array, row, name))
+        self._watches[id(watch)] = self.recording.others[watch.block[NUMBER]] = watch
 
     def _free(self, time: int) -> None:
         """The node of that time needs its saved arrays no longer. Called while they, or at least their blocks, are there."""

@@ -101,8 +101,9 @@ class Recording:
         self.events = array("q")  # number of a block, bytes that came or (negative) went, `where`; one after the other: see memory_use
         self.uses = array("q")  # number of a block, the tape's time of a node that saves it, place in `saved`, events so far
         self.freed: dict[int, int] = {}  # the tape's time of a node that has let go of what it saved -> numbers in `events` so far
-        self.roles: dict[int, tuple[str, int]] = {}  # number of a block that no op made -> its category, and the row whose it is
+        self.roles: dict[int, tuple[str, int]] = {}  # number of a block that no op made -> what it is, and the row whose it is
         self.dropped_at: dict[int, int] = {}  # number of a block that outlived a tensor on it -> numbers in `events` when that tensor went
+        self.others: dict[int, ref] = {}  # number of a block -> what an optimizer keeps there
         self.step = -1  # the backward step that is running
         self.blocks: dict[int, list] = {}  # identity of a storage -> block
         self.savings: dict[int, Any] = {}  # the tape's time of a node that saves something -> what follows its end

@@ -15,6 +15,7 @@ from engine.tensor import Tensor
 
 from .. import protocol
 from ..inspector import bytes_text, shape_text
+from ..memory_use.words import called
 from ..recording import BYTES, KEY, NUMBER, ROW, Recording
 from .chain import Chain, Root, Why
 from .roots import FORGET_ERROR, FORGOT_ERROR, add_roots, namespace, set_namespace
@@ -40,18 +41,28 @@ def of_block(r: Recording, re: int | None, number: int) -> protocol.Why:
     if block is None or found is None:
         raise protocol.Refused("This memory is not there any more: what held it has let it go.")
     row = block[ROW]
-    name = r.names.get(row) or f"{r.op_name(row) or r.kind[row]} #{row}" if row >= 0 else "this memory"
+    name = _name(r, number, row)
     told = why(found, namespace(), name, hide=(block,))
     chains = [protocol.Chain(list(chain.links), chain.fix, chain.advice) for chain in told.chains]
     return protocol.Why(re, r.name, number, row, name, block[BYTES], chains, told.sentence)
 
 
+def _name(r: Recording, number: int, row: int) -> str:
+    """What to call a block: its tensor, a gradient, or what an optimizer keeps."""
+    role, row = r.roles.get(number, ("", row))
+    name = called(r, row)
+    return {"": name, "saved": f"what {name} keeps", "gradient": f"{name}.grad"}.get(role, f"{role} of {name}" if row >= 0 else role)
+
+
 def _in_block(r: Recording, block: list) -> Any:
     """An array that lies in the block, from whatever still has one."""
     key = block[KEY]
+    kept = r.others.get(block[NUMBER], lambda: None)()
+    if kept is not None:
+        return getattr(kept, "array", kept)
     for row in range(r.count):
         tensor = r.tensor(row)
-        if tensor is not None and id(inplace.storage(tensor.array)) == key:
+        if isinstance(tensor, Tensor) and id(inplace.storage(tensor.array)) == key:
             return tensor.array
     for held in list(r.gradients.values()):
         gradient = held()

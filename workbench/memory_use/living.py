@@ -67,7 +67,7 @@ def _told(log: Log, graph: Any, blocks: Any, event: int, held: dict[int, list[in
         if category == GRADIENT:
             name = words.gradient(log, at)
         if category == OPTIMIZER:
-            name = f"state of {words.called(r, row)}" if row >= 0 else "room to compute in"
+            name = words.kept_by_optimizer(log, at)
         known = 0 <= row < log.rows
         shape = list(r.shape[row]) if known else []
         dtype = dtype_name(r.dtype[row]) if known else ""

@@ -14,7 +14,7 @@ from ..recording import NUMBER, Recording
 
 CATEGORIES = ("parameter", "gradient", "activation", "saved", "optimizer", "input", "temporary")
 PARAMETER, GRADIENT, ACTIVATION, SAVED, OPTIMIZER, INPUT, TEMPORARY = range(len(CATEGORIES))
-_ROLES = {"saved": SAVED, "flowing": GRADIENT, "gradient": GRADIENT, "optimizer": OPTIMIZER}
+_ROLES = {"saved": SAVED, "flowing": GRADIENT, "gradient": GRADIENT}  # others: what an optimizer calls it
 _KINDS = {"parameter": PARAMETER, "leaf": PARAMETER, "input": INPUT}
 
 Ints = numpy.ndarray
@@ -64,7 +64,7 @@ class Log:
         for at, (number, row) in enumerate(zip(self.numbers.tolist(), self.row.tolist(), strict=True)):
             role = roles.get(number)
             if role is not None:
-                self.category[at], self.row[at] = _ROLES[role[0]], role[1]
+                self.category[at], self.row[at] = _ROLES.get(role[0], OPTIMIZER), role[1]
                 self.flowing[at] = role[0] == "flowing"
             elif 0 <= row < self.rows:
                 self.category[at] = _KINDS.get(kind[row], ACTIVATION if grad[row] else TEMPORARY)

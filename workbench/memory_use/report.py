@@ -38,7 +38,7 @@ def _holdings(r: Recording, holdings: list[protocol.Holding], why: Any) -> list[
     head = ["", "bytes", "category", "shape", ""]
     return _table(
         head,
-        [[(h.name or called(r, h.node))[:40], bytes_text(h.bytes), h.category, shape_text(h.shape), why(h)] for h in holdings[:TOLD]],
+        [[(h.name or called(r, h.node))[:40], bytes_text(h.bytes), h.category, shape_text(h.shape) if h.dtype else "", why(h)] for h in holdings[:TOLD]],
         numbers=(1,),
     )
 

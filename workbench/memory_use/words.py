@@ -34,6 +34,13 @@ def gradient(log: Log, block: int) -> str:
     return f"the gradient on its way to {own}" if log.flowing[block] else f"{own}.grad"
 
 
+def kept_by_optimizer(log: Log, block: int) -> str:
+    """What an optimizer keeps: "exp_avg of fc.weight"."""
+    name = log.recording.roles[int(log.numbers[block])][0]
+    row = int(log.row[block])
+    return f"{name} of {called(log.recording, row)}" if row >= 0 else name
+
+
 def saved_by(r: Recording, row: int, place: int) -> str:
     """Who saves it, and for which gradient: "saved by mul #12 for d_other"."""
     if row < 0:
@@ -60,7 +67,7 @@ def happened(log: Log, event: int, row: int) -> str:
     if log.born[block] != event:
         return f"{what} was let go {place(log, event, row)}"
     if category == OPTIMIZER:
-        return "the optimizer began to keep " + (f"its state for {called(r, own)}" if own >= 0 else "memory to compute in")
+        return f"the optimizer began to keep {kept_by_optimizer(log, int(block))}"
     if category == GRADIENT:
         return f"{what} came {place(log, event, row)}"
     if r.op_name(own):

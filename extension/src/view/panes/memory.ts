@@ -129,7 +129,7 @@ export class MemoryPane implements Pane {
     if (this.event >= message.line.count) this.event = -1;
     put(
       this.figures,
-      figure(message.live, "live now", () => this.now(state, recording)),
+      figure(message.live, "live now", () => this.now(state, recording), "wb-memory-now"),
       figure(message.peak, "peak", message.line.count ? () => this.moment(message.line.peak_event) : null, "wb-peak", "jump to the peak"),
       this.event >= 0 && moment?.event === this.event ? figure(moment.live, `after event ${this.event}`, null) : null,
     );
@@ -286,7 +286,7 @@ function totals(rows: readonly Total[], alone: number): HTMLElement {
       "tbody",
       {},
       ...some.map(({ category, now, peak }) =>
-        h("tr", {}, h("td", {}, h("span", { class: `swatch ${category}` }, category)), h("td", { class: "number" }, bytesText(now)), h("td", { class: "number" }, bytesText(peak))),
+        h("tr", {}, h("td", {}, h("span", { class: `swatch of-${category}` }, category)), h("td", { class: "number" }, bytesText(now)), h("td", { class: "number" }, bytesText(peak))),
       ),
       alone ? h("tr", {}, h("td", { class: "quiet", title: "Arrays that nobody needs any more, kept so that they can be looked at. wb.release() lets them go." }, "kept by the recording"), h("td", { class: "number quiet" }, bytesText(alone)), h("td")) : null,
     ),

@@ -41,12 +41,12 @@ export function predictions({ found, peak }: Predictions, chosen: number, choose
     h("p", { class: "quiet" }, `What would the peak of ${bytesText(peak)} be? Predicted from the events of this recording.`),
     h(
       "div",
-      { class: "chips" },
+      { class: "options" },
       ...found.map((option, at) =>
         h(
           "button",
           {
-            class: `chip ${option.what}`,
+            class: "option",
             "aria-pressed": String(at === chosen),
             "data-testid": `wb-what-if-${TITLES[option.what]}`,
             click: () => choose(at),

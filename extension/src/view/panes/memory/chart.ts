@@ -169,7 +169,7 @@ export class MemoryChart {
       h(
         "span",
         { class: "middle" },
-        `dashed: ${bytesText(top)}${held > 0 ? `; dotted: the pool holds ${bytesText(held)}` : ""}`,
+        `dashed: ${peak >= first && peak < last ? "the peak, " : ""}${bytesText(top)}${held > 0 ? `; dotted: the pool holds ${bytesText(held)}` : ""}`,
         last - first < count ? h("button", { class: "link", "data-testid": "wb-memory-whole", click: () => this.all() }, "show all") : null,
       ),
       h("span", {}, when(points.count - 1, last)),
@@ -201,7 +201,7 @@ export class MemoryChart {
         up += `${at ? "H" : "M"}${x}${at ? "V" : " "}${y(below[at]!)}`;
       }
       const name = this.totals[kind]?.category ?? "";
-      if (any) paths.push(s("path", { class: `band ${name}`, d: `${up}${back}Z` }, s("title", {}, name)));
+      if (any) paths.push(s("path", { class: `band of-${name}`, d: `${up}${back}Z` }, s("title", {}, name)));
     }
     return paths;
   }
@@ -212,7 +212,7 @@ export class MemoryChart {
       spans.length
         ? h(
             "div",
-            { class: `strip ${kind}` },
+            { class: `ribbon ${kind}` },
             ...spans.flatMap((span) => {
               const [left, right] = [points.xOf(Math.max(span.first, points.line.first)), points.xOf(Math.min(span.last, points.line.last))];
               if (right <= left || span.last <= points.line.first || span.first >= points.line.last) return [];

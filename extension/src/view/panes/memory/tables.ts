@@ -14,7 +14,7 @@ export interface TableActions {
 /** A number of bytes with a bar as long as its share of the largest. */
 function bar(bytes: number, most: number, kind = ""): HTMLElement {
   const share = most > 0 ? (100 * bytes) / most : 0;
-  return h("div", { class: "bytes" }, h("span", {}, bytesText(bytes)), h("span", { class: `bar ${kind}`, style: `width:${share.toFixed(1)}%` }));
+  return h("div", { class: "bytes" }, h("span", {}, bytesText(bytes)), h("span", { class: kind ? `bar of-${kind}` : "bar", style: `width:${share.toFixed(1)}%` }));
 }
 
 /** The line of code; a click shows it in its cell. */
@@ -46,14 +46,14 @@ export function holdingsTable(rows: readonly Holding[], recording: Recording, ac
         row.node >= 0
           ? h("button", { class: "link", click: () => actions.select(row.node) }, row.name || nameOf(recording, row.node))
           : row.name || "–",
-        h("div", { class: "quiet" }, `${shapeText(row.shape)} ${row.dtype}`),
+        row.dtype ? h("div", { class: "quiet" }, `${shapeText(row.shape)} ${row.dtype}`) : "",
       ),
       bar(row.bytes, most, row.category),
       h(
         "div",
         {},
         row.why,
-        h("div", { class: "quiet" }, ...joined(h("span", { class: `swatch ${row.category}` }, row.category), code(recording, row.site))),
+        h("div", { class: "quiet" }, ...joined(h("span", { class: `swatch of-${row.category}` }, row.category), code(recording, row.site))),
         row.freed >= 0
           ? h("div", { class: "quiet" }, ...joined(`freed ${row.freed_text}, event ${row.freed}`, code(recording, row.freed_site)))
           : h("button", { class: "link", "data-testid": "wb-why", click: () => actions.why(row.block) }, "Why is it still alive?"),
@@ -81,18 +81,17 @@ function clickable(made: HTMLTableElement, rows: readonly { node: number }[], ac
 export function sharesTable(what: string, rows: readonly Share[], recording: Recording, actions: TableActions): HTMLElement {
   const most = rows.reduce((a, row) => Math.max(a, row.peak), 0);
   const made = table(
-    [what, "at the peak", "made in all", "saved"],
+    [what, "at the peak", "in all"],
     rows.map((row) => {
       const site = recording.sites[row.site];
       const label = site ? h("div", {}, code(recording, row.site), h("code", { class: "text" }, site.text)) : row.label;
       return [
         h("div", {}, label, h("div", { class: "quiet" }, plural(row.blocks, "array"))),
         bar(row.peak, most),
-        bytesText(row.made),
-        bytesText(row.saved),
+        h("div", {}, bytesText(row.made), row.saved ? h("div", { class: "quiet" }, `${bytesText(row.saved)} saved`) : null),
       ];
     }),
-    [1, 2, 3],
+    [1, 2],
   );
   clickable(made, rows, actions);
   return made;
