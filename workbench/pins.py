@@ -45,6 +45,7 @@ class Board:
         """Pin a copy. Refused when there are too many pins or the array is too large."""
         if len(self.pins) >= MOST:
             raise Refused(f"{MOST} tensors are pinned, which is as many as can be compared. Unpin one first.")
+        array = array if hasattr(array, "nbytes") else numpy.asarray(array)  # a number among an op's operands
         if array.nbytes > LARGEST:
             size, most = inspector.bytes_text(array.nbytes), inspector.bytes_text(LARGEST)
             raise Refused(f"A pin keeps a copy, and this tensor has {size}; at most {most} are kept. Pin a part of it, such as x[0].")

@@ -147,6 +147,15 @@ def test_too_many_and_too_large_are_refused_in_words(monkeypatch):
         BOARD.compare_with(-5)
 
 
+def test_a_number_can_be_pinned_too():
+    with wb.record() as session:
+        x = engine.ones(3)
+        y = x * 2.5
+    session.graph.finish({"x": x, "y": y})
+    told, _ = asked(session, type="ask_compare", do="pin", node=row(session.recording, "2.5"))
+    assert told["pins"][0]["summary"]["values"] == [2.5] and told["pins"][0]["name"] == "2.5"
+
+
 def test_a_view_that_opens_hears_of_pins():
     with wb.record() as session:
         y = engine.ones(4) + 1

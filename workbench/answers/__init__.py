@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from .. import protocol
-from . import breakpoints, checks, compare, faces, memory, model, overlay, steps, tensor, training, time, whatif, whole
+from . import breakpoints, checks, compare, faces, memory, model, overlay, steps, tensor, time, training, whatif, whole
 
 ANSWERS: Mapping[type[protocol.ToKernel], Callable[..., list[tuple[dict[str, Any], list[bytes]]]]] = {
     protocol.Ready: whole.ready,

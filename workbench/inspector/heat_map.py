@@ -100,7 +100,7 @@ def _planes(array: Any, axes: list[int], index: list[int], first: int, count: in
     picked = array if hasattr(array, "shape") and array.ndim else numpy.asarray(array)
     picked = picked[tuple(slice(None) if i in shown else n for i, n in enumerate(index))]
     order = sorted(shown)
-    picked = picked.transpose([order.index(axis) for axis in shown]) if len(shown) > 1 else picked
+    picked = picked.transpose(tuple(order.index(axis) for axis in shown)) if len(shown) > 1 else picked
     picked = picked.reshape(tuple(1 if axis == NONE else array.shape[axis] for axis in axes))
     return real(picked[first : first + count] if facet != NONE else picked)
 

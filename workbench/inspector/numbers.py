@@ -110,7 +110,7 @@ def moments_at_once(xp: Any, data: Any) -> _Moments:
         m.low, m.high = float(fine.min()), float(fine.max())
         m.negative, m.zero = int(xp.count_nonzero(fine < 0)), n - int(xp.count_nonzero(fine))
         m.mean = float(fine.mean(dtype=numpy.float64))
-        m.squares = float(xp.square(fine - m.mean, dtype=numpy.float64).sum())
+        m.squares = float(xp.square(xp.subtract(fine, m.mean, dtype=numpy.float64)).sum())
     return m
 
 
