@@ -130,8 +130,12 @@ def measure(array: Any, names: set[str]) -> list[Any]:
         data = xp.abs(data)
     floats = data.dtype.kind == "f"
     wide = data.astype(numpy.float64) if names & {"norm", "mean", "std"} else data
-    finite = xp.isfinite(data) if floats and names & {"min", "max", "mean", "std"} else True
-    count = data.size if finite is True else finite.sum()
+    finite = xp.isfinite(data) if floats and names & {"min", "max", "mean", "std"} else None
+    count = data.size if finite is None else finite.sum()
+
+    def only(values: Any, otherwise: float) -> Any:
+        """With a number in place of what is not finite."""
+        return values if finite is None else xp.where(finite, values, otherwise)
 
     def one(name: str) -> Any:
         if name == "size":
@@ -145,13 +149,11 @@ def measure(array: Any, names: set[str]) -> list[Any]:
         if name == "norm":
             return xp.sqrt((wide * wide).sum())
         if name in ("min", "max"):
-            edge = math.inf if name == "min" else -math.inf
-            part = data if finite is True else xp.where(finite, data, edge)
-            return part.min() if name == "min" else part.max()
-        mean = xp.where(finite, wide, 0.0).sum() / count
+            return only(data, math.inf).min() if name == "min" else only(data, -math.inf).max()
+        mean = only(wide, 0.0).sum() / count
         if name == "mean":
             return mean
-        gap = xp.where(finite, wide - mean, 0.0)
+        gap = only(wide - mean, 0.0)
         return xp.where(xp.asarray(count) > 1, xp.sqrt((gap * gap).sum() / (count - 1)), math.nan)
 
     with numpy.errstate(all="ignore"):
