@@ -285,11 +285,9 @@ def _trial(n: int = 100) -> tuple[float, float]:
 
 
 def seconds_text(seconds: float) -> str:
-    """ "2.8 us", "22 ms", "1.3 s"."""
-    for unit, name in ((1.0, "s"), (1e-3, "ms")):
-        if seconds >= unit:
-            return f"{seconds / unit:.{0 if seconds >= 10 * unit else 1}f} {name}"
-    return f"{seconds * 1e6:.1f} us"
+    """ "2.8 µs", "22 ms", "1.3 s"."""
+    unit, name = next(((unit, name) for unit, name in ((1.0, "s"), (1e-3, "ms")) if seconds >= unit), (1e-6, "µs"))
+    return f"{seconds / unit:.{0 if seconds >= 10 * unit else 1}f} {name}"
 
 
 # -- as text -----------------------------------------------------------------------------------------------------------------

@@ -268,7 +268,7 @@ def test_what_recording_cost_is_stated_and_about_right():
     measured = sorted(added)[2]
     assert measured / 3 < cost.per_op < measured * 3
     assert cost.seconds == cost.per_op * 2000
-    assert cost.sentence.startswith(f"Recording added about {cost.per_op * 1e6:.1f} us to each of 2,000 ops: ")
+    assert cost.sentence.startswith(f"Recording added about {timing.seconds_text(cost.per_op)} to each of 2,000 ops: ")
 
 
 def test_finding_out_the_cost_disturbs_no_recording():
@@ -326,7 +326,9 @@ def test_wb_time_prints_where_the_time_went():
 
 
 def test_seconds_in_words():
-    assert [timing.seconds_text(s) for s in (2.81e-6, 0.0221, 0.0045, 1.34, 31.0)] == ["2.8 us", "22 ms", "4.5 ms", "1.3 s", "31 s"]
+    assert [timing.seconds_text(s) for s in (2.81e-6, 8.029e-4, 0.0221, 0.0045, 1.34, 31.0)] == [
+        "2.8 µs", "803 µs", "22 ms", "4.5 ms", "1.3 s", "31 s",
+    ]  # fmt: skip
 
 
 def test_the_example_of_the_documentation_runs(capsys):
