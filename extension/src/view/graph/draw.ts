@@ -47,7 +47,7 @@ function nodeParts(box: Box, recording: Recording, idPrefix: string): Child[] {
     ),
     ...face.pills.map((pill) => drawPill(pill, box, recording, idPrefix)),
     recording.nodes.grad[box.id]
-      ? s("circle", { class: "gutter", "data-break": box.id, cy: h / 2, r: 7, "aria-hidden": "true" }, s("title", {}, "Breakpoint (b)"))
+      ? s("circle", { class: "gutter", "data-break": box.id, cy: h / 2, r: 7, opacity: 0, "aria-hidden": "true" }, s("title", {}, "Breakpoint (b)"))
       : null,
     note ? noteMark(failed(recording, box.id), w) : null,
   ];
