@@ -28,7 +28,7 @@ def retrace(roots: Sequence[Any], tensors: Sequence[Tensor] = (), title: str = "
     rows = recording.times
     for node in nodes:
         if isinstance(node, tape.Leaf):
-            _leaf(recording, node)
+            _leaf(recording, node, nodes[-1].time)
             continue
         if node.op.picks:
             rows[node.time] = rows[node.inputs[0].time]
@@ -94,12 +94,16 @@ def _saved(node: Any) -> tuple:
     return node.saved
 
 
-def _leaf(recording: Recording, node: tape.Leaf) -> None:
+def _leaf(recording: Recording, node: tape.Leaf, made: int) -> None:
+    """A leaf. Its initialisation may have been written in place; only a write after the result was `made` is one that came later."""
     tensor = node.tensor()
     kind = "parameter" if tensor is not None and is_parameter(type(tensor)) else "leaf"
     size = node.dtype.itemsize * math.prod(node.shape)
     held = None if tensor is None else ref(tensor)
-    recording.times[node.time] = recording.append(None, kind, node.shape, node.dtype, size, True, tensor=held)
+    row = recording.times[node.time] = recording.append(None, kind, node.shape, node.dtype, size, True, tensor=held)
+    write = None if tensor is None else inplace.last_write_of(tensor.array)
+    if write is not None and write.time <= made:
+        recording.versions[row] = write.version
 
 
 def _hold(recording: Recording, row: int, array: Any) -> None:

@@ -364,3 +364,14 @@ def test_every_edge_between_scalars_has_its_number():
     assert message["missing"] == ""
     nothing, _ = ask(walked((leaf(3) * 2).sum() * 1), "ask_slopes")
     assert len(nothing["source"]) == 1
+
+
+def test_a_parameter_that_was_initialised_in_place_counts_as_untouched():
+    layer = nn.Linear(3, 2)  # filled by uniform_, which writes in place
+    y = layer(leaf(4, 3).detach())
+    assert wb.check_rule(y).passed is True
+    assert wb.rerun(y.sum(), {layer.weight: "x * 2"}).notes == []
+    with engine.no_grad():
+        layer.weight.mul_(2)
+    with pytest.raises(Cannot, match="written in place since"):
+        wb.check_rule(y)

@@ -447,3 +447,32 @@ def test_the_example_of_the_page_runs(capsys):
     told = capsys.readouterr().out
     for words in ("at h, g = g.clip(-0.1, 0.1)", "w: x = x * 2", "2 paths lead from the loss to w", "agrees with central differences"):
         assert words in told
+
+
+def test_a_pass_that_waits_in_a_running_cell_is_forked_too():
+    leaves, run = fan_out()
+    recorder = Recorder("test")
+    session = Session(recorder.recording)
+    session.busy = lambda: True  # the cell runs, and waits inside backward()
+    answers = []
+
+    def wait(stepper):
+        if len(stepper.taken) < 2:
+            stepper.wanted = 2
+            return
+        if not answers:
+            row = stepper.plan[1]
+            answers.append(asked(session, "fork", do="make", node=row, place=2, text="g * 0"))
+            answers.append(asked(session, "fork", do="write", name="fork 1"))
+        stepper.wanted = stepper.total
+
+    watcher = PassWatcher(session, recorder, wait, dict)
+    with observe.observing(watcher):
+        run().backward()
+    watcher.close()
+    recorder.stop()
+    made, written = answers
+    assert made["type"] == "forks" and {p["difference"] for p in made["forks"][0]["parameters"]} == {1}
+    assert written["type"] == "problem" and "backward() still runs" in written["sentence"]
+    x = leaves[0].detach().numpy()
+    numpy.testing.assert_allclose(leaves[0].grad.numpy(), 2 * x + numpy.exp(x) * x + numpy.exp(x) - 1, rtol=1e-5)
