@@ -1,5 +1,6 @@
 // The layout: what must hold for every graph, tried on random ones; and the graphs that users have.
 import { describe, expect, it, vi } from "vitest";
+import { channelOf } from "../src/view/graph/channel";
 import { describe as describeBox, textWidth } from "../src/view/graph/face";
 import { bestScene, firstView, READABLE, wholeView } from "../src/view/graph/fit";
 import { layout, type Box, type Scene } from "../src/view/graph/layout";
@@ -370,6 +371,88 @@ describe("real graphs", () => {
     expect(performance.now() - opening).toBeLessThan(1000);
     expect(scene.boxes.length).toBeGreaterThan(500);
     expect(scene.direction).toBe("down");
+  });
+});
+
+describe("crossings", () => {
+  /** Every way to order the rows: the least crossings that layers as these can have. */
+  function least(rows: number[][], spans: readonly { from: number; to: number }[]): number {
+    const count = (order: number[][]) => {
+      const place = new Map(order.flatMap((row) => row.map((vertex, at) => [vertex, at] as const)));
+      return order.slice(1).reduce((sum, row) => {
+        const lines = spans.filter(({ to }) => row.includes(to)).map(({ from, to }) => [place.get(from)!, place.get(to)!] as const);
+        return sum + inversions(lines);
+      }, 0);
+    };
+    const orders = (row: number[]): number[][] =>
+      row.length < 2 ? [row] : row.flatMap((one, at) => orders([...row.slice(0, at), ...row.slice(at + 1)]).map((rest) => [one, ...rest]));
+    let best = Infinity;
+    const choose = (at: number, chosen: number[][]) => {
+      if (at === rows.length) best = Math.min(best, count(chosen));
+      else for (const order of orders(rows[at]!)) choose(at + 1, [...chosen, order]);
+    };
+    choose(0, []);
+    return best;
+  }
+
+  it("are within 1.5 of the least possible, over many small graphs", () => {
+    let [ours, possible] = [0, 0];
+    for (let seed = 0; seed < 60; seed++) {
+      const next = random(seed + 100);
+      const links: Link[] = [];
+      for (let to = 2; to < 9; to++) {
+        for (const from of new Set([Math.floor(next() * to), Math.floor(next() * to)])) links.push({ from, to, net: from });
+      }
+      const { rows, spans } = orderBoxes(9, links);
+      if (rows.reduce((product, row) => product * [1, 1, 2, 6, 24, 120][Math.min(5, row.length)]!, 1) > 2_000) continue;
+      const place = new Map(rows.flatMap((row) => row.map((vertex, at) => [vertex, at] as const)));
+      for (const row of rows) {
+        ours += inversions(spans.filter(({ to }) => row.includes(to)).map(({ from, to }) => [place.get(from)!, place.get(to)!] as const));
+      }
+      possible += least(rows, spans);
+    }
+    expect(possible).toBeGreaterThan(10);
+    expect(ours).toBeLessThanOrEqual(1.5 * possible);
+  });
+
+  it("of results that fan out to all are far fewer on tracks than as curves", () => {
+    const bends = Array.from({ length: 8 }, (_, n) => ({ key: `${n}`, from: 100 * n, to: Array.from({ length: 8 }, (_, m) => 100 * m + 10 * n) }));
+    const { tracks, count } = channelOf(bends);
+    expect(tracks.size).toBe(8);
+    const cross = (a: (typeof bends)[0], b: (typeof bends)[0]) => {
+      const first = tracks.get(a.key)! < tracks.get(b.key)!;
+      const reach = ({ from, to }: typeof a) => [Math.min(from, ...to), Math.max(from, ...to)] as const;
+      const [low, high] = reach(first ? b : a);
+      const [top, end] = reach(first ? a : b);
+      const [upper, lower] = first ? [a, b] : [b, a];
+      return upper.to.filter((x) => x > low && x < high).length + (lower.from > top && lower.from < end ? 1 : 0);
+    };
+    let [onTracks, asCurves] = [0, 0];
+    bends.forEach((a, at) =>
+      bends.slice(at + 1).forEach((b) => {
+        onTracks += cross(a, b);
+        asCurves += inversions([...a.to.map((end) => [a.from, end] as const), ...b.to.map((end) => [b.from, end] as const)]);
+      }),
+    );
+    expect(asCurves).toBe(((8 * 7) / 2) ** 2); // the complete graph of eight and eight
+    expect(onTracks).toBeLessThan(asCurves / 2);
+    expect(count).toBeLessThanOrEqual(8);
+  });
+
+  it("are none where neighbours run straight", () => {
+    expect(channelOf([0, 1, 2].map((n) => ({ key: `${n}`, from: n * 50, to: [n * 50] })))).toEqual({ tracks: new Map(), count: 0 });
+  });
+});
+
+describe("alike groups in a row", () => {
+  it("stand below each other and do not drift to one side", () => {
+    const builder = lstm(8);
+    const recording = recordingOf(builder);
+    const scene = layout(recording, allGroups(recording), "down");
+    const frames = scene.boxes.filter((box) => box.kind === "open" && recording.tree.groups.get(box.id)!.kind === "iteration");
+    expect(frames).toHaveLength(8);
+    const middles = frames.map((box) => box.x + box.w / 2);
+    expect(Math.max(...middles) - Math.min(...middles)).toBeLessThan(frames[0]!.w / 2);
   });
 });
 

@@ -1,0 +1,132 @@
+"""The graph in a real JupyterLab, by mouse and by keys: a loop's slider, folds, paths between nodes, values on scalars, what is saved."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import Locator, expect
+from test_lesson import view_of
+
+SETUP = """%load_ext workbench
+import engine, workbench as wb
+from engine import nn
+from engine.nn import functional as F"""
+
+LOOP = """%%watch
+w = (engine.randn(8, 8) * 0.1).requires_grad_()
+h = engine.zeros(4, 8)
+for t in range(12):
+    h = (h @ w + 0.1).tanh()
+loss = h.sum()"""
+
+# Karpathy's lecture: L = (a * b + c) * f with a = 2, b = -3, c = 10, f = -2; dL/da = f * b = 6, dL/dd = f = -2.
+SCALARS = """a, b, c, f = (engine.tensor(float(x), requires_grad=True) for x in (2, -3, 10, -2))
+e = a * b
+d = e + c
+L = d * f
+wb.step(L)"""
+
+BLOCKS = """%%watch
+model = nn.Sequential(*[nn.Sequential(nn.Linear(8, 8), nn.ReLU()) for _ in range(6)])
+x = engine.randn(4, 8)
+out = model(x).sum()"""
+
+
+def group(view: Locator, label: str) -> Locator:
+    """The drawn group whose spoken label begins so."""
+    return view.locator(f'[data-group][aria-label^="{label}"]')
+
+
+def node(view: Locator, label: str) -> Locator:
+    """The drawn box or pill whose spoken label begins so."""
+    return view.locator(f'[data-node][aria-label^="{label}"]').first
+
+
+def test_a_loop_shows_the_iteration_that_its_slider_stands_at(lab):
+    lab.open(SETUP, LOOP)
+    lab.run_all()
+    view = view_of(lab, 1)
+    slider, status = view.get_by_test_id("wb-loop"), view.get_by_test_id("wb-status")
+    expect(slider).to_have_attribute("aria-valuenow", "1")
+    expect(group(view, "scope iterations 2–10 hidden, 27 ops")).to_be_visible()  # 9 iterations of 3 ops
+    expect(group(view, "iteration iteration 5")).to_have_count(0)
+
+    # The mouse drags the slider to the middle; the graph itself is not dragged by that.
+    track = view.locator("[data-slider]").bounding_box()
+    before = group(view, "loop").bounding_box()
+    assert track and before
+    lab.page.mouse.move(track["x"] + 3, track["y"] + track["height"] / 2)
+    lab.page.mouse.down()
+    lab.page.mouse.move(track["x"] + track["width"] / 2, track["y"] + track["height"] / 2, steps=4)
+    lab.page.mouse.up()
+    expect(slider).to_have_attribute("aria-valuenow", re.compile("^[56]$"))
+    expect(status).to_contain_text("hidden: 27 ops")  # 9 of the 12 iterations
+    after = group(view, "loop").bounding_box()
+    assert after and (after["x"], after["y"]) == (before["x"], before["y"])
+
+    # Keys: to the next, to all, and back.
+    now = int(slider.get_attribute("aria-valuenow") or 0)
+    view.get_by_test_id("wb-graph").press("]")
+    expect(slider).to_have_attribute("aria-valuenow", str(now + 1))
+    expect(group(view, f"iteration iteration {now + 1}")).to_have_attribute("aria-expanded", "true")
+    expect(status).to_contain_text(f"iteration {now + 1} is shown")
+    view.get_by_test_id("wb-graph").press("u")
+    expect(slider).to_have_count(0)
+    expect(view.locator('[aria-label^="iteration iteration"]')).to_have_count(12)
+    view.get_by_test_id("wb-graph").press("u")
+    expect(slider).to_have_attribute("aria-valuenow", "1")
+
+    # A double click on what stands for the hidden ones shows them all too.
+    view.get_by_test_id("wb-graph").press("Space")  # all in sight
+    group(view, "scope iterations 2–10 hidden").dblclick()
+    expect(view.locator('[aria-label^="iteration iteration"]')).to_have_count(12)
+
+
+def test_paths_values_and_folds(lab):
+    lab.open(SETUP, SCALARS, BLOCKS)
+    lab.run_all()
+    view = view_of(lab, 1)
+    status = view.get_by_test_id("wb-status")
+    product, total = node(view, "mul e"), node(view, "mul L")
+    # A scalar's box shows its value, then in a pass its gradient with its sign.
+    expect(product.locator(":scope > text .shape")).to_have_text("−6")
+    expect(total.locator(":scope > text .shape")).to_have_text("−8")
+    for step in range(1, 4):
+        view.get_by_test_id("wb-next").click()
+        expect(view.get_by_text(f"Step {step} of", exact=False).first).to_be_visible()
+    expect(product.locator(":scope > .badge")).to_have_text("∇ −2")
+    # What the tape keeps of a product: both operands.
+    expect(total.locator(".keeps title")).to_contain_text("input (input 0), other (input 1)")
+    expect(node(view, "add d").locator(".keeps")).to_have_count(0)
+
+    # Mouse: select one node, Shift+click another; what lies between them is lit.
+    product.click(position={"x": 20, "y": 14})  # above its pills
+    expect(node(view, "leaf a")).to_have_class(re.compile("beside"))
+    total.click(modifiers=["Shift"], position={"x": 20, "y": 14})
+    expect(status).to_have_text("1 node lies on the one path from e to L.")
+    expect(node(view, "add d")).to_have_class(re.compile("on-path"))
+    expect(node(view, "leaf f")).not_to_have_class(re.compile("on-path"))
+    expect(view.locator(".wb-wire.on-path")).to_have_count(2)
+    # Keys: all that a node was computed from, its paths to the loss, and away.
+    graph = view.get_by_test_id("wb-graph")
+    graph.press("i")
+    expect(status).to_contain_text("L was computed from 4 sources, through 2 ops.")
+    expect(view.locator(".wb-pill.on-path")).to_have_count(4)
+    graph.press("Escape")
+    expect(view.locator(".on-path")).to_have_count(0)
+    graph.press("ArrowUp")  # to d, its first input
+    graph.press("l")
+    expect(status).to_have_text("0 nodes lie on the one path from d to L.")
+
+    # A fold shows the first of what is alike, and says what it hides.
+    blocks = view_of(lab, 2)
+    hidden = group(blocks, "scope Sequential +5 more")
+    expect(hidden).to_have_attribute("aria-label", re.compile(r"10 ops, 360 params"))  # 5 of (Linear and ReLU), 5 x 72 parameters
+    expect(blocks.get_by_test_id("wb-loop")).to_have_attribute("aria-valuenow", "0")
+    blocks.get_by_test_id("wb-graph").press("]")
+    expect(blocks.get_by_test_id("wb-loop")).to_have_attribute("aria-valuenow", "1")
+    hidden = group(blocks, "scope Sequential +4 more")
+    expect(hidden).to_have_attribute("aria-label", re.compile("8 ops, 288 params"))
+    blocks.get_by_test_id("wb-graph").press("Space")
+    hidden.locator("[data-toggle]").click()
+    expect(blocks.locator('[aria-label^="module Sequential"]')).to_have_count(7)
