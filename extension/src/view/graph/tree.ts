@@ -85,7 +85,8 @@ export function buildTree(nodes: Nodes, edges: Edges, groupList: readonly Group[
     return at;
   };
 
-  const [inputs, consumers] = neighbours(size, edges);
+  const inputs = new Ends(size, edges.target, edges.source);
+  const consumers = new Ends(size, edges.source, edges.target);
   const home = new Int32Array(size);
   const host = new Int32Array(size).fill(-1);
   const pills = new Map<number, number[]>();
@@ -110,8 +111,8 @@ export function buildTree(nodes: Nodes, edges: Edges, groupList: readonly Group[
   };
   const place = placesOf(home, places);
   for (let node = 0; node < size; node++) {
-    const used = consumers[node]!;
-    if (nodes.kind[node] === "op" || used.length === 0) continue;
+    if (nodes.kind[node] === "op" || !consumers.count(node)) continue;
+    const used = consumers.of(node);
     let lowest = place[used[0]!]!;
     for (let n = 1; n < used.length && lowest; n++) lowest = common(lowest, place[used[n]!]!);
     // What has no name was made where it is used: a mask, a buffer. While the code runs names are yet to come.
@@ -156,7 +157,15 @@ export function buildTree(nodes: Nodes, edges: Edges, groupList: readonly Group[
   for (const id of groups.keys()) if (first.has(id)) children.get(parent(id))!.push({ group: true, id, first: first.get(id)! });
   for (const members of children.values()) members.sort((a, b) => a.first - b.first || Number(b.group) - Number(a.group));
   const stacks = new Map<number, Stack>();
-  return { size, groups, parent, depth, home, host, wraps, inputs, consumers, pills, children, totals, stacks };
+  return {
+    ...{ size, groups, parent, depth, home, host, wraps, pills, children, totals, stacks },
+    get inputs() {
+      return inputs.all();
+    },
+    get consumers() {
+      return consumers.all();
+    },
+  };
 }
 
 const NOUNS = {
@@ -166,24 +175,45 @@ const NOUNS = {
   constant: ["constant", "constants"],
 } as const;
 const SUMS = ["ops", "parameters", "bytes", "nodes"] as const;
-const NONE: number[] = [];
 
-/** Input and consumer ids of each node, each once; those without any share one list. */
-function neighbours(size: number, edges: Edges): [number[][], number[][]] {
-  const inputs = new Array<number[]>(size).fill(NONE);
-  const consumers = new Array<number[]>(size).fill(NONE);
-  const add = (lists: number[][], at: number, other: number) => {
-    const list = lists[at]!;
-    if (list === NONE) lists[at] = [other];
-    else list.push(other);
-  };
-  for (let row = 0; row < edges.source.length; row++) {
-    const [source, target] = [edges.source[row]!, edges.target[row]!];
-    if (source < 0 || target < 0 || source >= size || target >= size || inputs[target]!.includes(source)) continue;
-    add(inputs, target, source);
-    add(consumers, source, target);
+/** For each node the nodes at the other end of its edges, each once, as slices of one array: most are never asked for as lists. */
+class Ends {
+  private readonly start: Int32Array;
+  private readonly other: Int32Array;
+  private lists: readonly (readonly number[])[] | null = null;
+
+  constructor(size: number, near: readonly number[], far: readonly number[]) {
+    // Edges come in order of their targets, so the same pair comes twice only in a row.
+    const last = new Int32Array(size).fill(-1);
+    const fits = (row: number) => near[row]! >= 0 && far[row]! >= 0 && near[row]! < size && far[row]! < size;
+    this.start = new Int32Array(size + 1);
+    for (let row = 0; row < near.length; row++) {
+      if (!fits(row) || last[near[row]!] === far[row]) continue;
+      last[near[row]!] = far[row]!;
+      this.start[near[row]! + 1]!++;
+    }
+    for (let node = 0; node < size; node++) this.start[node + 1]! += this.start[node]!;
+    this.other = new Int32Array(this.start[size]!);
+    const next = this.start.slice();
+    last.fill(-1);
+    for (let row = 0; row < near.length; row++) {
+      if (!fits(row) || last[near[row]!] === far[row]) continue;
+      last[near[row]!] = far[row]!;
+      this.other[next[near[row]!]!++] = far[row]!;
+    }
   }
-  return [inputs, consumers];
+
+  of(node: number): Int32Array {
+    return this.other.subarray(this.start[node]!, this.start[node + 1]!);
+  }
+  count(node: number): number {
+    return this.start[node + 1]! - this.start[node]!;
+  }
+  /** As lists, made when they are first asked for. */
+  all(): readonly (readonly number[])[] {
+    this.lists ??= Array.from({ length: this.start.length - 1 }, (_, node) => [...new Set(this.of(node))]);
+    return this.lists;
+  }
 }
 
 /** Each node's group as its place in the array of groups. */
@@ -197,10 +227,10 @@ function placesOf(home: Int32Array, places: ReadonlyMap<number, number>): Int32A
 }
 
 /** Many tensors that no op made, side by side in one group, become a group of their own: hundreds of shared weights, say. */
-function bundle(nodes: Nodes, home: Int32Array, host: Int32Array, consumers: readonly (readonly number[])[], groups: Map<number, Group>): void {
+function bundle(nodes: Nodes, home: Int32Array, host: Int32Array, consumers: Ends, groups: Map<number, Group>): void {
   const inside = new Map<number, number[]>();
   for (let node = 0; node < home.length; node++) {
-    if (nodes.kind[node] === "op" || host[node]! >= 0 || !consumers[node]!.length) continue;
+    if (nodes.kind[node] === "op" || host[node]! >= 0 || !consumers.count(node)) continue;
     const list = inside.get(home[node]!);
     if (list) list.push(node);
     else inside.set(home[node]!, [node]);
@@ -225,10 +255,10 @@ function unwrapSingles(
   home: Int32Array,
   groups: ReadonlyMap<number, Group>,
   parent: (group: number) => number,
-  consumers: readonly (readonly number[])[],
+  consumers: Ends,
 ): Map<number, number[]> {
   const held = new Map<number, number>();
-  const stays = (node: number) => nodes.kind[node] === "op" || consumers[node]!.length === 0;
+  const stays = (node: number) => nodes.kind[node] === "op" || !consumers.count(node);
   home.forEach((group, node) => {
     if (stays(node)) for (let at = group; at !== TOP; at = parent(at)) held.set(at, (held.get(at) ?? 0) + 1);
   });
@@ -354,7 +384,7 @@ export function stacked(tree: Tree, chosen: ReadonlyMap<number, number>): Tree {
   }
   if (!stacks.size) return tree;
   const parent = (group: number) => within.get(group) ?? (group >= FIRST_STACK ? (groups.get(group)?.parent ?? TOP) : tree.parent(group));
-  return { ...tree, groups, children, totals, stacks, parent, depth: depthBy(parent) };
+  return Object.assign(Object.create(tree) as Tree, { groups, children, totals, stacks, parent, depth: depthBy(parent) });
 }
 
 function hiddenWords(groups: ReadonlyMap<number, Group>, holder: number, items: readonly number[], from: number, to: number): Pick<Group, "name" | "label"> {
