@@ -1,8 +1,8 @@
-// Small charts as SVG, each with a table that says the same: the histogram, the bar of health, the memory time line.
+// Small charts as SVG, each with a table that says the same: the histogram and the bar of health.
 
 import { h, s } from "../dom";
 import type { Histogram, Summary } from "../protocol";
-import { bytesText, countText, numberText } from "../words";
+import { countText, numberText } from "../words";
 
 export function table(
   columns: readonly string[],
@@ -123,52 +123,4 @@ export function drawHealth(summary: Summary): HTMLElement {
 function percent(share: number): string {
   const text = (share * 100).toFixed(share < 0.1 && share > 0 ? 1 : 0);
   return text === "0.0" ? "<0.1 %" : `${text} %`;
-}
-
-/** Live bytes over events. Points are [event, bytes after it]. */
-export function drawTimeline(points: ArrayLike<number>, peak: number): HTMLElement {
-  const count = points.length >> 1;
-  const [w, height] = [320, 96];
-  const [first, last] = [points[0] ?? 0, points[(count - 1) * 2] ?? 1];
-  const x = (event: number) => ((event - first) / Math.max(1, last - first)) * w;
-  const y = (bytes: number) => height - (bytes / Math.max(1, peak)) * (height - 8);
-  // At most two points a pixel: the least and the largest of each column.
-  const columns = new Map<number, [number, number]>();
-  for (let at = 0; at < count; at++) {
-    const column = Math.round(x(points[2 * at]!));
-    const bytes = points[2 * at + 1]!;
-    const seen = columns.get(column);
-    columns.set(column, seen ? [Math.min(seen[0], bytes), Math.max(seen[1], bytes)] : [bytes, bytes]);
-  }
-  const line = [...columns].flatMap(([at, [least, most]]) =>
-    least === most ? [`${at} ${y(most).toFixed(1)}`] : [`${at} ${y(least).toFixed(1)}`, `${at} ${y(most).toFixed(1)}`],
-  );
-  const rows: string[][] = [];
-  const stride = Math.max(1, Math.ceil(count / 100));
-  for (let at = 0; at < count; at += stride) rows.push([String(points[2 * at]), bytesText(points[2 * at + 1]!)]);
-  return h(
-    "figure",
-    { class: "timeline" },
-    s(
-      "svg",
-      {
-        viewBox: `0 0 ${w} ${height + 1}`,
-        preserveAspectRatio: "none",
-        role: "img",
-        "aria-label": `Live bytes over ${count} events, peak ${bytesText(peak)}`,
-      },
-      line.length ? s("path", { class: "area", d: `M0 ${height}L${line.join("L")}L${w} ${height}Z` }) : null,
-      line.length ? s("path", { class: "line", d: `M${line.join("L")}` }) : null,
-      s("line", { class: "peak", x1: 0, x2: w, y1: y(peak), y2: y(peak) }),
-      s("line", { class: "axis", x1: 0, x2: w, y1: height + 0.5, y2: height + 0.5 }),
-    ),
-    h(
-      "figcaption",
-      {},
-      h("span", {}, `event ${first}`),
-      h("span", { class: "middle" }, `dashed: peak ${bytesText(peak)}`),
-      h("span", {}, `event ${last}`),
-    ),
-    twin(table(["event", stride > 1 ? `live after it (every ${stride}th)` : "live after it"], rows, [0, 1])),
-  );
 }
