@@ -264,6 +264,9 @@ def _with_loops(r: Recording, items: list, sources: source.Sources, intern: Any,
 
 
 def _where(r: Recording, item: Any) -> tuple[CodeType | None, int]:
+    """The user's code that the item came from. A scope was entered by way of contextlib, so its first op tells."""
+    while isinstance(item, Box) and item.kind == "scope":
+        item = item.items[0]
     return (item.code, item.lasti) if isinstance(item, Box) else (r.code[item], r.lasti[item])
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import linecache
+import re
+from pathlib import Path
 
 import numpy
 import pytest
@@ -400,3 +403,16 @@ def test_a_list_of_modules_is_no_group_and_a_module_called_twice_has_two():
     names = [group.name for group in graph.message().groups if group.kind == "module"]
     assert "blocks" not in names  # it has no forward of its own
     assert [name for name in names if name.count(".") == 1] == ["blocks.0:1", "blocks.1", "blocks.0:2"]
+
+
+def test_the_example_of_the_documentation_runs_and_is_grouped_as_it_says():
+    page = (Path(__file__).parents[2] / "docs" / "graph.md").read_text()
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    linecache.cache["<graph.md>"] = (len(code), None, code.splitlines(keepends=True), "<graph.md>")
+    names: dict = {}
+    exec(compile(code, "<graph.md>", "exec"), names)
+    groups = names["session"].graph.message().groups
+    loop = next(group for group in groups if group.kind == "loop")
+    assert (loop.label, loop.count) == ("for t in range(12) ×12", 12)
+    assert sum(group.kind == "scope" and group.name == "mix" for group in groups) == 12
+    assert next((group.label, group.count) for group in groups if group.kind == "fold") == ("Sequential ×6", 6)
