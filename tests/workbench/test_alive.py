@@ -80,7 +80,7 @@ HOLDERS = {
     "a partial": ("p = functools.partial(print, fresh())", "the variable p.args[0]\n", "del p"),
     "a generator": ("def gen():\n    held = fresh()\n    yield 1\ng = gen(); next(g)", "the variable g (gen(): held)\n", "del g"),
     "a module": (
-        "train = types.ModuleType('train'); train.__file__ = '/home/me/train.py'; train.cache = {'x': fresh()}\n"
+        "train = types.ModuleType('train'); train.__file__ = '/projects/train.py'; train.cache = {'x': fresh()}\n"
         "sys.modules['train'] = train; del train",
         "train.cache, a variable of that module['x']\n", "import train; train.cache = None",
     ),
@@ -292,7 +292,7 @@ def test_a_view_asks_about_a_block_by_its_number(monkeypatch):
 
 def test_a_module_of_the_users_is_a_root(monkeypatch):
     module = types.ModuleType("train")
-    module.__file__ = "/home/me/train.py"
+    module.__file__ = "/projects/train.py"
     module.kept = [engine.ones(5)]  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "train", module)
     (chain,) = asked(module.kept[0], {}).chains  # type: ignore[attr-defined]

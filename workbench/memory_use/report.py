@@ -36,11 +36,11 @@ def text(r: Recording, memory: protocol.Memory, peak: protocol.Moment | None, si
 
 def _holdings(r: Recording, holdings: list[protocol.Holding], why: Any) -> list[str]:
     head = ["", "bytes", "category", "shape", ""]
-    return _table(
-        head,
-        [[(h.name or called(r, h.node))[:40], bytes_text(h.bytes), h.category, shape_text(h.shape) if h.dtype else "", why(h)] for h in holdings[:TOLD]],
-        numbers=(1,),
-    )
+    rows = []
+    for h in holdings[:TOLD]:
+        shape = shape_text(h.shape) if h.dtype else ""
+        rows.append([(h.name or called(r, h.node))[:40], bytes_text(h.bytes), h.category, shape, why(h)])
+    return _table(head, rows, numbers=(1,))
 
 
 def _share(share: protocol.Share, sites: list[protocol.Site]) -> list[str]:

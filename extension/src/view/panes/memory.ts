@@ -220,8 +220,8 @@ export class MemoryPane implements Pane {
       case "saved": {
         const rest = message.saving - message.savers.length;
         const sentence = message.saving
-          ? `${plural(message.saving, "node")} of the tape ${message.saving === 1 ? "keeps" : "keep"} arrays for backward${rest > 0 ? "; the largest" : ""}:`
-          : "No node of the tape keeps anything for backward.";
+          ? `${plural(message.saving, "node")} of the tape ${message.saving === 1 ? "has" : "have"} kept arrays for backward${rest > 0 ? "; the largest" : ""}:`
+          : "No node of the tape has kept anything for backward.";
         return [h("p", { class: "quiet" }, sentence), message.savers.length ? saversTable(message.savers, recording, actions) : null];
       }
       case "what if": {
