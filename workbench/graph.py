@@ -45,7 +45,7 @@ class Graph:
         self.scope_names: dict[int, str] = {}
         self.accessors: dict[int, str] = {}  # row -> the Python expression for its tensor, where the user holds it
         self.optimizers: list[Any] = []  # weak references to those among the user's variables
-        self.view: Literal["graph", "tensor", "memory", "time", "difference", "checks"] = "graph"  # what the view opens on
+        self.view: Literal["graph", "tensor", "memory", "time", "difference", "checks", "lesson"] = "graph"  # what the view opens on
 
     def finish(self, namespace: Mapping[str, Any] | None = None) -> None:
         """The code has ended: names are given, loops found, alike neighbours folded."""
@@ -126,6 +126,7 @@ class Graph:
             groups,
             live,
             r.dropped,
+            r.left_out(),
             r.root,
             self.view,
         )

@@ -174,6 +174,8 @@ class PassWatcher(observe.Observer):
         self._going, self._due = going, 0.0
         self.stepper: Followed | None = None
         self._thread = get_ident()
+        if wait is not None and isinstance(inner, Recorder):
+            inner.every_turn = True  # whoever goes through it by hand wants to see it
 
     def begins(self) -> None:
         if self.inner is not None:
@@ -210,7 +212,7 @@ class PassWatcher(observe.Observer):
     def backward_begins(self, roots: tuple, plan: list) -> None:
         if self.inner is not None:
             self.inner.backward_begins(roots, plan)
-        if get_ident() != self._thread or not plan:
+        if get_ident() != self._thread or not plan or isinstance(self.inner, Recorder) and self.inner.resting:
             return
         if self.stepper is not None:
             self.stepper.end(RuntimeError("another backward pass began"))

@@ -24,6 +24,8 @@ from .recording import EVENT, HOLDERS, KEEP, NUMBER, USE, Recording, Scope
 
 MAX_ROWS = 200_000
 PERIOD = 0.1  # seconds between two reports of a running recording
+TURNS, PLENTY = 8, 20_000  # after so many turns of a training loop and rows only the turns 16, 32, 64, ... are recorded
+PULSE = 5.0  # seconds between two reports while turns are passed over
 
 # Frames of these files are not the user's.
 HIDDEN = tuple(os.path.dirname(os.path.abspath(file)) + os.sep for file in (engine.__file__, __file__))
@@ -53,13 +55,19 @@ class Saving(ref):
 class Recorder(observe.Observer):
     """Records the ops of the thread that made it, at most `limit` rows; of the rest only the number is known.
 
+    A training loop may run for hours: unless `every_turn`, later turns are passed over, all but every one whose number is a power of two.
+    They cost next to nothing, and memory stays as it is. A turn ends where an optimizer has taken its step; without one, with the pass.
+
     `listener` is called from the recorded thread while it runs: not more often than every 0.1 s, nor for more than a twentieth of the time.
     """
 
-    def __init__(self, title: str = "", keep: int = KEEP, limit: int = MAX_ROWS) -> None:
+    def __init__(self, title: str = "", keep: int = KEEP, limit: int = MAX_ROWS, every_turn: bool = False) -> None:
         self.recording = Recording(title, keep)
         self.recording.live = True
-        self.limit = limit
+        self.limit, self.every_turn = limit, every_turn
+        self.resting = False  # this turn is passed over
+        self._deep = 0  # scopes that were entered in it
+        self._optimizers = False  # one has taken a step
         self._flowing = Flowing(self.recording)
         self.listener: Callable[[], None] | None = None
         self._begun = nan  # when the op began that is running
@@ -76,6 +84,7 @@ class Recorder(observe.Observer):
         self._inside: dict[int, bool] = {}  # identity of a code object -> it is not the user's
         self._codes: list[CodeType] = []  # keeps those identities theirs
         self._code: CodeType | None = None  # the user's code that ran the last op
+        self._last = -1  # the tape's time of the last node of a pass that is passed over
         self._pass: tuple | None = None  # a backward pass that may record ops of its own: (code, lasti, last node's time)
         me = ref(self)
 
@@ -107,12 +116,15 @@ class Recorder(observe.Observer):
     # -- what the engine tells ----------------------------------------------------------------------------------------------
 
     def begins(self) -> None:
-        if get_ident() == self._thread:
+        if not self.resting and get_ident() == self._thread:
             if devices.gpu is not None:
                 self._mark = devices.gpu.mark()
             self._begun = perf_counter()
 
     def op(self, op: Any, inputs: tuple, attrs: dict, output: Any) -> None:
+        if self.resting:
+            self.recording.dropped += 1
+            return
         ended = perf_counter()
         if get_ident() != self._thread:
             return
@@ -225,7 +237,7 @@ class Recorder(observe.Observer):
         ended, r = perf_counter(), self.recording
         if get_ident() != self._thread:
             return
-        if r.count >= self.limit:
+        if self.resting or r.count >= self.limit:
             r.dropped += 1
             return
         code, lasti = self._site()
@@ -255,6 +267,9 @@ class Recorder(observe.Observer):
     def enter(self, kind: str, name: str, subject: Any) -> None:
         if get_ident() != self._thread:
             return
+        if self.resting:
+            self._deep += 1
+            return
         r = self.recording
         code, lasti = self._site()
         if self._pass is not None:
@@ -275,6 +290,9 @@ class Recorder(observe.Observer):
     def leave(self) -> None:
         if get_ident() != self._thread:
             return
+        if self._deep:
+            self._deep -= 1
+            return
         if self._pass is not None:
             self._end_pass()
         if self._stack:
@@ -284,6 +302,9 @@ class Recorder(observe.Observer):
 
     def backward_begins(self, roots: tuple, plan: list) -> None:
         if get_ident() != self._thread or not plan:
+            return
+        if self.resting:
+            self._last = plan[-1].time
             return
         code, lasti = self._site()
         self._leave_pass(None, -1)
@@ -304,7 +325,7 @@ class Recorder(observe.Observer):
         return f"{mine}; {note}" if note else mine
 
     def step_begins(self, node: Any) -> None:
-        if get_ident() == self._thread:
+        if not self.resting and get_ident() == self._thread:
             mark = None if devices.gpu is None else devices.gpu.mark()
             self.recording.step = len(self.recording.steps)
             self._steps.append((node.time, perf_counter(), mark))
@@ -312,6 +333,10 @@ class Recorder(observe.Observer):
     def backward(self, node: Any, grad: Any, input_grads: tuple) -> None:
         ended = perf_counter()
         if get_ident() != self._thread:
+            return
+        if self.resting:
+            if node.time == self._last and not self._optimizers:
+                self._turned()
             return
         while self._steps:  # those that an exception ended told nobody
             time, begun, mark = self._steps.pop()
@@ -339,6 +364,21 @@ class Recorder(observe.Observer):
             r.step_took.append(ended - begun)
             r.step_ops.append(node.op)
             r.steps.append(r.times.get(node.time, -1))
+        if last and not self._optimizers:
+            self._turned()
+
+    def _turned(self) -> None:
+        """A turn of a training loop is over: whether the next one is recorded. Between two turns no pass and no step is open."""
+        r = self.recording
+        r.turns += 1
+        r.passed_over += self.resting
+        if self.every_turn:
+            return
+        following = r.turns + 1
+        self.resting = r.turns >= TURNS and r.count >= PLENTY and following & (following - 1) != 0
+        if self.resting and self.listener is not None and perf_counter() > self._due:
+            self._report()
+            self._due = max(self._due, perf_counter() + PULSE)
 
     # -- rows from outside --------------------------------------------------------------------------------------------------
 
@@ -483,10 +523,17 @@ class Recorder(observe.Observer):
         return block
 
     def updated(self, optimizer: Any) -> None:
-        r = self.recording
         if get_ident() != self._thread:
             return
-        r.witness.updated(r, optimizer, self._site())
+        if not self._optimizers:  # the passes before were no turns of their own
+            self._optimizers, self.recording.turns = True, self.recording.passed_over
+        if not self.resting:
+            self._note_update(optimizer)
+        self._turned()
+
+    def _note_update(self, optimizer: Any) -> None:
+        r = self.recording
+        r.witness.updated(r, optimizer, self._site(4))
         for parameter, state in optimizer.state.items():
             for name, kept in state.items():
                 for tensor in kept if isinstance(kept, (list, tuple)) else (kept,):
@@ -535,8 +582,8 @@ class Recorder(observe.Observer):
             frame = frame.f_back
         return frame
 
-    def _site(self) -> tuple[CodeType | None, int]:
-        frame = self._user_frame(sys._getframe(3))  # below are the observer's method and the engine's
+    def _site(self, deep: int = 3) -> tuple[CodeType | None, int]:
+        frame = self._user_frame(sys._getframe(deep))  # below are the observer's method and the engine's
         return (None, 0) if frame is None else (frame.f_code, frame.f_lasti)
 
     def _name_modules(self, root: Any) -> None:

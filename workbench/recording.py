@@ -51,7 +51,8 @@ class Recording:
         self.title = title
         self.keep = keep
         self.count = 0  # rows that are whole: a reader in another thread looks at no others
-        self.dropped = 0  # ops that came after the recording was full
+        self.dropped = 0  # ops that were not recorded
+        self.turns = self.passed_over = 0  # of a training loop: how many have ended, how many of them were not recorded
         self.root = -1
         self.live = False
         self.failure = -1  # the row of the op that failed
@@ -287,6 +288,16 @@ class Recording:
                 for source, _ in self.inputs(at):
                     needed[source] = 1
         return [at for at in range(row + 1) if needed[at]]
+
+    def left_out(self) -> str:
+        """What was not recorded, in a sentence; "" when everything was."""
+        if self.passed_over:
+            whole = self.turns - self.passed_over
+            return (
+                f"{whole:,} of {self.turns:,} turns of the training were recorded, the first ones and then those whose number is a "
+                f"power of two. %%watch --every-turn records them all, as long as there is room."
+            )
+        return f"{self.dropped:,} further ops were not recorded: the recording was full." if self.dropped else ""
 
     def release(self) -> None:
         """Let go of all arrays."""

@@ -58,5 +58,5 @@ def headline(graph: protocol.Graph) -> str:
         parts.append(f"{leaves} other lea{'ves' if leaves != 1 else 'f'}")
     parts.append(f"{bytes_text(sum(nodes.saved))} saved for backward")
     title = f"{graph.title}: " if graph.title else ""
-    dropped = f" {graph.dropped} further ops were not recorded." if graph.dropped else ""
-    return f"{title}{', '.join(parts)}.{dropped}"
+    left_out = f" {graph.left_out}" if graph.left_out else ""
+    return f"{title}{', '.join(parts)}.{left_out}"

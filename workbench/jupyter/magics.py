@@ -33,6 +33,7 @@ class WatchMagics(Magics):
     @magic_arguments()
     @argument("--keep", default=None, metavar="SIZE", help="hold up to so many bytes of results to look at later (default 256MB)")
     @argument("--limit", type=int, default=MAX_ROWS, metavar="N", help="record at most so many ops and tensors (default 200000)")
+    @argument("--every-turn", action="store_true", help="record every turn of a long training, not only the first ones and some later ones")
     @argument("--steps", action="store_true", help="record the backward passes too, to be walked through afterwards")
     @cell_magic
     def watch(self, line: str, cell: str) -> None:
@@ -41,7 +42,7 @@ class WatchMagics(Magics):
         options = parse_argstring(self.watch, line)
         keep = KEEP if options.keep is None else size(options.keep)
         body = self._compiled(line, cell)
-        recorder = Recorder(cells.title(), keep, options.limit)
+        recorder = Recorder(cells.title(), keep, options.limit, options.every_turn)
         session = Session(recorder.recording)
         session.recorder = recorder  # follows what dies after the cell, for the memory view
         view = View(session)

@@ -61,10 +61,11 @@ class Graph(ToView):
     sites: list[Site]
     groups: list[Group]  # always all groups (they are few)
     live: bool  # True while the recorded code still runs
-    dropped: int  # ops that were not recorded because the recording was full
+    dropped: int  # ops that were not recorded
+    left_out: str  # why, in a sentence; "" when there are none
     root: int  # the node that was asked about (the loss); -1: none
     # tensor: about `root` alone; memory, time, checks: opens there; difference: of 2
-    view: Literal["graph", "tensor", "memory", "time", "difference", "checks"] = "graph"
+    view: Literal["graph", "tensor", "memory", "time", "difference", "checks", "lesson"] = "graph"
 
 
 @dataclass(frozen=True)

@@ -81,6 +81,14 @@ export interface Contribution {
   rule: Rules;
 }
 
+/** What something cost, counted while the rules ran. */
+export interface Cost {
+  multiplications: number;
+  additions: number;
+  others: number;
+  bytes: number;
+}
+
 /** How a tensor differs from the one that all are compared with. None: the number does not exist. */
 export interface Difference {
   equal: boolean;
@@ -262,6 +270,30 @@ export interface MemoryLayout {
   sharers: Sharer[];
 }
 
+/** Forward or reverse mode for the whole Jacobian. */
+export interface Mode {
+  name: "forward" | "reverse";
+  passes: number;
+  each: Cost;
+  total: Cost;
+  shown: ModePass[];
+}
+
+/** One pass: which number of the input is nudged, or of the output asked about, and its steps. */
+export interface ModePass {
+  seed: string;
+  steps: ModeStep[];
+  gives: string;
+}
+
+/** One node in one pass of one mode. */
+export interface ModeStep {
+  node: number;
+  op: string;
+  value: string;
+  cost: Cost;
+}
+
 /** One node. Nothing here is computed by an op. */
 export interface NodeFace {
   node: number;
@@ -298,6 +330,16 @@ export interface Operand {
   marked: number[];
   words: string;
   value: string;
+}
+
+/** One page of a lesson: what is said, where in the graph, and what the panel shows beside it. */
+export interface Page {
+  text: Formula[];
+  node: number;
+  depth: "" | "symbols" | "shapes" | "numbers";
+  overlay: string;
+  rule: boolean;
+  question: Question | null;
 }
 
 /** One parameter, its gradient, and what the next update does to it. None: there is no such number. */
@@ -356,6 +398,20 @@ export interface Prediction {
   ops: number;
   seconds: number;
   note: string;
+}
+
+/** A question, and how far it has come. What is right is not in it before it is answered or revealed. */
+export interface Question {
+  name: string;
+  prompt: Formula[];
+  asks: "value" | "shape" | "choice" | "node" | "text";
+  choices: string[];
+  answer: string;
+  attempts: number;
+  state: "open" | "wrong" | "right" | "revealed";
+  feedback: string;
+  expected: string;
+  points: number;
 }
 
 /** One formula at three depths. `numbers` is None when the operands have more than 6 elements. */
@@ -558,6 +614,18 @@ export interface Editable {
   missing: string;
 }
 
+/** A file for the view to hand to its reader. */
+export interface Exported {
+  type: "exported";
+  v: number;
+  re: number | null;
+  recording: string;
+  name: string;
+  media: string;
+  content: Buffer;
+  note: string;
+}
+
 export interface Faces {
   type: "faces";
   v: number;
@@ -625,8 +693,9 @@ export interface Graph {
   groups: Group[];
   live: boolean;
   dropped: number;
+  left_out: string;
   root: number;
-  view: "graph" | "tensor" | "memory" | "time" | "difference" | "checks";
+  view: "graph" | "tensor" | "memory" | "time" | "difference" | "checks" | "lesson";
 }
 
 export interface Inspected {
@@ -651,6 +720,19 @@ export interface Inspected {
   earlier: string;
   forward: Rules | null;
   missing: string;
+}
+
+/** All pages, and which of them is shown. */
+export interface Lesson {
+  type: "lesson";
+  v: number;
+  re: number | null;
+  recording: string;
+  title: string;
+  pages: Page[];
+  at: number;
+  role: "" | "presents" | "follows";
+  trouble: string;
 }
 
 /** The local derivatives of a node. */
@@ -707,6 +789,20 @@ export interface ModelHealth {
   parameters: ParameterRow[];
   activations: ActivationRow[];
   note: string;
+}
+
+/** The Jacobian of a function from n to m numbers in both modes. */
+export interface Modes {
+  type: "modes";
+  v: number;
+  re: number | null;
+  recording: string;
+  inputs: number;
+  outputs: number;
+  forward: Mode;
+  reverse: Mode;
+  sentence: string;
+  crossover: string;
 }
 
 /** What was alive after one event. */
@@ -934,6 +1030,18 @@ export interface Window {
   line: Line;
 }
 
+/** An answer as it was typed or clicked, or the wish to see what is right. `keep` gives an answer of an earlier session back. */
+export interface AnswerQuestion {
+  type: "answer_question";
+  v: number;
+  id: number;
+  name: string;
+  do: "answer" | "reveal" | "keep";
+  text: string;
+  attempts: number;
+  revealed: boolean;
+}
+
 export interface AskBytes {
   type: "ask_bytes";
   v: number;
@@ -969,6 +1077,14 @@ export interface AskElement {
   node: number;
   what: "value" | "grad";
   index: number[];
+}
+
+/** The graph, or the whole as a page of its own, as a file of that format. */
+export interface AskExport {
+  type: "ask_export";
+  v: number;
+  id: number;
+  format: "html" | "json" | "dot" | "mmd";
 }
 
 /** Of these nodes: those that the view draws and does not know yet. */
@@ -1182,8 +1298,17 @@ export interface Train {
   do: "play" | "pause" | "step" | "reset" | "end";
 }
 
-export type ToView = Breakpoints | Bytes | Checked | Compared | Editable | Faces | FanOut | Findings | Flags | Forks | Graph | Inspected | Local | Memory | Metric | ModelHealth | Moment | Norms | Paths | Predictions | Problem | Reran | SampleGradients | Slopes | Stepped | Stepper | TensorElement | TensorSeries | Timing | Training | Why | Window;
-export type ToKernel = AskBytes | AskCompare | AskEdit | AskElement | AskFaces | AskFanOut | AskFindings | AskLocal | AskMemory | AskMetric | AskModel | AskMoment | AskNorms | AskPaths | AskPredictions | AskSampleGradients | AskSeries | AskSlopes | AskTiming | AskWhy | AskWindow | Break | CheckRule | ForkPass | Inspect | Ready | Rerun | StepTo | Train;
+/** Show another page; `follow` says whether this view goes where the lesson goes from now on. */
+export interface TurnPage {
+  type: "turn_page";
+  v: number;
+  id: number;
+  to: number;
+  follow: boolean;
+}
+
+export type ToView = Breakpoints | Bytes | Checked | Compared | Editable | Exported | Faces | FanOut | Findings | Flags | Forks | Graph | Inspected | Lesson | Local | Memory | Metric | ModelHealth | Modes | Moment | Norms | Paths | Predictions | Problem | Reran | SampleGradients | Slopes | Stepped | Stepper | TensorElement | TensorSeries | Timing | Training | Why | Window;
+export type ToKernel = AnswerQuestion | AskBytes | AskCompare | AskEdit | AskElement | AskExport | AskFaces | AskFanOut | AskFindings | AskLocal | AskMemory | AskMetric | AskModel | AskMoment | AskNorms | AskPaths | AskPredictions | AskSampleGradients | AskSeries | AskSlopes | AskTiming | AskWhy | AskWindow | Break | CheckRule | ForkPass | Inspect | Ready | Rerun | StepTo | Train | TurnPage;
 
 /** The `type` of every message that this view understands. */
-export const TO_VIEW: readonly string[] = ["breakpoints", "bytes", "checked", "compared", "editable", "faces", "fan_out", "findings", "flags", "forks", "graph", "inspected", "local", "memory", "metric", "model_health", "moment", "norms", "paths", "predictions", "problem", "reran", "sample_gradients", "slopes", "stepped", "stepper", "element", "tensor_series", "timing", "training", "why", "window"];
+export const TO_VIEW: readonly string[] = ["breakpoints", "bytes", "checked", "compared", "editable", "exported", "faces", "fan_out", "findings", "flags", "forks", "graph", "inspected", "lesson", "local", "memory", "metric", "model_health", "modes", "moment", "norms", "paths", "predictions", "problem", "reran", "sample_gradients", "slopes", "stepped", "stepper", "element", "tensor_series", "timing", "training", "why", "window"];

@@ -15,7 +15,7 @@ export const HARD_CAP = 2000;
 
 export interface Recording extends Pick<
   Graph,
-  "title" | "nodes" | "edges" | "sites" | "groups" | "live" | "dropped" | "root" | "view"
+  "title" | "nodes" | "edges" | "sites" | "groups" | "live" | "dropped" | "left_out" | "root" | "view"
 > {
   name: string;
   badges: "" | "gradients" | "all"; // which boxes keep room for a number: set by the first pass or overlay, so that stepping moves nothing
@@ -218,13 +218,13 @@ function graph(state: State, message: Graph): State {
   const nodes = fresh ? message.nodes : appended(old!.nodes, message.nodes);
   const edges = fresh ? message.edges : appended(old!.edges, message.edges);
   const sites = fresh ? message.sites : [...old!.sites.slice(0, message.first_site), ...message.sites];
-  const { title, groups, live, dropped, root, view } = message;
+  const { title, groups, live, dropped, left_out, root, view } = message;
   const overlay = view === "difference" ? "difference" : state.overlay === "difference" ? START.overlay : state.overlay;
   const badges = old?.name === message.recording ? old.badges : badgesOf(overlay);
   const whole = buildTree(nodes, edges, groups, live);
   const chosen = old?.name === message.recording && !live && sameGroups(old.groups, groups) ? state.loops.chosen : NO_LOOPS.chosen;
   const [tree, loops] = live ? [whole, NO_LOOPS] : [stacked(whole, chosen), { tree: whole, chosen }];
-  const recording: Recording = { name: message.recording, title, nodes, edges, sites, groups, live, dropped, root, view, badges, tree };
+  const recording: Recording = { name: message.recording, title, nodes, edges, sites, groups, live, dropped, left_out, root, view, badges, tree };
   const same = fresh ? old?.name === message.recording : true;
   // At the end of a cell the groups are arranged anew: what was open or closed then has no meaning any more.
   const alike = same && sameGroups(old!.groups, groups);
@@ -241,7 +241,7 @@ function graph(state: State, message: Graph): State {
   if (same) return { ...state, recording, loops, open, touched, focus, status, pass };
   const { direction, depth, text, by } = state;
   const selected = view === "tensor" ? root : -1;
-  const tab = view === "memory" || view === "time" ? view : START.tab;
+  const tab = view === "memory" || view === "time" || view === "checks" ? view : START.tab;
   return { ...START, direction, overlay, depth, text, by, recording, loops, open, touched, status, selected, tab };
 }
 

@@ -78,8 +78,9 @@ export class Toolbar {
     setAttribute(this.text, "aria-pressed", String(text));
     if (!recording) return put(this.facts);
     const ops = recording.tree.totals.get(TOP)?.ops ?? 0;
-    const dropped = recording.dropped ? `, ${countText(recording.dropped)} more not recorded: the recording was full` : "";
-    setText(this.facts, `${plural(ops, "op")}${dropped}`);
+    const { dropped, left_out } = recording;
+    setText(this.facts, `${plural(ops, "op")}${dropped ? `, ${countText(dropped)} more not recorded` : ""}`);
+    setAttribute(this.facts, "title", left_out || null);
   }
 
   private showOverlays(recording: State["recording"], overlay: string): void {

@@ -67,7 +67,7 @@ export class Builder {
       made.push({
         ...{ type: "graph", v: VERSION, recording, title, start, first_edge: firstEdge, first_site: start ? sites.length : 0 },
         ...{ nodes: cut(nodes, start, end), edges: cut(edges, firstEdge, lastEdge), sites: start ? [] : sites, groups },
-        ...{ live: live || !last, dropped: 0, root: last ? root : -1, view: this.view },
+        ...{ live: live || !last, dropped: 0, left_out: "", root: last ? root : -1, view: this.view },
       });
       firstEdge = lastEdge;
     }
