@@ -69,7 +69,11 @@ interface Room {
   nets: number[]; // local net -> node
   netOf: Map<number, number>;
   byEnds: Map<string, number>;
+  between: Map<string, number>; // wires between two closed groups
+  lastOf: Map<string, string>; // and the last one of them
 }
+
+const MANY_WIRES = 12;
 
 const PADDING = 16;
 const memo = new Map<string, Local>();
@@ -134,7 +138,7 @@ function quotient(recording: Recording, open: ReadonlySet<number>): Map<number, 
   const visit = (group: number, around: number[]) => {
     const members = (tree.children.get(group) ?? []).map((member) => (member.group ? "g" : "n") + member.id);
     const index = new Map(members.map((key, at) => [key, at]));
-    rooms.set(group, { members, index, links: [], ends: [], nets: [], netOf: new Map(), byEnds: new Map() });
+    rooms.set(group, { members, index, links: [], ends: [], nets: [], netOf: new Map(), byEnds: new Map(), between: new Map(), lastOf: new Map() });
     const path = [group, ...around];
     for (const member of tree.children.get(group) ?? []) {
       chain.set((member.group ? "g" : "n") + member.id, path);
@@ -158,19 +162,28 @@ function quotient(recording: Recording, open: ReadonlySet<number>): Map<number, 
     if (tree.home[node] !== home) found = closed((home = tree.home[node]!));
     holder[node] = found;
   }
+  const isClosed = ({ members }: Room, at: number) => members[at]!.startsWith("g") && !open.has(Number(members[at]!.slice(1)));
   const link = (group: number, from: number, to: number, source: number, consumer: number, slot: number) => {
     const room = rooms.get(group)!;
-    let net = room.netOf.get(source);
-    if (net === undefined) {
-      room.netOf.set(source, (net = room.nets.length));
-      room.nets.push(source);
+    const net = room.netOf.get(source) ?? room.nets.length;
+    let ends = `${from} ${to} ${net} ${slot}`;
+    // Between two closed groups so many wires say all that thousands would.
+    if (from >= 0 && to >= 0 && !room.byEnds.has(ends) && isClosed(room, from) && isClosed(room, to)) {
+      const pair = `${from} ${to}`;
+      const drawn = room.between.get(pair) ?? 0;
+      if (drawn >= MANY_WIRES) ends = room.lastOf.get(pair)!;
+      else room.lastOf.set(pair, ends);
+      room.between.set(pair, drawn + 1);
     }
-    const ends = `${from} ${to} ${net} ${slot}`;
     const known = room.byEnds.get(ends);
     if (known !== undefined) {
       const { consumers } = room.ends[known]!;
       if (consumers.at(-1) !== consumer) consumers.push(consumer);
       return;
+    }
+    if (net === room.nets.length) {
+      room.netOf.set(source, net);
+      room.nets.push(source);
     }
     room.byEnds.set(ends, room.links.length);
     room.links.push({ from, to, net });

@@ -111,7 +111,8 @@ export function marksOf(state: State, gradients: Gradients): Marks {
     box: (key) => (key.startsWith("g") ? groupMark(Number(key.slice(1))) : nodeMark(Number(key.slice(1)))),
     wire({ source, consumers }) {
       const given = gradients.from.get(source);
-      const slope = consumers.map((consumer) => slopes.get(`${source} ${consumer}`)).find((text) => text) ?? "";
+      const known = (consumer: number) => slopes.get(`${source} ${consumer}`);
+      const slope = slopes.size ? (consumers.map(known).find((text) => text) ?? "") : "";
       if (!given) return { lit: false, width: 1.5, slope };
       let [lit, width] = [false, 1.5];
       for (const consumer of consumers) {
