@@ -84,6 +84,39 @@ def to_device(array: Any, index: int | None = None) -> Any:
         return cupy.array(array)
 
 
+def current_device() -> int:
+    """The number of the GPU that this thread's new arrays go to."""
+    return int(cupy.cuda.runtime.getDevice())
+
+
+def device_name(index: int) -> str:
+    """The name of a GPU, such as "NVIDIA H200"."""
+    name = cupy.cuda.runtime.getDeviceProperties(index)["name"]
+    return name.decode() if isinstance(name, bytes) else str(name)
+
+
+def synchronize(index: int) -> None:
+    """Wait until a GPU has done all that it was given."""
+    cupy.cuda.Device(index).synchronize()
+
+
+def memory_used(index: int) -> int:
+    """Bytes of the pool that arrays on this GPU occupy."""
+    with cupy.cuda.Device(index):
+        return int(cupy.get_default_memory_pool().used_bytes())
+
+
+def memory_held(index: int) -> int:
+    """Bytes that the pool has taken from this GPU, in use or free."""
+    with cupy.cuda.Device(index):
+        return int(cupy.get_default_memory_pool().total_bytes())
+
+
+def empty_cache() -> None:
+    """Give back what the pool holds and no array occupies, on the current GPU."""
+    cupy.get_default_memory_pool().free_all_blocks()
+
+
 def mark() -> Any:
     """A point in the work that the current GPU has been given, from which and to which its time can be measured."""
     event = cupy.cuda.Event()

@@ -65,6 +65,49 @@ def test_it_computes_what_the_cpu_computes(case, stand_in):
         assert numpy.allclose(a, b, rtol=1e-12, equal_nan=True)
 
 
+def test_what_programs_ask_of_gpus_is_asked_of_cupy(stand_in, monkeypatch):
+    """Every function of engine.cuda, against a CuPy that says for which GPU it was asked."""
+    current = [1]
+
+    class Device:
+        def __init__(self, index):
+            self.index = index
+
+        def __enter__(self):
+            self.before, current[0] = current[0], self.index
+
+        def __exit__(self, *error):
+            current[0] = self.before
+
+        def synchronize(self):
+            waited.append(self.index)
+
+    class Pool:
+        def used_bytes(self):
+            return 100 * current[0]
+
+        def total_bytes(self):
+            return 1000 * current[0]
+
+        def free_all_blocks(self):
+            freed.append(current[0])
+
+    waited, freed = [], []
+    runtime = types.SimpleNamespace(
+        getDeviceCount=lambda: 3, getDevice=lambda: current[0], getDeviceProperties=lambda index: {"name": b"GPU %d" % index}
+    )
+    monkeypatch.setattr(stand_in.cupy, "cuda", types.SimpleNamespace(runtime=runtime, Device=Device), raising=False)
+    monkeypatch.setattr(stand_in.cupy, "get_default_memory_pool", Pool, raising=False)
+    monkeypatch.setattr(engine.devices, "gpu", stand_in)
+    cuda = engine.cuda
+    assert cuda.device_count() == 3 and cuda.current_device() == 1
+    assert cuda.get_device_name() == "GPU 1" and cuda.get_device_name("cuda:2") == "GPU 2"
+    assert (cuda.memory_allocated(), cuda.memory_allocated(2), cuda.memory_reserved("cuda:2")) == (100, 200, 2000)
+    cuda.synchronize(2)
+    cuda.empty_cache()
+    assert waited == [2] and freed == [1] and current == [1]
+
+
 def test_without_a_gpu_the_error_says_what_is_missing():
     if engine.devices.cuda_available():
         pytest.skip("there is a GPU")
