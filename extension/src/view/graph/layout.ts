@@ -74,6 +74,7 @@ interface Room {
 }
 
 const MANY_WIRES = 12;
+const MOST_LIVE = 800; // wires of one group while the code runs, many times a second; the others come when it ends
 
 const PADDING = 16;
 const memo = new Map<string, Local>();
@@ -181,6 +182,7 @@ function quotient(recording: Recording, open: ReadonlySet<number>): Map<number, 
       if (consumers.at(-1) !== consumer) consumers.push(consumer);
       return;
     }
+    if (recording.live && room.links.length >= MOST_LIVE) return;
     if (net === room.nets.length) {
       room.netOf.set(source, net);
       room.nets.push(source);
