@@ -349,10 +349,10 @@ class Recorder(observe.Observer):
             self._end_pass()
         if node.op is None:
             self._accumulated(node)
+            self.recording.witness.received(self.recording, node, grad)
         elif not isinstance(node.saved, tuple):  # freed
             self._free(node.time)
         self._flowing.step(node, grad, input_grads)
-        self.recording.witness.step(node, grad, input_grads)
         if last:
             self._flowing.end()
         r = self.recording

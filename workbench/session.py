@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from itertools import count
 from threading import RLock
 from typing import Any
+from weakref import WeakValueDictionary
 
-from . import breakpoints, inspector, protocol, svg, text, typeset
-from .answers import ANSWERS, checks
+from . import breakpoints, inspector, protocol, source, svg, text, typeset
+from .answers import ANSWERS, checks, teach
 from .answers import breakpoints as told
 from .checks import look
 from .graph import Graph
@@ -16,6 +18,9 @@ from .stepper import Stepper, operand
 
 Sent = tuple[dict[str, Any], list[bytes]]
 Send = Callable[[dict[str, Any], list[bytes]], None]
+
+_numbers = count(1)
+recent: WeakValueDictionary[int, Session] = WeakValueDictionary()  # every session that somebody still has, oldest first
 
 
 class Client:
@@ -50,6 +55,8 @@ class Session:
         self.stepper: Stepper | None = None
         self.passes: list[Stepper] = []  # all that the code ran, of which `stepper` is the one that is shown
         self.training: Any = None  # the loop that the view controls: training.Loop
+        self.lesson: Any = None  # teach.lesson.Lesson
+        self.modes: protocol.Modes | None = None  # forward against reverse mode
         self.breakpoints = breakpoints.kept
         self.until: list[breakpoints.Breakpoint] = []  # where the code itself wanted to be stopped
         self.clients: list[Client] = []
@@ -61,6 +68,7 @@ class Session:
         self.vocabulary: inspector.Vocabulary | None = None  # what ids mean here; None: what wb.tokens was told
         self.recorder: Any = None  # follows the deaths of what was recorded, as long as somebody looks
         self._alone = Client(self, lambda message, buffers: None)
+        recent[next(_numbers)] = self
 
     # -- views ----------------------------------------------------------------------------------------------------------------
 
@@ -189,7 +197,7 @@ class Session:
 
     def everything(self, client: Client) -> list[Sent]:
         """The graph and where its pass stands, with the steps that the view has not been sent."""
-        found = [self._graph(client), *(self._flags(origin) for origin in self.flags)]
+        found = [self._graph(client), *(self._flags(origin) for origin in self.flags), *self._later_runs()]
         if self.stepper is not None:
             found.append((self.stepper.message(self.passes).to_json(), []))
             if self.stepper.index:
@@ -200,6 +208,7 @@ class Session:
             found.append((self.training.message().to_json(), []))
         if self.findings is not None:
             found.append(checks.told(self, None))
+        found += teach.told(self)
         if self.recording.failure >= 0:
             found.append(self.problem(None, self.recording.note[self.recording.failure], self.recording.failure))
         return found
@@ -231,7 +240,7 @@ class Session:
             self.findings = look.look(self.recording, self.graph.optimizers, thorough)
             self.thorough = thorough
             if self.findings or "check" in self.flags:
-                self.flag("check", look.flags(self.findings))
+                self.flag("check", look.flags(self.findings, self.recording.failure))
             for client in self.clients:
                 if client is not but:
                     client.send(*checks.told(self, None))
@@ -242,6 +251,17 @@ class Session:
             self.flags[origin] = flags
             for client in self.clients:
                 client.send(*self._flags(origin))
+
+    def tell_later_runs(self) -> None:
+        """A cell runs again, perhaps one that this graph came from: say so in all views."""
+        with self.lock:
+            for message in self._later_runs():
+                for client in self.clients:
+                    client.send(*message)
+
+    def _later_runs(self) -> list[Sent]:
+        runs = [protocol.LaterRun(*run) for run in source.later_runs(self.graph.sites).items()]
+        return [(protocol.LaterRuns(None, self.recording.name, runs).to_json(), [])] if runs else []
 
     def _flags(self, origin: str) -> Sent:
         return protocol.Flags(None, self.recording.name, origin, self.flags[origin]).to_json(), []
@@ -265,7 +285,9 @@ class Session:
         return protocol.Stepped(re, self.recording.name, *state)
 
     def tell_others(self, client: Client) -> None:
-        """The pass has moved: every other view follows."""
+        """The pass has moved: every other view follows, and a class too."""
+        if self.lesson is not None:
+            self.lesson.moved()
         for other in self.clients:
             if other is not client:
                 other.send(self.stepped(other, None).to_json(), [])
@@ -275,6 +297,8 @@ class Session:
         with self.lock:
             if self.stepper is None:
                 return
+            if self.lesson is not None:
+                self.lesson.moved()
             for client in self.clients:
                 waiting, client.waiting = client.waiting or [None], []
                 for re in waiting:

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import gc
 import json
+import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from weakref import ref
 
 import numpy
 import pytest
+import walked
+from hypothesis import given, settings
 
 import engine
 import engine.data
@@ -17,6 +23,17 @@ import engine.nn.functional as F
 import workbench as wb
 from engine import nn, observe
 from engine.optim import SGD, Adam
+from workbench import protocol
+from workbench.checks import shapes
+from workbench.checks.look import look
+from workbench.recorder import Recorder
+from workbench.session import Session
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "tests" / "engine"))
+import programs  # noqa: E402 # pyright: ignore[reportMissingImports]
+
+LESSONS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 
 Program = Callable[[], Any]
 
@@ -24,11 +41,12 @@ Program = Callable[[], Any]
 def checked(program: Program, keep: int | None = None) -> Any:
     """What wb.check says of the program; an error that ends it is what it was looked at for."""
     engine.manual_seed(0)
+    held = []  # what the user still has
     try:
         with wb.record(keep=keep):
-            held = program()  # noqa: F841: what the user still has
-    except (RuntimeError, ValueError, IndexError, TypeError):
-        held = None
+            held.append(program())
+    except (RuntimeError, ValueError, IndexError, TypeError) as error:
+        held.append(str(error))
     return wb.check()
 
 
@@ -90,6 +108,7 @@ def by_hand(clears: bool) -> Any:
         x, y = batch()
         F.cross_entropy(x @ w, y).backward()
         with engine.no_grad():
+            assert w.grad is not None
             w -= 0.1 * w.grad
         if clears:
             w.grad = None
@@ -129,18 +148,41 @@ def cut(how: str) -> Any:
     model = Net()
     x, y = batch()
     h = F.tanh(model.first(x))
-    if how == "detach":
-        h = h.detach()
-    elif how == "data":
-        h = h.data
-    elif how == "no_grad":
-        with engine.no_grad():
-            h = h * 2
-    elif how == "numpy":
-        h = engine.tensor(h.detach().numpy())
+    h = CUTS[how](h)
     loss = F.cross_entropy(model.last(h), y)
     loss.backward()
     return model, loss
+
+
+def cut_by_detach() -> Any:
+    model, (x, y) = Net(), batch()
+    h = F.tanh(model.first(x))
+    fixed = h.detach()
+    F.cross_entropy(model.last(fixed), y).backward()
+    return model
+
+
+def cut_by_data() -> Any:
+    model, (x, y) = Net(), batch()
+    h = F.tanh(model.first(x))
+    fixed = h.data
+    F.cross_entropy(model.last(fixed), y).backward()
+    return model
+
+
+def by_no_grad(h: Any) -> Any:
+    with engine.no_grad():
+        return h * 2
+
+
+def by_numpy(h: Any) -> Any:
+    array = h.detach().numpy()
+    return engine.tensor(array * 2)
+
+
+CUTS: dict[str, Callable[[Any], Any]] = {
+    "": lambda h: h, "no_grad": by_no_grad, "numpy": by_numpy
+}  # fmt: skip
 
 
 def cut_by_item(right: bool) -> Any:
@@ -344,8 +386,8 @@ TWINS: list[tuple[str, Program, Program]] = [
     ("not-in-optimizer", lambda: half_given(False), lambda: half_given(True)),
     ("train-mode-in-evaluation", lambda: evaluated(False), lambda: evaluated(True)),
     ("eval-mode-in-training", lambda: trained_in_eval(False), lambda: trained_in_eval(True)),
-    ("gradient-cut", lambda: cut("detach"), lambda: cut("")),
-    ("gradient-cut", lambda: cut("data"), lambda: cut("")),
+    ("gradient-cut", cut_by_detach, lambda: cut("")),
+    ("gradient-cut", cut_by_data, lambda: cut("")),
     ("gradient-cut", lambda: cut("no_grad"), lambda: cut("")),
     ("gradient-lost", lambda: cut("numpy"), lambda: cut("")),
     ("gradient-lost", lambda: cut_by_item(False), lambda: cut_by_item(True)),
@@ -408,3 +450,485 @@ def test_a_mistake_is_found_and_its_corrected_twin_is_left_in_peace(code: str, m
     assert finding.code in repr(report) and finding.fix in repr(report)
     assert finding.site is not None or finding.node >= 0 or code == "unused-parameter"
     assert [found.code for found in checked(corrected).findings] == []
+
+
+# -- where, and with what ------------------------------------------------------------------------------------------------------
+
+
+def line_of(report: Any, code: str) -> str:
+    site = one(report, code).site
+    assert site is not None
+    return site.text
+
+
+def test_the_first_op_that_makes_a_nan_is_named_with_its_operands_also_when_no_value_was_kept() -> None:
+    data = numpy.array([[0.5, 2.0, -3.0], [-1.0, 1.0, 4.0]], "float32")
+    with numpy.errstate(all="ignore"):
+        at = tuple(int(i) for i in numpy.argwhere(numpy.isnan(numpy.log(data - 1)))[0])
+
+    def program() -> Any:
+        x = engine.tensor(data, requires_grad=True)
+        shifted = x - 1
+        safe = shifted.abs() + 1
+        loss = (shifted.log() * safe).sum()
+        loss.backward()
+        return x, loss
+
+    for keep in (None, 0):
+        report = checked(program, keep)
+        finding = one(report, "nan-forward")
+        assert finding.sentence.startswith("log made the first NaN") and f"[{', '.join(map(str, at))}] and 2 more" in finding.sentence
+        assert finding.site.text == "loss = (shifted.log() * safe).sum()"
+        (operand,) = finding.operands
+        assert operand.value.endswith(f"= {data[at] - 1:.4g}".replace("-", "−")) and operand.shape == [2, 3]
+        assert "negative" in finding.why
+
+
+def test_the_pass_of_a_long_loop_in_which_it_began_is_told() -> None:
+    """2 is squared in each pass, until it is beyond float32."""
+
+    def program() -> Any:
+        w = engine.tensor([2.0], requires_grad=True)
+        for _ in range(12):
+            y = w.square()
+            y.sum().backward()
+            with engine.no_grad():
+                w.copy_(y)
+            w.grad = None
+        return w
+
+    first = next(k for k in range(1, 12) if 2 ** (2**k) > float(numpy.finfo("float32").max))
+    for keep in (None, 0):
+        finding = one(checked(program, keep), "inf-forward")
+        assert f"in pass {first}" in finding.sentence and finding.sentence.startswith("square made the first +Inf")
+
+
+@pytest.mark.parametrize("keep", [None, 0])
+def test_the_first_backward_step_is_named_with_its_rule_and_upstream(keep: int | None) -> None:
+    def program() -> Any:
+        x = engine.tensor([4.0, 0.0, 9.0], requires_grad=True)
+        loss = (x.sqrt() * 3).exp().sum()
+        loss.backward()
+        return x, loss
+
+    finding = one(checked(program, keep), "inf-backward")
+    assert (
+        finding.sentence.startswith("The backward step of sqrt made the first +Inf")
+        and "[1]" in finding.sentence
+        and "d_input =" in finding.sentence
+    )
+    upstream = finding.operands[0]
+    assert upstream.name == "g" and upstream.value == "g[1] = 3"  # 3 · exp(0)
+
+
+def test_a_bad_gradient_in_a_loop_is_told_before_the_parameters_that_it_spoils() -> None:
+    def program() -> Any:
+        w = engine.tensor([1.0, 2.0], requires_grad=True)
+        optimizer = SGD([w], 0.5)
+        for turn in range(6):
+            optimizer.zero_grad()
+            ((w * (0.0 if turn == 3 else 1.0)).sqrt().sum() * 0.1).backward()
+            optimizer.step()
+        return w, optimizer
+
+    report = checked(program)
+    finding = next(one for one in report.findings if one.code in ("inf-backward", "nan-backward"))
+    assert "of pass 4" in finding.sentence and "sqrt" in finding.sentence
+    assert not [one for one in report.findings if one.code.endswith(("-forward", "-input"))]
+
+
+def test_a_mask_of_infinities_is_no_finding() -> None:
+    def program() -> Any:
+        scores = engine.randn(3, 3, requires_grad=True)
+        mask = engine.ones(3, 3).tril() == 0
+        loss = scores.masked_fill(mask, float("-inf")).softmax(-1).square().sum()
+        loss.backward()
+        return scores, loss
+
+    assert checked(program).findings == []
+
+
+def test_both_lines_of_an_in_place_write_are_named() -> None:
+    finding = one(checked(lambda: written_over(False)), "in-place-overwrite")
+    assert finding.site.text == "g.add_(1)"
+    saved, wrote = finding.operands
+    lines = Path(__file__).read_text(encoding="utf-8").splitlines()
+    number = next(at for at, text in enumerate(lines, 1) if text == "    h = w.exp()")
+    assert f"exp at line {number} of test_checks.py" in finding.sentence and "exp saved" in saved.words and wrote.words == "wrote over it"
+
+
+@pytest.mark.parametrize(
+    ("program", "line", "says"),
+    [
+        (cut_by_detach, "fixed = h.detach()", "detached"),
+        (cut_by_data, "fixed = h.data", "detached"),
+        (lambda: cut("no_grad"), "return h * 2", "no_grad()"),
+        (lambda: cut("numpy"), "", "the loss does not depend"),
+    ],
+)
+def test_where_a_gradient_is_cut_off_is_told(program: Program, line: str, says: str) -> None:
+    finding = one(checked(program), "gradient-cut" if line else "gradient-lost")
+    assert says in finding.sentence and re.search(r"reaches \w+\.weight and \w+\.bias", finding.sentence)
+    if line:
+        assert finding.site.text == line
+    if "detached" in says:
+        number = next(at for at, text in enumerate(Path(__file__).read_text(encoding="utf-8").splitlines(), 1) if text.strip() == line)
+        assert f"line {number}" in finding.sentence
+
+
+def test_what_gradients_are_told_in_depth_order() -> None:
+    finding = one(checked(lambda: deep(False)), "vanishing-gradient")
+    names = [operand.name for operand in finding.operands]
+    assert names == sorted(names, key=lambda name: (int(name.split(".")[0]), name.endswith("bias"))) and names[0] == "0.weight"
+
+
+def test_dead_units_are_counted() -> None:
+    finding = one(checked(lambda: dead(-100.0)), "dead-units")
+    assert finding.sentence.startswith("8 of 8 units of 1 relu") and finding.severity == "warning"
+
+
+# -- shapes --------------------------------------------------------------------------------------------------------------------
+
+
+def works(op: Callable[..., Any], *shapes: tuple[int, ...]) -> bool:
+    try:
+        op(*(numpy.zeros(s, "float32") for s in shapes))
+    except ValueError:
+        return False
+    return True
+
+
+def test_shapes_clash_exactly_where_numpy_refuses_them_and_what_is_offered_works() -> None:
+    rng = numpy.random.default_rng(0)
+    clashes = fixes = 0
+    for _ in range(600):
+        a, b = (tuple(int(n) for n in rng.choice([1, 2, 3, 4], size=rng.integers(1, 4))) for _ in range(2))
+        for op, ufunc, elementwise in (("matmul", numpy.matmul, False), ("add", numpy.add, True)):
+            found = shapes.clash(op, [a, b], elementwise)
+            assert (found is None) == works(ufunc, a, b), (op, a, b)
+            if found is None:
+                continue
+            clashes += 1
+            code = shapes.fix(op, [a, b], ["a", "b"], elementwise, {})
+            if code:
+                fixes += 1
+                changed = {"a": engine.ones(*a), "b": engine.ones(*b)}
+                changed[code[0]] = eval(code, {}, changed)
+                assert works(ufunc, tuple(changed["a"].shape), tuple(changed["b"].shape)), (op, a, b, code)
+    assert clashes > 200 and fixes > clashes / 4
+
+
+@pytest.mark.parametrize(
+    ("program", "marked", "fix"),
+    [
+        (lambda: engine.ones(5, 8) @ engine.ones(3, 8), [[1], [0]], ".T"),
+        (lambda: engine.ones(4, 3) + engine.ones(4), [[1], [0]], ".unsqueeze(-1)"),
+        (lambda: nn.Conv2d(3, 2, 3)(engine.ones(1, 8, 8, 3)), [[1], [1], []], ".movedim(-1, 1)"),
+        (lambda: nn.Linear(64, 10)(engine.ones(2, 4, 4, 4)), [[3], [1], []], ".flatten(1)"),
+        (lambda: engine.cat([engine.ones(2, 3), engine.ones(2, 4)]), [[1], [1]], "print the shapes"),
+        (lambda: F.binary_cross_entropy_with_logits(engine.ones(4, 1), engine.ones(4)), [[0, 1], [0]], ".unsqueeze(-1)"),
+        (lambda: engine.ones(4, 3).reshape(5, 3), [[0, 1]], "reshape"),
+    ],
+)
+def test_axes_that_do_not_fit_are_marked_and_a_view_that_fits_is_offered(program: Program, marked: list, fix: str) -> None:
+    finding = one(checked(program), "shape-mismatch")
+    assert [operand.marked for operand in finding.operands] == marked
+    assert fix in finding.fix
+
+
+def test_a_transpose_too_many_is_taken_back() -> None:
+    w, h = engine.ones(8, 3), engine.ones(5, 8)
+    finding = one(checked(lambda: h @ w.T), "shape-mismatch")
+    assert finding.fix.endswith(", without the transpose")
+
+
+# -- no false alarms -----------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(programs.steps)
+def test_correct_programs_of_views_and_writes_are_left_in_peace(program: list) -> None:
+    rng = numpy.random.default_rng(2)
+    x, w = (engine.tensor(rng.normal(size=shape), requires_grad=True) for shape in (programs.SHAPE, (3,)))
+
+    def run() -> Any:
+        pool = programs.run(
+            program, x, w, lambda v: v.clone(), lambda shape: engine.zeros(shape, dtype=engine.float64), programs.write_tensor
+        )
+        loss = engine.stack([v.square().mean() for v in pool]).sum()
+        loss.backward()
+        return pool, loss
+
+    assert [finding.code for finding in checked(run).findings] == []
+
+
+@pytest.mark.parametrize("program", walked.PROGRAMS)
+def test_programs_that_are_walked_through_are_left_in_peace(program: Any) -> None:
+    leaves, run = program()
+
+    def pass_of() -> Any:
+        loss = run()
+        loss.backward()
+        return leaves, loss
+
+    assert [finding.code for finding in checked(pass_of).findings] == []
+
+
+@pytest.mark.parametrize("model", ["mlp", "bn", "conv", "lstm", "attention", "embedding", "gan", "accumulate", "by hand", "lbfgs"])
+def test_usual_trainings_are_left_in_peace(model: str) -> None:
+    assert [(one.code, one.sentence) for one in checked(USUAL[model]).findings] == []
+
+
+def fitted(model: nn.Module, data: Any, loss_of: Any = F.cross_entropy, lr: float = 1e-2, steps: int = 5) -> Any:
+    return train(model, Adam(model.parameters(), lr), steps=steps, loss_of=loss_of, data=data)
+
+
+def images() -> tuple[Any, Any]:
+    return engine.randn(8, 1, 8, 8), engine.randint(0, 3, (8,))
+
+
+class Last(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.rnn, self.head = nn.LSTM(4, 8, batch_first=True), nn.Linear(8, 3)
+
+    def forward(self, x: Any) -> Any:
+        return self.head(self.rnn(x)[0][:, -1])
+
+
+def gan() -> Any:
+    g, d = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 4)), nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1))
+    of_g, of_d = Adam(g.parameters(), 1e-3), Adam(d.parameters(), 1e-3)
+    for _ in range(5):
+        fake = g(engine.randn(8, 2))
+        of_d.zero_grad()
+        real, made = d(engine.randn(8, 4)), d(fake.detach())
+        loss = F.binary_cross_entropy_with_logits(real, engine.ones(8, 1)) + F.binary_cross_entropy_with_logits(made, engine.zeros(8, 1))
+        loss.backward()
+        of_d.step()
+        of_g.zero_grad()
+        F.binary_cross_entropy_with_logits(d(fake), engine.ones(8, 1)).backward()
+        of_g.step()
+    return g, d, of_g, of_d
+
+
+def accumulate() -> Any:
+    model = Net()
+    optimizer = SGD(model.parameters(), 0.05)
+    for _ in range(3):
+        optimizer.zero_grad()
+        for _ in range(4):
+            x, y = batch()
+            (F.cross_entropy(model(x), y) / 4).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+    return model, optimizer
+
+
+def with_lbfgs() -> Any:
+    model, (x, y) = nn.Linear(4, 1), (engine.randn(8, 4), engine.randn(8, 1))
+    optimizer = engine.optim.LBFGS(model.parameters(), lr=0.1, max_iter=4)
+
+    def closure() -> Any:
+        optimizer.zero_grad()
+        loss = F.mse_loss(model(x), y)
+        loss.backward()
+        return loss
+
+    for _ in range(3):
+        optimizer.step(closure)
+    return model, optimizer
+
+
+USUAL: dict[str, Program] = {
+    "mlp": lambda: fitted(Net(), batch),
+    "bn": lambda: evaluated(True) and fitted(Net(drop=nn.BatchNorm1d(8)), batch),
+    "conv": lambda: fitted(
+        nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(36, 3)), images
+    ),
+    "lstm": lambda: fitted(Last(), lambda: (engine.randn(8, 5, 4), engine.randint(0, 3, (8,)))),
+    "attention": lambda: fitted(
+        nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), lambda: (engine.randn(2, 5, 8), engine.randn(2, 5, 8)), F.mse_loss, 1e-3
+    ),
+    "embedding": lambda: fitted(
+        nn.Sequential(nn.Embedding(10, 6), nn.Flatten(), nn.Linear(18, 3)),
+        lambda: (engine.randint(0, 10, (8, 3)), engine.randint(0, 3, (8,))),
+    ),
+    "gan": gan,
+    "accumulate": accumulate,
+    "by hand": lambda: by_hand(True),
+    "lbfgs": with_lbfgs,
+}
+
+
+@pytest.mark.parametrize("lesson", LESSONS, ids=lambda path: path.stem)
+def test_lessons_are_left_in_peace(lesson: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cells of a lesson that show a mistake have the tag "mistake"."""
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {"wb": wb, "__name__": "lesson"}
+    for cell in json.loads(lesson.read_text(encoding="utf-8"))["cells"]:
+        text = "".join(line for line in cell["source"] if not line.startswith("%"))
+        if cell["cell_type"] != "code" or not text.strip():
+            continue
+        with wb.record() as recorded:
+            exec(compile(text, lesson.name, "exec"), names)
+        if "mistake" not in cell["metadata"].get("tags", []):
+            assert [(one.code, one.sentence) for one in look(recorded.recording, recorded.graph.optimizers, thorough=True)] == []
+
+
+# -- the guard -----------------------------------------------------------------------------------------------------------------
+
+
+def test_the_guard_stops_at_the_very_op_with_its_operands() -> None:
+    x = engine.tensor([4.0, -1.0], requires_grad=True)
+    with (
+        pytest.raises(
+            FloatingPointError, match=r"log made NaN.*result\[1\]; input is \(2,\) float32, values 4, −1, input\[1\] = −1\."
+        ) as raised,
+        wb.guard(),
+    ):
+        y = x * 1
+        y.log().sum()
+        raise AssertionError("it went on")
+    assert isinstance(raised.value, RuntimeError)  # what PyTorch's detect_anomaly raises
+    assert observe.current is None
+
+
+def test_the_guard_stops_backward_at_the_rule() -> None:
+    x = engine.tensor([4.0, 0.0], requires_grad=True)
+    with wb.guard():
+        loss = x.sqrt().sum()
+        with pytest.raises(
+            FloatingPointError,
+            match=r"backward step of sqrt made \+Inf.*gradient of input\[1\], by its rule d_input = .*upstream gradient g is \(2,\)",
+        ):
+            loss.backward()
+
+
+def test_the_guard_looks_for_what_it_is_told_to_and_lets_masks_be() -> None:
+    big = engine.tensor([1000.0])
+    with wb.guard(inf=False):
+        big.exp()
+    with wb.guard(nan=False):
+        (-big).log()
+    with pytest.raises(FloatingPointError, match=r"exp made \+Inf"), wb.guard():
+        big.exp()
+    with wb.guard():
+        masked = engine.zeros(2, 2).masked_fill(engine.tensor([[False, True], [False, False]]), float("-inf"))
+        assert masked.softmax(-1).tolist() == [[1.0, 0.0], [0.5, 0.5]]
+        (masked + 1.0).exp()
+    with pytest.raises(FloatingPointError, match="hands on"), wb.guard():
+        engine.tensor([float("nan")]).mul(2)
+    with pytest.raises(FloatingPointError, match="sqrt"), wb.guard():
+        engine.tensor([-1.0]).sqrt_()
+
+
+def test_the_guard_tells_a_recording_on() -> None:
+    with wb.record() as r, wb.guard():
+        x = engine.ones(3, requires_grad=True)
+        (x * 2).sum().backward()
+    ops = [r.recording.op_name(row) for row in range(r.recording.count)]
+    assert ops.count("mul") == 1 and ops.count("sum") == 1 and len(r.recording.steps) == 3
+
+
+# -- structure in CI -----------------------------------------------------------------------------------------------------------
+
+MLP = """
+import engine, workbench as wb
+from engine import nn
+engine.manual_seed({seed})
+{name} = nn.Sequential(nn.Linear(4, {wide}), nn.{act}(), nn.Linear({wide}, 3))
+with wb.record():
+    {loss} = {name}(engine.randn(5, 4)).square().mean()
+print(wb.fingerprint({loss}))
+"""
+
+
+def hex_of(seed: int = 0, name: str = "model", wide: int = 8, act: str = "Tanh", loss: str = "loss") -> str:
+    code = MLP.format(seed=seed, name=name, wide=wide, act=act, loss=loss)
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return found.stdout.strip()
+
+
+def test_a_fingerprint_is_of_the_structure_alone_and_the_same_in_every_process() -> None:
+    first = hex_of()
+    assert len(first) == 16 and int(first, 16) >= 0
+    assert hex_of(seed=5, name="net", loss="error") == first
+    assert len({first, hex_of(wide=9), hex_of(act="ReLU")}) == 3
+
+
+def small(op: str = "tanh", dim: int = 1, dtype: Any = None, swap: bool = False) -> Any:
+    a, b = engine.ones(2, 3, dtype=dtype, requires_grad=True), engine.ones(2, 3, dtype=dtype, requires_grad=True)
+    h = getattr(a - b if not swap else b - a, op)()
+    return h.sum(dim).mean()
+
+
+def test_what_is_part_of_the_structure_changes_the_fingerprint() -> None:
+    same = [wb.fingerprint(small()) for _ in range(2)]
+    others = [small("sigmoid"), small(dim=0), small(dtype=engine.float64), small(swap=True)]
+    assert same[0] == same[1] and len({same[0], *map(wb.fingerprint, others)}) == 5
+    loss = small()
+    before = wb.fingerprint(loss)
+    loss.backward()
+    assert wb.fingerprint(loss) == before
+    with pytest.raises(RuntimeError, match="no graph"):
+        wb.fingerprint(engine.ones(2))
+
+
+def test_a_graph_that_is_another_one_is_told_line_by_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "graphs" / "small.json"
+    with pytest.raises(AssertionError, match=r"does not exist.*WB_UPDATE=1"):
+        wb.assert_unchanged(small(), str(file))
+    wb.assert_unchanged(small(), str(file), update=True)
+    wb.assert_unchanged(small(), str(file))
+    assert json.loads(file.read_text())["fingerprint"] == wb.fingerprint(small())
+    with pytest.raises(AssertionError) as raised:
+        wb.assert_unchanged(small("sigmoid"), str(file))
+    told = str(raised.value).splitlines()
+    assert "-tanh float32 2×3 ← sub 2×3" in told and "+sigmoid float32 2×3 ← sub 2×3" in told
+    with pytest.raises(AssertionError, match=r"-#2 sub .* ← #0, #1"):  # nothing but the wiring differs
+        wb.assert_unchanged(small(swap=True), str(file))
+    with wb.record():  # modules are known of one and not of the other: the rest is compared
+        recorded = small()
+    wb.assert_unchanged(recorded, str(file))
+    monkeypatch.setenv("WB_UPDATE", "1")
+    wb.assert_unchanged(small("sigmoid"), str(file))
+    monkeypatch.delenv("WB_UPDATE")
+    wb.assert_unchanged(small("sigmoid"), str(file))
+
+
+# -- in a session --------------------------------------------------------------------------------------------------------------
+
+
+def test_findings_reach_every_view_with_flags_and_a_thorough_look_is_answered() -> None:
+    recorder = Recorder("In [1]")
+    with observe.observing(recorder):
+        held = not_finite(lambda x: x.log().sum(), -1.0)()
+    recorder.stop()
+    session = Session(recorder.recording)
+    session.finish({})
+    told: list[dict] = []
+    client = session.connect(lambda message, buffers: told.append(message))
+    session.check()
+    kinds = [message["type"] for message in told]
+    assert kinds == ["flags", "findings"] and told[0]["flags"][0]["glyph"] == "✕" and not told[1]["thorough"]
+    assert [one["code"] for one in told[1]["findings"]] == ["nan-forward"]
+    ((answer, _),) = session.handle({"type": "ask_findings", "v": protocol.VERSION, "id": 4}, client)
+    assert answer["re"] == 4 and answer["thorough"] and [one["code"] for one in answer["findings"]] == ["nan-forward"]
+    assert [m["type"] for m, _ in session.everything(client)].count("findings") == 1
+    session.busy = lambda: True
+    ((problem, _),) = session.handle({"type": "ask_findings", "v": protocol.VERSION, "id": 5}, client)
+    assert problem["type"] == "problem" and "running" in problem["sentence"]
+    del held
+
+
+def test_nothing_recorded_is_said_and_no_tensor_is_kept_alive() -> None:
+    report = checked(plain)
+    assert "nothing found" in repr(report)
+    with wb.record() as r:
+        model, optimizer, _ = plain()
+        weak = [ref(p) for p in model.parameters()]
+        del model, optimizer
+    look(r.recording, (), thorough=True)
+    gc.collect()
+    assert all(one() is None for one in weak)

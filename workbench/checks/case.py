@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
+from types import CodeType
 from typing import Any
 from weakref import ref
 
@@ -96,6 +97,11 @@ class Case:
     def site_of(self, where: tuple[Any, int] | None) -> protocol.Site | None:
         """The line of a code object's instruction."""
         return None if where is None or where[0] is None else self.sources.site(*where)
+
+    def site_at(self, code: CodeType, line: int) -> protocol.Site | None:
+        """A line of a code object of which no instruction is known."""
+        lasti = next((2 * i for i, (at, *_) in enumerate(code.co_positions()) if at == line), None)
+        return None if lasti is None else self.sources.site(code, lasti)
 
     def operand(self, row: int, marked: Iterable[int] = (), words: str = "", value: str = "", name: str = "") -> Operand:
         r, dtype = self.r, self.r.dtype[row]

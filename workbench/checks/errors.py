@@ -44,7 +44,10 @@ def _operation(case: Case) -> list[Finding]:
         return _labels(case, op)
     if op in ("cross_entropy", "nll_loss") and "target dtype" in text or "can't be cast" in text:
         whole = op in ("cross_entropy", "nll_loss")
-        sentence = f"{op} failed{case.at(row)}: its targets are {r.dtype[case.input(row, 1)]}, and it takes {'whole numbers, the classes' if whole else 'floats'}."
+        sentence = (
+            f"{op} failed{case.at(row)}: its targets are {r.dtype[case.input(row, 1)]}, and it takes "
+            f"{'whole numbers, the classes' if whole else 'floats'}."
+        )
         why = "Classes are counted, so they are int64; targets of other losses are compared with floats."
         return [
             case.finding("target-dtype", "error", sentence, row, why, "target.long()" if whole else "target.float()", operands=operands)
@@ -102,8 +105,14 @@ def _ending(case: Case) -> list[Finding]:
         first = case.witness.passes[0] if len(case.witness.passes) > 1 else None
         before = case.site_of(first.where) if first is not None else None
         earlier = f" The first pass ran at {place(before)}." if before is not None and before != site else ""
-        sentence = f"backward() ran twice through the same graph{at}: {case.called(row) if row >= 0 else 'an op'} had let go of what it saved.{earlier}"
-        why = "A graph is used once: the first pass frees what the tape kept. A graph built before the loop, or a hidden state carried over from the last iteration, is the usual reason."
+        sentence = (
+            f"backward() ran twice through the same graph{at}: {case.called(row) if row >= 0 else 'an op'} had let "
+            f"go of what it saved.{earlier}"
+        )
+        why = (
+            "A graph is used once: the first pass frees what the tape kept. A graph built before the loop, or a "
+            "hidden state carried over from the last iteration, is the usual reason."
+        )
         return [
             case.finding(
                 "backward-twice",
@@ -119,7 +128,10 @@ def _ending(case: Case) -> list[Finding]:
         return [_untracked(case, at, site)]
     if "can be implicitly created only for scalar" in ended.text:
         row = _last(case)
-        sentence = f"backward(){at} was called on {case.called(row) if row >= 0 else 'a tensor'} of shape {inspector.shape_text(case.r.shape[row]) if row >= 0 else '?'}; it begins at one number."
+        sentence = (
+            f"backward(){at} was called on {case.called(row) if row >= 0 else 'a tensor'} of shape "
+            f"{inspector.shape_text(case.r.shape[row]) if row >= 0 else '?'}; it begins at one number."
+        )
         return [
             case.finding(
                 "not-a-scalar",
@@ -201,12 +213,15 @@ def _spoiled(case: Case) -> Finding:
             row for row in range(saved + 1, r.count) if r.note[row].startswith(("in place", "written through")) and r.code[row] is code
         ]
         writer = next((row for row in reversed(writers) if case.sources.line(code, r.lasti[row]) == line), -1)
-        site = case.site(writer) or _line(case, code, line)
+        site = case.site(writer) or case.site_at(code, line)
     slot = re.search(r"saved '?(\w+)'?(\[\d+\])?", ended.text)
     by = re.search(r"and (\S+) wrote over it", ended.text)
     what = slot[1] if slot else "a tensor"
     values = {"out": "its result", "input": "its input", "other": "its second operand"}.get(what, f"'{what}'")
-    sentence = f"{by[1] if by else 'An in-place op'}{f' at {place(site)}' if site is not None else ''} wrote over what {r.op_name(saved)}{case.at(saved)} had saved for backward: {values}."
+    sentence = (
+        f"{by[1] if by else 'An in-place op'}{f' at {place(site)}' if site is not None else ''} wrote over "
+        f"what {r.op_name(saved)}{case.at(saved)} had saved for backward: {values}."
+    )
     why = f"The backward step of {r.op_name(saved)} needs the values as they were; with others the gradient would be wrong without a word."
     name = by[1] if by else "x.add_(y)"
     fix = (
@@ -227,12 +242,6 @@ def _spoiled(case: Case) -> Finding:
         site=site,
         operands=operands,
     )
-
-
-def _line(case: Case, code: object, line: int) -> Site | None:
-    """The site of a line of a code object whose instruction is not known."""
-    lasti = next((2 * i for i, (at, *_) in enumerate(code.co_positions()) if at == line), None)  # type: ignore[attr-defined]
-    return None if lasti is None else case.site_of((code, lasti))  # type: ignore[arg-type]
 
 
 def _untracked(case: Case, at: str, site: Site | None) -> Finding:

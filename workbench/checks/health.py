@@ -9,7 +9,7 @@ from ..gradient_flow import EXPLODING, VANISHING
 from ..protocol.checks import Finding
 from .case import Case, several
 
-DEAD, FEW_DEAD = 0.5, 0.1  # shares of a layer's units from which it is a warning, and a note
+DEAD, FEW_DEAD = 0.5, 0.25  # shares of a layer's units from which it is a warning, and a note
 SAMPLES = 32  # of fewer, a unit that is 0 for all says nothing
 UNEVEN = 1000.0  # gradients that are small everywhere are those of a model that has learned
 
@@ -46,7 +46,10 @@ def _gradients(case: Case) -> list[Finding]:
             continue
         depth = several([f"{case.called(row)} {inspector.number_text(size)}" for row, size in some])
         small = flag == "vanishing"
-        sentence = f"The gradient {'vanishes in' if small else 'explodes in'} {len(some)} of {len(sizes)} parameters: largest |gradient|, in depth order: {depth}."
+        sentence = (
+            f"The gradient {'vanishes in' if small else 'explodes in'} {len(some)} of {len(sizes)} parameters: "
+            f"largest |gradient|, in depth order: {depth}."
+        )
         why = (
             f"Below {VANISHING:g} a step changes nothing that float32 can hold."
             if small
@@ -70,7 +73,10 @@ def _activations(case: Case) -> list[Finding]:
             share = one.dead / one.units
             if share < FEW_DEAD or one.calls * math.prod(case.r.shape[one.node]) < SAMPLES * one.units:
                 continue
-            sentence = f"{one.dead} of {one.units} units of {name}{case.at(one.node)} were 0 for every sample of {one.calls} call{'s' if one.calls > 1 else ''}."
+            sentence = (
+                f"{one.dead} of {one.units} units of {name}{case.at(one.node)} were 0 for every sample of {one.calls} "
+                f"call{'s' if one.calls > 1 else ''}."
+            )
             why = "A unit that is 0 for all inputs gets no gradient, and stays so: a large step, or a bias far below zero, has killed it."
             fix = "a smaller learning rate; leaky_relu or GELU; kaiming initialisation"
             findings.append(

@@ -41,12 +41,12 @@ GLYPHS = {"nan": "✕", "inf": "∞"}
 TONES = {"error": "error", "warning": "warm", "note": "accent"}
 
 
-def flags(findings: list[Finding]) -> list[protocol.Flag]:
-    """A mark at each node that a finding is about."""
+def flags(findings: list[Finding], failed: int = -1) -> list[protocol.Flag]:
+    """A mark at each node that a finding is about, except the op that `failed`, which is drawn so anyway."""
     return [
         protocol.Flag(one.node, GLYPHS.get(one.code.split("-")[0], "!"), one.sentence, TONES[one.severity])  # type: ignore[arg-type]
         for one in findings
-        if one.node >= 0
+        if one.node >= 0 and one.node != failed
     ]
 
 

@@ -92,7 +92,10 @@ def _sigmoid_twice(case: Case) -> Iterator[Finding]:
     for row in case.rows("binary_cross_entropy"):
         before = case.made_by(case.input(row), MOVES)
         if before >= 0 and case.r.op_name(before) == "sigmoid":
-            sentence = f"sigmoid{case.at(before)} and then binary_cross_entropy{case.at(row)}: where sigmoid rounds to 0 or 1 the gradient is wrong."
+            sentence = (
+                f"sigmoid{case.at(before)} and then binary_cross_entropy{case.at(row)}: where sigmoid rounds to 0 or 1 "
+                "the gradient is wrong."
+            )
             why = "In one step the logarithm never sees a rounded 0: logits beyond ±17 keep their gradient in float32."
             yield case.finding(
                 "sigmoid-then-bce",
@@ -119,8 +122,14 @@ def _outer_difference(case: Case) -> Iterator[Finding]:
             continue
         if r.op_name(row) == "sub" and not _is_summed(case, row):
             continue
-        sentence = f"{r.op_name(row)}{case.at(row)} compares {case.called(a)} of shape {shape(wide)} with {case.called(b)} of shape {shape(flat)}: broadcasting makes {n}×{n} differences of {n}."
-        why = "Every prediction is held against every target, so the best answer is the mean of the targets: the loss looks plausible and the model learns nothing else."
+        sentence = (
+            f"{r.op_name(row)}{case.at(row)} compares {case.called(a)} of shape {shape(wide)} with "
+            f"{case.called(b)} of shape {shape(flat)}: broadcasting makes {n}×{n} differences of {n}."
+        )
+        why = (
+            "Every prediction is held against every target, so the best answer is the mean of the targets: the "
+            "loss looks plausible and the model learns nothing else."
+        )
         fix = f"{case.called(a)}.squeeze(-1)" if r.grad[a] else f"{case.called(b)}.unsqueeze(-1)"
         yield case.finding("broadcast-in-loss", "error", sentence, row, why, fix, operands=[case.operand(a, [1]), case.operand(b, [0])])
 

@@ -8,13 +8,15 @@ from typing import Any
 
 import numpy
 
+from engine import tape
 from engine.op import Elementwise
+from engine.tensor import Tensor
 
 from ..inspector import host, number_text
 from ..protocol import Refused
 from ..protocol.checks import Finding, Operand
 from ..recording import Recording
-from ..whatif.recompute import Recomputed
+from ..whatif.recompute import Recomputed, unwatched
 from . import values
 from .case import Case
 from .witness import BadRow, BadStep
@@ -75,9 +77,31 @@ def _again(r: Recording, root: int, missing: set[int]) -> dict[int, Any]:
     for row in missing:
         result = again.results.get(row)
         first = result[0] if isinstance(result, tuple) else result
-        if hasattr(first, "array"):
+        if isinstance(first, Tensor):
             found[row] = first.array
     return found
+
+
+def step_among(r: Recording, root: int, number: int) -> BadStep | None:
+    """The first step of the pass from a scalar `root` that makes what is not finite; None where it cannot be computed again."""
+    if root < 0 or r.shape[root] != ():
+        return None
+    try:
+        again = Recomputed(r, root)
+    except Refused:
+        return None
+    output, rows = again.output, again.rows()
+    if output.node is None:
+        return None
+    with unwatched(grad=False):
+        seed = [(output.node, numpy.ones_like(output.array))]
+        for node, grad, given in tape.backward_steps(seed, numpy, True, None, accumulate=False):
+            if node.op is None or node.op.picks or all(values.finite(g) for g in given if g is not None):
+                continue
+            if all(values.finite(g) for g in (grad if isinstance(grad, list) else [grad]) if g is not None):
+                upstream = None if isinstance(grad, list) else grad
+                return BadStep(rows.get(node, -1), node.op, upstream, tuple(given), number)
+    return None
 
 
 def sinks(case: Case) -> Iterator[int]:
@@ -109,8 +133,9 @@ def check(case: Case, thorough: bool) -> list[Finding]:
                 found = among(r, 0, row + 1, row)
                 break
     findings = [_forward(case, kind, bad, kind == "NaN" or "NaN" not in found) for kind, bad in found.items()]
-    if witness.bad_step is not None:
-        findings += _backward(case, witness.bad_step)
+    step = witness.bad_step
+    if step is not None and not any(bad.number <= step.number for bad in found.values()):  # else what is wrong forward has made it
+        findings += _backward(case, step)
     if thorough and not findings:
         findings += _hidden(case)
     return sorted(findings, key=lambda one: (one.severity != "error", one.node))
@@ -120,7 +145,7 @@ def _forward(case: Case, kind: str, bad: BadRow, last: bool) -> Finding:
     """One finding: which op, which element, what its operands had there."""
     r, row = case.r, bad.row
     index = values.first(bad.value, kind)
-    count = int(numpy.count_nonzero(values.KINDS[kind](host(bad.value).real)))
+    count = int(numpy.count_nonzero(values.KINDS[kind](numpy.real(host(bad.value)))))
     many = f" and {count - 1} more" if count > 1 else ""
     name = case.called(row)
     where = values.indexed(name, index)
@@ -129,11 +154,12 @@ def _forward(case: Case, kind: str, bad: BadRow, last: bool) -> Finding:
         sentence = f"{name} came with {kind}{turn}: {where}{many}."
         why = "Nothing that is recorded made it; every result that depends on this element has it too."
         fix = "assert isfinite(x).all() where the data is made; clean it there" if r.kind[row] == "input" else _RESET
-        return case.finding(
-            f"{CODES[kind]}-input", "error", sentence, row, why, fix, operands=[_operand(case, row, bad.value, index, index)]
-        )
+        if r.passed_over:
+            why += f" {r.passed_over} turns of the loop were not recorded; it may have been made in one of them."
+            fix = "with wb.guard(): ... stops the loop at the very op"
+        return case.finding(f"{CODES[kind]}-input", "error", sentence, row, why, fix, operands=[_operand(case, row, bad.value, index)])
     op = r.op_name(row)
-    operands = [_operand(case, s, array, opposite(r.ops[row], array, bad.value, index), index) for s, array in bad.operands]
+    operands = [_operand(case, s, array, opposite(r.ops[row], array, bad.value, index)) for s, array in bad.operands]
     sentence = f"{op} made the first {kind}{turn}{case.at(row)}: {where}{many}."
     if not bad.exact:
         sentence = f"{op} is the first op known to have {kind}{turn}{case.at(row)}: {where}{many}; values before it were let go."
@@ -148,6 +174,8 @@ _RESET = "make the model and its optimizer anew (or load the last good checkpoin
 
 def _backward(case: Case, bad: BadStep) -> list[Finding]:
     r, found = case.r, []
+    if bad.op is None:
+        return [_received(case, bad)]
     for slot, gradient in enumerate(bad.gradients):
         for kind in values.kinds(gradient):
             index = values.first(gradient, kind)
@@ -156,26 +184,20 @@ def _backward(case: Case, bad: BadStep) -> list[Finding]:
             made = f"d_{bad.op.inputs[slot]}" if slot < len(bad.op.inputs) else f"d_{slot}"
             rule = rule_text(bad.op, slot)
             turn = f" of pass {bad.number}" if bad.number > 1 else ""
-            sentence = f"The backward step of {bad.op.name}{turn} made the first {kind}{case.at(bad.row)}: the gradient of {values.indexed(name, index)}"
-            sentence += f", by its rule {made} = {rule}." if rule else "."
-            operands = []
-            if bad.upstream is not None:
-                place = values.opposite(bad.upstream, tuple(gradient.shape), index)
-                at = values.opposite(bad.upstream, tuple(gradient.shape), index) if place is not None else None
-                operands.append(_array_operand("g", bad.row, bad.upstream, at))
-            for s, _ in r.inputs(bad.row) if bad.row >= 0 else ():
-                array = r.kept.get(s) if r.kind[s] == "constant" else None if r.overwritten(s) else r.value(s)
-                if array is not None:
-                    operands.append(
-                        _operand(
-                            case, s, array, values.opposite(array, tuple(gradient.shape), index) if hasattr(array, "shape") else (), index
-                        )
-                    )
-            point = (
-                [_at(case.r.value(s), values.opposite(case.r.value(s), tuple(gradient.shape), index)) for s, _ in r.inputs(bad.row)]
-                if bad.row >= 0
-                else []
+            sentence = (
+                f"The backward step of {bad.op.name}{turn} made the first {kind}{case.at(bad.row)}: the gradient of "
+                f"{values.indexed(name, index)}"
             )
+            sentence += f", by its rule {made} = {rule}." if rule else "."
+            operands, point = [], []
+            if bad.upstream is not None:
+                operands.append(_upstream(bad, values.opposite(bad.upstream, tuple(gradient.shape), index)))
+            for s, _ in r.inputs(bad.row) if bad.row >= 0 else ():
+                array = r.kept.get(s) if r.kind[s] == "constant" or r.overwritten(s) else r.value(s)
+                place = values.opposite(array, tuple(gradient.shape), index) if hasattr(array, "shape") else ()
+                point.append(None if r.overwritten(s) else _at(array, place))
+                if array is not None and not r.overwritten(s):
+                    operands.append(_operand(case, s, array, place))
             cause, fix = because_backward(bad.op.name, point)
             found.append(case.finding(f"{CODES[kind]}-backward", "error", sentence, bad.row, cause, fix, operands=operands))
         if found:
@@ -203,7 +225,7 @@ def _hidden(case: Case) -> list[Finding]:
                         row,
                         why,
                         fix,
-                        operands=[_operand(case, source, array, values.first(array, "NaN"), ())],
+                        operands=[_operand(case, source, array, values.first(array, "NaN"))],
                     )
                 ]
     return []
@@ -224,7 +246,7 @@ def _at(array: Any, index: tuple[int, ...] | None) -> Any:
     return None if index is None else values.element(array, index)
 
 
-def _operand(case: Case, row: int, array: Any, at: tuple[int, ...] | None, index: tuple[int, ...]) -> Operand:
+def _operand(case: Case, row: int, array: Any, at: tuple[int, ...] | None) -> Operand:
     value = _at(array, at)
     name = case.called(row)
     words = "" if case.r.kind[row] == "constant" or array is None else values.health(array)
@@ -232,9 +254,27 @@ def _operand(case: Case, row: int, array: Any, at: tuple[int, ...] | None, index
     return case.operand(row, (), words if array is not None else "its value was let go", told)
 
 
-def _array_operand(name: str, row: int, array: Any, at: tuple[int, ...] | None) -> Operand:
-    value = f"{values.indexed(name, at)} = {number_text(values.element(array, at))}" if at is not None else ""
-    return Operand(name, row, array.dtype.name, list(array.shape), [], f"upstream gradient, {values.health(array)}", value)
+def _received(case: Case, bad: BadStep) -> Finding:
+    """A leaf received it, and the pass could not be run again: what is known."""
+    kind = values.kinds(bad.upstream)[0]
+    name = case.called(bad.row)
+    turn = f" in pass {bad.number}" if bad.number > 1 else ""
+    sentence = (
+        f"The gradient of {values.indexed(name, values.first(bad.upstream, kind))} is {kind}{turn}; which step made it so is not known, "
+        "since the pass cannot be computed again from what was kept."
+    )
+    fix = "with wb.guard(): ... stops at the very step"
+    operand = case.operand(bad.row, (), f"gradient: {values.health(bad.upstream)}")
+    return case.finding(f"{CODES[kind]}-backward", "error", sentence, bad.row, _SPOILS, fix, operands=[operand])
+
+
+_SPOILS = "An optimizer that uses it makes the parameter NaN too, and then everything that is computed with it."
+
+
+def _upstream(bad: BadStep, at: tuple[int, ...] | None) -> Operand:
+    g = bad.upstream
+    value = f"{values.indexed('g', at)} = {number_text(values.element(g, at))}" if at is not None else ""
+    return Operand("g", bad.row, g.dtype.name, list(g.shape), [], f"upstream gradient, {values.health(g)}", value)
 
 
 def rule_text(op: Any, slot: int) -> str:

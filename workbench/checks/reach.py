@@ -11,7 +11,8 @@ from ..inspector.reasons import UNUSED
 from ..protocol.checks import Finding
 from .case import Case, several
 
-_LEAVING = re.compile(r"\.(item|numpy|tolist|detach|data)\b|\b(float|int|bool)\(")
+# what takes numbers out of a graph, the usual ways first
+_LEAVING = [re.compile(r"\.(item|numpy|tolist)\b"), re.compile(r"\b(float|int|bool)\(|\.(detach|data)\b")]
 
 
 def parameters(case: Case) -> Iterator[tuple[str, Any]]:
@@ -50,6 +51,7 @@ def _unreached(case: Case) -> Iterator[Finding]:
         if not p.requires_grad or _received(case, p):
             continue
         row = row_of(case, p)
+        name = case.r.names.get(row) or name  # the user's own, such as model.first.weight
         at = UNUSED if row < 0 else case.reasons.cut_at(row)
         if at == UNUSED:
             unused.append(name)
@@ -59,11 +61,16 @@ def _unreached(case: Case) -> Iterator[Finding]:
             lost.append((name, row))
     for at, before in cut.items():
         told = several([name for name, _ in before])
-        sentence = f"No gradient reaches {told}: what depends on {'it' if len(before) == 1 else 'them'}, {case.called(at)}, {case.reasons.broke(at)}."
+        sentence = (
+            f"No gradient reaches {told}: what depends on {'it' if len(before) == 1 else 'them'}, "
+            f"{case.called(at)}, {case.reasons.broke(at)}."
+        )
         why = "An optimizer leaves what has no gradient as it is: these parameters do not learn."
         fix = "take detach(), .data, no_grad(), or the op without a derivative, off the path from them to the loss"
         operands = [case.operand(row) for _, row in before[:4]]
-        yield case.finding("gradient-cut", "error", sentence, at, why, fix, operands=operands)
+        place = case.reasons.detached_at(at) if at in case.reasons.detached else None
+        site = case.site_at(*place) if place is not None else None
+        yield case.finding("gradient-cut", "error", sentence, at, why, fix, site=site, operands=operands)
     if lost:
         told, line = several([name for name, _ in lost]), _leaves_the_graph(case, lost[0][1])
         how = (
@@ -85,7 +92,10 @@ def _unreached(case: Case) -> Iterator[Finding]:
             operands=[case.operand(row) for _, row in lost[:4]],
         )
     if unused:
-        sentence = f"{several(unused)} {'was' if len(unused) == 1 else 'were'} used by no op, so {'it has' if len(unused) == 1 else 'they have'} no gradient."
+        sentence = (
+            f"{several(unused)} {'was' if len(unused) == 1 else 'were'} used by no op, so "
+            f"{'it has' if len(unused) == 1 else 'they have'} no gradient."
+        )
         why = "A layer that forward() does not call learns nothing, and still costs memory."
         yield case.finding(
             "unused-parameter", "warning", sentence, -1, why, "call it in forward(), or remove it; requires_grad_(False) where it is meant"
@@ -99,10 +109,15 @@ def _leaves_the_graph(case: Case, row: int) -> tuple[str, int, str] | None:
         if any(s in reached for s, _ in r.inputs(at)):
             reached.add(at)
     names = {r.names[at] for at in reached if r.names.get(at, "").isidentifier()}
-    for code in dict.fromkeys(code for code in r.code if code is not None):
-        for number, text in enumerate(source.text_of(code.co_filename).splitlines(), 1):
-            if _LEAVING.search(text) and any(re.search(rf"\b{name}\b", text) for name in names) and "print(" not in text:
-                return code.co_filename, number, text.strip()
+    codes = list(dict.fromkeys(code for code in r.code if code is not None))
+    for leaving in _LEAVING:
+        for code in codes:
+            lines = sorted({line for _, _, line in code.co_lines() if line})
+            texts = source.text_of(code.co_filename).splitlines()
+            for number in lines:
+                text = texts[number - 1].strip() if number <= len(texts) else ""
+                if leaving.search(text) and any(re.search(rf"\b{name}\b", text) for name in names) and "print(" not in text:
+                    return code.co_filename, number, text
     return None
 
 
@@ -120,7 +135,10 @@ def _not_updated(case: Case) -> Iterator[Finding]:
     if strangers:
         name = type(strangers[0]).__name__
         sentence = f"{name} updates parameters that took no part in the loss; those that did, {told}, are in no optimizer."
-        why = "The model was made again (its cell was run once more, or it was copied) after the optimizer, which still holds the old parameters."
+        why = (
+            "The model was made again (its cell was run once more, or it was copied) after the optimizer, which "
+            "still holds the old parameters."
+        )
         yield case.finding(
             "optimizer-of-another-model",
             "error",

@@ -78,7 +78,8 @@ def _product(a: Shape, b: Shape) -> Clash | None:
     if a[-1] != b[inner]:
         return Clash(
             {0: [len(a) - 1], 1: [inner]},
-            f"the last axis of the first ({a[-1]}) must equal the {'second to last' if len(b) > 1 else 'only'} axis of the second ({b[inner]})",
+            f"the last axis of the first ({a[-1]}) must equal the {'second to last' if len(b) > 1 else 'only'} "
+            f"axis of the second ({b[inner]})",
         )
     found = _broadcast([a[:-2], b[:-2]])
     return found and Clash(found.axes, "the axes before the last two must broadcast: " + found.rule)
@@ -198,6 +199,9 @@ def check(case: Case) -> list[Finding]:
     names = [case.called(s) for s in rows]
     parameters = tuple(at for at, s in enumerate(rows) if r.kind[s] == "parameter")
     mended = fix(op, shapes, names, elementwise, attrs, parameters=parameters)
+    for s, name in zip(rows, names, strict=True):
+        if mended.startswith(name) and mended.endswith((".T", ".transpose(-2, -1)")) and r.op_name(s) in ("permute", "transpose"):
+            mended = f"{case.called(case.input(s))}, without the transpose"
     if not mended and op == "linear":
         mended = f"nn.Linear({shapes[0][-1] if shapes[0] else 1}, {shapes[1][0]}), or bring the input to {shapes[1][-1]} features"
     elif not mended and op.startswith("conv") and parameters:

@@ -32,8 +32,15 @@ def _piled_up(case: Case) -> Iterator[Finding]:
     passes = sorted({one.number for one in seen})
     row = seen[0].row
     site = case.site_of(seen[0].where)
-    sentence = f"backward(){f' at {place(site)}' if site else ''} added to gradients with which the parameters had been updated already: in pass {passes[0]}{f' and {len(passes) - 1} more' if len(passes) > 1 else ''}."
-    why = "Nothing set .grad back between two updates, so each step goes along the sum of all gradients since the first: the older the training, the wronger."
+    sentence = (
+        f"backward(){f' at {place(site)}' if site else ''} added to gradients with which the parameters had "
+        "been updated already: in pass "
+        f"{passes[0]}{f' and {len(passes) - 1} more' if len(passes) > 1 else ''}."
+    )
+    why = (
+        "Nothing set .grad back between two updates, so each step goes along the sum of all gradients since "
+        "the first: the older the training, the wronger."
+    )
     fix = "optimizer.zero_grad() before loss.backward()" if case.witness.updates else "w.grad = None after each update"
     yield case.finding("missing-zero-grad", "error", sentence, row, why, fix, site=site, operands=[case.operand(row)] if row >= 0 else [])
 
@@ -82,7 +89,10 @@ def _modes(case: Case) -> Iterator[Finding]:
         site = case.site_of((scope.code, scope.lasti))
         row = _row_in(case, wrong[0].scope)
         sentence = f"{several(names)} ran under no_grad() in training mode{f' at {place(site)}' if site else ''}."
-        why = f"{scope.label} behaves otherwise then: Dropout drops, BatchNorm uses, and learns from, this batch's statistics. Results are random, and worse."
+        why = (
+            f"{scope.label} behaves otherwise then: Dropout drops, BatchNorm uses, and learns from, this batch's "
+            "statistics. Results are random, and worse."
+        )
         yield case.finding(
             "train-mode-in-evaluation", "warning", sentence, row, why, "model.eval() before it, model.train() afterwards", site=site
         )
@@ -209,7 +219,9 @@ def _same_batch(case: Case) -> Iterator[Finding]:
         return
     row = data[0][-1]
     sentence = f"The same batch came in each of {len(passes)} passes: {case.called(row)} was made anew every time, with equal values."
-    why = "The model learns one batch by heart. next(iter(loader)) begins again each time, and so does a loader that is made inside the loop."
+    why = (
+        "The model learns one batch by heart. next(iter(loader)) begins again each time, and so does a loader that is made inside the loop."
+    )
     fix = "for x, y in loader: ...  (all data in one batch: make it once, before the loop)"
     yield case.finding("same-batch", "note", sentence, row, why, fix, operands=[case.operand(row)])
 
@@ -251,7 +263,10 @@ def _shuffled_apart(case: Case) -> Iterator[Finding]:
             and not any(r.op_name(c) in ("getitem", "index_select") for c in case.consumers[at])
         ]
         if whole:
-            sentence = f"Only the targets are shuffled{case.at(row)}: {case.called(source)} is permuted, {case.called(whole[0])} with as many rows is not."
+            sentence = (
+                f"Only the targets are shuffled{case.at(row)}: {case.called(source)} is permuted, "
+                f"{case.called(whole[0])} with as many rows is not."
+            )
             why = "Rows and targets do not belong together any more: nothing can be learned but the mean."
             yield case.finding(
                 "targets-shuffled-alone",

@@ -32,14 +32,14 @@ def kinds(array: Any) -> list[str]:
     if finite(array):
         return []
     data = inspector.host(array)
-    parts = (data.real, data.imag) if data.dtype.kind == "c" else (data,)
+    parts = (numpy.real(data), numpy.imag(data)) if data.dtype.kind == "c" else (data,)
     return [kind for kind, test in KINDS.items() if any(test(part).any() for part in parts)]
 
 
 def first(array: Any, kind: str) -> tuple[int, ...]:
     """The index, in C order, of the first element of that kind."""
     data = inspector.host(array)
-    found = KINDS[kind](data.real) | KINDS[kind](data.imag) if data.dtype.kind == "c" else KINDS[kind](data)
+    found = KINDS[kind](numpy.real(data)) | KINDS[kind](numpy.imag(data)) if data.dtype.kind == "c" else KINDS[kind](data)
     return tuple(int(i) for i in numpy.unravel_index(int(numpy.argmax(found)), data.shape))
 
 

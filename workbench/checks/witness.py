@@ -1,4 +1,4 @@
-"""What happens while code is recorded and leaves no row: passes, updates, modes of modules, gradients in flight, the error at the end.
+"""What leaves no row while code is recorded: passes, updates, modes of modules, gradients that are not finite, the error at the end.
 
 It costs a fraction of what recording costs, keeps no tensor alive, and judges nothing: the checks do that when the code has ended.
 """
@@ -22,10 +22,9 @@ if TYPE_CHECKING:
 
 Where = tuple[CodeType | None, int]
 
-FLOW = 32 << 20  # bytes of gradients of the running pass that are held until it is known that all is well
 COPIES = 64 << 20  # bytes of parameters that are copied to see how far a step moves them
 MOST = 64  # notes of one kind
-LOOKED = 4  # leaves of a pass whose gradients are followed from pass to pass
+LOOKED = 2  # leaves of a pass whose gradients are followed from pass to pass
 _modal: dict[type, bool] = {}  # class of a module -> it behaves otherwise in training than in evaluation
 
 
@@ -66,7 +65,7 @@ class BadStep(NamedTuple):
     """A backward step whose gradient is not finite although what came in was."""
 
     row: int
-    op: Any
+    op: Any  # None: the step is not known, and `row` is the leaf that received `upstream`
     upstream: Any
     gradients: tuple
     number: int  # of the pass
@@ -106,8 +105,6 @@ class Witness:
         self.bad_rows: dict[str, BadRow] = {}  # by kind: "NaN", "+Inf", "−Inf"
         self.bad_step: BadStep | None = None
         self.ended: Ended | None = None
-        self._flow: list[tuple] = []  # steps of the running pass: the node's time, its op, its gradient, those of its inputs
-        self._room = FLOW
         self._versions: dict[int, int] = {}  # the tape's time of a leaf -> version of its memory when the last pass began
         self._pending: list[tuple[ref, int, Accumulated]] = []
         self._before: list[tuple[ref, Any]] = []  # copies of parameters
@@ -128,9 +125,10 @@ class Witness:
         leaves = [node for node in plan if node.op is None]
         root = r.row_of(roots[0])
         number = len(self.passes) + 1
-        self._moved()
-        self._confirm()
-        self._settle(r, root)
+        if self._before:
+            self._moved()
+        if self._pending:
+            self._confirm()
         if not self.bad_rows and self.bad_step is None and root >= 0 and not _scalar_is_finite(r.value(root)):
             from . import not_finite  # it imports this module
 
@@ -140,15 +138,15 @@ class Witness:
         if number & (number - 1) == 0:  # 1, 2, 4, ...: of a long training few
             self._copy(leaves)
 
-    def step(self, node: Any, grad: Any, input_grads: tuple) -> None:
-        """A backward step has been taken."""
-        if self.bad_step is None:
-            self._flow.append((node.time, node.op, grad, input_grads))
-            if grad.__class__ is numpy.ndarray:
-                self._room -= grad.nbytes
-                if self._room < 0:
-                    self._room = FLOW
-                    self._weigh()
+    def received(self, r: Recording, leaf: Any, grad: Any) -> None:
+        """A leaf's gradient is whole. When it is the first that is not finite, the pass is run again to see which step made it so."""
+        if self.bad_step is None and not _is_finite(grad):
+            from . import not_finite  # it imports this module
+
+            root = self.passes[-1].root if self.passes else -1
+            self.bad_step = not_finite.step_among(r, root, len(self.passes)) or BadStep(
+                r.row_of(leaf), None, _array(grad), (), len(self.passes)
+            )
 
     def updated(self, r: Recording, optimizer: Any, where: Where) -> None:
         """An optimizer has taken a step."""
@@ -161,7 +159,7 @@ class Witness:
                 p = held()
                 if p is not None and p._grad is not None and p.node is not None and p._grad.array.size:
                     self.largest[r.row_of(p.node)] = _largest(p._grad.array)
-        self._moved()
+            self._moved()
         if self._pending:
             own = {id(p) for group in optimizer.param_groups for p in group["params"]}
             self._confirm(own)
@@ -170,47 +168,11 @@ class Witness:
         """The recorded code has ended, perhaps by an error."""
         self._moved()
         self._confirm()
-        self._weigh()
-        self._find(r)
-        self._flow.clear()
         self._before, self._pending = [], []
         if error is not None:
             write = getattr(error, "write", None)
             row = r.times.get(step, -1)
             self.ended = Ended(type(error).__name__, str(error), _innermost(error, hidden), row, write.line if write is not None else None)
-
-    # -- gradients in flight ----------------------------------------------------------------------------------------------------
-
-    def _settle(self, r: Recording, root: int) -> None:
-        """Another pass begins: was all well in the one before? After an update the new loss tells, else its leaves do."""
-        if self._flow:
-            updated = self.updates and self.updates[-1].passes == len(self.passes)
-            if not (_scalar_is_finite(r.value(root)) if updated and root >= 0 else self._flow_is_fine()):
-                self._find(r)
-        self._flow, self._room = [], FLOW
-
-    def _flow_is_fine(self) -> bool:
-        return all(values.finite(_array(grad)) for _, op, grad, _ in self._flow if op is None)
-
-    def _weigh(self) -> None:
-        """Gradients that have arrived, and the last ones in flight, are finite: then those before them were."""
-        if self._flow and self._flow_is_fine() and all(values.finite(_array(g)) for g in self._flow[-1][3] if g is not None):
-            self._flow.clear()
-
-    def _find(self, r: Recording) -> None:
-        """The first step that made what is not finite out of what was."""
-        for time, op, grad, given in self._flow:
-            if op is None or getattr(op, "picks", False):
-                continue
-            made = [_array(g) for g in given]
-            if all(values.finite(g) for g in made) or not all(
-                values.finite(_array(g)) for g in (grad if isinstance(grad, list) else [grad])
-            ):
-                continue
-            upstream = None if isinstance(grad, list) else _array(grad)
-            self.bad_step = BadStep(r.times.get(time, -1), op, upstream, tuple(made), len(self.passes))
-            break
-        self._flow.clear()
 
     # -- updates ----------------------------------------------------------------------------------------------------------------
 
@@ -264,6 +226,16 @@ def _array(g: Any) -> Any:
 def _scalar_is_finite(array: Any) -> bool:
     """Only of a NumPy scalar: a GPU is not waited for."""
     return array.__class__ is not numpy.ndarray or array.size != 1 or array.dtype.kind != "f" or math.isfinite(array.item())
+
+
+def _is_finite(grad: Any) -> bool:
+    """Whether all elements are. Of NumPy's floats x·x tells, in one pass and without a word about overflows; a GPU is not waited for."""
+    array = grad.array if grad.__class__ is Tensor else grad
+    if array.__class__ is not numpy.ndarray:
+        return True
+    if array.dtype.char in "fd" and math.isfinite(numpy.vdot(array, array)):
+        return True
+    return values.finite(array)
 
 
 def _is_there(grad: Tensor | None) -> bool:

@@ -140,14 +140,19 @@ class Reasons:
 
     def detaching(self, row: int) -> str:
         """Where the row was detached, as far as the code tells: "line 3 of In [2]"; detach() is no op, so no instruction is known."""
+        place = self.detached_at(row)
+        if place is None:
+            return ""
+        file, line = place[0].co_filename, place[1]
+        return f"line {line} of {source.cell_of(file) or os.path.basename(file)}"
+
+    def detached_at(self, row: int) -> tuple[CodeType, int] | None:
+        """The code and the line of it that detached the row; None where none, or more than one, comes into question."""
         codes = {code for code in self.r.code if code is not None}
         name = self.r.names.get(row, "")
-        found = [(code.co_filename, line, to) for code in codes for line, to in _detaches(code)]
+        found = [(code, line, to) for code in codes for line, to in _detaches(code)]
         mine = [place for place in found if name and place[2] == name] or found
-        if len({line for _, line, _ in mine}) != 1:
-            return ""
-        file, line, _ = mine[0]
-        return f"line {line} of {source.cell_of(file) or os.path.basename(file)}"
+        return (mine[0][0], mine[0][1]) if len({line for _, line, _ in mine}) == 1 else None
 
     # -- it is tracked ----------------------------------------------------------------------------------------------------------
 

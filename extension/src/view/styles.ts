@@ -1,6 +1,7 @@
 // Every style sheet of the view, in one text.
 
 import scene from "./graph/scene.css";
+import checks from "./panes/checks.css";
 import time from "./panes/time.css";
 import tensor from "./panes/tensor.css";
 import step from "./panes/step.css";
@@ -8,4 +9,4 @@ import stepper from "./stepper.css";
 import memory from "./panes/memory.css";
 import view from "./view.css";
 
-export const STYLES = [view, stepper, scene, step, time, tensor, memory].join("\n");
+export const STYLES = [view, stepper, scene, step, time, tensor, memory, checks].join("\n");

@@ -1,5 +1,6 @@
 // Every pane of the side panel, in the order of the tabs.
 
+import { ChecksPane } from "./checks";
 import { ComparePane } from "./compare";
 import { MemoryPane } from "./memory";
 import { ModelPane } from "./model";
@@ -12,6 +13,7 @@ export const PANES: readonly ((context: PaneContext) => Pane)[] = [
   (context) => new StepPane(context),
   (context) => new TensorPane(context, "value", "Value"),
   (context) => new TensorPane(context, "grad", "Grad"),
+  (context) => new ChecksPane(context),
   (context) => new ComparePane(context),
   (context) => new ModelPane(context),
   (context) => new MemoryPane(context),

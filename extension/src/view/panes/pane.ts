@@ -18,6 +18,8 @@ export interface Pane {
   readonly element: HTMLElement;
   /** Its content is not about the selected node: choosing another one does not scroll it to its top. */
   readonly stays?: boolean;
+  /** What the tab says, where that is more than the title. */
+  caption?(state: State): string;
   /** Whether there is something to see, and so a tab. */
   offered(state: State): boolean;
   /** The state has changed, or the pane has just been opened (`before` is null). Called only while its tab is chosen. */

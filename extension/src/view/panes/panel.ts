@@ -52,6 +52,8 @@ export class Panel {
       const chosen = pane.tab === state.tab;
       const button = this.tabs.get(pane.tab)!;
       button.hidden = !pane.offered(state);
+      const caption = pane.caption?.(state) ?? pane.title;
+      if (button.textContent !== caption) button.textContent = caption;
       pane.element.hidden = !chosen;
       setAttribute(button, "aria-selected", String(chosen));
       setAttribute(button, "tabindex", chosen ? 0 : -1);
