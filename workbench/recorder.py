@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable
 from functools import lru_cache
@@ -15,41 +14,20 @@ from weakref import ref
 
 import numpy
 
-import engine
 from engine import devices, inplace, observe
 from engine.tensor import Tensor
 
+from .attributes import NUMBERS, plain
 from .flowing import Flowing
-from .recording import EVENT, HOLDERS, KEEP, NUMBER, USE, Recording, Scope
+from .frames import HIDDEN
+from .lifetimes import Lifetimes, Watch
+from .recording import EVENT, HOLDERS, KEEP, Recording, Scope
+from .sites import Sites
 
 MAX_ROWS = 200_000
 PERIOD = 0.1  # seconds between two reports of a running recording
 TURNS, PLENTY = 8, 20_000  # after so many turns of a training loop and rows only the turns 16, 32, 64, ... are recorded
 PULSE = 5.0  # seconds between two reports while turns are passed over
-
-# Frames of these files are not the user's.
-HIDDEN = tuple(os.path.dirname(os.path.abspath(file)) + os.sep for file in (engine.__file__, __file__))
-_PLAIN = (int, float, bool, str, type(None), complex)
-_HARMLESS = frozenset((*_PLAIN, slice, type(Ellipsis)))
-
-
-class Watch(ref):
-    """A weak reference to what needs memory as long as it lives: a tensor or a gradient."""
-
-    __slots__ = ("key", "block")
-    key: int  # identity of a tensor; 0 for a gradient
-    block: list
-
-
-class Saving(ref):
-    """A weak reference to a node of the tape, and what it saves: identities of storages, which live as long as it does.
-
-    Numbers, not blocks: the garbage collector has nothing to look through.
-    """
-
-    __slots__ = ("time", "keys")
-    time: int
-    keys: tuple[int, ...]
 
 
 class Recorder(observe.Observer):
@@ -74,44 +52,17 @@ class Recorder(observe.Observer):
         self._mark: Any = None  # the same in the work of a GPU, which runs behind
         self._steps: list[tuple[int, float, Any]] = []  # backward steps that are running: the node's time, and these two
         self._due = perf_counter() + PERIOD
-        self._rows: dict[int, int] = {}  # identity of a live tensor -> row
-        self._watches: dict[int, Watch] = {}  # those that no row holds, by their own identity: only what is held can tell of a death
+        self._lifetimes = Lifetimes(self.recording)
+        self._rows = self._lifetimes.rows  # identity of a live tensor -> row
         self._thread = get_ident()
         self._stack: list[int] = []
         self._open_modules = 0  # how many of them are calls of modules
         self._scope = -1
         self._paths: dict[int, str] = {}  # identity of a module -> its qualified name
-        self._inside: dict[int, bool] = {}  # identity of a code object -> it is not the user's
-        self._codes: list[CodeType] = []  # keeps those identities theirs
+        self._sites = Sites()
         self._code: CodeType | None = None  # the user's code that ran the last op
         self._last = -1  # the tape's time of the last node of a pass that is passed over
         self._pass: tuple | None = None  # a backward pass that may record ops of its own: (code, lasti, last node's time)
-        me = ref(self)
-
-        def died(watch: Any) -> None:
-            """What was watched is gone, and so is its need for memory."""
-            recorder = me()
-            if recorder is None:
-                return
-            r = recorder.recording
-            block = watch.block
-            block[HOLDERS] -= 1
-            if not block[HOLDERS]:
-                r.forget(block)
-            else:
-                r.dropped_at[block[NUMBER]] = len(r.events)
-            row = recorder._rows.pop(watch.key, None)
-            if row is not None and r.ref[row] is watch:
-                r.ref[row] = None
-            else:
-                recorder._watches.pop(id(watch), None)
-
-        def node_died(saving: Any) -> None:
-            recorder = me()
-            if recorder is not None:
-                recorder._free(saving.time)
-
-        self._on_death, self._on_node_death = died, node_died
 
     # -- what the engine tells ----------------------------------------------------------------------------------------------
 
@@ -139,7 +90,7 @@ class Recorder(observe.Observer):
         frame: Any = sys._getframe(2)
         code = frame.f_code
         if code is not self._code:  # not the code that ran the op before
-            frame = self._user_frame(frame)
+            frame = self._sites.frame(frame)
             code = self._code = None if frame is None else frame.f_code
         lasti = 0 if frame is None else frame.f_lasti
         if self._pass is not None:
@@ -183,7 +134,7 @@ class Recorder(observe.Observer):
                 if r.kept_bytes > r.keep:
                     r.let_go()
         else:
-            block = self._block(array, row)
+            block = self._lifetimes.block(array, row)
             block[HOLDERS] += 1
             r.hold(row, array, block)
         saved = 0
@@ -194,8 +145,8 @@ class Recorder(observe.Observer):
             r.times[node.time] = row
             shape = node.shape
             if node.saved:
-                saved = self._saves(node, row)
-        watch = Watch(out, self._on_death)  # `_watch`, written out
+                saved = self._lifetimes.saves(node, row)
+        watch = Watch(out, self._lifetimes.on_death)  # `_watch`, written out
         watch.key = key = id(out)
         watch.block = block
         rows[key] = row
@@ -211,7 +162,7 @@ class Recorder(observe.Observer):
         r.grad.append(node is not None)
         note = f"view of #{sources[0]}" if base is not None and op.view and out._view is not None else ""
         r.note.append(note if self._pass is None or not self._steps else self._derivative(note))
-        r.attrs.append(attrs if not attrs or attrs is op.defaults else _plain(attrs))
+        r.attrs.append(attrs if not attrs or attrs is op.defaults else plain(attrs))
         r.ref.append(watch)
         r.begun.append(self._begun)
         r.took.append(ended - self._begun)
@@ -228,9 +179,9 @@ class Recorder(observe.Observer):
         ended, r = perf_counter(), self.recording
         if get_ident() != self._thread or r.count >= self.limit:
             return
-        code, lasti = self._site()
+        code, lasti = self._sites.site()
         sources = self._sources(inputs)
-        r.failure = r.append(op, "op", (), None, 0, False, scope=self._scope, code=code, lasti=lasti, note=str(error), attrs=_plain(attrs),
+        r.failure = r.append(op, "op", (), None, 0, False, scope=self._scope, code=code, lasti=lasti, note=str(error), attrs=plain(attrs),
                              sources=sources, begun=self._begun, took=ended - self._begun)  # fmt: skip
 
     def wrote(self, op: Any, target: Any, inputs: tuple, attrs: dict) -> None:
@@ -240,7 +191,7 @@ class Recorder(observe.Observer):
         if self.resting or r.count >= self.limit:
             r.dropped += 1
             return
-        code, lasti = self._site()
+        code, lasti = self._sites.site()
         before = self._rows.get(id(target))
         sources = [self._input(target) if before is None else before, *self._sources(inputs[1:])]
         row = self._rewritten(op, target, sources, attrs, code, lasti, "in place")
@@ -271,7 +222,7 @@ class Recorder(observe.Observer):
             self._deep += 1
             return
         r = self.recording
-        code, lasti = self._site()
+        code, lasti = self._sites.site()
         if self._pass is not None:
             self._leave_pass(code, lasti)
         label, identity = name, 0
@@ -306,7 +257,7 @@ class Recorder(observe.Observer):
         if self.resting:
             self._last = plan[-1].time
             return
-        code, lasti = self._site()
+        code, lasti = self._sites.site()
         self._leave_pass(None, -1)
         self._flowing.end()
         self.recording.witness.begins(self.recording, roots, plan, (code, lasti))
@@ -348,10 +299,10 @@ class Recorder(observe.Observer):
         if last:
             self._end_pass()
         if node.op is None:
-            self._accumulated(node)
+            self._lifetimes.accumulated(node)
             self.recording.witness.received(self.recording, node, grad)
         elif not isinstance(node.saved, tuple):  # freed
-            self._free(node.time)
+            self._lifetimes.free(node.time)
         self._flowing.step(node, grad, input_grads)
         if last:
             self._flowing.end()
@@ -406,7 +357,7 @@ class Recorder(observe.Observer):
         block[HOLDERS] += 1
         if inplace.last_write and (version := inplace.version_at(key)):
             r.versions[r.count] = version
-        watch = self._watch(tensor, id(tensor), block)
+        watch = self._lifetimes.watch(tensor, id(tensor), block)
         row = self._rows[id(tensor)] = r.append(
             None, kind, array.shape, array.dtype, array.nbytes, node is not None, scope=self._scope, tensor=watch
         )
@@ -415,7 +366,7 @@ class Recorder(observe.Observer):
         return row
 
     def _constant(self, x: Any) -> int:
-        return self.recording.constant(x, self._scope) if isinstance(x, _PLAIN) or hasattr(x, "dtype") else -1
+        return self.recording.constant(x, self._scope) if isinstance(x, NUMBERS) or hasattr(x, "dtype") else -1
 
     # -- several results, in-place writes -------------------------------------------------------------------------------------
 
@@ -427,15 +378,14 @@ class Recorder(observe.Observer):
     def _siblings(self, output: tuple, first: Tensor, row: int) -> None:
         for out in output:
             if isinstance(out, Tensor) and out is not first:
-                watch = self._follow(out, row)
-                self._watches[id(watch)] = watch
+                self._lifetimes.hold(self._follow(out, row))
 
     def _follow(self, tensor: Tensor, row: int) -> Watch:
         array = tensor.array
-        block = self.recording.blocks.get(id(inplace.storage(array))) or self._block(array, row)
+        block = self.recording.blocks.get(id(inplace.storage(array))) or self._lifetimes.block(array, row)
         block[HOLDERS] += 1
         self._rows[id(tensor)] = row
-        return self._watch(tensor, id(tensor), block)
+        return self._lifetimes.watch(tensor, id(tensor), block)
 
     def _rewritten(self, op: Any, tensor: Tensor, sources: list, attrs: dict, code: Any, lasti: int, note: str) -> int:
         """`tensor` has new contents, or a new place on the tape: a new row stands for it from now on."""
@@ -446,81 +396,20 @@ class Recorder(observe.Observer):
             r.ref[old] = None
         if weak is None or weak() is not tensor:
             weak = self._follow(tensor, r.count)
-        block = r.blocks.get(id(inplace.storage(array))) or self._block(array, r.count)
+        block = r.blocks.get(id(inplace.storage(array))) or self._lifetimes.block(array, r.count)
         saved = 0
         while node is not None and node.op is not None and node.time not in r.times:
             r.times[node.time] = r.count
-            saved += self._saves(node, r.count) if node.saved else 0
+            saved += self._lifetimes.saves(node, r.count) if node.saved else 0
             node = node.inputs[0] if len(node.inputs) == 1 and node.op is not op else None
         r.versions[r.count] = inplace.version(array)
         row = r.append(op, "op", array.shape, array.dtype, array.nbytes, tensor.node is not None, scope=self._scope, code=code, lasti=lasti,
-                       saved=saved, note=note, attrs=_plain(attrs), tensor=weak, sources=sources)  # fmt: skip
+                       saved=saved, note=note, attrs=plain(attrs), tensor=weak, sources=sources)  # fmt: skip
         self._rows[id(tensor)] = row
         r.hold(row, array, block)
         return row
 
     # -- memory ---------------------------------------------------------------------------------------------------------------
-
-    def _watch(self, what: Any, key: int, block: list) -> Watch:
-        watch = Watch(what, self._on_death)
-        watch.key, watch.block = key, block
-        return watch
-
-    def _block(self, array: Any, row: int) -> list:
-        r, owner = self.recording, inplace.storage(array)
-        return r.need(id(owner), owner.nbytes, row)
-
-    def _saves(self, node: Any, row: int) -> int:
-        """The node keeps arrays for its backward: they live as long as it does, or until backward frees it. Their bytes."""
-        r, saved, total, time = self.recording, (), 0, node.time
-        blocks = r.blocks
-        for place, value in enumerate(node.saved):
-            if value is None:
-                continue
-            for array in (value,) if value.__class__ is not tuple else value:
-                if array.__class__ is not numpy.ndarray and not hasattr(array, "nbytes"):
-                    continue  # a number, or what a user-written Function keeps
-                key = id(array if array.base is None else inplace.storage(array))
-                block = blocks.get(key)
-                if block is None:
-                    block = self._kept(array, row)
-                block[HOLDERS] += 1
-                saved += (key,)
-                total += array.nbytes
-                r.uses.frombytes(USE(block[NUMBER], time, place, len(r.events)))
-        if saved:
-            saving = r.savings[time] = Saving(node, self._on_node_death)
-            saving.time, saving.keys = time, saved
-        return total
-
-    def _kept(self, array: Any, row: int) -> list:
-        """The block of an array that is no tensor's, but only kept by the op's node."""
-        block = self._block(array, row)
-        self.recording.roles[block[NUMBER]] = "saved", row
-        return block
-
-    def _accumulated(self, leaf: Any) -> None:
-        r, tensor = self.recording, leaf.tensor()
-        row = r.row_of(leaf)
-        if tensor is None or row < 0 or tensor._grad is None:
-            return
-        gradient = tensor._grad
-        held = r.gradients.get(row)
-        if held is not None and held() is gradient:
-            return
-        block = self._owned(gradient.array, row, "gradient")
-        watch = r.gradients[row] = self._watch(gradient, 0, block)
-        self._watches[id(watch)] = watch
-
-    def _owned(self, array: Any, row: int, role: str) -> list:
-        """The block of an array that no op made, with one holder more: a gradient of that row, or what an optimizer keeps for it."""
-        r, owner = self.recording, inplace.storage(array)
-        block = r.blocks.get(id(owner))
-        if block is None:
-            block = r.need(id(owner), owner.nbytes, row, 0, r.count if r.step < 0 else ~r.step)
-            r.roles[block[NUMBER]] = role, row
-        block[HOLDERS] += 1
-        return block
 
     def updated(self, optimizer: Any) -> None:
         if get_ident() != self._thread:
@@ -528,63 +417,15 @@ class Recorder(observe.Observer):
         if not self._optimizers:  # the passes before were no turns of their own
             self._optimizers, self.recording.turns = True, self.recording.passed_over
         if not self.resting:
-            self._note_update(optimizer)
+            self.recording.witness.updated(self.recording, optimizer, self._sites.site())
+            self._lifetimes.optimizer(optimizer)
         self._turned()
-
-    def _note_update(self, optimizer: Any) -> None:
-        r = self.recording
-        r.witness.updated(r, optimizer, self._site(4))
-        for parameter, state in optimizer.state.items():
-            for name, kept in state.items():
-                for tensor in kept if isinstance(kept, (list, tuple)) else (kept,):
-                    if isinstance(tensor, Tensor) and id(inplace.storage(tensor.array)) not in r.blocks:
-                        self._keeps(tensor, tensor.array, self._rows.get(id(parameter), -1), name)
-        for arrays in getattr(optimizer, "_scratch", {}).values():
-            for array in arrays:
-                if id(array) not in r.blocks:
-                    self._keeps(array, array, -1, "room to compute in")
-
-    def _keeps(self, what: Any, array: Any, row: int, name: str) -> None:
-        """An optimizer keeps `what` from step to step, under that name."""
-        watch = self._watch(what, 0, self._owned(array, row, name))
-        self._watches[id(watch)] = self.recording.others[watch.block[NUMBER]] = watch
-
-    def _free(self, time: int) -> None:
-        """The node of that time needs its saved arrays no longer. Called while they, or at least their blocks, are there."""
-        r = self.recording
-        saving = r.savings.pop(time, None)
-        r.freed[time] = len(r.events)
-        if saving is not None:
-            for key in saving.keys:
-                block = r.blocks[key]
-                block[HOLDERS] -= 1
-                if not block[HOLDERS]:
-                    r.forget(block)
 
     # -- where ----------------------------------------------------------------------------------------------------------------
 
     def user_code(self, code: CodeType) -> None:
         """Count this code among the user's, wherever it stands."""
-        self._inside[id(code)] = False
-        self._codes.append(code)
-
-    def _user_frame(self, frame: Any) -> Any:
-        """The innermost frame from this one on that is the user's; None where there is none."""
-        inside = self._inside
-        while frame is not None:
-            code = frame.f_code
-            hidden = inside.get(id(code))
-            if hidden is None:
-                hidden = inside[id(code)] = code.co_filename.startswith(HIDDEN)
-                self._codes.append(code)
-            if not hidden:
-                break
-            frame = frame.f_back
-        return frame
-
-    def _site(self, deep: int = 3) -> tuple[CodeType | None, int]:
-        frame = self._user_frame(sys._getframe(deep))  # below are the observer's method and the engine's
-        return (None, 0) if frame is None else (frame.f_code, frame.f_lasti)
+        self._sites.add(code)
 
     def _name_modules(self, root: Any) -> None:
         if not hasattr(root, "named_modules"):
@@ -641,33 +482,3 @@ def _on_gpu(value: Any) -> bool:
 @lru_cache(256)
 def is_parameter(cls: type) -> bool:
     return any(c.__name__ == "Parameter" for c in cls.__mro__)
-
-
-def _plain(attrs: dict) -> dict:
-    """Attributes without tensors in them, which would stay alive."""
-    for v in attrs.values():
-        if v.__class__ not in _HARMLESS and (v.__class__ is not tuple or not _HARMLESS.issuperset(map(type, v))):
-            break
-    else:
-        return attrs
-    return {k: v if v.__class__ in _HARMLESS else _without_tensors(v) for k, v in attrs.items() if not k.startswith("__")}
-
-
-def _without_tensors(value: Any) -> Any:
-    if value.__class__ is tuple and len(value) <= 64 and _HARMLESS.issuperset(map(type, value)):
-        return value
-    if value.__class__ in _HARMLESS or isinstance(value, _PLAIN):
-        return value
-    if isinstance(value, (tuple, list)) and len(value) <= 64:
-        return tuple(_without_tensors(v) for v in value)
-    return Opaque(type(value).__name__)
-
-
-class Opaque:
-    """Stands for an attribute that is not kept."""
-
-    def __init__(self, kind: str) -> None:
-        self.kind = kind
-
-    def __repr__(self) -> str:
-        return self.kind

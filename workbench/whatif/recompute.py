@@ -14,7 +14,7 @@ from engine.dtypes import FLOAT, FROM_NUMPY
 from engine.tensor import Tensor
 
 from .. import protocol
-from ..recorder import Opaque
+from ..attributes import Opaque
 from ..recording import Recording
 
 

@@ -1,0 +1,38 @@
+"""What is kept of an op's attributes: everything but the tensors in them, which would stay alive."""
+
+from __future__ import annotations
+
+from typing import Any
+
+NUMBERS = (int, float, bool, str, type(None), complex)
+_HARMLESS = frozenset((*NUMBERS, slice, type(Ellipsis)))
+
+
+def plain(attrs: dict) -> dict:
+    """Attributes without tensors in them, which would stay alive."""
+    for v in attrs.values():
+        if v.__class__ not in _HARMLESS and (v.__class__ is not tuple or not _HARMLESS.issuperset(map(type, v))):
+            break
+    else:
+        return attrs
+    return {k: v if v.__class__ in _HARMLESS else _without_tensors(v) for k, v in attrs.items() if not k.startswith("__")}
+
+
+def _without_tensors(value: Any) -> Any:
+    if value.__class__ is tuple and len(value) <= 64 and _HARMLESS.issuperset(map(type, value)):
+        return value
+    if value.__class__ in _HARMLESS or isinstance(value, NUMBERS):
+        return value
+    if isinstance(value, (tuple, list)) and len(value) <= 64:
+        return tuple(_without_tensors(v) for v in value)
+    return Opaque(type(value).__name__)
+
+
+class Opaque:
+    """Stands for an attribute that is not kept."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+
+    def __repr__(self) -> str:
+        return self.kind

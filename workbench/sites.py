@@ -1,0 +1,40 @@
+"""Where in the user's code something happened: the innermost frame that is neither the engine's nor the workbench's."""
+
+from __future__ import annotations
+
+import sys
+from types import CodeType
+from typing import Any
+
+from .frames import HIDDEN
+
+
+class Sites:
+    """Finds the frame for one recorder; it knows after once which code is whose."""
+
+    def __init__(self) -> None:
+        self._inside: dict[int, bool] = {}  # identity of a code object -> it is not the user's
+        self._codes: list[CodeType] = []  # keeps those identities theirs
+
+    def add(self, code: CodeType) -> None:
+        """Count this code among the user's, wherever it stands."""
+        self._inside[id(code)] = False
+        self._codes.append(code)
+
+    def frame(self, frame: Any) -> Any:
+        """The innermost frame from this one on that is the user's; None where there is none."""
+        inside = self._inside
+        while frame is not None:
+            code = frame.f_code
+            hidden = inside.get(id(code))
+            if hidden is None:
+                hidden = inside[id(code)] = code.co_filename.startswith(HIDDEN)
+                self._codes.append(code)
+            if not hidden:
+                break
+            frame = frame.f_back
+        return frame
+
+    def site(self, deep: int = 3) -> tuple[CodeType | None, int]:
+        frame = self.frame(sys._getframe(deep))  # below are the observer's method and the engine's
+        return (None, 0) if frame is None else (frame.f_code, frame.f_lasti)
