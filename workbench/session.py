@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from itertools import count
 from threading import RLock
 from typing import Any
-from weakref import WeakValueDictionary
 
-from . import breakpoints, inspector, protocol, source, svg, text, typeset
-from .answers import ANSWERS, checks, teach
+from . import breakpoints, inspector, protocol, svg, text, typeset
+from .answers import ANSWERS, checks
 from .answers import breakpoints as told
 from .checks import look
 from .graph import Graph
@@ -18,9 +16,6 @@ from .stepper import Stepper, operand
 
 Sent = tuple[dict[str, Any], list[bytes]]
 Send = Callable[[dict[str, Any], list[bytes]], None]
-
-_numbers = count(1)
-recent: WeakValueDictionary[int, Session] = WeakValueDictionary()  # every session that somebody still has, oldest first
 
 
 class Client:
@@ -55,8 +50,6 @@ class Session:
         self.stepper: Stepper | None = None
         self.passes: list[Stepper] = []  # all that the code ran, of which `stepper` is the one that is shown
         self.training: Any = None  # the loop that the view controls: training.Loop
-        self.lesson: Any = None  # teach.lesson.Lesson
-        self.modes: protocol.Modes | None = None  # forward against reverse mode
         self.breakpoints = breakpoints.kept
         self.until: list[breakpoints.Breakpoint] = []  # where the code itself wanted to be stopped
         self.clients: list[Client] = []
@@ -68,7 +61,6 @@ class Session:
         self.vocabulary: inspector.Vocabulary | None = None  # what ids mean here; None: what wb.tokens was told
         self.recorder: Any = None  # follows the deaths of what was recorded, as long as somebody looks
         self._alone = Client(self, lambda message, buffers: None)
-        recent[next(_numbers)] = self
 
     # -- views ----------------------------------------------------------------------------------------------------------------
 
@@ -197,7 +189,7 @@ class Session:
 
     def everything(self, client: Client) -> list[Sent]:
         """The graph and where its pass stands, with the steps that the view has not been sent."""
-        found = [self._graph(client), *(self._flags(origin) for origin in self.flags), *self._later_runs()]
+        found = [self._graph(client), *(self._flags(origin) for origin in self.flags)]
         if self.stepper is not None:
             found.append((self.stepper.message(self.passes).to_json(), []))
             if self.stepper.index:
@@ -208,7 +200,6 @@ class Session:
             found.append((self.training.message().to_json(), []))
         if self.findings is not None:
             found.append(checks.told(self, None))
-        found += teach.told(self)
         if self.recording.failure >= 0:
             found.append(self.problem(None, self.recording.note[self.recording.failure], self.recording.failure))
         return found
@@ -252,17 +243,6 @@ class Session:
             for client in self.clients:
                 client.send(*self._flags(origin))
 
-    def tell_later_runs(self) -> None:
-        """A cell runs again, perhaps one that this graph came from: say so in all views."""
-        with self.lock:
-            for message in self._later_runs():
-                for client in self.clients:
-                    client.send(*message)
-
-    def _later_runs(self) -> list[Sent]:
-        runs = [protocol.LaterRun(*run) for run in source.later_runs(self.graph.sites).items()]
-        return [(protocol.LaterRuns(None, self.recording.name, runs).to_json(), [])] if runs else []
-
     def _flags(self, origin: str) -> Sent:
         return protocol.Flags(None, self.recording.name, origin, self.flags[origin]).to_json(), []
 
@@ -285,9 +265,7 @@ class Session:
         return protocol.Stepped(re, self.recording.name, *state)
 
     def tell_others(self, client: Client) -> None:
-        """The pass has moved: every other view follows, and a class too."""
-        if self.lesson is not None:
-            self.lesson.moved()
+        """The pass has moved: every other view follows."""
         for other in self.clients:
             if other is not client:
                 other.send(self.stepped(other, None).to_json(), [])
@@ -297,8 +275,6 @@ class Session:
         with self.lock:
             if self.stepper is None:
                 return
-            if self.lesson is not None:
-                self.lesson.moved()
             for client in self.clients:
                 waiting, client.waiting = client.waiting or [None], []
                 for re in waiting:
