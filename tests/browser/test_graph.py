@@ -130,3 +130,50 @@ def test_paths_values_and_folds(lab):
     blocks.get_by_test_id("wb-graph").press("Space")
     hidden.locator("[data-toggle]").click()
     expect(blocks.locator('[aria-label^="module Sequential"]')).to_have_count(7)
+
+
+MOVING = """(graph) => graph.getRootNode().host.shadowRoot.getAnimations().filter(
+  (one) => one.effect.target.closest?.(".graph")).map((one) => one.effect.getTiming().duration)"""
+
+
+def test_the_camera_the_mini_map_and_motion(lab):
+    lab.open(SETUP, LOOP)
+    lab.run_all()
+    view = view_of(lab, 1)
+    graph, world = view.get_by_test_id("wb-graph"), view.locator(".graph > svg > g")
+    before = world.get_attribute("transform")
+    box = graph.bounding_box()
+    assert box
+    # A drag pans, Ctrl with the wheel zooms about the pointer, Space brings all into sight.
+    x, y = box["x"] + box["width"] - 30, box["y"] + 30
+    lab.page.mouse.move(x, y)
+    lab.page.mouse.down()
+    lab.page.mouse.move(x - 60, y + 40, steps=4)
+    lab.page.mouse.up()
+    expect(world).not_to_have_attribute("transform", before or "")
+    panned = world.get_attribute("transform")
+    lab.page.keyboard.down("Control")
+    lab.page.mouse.wheel(0, -200)
+    lab.page.keyboard.up("Control")
+    expect(world).not_to_have_attribute("transform", panned or "")
+    # What is out of sight is on the mini-map, and a press there goes to it.
+    minimap = view.locator(".minimap")
+    expect(minimap).to_be_visible()
+    zoomed = world.get_attribute("transform")
+    spot = minimap.bounding_box()
+    assert spot
+    lab.page.mouse.click(spot["x"] + spot["width"] / 2, spot["y"] + spot["height"] - 4)
+    expect(world).not_to_have_attribute("transform", zoomed or "")
+    graph.press("Space")
+    expect(minimap).to_be_hidden()
+
+    # What is opened or closed glides to its place in 200 ms; who asks for less motion gets none.
+    toggle = (
+        "(graph) => { graph.querySelector('[data-toggle]').dispatchEvent(new MouseEvent('click', { bubbles: true, composed: true })); }"
+    )
+    moves = f"(graph) => {{ ({toggle})(graph); return ({MOVING})(graph); }}"
+    assert 200 in graph.evaluate(moves)
+    graph.evaluate("(graph) => Promise.all(graph.getRootNode().host.shadowRoot.getAnimations().map((one) => one.finished)).then(() => 0)")
+    lab.page.emulate_media(reduced_motion="reduce")
+    for _ in range(2):
+        assert graph.evaluate(moves) == []
