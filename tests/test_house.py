@@ -49,7 +49,8 @@ FLOORS = [
     ),
     ("workbench",),
     ("workbench.session",),
-    ("workbench.passes", "workbench.training", "workbench.surface", "workbench.whatif.ask", "workbench.watching", "workbench.torch_models.watch"),
+    ("workbench.passes", "workbench.training", "workbench.surface", "workbench.whatif.ask", "workbench.watching", "workbench.torch_models.watch")
+    + ("workbench.exporting.ask",),
     ("workbench.jupyter", "workbench.cli"),
 ]
 # Methods whose work is done upstairs: imported when they are called, never when the module loads.
@@ -59,7 +60,7 @@ STAIRS = {
     ("engine.inplace", "engine.ops.shape"),  # a write through a view is an op
 }
 # wb.show, wb.step and the like; of Jupyter, and %load_ext, in a notebook only
-STAIRS |= {("workbench", f"workbench.{room}") for room in ("surface", "watching", "whatif.ask", "jupyter")}
+STAIRS |= {("workbench", f"workbench.{room}") for room in ("surface", "watching", "whatif.ask", "exporting.ask", "jupyter")}
 STAIRS |= {("workbench", f"workbench.jupyter.{room}") for room in ("cells", "comm", "display", "holders", "magics", "pause", "progress", "widget")}
 FLOOR = {name: number for number, names in enumerate(FLOORS) for name in names}
 

@@ -37,6 +37,7 @@ __all__ = [
     "scope",
     "show",
 ]
+__all__ += ["export"]
 __all__ += ["assert_unchanged", "check", "fingerprint", "guard", "release", "why"]
 __all__ += ["step", "time", "tokens", "track", "watch"]
 
@@ -229,6 +230,19 @@ def watch(subject: Any = None, keep: int | None = None) -> Any:
     from .watching import watched
 
     return watched(subject, keep, _frame(), _shown, _displayed)
+
+
+def export(file: Any, target: Any = None, *, paths: bool = False, stats: bool = False, budget: Any = None) -> Any:
+    """Write a file of the kind that its ending says: `.html`, the view with all its answers, for a page without kernel or network;
+    `.svg`, `.png`, `.pdf`, a drawing; `.json`, `.dot`, `.mmd`, the graph for other tools; `trace.json`, times for Chrome's tracing.
+
+    `target` is a view, what `wb.record()` or `wb.step()` gives, or a tensor; by default what was shown last. `budget` bounds the data of a
+    page ("8 MB"); what had no room is said. `stats` adds the numbers of each value to a `.json`. Absolute paths are cut unless `paths`.
+    ValueError for another ending, RuntimeError when there is nothing to export.
+    """
+    from .exporting.ask import export
+
+    return export(file, target, _names(), paths, stats, budget)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from .. import protocol
-from . import breakpoints, checks, compare, faces, memory, model, overlay, steps, tensor, time, training, whatif, whole
+from . import breakpoints, checks, compare, export, faces, memory, model, overlay, steps, tensor, time, training, whatif, whole
 
 ANSWERS: Mapping[type[protocol.ToKernel], Callable[..., list[tuple[dict[str, Any], list[bytes]]]]] = {
     protocol.Ready: whole.ready,
@@ -33,6 +33,7 @@ ANSWERS: Mapping[type[protocol.ToKernel], Callable[..., list[tuple[dict[str, Any
     protocol.AskFindings: checks.thorough,
     protocol.AskMetric: overlay.metric,
     protocol.AskFaces: faces.shown,
+    protocol.AskExport: export.export,
     protocol.AskTiming: time.times,
     protocol.AskLocal: whatif.local_derivatives,
     protocol.AskSlopes: whatif.slopes,

@@ -11,6 +11,7 @@ from .base import VERSION, Buffer, Fact, Formula, Message, Rules, Site, ToKernel
 from .breakpoints import Break, Breakpoint, Breakpoints
 from .checks import AskFindings, Finding, Findings, Operand
 from .compare import AskCompare, Compared, Difference, Pinned
+from .export import AskExport, Exported
 from .faces import AskFaces, Faces, NodeFace
 from .flags import AskMetric, Flag, Flags, Metric
 from .graph import Edges, Graph, Group, Nodes, Problem, Ready

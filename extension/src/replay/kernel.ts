@@ -1,0 +1,204 @@
+// In place of a kernel: answers a view from a file, moves its pass between the places that were recorded, and refuses the rest in a sentence.
+
+import { readBuffer } from "../view/buffers";
+import type { Handler, Model } from "../view/channel";
+import { VERSION, type AskFaces, type AskWindow, type Memory, type Problem, type StepTo, type Stepped, type ToKernel, type ToView } from "../view/protocol";
+import type { ReplayFile } from "./file";
+
+const MANY = 16; // steps that are told with one move, as the kernel does
+
+type Answer = { message: ToView; buffers: DataView[] };
+
+const HOW = "Open the notebook and run its cells to do that.";
+const REFUSED: Partial<Record<ToKernel["type"], string>> = {
+  break: `This is a replay: breakpoints cannot be changed. ${HOW}`,
+  fork: `This is a replay: gradients cannot be changed. ${HOW}`,
+  rerun: `This is a replay: the program cannot run again with other values. ${HOW}`,
+  ask_edit: `This is a replay: there is nothing to edit. ${HOW}`,
+  train: `This is a replay: a loop cannot be played. ${HOW}`,
+  ask_compare: `This is a replay: nothing can be pinned. ${HOW}`,
+  ask_why: `Which variables keep a tensor alive is not in this file. ${HOW}`,
+  ask_element: "Single elements are not in this file; the colours of the picture tell theirs under the pointer.",
+  inspect: "This file has each tensor as it is first shown; this way to look at it is not in it.",
+  ask_export: "This page is the replay already: save it with the browser.",
+};
+
+export class ReplayKernel implements Model {
+  private readonly listeners = new Map<string, Set<Handler>>();
+  private place: number;
+  private readonly sent = new Set<number>();
+
+  constructor(private readonly file: ReplayFile) {
+    this.place = file.index.pass?.start ?? 0;
+  }
+
+  get(): unknown {
+    return undefined;
+  }
+
+  on(event: string, callback: Handler): void {
+    const known = this.listeners.get(event) ?? new Set();
+    this.listeners.set(event, known.add(callback));
+  }
+
+  off(event: string, callback: Handler): void {
+    this.listeners.get(event)?.delete(callback);
+  }
+
+  /** Answers, but not before the caller has gone on, as no kernel does. */
+  send(message: unknown): void {
+    const request = message as ToKernel;
+    queueMicrotask(() => {
+      for (const { message, buffers } of this.answers(request)) this.listeners.get("msg:custom")?.forEach((tell) => tell(message, buffers));
+    });
+  }
+
+  private answers(request: ToKernel): Answer[] {
+    switch (request.type) {
+      case "ready":
+        return this.opening();
+      case "step":
+        return [this.step(request)];
+      case "ask_faces":
+        return [this.faces(request)];
+      case "ask_window":
+        return [this.window(request)];
+      case "ask_timing": // the longest of all events are in the file: a window has no others
+        return [this.found({ ...request, begin: 0, end: -1 }, request.id)];
+      default:
+        return [this.found(request, request.id)];
+    }
+  }
+
+  private opening(): Answer[] {
+    this.sent.clear();
+    const { opening, pass } = this.file.index;
+    const found = opening.map((number) => this.file.message(number));
+    for (const { message } of found) if (message.type === "stepper") [message.index, message.sentence, message.stopped] = this.standing();
+    return pass && this.place ? [...found, this.stepped(null)] : found;
+  }
+
+  private standing(): [number, string, string] {
+    const { message } = this.stepped(null) as { message: Stepped };
+    this.sent.clear();
+    return [this.place, message.sentence, message.stopped];
+  }
+
+  /** What the file has for this request, where the pass stands now. */
+  private found(request: ToKernel, re: number): Answer {
+    const known = this.file.index.answers[request.type]?.[keyOf(request)];
+    if (!known) return problem(re, REFUSED[request.type] ?? `The kernel would have to answer this, and a replay has none. ${HOW}`);
+    let at = -2;
+    while (at + 2 < known.length && known[at + 2]! <= this.place) at += 2;
+    const number = at < 0 ? -1 : known[at + 1]!;
+    if (number < 0) return problem(re, `This was left out of the file: ${this.file.index.left}`);
+    const answer = this.file.message(number);
+    return { ...answer, message: { ...answer.message, re } as ToView };
+  }
+
+  private faces(request: AskFaces): Answer {
+    const { nodes } = request;
+    const key = Object.keys(this.file.index.answers["ask_faces"] ?? {})[0];
+    const all = key === undefined ? null : this.found({ ...request, ...(JSON.parse(key) as Pick<AskFaces, "nodes">) }, request.id);
+    if (all?.message.type !== "faces") return all ?? problem(request.id, "What stands on the boxes is not in this file.");
+    const wanted = new Set(nodes);
+    return { ...all, message: { ...all.message, faces: all.message.faces.filter(({ node }) => wanted.has(node)) } };
+  }
+
+  /** A part of the memory's time line, cut out of the whole. */
+  private window(request: AskWindow): Answer {
+    const whole = this.found({ type: "ask_memory", v: VERSION, id: request.id }, request.id);
+    if (whole.message.type !== "memory") return whole;
+    const { line, recording } = whole.message as Memory;
+    const events = readBuffer(line.events, whole.buffers);
+    const inside = [...events.keys()].filter((at) => events[at]! >= request.first && events[at]! < request.last);
+    const [first, last] = [inside[0] ?? 0, (inside.at(-1) ?? -1) + 1];
+    const cut = (buffer: Memory["line"]["events"], wide: number) => readBuffer(buffer, whole.buffers).slice(first * wide, last * wide);
+    const parts = [cut(line.events, 1), cut(line.bands, 7), ...(line.seconds ? [cut(line.seconds, 1)] : [])];
+    const described = (index: number, shape: number[]) => ({ index, dtype: "float64" as const, shape });
+    const n = last - first;
+    const near = {
+      ...line,
+      ...{ first: request.first, last: request.last },
+      ...{ events: described(0, [n]), bands: described(1, [n, 7]), seconds: line.seconds && described(2, [n]) },
+    };
+    const buffers = parts.map((part) => new DataView(part.buffer, part.byteOffset, part.byteLength));
+    return { message: { type: "window", v: VERSION, re: request.id, recording, line: near }, buffers };
+  }
+
+  // -- the pass ----------------------------------------------------------------------------------------------------------------
+
+  private step(request: StepTo): Answer {
+    const { pass } = this.file.index;
+    if (!pass) return problem(request.id, "There is no backward pass in this file.");
+    const to = this.target(request);
+    if (typeof to === "string") return problem(request.id, to);
+    this.place = to;
+    return this.stepped(request.id);
+  }
+
+  /** Where a step leads; or why it leads nowhere. */
+  private target({ do: wish, to, by }: StepTo): number | string {
+    const { total, plan, ways, stops, told } = this.file.index.pass!;
+    const places = Object.keys(told).map(Number);
+    const here = this.place;
+    const near = (wanted: number) => places.find((place) => place >= wanted) ?? places.at(-1)!;
+    const led = (way: string) => {
+      const known = ways[way];
+      return typeof known === "string" ? known : (known?.[here] ?? here);
+    };
+    switch (wish) {
+      case "next":
+      case "previous":
+        return led(`${wish} ${by}`);
+      case "into":
+        return led("next op");
+      case "out":
+        return led("out");
+      case "first":
+        return 0;
+      case "last":
+        return near(total);
+      case "index":
+        return near(Math.max(0, Math.min(to, total)));
+      case "node": {
+        const found = plan.flatMap((node, at) => (node === to ? [at + 1] : []));
+        return found.length ? near(found.find((place) => place > here) ?? found[0]!) : "The backward pass does not reach this node.";
+      }
+      case "run":
+        return Math.min(near(total), ...Object.keys(stops).map(Number).filter((place) => place > here));
+      case "back":
+        return Math.max(0, ...Object.keys(stops).map(Number).filter((place) => place < here));
+      case "stop":
+        return here;
+      case "pass":
+        return "This file has one backward pass.";
+    }
+  }
+
+  private stepped(re: number | null): Answer {
+    const { told, stops } = this.file.index.pass!;
+    const answer = this.file.message(told[this.place]!);
+    const message = answer.message as Stepped;
+    const before = Object.keys(told)
+      .map(Number)
+      .filter((place) => place > 0 && place <= this.place && !this.sent.has(place))
+      .slice(-MANY);
+    const steps = before.flatMap((place) => {
+      this.sent.add(place);
+      return place === this.place ? message.steps : (this.file.message(told[place]!).message as Stepped).steps;
+    });
+    return { ...answer, message: { ...message, re, steps, stopped: stops[this.place] ?? "", runs: false } };
+  }
+}
+
+/** As `workbench/exporting/pack.py` writes it: the fields in the order of the alphabet. */
+export function keyOf(request: ToKernel): string {
+  const asked = Object.entries(request).filter(([name]) => !["type", "v", "id"].includes(name));
+  return JSON.stringify(Object.fromEntries(asked.sort(([a], [b]) => (a < b ? -1 : 1))));
+}
+
+function problem(re: number, sentence: string): Answer {
+  const message: Problem = { type: "problem", v: VERSION, re, sentence, node: -1 };
+  return { message, buffers: [] };
+}

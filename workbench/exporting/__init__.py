@@ -1,0 +1,1 @@
+"""What leaves the notebook: the stand-alone replay, pictures, data for other tools."""

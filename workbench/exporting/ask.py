@@ -1,0 +1,193 @@
+"""What stands behind `wb.export`: which session is meant, and which kind of file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from copy import copy
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from engine.tensor import Tensor
+
+from .. import inspector, svg
+from ..graph import Graph
+from ..inspector import bytes_text
+from ..recording import Recording
+from ..session import Session, recent
+from ..stepper import Stepper
+from ..surface import opened
+from . import data, dot, mermaid, paper, trace
+from .drawing import draw
+from .privacy import without_paths
+from .replay import BUDGET, replay
+
+
+@dataclass(frozen=True)
+class Written:
+    """A file that was written; wherever a path is taken it stands for its own."""
+
+    path: Path
+    bytes: int
+    left: str  # what was left out, in a sentence; ""
+
+    def __fspath__(self) -> str:
+        return str(self.path)
+
+    def __repr__(self) -> str:
+        return f"{self.path}: {bytes_text(self.bytes)}.{' ' + self.left if self.left else ''}"
+
+
+def export(
+    file: str | PathLike[str], target: Any, names: Mapping[str, Any], paths: bool = False, stats: bool = False, budget: Any = None
+) -> Written:
+    """Write `file`, of the kind that its ending says."""
+    path = Path(file)
+    ending = path.suffix.lower().removeprefix(".")
+    if ending not in KINDS:
+        raise ValueError(f"wb.export writes files that end in {', '.join('.' + one for one in KINDS)}, not {path.name!r}.")
+    limit = BUDGET if budget is None else sized(budget)
+    with session_of(target, names, ending == "html") as session:
+        if session.recording.count == 0:
+            raise RuntimeError("There is nothing to export: no op was recorded.")
+        content, left = KINDS["trace" if path.name.endswith("trace.json") else ending](_Wish(session, paths, stats, limit, ending))
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return Written(path, path.stat().st_size, left)
+
+
+@dataclass(frozen=True)
+class _Wish:
+    session: Session
+    paths: bool
+    stats: bool
+    budget: int
+    ending: str
+
+    @property
+    def message(self) -> Any:
+        graph = self.session.graph.message()
+        return graph
+
+
+def _html(wish: _Wish) -> tuple[str, str]:
+    return replay(wish.session, wish.paths, wish.budget)
+
+
+def _json(wish: _Wish) -> tuple[str, str]:
+    r = wish.session.recording
+
+    def numbers(row: int) -> dict[str, Any] | None:
+        value = r.value(row)
+        if not hasattr(value, "dtype"):
+            return None
+        known = inspector.summary(value)
+        kept = ("size", "nan", "pos_inf", "neg_inf", "negative", "zero", "positive", "min", "max", "mean", "std", "norm")
+        return {name: getattr(known, name) for name in kept}
+
+    return data.text(wish.message, numbers if wish.stats else None, wish.paths), ""
+
+
+def _drawn(wish: _Wish) -> tuple[str | bytes, str]:
+    message = wish.message
+    drawing = draw(message)
+    if not wish.paths:
+        for box in drawing.boxes:
+            box.title, box.detail, box.riders = without_paths([box.title, box.detail, box.riders])
+        drawing.title = without_paths(drawing.title)
+    hidden = len(message.nodes.op) - sum(box.key[0] == "n" for box in drawing.boxes)
+    left = f"{hidden} of {len(message.nodes.op)} nodes stand inside closed boxes, or in the box of their op." if hidden else ""
+    return (svg.written(drawing) if wish.ending == "svg" else paper.page(drawing, wish.ending)), left
+
+
+KINDS: Mapping[str, Callable[[_Wish], tuple[str | bytes, str]]] = {
+    "html": _html,
+    "svg": _drawn,
+    "png": _drawn,
+    "pdf": _drawn,
+    "json": _json,
+    "dot": lambda wish: (dot.text(wish.message, wish.paths), ""),
+    "mmd": lambda wish: (mermaid.text(wish.message, wish.paths), ""),
+    "trace": lambda wish: (trace.text(wish.session.recording, wish.session.graph, wish.paths), ""),
+}
+
+
+def sized(budget: Any) -> int:
+    """Bytes, from a number or from such as "20 MB". ValueError for what is neither, or not positive."""
+    units = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
+    text = str(budget).strip().upper()
+    unit = next((one for one in ("KB", "MB", "GB", "B") if text.endswith(one)), "")
+    try:
+        found = int(float(text.removesuffix(unit)) * units.get(unit, 1))
+    except ValueError:
+        found = 0
+    if found <= 0:
+        raise ValueError(f'budget is a number of bytes, or such as "20 MB", not {budget!r}.')
+    return found
+
+
+def session_of(target: Any, names: Mapping[str, Any], with_pass: bool) -> AbstractContextManager[Any]:
+    """The session of a view, a session, a stepper, a recording, or a tensor; without a target the newest one.
+
+    With `with_pass` a loss whose tape is still there gets a backward pass, which ends with the block.
+    """
+    session = getattr(target, "session", target)
+    if target is None:
+        session = newest()
+    if isinstance(session, Session):
+        return nullcontext(session) if session.stepper is not None or not with_pass else _stepped(session, None)
+    if isinstance(target, Stepper):
+        session = Session(target.recording, target.graph)
+        session.stepper = target
+        return nullcontext(session)
+    if isinstance(target, Recording):
+        session = Session(target, Graph(target))
+        session.graph.finish(names)
+        return nullcontext(session)
+    if target is None or isinstance(target, Tensor):
+        session = opened(target, names)
+        return _stepped(session, target) if with_pass else nullcontext(session)
+    from ..torch_models import is_tensor
+
+    if is_tensor(target):
+        from ..watching import shown
+
+        known = shown(target, names)
+        if known is None:
+            raise RuntimeError("This tensor of PyTorch's was not recorded: `with wb.watch(): ...` around what computes it, then export it.")
+        return nullcontext(known)
+    raise TypeError(f"wb.export takes a view, a pass, a recording, or a tensor, not {type(target).__name__}.")
+
+
+def newest() -> Session | None:
+    """The session that was made last and still lives, of more than a single tensor; None for none."""
+    made = reversed(list(recent.values()))
+    return next((one for one in made if one.recording.count and one.graph.view != "tensor"), None)
+
+
+class _stepped(AbstractContextManager):
+    """A session with a pass of its own for as long as the block lasts, where its loss still has a tape."""
+
+    def __init__(self, session: Session, tensor: Tensor | None) -> None:
+        self.session, self.tensor = copy(session), tensor  # its views see nothing of the pass
+        self.stepper: Stepper | None = None
+
+    def __enter__(self) -> Session:
+        r = self.session.recording
+        root = self.tensor if self.tensor is not None or r.root < 0 else r.tensor(r.root)
+        if isinstance(root, Tensor) and root.node is not None and _whole(root):
+            self.stepper = self.session.stepper = Stepper.of(r, self.session.graph, root)
+        return self.session
+
+    def __exit__(self, *error: Any) -> None:
+        if self.stepper is not None:
+            self.stepper.close()
+
+
+def _whole(tensor: Tensor) -> bool:
+    """Whether a backward pass of it can begin: it is a scalar, and its tape was not freed."""
+    from engine import tape
+
+    nodes = tape.plan([tensor.node])
+    return tensor.array.size == 1 and not any(node.op is not None and not isinstance(node.saved, tuple) for node in nodes)

@@ -1,0 +1,543 @@
+"""One still drawing of a graph, as geometry: boxes in layers, open groups as frames around theirs, and edges that pass no box.
+
+The layers are Sugiyama's (Sugiyama, Tagawa, Toda 1981: layers, crossings, places), group by group from the inside: what leads out of a
+group passes a port at its frame, so an edge has a lane of its own in each group that it crosses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from .. import protocol
+from ..inspector import count_text, shape_text
+
+BOXES = 60  # at most so many are drawn; groups stay closed, and the middle of a long row is counted
+_TITLE, _DETAIL = 6.7, 5.7  # pixels of a letter, of 12 and 10 pixels
+_GAP, _LAYER, _LANE, _PAD, _HEAD, _MARGIN = 16.0, 26.0, 6.0, 12.0, 18.0, 8.0
+_SWEEPS = 8
+
+Key = tuple[str, int]
+Point = tuple[float, float]
+
+
+@dataclass
+class Box:
+    """A node, a closed group, or what stands for the middle of a long row."""
+
+    key: Key
+    first: int  # its first row
+    title: str
+    detail: str
+    kind: str  # of a node; "group", "failed", "more"
+    riders: str = ""  # parameters and numbers that only this op uses
+    x: float = 0.0
+    y: float = 0.0
+    width: float = 0.0
+    height: float = 0.0
+
+    def __post_init__(self) -> None:
+        letters = max(_TITLE * len(self.title), _DETAIL * max(len(self.detail), len(self.riders)))
+        self.width, self.height = max(54.0, letters + 16), 34.0 + 13 * bool(self.riders)
+
+
+@dataclass
+class Frame:
+    """An open group."""
+
+    title: str
+    x: float
+    y: float
+    width: float
+    height: float
+    depth: int
+
+
+@dataclass
+class Drawing:
+    """Where everything stands. A wire is a list of points; each second stretch is straight down, those between them bend."""
+
+    width: float
+    height: float
+    boxes: list[Box]
+    frames: list[Frame]  # outer ones first
+    wires: list[list[Point]]
+    title: str
+
+
+def draw(graph: protocol.Graph) -> Drawing:
+    """The drawing of a whole graph message."""
+    outlined = _Outline(graph)
+    root = _Level(outlined, -1, 0)
+    root.arrange()
+    root.move(_MARGIN, _MARGIN)
+    frames: list[Frame] = []
+    wires: list[list[Point]] = []
+    for level in root.all():
+        if level.group >= 0:
+            frames.append(Frame(level.title, level.x, level.y, level.width, level.height, level.depth))
+    for source, target in outlined.edges:
+        wires.append(outlined.path(root, source, target))
+    ops = sum(kind == "op" for kind in graph.nodes.kind)
+    title = f"{graph.title + ': ' if graph.title else ''}graph with {count_text(ops, 'op')}"
+    return Drawing(root.width + 2 * _MARGIN, root.height + 2 * _MARGIN, outlined.boxes, frames, wires, title)
+
+
+def outline(graph: protocol.Graph) -> tuple[list[Box], list[tuple[Key, Key]]]:
+    """The boxes of the drawing and the edges between them, without places."""
+    found = _Outline(graph)
+    return found.boxes, found.edges
+
+
+class _Outline:
+    """Which groups are open, what has a box, and the edges between boxes."""
+
+    def __init__(self, graph: protocol.Graph) -> None:
+        self.graph = graph
+        nodes, self.groups = graph.nodes, {g.id: g for g in graph.groups}
+        self.below: dict[int, list[int]] = {}
+        inside: dict[int, int] = {}
+        for group in nodes.group:
+            inside[group] = inside.get(group, 0) + 1
+        for group in graph.groups:
+            self.below.setdefault(group.parent, []).append(group.id)
+        self.host = self._hosts()
+        self.rest: dict[int, int] = {}  # what is counted with others like it -> the fold or loop that holds it
+        self.single: set[int] = set()  # open groups of one box alone: no frame is drawn around it
+        self.opened = self._opened(inside)
+        self._find_single()
+        self.riders: dict[int, list[str]] = {}
+        for row, user in self.host.items():
+            self.riders.setdefault(user, []).append(nodes.name[row] or nodes.kind[row])
+        self.boxes: list[Box] = []
+        self.home: list[Key] = []
+        self.parent: dict[Key, int] = {}
+        self._box()
+        drawn = {box.key for box in self.boxes}
+        pairs = ((self.home[a], self.home[b]) for a, b in zip(graph.edges.source, graph.edges.target, strict=True))
+        self.edges = list(dict.fromkeys(pair for pair in pairs if pair[0] != pair[1] and set(pair) <= drawn))
+
+    def _hosts(self) -> dict[int, int]:
+        """A parameter or number that one op uses is written into that op's box."""
+        nodes, edges = self.graph.nodes, self.graph.edges
+        users: dict[int, set[int]] = {}
+        for source, target in zip(edges.source, edges.target, strict=True):
+            users.setdefault(source, set()).add(target)
+        return {row: user for row, (user, *more) in users.items() if nodes.kind[row] in ("parameter", "leaf", "constant") and not more}
+
+    def _opened(self, inside: dict[int, int]) -> set[int]:
+        own = dict(inside)
+        for row in self.host:
+            own[self.graph.nodes.group[row]] -= 1
+        opened, todo = {-1}, list(self.below.get(-1, ()))
+        count = own.get(-1, 0) + len(todo)
+        for group in todo:
+            inner = self.below.get(group, [])
+            repeats = self._repeats(group)
+            if repeats:
+                self.rest |= dict.fromkeys(inner[1:], group)
+                inner = inner[:1]
+            more = own.get(group, 0) + len(inner) + repeats - 1
+            if count + more <= BOXES:
+                count += more
+                opened.add(group)
+                todo += inner
+        return opened
+
+    def _repeats(self, group: int) -> bool:
+        """Whether what stands in the group is the same several times: then the first is shown and the others are counted."""
+        return self.groups[group].kind in ("fold", "loop") and len(self.below.get(group, ())) > 2
+
+    def _place(self, group: int) -> tuple[Key | None, int]:
+        """The box that a closed group around this one is drawn as, if there is one; and the open group that holds the box."""
+        key, holder = None, group
+        while group != -1:
+            outer = self.groups[group].parent
+            if group not in self.opened or group in self.rest:
+                key, holder = (("rest", outer) if group in self.rest else ("g", group)), outer
+            group = outer
+        while holder != -1 and holder in self.single:
+            holder = self.groups[holder].parent
+        return key, holder
+
+    def _find_single(self) -> None:
+        boxes: dict[int, set[Key]] = {}
+        for row in range(len(self.graph.nodes.op)):
+            at = self.host.get(row, row)
+            key, group = self._place(self.graph.nodes.group[at])
+            while group != -1:
+                boxes.setdefault(group, set()).add(key or ("n", at))
+                group = self.groups[group].parent
+        self.single = {group for group, inside in boxes.items() if len(inside) == 1}
+
+    def _box(self) -> None:
+        nodes = self.graph.nodes
+        members: dict[Key, list[int]] = {}
+        places: dict[int, tuple[Key | None, int]] = {}
+        for row in range(len(nodes.op)):
+            at = self.host.get(row, row)
+            group = nodes.group[at]
+            if group not in places:
+                places[group] = self._place(group)
+            closed, holder = places[group]
+            key = closed or ("n", at)
+            self.home.append(key)
+            self.parent[key] = holder
+            members.setdefault(key, []).append(row)
+        self._shorten(members)
+        for key, rows in members.items():
+            self.boxes.append(self._node(key[1]) if key[0] == "n" else self._group(key, rows) if key[0] == "g" else self._more(key, rows))
+
+    def _shorten(self, members: dict[Key, list[int]]) -> None:
+        """A row of so many boxes at the top that they cannot all be drawn keeps its ends; the loss is at the end of it."""
+        top = [key for key in members if self.parent[key] == -1]
+        if len(members) <= BOXES or len(top) <= 2:
+            return
+        spare = max(2, BOXES - (len(members) - len(top)) - 1)
+        middle = top[spare // 2 : len(top) - (spare - spare // 2)]
+        if len(middle) < 2:
+            return
+        key = ("more", middle[0][1])
+        rows = [row for one in middle for row in members.pop(one)]
+        members[key], self.parent[key] = rows, -1
+        for row in rows:
+            self.home[row] = key
+
+    def _node(self, row: int) -> Box:
+        nodes = self.graph.nodes
+        failed = nodes.kind[row] == "op" and not nodes.dtype[row]
+        kind = "failed" if failed else nodes.kind[row]
+        name = nodes.name[row] if nodes.op[row] else ""
+        detail = "failed" if failed else f"{name + '  ' if name else ''}{shape_text(nodes.shape[row])}"
+        riders = ", ".join(self.riders.get(row, []))
+        alone = self._alone(row)
+        title = f"{nodes.op[row] or nodes.name[row] or kind}{'  · ' + alone if alone else ''}"
+        return Box(("n", row), row, clip(title, 34), clip(detail, 40), kind, clip(riders, 40))
+
+    def _alone(self, row: int) -> str:
+        """The module that this op is all of."""
+        group = self.graph.nodes.group[row]
+        while group in self.single and self.groups[group].kind == "function":
+            group = self.groups[group].parent
+        return self._label(group) if group in self.single and self.graph.nodes.op[row] else ""
+
+    def _group(self, key: Key, rows: list[int]) -> Box:
+        return Box(key, min(rows), clip(self._label(key[1]), 34), self._totals(rows), "group")
+
+    def _more(self, key: Key, rows: list[int]) -> Box:
+        alike = sum(1 for holder in self.rest.values() if holder == key[1])
+        return Box(key, min(rows), f"+{alike} more" if key[0] == "rest" else "… more …", self._totals(rows), "more")
+
+    def _label(self, group: int) -> str:
+        one = self.groups[group]
+        return one.label if one.name in one.label else f"{one.name}: {one.label}"
+
+    def _totals(self, rows: list[int]) -> str:
+        nodes = self.graph.nodes
+        ops = sum(nodes.kind[row] == "op" for row in rows)
+        sizes = [_count(nodes.shape[row]) for row in rows if nodes.kind[row] == "parameter"]
+        return count_text(ops, "op") + (f", {count_text(sum(sizes), 'parameter')}" if sizes else "")
+
+    def path(self, root: _Level, source: Key, target: Key) -> list[Point]:
+        """The points of an edge: out of the source's groups, through the one that holds both, into the target's."""
+        ups, downs = self.chain(source), self.chain(target)
+        while len(ups) > 1 and len(downs) > 1 and ups[-2] == downs[-2]:
+            ups.pop()
+            downs.pop()
+        points: list[Point] = []
+        for group in ups[:-1]:
+            points += root.found[group].lane(("out", source))
+        points += root.found[ups[-1]].lane(("through", source, target))
+        for group in reversed(downs[:-1]):
+            points += root.found[group].lane(("in", source, target))
+        return points
+
+    def chain(self, key: Key) -> list[int]:
+        """The open groups around a box, the innermost first; the last is the top."""
+        found = [self.parent[key]]
+        while found[-1] != -1:
+            outer = self.groups[found[-1]].parent
+            while outer != -1 and outer in self.single:
+                outer = self.groups[outer].parent
+            found.append(outer)
+        return found
+
+    def inside(self, group: int) -> list[int]:
+        """The open groups in an open group that have a frame of their own."""
+        found = []
+        for one in self.below.get(group, ()):
+            if one in self.opened and one not in self.rest:
+                found += self.inside(one) if one in self.single else [one]
+        return found
+
+
+@dataclass
+class _Item:
+    """What stands in a layer: a box, an open group, a port, or the place where a long edge passes."""
+
+    width: float
+    height: float
+    first: int
+    box: Box | None = None
+    level: _Level | None = None
+    layer: int = 0
+    x: float = 0.0  # of its middle
+    y: float = 0.0
+    above: list[tuple[_Item, float, float]] = field(default_factory=list)  # neighbour, where the edge meets it and this one
+    below: list[tuple[_Item, float, float]] = field(default_factory=list)
+
+
+class _Level:
+    """The inside of one open group, or the top."""
+
+    def __init__(self, outlined: _Outline, group: int, depth: int, found: dict[int, _Level] | None = None) -> None:
+        self.outlined, self.group, self.depth = outlined, group, depth
+        self.title = clip(outlined._label(group), 40) if group >= 0 else ""
+        self.found = {} if found is None else found
+        self.found[group] = self
+        self.x = self.y = self.width = self.height = 0.0
+        self.inner = [_Level(outlined, one, depth + 1, self.found) for one in outlined.inside(group)]
+        self.layers: list[list[_Item]] = []
+        self.lanes: dict[Any, list[tuple[_Item, float]]] = {}  # an edge -> what it passes, and where
+
+    def all(self) -> list[_Level]:
+        """This and every level inside, outer ones first."""
+        return [self, *(one for inner in self.inner for one in inner.all())]
+
+    def lane(self, edge: Any) -> list[Point]:
+        """The points of an edge within this level."""
+        points = []
+        for item, offset in self.lanes[edge]:
+            x = item.x + offset
+            if item.box is not None or item.level is not None:
+                first = item is self.lanes[edge][0][0]
+                points.append((x, item.y + item.height if first else item.y))
+            else:
+                points += [(x, item.y), (x, item.y + item.height)]
+        return points
+
+    # -- arranging --------------------------------------------------------------------------------------------------------------
+
+    def arrange(self) -> None:
+        """Give everything in here its place, relative to this level's corner."""
+        for inner in self.inner:
+            inner.arrange()
+        items = self._items()
+        links = self._links(items)
+        self._layer(items, links)
+        self._lay_lanes(links)
+        self._order()
+        self._place()
+
+    def _items(self) -> dict[Any, _Item]:
+        found: dict[Any, _Item] = {}
+        o = self.outlined
+        for box in o.boxes:
+            if o.parent[box.key] == self.group:
+                first = box.first if box.kind in ("op", "failed", "group", "more") else -2  # what came from outside was there before
+                found[box.key] = _Item(box.width, box.height, first, box=box)
+        for inner in self.inner:
+            firsts = [box.first for box in o.boxes if inner.group in o.chain(box.key)]
+            if firsts:
+                found["level", inner.group] = _Item(inner.width, inner.height, min(firsts), level=inner)
+        return found
+
+    def _links(self, items: dict[Any, _Item]) -> dict[Any, tuple[_Item, float, _Item, float]]:
+        """Edges of this level: `(from, where it leaves, to, where it arrives)`; what leads in or out has a port."""
+        o, links = self.outlined, {}
+        ports: dict[Any, _Item] = {}
+        for source, target in o.edges:
+            ups, downs = o.chain(source), o.chain(target)
+            if self.group not in ups and self.group not in downs:
+                continue
+            a, b = self._member(items, source, ups), self._member(items, target, downs)
+            if a is not None and b is not None:
+                if a is not b:
+                    links["through", source, target] = (a, self._out(a, source), b, self._in(b, source, target))
+            elif a is not None:
+                port = ports.setdefault(("out", source), _Item(_LANE, 0.0, 10**9))
+                links["out", source] = (a, self._out(a, source), port, 0.0)
+            elif b is not None:
+                port = ports.setdefault(("in", source), _Item(_LANE, 0.0, -1))
+                links["in", source, target] = (port, 0.0, b, self._in(b, source, target))
+        items |= {("port", *key): port for key, port in ports.items()}
+        return links
+
+    def _member(self, items: dict[Any, _Item], key: Key, chain: list[int]) -> _Item | None:
+        if self.group not in chain:
+            return None
+        at = chain.index(self.group)
+        return items.get(key if at == 0 else ("level", chain[at - 1]))
+
+    def _out(self, item: _Item, source: Key) -> float:
+        if item.level is None:
+            return 0.0
+        port, _ = item.level.lanes["out", source][-1]
+        return port.x - item.width / 2
+
+    def _in(self, item: _Item, source: Key, target: Key) -> float:
+        if item.level is None:
+            return 0.0
+        port, _ = item.level.lanes["in", source, target][0]
+        return port.x - item.width / 2
+
+    def _layer(self, items: dict[Any, _Item], links: dict[Any, tuple[_Item, float, _Item, float]]) -> None:
+        """Each item below all that it needs. Closed groups can need each other: an edge that leads back in time does not count."""
+        into: dict[int, list[_Item]] = {}
+        out: dict[int, list[_Item]] = {}
+        for a, _, b, _ in links.values():
+            if a.first < b.first:
+                into.setdefault(id(b), []).append(a)
+                out.setdefault(id(a), []).append(b)
+        order = sorted(items.values(), key=lambda item: item.first)
+        for item in order:
+            item.layer = max((one.layer + 1 for one in into.get(id(item), ())), default=0)
+        last = max((item.layer for item in order), default=0)
+        ends = [item for item in order if item.first == 10**9]
+        for item in ends:
+            item.layer = last if all(other in ends for other in order if other.layer == last) else last + 1
+        for item in reversed(order):  # a tensor that came from outside stands near its first user
+            users = out.get(id(item), ())
+            if users and not into.get(id(item)) and item.box is not None:
+                item.layer = max(0, min(one.layer for one in users) - 1)
+        self.layers = [[] for _ in range(max((item.layer for item in order), default=0) + 1)]
+        for item in order:
+            self.layers[item.layer].append(item)
+
+    def _lay_lanes(self, links: dict[Any, tuple[_Item, float, _Item, float]]) -> None:
+        shared: dict[tuple[int, float, int], _Item] = {}  # edges that leave the same place share their way, as far as it is the same
+        for edge, (a, leaves, b, arrives) in links.items():
+            way: list[tuple[_Item, float]] = [(a, leaves)]
+            step = 1 if b.layer > a.layer else -1
+            for layer in range(a.layer + step, b.layer, step) if a.layer != b.layer else ():
+                known = shared.get((id(a), leaves, layer))
+                if known is None:
+                    known = shared[id(a), leaves, layer] = _Item(_LANE, 0.0, a.first, layer=layer)
+                    self.layers[layer].append(known)
+                way.append((known, 0.0))
+            way.append((b, arrives))
+            self.lanes[edge] = way
+            for (upper, out), (lower, into) in zip(way, way[1:], strict=False):
+                upper.below.append((lower, into, out))
+                lower.above.append((upper, out, into))
+
+    # -- crossings and places ---------------------------------------------------------------------------------------------------
+
+    def _order(self) -> None:
+        """Neighbours' middles, downwards and upwards; of all the orders on the way the one with the fewest crossings."""
+        for layer in self.layers:
+            layer.sort(key=lambda item: item.first)
+        best, fewest = [list(layer) for layer in self.layers], self._crossings()
+        for sweep in range(_SWEEPS):
+            down = sweep % 2 == 0
+            for layer in self.layers[1:] if down else self.layers[-2::-1]:
+                for other in self.layers:
+                    for number, item in enumerate(other):
+                        item.x = float(number)
+                middles = {id(item): _middle(item.above if down else item.below, item.x) for item in layer}
+                layer.sort(key=lambda item: middles[id(item)])
+            crossings = self._crossings()
+            if crossings < fewest:
+                best, fewest = [list(layer) for layer in self.layers], crossings
+        self.layers = best
+
+    def _crossings(self) -> int:
+        total = 0
+        for layer in self.layers:
+            for number, item in enumerate(layer):
+                item.x = float(number)
+        for layer in self.layers[:-1]:
+            ends = [
+                (item.x + out * 1e-4, other.x + into * 1e-4)
+                for item in layer
+                for other, into, out in item.below
+                if other.layer > item.layer
+            ]
+            total += sum((a[0] - b[0]) * (a[1] - b[1]) < 0 for i, a in enumerate(ends) for b in ends[:i])
+        return total
+
+    def _place(self) -> None:
+        for layer in self.layers:
+            spread(layer, [0.0] * len(layer))
+        for sweep in range(_SWEEPS):
+            for layer in self.layers if sweep % 2 == 0 else self.layers[::-1]:
+                spread(layer, [_wanted(item, sweep % 2 == 0 and sweep < _SWEEPS - 2) for item in layer])
+        left = min((item.x - item.width / 2 for layer in self.layers for item in layer), default=0.0)
+        right = max((item.x + item.width / 2 for layer in self.layers for item in layer), default=0.0)
+        pad, y = (_PAD, _HEAD + _PAD / 2) if self.group >= 0 else (0.0, 0.0)
+        wide = max(right - left, _DETAIL * len(self.title) + 4 if self.title else 0.0)
+        for layer in self.layers:
+            height = max((item.height for item in layer), default=0.0)
+            for item in layer:
+                item.x += pad - left + (wide - (right - left)) / 2
+                if item.box is not None or item.level is not None:
+                    item.y = y + (height - item.height) / 2
+                else:
+                    item.y, item.height = y, height
+            y += height + _LAYER
+        self.width, self.height = wide + 2 * pad, y - _LAYER + pad
+        if self.group >= 0:
+            for layer in (self.layers[0], self.layers[-1]):
+                for item in layer:
+                    if item.first == -1 and item.box is None and item.level is None:
+                        item.height, item.y = item.y + item.height, 0.0  # a port reaches to the frame
+                    elif item.first == 10**9:
+                        item.height = self.height - item.y
+
+    def move(self, x: float, y: float) -> None:
+        """Put this level's corner there, and everything in it."""
+        self.x, self.y = x, y
+        for layer in self.layers:
+            for item in layer:
+                item.x += x
+                item.y += y
+                if item.box is not None:
+                    item.box.x, item.box.y = item.x - item.width / 2, item.y
+                if item.level is not None:
+                    item.level.move(item.x - item.width / 2, item.y)
+
+
+def _middle(ends: list[tuple[_Item, float, float]], else_: float) -> float:
+    places = sorted(item.x + at * 1e-4 for item, at, _ in ends)
+    return (places[(len(places) - 1) // 2] + places[len(places) // 2]) / 2 if places else else_
+
+
+def _wanted(item: _Item, down: bool) -> float:
+    ends = (item.above if down else item.below) or item.above or item.below
+    return sum(other.x + there - here for other, there, here in ends) / len(ends) if ends else item.x
+
+
+def spread(layer: Sequence[Any], wanted: Sequence[float]) -> None:
+    """Put the middles as near to where they are wanted as the widths allow, in this order: least squares, by pooling neighbours."""
+    blocks: list[list[float]] = []  # sum of what is wanted, count, less what stands before in the block
+    offsets, at = [], 0.0
+    for i, item in enumerate(layer):
+        if i:
+            before = layer[i - 1]
+            thin = before.width <= _LANE and item.width <= _LANE
+            at += (before.width + item.width) / 2 + (_LANE if thin else _GAP)
+        offsets.append(at)
+        blocks.append([wanted[i] - at, 1.0])
+        while len(blocks) > 1 and blocks[-2][0] / blocks[-2][1] > blocks[-1][0] / blocks[-1][1]:
+            total, count = blocks.pop()
+            blocks[-1][0] += total
+            blocks[-1][1] += count
+    i = 0
+    for total, count in blocks:
+        for _ in range(int(count)):
+            layer[i].x = total / count + offsets[i]
+            i += 1
+
+
+def _count(shape: list[int]) -> int:
+    n = 1
+    for size in shape:
+        n *= size
+    return n
+
+
+def clip(text: str, most: int = 26) -> str:
+    """The text, or its beginning and an ellipsis."""
+    text = " ".join(text.split())
+    return text if len(text) <= most else text[: most - 1] + "…"

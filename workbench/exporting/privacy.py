@@ -1,0 +1,47 @@
+"""Absolute paths in texts: of what is exported nobody shall learn where its author keeps his files."""
+
+from __future__ import annotations
+
+import re
+import sys
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+# Folders at the top of a file system, so that `x /y/z`, a division, is not taken for a path.
+_TOPS = (
+    "Applications|bin|boot|content|data|dev|etc|home|kaggle|lib|lib64|Library|media|mnt|nix|opt|private|proc|root|run|sbin|scratch|srv|sys|"
+    "System|tmp|Users|usr|var|Volumes|work|workspace|workspaces"
+)
+_NAME = r"[^\s/\\'\"<>:;,()\[\]{}|`]+"
+
+
+@cache
+def _pattern(own: tuple[str, ...]) -> re.Pattern[str]:
+    known = "|".join(re.escape(folder) for folder in own)
+    posix = rf"(?<![\w./…])(?:(?:{known})|/(?:{_TOPS})(?=/))(?:/{_NAME})*/?"
+    windows = rf"(?<!\w)(?:[A-Z]:|\\)[\\/]+(?:(?=..){_NAME}[\\/]+)+{_NAME}"  # not "A:\n" in a line of code
+    return re.compile(f"{posix}|{windows}")
+
+
+def _own() -> tuple[str, ...]:
+    """Where this very process keeps things, longest first."""
+    found = {str(Path.home()), str(Path.cwd()), sys.prefix, sys.base_prefix, tempfile.gettempdir()}
+    return tuple(sorted((one for one in found if one.count("/") >= 1 and len(one) > 1 and one.startswith("/")), key=len, reverse=True))
+
+
+def without_path(text: str) -> str:
+    """The text with `…/name` for each absolute path to `name`."""
+    return _pattern(_own()).sub(lambda found: "…/" + re.split(r"[\\/]", found.group().rstrip("\\/"))[-1], text)
+
+
+def without_paths(value: Any) -> Any:
+    """The same of every text in a JSON value; keys stay."""
+    if isinstance(value, str):
+        return without_path(value) if "/" in value or "\\" in value else value
+    if isinstance(value, dict):
+        return {name: without_paths(one) for name, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [without_paths(one) for one in value] if value and not isinstance(value[0], (int, float)) else value
+    return value
