@@ -897,6 +897,26 @@ def test_a_graph_that_is_another_one_is_told_line_by_line(tmp_path: Path, monkey
     wb.assert_unchanged(small("sigmoid"), str(file))
 
 
+def test_the_documentation_runs_and_lists_every_code(
+    capsys: pytest.CaptureFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WB_UPDATE", "1")
+    text = (ROOT / "docs" / "checks.md").read_text(encoding="utf-8")
+    names: dict[str, Any] = {"__name__": "docs"}
+    for program in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
+        exec(compile(program, "checks.md", "exec"), names)
+    printed = capsys.readouterr().out
+    for line in re.findall(r"^ERROR .*", text, re.MULTILINE):
+        assert line in printed.splitlines()
+    used = set(
+        re.findall(r'finding\(\s*f?"([a-z0-9{}_\[\]-]+)"', "".join(p.read_text() for p in (ROOT / "workbench" / "checks").glob("*.py")))
+    )
+    listed = set(re.findall(r"`([a-z0-9]+(?:-[a-z0-9]+)+)`", text)) | {"saturated"}
+    assert {code for code in used if "{" not in code} <= listed and len(used) > 25
+    assert {code for code, _, _ in TWINS} <= listed
+
+
 # -- in a session --------------------------------------------------------------------------------------------------------------
 
 
