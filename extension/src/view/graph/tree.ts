@@ -426,8 +426,9 @@ export function frontier(tree: Tree, budget = 60, keep: ReadonlySet<number> | nu
   let count = countBoxes(tree, open);
   let level = [TOP];
   while (level.length) {
-    // What stands for hidden iterations stays closed: it says what it hides.
-    const inside = level.flatMap((id) => tree.children.get(id) ?? []).filter((member) => member.group && member.id < FIRST_STACK);
+    // What stands for hidden iterations stays closed, and so does a bundle of tensors, one long row: they say what they hide.
+    const opens = ({ group, id }: Member) => group && id < FIRST_BUNDLE;
+    const inside = level.flatMap((id) => tree.children.get(id) ?? []).filter(opens);
     const alike = new Map<string, number[]>();
     for (const { id } of inside) {
       const total = tree.totals.get(id)!;
