@@ -8,7 +8,7 @@ from threading import RLock
 from typing import Any
 from weakref import WeakValueDictionary
 
-from . import breakpoints, inspector, protocol, svg, text, typeset
+from . import breakpoints, inspector, protocol, source, svg, text, typeset
 from .answers import ANSWERS, checks
 from .answers import breakpoints as told
 from .checks import look
@@ -60,6 +60,7 @@ class Session:
         self.clients: list[Client] = []
         self.opened = 0  # how often a view has asked for everything: somebody is there
         self.busy: Callable[[], bool] = lambda: False
+        self.to_side_panel: Callable[[Session], None] | None = None  # where there is one: make it show a session
         self.flags: dict[str, list[protocol.Flag]] = {}  # small marks at nodes, by who says so
         self.findings: list[protocol.Finding] | None = None  # of the checks; None: they have not run
         self.thorough = False  # every value was looked at
@@ -195,7 +196,7 @@ class Session:
 
     def everything(self, client: Client) -> list[Sent]:
         """The graph and where its pass stands, with the steps that the view has not been sent."""
-        found = [self._graph(client), *(self._flags(origin) for origin in self.flags)]
+        found = [self._graph(client), *(self._flags(origin) for origin in self.flags), *self._later_runs()]
         if self.stepper is not None:
             found.append((self.stepper.message(self.passes).to_json(), []))
             if self.stepper.index:
@@ -248,6 +249,17 @@ class Session:
             self.flags[origin] = flags
             for client in self.clients:
                 client.send(*self._flags(origin))
+
+    def tell_later_runs(self) -> None:
+        """A cell runs again, perhaps one that this graph came from: say so in all views."""
+        with self.lock:
+            for message in self._later_runs():
+                for client in self.clients:
+                    client.send(*message)
+
+    def _later_runs(self) -> list[Sent]:
+        runs = [protocol.LaterRun(*run) for run in source.later_runs(self.graph.sites).items()]
+        return [(protocol.LaterRuns(None, self.recording.name, runs).to_json(), [])] if runs else []
 
     def _flags(self, origin: str) -> Sent:
         return protocol.Flags(None, self.recording.name, origin, self.flags[origin]).to_json(), []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import linecache
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 from weakref import ref
@@ -24,10 +24,18 @@ _cells: Cells = lambda file: None  # noqa: E731
 Span = tuple[int, int, int, int]  # line, column, end line, end column, as `ast` counts them
 
 
-def set_cells(cells: Cells) -> None:
-    """Tell how file names map to notebook cells; workbench.jupyter does."""
-    global _cells
-    _cells = cells
+_latest: Mapping[str, str] = {}  # the notebook's id of a cell -> what its latest run is called
+
+
+def set_cells(cells: Cells, latest: Mapping[str, str]) -> None:
+    """Tell how file names map to notebook cells, and what each cell's latest run is called; workbench.jupyter does."""
+    global _cells, _latest
+    _cells, _latest = cells, latest
+
+
+def later_runs(sites: Iterable[Site]) -> dict[str, str]:
+    """Of the cells of these sites those that have run again since: their id, and what they are called now."""
+    return {s.cell_id: now for s in sites if s.cell_id is not None and (now := _latest.get(s.cell_id, s.cell)) != s.cell and now}
 
 
 def cell_of(file: str) -> str:

@@ -80,16 +80,19 @@ def test_panel_follows_the_kernel(lab):
     wait_until_heard(lab, 1, ["open", "ready"])
 
 
-def test_panel_in_a_tab_and_closed(lab):
+def test_tab_and_panel_have_one_line_to_the_kernel(lab):
     lab.open(TARGET, "heard")
     run_cell(lab, 0)
     lab.command("gradient-workbench:open-tab")
+    tab = lab.page.locator("#gradient-workbench-graph")
+    expect(tab).to_be_visible()
     expect(panel_of(lab)).to_be_visible()
     wait_until_heard(lab, 1, ["open", "ready"])
-    lab.page.locator(".lm-DockPanel-tabBar .lm-TabBar-tab", has_text="Gradient Workbench").locator(".lm-TabBar-tabCloseIcon").click()
-    expect(panel_of(lab)).to_have_count(0)
+    lab.command("application:toggle-right-area")
+    lab.page.locator(".lm-DockPanel-tabBar .lm-TabBar-tab", has_text="Graph").locator(".lm-TabBar-tabCloseIcon").click()
+    expect(tab).to_have_count(0)
     wait_until_heard(lab, 1, ["open", "ready", "close"])
-    lab.command("gradient-workbench:open")
+    lab.page.keyboard.press("Control+Alt+g")
     expect(panel_of(lab)).to_be_visible()
 
 

@@ -14,6 +14,7 @@ from . import breakpoints, checks, compare, export, faces, memory, model, overla
 
 ANSWERS: Mapping[type[protocol.ToKernel], Callable[..., list[tuple[dict[str, Any], list[bytes]]]]] = {
     protocol.Ready: whole.ready,
+    protocol.ToSidePanel: whole.to_side_panel,
     protocol.StepTo: steps.step,
     protocol.AskNorms: steps.norms,
     protocol.Train: training.train,

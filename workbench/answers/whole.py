@@ -18,3 +18,11 @@ def ready(session: Session, request: protocol.Ready, client: Client) -> list[Sen
     client.steps.clear()
     pinned = [compare.compared(session, None)] if BOARD.pins else []
     return session.everything(client) + pinned
+
+
+def to_side_panel(session: Session, request: protocol.ToSidePanel, client: Client) -> list[Sent]:
+    """The side panel shows this session from now on. Refused where there is none."""
+    if session.to_side_panel is None:
+        raise protocol.Refused("There is no side panel here.")
+    session.to_side_panel(session)
+    return [(protocol.InSidePanel(request.id).to_json(), [])]

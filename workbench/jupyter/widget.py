@@ -33,8 +33,9 @@ class View(anywidget.AnyWidget):
         self.session = session
         self.client = session.connect(self._say)
         self.on_msg(self._heard)
-        session.busy = cells.running
+        session.busy, session.to_side_panel = cells.running, comm.follow
         cells.follow()
+        cells.shown(session)
         if session.graph.view != "tensor":  # a look at one tensor does not take the graph off the side panel
             comm.follow(session)
 

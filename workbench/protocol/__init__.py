@@ -13,8 +13,8 @@ from .checks import AskFindings, Finding, Findings, Operand
 from .compare import AskCompare, Compared, Difference, Pinned
 from .export import AskExport, Exported
 from .faces import AskFaces, Faces, NodeFace
-from .flags import AskMetric, Flag, Flags, Metric
-from .graph import Edges, Graph, Group, Nodes, Problem, Ready
+from .flags import AskMetric, Flag, Flags, LaterRun, LaterRuns, Metric
+from .graph import Edges, Graph, Group, InSidePanel, Nodes, Problem, Ready, ToSidePanel
 from .memory import (
     AskBytes, AskMemory, AskMoment, AskPredictions, AskWhy, AskWindow, Bytes, Chain, Gpu, Holding, Line, Memory, Moment, Prediction,
     Predictions, Saver, Share, Span, Total, Why, Window,

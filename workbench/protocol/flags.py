@@ -30,6 +30,24 @@ class Flags(ToView):
 
 
 @dataclass(frozen=True)
+class LaterRun:
+    """A cell of the recording that has run again since."""
+
+    cell_id: str  # the notebook's id of it
+    cell: str  # what it is called now: "In [7]"
+
+
+@dataclass(frozen=True)
+class LaterRuns(ToView):
+    """All cells of the recording that have run again since: what their earlier runs made is marked as old."""
+
+    kind: ClassVar[str] = "later_runs"
+    re: int | None
+    recording: str
+    runs: list[LaterRun]
+
+
+@dataclass(frozen=True)
 class AskMetric(ToKernel):
     """One number for each node, for an overlay."""
 

@@ -84,3 +84,17 @@ class Ready(ToKernel):
 
     kind: ClassVar[str] = "ready"
     id: int
+
+
+@dataclass(frozen=True)
+class ToSidePanel(ToKernel):
+    """The side panel of the notebook shows what this view shows from now on."""
+
+    kind: ClassVar[str] = "to_side_panel"
+    id: int
+
+
+@dataclass(frozen=True)
+class InSidePanel(ToView):
+    kind: ClassVar[str] = "in_side_panel"
+    re: int | None

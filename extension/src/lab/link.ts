@@ -15,10 +15,12 @@ export const NO_NOTEBOOK = "Open a notebook to see its graph here.";
 export const NO_KERNEL = "The active notebook has no running kernel.";
 export const NOT_PYTHON = "The active notebook's kernel does not run Python.";
 export const WAITING = "Waiting for the kernel of the active notebook.";
+export const RESTARTED = "The kernel has restarted, so what is shown here is from before. Run the notebook's cells again.";
+export const DIED = "The kernel has died, so what is shown here is from before. Restart it and run the cells again.";
 export const NOT_LOADED = "Run %load_ext workbench in this notebook to see its graph here.";
 
-/** What the panel shows: the view of a live model, or a sentence that says why there is none. */
-export type Content = CommModel | string;
+/** What there is to show: a live model, or a sentence that says why there is none; `before`: of a kernel that was there until now. */
+export type Content = CommModel | { sentence: string; before?: string };
 
 /** A comm as JupyterLab makes it; since 4.4 its messages go to a subshell, which its public interface does not tell. */
 type Comm = Kernel.IComm & { subshellStarted?: Promise<void>; subshellId?: string | null };
@@ -29,6 +31,8 @@ export class KernelLink {
   private context: ISessionContext | null = null;
   private kernel: Kernel.IKernelConnection | null = null;
   private comm: Comm | null = null;
+  private model: CommModel | null = null;
+  private readonly loaded = new WeakSet<Kernel.IKernelConnection>(); // kernels that are known to have the workbench
   private asking = false;
   private askAgain = false;
 
@@ -54,7 +58,7 @@ export class KernelLink {
     if (context !== null && context === this.context) return;
     this.unfollow();
     if (context === null) {
-      this.changed.emit(NO_NOTEBOOK);
+      this.changed.emit({ sentence: NO_NOTEBOOK });
       return;
     }
     this.context = context;
@@ -78,9 +82,9 @@ export class KernelLink {
     this.kernel = this.context?.session?.kernel ?? null;
     this.asking = this.askAgain = false;
     if (this.kernel === null) {
-      this.changed.emit(NO_KERNEL);
+      this.changed.emit({ sentence: NO_KERNEL });
     } else {
-      this.changed.emit(WAITING);
+      this.changed.emit({ sentence: WAITING });
       void this.connect(this.kernel);
     }
   }
@@ -89,8 +93,19 @@ export class KernelLink {
   private onStatus(_: ISessionContext, status: Kernel.Status): void {
     const restarting = status === "restarting" || status === "autorestarting";
     if (!restarting && status !== "dead") return;
+    if (this.kernel) this.loaded.delete(this.kernel);
     this.comm = null;
-    this.changed.emit(restarting ? NOT_LOADED : NO_KERNEL);
+    this.model?.lost();
+    this.model = null;
+    this.changed.emit(restarting ? { sentence: NOT_LOADED, before: RESTARTED } : { sentence: NO_KERNEL, before: DIED });
+  }
+
+  /** A view in the output of this notebook has heard from its kernel, so the workbench is there, whatever runs at this moment. */
+  heard(context: ISessionContext): void {
+    const kernel = context.session?.kernel;
+    if (!kernel) return;
+    this.loaded.add(kernel);
+    if (kernel === this.kernel && this.comm === null) void this.openComm(kernel);
   }
 
   // A cell has begun, and may be the one that loads the workbench: ask behind it.
@@ -101,6 +116,7 @@ export class KernelLink {
   }
 
   private async connect(kernel: Kernel.IKernelConnection): Promise<void> {
+    if (this.loaded.has(kernel)) return this.openComm(kernel);
     this.asking = true;
     let answer: string | null;
     do {
@@ -109,17 +125,20 @@ export class KernelLink {
       if (kernel !== this.kernel) return; // another notebook, or another kernel, has become the active one meanwhile
     } while (answer !== null && this.askAgain);
     this.asking = false;
-    if (answer === null) await this.openComm(kernel);
-    else this.changed.emit(answer);
+    if (this.comm !== null) return; // a view in the notebook was heard of meanwhile
+    if (answer !== null) return void this.changed.emit({ sentence: answer, before: "" });
+    this.loaded.add(kernel);
+    await this.openComm(kernel);
   }
 
   private async openComm(kernel: Kernel.IKernelConnection): Promise<void> {
     const comm: Comm = kernel.createComm(TARGET);
-    const model = new CommModel(comm);
+    const model = (this.model = new CommModel(comm));
     comm.onClose = () => {
       if (this.comm !== comm) return;
-      this.comm = null;
-      this.changed.emit(NOT_LOADED);
+      this.loaded.delete(kernel);
+      this.comm = this.model = null;
+      this.changed.emit({ sentence: NOT_LOADED });
     };
     this.comm = comm;
     // What is sent before the comm's subshell has started would wait for the running cell to end.
@@ -134,7 +153,7 @@ export class KernelLink {
 
   private closeComm(): void {
     if (this.comm !== null && this.kernel !== null) void close(this.comm, this.kernel);
-    this.comm = null;
+    this.comm = this.model = null;
   }
 }
 

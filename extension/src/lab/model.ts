@@ -5,12 +5,19 @@ import type { JSONObject } from "@lumino/coreutils";
 import type { Handler, Model } from "../view/channel";
 
 export class CommModel implements Model {
-  private readonly handlers = new Set<Handler>();
+  private readonly handlers = new Map<string, Set<Handler>>();
 
   constructor(private readonly comm: Kernel.IComm) {
-    comm.onMsg = ({ content, buffers }) => {
-      for (const handler of [...this.handlers]) handler(content.data, buffers);
-    };
+    comm.onMsg = ({ content, buffers }) => this.tell("msg:custom", content.data, buffers);
+  }
+
+  /** The kernel at the other end is gone. */
+  lost(): void {
+    this.tell("comm:close");
+  }
+
+  private tell(event: string, ...what: [] | Parameters<Handler>): void {
+    for (const handler of [...(this.handlers.get(event) ?? [])]) (handler as (...what: unknown[]) => void)(...what);
   }
 
   /** A widget's synchronised state; a panel has none. */
@@ -24,10 +31,10 @@ export class CommModel implements Model {
   }
 
   on(event: string, handler: Handler): void {
-    if (event === "msg:custom") this.handlers.add(handler);
+    this.handlers.set(event, (this.handlers.get(event) ?? new Set()).add(handler));
   }
 
   off(event: string, handler: Handler): void {
-    if (event === "msg:custom") this.handlers.delete(handler);
+    this.handlers.get(event)?.delete(handler);
   }
 }

@@ -1,60 +1,79 @@
-// The panel "Gradient Workbench": hosts the view for the active notebook's kernel, or says in a sentence why there is nothing to see.
+// The side panel and the tab "Gradient Workbench": host the view for the active notebook's kernel, or say why there is nothing to see.
 
-import type { INotebookTracker } from "@jupyterlab/notebook";
+import type { Message } from "@lumino/messaging";
+import { Signal } from "@lumino/signaling";
 import { Widget } from "@lumino/widgets";
-import view from "../view/index";
+import view, { type Parts } from "../view/index";
+import type { Hub } from "./hub";
 import { icon } from "./icon";
-import { type Content, KernelLink } from "./link";
 
 export class WorkbenchPanel extends Widget {
-  private readonly link: KernelLink;
+  /** It was put on the page, or taken off. */
+  readonly placed = new Signal<this, void>(this);
   private cleanup: (() => void) | null = null;
 
-  constructor(tracker: INotebookTracker) {
+  constructor(
+    private readonly hub: Hub,
+    id: string,
+    label: string,
+    private readonly parts: () => Parts,
+  ) {
     super();
-    this.id = "gradient-workbench";
+    this.id = id;
     this.addClass("gradient-workbench-panel");
     this.title.icon = icon;
-    this.title.caption = "Gradient Workbench";
+    this.title.caption = label;
     this.title.closable = true;
-    this.node.setAttribute("aria-label", "Gradient Workbench");
+    this.node.setAttribute("aria-label", label);
     this.node.setAttribute("role", "region");
     Object.assign(this.node.style, { overflow: "auto", minWidth: "320px", background: "var(--jp-layout-color1)", color: "var(--jp-ui-font-color1)" });
-    this.link = new KernelLink(tracker);
-    this.link.changed.connect((_, content) => this.display(content));
+    hub.changed.connect(this.display, this);
   }
 
   override dispose(): void {
-    this.link.stop();
+    if (this.isDisposed) return;
+    this.hub.changed.disconnect(this.display, this);
+    this.hub.drop(this);
     this.clear();
     super.dispose();
   }
 
-  // The kernel has work only while somebody can see the panel.
   protected override onAfterShow(): void {
-    this.link.start();
+    this.begin();
   }
   protected override onAfterHide(): void {
-    this.link.stop();
+    this.hub.drop(this);
   }
   protected override onAfterAttach(): void {
-    if (this.isVisible) this.link.start();
+    this.placed.emit();
+    if (this.isVisible) this.begin();
   }
   protected override onBeforeDetach(): void {
-    this.link.stop();
+    this.hub.drop(this);
+  }
+  protected override onAfterDetach(message: Message): void {
+    super.onAfterDetach(message);
+    this.placed.emit();
   }
 
-  private display(content: Content): void {
+  private begin(): void {
+    this.hub.use(this);
+    this.display();
+  }
+
+  /** Draws anew: there is something else to show, or other parts of it. */
+  display(): void {
     this.clear();
+    const { shown } = this.hub;
     const host = document.createElement("div");
     this.node.replaceChildren(host);
-    if (typeof content === "string") {
-      host.textContent = content;
+    if (typeof shown === "string") {
+      host.textContent = shown;
       host.setAttribute("role", "status");
       Object.assign(host.style, { padding: "16px", fontSize: "var(--jp-ui-font-size1)" });
     } else {
       host.style.height = "100%";
-      this.cleanup = view.render({ model: content, el: host }) ?? null;
+      this.cleanup = view.render({ ...shown, el: host, parts: this.parts() });
     }
   }
 

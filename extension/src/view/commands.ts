@@ -16,8 +16,9 @@ import { alongEdge, firstInside, groupAround, keyOf, sibling } from "./graph/wal
 /** The parts of the view that commands move. */
 export interface Parts {
   pane: GraphPane;
-  list: HTMLElement; // the table
+  home(): HTMLElement; // where keys go when they go nowhere else: the graph, its table, or the details
   keys: Help;
+  openSide(): void; // the page's side panel
   search(): HTMLInputElement;
   breakpoints(): BreakpointList;
 }
@@ -137,9 +138,8 @@ export class Commands implements ToolbarEvents {
     this.store.dispatch({ do: "text", on: !this.store.state.text });
     this.focus();
   }
-  /** Where keys go when they go nowhere else: the graph, or its table. */
   focus(): void {
-    (this.store.state.text ? this.parts.list : this.parts.pane.element).focus({ preventScroll: true });
+    this.parts.home().focus({ preventScroll: true });
   }
   save(): void {
     const style = getComputedStyle(this.parts.pane.element);

@@ -22,6 +22,7 @@ const PATHS = {
   table: "M2.5 3.5h11v9h-11zM2.5 6.5h11M2.5 9.5h11M6.5 3.5v9",
   save: "M8 2.5v7M5 7l3 3 3-3M3 12.5h10",
   overlay: "M8 2.5 14 6 8 9.5 2 6zM2 9.5 8 13l6-3.5",
+  side: "M2 3h12v10H2zM9.5 3v10M11 5.5h1.5M11 8h1.5",
   copy: "M5.5 5.5h8v8h-8zM10.5 5.5v-3h-8v8h3",
 } as const;
 

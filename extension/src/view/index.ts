@@ -2,9 +2,10 @@
 
 import { Alert } from "./alert";
 import { StepperBar } from "./bar";
-import { modelTransport, openChannel, type Channel, type Model, type Received } from "./channel";
+import { modelTransport, openChannel, type Model } from "./channel";
 import { Commands } from "./commands";
-import { Controller } from "./controller";
+import type { Controller } from "./controller";
+import { Core } from "./core";
 import { h, put, setAttribute, setText } from "./dom";
 import { failed, setFont } from "./graph/face";
 import { bestScene, isMany } from "./graph/fit";
@@ -12,11 +13,13 @@ import { GradientTrack, NO_GRADIENTS, type Gradients } from "./panes/gradients";
 import { GraphPane } from "./graph/pane";
 import { Help } from "./help";
 import { pressKey } from "./keys";
+import { besideSidePanel, followNotebook, HEARD, OPEN, tellPage } from "./notebook";
 import { layout, type Scene } from "./graph/layout";
 import { marksOf } from "./graph/marks";
+import { MemoryPane } from "./panes/memory";
 import { Panel } from "./panes/panel";
 import { splitter } from "./splitter";
-import { answered, createStore, type Recording, type State, type Store } from "./store";
+import { answered, type Recording, type State, type Store } from "./store";
 import { fillTable } from "./graph/table";
 import { STYLES } from "./styles";
 import { followTheme, prefersStill } from "./theme";
@@ -30,9 +33,19 @@ const NARROW = 560;
 const PATIENCE = 20_000; // milliseconds until silence is called that
 let views = 0;
 
+export { Core };
+
+/** What of the view is shown: both parts, or one of them where the other stands elsewhere on the page. */
+export type Parts = "all" | "graph" | "details";
+
+interface Setting {
+  parts: Parts;
+  height: string | null; // null: what suits the content
+}
+
 class View {
   readonly host: HTMLElement;
-  private readonly store: Store = createStore();
+  private readonly store: Store;
   private readonly controller: Controller;
   private readonly pane: GraphPane;
   private readonly commands: Commands;
@@ -44,6 +57,7 @@ class View {
   private readonly status = h("span", { class: "status quiet", role: "status", "data-testid": "wb-status" });
   private readonly alert = new Alert(() => this.controller.say(""));
   private readonly empty = h("div", { class: "empty" });
+  private readonly below: MemoryPane | null;
   private readonly list = h("div", { class: "table", tabindex: 0, "data-testid": "wb-table", hidden: true });
   private readonly root: HTMLElement;
   private readonly stops: (() => void)[] = [];
@@ -55,11 +69,11 @@ class View {
 
   constructor(
     el: HTMLElement,
-    private readonly channel: Channel,
-    private readonly height: string | null, // null: what suits the content
+    core: Core,
+    private readonly setting: Setting,
   ) {
     const prefix = `wb${++views}-`;
-    this.controller = new Controller(this.store, channel);
+    [this.store, this.controller] = [core.store, core.controller];
     this.pane = new GraphPane(
       {
         select: (node) => this.controller.select(node),
@@ -72,11 +86,13 @@ class View {
       },
       prefix,
     );
-    const { pane, list, keys } = this;
+    const { pane, keys } = this;
+    const { parts } = setting;
     this.commands = new Commands(this.store, this.controller, {
       pane,
-      list,
       keys,
+      home: () => (parts === "details" ? this.panel.scroller : this.store.state.text ? this.list : pane.element),
+      openSide: () => tellPage(this.host, OPEN),
       search: () => this.toolbar.input,
       breakpoints: () => this.bar.breakpoints,
     });
@@ -85,21 +101,17 @@ class View {
     this.training = new TrainingBar(this.controller);
     this.toolbar = new Toolbar(this.commands, this.status);
     const stage = h("div", { class: "stage" }, this.pane.element, this.list, this.empty);
-    const main = h(
-      "div",
-      { class: "main" },
-      stage,
-      splitter(() => this.panel.element),
-      this.panel.element,
-    );
+    this.below = parts === "graph" ? new MemoryPane({ controller: this.controller, isDark: () => this.dark, prefix, width: () => this.width }) : null;
+    const side = [splitter(() => this.panel.element), this.panel.element];
+    const main = h("div", { class: "main" }, ...{ all: [stage, ...side], graph: [stage], details: [this.panel.element, this.empty] }[parts]);
     this.root = h(
       "div",
-      { class: "root", "data-testid": "wb-root" },
-      this.toolbar.element,
-      this.training.element,
-      this.bar.element,
+      { class: `root only-${parts}`, "data-testid": "wb-root" },
+      parts === "details" ? null : this.toolbar.element,
+      ...(parts === "graph" ? [] : [this.training.element, this.bar.element]),
       this.alert.element,
       main,
+      this.below && h("div", { class: "below" }, this.below.element),
       this.keys.element,
     );
     // JupyterLab's own shortcuts must not take the keys while the focus is in here.
@@ -108,44 +120,29 @@ class View {
     this.host.attachShadow({ mode: "open" }).append(h("style", {}, STYLES), this.root);
     this.root.addEventListener("keydown", (event) => pressKey(event, this.commands));
     el.append(this.host);
+    this.toolbar.side.hidden = !besideSidePanel(this.host);
     setFont(getComputedStyle(this.root).fontFamily);
     this.stops.push(
       this.store.subscribe((state, before) => this.update(state, before)),
-      channel.subscribe({
-        message: (received) => this.receive(received),
-        trouble: (sentence) => this.controller.say(sentence, "error"),
-      }),
       followTheme((dark) => {
         this.dark = dark;
         setAttribute(this.host, "data-theme", dark ? "dark" : "light");
         this.pane.repaint();
         if (this.store.state.recording) this.panel.update(this.store.state, null, this.gradients);
       }),
+      followNotebook(this.host, (news) => core.hear(news)),
       this.followSize(),
       this.followFonts(),
     );
     this.update(this.store.state, null);
-    this.controller.start();
+    core.catchUp();
   }
 
   close(): void {
     clearTimeout(this.fading);
-    this.controller.close();
-    this.channel.close();
     this.stops.forEach((stop) => stop());
     this.pane.close();
     this.host.remove();
-  }
-
-  /** A message that cannot be shown says so instead of leaving half a picture without a word. */
-  private receive(received: Received): void {
-    try {
-      this.store.dispatch({ do: "receive", received });
-    } catch (error) {
-      console.error(error);
-      const why = error instanceof Error ? error.message : String(error);
-      this.controller.say(`The kernel's “${received.message.type}” message could not be shown (${why}). Run the cell again.`, "error");
-    }
   }
 
   /** Widgets are made before they are put on the page: only with a size is there a font, too. */
@@ -188,27 +185,15 @@ class View {
     const changed = (...keys: (keyof State)[]) => !before || keys.some((key) => state[key] !== before[key]);
     const focused = this.host.shadowRoot!.activeElement;
     if (changed("pass")) this.gradients = this.track.of(state.pass);
-    if (before?.recording && before.recording.name !== state.recording?.name) this.controller.forget();
     if (changed("recording")) this.showMode(state.recording);
-    if (changed("recording", "open", "direction")) this.showScene(state, before, prefersStill() || before?.pass !== state.pass);
-    else if (changed("pass", "selected", "overlay", "search", "answers", "flags")) this.showMarks(state);
-    if (changed("faces", "overlay", "recording") && state.recording) this.pane.dress(state.recording, state.faces, state.overlay === "saved");
-    if (changed("trace", "selected", "recording", "open")) this.pane.trace(state);
-    if (changed("focus", "recording", "open")) this.showFocus(state, before);
-    if (changed("pass") && before && this.gradients.current >= 0 && state.recording) {
-      this.pane.reveal(keyOf(state.recording, state.open, this.gradients.current));
+    if (state.recording && !before?.recording) tellPage(this.host, HEARD);
+    if (this.setting.parts !== "details") this.updatePicture(state, before);
+    if (this.setting.parts !== "graph") {
+      this.bar.update(state);
+      this.training.update(state);
+      this.panel.update(state, before, this.gradients);
     }
-    if (before?.pass && state.pass && before.pass.index !== state.pass.index) this.controller.moved();
-    if (changed("pass")) this.controller.askForNorms();
-    this.toolbar.update(state);
-    this.bar.update(state);
-    this.training.update(state);
-    this.panel.update(state, before, this.gradients);
-    if (changed("text")) {
-      this.pane.element.hidden = state.text;
-      this.list.hidden = !state.text;
-    }
-    if (state.text && changed("text", "recording", "pass", "selected", "search")) this.showTable(state);
+    this.updateBelow(state, before);
     this.empty.hidden = !!state.recording?.tree.size;
     if (!this.empty.hidden) put(this.empty, ...emptyWords(state));
     if (changed("status", "recording")) this.showStatus(state);
@@ -216,23 +201,47 @@ class View {
     if (focused && (!focused.isConnected || focused.closest("[hidden]"))) this.commands.focus();
   }
 
+  /** The memory below the graph. It is asked for when the graph is another one or the pass has moved. */
+  private updateBelow(state: State, before: State | null): void {
+    const { below } = this;
+    if (!below || !state.recording) return;
+    const moved = state.recording !== before?.recording || state.pass?.index !== before?.pass?.index;
+    if (moved && !state.recording.live) void this.controller.ask({ type: "ask_memory" });
+    below.update(state, before?.recording ? before : null);
+  }
+
+  private updatePicture(state: State, before: State | null): void {
+    const changed = (...keys: (keyof State)[]) => !before || keys.some((key) => state[key] !== before[key]);
+    if (changed("recording", "open", "direction")) this.showScene(state, before, prefersStill() || before?.pass !== state.pass);
+    else if (changed("pass", "selected", "overlay", "search", "answers", "flags", "caret")) this.showMarks(state);
+    if (changed("faces", "overlay", "recording") && state.recording) this.pane.dress(state.recording, state.faces, state.overlay === "saved");
+    if (changed("trace", "selected", "recording", "open")) this.pane.trace(state);
+    if (changed("focus", "recording", "open")) this.showFocus(state, before);
+    if (changed("pass") && before && this.gradients.current >= 0 && state.recording) {
+      this.pane.reveal(keyOf(state.recording, state.open, this.gradients.current));
+    }
+    const [made] = state.caret;
+    if (changed("caret") && made !== undefined && state.recording) this.pane.reveal(keyOf(state.recording, state.open, made));
+    this.toolbar.update(state);
+    if (changed("text")) {
+      this.pane.element.hidden = state.text;
+      this.list.hidden = !state.text;
+    }
+    if (state.text && changed("text", "recording", "pass", "selected", "search")) this.showTable(state);
+  }
+
   /** One tensor is shown as a card as high as its content; everything else fills the height it was given. */
   private showMode(recording: Recording | null): void {
-    const tensor = recording?.view === "tensor";
-    this.root.classList.toggle("tensor", tensor);
+    this.root.classList.toggle("tensor", recording?.view === "tensor");
     this.showHeight();
-    if (tensor) this.controller.inspect();
-    else if (recording) {
-      this.controller.tab(this.store.state.tab);
-      this.controller.askForNumbers();
-    }
   }
 
   private showHeight(): void {
-    const card = this.root.classList.contains("tensor") && this.height !== "100%";
+    const { height } = this.setting;
+    const card = this.root.classList.contains("tensor") && height !== "100%";
     this.host.classList.toggle("card", card);
     const own = this.root.classList.contains("narrow") ? STACKED : HEIGHT;
-    this.host.style.height = card ? "auto" : (this.height ?? `${own}px`);
+    this.host.style.height = card ? "auto" : (height ?? `${own}px`);
   }
 
   /** A plain sentence goes after a while; an error stays until it is dismissed or something else is said. */
@@ -316,15 +325,28 @@ function emptyWords(state: State): HTMLElement[] {
 interface RenderProps {
   model: Model;
   el: HTMLElement;
+  core?: Core; // what `open(model)` gave: several views of it show the same
+  parts?: Parts;
+}
+
+/** Begins to listen to a model, and asks it for everything that a view should show. */
+function open(model: Model): Core {
+  const core = new Core(openChannel(modelTransport(model), PATIENCE, 1 + Math.floor(Math.random() * 2 ** 40)));
+  core.start();
+  return core;
 }
 
 /** Shows the view in `el` until the returned function is called. */
-function render({ model, el }: RenderProps): () => void {
+function render({ model, el, core, parts = "all" }: RenderProps): () => void {
   const height = model.get("height");
   const fills = el.style.height !== "";
   const text = typeof height === "number" ? `${height}px` : fills ? "100%" : null;
-  const view = new View(el, openChannel(modelTransport(model), PATIENCE, 1 + Math.floor(Math.random() * 2 ** 40)), text);
-  return () => view.close();
+  const shown = core ?? open(model);
+  const view = new View(el, shown, { parts, height: text });
+  return () => {
+    view.close();
+    if (!core) shown.close();
+  };
 }
 
-export default { render };
+export default { open, render };

@@ -228,6 +228,12 @@ export interface ImageGrid {
   pixels: Buffer;
 }
 
+/** A cell of the recording that has run again since. */
+export interface LaterRun {
+  cell_id: string;
+  cell: string;
+}
+
 /** Live bytes after events first..last - 1; of a long stretch the highest point of each part, so that a peak is never lost. */
 export interface Line {
   first: number;
@@ -698,6 +704,12 @@ export interface Graph {
   view: "graph" | "tensor" | "memory" | "time" | "difference" | "checks" | "lesson";
 }
 
+export interface InSidePanel {
+  type: "in_side_panel";
+  v: number;
+  re: number | null;
+}
+
 export interface Inspected {
   type: "inspected";
   v: number;
@@ -720,6 +732,15 @@ export interface Inspected {
   earlier: string;
   forward: Rules | null;
   missing: string;
+}
+
+/** All cells of the recording that have run again since: what their earlier runs made is marked as old. */
+export interface LaterRuns {
+  type: "later_runs";
+  v: number;
+  re: number | null;
+  recording: string;
+  runs: LaterRun[];
 }
 
 /** All pages, and which of them is shown. */
@@ -1290,6 +1311,13 @@ export interface StepTo {
   by: "op" | "module" | "parameter" | "iteration";
 }
 
+/** The side panel of the notebook shows what this view shows from now on. */
+export interface ToSidePanel {
+  type: "to_side_panel";
+  v: number;
+  id: number;
+}
+
 /** What the loop shall do: answered with how far it is then. */
 export interface Train {
   type: "train";
@@ -1307,8 +1335,8 @@ export interface TurnPage {
   follow: boolean;
 }
 
-export type ToView = Breakpoints | Bytes | Checked | Compared | Editable | Exported | Faces | FanOut | Findings | Flags | Forks | Graph | Inspected | Lesson | Local | Memory | Metric | ModelHealth | Modes | Moment | Norms | Paths | Predictions | Problem | Reran | SampleGradients | Slopes | Stepped | Stepper | TensorElement | TensorSeries | Timing | Training | Why | Window;
-export type ToKernel = AnswerQuestion | AskBytes | AskCompare | AskEdit | AskElement | AskExport | AskFaces | AskFanOut | AskFindings | AskLocal | AskMemory | AskMetric | AskModel | AskMoment | AskNorms | AskPaths | AskPredictions | AskSampleGradients | AskSeries | AskSlopes | AskTiming | AskWhy | AskWindow | Break | CheckRule | ForkPass | Inspect | Ready | Rerun | StepTo | Train | TurnPage;
+export type ToView = Breakpoints | Bytes | Checked | Compared | Editable | Exported | Faces | FanOut | Findings | Flags | Forks | Graph | InSidePanel | Inspected | LaterRuns | Lesson | Local | Memory | Metric | ModelHealth | Modes | Moment | Norms | Paths | Predictions | Problem | Reran | SampleGradients | Slopes | Stepped | Stepper | TensorElement | TensorSeries | Timing | Training | Why | Window;
+export type ToKernel = AnswerQuestion | AskBytes | AskCompare | AskEdit | AskElement | AskExport | AskFaces | AskFanOut | AskFindings | AskLocal | AskMemory | AskMetric | AskModel | AskMoment | AskNorms | AskPaths | AskPredictions | AskSampleGradients | AskSeries | AskSlopes | AskTiming | AskWhy | AskWindow | Break | CheckRule | ForkPass | Inspect | Ready | Rerun | StepTo | ToSidePanel | Train | TurnPage;
 
 /** The `type` of every message that this view understands. */
-export const TO_VIEW: readonly string[] = ["breakpoints", "bytes", "checked", "compared", "editable", "exported", "faces", "fan_out", "findings", "flags", "forks", "graph", "inspected", "lesson", "local", "memory", "metric", "model_health", "modes", "moment", "norms", "paths", "predictions", "problem", "reran", "sample_gradients", "slopes", "stepped", "stepper", "element", "tensor_series", "timing", "training", "why", "window"];
+export const TO_VIEW: readonly string[] = ["breakpoints", "bytes", "checked", "compared", "editable", "exported", "faces", "fan_out", "findings", "flags", "forks", "graph", "in_side_panel", "inspected", "later_runs", "lesson", "local", "memory", "metric", "model_health", "modes", "moment", "norms", "paths", "predictions", "problem", "reran", "sample_gradients", "slopes", "stepped", "stepper", "element", "tensor_series", "timing", "training", "why", "window"];

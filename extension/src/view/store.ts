@@ -75,6 +75,7 @@ export interface State {
   inspected: { message: Inspected; buffers: DataView[] } | null;
   faces: Faces; // what boxes show of their nodes, as far as it was asked for
   flags: ReadonlyMap<string, readonly Flag[]>; // by their origin
+  caret: ReadonlySet<number>; // nodes that the notebook's line under the caret has made
   answers: Answers; // what the kernel last said, by the message's type; of this recording
   room: number; // grows when the view has another width
   status: Status;
@@ -91,6 +92,8 @@ export type Action =
   | { do: "open all"; group: number }
   | { do: "iterate"; loop: number; to: number }
   | { do: "reveal"; node: number }
+  | { do: "flag"; origin: string; flags: readonly Flag[] }
+  | { do: "caret"; nodes: ReadonlySet<number> }
   | { do: "trace"; trace: Trace | null }
   | { do: "direction"; to: Direction }
   | { do: "overlay"; to: string }
@@ -119,6 +122,7 @@ export const START: State = {
   inspected: null,
   faces: new Map(),
   flags: new Map(),
+  caret: new Set(),
   answers: new Map(),
   room: 0,
   status: { sentence: "", tone: "plain" },
@@ -143,6 +147,10 @@ export function reduce(state: State, action: Action): State {
       return toggle(state, action.group, action.open);
     case "open all":
       return openAll(state, action.group);
+    case "flag":
+      return { ...state, flags: new Map(state.flags).set(action.origin, action.flags) };
+    case "caret":
+      return { ...state, caret: action.nodes };
     case "trace":
       return { ...state, trace: action.trace };
     case "iterate":

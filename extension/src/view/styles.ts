@@ -7,6 +7,7 @@ import tensor from "./panes/tensor.css";
 import step from "./panes/step.css";
 import stepper from "./stepper.css";
 import memory from "./panes/memory.css";
+import parts from "./parts.css";
 import view from "./view.css";
 
-export const STYLES = [view, stepper, scene, step, time, tensor, memory, checks].join("\n");
+export const STYLES = [view, parts, stepper, scene, step, time, tensor, memory, checks].join("\n");

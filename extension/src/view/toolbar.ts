@@ -12,6 +12,7 @@ export interface ToolbarEvents extends KeyCommands {
   query(text: string): void;
   nextHit(by: 1 | -1): void;
   setOverlay(to: string): void;
+  side(): void;
   save(): void;
 }
 
@@ -32,6 +33,7 @@ export class Toolbar {
   private readonly live = h("span", { class: "live", "data-testid": "wb-live", hidden: true }, "recording");
   private readonly overlay: HTMLSelectElement;
   private readonly text: HTMLButtonElement;
+  readonly side: HTMLButtonElement; // hidden where there is no side panel
 
   constructor(events: ToolbarEvents, status: HTMLElement) {
     const button = (name: Icon, title: string, click: () => void, test: string, kind: string | null = null) =>
@@ -39,6 +41,7 @@ export class Toolbar {
     this.overlay = h("select", { "aria-label": "What boxes and edges show", title: "What boxes and edges show (o)" });
     this.overlay.addEventListener("change", () => events.setOverlay(this.overlay.value));
     this.text = button("table", "As a table (t)", () => events.text(), "wb-text");
+    this.side = button("side", "Show in the side panel", () => events.side(), "wb-side");
     this.input.addEventListener("input", () => events.query(this.input.value));
     this.input.addEventListener("keydown", (event) => {
       if (event.key !== "Enter") return;
@@ -62,6 +65,7 @@ export class Toolbar {
         button("fit", "Fit all into the window (Space)", () => events.fit(), "wb-fit"),
         button("turn", "Flip the direction (d)", () => events.direction(), "wb-direction"),
         this.text,
+        this.side,
         button("save", "Save as a picture (SVG)", () => events.save(), "wb-save"),
         h("button", { title: "Keys (?)", "aria-label": "Keys (?)", "data-testid": "wb-help", click: () => events.help() }, "?"),
       ),

@@ -188,6 +188,7 @@ export function markBox(element: SVGGElement, mark: Mark & { flags?: readonly Gl
   setAttribute(element, "data-grad-norm", mark.norm);
   setAttribute(element, "aria-selected", mark.classes.split(" ").includes("selected") ? "true" : "false");
   const badge = element.querySelector<SVGTextElement>(":scope > .badge");
+  setAttribute(element, "aria-current", mark.classes.split(" ").includes("caret") ? "location" : null);
   if (badge) {
     setText(badge, mark.badge);
     badge.classList.toggle("warm", mark.warm);

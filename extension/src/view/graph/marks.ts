@@ -32,6 +32,7 @@ export function marksOf(state: State, gradients: Gradients): Marks {
   const holder = (node: number) => (node < 0 || node >= tree.size ? null : closedAround(tree, state.open, tree.home[node]!));
   const currentGroup = holder(gradients.current);
   const hits = new Set(state.search.hits);
+  const caretGroups = new Set([...state.caret].map(holder));
   const hitGroups = new Map<number, number>();
   for (const node of hits) {
     for (let at = tree.home[node]!; at !== TOP; at = tree.parent(at)) hitGroups.set(at, (hitGroups.get(at) ?? 0) + 1);
@@ -40,6 +41,7 @@ export function marksOf(state: State, gradients: Gradients): Marks {
   const groups = numbers ? totalsOf(numbers, tree) : new Map<number, number>();
   const flags = flagsOf(state);
   const slopes = slopesOf(state);
+  let hidden: Hidden | undefined; // what closed groups hide of the flags, found with the first of them
 
   const passed = new Map<number, { all: number; done: number }>(); // of the pass's nodes in each group
   for (const node of state.pass?.plan ?? []) {
@@ -62,6 +64,7 @@ export function marksOf(state: State, gradients: Gradients): Marks {
     if (hits.has(node)) classes.push("hit");
     if (failed(recording, node)) classes.push("failed");
     if (node === recording.root) classes.push("root");
+    if (state.caret.has(node)) classes.push("caret");
     const own = flags.get(node) ?? NONE;
     if (numbers) {
       const value = numbers.of(node);
@@ -80,6 +83,7 @@ export function marksOf(state: State, gradients: Gradients): Marks {
       if (group === currentGroup) classes.push("current");
       if (done > 0) classes.push(done === all ? "done" : "reached");
       if (hitGroups.has(group)) classes.push("hit");
+      if (caretGroups.has(group)) classes.push("caret");
       if (state.selected >= 0 && holder(state.selected) === group) classes.push("selected");
     }
     const total = state.open.has(group) ? undefined : groups.get(group);
@@ -94,15 +98,8 @@ export function marksOf(state: State, gradients: Gradients): Marks {
   /** What a closed group hides is flagged on it, once for each kind. */
   function hiddenFlags(group: number): readonly Flag[] {
     if (!flags.size) return NONE;
-    const kinds = new Map<string, { count: number; first: Flag }>();
-    for (const [node, own] of flags) {
-      if (holder(node) !== group) continue;
-      for (const flag of own) {
-        const seen = kinds.get(flag.glyph);
-        kinds.set(flag.glyph, { count: (seen?.count ?? 0) + 1, first: seen?.first ?? flag });
-      }
-    }
-    return [...kinds.values()].map(({ count, first }) =>
+    hidden ??= hiddenIn(flags, holder);
+    return [...(hidden.get(group)?.values() ?? [])].map(({ count, first }) =>
       count === 1 ? first : { ...first, words: `${count} nodes in here; the first: ${first.words}` },
     );
   }
@@ -148,6 +145,23 @@ function flagsOf({ flags }: State): Map<number, Flag[]> {
   const found = new Map<number, Flag[]>();
   for (const some of flags.values()) {
     for (const flag of some) found.set(flag.node, [...(found.get(flag.node) ?? []), flag]);
+  }
+  return found;
+}
+
+type Hidden = Map<number, Map<string, { count: number; first: Flag }>>; // by group and glyph
+
+function hiddenIn(flags: ReadonlyMap<number, Flag[]>, holder: (node: number) => number | null): Hidden {
+  const found: Hidden = new Map();
+  for (const [node, own] of flags) {
+    const group = holder(node);
+    if (group === null) continue;
+    const kinds = found.get(group) ?? new Map<string, { count: number; first: Flag }>();
+    found.set(group, kinds);
+    for (const flag of own) {
+      const seen = kinds.get(flag.glyph);
+      kinds.set(flag.glyph, { count: (seen?.count ?? 0) + 1, first: seen?.first ?? flag });
+    }
   }
   return found;
 }

@@ -13,7 +13,7 @@ export class Panel {
   readonly element: HTMLElement;
   private readonly panes: readonly Pane[];
   private readonly tabs: Map<string, HTMLButtonElement>;
-  private readonly scroller = h("div", { class: "scroller", role: "tabpanel", tabindex: 0 });
+  readonly scroller = h("div", { class: "scroller", role: "tabpanel", tabindex: 0 });
   private shown = ""; // the pane that has been told of the state so far
 
   constructor(

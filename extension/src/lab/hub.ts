@@ -1,0 +1,65 @@
+// What the side panel, the tab and the status bar show is one thing: one line to the active notebook's kernel, and one state.
+
+import type { INotebookTracker } from "@jupyterlab/notebook";
+import { Signal } from "@lumino/signaling";
+import view, { type Core } from "../view/index";
+import { type Content, KernelLink, NO_NOTEBOOK, NOT_LOADED, NO_KERNEL } from "./link";
+import { CommModel } from "./model";
+
+/** A state to show, with the model behind it; or a sentence that says why there is none. */
+export type Shown = { core: Core; model: CommModel } | string;
+
+export class Hub {
+  readonly changed = new Signal<this, void>(this);
+  shown: Shown = NO_NOTEBOOK;
+  private readonly link: KernelLink;
+  private readonly users = new Set<object>();
+  private past = false; // what is shown is of a kernel that is gone
+
+  constructor(readonly tracker: INotebookTracker) {
+    this.link = new KernelLink(tracker);
+    this.link.changed.connect((_, content) => this.take(content));
+  }
+
+  get core(): Core | null {
+    return typeof this.shown === "string" ? null : this.shown.core;
+  }
+
+  /** Somebody can see what is shown. The kernel has work only as long as there is somebody. */
+  use(user: object): void {
+    this.users.add(user);
+    this.link.start();
+  }
+
+  drop(user: object): void {
+    if (!this.users.delete(user) || this.users.size) return;
+    this.link.stop();
+    this.show(NO_NOTEBOOK);
+  }
+
+  /** A view on the page has heard from the kernel of the notebook that it is in. */
+  heard(from: EventTarget | null): void {
+    const panel = from instanceof Node ? this.tracker.find((one) => one.node.contains(from)) : undefined;
+    if (panel) this.link.heard(panel.sessionContext);
+  }
+
+  private take(content: Content): void {
+    if (content instanceof CommModel) return this.show({ core: view.open(content), model: content });
+    const { core } = this;
+    // A graph that is on the screen stays there, and it is said that its kernel is gone.
+    if (core?.store.state.recording && content.before) {
+      this.past = true;
+      return core.controller.say(content.before, "error");
+    }
+    if (this.past && (content.sentence === NOT_LOADED || content.sentence === NO_KERNEL)) return;
+    this.show(content.sentence);
+  }
+
+  private show(shown: Shown): void {
+    const before = this.core;
+    this.past = false;
+    this.shown = shown;
+    this.changed.emit();
+    before?.close();
+  }
+}

@@ -1,0 +1,46 @@
+// Answers to questions are kept in the notebook: in the metadata of the cell that asks, or of the notebook where no cell does.
+
+import type { INotebookTracker, NotebookPanel } from "@jupyterlab/notebook";
+
+const KEY = "gradient_workbench";
+
+interface Metadata {
+  getMetadata(key: string): unknown;
+  setMetadata(key: string, value: unknown): void;
+}
+
+/** Hears what views want kept, and gives it back when they ask. */
+export function keepAnswers(tracker: INotebookTracker): void {
+  document.addEventListener("workbench-keep", (event) => {
+    const { key, value } = (event as CustomEvent<{ key: string; value: unknown }>).detail;
+    const places = placesOf(tracker, event.target);
+    const place = around(event.target) ? places[0] : (places.find((one) => Object.hasOwn(answersIn(one), key)) ?? places[0]);
+    const kept = answersIn(place);
+    // Writing marks the notebook as changed: only what is new is written.
+    if (place && JSON.stringify(kept[key]) !== JSON.stringify(value)) place.setMetadata(KEY, { answers: { ...kept, [key]: value } });
+  });
+  document.addEventListener("workbench-kept", (event) => {
+    const { key, give } = (event as CustomEvent<{ key: string; give(value: unknown): void }>).detail;
+    const place = placesOf(tracker, event.target).find((one) => Object.hasOwn(answersIn(one), key));
+    if (place) give(answersIn(place)[key]);
+  });
+}
+
+function around(from: EventTarget | null): boolean {
+  return from instanceof Element && from.closest(".jp-Cell") !== null;
+}
+
+function answersIn(place: Metadata | undefined): Record<string, unknown> {
+  const kept = place?.getMetadata(KEY) as { answers?: Record<string, unknown> } | undefined;
+  return typeof kept?.answers === "object" && kept.answers !== null ? kept.answers : {};
+}
+
+/** The cell around, then the notebook, then its other cells: a panel beside the notebook stands in none. */
+function placesOf(tracker: INotebookTracker, from: EventTarget | null): Metadata[] {
+  const panel: NotebookPanel | null = (from instanceof Node && tracker.find((one) => one.node.contains(from))) || tracker.currentWidget;
+  const model = panel?.content.model;
+  if (!panel || !model) return [];
+  const cells = panel.content.widgets;
+  const own = from instanceof Node ? cells.filter((cell) => cell.node.contains(from)) : [];
+  return [...own.map((cell) => cell.model), model, ...cells.map((cell) => cell.model)] as Metadata[];
+}

@@ -1,0 +1,80 @@
+// What the views of one line to the kernel have in common: the state, who changes it, and what the kernel is asked when it changes.
+
+import type { Channel, Received } from "./channel";
+import { Controller } from "./controller";
+import { nodesAt, staleFlags, type NotebookNews } from "./notebook";
+import { answered, createStore, type State, type Store } from "./store";
+
+export class Core {
+  readonly store: Store = createStore();
+  readonly controller: Controller;
+  private readonly stops: (() => void)[];
+  private cells: NotebookNews["cells"] = undefined;
+
+  constructor(private readonly channel: Channel) {
+    this.controller = new Controller(this.store, channel);
+    this.stops = [
+      this.store.subscribe((state, before) => this.follow(state, before)),
+      channel.subscribe({
+        message: (received) => this.receive(received),
+        trouble: (sentence) => this.controller.say(sentence, "error"),
+      }),
+    ];
+  }
+
+  start(): void {
+    this.controller.start();
+  }
+
+  close(): void {
+    this.controller.close();
+    this.channel.close();
+    this.stops.forEach((stop) => stop());
+  }
+
+  /** A message that cannot be shown says so instead of leaving half a picture without a word. */
+  private receive(received: Received): void {
+    try {
+      this.store.dispatch({ do: "receive", received });
+    } catch (error) {
+      console.error(error);
+      const why = error instanceof Error ? error.message : String(error);
+      this.controller.say(`The kernel's “${received.message.type}” message could not be shown (${why}). Run the cell again.`, "error");
+    }
+  }
+
+  private follow(state: State, before: State): void {
+    const { controller } = this;
+    if (before.recording && before.recording.name !== state.recording?.name) controller.forget();
+    if (state.recording && state.recording !== before.recording) this.catchUp(state);
+    if (before.pass && state.pass && before.pass.index !== state.pass.index) controller.moved();
+    if (state.pass !== before.pass) controller.askForNorms();
+    if (state.recording !== before.recording || answered(state, "later_runs") !== answered(before, "later_runs")) this.flagStale();
+  }
+
+  /** The caret rests elsewhere, or cells were edited. */
+  hear({ caret, cells }: NotebookNews): void {
+    const { recording, caret: old } = this.store.state;
+    if (cells) this.cells = cells;
+    if (cells) this.flagStale();
+    if (caret === undefined || !recording) return;
+    const nodes = new Set(caret ? nodesAt(recording, caret) : []);
+    if (nodes.size !== old.size || [...nodes].some((node) => !old.has(node))) this.store.dispatch({ do: "caret", nodes });
+  }
+
+  private flagStale(): void {
+    const { recording, flags } = this.store.state;
+    if (!recording || recording.live) return;
+    const stale = staleFlags(recording, answered(this.store.state, "later_runs")?.message.runs ?? [], this.cells ?? null);
+    const told = (some: typeof stale | undefined) => JSON.stringify(some ?? []);
+    if (told(stale) !== told(flags.get("stale") as typeof stale | undefined)) this.store.dispatch({ do: "flag", origin: "stale", flags: stale });
+  }
+
+  /** There is another graph, or a view that has not asked for anything yet. */
+  catchUp({ recording, tab } = this.store.state): void {
+    if (!recording) return;
+    if (recording.view === "tensor") return this.controller.inspect();
+    this.controller.tab(tab);
+    this.controller.askForNumbers();
+  }
+}
