@@ -25,7 +25,7 @@ from engine import nn, observe
 from engine.optim import SGD, Adam
 from workbench import protocol
 from workbench.checks import shapes
-from workbench.checks.look import look
+from workbench.checks.look import flags, look
 from workbench.recorder import Recorder
 from workbench.session import Session
 
@@ -636,10 +636,31 @@ def test_axes_that_do_not_fit_are_marked_and_a_view_that_fits_is_offered(program
     assert fix in finding.fix
 
 
+def test_operands_that_do_not_fit_are_flagged_in_the_graph() -> None:
+    report = checked(lambda: engine.ones(5, 8).exp() @ engine.ones(3, 8).exp())
+    row = one(report, "shape-mismatch").node
+    told = [(flag.glyph, flag.words) for flag in flags(report.findings, row)]
+    assert told == [("≠", "axis 1 (size 8) of exp #1 does not fit"), ("≠", "axis 0 (size 3) of exp #3 does not fit")]
+
+
 def test_a_transpose_too_many_is_taken_back() -> None:
     w, h = engine.ones(8, 3), engine.ones(5, 8)
     finding = one(checked(lambda: h @ w.T), "shape-mismatch")
     assert finding.fix.endswith(", without the transpose")
+
+
+def test_operands_on_different_devices_are_told() -> None:
+    """The recorder hears of a refusal as it would from a machine with a GPU."""
+    recorder = Recorder()
+    x, w = engine.ones(2, 3), engine.ones(3, 2)
+    with observe.observing(recorder):
+        recorder.begins()
+        said = "matmul: Expected all tensors to be on the same device, but found at least two devices, cpu and cuda:0!"
+        recorder.failed(engine.matmul.op, (x, w), {}, RuntimeError(said))
+    finding = next(iter(look(recorder.stop())))
+    assert (
+        finding.code == "device-mismatch" and "model.to(device)" in finding.fix and [o.shape for o in finding.operands] == [[2, 3], [3, 2]]
+    )
 
 
 # -- no false alarms -----------------------------------------------------------------------------------------------------------

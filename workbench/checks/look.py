@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Any
 from weakref import ref
 
 from .. import protocol
 from ..protocol.checks import Finding
 from ..recording import Recording
 from . import errors, health, losses, not_finite, reach, shapes, training
-from .case import Case, place
+from .case import Case, place, several
 
 ORDER = {"error": 0, "warning": 1, "note": 2}
 # what a check finds makes another's finding a mere consequence
@@ -42,12 +43,18 @@ TONES = {"error": "error", "warning": "warm", "note": "accent"}
 
 
 def flags(findings: list[Finding], failed: int = -1) -> list[protocol.Flag]:
-    """A mark at each node that a finding is about, except the op that `failed`, which is drawn so anyway."""
-    return [
-        protocol.Flag(one.node, GLYPHS.get(one.code.split("-")[0], "!"), one.sentence, TONES[one.severity])  # type: ignore[arg-type]
-        for one in findings
-        if one.node >= 0 and one.node != failed
-    ]
+    """A mark at each node that a finding is about, except the op that `failed`, which is drawn so anyway; and at operands that misfit."""
+    marks: dict[tuple[int, str], protocol.Flag] = {}
+    for one in findings:
+        tone: Any = TONES[one.severity]
+        if one.node >= 0 and one.node != failed:
+            glyph = GLYPHS.get(one.code.split("-")[0], "!")
+            marks.setdefault((one.node, glyph), protocol.Flag(one.node, glyph, one.sentence, tone))
+        for operand in one.operands:
+            if operand.marked and operand.node >= 0:
+                axes = several([f"axis {i} (size {operand.shape[i]})" for i in operand.marked])
+                marks.setdefault((operand.node, "≠"), protocol.Flag(operand.node, "≠", f"{axes} of {operand.name} does not fit", tone))
+    return list(marks.values())
 
 
 def report(findings: list[Finding], title: str = "") -> str:

@@ -56,6 +56,13 @@ def among(r: Recording, start: int, stop: int, root: int, number: int = 0) -> di
     return found
 
 
+def _value(r: Recording, row: int) -> Any:
+    """The number, or the array as it was when the row was made; None where it is gone."""
+    if r.kind[row] == "constant":
+        return r.kept.get(row)
+    return None if r.overwritten(row) else r.value(row)
+
+
 def _kept(r: Recording, row: int, known: dict[int, Any]) -> Any:
     if r.kind[row] == "constant":
         return r.kept.get(row)
@@ -128,7 +135,7 @@ def check(case: Case, thorough: bool) -> list[Finding]:
     found = witness.bad_rows
     if not found and witness.bad_step is None:
         for row in sinks(case):
-            array = None if r.overwritten(row) else r.value(row)
+            array = _value(r, row)
             if array is not None and not values.finite(array) and (thorough or array.nbytes <= SMALL):
                 found = among(r, 0, row + 1, row)
                 break
@@ -193,10 +200,10 @@ def _backward(case: Case, bad: BadStep) -> list[Finding]:
             if bad.upstream is not None:
                 operands.append(_upstream(bad, values.opposite(bad.upstream, tuple(gradient.shape), index)))
             for s, _ in r.inputs(bad.row) if bad.row >= 0 else ():
-                array = r.kept.get(s) if r.kind[s] == "constant" or r.overwritten(s) else r.value(s)
+                array = _value(r, s)
                 place = values.opposite(array, tuple(gradient.shape), index) if hasattr(array, "shape") else ()
-                point.append(None if r.overwritten(s) else _at(array, place))
-                if array is not None and not r.overwritten(s):
+                point.append(_at(array, place))
+                if array is not None:
                     operands.append(_operand(case, s, array, place))
             cause, fix = because_backward(bad.op.name, point)
             found.append(case.finding(f"{CODES[kind]}-backward", "error", sentence, bad.row, cause, fix, operands=operands))
@@ -210,7 +217,7 @@ def _hidden(case: Case) -> list[Finding]:
     r = case.r
     for row in case.rows("where"):
         for source, slot in r.inputs(row):
-            array = None if r.overwritten(source) else r.value(source)
+            array = _value(r, source)
             if slot and r.grad[source] and array is not None and "NaN" in values.kinds(array):
                 sentence = f"where{case.at(row)} throws away NaN of {case.called(source)}, which requires a gradient."
                 why = (

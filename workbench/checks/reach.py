@@ -11,6 +11,7 @@ from ..inspector.reasons import UNUSED
 from ..protocol.checks import Finding
 from .case import Case, several
 
+LOOKED = 40  # parameters whose way is followed through the whole graph
 # what takes numbers out of a graph, the usual ways first
 _LEAVING = [re.compile(r"\.(item|numpy|tolist)\b"), re.compile(r"\b(float|int|bool)\(|\.(detach|data)\b")]
 
@@ -47,12 +48,15 @@ def _unreached(case: Case) -> Iterator[Finding]:
     unused: list[str] = []
     cut: dict[int, list[tuple[str, int]]] = {}  # row that is not tracked any more -> parameters before it
     lost: list[tuple[str, int]] = []
+    looked, last = 0, -1
     for name, p in parameters(case):
         if not p.requires_grad or _received(case, p):
             continue
         row = row_of(case, p)
         name = case.r.names.get(row) or name  # the user's own, such as model.first.weight
-        at = UNUSED if row < 0 else case.reasons.cut_at(row)
+        if row >= 0 and looked < LOOKED:
+            looked, last = looked + 1, case.reasons.cut_at(row)
+        at = UNUSED if row < 0 else last  # of very many, what holds for one holds for its neighbour
         if at == UNUSED:
             unused.append(name)
         elif at >= 0:

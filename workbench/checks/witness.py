@@ -6,6 +6,7 @@ It costs a fraction of what recording costs, keeps no tensor alive, and judges n
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from types import CodeType
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import ref
@@ -25,7 +26,12 @@ Where = tuple[CodeType | None, int]
 COPIES = 64 << 20  # bytes of parameters that are copied to see how far a step moves them
 MOST = 64  # notes of one kind
 LOOKED = 2  # leaves of a pass whose gradients are followed from pass to pass
-_modal: dict[type, bool] = {}  # class of a module -> it behaves otherwise in training than in evaluation
+
+
+@lru_cache(1024)
+def has_mode(cls: type) -> bool:
+    """Whether modules of that class behave otherwise in training than in evaluation."""
+    return any(c.__name__.lstrip("_").startswith(("Dropout", "AlphaDropout", "BatchNorm")) for c in cls.__mro__)
 
 
 class Pass(NamedTuple):
@@ -113,11 +119,7 @@ class Witness:
 
     def entered(self, scope: int, module: Any) -> None:
         """A module is called."""
-        cls = module.__class__
-        modal = _modal.get(cls)
-        if modal is None:
-            modal = _modal[cls] = any(c.__name__.lstrip("_").startswith(("Dropout", "AlphaDropout", "BatchNorm")) for c in cls.__mro__)
-        if modal and getattr(module, "p", 1) != 0:
+        if has_mode(type(module)) and getattr(module, "p", 1) != 0:
             self.modes.append(Mode(scope, module.training, tape.mode.grad))
 
     def begins(self, r: Recording, roots: tuple, plan: list, where: Where) -> None:
