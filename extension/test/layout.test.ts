@@ -150,11 +150,20 @@ describe("layout of random graphs", () => {
             const inside = nodes.op.map((_, node) => node).filter((node) => isWithin(recording, node, box.id));
             expect(totals.nodes).toBe(inside.length);
           } else if (box.kind !== "open") {
-            for (const node of [box.id, ...(tree.pills.get(box.id) ?? [])]) {
+            const pills = (tree.pills.get(box.id) ?? []).filter((node) => tree.consumers[node]!.length === 1);
+            for (const node of [box.id, ...pills]) {
               ops += nodes.kind[node] === "op" ? 1 : 0;
               count += 1;
               bytes += nodes.bytes[node]!;
             }
+          } else if (tree.shared.has(box.id)) {
+            // The header tells how many tensors all that repeats in here shares.
+            const again = (node: number) => tree.host[node]! >= 0 && tree.home[node] === box.id && tree.consumers[node]!.length > 1;
+            const shared = nodes.op.map((_, node) => node).filter(again);
+            expect(box.face.name).toContain(`${tree.shared.get(box.id)} shared tensor`);
+            expect(shared.length).toBe(tree.shared.get(box.id));
+            count += shared.length;
+            for (const node of shared) bytes += nodes.bytes[node]!;
           }
         }
         expect(count).toBe(tree.size);

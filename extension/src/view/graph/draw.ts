@@ -94,7 +94,8 @@ function drawPill(pill: Pill, box: Box, recording: Recording, idPrefix: string):
       transform: `translate(${pill.x} ${pill.y})`,
       ...(known
         ? {
-            id: `${idPrefix}n${pill.node}`,
+            // a weight that is used again and again stands at each use, and has one id
+            id: recording.tree.host[pill.node] === box.id ? `${idPrefix}n${pill.node}` : null,
             role: "treeitem",
             "aria-level": box.depth + 2,
             "aria-label": describe(recording, `n${pill.node}`, false),
@@ -187,8 +188,8 @@ export function markBox(element: SVGGElement, mark: Mark & { flags?: readonly Gl
   setAttribute(element, "class", [element.dataset.base, mark.classes, focused ? "focused" : ""].filter(Boolean).join(" "));
   setAttribute(element, "data-grad-norm", mark.norm);
   setAttribute(element, "aria-selected", mark.classes.split(" ").includes("selected") ? "true" : "false");
-  const badge = element.querySelector<SVGTextElement>(":scope > .badge");
   setAttribute(element, "aria-current", mark.classes.split(" ").includes("caret") ? "location" : null);
+  const badge = element.querySelector<SVGTextElement>(":scope > .badge");
   if (badge) {
     setText(badge, mark.badge);
     badge.classList.toggle("warm", mark.warm);

@@ -2,7 +2,7 @@
 
 import { shownText } from "./loops";
 import type { Direction, Recording } from "../store";
-import { shapeText, totalsText } from "../words";
+import { plural, shapeText, totalsText } from "../words";
 
 export type TextStyle = "title" | "body" | "name";
 
@@ -188,7 +188,9 @@ export function wrapText({ nodes, tree }: Recording, node: number): string {
 export function groupFace(recording: Recording, id: number): Face {
   const group = recording.tree.groups.get(id)!;
   const title = clipText(group.label || group.name || group.kind, "title", 220);
-  const name = group.name && !group.label.includes(group.name) ? clipText(group.name, "name", 130) : "";
+  const shared = recording.tree.shared.get(id);
+  const own = group.name && !group.label.includes(group.name) ? group.name : "";
+  const name = clipText([own, shared ? plural(shared, "shared tensor") : ""].filter(Boolean).join(" · "), "name", 170);
   const detail = totalsText(recording.tree.totals.get(id)!);
   const top = textWidth(title, "title") + (name ? 8 + textWidth(name, "name") : 0) + 34 + 60;
   const w = Math.ceil(Math.max(190, top, textWidth(detail, "body")) + 2 * PAD);
@@ -220,7 +222,10 @@ export function describe(recording: Recording, key: string, open: boolean): stri
   if (nodes.dtype[id] !== "float32" && nodes.dtype[id] !== "") parts.push(nodes.dtype[id]!);
   const around = wrapText(recording, id);
   if (around) parts.push(`in ${around}`);
-  if (tree.host[id]! >= 0) parts.push(`goes into ${nodes.op[tree.host[id]!]}`);
+  if (tree.host[id]! >= 0) {
+    const others = tree.consumers[id]!.length - 1;
+    parts.push(`goes into ${nodes.op[tree.host[id]!]}${others ? ` and ${plural(others, "more op")}` : ""}`);
+  }
   if (nodes.note[id]) parts.push(nodes.note[id]!);
   return parts.join(", ");
 }

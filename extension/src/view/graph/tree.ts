@@ -22,8 +22,10 @@ export interface Tree {
   depth(group: number): number;
   /** The group a node is drawn in: tensors that no op made move to the lowest common group of their consumers. */
   home: Int32Array;
-  /** The op that carries this node as a pill, or -1. */
+  /** The op that carries this node as a pill, the first one of several; or -1. */
   host: Int32Array;
+  /** For each loop and fold how many tensors all that repeats in it shares: each stands as a pill wherever it is used. */
+  shared: ReadonlyMap<number, number>;
   /** The groups, outermost first, that hold nothing but this op; they are not drawn. */
   wraps: ReadonlyMap<number, readonly number[]>;
   /** Input and consumer node ids, each once, in order of the edges. */
@@ -110,6 +112,7 @@ export function buildTree(nodes: Nodes, edges: Edges, groupList: readonly Group[
     return x;
   };
   const place = placesOf(home, places);
+  const shared = new Map<number, number>();
   for (let node = 0; node < size; node++) {
     if (nodes.kind[node] === "op" || !consumers.count(node)) continue;
     const used = consumers.of(node);
@@ -118,11 +121,17 @@ export function buildTree(nodes: Nodes, edges: Edges, groupList: readonly Group[
     // What has no name was made where it is used: a mask, a buffer. While the code runs names are yet to come.
     const given = nodes.kind[node] === "input" && (live || nodes.name[node] !== "");
     home[node] = given ? outside(ids[common(lowest, place[node]!)]!) : ids[lowest]!;
-    if (nodes.kind[node] !== "input" && used.length === 1 && nodes.kind[used[0]!] === "op") {
-      host[node] = used[0]!;
-      const list = pills.get(used[0]!);
+    if (nodes.kind[node] === "input" || !used.every((user) => nodes.kind[user] === "op")) continue;
+    // Weights that every iteration uses are told at each use: their wires would be all that is seen of a training loop.
+    if (used.length > 1) {
+      if (!["loop", "fold"].includes(groups.get(ids[lowest]!)?.kind ?? "")) continue;
+      shared.set(ids[lowest]!, (shared.get(ids[lowest]!) ?? 0) + 1);
+    }
+    host[node] = used[0]!;
+    for (const user of used) {
+      const list = pills.get(user);
       if (list) list.push(node);
-      else pills.set(used[0]!, [node]);
+      else pills.set(user, [node]);
     }
   }
   if (!live) bundle(nodes, home, host, consumers, groups);
@@ -158,7 +167,7 @@ export function buildTree(nodes: Nodes, edges: Edges, groupList: readonly Group[
   for (const members of children.values()) members.sort((a, b) => a.first - b.first || Number(b.group) - Number(a.group));
   const stacks = new Map<number, Stack>();
   return {
-    ...{ size, groups, parent, depth, home, host, wraps, pills, children, totals, stacks },
+    ...{ size, groups, parent, depth, home, host, shared, wraps, pills, children, totals, stacks },
     get inputs() {
       return inputs.all();
     },
