@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from . import plot
     from .progress import Track
+    from .teach.ask import quiz
+    from .teach.sabotage import sabotage
     from .training_history import History
 
 __all__ = [
@@ -39,6 +41,7 @@ __all__ = [
 ]
 __all__ += ["export"]
 __all__ += ["assert_unchanged", "check", "fingerprint", "guard", "release", "why"]
+__all__ += ["follow", "grade", "lesson", "present", "quiz", "sabotage", "say"]
 __all__ += ["step", "time", "tokens", "track", "watch"]
 
 
@@ -334,6 +337,52 @@ def history(model: Module, optimizer: Any = None, every: int = 1, keep: int = 25
     return History(model, optimizer, every, keep)
 
 
+def say(text: str, at: Any = None, *, step: Any = "there", depth: Any = "", overlay: str = "", rule: bool | None = None) -> Any:
+    """A page of a lesson: Markdown, at a tensor, a name or an op ("mul", "mul 2" for the second one).
+
+    `step` brings the backward pass there ("there"), to the "start", the "end", a number of steps, or nowhere (None). `depth` shows the
+    rule of that step in "symbols", "shapes" or "numbers" (`rule=False` does not), `overlay` chooses what boxes show. ValueError for
+    words that there are not.
+    """
+    from .teach.lesson import Say
+
+    return Say(text, at, step=step, depth=depth, overlay=overlay, rule=rule)
+
+
+def lesson(subject: Any, steps: Any, title: str = "") -> Any:
+    """A narrated lesson about a loss or a recording: `wb.lesson(loss, [wb.say("...", at="mul"), wb.quiz(...), ...])`.
+
+    `steps` may be a Markdown file too, see docs/teaching.md. ValueError for a place that the graph does not have.
+    """
+    from .teach.ask import lesson
+
+    return _shown(lesson(subject, steps, title))
+
+
+def grade(file: str, *ids: str) -> Any:
+    """Points for the answers that `wb.quiz.save(file)` kept, compared anew with the live tensors; for an autograder's cell.
+
+    With ids an AssertionError where one of them is not right. Errors: see `workbench.teach.grading.grade`.
+    """
+    from .teach.grading import grade
+
+    return grade(file, *ids)
+
+
+def present(view: Any, file: str) -> None:
+    """Let a class follow what `wb.lesson` or `wb.step` gave: page and step are written into `file`, in a folder that all can read."""
+    from .teach.ask import present
+
+    present(view, file)
+
+
+def follow(view: Any, file: str) -> None:
+    """Let this view of a lesson or a pass go where the teacher's goes, whose `wb.present` writes `file`; at most a second later."""
+    from .teach.ask import follow
+
+    follow(view, file)
+
+
 def track(iterable: Iterable, total: int | None = None, title: str = "") -> Track:
     """A progress bar with the time left, and curves of what the loop reports: `for batch in (t := wb.track(loader)): t.report(loss=loss)`.
 
@@ -351,6 +400,10 @@ def track(iterable: Iterable, total: int | None = None, title: str = "") -> Trac
 def __getattr__(name: str) -> Any:
     if name == "plot":  # `import workbench` stays light
         return import_module(".plot", __name__)
+    if name == "quiz":
+        return import_module(".teach.ask", __name__).quiz
+    if name == "sabotage":
+        return import_module(".teach.sabotage", __name__).sabotage
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
@@ -401,6 +454,14 @@ def _displayed(session: Any) -> Callable[[], None]:
     from .jupyter.widget import displayed
 
     return displayed(session)
+
+
+def display_session(session: Any) -> None:
+    """Show a view of a session in the cell's output; its text where there is no notebook."""
+    if _kernel():
+        _displayed(session)
+    else:
+        print(session)
 
 
 def _frame() -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from . import breakpoints, inspector, protocol, source, svg, text, typeset
-from .answers import ANSWERS, checks
+from .answers import ANSWERS, checks, teach
 from .answers import breakpoints as told
 from .checks import look
 from .graph import Graph
@@ -55,6 +55,8 @@ class Session:
         self.stepper: Stepper | None = None
         self.passes: list[Stepper] = []  # all that the code ran, of which `stepper` is the one that is shown
         self.training: Any = None  # the loop that the view controls: training.Loop
+        self.lesson: Any = None  # teach.lesson.Lesson
+        self.modes: protocol.Modes | None = None  # forward against reverse mode
         self.breakpoints = breakpoints.kept
         self.until: list[breakpoints.Breakpoint] = []  # where the code itself wanted to be stopped
         self.clients: list[Client] = []
@@ -207,6 +209,7 @@ class Session:
             found.append((self.training.message().to_json(), []))
         if self.findings is not None:
             found.append(checks.told(self, None))
+        found += teach.told(self)
         if self.recording.failure >= 0:
             found.append(self.problem(None, self.recording.note[self.recording.failure], self.recording.failure))
         return found
@@ -283,7 +286,9 @@ class Session:
         return protocol.Stepped(re, self.recording.name, *state)
 
     def tell_others(self, client: Client) -> None:
-        """The pass has moved: every other view follows."""
+        """The pass has moved: every other view follows, and a class too."""
+        if self.lesson is not None:
+            self.lesson.moved()
         for other in self.clients:
             if other is not client:
                 other.send(self.stepped(other, None).to_json(), [])
@@ -293,6 +298,8 @@ class Session:
         with self.lock:
             if self.stepper is None:
                 return
+            if self.lesson is not None:
+                self.lesson.moved()
             for client in self.clients:
                 waiting, client.waiting = client.waiting or [None], []
                 for re in waiting:

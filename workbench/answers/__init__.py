@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from .. import protocol
-from . import breakpoints, checks, compare, export, faces, memory, model, overlay, steps, tensor, time, training, whatif, whole
+from . import breakpoints, checks, compare, export, faces, memory, model, overlay, steps, teach, tensor, time, training, whatif, whole
 
 ANSWERS: Mapping[type[protocol.ToKernel], Callable[..., list[tuple[dict[str, Any], list[bytes]]]]] = {
     protocol.Ready: whole.ready,
@@ -18,6 +18,8 @@ ANSWERS: Mapping[type[protocol.ToKernel], Callable[..., list[tuple[dict[str, Any
     protocol.StepTo: steps.step,
     protocol.AskNorms: steps.norms,
     protocol.Train: training.train,
+    protocol.TurnPage: teach.turn,
+    protocol.AnswerQuestion: teach.answer,
     protocol.Break: breakpoints.change,
     protocol.Inspect: tensor.inspect,
     protocol.AskElement: tensor.element,

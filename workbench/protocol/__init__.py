@@ -36,6 +36,7 @@ from .tensor import (
     TensorElement,
     Tokens,
 )
+from .teach import AnswerQuestion, Cost, Lesson, Mode, ModePass, Modes, ModeStep, Page, Question, QuestionKind, TurnPage
 from .time import AskTiming, TimeTotal, Timing
 from .training import Train, Training
 from .typescript import typescript

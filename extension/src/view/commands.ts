@@ -5,7 +5,7 @@ import type { Controller } from "./controller";
 import { describe } from "./graph/face";
 import type { GraphPane } from "./graph/pane";
 import type { Help } from "./help";
-import { savePicture } from "./graph/picture";
+import { picture, type Format } from "./save";
 import type { Store } from "./store";
 import type { ToolbarEvents } from "./toolbar";
 import { loopAt, shownText } from "./graph/loops";
@@ -51,6 +51,7 @@ export class Commands implements ToolbarEvents {
     const to = (stack.at === ALL ? 0 : stack.at) + by;
     if (to < 0 || to >= stack.items.length) return this.controller.say(by < 0 ? "This is the first one." : "This is the last one.");
     this.iterate(loop, to);
+    this.parts.pane.reveal(`g${stack.items[to]!}`); // the slider stays under the mouse, but keys have nothing to stay with
   }
   /** All iterations, or most of them hidden again. */
   unroll(): void {
@@ -141,12 +142,20 @@ export class Commands implements ToolbarEvents {
   focus(): void {
     this.parts.home().focus({ preventScroll: true });
   }
-  save(): void {
+  save(format: Format): void {
+    if (!this.store.state.recording) return this.controller.say("There is nothing to save yet.");
+    if (format !== "svg" && format !== "png") return void this.controller.save(format);
     const style = getComputedStyle(this.parts.pane.element);
-    if (this.store.state.recording) {
-      const direction = this.parts.pane.scene?.direction ?? "right";
-      savePicture(this.store.state, direction, (name) => style.getPropertyValue(name).trim());
-    }
+    const direction = this.parts.pane.scene?.direction ?? "right";
+    picture(format, this.store.state, direction, (name) => style.getPropertyValue(name).trim()).catch((error: Error) =>
+      this.controller.say(error.message, "error"),
+    );
+  }
+  page(by: 1 | -1): void {
+    this.controller.turnPage(by);
+  }
+  side(): void {
+    void this.controller.toSidePanel(this.parts.openSide);
   }
   pin(): void {
     this.controller.pin();

@@ -1,7 +1,8 @@
 // What gestures do: requests to the kernel and changes of the store. One step request travels at a time; the latest wish wins.
 
 import { ChannelError, type Channel, type Request } from "./channel";
-import type { Break, StepTo } from "./protocol";
+import type { AskExport, Break, StepTo } from "./protocol";
+import { fromKernel } from "./save";
 import { unknown } from "./norms";
 import { offeredOverlays, overlayOf } from "./graph/overlays";
 import { START_LOOK, type Look } from "./panes/look";
@@ -15,6 +16,7 @@ export class Controller {
   playing = false;
   onPlaying: () => void = () => undefined;
   asks: (state: State) => Request | null = () => null; // what the chosen pane wants to know
+  turnPage: (by: 1 | -1) => void = () => undefined; // of the lesson
   private facesOf = ""; // the recording whose faces were asked for
   private facesAsked = new Set<number>();
   private busy = false;
@@ -174,6 +176,23 @@ export class Controller {
     this.store.dispatch({ do: "tab", to: tab });
     this.askForPane();
     this.inspect();
+  }
+
+  /** Shows what is seen here in the side panel of the page, which then opens. */
+  async toSidePanel(open: () => void): Promise<void> {
+    if (await this.ask({ type: "to_side_panel" })) open();
+  }
+
+  /** A file that the kernel writes. */
+  async save(format: AskExport["format"]): Promise<void> {
+    this.say("Asking the kernel for the file…");
+    try {
+      const said = await fromKernel(this.channel, format);
+      if (said && !this.closed) this.say(said);
+    } catch (error) {
+      if (!(error instanceof ChannelError)) throw error;
+      this.say(error.message, "error");
+    }
   }
 
   private askForPane(): void {

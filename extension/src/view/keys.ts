@@ -24,6 +24,7 @@ export interface KeyCommands {
   text(): void;
   overlay(by: 1 | -1): void;
   pin(): void;
+  page(by: 1 | -1): void;
   help(): void;
   escape(): void;
 }
@@ -79,6 +80,8 @@ export const BINDINGS: readonly Binding[] = [
   { keys: ["Shift+O"], shown: "Shift o", does: "overlay before", run: (c) => c.overlay(-1) },
   { keys: ["t"], shown: "t", does: "the graph as a table, and back", run: (c) => c.text() },
   { keys: ["p"], shown: "p", does: "pin the shown tensor, to compare it", run: (c) => c.pin() },
+  { keys: ["n"], shown: "n", does: "next page of the lesson", run: (c) => c.page(1) },
+  { keys: ["Shift+N"], shown: "Shift n", does: "page before", run: (c) => c.page(-1) },
   { keys: ["?"], shown: "?", does: "these keys", run: (c) => c.help() },
   { keys: ["Escape"], shown: "Esc", does: "close this, leave the search", run: (c) => c.escape() },
 ];

@@ -249,7 +249,7 @@ function graph(state: State, message: Graph): State {
   if (same) return { ...state, recording, loops, open, touched, focus, status, pass };
   const { direction, depth, text, by } = state;
   const selected = view === "tensor" ? root : -1;
-  const tab = view === "memory" || view === "time" || view === "checks" ? view : START.tab;
+  const tab = view === "memory" || view === "time" || view === "checks" || view === "lesson" ? view : START.tab;
   return { ...START, direction, overlay, depth, text, by, recording, loops, open, touched, status, selected, tab };
 }
 
@@ -277,7 +277,7 @@ function stepper(state: State, message: Stepper): State {
   const done = index >= plan.length;
   const where = { stopped, runs, number, passes, norms };
   const pass: Pass = { mode, plan, index, total: plan.length, steps, done, failed, sentence, ...where, trouble: "" };
-  return { ...state, pass, recording: badged(state, "gradients"), tab: state.pass ? state.tab : "step" };
+  return { ...state, pass, recording: badged(state, "gradients"), tab: state.pass || state.tab === "lesson" ? state.tab : "step" };
 }
 
 function badgesOf(overlay: string): Recording["badges"] {

@@ -6,8 +6,10 @@ import time from "./panes/time.css";
 import tensor from "./panes/tensor.css";
 import step from "./panes/step.css";
 import stepper from "./stepper.css";
+import lesson from "./panes/lesson.css";
 import memory from "./panes/memory.css";
 import parts from "./parts.css";
+import save from "./save.css";
 import view from "./view.css";
 
-export const STYLES = [view, parts, stepper, scene, step, time, tensor, memory, checks].join("\n");
+export const STYLES = [view, parts, stepper, scene, save, step, time, tensor, memory, lesson, checks].join("\n");

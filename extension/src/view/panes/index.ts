@@ -2,6 +2,7 @@
 
 import { ChecksPane } from "./checks";
 import { ComparePane } from "./compare";
+import { LessonPane } from "./lesson";
 import { MemoryPane } from "./memory";
 import { ModelPane } from "./model";
 import type { Pane, PaneContext } from "./pane";
@@ -10,6 +11,7 @@ import { TensorPane } from "./tensor";
 import { TimePane } from "./time";
 
 export const PANES: readonly ((context: PaneContext) => Pane)[] = [
+  (context) => new LessonPane(context),
   (context) => new StepPane(context),
   (context) => new TensorPane(context, "value", "Value"),
   (context) => new TensorPane(context, "grad", "Grad"),

@@ -1,0 +1,55 @@
+"""Lessons: turning pages, answers to questions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .. import protocol
+
+if TYPE_CHECKING:
+    from ..session import Client, Sent, Session
+
+
+def _lesson(session: Session) -> Any:
+    if session.lesson is None:
+        raise protocol.Refused("There is no lesson here. wb.lesson(loss, [wb.say(...), ...]) makes one.")
+    return session.lesson
+
+
+def turn(session: Session, request: protocol.TurnPage, client: Client) -> list[Sent]:
+    """Another page, for all views that follow; or this view goes its own way from now on, or comes back."""
+    lesson = _lesson(session)
+    (lesson.free.discard if request.follow else lesson.free.add)(id(client))
+    if request.follow and request.to >= 0 and lesson.role != "follows":
+        lesson.turn(request.to)
+        lesson.tell(but=client)
+        session.tell_others(client)
+    moved = [] if session.stepper is None else [(session.stepped(client, None).to_json(), [])]
+    return [*moved, (lesson.message(request.id).to_json(), [])]
+
+
+def answer(session: Session, request: protocol.AnswerQuestion, client: Client) -> list[Sent]:
+    """Judge an answer. The author's function for what is right runs here, so not while a cell does."""
+    lesson = _lesson(session)
+    if session.busy():
+        raise protocol.Refused("A cell is running. Answers are compared with its tensors when it has ended.")
+    question = next((page for page in lesson.pages if getattr(page, "name", None) == request.name), None)
+    if question is None:
+        raise protocol.Refused(f"This lesson does not ask {request.name!r}.")
+    try:
+        if request.do == "reveal":
+            question.reveal()
+        elif request.do == "keep":
+            question.bring_back(request.text, request.attempts, request.revealed)
+        else:
+            question.answer(request.text)
+    except ValueError as error:
+        raise protocol.Refused(str(error)) from error
+    lesson.tell(but=client)
+    return [(lesson.message(request.id).to_json(), [])]
+
+
+def told(session: Session) -> list[Sent]:
+    """What a view that has just opened hears of it."""
+    found = [] if session.lesson is None else [(session.lesson.message().to_json(), [])]
+    return found if session.modes is None else [*found, (session.modes.to_json(), [])]

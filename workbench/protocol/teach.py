@@ -1,0 +1,130 @@
+"""Lessons as they travel: narrated pages, questions about live tensors, and the cost of forward against reverse mode."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from .base import Formula, ToKernel, ToView
+
+QuestionKind = Literal["value", "shape", "choice", "node", "text"]
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question, and how far it has come. What is right is not in it before it is answered or revealed."""
+
+    name: str
+    prompt: list[Formula]  # blocks of text: ["p", "plain", ["b", "bold"], ["math", ...]]
+    asks: QuestionKind
+    choices: list[str]
+    answer: str  # what was answered last; ""
+    attempts: int
+    state: Literal["open", "wrong", "right", "revealed"]
+    feedback: str
+    expected: str  # "" before it is revealed
+    points: float
+
+
+@dataclass(frozen=True)
+class Page:
+    """One page of a lesson: what is said, where in the graph, and what the panel shows beside it."""
+
+    text: list[Formula]  # blocks, as in a question
+    node: int  # -1: nowhere
+    depth: Literal["", "symbols", "shapes", "numbers"]  # of the rules; "" leaves it as it is
+    overlay: str  # "" leaves it as it is
+    rule: bool  # the rule of the step at which the pass stands belongs to the text
+    question: Question | None
+
+
+@dataclass(frozen=True)
+class Lesson(ToView):
+    """All pages, and which of them is shown."""
+
+    kind: ClassVar[str] = "lesson"
+    re: int | None
+    recording: str
+    title: str
+    pages: list[Page]
+    at: int  # the page where the lesson stands
+    role: Literal["", "presents", "follows"]  # whether a class follows it, or it follows a teacher's
+    trouble: str  # why following does not work; ""
+
+
+@dataclass(frozen=True)
+class TurnPage(ToKernel):
+    """Show another page; `follow` says whether this view goes where the lesson goes from now on."""
+
+    kind: ClassVar[str] = "turn_page"
+    id: int
+    to: int  # -1: the page stays
+    follow: bool = True
+
+
+@dataclass(frozen=True)
+class AnswerQuestion(ToKernel):
+    """An answer as it was typed or clicked, or the wish to see what is right. `keep` gives an answer of an earlier session back."""
+
+    kind: ClassVar[str] = "answer_question"
+    id: int
+    name: str
+    do: Literal["answer", "reveal", "keep"]
+    text: str = ""
+    attempts: int = 0  # of the earlier session
+    revealed: bool = False
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What something cost, counted while the rules ran."""
+
+    multiplications: int
+    additions: int
+    others: int  # divisions, exp, comparisons, ...: one for each element
+    bytes: int  # read and written by the array operations
+
+
+@dataclass(frozen=True)
+class ModeStep:
+    """One node in one pass of one mode."""
+
+    node: int
+    op: str
+    value: str  # the tangent or the gradient at the node: numbers where they are few, else shape and norm
+    cost: Cost  # of this step
+
+
+@dataclass(frozen=True)
+class ModePass:
+    """One pass: which number of the input is nudged, or of the output asked about, and its steps."""
+
+    seed: str  # "x[2]"
+    steps: list[ModeStep]
+    gives: str  # the column or the row of the Jacobian
+
+
+@dataclass(frozen=True)
+class Mode:
+    """Forward or reverse mode for the whole Jacobian."""
+
+    name: Literal["forward", "reverse"]
+    passes: int  # that the whole Jacobian takes
+    each: Cost  # of one pass: the first one
+    total: Cost
+    shown: list[ModePass]  # the first ones
+
+
+@dataclass(frozen=True)
+class Modes(ToView):
+    """The Jacobian of a function from n to m numbers in both modes."""
+
+    kind: ClassVar[str] = "modes"
+    re: int | None
+    recording: str
+    inputs: int
+    outputs: int
+    forward: Mode
+    reverse: Mode
+    sentence: str  # which one is cheaper here, and why
+    crossover: str  # where that turns

@@ -1,0 +1,264 @@
+"""What stands behind `wb.lesson`, `wb.quiz`, `wb.present`, `wb.follow`, `wb.modes` and `wb.sabotage`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from engine import tape
+from engine.autograd import reverse
+from engine.tensor import Tensor
+
+from ..graph import Graph
+from ..protocol import QuestionKind
+from ..recording import Recording, recent
+from ..stepper import Stepper
+from ..surface import ShownSession, latest, opened
+from . import sheet
+from .lesson import Lesson, Say, pages_in
+from .questions import Question
+
+_HERE = str(Path(__file__).parents[1])
+
+
+def names_of_caller() -> dict[str, Any]:
+    """The variables where the workbench was called."""
+    frame: Any = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_HERE):
+        frame = frame.f_back
+    return {**frame.f_globals, **frame.f_locals}
+
+
+class LessonSession(ShownSession):
+    """A session that opens on its lesson, and prints the page in a terminal."""
+
+    def turn(self, to: int) -> str:
+        """Another page; its text."""
+        with self.lock:
+            self.lesson.turn(to)
+            self.lesson.tell()
+            return self.lesson.text()
+
+    def next(self) -> str:
+        """The next page."""
+        return self.turn(self.lesson.at + 1)
+
+    def previous(self) -> str:
+        """The page before."""
+        return self.turn(self.lesson.at - 1)
+
+    def stills(self) -> dict[str, str]:
+        return {**super().stills(), "text/plain": self.lesson.text()}
+
+    def headline(self) -> str:
+        return self.lesson.text()
+
+    def __repr__(self) -> str:
+        return self.lesson.text()
+
+
+def _session(about: Any, names: Mapping[str, Any]) -> LessonSession:
+    """A session on what a tensor was computed from, on a recording, or on nothing."""
+    if about is None:
+        recording = Recording("Questions", keep=0)
+        recent.pop(recording.name, None)
+    elif isinstance(about, Recording):
+        recording = about
+    else:
+        recording = opened(about, names).recording
+    session = LessonSession(recording, Graph(recording))
+    session.graph.view = "lesson"
+    if not recording.live:
+        session.graph.finish(names)
+    return session
+
+
+def lesson(subject: Any, steps: Sequence[Say | Question] | str | os.PathLike, title: str = "") -> LessonSession:
+    """A session with the pages of a lesson; `subject` is a loss, or what `with wb.record() as r` gives."""
+    names = names_of_caller()
+    recorded = getattr(getattr(subject, "session", subject), "recording", subject)
+    if not isinstance(recorded, (Recording, Tensor)):
+        raise TypeError(f"A lesson is about a loss or a recording (`with wb.record() as r: ...`), not about {type(subject).__name__}")
+    if isinstance(steps, (str, os.PathLike)):
+        pages = pages_in(Path(steps).read_text(encoding="utf-8"), sheet.current.questions)
+    else:
+        pages = list(steps)
+    strange = next((one for one in pages if not isinstance(one, (Say, Question))), None)
+    if strange is not None:
+        raise TypeError(f"The steps of a lesson are wb.say(...) and wb.quiz(...), not {type(strange).__name__}")
+    if not pages:
+        raise ValueError("A lesson has at least one step: wb.say(...) or wb.quiz(...)")
+    session = _session(recorded, names)
+    if isinstance(recorded, Tensor) and recorded.node is not None and recorded.requires_grad:
+        session.stepper = Stepper.of(session.recording, session.graph, recorded)
+        session.stepper.prepare()  # a later cell may overwrite what the tape saved
+    session.lesson = Lesson(session, pages, title)
+    session.lesson.turn(0)
+    return session
+
+
+class AskedQuestion(Question):
+    """A question that shows itself: in a notebook as a view, with the graph that it is about."""
+
+    about: Any = None
+
+    def session(self) -> LessonSession:
+        """A session with this question alone."""
+        walk = getattr(self.about, "session", None)
+        if walk is None:
+            about = self.about() if callable(self.about) and not isinstance(self.about, Tensor) else self.about
+            session = _session(about, names_of_caller())
+        else:  # the pass that somebody else steps through
+            session = LessonSession(walk.recording, walk.graph)
+            session.stepper = walk.stepper
+        session.lesson = Lesson(session, [self])
+        return session
+
+    def _place(self) -> Any:
+        if self.where is None:
+            self.session()
+        return super()._place()
+
+    def _ipython_display_(self) -> None:
+        import workbench
+
+        workbench.display_session(self.session())
+
+
+class Quiz:
+    """`wb.quiz(...)` asks; `wb.quiz.gradient(w)`, `.shape(x)` and `.next_node(walk)` make the question themselves."""
+
+    def __call__(
+        self, prompt: str, answer: Any, kind: QuestionKind = "value", *, id: str = "", choices: Sequence[str] = (), tolerance: float = 1e-3,
+        points: float = 1.0, why: str = "", about: Any = None, at: Any = None,
+    ) -> AskedQuestion:  # fmt: skip
+        """A question: shown in a notebook, a page of a lesson, or answered with `.answer(...)`.
+
+        `answer` is what is right, or a function that gives it when an answer is judged: a tensor or numbers for kind "value" (within
+        `tolerance`, relative), a shape or a tensor for "shape", one of `choices` or its number for "choice", a name, an op or a tensor
+        for "node", accepted texts for "text". `why` is said with the right answer, `about` is the tensor whose graph is shown. The
+        `id` is what answers are kept and graded under. ValueError for a kind that there is not.
+        """
+        if kind == "node" and about is None:
+            about = latest
+        options: dict[str, Any] = {"id": id, "choices": choices, "tolerance": tolerance, "points": points, "why": why, "at": at}
+        question = AskedQuestion(prompt, answer, kind, **options)
+        question.about = about
+        return question
+
+    def gradient(
+        self, tensor: Tensor, loss: Tensor | None = None, *, id: str = "", tolerance: float = 1e-3, points: float = 1.0
+    ) -> AskedQuestion:
+        """What is the gradient of `tensor`? With `loss` it is computed from the graph when needed; else it is `tensor.grad`."""
+        called = _called(tensor, "this tensor")
+        of = "" if loss is None else f" of `{_called(loss, 'loss')}`"
+        question = AskedQuestion(
+            f"What is the gradient{of} with respect to `{called}`?",
+            lambda: _gradient(tensor, loss),
+            id=id or f"gradient-{called}",
+            tolerance=tolerance,
+            points=points,
+            parts=lambda: _parts(tensor, loss),
+        )
+        question.about = loss
+        return question
+
+    def shape(self, tensor: Tensor, *, id: str = "", points: float = 1.0) -> AskedQuestion:
+        """What is the shape of `tensor`?"""
+        called = _called(tensor, "this tensor")
+        question = AskedQuestion(f"What is the shape of `{called}`?", lambda: tensor, "shape", id=id or f"shape-{called}", points=points)
+        question.about = None
+        return question
+
+    def next_node(self, walk: Any, *, id: str = "", points: float = 1.0) -> AskedQuestion:
+        """Which node does the backward pass come to next? `walk` is a loss, whose pass is at its start, or what `wb.step(loss)` gave."""
+        if isinstance(walk, Tensor):
+            recording = opened(walk, names_of_caller()).recording
+            plan, index = [recording.row_of(node) for node in tape.plan([walk.node])], 0
+        else:
+            stepper = walk if isinstance(walk, Stepper) else getattr(walk, "stepper", None)
+            if not isinstance(stepper, Stepper):
+                raise TypeError(f"Expected a loss or what wb.step(loss) gives, got {type(walk).__name__}")
+            recording, plan, index = stepper.recording, stepper.plan, stepper.index
+        if index >= len(plan):
+            raise ValueError("The pass is finished: there is no next node")
+        question = AskedQuestion(
+            f"{index} of {len(plan)} steps of the backward pass are done. At which node is the next one? Click it, or type its name.",
+            lambda: plan[index],
+            "node",
+            id=id or f"next-node-{index}",
+            points=points,
+            why="A node's turn comes when everything that consumed it has been.",
+        )
+        question.about = walk if hasattr(walk, "session") else recording
+        return question
+
+    def answer(self, id: str, answer: Any) -> str:
+        """Answer from code; the sentence that the view would say. KeyError for an id that no question has."""
+        return self._asked(id).answer(answer)
+
+    def reveal(self, id: str) -> str:
+        """What is right; after at least one answer."""
+        return self._asked(id).reveal()
+
+    def save(self, file: str | os.PathLike = "answers.json") -> None:
+        """Keep the answers in a JSON file from now on, each as it comes; those that the file has already are taken over."""
+        sheet.current.save(file)
+        for question in sheet.current.questions.values():
+            question.restore()
+
+    def clear(self) -> None:
+        """Forget all questions and answers of this kernel; a file stays as it is."""
+        sheet.current.clear()
+
+    @staticmethod
+    def _asked(id: str) -> Question:
+        if id not in sheet.current.questions:
+            raise KeyError(f"No question has the id {id!r}; there are {', '.join(sorted(sheet.current.questions)) or 'none'}")
+        return sheet.current.questions[id]
+
+
+def _called(tensor: Tensor, otherwise: str) -> str:
+    if not isinstance(tensor, Tensor):
+        raise TypeError(f"Expected a Tensor, got {type(tensor).__name__}")
+    return next((name for name, value in names_of_caller().items() if value is tensor and not name.startswith("_")), otherwise)
+
+
+def _gradient(tensor: Tensor, loss: Tensor | None) -> Any:
+    if loss is None:
+        return tensor.grad
+    return reverse.grad(loss, [tensor], retain_graph=True)[0]
+
+
+def _parts(tensor: Tensor, loss: Tensor | None) -> list[Any]:
+    """What each use of the tensor adds to its gradient: the gradients along its outgoing edges."""
+    if loss is None or loss.node is None or tensor.node is None:
+        return []
+    steps = reverse.start(loss, None, retain_graph=True, accumulate=False, in_place=False)
+    return [g for node, _, grads in steps for source, g in zip(node.inputs, grads, strict=False) if source is tensor.node and g is not None]
+
+
+def present(what: Any, file: str | os.PathLike) -> None:
+    """Let a class follow: page and step of this view are written into `file`, which all can read."""
+    _lesson_of(what).present(file)
+
+
+def follow(what: Any, file: str | os.PathLike) -> None:
+    """Go where the teacher's view goes whose `wb.present` writes `file`."""
+    _lesson_of(what).follow(file)
+
+
+def _lesson_of(what: Any) -> Lesson:
+    session = getattr(what, "session", what)
+    if not hasattr(session, "stepper") or not hasattr(session, "lesson"):
+        raise TypeError(f"Expected what wb.lesson(...) or wb.step(loss) gives, got {type(what).__name__}")
+    if session.lesson is None:
+        session.lesson = Lesson(session, [])
+        session.lesson.tell()
+    return session.lesson
+
+
+quiz = Quiz()

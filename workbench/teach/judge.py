@@ -1,0 +1,165 @@
+"""Whether an answer is right, and where it is not, what it looks like somebody forgot."""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy
+
+from engine.tensor import Tensor
+
+from .. import inspector
+
+LONGEST = 10_000  # characters of an answer
+_NAMES = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf, "+inf": math.inf}
+
+
+class Unreadable(ValueError):
+    """What was typed is no answer of this kind; the text says what is expected."""
+
+
+def literal(text: str) -> Any:
+    """A Python literal: numbers, lists, tuples. Nothing is ever run. Unreadable for anything else."""
+    text = text.strip().replace("−", "-")
+    if len(text) > LONGEST:
+        raise Unreadable(f"An answer has at most {LONGEST:,} characters; this one has {len(text):,}.")
+    if text.lower() in _NAMES:
+        return _NAMES[text.lower()]
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError) as error:
+        raise Unreadable("Expected a Python number or a list of numbers, such as 0.5 or [0.5, -1.0].") from error
+
+
+def numbers(text: str) -> numpy.ndarray:
+    """What was typed as an array of float64. Unreadable when it is none."""
+    try:
+        array = numpy.asarray(literal(text), dtype=numpy.float64)
+    except (ValueError, TypeError, OverflowError) as error:
+        if isinstance(error, Unreadable):
+            raise
+        raise Unreadable("Expected numbers, in lists of equal length where there are several.") from error
+    return array
+
+
+def shape(text: str) -> tuple[int, ...]:
+    """A shape as it was typed: (2, 3), [2, 3], 2×3, or 5 for (5,). Unreadable when it is none."""
+    plain = text.strip().replace("×", ",").replace("x", ",")
+    try:
+        found = () if plain.lower() in ("scalar", "") else literal(plain)
+    except Unreadable:
+        found = None
+    found = (found,) if isinstance(found, int) and not isinstance(found, bool) else found
+    if not isinstance(found, (tuple, list)) or not all(type(n) is int and n >= 0 for n in found):
+        raise Unreadable("Expected a shape, such as (2, 3); () for a scalar.")
+    return tuple(found)
+
+
+def array_of(x: Any) -> numpy.ndarray:
+    """What an author's answer is, as an array. TypeError when it is none."""
+    if isinstance(x, Tensor):
+        x = x.array
+    found = numpy.asarray(inspector.host(x) if hasattr(x, "__array__") else x)
+    if found.dtype.kind not in "biuf":
+        raise TypeError(f"The answer to a question for a value must be a tensor or numbers, got {type(x).__name__}")
+    return found.astype(numpy.float64)
+
+
+def shown(x: numpy.ndarray) -> str:
+    """Numbers to be read: at most 64 of them."""
+    if x.size > 64:
+        return f"an array of shape {x.shape}"
+    if x.ndim == 0:
+        return inspector.number_text(float(x))
+    return f"[{', '.join(shown(one) for one in x)}]"
+
+
+def close(a: numpy.ndarray, b: numpy.ndarray, tolerance: float) -> bool:
+    """Equal shapes, and no element further apart than `tolerance` times the largest magnitude of `b`; NaN is NaN."""
+    if a.shape != b.shape:
+        return False
+    finite = b[numpy.isfinite(b)]
+    scale = float(abs(finite).max()) if finite.size else 0.0
+    return bool(numpy.allclose(a, b, rtol=tolerance, atol=tolerance * scale if scale else tolerance, equal_nan=True))
+
+
+def value(text: str, expected: numpy.ndarray, tolerance: float, parts: Callable[[], Sequence[numpy.ndarray]]) -> tuple[bool, str]:
+    """Right or not, and a sentence. `parts` gives what each path adds to a gradient, where it is one."""
+    given = numbers(text)
+    if given.size == expected.size == 1:
+        given = given.reshape(expected.shape)
+    if close(given, expected, tolerance):
+        return True, "Right."
+    if given.shape != expected.shape:
+        return False, _other_shape(given, expected, tolerance)
+    if not numpy.isfinite(given).all():
+        return False, "Not right: the true value is finite."
+    return False, _other_value(given, expected, tolerance, parts)
+
+
+def _other_shape(given: numpy.ndarray, expected: numpy.ndarray, tolerance: float) -> str:
+    if given.ndim == expected.ndim > 1 and close(given.T, expected, tolerance):
+        return f"The numbers are right, but transposed: the shape must be {expected.shape}, not {given.shape}."
+    if given.size == expected.size and close(given.reshape(expected.shape), expected, tolerance):
+        return f"The numbers are right, but in the shape {given.shape}; it must be {expected.shape}."
+    if given.ndim == 0:
+        return f"One number is not enough: the shape must be {expected.shape}. A gradient has the shape of its tensor."
+    return f"The shape {given.shape} cannot be right: it must be {expected.shape}. A gradient has the shape of its tensor."
+
+
+def _other_value(given: numpy.ndarray, expected: numpy.ndarray, tolerance: float, parts: Callable[[], Sequence[numpy.ndarray]]) -> str:
+    if close(-given, expected, tolerance):
+        return "The magnitude is right, the sign is not."
+    paths = list(parts())
+    if len(paths) > 1 and any(close(given, one, tolerance) for one in paths):
+        return f"That is what one path adds. There are {len(paths)} paths to the loss, and the gradient is the sum over all of them."
+    if given.ndim > 1 and given.shape[0] == given.shape[1] and close(given.T, expected, tolerance):
+        return "The numbers are right, but transposed."
+    if not given.any():
+        return "Not zero: the loss does depend on it."
+    known = given != 0
+    ratio = float(numpy.median(expected[known] / given[known]))
+    if ratio and math.isfinite(ratio) and close(given * ratio, expected, tolerance):
+        if abs(ratio) >= 1 and math.isclose(ratio, round(ratio), rel_tol=tolerance):
+            extra = " A square brings a 2, a sum or several uses a count." if ratio == 2 else ""
+            return f"A factor of {round(ratio):d} is missing.{extra}"
+        if math.isclose(1 / ratio, round(1 / ratio), rel_tol=tolerance):
+            return f"It is {round(1 / ratio):d} times too large: is there a mean, which divides by the count?"
+        if given.size > 1:
+            return "The direction is right, the size is not: a factor that all elements share is missing."
+    if given.size > 1:
+        wrong = int((~numpy.isclose(given, expected, rtol=tolerance, atol=tolerance * float(abs(expected).max() or 1))).sum())
+        return f"Not right: {wrong} of {given.size} elements differ."
+    if abs(float(given) - float(expected)) <= 20 * tolerance * abs(float(expected)):
+        return "Nearly: give more digits."
+    return "Not right."
+
+
+def dims(text: str, expected: tuple[int, ...]) -> tuple[bool, str]:
+    """Whether a shape is right."""
+    given = shape(text)
+    if given == expected:
+        return True, "Right."
+    if len(given) > 1 and given == expected[::-1]:
+        return False, "Transposed: the sizes are right, their order is not."
+    if sorted(given) == sorted(expected):
+        return False, "The sizes are right, their order is not."
+    if given and given == expected[1:]:
+        return False, "The first axis is missing: is it the batch?"
+    if math.prod(given) == math.prod(expected):
+        return False, "The number of elements is right, the axes are not."
+    if len(given) != len(expected):
+        return False, f"It has another number of axes than {len(given)}."
+    return False, f"{sum(a != b for a, b in zip(given, expected, strict=True))} of {len(given)} sizes are not right."
+
+
+def words(text: str, accepted: Sequence[str]) -> bool:
+    """Whether a text is among the accepted ones, but for case and spaces."""
+
+    def bare(one: str) -> str:
+        return " ".join(one.casefold().split())
+
+    return bare(text) in map(bare, accepted)

@@ -1,0 +1,259 @@
+"""A lesson: pages of text, each at a place in the graph and in the backward pass, with questions among them; and a class that follows."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+from weakref import ref
+
+from .. import protocol
+from .markup import blocks, plain
+from .questions import Question, find
+from .sheet import replace
+
+if TYPE_CHECKING:
+    from ..session import Client, Session
+
+Depth = Literal["", "symbols", "shapes", "numbers"]
+OVERLAYS = ("", "gradient", "bytes", "saved", "time", "activation", "mean gradient", "ratio", "bad", "slope", "none")
+FORMAT = "gradient-workbench place"
+SECONDS = 1.0  # between two looks at a teacher's file
+
+
+class Say:
+    """A page: text, and where. `step` moves the pass: to the step at `at` (the default), "start", "end", a number, or None: not at all."""
+
+    def __init__(
+        self, text: str, at: Any = None, *, step: Any = "there", depth: Depth = "", overlay: str = "", rule: bool | None = None
+    ) -> None:
+        if depth not in get_args(Depth):
+            raise ValueError(f"depth is symbols, shapes or numbers, not {depth!r}")
+        if overlay not in OVERLAYS:
+            raise ValueError(f"overlay is one of {', '.join(OVERLAYS[1:])}, not {overlay!r}")
+        if step is not None and step not in ("there", "start", "end") and type(step) is not int:
+            raise ValueError(f'step is "there", "start", "end", a number of steps, or None, not {step!r}')
+        self.text, self.at, self.step, self.depth, self.overlay = blocks(text), at, step, depth, overlay
+        self.rule = bool(depth) if rule is None else rule
+
+
+class Lesson:
+    """The pages of a session, and which one is shown. Every view that has not been set free goes with it."""
+
+    def __init__(self, session: Session, pages: Sequence[Say | Question], title: str = "") -> None:
+        self._session, self.title = ref(session), title
+        self.pages = list(pages)
+        self.at = 0
+        self.free: set[int] = set()  # identities of views that go their own way
+        self.role: Literal["", "presents", "follows"] = ""
+        self.trouble = ""
+        self._file: Path | None = None
+        self.rows = [self._row(page) for page in self.pages]
+        for page in self.pages:
+            if isinstance(page, Question):
+                if page.kind == "node":  # it is graded later, when no view may be open any more
+                    page.where = lambda: (session.recording, session.stepper)
+                page.restore()
+
+    @property
+    def session(self) -> Session:
+        found = self._session()
+        assert found is not None
+        return found
+
+    def _row(self, page: Say | Question) -> int:
+        if page.at is None:
+            return -1
+        r = self.session.recording
+        rows = find(r, page.at)
+        if not rows:
+            there = list(dict.fromkeys(r.names.get(row) or r.ops[row].name for row in range(r.count) if r.ops[row] is not None))
+            raise ValueError(f"Nothing in this graph is called {page.at!r}. There are {', '.join(there[:12]) or 'no ops'}.")
+        return rows[0]
+
+    # -- turning --------------------------------------------------------------------------------------------------------------
+
+    def turn(self, to: int) -> None:
+        """Show another page, and bring the pass to where it belongs. While a cell runs the pass stays."""
+        if not self.pages:
+            raise protocol.Refused("There is no lesson here, only somebody to follow.")
+        self.at = max(0, min(to, len(self.pages) - 1))
+        self._move(self.pages[self.at], self.rows[self.at])
+        self.moved()
+
+    def _move(self, page: Say | Question, row: int) -> None:
+        stepper, step = self.session.stepper, getattr(page, "step", None)
+        if stepper is None or step is None or self.session.busy():
+            return
+        if step == "there":
+            if row in stepper.plan:
+                stepper.to(stepper.plan.index(row) + 1)
+        else:
+            stepper.to({"start": 0, "end": stepper.total}.get(step, step))
+
+    def message(self, re: int | None = None) -> protocol.Lesson:
+        """All of it for a view."""
+        pages = [self._page(page, row) for page, row in zip(self.pages, self.rows, strict=True)]
+        return protocol.Lesson(re, self.session.recording.name, self.title, pages, self.at, self.role, self.trouble)
+
+    @staticmethod
+    def _page(page: Say | Question, row: int) -> protocol.Page:
+        if isinstance(page, Question):
+            return protocol.Page([], row, "", "", False, page.message())
+        return protocol.Page(page.text, row, page.depth, page.overlay, page.rule, None)
+
+    def tell(self, but: Client | None = None) -> None:
+        """All views but one hear where the lesson is."""
+        for client in self.session.clients:
+            if client is not but:
+                client.send(self.message().to_json(), [])
+
+    def text(self) -> str:
+        """The page that is shown, for a terminal."""
+        if not self.pages:
+            return self.title
+        page = self.pages[self.at]
+        head = f"{self.title or 'Lesson'}: page {self.at + 1} of {len(self.pages)}"
+        return f"{head}\n\n{page!r}" if isinstance(page, Question) else "\n\n".join([head, *map(plain, page.text)])
+
+    # -- a class that follows ---------------------------------------------------------------------------------------------------
+
+    def present(self, file: str | os.PathLike) -> None:
+        """Write into `file`, from now on, which page and which step are shown. OSError where it cannot be written."""
+        self.role, self._file = "presents", Path(file)
+        self._write()
+
+    def moved(self) -> None:
+        """The page or the pass is another one: the class hears of it. A file that cannot be written any more is said in the view."""
+        if self.role != "presents":
+            return
+        try:
+            self._write()
+            self.trouble = ""
+        except OSError as error:
+            self.trouble = f"The class does not hear of this: the file cannot be written ({error.strerror})."
+
+    def _write(self) -> None:
+        assert self._file is not None
+        stepper = self.session.stepper
+        place = {"format": FORMAT, "page": self.at, "step": -1 if stepper is None else stepper.index}
+        replace(self._file, json.dumps(place))
+
+    def follow(self, file: str | os.PathLike) -> threading.Thread:
+        """Go where the teacher's file says, looked at once a second as long as a view is open."""
+        self.role, self._file = "follows", Path(file)
+        thread = threading.Thread(target=_follow, args=(ref(self), self._file), name="workbench-follow", daemon=True)
+        thread.start()
+        return thread
+
+    def heard(self, place: Mapping[str, int]) -> None:
+        """The teacher is there now: so are all views that follow."""
+        session = self.session
+        with session.lock:
+            if session.busy() or not any(id(client) not in self.free for client in session.clients):
+                return
+            before = self.at, session.stepper.index if session.stepper is not None else -1
+            if self.pages:
+                self.at = max(0, min(place["page"], len(self.pages) - 1))
+            if session.stepper is not None and place["step"] >= 0:
+                session.stepper.to(place["step"])
+            if before != (self.at, session.stepper.index if session.stepper is not None else -1):
+                self.trouble = ""
+                self._tell_moved()
+
+    def _tell_moved(self) -> None:
+        session = self.session
+        for client in session.clients:
+            if session.stepper is not None:
+                client.send(session.stepped(client, None).to_json(), [])
+        self.tell()
+
+    def troubled(self, sentence: str) -> None:
+        """Say in the views why following does not work."""
+        with self.session.lock:
+            if sentence != self.trouble:
+                self.trouble = sentence
+                self.tell()
+
+
+def place_in(file: Path) -> dict[str, int]:
+    """Where a teacher is. ValueError for a file that is none."""
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{file.name} is not a file that wb.present() wrote") from error
+    place = {key: found.get(key) for key in ("page", "step")} if isinstance(found, dict) and found.get("format") == FORMAT else {}
+    if not place or not all(type(n) is int for n in place.values()):
+        raise ValueError(f"{file.name} is not a file that wb.present() wrote")
+    return place
+
+
+def _follow(held: ref, file: Path) -> None:
+    """Until the lesson is gone or follows somebody else. The thread does not keep it alive."""
+    pause, seen = threading.Event(), None
+    while not pause.wait(SECONDS):
+        lesson = held()
+        if lesson is None or lesson._session() is None or lesson.role != "follows" or lesson._file != file:
+            return
+        if not lesson.session.clients:
+            continue
+        try:
+            stamp = file.stat().st_mtime_ns
+            if stamp != seen or lesson.trouble:
+                lesson.heard(place_in(file))
+                seen = stamp if not lesson.session.busy() else None
+                lesson.troubled("")
+        except FileNotFoundError:
+            lesson.troubled(f"The teacher's file {file.name} is not there yet.")
+        except (OSError, ValueError) as error:
+            lesson.troubled(f"Following does not work: {error}.")
+        del lesson
+
+
+# -- a lesson in a Markdown file ------------------------------------------------------------------------------------------------
+
+_NOTE = re.compile(r"\s*<!--\s*(.*?)\s*-->\s*$")
+
+
+def pages_in(text: str, questions: Mapping[str, Question]) -> list[Say | Question]:
+    """Pages from Markdown: `---` ends one; `<!-- at: mul, depth: numbers, step: end -->` says where it is, `<!-- quiz: id -->` asks.
+
+    ValueError for a word that is not known, with the number of the page.
+    """
+    pages: list[Say | Question] = []
+    for number, part in enumerate(re.split(r"(?m)^-{3,}\s*$", text), 1):
+        settings: dict[str, Any] = {}
+        lines, fenced = [], False
+        for line in part.splitlines():
+            fenced ^= line.strip().startswith("```")
+            note = None if fenced else _NOTE.match(line)
+            if note is None:
+                lines.append(line)
+                continue
+            for pair in note[1].split(","):
+                key, colon, value = (one.strip() for one in pair.partition(":"))
+                if not colon or key not in ("at", "step", "depth", "overlay", "rule", "quiz"):
+                    raise ValueError(
+                        f"Page {number}: {pair.strip()!r} is none of at, step, depth, overlay, rule, quiz, such as <!-- at: mul -->"
+                    )
+                settings[key] = value
+        asked = settings.pop("quiz", None)
+        if "step" in settings:
+            step = settings["step"]
+            settings["step"] = None if step == "none" else int(step) if step.isdigit() else step
+        if "rule" in settings:
+            settings["rule"] = settings["rule"] in ("yes", "true", "on")
+        words = "\n".join(lines).strip()
+        if words or settings:
+            pages.append(Say(words, **settings))
+        if asked is not None:
+            if asked not in questions:
+                raise ValueError(
+                    f"Page {number}: no question has the id {asked!r}; ask it with wb.quiz(..., id={asked!r}) before the lesson"
+                )
+            pages.append(questions[asked])
+    return pages

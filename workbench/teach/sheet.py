@@ -1,0 +1,123 @@
+"""The sheet of answers: what was answered to which question, kept in a JSON file that can be graded. It never has what is right."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .questions import Question
+
+FORMAT = "gradient-workbench answers"
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Given:
+    """What was answered last, how often, and whether what is right was shown before it was found."""
+
+    answer: str = ""
+    attempts: int = 0
+    revealed: bool = False
+
+
+class Sheet:
+    """All questions of this kernel, and what was answered. With a file every answer is written down at once."""
+
+    def __init__(self) -> None:
+        self.questions: dict[str, Question] = {}
+        self.answers: dict[str, Given] = {}
+        self.file: Path | None = None
+
+    def add(self, question: Question) -> None:
+        """Know a question; one with the same id takes the place of the one before and keeps what was answered."""
+        self.questions[question.name] = question
+
+    def given(self, name: str) -> Given:
+        return self.answers.get(name, Given())
+
+    def keep(self, name: str, given: Given) -> None:
+        """Note an answer, in the file too."""
+        self.answers[name] = given
+        if self.file is not None:
+            self.write(self.file)
+
+    def save(self, file: str | os.PathLike) -> Path:
+        """Write the answers into `file` now and after each further one. Answers that it has already are taken over."""
+        path = Path(file)
+        if path.exists():
+            self.answers = {**read(path)[0], **self.answers}
+        self.file = path
+        self.write(path)
+        return path
+
+    def write(self, path: Path) -> None:
+        """All at once: a reader sees the old file or the new one."""
+        answers = {name: {**vars(given), "seal": seal(name, given)} for name, given in sorted(self.answers.items())}
+        replace(path, json.dumps({"format": FORMAT, "version": VERSION, "answers": answers}, indent=1, ensure_ascii=False))
+
+    def clear(self) -> None:
+        """Forget questions, answers and the file; the file itself stays."""
+        self.questions.clear()
+        self.answers.clear()
+        self.file = None
+
+
+def seal(name: str, given: Given) -> str:
+    """16 hexadecimal digits that do not fit any more when an answer is edited by hand. It is a check sum, not a secret."""
+    text = json.dumps([FORMAT, name, given.answer, given.attempts, given.revealed])
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def read(path: Path) -> tuple[dict[str, Given], set[str]]:
+    """The answers in a file, and the ids of those that were edited. ValueError, with the reason, for a file that is none."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ValueError(f"{path.name} is not a file of answers: it is no JSON ({error}).") from error
+    if not isinstance(data, dict) or data.get("format") != FORMAT or not isinstance(data.get("answers"), dict):
+        raise ValueError(f"{path.name} is not a file of answers that wb.quiz.save() wrote.")
+    if data.get("version") != VERSION:
+        raise ValueError(f"{path.name} has version {data.get('version')!r} of the format; this one reads {VERSION}.")
+    answers, edited = {}, set()
+    for name, entry in data["answers"].items():
+        given = _given(entry)
+        if given is None:
+            raise ValueError(f"{path.name}: the answer to {name!r} is damaged.")
+        answers[name] = given
+        if entry.get("seal") != seal(name, given):
+            edited.add(name)
+    return answers, edited
+
+
+def _given(entry: Any) -> Given | None:
+    fields = ("answer", str), ("attempts", int), ("revealed", bool)
+    if not isinstance(entry, dict) or not all(type(entry.get(key)) is kind for key, kind in fields):
+        return None
+    return Given(entry["answer"], entry["attempts"], entry["revealed"])
+
+
+def replace(path: Path, text: str) -> None:
+    """Write a file in one step, so that nobody reads half of it."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(name, 0o644)
+        os.replace(name, path)
+    except OSError:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def invented(prompt: str) -> str:
+    """An id for a question that was given none: the same for the same text."""
+    return "q-" + hashlib.sha256(prompt.encode()).hexdigest()[:8]
+
+
+current = Sheet()
