@@ -963,6 +963,16 @@ def test_findings_reach_every_view_with_flags_and_a_thorough_look_is_answered() 
     del held
 
 
+def test_a_check_that_fails_says_so_and_spoils_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(case: Any) -> list:
+        raise KeyError("<b>x</b>")
+
+    monkeypatch.setattr("workbench.checks.losses.check", broken)
+    report = checked(lambda: plain(zero=False))
+    assert one(report, "check-failed").sentence == "A check could not be done: KeyError: '<b>x</b>'."
+    assert one(report, "missing-zero-grad").severity == "error"
+
+
 def test_nothing_recorded_is_said_and_no_tensor_is_kept_alive() -> None:
     report = checked(plain)
     assert "nothing found" in repr(report)

@@ -33,9 +33,19 @@ def look(recording: Recording, optimizers: Iterable[ref] = (), thorough: bool = 
     checks += [lambda: not_finite.check(case, thorough), lambda: losses.check(case)]
     if not foreign:
         checks += [lambda: reach.check(case), lambda: training.check(case, thorough), lambda: health.check(case, thorough)]
-    found = [one for check in checks for one in check()]
+    found = [one for check in checks for one in _done(check, case)]
     consequences = set().union(*[MADE_BY.get(one.code, set()) for one in found]) if found else set()
     return sorted((one for one in found if one.code not in consequences), key=lambda one: ORDER[one.severity])
+
+
+def _done(check: Callable[[], list[Finding]], case: Case) -> list[Finding]:
+    """What a check finds. One that fails says so: the user's cell, and the other checks, are not to suffer from it."""
+    try:
+        return check()
+    except Exception as error:
+        sentence = f"A check could not be done: {type(error).__name__}: {error}."
+        why = "What it looks for is not known of this code; the other checks have been done."
+        return [case.finding("check-failed", "note", sentence, -1, why, "report it, with the code of the cell")]
 
 
 GLYPHS = {"nan": "✕", "inf": "∞"}
