@@ -7,6 +7,7 @@ from typing import Any
 from comm import get_comm_manager
 
 from ..protocol import VERSION, Problem
+from ..protocol.pack import pack
 from ..recording import Recording
 from ..session import Client, Session
 
@@ -25,6 +26,7 @@ class _Panel:
         self.client: Client | None = None
 
     def say(self, message: dict[str, Any], buffers: list[bytes]) -> None:
+        message, buffers = pack(message, buffers)
         self.channel.send(data=message, buffers=buffers or None)
 
     def attach(self, session: Session) -> None:

@@ -12,6 +12,7 @@ from IPython.display import display
 
 from ..breakpoints import Breakpoint
 from ..granularity import By
+from ..protocol.pack import pack
 from ..session import Session
 from ..stepper import Stepper
 from . import cells, comm
@@ -40,6 +41,7 @@ class View(anywidget.AnyWidget):
             comm.follow(session)
 
     def _say(self, message: dict[str, Any], buffers: list[bytes]) -> None:
+        message, buffers = pack(message, buffers)
         self.send(message, buffers or None)
 
     def _heard(self, _: Any, content: Any, buffers: Any) -> None:

@@ -1,6 +1,7 @@
 // The line to the kernel: numbers requests, matches answers, drops stale messages, turns silence into a sentence.
 
 import { TO_VIEW, VERSION, type ToKernel, type ToView } from "./protocol";
+import { unpack } from "./unpack";
 
 type Bare<M> = M extends ToKernel ? Omit<M, "id" | "v"> : never; // of each kind of request by itself
 export type Request = Bare<ToKernel>;
@@ -20,8 +21,8 @@ export interface Transport {
   send(message: unknown): void;
   /** Calls back for each message; returns how to stop. */
   listen(receive: (message: unknown, buffers: readonly Bytes[]) => void): () => void;
-  /** Calls back when the other side is gone for good; returns how to stop. */
-  closed?(gone: () => void): () => void;
+  /** Calls back when the other side is gone for good, with a sentence where it is known why; returns how to stop. */
+  closed?(gone: (why?: string) => void): () => void;
 }
 
 export interface Channel {
@@ -57,6 +58,7 @@ export function openChannel(transport: Transport, patience = 20_000, firstId = 1
   let nextId = firstId;
   let recording: string | null = null;
   let alive = true;
+  let gone = GONE; // why, in a sentence
 
   const trouble = (sentence: string) => listeners.forEach((listener) => listener.trouble(sentence));
 
@@ -79,9 +81,16 @@ export function openChannel(transport: Transport, patience = 20_000, firstId = 1
       );
     }
     if (!KNOWN.has(raw.type)) return trouble(`This view does not know messages of type “${raw.type}”; a newer gradient-workbench may.`);
-    const message = raw as unknown as ToView;
+    const buffers = rawBuffers.map(asView);
+    let message: ToView;
+    try {
+      message = unpack(raw, buffers) as ToView;
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error;
+      return trouble(error.message);
+    }
     if (message.type === "graph" && message.start === 0) recording = message.recording;
-    const received: Received = { message, buffers: rawBuffers.map(asView) };
+    const received: Received = { message, buffers };
     // A stale answer still ends the wait for it, but is shown to nobody.
     if ("re" in message && message.re !== null) settle(message.re, received);
     if ("recording" in message && message.recording !== recording) return;
@@ -92,10 +101,11 @@ export function openChannel(transport: Transport, patience = 20_000, firstId = 1
   }
 
   const stop = transport.listen(receive);
-  const stopClosed = transport.closed?.(() => {
+  const stopClosed = transport.closed?.((why) => {
     if (!alive) return;
-    end(GONE);
-    trouble(GONE);
+    gone = why ?? GONE;
+    end(gone);
+    trouble(gone);
   });
 
   function end(sentence: string): void {
@@ -109,7 +119,7 @@ export function openChannel(transport: Transport, patience = 20_000, firstId = 1
 
   return {
     send(request) {
-      if (!alive) return Promise.reject(new ChannelError(GONE));
+      if (!alive) return Promise.reject(new ChannelError(gone));
       const id = nextId++;
       return new Promise((resolve, reject) => {
         const timer = setTimeout(() => {
@@ -170,8 +180,9 @@ export function modelTransport(model: Model): Transport {
       return () => model.off("msg:custom", handler);
     },
     closed(gone) {
-      for (const event of CLOSING) model.on(event, gone);
-      return () => CLOSING.forEach((event) => model.off(event, gone));
+      const closed: Handler = (why) => gone(typeof why === "string" ? why : undefined);
+      for (const event of CLOSING) model.on(event, closed);
+      return () => CLOSING.forEach((event) => model.off(event, closed));
     },
   };
 }

@@ -1,0 +1,39 @@
+// Puts long columns back that the kernel sent as binary buffers beside the JSON (workbench/protocol/pack.py).
+
+const READERS: Record<string, (bytes: ArrayBuffer) => ArrayLike<number>> = {
+  int32: (bytes) => new Int32Array(bytes),
+  table: (bytes) => new Int32Array(bytes),
+  float64: (bytes) => new Float64Array(bytes),
+  bool: (bytes) => new Uint8Array(bytes),
+};
+
+interface Packed {
+  $packed: string;
+  at: number;
+  table: unknown[];
+  columns: Record<string, unknown>;
+}
+
+/** The value with every packed column in it as a plain array. Throws a RangeError with a sentence where a buffer is missing. */
+export function unpack(value: unknown, buffers: readonly DataView[]): unknown {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
+  const { $packed: kind } = value as Packed;
+  if (kind === "rows") return rows((value as Packed).columns, buffers);
+  if (typeof kind === "string" && kind in READERS) return column(value as Packed, buffers);
+  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, unpack(inner, buffers)]));
+}
+
+function column({ $packed: kind, at, table }: Packed, buffers: readonly DataView[]): unknown[] {
+  const view = buffers[at];
+  if (!view) throw new RangeError(`A column of the kernel's message came incomplete: buffer ${at} of ${buffers.length} is missing.`);
+  // A copy, because a view may start where its element type is not aligned.
+  const numbers = READERS[kind]!(view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength) as ArrayBuffer);
+  if (kind === "bool") return Array.from(numbers, Boolean);
+  return kind === "table" ? Array.from(numbers, (place) => table[place]) : Array.from(numbers);
+}
+
+function rows(columns: Record<string, unknown>, buffers: readonly DataView[]): unknown[] {
+  const lists = Object.entries(columns).map(([key, inner]) => [key, unpack(inner, buffers) as unknown[]] as const);
+  const count = lists[0]?.[1].length ?? 0;
+  return Array.from({ length: count }, (_, row) => Object.fromEntries(lists.map(([key, list]) => [key, list[row]])));
+}
