@@ -41,7 +41,7 @@ __all__ = [
 ]
 __all__ += ["export"]
 __all__ += ["assert_unchanged", "check", "fingerprint", "guard", "release", "why"]
-__all__ += ["follow", "grade", "lesson", "present", "quiz", "sabotage", "say"]
+__all__ += ["follow", "grade", "lesson", "modes", "present", "quiz", "sabotage", "say"]
 __all__ += ["step", "time", "tokens", "track", "watch"]
 
 
@@ -357,6 +357,17 @@ def lesson(subject: Any, steps: Any, title: str = "") -> Any:
     from .teach.ask import lesson
 
     return _shown(lesson(subject, steps, title))
+
+
+def modes(f: Callable, *xs: Tensor) -> Any:
+    """Forward against reverse mode for the whole Jacobian of `f` at `xs`: passes, multiplications, additions and bytes, counted, side by side.
+
+    In a notebook a view that walks through the passes; elsewhere a table. `f` takes the tensors and gives one. TypeError or ValueError
+    for what has no Jacobian, or more than 10,000 numbers.
+    """
+    from .teach.ask import modes
+
+    return _shown(modes(f, xs))
 
 
 def grade(file: str, *ids: str) -> Any:

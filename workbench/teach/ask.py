@@ -19,6 +19,7 @@ from ..stepper import Stepper
 from ..surface import ShownSession, latest, opened
 from . import sheet
 from .lesson import Lesson, Say, pages_in
+from .modes import Jacobian, jacobian_of, report
 from .questions import Question
 
 _HERE = str(Path(__file__).parents[1])
@@ -259,6 +260,32 @@ def _lesson_of(what: Any) -> Lesson:
         session.lesson = Lesson(session, [])
         session.lesson.tell()
     return session.lesson
+
+
+class ModesSession(ShownSession):
+    """A session that opens on forward against reverse mode."""
+
+    def stills(self) -> dict[str, str]:
+        return {**super().stills(), "text/plain": repr(self)}
+
+    def headline(self) -> str:
+        return repr(self)
+
+    def __repr__(self) -> str:
+        assert self.modes is not None
+        return report(self.modes)
+
+
+def modes(f: Any, xs: Sequence[Tensor]) -> ModesSession:
+    """A session on the Jacobian of `f` at `xs`, in both modes."""
+    y, inputs = jacobian_of(f, xs)
+    names = ["x"] if len(inputs) == 1 else [f"x{number}" for number in range(1, len(inputs) + 1)]
+    recording = opened(y, {}).recording
+    session = ModesSession(recording, Graph(recording))
+    session.graph.view = "lesson"
+    session.graph.finish({**names_of_caller(), **dict(zip(names, inputs, strict=True)), "y": y})
+    session.modes = Jacobian(y, inputs, names, recording).message()
+    return session
 
 
 quiz = Quiz()

@@ -186,7 +186,9 @@ def place_in(file: Path) -> dict[str, int]:
         found = json.loads(file.read_text(encoding="utf-8"))
     except json.JSONDecodeError as error:
         raise ValueError(f"{file.name} is not a file that wb.present() wrote") from error
-    place = {key: found.get(key) for key in ("page", "step")} if isinstance(found, dict) and found.get("format") == FORMAT else {}
+    place: dict[str, Any] = (
+        {key: found.get(key) for key in ("page", "step")} if isinstance(found, dict) and found.get("format") == FORMAT else {}
+    )
     if not place or not all(type(n) is int for n in place.values()):
         raise ValueError(f"{file.name} is not a file that wb.present() wrote")
     return place

@@ -109,11 +109,11 @@ def plain(tree: Formula | str) -> str:
 
 # -- formulas ------------------------------------------------------------------------------------------------------------------
 
-_GREEK = dict(
-    alpha="α", beta="β", gamma="γ", delta="δ", epsilon="ε", zeta="ζ", eta="η", theta="θ", kappa="κ", mu="μ", nu="ν", xi="ξ", pi="π",
-    rho="ρ", sigma="σ", tau="τ", phi="φ", chi="χ", psi="ψ", omega="ω", Delta="Δ", Gamma="Γ", Theta="Θ", Lambda="Λ", Sigma="Σ", Phi="Φ",
-    Psi="Ψ", Omega="Ω", ell="ℓ",
-) | {"lambda": "λ"}  # fmt: skip
+_GREEK = {
+    "alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "epsilon": "ε", "zeta": "ζ", "eta": "η", "theta": "θ", "kappa": "κ",
+    "lambda": "λ", "mu": "μ", "nu": "ν", "xi": "ξ", "pi": "π", "rho": "ρ", "sigma": "σ", "tau": "τ", "phi": "φ", "chi": "χ", "psi": "ψ",
+    "omega": "ω", "Delta": "Δ", "Gamma": "Γ", "Theta": "Θ", "Lambda": "Λ", "Sigma": "Σ", "Phi": "Φ", "Psi": "Ψ", "Omega": "Ω", "ell": "ℓ",
+}  # fmt: skip
 _SIGNS = {
     "cdot": "·", "times": "×", "odot": "⊙", "otimes": "⊗", "partial": "∂", "nabla": "∇", "sum": "∑", "prod": "∏", "int": "∫", "to": "→",
     "rightarrow": "→", "leftarrow": "←", "mapsto": "↦", "approx": "≈", "neq": "≠", "ne": "≠", "leq": "≤", "le": "≤", "geq": "≥", "ge": "≥",
