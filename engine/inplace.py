@@ -21,6 +21,7 @@ class Write:
 
 
 _writes: dict[int, Write] = {}  # by id of the storage; only storages that were ever written are in it
+written = _writes.get  # the last write to the storage of that identity; None when it was never written in place
 
 
 def storage(array: Any) -> Any:

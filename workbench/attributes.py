@@ -6,12 +6,14 @@ from typing import Any
 
 NUMBERS = (int, float, bool, str, type(None), complex)
 _HARMLESS = frozenset((*NUMBERS, slice, type(Ellipsis)))
+_harmless = _HARMLESS.issuperset
 
 
 def plain(attrs: dict) -> dict:
     """Attributes without tensors in them, which would stay alive."""
     for v in attrs.values():
-        if v.__class__ not in _HARMLESS and (v.__class__ is not tuple or not _HARMLESS.issuperset(map(type, v))):
+        kind = type(v)
+        if kind not in _HARMLESS and (kind is not tuple or not _harmless(map(type, v))):
             break
     else:
         return attrs
@@ -19,7 +21,7 @@ def plain(attrs: dict) -> dict:
 
 
 def _without_tensors(value: Any) -> Any:
-    if value.__class__ is tuple and len(value) <= 64 and _HARMLESS.issuperset(map(type, value)):
+    if value.__class__ is tuple and len(value) <= 64 and _harmless(map(type, value)):
         return value
     if value.__class__ in _HARMLESS or isinstance(value, NUMBERS):
         return value

@@ -25,11 +25,33 @@ class Flowing:
         taken = waiting.pop(node.time, ())
         if taken and taken[0][KEY] < 0 and hasattr(grad, "base"):
             self._found(taken[0], grad)
-        for source, g in zip(node.inputs, input_grads, strict=False):  # a leaf has inputs, and no gradients for them
-            if g is not None and source is not None and not isinstance(g, Tensor):
-                self._arrived(source, g, node.op.picks)
+        if input_grads:
+            r, part = self._recording, node.op.picks
+            known = r.blocks.get
+            for source, g in zip(node.inputs, input_grads, strict=False):
+                if g is None or source is None or isinstance(g, Tensor):
+                    continue
+                owner = g if g.base is None else inplace.storage(g)
+                time = source.time
+                block = known(id(owner))
+                if block is None:
+                    block = self._block(id(owner), owner.nbytes, time)
+                else:
+                    block[HOLDERS] += 1
+                before = waiting.get(time)
+                if before is None:
+                    waiting[time] = [block]
+                    continue
+                before.append(block)
+                if len(before) == 2 and not part:  # the executor adds: for a moment there are both and the sum, an array nobody tells of
+                    total = self._block(~len(r.events), g.nbytes, time)
+                    for addend in before:
+                        self._release(addend)
+                    before[:] = [total]
         for block in taken:
-            self._release(block)
+            block[HOLDERS] -= 1
+            if not block[HOLDERS]:
+                self._recording.forget(block)
 
     def end(self) -> None:
         """The pass is over; what has not been taken is gone with it."""
@@ -38,23 +60,11 @@ class Flowing:
                 self._release(block)
         self._waiting.clear()
 
-    def _arrived(self, source: Any, g: Any, part: bool) -> None:
-        r, owner = self._recording, inplace.storage(g)
-        block = r.blocks.get(id(owner)) or self._block(id(owner), owner.nbytes, source)
-        block[HOLDERS] += 1
-        before = self._waiting.setdefault(source.time, [])
-        before.append(block)
-        if len(before) == 2 and not part:  # the executor adds: for a moment there are both and the sum, a new array that nobody tells of
-            total = self._block(~len(r.events), g.nbytes, source)
-            total[HOLDERS] += 1
-            for addend in before:
-                self._release(addend)
-            before[:] = [total]
-
-    def _block(self, key: int, nbytes: int, source: Any) -> list:
+    def _block(self, key: int, nbytes: int, time: int) -> list:
+        """The new block of a gradient that waits for the step of the node of that time, which holds it."""
         r = self._recording
-        row = r.times.get(source.time, -1)
-        block = r.need(key, nbytes, row, 0, ~r.step)
+        row = r.times.get(time, -1)
+        block = r.need(key, nbytes, row, 1, ~r.step)
         r.roles[block[NUMBER]] = "flowing", row
         return block
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from weakref import ref
 
-import numpy
+from numpy import ndarray
 
 from engine import inplace
 from engine.tensor import Tensor
@@ -81,25 +81,30 @@ class Lifetimes:
 
     def saves(self, node: Any, row: int) -> int:
         """The node keeps arrays for its backward: they live as long as it does, or until backward frees it. Their bytes."""
-        r, saved, total, time = self._recording, (), 0, node.time
-        blocks = r.blocks
-        for place, value in enumerate(node.saved):
+        r, keys, total, time, place = self._recording, [], 0, node.time, -1
+        blocks, events, uses = r.blocks, r.events, r.uses.frombytes
+        for value in node.saved:
+            place += 1
             if value is None:
                 continue
-            for array in (value,) if value.__class__ is not tuple else value:
-                if array.__class__ is not numpy.ndarray and not hasattr(array, "nbytes"):
+            for array in (value,) if type(value) is not tuple else value:
+                if type(array) is ndarray:
+                    base = array.base
+                    key = id(base if isinstance(base, ndarray) else array)
+                elif hasattr(array, "nbytes"):
+                    key = id(inplace.storage(array))
+                else:
                     continue  # a number, or what a user-written Function keeps
-                key = id(array if array.base is None else inplace.storage(array))
                 block = blocks.get(key)
                 if block is None:
                     block = self._kept(array, row)
                 block[HOLDERS] += 1
-                saved += (key,)
+                keys.append(key)
                 total += array.nbytes
-                r.uses.frombytes(USE(block[NUMBER], time, place, len(r.events)))
-        if saved:
+                uses(USE(block[NUMBER], time, place, len(events)))
+        if keys:
             saving = r.savings[time] = Saving(node, self._on_node_death)
-            saving.time, saving.keys = time, saved
+            saving.time, saving.keys = time, tuple(keys)
         return total
 
     def _kept(self, array: Any, row: int) -> list:
@@ -110,10 +115,12 @@ class Lifetimes:
 
     def accumulated(self, leaf: Any) -> None:
         r, tensor = self._recording, leaf.tensor()
-        row = r.row_of(leaf)
-        if tensor is None or row < 0 or tensor._grad is None:
+        gradient = None if tensor is None else tensor._grad
+        if gradient is None:
             return
-        gradient = tensor._grad
+        row = r.times.get(leaf.time, -1)
+        if row < 0 and (row := r.row_of(leaf)) < 0:
+            return
         held = r.gradients.get(row)
         if held is not None and held() is gradient:
             return
@@ -123,12 +130,14 @@ class Lifetimes:
 
     def _owned(self, array: Any, row: int, role: str) -> list:
         """The block of an array that no op made, with one holder more: a gradient of that row, or what an optimizer keeps for it."""
-        r, owner = self._recording, inplace.storage(array)
+        r = self._recording
+        owner = array if array.base is None else inplace.storage(array)
         block = r.blocks.get(id(owner))
         if block is None:
-            block = r.need(id(owner), owner.nbytes, row, 0, r.count if r.step < 0 else ~r.step)
+            block = r.need(id(owner), owner.nbytes, row, 1, r.count if r.step < 0 else ~r.step)
             r.roles[block[NUMBER]] = role, row
-        block[HOLDERS] += 1
+        else:
+            block[HOLDERS] += 1
         return block
 
     def optimizer(self, optimizer: Any) -> None:

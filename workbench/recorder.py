@@ -18,6 +18,7 @@ from engine import devices, inplace, observe
 from engine.tensor import Tensor
 
 from .attributes import NUMBERS, plain
+from .checks.witness import has_mode
 from .flowing import Flowing
 from .frames import HIDDEN
 from .lifetimes import Lifetimes, Watch
@@ -28,6 +29,8 @@ MAX_ROWS = 200_000
 PERIOD = 0.1  # seconds between two reports of a running recording
 TURNS, PLENTY = 8, 20_000  # after so many turns of a training loop and rows only the turns 16, 32, 64, ... are recorded
 PULSE = 5.0  # seconds between two reports while turns are passed over
+
+_new = tuple.__new__  # of a NamedTuple; its own `__new__` takes twice as long
 
 
 class Recorder(observe.Observer):
@@ -54,9 +57,10 @@ class Recorder(observe.Observer):
         self._due = perf_counter() + PERIOD
         self._lifetimes = Lifetimes(self.recording)
         self._rows = self._lifetimes.rows  # identity of a live tensor -> row
+        self._on_death = self._lifetimes.on_death
         self._thread = get_ident()
-        self._stack: list[int] = []
-        self._open_modules = 0  # how many of them are calls of modules
+        self._stack: list[tuple[int, bool]] = []  # scopes that are open: the one around each, and whether it is a call of a module
+        self._open_modules = 0  # how many are
         self._scope = -1
         self._paths: dict[int, str] = {}  # identity of a module -> its qualified name
         self._sites = Sites()
@@ -83,7 +87,7 @@ class Recorder(observe.Observer):
         if r.count >= self.limit:
             r.dropped += 1
             return
-        out = output if output.__class__ is Tensor or isinstance(output, Tensor) else _first_tensor(output)
+        out = output if isinstance(output, Tensor) else _first_tensor(output)
         if out is None:
             return
         # the user's line: the code object and the instruction in it; nothing is computed yet. The frame below is the engine's
@@ -97,12 +101,11 @@ class Recorder(observe.Observer):
             self._leave_pass(code, lasti)
         rows, sources = self._rows, []
         for x in inputs:
-            source = rows.get(id(x)) if isinstance(x, Tensor) else -1
-            if source is None:
-                source = self._input(x)
-            elif source < 0 and x is not None:
-                source = self._constant(x)
-            sources.append(source)
+            if isinstance(x, Tensor):
+                source = rows.get(id(x))
+                sources.append(self._input(x) if source is None else source)
+            else:
+                sources.append(-1 if x is None else self._constant(x))
         row = r.count
         for slot, source in enumerate(sources):
             if source >= 0:
@@ -114,12 +117,12 @@ class Recorder(observe.Observer):
         if base is None:
             place = id(array)
         else:
-            place = id(base if base.__class__ is array.__class__ or isinstance(base, array.__class__) else array)
+            place = id(base if isinstance(base, type(array)) else array)
         block = r.blocks.get(place)
         if block is not None:
             block[HOLDERS] += 1
-            if inplace.last_write and (version := inplace.version_at(place)):
-                r.versions[row] = version
+            if (write := inplace.written(place)) is not None:
+                r.versions[row] = write.version
             r.hold(row, array, block)
         elif base is None:  # a result of its own: `need` and `hold`, written out
             number = len(r.events)
@@ -139,14 +142,14 @@ class Recorder(observe.Observer):
             r.hold(row, array, block)
         saved = 0
         if node is not None and node.op is not None:
-            if node.op.picks:
+            if node.op is not op and node.op.picks:
                 self._several(output, row)
                 node = node.inputs[0]
             r.times[node.time] = row
             shape = node.shape
             if node.saved:
                 saved = self._lifetimes.saves(node, row)
-        watch = Watch(out, self._lifetimes.on_death)  # `_watch`, written out
+        watch = Watch(out, self._on_death)  # `Lifetimes.watch`, written out
         watch.key = key = id(out)
         watch.block = block
         rows[key] = row
@@ -222,21 +225,28 @@ class Recorder(observe.Observer):
             self._deep += 1
             return
         r = self.recording
-        code, lasti = self._sites.site()
+        frame: Any = sys._getframe(2)
+        code = frame.f_code
+        if code is not self._code:
+            frame = self._sites.frame(frame)
+            code = None if frame is None else frame.f_code
+        lasti = 0 if frame is None else frame.f_lasti
         if self._pass is not None:
             self._leave_pass(code, lasti)
-        label, identity = name, 0
-        if kind == "module":
-            identity, label = id(subject), type(subject).__name__
+        label, identity, parent, scope = name, 0, self._scope, len(r.scopes)
+        module = kind == "module"
+        if module:
+            identity, cls = id(subject), type(subject)
+            label = cls.__name__
             if not self._open_modules or identity not in self._paths:
                 self._name_modules(subject)
             self._open_modules += 1
-            r.witness.entered(len(r.scopes), subject)
+            if has_mode(cls):
+                r.witness.entered(scope, subject)
             name = self._paths.get(identity) or label
-        scope = len(r.scopes)
-        r.scopes.append(Scope(self._scope, kind, name, label, identity, code, lasti))
+        r.scopes.append(_new(Scope, (parent, kind, name, label, identity, code, lasti)))
         self._scope = scope
-        self._stack.append(scope)
+        self._stack.append((parent, module))
 
     def leave(self) -> None:
         if get_ident() != self._thread:
@@ -247,9 +257,8 @@ class Recorder(observe.Observer):
         if self._pass is not None:
             self._end_pass()
         if self._stack:
-            left = self.recording.scopes[self._stack.pop()]
-            self._scope = left.parent
-            self._open_modules -= left.kind == "module"
+            self._scope, module = self._stack.pop()
+            self._open_modules -= module
 
     def backward_begins(self, roots: tuple, plan: list) -> None:
         if get_ident() != self._thread or not plan:
@@ -344,23 +353,27 @@ class Recorder(observe.Observer):
         return found
 
     def _input(self, tensor: Tensor) -> int:
-        r, node, array = self.recording, tensor.node, tensor.array
-        if node is not None and (known := r.times.get(node.time)) is not None:
-            return known  # one of several results, or another tensor on the same node
-        if node is not None and node.op is None:
-            kind = "parameter" if is_parameter(type(tensor)) else "leaf"
-            r.times[node.time] = r.count
+        r, node, array, kind = self.recording, tensor.node, tensor.array, "input"
+        if node is not None:
+            time = node.time
+            if (known := r.times.get(time)) is not None:
+                return known  # one of several results, or another tensor on the same node
+            if node.op is None:
+                kind = "parameter" if is_parameter(type(tensor)) else "leaf"
+                r.times[time] = r.count
+        base, nbytes = array.base, array.nbytes
+        owner = array if base is None else inplace.storage(array)
+        place, key = id(owner), id(tensor)
+        block = r.blocks.get(place)
+        if block is None:
+            block = r.need(place, nbytes if owner is array else owner.nbytes, r.count, 1)
         else:
-            kind = "input"
-        key = id(array if array.base is None else inplace.storage(array))
-        block = r.blocks.get(key) or r.need(key, inplace.storage(array).nbytes, r.count)
-        block[HOLDERS] += 1
-        if inplace.last_write and (version := inplace.version_at(key)):
-            r.versions[r.count] = version
-        watch = self._lifetimes.watch(tensor, id(tensor), block)
-        row = self._rows[id(tensor)] = r.append(
-            None, kind, array.shape, array.dtype, array.nbytes, node is not None, scope=self._scope, tensor=watch
-        )
+            block[HOLDERS] += 1
+        if (write := inplace.written(place)) is not None:
+            r.versions[r.count] = write.version
+        watch = Watch(tensor, self._on_death)
+        watch.key, watch.block = key, block
+        row = self._rows[key] = r.outside(kind, array.shape, array.dtype, nbytes, node is not None, self._scope, watch)
         if kind == "input":  # the user holds leaves; a batch is gone after its iteration
             r.hold(row, array, block)
         return row
@@ -432,7 +445,9 @@ class Recorder(observe.Observer):
             return
         if id(root) not in self._paths:
             self.recording.modules.append(ref(root))
-        self._paths.update({id(module): path for path, module in root.named_modules()})
+        paths = {id(root): ""}
+        _name_below(root, "", paths)
+        self._paths.update(paths)
 
     def _leave_pass(self, code: CodeType | None, lasti: int) -> None:
         """A pass that an exception ended told nobody: the user's code having moved on says so."""
@@ -466,6 +481,15 @@ class Recorder(observe.Observer):
             self._end_pass()
         self.recording.live = False
         return self.recording
+
+
+def _name_below(module: Any, prefix: str, paths: dict[int, str]) -> None:
+    """What `named_modules` tells, in a fraction of its time: the path of each module below this one, the first where it has several."""
+    for name, child in module._modules.items():
+        if child is not None and id(child) not in paths:
+            paths[id(child)] = path = prefix + name
+            if child._modules:
+                _name_below(child, path + ".", paths)
 
 
 def _first_tensor(output: Any) -> Tensor | None:

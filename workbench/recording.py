@@ -150,12 +150,34 @@ class Recording:
         self.count = row + 1
         return row
 
+    def outside(self, kind: str, shape: tuple, dtype: Any, nbytes: int, grad: bool, scope: int, tensor: ref | None) -> int:
+        """Add a row for what no op made; its number."""
+        row = self.count
+        self.ops.append(None)
+        self.kind.append(kind)
+        self.scope.append(scope)
+        self.code.append(None)
+        self.lasti.append(0)
+        self.shape.append(shape)
+        self.dtype.append(dtype)
+        self.bytes.append(nbytes)
+        self.saved.append(0)
+        self.grad.append(grad)
+        self.note.append("")
+        self.attrs.append(_NONE)
+        self.ref.append(tensor)
+        self.begun.append(nan)
+        self.took.append(nan)
+        self.edge_end.append(len(self.source))
+        self.count = row + 1
+        return row
+
     def constant(self, x: Any, scope: int = -1) -> int:
         """Add a row for a number (or an array that is no tensor) among an op's operands."""
         kind = x.__class__
         known = kind is float or kind is int
         shape, dtype = ((), kind.__name__) if known else (tuple(getattr(x, "shape", ())), getattr(x, "dtype", kind.__name__))
-        row = self.append(None, "constant", shape, dtype, 0, False, scope=scope)
+        row = self.outside("constant", shape, dtype, 0, False, scope, None)
         text = self._texts.get((kind, x)) if known and x else None
         if text is None:
             text = repr(x)
@@ -168,15 +190,16 @@ class Recording:
 
     def hold(self, row: int, array: Any, block: list) -> None:
         """Keep the row's array, if the budget allows; older ones make room. A block costs once, however many rows lie in it."""
-        key, made = block[KEY], block[ROW]
-        if key in self._newest or key in self.held_bytes or made != row and id(self.kept.get(made)) == key:
+        nbytes, _, made, _, key = block
+        kept = self.kept
+        if key in self._newest or key in self.held_bytes or made != row and id(kept.get(made)) == key:
             self._newest[key] = row  # it is paid for, by the row that made it or by one that lies in it
-        elif block[BYTES] > self.keep:
+        elif nbytes > self.keep:
             return
         else:
-            self.held_bytes[key] = block[BYTES]
-            self.kept_bytes += block[BYTES]
-        self.kept[row], self.held[row] = array, key
+            self.held_bytes[key] = nbytes
+            self.kept_bytes += nbytes
+        kept[row], self.held[row] = array, key
         if row < self._oldest:
             self._oldest = row
         if self.kept_bytes > self.keep:
@@ -217,19 +240,21 @@ class Recording:
     def need(self, key: int, nbytes: int, row: int, holders: int = 0, where: int | None = None) -> list:
         """A new block of memory for the storage of that identity. `where` is the row that makes it unless told: ~k, the backward step k."""
         events = self.events
-        block = self.blocks[key] = [nbytes, holders, row, len(events), key]
-        self.now += nbytes
-        if self.now > self.peak:
-            self.peak, self.peak_row = self.now, row
-        events.frombytes(EVENT(block[NUMBER], nbytes, row if where is None else where))  # at once: a death may come in between
+        number = len(events)
+        block = self.blocks[key] = [nbytes, holders, row, number, key]
+        now = self.now = self.now + nbytes
+        if now > self.peak:
+            self.peak, self.peak_row = now, row
+        events.frombytes(EVENT(number, nbytes, row if where is None else where))  # at once: a death may come in between
         return block
 
     def forget(self, block: list) -> None:
         """Nobody needs the block any more."""
-        if self.blocks.get(block[KEY]) is block:
-            del self.blocks[block[KEY]]
-            self.now -= block[BYTES]
-            self.events.frombytes(EVENT(block[NUMBER], -block[BYTES], self.count if self.step < 0 else ~self.step))
+        nbytes, _, _, number, key = block
+        if self.blocks.get(key) is block:
+            del self.blocks[key]
+            self.now -= nbytes
+            self.events.frombytes(EVENT(number, -nbytes, self.count if self.step < 0 else ~self.step))
 
     # -- looking up -------------------------------------------------------------------------------------------------------
 
