@@ -3,17 +3,28 @@
 import { createHash } from "node:crypto";
 import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
-import { build } from "esbuild";
+import { build, transform } from "esbuild";
 
 const NAME = "gradient-workbench";
 const here = (path) => fileURLToPath(new URL(path, import.meta.url));
 const version = /^version = "(.+)"$/m.exec(await readFile(here("../pyproject.toml"), "utf8"))[1];
 
+// Style sheets are text to the view; without spaces and comments they are a fifth smaller.
+const styles = {
+  name: "styles",
+  setup: ({ onLoad }) =>
+    onLoad({ filter: /\.css$/ }, async ({ path }) => {
+      const { code } = await transform(await readFile(path, "utf8"), { loader: "css", minify: true });
+      return { contents: code, loader: "text" };
+    }),
+};
+
 const options = {
+  plugins: [styles],
   bundle: true,
   minify: true,
   target: "es2022",
-  loader: { ".css": "text", ".svg": "text" },
+  loader: { ".svg": "text" },
   legalComments: "none",
   logLevel: "warning",
 };

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from .. import protocol
 from ..exporting import data, dot, mermaid
+from ..exporting.privacy import without_path
 from ..exporting.replay import replay
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def export(session: Session, request: protocol.AskExport, client: Client) -> lis
     except RuntimeError as error:
         raise protocol.Refused(str(error)) from error
     data = content.encode()
-    name = re.sub(r"[^\w.-]+", "_", session.recording.title).strip("_") or "graph"
+    name = re.sub(r"[^\w.-]+", "_", without_path(session.recording.title)).strip("_") or "graph"
     buffer = protocol.Buffer(0, "uint8", [len(data)])
     told = protocol.Exported(request.id, session.recording.name, f"{name}.{request.format}", MEDIA[request.format], buffer, note)
     return [(told.to_json(), [data])]

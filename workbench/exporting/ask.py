@@ -12,7 +12,7 @@ from typing import Any
 
 from engine.tensor import Tensor
 
-from .. import inspector, svg
+from .. import inspector, protocol, svg
 from ..graph import Graph
 from ..inspector import bytes_text
 from ..recording import Recording
@@ -66,9 +66,8 @@ class _Wish:
     ending: str
 
     @property
-    def message(self) -> Any:
-        graph = self.session.graph.message()
-        return graph
+    def message(self) -> protocol.Graph:
+        return self.session.graph.message()
 
 
 def _html(wish: _Wish) -> tuple[str, str]:
@@ -95,9 +94,12 @@ def _drawn(wish: _Wish) -> tuple[str | bytes, str]:
     if not wish.paths:
         for box in drawing.boxes:
             box.title, box.detail, box.riders = without_paths([box.title, box.detail, box.riders])
+        for frame in drawing.frames:
+            frame.title = without_paths(frame.title)
         drawing.title = without_paths(drawing.title)
-    hidden = len(message.nodes.op) - sum(box.key[0] == "n" for box in drawing.boxes)
-    left = f"{hidden} of {len(message.nodes.op)} nodes stand inside closed boxes, or in the box of their op." if hidden else ""
+    ops = sum(kind == "op" for kind in message.nodes.kind)
+    hidden = ops - sum(box.kind in ("op", "failed") for box in drawing.boxes)
+    left = f"{hidden:,} of {ops:,} ops are counted in closed boxes." if hidden else ""
     return (svg.written(drawing) if wish.ending == "svg" else paper.page(drawing, wish.ending)), left
 
 

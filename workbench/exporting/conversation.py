@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterator
 from copy import copy
 from time import monotonic
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from .. import metrics, protocol
 from ..granularity import By
-from ..inspector import bytes_text
+from ..inspector import bytes_text, host
 from .pack import Pack, key
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 LEFT_OUT = -1  # in place of a message's number: there was no room for it
 MOMENTS = 400  # of the memory's time line, at most
 CHECKED = 200  # nodes whose rule is held against finite differences, at most
+ELEMENTS = 1024  # of larger tensors single ones are not in the file
 MOVING = ("gradient", "ratio", "bad")  # overlays that are others after a step
 
 
@@ -58,6 +59,23 @@ class Conversation:
         if not known or known[-1] != number:
             known += [index, number]
         return message
+
+    def elements(self, row: int, what: Literal["value", "grad"], index: int = 0) -> None:
+        """Keep each element of a small tensor as the text that a click on it shows."""
+        array, _ = self.session.array(row, what)
+        if array is None or getattr(array, "size", 0) > ELEMENTS or self.pack.size >= self.budget:
+            return
+        r = self.session.recording
+        texts = [str(one) for one in host(array).reshape(-1)]
+        told = {
+            "type": "elements",
+            "shape": list(r.shape[row]),
+            "texts": texts,
+            "path": self.session.accessor(row, what),
+            "recording": r.name,
+        }
+        known = self.answers.setdefault("elements", {}).setdefault(f"{row} {what}", [])
+        known += [index, self.add(told, [])]
 
     def sentence(self) -> str:
         """What was left out, and why; "" when nothing was."""
@@ -114,6 +132,7 @@ class Conversation:
                 rows = [row for row in dict.fromkeys([*moved, *(stepper.plan if ends and stepper else ())]) if row >= 0]
             for row in rows:
                 self.ask(protocol.Inspect(0, row, "grad"), index)
+                self.elements(row, "grad", index)
 
     def passing(self, stepper: Stepper | None) -> None:
         """The panes and overlays that are others after each step."""
@@ -140,6 +159,7 @@ class Conversation:
             if stepper is not None and row in stepper.plan:
                 self.ask(protocol.AskPaths(0, row))
             self._pictures(row)
+            self.elements(row, "value")
         for row in [row for row in range(r.count) if r.kind[row] == "op"][:CHECKED]:
             self.ask(protocol.CheckRule(0, row))
 

@@ -13,6 +13,9 @@ from .privacy import without_paths
 Sent = tuple[dict[str, Any], list[bytes]]
 
 
+FLUSH = 64 << 10  # bytes after which the compressor has to say how long they have become
+
+
 class Pack:
     """Grows by messages. What comes twice is kept once.
 
@@ -27,12 +30,12 @@ class Pack:
         self._stream = zlib.compressobj(6, zlib.DEFLATED, 31)
         self._parts: list[bytes] = []
         self._length = 0
-        self._size = 0
+        self._size = self._waiting = 0
 
     @property
     def size(self) -> int:
-        """Bytes in the file so far, as base64; the last few may still be with the compressor."""
-        return self._size * 4 // 3
+        """Bytes in the file so far, as base64. What the compressor still has is taken for a third of what it was given."""
+        return (self._size + self._waiting // 3) * 4 // 3
 
     def add(self, sent: Sent) -> int:
         """The number of the message in the block. What it answered is left out: whoever plays it back asks by other numbers."""
@@ -62,6 +65,10 @@ class Pack:
     def _write(self, part: bytes) -> None:
         found = self._stream.compress(part)
         self._length += len(part)
+        self._waiting += len(part)
+        if self._waiting > FLUSH:
+            found += self._stream.flush(zlib.Z_SYNC_FLUSH)
+            self._waiting = 0
         self._size += len(found)
         self._parts.append(found)
 

@@ -14,14 +14,14 @@ _TOPS = (
     "Applications|bin|boot|content|data|dev|etc|home|kaggle|lib|lib64|Library|media|mnt|nix|opt|private|proc|root|run|sbin|scratch|srv|sys|"
     "System|tmp|Users|usr|var|Volumes|work|workspace|workspaces"
 )
-_NAME = r"[^\s/\\'\"<>:;,()\[\]{}|`]+"
+_CHAR = r"[^\s/\\'\"<>:;,()\[\]{}|`]"
 
 
 @cache
 def _pattern(own: tuple[str, ...]) -> re.Pattern[str]:
     known = "|".join(re.escape(folder) for folder in own)
-    posix = rf"(?<![\w./…])(?:(?:{known})|/(?:{_TOPS})(?=/))(?:/{_NAME})*/?"
-    windows = rf"(?<!\w)(?:[A-Z]:|\\)[\\/]+(?:(?=..){_NAME}[\\/]+)+{_NAME}"  # not "A:\n" in a line of code
+    posix = rf"(?<![\w./…])(?:(?:{known})|/(?:{_TOPS})(?=/))(?:/{_CHAR}+)*/?"
+    windows = rf"(?<!\w)(?:[A-Z]:|\\)[\\/]+(?:{_CHAR}{{2,}}[\\/]+)+{_CHAR}+"  # not "A:\n" in a line of code
     return re.compile(f"{posix}|{windows}")
 
 

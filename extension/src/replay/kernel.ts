@@ -2,12 +2,20 @@
 
 import { readBuffer } from "../view/buffers";
 import type { Handler, Model } from "../view/channel";
-import { VERSION, type AskFaces, type AskWindow, type Memory, type Problem, type StepTo, type Stepped, type ToKernel, type ToView } from "../view/protocol";
+import { VERSION, type AskElement, type AskFaces, type AskWindow, type Memory, type Problem, type StepTo, type Stepped, type ToKernel, type ToView } from "../view/protocol";
 import type { ReplayFile } from "./file";
 
 const MANY = 16; // steps that are told with one move, as the kernel does
 
 type Answer = { message: ToView; buffers: DataView[] };
+
+/** The elements of a small tensor, in C order, as they are written. */
+interface Elements {
+  shape: number[];
+  texts: string[];
+  path: string;
+  recording: string;
+}
 
 const HOW = "Open the notebook and run its cells to do that.";
 const REFUSED: Partial<Record<ToKernel["type"], string>> = {
@@ -18,7 +26,7 @@ const REFUSED: Partial<Record<ToKernel["type"], string>> = {
   train: `This is a replay: a loop cannot be played. ${HOW}`,
   ask_compare: `This is a replay: nothing can be pinned. ${HOW}`,
   ask_why: `Which variables keep a tensor alive is not in this file. ${HOW}`,
-  ask_element: "Single elements are not in this file; the colours of the picture tell theirs under the pointer.",
+  ask_element: "Single elements of so large a tensor are not in this file.",
   inspect: "This file has each tensor as it is first shown; this way to look at it is not in it.",
   ask_export: "This page is the replay already: save it with the browser.",
 };
@@ -63,6 +71,8 @@ export class ReplayKernel implements Model {
         return [this.faces(request)];
       case "ask_window":
         return [this.window(request)];
+      case "ask_element":
+        return [this.element(request)];
       case "ask_timing": // the longest of all events are in the file: a window has no others
         return [this.found({ ...request, begin: 0, end: -1 }, request.id)];
       default:
@@ -84,16 +94,32 @@ export class ReplayKernel implements Model {
     return [this.place, message.sentence, message.stopped];
   }
 
-  /** What the file has for this request, where the pass stands now. */
-  private found(request: ToKernel, re: number): Answer {
-    const known = this.file.index.answers[request.type]?.[keyOf(request)];
-    if (!known) return problem(re, REFUSED[request.type] ?? `The kernel would have to answer this, and a replay has none. ${HOW}`);
+  /** The message for a request where the pass stands now; -1: it was left out; null: it was never asked. */
+  private at(type: string, key: string): number | null {
+    const known = this.file.index.answers[type]?.[key];
+    if (!known) return null;
     let at = -2;
     while (at + 2 < known.length && known[at + 2]! <= this.place) at += 2;
-    const number = at < 0 ? -1 : known[at + 1]!;
+    return at < 0 ? -1 : known[at + 1]!;
+  }
+
+  /** What the file has for this request, where the pass stands now. */
+  private found(request: ToKernel, re: number): Answer {
+    const number = this.at(request.type, keyOf(request));
+    if (number === null) return problem(re, REFUSED[request.type] ?? `The kernel would have to answer this, and a replay has none. ${HOW}`);
     if (number < 0) return problem(re, `This was left out of the file: ${this.file.index.left}`);
     const answer = this.file.message(number);
     return { ...answer, message: { ...answer.message, re } as ToView };
+  }
+
+  private element(request: AskElement): Answer {
+    const known = this.at("elements", `${request.node} ${request.what}`);
+    if (known === null || known < 0) return problem(request.id, REFUSED.ask_element!);
+    const { shape, texts, path, recording } = this.file.message(known).message as unknown as Elements;
+    const text = texts[shape.reduce((flat, size, axis) => flat * size + request.index[axis]!, 0)]!;
+    const { node, what, index } = request;
+    const place = path && index.length ? `${path}[${index.join(", ")}]` : path;
+    return { message: { type: "element", v: VERSION, re: request.id, recording, node, what, index, text, path: place }, buffers: [] };
   }
 
   private faces(request: AskFaces): Answer {

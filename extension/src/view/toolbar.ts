@@ -4,6 +4,7 @@ import { h, put, setAttribute, setText } from "./dom";
 import { icon, type Icon } from "./icons";
 import type { KeyCommands } from "./keys";
 import { offeredOverlays } from "./graph/overlays";
+import { SaveMenu, type Format } from "./save";
 import type { Search, State } from "./store";
 import { TOP } from "./graph/tree";
 import { countText, plural } from "./words";
@@ -13,7 +14,7 @@ export interface ToolbarEvents extends KeyCommands {
   nextHit(by: 1 | -1): void;
   setOverlay(to: string): void;
   side(): void;
-  save(): void;
+  save(format: Format): void;
 }
 
 export class Toolbar {
@@ -66,7 +67,7 @@ export class Toolbar {
         button("turn", "Flip the direction (d)", () => events.direction(), "wb-direction"),
         this.text,
         this.side,
-        button("save", "Save as a picture (SVG)", () => events.save(), "wb-save"),
+        new SaveMenu((format) => events.save(format)).element,
         h("button", { title: "Keys (?)", "aria-label": "Keys (?)", "data-testid": "wb-help", click: () => events.help() }, "?"),
       ),
     );

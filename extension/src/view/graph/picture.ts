@@ -65,13 +65,3 @@ export function toSvg(state: State, direction: Direction, palette: Palette = () 
   );
   return new XMLSerializer().serializeToString(svg);
 }
-
-/** Hands the picture to the browser as a download. */
-export function savePicture(state: State, direction: Direction, palette: Palette): void {
-  const url = URL.createObjectURL(new Blob([toSvg(state, direction, palette)], { type: "image/svg+xml" }));
-  const link = document.createElement("a");
-  link.href = url;
-  link.download = `${(state.recording?.title || "graph").replace(/[^\w.-]+/g, "_")}.svg`;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(url), 10_000);
-}
