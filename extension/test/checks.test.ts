@@ -59,6 +59,8 @@ it("has a tab with a count only when something was found", () => {
   expect(pane.offered(store.state)).toBe(true);
   expect(pane.caption(store.state)).toBe("Checks 3");
   expect(pane.element.querySelector("h3")!.textContent).toBe("2 errors, 1 warning");
+  expect(store.state.tab).toBe("checks"); // errors that come with a cell open their tab
+  store.dispatch({ do: "tab", to: "value" });
   tell([], true);
   pane.update(store.state, null);
   expect(pane.offered(store.state)).toBe(false);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -43,13 +44,15 @@ def label(recording: Recording, row: int) -> str:
 
 
 def call_again(op: Any, inputs: list, attrs: dict) -> Any:
-    """The op on these inputs, as the user's code called it."""
+    """The op on these inputs, as the user's code called it. What it warned of then it does not say again."""
     function = getattr(op, "function", None)
-    if function is not None:  # written by the user
-        return function.apply(*inputs)
-    if op.variadic:
-        return op.call(tuple(inputs), **attrs)
-    return op.call(**dict(zip(op.inputs, inputs, strict=False)), **attrs)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if function is not None:  # written by the user
+            return function.apply(*inputs)
+        if op.variadic:
+            return op.call(tuple(inputs), **attrs)
+        return op.call(**dict(zip(op.inputs, inputs, strict=False)), **attrs)
 
 
 def attributes(recording: Recording, row: int, node: Any = None) -> dict:

@@ -200,11 +200,20 @@ function receive(state: State, { message, buffers, answers }: Received): State {
       return message.node === state.selected ? { ...state, inspected: { message, buffers } } : state;
     case "faces":
       return { ...state, faces: new Map([...state.faces, ...message.faces.map((face) => [face.node, face] as const)]) };
+    case "findings":
+      return findings(state, { message, buffers });
     case "flags":
       return { ...state, flags: new Map(state.flags).set(message.origin, message.flags) };
     default:
       return { ...state, answers: new Map(state.answers).set(message.type, { message, buffers }) };
   }
+}
+
+/** Errors that come with a cell open their tab, as long as nothing else was looked at. */
+function findings(state: State, answer: Answer<"findings">): State {
+  const grave = answer.message.re === null && answer.message.findings.some(({ severity }) => severity === "error");
+  const tab = grave && state.tab === START.tab && state.selected < 0 ? "checks" : state.tab;
+  return { ...state, tab, answers: new Map(state.answers).set("findings", answer as Answer<ToView["type"]>) };
 }
 
 function problem(state: State, message: Problem, answers: Received["answers"]): State {
