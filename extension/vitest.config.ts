@@ -13,5 +13,6 @@ export default defineConfig({
       },
     },
   ],
+  server: { fs: { allow: [".."] } }, // the golden logs lie with the kernel's tests
   test: { environment: "jsdom", include: ["test/**/*.test.ts"], css: true },
 });

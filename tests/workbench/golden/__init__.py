@@ -1,0 +1,1 @@
+"""Golden logs: programs, what their views and kernels said, and how to write that anew."""
