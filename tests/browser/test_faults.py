@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from conftest import Lab
 from playwright.sync_api import expect
+from test_lab import panel_of, run_cell
 from test_lesson import PAUSED, position, view_of
 
 SETUP = """%load_ext workbench
@@ -99,3 +105,106 @@ def test_a_shape_error_shows_the_graph_up_to_it(lab):
     view = view_of(lab, 1)
     expect(view.get_by_test_id("wb-node").filter(has_text="tanh").first).to_be_attached()
     expect(view.get_by_test_id("wb-node").filter(has_text="matmul").first).to_be_attached()
+
+
+def test_a_kernel_that_dies_says_so_and_the_next_cell_works(lab):
+    lab.open(SETUP, "wb.step(loss)", "import os; os.kill(os.getpid(), 9)", "print('alive')")
+    lab.command("gradient-workbench:open")
+    for at in (0, 1):
+        run_cell(lab, at)
+    view, panel = view_of(lab, 1), panel_of(lab)
+    view.get_by_test_id("wb-next").click()
+    for part in (view, panel):
+        expect(part.get_by_test_id("wb-scrub")).to_have_value("1")
+    lab.page.evaluate("() => { window.jupyterapp.shell.currentWidget.content.activeCellIndex = 2; }")
+    lab.command("notebook:run-cell")
+    expect(view.get_by_test_id("wb-alert")).to_contain_text("run the cell again")
+    expect(panel.get_by_test_id("wb-alert")).to_contain_text("The kernel has")
+    expect(panel.get_by_test_id("wb-node").first).to_be_visible()  # what was seen is still there
+    lab.page.locator(".jp-Dialog").get_by_role("button", name="Ok").click()  # JupyterLab says it too
+    view.get_by_test_id("wb-next").click()
+    expect(view.get_by_test_id("wb-alert")).to_contain_text("run the cell again")
+    lab.wait_idle()
+    for at in (0, 1, 3):
+        run_cell(lab, at)
+    assert lab.text(3).strip() == "alive"
+    for part in (view_of(lab, 1), panel):
+        expect(part.get_by_test_id("wb-alert")).to_be_hidden()
+        expect(part.get_by_test_id("wb-scrub")).to_have_value("0")
+    view_of(lab, 1).get_by_test_id("wb-next").click()
+    expect(panel.get_by_test_id("wb-scrub")).to_have_value("1")
+
+
+def test_an_interrupt_ends_a_paused_cell_and_the_next_one_works(lab):
+    lab.open(SETUP, PAUSED, "print('alive')")
+    lab.run_all(wait=False)
+    view = view_of(lab, 1)
+    view.get_by_test_id("wb-next").click()
+    expect(view.get_by_test_id("wb-scrub")).to_have_value("1")
+
+    lab.command("gradient-workbench:open")  # opened while the cell waits: it shows the pass, and drives it
+    panel = panel_of(lab)
+    expect(panel.get_by_test_id("wb-scrub")).to_have_value("1")
+    panel.get_by_test_id("wb-next").click()
+    for part in (view, panel):
+        expect(part.get_by_test_id("wb-scrub")).to_have_value("2")
+
+    lab.page.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.interrupt()")
+    lab.wait_idle()
+    assert "KeyboardInterrupt" in lab.text(1)
+    for part in (view, panel):
+        expect(part.get_by_test_id("wb-paused")).to_be_hidden()
+        expect(part.get_by_text(re.compile("interrupt", re.IGNORECASE)).first).to_be_visible()
+    assert run_cell(lab, 2).strip() == "alive"
+
+
+def test_two_notebooks_two_browsers_and_a_view_shown_twice(lab):
+    lab.open(SETUP, "view = wb.step(loss)\nview", "view", "wb.step(loss * 2)", name="one.ipynb")
+    for at in (0, 1, 2):
+        run_cell(lab, at)
+    first, again = view_of(lab, 1), view_of(lab, 2)
+    first.get_by_test_id("wb-next").click()
+    again.get_by_test_id("wb-next").click()
+    for view in (first, again):
+        expect(view.get_by_test_id("wb-scrub")).to_have_value("2")
+    first.get_by_test_id("wb-prev").click()
+    expect(again.get_by_test_id("wb-scrub")).to_have_value("1")
+
+    lab.command("docmanager:save")
+    lab.wait_idle()
+    with second_browser(lab) as other:
+        other.open_notebook("one.ipynb")
+        there = view_of(other, 1)
+        expect(there.get_by_test_id("wb-scrub")).to_have_value("1")
+        there.get_by_test_id("wb-next").click()
+        for view in (there, first, again):
+            expect(view.get_by_test_id("wb-scrub")).to_have_value("2")
+
+        other.open(SETUP.replace("0.4", "0.1"), "wb.show(loss)", name="two.ipynb")
+        other.run_all()
+        other.command("gradient-workbench:open")
+        expect(panel_of(other).get_by_test_id("wb-node").first).to_be_visible()
+        expect(panel_of(other).get_by_test_id("wb-scrub")).to_be_hidden()  # nothing is stepped in the second notebook
+        assert other.errors == []
+
+    # Its cell runs again while the pass is open: a new one begins, and the old one has put its gradients back.
+    run_cell(lab, 1)
+    view = view_of(lab, 1)
+    expect(view.get_by_test_id("wb-scrub")).to_have_value("0")
+    view.get_by_test_id("wb-last").click()
+    expect(view.get_by_test_id("wb-scrub")).not_to_have_value("0")
+    assert run_cell(lab, 3) is not None
+    expect(view_of(lab, 3).get_by_test_id("wb-scrub")).to_have_value("0")
+
+
+@contextmanager
+def second_browser(lab) -> Iterator[Lab]:
+    """Another page that shares nothing with the first but the server."""
+    context = lab.page.context.browser.new_context(viewport={"width": 1400, "height": 900})
+    context.set_default_timeout(60_000)
+    other = Lab(lab.server, context.new_page())
+    other.page.on("pageerror", lambda error: other.errors.append(str(error)))
+    try:
+        yield other
+    finally:
+        context.close()

@@ -102,7 +102,8 @@ def test_graph_in_a_tab_details_beside_it_and_bytes_in_the_status_bar(lab):
     expect(side.get_by_test_id("wb-graph")).to_have_count(0)
 
     # An older view of the notebook is put there by its own button; what is chosen in one part is shown in the other.
-    view_of(lab, 1).get_by_test_id("wb-side").click()
+    view = view_of(lab, 1)
+    view.get_by_test_id("wb-side").click()
     node = tab.get_by_test_id("wb-node").filter(has_text="tanh")
     expect(node).to_be_visible()
     node.click()
@@ -111,7 +112,7 @@ def test_graph_in_a_tab_details_beside_it_and_bytes_in_the_status_bar(lab):
     side.get_by_test_id("wb-next").click()
     expect(side.get_by_test_id("wb-scrub")).to_have_value("1")
     expect(tab.locator(".wb-box.current")).to_have_count(1)
-    expect(view_of(lab, 1).get_by_test_id("wb-scrub")).to_have_value("1")  # the same pass, in the cell too
+    expect(view.get_by_test_id("wb-scrub")).to_have_value("1")  # the same pass, in the cell too
 
     status = lab.page.locator("#gradient-workbench-status button")
     expect(status).to_have_text(re.compile(r"^∇ [\d.]+ \w?B, peak [\d.]+ \w?B$"))
@@ -119,6 +120,7 @@ def test_graph_in_a_tab_details_beside_it_and_bytes_in_the_status_bar(lab):
     expect(side.get_by_test_id("wb-tab-memory")).to_have_attribute("aria-selected", "true")
 
     # A reload finds both where they were.
+    lab.cell(0).locator(".cm-line").first.click()
     lab.command("docmanager:save")
     lab.wait_idle()
     lab.reload()

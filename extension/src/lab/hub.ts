@@ -3,7 +3,7 @@
 import type { INotebookTracker } from "@jupyterlab/notebook";
 import { Signal } from "@lumino/signaling";
 import view, { type Core } from "../view/index";
-import { type Content, KernelLink, NO_NOTEBOOK, NOT_LOADED, NO_KERNEL } from "./link";
+import { type Content, KernelLink, NO_NOTEBOOK } from "./link";
 import { CommModel } from "./model";
 
 /** A state to show, with the model behind it; or a sentence that says why there is none. */
@@ -14,7 +14,6 @@ export class Hub {
   shown: Shown = NO_NOTEBOOK;
   private readonly link: KernelLink;
   private readonly users = new Set<object>();
-  private past = false; // what is shown is of a kernel that is gone
 
   constructor(readonly tracker: INotebookTracker) {
     this.link = new KernelLink(tracker);
@@ -45,19 +44,12 @@ export class Hub {
 
   private take(content: Content): void {
     if (content instanceof CommModel) return this.show({ core: view.open(content), model: content });
-    const { core } = this;
-    // A graph that is on the screen stays there, and it is said that its kernel is gone.
-    if (core?.store.state.recording && content.before) {
-      this.past = true;
-      return core.controller.say(content.before, "error");
-    }
-    if (this.past && (content.sentence === NOT_LOADED || content.sentence === NO_KERNEL)) return;
-    this.show(content.sentence);
+    // A graph that is on the screen stays there when its kernel goes: the view itself says so.
+    if (!(content.keeps && this.core?.store.state.recording)) this.show(content.sentence);
   }
 
   private show(shown: Shown): void {
     const before = this.core;
-    this.past = false;
     this.shown = shown;
     this.changed.emit();
     before?.close();

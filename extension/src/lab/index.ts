@@ -5,7 +5,7 @@ import { ICommandPalette, ToolbarButton, WidgetTracker } from "@jupyterlab/apput
 import { ILauncher } from "@jupyterlab/launcher";
 import { INotebookTracker, type NotebookPanel } from "@jupyterlab/notebook";
 import { IStatusBar } from "@jupyterlab/statusbar";
-import { HEARD, OPEN, SIDE_PANEL } from "../view/notebook";
+import { HEARD, LEFT, OPEN, SIDE_PANEL } from "../view/notebook";
 import type { Site } from "../view/protocol";
 import { Hub } from "./hub";
 import { icon } from "./icon";
@@ -94,6 +94,11 @@ const plugin: JupyterFrontEndPlugin<void> = {
     tellNews(tracker);
     document.addEventListener(HEARD, (event) => hub.heard(event.target));
     document.addEventListener(OPEN, openSide);
+    document.addEventListener(LEFT, () => {
+      const panel = tracker.currentWidget;
+      if (panel) app.shell.activateById(panel.id);
+      panel?.content.node.focus();
+    });
     keepAnswers(tracker);
     document.addEventListener("workbench-reveal", (event) => {
       void reveal(tracker, (event as CustomEvent<Site>).detail, event.target);

@@ -19,8 +19,8 @@ export const RESTARTED = "The kernel has restarted, so what is shown here is fro
 export const DIED = "The kernel has died, so what is shown here is from before. Restart it and run the cells again.";
 export const NOT_LOADED = "Run %load_ext workbench in this notebook to see its graph here.";
 
-/** What there is to show: a live model, or a sentence that says why there is none; `before`: of a kernel that was there until now. */
-export type Content = CommModel | { sentence: string; before?: string };
+/** What there is to show: a live model, or a sentence that says why there is none; `keeps`: a graph on the screen may stay there. */
+export type Content = CommModel | { sentence: string; keeps?: boolean };
 
 /** A comm as JupyterLab makes it; since 4.4 its messages go to a subshell, which its public interface does not tell. */
 type Comm = Kernel.IComm & { subshellStarted?: Promise<void>; subshellId?: string | null };
@@ -94,10 +94,9 @@ export class KernelLink {
     const restarting = status === "restarting" || status === "autorestarting";
     if (!restarting && status !== "dead") return;
     if (this.kernel) this.loaded.delete(this.kernel);
-    this.comm = null;
-    this.model?.lost();
-    this.model = null;
-    this.changed.emit(restarting ? { sentence: NOT_LOADED, before: RESTARTED } : { sentence: NO_KERNEL, before: DIED });
+    this.model?.lost(restarting ? RESTARTED : DIED);
+    this.comm = this.model = null;
+    this.changed.emit({ sentence: restarting ? NOT_LOADED : NO_KERNEL, keeps: true });
   }
 
   /** A view in the output of this notebook has heard from its kernel, so the workbench is there, whatever runs at this moment. */
@@ -126,7 +125,7 @@ export class KernelLink {
     } while (answer !== null && this.askAgain);
     this.asking = false;
     if (this.comm !== null) return; // a view in the notebook was heard of meanwhile
-    if (answer !== null) return void this.changed.emit({ sentence: answer, before: "" });
+    if (answer !== null) return void this.changed.emit({ sentence: answer, keeps: true });
     this.loaded.add(kernel);
     await this.openComm(kernel);
   }

@@ -11,9 +11,9 @@ export class CommModel implements Model {
     comm.onMsg = ({ content, buffers }) => this.tell("msg:custom", content.data, buffers);
   }
 
-  /** The kernel at the other end is gone. */
-  lost(): void {
-    this.tell("comm:close");
+  /** The kernel at the other end is gone; the sentence says why. */
+  lost(sentence: string): void {
+    this.tell("comm:close", sentence);
   }
 
   private tell(event: string, ...what: [] | Parameters<Handler>): void {

@@ -56,6 +56,13 @@ export class WorkbenchPanel extends Widget {
     this.placed.emit();
   }
 
+  /** Opened by a key, the details are where the next keys go. */
+  protected override onActivateRequest(): void {
+    if (this.parts() === "graph") return;
+    const inside = this.node.querySelector(".gradient-workbench")?.shadowRoot;
+    inside?.querySelector<HTMLElement>("[role=tree], [role=tabpanel]")?.focus();
+  }
+
   private begin(): void {
     this.hub.use(this);
     this.display();

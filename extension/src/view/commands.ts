@@ -19,6 +19,7 @@ export interface Parts {
   home(): HTMLElement; // where keys go when they go nowhere else: the graph, its table, or the details
   keys: Help;
   openSide(): void; // the page's side panel
+  leave(): void; // the keys go back to the notebook
   search(): HTMLInputElement;
   breakpoints(): BreakpointList;
 }
@@ -163,10 +164,14 @@ export class Commands implements ToolbarEvents {
   help(): void {
     this.parts.keys.toggle();
   }
+  /** Closes what is open, one thing after the other; at last the keys go back to the notebook. */
   escape(): void {
-    this.parts.keys.toggle(false);
+    const { keys, home, leave } = this.parts;
+    const resting = !keys.element.open && !this.store.state.trace && (home().getRootNode() as ShadowRoot).activeElement === home();
+    keys.toggle(false);
     if (this.store.state.trace) this.store.dispatch({ do: "trace", trace: null });
-    this.focus();
+    if (resting) leave();
+    else this.focus();
   }
 
   walk(to: "inputs" | "consumers" | "before" | "after"): void {

@@ -13,7 +13,7 @@ import { GradientTrack, NO_GRADIENTS, type Gradients } from "./panes/gradients";
 import { GraphPane } from "./graph/pane";
 import { Help } from "./help";
 import { pressKey } from "./keys";
-import { besideSidePanel, followNotebook, HEARD, OPEN, tellPage } from "./notebook";
+import { besideSidePanel, followNotebook, HEARD, LEFT, OPEN, tellPage } from "./notebook";
 import { layout, type Scene } from "./graph/layout";
 import { marksOf } from "./graph/marks";
 import { MemoryPane } from "./panes/memory";
@@ -93,6 +93,7 @@ class View {
       keys,
       home: () => (parts === "details" ? this.panel.scroller : this.store.state.text ? this.list : pane.element),
       openSide: () => tellPage(this.host, OPEN),
+      leave: () => tellPage(this.host, LEFT),
       search: () => this.toolbar.input,
       breakpoints: () => this.bar.breakpoints,
     });

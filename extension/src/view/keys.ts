@@ -83,7 +83,7 @@ export const BINDINGS: readonly Binding[] = [
   { keys: ["n"], shown: "n", does: "next page of the lesson", run: (c) => c.page(1) },
   { keys: ["Shift+N"], shown: "Shift n", does: "page before", run: (c) => c.page(-1) },
   { keys: ["?"], shown: "?", does: "these keys", run: (c) => c.help() },
-  { keys: ["Escape"], shown: "Esc", does: "close this, leave the search", run: (c) => c.escape() },
+  { keys: ["Escape"], shown: "Esc", does: "close this, leave the search; then back to the notebook", run: (c) => c.escape() },
 ];
 
 const TABLE = new Map(BINDINGS.flatMap((binding) => binding.keys.map((key) => [key, binding] as const)));

@@ -4,11 +4,12 @@ import type { Flag, LaterRun } from "./protocol";
 import type { Recording } from "./store";
 
 // Events: with TOLD on the document the plugin tells; a view's host says that it wants to be told, that it has heard from its kernel,
-// and that the side panel should open.
+// that the side panel should open, and that the keys should go to the notebook again.
 export const TOLD = "workbench-notebook";
 export const ASKED = "workbench-hello";
 export const HEARD = "workbench-heard";
 export const OPEN = "workbench-open";
+export const LEFT = "workbench-left";
 export const SIDE_PANEL = "gradientWorkbench"; // in the page's data where there is a side panel
 
 export interface Caret {
@@ -23,7 +24,7 @@ export interface NotebookNews {
   cells?: ReadonlyMap<string, string>; // all code cells: id -> text
 }
 
-export function tellPage(host: Element, event: typeof ASKED | typeof HEARD | typeof OPEN): void {
+export function tellPage(host: Element, event: typeof ASKED | typeof HEARD | typeof OPEN | typeof LEFT): void {
   host.dispatchEvent(new CustomEvent(event, { bubbles: true, composed: true }));
 }
 

@@ -1,6 +1,6 @@
 // The handle between graph and panel: drag it, or use the arrow keys on it.
 
-import { h } from "./dom";
+import { h, setAttribute } from "./dom";
 
 export function splitter(panel: () => HTMLElement): HTMLElement {
   const bar = h("div", {
@@ -9,12 +9,17 @@ export function splitter(panel: () => HTMLElement): HTMLElement {
     tabindex: 0,
     "aria-label": "Width of the details",
     "aria-orientation": "vertical",
+    "aria-valuemin": 0,
+    "aria-valuemax": 100,
+    "aria-valuenow": 35,
   });
   const narrow = () => bar.closest(".narrow") !== null;
   const resize = (by: number) => {
     const element = panel();
     if (narrow()) element.style.flexBasis = `${Math.max(80, element.clientHeight + by)}px`;
     else element.style.flexBasis = `${Math.max(300, element.clientWidth + by)}px`;
+    const [own, all] = narrow() ? [element.clientHeight, bar.parentElement!.clientHeight] : [element.clientWidth, bar.parentElement!.clientWidth];
+    setAttribute(bar, "aria-valuenow", all ? Math.round((100 * own) / all) : null);
   };
   bar.addEventListener("pointerdown", (event) => {
     bar.setPointerCapture(event.pointerId);

@@ -50,7 +50,7 @@ export class Toolbar {
       events.nextHit(event.shiftKey ? -1 : 1);
     });
     this.element = h(
-      "header",
+      "div",
       { class: "toolbar", role: "toolbar", "aria-label": "Graph tools" },
       this.live,
       this.title,

@@ -45,7 +45,7 @@ function nodeParts(box: Box, recording: Recording, idPrefix: string): Child[] {
       face.name ? s("tspan", { class: "name" }, face.name) : null,
       s("tspan", { class: "shape", dx: face.name ? 8 : 0 }, face.detail),
     ),
-    ...face.pills.map((pill) => drawPill(pill, box, recording, idPrefix)),
+    face.pills.length ? s("g", { role: "group" }, ...face.pills.map((pill) => drawPill(pill, box, recording, idPrefix))) : null,
     recording.nodes.grad[box.id]
       ? s("circle", { class: "gutter", "data-break": box.id, cy: h / 2, r: 7, opacity: 0, "aria-hidden": "true" }, s("title", {}, "Breakpoint (b)"))
       : null,

@@ -138,7 +138,7 @@ export class GraphPane {
   }
 
   private dressOne(element: SVGGElement): void {
-    for (const one of [element, ...element.querySelectorAll<SVGGElement>(":scope > .wb-pill[data-node]")]) {
+    for (const one of [element, ...element.querySelectorAll<SVGGElement>(".wb-pill[data-node]")]) {
       const node = Number(one.dataset.node ?? -1);
       if (node >= 0) dress(one, node, this.recording!, this.faces.get(node));
     }
@@ -359,7 +359,7 @@ export class GraphPane {
     };
     markBox(element, this.marks!.box(key), key === this.focusKey);
     light(element, key);
-    for (const pill of element.querySelectorAll<SVGGElement>(":scope > .wb-pill[data-key]")) {
+    for (const pill of element.querySelectorAll<SVGGElement>(".wb-pill[data-key]")) {
       const own = pill.dataset.key!;
       markBox(pill, this.marks!.box(own), own === this.focusKey);
       light(pill, own);
