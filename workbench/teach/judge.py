@@ -124,7 +124,7 @@ def _other_value(given: numpy.ndarray, expected: numpy.ndarray, tolerance: float
     ratio = float(numpy.median(expected[known] / given[known]))
     if ratio and math.isfinite(ratio) and close(given * ratio, expected, tolerance):
         if abs(ratio) >= 1 and math.isclose(ratio, round(ratio), rel_tol=tolerance):
-            extra = " A square brings a 2, a sum or several uses a count." if ratio == 2 else ""
+            extra = " A square brings a 2, a sum or several uses a count." if round(ratio) == 2 else ""
             return f"A factor of {round(ratio):d} is missing.{extra}"
         if math.isclose(1 / ratio, round(1 / ratio), rel_tol=tolerance):
             return f"It is {round(1 / ratio):d} times too large: is there a mean, which divides by the count?"

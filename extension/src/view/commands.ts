@@ -6,6 +6,7 @@ import { describe } from "./graph/face";
 import type { GraphPane } from "./graph/pane";
 import type { Help } from "./help";
 import { picture, type Format } from "./save";
+import type { Presenter } from "./presenter";
 import type { Store } from "./store";
 import type { ToolbarEvents } from "./toolbar";
 import { loopAt, shownText } from "./graph/loops";
@@ -22,6 +23,7 @@ export interface Parts {
   leave(): void; // the keys go back to the notebook
   search(): HTMLInputElement;
   breakpoints(): BreakpointList;
+  presenter(): Presenter;
 }
 
 export class Commands implements ToolbarEvents {
@@ -151,6 +153,12 @@ export class Commands implements ToolbarEvents {
     picture(format, this.store.state, direction, (name) => style.getPropertyValue(name).trim()).catch((error: Error) =>
       this.controller.say(error.message, "error"),
     );
+  }
+  present(): void {
+    this.parts.presenter().toggle();
+  }
+  revealValues(all: boolean): void {
+    this.parts.presenter().reveal(all);
   }
   page(by: 1 | -1): void {
     this.controller.turnPage(by);

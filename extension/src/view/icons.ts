@@ -23,6 +23,7 @@ const PATHS = {
   save: "M8 2.5v7M5 7l3 3 3-3M3 12.5h10",
   overlay: "M8 2.5 14 6 8 9.5 2 6zM2 9.5 8 13l6-3.5",
   side: "M2 3h12v10H2zM9.5 3v10M11 5.5h1.5M11 8h1.5",
+  present: "M2 3h12M3 3v7.5h10V3M8 10.5V13M5.5 14.5 8 12.5l2.5 2",
   copy: "M5.5 5.5h8v8h-8zM10.5 5.5v-3h-8v8h3",
 } as const;
 

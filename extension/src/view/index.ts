@@ -17,6 +17,7 @@ import { besideSidePanel, followNotebook, HEARD, LEFT, OPEN, tellPage } from "./
 import { layout, type Scene } from "./graph/layout";
 import { marksOf } from "./graph/marks";
 import { MemoryPane } from "./panes/memory";
+import { Presenter } from "./presenter";
 import { Panel } from "./panes/panel";
 import { splitter } from "./splitter";
 import { answered, type Recording, type State, type Store } from "./store";
@@ -58,6 +59,7 @@ class View {
   private readonly alert = new Alert(() => this.controller.say(""));
   private readonly empty = h("div", { class: "empty" });
   private readonly below: MemoryPane | null;
+  private readonly presenter: Presenter;
   private readonly list = h("div", { class: "table", tabindex: 0, "data-testid": "wb-table", hidden: true });
   private readonly root: HTMLElement;
   private readonly stops: (() => void)[] = [];
@@ -96,6 +98,7 @@ class View {
       leave: () => tellPage(this.host, LEFT),
       search: () => this.toolbar.input,
       breakpoints: () => this.bar.breakpoints,
+      presenter: () => this.presenter,
     });
     this.panel = new Panel(this.controller, () => this.dark, prefix);
     this.bar = new StepperBar(this.controller, prefix);
@@ -117,6 +120,7 @@ class View {
     );
     // JupyterLab's own shortcuts must not take the keys while the focus is in here.
     this.host = h("div", { class: "gradient-workbench", "data-lm-suppress-shortcuts": "true" });
+    this.presenter = new Presenter(this.host, this.root, this.controller, () => this.commands.fit());
     this.showHeight();
     this.host.attachShadow({ mode: "open" }).append(h("style", {}, STYLES), this.root);
     this.root.addEventListener("keydown", (event) => pressKey(event, this.commands));
@@ -142,6 +146,7 @@ class View {
   close(): void {
     clearTimeout(this.fading);
     this.stops.forEach((stop) => stop());
+    this.presenter.close();
     this.pane.close();
     this.host.remove();
   }
@@ -194,6 +199,7 @@ class View {
       this.training.update(state);
       this.panel.update(state, before, this.gradients);
     }
+    this.presenter.update(state);
     this.updateBelow(state, before);
     this.empty.hidden = !!state.recording?.tree.size;
     if (!this.empty.hidden) put(this.empty, ...emptyWords(state));

@@ -25,6 +25,8 @@ export interface KeyCommands {
   overlay(by: 1 | -1): void;
   pin(): void;
   page(by: 1 | -1): void;
+  present(): void;
+  revealValues(all: boolean): void;
   help(): void;
   escape(): void;
 }
@@ -82,6 +84,9 @@ export const BINDINGS: readonly Binding[] = [
   { keys: ["p"], shown: "p", does: "pin the shown tensor, to compare it", run: (c) => c.pin() },
   { keys: ["n"], shown: "n", does: "next page of the lesson", run: (c) => c.page(1) },
   { keys: ["Shift+N"], shown: "Shift n", does: "page before", run: (c) => c.page(-1) },
+  { keys: ["Shift+P"], shown: "Shift p", does: "presenter mode: large, with values hidden", run: (c) => c.present() },
+  { keys: ["v"], shown: "v", does: "reveal the next hidden value", run: (c) => c.revealValues(false) },
+  { keys: ["Shift+V"], shown: "Shift v", does: "reveal all hidden values", run: (c) => c.revealValues(true) },
   { keys: ["?"], shown: "?", does: "these keys", run: (c) => c.help() },
   { keys: ["Escape"], shown: "Esc", does: "close this, leave the search; then back to the notebook", run: (c) => c.escape() },
 ];

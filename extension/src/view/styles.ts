@@ -10,6 +10,7 @@ import lesson from "./panes/lesson.css";
 import memory from "./panes/memory.css";
 import parts from "./parts.css";
 import save from "./save.css";
+import presenter from "./presenter.css";
 import view from "./view.css";
 
-export const STYLES = [view, parts, stepper, scene, save, step, time, tensor, memory, lesson, checks].join("\n");
+export const STYLES = [view, parts, stepper, scene, save, step, time, tensor, memory, lesson, checks, presenter].join("\n");

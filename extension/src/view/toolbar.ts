@@ -68,6 +68,7 @@ export class Toolbar {
         this.text,
         this.side,
         new SaveMenu((format) => events.save(format)).element,
+        button("present", "Presenter mode (Shift p)", () => events.present(), "wb-present", "present"),
         h("button", { title: "Keys (?)", "aria-label": "Keys (?)", "data-testid": "wb-help", click: () => events.help() }, "?"),
       ),
     );

@@ -4,7 +4,7 @@ import type { Controller } from "../controller";
 import { h, put, setText } from "../dom";
 import type { Cost, Modes } from "../protocol";
 import { answered, type State } from "../store";
-import { bytesText, countText, nameOf, plural } from "../words";
+import { bytesText, countText, nameOf } from "../words";
 
 type Name = "forward" | "reverse";
 const NAMES: readonly Name[] = ["forward", "reverse"];
@@ -12,18 +12,19 @@ const LINES: readonly [string, (cost: Cost) => number, (count: number) => string
   ["multiplications", (cost) => cost.multiplications, countText],
   ["additions", (cost) => cost.additions, countText],
   ["other operations", (cost) => cost.others, countText],
-  ["bytes moved", (cost) => cost.bytes, bytesText],
+  ["moved", (cost) => cost.bytes, bytesText],
 ];
 
 export class ModesTable {
   readonly element = h("section", { class: "modes", "data-testid": "wb-modes", hidden: true });
   private readonly table = h("div", {});
   private readonly walk = h("div", { class: "walk" });
+  private readonly turns = h("p", { class: "quiet" });
   private modes: Modes | null = null;
   private size = 0;
 
   constructor(private readonly controller: Controller) {
-    this.element.append(this.table, this.walk);
+    this.element.append(this.table, this.walk, this.turns);
   }
 
   update(state: State): void {
@@ -47,8 +48,8 @@ export class ModesTable {
           ...LINES.map(([label, of, text]) => this.line(label, (name) => of(modes[name].total), text)),
         ),
       ),
-      h("p", { class: "quiet" }, modes.crossover),
     );
+    setText(this.turns, modes.crossover);
     this.choose(modes.inputs <= modes.outputs ? "forward" : "reverse", 0, 0, false);
   }
 
@@ -83,13 +84,14 @@ export class ModesTable {
         ),
         h("span", { class: "quiet" }, mode === "forward" ? "nudge" : "ask about"),
         select,
+        chosen.passes > chosen.shown.length ? h("span", { class: "quiet" }, `of ${countText(chosen.passes)}`) : null,
       ),
       h(
         "div",
         { class: "row" },
         button("Back", "wb-modes-back", step - 1, step === 0),
         button("Next", "wb-modes-next", step + 1, step === steps.length),
-        h("span", { class: "quiet" }, `step ${step} of ${steps.length}, pass 1 to ${chosen.shown.length} of ${plural(chosen.passes, "pass").replace(/passs$/, "passes")}`),
+        h("span", { class: "quiet" }, `step ${step} of ${steps.length} of this pass`),
       ),
       status,
       h(

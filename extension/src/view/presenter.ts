@@ -1,0 +1,96 @@
+// Presenter mode: large and high in contrast, without what a class does not need, and values hidden until they are revealed.
+
+import type { Controller } from "./controller";
+import { setAttribute } from "./dom";
+import { answered, type State } from "./store";
+
+// In the order in which they are revealed: the text beside the graph first, then the sentence of the step, then the graph.
+const WORDS = [".secret", ".formula", ".gradient", ".values", ".line", ".numbers", ".heat", ".so-far"].map((one) => `.panel ${one}`).join(", ");
+const GRAPH = ".graph .badge, .graph .flow, .graph tspan.shape, .graph .thumb";
+const NUMBER = /^[∇‖ ]*[−+-]?(\d|NaN|Inf)[\d.e−+-]*$/; // not a shape, and not "scalar"
+
+export class Presenter {
+  on = false;
+  private readonly shown = new Set<string>(); // keys of what was revealed
+  private at = ""; // where the view stands: elsewhere the text is hidden anew
+  private readonly observer: MutationObserver | null;
+
+  constructor(
+    private readonly host: HTMLElement,
+    private readonly root: HTMLElement,
+    private readonly controller: Controller,
+    private readonly fit: () => void,
+  ) {
+    this.observer = typeof MutationObserver === "undefined" ? null : new MutationObserver(() => this.veil());
+    root.addEventListener("click", (event) => this.click(event), { capture: true });
+  }
+
+  toggle(): void {
+    this.on = !this.on;
+    this.host.classList.toggle("presenting", this.on);
+    this.root.classList.toggle("presenter", this.on);
+    this.shown.clear();
+    if (this.on) this.observer?.observe(this.root, { subtree: true, childList: true, characterData: true });
+    else this.observer?.disconnect();
+    this.veil();
+    requestAnimationFrame(() => this.fit());
+    this.controller.say(this.on ? "Presenter mode: v reveals the next value, Shift v all of them, Shift p ends it." : "Presenter mode has ended.");
+  }
+
+  /** Reveals the next hidden value, or all. */
+  reveal(all: boolean): void {
+    if (!this.on) return this.controller.say("Nothing is hidden. Shift p begins presenter mode.");
+    const hidden = this.secrets().filter(([, key]) => !this.shown.has(key));
+    if (!hidden.length) return this.controller.say("Everything is revealed.");
+    for (const [, key] of all ? hidden : hidden.slice(0, 1)) this.shown.add(key);
+    this.veil();
+    const left = all ? 0 : hidden.length - 1;
+    this.controller.say(left ? `${left} more hidden.` : "Everything is revealed.");
+  }
+
+  update(state: State): void {
+    const at = JSON.stringify([state.recording?.name, state.tab, state.selected, state.pass?.index, answered(state, "lesson")?.message.at]);
+    if (at === this.at) return;
+    this.at = at;
+    for (const key of this.shown) if (key.startsWith("text")) this.shown.delete(key);
+    if (this.on) this.veil();
+  }
+
+  close(): void {
+    this.observer?.disconnect();
+  }
+
+  private click(event: Event): void {
+    const veiled = (event.composedPath()[0] as Element | undefined)?.closest?.(".veiled");
+    const found = veiled && this.secrets().find(([element]) => element === veiled);
+    if (!found) return;
+    event.stopPropagation();
+    event.preventDefault();
+    this.shown.add(found[1]);
+    this.veil();
+  }
+
+  /** What can be hidden, each with a key. A number on the graph stays revealed as long as it is the same number. */
+  private secrets(): [Element, string][] {
+    if (!this.on) return [];
+    const words = [...this.root.querySelectorAll(WORDS)].filter((one) => !one.parentElement!.closest(WORDS) && !one.closest("[hidden]"));
+    const sentence = this.root.querySelector(".stepper .sentence");
+    const texts = [...words, ...(sentence ? [sentence] : [])].filter((one) => one.textContent || one.childElementCount);
+    const numbers = [...this.root.querySelectorAll(GRAPH)].filter((one) => NUMBER.test(one.textContent!.trim()) || one.matches(".thumb"));
+    return [
+      ...texts.map((one, at): [Element, string] => [one, `text ${at}`]),
+      ...numbers.map((one): [Element, string] => [one, `${one.closest("[data-node]")?.getAttribute("data-node")} ${one.getAttribute("class")} ${one.textContent}`]),
+    ];
+  }
+
+  private veil(): void {
+    const secrets = new Map(this.secrets());
+    for (const one of this.root.querySelectorAll(".veiled")) if (!secrets.has(one)) this.cover(one, false);
+    for (const [one, key] of secrets) this.cover(one, !this.shown.has(key));
+  }
+
+  private cover(one: Element, on: boolean): void {
+    one.classList.toggle("veiled", on);
+    setAttribute(one, "aria-hidden", on ? "true" : null);
+  }
+}

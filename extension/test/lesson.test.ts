@@ -1,0 +1,181 @@
+// Lessons: text without markup, questions that keep what was typed, pages, costs, and values hidden in presenter mode.
+// @vitest-environment jsdom
+
+import { beforeEach, describe, expect, it, vi } from "vitest";
+import { markup } from "../src/view/panes/markup";
+import { LessonPane } from "../src/view/panes/lesson";
+import { Presenter } from "../src/view/presenter";
+import type { Controller } from "../src/view/controller";
+import type { Formula, Lesson, Modes, Question } from "../src/view/protocol";
+import { START, type State } from "../src/view/store";
+import { h } from "../src/view/dom";
+
+const HOSTILE = "<img src=x onerror=alert(1)>";
+
+const QUESTION: Question = {
+  ...{ name: "q", prompt: [["p", "What is ", ["code", "w"], "?"]], asks: "value", choices: [], answer: "", attempts: 0 },
+  ...{ state: "open", feedback: "", expected: "", points: 1 },
+};
+
+function lesson(at: number, question: Question = QUESTION): Lesson {
+  const page = { node: -1, depth: "", overlay: "", rule: false, question: null } as const;
+  const pages = [
+    { ...page, text: [["p", "one"]] as Formula[] },
+    { ...page, text: [], question },
+  ];
+  return { type: "lesson", v: 1, re: null, recording: "r", title: "By hand", pages, at, role: "", trouble: "" };
+}
+
+function stateOf(...messages: (Lesson | Modes)[]): State {
+  const recording = { name: "r", tree: { size: 3 }, nodes: { name: ["a", "b", "c"], op: ["mul", "", ""], kind: ["op", "leaf", "leaf"] } };
+  const answers = new Map(messages.map((message) => [message.type, { message, buffers: [] }])) as unknown as State["answers"];
+  return { ...START, tab: "lesson", recording: recording as unknown as State["recording"], answers };
+}
+
+let asked: Record<string, unknown>[];
+let state: State;
+let controller: Controller;
+
+beforeEach(() => {
+  asked = [];
+  const fake = {
+    ...{ store: { get state() { return state; }, dispatch: () => undefined } },
+    ...{ ask: (request: Record<string, unknown>) => (asked.push(request), Promise.resolve(true)) },
+    ...{ say: vi.fn(), show: vi.fn(), tab: vi.fn(), setOverlay: vi.fn(), turnPage: () => undefined },
+  };
+  controller = fake as unknown as Controller;
+  document.body.replaceChildren();
+});
+
+function pane(): LessonPane {
+  const made = new LessonPane({ controller, isDark: () => false, prefix: "t-", width: () => 300 });
+  document.body.append(made.element);
+  return made;
+}
+
+function show(made: LessonPane, next: State): void {
+  state = next;
+  made.update(next, null);
+}
+
+const at = (test: string) => document.querySelector<HTMLElement>(`[data-testid="${test}"]`)!;
+
+describe("text", () => {
+  it("makes elements of known tags alone", () => {
+    const tree: Formula[] = [["p", HOSTILE, ["script", "alert(1)"] as Formula, ["b", "bold"]], ["constructor", "x"], ["pre", HOSTILE], ["math", ["mi", "x"]] as Formula];
+    document.body.append(...(markup(tree) as Node[]));
+    expect(document.querySelector("img, script")).toBeNull();
+    expect(document.body.textContent).toContain(HOSTILE);
+    expect([...document.body.children].map(({ tagName }) => tagName.toLowerCase())).toEqual(["p", "span", "pre", "math"]);
+  });
+});
+
+describe("a lesson", () => {
+  it("turns pages by asking the kernel, and goes its own way on a wish", () => {
+    const made = pane();
+    show(made, stateOf(lesson(0)));
+    expect(at("wb-page-count").textContent).toBe("page 1 of 2");
+    controller.turnPage(-1);
+    expect(asked).toEqual([]);
+    controller.turnPage(1);
+    expect(asked.pop()).toEqual({ type: "turn_page", to: 1, follow: true });
+    at("wb-follow").click();
+    expect(asked.pop()).toEqual({ type: "turn_page", to: -1, follow: false });
+    controller.turnPage(1);
+    expect(asked).toEqual([]); // the page is the view's own business now
+    expect(at("wb-page-count").textContent).toBe("page 2 of 2");
+    show(made, stateOf(lesson(0)));
+    expect(at("wb-page-count").textContent).toBe("page 2 of 2");
+    at("wb-follow").click();
+    expect(at("wb-page-count").textContent).toBe("page 1 of 2");
+  });
+
+  it("keeps what was typed, sends it on Enter, and tells the host what to keep", () => {
+    const made = pane();
+    const kept: unknown[] = [];
+    document.body.addEventListener("workbench-keep", (event) => kept.push((event as CustomEvent).detail));
+    show(made, stateOf(lesson(1)));
+    const input = at("wb-question-input") as HTMLInputElement;
+    input.value = "[1, 2]";
+    show(made, { ...stateOf(lesson(1)), selected: 2 });
+    expect(at("wb-question-input")).toBe(input);
+    expect(input.value).toBe("[1, 2]");
+    input.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true, cancelable: true }));
+    expect(asked.at(-1)).toMatchObject({ type: "answer_question", name: "q", do: "answer", text: "[1, 2]" });
+    expect(kept).toEqual([]);
+    show(made, stateOf(lesson(1, { ...QUESTION, answer: "[1, 2]", attempts: 1, state: "wrong", feedback: HOSTILE })));
+    expect(at("wb-question-feedback").textContent).toBe(HOSTILE);
+    expect(document.querySelector("img")).toBeNull();
+    expect(kept).toEqual([{ key: "q", value: { answer: "[1, 2]", attempts: 1, revealed: false } }]);
+    expect(at("wb-question-reveal").hidden).toBe(false);
+    expect(at("wb-question-expected").hidden).toBe(true);
+    show(made, stateOf(lesson(1, { ...QUESTION, answer: "[1, 2]", attempts: 1, state: "revealed", expected: "[3, 4]" })));
+    expect(at("wb-question-expected").textContent).toBe("It is [3, 4].");
+    expect(input.readOnly).toBe(true);
+  });
+
+  it("gives back what the host kept, if it is an answer", async () => {
+    document.body.addEventListener("workbench-kept", (event) => {
+      const { give } = (event as CustomEvent<{ give(value: unknown): void }>).detail;
+      give({ answer: 3, attempts: 1 });
+      give(undefined);
+      give({ answer: "7", attempts: 2, revealed: "yes" });
+    });
+    show(pane(), stateOf(lesson(1)));
+    await Promise.resolve();
+    const back = asked.filter(({ type }) => type === "answer_question");
+    expect(back).toEqual([{ type: "answer_question", name: "q", do: "keep", text: "7", attempts: 2, revealed: false }]);
+  });
+});
+
+describe("costs", () => {
+  it("stand side by side, and a pass adds them up step by step", () => {
+    const cost = (multiplications: number) => ({ multiplications, additions: 1, others: 0, bytes: 8 });
+    const steps = [0, 4].map((times, node) => ({ node, op: "mul", value: "2", cost: cost(times) }));
+    const mode = (name: "forward" | "reverse", passes: number) => ({ name, passes, each: cost(4), total: cost(4 * passes), shown: [{ seed: "x[0]", steps, gives: "the row" }] });
+    const modes: Modes = { type: "modes", v: 1, re: null, recording: "r", inputs: 3, outputs: 1, forward: mode("forward", 3), reverse: mode("reverse", 1), sentence: "S", crossover: "C" };
+    show(pane(), stateOf(modes));
+    expect(at("wb-modes-forward-multiplications").dataset.count).toBe("12");
+    expect(at("wb-modes-reverse-multiplications").dataset.count).toBe("4");
+    expect(at("wb-modes-reverse-multiplications").className).toBe("less");
+    at("wb-modes-next").click();
+    at("wb-modes-next").click();
+    expect(at("wb-modes-status").textContent).toContain("4 multiplications, 2 additions");
+    expect(at("wb-modes-status").textContent).toContain("The pass gives the row.");
+    expect(controller.show).toHaveBeenLastCalledWith(1);
+    at("wb-modes-next").click();
+    expect(document.querySelectorAll(".flow li")).toHaveLength(2);
+  });
+});
+
+describe("presenter mode", () => {
+  it("hides values, reveals one at a time, and hides them anew elsewhere", async () => {
+    const first = h("div", { class: "gradient" }, "0.5");
+    const second = h("code", { class: "values" }, "[1, 2]");
+    const root = h("div", {}, h("section", { class: "panel" }, first, second));
+    const host = h("div", {}, root);
+    document.body.append(host);
+    const presenter = new Presenter(host, root, controller, () => undefined);
+    presenter.reveal(false);
+    expect(controller.say).toHaveBeenLastCalledWith("Nothing is hidden. Shift p begins presenter mode.");
+    presenter.toggle();
+    expect([first, second].map((one) => one.classList.contains("veiled"))).toEqual([true, true]);
+    expect(first.getAttribute("aria-hidden")).toBe("true");
+    presenter.reveal(false);
+    expect([first, second].map((one) => one.classList.contains("veiled"))).toEqual([false, true]);
+    second.click();
+    expect(second.classList.contains("veiled")).toBe(false);
+    presenter.update({ ...START, selected: 4 });
+    expect(first.classList.contains("veiled")).toBe(true);
+    const third = h("div", { class: "secret" }, "42");
+    root.querySelector(".panel")!.append(third);
+    await vi.waitFor(() => expect(third.classList.contains("veiled")).toBe(true));
+    presenter.reveal(true);
+    expect(root.querySelector(".veiled")).toBeNull();
+    presenter.update({ ...START, selected: 5 });
+    presenter.toggle();
+    expect(root.querySelector(".veiled")).toBeNull();
+    expect(host.className).toBe("");
+    presenter.close();
+  });
+});

@@ -1,0 +1,127 @@
+"""A lesson in a real JupyterLab: pages and questions by keys alone, an answer that stays in the notebook, presenter mode, costs of both modes."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from playwright.sync_api import expect
+
+SETUP = """%load_ext workbench
+import engine
+x = engine.tensor([1.5, -0.5])
+w = engine.tensor([0.4, 0.9], requires_grad=True)
+z = (w * x).sum()
+loss = z * z"""
+LESSON = r"""wb.lesson(loss, [
+    wb.say("The **chain rule**: $\\bar{w} = \\bar{z} \\cdot x$. <img src=x onerror=alert(1)>", step="start"),
+    wb.say("Twice z.", at="loss", depth="numbers"),
+    wb.quiz.gradient(w, loss),
+    wb.quiz("What makes it small?", "a small z", "choice", choices=["a large x", "a small z"], id="small"),
+], title="By hand")"""
+MODES = "wb.modes(lambda x: (x * x).sum(), engine.ones(4))"
+KEPT = "() => window.jupyterapp.shell.currentWidget.content.widgets[1].model.getMetadata('gradient_workbench')"
+SAVED = "() => !window.jupyterapp.shell.currentWidget.context.model.dirty"
+
+
+def lesson_of(lab):
+    lab.page.evaluate("() => window.jupyterapp.shell.currentWidget.content.scrollToItem(1, 'start')")
+    view = lab.cell(1).get_by_test_id("wb-root")
+    expect(view.get_by_test_id("wb-page-count")).to_be_visible()
+    return view
+
+
+@pytest.mark.timeout(240)
+def test_lesson_by_keys_is_kept_and_presented(lab):
+    lab.open(SETUP, LESSON, MODES)
+    lab.run_all()
+    view, press = lesson_of(lab), lab.page.keyboard.press
+    count = view.get_by_test_id("wb-page-count")
+    expect(count).to_have_text("page 1 of 4")
+    expect(view.get_by_test_id("wb-page")).to_contain_text("<img src=x")
+    expect(view.locator("img")).to_have_count(0)
+
+    # keys alone: to the question, an answer that forgets the 2 of the square, then the right one: 2 z x with z = 0.15
+    view.get_by_test_id("wb-graph").focus()
+    press("n")
+    expect(count).to_have_text("page 2 of 4")
+    expect(view.get_by_test_id("wb-scrub")).to_have_value("1")
+    expect(view.get_by_test_id("wb-page-rule")).to_be_visible()
+    press("n")
+    expect(count).to_have_text("page 3 of 4")
+    field = view.get_by_test_id("wb-question-input")
+    expect(field).to_be_visible()
+    for _ in range(40):
+        press("Tab")
+        if field.evaluate("(input) => input.getRootNode().activeElement === input"):
+            break
+    lab.page.keyboard.type("[0.225, -0.075]")
+    press("Enter")
+    feedback = view.get_by_test_id("wb-question-feedback")
+    expect(feedback).to_contain_text("A factor of 2 is missing. A square brings a 2")
+    expect(field).to_be_focused()
+    press("ControlOrMeta+a")
+    lab.page.keyboard.type("[0.45, -0.15]")
+    press("Enter")
+    expect(feedback).to_have_text("Right.")
+    assert lab.page.evaluate(KEPT)["answers"]["gradient-w"] == {"answer": "[0.45, -0.15]", "attempts": 2, "revealed": False}
+
+    # saved and loaded again, with a kernel that knows nothing: the answer is there as soon as the cell has run
+    lab.command("docmanager:save")
+    lab.wait_idle()
+    lab.page.wait_for_function(SAVED)
+    saved = json.loads((lab.server.root / "test.ipynb").read_text())
+    assert "gradient-w" in saved["cells"][1]["metadata"]["gradient_workbench"]["answers"]
+    lab.page.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()")
+    lab.reload()
+    lab.run_all()
+    view = lesson_of(lab)
+    count = view.get_by_test_id("wb-page-count")
+    view.get_by_test_id("wb-graph").focus()
+    for page in (2, 3):
+        press("n")
+        expect(count).to_have_text(f"page {page} of 4")
+    expect(view.get_by_test_id("wb-question-input")).to_have_value("[0.45, -0.15]")
+    expect(view.get_by_test_id("wb-question-feedback")).to_have_text("Right.")
+
+    # a choice, by mouse; then the answer is shown
+    press("n")
+    expect(count).to_have_text("page 4 of 4")
+    view.get_by_test_id("wb-question-choice").first.check()
+    view.get_by_test_id("wb-question-check").click()
+    expect(view.get_by_test_id("wb-question-feedback")).to_have_text("Not right.")
+    view.get_by_test_id("wb-question-reveal").click()
+    expect(view.get_by_test_id("wb-question-expected")).to_have_text("It is a small z.")
+
+    # presenter mode: the numbers of the rule are hidden until v reveals them; another page hides anew
+    view.get_by_test_id("wb-graph").focus()
+    for page in (3, 2):
+        press("Shift+N")
+        expect(count).to_have_text(f"page {page} of 4")
+    rule = view.get_by_test_id("wb-page-rule")
+    expect(rule).to_be_visible()
+    small = view.evaluate("(root) => parseFloat(getComputedStyle(root).fontSize)")
+    press("Shift+P")
+    expect(rule).to_have_class("rules secret veiled")
+    expect(view.get_by_test_id("wb-search")).to_be_hidden()
+    assert view.evaluate("(root) => parseFloat(getComputedStyle(root).fontSize)") > 1.3 * small
+    press("v")
+    expect(rule).to_have_class("rules secret")
+    press("Shift+V")
+    expect(view.locator(".veiled")).to_have_count(0)
+    press("ArrowRight")
+    expect(view.get_by_test_id("wb-scrub")).to_have_value("2")
+    expect(rule).to_have_class("rules secret veiled")
+    rule.click()
+    expect(rule).to_have_class("rules secret")
+    view.get_by_test_id("wb-present").click()
+    expect(view.locator(".veiled")).to_have_count(0)
+
+    # Σx²: forward takes four passes of 8 multiplications, reverse one
+    lab.page.evaluate("() => window.jupyterapp.shell.currentWidget.content.scrollToItem(2, 'start')")
+    modes = lab.cell(2).get_by_test_id("wb-modes")
+    expect(modes.get_by_test_id("wb-modes-forward-multiplications")).to_have_text("32")
+    expect(modes.get_by_test_id("wb-modes-reverse-multiplications")).to_have_text("8")
+    for _ in range(3):
+        modes.get_by_test_id("wb-modes-next").click()
+    expect(modes.get_by_test_id("wb-modes-status")).to_contain_text("The pass gives the row ∂y = [2, 2, 2, 2].")
