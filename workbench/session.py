@@ -28,6 +28,7 @@ class Client:
 
     def __init__(self, session: Session, send: Send) -> None:
         self.session, self.send = session, send
+        self.opened = True  # False: it will ask for what it should show, and has no use for anything before
         self.rows = self.edges = self.sites = 0
         self.steps: set[int] = set()
         self.waiting: list[int] = []  # requests for a step that the engine has not taken yet
@@ -120,7 +121,7 @@ class Session:
         if not self.lock.acquire(blocking=False):
             return
         try:
-            for client in self.clients:
+            for client in filter(lambda client: client.opened, self.clients):
                 if client.rows:
                     client.send(*self._graph(client, client.rows, client.edges, client.sites))
                 elif self.recording.count:
@@ -193,6 +194,8 @@ class Session:
         return protocol.Problem(re, sentence, node).to_json(), []
 
     def _tell(self, client: Client) -> None:
+        if not client.opened:
+            return
         for message in self.everything(client):
             client.send(*message)
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 def ready(session: Session, request: protocol.Ready, client: Client) -> list[Sent]:
     """Everything that a view which has just opened should show."""
     session.opened += 1
+    client.opened = True
     client.steps.clear()
     pinned = [compare.compared(session, None)] if BOARD.pins else []
     return session.everything(client) + pinned

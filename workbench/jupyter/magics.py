@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from contextlib import ExitStack
+from threading import current_thread, main_thread
 from typing import Any
 
 from IPython.core.error import UsageError
@@ -21,6 +22,7 @@ from ..session import Session
 from ..torch_models import loaded
 from ..torch_models.watch import TorchWatch
 from . import cells
+from .pause import glance
 from .widget import View
 
 
@@ -47,7 +49,7 @@ class WatchMagics(Magics):
         session.recorder = recorder  # follows what dies after the cell, for the memory view
         view = View(session)
         shown: Any = display(view, display_id=True)
-        recorder.listener = session.update
+        recorder.listener = lambda: live(session)
         with ExitStack() as stack:
             stack.push(lambda kind, error, trace: self._finish(recorder, session, shown, view, error))
             observer: observe.Observer = recorder
@@ -83,6 +85,13 @@ class WatchMagics(Magics):
         last = [tree.body.pop()] if tree.body and isinstance(tree.body[-1], ast.Expr) and not _silenced(source) else []
         codes = [shell.compile(tree, name, "exec")] if tree.body else []
         return codes + [shell.compile(ast.Interactive(last), name, "single")] if last else codes
+
+
+def live(session: Session) -> None:
+    """The cell goes on: hear what the view asks, where it has only the busy main thread to ask, and send what is new."""
+    if current_thread() is main_thread():
+        glance()
+    session.update()
 
 
 def _silenced(source: str) -> bool:

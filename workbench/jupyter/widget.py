@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import anywidget
+import traitlets
 from IPython.core.getipython import get_ipython
 from IPython.display import display
 
@@ -18,6 +21,7 @@ from ..stepper import Stepper
 from . import cells, comm
 
 _BUILT = Path(__file__).with_name("static") / "view.js"
+_LOADER = Path(__file__).with_name("loader.js")
 _MISSING = """export default { render({ el }) {
   el.textContent = "The view of Gradient Workbench is not built. Run `npm ci` and `npm run build` in extension/, then restart the kernel.";
 } };"""
@@ -26,13 +30,17 @@ _MISSING = """export default { render({ el }) {
 class View(anywidget.AnyWidget):
     """One view of a session. Display it, or move its backward pass from code with `next()`, `previous()`, `to()` and `finish()`."""
 
-    _esm = _BUILT if _BUILT.exists() else _MISSING
+    # A notebook that keeps the state of its widgets would keep the whole view for each of them; so they carry a loader that asks for it.
+    _esm = _LOADER.read_text(encoding="utf-8") if _BUILT.exists() else _MISSING
+    _bundle = traitlets.Unicode().tag(sync=True)
 
     def __init__(self, session: Session) -> None:
-        super().__init__()
+        super().__init__(_bundle=bundle()[0])
+        self._line = ""
         direct(self.comm, self._handle_msg)
         self.session = session
         self.client = session.connect(self._say)
+        self.client.opened = False
         self.on_msg(self._heard)
         session.busy, session.to_side_panel = cells.running, comm.follow
         cells.follow()
@@ -45,7 +53,11 @@ class View(anywidget.AnyWidget):
         self.send(message, buffers or None)
 
     def _heard(self, _: Any, content: Any, buffers: Any) -> None:
-        self.client.receive(content)
+        if isinstance(content, dict) and "bundle" in content:
+            name, code = bundle()
+            self.send({"bundle": name}, [code])
+        else:
+            self.client.receive(content)
 
     # -- the pass, from code ----------------------------------------------------------------------------------------------------
 
@@ -101,14 +113,28 @@ class View(anywidget.AnyWidget):
     # -- stills -----------------------------------------------------------------------------------------------------------------
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
-        bundle = super()._repr_mimebundle_(**kwargs)
-        data, metadata = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
         with self.session.lock:
-            return {**data, **self.session.stills()}, metadata
+            stills = self.session.stills()
+        self._line = stills["text/plain"].partition("\n")[0]  # what the widget's own bundle asks for as well
+        try:
+            made = super()._repr_mimebundle_(**kwargs)
+        finally:
+            self._line = ""
+        data, metadata = made if isinstance(made, tuple) else (made or {}, {})
+        return {**data, **stills}, metadata
 
     def __repr__(self) -> str:
+        if self._line:
+            return self._line
         with self.session.lock:
             return self.session.headline()
+
+
+@cache
+def bundle() -> tuple[str, bytes]:
+    """The name of the view's code and the code itself: the same name, the same code."""
+    code = _BUILT.read_bytes() if _BUILT.exists() else b""
+    return sha256(code).hexdigest()[:16], code
 
 
 def displayed(session: Session) -> Callable[[], None]:

@@ -175,7 +175,9 @@ export function modelTransport(model: Model): Transport {
   return {
     send: (message) => model.send(message),
     listen(receive) {
-      const handler: Handler = (message, buffers = []) => receive(message, buffers);
+      const handler: Handler = (message, buffers = []) => {
+        if (!(isRecord(message) && "bundle" in message)) receive(message, buffers); // that one is for the widget's loader
+      };
       model.on("msg:custom", handler);
       return () => model.off("msg:custom", handler);
     },

@@ -13,7 +13,7 @@ export function table(
   return h(
     "table",
     {},
-    h("thead", {}, h("tr", {}, ...columns.map((name, at) => h("th", { scope: "col", class: side(at) }, name)))),
+    h("thead", {}, h("tr", {}, ...columns.map((name, at) => (name ? h("th", { scope: "col", class: side(at) }, name) : h("td", { class: side(at) }))))),
     h("tbody", {}, ...rows.map((row) => h("tr", {}, ...row.map((cell, at) => h("td", { class: side(at) }, cell))))),
   );
 }

@@ -253,7 +253,7 @@ function listed(heat: Heat, data: HeatData): HTMLElement {
     return h("div", {}, title, table(["", ...head], body, [0, ...head.map((_, at) => at + 1)]));
   });
   const cut = rows < data.rows || cols < data.cols || parts.length < data.pictures;
-  return h("div", { class: "wide" }, ...parts, cut ? h("p", { class: "quiet" }, "The first cells; the rest is in the picture.") : null);
+  return h("div", { class: "wide", tabindex: 0, role: "group", "aria-label": "Table" }, ...parts, cut ? h("p", { class: "quiet" }, "The first cells; the rest is in the picture.") : null);
 }
 
 function paint(

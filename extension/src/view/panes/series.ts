@@ -82,7 +82,7 @@ function drawSeries(series: Series, buffers: readonly DataView[], unit: string, 
       const rows = [...data.at].map((at, row) => [at, data.norm[row], data.mean[row], data.std[row], data.min[row], data.max[row], ...(data.ratio ? [data.ratio[row]] : [])]);
       const columns = [unit, "norm", "mean", "std", "min", "max", ...(data.ratio ? ["update / weight"] : [])];
       const told = rows.filter((_, row) => row % stride === 0 || row === last).map((row) => row.map((value, at) => (at ? numberText(value) : String(value))));
-      return h("div", { class: "wide" }, table(columns, told, columns.map((_, at) => at)));
+      return h("div", { class: "wide", tabindex: 0, role: "group", "aria-label": "Table" }, table(columns, told, columns.map((_, at) => at)));
     }),
   );
 }
