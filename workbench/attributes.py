@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 NUMBERS = (int, float, bool, str, type(None), complex)
-_HARMLESS = frozenset((*NUMBERS, slice, type(Ellipsis)))
+PLAIN = frozenset(NUMBERS)  # their very classes: that is quicker to ask
+_HARMLESS = PLAIN | {slice, type(Ellipsis)}
 _harmless = _HARMLESS.issuperset
 
 

@@ -46,13 +46,12 @@ class Lifetimes:
             here = me()
             if here is None:
                 return
-            r = here._recording
-            block = watch.block
-            block[HOLDERS] -= 1
-            if not block[HOLDERS]:
-                r.forget(block)
-            else:
+            r, block = here._recording, watch.block
+            holders = block[HOLDERS] = block[HOLDERS] - 1
+            if holders:
                 r.dropped_at[block[NUMBER]] = len(r.events)
+            else:
+                r.forget(block)
             row = here.rows.pop(watch.key, None)
             if row is not None and r.ref[row] is watch:
                 r.ref[row] = None
@@ -81,27 +80,26 @@ class Lifetimes:
 
     def saves(self, node: Any, row: int) -> int:
         """The node keeps arrays for its backward: they live as long as it does, or until backward frees it. Their bytes."""
-        r, keys, total, time, place = self._recording, [], 0, node.time, -1
-        blocks, events, uses = r.blocks, r.events, r.uses.frombytes
-        for value in node.saved:
-            place += 1
-            if value is None:
+        r, keys, total, time, saved = self._recording, [], 0, node.time, node.saved
+        known, events, uses = r.blocks.get, r.events, r.uses.frombytes
+        several = type(saved[0]) is tuple  # a sequence of tensors is kept as one
+        for place, array in [*((0, part) for part in saved[0]), *enumerate(saved[1:], 1)] if several else enumerate(saved):
+            if array is None:
                 continue
-            for array in (value,) if type(value) is not tuple else value:
-                if type(array) is ndarray:
-                    base = array.base
-                    key = id(base if isinstance(base, ndarray) else array)
-                elif hasattr(array, "nbytes"):
-                    key = id(inplace.storage(array))
-                else:
-                    continue  # a number, or what a user-written Function keeps
-                block = blocks.get(key)
-                if block is None:
-                    block = self._kept(array, row)
-                block[HOLDERS] += 1
-                keys.append(key)
-                total += array.nbytes
-                uses(USE(block[NUMBER], time, place, len(events)))
+            if type(array) is ndarray:
+                base = array.base
+                key = id(base if isinstance(base, ndarray) else array)
+            elif hasattr(array, "nbytes"):
+                key = id(inplace.storage(array))
+            else:
+                continue  # a number, or what a user-written Function keeps
+            block = known(key)
+            if block is None:
+                block = self._kept(array, row)
+            block[HOLDERS] += 1
+            keys.append(key)
+            total += array.nbytes
+            uses(USE(block[NUMBER], time, place, len(events)))
         if keys:
             saving = r.savings[time] = Saving(node, self._on_node_death)
             saving.time, saving.keys = time, tuple(keys)

@@ -17,7 +17,7 @@ import numpy
 from engine import devices, inplace, observe
 from engine.tensor import Tensor
 
-from .attributes import NUMBERS, plain
+from .attributes import NUMBERS, PLAIN, plain
 from .checks.witness import has_mode
 from .flowing import Flowing
 from .frames import HIDDEN
@@ -65,6 +65,8 @@ class Recorder(observe.Observer):
         self._paths: dict[int, str] = {}  # identity of a module -> its qualified name
         self._sites = Sites()
         self._code: CodeType | None = None  # the user's code that ran the last op
+        self._body: CodeType | None = None  # the engine's code of the composite that was entered last, until a scope ends
+        self._called: tuple[CodeType | None, int] = None, 0  # where the user called it
         self._last = -1  # the tape's time of the last node of a pass that is passed over
         self._pass: tuple | None = None  # a backward pass that may record ops of its own: (code, lasti, last node's time)
 
@@ -93,10 +95,25 @@ class Recorder(observe.Observer):
         # the user's line: the code object and the instruction in it; nothing is computed yet. The frame below is the engine's
         frame: Any = sys._getframe(2)
         code = frame.f_code
-        if code is not self._code:  # not the code that ran the op before
-            frame = self._sites.frame(frame)
-            code = self._code = None if frame is None else frame.f_code
-        lasti = 0 if frame is None else frame.f_lasti
+        before, body, hidden = self._code, self._body, self._sites.hidden
+        while code is not before:  # not the code that ran the op before: `Sites.frame`, written out
+            if code is body:  # the engine's own: where the user called it is known
+                break
+            inside = hidden.get(id(code))
+            if not (self._sites.hides(code) if inside is None else inside):
+                self._code = code
+                break
+            frame = frame.f_back
+            if frame is None:
+                code = None
+                break
+            code = frame.f_code
+        if frame is None:
+            lasti = 0
+        elif code is body:
+            code, lasti = self._called
+        else:
+            lasti = frame.f_lasti
         if self._pass is not None:
             self._leave_pass(code, lasti)
         rows, sources = self._rows, []
@@ -227,7 +244,7 @@ class Recorder(observe.Observer):
         r = self.recording
         frame: Any = sys._getframe(2)
         code = frame.f_code
-        if code is not self._code:
+        if code is not self._code and self._sites.hidden.get(id(code), True):
             frame = self._sites.frame(frame)
             code = None if frame is None else frame.f_code
         lasti = 0 if frame is None else frame.f_lasti
@@ -244,6 +261,8 @@ class Recorder(observe.Observer):
             if has_mode(cls):
                 r.witness.entered(scope, subject)
             name = self._paths.get(identity) or label
+        elif kind == "function":
+            self._body, self._called = subject.__code__, (code, lasti)
         r.scopes.append(_new(Scope, (parent, kind, name, label, identity, code, lasti)))
         self._scope = scope
         self._stack.append((parent, module))
@@ -257,6 +276,7 @@ class Recorder(observe.Observer):
         if self._pass is not None:
             self._end_pass()
         if self._stack:
+            self._body = None
             self._scope, module = self._stack.pop()
             self._open_modules -= module
 
@@ -379,7 +399,8 @@ class Recorder(observe.Observer):
         return row
 
     def _constant(self, x: Any) -> int:
-        return self.recording.constant(x, self._scope) if isinstance(x, NUMBERS) or hasattr(x, "dtype") else -1
+        known = type(x) in PLAIN or isinstance(x, NUMBERS) or hasattr(x, "dtype")
+        return self.recording.constant(x, self._scope) if known else -1
 
     # -- several results, in-place writes -------------------------------------------------------------------------------------
 

@@ -174,7 +174,7 @@ class Recording:
 
     def constant(self, x: Any, scope: int = -1) -> int:
         """Add a row for a number (or an array that is no tensor) among an op's operands."""
-        kind = x.__class__
+        kind = type(x)
         known = kind is float or kind is int
         shape, dtype = ((), kind.__name__) if known else (tuple(getattr(x, "shape", ())), getattr(x, "dtype", kind.__name__))
         row = self.outside("constant", shape, dtype, 0, False, scope, None)

@@ -13,24 +13,27 @@ class Sites:
     """Finds the frame for one recorder; it knows after once which code is whose."""
 
     def __init__(self) -> None:
-        self._inside: dict[int, bool] = {}  # identity of a code object -> it is not the user's
+        self.hidden: dict[int, bool] = {}  # identity of a code object -> it is not the user's
         self._codes: list[CodeType] = []  # keeps those identities theirs
 
     def add(self, code: CodeType) -> None:
         """Count this code among the user's, wherever it stands."""
-        self._inside[id(code)] = False
+        self.hidden[id(code)] = False
         self._codes.append(code)
+
+    def hides(self, code: CodeType) -> bool:
+        """Whether the code, of which nothing is known yet, is the engine's or the workbench's."""
+        hidden = self.hidden[id(code)] = code.co_filename.startswith(HIDDEN)
+        self._codes.append(code)
+        return hidden
 
     def frame(self, frame: Any) -> Any:
         """The innermost frame from this one on that is the user's; None where there is none."""
-        inside = self._inside
+        known = self.hidden
         while frame is not None:
             code = frame.f_code
-            hidden = inside.get(id(code))
-            if hidden is None:
-                hidden = inside[id(code)] = code.co_filename.startswith(HIDDEN)
-                self._codes.append(code)
-            if not hidden:
+            hidden = known.get(id(code))
+            if not (self.hides(code) if hidden is None else hidden):
                 break
             frame = frame.f_back
         return frame
