@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import math
+from pathlib import Path
 
 import numpy
 import pytest
@@ -588,6 +589,16 @@ def test_the_guess_is_graded_like_any_answer(tmp_path):
     wb.quiz.save(tmp_path / "answers.json")
     exercise.guess("gradient-cut")
     assert wb.grade(tmp_path / "answers.json", "exercise-1").points == 1
+
+
+def test_the_page_of_the_documentation_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    page = (Path(__file__).parents[2] / "docs" / "teaching.md").read_text(encoding="utf-8")
+    names: dict = {}
+    exec(page.split("```python")[1].split("```")[0], names)
+    assert "page 1 of 3" in repr(names["lesson"])
+    assert wb.grade("answers.json", "w-bar").points == 1
+    assert f"one of {len(BUGS)} bugs" in page
 
 
 def test_messages_of_lessons_are_read_with_care():

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import html
 import os
 import sys
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -33,6 +35,16 @@ def names_of_caller() -> dict[str, Any]:
     return {**frame.f_globals, **frame.f_locals}
 
 
+def _card(text: str) -> str:
+    """A text as a picture, where there is no graph."""
+    lines = [part for line in text.splitlines() for part in textwrap.wrap(line, 88) or [""]]
+    spans = "".join(f'<tspan x="12" dy="20">{html.escape(line)}</tspan>' for line in lines)
+    height = 20 * len(lines) + 20
+    frame = f'<rect x="0.5" y="0.5" width="699" height="{height - 1}" rx="8" fill="#ffffff" stroke="#b4bdc9"/>'
+    look = 'font-family="system-ui, sans-serif" font-size="14" fill="#1c2430"'
+    return f'<svg xmlns="http://www.w3.org/2000/svg" width="700" height="{height}">{frame}<text y="4" {look}>{spans}</text></svg>'
+
+
 class LessonSession(ShownSession):
     """A session that opens on its lesson, and prints the page in a terminal."""
 
@@ -52,7 +64,7 @@ class LessonSession(ShownSession):
         return self.turn(self.lesson.at - 1)
 
     def stills(self) -> dict[str, str]:
-        return {**super().stills(), "text/plain": self.lesson.text()}
+        return {"image/svg+xml": _card(self.lesson.text()), **super().stills(), "text/plain": self.lesson.text()}
 
     def headline(self) -> str:
         return self.lesson.text()
@@ -134,18 +146,25 @@ class Quiz:
 
     def __call__(
         self, prompt: str, answer: Any, kind: QuestionKind = "value", *, id: str = "", choices: Sequence[str] = (), tolerance: float = 1e-3,
-        points: float = 1.0, why: str = "", about: Any = None, at: Any = None,
+        points: float = 1.0, why: str = "", about: Any = None, at: Any = None, step: Any = None,
     ) -> AskedQuestion:  # fmt: skip
         """A question: shown in a notebook, a page of a lesson, or answered with `.answer(...)`.
 
         `answer` is what is right, or a function that gives it when an answer is judged: a tensor or numbers for kind "value" (within
         `tolerance`, relative), a shape or a tensor for "shape", one of `choices` or its number for "choice", a name, an op or a tensor
-        for "node", accepted texts for "text". `why` is said with the right answer, `about` is the tensor whose graph is shown. The
-        `id` is what answers are kept and graded under. ValueError for a kind that there is not.
+        for "node", accepted texts for "text". `why` is said with the right answer, `about` is the tensor whose graph is shown. In
+        a lesson `at` is the place in the graph and `step` where the pass goes ("start" takes gradients off the graph). The `id` is what answers are kept and graded under. ValueError for a kind that there is not.
         """
-        if kind == "node" and about is None:
-            about = latest
-        options: dict[str, Any] = {"id": id, "choices": choices, "tolerance": tolerance, "points": points, "why": why, "at": at}
+        about = latest if about is None else about
+        options: dict[str, Any] = {
+            "id": id,
+            "choices": choices,
+            "tolerance": tolerance,
+            "points": points,
+            "why": why,
+            "at": at,
+            "step": step,
+        }
         question = AskedQuestion(prompt, answer, kind, **options)
         question.about = about
         return question
@@ -163,16 +182,16 @@ class Quiz:
             tolerance=tolerance,
             points=points,
             parts=lambda: _parts(tensor, loss),
+            step="start",  # the graph would tell
         )
-        question.about = loss
+        question.about = latest if loss is None else loss
         return question
 
     def shape(self, tensor: Tensor, *, id: str = "", points: float = 1.0) -> AskedQuestion:
         """What is the shape of `tensor`?"""
         called = _called(tensor, "this tensor")
         question = AskedQuestion(f"What is the shape of `{called}`?", lambda: tensor, "shape", id=id or f"shape-{called}", points=points)
-        question.about = None
-        return question
+        return question  # without a graph, which would tell the shape
 
     def next_node(self, walk: Any, *, id: str = "", points: float = 1.0) -> AskedQuestion:
         """Which node does the backward pass come to next? `walk` is a loss, whose pass is at its start, or what `wb.step(loss)` gave."""

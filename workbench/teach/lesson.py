@@ -86,7 +86,7 @@ class Lesson:
         self.moved()
 
     def _move(self, page: Say | Question, row: int) -> None:
-        stepper, step = self.session.stepper, getattr(page, "step", None)
+        stepper, step = self.session.stepper, page.step
         if stepper is None or step is None or self.session.busy():
             return
         if step == "there":

@@ -24,6 +24,7 @@ class Question:
     def __init__(
         self, prompt: str, answer: Any, kind: QuestionKind = "value", *, id: str = "", choices: Sequence[str] = (), tolerance: float = 1e-3,
         points: float = 1.0, why: str = "", parts: Callable[[], Sequence[Any]] = tuple, at: Any = None,
+        step: Any = None,
     ) -> None:  # fmt: skip
         if kind not in get_args(QuestionKind):
             raise ValueError(f"A question asks for one of {', '.join(get_args(QuestionKind))}, not {kind!r}")
@@ -37,6 +38,7 @@ class Question:
         self.name = id or sheet.invented(prompt)
         self.choices = [str(one) for one in choices]
         self.tolerance, self.points, self.why, self.at = tolerance, points, why, at
+        self.step = step  # where a lesson brings the pass when it asks; None: it stays
         self._parts = parts
         self.where: Callable[[], Where] | None = None  # the recording and the pass that it is asked about
         self.feedback = ""
