@@ -11,6 +11,7 @@ export class WorkbenchPanel extends Widget {
   /** It was put on the page, or taken off. */
   readonly placed = new Signal<this, void>(this);
   private cleanup: (() => void) | null = null;
+  private awaited = false; // the keys go here with the next view
 
   constructor(
     private readonly hub: Hub,
@@ -56,11 +57,17 @@ export class WorkbenchPanel extends Widget {
     this.placed.emit();
   }
 
-  /** Opened by a key, the details are where the next keys go. */
+  /** Opened by a key, it is where the next keys go, as soon as there is something to see. */
   protected override onActivateRequest(): void {
-    if (this.parts() === "graph") return;
+    this.awaited = this.parts() !== "graph";
+    this.focus();
+  }
+
+  private focus(): void {
     const inside = this.node.querySelector(".gradient-workbench")?.shadowRoot;
-    inside?.querySelector<HTMLElement>("[role=tree], [role=tabpanel]")?.focus();
+    if (!this.awaited || !inside) return;
+    this.awaited = false;
+    inside.querySelector<HTMLElement>("[role=tree], [role=tabpanel]")?.focus();
   }
 
   private begin(): void {
@@ -81,6 +88,7 @@ export class WorkbenchPanel extends Widget {
     } else {
       host.style.height = "100%";
       this.cleanup = view.render({ ...shown, el: host, parts: this.parts() });
+      this.focus();
     }
   }
 
