@@ -166,7 +166,17 @@ class Session:
         """What a page without a kernel shows, by MIME type; the text is for terminals and screen readers too."""
         graph = self.graph.message()
         pictures = {"image/svg+xml": svg.picture(graph)} if graph.nodes.op else {}
-        return {"text/plain": text.table(graph), **pictures}
+        return {"text/plain": text.tree(graph, self.gradient_texts()), **pictures}
+
+    def gradient_texts(self) -> dict[int, str]:
+        """How `.grad` of each parameter and leaf is, in words; of what the program has let go of there is nothing to say."""
+        r, found = self.recording, {}
+        for row in range(r.count):
+            tensor = r.tensor(row) if r.kind[row] in ("parameter", "leaf") else None
+            if tensor is not None and r.grad[row]:
+                grad = getattr(tensor, "_grad", None)
+                found[row] = "no gradient yet" if grad is None else text.gradient_text(grad.array)
+        return found
 
     def headline(self) -> str:
         """The whole in one line."""

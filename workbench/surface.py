@@ -24,7 +24,7 @@ class ShownSession(Session):
     """A session that prints itself as a table, for terminals."""
 
     def __repr__(self) -> str:
-        return text.table(self.graph.message())
+        return text.tree(self.graph.message(), self.gradient_texts())
 
 
 class RecordedSession(ShownSession):

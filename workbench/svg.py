@@ -5,7 +5,8 @@ from __future__ import annotations
 from html import escape
 
 from . import protocol
-from .exporting.drawing import Drawing, clip, draw
+from .exporting.drawing import Drawing, draw
+from .exporting.outline import clip
 from .inspector import number_text
 
 _MARGIN = 8

@@ -1,48 +1,82 @@
-"""The graph as a table of plain text, for a page without pictures and for screen readers."""
+"""The graph as a tree of plain text, for a page without pictures, a terminal, and a screen reader."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from . import protocol
-from .inspector import bytes_text, shape_text
+from .exporting.outline import Box, Outline
+from .inspector import bytes_text, number_text, shape_text, summary
 
-ROWS = 40
+MEASURED = 100_000  # elements: what stands in every cell's output must cost nothing
 
 
-def table(graph: protocol.Graph, rows: int = ROWS) -> str:
-    """One line for each node, at most `rows` of them; what is left out is said."""
-    nodes = graph.nodes
-    total = len(nodes.op)
-    sources: dict[int, list[int]] = {}
-    for source, target in zip(graph.edges.source, graph.edges.target, strict=True):
-        sources.setdefault(target, []).append(source)
-    groups = {g.id: g for g in graph.groups}
+def tree(graph: protocol.Graph, gradients: Mapping[int, str] | None = None) -> str:
+    """A line for each box of the drawing, in the order in which things ran, indented by groups; what is closed there is counted here.
 
-    def place(row: int) -> str:
-        parts, at = [], nodes.group[row]
-        while at != -1:
-            parts.append(groups[at].name)
-            at = groups[at].parent
-        return " / ".join(reversed(parts))
+    `gradients` says of a row how its gradient is: "gradient norm 0.13".
+    """
+    outlined = Outline(graph)
+    writer = _Writer(graph, outlined, gradients or {})
+    return "\n".join([headline(graph), *writer.lines(-1, "  ")])
 
-    lines = [headline(graph)]
-    # the end of a long graph is nearer to the loss than its beginning
-    shown = range(total) if total <= rows else [*range(rows // 2), *range(total - rows // 2, total)]
-    width = max((len(nodes.op[row] or nodes.kind[row]) for row in shown), default=0)
-    names = max((len(nodes.name[row]) for row in shown), default=0)
-    before = -1
-    for row in shown:
-        if row != before + 1:
-            lines.append(f"  … {row - before - 1} more …")
-        before = row
-        made = nodes.op[row] or nodes.kind[row]
-        inputs = f"({', '.join(f'#{s}' for s in sources.get(row, []))})" if row in sources else ""
-        where = place(row)
+
+def gradient_text(array: Any) -> str:
+    """A gradient in a few words."""
+    if array.size > MEASURED:
+        return "has a gradient"
+    known = summary(array)
+    if known.values is not None and known.size == 1:
+        return f"gradient {number_text(known.values[0])}"
+    return f"gradient norm {number_text(known.norm)}" if known.norm is not None else "gradient with NaN or Inf"
+
+
+class _Writer:
+    def __init__(self, graph: protocol.Graph, outlined: Outline, gradients: Mapping[int, str]) -> None:
+        self.graph, self.outlined, self.gradients = graph, outlined, gradients
+        self.sources: dict[int, list[int]] = {}
+        for source, target in zip(graph.edges.source, graph.edges.target, strict=True):
+            self.sources.setdefault(target, []).append(source)
+        self.riders: dict[int, list[int]] = {}
+        for row, user in outlined.host.items():
+            self.riders.setdefault(user, []).append(row)
+        self.items: dict[int, list[tuple[int, Box | int]]] = {}  # group -> its boxes and open groups, by their first rows
+        firsts: dict[int, int] = {}
+        for box in outlined.boxes:
+            around = outlined.chain(box.key)
+            self.items.setdefault(around[0], []).append((box.first, box))
+            for group in around[:-1]:
+                firsts[group] = min(firsts.get(group, box.first), box.first)
+        for group, first in firsts.items():
+            self.items.setdefault(outlined.outer(group), []).append((first, group))
+
+    def lines(self, group: int, pad: str) -> list[str]:
+        """What stands in a group."""
+        found = []
+        for _, item in sorted(self.items.get(group, ()), key=lambda one: one[0]):
+            if isinstance(item, Box):
+                found += self._box(item, pad)
+            else:
+                found += [f"{pad}{self.outlined.label(item)}:", *self.lines(item, pad + "  ")]
+        return found
+
+    def _box(self, box: Box, pad: str) -> list[str]:
+        if box.key[0] != "n":
+            like = " like it" if box.key[0] == "rest" else ""
+            title = self.outlined.label(box.key[1]) if box.key[0] == "g" else box.title
+            return [f"{pad}{title}{like}: {box.detail}"]
+        return [self._node(box.key[1], pad), *(self._node(row, pad + "  ") for row in self.riders.get(box.key[1], ()))]
+
+    def _node(self, row: int, pad: str) -> str:
+        nodes = self.graph.nodes
         failed = nodes.kind[row] == "op" and not nodes.dtype[row]
         what = f"failed: {nodes.note[row]}" if failed else f"{nodes.dtype[row]} {shape_text(nodes.shape[row])}"
-        lines.append(
-            f"  #{row:<4} {made:<{width}}  {nodes.name[row]:<{names}}  {what}  {inputs}{'  in ' + where if where else ''}".rstrip()
-        )
-    return "\n".join(lines)
+        name = f" {nodes.name[row]}" if nodes.name[row] else ""
+        alone = self.outlined.alone(row)
+        inputs = f", from {', '.join(f'#{source}' for source in self.sources[row])}" if row in self.sources else ""
+        gradient = f", {self.gradients[row]}" if row in self.gradients else ""
+        return f"{pad}#{row} {nodes.op[row] or nodes.kind[row]}{name}{f' in {alone}' if alone else ''}: {what}{inputs}{gradient}"
 
 
 def headline(graph: protocol.Graph) -> str:

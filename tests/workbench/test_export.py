@@ -20,8 +20,8 @@ import engine
 import workbench as wb
 from engine import nn
 from engine.nn import functional as F
-from workbench import svg, text
-from workbench.exporting import data, dot, drawing, mermaid, privacy
+from workbench import text
+from workbench.exporting import dot, mermaid, outline, privacy
 from workbench.exporting.ask import sized
 from workbench.exporting.drawing import draw
 from workbench.exporting.pack import key
@@ -413,7 +413,7 @@ def inside(frame, x, y):
 @pytest.mark.parametrize("name", graphs())
 def test_no_box_overlaps_another_and_no_edge_passes_one(name):
     _, d = drawn(name)
-    assert 0 < len(d.boxes) <= drawing.BOXES
+    assert 0 < len(d.boxes) <= outline.BOXES
     for i, a in enumerate(d.boxes):
         assert a.x >= 0 and a.y >= 0 and a.x + a.width <= d.width + 0.1 and a.y + a.height <= d.height + 0.1
         for b in d.boxes[:i]:
@@ -523,7 +523,45 @@ def test_a_saved_notebook_shows_the_picture_everywhere(recorded):
 # -- the text ------------------------------------------------------------------------------------------------------------------
 
 
-def test_svg_of_the_session_is_the_drawing(recorded):
+def lines_of(told: str) -> list[str]:
+    return told.splitlines()[1:]
+
+
+def test_the_text_has_each_op_with_its_inputs_and_each_parameter_with_its_gradient(recorded):
+    before = repr(wb.show(recorded.loss))
+    assert before.count("no gradient yet") == 4
+    recorded.loss.backward()
+    told = repr(wb.show(recorded.loss))
+    assert "a lesson: 5 ops, 4 parameters" in told.splitlines()[0]
+    by_id = {int(found[1]): line for line in lines_of(told) if (found := re.match(r" *#(\d+) ", line))}
     message = recorded.graph.message()
-    assert svg.picture(message) == svg.written(draw(message)) and text.headline(message)
-    assert data.text(message).startswith("{")
+    assert sorted(by_id) == list(range(len(message.nodes.op)))
+    for target in by_id:
+        sources = [s for s, t in zip(message.edges.source, message.edges.target, strict=True) if t == target]
+        assert (f", from {', '.join(f'#{s}' for s in sources)}," in by_id[target] + ",") == bool(sources)
+    for name, parameter in recorded.recording.modules[0]().named_parameters():
+        norm = float(numpy.sqrt((parameter.grad.numpy().astype(numpy.float64) ** 2).sum()))
+        (line,) = [line for line in by_id.values() if f"parameter {name}:" in line]
+        assert float(line.rsplit(" ", 1)[1]) == pytest.approx(norm, rel=1e-3)
+
+
+@pytest.mark.parametrize("name", graphs())
+def test_the_text_is_a_tree_that_counts_what_it_leaves_out(name):
+    session, _ = drawn(name)
+    nodes = session.graph.message().nodes
+    lines = lines_of(text.tree(session.graph.message()))
+    shown = [int(found[1]) for line in lines if (found := re.match(r" *#(\d+) ", line))]
+    counted = sum(int(found[1].replace(",", "")) for line in lines if (found := re.search(r": ([\d,]+) ops?(,|$)", line)))
+    assert len(set(shown)) == len(shown) and sum(nodes.kind[row] == "op" for row in shown) + counted == sum(
+        kind == "op" for kind in nodes.kind
+    )
+    depths = [(len(line) - len(line.lstrip())) // 2 for line in lines]
+    assert depths[0] == 1 and all(b <= a + 1 for a, b in zip(depths, depths[1:], strict=False))
+    assert len(lines) <= 4 * outline.BOXES
+
+
+def test_a_loop_is_told_once_and_counted():
+    session, _ = drawn("loop")
+    lines = lines_of(text.tree(session.graph.message()))
+    assert any(line.strip().startswith("for _ in range(30) ×30") for line in lines)
+    assert [line.strip() for line in lines if "more like it" in line] == ["+29 more like it: 87 ops"]  # 3 ops at each turn

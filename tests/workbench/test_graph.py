@@ -207,7 +207,7 @@ def test_a_tensors_name_stays_data():
     assert m.nodes.name[0] == hostile
     picture = svg.picture(m)
     assert "<script" not in picture and "&lt;script&gt;" in picture
-    assert hostile in text.table(m)
+    assert hostile in text.tree(m)
 
 
 def test_sites_are_lines_of_this_file():
@@ -287,19 +287,6 @@ def test_a_long_unrolled_network_is_arranged():
     assert len(svg.picture(fresh.message())) < 100_000
 
 
-def test_the_columns_of_the_table_are_as_wide_as_what_is_shown():
-    def run():
-        h = leaf(2)
-        for _ in range(60):
-            h = h.exp()
-        return h.logsumexp(0)
-
-    graph, _ = watched(run)
-    lines = [line for line in text.table(graph.message()).splitlines() if line.startswith("  #")]
-    assert len(lines) == text.ROWS
-    assert len({line.index("float32") for line in lines}) == 1
-
-
 @pytest.mark.parametrize("kind", ["empty", "failed"])
 def test_stills_of_odd_graphs(kind):
     def run():
@@ -310,7 +297,7 @@ def test_stills_of_odd_graphs(kind):
     graph, _ = watched(run)
     m = graph.message()
     assert svg.picture(m).startswith("<svg")
-    assert ("failed: matmul" in text.table(m)) == (kind == "failed")
+    assert ("failed: matmul" in text.tree(m)) == (kind == "failed")
 
 
 def test_a_loop_stays_one_when_the_interpreter_warms_up():

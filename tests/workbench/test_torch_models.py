@@ -843,7 +843,7 @@ def test_a_notebook_sees_pytorchs_models_in_the_same_view():
         kernel.run(CELLS)
         messages = kernel.run("%%watch\nloss = model(x).sum()\nloss.backward()")
         (final,) = [m["content"]["data"] for m in messages if m["msg_type"] == "update_display_data"]
-        assert "linear" in final["text/plain"] and "in model / 0" in final["text/plain"] and "<svg" in final["image/svg+xml"]
+        assert "linear" in final["text/plain"] and "0: Linear" in final["text/plain"] and "<svg" in final["image/svg+xml"]
         comm = kernel.widget()
         kernel.ask(comm, type="step", do="first")
         (graph, *_), (stepper, *_) = kernel.told(comm, "graph"), kernel.told(comm, "stepper")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 LEFT_OUT = -1  # in place of a message's number: there was no room for it
 MOMENTS = 400  # of the memory's time line, at most
-CHECKED = 200  # nodes whose rule is held against finite differences, at most
+CHECKED = 40  # nodes whose rule is held against finite differences, at most
 ELEMENTS = 1024  # of larger tensors single ones are not in the file
 MOVING = ("gradient", "ratio", "bad")  # overlays that are others after a step
 
@@ -137,7 +137,6 @@ class Conversation:
     def passing(self, stepper: Stepper | None) -> None:
         """The panes and overlays that are others after each step."""
         for index in walk(stepper):
-            self.ask(protocol.AskModel(0), index)
             for name in MOVING:
                 self.ask(protocol.AskMetric(0, name), index)
             if stepper is not None and index:
@@ -160,6 +159,8 @@ class Conversation:
                 self.ask(protocol.AskPaths(0, row))
             self._pictures(row)
             self.elements(row, "value")
+        for index in walk(stepper):
+            self.ask(protocol.AskModel(0), index)
         for row in [row for row in range(r.count) if r.kind[row] == "op"][:CHECKED]:
             self.ask(protocol.CheckRule(0, row))
 

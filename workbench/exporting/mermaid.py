@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from .. import protocol
-from .drawing import outline
+from .outline import Outline
 from .privacy import without_path
 
 
 def text(message: protocol.Graph, paths: bool = False) -> str:
     """The graph as the text of a Mermaid file."""
-    boxes, edges = outline(message)
+    outlined = Outline(message)
+    boxes, edges = outlined.boxes, outlined.edges
     number = {box.key: i for i, box in enumerate(boxes)}
     lines = ["flowchart TD"]
     for box in boxes:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from io import BytesIO
 
 from ..svg import EDGE, FILL, FRAMES, OUTLINE, QUIET, RIDERS, TEXT
-from .drawing import Box, Drawing, Frame
+from .drawing import Drawing, Frame
+from .outline import Box
 
 _INCH = 96.0  # pixels of the drawing
 _MOST = 200.0  # inches: no PDF page is larger

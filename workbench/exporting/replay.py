@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..session import Session
 
 BUDGET = 8_000_000  # bytes of data
-SECONDS = 60.0  # that asking may take
+SECONDS = 30.0  # that asking may take
 FORMAT, VERSION = "gradient-workbench replay", 1
 
 

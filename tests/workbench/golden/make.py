@@ -16,9 +16,8 @@ HERE = Path(__file__).parent
 if __name__ == "__main__":
     sys.path[:0] = [str(HERE.parents[2]), str(HERE.parent)]
 
-from golden.programs import PROGRAMS  # noqa: E402
-
 import workbench as wb  # noqa: E402
+from golden.programs import PROGRAMS  # noqa: E402
 from workbench import protocol  # noqa: E402
 from workbench.exporting.ask import session_of  # noqa: E402
 
