@@ -153,7 +153,8 @@ class Quiz:
         `answer` is what is right, or a function that gives it when an answer is judged: a tensor or numbers for kind "value" (within
         `tolerance`, relative), a shape or a tensor for "shape", one of `choices` or its number for "choice", a name, an op or a tensor
         for "node", accepted texts for "text". `why` is said with the right answer, `about` is the tensor whose graph is shown. In
-        a lesson `at` is the place in the graph and `step` where the pass goes ("start" takes gradients off the graph). The `id` is what answers are kept and graded under. ValueError for a kind that there is not.
+        a lesson `at` is the place in the graph and `step` where the pass goes ("start" takes gradients off the graph). The `id` is what
+        answers are kept and graded under. ValueError for a kind that there is not.
         """
         about = latest if about is None else about
         options: dict[str, Any] = {
