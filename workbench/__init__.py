@@ -89,7 +89,7 @@ def step(tensor: Tensor | None = None, gradient: Tensor | None = None, *, until:
 
     session = opened(tensor, _names())
     session.stepper = Stepper.of(session.recording, session.graph, tensor, gradient)
-    notebook = _kernel()
+    notebook = _page()
     if notebook:
         session.stepper.prepare()  # a later cell may overwrite what the tape saved
     if stops:
@@ -120,7 +120,7 @@ def inspect(tensor: Tensor, tokens: Any = None) -> Any:
     else:
         from .surface import inspected
     session = inspected(tensor, _names(), tokens)
-    return _shown(session) if _kernel() else session.report()
+    return _shown(session) if _page() else session.report()
 
 
 def tokens(vocabulary: Any) -> None:
@@ -138,7 +138,7 @@ def memory() -> Any:
     from .surface import remembered
 
     session = remembered(_names())
-    return _shown(session) if _kernel() else session.report()
+    return _shown(session) if _page() else session.report()
 
 
 def why(tensor: Tensor) -> Any:
@@ -167,7 +167,7 @@ def time() -> Any:
     from .surface import timed
 
     session = timed(_names())
-    return _shown(session) if _kernel() else session.report()
+    return _shown(session) if _page() else session.report()
 
 
 def check(thorough: bool = True) -> Any:
@@ -179,7 +179,7 @@ def check(thorough: bool = True) -> Any:
     from .surface import checked
 
     session = checked(_names(), thorough)
-    return _shown(session) if _kernel() else session.report()
+    return _shown(session) if _page() else session.report()
 
 
 def guard(nan: bool = True, inf: bool = True) -> AbstractContextManager[None]:
@@ -451,8 +451,14 @@ def _kernel() -> bool:
     return shell is not None and getattr(shell, "kernel", None) is not None
 
 
+def _page() -> bool:
+    """Whether there is a page on which a view can be shown: a kernel's, or marimo's, which has none."""
+    marimo = sys.modules.get("marimo")
+    return _kernel() or (marimo is not None and marimo.running_in_notebook())
+
+
 def _shown(session: Any) -> Any:
-    if not _kernel():
+    if not _page():
         return session
     from .jupyter.widget import View
 
