@@ -262,7 +262,9 @@ class Recorder(observe.Observer):
                 r.witness.entered(scope, subject)
             name = self._paths.get(identity) or label
         elif kind == "function":
-            self._body, self._called = subject.__code__, (code, lasti)
+            body = getattr(subject, "__code__", None)
+            self._body = body if self._sites.hidden.get(id(body)) else None  # a user's own has lines of its own
+            self._called = code, lasti
         r.scopes.append(_new(Scope, (parent, kind, name, label, identity, code, lasti)))
         self._scope = scope
         self._stack.append((parent, module))

@@ -69,6 +69,58 @@ def test_the_line_is_the_users_not_the_engines():
     assert codes == {__file__}
 
 
+def lines_of(r: Recording) -> list[tuple[str, str, int]]:
+    """`(op, function, line in it)` of each op, the `def` being line 0."""
+    found = []
+    for row in range(r.count):
+        code = r.code[row]
+        if code is not None:
+            line = list(code.co_positions())[r.lasti[row] // 2][0]
+            found.append((r.op_name(row), code.co_name, line - code.co_firstlineno))
+    return found
+
+
+def test_ops_inside_composites_have_the_line_of_the_call():
+    def halved(x):
+        return x.t() * 0.5
+
+    def run():
+        x = leaf(2, 3)
+        for _ in range(2):  # what the recorder has learned in the first round holds in the second
+            y = x.view(3, 2)
+            z = y.t()
+            w = nn.functional.huber_loss(
+                halved(z),
+                x.exp().t(),
+            )
+            w.neg()
+
+    recorder, _ = recorded(run)
+    found = lines_of(recorder.recording)
+    first = found[: len(found) // 2]
+    assert found == first * 2
+    assert first[:5] == [("view", "run", 3), ("permute", "run", 4), ("permute", "halved", 1), ("mul", "halved", 1), ("exp", "run", 7)]
+    assert first[5] == ("permute", "run", 7)
+    assert {(function, line) for _, function, line in first[6:-1]} == {("run", 5)}
+    assert first[-1] == ("neg", "run", 9)
+
+
+def test_ops_of_a_users_own_composite_have_its_lines():
+    def mine(x):
+        y = x.exp()
+        return y.t()
+
+    def run():
+        for _ in range(2):
+            with observe.scope("mine", "function", mine):
+                mine(leaf(2, 2))
+            with observe.scope("of nothing", "function"):
+                leaf(2).neg()
+
+    recorder, _ = recorded(run)
+    assert lines_of(recorder.recording) == [("exp", "mine", 1), ("permute", "mine", 2), ("neg", "run", 5)] * 2
+
+
 def test_scopes_are_modules_composites_and_the_users_own():
     model = nn.Sequential(nn.Linear(2, 2), nn.Sequential(nn.ReLU()))
 
