@@ -239,7 +239,9 @@ class View {
 
   /** One tensor is shown as a card as high as its content; everything else fills the height it was given. */
   private showMode(recording: Recording | null): void {
-    this.root.classList.toggle("tensor", recording?.view === "tensor");
+    const asks = recording?.view === "lesson" && !recording.tree.size; // a question without a graph is a card, too
+    this.root.classList.toggle("tensor", recording?.view === "tensor" || asks);
+    this.root.classList.toggle("asks", asks);
     this.showHeight();
   }
 
