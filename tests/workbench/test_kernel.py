@@ -150,6 +150,33 @@ def test_the_panel_follows_the_latest_session(kernel):
     assert not [m for m in kernel.seen[before:] if says("graph")(m)]
 
 
+def test_a_finished_graph_is_sent_once_to_each_who_asks(kernel):
+    before = len(kernel.seen)
+    kernel.run("%%watch\nh = (x @ w).tanh()\nloss = h.sum()")
+    comm = kernel.widget(before)
+    assert kernel.told(comm, "graph") == []  # nobody has asked yet
+    for _ in range(2):  # a page, and the same page after a reload
+        kernel.ask(comm, type="to_side_panel")  # answered behind what was sent before
+        count = len(kernel.told(comm, "graph"))
+        kernel.say(comm, {"type": "ready"})
+        kernel.ask(comm, type="to_side_panel")
+        (graph,) = kernel.told(comm, "graph")[count:]
+        assert [op for op in graph["nodes"]["op"] if op] == ["matmul", "tanh", "sum"] and not graph["live"]
+
+
+def test_a_cell_that_runs_answers_where_there_is_only_the_main_shell(kernel):
+    before = len(kernel.seen)
+    kernel.run("import time\nfrom workbench.jupyter import comm as panels")
+    request = kernel.start(
+        "%%watch\nend = time.time() + 60\ng = x\nwhile time.time() < end and not panels.latest().opened:\n    g = g + x\nprint(time.time() < end)"
+    )
+    comm = kernel.widget(before)
+    kernel.say(comm, {"type": "ready"})
+    graph = kernel.until(lambda m: is_custom(m, comm) and custom(m).get("type") == "graph")
+    assert custom(graph)["live"]
+    assert printed(kernel.finish(request)) == "True\n"
+
+
 def test_tensors_have_a_rich_look_and_their_text_is_unchanged(kernel):
     (data,) = data_of(kernel.run("w"), "execute_result")
     assert data["text/plain"] == printed(kernel.run("print(repr(w), end='')"))
