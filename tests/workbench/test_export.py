@@ -154,6 +154,25 @@ def test_a_walk_that_stands_somewhere_stands_there_afterwards(recorded, tmp_path
     assert Replay(tmp_path / "lesson.html").index["pass"]["start"] == 5
 
 
+def test_a_cell_that_exports_is_no_cell_that_runs(tmp_path):
+    """In a kernel the very cell that exports runs, and answers that would compute while one does are given all the same."""
+    from kernels import Kernel
+
+    kernel = Kernel()
+    try:
+        kernel.run("%load_ext workbench\nimport engine\nw = engine.ones(2, 3, requires_grad=True)\nloss = (w * w).sum()")
+        kernel.run("s = wb.step(loss)\ns")
+        kernel.run(f"wb.export({str(tmp_path / 'lesson.html')!r})")
+    finally:
+        kernel.close()
+    replay = Replay(tmp_path / "lesson.html")
+    assert replay.index["pass"]["total"] == 3 and replay.index["left"] == ""
+    kinds = {replay.message(number)[0]["type"] for stretches in replay.index["answers"]["ask_local"].values() for number in stretches[1::2]}
+    (local,) = [replay.message(s[1])[0] for s in replay.index["answers"]["ask_local"].values() if replay.message(s[1])[0]["node"] == 1][:1]
+    assert kinds == {"local"} and local["missing"] == "" and local["parts"][0]["structure"] == "identity"  # w is all ones
+    assert b"A cell is running" not in replay.block and b"running a cell" not in replay.block
+
+
 def test_a_replay_says_what_it_had_no_room_for(recorded, tmp_path):
     engine.manual_seed(0)
     with wb.record("deep"):
@@ -183,9 +202,11 @@ def test_the_page_allows_one_script_and_nothing_from_anywhere(recorded, tmp_path
     (policy,) = [attrs["content"] for tag, attrs in page.tags if attrs.get("http-equiv") == "Content-Security-Policy"]
     rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
     assert rules["default-src"] == "'none'" and rules["base-uri"] == rules["form-action"] == "'none'"
-    assert rules["script-src"] == "'sha256-" + base64.b64encode(hashlib.sha256(page.scripts[1].encode()).digest()).decode() + "'"
+    view, start = gzip.decompress(base64.b64decode(page.scripts[1])), page.scripts[2].encode()
+    hashes = [base64.b64encode(hashlib.sha256(one).digest()).decode() for one in (start, view)]
+    assert rules["script-src"].split() == [f"'sha256-{one}'" for one in hashes]
     assert "unsafe-eval" not in policy and "connect-src" not in policy and "http:" not in policy
-    assert len(page.scripts[1].encode()) <= 300_000
+    assert (tmp_path / "lesson.html").stat().st_size - len(page.scripts[0]) <= 300_000
     assert not [attrs for _, attrs in page.tags for name in attrs if name in ("src", "href") or name.startswith("on")]
 
 
@@ -194,7 +215,7 @@ def test_hostile_names_stay_text_in_the_page(tmp_path):
     wb.export(tmp_path / "hostile.html", session)
     page = Page((tmp_path / "hostile.html").read_text(encoding="utf-8"))
     tags = [tag for tag, _ in page.tags]
-    assert tags.count("script") == 2 and "img" not in tags
+    assert tags.count("script") == 3 and "img" not in tags
     replay = Replay(tmp_path / "hostile.html")
     graph = next(message for message, _ in map(replay.message, replay.index["opening"]) if message["type"] == "graph")
     assert graph["title"] == HOSTILE and HOSTILE in graph["nodes"]["name"] and HOSTILE in [g["name"] for g in graph["groups"]]

@@ -109,6 +109,8 @@ class Outline:
         for row in range(len(self.graph.nodes.op)):
             at = self.host.get(row, row)
             key, group = self._place(self.graph.nodes.group[at])
+            if key is None and self.graph.nodes.kind[at] != "op":
+                continue  # what comes from outside may stand outside
             while group != -1:
                 boxes.setdefault(group, set()).add(key or ("n", at))
                 group = self.groups[group].parent

@@ -1,13 +1,27 @@
-"""The page of the stand-alone replay: one script, known by its hash, and the data beside it, which no browser executes."""
+"""The page of the stand-alone replay: the view, which a browser runs because its hash is that in the policy, and data, which none runs."""
 
 from __future__ import annotations
 
 import base64
+import gzip
 from hashlib import sha256
 from html import escape
 from pathlib import Path
 
 VIEW = Path(__file__).parent.parent / "jupyter" / "static" / "replay.js"
+
+# Unpacks the view and lets the browser run it: only the very text whose hash the policy has.
+_START = """
+const element = (id) => document.getElementById(id);
+const packed = Uint8Array.from(atob(element("script").textContent), (char) => char.charCodeAt(0));
+(async () => {
+  const script = document.createElement("script");
+  script.textContent = await new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
+  document.body.append(script);
+})().catch((error) => {
+  element("view").textContent = `This replay cannot be shown: ${error.message} A browser of 2023 or later is needed.`;
+});
+""".strip()
 
 _STYLE = """
 :root { color-scheme: light dark; }
@@ -28,7 +42,7 @@ def html(title: str, facts: list[str], data: str, stills: dict[str, str]) -> str
     """
     script = _script()
     policy = (
-        f"default-src 'none'; script-src '{_hash(script)}'; style-src 'unsafe-inline'; img-src data: blob:; "
+        f"default-src 'none'; script-src '{_hash(_START)}' '{_hash(script)}'; style-src 'unsafe-inline'; img-src data: blob:; "
         "base-uri 'none'; form-action 'none'"
     )
     told = "".join(f"<p>{escape(fact)}</p>" for fact in facts)
@@ -40,17 +54,19 @@ def html(title: str, facts: list[str], data: str, stills: dict[str, str]) -> str
         f"<title>{escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
         f"<header><h1>{escape(title)}</h1>{told}</header>\n"
         f'<main id="view"><noscript>{still}<pre>{escape(stills.get("text/plain", ""))}</pre></noscript></main>\n'
-        f'<script type="application/octet-stream" id="data">{data}</script>\n<script>{script}</script>\n</body>\n</html>\n'
+        f'<script type="application/octet-stream" id="data">{data}</script>\n'
+        f'<script type="application/octet-stream" id="script">{_packed(script)}</script>\n<script>{_START}</script>\n</body>\n</html>\n'
     )
 
 
 def _script() -> str:
     if not VIEW.exists():
         raise RuntimeError("The view of the replay is not built. Run `npm ci` and `npm run build` in extension/.")
-    script = VIEW.read_text(encoding="utf-8").strip()
-    if "</script" in script.lower() or "<!--" in script:  # the page would end there
-        raise RuntimeError("The built view has a text that would end the page's script; build it again with the bundler of this version.")
-    return script
+    return VIEW.read_text(encoding="utf-8").strip()
+
+
+def _packed(script: str) -> str:
+    return base64.b64encode(gzip.compress(script.encode(), 9, mtime=0)).decode()
 
 
 def _hash(script: str) -> str:
