@@ -19,12 +19,18 @@ _OWN = {
     name: numpy.dtype(getattr(ml_dtypes, name))
     for name in ("bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz")
 }
+_TRACED = frozenset(("FakeTensor", "FunctionalTensor", "ProxyTensor"))
 _BITS = {1: "uint8", 2: "int16"}
 
 
 def dtype_of(of: Any) -> Any:
     """The NumPy dtype of the same name, for a tensor or what else has a dtype; the name alone where NumPy has none."""
-    name = str(of.dtype).removeprefix("torch.")
+    return _dtype_of(of.dtype)
+
+
+@cache
+def _dtype_of(dtype: Any) -> Any:
+    name = str(dtype).removeprefix("torch.")
     return _NUMPY.get(name) or _OWN.get(name) or name
 
 
@@ -39,14 +45,14 @@ def bytes_of(tensor: Any) -> int:
     """Bytes of the elements: the stored ones of a sparse tensor, none of a tensor without numbers."""
     if tensor.is_nested:
         return sum(bytes_of(part) for part in tensor.unbind())
-    if tensor.layout is not torch().strided:
+    if tensor.layout is not _strided():
         return _stored(tensor).numel() * tensor.element_size()
-    return 0 if tensor.is_meta else int(tensor.numel()) * tensor.element_size()
+    return 0 if tensor.is_meta else tensor.nbytes
 
 
 def wrapped(tensor: Any) -> bool:
     """Whether it stands for many tensors or for none yet: inside torch.func's transforms, or while torch traces a program."""
-    return _transformed()(tensor) or type(tensor).__name__ in ("FakeTensor", "FunctionalTensor", "ProxyTensor")
+    return type(tensor).__name__ in _TRACED or _transformed()(tensor)
 
 
 @cache
@@ -58,7 +64,17 @@ def _transformed() -> Any:
 
 def strided(tensor: Any) -> bool:
     """Whether its elements lie in one memory, at strides."""
-    return not wrapped(tensor) and not tensor.is_nested and tensor.layout is torch().strided
+    return not (wrapped(tensor) or tensor.is_nested) and tensor.layout is _strided()
+
+
+@cache
+def _strided() -> Any:
+    return torch().strided
+
+
+def ordinary(tensor: Any) -> bool:
+    """Whether there is nothing that a reader of its numbers has to know: `unusual` has no word to say."""
+    return strided(tensor) and not (tensor.is_meta or tensor.is_quantized or _dtype_of(tensor.dtype).__class__ is str)
 
 
 def unusual(tensor: Any) -> str:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
 from engine import ops  # noqa: F401 - fills the registry
-from engine.op import registry
+from engine.op import Op, registry
 
 from .loaded import is_tensor
 
@@ -62,6 +62,7 @@ def torch_op(name: str, inputs: tuple[str, ...] = ()) -> TorchOp:
     return TorchOp(name, inputs)
 
 
+@lru_cache(1024)
 def function_name(func: Any) -> str:
     """The name of what the mode was handed: "add" for Tensor.__add__ and add_ alike."""
     name = getattr(func, "__name__", "") or str(func)
@@ -89,19 +90,24 @@ def node_name(kind: str) -> str:
 def of_call(func: Any, args: tuple, kwargs: Mapping[str, Any]) -> tuple[Any, list, dict]:
     """`(op, operands, settings)` of a call: our own op where its arguments fit, else a TorchOp."""
     name = function_name(func)
-    if getattr(func, "__name__", "").strip("_") in _REFLECTED:
+    if _reflected(func):
         args = args[::-1]
-    ours, form = registry.get(name), (name, len(args), *kwargs)
-    if ours is not None and "out" not in kwargs and form not in _unfit:
-        try:
-            inputs, attrs = ours.bind(args, dict(kwargs))
-        except TypeError:  # not the arguments of our op: the op's name alone
-            inputs, attrs = (), {}
-            _unfit.add(form)
-        if ours.variadic and inputs and isinstance(inputs[0], (list, tuple)):
-            inputs = (*inputs[0], *inputs[1:])
-        if inputs and all(x is None or is_tensor(x) or isinstance(x, (int, float, complex)) for x in inputs):
-            return ours, list(inputs), plain(attrs)
+    ours = registry.get(name)
+    if ours is not None and "out" not in kwargs and (form := (name, len(args), *kwargs)) not in _unfit:
+        usual = None if kwargs else _usual(ours, len(args))
+        if usual is not None:
+            inputs, attrs = args, usual
+        else:
+            try:
+                inputs, attrs = ours.bind(args, dict(kwargs))
+            except TypeError:  # not the arguments of our op: the op's name alone
+                inputs, attrs = (), {}
+                _unfit.add(form)
+            if ours.variadic and inputs and isinstance(inputs[0], (list, tuple)):
+                inputs = (*inputs[0], *inputs[1:])
+            attrs = plain(attrs)
+        if inputs and all(map(_is_operand, inputs)):
+            return ours, list(inputs), attrs
     names, operands, settings = [], [], {}
     usual = _defaults(func)
     given = {**dict(zip(_parameters(func, len(args)), args, strict=False)), **kwargs}
@@ -116,6 +122,25 @@ def of_call(func: Any, args: tuple, kwargs: Mapping[str, Any]) -> tuple[Any, lis
             settings[key] = value
     said = {key: value for key, value in plain(settings).items() if key not in usual or usual[key] != value}
     return torch_op(name, tuple(names)), operands, said
+
+
+@lru_cache(1024)
+def _reflected(func: Any) -> bool:
+    """Whether the operands come the other way round."""
+    return getattr(func, "__name__", "").strip("_") in _REFLECTED
+
+
+@lru_cache(1024)
+def _usual(ours: Any, count: int) -> dict[str, Any] | None:
+    """The settings of a call with our op's inputs, `count` of them, and nothing else; None where such a call has to be sorted first."""
+    inputs, own = tuple(ours.inputs), ours.bind.__func__ is not Op.bind.__func__  # an op's own way to sort
+    if own or ours.variadic or ours.varargs or (count, ours.params[:count]) != (len(inputs), inputs) or not ours.required <= set(inputs):
+        return None
+    return plain(ours.defaults)
+
+
+def _is_operand(x: Any) -> bool:
+    return x is None or is_tensor(x) or isinstance(x, (int, float, complex))
 
 
 @lru_cache(1024)
@@ -143,13 +168,21 @@ def tensors_in(value: Any, deep: int = 3) -> list:
     """The tensors in an argument, in order: itself, or what lists, tuples and dicts hold."""
     if is_tensor(value):
         return [value]
-    if value.__class__ in _PLAIN:
-        return []
-    if deep and isinstance(value, (list, tuple)):
-        return [x for part in value for x in tensors_in(part, deep - 1)]
-    if deep and isinstance(value, dict):
-        return [x for part in value.values() for x in tensors_in(part, deep - 1)]
-    return []
+    found: list = []
+    _gather((value,), deep, found)
+    return found
+
+
+def _gather(values: Iterable[Any], deep: int, found: list) -> None:
+    for x in values:
+        if x.__class__ in _PLAIN:
+            continue
+        if is_tensor(x):
+            found.append(x)
+        elif deep and isinstance(x, (list, tuple)):
+            _gather(x, deep - 1, found)
+        elif deep and isinstance(x, dict):
+            _gather(x.values(), deep - 1, found)
 
 
 def plain(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,17 +9,17 @@ from types import CodeType
 from typing import Any
 
 from . import arrays, names
-from .loaded import is_tensor
-from .recording import Mark, TorchRecording
+from .loaded import is_tensor, torch
+from .recording import Mark, Target, TorchRecording
 
-# For each input of a node the mark of the node that made it, and which of that node's results it is. None: no gradient goes there.
-Targets = list[tuple[Mark, int] | None]
-# Told of each new node: the node, its mark, where its gradients go, and the leaf's tensor where the node accumulates into one.
-Hang = Callable[[Any, Mark, Targets, Any], None]
+# Told of each new node: the node, its mark, which knows where its gradients go, and the leaf's tensor where the node accumulates into one.
+Hang = Callable[[Any, Mark, Any], None]
 
-_saved_names: dict[type, list[str]] = {}
+_saved_names: dict[type, list[tuple[str, str]]] = {}  # of a kind of node: PyTorch's name of what it saves, and ours
+_setting_names: dict[type, list[str]] = {}  # which of them are settings of the op
 _RESULTS = ("result", "out", "total_weight", "indices", "logsumexp", "rng", "philox", "mask")  # what an op made and kept, no operand
 _STATE = ("running_mean", "running_var")  # operands only when the model is evaluated
+_SETTINGS = ("dim", "keepdim", "alpha", "exponent", "dims", "p", "stride", "padding", "dilation", "groups", "eps", "kernel_size")
 FREED = "freed by an earlier backward()"
 SPOILT = "what it saved for backward was written in place since, so backward() will refuse"
 
@@ -34,16 +34,19 @@ def saved(node: Any) -> tuple[list[tuple[str, Any]], str]:
     kind, found, wrong = type(node), [], ""
     known = _saved_names.get(kind)
     if known is None:
-        known = [name for name in dir(node) if name.startswith("_saved_")] or (["saved_tensors"] if hasattr(kind, "saved_tensors") else [])
-        _saved_names[kind] = known
-    for name in known:
+        told = [name for name in dir(node) if name.startswith("_saved_")] or (["saved_tensors"] if hasattr(kind, "saved_tensors") else [])
+        known = _saved_names[kind] = [(name, name.removeprefix("_saved_")) for name in told]
+    tensor = torch().Tensor
+    for attribute, name in known:
         try:
-            value = getattr(node, name)
+            value = getattr(node, attribute)
         except RuntimeError as error:  # PyTorch says in a sentence which of the two it is
             wrong = SPOILT if "modified by an inplace operation" in str(error) else FREED
             continue
-        values = value if isinstance(value, (tuple, list)) else (value,)
-        found += [(name.removeprefix("_saved_"), x) for x in values if is_tensor(x)]
+        if isinstance(value, tensor):
+            found.append((name, value))
+        elif isinstance(value, (tuple, list)):
+            found += [(name, x) for x in value if isinstance(x, tensor)]
     return found, wrong
 
 
@@ -93,29 +96,30 @@ def mark_all(recording: TorchRecording, new: Sequence[Any], row: int, hang: Hang
     """All these nodes are parts of the op in this row. Bytes that they keep for backward."""
     total = 0
     for node in new:
-        _mark_leaves(recording, node, hang, scope)
+        targets = _targets(recording, node, hang, scope)
         mark = recording.mark(node, row)
         total += recording.saves(mark, [x for _, x in saved(node)[0]])
-        if hang is not None:
-            hang(node, mark, _targets(recording, node), None)
+        _hang(node, mark, targets, hang)
     return total
 
 
-def _mark_leaves(recording: TorchRecording, user: Any, hang: Hang | None, scope: int) -> None:
-    """The leaves among the node's inputs get a row, and their own nodes a mark."""
-    for node, _ in user.next_functions:
-        leaf = None if node is None else variable(node)
-        if leaf is None or recording.marked(node) is not None:
-            continue
-        row = recording.find(leaf)
-        mark = recording.mark(node, recording.leaf(leaf, scope) if row < 0 else row)
-        if hang is not None:
-            hang(node, mark, [], leaf)
+def _targets(recording: TorchRecording, user: Any, hang: Hang | None, scope: int) -> tuple[Target | None, ...]:
+    """Where the node's gradients go. The leaves among its inputs get a row, and their own nodes a mark."""
+    found: list[Target | None] = []
+    for node, result in user.next_functions:
+        mark = None if node is None else recording.marked(node)
+        if mark is None and (leaf := variable(node)) is not None:
+            row = recording.find(leaf)
+            mark = recording.mark(node, recording.leaf(leaf, scope) if row < 0 else row)
+            _hang(node, mark, None, hang, leaf)
+        found.append(None if mark is None else (mark.row, mark.number, result))
+    return tuple(found)
 
 
-def _targets(recording: TorchRecording, node: Any) -> Targets:
-    marks = [(None if source is None else recording.marked(source), result) for source, result in node.next_functions]
-    return [None if mark is None else (mark, result) for mark, result in marks]
+def _hang(node: Any, mark: Mark, targets: tuple[Target | None, ...] | None, hang: Hang | None, leaf: Any = None) -> None:
+    mark.name, mark.targets = type(node).__name__, targets
+    if hang is not None:
+        hang(node, mark, leaf)
 
 
 def extend(
@@ -134,7 +138,7 @@ def extend(
     inputs: dict[tuple, int] = {}  # memory, shape and strides of a saved input without a node -> row
     new = unmarked(recording, roots)
     for node in new:
-        _mark_leaves(recording, node, hang, scope)
+        targets = _targets(recording, node, hang, scope)
         kept, wrong = saved(node)
         sources = [-1 if source is None else recording.row_of(source) for source, _ in node.next_functions]
         for name, tensor in kept:
@@ -154,8 +158,7 @@ def extend(
             source = row if name.startswith(_RESULTS) else recording.row_of(tensor.grad_fn) if tensor.requires_grad else -1
             if source >= 0 and recording.kind[source] == "op" and arrays.shape_of(tensor) == recording.shape[source]:
                 recording.saw(tensor, source)
-        if hang is not None:
-            hang(node, mark, _targets(recording, node), None)
+        _hang(node, mark, targets, hang)
 
 
 def _from_outside(recording: TorchRecording, tensor: Any, sources: list[int], inputs: dict[tuple, int], scope: int) -> None:
@@ -185,9 +188,13 @@ def _result(node: Any, kept: list[tuple[str, Any]]) -> tuple[tuple, Any]:
 
 def _settings(node: Any) -> dict[str, Any]:
     """What the node knows of the op's settings: an axis, an exponent."""
-    found = {}
-    for name in ("dim", "keepdim", "alpha", "exponent", "dims", "p", "stride", "padding", "dilation", "groups", "eps", "kernel_size"):
-        value = getattr(node, f"_saved_{name}", None) if f"_saved_{name}" in _saved_names.get(type(node), ()) else None
+    found, kind = {}, type(node)
+    known = _setting_names.get(kind)
+    if known is None:
+        there = dict(_saved_names.get(kind, ()))
+        known = _setting_names[kind] = [name for name in _SETTINGS if f"_saved_{name}" in there]
+    for name in known:
+        value = getattr(node, f"_saved_{name}")
         if value is not None and not is_tensor(value) and not (name == "alpha" and value == 1):
             found[name] = value - (1 << 64) if isinstance(value, int) and value >= 1 << 63 else value  # an unsigned -1
     return names.plain(found)

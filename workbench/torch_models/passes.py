@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import RLock
 from typing import Any
-from weakref import WeakMethod, ref
+from weakref import ref
 
 import numpy
 
@@ -18,14 +18,13 @@ from ..recording import KEEP
 from ..stepper import PassEnded, Stepper, operand, said
 from ..whatif.fanout import Addend, FanOut
 from . import arrays
-from .loaded import is_tensor, torch
-from .nodes import Targets
-from .recording import Mark, TorchRecording
+from .loaded import is_tensor
+from .recording import Listener, Mark, TorchRecording
 
 RECORD = "PyTorch's engine ran this pass itself; this is its record. Going back and forth in it changes no .grad."
 
 
-@dataclass
+@dataclass(slots=True)
 class _Gain:
     """What a step handed to one input."""
 
@@ -35,7 +34,7 @@ class _Gain:
     addends: int
 
 
-@dataclass
+@dataclass(slots=True)
 class _Ran:
     """One op's part of the pass: the node, or the several nodes, that PyTorch made of the op."""
 
@@ -44,9 +43,10 @@ class _Ran:
     nodes: list[str]  # PyTorch's names of the nodes, in the order in which they ran
     upstream: list[Any]
     gains: list[_Gain] = field(default_factory=list)
-    inner: set[int] = field(default_factory=set)  # marks of the op's own nodes that its other nodes handed a gradient to
+    inner: Set[int] = frozenset()  # marks of the op's own nodes that its other nodes handed a gradient to
     leaf: str = ""  # at a leaf: "stored in", "added to"
     message: protocol.Step | None = None
+    early: bool = False  # the message was written before the graph knew all of its names
 
 
 class TorchPass(Stepper):
@@ -64,29 +64,33 @@ class TorchPass(Stepper):
 
     # -- told by the hooks ---------------------------------------------------------------------------------------------------
 
-    def ran(self, name: str, mark: Mark, targets: Targets, gradients: tuple, upstream: tuple) -> None:
+    def ran(self, mark: Mark, gradients: tuple, upstream: tuple) -> None:
         """A node has turned `upstream` into `gradients` of its inputs."""
+        mine, hold = mark.row, self._hold
         with self.lock:
-            step = self._open.get(mark.row)
+            step = self._open.get(mine)
             if step is None:
-                step = self._open[mark.row] = self._new(mark.row, name)
+                step = self._open[mine] = self._new(mine, mark.name)
             else:
-                step.nodes.append(name)
+                step.nodes.append(mark.name)
             if mark.number not in step.inner:
-                step.upstream += [g for g in map(self._hold, upstream) if g is not None]
-            for place, gradient in zip(targets, gradients, strict=False):
-                if place is None or gradient is None:
+                step.upstream += [g for g in map(hold, upstream) if g is not None]
+            for target, gradient in zip(mark.targets or (), gradients, strict=False):
+                if target is None or gradient is None:
                     continue
-                target, result = place
-                if target.row == mark.row:
-                    step.inner.add(target.number)
+                row, number, result = target
+                if row == mine:
+                    step.inner = {*step.inner, number}
                     continue
-                held = self._hold(gradient)
-                totals = self._totals.setdefault(target.number, {})
+                held = hold(gradient)
+                totals = self._totals.get(number)
+                if totals is None:
+                    totals = self._totals[number] = {}
                 before, addends = totals.get(result, (None, 0))
-                total = held if addends == 0 else self._hold(_sum(before, held)) if is_tensor(before) and is_tensor(held) else None
+                # both are without a graph: their sum makes none
+                total = held if addends == 0 else hold(before + held) if is_tensor(before) and is_tensor(held) else None
                 totals[result] = total, addends + 1
-                step.gains.append(_Gain(target.row, held, total, addends + 1))
+                step.gains.append(_Gain(row, held, total, addends + 1))
             self._totals.pop(mark.number, None)
 
     def accumulated(self, mark: Mark, upstream: tuple, had: bool) -> None:
@@ -290,37 +294,38 @@ class PassRecorder:
     def __init__(self, recording: TorchRecording, graph: Graph, passed: Callable[[TorchPass], None], room: Callable[[], int]) -> None:
         self.recording, self.graph, self.passed, self.room = recording, graph, passed, room
         self.current: TorchPass | None = None
-        self._told = False  # somebody says when the pass is over
+        self._announced = False  # somebody says when the pass is over
         self._awaited = 0  # nodes that hang here
         self._seen: set[int] = set()
-        self._hooks: list[Any] = []
         self._had: dict[int, bool] = {}
         self._lock = RLock()
+        self._me: ref[Listener] = ref(self)  # what hangs on a node keeps nobody alive
 
-    def hang(self, node: Any, mark: Mark, targets: Targets, leaf: Any) -> None:
+    def hang(self, node: Any, mark: Mark, leaf: Any) -> None:
         """Be told when the node runs."""
         self._awaited += 1
+        mark.told, hooks = self._me, self.recording.hooks
         if leaf is None:
-            self._hooks.append(node.register_hook(_weakly(self._ran, type(node).__name__, mark.row, mark.number, targets)))
-            return
-        self._hooks.append(node.register_prehook(_weakly(self._before, mark.number, ref(leaf))))
-        self._hooks.append(node.register_hook(_weakly(self._accumulated, mark.row, mark.number)))
+            hooks[mark.number] = (node.register_hook(mark),)
+        else:
+            hooks[mark.number] = node.register_prehook(_before(ref(self), mark.number, ref(leaf))), node.register_hook(mark)
 
     def remove(self) -> None:
         """No hook is left on any node."""
         self.finish()
-        for hook in self._hooks:
-            hook.remove()
-        self._hooks.clear()
+        hooks = self.recording.hooks
+        for number in list(hooks):
+            for hook in hooks.pop(number, ()):
+                hook.remove()
 
     @contextmanager
     def during(self, retained: bool) -> Iterator[None]:
         """A backward pass runs inside the block."""
-        if self._told:  # a pass inside a pass, such as checkpointing starts: part of the one around it
+        if self._announced:  # a pass inside a pass, such as checkpointing starts: part of the one around it
             yield
             return
         self.finish()
-        self._told = True
+        self._announced = True
         try:
             yield
         except BaseException as error:
@@ -329,7 +334,7 @@ class PassRecorder:
         else:
             self._over(retained)
         finally:
-            self._told = False
+            self._announced = False
 
     def finish(self) -> None:
         """A pass that nobody said the end of is over now."""
@@ -354,52 +359,33 @@ class PassRecorder:
 
     def _record(self, number: int) -> TorchPass:
         with self._lock:
-            if number in self._seen and not self._told:
+            if number in self._seen and not self._announced:
                 self._over(True)  # the node runs again: this is the next pass
             if self.current is None:
                 self.current = TorchPass(self.recording, self.graph, self.room())
             self._seen.add(number)
             return self.current
 
-    def _ran(self, name: str, row: int, number: int, targets: Targets, gradients: tuple, upstream: tuple) -> None:
-        self._record(number).ran(name, _Place(row, number), targets, gradients, upstream)
-        self._perhaps_over()
-
-    def _before(self, number: int, leaf: ref, upstream: tuple) -> None:
-        tensor = leaf()
-        self._had[number] = tensor is not None and tensor.grad is not None
-
-    def _accumulated(self, row: int, number: int, gradients: tuple, upstream: tuple) -> None:
-        self._record(number).accumulated(_Place(row, number), upstream, self._had.pop(number, False))
-        self._perhaps_over()
-
-    def _perhaps_over(self) -> None:
-        if not self._told and len(self._seen) == self._awaited:
+    def ran(self, mark: Mark, gradients: tuple, upstream: tuple) -> None:
+        """The node with this mark has turned `upstream` into `gradients` of its inputs."""
+        record = self._record(mark.number)
+        if mark.targets is None:
+            record.accumulated(mark, upstream, self._had.pop(mark.number, False))
+        else:
+            record.ran(mark, gradients, upstream)
+        if not self._announced and len(self._seen) == self._awaited:
             self._over(True)
 
 
-def _weakly(method: Callable, *known: Any) -> Callable[..., None]:
-    """A hook that dies in effect with who hung it, and never changes a gradient: it returns nothing."""
-    held = WeakMethod(method)
+def _before(recorder: ref[PassRecorder], number: int, leaf: ref) -> Callable[[tuple], None]:
+    """What hangs on a leaf's node and sees whether there is a `.grad` that the new gradient will be added to."""
 
-    def hook(*told: Any) -> None:
-        if (alive := held()) is not None:
-            alive(*known, *told)
+    def hook(upstream: tuple) -> None:
+        here, tensor = recorder(), leaf()
+        if here is not None:
+            here._had[number] = tensor is not None and tensor.grad is not None
 
     return hook
-
-
-@dataclass(frozen=True)
-class _Place:
-    """Where a node stands, without holding its mark: the mark dies with the node, and the hook is a part of the node."""
-
-    row: int
-    number: int
-
-
-def _sum(a: Any, b: Any) -> Any:
-    with torch().no_grad():
-        return a + b
 
 
 def _shown(gradients: list) -> tuple[Any, str]:

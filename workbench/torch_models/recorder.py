@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from math import nan
 from threading import get_ident, local
 from time import perf_counter
@@ -56,13 +56,15 @@ class _Own(local):
 _own = _Own()
 
 
-@contextmanager
-def bookkeeping() -> Iterator[None]:
+class bookkeeping:
     """What torch runs inside the block is the workbench's own: no watch of this thread records it, the one around another neither."""
-    _own.depth += 1
-    try:
-        yield
-    finally:
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        _own.depth += 1
+
+    def __exit__(self, *error: Any) -> None:
         _own.depth -= 1
 
 
@@ -207,8 +209,9 @@ class TorchRecorder:
 
     def _made(self, func: Any, args: tuple, kwargs: dict, result: Any) -> None:
         made = names.tensors_in(result)
-        given = {id(x) for x in names.tensors_in((args, kwargs))}
-        made = [x for x in made if id(x) not in given]
+        given = names.tensors_in(args, 2) + (names.tensors_in(kwargs, 2) if kwargs else [])
+        known = set(map(id, given))
+        made = [x for x in made if id(x) not in known]
         if not made or not given:
             return
         code, lasti = self._site()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import count
-from typing import Any
+from typing import Any, Protocol
 from weakref import ref
 
 import numpy
@@ -16,6 +16,10 @@ from .loaded import is_tensor, torch
 
 _numbers = count(1)
 
+# Where one of a node's gradients goes: the row and the number of the mark of the node that made that input, and which of its results it is.
+# Numbers alone: the garbage collector has nothing to look through, and no node holds a mark but its own.
+Target = tuple[int, int, int]
+
 
 class _Watch(ref):
     """A weak reference to a tensor, with its identity and its block of memory."""
@@ -25,13 +29,37 @@ class _Watch(ref):
     block: list
 
 
+class Listener(Protocol):
+    """Who wants to know that a node ran."""
+
+    def ran(self, mark: Mark, gradients: tuple, upstream: tuple) -> None: ...
+
+
 class Mark:
-    """Hangs on a node of PyTorch's graph, in its `metadata`, and dies with it. It says which row the node is a part of."""
+    """Hangs on a node of PyTorch's graph, in its `metadata`, and dies with it. It says which row the node is a part of.
 
-    __slots__ = ("row", "number", "__weakref__")
+    It is the node's hook too: a graph has many nodes, and each object that hangs there is one more that every garbage collection looks at.
+    """
 
-    def __init__(self, row: int) -> None:
-        self.row, self.number = row, next(_numbers)
+    __slots__ = ("row", "number", "name", "targets", "told", "_recording", "__weakref__")
+    name: str  # PyTorch's of the node
+    targets: tuple[Target | None, ...] | None  # where its gradients go, None: no gradient does; None in all: into a leaf's .grad
+    told: ref[Listener]
+
+    def __init__(self, row: int, recording: ref[TorchRecording]) -> None:
+        self.row, self.number, self._recording = row, next(_numbers), recording
+
+    def __call__(self, gradients: tuple, upstream: tuple) -> None:
+        """The node has turned `upstream` into `gradients` of its inputs. Nothing is returned: what PyTorch computes stays as it is."""
+        listener = self.told()
+        if listener is not None:
+            listener.ran(self, gradients, upstream)
+
+    def __del__(self) -> None:
+        recording = self._recording()
+        if recording is not None:
+            recording.hooks.pop(self.number, None)
+            recording.free(self.number)
 
 
 class TorchRecording(Recording):
@@ -43,22 +71,16 @@ class TorchRecording(Recording):
         self.key = f"gradient workbench {self.name}"  # of the marks
         self._rows: dict[int, int] = {}  # identity of a live tensor -> row
         self._watches: dict[int, _Watch] = {}
-        self._marks: dict[int, ref] = {}
+        self.hooks: dict[int, tuple] = {}  # number of a mark -> handles of what hangs on its node, while the node lives
         self._changed: dict[int, int] = {}  # row -> PyTorch's count of writes to the tensor when the row was made
-        me = ref(self)
+        me = self._me = ref(self)
 
         def died(watch: Any) -> None:
             recording = me()
             if recording is not None and recording._watches.pop(id(watch), None) is not None:
                 recording._died(watch)
 
-        def node_died(mark: ref) -> None:
-            recording = me()
-            if recording is not None:
-                recording._marks.pop(id(mark), None)
-                recording.free(_numbered(mark))
-
-        self._on_death, self._on_node_death = died, node_died
+        self._on_death = died
 
     # -- tensors -------------------------------------------------------------------------------------------------------------
 
@@ -100,9 +122,11 @@ class TorchRecording(Recording):
 
     def tensor_row(self, op: Any, kind: str, tensor: Any, **more: Any) -> int:
         """A new row with the facts of this result."""
-        note = "; ".join(filter(None, (more.pop("note", ""), arrays.unusual(tensor))))
+        if arrays.ordinary(tensor):
+            return self.append(op, kind, tuple(tensor.shape), arrays.dtype_of(tensor), tensor.nbytes, tensor.requires_grad, **more)
+        more["note"] = "; ".join(filter(None, (more.get("note", ""), arrays.unusual(tensor))))
         size = 0 if arrays.wrapped(tensor) else arrays.bytes_of(tensor)
-        return self.append(op, kind, arrays.shape_of(tensor), arrays.dtype_of(tensor), size, tensor.requires_grad, note=note, **more)
+        return self.append(op, kind, arrays.shape_of(tensor), arrays.dtype_of(tensor), size, tensor.requires_grad, **more)
 
     # -- nodes ---------------------------------------------------------------------------------------------------------------
 
@@ -112,10 +136,7 @@ class TorchRecording(Recording):
 
     def mark(self, node: Any, row: int) -> Mark:
         """The node is a part of this row."""
-        mark = node.metadata[self.key] = Mark(row)
-        weak = _NodeRef(mark, self._on_node_death)
-        weak.number = mark.number
-        self._marks[id(weak)] = weak
+        mark = node.metadata[self.key] = Mark(row, self._me)
         return mark
 
     def saves(self, mark: Mark, saved: list) -> int:
@@ -124,15 +145,15 @@ class TorchRecording(Recording):
         for tensor in saved:
             block = self._block(tensor, mark.row)
             block[HOLDERS] += 1
-            blocks.append((block, 0))
+            blocks.append(block)
         if blocks:
             self.times[-mark.number] = mark.row
-            self.savings[-mark.number] = blocks
+            self.savings[-mark.number] = tuple(blocks)
         return sum(map(arrays.bytes_of, saved))
 
     def free(self, number: int) -> None:
         """The node with this mark keeps nothing any more."""
-        for block, _ in self.savings.pop(-number, ()):
+        for block in self.savings.pop(-number, ()):
             self._release(block)
 
     def gradient_of(self, row: int) -> None:
@@ -248,15 +269,6 @@ class TorchRecording(Recording):
         row = self._rows.pop(watch.key, None)
         if row is not None and self.ref[row] is watch:
             self.ref[row] = None
-
-
-class _NodeRef(ref):
-    __slots__ = ("number",)
-    number: int
-
-
-def _numbered(mark: Any) -> int:
-    return mark.number
 
 
 def _writes(tensor: Any) -> int:
