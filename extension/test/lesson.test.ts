@@ -33,13 +33,15 @@ function stateOf(...messages: (Lesson | Modes)[]): State {
 }
 
 let asked: Record<string, unknown>[];
+let done: Record<string, unknown>[];
 let state: State;
 let controller: Controller;
 
 beforeEach(() => {
   asked = [];
+  done = [];
   const fake = {
-    ...{ store: { get state() { return state; }, dispatch: () => undefined } },
+    ...{ store: { get state() { return state; }, dispatch: (action: Record<string, unknown>) => { done.push(action); } } },
     ...{ ask: (request: Record<string, unknown>) => (asked.push(request), Promise.resolve(true)) },
     ...{ say: vi.fn(), show: vi.fn(), tab: vi.fn(), setOverlay: vi.fn(), turnPage: () => undefined },
   };
@@ -129,9 +131,9 @@ describe("a lesson", () => {
 });
 
 describe("costs", () => {
-  it("stand side by side, and a pass adds them up step by step", () => {
+  it("stand side by side, and a pass adds them up step by step", async () => {
     const cost = (multiplications: number) => ({ multiplications, additions: 1, others: 0, bytes: 8 });
-    const steps = [0, 4].map((times, node) => ({ node, op: "mul", value: "2", cost: cost(times) }));
+    const steps = [0, 4].map((times, node) => ({ node, op: "mul", value: "2", badge: "2", cost: cost(times) }));
     const mode = (name: "forward" | "reverse", passes: number) => ({ name, passes, each: cost(4), total: cost(4 * passes), shown: [{ seed: "x[0]", steps, gives: "the row" }] });
     const modes: Modes = { type: "modes", v: 1, re: null, recording: "r", inputs: 3, outputs: 1, forward: mode("forward", 3), reverse: mode("reverse", 1), sentence: "S", crossover: "C" };
     show(pane(), stateOf(modes));
@@ -143,6 +145,8 @@ describe("costs", () => {
     expect(at("wb-modes-status").textContent).toContain("4 multiplications, 2 additions");
     expect(at("wb-modes-status").textContent).toContain("The pass gives the row.");
     expect(controller.show).toHaveBeenLastCalledWith(1);
+    await Promise.resolve();
+    expect(done.at(-1)).toEqual({ do: "tangents", to: new Map([[0, "∇ 2"], [1, "∇ 2"]]) });
     at("wb-modes-next").click();
     expect(document.querySelectorAll(".flow li")).toHaveLength(2);
   });

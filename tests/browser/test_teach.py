@@ -124,4 +124,5 @@ def test_lesson_by_keys_is_kept_and_presented(lab):
     expect(modes.get_by_test_id("wb-modes-reverse-multiplications")).to_have_text("8")
     for _ in range(3):
         modes.get_by_test_id("wb-modes-next").click()
+    expect(lab.cell(2).locator(".badge", has_text="∇ ‖2‖")).to_have_count(1)  # four ones, at the product
     expect(modes.get_by_test_id("wb-modes-status")).to_contain_text("The pass gives the row ∂y = [2, 2, 2, 2].")

@@ -92,6 +92,7 @@ class ModeStep:
     node: int
     op: str
     value: str  # the tangent or the gradient at the node: numbers where they are few, else shape and norm
+    badge: str  # the same for a box: a number, or a norm
     cost: Cost  # of this step
 
 

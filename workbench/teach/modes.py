@@ -113,7 +113,7 @@ class Jacobian:
         cost = Cost(*(getattr(now, key) - getattr(before, key) for key in ("multiplications", "additions", "others", "bytes")))
         row = self.recording.row_of(node)
         name = "" if row < 0 else self.recording.names.get(row, "")
-        return ModeStep(row, name or (node.op.name if node.op is not None else "input"), _short(numpy.asarray(value)), cost)
+        return ModeStep(row, name or (node.op.name if node.op is not None else "input"), _short(numpy.asarray(value)), _badge(numpy.asarray(value)), cost)
 
     def mode(self, name: Literal["forward", "reverse"]) -> Mode:
         """One mode for the whole Jacobian. What a pass costs does not depend on its seed, so a few are run and all are counted."""
@@ -193,6 +193,12 @@ def _short(x: numpy.ndarray) -> str:
     if x.size <= FEW:
         return shown(x.astype(numpy.float64))
     return f"{'×'.join(map(str, x.shape))}, norm {inspector.number_text(float(numpy.linalg.norm(x.astype(numpy.float64))))}"
+
+
+def _badge(x: numpy.ndarray) -> str:
+    if x.size == 1:
+        return inspector.number_text(float(x.reshape(-1)[0]))
+    return f"‖{inspector.number_text(float(numpy.linalg.norm(x.astype(numpy.float64))))}‖"
 
 
 def jacobian_of(f: Callable, xs: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:

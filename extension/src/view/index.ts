@@ -220,7 +220,7 @@ class View {
   private updatePicture(state: State, before: State | null): void {
     const changed = (...keys: (keyof State)[]) => !before || keys.some((key) => state[key] !== before[key]);
     if (changed("recording", "open", "direction")) this.showScene(state, before, prefersStill() || before?.pass !== state.pass);
-    else if (changed("pass", "selected", "overlay", "search", "answers", "flags", "caret")) this.showMarks(state);
+    else if (changed("pass", "selected", "overlay", "search", "answers", "flags", "caret", "tangents")) this.showMarks(state);
     if (changed("faces", "overlay", "recording") && state.recording) this.pane.dress(state.recording, state.faces, state.overlay === "saved");
     if (changed("trace", "selected", "recording", "open")) this.pane.trace(state);
     if (changed("focus", "recording", "open")) this.showFocus(state, before);

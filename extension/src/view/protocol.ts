@@ -297,6 +297,7 @@ export interface ModeStep {
   node: number;
   op: string;
   value: string;
+  badge: string;
   cost: Cost;
 }
 

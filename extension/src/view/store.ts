@@ -77,6 +77,7 @@ export interface State {
   flags: ReadonlyMap<string, readonly Flag[]>; // by their origin
   caret: ReadonlySet<number>; // nodes that the notebook's line under the caret has made
   answers: Answers; // what the kernel last said, by the message's type; of this recording
+  tangents: ReadonlyMap<number, string>; // what a walk through forward or reverse mode has brought to each node so far
   room: number; // grows when the view has another width
   status: Status;
   text: boolean; // the table instead of the picture
@@ -101,6 +102,7 @@ export type Action =
   | { do: "tab"; to: string }
   | { do: "by"; to: StepTo["by"] }
   | { do: "text"; on: boolean }
+  | { do: "tangents"; to: ReadonlyMap<number, string> }
   | { do: "room" }
   | { do: "search"; query: string }
   | { do: "next hit"; by: 1 | -1 };
@@ -124,6 +126,7 @@ export const START: State = {
   flags: new Map(),
   caret: new Set(),
   answers: new Map(),
+  tangents: new Map(),
   room: 0,
   status: { sentence: "", tone: "plain" },
   text: false,
@@ -167,6 +170,8 @@ export function reduce(state: State, action: Action): State {
       return { ...state, tab: action.to };
     case "by":
       return { ...state, by: action.to };
+    case "tangents":
+      return { ...state, tangents: action.to, recording: badged(state, "gradients") };
     case "room":
       return { ...state, room: state.room + 1 };
     case "text":

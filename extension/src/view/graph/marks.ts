@@ -72,6 +72,8 @@ export function marksOf(state: State, gradients: Gradients): Marks {
       const badge = known ? numbers.overlay.text(value) : "";
       return { classes: classes.join(" "), badge, warm: false, norm: full(summary?.norm), tint: known ? numbers.tint(value) : 0, flags: own };
     }
+    const tangent = state.tangents.get(node);
+    if (tangent !== undefined) return { classes: [...classes, "done"].join(" "), badge: tangent, warm: true, norm: null, tint: 0, flags: own };
     const badge = summary && state.overlay === "gradient" ? `∇ ${gradientText(summary)}` : "";
     return { classes: classes.join(" "), badge, warm: true, norm: full(summary?.norm), tint: 0, flags: own };
   }

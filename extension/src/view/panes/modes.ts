@@ -109,6 +109,10 @@ export class ModesTable {
     );
     setText(status, step ? `So far: ${sums.join(", ")}.${step === steps.length ? ` The pass gives ${gives}.` : ""}` : "Press Next: the pass goes node by node.");
     if (focused) this.walk.querySelector<HTMLElement>(`[data-testid="${focused}"]`)?.focus();
+    const sign = mode === "forward" ? "ẋ" : "∇";
+    const tangents = new Map(done.map(({ node: at, badge }) => [at, `${sign} ${badge}`]));
+    // The graph is drawn from the state that this call is about: it gets its numbers afterwards.
+    queueMicrotask(() => this.controller.store.dispatch({ do: "tangents", to: tangents }));
     const node = done.at(-1)?.node ?? -1;
     if (point && node >= 0) this.controller.show(node);
   }
