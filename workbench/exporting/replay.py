@@ -39,7 +39,7 @@ def replay(session: Session, paths: bool = False, budget: int = BUDGET, seconds:
         conversation = Conversation(quiet, pack, budget, seconds)
         index = _asked(conversation, stepper)
         left = conversation.sentence()
-        facts = [headline(quiet), left] if left else [headline(quiet)]
+        facts = [headline(session), *([left] if left else [])]
         title = quiet.recording.title or quiet.recording.names.get(quiet.recording.root, "") or "Gradient Workbench"
         if not paths:
             title, facts = without_path(title), list(map(without_path, facts))
@@ -96,4 +96,5 @@ def headline(session: Session) -> str:
     if stepper is None:
         return f"{known}; no backward pass."
     end = f", of which {len(stepper.taken)} ran" if stepper.failure else ""
-    return f"{known}; a backward pass of {count_text(stepper.total, 'step')}{end}."
+    others = f", the one of {len(session.passes)} that is shown" if len(session.passes) > 1 else ""
+    return f"{known}; a backward pass of {count_text(stepper.total, 'step')}{end}{others}."
