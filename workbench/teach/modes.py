@@ -113,7 +113,13 @@ class Jacobian:
         cost = Cost(*(getattr(now, key) - getattr(before, key) for key in ("multiplications", "additions", "others", "bytes")))
         row = self.recording.row_of(node)
         name = "" if row < 0 else self.recording.names.get(row, "")
-        return ModeStep(row, name or (node.op.name if node.op is not None else "input"), _short(numpy.asarray(value)), _badge(numpy.asarray(value)), cost)
+        return ModeStep(
+            row,
+            name or (node.op.name if node.op is not None else "input"),
+            _short(numpy.asarray(value)),
+            _badge(numpy.asarray(value)),
+            cost,
+        )
 
     def mode(self, name: Literal["forward", "reverse"]) -> Mode:
         """One mode for the whole Jacobian. What a pass costs does not depend on its seed, so a few are run and all are counted."""
