@@ -6,6 +6,7 @@ import json
 
 import pytest
 from playwright.sync_api import expect
+from test_faults import second_browser
 
 SETUP = """%load_ext workbench
 import engine
@@ -126,3 +127,28 @@ def test_lesson_by_keys_is_kept_and_presented(lab):
         modes.get_by_test_id("wb-modes-next").click()
     expect(lab.cell(2).locator(".badge", has_text="∇ ‖2‖")).to_have_count(1)  # four ones, at the product
     expect(modes.get_by_test_id("wb-modes-status")).to_contain_text("The pass gives the row ∂y = [2, 2, 2, 2].")
+
+
+@pytest.mark.timeout(200)
+def test_a_second_browser_follows_until_it_goes_its_own_way(lab):
+    lab.open(SETUP, LESSON, name="class.ipynb")
+    lab.run_all()
+    teacher = lesson_of(lab)
+    lab.command("docmanager:save")
+    lab.wait_idle()
+    with second_browser(lab) as other:
+        other.open_notebook("class.ipynb")
+        student = lesson_of(other)
+        count = student.get_by_test_id("wb-page-count")
+        teacher.get_by_test_id("wb-page-next").click()
+        expect(count).to_have_text("page 2 of 4")
+        expect(student.get_by_test_id("wb-scrub")).to_have_value("1")
+        student.get_by_test_id("wb-follow").click()
+        teacher.get_by_test_id("wb-page-next").click()
+        expect(teacher.get_by_test_id("wb-page-count")).to_have_text("page 3 of 4")
+        student.get_by_test_id("wb-page-previous").click()
+        expect(count).to_have_text("page 1 of 4")
+        expect(teacher.get_by_test_id("wb-page-count")).to_have_text("page 3 of 4")
+        student.get_by_test_id("wb-follow").click()
+        expect(count).to_have_text("page 3 of 4")
+        assert other.errors == []
