@@ -24,7 +24,6 @@ def tab_of(lab):
     return lab.page.locator("#gradient-workbench-graph")
 
 
-
 def stale(part, op: str):
     """The sentences of the stale marks at the boxes of an op."""
     return part.get_by_test_id("wb-node").filter(has_text=op).locator("[data-glyph='~'] title")
@@ -96,7 +95,7 @@ def test_graph_in_a_tab_details_beside_it_and_bytes_in_the_status_bar(lab):
     lab.command("gradient-workbench:open-tab")
     tab, side = tab_of(lab), panel_of(lab)
     expect(tab.get_by_test_id("wb-node").filter(has_text="exp")).to_be_visible()  # the newest recording
-    expect(tab.get_by_test_id("wb-memory")).to_be_visible()
+    expect(tab.get_by_test_id("wb-memory").get_by_text("live now")).to_be_visible()  # the kernel has answered
     expect(tab.get_by_test_id("wb-tab-value")).to_have_count(0)
     expect(side.get_by_test_id("wb-tab-value")).to_be_visible()
     expect(side.get_by_test_id("wb-graph")).to_have_count(0)
@@ -126,6 +125,7 @@ def test_graph_in_a_tab_details_beside_it_and_bytes_in_the_status_bar(lab):
     lab.reload()
     expect(tab.get_by_test_id("wb-graph")).to_be_visible()
     expect(side.get_by_test_id("wb-panel")).to_be_visible()
+    expect(tab.get_by_test_id("wb-node").first).to_be_visible()
 
     # The kernel restarts: what is on the screen stays, with a sentence, and the next run is shown.
     lab.page.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()")

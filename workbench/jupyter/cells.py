@@ -21,7 +21,7 @@ _running = False
 def follow() -> None:
     """Begin to note cells as they run. Asking again does nothing."""
     global _following, _running, _current
-    shell = get_ipython()
+    shell: Any = get_ipython()
     if shell is None or shell is _following:
         return
     _following, _running = shell, True  # this very call stands in a cell

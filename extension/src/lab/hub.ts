@@ -6,6 +6,8 @@ import view, { type Core } from "../view/index";
 import { type Content, KernelLink, NO_NOTEBOOK } from "./link";
 import { CommModel } from "./model";
 
+const MOVING = 100; // milliseconds
+
 /** A state to show, with the model behind it; or a sentence that says why there is none. */
 export type Shown = { core: Core; model: CommModel } | string;
 
@@ -14,6 +16,7 @@ export class Hub {
   shown: Shown = NO_NOTEBOOK;
   private readonly link: KernelLink;
   private readonly users = new Set<object>();
+  private leaving: ReturnType<typeof setTimeout> | undefined;
 
   constructor(readonly tracker: INotebookTracker) {
     this.link = new KernelLink(tracker);
@@ -27,13 +30,17 @@ export class Hub {
   /** Somebody can see what is shown. The kernel has work only as long as there is somebody. */
   use(user: object): void {
     this.users.add(user);
+    clearTimeout(this.leaving);
     this.link.start();
   }
 
   drop(user: object): void {
     if (!this.users.delete(user) || this.users.size) return;
-    this.link.stop();
-    this.show(NO_NOTEBOOK);
+    // Where panels are only moved about, they are taken off the page for a moment.
+    this.leaving = setTimeout(() => {
+      this.link.stop();
+      this.show(NO_NOTEBOOK);
+    }, MOVING);
   }
 
   /** A view on the page has heard from the kernel of the notebook that it is in. */

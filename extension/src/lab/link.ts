@@ -32,6 +32,7 @@ export class KernelLink {
   private kernel: Kernel.IKernelConnection | null = null;
   private comm: Comm | null = null;
   private model: CommModel | null = null;
+  private opened = false; // the kernel knows of the comm
   private readonly loaded = new WeakSet<Kernel.IKernelConnection>(); // kernels that are known to have the workbench
   private asking = false;
   private askAgain = false;
@@ -140,18 +141,20 @@ export class KernelLink {
       this.changed.emit({ sentence: NOT_LOADED });
     };
     this.comm = comm;
+    this.opened = false;
     // What is sent before the comm's subshell has started would wait for the running cell to end.
     if (kernel.supportsSubshells) await comm.subshellStarted?.catch(() => undefined); // none to be had: the main shell will do
     if (this.comm !== comm) {
-      comm.dispose();
+      comm.dispose(); // nobody else does: a comm that is let go twice ends the subshell that the next one shares with it
       return;
     }
     comm.open();
+    this.opened = true;
     this.changed.emit(model);
   }
 
   private closeComm(): void {
-    if (this.comm !== null && this.kernel !== null) void close(this.comm, this.kernel);
+    if (this.comm !== null && this.opened && this.kernel !== null) void close(this.comm, this.kernel);
     this.comm = this.model = null;
   }
 }
