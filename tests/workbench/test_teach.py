@@ -424,7 +424,7 @@ def test_following_takes_a_view_of_a_pass(tmp_path):
     with pytest.raises(TypeError, match=r"wb\.lesson"):
         wb.present(3, tmp_path / "x.json")
     session = wb.lesson(program()[3], [wb.say("x")])
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(FileNotFoundError, match="no folder 'nowhere'"):
         wb.present(session, tmp_path / "nowhere" / "x.json")
 
 

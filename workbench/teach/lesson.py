@@ -135,7 +135,7 @@ class Lesson:
             self._write()
             self.trouble = ""
         except OSError as error:
-            self.trouble = f"The class does not hear of this: the file cannot be written ({error.strerror})."
+            self.trouble = f"The class does not hear of this: the file cannot be written ({error.strerror or error})."
 
     def _write(self) -> None:
         assert self._file is not None

@@ -103,7 +103,9 @@ def _given(entry: Any) -> Given | None:
 
 
 def replace(path: Path, text: str) -> None:
-    """Write a file in one step, so that nobody reads half of it."""
+    """Write a file in one step, so that nobody reads half of it. FileNotFoundError without its folder."""
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"There is no folder {path.parent.name!r} to write {path.name} into")
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
