@@ -19,6 +19,12 @@ h = (w * x).tanh()
 loss = square(h).sum()
 loss.backward()"""
 
+# JupyterLab keeps its layout on the server, some time after it has changed.
+LAYOUT_KEPT = """async () => {
+  const kept = await (await fetch("/lab/api/workspaces")).json();
+  return JSON.stringify(kept).includes("gradient-workbench:graph");
+}"""
+
 
 def tab_of(lab):
     return lab.page.locator("#gradient-workbench-graph")
@@ -122,6 +128,7 @@ def test_graph_in_a_tab_details_beside_it_and_bytes_in_the_status_bar(lab):
     lab.cell(0).locator(".cm-line").first.click()
     lab.command("docmanager:save")
     lab.wait_idle()
+    lab.page.wait_for_function(LAYOUT_KEPT)
     lab.reload()
     expect(tab.get_by_test_id("wb-graph")).to_be_visible()
     expect(side.get_by_test_id("wb-panel")).to_be_visible()
