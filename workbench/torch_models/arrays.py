@@ -43,6 +43,8 @@ def shape_of(tensor: Any) -> tuple[int, ...]:
 
 def bytes_of(tensor: Any) -> int:
     """Bytes of the elements: the stored ones of a sparse tensor, none of a tensor without numbers."""
+    if ordinary(tensor):
+        return tensor.nbytes
     if tensor.is_nested:
         return sum(bytes_of(part) for part in tensor.unbind())
     if tensor.layout is not _strided():
@@ -73,8 +75,13 @@ def _strided() -> Any:
 
 
 def ordinary(tensor: Any) -> bool:
-    """Whether there is nothing that a reader of its numbers has to know: `unusual` has no word to say."""
-    return strided(tensor) and not (tensor.is_meta or tensor.is_quantized or _dtype_of(tensor.dtype).__class__ is str)
+    """Whether there is nothing that a reader of its numbers has to know: `unusual` has no word to say. Asked at every op: one piece."""
+    return (
+        not (_transformed()(tensor) or tensor.is_nested or tensor.is_meta or tensor.is_quantized)
+        and tensor.layout is _strided()
+        and _dtype_of(tensor.dtype).__class__ is not str
+        and type(tensor).__name__ not in _TRACED
+    )
 
 
 def unusual(tensor: Any) -> str:

@@ -68,7 +68,7 @@ def unmarked(recording: TorchRecording, roots: Sequence[Any]) -> list[Any]:
         order[node] = _age(node, len(order))
         missing[node] = 0
         for source, _ in node.next_functions:
-            if source is not None and recording.marked(source) is None and variable(source) is None:
+            if source is not None and key not in source.metadata and variable(source) is None:
                 users.setdefault(source, []).append(node)
                 missing[node] += 1
                 todo.append(source)
@@ -106,8 +106,9 @@ def mark_all(recording: TorchRecording, new: Sequence[Any], row: int, hang: Hang
 def _targets(recording: TorchRecording, user: Any, hang: Hang | None, scope: int) -> tuple[Target | None, ...]:
     """Where the node's gradients go. The leaves among its inputs get a row, and their own nodes a mark."""
     found: list[Target | None] = []
+    key = recording.key
     for node, result in user.next_functions:
-        mark = None if node is None else recording.marked(node)
+        mark = None if node is None else node.metadata.get(key)
         if mark is None and (leaf := variable(node)) is not None:
             row = recording.find(leaf)
             mark = recording.mark(node, recording.leaf(leaf, scope) if row < 0 else row)

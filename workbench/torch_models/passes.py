@@ -116,13 +116,14 @@ class TorchPass(Stepper):
             return None
         if gradient.requires_grad:  # create_graph: the record keeps numbers, not the graph of the derivative
             gradient = gradient.detach()
-        if id(gradient) not in self._held:
+        key = id(gradient)
+        if key not in self._held:
             size = arrays.bytes_of(gradient)
             if self.kept_bytes + size > self.keep:
                 array = arrays.numpy_of(gradient) if gradient.device.type == "cpu" else None
                 return None if array is None else summary(array)
             self.kept_bytes += size
-            self._held.add(id(gradient))
+            self._held.add(key)
         return gradient
 
     def end(self, error: BaseException | None = None) -> None:
@@ -305,17 +306,16 @@ class PassRecorder:
         """Be told when the node runs."""
         self._awaited += 1
         mark.told, hooks = self._me, self.recording.hooks
-        if leaf is None:
-            hooks[mark.number] = (node.register_hook(mark),)
-        else:
-            hooks[mark.number] = node.register_prehook(_before(ref(self), mark.number, ref(leaf))), node.register_hook(mark)
+        if leaf is not None:
+            hooks[~mark.number] = node.register_prehook(_before(ref(self), mark.number, ref(leaf)))
+        hooks[mark.number] = node.register_hook(mark)
 
     def remove(self) -> None:
         """No hook is left on any node."""
         self.finish()
         hooks = self.recording.hooks
         for number in list(hooks):
-            for hook in hooks.pop(number, ()):
+            if (hook := hooks.pop(number, None)) is not None:
                 hook.remove()
 
     @contextmanager

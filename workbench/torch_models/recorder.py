@@ -81,7 +81,7 @@ class TorchRecorder:
         self.first: Callable[[], None] | None = None
         self._due = perf_counter() + PERIOD
         self._thread = get_ident()
-        self._quiet = 0  # whatever runs now is not the user's, or is one step to the user
+        self.quiet = 0  # whatever runs now is not the user's, or is one step to the user
         self._scope = -1
         self._stack: list[int] = []
         self._whole: list[tuple[Any, str, tuple, CodeType | None, int, float]] = []  # modules that run as one op now, and since when
@@ -121,15 +121,15 @@ class TorchRecorder:
     def call(self, func: Any, args: tuple, kwargs: dict) -> Any:
         """Run a function of torch for the user, and write down what it did. Its result and its errors are the user's, as they are."""
         name = getattr(func, "__name__", "")
-        if self._quiet or _own.depth or name in _SILENT or get_ident() != self._thread:
+        if name in _SILENT or get_ident() != self._thread:
             return func(*args, **kwargs)
         if name in ("backward", "grad") and isinstance(func, FunctionType):
             with self._backward(kwargs):
-                self._quiet += 1
+                self.quiet += 1
                 try:
                     return func(*args, **kwargs)
                 finally:
-                    self._quiet -= 1
+                    self.quiet -= 1
         r = self.recording
         if r.count >= self.limit:
             r.dropped += 1
@@ -220,7 +220,8 @@ class TorchRecorder:
         r = self.recording
         op, sources, settings = self._operands(func, args, kwargs)
         roots = [x.grad_fn for x in made]
-        if isinstance(func, FunctionType) and self._composite(op.name, roots):
+        new = nodes.unmarked(r, roots)
+        if isinstance(func, FunctionType) and _composite(op.name, new):
             r.scopes.append(Scope(self._scope, "function", op.name, op.name, 0, code, lasti))
             nodes.extend(r, roots, self.passes.hang, scope=len(r.scopes) - 1, code=code, lasti=lasti)
             for x in made:
@@ -228,26 +229,24 @@ class TorchRecorder:
                     r.stands(x, r.row_of(x.grad_fn))
             self._begun()
             return
-        self._row_of_result(op, sources, settings, made, roots, code, lasti)
+        self._row_of_result(op, sources, settings, made, new, code, lasti)
 
     def _row_of_result(
-        self, op: Any, sources: list[int], settings: dict, made: list, roots: list, code: CodeType | None, lasti: int, note: str = ""
+        self, op: Any, sources: list[int], settings: dict, made: list, new: list, code: CodeType | None, lasti: int, note: str = ""
     ) -> None:
+        """A row for the op that made these tensors, and with them these nodes."""
         r, first = self.recording, made[0]
         if not note and first._is_view() and (base := r.find(first._base)) >= 0:
             note = f"view of #{base}"
         begun, took = self._time
         row = r.tensor_row(op, "op", first, scope=self._scope, code=code, lasti=lasti, note=note, attrs=settings, sources=sources,
                            begun=begun, took=took)  # fmt: skip
-        r.saved[row] = nodes.mark_all(r, nodes.unmarked(r, roots), row, self.passes.hang, self._scope)
+        if new:
+            r.saved[row] = nodes.mark_all(r, new, row, self.passes.hang, self._scope)
         for x in made:
             r.stands(x, row)
-        self._begun()
-
-    def _composite(self, name: str, roots: list) -> bool:
-        """Whether the function is made of so many ops that one box would hide what a reader looks for."""
-        new = nodes.unmarked(self.recording, roots)
-        return new != [] and name == _OPENED or sum(names.node_name(type(node).__name__) not in _MOVES for node in new) > _COMPOSITE
+        if self.first is not None:
+            self._begun()
 
     def _wrote(self, before: Any, written: Any) -> None:
         """`written` has new contents, perhaps a new place in the graph: a new row stands for it, and for what it is a view of."""
@@ -284,7 +283,7 @@ class TorchRecorder:
 
     def enter(self, module: Any, args: tuple) -> None:
         """A module is called."""
-        if self._quiet and not self._whole or get_ident() != self._thread:
+        if self.quiet and not self._whole or get_ident() != self._thread:
             return
         code, lasti = self._site()
         if self._whole:
@@ -297,7 +296,7 @@ class TorchRecorder:
         why = _as_one(module)
         if why:
             self._whole.append((module, why, args, code, lasti, perf_counter()))
-            self._quiet += 1
+            self.quiet += 1
             self._mode.__exit__(None, None, None)  # torch takes another way when a mode is on
             return
         name = self._paths.get(id(module)) or label
@@ -315,9 +314,9 @@ class TorchRecorder:
                 self._time = begun, perf_counter() - begun
                 self._mode.__enter__()
                 self._whole_made(inner, why, given, output, code, lasti)
-                self._quiet -= 1
+                self.quiet -= 1
             return
-        if not self._quiet and self._stack:
+        if not self.quiet and self._stack:
             self._scope = self.recording.scopes[self._stack.pop()].parent
 
     def _whole_made(self, module: Any, why: str, args: tuple, output: Any, code: CodeType | None, lasti: int) -> None:
@@ -325,13 +324,15 @@ class TorchRecorder:
         made = [x for x in names.tensors_in(output) if all(x is not y for y in given)]
         if made and self.recording.count < self.limit:
             op = names.torch_op(self._paths.get(id(module)) or type(module).__name__, tuple(f"input{i}" for i in range(len(given))))
-            self._row_of_result(op, [self._row(x) for x in given], {}, made, [x.grad_fn for x in made], code, lasti, why)
+            sources = [self._row(x) for x in given]
+            new = nodes.unmarked(self.recording, [x.grad_fn for x in made])
+            self._row_of_result(op, sources, {}, made, new, code, lasti, why)
 
     def _optimizer_begins(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        self._quiet += get_ident() == self._thread
+        self.quiet += get_ident() == self._thread
 
     def _optimizer_ends(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        self._quiet -= get_ident() == self._thread
+        self.quiet -= get_ident() == self._thread
 
     # -- where ---------------------------------------------------------------------------------------------------------------
 
@@ -364,6 +365,11 @@ class TorchRecorder:
             self.listener()
         ended = perf_counter()
         self._due = ended + max(PERIOD, 20 * (ended - begun))
+
+
+def _composite(name: str, new: list) -> bool:
+    """Whether the function that made these nodes is made of so many ops that one box would hide what a reader looks for."""
+    return new != [] and name == _OPENED or sum(names.node_name(type(node).__name__) not in _MOVES for node in new) > _COMPOSITE
 
 
 def _as_one(module: Any) -> str:
@@ -399,9 +405,9 @@ def _mode(recorder: TorchRecorder) -> Any:
         """Hands every function of torch to the recorder."""
 
         def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
-            if compiling():  # torch.compile reads this code too
+            recorder = None if compiling() else told()  # torch.compile reads this code too
+            if recorder is None or recorder.quiet or _own.depth:  # an optimizer's step is hundreds of calls
                 return func(*args, **(kwargs or {}))
-            recorder = told()
-            return func(*args, **(kwargs or {})) if recorder is None else recorder.call(func, args, kwargs or {})
+            return recorder.call(func, args, kwargs or {})
 
     return Watching()

@@ -59,6 +59,8 @@ class Mark:
         recording = self._recording()
         if recording is not None:
             recording.hooks.pop(self.number, None)
+            if self.targets is None:
+                recording.hooks.pop(~self.number, None)
             recording.free(self.number)
 
 
@@ -71,7 +73,9 @@ class TorchRecording(Recording):
         self.key = f"gradient workbench {self.name}"  # of the marks
         self._rows: dict[int, int] = {}  # identity of a live tensor -> row
         self._watches: dict[int, _Watch] = {}
-        self.hooks: dict[int, tuple] = {}  # number of a mark -> handles of what hangs on its node, while the node lives
+        self.hooks: dict[
+            int, Any
+        ] = {}  # number of a mark -> handle of its hook, while the node lives; ~number: of a leaf's other hook
         self._changed: dict[int, int] = {}  # row -> PyTorch's count of writes to the tensor when the row was made
         me = self._me = ref(self)
 
@@ -88,13 +92,14 @@ class TorchRecording(Recording):
         """The tensor stands at this row from now on. Its numbers are held within the budget, if `keep` says so."""
         block = self._block(tensor, row)
         block[HOLDERS] += 1
-        old = self._rows.get(id(tensor))
+        key = id(tensor)
+        old = self._rows.get(key)
         if old is not None:
             self.ref[old] = None
         watch = _Watch(tensor, self._on_death)
-        watch.key, watch.block = id(tensor), block
+        watch.key, watch.block = key, block
         self._watches[id(watch)] = watch
-        self._rows[id(tensor)] = row
+        self._rows[key] = row
         if self.ref[row] is None:
             self.ref[row] = watch
             self._changed[row] = _writes(tensor)
@@ -107,7 +112,7 @@ class TorchRecording(Recording):
             self._keep(tensor, row, self._block(tensor, row))
 
     def _keep(self, tensor: Any, row: int, block: list) -> None:
-        if not arrays.wrapped(tensor) and not tensor.is_meta:
+        if arrays.ordinary(tensor) or not (arrays.wrapped(tensor) or tensor.is_meta):
             self._changed.setdefault(row, _writes(tensor))
             self.hold(row, tensor.detach(), block)
 
@@ -123,7 +128,8 @@ class TorchRecording(Recording):
     def tensor_row(self, op: Any, kind: str, tensor: Any, **more: Any) -> int:
         """A new row with the facts of this result."""
         if arrays.ordinary(tensor):
-            return self.append(op, kind, tuple(tensor.shape), arrays.dtype_of(tensor), tensor.nbytes, tensor.requires_grad, **more)
+            shape, dtype = tuple(tensor.shape), arrays.dtype_of(tensor)
+            return self.append(op, kind, shape, dtype, tensor.nbytes, tensor.requires_grad, **more)
         more["note"] = "; ".join(filter(None, (more.get("note", ""), arrays.unusual(tensor))))
         size = 0 if arrays.wrapped(tensor) else arrays.bytes_of(tensor)
         return self.append(op, kind, arrays.shape_of(tensor), arrays.dtype_of(tensor), size, tensor.requires_grad, **more)
@@ -141,20 +147,22 @@ class TorchRecording(Recording):
 
     def saves(self, mark: Mark, saved: list) -> int:
         """The node keeps these tensors for its backward, as long as it lives or until it is freed. Their bytes."""
-        blocks = []
+        keys, total = [], 0
         for tensor in saved:
             block = self._block(tensor, mark.row)
             block[HOLDERS] += 1
-            blocks.append(block)
-        if blocks:
+            keys.append(block[KEY])
+            total += arrays.bytes_of(tensor)
+        if keys:
             self.times[-mark.number] = mark.row
-            self.savings[-mark.number] = tuple(blocks)
-        return sum(map(arrays.bytes_of, saved))
+            self.savings[-mark.number] = tuple(keys)
+        return total
 
     def free(self, number: int) -> None:
         """The node with this mark keeps nothing any more."""
-        for block in self.savings.pop(-number, ()):
-            self._release(block)
+        for key in self.savings.pop(-number, ()):
+            if (block := self.blocks.get(key)) is not None:
+                self._release(block)
 
     def gradient_of(self, row: int) -> None:
         """`.grad` of a leaf, in the memory view."""
@@ -277,7 +285,7 @@ def _writes(tensor: Any) -> int:
 
 def _storage(tensor: Any) -> tuple[int, int]:
     """Address and bytes of the memory that the tensor lies in; address 0: none that could be told from others."""
-    if not arrays.strided(tensor) or tensor.is_meta:
+    if not arrays.ordinary(tensor) and (not arrays.strided(tensor) or tensor.is_meta):
         return 0, 0 if arrays.wrapped(tensor) else arrays.bytes_of(tensor)
     storage = tensor.untyped_storage()
     return storage.data_ptr(), storage.nbytes()
