@@ -240,7 +240,7 @@ def test_locals_of_a_running_function_stay_its_own():
     assert before["x"] is x
 
 
-def test_a_long_graph_is_searched_without_recursion_and_once():
+def test_a_long_graph_is_searched_without_recursion():
     x = engine.ones(10, requires_grad=True)
     h = x.exp()
     owner = h.array
@@ -250,7 +250,7 @@ def test_a_long_graph_is_searched_without_recursion_and_once():
     told = asked(owner, {"losses": losses})
     assert [chain.links[0] for chain in told.chains][:3] == ["the variable losses[0]", "the variable losses[1]", "the variable losses[2]"]
     assert told.chains[0].links[1:] == ("its graph", "saved by exp for d_input")
-    assert told.seconds < 5
+    assert told.complete
 
 
 def test_a_search_has_an_end(monkeypatch):
