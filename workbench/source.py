@@ -6,7 +6,7 @@ import ast
 import linecache
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from types import CodeType
+from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
@@ -232,7 +232,7 @@ def _module_names(namespace: Mapping[str, Any] | None) -> dict[int, str]:
 
 
 def _is_module(value: Any) -> bool:
-    return not isinstance(value, type) and all(
+    return not isinstance(value, (type, ModuleType)) and all(
         callable(getattr(value, name, None)) for name in ("named_parameters", "named_buffers", "modules")
     )
 

@@ -73,7 +73,7 @@ def test_a_run_to_a_breakpoint_can_be_stopped(shell):
     shell.until(lambda m: is_custom(m, comm) and custom(m)["type"] == "stepper" and custom(m)["number"] > 3)
     before = len(shell.seen)
     shell.say(comm, {"type": "step", "do": "stop"})
-    held = shell.until(
+    shell.until(
         lambda m: (
             m in shell.seen[before:]
             and is_custom(m, comm)
@@ -82,12 +82,10 @@ def test_a_run_to_a_breakpoint_can_be_stopped(shell):
             and custom(m)["mode"] == "paused"
         )
     )
-    assert held is not None
     shell.manager.interrupt_kernel()
-    shell.finish(request)
-    # ipykernel may publish it as an answer to the message that it served last
-    error = shell.until(lambda m: m["msg_type"] == "error" and m in shell.seen[before:])
-    assert error["content"]["ename"] == "KeyboardInterrupt"
+    told = shell.finish(request)
+    # where Python has no line for the instruction that was interrupted, IPython prints the error instead of sending it
+    assert "KeyboardInterrupt" in [m["content"].get("ename") for m in told] or "\nKeyboardInterrupt\n" in printed(told)
     shell.run("import workbench.breakpoints; workbench.breakpoints.kept.clear()")
 
 
