@@ -1,0 +1,49 @@
+"""docs/features.md says of each feature of the field's table what proves it; every proof that it names is there."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+ROWS = 109
+PROOF = re.compile(r"`((?:tests|extension/test)/[\w./-]+)(?:::([^`]+))?`")
+
+
+def rows() -> dict[int, tuple[str, str, str]]:
+    found = {}
+    for line in (ROOT / "docs" / "features.md").read_text(encoding="utf-8").splitlines():
+        if match := re.match(r"\| (\d+) \| (.+?) \| (.+?) \| (.+?) \|$", line):
+            number, feature, here, proofs = match.groups()
+            assert int(number) not in found, f"row {number} stands there twice"
+            found[int(number)] = (feature, here, proofs)
+    return found
+
+
+TABLE = rows()
+
+
+def test_every_row_is_there():
+    assert sorted(TABLE) == list(range(1, ROWS + 1))
+
+
+@pytest.mark.parametrize("number", sorted(TABLE))
+def test_every_proof_is_there(number):
+    _, _, proofs = TABLE[number]
+    named = PROOF.findall(proofs)
+    assert named, f"row {number} names no test: {proofs}"
+    for file, test in named:
+        path = ROOT / file
+        assert path.is_file(), f"row {number}: {file} is not there"
+        text = path.read_text(encoding="utf-8")
+        if not test:
+            continue
+        if path.suffix == ".py":
+            names = {node.name for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef)}
+            assert test in names, f"row {number}: {file} has no {test}"
+        else:
+            titles = re.findall(r'\b(?:it|test)(?:\.each\([^)]*\))?\(\s*"((?:[^"\\]|\\.)*)"', text)
+            assert test in titles, f"row {number}: {file} has no test of that title: {test}"
