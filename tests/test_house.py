@@ -49,7 +49,16 @@ FLOORS = [
     ),
     ("workbench",),
     ("workbench.session",),
-    ("workbench.passes", "workbench.training", "workbench.surface", "workbench.whatif.ask", "workbench.teach.ask", "workbench.teach.sabotage", "workbench.watching", "workbench.torch_models.watch")
+    (
+        "workbench.passes",
+        "workbench.training",
+        "workbench.surface",
+        "workbench.whatif.ask",
+        "workbench.teach.ask",
+        "workbench.teach.sabotage",
+        "workbench.watching",
+        "workbench.torch_models.watch",
+    )
     + ("workbench.exporting.ask",),
     ("workbench.jupyter", "workbench.cli"),
 ]
@@ -60,8 +69,13 @@ STAIRS = {
     ("engine.inplace", "engine.ops.shape"),  # a write through a view is an op
 }
 # wb.show, wb.step and the like; of Jupyter, and %load_ext, in a notebook only
-STAIRS |= {("workbench", f"workbench.{room}") for room in ("surface", "watching", "whatif.ask", "teach.ask", "teach.sabotage", "exporting.ask", "jupyter")}
-STAIRS |= {("workbench", f"workbench.jupyter.{room}") for room in ("cells", "comm", "display", "holders", "magics", "pause", "progress", "widget")}
+STAIRS |= {
+    ("workbench", f"workbench.{room}")
+    for room in ("surface", "watching", "whatif.ask", "teach.ask", "teach.sabotage", "exporting.ask", "jupyter")
+}
+STAIRS |= {
+    ("workbench", f"workbench.jupyter.{room}") for room in ("cells", "comm", "display", "holders", "magics", "pause", "progress", "widget")
+}
 FLOOR = {name: number for number, names in enumerate(FLOORS) for name in names}
 
 JUPYTER = {"IPython", "anywidget", "comm", "ipykernel", "ipywidgets", "jupyter_client", "jupyter_core", "jupyter_server", "jupyterlab"}

@@ -74,8 +74,8 @@ def step(tensor: Tensor | None = None, gradient: Tensor | None = None, *, until:
 
     if is_tensor(tensor):
         raise TypeError(
-            "PyTorch's engine runs a backward pass as one piece, so it cannot be stepped. `with wb.watch(): loss.backward()` records the pass; "
-            "the record can be walked through forth and back, which changes no .grad."
+            "PyTorch's engine runs a backward pass as one piece, so it cannot be stepped. `with wb.watch(): loss.backward()` records the "
+            "pass; the record can be walked through forth and back, which changes no .grad."
         )
     stops = [] if until is None else named(until)
     if tensor is None:
@@ -154,8 +154,8 @@ def why(tensor: Tensor) -> Any:
 
 
 def release(*what: str) -> None:
-    """Let go of what nobody asked to keep: "recordings" (arrays to be looked at), "error" (its local variables), "outputs", and "view" (what
-    the panel shows); without a word, of all. Graphs and numbers stay. ValueError for another word.
+    """Let go of what nobody asked to keep: "recordings" (arrays to be looked at), "error" (its local variables), "outputs", and "view"
+    (what the panel shows); without a word, of all. Graphs and numbers stay. ValueError for another word.
     """
     from .releasing import release
 
@@ -360,7 +360,7 @@ def lesson(subject: Any, steps: Any, title: str = "") -> Any:
 
 
 def modes(f: Callable, *xs: Tensor) -> Any:
-    """Forward against reverse mode for the whole Jacobian of `f` at `xs`: passes, multiplications, additions and bytes, counted, side by side.
+    """Forward against reverse mode for the whole Jacobian of `f` at `xs`: passes, multiplications, additions and bytes, counted.
 
     In a notebook a view that walks through the passes; elsewhere a table. `f` takes the tensors and gives one. TypeError or ValueError
     for what has no Jacobian, or more than 10,000 numbers.

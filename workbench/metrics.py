@@ -85,9 +85,9 @@ def gradients(recording: Recording, stepper: Stepper | None) -> dict[int, Any]:
     found: dict[int, Any] = {}
     if stepper is None or not stepper.index:
         for row in range(recording.count):
-            tensor = recording.tensor(row)
-            if tensor is not None and getattr(tensor, "_grad", None) is not None:
-                found[row] = tensor._grad.array
+            grad = getattr(recording.tensor(row), "_grad", None)
+            if grad is not None:
+                found[row] = grad.array
         return found
     arrived = getattr(stepper, "arrived", None)  # a record of another library's pass
     if arrived is not None:

@@ -387,6 +387,6 @@ class Session:
             return None
         count = max([slot + 1 for _, slot in r.inputs(row)], default=0)
         operands: list[Any] = [None] * max(count, 0 if op.variadic else len(op.inputs))
-        for source, slot in r.inputs(row):
-            operands[slot] = operand(r, source)
+        for made, slot in r.inputs(row):
+            operands[slot] = operand(r, made)
         return typeset.forward(op, r.attrs[row], operands, operand(r, row))

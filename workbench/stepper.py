@@ -22,7 +22,6 @@ from .recording import KEEP, Recording
 from .replay import Checkpoints, Replay
 from .typeset import Operand
 
-
 AT_ONCE = 16  # steps that are told in full with one move: a view asks for the norms of the others
 
 

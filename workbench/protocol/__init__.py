@@ -16,13 +16,33 @@ from .faces import AskFaces, Faces, NodeFace
 from .flags import AskMetric, Flag, Flags, LaterRun, LaterRuns, Metric
 from .graph import Edges, Graph, Group, InSidePanel, Nodes, Problem, Ready, ToSidePanel
 from .memory import (
-    AskBytes, AskMemory, AskMoment, AskPredictions, AskWhy, AskWindow, Bytes, Chain, Gpu, Holding, Line, Memory, Moment, Prediction,
-    Predictions, Saver, Share, Span, Total, Why, Window,
+    AskBytes,
+    AskMemory,
+    AskMoment,
+    AskPredictions,
+    AskWhy,
+    AskWindow,
+    Bytes,
+    Chain,
+    Gpu,
+    Holding,
+    Line,
+    Memory,
+    Moment,
+    Prediction,
+    Predictions,
+    Saver,
+    Share,
+    Span,
+    Total,
+    Why,
+    Window,
 )  # fmt: skip
 from .model import ActivationRow, AskModel, AskSampleGradients, ModelHealth, ParameterRow, SampleGradients
 from .read import BadMessage, Refused, read
 from .series import AskSeries, Series, TensorSeries
 from .steps import AskNorms, Contribution, Norms, Step, Stepped, Stepper, StepTo
+from .teach import AnswerQuestion, Cost, Lesson, Mode, ModePass, Modes, ModeStep, Page, Question, QuestionKind, TurnPage
 from .tensor import (
     AskElement,
     Heat,
@@ -36,7 +56,6 @@ from .tensor import (
     TensorElement,
     Tokens,
 )
-from .teach import AnswerQuestion, Cost, Lesson, Mode, ModePass, Modes, ModeStep, Page, Question, QuestionKind, TurnPage
 from .time import AskTiming, TimeTotal, Timing
 from .training import Train, Training
 from .typescript import typescript

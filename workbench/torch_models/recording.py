@@ -73,9 +73,7 @@ class TorchRecording(Recording):
         self.key = f"gradient workbench {self.name}"  # of the marks
         self._rows: dict[int, int] = {}  # identity of a live tensor -> row
         self._watches: dict[int, _Watch] = {}
-        self.hooks: dict[
-            int, Any
-        ] = {}  # number of a mark -> handle of its hook, while the node lives; ~number: of a leaf's other hook
+        self.hooks: dict[int, Any] = {}  # number of a mark -> handle of its hook, while the node lives; ~number: of a leaf's other hook
         self._changed: dict[int, int] = {}  # row -> PyTorch's count of writes to the tensor when the row was made
         me = self._me = ref(self)
 
