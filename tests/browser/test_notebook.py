@@ -21,8 +21,11 @@ loss.backward()"""
 
 # JupyterLab keeps its layout on the server, some time after it has changed.
 LAYOUT_KEPT = """async () => {
-  const kept = await (await fetch("/lab/api/workspaces")).json();
-  return JSON.stringify(kept).includes("gradient-workbench:graph");
+  const { workspaces } = await (await fetch("/lab/api/workspaces")).json();
+  return workspaces.values.some(({ data }) => {
+    const { main } = data["layout-restorer:data"] ?? {};
+    return data["gradient-workbench:graph"] && JSON.stringify(main ?? {}).includes("gradient-workbench:graph");
+  });
 }"""
 
 
