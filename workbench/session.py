@@ -122,6 +122,8 @@ class Session:
             return
         try:
             for client in filter(lambda client: client.opened, self.clients):
+                if client.rows == self.recording.count:
+                    continue  # the groups alone would cost both sides more than they tell
                 if client.rows:
                     client.send(*self._graph(client, client.rows, client.edges, client.sites))
                 elif self.recording.count:
