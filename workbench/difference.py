@@ -37,7 +37,7 @@ class Difference(Recording):
 
     def __init__(self, before: Recording, after: Recording) -> None:
         super().__init__(f"{before.title or 'before'} → {after.title or 'after'}", keep=0)
-        recent.pop(self.name, None)  # it is no recording of a program
+        recent.forget(self)  # it is no recording of a program
         self.before, self.after = before, after
         self.changes: list[Change] = []
         self.distance: list[float] = []  # of the values, relative to their size; NaN where one of them is gone

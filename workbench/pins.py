@@ -121,7 +121,7 @@ def earlier(recording: Recording, row: int) -> tuple[Recording, int] | None:
     if not name:
         return None
     before = []
-    for other in list(recent.values()):
+    for other in recent:
         if other is recording:
             break
         before.append(other)

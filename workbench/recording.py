@@ -10,12 +10,13 @@ from struct import Struct
 from time import perf_counter
 from types import CodeType
 from typing import Any, NamedTuple
-from weakref import WeakValueDictionary, ref
+from weakref import ref
 
 from engine import inplace, tape
 from engine.tensor import Tensor
 
 from .checks.witness import Witness
+from .recent import Recent
 
 KEEP = 256 << 20  # bytes of results that a recording holds so that they can be looked at later
 
@@ -25,7 +26,7 @@ EVENT, USE = Struct("qqq").pack, Struct("qqqq").pack  # what `events` and `uses`
 
 _NONE: dict = {}  # the attributes of what has none
 _numbers = itertools.count(1)
-recent: WeakValueDictionary[str, Recording] = WeakValueDictionary()  # every recording that somebody still looks at, oldest first
+recent: Recent[Recording] = Recent()  # every recording that somebody still looks at, oldest first
 
 
 class Scope(NamedTuple):
@@ -115,7 +116,7 @@ class Recording:
         self._newest: dict[int, int] = {}  # such a storage, when several rows lie in it -> the newest of them
         self._oldest = 0  # no row before this one is held
         make_room()
-        recent[self.name] = self
+        recent.add(self)
 
     # -- growing ----------------------------------------------------------------------------------------------------------
 
@@ -335,7 +336,7 @@ class Recording:
 
 def make_room() -> None:
     """Before a new recording begins, the oldest let go of their arrays until all of them together hold no more than one may."""
-    held = list(recent.values())
+    held = list(recent)
     total = sum(r.kept_bytes for r in held)
     for recording in held:
         if total <= KEEP:

@@ -42,7 +42,7 @@ def clear(trace: Any) -> None:
 
 
 def _recordings() -> None:
-    for recording in list(recent.values()):
+    for recording in recent:
         recording.release()
 
 

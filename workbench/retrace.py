@@ -20,7 +20,7 @@ def retrace(roots: Sequence[Any], tensors: Sequence[Tensor] = (), title: str = "
     Values are there as far as the tape saved them or the user has them; no result is computed again. Lines, names and modules are known
     for what a recording saw that is still looked at.
     """
-    known = [r for r in recent.values() if r.times]
+    known = [r for r in recent if r.times]
     recording = Recording(title, keep)
     scopes: dict[tuple[str, int], int] = {(r.name, -1): -1 for r in known}
     nodes = sorted(tape.plan(roots), key=lambda node: node.time)

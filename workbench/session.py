@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from itertools import count
 from threading import RLock
 from typing import Any
-from weakref import WeakValueDictionary
 
 from . import breakpoints, inspector, protocol, source, svg, text, typeset
 from .answers import ANSWERS, checks, teach
 from .answers import breakpoints as told
 from .checks import look
 from .graph import Graph
+from .recent import Recent
 from .recording import Recording
 from .stepper import Stepper, operand
 
 Sent = tuple[dict[str, Any], list[bytes]]
 Send = Callable[[dict[str, Any], list[bytes]], None]
 
-_numbers = count(1)
-recent: WeakValueDictionary[int, Session] = WeakValueDictionary()  # every session that somebody still has, oldest first
+recent: Recent[Session] = Recent()  # every session that somebody still has, oldest first
 
 
 class Client:
@@ -70,7 +68,7 @@ class Session:
         self.vocabulary: inspector.Vocabulary | None = None  # what ids mean here; None: what wb.tokens was told
         self.recorder: Any = None  # follows the deaths of what was recorded, as long as somebody looks
         self._alone = Client(self, lambda message, buffers: None)
-        recent[next(_numbers)] = self
+        recent.add(self)
 
     # -- views ----------------------------------------------------------------------------------------------------------------
 

@@ -62,13 +62,13 @@ def opened(tensor: Tensor | None, names: Mapping[str, Any]) -> ShownSession:
 
 def latest() -> Recording | None:
     """The newest recording that somebody still looks at."""
-    return next((r for r in reversed(list(recent.values())) if r.count), None)
+    return next((r for r in reversed(recent) if r.count), None)
 
 
 def found(tensor: Tensor) -> Recording | None:
     """The newest recording that has every node which the tensor depends on."""
     plan = [] if tensor.node is None else tape.plan([tensor.node])
-    for recording in reversed(list(recent.values())):
+    for recording in reversed(recent):
         if tensor.node is None:
             if recording.find(tensor) >= 0:
                 return recording
@@ -85,7 +85,7 @@ class TensorSession(ShownSession):
         self._temporary = None if name else tensor  # nobody else holds what an expression gave
         self._known = _known(tensor)
         recording = Recording(name or "tensor", keep=0)
-        recent.pop(recording.name, None)  # it is no recording of a program, so wb.show() and wb.memory() pass it by
+        recent.forget(recording)  # it is no recording of a program, so wb.show() and wb.memory() pass it by
         kind = "parameter" if is_parameter(type(tensor)) else "input" if tensor.node is None else "leaf"
         array = tensor.array
         recording.root = recording.append(None, kind, array.shape, array.dtype, array.nbytes, tensor.node is not None, tensor=ref(tensor))
@@ -145,13 +145,13 @@ class TensorSession(ShownSession):
 
 def _known(tensor: Tensor) -> tuple[Recording, int] | None:
     """The recording, and the row in it, that tells how the tensor was made; from the tape when nothing recorded it."""
-    found = next((r for r in reversed(list(recent.values())) if r.find(tensor) >= 0), None)
+    found = next((r for r in reversed(recent) if r.find(tensor) >= 0), None)
     if found is not None:
         return found, found.find(tensor)
     if tensor.node is None or tensor.node.op is None:
         return None
     recording = retrace([tensor.node], [tensor], keep=0)
-    recent.pop(recording.name, None)
+    recent.forget(recording)
     return recording, recording.root
 
 
@@ -213,7 +213,7 @@ class CheckedSession(ShownSession):
 
 def checked(names: Mapping[str, Any], thorough: bool) -> CheckedSession:
     """The findings about the newest recording. RuntimeError when there is none."""
-    recording = next((r for r in reversed(list(recent.values())) if r.count or r.witness.ended is not None), None) or _newest()
+    recording = next((r for r in reversed(recent) if r.count or r.witness.ended is not None), None) or _newest()
     session = _named(CheckedSession(recording, Graph(recording)), "checks", names)
     session.check(thorough)
     return session
@@ -252,7 +252,7 @@ class DifferenceSession(ShownSession):
 def compared(before: Any, after: Any, names: Mapping[str, Any]) -> DifferenceSession:
     """Two recordings in one graph. RuntimeError when there are not two."""
     if before is None and after is None:
-        made = [r for r in recent.values() if r.count]
+        made = [r for r in recent if r.count]
         if len(made) < 2:
             raise RuntimeError(f"wb.diff() compares the last two recordings, and there {'is only one' if made else 'is none'} yet.")
         return DifferenceSession(Difference(made[-2], made[-1]), names)

@@ -255,7 +255,7 @@ def _trial(n: int = 100) -> tuple[float, float]:
     calls = [(op, (before, factor), {}, after) for before, after in zip(results, results[1:], strict=False)]
     nodes = [result.node for result in results[1:]]
     recorder = Recorder("calibration")
-    recent.pop(recorder.recording.name)  # it is nobody's last recording
+    recent.forget(recorder.recording)  # it is nobody's last recording
 
     def tell(*told: Any) -> None:  # stands where the engine's call would
         recorder.begins()

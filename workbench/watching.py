@@ -207,7 +207,7 @@ class ModuleWatch(Watch):
 def _empty() -> Recording:
     """What a session shows before anything ran; no recording of a program."""
     recording = Recording(keep=0)
-    recent.pop(recording.name, None)
+    recent.forget(recording)
     return recording
 
 
@@ -216,10 +216,10 @@ class TorchTensorSession(TensorSession):
 
     def __init__(self, tensor: Any, names: Mapping[str, Any], tokens: Any = None) -> None:
         name = next((n for n, value in names.items() if value is tensor and not n.startswith("_")), "")
-        known = next((r for r in reversed(list(recent.values())) if isinstance(r, TorchRecording) and r.find(tensor) >= 0), None)
+        known = next((r for r in reversed(recent) if isinstance(r, TorchRecording) and r.find(tensor) >= 0), None)
         self._known = None if known is None else (known, known.find(tensor))
         recording = TorchRecording(name or "tensor", keep=0)
-        recent.pop(recording.name, None)
+        recent.forget(recording)
         recording.root = recording.leaf(tensor)
         graph = TorchGraph(recording)
         graph.view = "tensor"
@@ -236,7 +236,7 @@ def inspected(tensor: Any, names: Mapping[str, Any], tokens: Any = None) -> Torc
 
 def shown(tensor: Any, names: Mapping[str, Any]) -> ShownSession | None:
     """A session on the newest recording that knows a tensor of PyTorch's; None where none does."""
-    known = [r for r in recent.values() if isinstance(r, TorchRecording) and r.row_of(tensor) >= 0]
+    known = [r for r in recent if isinstance(r, TorchRecording) and r.row_of(tensor) >= 0]
     if not known:
         return None
     recording = known[-1]

@@ -89,6 +89,37 @@ def test_a_run_to_a_breakpoint_can_be_stopped(shell):
     shell.run("import workbench.breakpoints; workbench.breakpoints.kept.clear()")
 
 
+HASTY = """from workbench.jupyter import pause
+serve = pause.Pump._serve
+def hasty(pump, frames):
+    serve(pump, frames)
+    raise KeyboardInterrupt
+pause.Pump._serve = hasty"""
+
+
+def test_after_an_interrupt_in_the_midst_of_an_answer_the_next_cell_runs(kernel):
+    kernel.run("w.grad = None; SCALES = [1.0]")
+    kernel.run(HASTY)
+    request = kernel.start(PASSES)
+    comm = kernel.widget(len(kernel.seen))
+    kernel.say(comm, {"type": "ready"})
+    told = kernel.finish(request)
+    assert "KeyboardInterrupt" in [m["content"].get("ename") for m in told]
+    assert printed(kernel.run("pause.Pump._serve = serve; 'heard'")) == "'heard'"
+
+
+def test_what_comes_while_a_cell_waits_runs_after_it_in_order(kernel):
+    kernel.run("w.grad = None; SCALES = [1.0]; order = []")
+    request, comm = opened(kernel, PASSES, "stepper")
+    later = [kernel.start(f"order.append({k})") for k in range(3)]
+    kernel.ask(comm, type="step", do="last")
+    assert printed(kernel.finish(request)) == "went on\n"
+    later.append(kernel.start("order"))
+    for one in later[:-1]:
+        kernel.finish(one)
+    assert printed(kernel.finish(later[-1])) == "[0, 1, 2]"
+
+
 def test_a_training_loop_is_played_paused_put_back_and_left(shell):
     shell.run("before = w.tolist()")
     request, comm = opened(shell, LOOP, "training")

@@ -104,7 +104,7 @@ def test_the_kernels_bytes_are_of_its_newest_recording_whichever_session_is_aske
         y = engine.ones(10) * 2
         engine.ones(50) * 2
     told, _ = ask(older, type="ask_bytes")
-    newest = list(recent.values())[-1]
+    newest = list(recent)[-1]
     assert told["newest"] == newest.name and told["running"] is False and told["gpu"] is None
     assert told["live"] == newest.now and told["peak"] == newest.peak and told["peak"] >= 2 * 200
     assert told["resident"] > 10 << 20

@@ -62,7 +62,7 @@ def roots(names: Mapping[str, Any], hidden: set[int]) -> Iterator[Root]:
 
 def recordings() -> Iterator[Root]:
     """The workbench's own: arrays that are kept so that they can be looked at."""
-    for r in list(recent.values()):
+    for r in recent:
         if r.kept:
             title = f" of {r.title}" if r.title else ""
             yield Root(

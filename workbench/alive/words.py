@@ -53,7 +53,7 @@ def told(root: Root, path: str, thing: Any, owner: Any) -> Chain:
 
 def numbered(node: Any) -> str:
     """The op of a node, with its number where a recording has it: "mul #12"."""
-    row = next((row for r in reversed(list(recent.values())) if (row := r.times.get(node.time)) is not None), None)
+    row = next((row for r in reversed(recent) if (row := r.times.get(node.time)) is not None), None)
     return node.op.name if row is None else f"{node.op.name} #{row}"
 
 

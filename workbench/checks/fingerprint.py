@@ -33,7 +33,7 @@ def structure(loss: Tensor) -> list[dict[str, Any]]:
         raise RuntimeError("This tensor has no graph: it does not require grad.")
     nodes = sorted(tape.plan([loss.node]), key=lambda node: node.time)
     number = {node: at for at, node in enumerate(nodes)}
-    recording = next((r for r in reversed(list(recent.values())) if loss.node.time in r.times), None)
+    recording = next((r for r in reversed(recent) if loss.node.time in r.times), None)
     return [_node(node, number, recording) for node in nodes]
 
 

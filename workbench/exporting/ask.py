@@ -164,7 +164,7 @@ def session_of(target: Any, names: Mapping[str, Any], with_pass: bool) -> Abstra
 
 def newest() -> Session | None:
     """The session that was made last and still lives, of more than a single tensor; None for none."""
-    made = reversed(list(recent.values()))
+    made = reversed(recent)
     return next((one for one in made if one.recording.count and one.graph.view != "tensor"), None)
 
 

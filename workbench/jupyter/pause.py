@@ -114,35 +114,40 @@ def controlled(iterable: Iterable, subjects: tuple) -> Loop:
 def attend(session: Session, held: Callable[[], bool], patience: float) -> bool:
     """Serve the view as long as `held()`; False when none has opened in `patience` seconds, so that nobody could let the cell go on."""
     deadline = monotonic() + patience
-    with Pump() as pump:
-        while held():
-            pump.listen(TICK)
-            if not session.opened and monotonic() > deadline:
-                return False
+    pump = Pump()
+    while held():
+        pump.listen(TICK)
+        if not session.opened and monotonic() > deadline:
+            return False
     return True
 
 
 def glance() -> None:
     """Hear what the view wishes while the cell goes on."""
-    with Pump() as pump:
-        pump.listen(0)
+    Pump().listen(0)
+
+
+_later: list[list] = []  # messages that wait for the end of the cell
+_return_due = False  # the kernel's loop will hand them on
 
 
 class Pump:
-    """Reads the main shell's socket while the main thread is busy, and puts back what has to wait for the cell's end."""
+    """Reads the main shell's socket while the main thread is busy; what has to wait for the cell's end is handed to the kernel then."""
 
     def __init__(self) -> None:
         self.kernel: Any = getattr(get_ipython(), "kernel", None)
         self.stream = None if self.kernel is None else _shell_stream(self.kernel)
-        self.later: list[list] = []
-
-    def __enter__(self) -> Pump:
-        return self
 
     def listen(self, milliseconds: int) -> None:
         """Serve what arrives within this time."""
+        global _return_due
         if self.stream is None:
             return
+        # Before anything is read: an interrupt may end this at any place, and a zmq socket that somebody has looked at tells its loop
+        # about a message only after it was read empty.
+        if not _return_due:
+            _return_due = True
+            self.stream.io_loop.add_callback(_hand_back, self.stream)
         socket = self.stream.socket
         if not socket.poll(milliseconds, zmq.POLLIN):
             return
@@ -154,7 +159,7 @@ class Pump:
             if _kind(frames) in SERVED:
                 self._serve(frames)
             else:
-                self.later.append(frames)
+                _later.append(frames)
 
     def _serve(self, frames: list) -> None:
         kernel = self.kernel
@@ -175,11 +180,16 @@ class Pump:
         finally:
             kernel.set_parent(cell_idents, cell, channel="shell")
 
-    def __exit__(self, *error: object) -> None:
-        if self.stream is not None:
-            for frames in self.later:
-                self.stream.io_loop.add_callback(self.stream._recv_callback, frames)
-            self.later = []
+
+def _hand_back(stream: Any) -> None:
+    """The cell has ended: the kernel gets what had to wait, then what arrived since."""
+    global _return_due
+    _return_due = False
+    waiting = _later.copy()
+    _later.clear()
+    for frames in waiting:
+        stream._run_callback(stream._recv_callback, frames)
+    stream.flush(zmq.POLLIN)
 
 
 def _shell_stream(kernel: Any) -> Any:

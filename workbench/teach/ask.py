@@ -77,7 +77,7 @@ def _session(about: Any, names: Mapping[str, Any]) -> LessonSession:
     """A session on what a tensor was computed from, on a recording, or on nothing."""
     if about is None:
         recording = Recording("Questions", keep=0)
-        recent.pop(recording.name, None)
+        recent.forget(recording)
     elif isinstance(about, Recording):
         recording = about
     else:

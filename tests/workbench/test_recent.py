@@ -1,0 +1,31 @@
+"""What is still there of all that was made, oldest first."""
+
+from __future__ import annotations
+
+import weakref
+
+from workbench.recent import Recent
+
+
+class Thing: ...
+
+
+def test_the_living_are_there_in_order():
+    recent: Recent[Thing] = Recent()
+    things = [Thing() for _ in range(4)]
+    for thing in things:
+        recent.add(thing)
+    assert list(recent) == things and list(reversed(recent)) == things[::-1]
+    gone = weakref.ref(things.pop(1))
+    assert gone() is None and list(recent) == things
+    recent.forget(things[0])
+    recent.forget(Thing())  # it was never there
+    assert list(recent) == things[1:]
+
+
+def test_no_python_code_runs_where_one_dies():
+    """An interrupt by the user that arrives in a callback of a weak reference is printed and lost."""
+    recent: Recent[Thing] = Recent()
+    thing = Thing()
+    recent.add(thing)
+    assert [one.__callback__ for one in weakref.getweakrefs(thing)] == [None]
