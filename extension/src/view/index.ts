@@ -29,6 +29,7 @@ import { TrainingBar } from "./training";
 import { keyOf } from "./graph/walk";
 
 const HEIGHT = 460;
+const BAR = 90; // of the stepper: it takes none of the graph's room
 const STACKED = 640; // height where the details stand below the graph
 const NARROW = 560;
 const PATIENCE = 20_000; // milliseconds until silence is called that
@@ -64,6 +65,7 @@ class View {
   private readonly root: HTMLElement;
   private readonly stops: (() => void)[] = [];
   private width = 0;
+  private given = ""; // the height that the view gave itself
   private dark = false;
   private gradients: Gradients = NO_GRADIENTS;
   private readonly track = new GradientTrack();
@@ -192,6 +194,7 @@ class View {
     const focused = this.host.shadowRoot!.activeElement;
     if (changed("pass")) this.gradients = this.track.of(state.pass);
     if (changed("recording")) this.showMode(state.recording);
+    else if (!before?.pass !== !state.pass) this.showHeight();
     if (state.recording && !before?.recording) tellPage(this.host, HEARD);
     if (this.setting.parts !== "details") this.updatePicture(state, before);
     if (this.setting.parts !== "graph") {
@@ -249,8 +252,10 @@ class View {
     const { height } = this.setting;
     const card = this.root.classList.contains("tensor") && height !== "100%";
     this.host.classList.toggle("card", card);
-    const own = this.root.classList.contains("narrow") ? STACKED : HEIGHT;
-    this.host.style.height = card ? "auto" : (height ?? `${own}px`);
+    this.host.classList.toggle("sized", !card && height !== "100%");
+    if (this.host.style.height !== this.given) return; // the user has drawn it to another
+    const own = (this.root.classList.contains("narrow") ? STACKED : HEIGHT) + (this.store.state.pass ? BAR : 0);
+    this.host.style.height = this.given = card ? "auto" : (height ?? `${own}px`);
   }
 
   /** A plain sentence goes after a while; an error stays until it is dismissed or something else is said. */
