@@ -51,7 +51,7 @@ FLOORS = [
     ("workbench.session",),
     (
         "workbench.passes",
-        "workbench.training",
+        "workbench.training.loop",
         "workbench.surface",
         "workbench.whatif.ask",
         "workbench.teach.ask",

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from engine.tensor import Tensor
 
     from . import plot
-    from .progress import Track
     from .teach.ask import quiz
     from .teach.sabotage import sabotage
-    from .training_history import History
+    from .training.history import History
+    from .training.progress import Track
 
 __all__ = [
     "breakpoint",
@@ -332,7 +332,7 @@ def history(model: Module, optimizer: Any = None, every: int = 1, keep: int = 25
     A step is one `optimizer.step()`; without an optimizer one backward pass. At most `keep` steps are kept: beyond that every second
     one goes. `h["layers.0.weight"].grad.norm` is then a series, `h.log(loss=loss)` adds one; `h.close()` or a `with` block ends it.
     """
-    from .training_history import History
+    from .training.history import History
 
     return History(model, optimizer, every, keep)
 
@@ -399,7 +399,7 @@ def track(iterable: Iterable, total: int | None = None, title: str = "") -> Trac
 
     In a notebook in the cell's output, elsewhere a line on stderr. `total` is the number of turns where the iterable does not know it.
     """
-    from .progress import Track
+    from .training.progress import Track
 
     if not _kernel():
         return Track(iterable, total, title)

@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from threading import RLock
 from typing import Any
 
-from . import breakpoints, inspector, protocol, source, svg, text, typeset
+from . import breakpoints, inspector, protocol, source
+from .drawings import svg, text
+from .formulas import typeset
 from .answers import ANSWERS, checks, teach
 from .answers import breakpoints as told
 from .checks import look

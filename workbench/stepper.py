@@ -13,14 +13,15 @@ from engine import inplace, tape
 from engine.autograd import reverse
 from engine.tensor import Tensor
 
-from . import protocol, typeset
+from . import protocol
 from .breakpoints import Breakpoint, Lookout, Stop, kept, named
+from .formulas import typeset
+from .formulas.typeset import Operand
 from .granularity import By, Places
 from .graph import Graph
 from .inspector import bytes_text, number_text, summary
 from .recording import KEEP, Recording
 from .replay import Checkpoints, Replay
-from .typeset import Operand
 
 AT_ONCE = 16  # steps that are told in full with one move: a view asks for the norms of the others
 

@@ -9,9 +9,10 @@ from weakref import ref
 from engine import inplace, tape
 from engine.tensor import Tensor
 
-from . import inspector, memory_use, svg, text, timing
+from . import inspector, memory_use, timing
 from .checks import look
-from .difference import Difference
+from .comparing.difference import Difference
+from .drawings import svg, text
 from .graph import Graph
 from .recorder import Recorder, is_parameter
 from .recording import Recording, recent

@@ -13,7 +13,7 @@ from tables import LETTER, MAKE, NO_KERNEL, REFUSED, Typed
 import engine
 from engine import Tensor, dtypes, tape
 from engine.op import Elementwise
-from workbench import typeset
+from workbench.formulas import typeset
 
 PROMOTION, SPECIALS = tables.stored("promotion"), tables.stored("specials")
 

@@ -10,8 +10,9 @@ import pytest
 import engine
 import workbench as wb
 from engine import nn
-from workbench import difference, metrics
-from workbench.difference import Difference
+from workbench import metrics
+from workbench.comparing import difference
+from workbench.comparing.difference import Difference
 
 
 def recorded(program):

@@ -20,10 +20,10 @@ import engine
 import workbench as wb
 from engine import nn
 from engine.nn import functional as F
-from workbench import text
-from workbench.exporting import dot, mermaid, outline, privacy
+from workbench.drawings import outline, text
+from workbench.drawings.drawing import draw
+from workbench.exporting import dot, mermaid, privacy
 from workbench.exporting.ask import sized
-from workbench.exporting.drawing import draw
 from workbench.exporting.pack import key
 from workbench.jupyter import display
 

@@ -16,7 +16,7 @@ from walked import leaf
 import engine
 from engine import nn, observe
 from workbench import graph as graphs
-from workbench import svg, text
+from workbench.drawings import svg, text
 from workbench.graph import Graph
 from workbench.recorder import Recorder
 from workbench.retrace import retrace

@@ -14,7 +14,9 @@ import engine
 import workbench as wb
 from engine import nn, optim
 from engine.nn import functional as F
-from workbench import curve, gradient_flow, training_history, training_table
+from workbench.model_health import gradient_flow
+from workbench.training import curve, history
+from workbench.training.table import COLUMNS
 
 
 class Net(nn.Module):
@@ -186,7 +188,7 @@ def test_every_nth_step_and_thinning_out(data):
     assert "40 steps, 4 kept: 1 in 12 (thinned out: at most 4 are kept)" in h.note and h.note in repr(h)
     for i, step in enumerate(h.steps):
         check(h["head.weight"].weight, i, weights[step])
-    assert h["head.weight"].grad.numbers.shape == (4, len(training_table.COLUMNS)) and h["act"].calls.tolist() == [2] * 4
+    assert h["head.weight"].grad.numbers.shape == (4, len(COLUMNS)) and h["act"].calls.tolist() == [2] * 4
     assert len(h["head.weight"].weight._rows) == 4 and len(h["act"]._calls) == 4  # what was thinned out is gone
     h.close()
 
@@ -356,7 +358,7 @@ def test_the_table_is_plain(data):
         h.log(loss=0.5)
     table = h.table()
     assert set(table) == {"model", "steps", "seen", "stride", "note", "columns", "parameters", "modules", "scalars"}
-    assert table["model"] == "Net" and table["columns"] == list(training_table.COLUMNS) and table["seen"] == 2
+    assert table["model"] == "Net" and table["columns"] == list(COLUMNS) and table["seen"] == 2
     one = table["parameters"]["head.weight"]
     assert set(one) == {"shape", "weight", "grad", "update", "ratio"} and one["shape"] == [2, 5]
     assert {k: v.shape for k, v in one["grad"].items()} == {
@@ -371,8 +373,8 @@ def test_a_view_finds_the_history_of_a_tensor_or_a_module():
     model = Net()
     older = wb.history(model)
     newer = wb.history(model)
-    assert training_history.knowing(model.head.weight) == (newer, "head.weight") and training_history.knowing(model.act) == (newer, "act")
-    assert training_history.knowing(engine.ones(2)) is None
+    assert history.knowing(model.head.weight) == (newer, "head.weight") and history.knowing(model.act) == (newer, "act")
+    assert history.knowing(engine.ones(2)) is None
     for h in (older, newer):
         h.close()
 

@@ -10,11 +10,12 @@ import pytest
 import engine
 import workbench as wb
 from engine import nn, observe, optim
-from workbench import activations, parameters, per_sample, series
+from workbench.model_health import activations, parameters, per_sample
 from workbench.passes import PassWatcher
 from workbench.protocol import ParameterRow
 from workbench.recorder import Recorder
 from workbench.session import Session
+from workbench.training import series
 
 F = nn.functional
 

@@ -9,8 +9,9 @@ import pytest
 
 import engine
 import workbench as wb
-from workbench import pins, surface
-from workbench.pins import BOARD, difference, words
+from workbench import surface
+from workbench.comparing import pins
+from workbench.comparing.pins import BOARD, difference, words
 from workbench.protocol import Refused
 
 

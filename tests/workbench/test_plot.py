@@ -19,9 +19,9 @@ import workbench as wb
 from engine import nn, optim
 from engine.nn import functional as F
 from workbench import plot
-from workbench.curve import Curve
 from workbench.plot import curves, distributions, style
-from workbench.training_table import COLUMNS, Histograms
+from workbench.training.curve import Curve
+from workbench.training.table import COLUMNS, Histograms
 
 
 @pytest.fixture(autouse=True)

@@ -659,7 +659,7 @@ def test_ops_on_tensors_of_other_kinds_are_recorded():
 
 
 def test_formulas_are_our_own_where_the_op_is_the_same():
-    from workbench.typeset import as_text
+    from workbench.formulas.typeset import as_text
 
     x = torch.tensor([0.5, -1.0], requires_grad=True)
     with wb.watch() as w:

@@ -17,9 +17,9 @@ from nbclient import NotebookClient
 import engine
 import ipykernels
 import workbench as wb
-from workbench import progress
-from workbench.progress import Track, sparkline
-from workbench.progress_html import html
+from workbench.training import progress
+from workbench.training.progress import Track, sparkline
+from workbench.training.progress_html import html
 
 
 class Page:

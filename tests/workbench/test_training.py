@@ -12,8 +12,8 @@ from engine import nn, observe
 from workbench import protocol
 from workbench.recording import Recording
 from workbench.session import Session
-from workbench.training import Loop
-from workbench.training_state import TrainingState
+from workbench.training.loop import Loop
+from workbench.training.state import TrainingState
 
 
 def learner(kind: str = "Adam"):

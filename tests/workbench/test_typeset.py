@@ -11,10 +11,10 @@ from walked import leaf
 import engine
 from engine import observe
 from engine.op import registry
-from workbench import notation, symbols, typeset
+from workbench.formulas import notation, symbols, typeset
+from workbench.formulas.typeset import Operand
 from workbench.recorder import Recorder
 from workbench.session import Session
-from workbench.typeset import Operand
 
 TAGS = {"mrow", "mi", "mn", "mo", "mtext", "mfrac", "msup", "msub", "msubsup", "mover", "munder", "munderover", "msqrt", "mspace"}
 TAGS |= {"mtable", "mtr", "mtd"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .. import protocol
-from ..pins import BOARD, earlier
+from ..comparing.pins import BOARD, earlier
 
 if TYPE_CHECKING:
     from ..session import Client, Sent, Session

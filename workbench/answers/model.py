@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .. import activations, parameters, per_sample, protocol, series
+from .. import protocol
+from ..model_health import activations, parameters, per_sample
+from ..training import series
 
 if TYPE_CHECKING:
     from ..session import Client, Sent, Session

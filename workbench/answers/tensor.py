@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from .. import inspector, pins, protocol
+from .. import inspector, protocol
+from ..comparing import pins
 from ..inspector import vocabulary
 from ..inspector.vocabulary import LABELS, Vocabulary
 from ..recording import Recording

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .. import protocol
-from ..pins import BOARD
+from ..comparing.pins import BOARD
 from . import compare
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from engine import tape
 from engine.tensor import Tensor
 
 from .. import inspector
-from ..activations import module_of
+from ..model_health.activations import module_of
 from ..recorder import is_parameter
 from ..recording import Recording, recent
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 
-from .. import activations, inspector
-from ..gradient_flow import EXPLODING, VANISHING
+from .. import inspector
+from ..model_health import activations
+from ..model_health.gradient_flow import EXPLODING, VANISHING
 from ..protocol.checks import Finding
 from .case import Case, several
 

@@ -12,7 +12,9 @@ from typing import Any
 
 from engine.tensor import Tensor
 
-from .. import inspector, protocol, svg
+from .. import inspector, protocol
+from ..drawings import svg
+from ..drawings.drawing import draw
 from ..graph import Graph
 from ..inspector import bytes_text
 from ..recording import Recording
@@ -20,7 +22,6 @@ from ..session import Session, recent
 from ..stepper import Stepper
 from ..surface import opened
 from . import data, dot, mermaid, paper, trace
-from .drawing import draw
 from .privacy import without_paths
 from .replay import BUDGET, replay
 

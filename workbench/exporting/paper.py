@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from io import BytesIO
 
-from ..svg import EDGE, FILL, FRAMES, OUTLINE, QUIET, RIDERS, TEXT
-from .drawing import Drawing, Frame
-from .outline import Box
+from ..drawings.drawing import Drawing, Frame
+from ..drawings.outline import Box
+from ..drawings.svg import EDGE, FILL, FRAMES, OUTLINE, QUIET, RIDERS, TEXT
 
 _INCH = 96.0  # pixels of the drawing
 _MOST = 200.0  # inches: no PDF page is larger

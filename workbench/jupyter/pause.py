@@ -25,7 +25,7 @@ from ..passes import GLANCE, Followed, PassWatcher
 from ..recorder import Recorder
 from ..recording import Recording
 from ..session import Session
-from ..training import Loop
+from ..training.loop import Loop
 from . import cells, comm
 from .widget import View
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from IPython.display import display
 
-from ..progress import Track
-from ..progress_html import html
+from ..training.progress import Track
+from ..training.progress_html import html
 from . import cells
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from ..curve import Curve
-from ..training_history import History
+from ..training.curve import Curve
+from ..training.history import History
 from . import style
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy
 
-from ..training_history import History
-from ..training_table import Histograms, ModuleHistory
+from ..training.history import History
+from ..training.table import Histograms, ModuleHistory
 from . import style
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ import numpy
 from engine.nn import Module
 from engine.tensor import Tensor
 
-from .. import gradient_flow as flow
-from ..training_history import History
+from ..model_health import gradient_flow as flow
+from ..training.history import History
 from . import style
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from engine.nn import Module
 from engine.tensor import Tensor
 
 from .. import inspector
-from ..curve import as_number
+from ..training.curve import as_number
 from . import style
 
 if TYPE_CHECKING:

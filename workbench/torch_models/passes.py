@@ -11,7 +11,8 @@ from weakref import ref
 
 import numpy
 
-from .. import protocol, typeset
+from .. import protocol
+from ..formulas import typeset
 from ..graph import Graph
 from ..inspector import bytes_text, number_text, summary
 from ..recording import KEEP

@@ -12,8 +12,8 @@ from engine import devices, errors, inplace, rules
 from engine.backends import cpu
 from engine.tensor import Tensor
 
+from ..formulas.typeset import input_names
 from ..recording import Recording
-from ..typeset import input_names
 from .recompute import Cannot, Recomputed, attributes, call_again, label, unwatched
 
 Nodes = Mapping[int, Any]  # the tape's nodes by row, where they are known

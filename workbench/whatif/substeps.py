@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy
 
+from ..formulas.typeset import unbroadcast_axes
 from ..inspector import host
-from ..typeset import unbroadcast_axes
 from .one import One
 
 

@@ -15,10 +15,10 @@ import numpy
 
 from engine import tape
 
-from . import inspector
-from .protocol import SampleGradients
-from .recording import Recording
-from .stepper import Stepper
+from .. import inspector
+from ..protocol import SampleGradients
+from ..recording import Recording
+from ..stepper import Stepper
 
 SAMPLES = 1024  # at most
 PATIENCE = 5.0  # seconds

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from html import escape
 
-from . import protocol
-from .exporting.drawing import Drawing, draw
-from .exporting.outline import clip
-from .inspector import number_text
+from .. import protocol
+from ..inspector import number_text
+from .drawing import Drawing, draw
+from .outline import clip
 
 _MARGIN = 8
 FILL = {

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy
 
+from ..protocol import Formula
 from .notation import MATH, dims
-from .protocol import Formula
 from .symbols import ATOM, PREFIX, SUM, Symbol, binary, call, symbol
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from html import escape
 
+from ..inspector import number_text
 from .curve import Curve
-from .inspector import number_text
 from .progress import SHOWN, Track
 
 _POINTS = 100  # of a curve at most

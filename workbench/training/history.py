@@ -11,11 +11,11 @@ import numpy
 
 from engine.nn import Module
 
-from . import gradient_flow
+from ..model_health import gradient_flow
+from ..model_health.gradient_flow import GradientRow
 from .curve import Curve, as_number
-from .gradient_flow import GradientRow
-from .training_hooks import Hooks
-from .training_table import COLUMNS, ModuleHistory, ParameterHistory, Quantity
+from .hooks import Hooks
+from .table import COLUMNS, ModuleHistory, ParameterHistory, Quantity
 
 KEEP = 256  # steps at most
 living: weakref.WeakSet[History] = weakref.WeakSet()  # for the views: which histories know a tensor or a module

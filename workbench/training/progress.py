@@ -10,8 +10,8 @@ from typing import Any, Protocol
 
 from tqdm import tqdm
 
+from ..inspector import number_text
 from .curve import Curve, as_number
-from .inspector import number_text
 
 SECONDS = 0.2  # between two pictures at least
 SHOWN = 6  # names at most whose curves are drawn

@@ -8,10 +8,11 @@ from typing import Any, Literal
 
 import numpy
 
-from . import inspector, training_history
-from .activations import module_of
-from .protocol import Buffer, Series, TensorSeries
-from .recording import Recording
+from .. import inspector
+from ..model_health.activations import module_of
+from ..protocol import Buffer, Series, TensorSeries
+from ..recording import Recording
+from .history import History, ParameterHistory, knowing
 
 MOST = 256  # points
 ROOM = 256 << 20  # bytes that are read for them
@@ -55,10 +56,10 @@ def series(
     return TensorSeries(re, recording.name, row, what, name, "step", [], "", missing), []
 
 
-def _known(recording: Recording, row: int) -> tuple[training_history.History, str] | None:
+def _known(recording: Recording, row: int) -> tuple[History, str] | None:
     """The history that records this parameter, or the module whose result this row is; and the name there."""
     tensor = recording.tensor(row)
-    if tensor is not None and (found := training_history.knowing(tensor)) is not None:
+    if tensor is not None and (found := knowing(tensor)) is not None:
         return found
     scope = recording.scope[row]
     if recording.kind[row] != "op" or scope < 0 or recording.scopes[scope].kind != "module":
@@ -70,13 +71,13 @@ def _known(recording: Recording, row: int) -> tuple[training_history.History, st
         model = held()
         for module in () if model is None else model.modules():
             if id(module) == subject:
-                return training_history.knowing(module)
+                return knowing(module)
     return None
 
 
-def _of_history(history: training_history.History, name: str, buffers: _Buffers) -> list[Series]:
+def _of_history(history: History, name: str, buffers: _Buffers) -> list[Series]:
     known = history[name]
-    if isinstance(known, training_history.ParameterHistory):
+    if isinstance(known, ParameterHistory):
         quantities = [("value", known.weight, None), ("gradient", known.grad, None), ("update", known.update, known.ratio)]
     else:
         quantities = [("activation", known.activation, None)]

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy
 
-from . import inspector
-from .protocol import Summary
+from .. import inspector
+from ..protocol import Summary
 
 # Where torchlens, too, begins to speak of vanishing and of exploding gradients.
 VANISHING = 1e-7

@@ -9,11 +9,11 @@ from typing import Any, Literal
 
 import numpy
 
-from . import inspector
-from .inspector.heat_map import Look
-from .inspector.numbers import real
-from .protocol import Difference, Heat, Histogram, Pinned, Refused
-from .recording import Recording, recent
+from .. import inspector
+from ..inspector.heat_map import Look
+from ..inspector.numbers import real
+from ..protocol import Difference, Heat, Histogram, Pinned, Refused
+from ..recording import Recording, recent
 
 MOST = 6
 LARGEST = 64 << 20  # bytes of one pin

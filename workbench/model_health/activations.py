@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy
 
-from . import inspector
-from .inspector.numbers import real
-from .protocol import ActivationRow
-from .recording import Recording
+from .. import inspector
+from ..inspector.numbers import real
+from ..protocol import ActivationRow
+from ..recording import Recording
 
 ROOM = 512 << 20  # bytes of results that are looked at, those of the last calls
 # op -> where its slope is nearly zero, in words; TensorBoard's and torchlens's limits for tanh and sigmoid

@@ -11,10 +11,10 @@ from engine.nn import Module
 from engine.nn.parameter import is_lazy
 from engine.tensor import Tensor
 
-from .training_table import Measured, ModuleHistory, ParameterHistory, Quantity, measured
+from .table import Measured, ModuleHistory, ParameterHistory, Quantity, measured
 
 if TYPE_CHECKING:
-    from .training_history import History
+    from .history import History
 
 _births = itertools.count()
 

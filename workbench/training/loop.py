@@ -8,11 +8,11 @@ from typing import Any, Literal
 
 from engine import observe
 
-from . import protocol
-from .passes import PassWatcher
-from .recorder import Recorder
-from .session import Session
-from .training_state import TrainingState
+from .. import protocol
+from ..passes import PassWatcher
+from ..recorder import Recorder
+from ..session import Session
+from .state import TrainingState
 
 Wish = Literal["play", "pause", "step", "reset", "end"]
 SHOW = 0.5  # seconds between two turns that are recorded and shown while the loop plays

@@ -11,9 +11,11 @@ from engine.optim import Optimizer
 from engine.optim.optimizer import library
 from engine.tensor import Tensor
 
-from . import gradient_flow, inspector, training_history
-from .protocol import Fact, ParameterRow
-from .recording import Recording
+from .. import inspector
+from ..protocol import Fact, ParameterRow
+from ..recording import Recording
+from ..training.history import knowing
+from . import gradient_flow
 
 LARGEST = 20_000_000  # elements of a parameter whose next update is tried out on a copy
 
@@ -76,7 +78,7 @@ def ratio_of(tensor: Tensor | None, grad: Any, weight: float | None, optimizers:
     """
     if tensor is None:
         return None, "The parameter is gone."
-    known = training_history.knowing(tensor)
+    known = knowing(tensor)
     if known is not None:
         history, name = known
         measured = [(int(step), float(x)) for step, x in zip(history.steps, history[name].ratio, strict=True) if math.isfinite(x)]

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from . import gradient_flow, inspector
+from .. import inspector
+from ..model_health import gradient_flow
 
 if TYPE_CHECKING:
-    from .training_history import History
+    from .history import History
 
 # The columns of a quantity: those of inspector.summary, then mean and largest |x| over the finite elements.
 COUNTS = ("size", "nan", "pos_inf", "neg_inf", "negative", "zero", "positive")

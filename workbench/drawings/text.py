@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from . import protocol
-from .exporting.outline import Box, Outline
-from .inspector import bytes_text, number_text, shape_text, summary
+from .. import protocol
+from ..inspector import bytes_text, number_text, shape_text, summary
+from .outline import Box, Outline
 
 MEASURED = 100_000  # elements: what stands in every cell's output must cost nothing
 

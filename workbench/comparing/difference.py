@@ -11,8 +11,8 @@ from typing import Any, Literal
 
 import numpy
 
-from . import inspector, protocol
-from .recording import Recording, Scope, recent
+from .. import inspector, protocol
+from ..recording import Recording, Scope, recent
 
 PRECISE = 1 << 24  # so many pairs of rows are compared with each other; larger stretches are matched by their order
 CLOSE = 1e-6  # relative difference from which on two values are called different

@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..inspector import FEW, host
+from ..protocol import Formula, Rules
 from . import symbols
 from .forms import BACKWARD, FORMS
-from .inspector import FEW, host
 from .notation import MATH, as_text, parsed
-from .protocol import Formula, Rules
 from .symbols import ATOM, Symbol, call, symbol
 
 __all__ = ["Operand", "accumulation", "as_text", "backward", "forward"]

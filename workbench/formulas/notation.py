@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from .protocol import Formula
+from ..protocol import Formula
 from .symbols import ATOM, COMPARE, POWER, PRODUCT, Symbol, Untypesettable, broadcast, call, magnitude, product, symbol, transposed
 
 

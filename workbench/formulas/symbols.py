@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy
 
-from .protocol import Formula
+from ..protocol import Formula
 
 # How tightly a tree holds together; a looser one inside a tighter one gets parentheses.
 LOGIC, COMPARE, SUM, PRODUCT, PREFIX, POWER, ATOM = range(7)

@@ -1,0 +1,1 @@
+"""Two recordings, or two tensors, held against one another."""

@@ -1,0 +1,1 @@
+"""Formulas of ops and of their derivative rules, written by the ops' own code."""
