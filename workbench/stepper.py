@@ -501,8 +501,8 @@ class Stepper:
             gained = summary(g)
             now = gained if total is g else summary(total)
             contributions.append(protocol.Contribution(target, names[i], gained, now, addends, unbroadcast, rule))
-            shown = operands[i]
-            name = (shown.name if shown is not None else "") or f"{names[i]} (#{target})"
+            made_by = r.op_name(target) if target >= 0 else ""
+            name = r.names.get(target) or (f"{made_by} #{target}" if made_by else f"{names[i]} (#{target})")
             told.append(f"gradient of {name} gains {_size(gained)}" + (f", now {_size(now)}" if addends > 1 else ""))
         where = f" at {_where(self.graph.sites[site])}" if site >= 0 else ""
         if row >= 0 and r.note[row].startswith("derivative of "):
@@ -526,13 +526,14 @@ class Stepper:
 
 def operand(recording: Recording, row: int, node: Any = None) -> Operand:
     """What a formula needs to know of a row. A value that was overwritten since is not shown as if it were the one that was used."""
+    others = recording.names.values()
     if row < 0:
-        return Operand("", tuple(node.shape or ()) if node is not None else (), None, id(node))
+        return Operand("", tuple(node.shape or ()) if node is not None else (), None, id(node), others=others)
     if recording.kind[row] == "constant":
         value = recording.kept.get(row)
         return Operand("", (), value, row, number=isinstance(value, (int, float, complex, numpy.number)))
     value = None if recording.overwritten(row) else recording.value(row)
-    return Operand(recording.names.get(row, ""), recording.shape[row], value, row)
+    return Operand(recording.names.get(row, ""), recording.shape[row], value, row, others=others)
 
 
 def _plain(grad: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import math
 import weakref
+from unicodedata import normalize
 
 import numpy
 import pytest
@@ -14,6 +15,7 @@ from walked import PROGRAMS, added_to, bits, fan_out, leaf, tanh_layer, unrolled
 
 import engine
 from engine import observe
+from workbench.formulas import typeset
 from workbench.graph import Graph
 from workbench.recorder import Recorder
 from workbench.retrace import retrace
@@ -316,3 +318,19 @@ def test_the_numbers_of_a_small_step_are_right():
     (contribution,) = stepper.step(1).contributions
     assert contribution.gradient.values[0] == pytest.approx(1 - math.tanh(0.5) ** 2, rel=1e-6)
     assert contribution.rule.numbers is not None
+
+
+def test_a_step_calls_what_has_no_name_as_the_graph_does_and_by_no_letter_of_another_tensor():
+    """tanh is given the sum of the input named x: neither its sentence nor its rule may call that sum "input" or x."""
+    x, w = engine.tensor(3.0), engine.tensor(0.5, requires_grad=True)
+    loss = (w + x).tanh().square()
+    recording = retrace([loss.node], [loss])
+    graph = Graph(recording)
+    graph.finish({"x": w, "loss": loss})
+    stepper = Stepper.of(recording, graph, loss)
+    stepper.to(2)
+    step = stepper.step(2)
+    assert step is not None and step.op == "tanh"
+    assert "gradient of add #" in step.sentence
+    rules = step.forward.symbols, step.contributions[0].rule.symbols
+    assert [normalize("NFC", typeset.as_text(rule)) for rule in rules] == ["z = tanh(y)", normalize("NFC", "ȳ += z̄ · (1 − z^2)")]

@@ -133,6 +133,15 @@ def test_the_same_letter_never_stands_for_two_tensors():
     a, b = Operand("y", (2,), None, 0), Operand("", (2,), None, 1)
     text = typeset.as_text(typeset.forward(registry["add"], {}, [a, b], Operand("", (2,), None, 2)).symbols)
     assert text == "z = y + x"
+    named = {"others": {"x", "z"}}  # elsewhere in the program
+    d = Operand("", (2,), None, 3, **named)
+    text = typeset.as_text(typeset.forward(registry["tanh"], {}, [d], Operand("", (2,), None, 4, **named)).symbols)
+    assert text == "u = tanh(y)"
+    every = {"others": {*"abcdefghijklmnopqrstuvwxyz", "out", "x1"}}
+    text = typeset.as_text(
+        typeset.forward(registry["neg"], {}, [Operand("", (), None, 0, **every)], Operand("", (), None, 1, **every)).symbols
+    )
+    assert text == "x_3 = −x_2"
 
 
 def test_numbers_among_the_operands_and_attributes_are_written():

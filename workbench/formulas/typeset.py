@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain, count
 from typing import Any
 
 from ..inspector import FEW, host
@@ -27,6 +28,7 @@ class Operand:
     value: Any = None
     key: Any = None  # equal for the same tensor in two places
     number: bool = False  # a Python number: it is its own symbol
+    others: Collection[str] = ()  # what other tensors of the program are called: a letter that is made up is none of these
 
 
 class _TooLarge(Exception):
@@ -197,7 +199,7 @@ def _names(op: Any, inputs: Sequence[Operand | None], output: Operand) -> list[s
         letter = _LETTERS.get(last) or _LETTERS.get(param) or param[0]
         if op.variadic and len(inputs) > 1:
             letter = f"x{i + 1}"
-        name = same or next(n for n in (letter, *_SPARE, *[f"x{k}" for k in range(2 * len(inputs) + 2)]) if n not in taken)
+        name = same or _free((letter, *_SPARE), (taken, x.others))
         taken[name] = x.key
         names[i] = name
     return names
@@ -206,7 +208,12 @@ def _names(op: Any, inputs: Sequence[Operand | None], output: Operand) -> list[s
 def _result_name(output: Operand, names: list[str]) -> str:
     if _fits(output.name) and output.name not in names:
         return output.name
-    return next(n for n in ("z", "y", "u", "v", "w", "out") if n not in names)
+    return _free(("z", "y", "u", "v", "w", "out"), (names, output.others))
+
+
+def _free(letters: Iterable[str], taken: Sequence[Collection[str]]) -> str:
+    """The first letter that stands for nothing else."""
+    return next(n for n in chain(letters, (f"x{k}" for k in count(1))) if not any(n in names for names in taken))
 
 
 def input_names(op: Any, count: int) -> list[str]:

@@ -272,7 +272,8 @@ class TorchPass(Stepper):
                 rule, axes = typeset.accumulation(operand(r, gain.target), gradient), []
             label = names[slot] if slot >= 0 else r.op_name(gain.target)
             contributions.append(protocol.Contribution(gain.target, label, gained, now, addends, axes, rule))
-            shown = r.names.get(gain.target) or f"{label} (#{gain.target})"
+            made_by = r.op_name(gain.target)
+            shown = r.names.get(gain.target) or (f"{made_by} #{gain.target}" if made_by else f"{label} (#{gain.target})")
             said_of.append(f"gradient of {shown} gains {_size(gained)}" + (f", now {_size(now)}" if addends > 1 else ""))
         where = ""
         if site >= 0:
