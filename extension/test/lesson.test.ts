@@ -116,6 +116,18 @@ describe("a lesson", () => {
     expect(input.readOnly).toBe(true);
   });
 
+  it("takes the node that is clicked for the answer, the first click too, and not what was selected before", () => {
+    const ask: Question = { ...QUESTION, asks: "node" };
+    for (const before of [-1, 1]) {
+      const made = pane();
+      show(made, { ...stateOf(lesson(1, ask)), selected: before });
+      const input = made.element.querySelector<HTMLInputElement>('[data-testid="wb-question-input"]')!;
+      expect(input.value).toBe("");
+      show(made, { ...stateOf(lesson(1, ask)), selected: 2 });
+      expect(input.value).toBe("c");
+    }
+  });
+
   it("gives back what the host kept, if it is an answer", async () => {
     document.body.addEventListener("workbench-kept", (event) => {
       const { give } = (event as CustomEvent<{ give(value: unknown): void }>).detail;

@@ -87,7 +87,20 @@ def test_text_that_is_none_is_refused():
 
 
 @pytest.mark.parametrize(
-    "text", ["__import__('os').system('true')", "w.grad", "[x for x in (1,)]", "lambda: 1", "(" * 5000, "1" * 20_000, "{}['a']"]
+    "text",
+    [
+        "__import__('os').system('true')",
+        "w.grad",
+        "[x for x in (1,)]",
+        "lambda: 1",
+        "(" * 5000,
+        "1" * 20_000,
+        "{}['a']",
+        "9**9**9",
+        "'a' * 9",
+        "1 + [2]",
+        "2 * True",
+    ],
 )
 def test_answers_are_literals_and_nothing_runs(text):
     with pytest.raises(judge.Unreadable):
@@ -108,12 +121,33 @@ def test_gradient_question_knows_what_was_forgotten():
     assert "too large" in question.answer([2 * t for t in truth])
     assert "shape must be (2,)" in question.answer("12")
     assert "Not zero" in question.answer("[0, 0]")
-    assert question.answer("[1, ") == "Expected a Python number or a list of numbers, such as 0.5 or [0.5, -1.0]."
+    assert question.answer("[1, ") == "Expected a number or a list of numbers, such as 0.5, -3/4 or [0.5, -1.0]."
     assert question.state == "wrong" and question.given.attempts == 8
     assert question.answer(str(truth).replace("-", "−")) == "Right."
     assert question.state == "right" and w.grad is None  # nothing was accumulated
     wrong = "[9, 9]"
     assert question.answer(wrong) == "Right." and question.given.answer != wrong  # it is over
+
+
+@pytest.mark.parametrize(
+    ("text", "number"), [("-1/3", -1 / 3), ("2*(0.5 - 1)", -1.0), ("[1/4, −3 + 2]", [0.25, -1.0]), ("(+2, -(3))", [2, -3])]
+)
+def test_fractions_and_sums_of_numbers_are_worked_out(text, number):
+    assert judge.numbers(text).tolist() == number
+
+
+def test_a_division_by_zero_is_said():
+    with pytest.raises(judge.Unreadable, match="division by zero"):
+        judge.numbers("[1, 2/0]")
+
+
+def test_no_hint_is_the_answer():
+    """Who types 1 would be told the answer as the factor that is missing, or by which 1 is too large."""
+    assert wb.quiz("?", 7.0, id="seven").answer(1) == "A factor is missing."
+    assert wb.quiz("?", -3.0, id="minus-three").answer(1) == "A factor is missing."
+    assert "too large" in wb.quiz("?", 0.125, id="eighth").answer(1)
+    assert not any(digit in wb.quiz("?", 0.125, id="eighth").answer(1) for digit in "0123456789")
+    assert "A factor of 7" in wb.quiz("?", [7.0, 14.0], id="two").answer([1, 2])
 
 
 def test_mean_and_transposition_are_recognised():

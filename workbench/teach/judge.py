@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,6 +14,10 @@ from engine.tensor import Tensor
 
 from .. import inspector
 
+_SIGNS: dict[Any, Callable[..., Any]] = {
+    **{ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv},
+    **{ast.USub: operator.neg, ast.UAdd: operator.pos},
+}
 LONGEST = 10_000  # characters of an answer
 _NAMES = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf, "+inf": math.inf}
 
@@ -22,16 +27,33 @@ class Unreadable(ValueError):
 
 
 def literal(text: str) -> Any:
-    """A Python literal: numbers, lists, tuples. Nothing is ever run. Unreadable for anything else."""
+    """Numbers, lists and tuples as Python writes them, with + - * / between numbers. Nothing is ever run. Unreadable for anything else."""
     text = text.strip().replace("−", "-")
     if len(text) > LONGEST:
         raise Unreadable(f"An answer has at most {LONGEST:,} characters; this one has {len(text):,}.")
     if text.lower() in _NAMES:
         return _NAMES[text.lower()]
     try:
-        return ast.literal_eval(text)
-    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError) as error:
-        raise Unreadable("Expected a Python number or a list of numbers, such as 0.5 or [0.5, -1.0].") from error
+        return _worked_out(ast.parse(text, mode="eval").body)
+    except ZeroDivisionError as error:
+        raise Unreadable("A division by zero has no value.") from error
+    except (ValueError, SyntaxError, TypeError, OverflowError, MemoryError, RecursionError) as error:
+        raise Unreadable("Expected a number or a list of numbers, such as 0.5, -3/4 or [0.5, -1.0].") from error
+
+
+def _worked_out(tree: ast.expr) -> Any:
+    """What a literal says. ValueError where a name, a call or anything else that would have to be run stands in it."""
+    if isinstance(tree, (ast.List, ast.Tuple)):
+        made = [_worked_out(one) for one in tree.elts]
+        return made if isinstance(tree, ast.List) else tuple(made)
+    if isinstance(tree, ast.Constant):
+        return tree.value
+    parts = [tree.left, tree.right] if isinstance(tree, ast.BinOp) else [tree.operand] if isinstance(tree, ast.UnaryOp) else []
+    sign = _SIGNS.get(type(getattr(tree, "op", None)))
+    numbers = [_worked_out(part) for part in parts]
+    if sign is None or not all(type(number) in (int, float) for number in numbers):
+        raise ValueError("no number")
+    return sign(*numbers)
 
 
 def numbers(text: str) -> numpy.ndarray:
@@ -47,7 +69,7 @@ def numbers(text: str) -> numpy.ndarray:
 
 def shape(text: str) -> tuple[int, ...]:
     """A shape as it was typed: (2, 3), [2, 3], 2×3, or 5 for (5,). Unreadable when it is none."""
-    plain = text.strip().replace("×", ",").replace("x", ",")
+    plain = text.strip().replace("×", ",").replace("x", ",").replace("*", ",")
     try:
         found = () if plain.lower() in ("scalar", "") else literal(plain)
     except Unreadable:
@@ -123,11 +145,14 @@ def _other_value(given: numpy.ndarray, expected: numpy.ndarray, tolerance: float
     known = given != 0
     ratio = float(numpy.median(expected[known] / given[known]))
     if ratio and math.isfinite(ratio) and close(given * ratio, expected, tolerance):
+        alone = given.size == 1  # then the factor would be the answer, for whoever types 1
         if abs(ratio) >= 1 and math.isclose(ratio, round(ratio), rel_tol=tolerance):
-            extra = " A square brings a 2, a sum or several uses a count." if round(ratio) == 2 else ""
-            return f"A factor of {round(ratio):d} is missing.{extra}"
+            if round(ratio) == 2:
+                return "A factor of 2 is missing. A square brings a 2, a sum or several uses a count."
+            return "A factor is missing." if alone else f"A factor of {round(ratio):d} is missing."
         if math.isclose(1 / ratio, round(1 / ratio), rel_tol=tolerance):
-            return f"It is {round(1 / ratio):d} times too large: is there a mean, which divides by the count?"
+            often = "It is" if alone else f"It is {round(1 / ratio):d} times"
+            return f"{often} too large: is there a mean, which divides by the count?"
         if given.size > 1:
             return "The direction is right, the size is not: a factor that all elements share is missing."
     if given.size > 1:

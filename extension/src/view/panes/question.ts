@@ -32,7 +32,7 @@ export class QuestionCard {
   private readonly expected = h("output", { class: "expected secret", "data-testid": "wb-question-expected" });
   readonly element: HTMLElement;
   private told = -1;
-  private selected = -1;
+  private selected: number | null = null; // what was selected before the question was there is no answer to it
   private problem = "";
 
   constructor(
@@ -118,7 +118,7 @@ export class QuestionCard {
     if (attempts) this.tell("workbench-keep", { key: name, value });
     this.told = attempts;
     if (question.asks === "node" && state.selected !== this.selected && how !== "right") {
-      if (state.selected >= 0 && this.selected !== -1 && state.recording) this.input.value = this.typed(state);
+      if (state.selected >= 0 && this.selected !== null && state.recording) this.input.value = this.typed(state);
       this.selected = state.selected;
     }
     this.show();
