@@ -551,6 +551,52 @@ def test_a_training_loop_is_its_model_not_its_data_loader_and_optimizer():
     assert any("written in place" in fact["text"] for fact in facts)
 
 
+class Refusing(torch.optim.SGD):
+    def step(self, closure=None):
+        for group in self.param_groups:
+            torch.stack([p.grad.norm() for p in group["params"]])
+        raise RuntimeError("no step today")
+
+
+@pytest.mark.parametrize("kind", [Refusing, torch.optim.SGD])
+def test_after_a_step_that_raises_recording_goes_on(kind):
+    model, x, t = mlp()
+    optimizer = kind(model.parameters(), 0.1)
+    with wb.watch(model) as w:
+        for _ in range(2):
+            loss = F.cross_entropy(model(x), t)
+            loss.backward()
+            optimizer.param_groups[0]["lr"] = "a tenth"  # a TypeError in SGD
+            with pytest.raises((RuntimeError, TypeError)):
+                optimizer.step()
+            optimizer.zero_grad()
+    r = w.session.recording
+    assert [op for op in ops(r) if op in ("linear", "cross_entropy")] == ["linear", "linear", "cross_entropy"] * 2
+    assert r.passes == 2 and "stack" not in ops(r)
+    assert [s.name for s in r.scopes if s.parent < 0 and s.kind == "module"] == ["Sequential"] * 2
+
+
+def test_the_model_in_the_closure_of_a_step_is_recorded():
+    model, x, t = mlp()
+    optimizer = torch.optim.LBFGS(model.parameters(), 0.1, max_iter=3)
+    runs = []
+
+    def closure():
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), t)
+        loss.backward()
+        runs.append(loss.item())
+        return loss
+
+    with wb.watch(model) as w:
+        optimizer.step(closure)
+        model(x)
+    r = w.session.recording
+    assert len(runs) > 1 and r.passes == len(runs)
+    assert set(ops(r)) == {"linear", "tanh", "cross_entropy"} and ops(r).count("cross_entropy") == len(runs)
+    assert ops(r)[-3:] == ["linear", "tanh", "linear"]
+
+
 def test_inference_mode():
     layer = nn.Linear(2, 2)
     with wb.watch(layer) as w, torch.inference_mode():

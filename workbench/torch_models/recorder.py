@@ -82,6 +82,8 @@ class TorchRecorder:
         self._due = perf_counter() + PERIOD
         self._thread = get_ident()
         self.quiet = 0  # whatever runs now is not the user's, or is one step to the user
+        self._step: CodeType | None = None  # of the frame in which an optimizer's step runs, or ran until it raised
+        self._closure: CodeType | None = None  # of the user's function that this step calls
         self._scope = -1
         self._stack: list[int] = []
         self._whole: list[tuple[Any, str, tuple, CodeType | None, int, float]] = []  # modules that run as one op now, and since when
@@ -105,7 +107,6 @@ class TorchRecorder:
                 modules.register_module_forward_pre_hook(_unless_compiling(self.enter)),
                 modules.register_module_forward_hook(_unless_compiling(self.leave), always_call=True),
                 optimizers.register_optimizer_step_pre_hook(self._optimizer_begins),
-                optimizers.register_optimizer_step_post_hook(self._optimizer_ends),
             ):
                 stack.callback(handle.remove)
             self._exit = stack.pop_all()
@@ -283,7 +284,7 @@ class TorchRecorder:
 
     def enter(self, module: Any, args: tuple) -> None:
         """A module is called."""
-        if self.quiet and not self._whole or get_ident() != self._thread:
+        if get_ident() != self._thread or not self._whole and self.resting():
             return
         code, lasti = self._site()
         if self._whole:
@@ -316,7 +317,7 @@ class TorchRecorder:
                 self._whole_made(inner, why, given, output, code, lasti)
                 self.quiet -= 1
             return
-        if not self.quiet and self._stack:
+        if self._stack and not self.resting():
             self._scope = self.recording.scopes[self._stack.pop()].parent
 
     def _whole_made(self, module: Any, why: str, args: tuple, output: Any, code: CodeType | None, lasti: int) -> None:
@@ -329,10 +330,22 @@ class TorchRecorder:
             self._row_of_result(op, sources, {}, made, new, code, lasti, why)
 
     def _optimizer_begins(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        self.quiet += get_ident() == self._thread
+        if get_ident() == self._thread:
+            closure = kwargs.get("closure", args[1] if len(args) > 1 else None)
+            self._step, self._closure = sys._getframe(1).f_code, _code_of(closure)
 
-    def _optimizer_ends(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        self.quiet -= get_ident() == self._thread
+    def resting(self) -> bool:
+        """Whether nothing is to be recorded now. PyTorch says when an optimizer's step begins, but not when it raises: the stack knows."""
+        if self.quiet or self._step is None:
+            return self.quiet > 0
+        frame: Any = sys._getframe(1)
+        while frame is not None and frame.f_code is not self._step:
+            if frame.f_code is self._closure:
+                return False
+            frame = frame.f_back
+        if frame is None:
+            self._step = self._closure = None
+        return frame is not None
 
     # -- where ---------------------------------------------------------------------------------------------------------------
 
@@ -385,6 +398,11 @@ def _as_one(module: Any) -> str:
     return ""
 
 
+def _code_of(called: Any) -> CodeType | None:
+    """The code of a function, a method or an object that can be called; None where it has none."""
+    return getattr(called, "__code__", None) or getattr(type(called).__call__ if callable(called) else None, "__code__", None)
+
+
 def _unless_compiling(hook: Callable[..., None]) -> Callable[..., None]:
     """The hook, for Python's own calls: torch.compile, which reads a hook's code too, finds nothing to do in it."""
     compiling = torch().compiler.is_compiling
@@ -406,7 +424,7 @@ def _mode(recorder: TorchRecorder) -> Any:
 
         def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
             recorder = None if compiling() else told()  # torch.compile reads this code too
-            if recorder is None or recorder.quiet or _own.depth:  # an optimizer's step is hundreds of calls
+            if recorder is None or _own.depth or recorder.resting():  # an optimizer's step is hundreds of calls
                 return func(*args, **(kwargs or {}))
             return recorder.call(func, args, kwargs or {})
 
