@@ -13,6 +13,7 @@ from .recording import Recording
 from .stepper import Stepper
 from .timing import NOT_TIMED, settle
 
+MOST = float(numpy.finfo(numpy.float32).max)  # a float64 may be larger, and would be infinite on its way
 Numbers = tuple[numpy.ndarray, str]  # float32, one for each row, NaN where there is none; why there are none at all
 
 
@@ -108,7 +109,7 @@ def _of_rows(recording: Recording, array_of: Callable[[int], Any]) -> numpy.ndar
     for row in range(recording.count):
         array = array_of(row)
         if hasattr(array, "dtype") and recording.kind[row] != "constant":
-            numbers[row] = magnitude(array)
+            numbers[row] = min(magnitude(array), MOST)  # a NaN stays one: it is not above
     return numbers
 
 

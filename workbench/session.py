@@ -7,16 +7,17 @@ from threading import RLock
 from typing import Any
 
 from . import breakpoints, inspector, protocol, source
-from .drawings import svg, text
-from .formulas import typeset
 from .answers import ANSWERS, checks, teach
 from .answers import breakpoints as told
 from .checks import look
+from .drawings import svg, text
+from .formulas import typeset
 from .graph import Graph
 from .recent import Recent
 from .recording import Recording
 from .stepper import Stepper, operand
 
+LONGEST = 2000  # characters of a sentence
 Sent = tuple[dict[str, Any], list[bytes]]
 Send = Callable[[dict[str, Any], list[bytes]], None]
 
@@ -203,6 +204,8 @@ class Session:
             return [self.problem(re, f"The kernel could not answer: {type(error).__name__}: {error}")]
 
     def problem(self, re: int | None, sentence: str, node: int = -1) -> Sent:
+        if len(sentence) > LONGEST:  # somebody's exception, or what a view sent
+            sentence = f"{sentence[: LONGEST // 2]} … {sentence[-LONGEST // 2 :]}"
         return protocol.Problem(re, sentence, node).to_json(), []
 
     def _tell(self, client: Client) -> None:

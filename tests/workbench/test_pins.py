@@ -50,6 +50,13 @@ def test_a_difference_is_that_of_numpy():
     assert "2 of 12 elements differ, first at [1, 2]" in told.words
 
 
+def test_two_scalars_differ_by_their_difference():
+    told, buffers = difference(numpy.array(3.0), numpy.array(2.0))
+    assert (told.changed, told.first, told.pair) == (1, [], ["2.0", "3.0"]) and not buffers
+    assert (told.max_abs, told.relative, told.cosine) == (1.0, 0.5, 1.0)
+    assert difference(numpy.array(math.inf), numpy.array(math.inf))[0].equal
+
+
 def test_equal_is_equal_in_every_element_nan_and_inf_too():
     a = numpy.array([1.0, math.nan, math.inf, -math.inf, 0.0])
     told, buffers = difference(a, a.copy())

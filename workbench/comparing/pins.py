@@ -136,9 +136,8 @@ def difference(a: Any, b: Any, first_buffer: int = 0) -> tuple[Difference, list[
     """How `a` differs from `b`, an array of the same shape; computed in double precision. Buffers are those of its picture."""
     x, y = (real(inspector.host(one)).astype(numpy.float64) for one in (a, b))
     with numpy.errstate(all="ignore"):
-        apart = x - y
         changed = ~((x == y) | (numpy.isnan(x) & numpy.isnan(y)))
-        apart[~changed] = 0  # Inf minus the same Inf
+        apart = numpy.where(changed, x - y, 0.0)  # Inf minus the same Inf
     count = int(numpy.count_nonzero(changed))
     first: list[int] = []
     pair: list[str] = []

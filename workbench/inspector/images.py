@@ -50,9 +50,9 @@ def layouts(shape: Sequence[int]) -> list[Layout]:
 
 def image(array: Any, name: str, first: int = 0) -> tuple[ImageGrid, list[bytes]]:
     """The tensor as images in the layout of this name, from number `first` of the batch on. ValueError when it cannot be seen so."""
-    layout = next((one for one in layouts(array.shape) if one.name == name), None)
+    layout = next((one for one in layouts(numpy.shape(array)) if one.name == name), None)
     if layout is None:
-        raise ValueError(f"A tensor of shape {tuple(array.shape)} cannot be seen as an image of {name!r}.")
+        raise ValueError(f"A tensor of shape {tuple(numpy.shape(array))} cannot be seen as an image of {name!r}.")
     count = 1 if layout.batch is None else array.shape[layout.batch]
     shown = min(count, MOST)
     first = max(0, min(first, count - shown))

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 import types
 import typing
 from typing import Any, Literal
 
 from .base import VERSION, ToKernel
+
+
+_LARGEST = sys.float_info.max  # JSON has neither NaN nor infinity, though Python reads them
 
 
 class Refused(Exception):
@@ -52,6 +56,8 @@ def _fits(value: Any, hint: Any) -> bool:
         return isinstance(value, list) and all(_fits(v, args[0]) for v in value)
     if origin is dict:
         return isinstance(value, dict) and all(_fits(v, args[1]) for v in value.values())
-    if hint in (int, float):
-        return isinstance(value, (int, hint)) and not isinstance(value, bool)
+    if hint is float:
+        return isinstance(value, (int, float)) and not isinstance(value, bool) and -_LARGEST <= value <= _LARGEST
+    if hint is int:
+        return isinstance(value, int) and not isinstance(value, bool)
     return isinstance(value, hint)
