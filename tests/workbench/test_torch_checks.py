@@ -61,3 +61,110 @@ def test_programs_of_pytorch_are_checked_too() -> None:
         model(x).matmul(x)
     (finding,) = wb.check().findings
     assert finding.code == "shape-mismatch" and [operand.marked for operand in finding.operands] == [[1], [0]]
+
+
+# -- mistakes in programs of PyTorch's, and their corrected twins -----------------------------------------------------------------
+
+
+class Net(torch.nn.Module):
+    """Two layers; `between` is done to what passes from one to the other."""
+
+    def __init__(self, between: Callable[[Any], Any] = torch.relu) -> None:
+        super().__init__()
+        self.first, self.drop, self.last, self.between = torch.nn.Linear(4, 16), torch.nn.Dropout(0.5), torch.nn.Linear(16, 3), between
+
+    def forward(self, x: Any) -> Any:
+        return self.last(self.drop(self.between(self.first(x))))
+
+
+def batch() -> tuple[Any, Any]:
+    return torch.randn(16, 4), torch.randint(0, 3, (16,))
+
+
+def train(model: Any, optimizer: Any = None, order: str = "zbs", steps: int = 4) -> Any:
+    """A training loop; `order` says in which order zero_grad (z), backward (b) and step (s) come."""
+    optimizer = optimizer or torch.optim.SGD(model.parameters(), 0.05)
+    for _ in range(steps):
+        x, y = batch()
+        loss = F.cross_entropy(model(x), y)
+        for what in order:
+            (optimizer.zero_grad if what == "z" else loss.backward if what == "b" else optimizer.step)()
+    return model, optimizer
+
+
+def without_gradient(h: Any) -> Any:
+    with torch.no_grad():
+        return h * 2
+
+
+def unused(right: bool) -> Any:
+    model = Net()
+    if not right:
+        model.extra = torch.nn.Linear(2, 2)
+    return train(model)
+
+
+def replaced(right: bool) -> Any:
+    model = Net()
+    before = torch.optim.Adam(model.parameters())
+    model.last = torch.nn.Linear(16, 3)
+    return train(model, torch.optim.Adam(model.parameters()) if right else before)
+
+
+def made_again(right: bool) -> Any:
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    return train(model if right else Net(), optimizer)
+
+
+def evaluated(right: bool) -> Any:
+    model, optimizer = train(Net())
+    model.train(not right)
+    with torch.no_grad():
+        model(batch()[0])
+    return model, optimizer
+
+
+def trained_in_eval(right: bool) -> Any:
+    return train(Net().train(right))
+
+
+def deep(right: bool) -> Any:
+    layers = [layer for _ in range(12) for layer in (torch.nn.Linear(4, 4), torch.nn.Tanh() if right else torch.nn.Sigmoid())]
+    return train(torch.nn.Sequential(*layers, torch.nn.Linear(4, 3)))
+
+
+def slope(right: bool) -> Any:
+    x = torch.tensor([0.0, 4.0], requires_grad=True)
+    (x + (1e-6 if right else 0)).sqrt().sum().backward()
+    return x
+
+
+TWINS: list[tuple[str, Callable[[], Any], Callable[[], Any]]] = [
+    ("missing-zero-grad", lambda: train(Net(), order="bs"), lambda: train(Net())),
+    ("step-before-backward", lambda: train(Net(), order="zsb"), lambda: train(Net())),
+    ("zero-grad-before-step", lambda: train(Net(), order="bzs"), lambda: train(Net(), order="bsz")),
+    ("gradient-cut", lambda: train(Net(lambda h: h.detach())), lambda: train(Net())),
+    ("gradient-cut", lambda: train(Net(lambda h: h.data)), lambda: train(Net())),
+    ("gradient-cut", lambda: train(Net(without_gradient)), lambda: train(Net(lambda h: h * 2))),
+    ("gradient-lost", lambda: train(Net(lambda h: torch.tensor(h.tolist()))), lambda: train(Net())),
+    ("unused-parameter", lambda: unused(False), lambda: unused(True)),
+    ("not-in-optimizer", lambda: replaced(False), lambda: replaced(True)),
+    ("optimizer-of-another-model", lambda: made_again(False), lambda: made_again(True)),
+    ("train-mode-in-evaluation", lambda: evaluated(False), lambda: evaluated(True)),
+    ("eval-mode-in-training", lambda: trained_in_eval(False), lambda: trained_in_eval(True)),
+    ("vanishing-gradient", lambda: deep(False), lambda: deep(True)),
+    ("inf-backward", lambda: slope(False), lambda: slope(True)),
+]
+
+
+@pytest.mark.parametrize("at", range(len(TWINS)))
+def test_a_mistake_is_found_in_a_program_of_pytorchs_and_not_in_its_twin(at: int) -> None:
+    code, wrong, right = TWINS[at]
+    for program, expected in ((wrong, True), (right, False)):
+        torch.manual_seed(0)
+        with wb.watch():
+            held = program()
+        found = [one.code for one in wb.check().findings if one.severity != "note"]
+        assert (code in found) if expected else found == [], found
+        del held

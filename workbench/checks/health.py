@@ -30,8 +30,9 @@ def _gradients(case: Case) -> list[Finding]:
             continue
         held = r.gradients.get(row)
         tensor = held() if held is not None else None
-        if tensor is not None and tensor.array.size:
-            largest = float(abs(inspector.host(tensor.array)).max())
+        array = None if tensor is None else case.witness.values(tensor)
+        if array is not None and array.size:
+            largest = float(abs(inspector.host(array)).max())
         elif row in case.witness.largest:
             largest = case.witness.largest[row]
         else:

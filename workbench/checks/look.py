@@ -25,14 +25,12 @@ MADE_BY = {
 def look(recording: Recording, optimizers: Iterable[ref] = (), thorough: bool = False) -> list[Finding]:
     """What is wrong with the recorded program, the gravest first. Without `thorough` what takes next to no time.
 
-    `optimizers` are those among the user's variables. A recording of another library's tensors is looked at for values and losses only.
+    `optimizers` are those among the user's variables.
     """
     case = Case(recording, optimizers)
-    foreign = getattr(recording, "foreign", None) is not None
     checks: list[Callable[[], list[Finding]]] = [lambda: shapes.check(case) or errors.check(case)]
     checks += [lambda: not_finite.check(case, thorough), lambda: losses.check(case)]
-    if not foreign:
-        checks += [lambda: reach.check(case), lambda: training.check(case, thorough), lambda: health.check(case, thorough)]
+    checks += [lambda: reach.check(case), lambda: training.check(case, thorough), lambda: health.check(case, thorough)]
     found = [one for check in checks for one in _done(check, case)]
     consequences = set().union(*[MADE_BY.get(one.code, set()) for one in found]) if found else set()
     return sorted((one for one in found if one.code not in consequences), key=lambda one: ORDER[one.severity])

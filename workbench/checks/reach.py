@@ -29,8 +29,7 @@ def parameters(case: Case) -> Iterator[tuple[str, Any]]:
 
 def row_of(case: Case, p: Any) -> int:
     """The parameter's row; -1 when no recorded op used it."""
-    node = getattr(p, "node", None)
-    return -1 if node is None else case.r.times.get(node.time, -1)
+    return case.witness.row(case.r, p)
 
 
 def check(case: Case) -> list[Finding]:
@@ -41,7 +40,7 @@ def check(case: Case) -> list[Finding]:
 
 
 def _received(case: Case, p: Any) -> bool:
-    return p._grad is not None or row_of(case, p) in case.r.gradients
+    return case.witness.has_gradient(p) or row_of(case, p) in case.r.gradients
 
 
 def _unreached(case: Case) -> Iterator[Finding]:

@@ -57,6 +57,7 @@ class Mode(NamedTuple):
     scope: int
     training: bool
     recorded: bool  # not under no_grad
+    passes: int  # that had begun before
 
 
 class Accumulated(NamedTuple):
@@ -98,7 +99,10 @@ class Ended(NamedTuple):
 
 
 class Witness:
-    """Notes for the checks. Its methods are called by the recorder, in the recorded thread."""
+    """Notes for the checks. Its methods are called by the recorder, in the recorded thread.
+
+    The questions about a tensor are methods too: a recording of another library's tensors has a witness that asks them otherwise.
+    """
 
     def __init__(self) -> None:
         self.passes: list[Pass] = []
@@ -108,10 +112,11 @@ class Witness:
         self.accumulated: list[Accumulated] = []
         self.ratios: list[tuple[int, float]] = []  # number of a pass, |Δw| / |w| over all matrices that the next update changed
         self.largest: dict[int, float] = {}  # row of a leaf -> largest |gradient| when an optimizer last used it and somebody looked
+        self.earliest: dict[int, float] = {}  # the same, when somebody looked first
         self.bad_rows: dict[str, BadRow] = {}  # by kind: "NaN", "+Inf", "−Inf"
         self.bad_step: BadStep | None = None
         self.ended: Ended | None = None
-        self._versions: dict[int, int] = {}  # the tape's time of a leaf -> version of its memory when the last pass began
+        self._versions: dict[int, tuple[ref, int]] = {}  # identity of a leaf -> it, and the version of its memory when the last pass began
         self._pending: list[tuple[ref, int, Accumulated]] = []
         self._before: list[tuple[ref, Any]] = []  # copies of parameters
 
@@ -120,12 +125,13 @@ class Witness:
     def entered(self, scope: int, module: Any) -> None:
         """A module is called."""
         if has_mode(type(module)) and getattr(module, "p", 1) != 0:
-            self.modes.append(Mode(scope, module.training, tape.mode.grad))
+            self.modes.append(Mode(scope, module.training, self.tracks(), len(self.passes)))
 
     def begins(self, r: Recording, roots: tuple, plan: list, where: Where) -> None:
         """A backward pass begins."""
-        leaves = [node for node in plan if node.op is None]
-        root = r.row_of(roots[0])
+        self._begins(r, r.row_of(roots[0]), [node.tensor for node in plan if node.op is None], where)
+
+    def _begins(self, r: Recording, root: int, leaves: list[ref], where: Where) -> None:
         number = len(self.passes) + 1
         if self._before:
             self._moved()
@@ -154,13 +160,16 @@ class Witness:
         """An optimizer has taken a step."""
         if id(optimizer) not in self.optimizers:
             self.optimizers[id(optimizer)] = ref(optimizer)
-        empty = all(p._grad is None for group in optimizer.param_groups for p in group["params"])
+        empty = not any(self.has_gradient(p) for group in optimizer.param_groups for p in group["params"])
         self.updates.append(Update(len(self.passes), empty, r.count, where))
         if self._before:
             for held, _ in self._before:
                 p = held()
-                if p is not None and p._grad is not None and p.node is not None and p._grad.array.size:
-                    self.largest[r.row_of(p.node)] = _largest(p._grad.array)
+                gradient = None if p is None else self.gradient(p)
+                row = -1 if p is None else self.row(r, p)
+                if gradient is not None and gradient.size and row >= 0:
+                    self.largest[row] = largest = _largest(gradient)
+                    self.earliest.setdefault(row, largest)
             self._moved()
         if self._pending:
             own = {id(p) for group in optimizer.param_groups for p in group["params"]}
@@ -176,35 +185,63 @@ class Witness:
             row = r.times.get(step, -1)
             self.ended = Ended(type(error).__name__, str(error), _innermost(error, hidden), row, write.line if write is not None else None)
 
+    # -- what is asked of a tensor ----------------------------------------------------------------------------------------------
+
+    def tracks(self) -> bool:
+        """Whether ops are on the tape now."""
+        return tape.mode.grad
+
+    def values(self, tensor: Any) -> Any:
+        """Its array."""
+        return tensor.array
+
+    def has_gradient(self, tensor: Any) -> bool:
+        """Whether it has a `.grad`."""
+        return tensor._grad is not None
+
+    def gradient(self, tensor: Any) -> Any:
+        """The array of its `.grad`, or None."""
+        return None if tensor._grad is None else tensor._grad.array
+
+    def version(self, tensor: Any) -> int:
+        """How often its memory was written."""
+        return inplace.version(tensor.array)
+
+    def row(self, r: Recording, tensor: Any) -> int:
+        """Where a leaf stands; -1 when no recorded op used it."""
+        node = getattr(tensor, "node", None)
+        return -1 if node is None else r.times.get(node.time, -1)
+
     # -- updates ----------------------------------------------------------------------------------------------------------------
 
-    def _follow(self, r: Recording, leaves: list, number: int, where: Where) -> None:
+    def _follow(self, r: Recording, leaves: list[ref], number: int, where: Where) -> None:
         """Does this pass add to gradients with which parameters were updated already?"""
         for leaf in leaves[:LOOKED]:
-            tensor = leaf.tensor()
+            tensor = leaf()
             if tensor is None:
                 continue
-            version, before = inplace.version(tensor.array), self._versions.get(leaf.time)
-            self._versions[leaf.time] = version
-            if before is not None and version != before and _is_there(tensor._grad):
-                self._pending.append((leaf.tensor, version, Accumulated(r.row_of(leaf), number, where)))
+            version, (known, before) = self.version(tensor), self._versions.get(id(tensor), (None, -1))
+            self._versions[id(tensor)] = leaf, version
+            if known is not None and known() is tensor and version != before and _is_there(self.gradient(tensor)):
+                self._pending.append((leaf, version, Accumulated(self.row(r, tensor), number, where)))
 
     def _confirm(self, own: set[int] | None = None) -> None:
         """An update with the sum makes it a fact. `own`: of these parameters only; None: of those whose memory was written since."""
         waiting = []
         for held, version, what in self._pending:
             tensor = held()
-            if tensor is None or tensor._grad is None:
+            if tensor is None or self.gradient(tensor) is None:
                 continue
-            if id(tensor) in own if own is not None else inplace.version(tensor.array) != version:
-                if _is_there(tensor._grad) and len(self.accumulated) < MOST:
+            if id(tensor) in own if own is not None else self.version(tensor) != version:
+                if _is_there(self.gradient(tensor)) and len(self.accumulated) < MOST:
                     self.accumulated.append(what)
             elif own is not None:
                 waiting.append((held, version, what))
         self._pending = waiting
 
-    def _copy(self, leaves: list) -> None:
-        tensors = [(leaf.tensor, t.array) for leaf in leaves if (t := leaf.tensor()) is not None and t.array.ndim > 1]
+    def _copy(self, leaves: list[ref]) -> None:
+        arrays = [(leaf, self.values(tensor)) for leaf in leaves if (tensor := leaf()) is not None]
+        tensors = [(leaf, array) for leaf, array in arrays if array is not None and array.ndim > 1]
         if sum(array.nbytes for _, array in tensors) <= COPIES:
             self._before = [(held, array.copy()) for held, array in tensors]
 
@@ -213,8 +250,9 @@ class Witness:
         change = size = 0.0
         for held, before in self._before:
             tensor = held()
-            if tensor is not None and tensor.array.shape == before.shape and tensor.array is not before:
-                change += _squares(tensor.array - before)
+            now = None if tensor is None else self.values(tensor)
+            if now is not None and now.shape == before.shape:
+                change += _squares(now - before)
                 size += _squares(before)
         if self._before and size > 0 and (change > 0 or self.updates and self.updates[-1].passes == len(self.passes)):
             self.ratios.append((len(self.passes), math.sqrt(change / size)))
@@ -240,9 +278,9 @@ def _is_finite(grad: Any) -> bool:
     return values.finite(array)
 
 
-def _is_there(grad: Tensor | None) -> bool:
+def _is_there(gradient: Any) -> bool:
     """Whether there is a gradient that is not zero everywhere."""
-    return grad is not None and bool(grad.array.any())
+    return gradient is not None and bool(gradient.any())
 
 
 def _largest(array: Any) -> float:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
+from engine.op import registry
 from engine.tensor import Tensor
 
 from .. import source
@@ -41,7 +42,8 @@ def written_over(recording: Recording, row: int) -> int:
 class Reasons:
     def __init__(self, recording: Recording) -> None:
         self.r, self.sources = recording, source.Sources()
-        self.detached = _detached(recording)
+        foreign = getattr(recording, "foreign", None)
+        self.detached = _detached(recording) if foreign is None else foreign.detached()
 
     def of(self, row: int) -> str:
         r = self.r
@@ -108,14 +110,14 @@ class Reasons:
         r, name = self.r, self.r.op_name(row)
         if row in self.detached:
             line = self.detaching(row)
-            where = f" at {line}" if line else ""
+            where = self.at(row) or (f" at {line}" if line else "")
             return f"was detached from {self.called(self.detached[row])}{where}, so no gradient passes"
         op, code = r.ops[row], r.code[row]
-        if not any(op.rules or ()):
+        opened = _no_grad_around(code, self.sources.line(code, r.lasti[row])) if code is not None else None
+        if not any(op.rules or ()) and (opened is None or name in registry):
             return f"is the result of {name}{self.at(row)}, which has no derivative"
         if not _floating(r.dtype[row]):
             return f"has the dtype {r.dtype[row].name} since {name}{self.at(row)}: whole numbers carry no gradient"
-        opened = _no_grad_around(code, self.sources.line(code, r.lasti[row])) if code is not None else None
         how = f"{opened[0]} of line {opened[1]}" if opened is not None else "no_grad()"
         return f"was computed{self.at(row)} under {how}, so the tape does not know how it was made"
 
@@ -148,6 +150,9 @@ class Reasons:
 
     def detached_at(self, row: int) -> tuple[CodeType, int] | None:
         """The code and the line of it that detached the row; None where none, or more than one, comes into question."""
+        own = self.r.code[row]
+        if own is not None:  # an op that was recorded
+            return own, self.sources.line(own, self.r.lasti[row])
         codes = {code for code in self.r.code if code is not None}
         name = self.r.names.get(row, "")
         found = [(code, line, to) for code in codes for line, to in _detaches(code)]

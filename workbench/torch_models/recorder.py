@@ -16,6 +16,7 @@ from weakref import ref
 import engine
 
 from .. import __file__ as _workbench
+from ..checks.witness import has_mode
 from ..recorder import MAX_ROWS, PERIOD
 from ..recording import Scope
 from . import names, nodes
@@ -94,6 +95,7 @@ class TorchRecorder:
         self._idle = False  # the last call came from there
         self._inside: dict[int, tuple[bool, bool]] = {}  # identity of a code object -> it is not the user's; it is around a model
         self._codes: list[CodeType] = []
+        self._data = torch().Tensor.data  # the property: what it gives is the tensor, cut off
         self._exit = ExitStack()
         self._mode = _mode(self)
 
@@ -107,14 +109,17 @@ class TorchRecorder:
                 modules.register_module_forward_pre_hook(_unless_compiling(self.enter)),
                 modules.register_module_forward_hook(_unless_compiling(self.leave), always_call=True),
                 optimizers.register_optimizer_step_pre_hook(self._optimizer_begins),
+                optimizers.register_optimizer_step_post_hook(self._optimizer_ends),
             ):
                 stack.callback(handle.remove)
             self._exit = stack.pop_all()
         return self
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, kind: Any = None, error: BaseException | None = None, trace: Any = None) -> None:
         self._exit.close()
         self.listener = None
+        if self.recording.count:  # else it was another library's code that ended
+            self.recording.witness.ends(self.recording, error, -1, self._hidden)
         self.recording.live = False
 
     # -- functions -----------------------------------------------------------------------------------------------------------
@@ -123,8 +128,16 @@ class TorchRecorder:
         """Run a function of torch for the user, and write down what it did. Its result and its errors are the user's, as they are."""
         name = getattr(func, "__name__", "")
         if name in _SILENT or get_ident() != self._thread:
-            return func(*args, **kwargs)
+            result = func(*args, **kwargs)
+            if name == "__get__" and func.__self__ is self._data:
+                with bookkeeping():
+                    self.recording.cut_off(result, args[0])
+            return result
         if name in ("backward", "grad") and isinstance(func, FunctionType):
+            if name == "backward":
+                with bookkeeping():
+                    roots = names.tensors_in(args[:1] or kwargs.get("tensors"))
+                    self.recording.witness.runs(self.recording, roots, self._site())
             with self._backward(kwargs):
                 self.quiet += 1
                 try:
@@ -301,6 +314,8 @@ class TorchRecorder:
             self._mode.__exit__(None, None, None)  # torch takes another way when a mode is on
             return
         name = self._paths.get(id(module)) or label
+        if has_mode(type(module)):
+            self.recording.witness.entered(len(self.recording.scopes), module)
         self.recording.scopes.append(Scope(self._scope, "module", name, label, id(module), code, lasti))
         self._scope = len(self.recording.scopes) - 1
         self._stack.append(self._scope)
@@ -333,6 +348,11 @@ class TorchRecorder:
         if get_ident() == self._thread:
             closure = kwargs.get("closure", args[1] if len(args) > 1 else None)
             self._step, self._closure = sys._getframe(1).f_code, _code_of(closure)
+
+    def _optimizer_ends(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        if get_ident() == self._thread and not self.quiet:
+            with bookkeeping():
+                self.recording.witness.updated(self.recording, optimizer, self._site())
 
     def resting(self) -> bool:
         """Whether nothing is to be recorded now. PyTorch says when an optimizer's step begins, but not when it raises: the stack knows."""

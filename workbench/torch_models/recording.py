@@ -13,6 +13,7 @@ from .. import protocol
 from ..recording import HOLDERS, KEEP, KEY, NUMBER, Recording
 from . import arrays, refusals, words
 from .loaded import is_tensor, torch
+from .witness import TorchWitness
 
 _numbers = count(1)
 
@@ -70,10 +71,13 @@ class TorchRecording(Recording):
     def __init__(self, title: str = "", keep: int = KEEP) -> None:
         super().__init__(title, keep)
         self.foreign = self  # answers the inspector's questions itself
+        self.witness: TorchWitness = TorchWitness()
         self.key = f"gradient workbench {self.name}"  # of the marks
         self._rows: dict[int, int] = {}  # identity of a live tensor -> row
         self._watches: dict[int, _Watch] = {}
         self.hooks: dict[int, Any] = {}  # number of a mark -> handle of its hook, while the node lives; ~number: of a leaf's other hook
+        self._data: dict[int, int] = {}  # row of what .data gave -> the tracked row that it was asked of
+        self._cut: dict[int, tuple[ref, int]] = {}  # identity of such a tensor that no op has used yet -> it, and that row
         self._changed: dict[int, int] = {}  # row -> PyTorch's count of writes to the tensor when the row was made
         me = self._me = ref(self)
 
@@ -121,7 +125,21 @@ class TorchRecording(Recording):
             kind = "parameter" if isinstance(tensor, torch().nn.Parameter) else "leaf"
         row = self.tensor_row(None, kind, tensor, scope=scope)
         self.stands(tensor, row, keep=kind == "input")  # the user holds leaves
+        known, before = self._cut.pop(id(tensor), (None, -1))
+        if known is not None and known() is tensor:
+            self._data[row] = before
         return row
+
+    def cut_off(self, tensor: Any, tracked: Any) -> None:
+        """`tensor` is what `.data` of another one gave."""
+        row, key, cut = self.row_of(tracked), id(tensor), self._cut
+        if row >= 0 and self.grad[row]:
+            cut[key] = ref(tensor, lambda _: cut.pop(key, None)), row
+
+    def detached(self) -> dict[int, int]:
+        """Rows that detach() or .data made -> the row that they were detached from."""
+        by_op = {row: self.inputs(row)[0][0] for row in range(self.count) if self.op_name(row) == "detach" and self.inputs(row)}
+        return {**self._data, **by_op}
 
     def tensor_row(self, op: Any, kind: str, tensor: Any, **more: Any) -> int:
         """A new row with the facts of this result."""

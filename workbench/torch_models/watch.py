@@ -73,6 +73,7 @@ class TorchWatch:
     def _passed(self, record: TorchPass) -> None:
         if record.plan:
             self.recording.root = record.plan[0]
+        self.recording.witness.ran(self.recording, record)
         if self.session.recording is self.recording:
             _add(self.session, record)
             if not self._inside:  # else it is told when the code has ended
