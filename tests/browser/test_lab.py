@@ -12,13 +12,20 @@ NOT_LOADED = "Run %load_ext workbench in this notebook to see its graph here."
 # What the workbench's own comm does as seen from outside, without the workbench: a target that writes down what it is told.
 TARGET = """
 from comm import get_comm_manager
-heard = []
+heard, asked = [], []
 def opened(comm, message):
     heard.append("open")
-    comm.on_msg(lambda message: heard.append(message["content"]["data"]["type"]))
+    comm.on_msg(lambda message: (asked if message["content"]["data"]["type"] == "ask_bytes" else heard).append(message["content"]["data"]["type"]))
     comm.on_close(lambda message: heard.append("close"))
 get_comm_manager().register_target("workbench", opened)
 """
+
+
+LISTEN = """() => {
+  window.sentToKernel = [];
+  const { kernel } = window.jupyterapp.shell.currentWidget.sessionContext.session;
+  kernel.anyMessage.connect((_, { msg, direction }) => { if (direction === "send") window.sentToKernel.push(msg.header.msg_type); });
+}"""
 
 
 def panel_of(lab):
@@ -53,11 +60,14 @@ def test_extension_is_active_and_a_cell_runs(lab):
 
 def test_panel_says_how_to_begin_and_leaves_no_trace(lab):
     lab.open("1 + 1", "1 + 1")
+    lab.page.evaluate(LISTEN)
+    run_cell(lab, 0)  # this alone reaches the kernel: a notebook that says nothing of the workbench is asked nothing
+    assert lab.page.evaluate("() => window.sentToKernel").count("execute_request") == 1
     lab.command("gradient-workbench:open")
     expect(panel_of(lab)).to_have_text(NOT_LOADED)
     lab.run_all()
     assert lab.text(1) == "2"
-    assert lab.page.evaluate("() => window.jupyterapp.shell.currentWidget.content.widgets[1].model.executionCount") == 2
+    assert lab.page.evaluate("() => window.jupyterapp.shell.currentWidget.content.widgets[1].model.executionCount") == 3
     assert "No such comm" not in lab.server.log.read_text()
 
 
@@ -70,7 +80,7 @@ def test_panel_follows_the_kernel(lab):
     wait_until_heard(lab, 1, ["open", "ready"])
 
     lab.command("application:toggle-right-area")  # out of sight: the kernel has nothing to do for it
-    wait_until_heard(lab, 1, ["open", "ready", "close"])
+    wait_until_heard(lab, 1, ["open", "ready", "close", "open"])  # the line that is there now is the status bar's
     lab.command("application:toggle-right-area")
     wait_until_heard(lab, 1, ["open", "ready", "close", "open", "ready"])
 
@@ -83,6 +93,7 @@ def test_panel_follows_the_kernel(lab):
 def test_tab_and_panel_have_one_line_to_the_kernel(lab):
     lab.open(TARGET, "heard")
     run_cell(lab, 0)
+    wait_until_heard(lab, 1, ["open"])  # the status bar's; nobody sees a graph, so none is asked for
     lab.command("gradient-workbench:open-tab")
     tab = lab.page.locator("#gradient-workbench-graph")
     expect(tab).to_be_visible()
@@ -91,7 +102,7 @@ def test_tab_and_panel_have_one_line_to_the_kernel(lab):
     lab.command("application:toggle-right-area")
     lab.page.locator(".lm-DockPanel-tabBar .lm-TabBar-tab", has_text="Graph").locator(".lm-TabBar-tabCloseIcon").click()
     expect(tab).to_have_count(0)
-    wait_until_heard(lab, 1, ["open", "ready", "close"])
+    wait_until_heard(lab, 1, ["open", "ready", "close", "open"])
     lab.page.keyboard.press("Control+Alt+g")
     expect(panel_of(lab)).to_be_visible()
 

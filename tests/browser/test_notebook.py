@@ -107,6 +107,9 @@ def test_code_and_graph_point_at_each_other(lab):
 def test_graph_in_a_tab_details_beside_it_and_bytes_in_the_status_bar(lab):
     lab.open(SETUP, RECORDED, "%%watch\nother = (w + x).exp()", "alive = 6 * 7\nalive")
     lab.run_all()
+    # The status bar tells of this notebook's kernel before anything of ours is open.
+    status = lab.page.locator("#gradient-workbench-status button")
+    expect(status).to_have_text(re.compile(r"^∇ [\d.]+ \w?B, peak [\d.]+ \w?B$"))
     lab.command("gradient-workbench:open-tab")
     tab, side = tab_of(lab), panel_of(lab)
     expect(tab.get_by_test_id("wb-node").filter(has_text="exp")).to_be_visible()  # the newest recording
@@ -128,8 +131,6 @@ def test_graph_in_a_tab_details_beside_it_and_bytes_in_the_status_bar(lab):
     expect(tab.locator(".wb-box.current")).to_have_count(1)
     expect(view.get_by_test_id("wb-scrub")).to_have_value("1")  # the same pass, in the cell too
 
-    status = lab.page.locator("#gradient-workbench-status button")
-    expect(status).to_have_text(re.compile(r"^∇ [\d.]+ \w?B, peak [\d.]+ \w?B$"))
     status.click()
     expect(side.get_by_test_id("wb-tab-memory")).to_have_attribute("aria-selected", "true")
 

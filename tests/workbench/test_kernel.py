@@ -138,7 +138,18 @@ def test_the_panel_follows_the_latest_session(kernel):
     def says(kind):
         return lambda m: m["msg_type"] == "comm_msg" and m["content"]["comm_id"] == "panel-1" and m["content"]["data"]["type"] == kind
 
-    kernel.client.shell_channel.send(session.msg("comm_msg", {"comm_id": "panel-1", "data": {"v": 1, "id": 1, "type": "ready"}}))
+    def say(kind):
+        kernel.client.shell_channel.send(session.msg("comm_msg", {"comm_id": "panel-1", "data": {"v": 1, "id": 1, "type": kind}}))
+
+    # The status bar's line hears what it asks for, and of nothing else.
+    kernel.run("%%watch\nz = (x @ w).exp()")
+    say("ask_bytes")
+    told = kernel.until(says("bytes"))["content"]["data"]
+    assert told["newest"] and told["peak"] >= 4 * (4 + 2 + 2 + 2)  # float32: w, x, x @ w, exp
+    heard = [m["content"] for m in kernel.seen if m["msg_type"] == "comm_msg" and m["content"]["comm_id"] == "panel-1"]
+    assert {content["data"]["type"] for content in heard} == {"bytes"}
+
+    say("ready")
     kernel.until(says("graph"))
     before = len(kernel.seen)
     kernel.run("wb.show((w * 2).sum())")

@@ -19,11 +19,12 @@ _panels: dict[str, _Panel] = {}
 
 
 class _Panel:
-    """One panel, attached to the latest session."""
+    """The line to one page. From when it asks for everything to show on, it is attached to the latest session; before, it is sent nothing."""
 
     def __init__(self, channel: Any) -> None:
         self.channel = channel
         self.client: Client | None = None
+        self.shows = False
 
     def say(self, message: dict[str, Any], buffers: list[bytes]) -> None:
         message, buffers = pack(message, buffers)
@@ -35,12 +36,17 @@ class _Panel:
         self.client = session.connect(self.say)
 
     def heard(self, message: dict[str, Any]) -> None:
-        if self.client is None:
-            self.attach(_latest or Session(Recording()))
-        assert self.client is not None
         data = message["content"]["data"]
-        self.client.receive(data)
-        if _latest is None and isinstance(data, dict) and data.get("type") == "ready":
+        ready = isinstance(data, dict) and data.get("type") == "ready"
+        self.shows |= ready
+        if self.shows and self.client is None:
+            self.attach(_latest or Session(Recording()))
+        if self.client is not None:
+            self.client.receive(data)
+        else:
+            for answer in (_latest or Session(Recording())).handle(data):
+                self.say(*answer)
+        if _latest is None and ready:
             self.say(Problem(None, NOTHING, -1).to_json(), [])
 
     def closed(self, message: Any) -> None:
@@ -68,7 +74,7 @@ def follow(session: Session) -> None:
     """All panels show this session from now on."""
     global _latest
     _latest = session
-    for panel in list(_panels.values()):
+    for panel in [panel for panel in _panels.values() if panel.shows]:
         panel.attach(session)
         assert panel.client is not None
         for message in session.handle({"type": "ready", "v": VERSION, "id": 0}, panel.client):
@@ -86,5 +92,3 @@ def _opened(channel: Any, message: Any) -> None:
     panel = _panels[channel.comm_id] = _Panel(channel)
     direct(channel, panel.heard)
     channel.on_close(panel.closed)
-    if _latest is not None:
-        panel.attach(_latest)

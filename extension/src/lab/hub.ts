@@ -13,6 +13,7 @@ export type Shown = { core: Core; model: CommModel } | string;
 
 export class Hub {
   readonly changed = new Signal<this, void>(this);
+  readonly ran: KernelLink["ran"];
   shown: Shown = NO_NOTEBOOK;
   private readonly link: KernelLink;
   private readonly users = new Set<object>();
@@ -20,27 +21,27 @@ export class Hub {
 
   constructor(readonly tracker: INotebookTracker) {
     this.link = new KernelLink(tracker);
+    this.ran = this.link.ran;
     this.link.changed.connect((_, content) => this.take(content));
+    this.link.start();
   }
 
   get core(): Core | null {
     return typeof this.shown === "string" ? null : this.shown.core;
   }
 
-  /** Somebody can see what is shown. The kernel has work only as long as there is somebody. */
+  /** Somebody can see what is shown. The kernel is asked for a graph only as long as there is somebody; else for a few bytes, by the status bar. */
   use(user: object): void {
     this.users.add(user);
     clearTimeout(this.leaving);
-    this.link.start();
+    this.link.watch(true);
+    this.core?.start();
   }
 
   drop(user: object): void {
     if (!this.users.delete(user) || this.users.size) return;
     // Where panels are only moved about, they are taken off the page for a moment.
-    this.leaving = setTimeout(() => {
-      this.link.stop();
-      this.show(NO_NOTEBOOK);
-    }, MOVING);
+    this.leaving = setTimeout(() => this.link.watch(false), MOVING);
   }
 
   /** A view on the page has heard from the kernel of the notebook that it is in. */
@@ -50,7 +51,12 @@ export class Hub {
   }
 
   private take(content: Content): void {
-    if (content instanceof CommModel) return this.show({ core: view.open(content), model: content });
+    if (content instanceof CommModel) {
+      const core = view.listen(content);
+      this.show({ core, model: content });
+      if (this.users.size) core.start();
+      return;
+    }
     // A graph that is on the screen stays there when its kernel goes: the view itself says so.
     if (!(content.keeps && this.core?.store.state.recording)) this.show(content.sentence);
   }

@@ -27,7 +27,8 @@ type Comm = Kernel.IComm & { subshellStarted?: Promise<void>; subshellId?: strin
 
 export class KernelLink {
   readonly changed = new Signal<this, Content>(this);
-  private started = false;
+  readonly ran = new Signal<this, void>(this); // a cell has begun to run
+  private seen = false;
   private context: ISessionContext | null = null;
   private kernel: Kernel.IKernelConnection | null = null;
   private comm: Comm | null = null;
@@ -39,19 +40,16 @@ export class KernelLink {
 
   constructor(private readonly tracker: INotebookTracker) {}
 
-  /** Follow the active notebook from now on. Before `start` and after `stop` nothing reaches any kernel. */
   start(): void {
-    if (this.started) return;
-    this.started = true;
     this.tracker.currentChanged.connect(this.follow, this);
     this.follow();
   }
 
-  stop(): void {
-    if (!this.started) return;
-    this.started = false;
-    this.tracker.currentChanged.disconnect(this.follow, this);
-    this.unfollow();
+  /** Whether somebody can see a graph. If nobody can, a kernel is asked for nothing before its notebook speaks of the workbench. */
+  watch(seen: boolean): void {
+    if (seen === this.seen) return;
+    this.seen = seen;
+    if (!seen || this.comm === null) this.onKernel(); // a line over which a graph came brings every change of it: it ends
   }
 
   private follow(): void {
@@ -83,10 +81,11 @@ export class KernelLink {
     this.kernel = this.context?.session?.kernel ?? null;
     this.asking = this.askAgain = false;
     if (this.kernel === null) {
-      this.changed.emit({ sentence: NO_KERNEL });
+      this.changed.emit({ sentence: this.context === null ? NO_NOTEBOOK : NO_KERNEL });
     } else {
       this.changed.emit({ sentence: WAITING });
-      void this.connect(this.kernel);
+      const cells = this.tracker.currentWidget?.content.widgets ?? [];
+      if (this.seen || this.loaded.has(this.kernel) || cells.some((cell) => speaks(cell.model.sharedModel.getSource()))) void this.connect(this.kernel);
     }
   }
 
@@ -110,7 +109,9 @@ export class KernelLink {
 
   // A cell has begun, and may be the one that loads the workbench: ask behind it.
   private onOutput(_: ISessionContext, message: KernelMessage.IMessage): void {
-    if (message.header.msg_type !== "execute_input" || this.comm !== null || this.kernel === null) return;
+    if (!KernelMessage.isExecuteInputMsg(message)) return;
+    this.ran.emit();
+    if (this.comm !== null || this.kernel === null || !(this.seen || speaks(message.content.code))) return;
     if (this.asking) this.askAgain = true;
     else void this.connect(this.kernel);
   }
@@ -177,6 +178,10 @@ async function close(comm: Comm, kernel: Kernel.IKernelConnection): Promise<void
     return; // the kernel ended or restarted meanwhile, and its comms with it
   }
   comm.dispose();
+}
+
+function speaks(code: string): boolean {
+  return code.includes("workbench");
 }
 
 /** null when the workbench is loaded in the kernel; otherwise the sentence that says why the panel is empty. */

@@ -78,6 +78,7 @@ export class WorkbenchPanel extends Widget {
   /** Draws anew: there is something else to show, or other parts of it. */
   display(): void {
     this.clear();
+    if (!this.isVisible) return;
     const { shown } = this.hub;
     const host = document.createElement("div");
     this.node.replaceChildren(host);

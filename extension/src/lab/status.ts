@@ -27,6 +27,7 @@ export class StatusItem extends Widget {
     this.button.addEventListener("click", open);
     this.node.append(this.button);
     hub.changed.connect(() => this.follow());
+    hub.ran.connect(() => (this.ran = true));
     this.follow();
   }
 
@@ -52,7 +53,7 @@ export class StatusItem extends Widget {
   private async ask(): Promise<void> {
     const { core } = this.hub;
     const runs = this.hub.tracker.currentWidget?.sessionContext.session?.kernel?.status === "busy";
-    if (!core?.store.state.recording || this.asking || document.hidden || !(runs || this.ran)) return;
+    if (!core || this.asking || document.hidden || !(runs || this.ran)) return;
     this.asking = true;
     this.ran = runs;
     await core.controller.ask({ type: "ask_bytes" }, true);

@@ -10,6 +10,7 @@ export class Core {
   readonly controller: Controller;
   private readonly stops: (() => void)[];
   private cells: NotebookNews["cells"] = undefined;
+  private started = false;
 
   constructor(private readonly channel: Channel) {
     this.controller = new Controller(this.store, channel);
@@ -22,7 +23,10 @@ export class Core {
     ];
   }
 
+  /** Asks for everything there is to show, once. Before, nothing is sent but what somebody asks for. */
   start(): void {
+    if (this.started) return;
+    this.started = true;
     this.controller.start();
   }
 

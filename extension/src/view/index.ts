@@ -343,9 +343,14 @@ interface RenderProps {
   parts?: Parts;
 }
 
+/** Begins to listen to a model, and asks it for nothing yet. */
+function listen(model: Model): Core {
+  return new Core(openChannel(modelTransport(model), PATIENCE, 1 + Math.floor(Math.random() * 2 ** 40)));
+}
+
 /** Begins to listen to a model, and asks it for everything that a view should show. */
 function open(model: Model): Core {
-  const core = new Core(openChannel(modelTransport(model), PATIENCE, 1 + Math.floor(Math.random() * 2 ** 40)));
+  const core = listen(model);
   core.start();
   return core;
 }
@@ -363,4 +368,4 @@ function render({ model, el, core, parts = "all" }: RenderProps): () => void {
   };
 }
 
-export default { open, render };
+export default { listen, open, render };
