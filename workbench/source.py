@@ -156,14 +156,15 @@ def name_rows(recording: Recording, namespace: Mapping[str, Any] | None, sources
     for row, name in _assigned(recording, sources):
         names[row] = name
     held = _live_rows(recording)
+    saved = {id(array): row for row, array in recording.kept.items() if recording.kind[row] == "input" and recording.ref[row] is None}
     for tensor, name in _in_modules(recording, namespace):
         row = held.get(id(tensor))
         if row is not None:
             names[row] = name
     for tensor, name in _in_namespace(namespace or {}):
         row = held.get(id(tensor))
-        if row is None and tensor.node is not None:
-            row = recording.times.get(tensor.node.time)
+        if row is None:  # the tape knows a node, or of an input the array alone
+            row = saved.get(id(tensor.array)) if tensor.node is None else recording.times.get(tensor.node.time)
             if row is not None and recording.ref[row] is None:
                 recording.ref[row] = ref(tensor)
         if row is not None and (recording.kind[row] != "parameter" or row not in names):

@@ -244,7 +244,7 @@ def test_the_tape_alone_gives_a_graph():
     graph = Graph(retrace([loss.node], [loss]))
     graph.finish({"loss": loss, "w": w, "x": x})
     m = graph.message()
-    assert sorted(zip(m.nodes.op, m.nodes.name, strict=True)) == [("", ""), ("", "w"), ("matmul", ""), ("sum", "loss"), ("tanh", "")]
+    assert sorted(zip(m.nodes.op, m.nodes.name, strict=True)) == [("", "w"), ("", "x"), ("matmul", ""), ("sum", "loss"), ("tanh", "")]
     assert m.root == m.nodes.name.index("loss")
     numpy.testing.assert_array_equal(graph.recording.value(m.nodes.name.index("w")), w.detach().numpy())
 

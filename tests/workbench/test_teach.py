@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import json
 import math
 from pathlib import Path
@@ -704,7 +705,26 @@ def test_both_modes_give_the_jacobian_step_by_step(name):
     for one in (session.modes.forward, session.modes.reverse):
         assert sum(step.cost.additions for step in one.shown[0].steps) == one.each.additions
         assert all(-1 < step.node < session.recording.count for step in one.shown[0].steps)
-    assert session.modes.forward.shown[1].seed == "x[1]"
+    called = next(iter(inspect.signature(f).parameters))
+    assert session.modes.forward.shown[1].seed == f"{called}[1]"
+
+
+def test_the_graph_of_both_modes_has_the_functions_own_names_values_and_lines():
+    scale = engine.tensor([2.0, 3.0])
+
+    def curve(t, u):
+        return (scale * t).cos() + u
+
+    session = wb.modes(curve, engine.tensor(0.5), engine.tensor(1.0))
+    r = session.recording
+    assert {"t", "u", "scale", "y"} <= set(r.names.values()) and r.title == "curve"
+    cos = next(row for row in range(r.count) if r.op_name(row) == "cos")
+    assert numpy.allclose(r.value(cos), numpy.cos([1.0, 1.5]))
+    assert session.graph.sites[session.graph.site(cos)].text == "return (scale * t).cos() + u"
+    assert [one.seed for one in session.modes.forward.shown] == ["t", "u"]
+    with wb.record() as watched:  # who watches already goes on watching
+        wb.modes(curve, engine.tensor(0.5), engine.tensor(1.0))
+    assert "cos" in {watched.recording.op_name(row) for row in range(watched.recording.count)}
 
 
 def test_counting_changes_nothing_and_the_report_reads():

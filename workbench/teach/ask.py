@@ -7,21 +7,23 @@ import os
 import sys
 import textwrap
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from engine import tape
+from engine import observe, tape
 from engine.autograd import reverse
 from engine.tensor import Tensor
 
 from ..graph import Graph
 from ..protocol import QuestionKind
+from ..recorder import Recorder
 from ..recording import Recording, recent
 from ..stepper import Stepper
 from ..surface import ShownSession, latest, opened
 from . import sheet
 from .lesson import Lesson, Say, pages_in
-from .modes import Jacobian, jacobian_of, report
+from .modes import Jacobian, jacobian_of, names_of, report
 from .questions import Question
 
 _HERE = str(Path(__file__).parents[1])
@@ -297,13 +299,25 @@ class ModesSession(ShownSession):
 
 
 def modes(f: Any, xs: Sequence[Tensor]) -> ModesSession:
-    """A session on the Jacobian of `f` at `xs`, in both modes."""
-    y, inputs = jacobian_of(f, xs)
-    names = ["x"] if len(inputs) == 1 else [f"x{number}" for number in range(1, len(inputs) + 1)]
+    """A session on the Jacobian of `f` at `xs`, in both modes.
+
+    The graph has values and lines: `f` is recorded, unless somebody watches already.
+    """
+    recorder = Recorder(getattr(f, "__name__", type(f).__name__))
+
+    def recorded(*inputs: Tensor) -> Any:
+        with observe.observing(recorder) if observe.current is None else nullcontext():
+            return f(*inputs)
+
+    try:
+        y, inputs = jacobian_of(recorded, xs)
+    finally:
+        recorder.stop()
+    names = names_of(f, len(inputs))
     recording = opened(y, {}).recording
     session = ModesSession(recording, Graph(recording))
     session.graph.view = "lesson"
-    session.graph.finish({**names_of_caller(), **dict(zip(names, inputs, strict=True)), "y": y})
+    session.graph.finish({**names_of_caller(), **dict(zip(names, inputs, strict=True)), "out" if "y" in names else "y": y})
     session.modes = Jacobian(y, inputs, names, recording).message()
     return session
 

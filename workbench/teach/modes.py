@@ -6,6 +6,7 @@ and Walther, Evaluating Derivatives, 2nd ed., chapters 3 and 4: either costs a s
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
@@ -223,6 +224,16 @@ def jacobian_of(f: Callable, xs: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]
         if not 0 < count <= LARGEST:
             raise ValueError(f"wb.modes looks at functions of 1 to {LARGEST:,} {what}; this one has {count:,}")
     return y, inputs
+
+
+def names_of(f: Callable, count: int) -> list[str]:
+    """What the function calls its inputs; x, or x1, x2, ..., where it has no names for them."""
+    try:
+        parameters = list(inspect.signature(f).parameters.values())
+    except (TypeError, ValueError):  # a builtin has none
+        parameters = []
+    named = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)][:count]
+    return named if len(named) == count else ["x"] if count == 1 else [f"x{number}" for number in range(1, count + 1)]
 
 
 def report(modes: Modes) -> str:
