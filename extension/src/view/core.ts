@@ -3,10 +3,10 @@
 import type { Channel, Received } from "./channel";
 import { Controller } from "./controller";
 import { nodesAt, staleFlags, type NotebookNews } from "./notebook";
-import { answered, createStore, type State, type Store } from "./store";
+import { answered, createStore, START, type Action, type State, type Store } from "./store";
 
 export class Core {
-  readonly store: Store = createStore();
+  readonly store: Store = createStore(START, (...trouble) => this.recover(...trouble));
   readonly controller: Controller;
   private readonly stops: (() => void)[];
   private cells: NotebookNews["cells"] = undefined;
@@ -36,14 +36,24 @@ export class Core {
     this.stops.forEach((stop) => stop());
   }
 
-  /** A message that cannot be shown says so instead of leaving half a picture without a word. */
   private receive(received: Received): void {
     try {
       this.store.dispatch({ do: "receive", received });
     } catch (error) {
-      console.error(error);
-      const why = error instanceof Error ? error.message : String(error);
-      this.controller.say(`The kernel's “${received.message.type}” message could not be shown (${why}). Run the cell again.`, "error");
+      console.error(error); // on the screen it is said already
+    }
+  }
+
+  /** What cannot be shown says so instead of leaving half a picture without a word; what was seen before is seen again. */
+  private recover(error: unknown, action: Action, before: State): void {
+    if (action.do === "return") return;
+    const what = action.do === "receive" ? `The kernel's “${action.received.message.type}” message` : "This";
+    const why = error instanceof Error ? error.message : String(error);
+    const status = { sentence: `${what} could not be shown (${why}). Run the cell again.`, tone: "error" } as const;
+    try {
+      this.store.dispatch({ do: "return", to: { ...before, status } });
+    } catch {
+      this.store.dispatch({ do: "return", to: { ...START, status } }); // an earlier message was not what it should be either
     }
   }
 

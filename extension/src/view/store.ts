@@ -86,6 +86,7 @@ export interface State {
 
 export type Action =
   | { do: "receive"; received: Received }
+  | { do: "return"; to: State } // what came since cannot be shown
   | { do: "say"; status: Status }
   | { do: "select"; node: number }
   | { do: "focus"; key: string }
@@ -137,6 +138,8 @@ export function reduce(state: State, action: Action): State {
   switch (action.do) {
     case "receive":
       return receive(state, action.received);
+    case "return":
+      return action.to;
     case "say":
       return { ...state, status: action.status };
     case "select": {
@@ -386,7 +389,8 @@ export interface Store {
   subscribe(listener: (state: State, before: State) => void): () => void;
 }
 
-export function createStore(initial: State = START): Store {
+/** `recover` is called when a change cannot be shown, with the state before; the error is thrown on. */
+export function createStore(initial: State = START, recover?: (error: unknown, action: Action, before: State) => void): Store {
   let state = initial;
   const listeners = new Set<(state: State, before: State) => void>();
   return {
@@ -395,8 +399,13 @@ export function createStore(initial: State = START): Store {
     },
     dispatch(action) {
       const before = state;
-      state = reduce(state, action);
-      if (state !== before) for (const listener of [...listeners]) listener(state, before);
+      try {
+        state = reduce(state, action);
+        if (state !== before) for (const listener of [...listeners]) listener(state, before);
+      } catch (error) {
+        recover?.(error, action, before);
+        throw error;
+      }
     },
     subscribe(listener) {
       listeners.add(listener);
