@@ -107,6 +107,8 @@ it("sets a breakpoint at the gutter and with b, runs to it, says so, and takes i
   await press("F9");
   expect(at()).toBe(kernel.plan.length);
   expect(one("wb-status").textContent).toBe("The pass is finished.");
+  await press("ArrowLeft");
+  expect(one("wb-status").textContent).toBe("");
 });
 
 it("edits conditions in the list: a sentence for what cannot be read, and Escape closes it", async () => {

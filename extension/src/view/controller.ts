@@ -11,6 +11,8 @@ import { answered, type State, type Store } from "./store";
 export type { Request };
 
 const PLAY = 900; // milliseconds a step stays on the screen while playing
+const FINISHED = "The pass is finished.";
+const BEGINNING = "This is the start of the pass.";
 
 export class Controller {
   playing = false;
@@ -61,8 +63,9 @@ export class Controller {
   async step(what: StepTo["do"], to = -1, by = this.store.state.by): Promise<void> {
     const { pass } = this.store.state;
     if (!pass) return this.say("There is no backward pass to step through. Use wb.step(loss) to get one.");
-    if (/^(next|into|out|run)$/.test(what) && pass.done && !(what === "run" && pass.mode === "paused") && !this.busy) return this.say("The pass is finished.");
-    if (/^(previous|back)$/.test(what) && pass.index === 0 && !this.busy) return this.say("This is the start of the pass.");
+    if (/^(next|into|out|run)$/.test(what) && pass.done && !(what === "run" && pass.mode === "paused") && !this.busy) return this.say(FINISHED);
+    if (/^(previous|back)$/.test(what) && pass.index === 0 && !this.busy) return this.say(BEGINNING);
+    if ([FINISHED, BEGINNING].includes(this.store.state.status.sentence)) this.say(""); // true no longer
     if (this.busy) {
       this.wish = { do: what, to, by };
       return;

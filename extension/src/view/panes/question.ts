@@ -10,7 +10,7 @@ import { demand } from "./section";
 
 const HINTS: Record<Question["asks"], string> = {
   value: "a number, or a list such as [0.5, -1]",
-  shape: "a shape such as (2, 3)",
+  shape: "a shape such as (7, 5)",
   text: "your answer",
   choice: "",
   node: "its name, or click it in the graph",
