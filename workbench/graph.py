@@ -42,6 +42,7 @@ class Graph:
         self._site: list[int] = []  # by row
         self._groups: list[protocol.Group] | None = None  # None: the recording still runs
         self._group: list[int] = []  # by row
+        self._told: tuple[tuple, dict[str, Any]] | None = None  # of which state of the recording, and the JSON of it
         self.scope_names: dict[int, str] = {}
         self.accessors: dict[int, str] = {}  # row -> the Python expression for its tensor, where the user holds it
         self.optimizers: list[Any] = []  # weak references to those among the user's variables
@@ -67,6 +68,7 @@ class Graph:
 
     def name(self, namespace: Mapping[str, Any] | None) -> None:
         """Give rows the user's names as far as they are known now."""
+        self._told = None
         source.name_rows(self.recording, namespace, self.sources)
 
     def site(self, row: int) -> int:
@@ -90,15 +92,25 @@ class Graph:
                     self.sites.append(site)
             self._site.append(at)
 
-    def message(self, start: int = 0, first_edge: int = 0, first_site: int = 0) -> protocol.Graph:
+    def whole(self) -> dict[str, Any]:
+        """All of it as JSON, which nobody may change: of a recording that has ended it is made once, however many views ask."""
+        r = self.recording
+        stamp = (r.count, r.root, r.title, r.dropped, self.view)
+        if self._told is not None and self._told[0] == stamp:
+            return self._told[1]
+        told = self.message().to_json()
+        if self.finished:
+            self._told = stamp, told
+        return told
+
+    def message(self, start: int = 0, first_edge: int = 0, first_site: int = 0, first_group: int = 0) -> protocol.Graph:
         """All rows from `start` on. Rows that are being added by a running cell are left out until they are whole."""
         r = self.recording
         end = r.count
         self._locate(end)
         last_edge = r.edge_end[end - 1] if end else 0
         live = self._groups is None
-        groups = scope_groups(r) if live else self._groups
-        assert groups is not None
+        groups = scope_groups(r, first_group) if self._groups is None else self._groups[first_group:]
         names = r.names
         nodes = protocol.Nodes(
             op=[r.op_name(row) for row in range(start, end)],
@@ -120,6 +132,7 @@ class Graph:
             start,
             first_edge,
             first_site,
+            first_group,
             nodes,
             edges,
             self.sites[first_site:],
@@ -137,10 +150,10 @@ def dtype_name(dtype: Any) -> str:
     return "" if dtype is None else dtype if isinstance(dtype, str) else dtype.name
 
 
-def scope_groups(recording: Recording) -> list[protocol.Group]:
-    """One group for each scope, for the view of code that still runs."""
-    scopes = list(recording.scopes)
-    return [protocol.Group(i, s.parent, s.kind, s.name, s.label) for i, s in enumerate(scopes)]  # type: ignore[arg-type]
+def scope_groups(recording: Recording, first: int) -> list[protocol.Group]:
+    """One group for each scope from `first` on, for the view of code that still runs."""
+    scopes = recording.scopes[first:]
+    return [protocol.Group(i, s.parent, s.kind, s.name, s.label) for i, s in enumerate(scopes, first)]  # type: ignore[arg-type]
 
 
 # -- arranging -----------------------------------------------------------------------------------------------------------------

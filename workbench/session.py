@@ -30,7 +30,7 @@ class Client:
     def __init__(self, session: Session, send: Send) -> None:
         self.session, self.send = session, send
         self.opened = True  # False: it will ask for what it should show, and has no use for anything before
-        self.rows = self.edges = self.sites = 0
+        self.rows = self.edges = self.sites = self.groups = 0
         self.steps: set[int] = set()
         self.waiting: list[int] = []  # requests for a step that the engine has not taken yet
 
@@ -126,7 +126,7 @@ class Session:
                 if client.rows == self.recording.count:
                     continue  # the groups alone would cost both sides more than they tell
                 if client.rows:
-                    client.send(*self._graph(client, client.rows, client.edges, client.sites))
+                    client.send(*self._graph(client, client.rows, client.edges, client.sites, client.groups))
                 elif self.recording.count:
                     client.send(*self._graph(client))
         finally:
@@ -285,12 +285,13 @@ class Session:
     def _flags(self, origin: str) -> Sent:
         return protocol.Flags(None, self.recording.name, origin, self.flags[origin]).to_json(), []
 
-    def _graph(self, client: Client, rows: int = 0, edges: int = 0, sites: int = 0) -> Sent:
-        message = self.graph.message(rows, edges, sites)
-        client.rows = rows + len(message.nodes.op)
-        client.edges = edges + len(message.edges.source)
-        client.sites = sites + len(message.sites)
-        return message.to_json(), []
+    def _graph(self, client: Client, rows: int = 0, edges: int = 0, sites: int = 0, groups: int = 0) -> Sent:
+        told = self.graph.message(rows, edges, sites, groups).to_json() if rows else self.graph.whole()
+        client.rows = rows + len(told["nodes"]["op"])
+        client.edges = edges + len(told["edges"]["source"])
+        client.sites = sites + len(told["sites"])
+        client.groups = groups + len(told["groups"])
+        return told, []
 
     # -- the pass -------------------------------------------------------------------------------------------------------------
 

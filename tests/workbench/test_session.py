@@ -222,6 +222,36 @@ def test_a_running_recording_is_sent_in_pieces_and_then_whole():
     ]
 
 
+def test_of_the_groups_of_a_running_recording_the_new_ones_are_sent():
+    recorder = Recorder()
+    session = Session(recorder.recording)
+    heard = []
+    session.connect(lambda message, buffers: heard.append(message))
+    x = leaf(2)
+    with observe.observing(recorder):
+        for turn in range(3):
+            with wb.scope(f"outer {turn}"), wb.scope("inner"):
+                x * 2
+            session.update()
+    recorder.stop()
+    graphs = [m for m in heard if m["type"] == "graph"]
+    told = [(g["first_group"], [(one["id"], one["parent"], one["name"]) for one in g["groups"]]) for g in graphs]
+    assert told == [(2 * k, [(2 * k, -1, f"outer {k}"), (2 * k + 1, 2 * k, "inner")]) for k in range(3)]
+
+
+def test_a_finished_graph_is_made_once_for_all_views_and_anew_when_names_come(monkeypatch):
+    _, session, loss = opened()
+    made = []
+    message = session.graph.message
+    monkeypatch.setattr(session.graph, "message", lambda *rows: made.append(rows) or message(*rows))
+    clients = [session.connect(lambda message, buffers: None) for _ in range(3)]
+    first, *others = [ask(session, client, type="ready")[0] for client in clients]
+    assert len(made) == 1 and others == [first, first]
+    session.finish({"renamed": loss})
+    (graph, *_) = ask(session, clients[0], type="ready")
+    assert len(made) == 2 and graph["nodes"]["name"][-1] == "renamed" != first["nodes"]["name"][-1]
+
+
 def test_updates_of_a_running_cell_never_wait_for_another_thread():
     recorder = Recorder()
     session = Session(recorder.recording)

@@ -56,10 +56,11 @@ class Graph(ToView):
     start: int
     first_edge: int
     first_site: int
+    first_group: int
     nodes: Nodes
     edges: Edges
     sites: list[Site]
-    groups: list[Group]  # always all groups (they are few)
+    groups: list[Group]
     live: bool  # True while the recorded code still runs
     dropped: int  # ops that were not recorded
     left_out: str  # why, in a sentence; "" when there are none

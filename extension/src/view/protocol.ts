@@ -694,6 +694,7 @@ export interface Graph {
   start: number;
   first_edge: number;
   first_site: number;
+  first_group: number;
   nodes: Nodes;
   edges: Edges;
   sites: Site[];

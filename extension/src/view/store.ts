@@ -236,14 +236,16 @@ function graph(state: State, message: Graph): State {
   const old = state.recording;
   const fresh = message.start === 0;
   if (!fresh && (!old || old.name !== message.recording)) return state;
-  if (!fresh && (old!.nodes.op.length !== message.start || old!.edges.source.length !== message.first_edge)) {
+  const follows = fresh || (old!.nodes.op.length === message.start && old!.edges.source.length === message.first_edge && old!.groups.length === message.first_group);
+  if (!follows) {
     const sentence = "A part of the graph is missing here. Close this view and open it again.";
     return { ...state, status: { sentence, tone: "error" } };
   }
   const nodes = fresh ? message.nodes : appended(old!.nodes, message.nodes);
   const edges = fresh ? message.edges : appended(old!.edges, message.edges);
   const sites = fresh ? message.sites : [...old!.sites.slice(0, message.first_site), ...message.sites];
-  const { title, groups, live, dropped, left_out, root, view } = message;
+  const groups = fresh ? message.groups : [...old!.groups, ...message.groups];
+  const { title, live, dropped, left_out, root, view } = message;
   const overlay = view === "difference" ? "difference" : state.overlay === "difference" ? START.overlay : state.overlay;
   const badges = old?.name === message.recording ? old.badges : badgesOf(overlay);
   const whole = buildTree(nodes, edges, groups, live);

@@ -66,7 +66,8 @@ export class Builder {
       const last = end >= count;
       made.push({
         ...{ type: "graph", v: VERSION, recording, title, start, first_edge: firstEdge, first_site: start ? sites.length : 0 },
-        ...{ nodes: cut(nodes, start, end), edges: cut(edges, firstEdge, lastEdge), sites: start ? [] : sites, groups },
+        first_group: start ? groups.length : 0,
+        ...{ nodes: cut(nodes, start, end), edges: cut(edges, firstEdge, lastEdge), sites: start ? [] : sites, groups: start ? [] : groups },
         ...{ live: live || !last, dropped: 0, left_out: "", root: last ? root : -1, view: this.view },
       });
       firstEdge = lastEdge;
