@@ -222,6 +222,19 @@ def test_bad_questions_are_refused():
 # -- the sheet of answers -----------------------------------------------------------------------------------------------------
 
 
+def test_where_the_true_value_is_not_finite_nothing_is_said_of_digits():
+    inf, nan = float("inf"), float("nan")
+    infinite = wb.quiz("how large?", inf, id="infinite")
+    assert infinite.answer("1") == "Not right: the true value is not finite."
+    assert infinite.answer("nan") == "Not right."
+    assert infinite.answer("inf") == "Right."
+    mixed = wb.quiz("which?", [nan, 2.0], id="mixed")
+    assert mixed.answer("[nan, 3]") == "Not right."
+    assert mixed.answer("[1, 2]") == "Not right: the true value is not finite."
+    assert mixed.answer("[nan, nan]") == "Not right: the true value is finite."
+    assert mixed.answer("[nan, 2]") == "Right."
+
+
 def questions():
     return wb.quiz("a?", 1.5, id="a", points=2), wb.quiz("b?", "yes", "choice", choices=["yes", "no"], id="b"), wb.quiz("c?", 3.0, id="c")
 
@@ -261,6 +274,21 @@ def test_answers_come_back_in_another_kernel(tmp_path):
     assert (a.state, a.feedback) == ("right", "Right.")
     b.answer("yes")
     assert wb.grade(file).points == 3
+
+
+def test_an_edited_answer_brings_nothing_when_the_notebook_is_run_again(tmp_path):
+    file = tmp_path / "answers.json"
+    wb.quiz.save(file)
+    questions()[0].answer("9")
+    file.write_text(file.read_text().replace('"answer": "9"', '"answer": "1.5"'))
+    wb.quiz.clear()
+    wb.quiz.save(file)  # an assignment's first cell, as an autograder runs it
+    a, _, _ = questions()
+    assert wb.grade(file).points == 0 and "edited" in repr(wb.grade(file))
+    wb.quiz.save(file)  # judges what there is
+    assert a.state == "wrong" and "edited" in a.feedback
+    a.answer("1.5")
+    assert wb.grade(file, "a").points == 2
 
 
 def test_edited_answers_bring_nothing(tmp_path):

@@ -52,7 +52,7 @@ def grade(file: str | os.PathLike, *names: str) -> Grade:
     one was shown, or that was edited in the file, brings nothing. FileNotFoundError without a file; ValueError for
     one that is none, KeyError for an id that this notebook does not ask.
     """
-    answers, edited = sheet.read(Path(file))
+    answers = sheet.read(Path(file))
     known = sheet.current.questions
     strange = [name for name in names if name not in known]
     if strange:
@@ -63,7 +63,7 @@ def grade(file: str | os.PathLike, *names: str) -> Grade:
             continue
         given = answers.get(name, sheet.Given())
         right, sentence = False, "not answered"
-        if name in edited:
+        if given.edited:
             sentence = "the answer was edited in the file"
         elif given.revealed:
             sentence = "the answer was revealed before it was found"

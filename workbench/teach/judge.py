@@ -19,7 +19,7 @@ _SIGNS: dict[Any, Callable[..., Any]] = {
     **{ast.USub: operator.neg, ast.UAdd: operator.pos},
 }
 LONGEST = 10_000  # characters of an answer
-_NAMES = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf, "+inf": math.inf}
+_NAMES = {"nan": math.nan, "inf": math.inf}
 
 
 class Unreadable(ValueError):
@@ -27,12 +27,12 @@ class Unreadable(ValueError):
 
 
 def literal(text: str) -> Any:
-    """Numbers, lists and tuples as Python writes them, with + - * / between numbers. Nothing is ever run. Unreadable for anything else."""
+    """Numbers, nan and inf too, lists and tuples as Python writes them, with + - * / between numbers. Nothing is ever run. Unreadable for
+    anything else.
+    """
     text = text.strip().replace("−", "-")
     if len(text) > LONGEST:
         raise Unreadable(f"An answer has at most {LONGEST:,} characters; this one has {len(text):,}.")
-    if text.lower() in _NAMES:
-        return _NAMES[text.lower()]
     try:
         return _worked_out(ast.parse(text, mode="eval").body)
     except ZeroDivisionError as error:
@@ -48,6 +48,8 @@ def _worked_out(tree: ast.expr) -> Any:
         return made if isinstance(tree, ast.List) else tuple(made)
     if isinstance(tree, ast.Constant):
         return tree.value
+    if isinstance(tree, ast.Name) and tree.id.lower() in _NAMES:
+        return _NAMES[tree.id.lower()]
     parts = [tree.left, tree.right] if isinstance(tree, ast.BinOp) else [tree.operand] if isinstance(tree, ast.UnaryOp) else []
     sign = _SIGNS.get(type(getattr(tree, "op", None)))
     numbers = [_worked_out(part) for part in parts]
@@ -117,8 +119,11 @@ def value(text: str, expected: numpy.ndarray, tolerance: float, parts: Callable[
         return True, "Right."
     if given.shape != expected.shape:
         return False, _other_shape(given, expected, tolerance)
-    if not numpy.isfinite(given).all():
-        return False, "Not right: the true value is finite."
+    if (strange := numpy.isfinite(given) != numpy.isfinite(expected)).any():
+        there = "finite" if numpy.isfinite(expected[strange]).all() else "not finite"
+        return False, f"Not right: the true value is {there}."
+    if not numpy.isfinite(expected).all():
+        return False, "Not right."
     return False, _other_value(given, expected, tolerance, parts)
 
 

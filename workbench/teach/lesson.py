@@ -14,7 +14,7 @@ from weakref import ref
 from .. import protocol
 from .markup import blocks, plain
 from .questions import Question, find
-from .sheet import replace
+from .sheet import write_whole
 
 if TYPE_CHECKING:
     from ..session import Client, Session
@@ -141,7 +141,7 @@ class Lesson:
         assert self._file is not None
         stepper = self.session.stepper
         place = {"format": FORMAT, "page": self.at, "step": -1 if stepper is None else stepper.index}
-        replace(self._file, json.dumps(place))
+        write_whole(self._file, json.dumps(place))
 
     def follow(self, file: str | os.PathLike) -> threading.Thread:
         """Go where the teacher's file says, looked at once a second as long as a view is open."""

@@ -92,6 +92,9 @@ class Question:
         given = self.given
         if not given.attempts:
             return
+        if given.edited:
+            self.feedback = "The answer was edited in the file and counts no more. Answer again."
+            return
         try:
             self._is(*self.judge(given.answer))
         except judge.Unreadable as error:

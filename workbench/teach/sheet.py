@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ class Given:
     answer: str = ""
     attempts: int = 0
     revealed: bool = False
+    edited: bool = False  # in the file, by hand
 
 
 class Sheet:
@@ -51,15 +52,15 @@ class Sheet:
         """Write the answers into `file` now and after each further one. Answers that it has already are taken over."""
         path = Path(file)
         if path.exists():
-            self.answers = {**read(path)[0], **self.answers}
+            self.answers = {**read(path), **self.answers}
         self.file = path
         self.write(path)
         return path
 
     def write(self, path: Path) -> None:
-        """All at once: a reader sees the old file or the new one."""
-        answers = {name: {**vars(given), "seal": seal(name, given)} for name, given in sorted(self.answers.items())}
-        replace(path, json.dumps({"format": FORMAT, "version": VERSION, "answers": answers}, indent=1, ensure_ascii=False))
+        """All at once: a reader sees the old file or the new one. What was edited by hand is sealed no more."""
+        answers = {name: _entry(name, given) for name, given in sorted(self.answers.items())}
+        write_whole(path, json.dumps({"format": FORMAT, "version": VERSION, "answers": answers}, indent=1, ensure_ascii=False))
 
     def clear(self) -> None:
         """Forget questions, answers and the file; the file itself stays."""
@@ -74,8 +75,8 @@ def seal(name: str, given: Given) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def read(path: Path) -> tuple[dict[str, Given], set[str]]:
-    """The answers in a file, and the ids of those that were edited. ValueError, with the reason, for a file that is none."""
+def read(path: Path) -> dict[str, Given]:
+    """The answers in a file. ValueError, with the reason, for a file that is none."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -84,15 +85,18 @@ def read(path: Path) -> tuple[dict[str, Given], set[str]]:
         raise ValueError(f"{path.name} is not a file of answers that wb.quiz.save() wrote.")
     if data.get("version") != VERSION:
         raise ValueError(f"{path.name} has version {data.get('version')!r} of the format; this one reads {VERSION}.")
-    answers, edited = {}, set()
+    answers = {}
     for name, entry in data["answers"].items():
         given = _given(entry)
         if given is None:
             raise ValueError(f"{path.name}: the answer to {name!r} is damaged.")
-        answers[name] = given
-        if entry.get("seal") != seal(name, given):
-            edited.add(name)
-    return answers, edited
+        answers[name] = given if entry.get("seal") == seal(name, given) else replace(given, edited=True)
+    return answers
+
+
+def _entry(name: str, given: Given) -> dict[str, Any]:
+    sealed = "" if given.edited else seal(name, given)
+    return {"answer": given.answer, "attempts": given.attempts, "revealed": given.revealed, "seal": sealed}
 
 
 def _given(entry: Any) -> Given | None:
@@ -102,7 +106,7 @@ def _given(entry: Any) -> Given | None:
     return Given(entry["answer"], entry["attempts"], entry["revealed"])
 
 
-def replace(path: Path, text: str) -> None:
+def write_whole(path: Path, text: str) -> None:
     """Write a file in one step, so that nobody reads half of it. FileNotFoundError without its folder."""
     if not path.parent.is_dir():
         raise FileNotFoundError(f"There is no folder {path.parent.name!r} to write {path.name} into")
