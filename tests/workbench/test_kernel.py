@@ -194,6 +194,11 @@ def test_tensors_have_a_rich_look_and_their_text_is_unchanged(kernel):
     assert "float32 2×2" in data["text/html"] and "<script" not in data["text/html"]
 
 
+def test_a_closed_view_leaves_nothing_of_its_pass(kernel):
+    kernel.run("import gc, weakref\nv = wb.step((w * 2).sum())\nkept = [weakref.ref(o) for o in (v, v.session, v.stepper, v.session.recording)]")
+    assert printed(kernel.run("v.close()\ndel v\n_ = gc.collect()\nprint([one() for one in kept])")) == "[None, None, None, None]\n"
+
+
 def test_views_leave_no_thread(kernel):
     code = "import threading; print(sorted(t.name for t in threading.enumerate() if not t.name.startswith('subshell-')))"
     before = printed(kernel.run(code))

@@ -81,6 +81,13 @@ def follow(session: Session) -> None:
             panel.say(*message)
 
 
+def closed(session: Session) -> None:
+    """Nobody shows this session any more, and no panel that opens later shall."""
+    global _latest
+    if _latest is session:
+        _latest = None
+
+
 def latest() -> Session | None:
     """The session that was opened last."""
     return _latest

@@ -108,6 +108,7 @@ class View(anywidget.AnyWidget):
             self.client.close()
             if not self.session.clients:
                 self.session.close()
+                comm.closed(self.session)
         super().close()
 
     # -- stills -----------------------------------------------------------------------------------------------------------------
