@@ -141,6 +141,15 @@ describe("layout of random graphs", () => {
       for (const [recording, scene] of scenes(seed)) {
         const { tree, nodes } = recording;
         let [ops, count, bytes] = [0, 0, 0];
+        // What several groups use stands in each of them: the header around all tells how many there are, at the top the toolbar.
+        const countShared = (group: number) => {
+          const again = (node: number) => tree.host[node]! >= 0 && tree.home[node] === group && tree.consumers.count(node) > 1;
+          const shared = nodes.op.map((_, node) => node).filter(again);
+          expect(shared.length).toBe(tree.shared.get(group) ?? 0);
+          count += shared.length;
+          for (const node of shared) bytes += nodes.bytes[node]!;
+        };
+        countShared(TOP);
         for (const box of scene.boxes) {
           if (box.kind === "closed") {
             const totals = tree.totals.get(box.id)!;
@@ -150,20 +159,15 @@ describe("layout of random graphs", () => {
             const inside = nodes.op.map((_, node) => node).filter((node) => isWithin(recording, node, box.id));
             expect(totals.nodes).toBe(inside.length);
           } else if (box.kind !== "open") {
-            const pills = (tree.pills.get(box.id) ?? []).filter((node) => tree.consumers[node]!.length === 1);
+            const pills = (tree.pills.get(box.id) ?? []).filter((node) => tree.consumers.count(node) === 1);
             for (const node of [box.id, ...pills]) {
               ops += nodes.kind[node] === "op" ? 1 : 0;
               count += 1;
               bytes += nodes.bytes[node]!;
             }
           } else if (tree.shared.has(box.id)) {
-            // The header tells how many tensors all that repeats in here shares.
-            const again = (node: number) => tree.host[node]! >= 0 && tree.home[node] === box.id && tree.consumers[node]!.length > 1;
-            const shared = nodes.op.map((_, node) => node).filter(again);
             expect(box.face.name).toContain(`${tree.shared.get(box.id)} shared tensor`);
-            expect(shared.length).toBe(tree.shared.get(box.id));
-            count += shared.length;
-            for (const node of shared) bytes += nodes.bytes[node]!;
+            countShared(box.id);
           }
         }
         expect(count).toBe(tree.size);
@@ -330,14 +334,19 @@ describe("order", () => {
 });
 
 describe("real graphs", () => {
-  it("carries parameters as pills on their one consumer, and boxes the shared ones", () => {
+  it("carries parameters as pills wherever they are used, and boxes those that one group uses twice", () => {
     const recording = recordingOf(mlp());
     const scene = layout(recording, allGroups(recording), "down");
     const pills = scene.boxes.flatMap((box) => box.face.pills.map((pill) => pill.name));
     expect(pills).toEqual(expect.arrayContaining(["layers.0.weight", "layers.0.bias", "layers.2.weight", "layers.2.bias", "0.01"]));
     expect(scene.boxes.filter((box) => box.kind === "source").map((box) => box.face.title)).toEqual(["x", "y"]);
     const tied = recordingOf(transformer(2));
-    expect(layout(tied, new Set([0]), "down").boxes.some((box) => box.kind === "source" && box.face.title === "wte.weight")).toBe(true);
+    const hosts = layout(tied, allGroups(tied), "down").boxes.filter((box) => box.face.pills.some((pill) => pill.name === "wte.weight"));
+    expect(hosts.map((box) => box.face.title)).toEqual(["embedding", "transpose"]); // the weights of the first op and of the last
+    const twice = new Builder("twice");
+    const w = twice.node("parameter", "", [2, 2], [], { name: "w" });
+    twice.root = twice.node("op", "matmul", [2, 2], [twice.node("op", "relu", [2, 2], [w]), w]);
+    expect(layout(recordingOf(twice), new Set(), "down").boxes.map((box) => box.face.title)).toEqual(["w", "relu", "matmul"]);
   });
 
   it("draws x * x as two wires", () => {

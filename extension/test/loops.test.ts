@@ -4,8 +4,13 @@ import { dress, isKept } from "../src/view/graph/dress";
 import { drawBox } from "../src/view/graph/draw";
 import { layout } from "../src/view/graph/layout";
 import { shownText } from "../src/view/graph/loops";
+import { marksOf } from "../src/view/graph/marks";
+import { keyOf } from "../src/view/graph/walk";
+import { gradients } from "../src/view/panes/gradients";
+import type { Stepped, Stepper } from "../src/view/protocol";
 import { litOf, pathsBetween, toInputs, toLoss } from "../src/view/graph/trace";
-import { ALL, countBoxes, stacked, TOP, type Tree } from "../src/view/graph/tree";
+import { stacked } from "../src/view/graph/stacks";
+import { ALL, countBoxes, TOP, type Tree } from "../src/view/graph/tree";
 import { HARD_CAP, reduce, START, type Recording, type State } from "../src/view/store";
 import { randomDag, received, recordingOf } from "./dag";
 import { random } from "./page/kernel";
@@ -112,6 +117,67 @@ describe("a loop as a stack", () => {
   });
 });
 
+describe("a pass through a loop", () => {
+  const built = started(lstm(40));
+  const { loops, recording } = built;
+  const iterations = loops.tree!.children.get(0)!.filter((member) => member.group).map((member) => member.id);
+  const opsIn = (at: number) => inside(loops.tree!, iterations[at]!).filter((node) => recording!.nodes.kind[node] === "op").reverse();
+  const weight = recording!.nodes.name.indexOf("W");
+  const stepper = (at: number, index: number): Stepper => {
+    const where = { mode: "recorded", index, failed: false, sentence: "", stopped: "", runs: false, number: at, passes: [] } as const;
+    return { type: "stepper", v: 1, re: null, recording: "r1", plan: [...opsIn(at), weight], ...where } as unknown as Stepper;
+  };
+  const pass = (state: State, at: number, index: number) => reduce(state, { do: "receive", received: { message: stepper(at, index), buffers: [] } });
+  const at = (state: State) => state.recording!.tree.stacks.get(0)!.at;
+  const opened = reduce(built, { do: "toggle", group: iterations[1]!, open: true });
+
+  it("shows the iteration that it is about, as far open as the one before, at its beginning, at its end and at each step", () => {
+    const [begin, end] = [pass(opened, 25, 0), pass(opened, 30, opsIn(30).length + 1)];
+    expect([at(opened), at(begin), at(end)]).toEqual([1, 25, 30]);
+    expect(begin.open.has(iterations[25]!)).toBe(true);
+    const away = reduce(begin, { do: "iterate", loop: 0, to: 3 });
+    expect(at(away)).toBe(3);
+    const step = { type: "stepped", v: 1, re: null, recording: "r1", index: 2, total: 9, steps: [], done: false, failed: false, sentence: "", stopped: "", runs: false };
+    expect(at(reduce(away, { do: "receive", received: { message: step as unknown as Stepped, buffers: [] } }))).toBe(25);
+  });
+
+  it("marks a weight that every iteration uses where it goes through, and reveals it there", () => {
+    const last = pass(opened, 25, opsIn(25).length + 1); // its last step is the weight's
+    const { tree } = last.recording!;
+    const users = loops.tree!.consumers.of(weight);
+    const own = users.filter((user) => tree.home[user] === iterations[25]);
+    expect(users).toHaveLength(40);
+    expect(own).toHaveLength(1);
+    expect(tree.host[weight]).toBe(own[0]);
+    const marks = marksOf(last, gradients(last.pass));
+    expect(users.filter((user) => /current|done/.test(marks.box(`n${weight}`, user).classes))).toEqual(own);
+    expect(at(reduce(reduce(last, { do: "iterate", loop: 0, to: 3 }), { do: "reveal", node: weight }))).toBe(25);
+    expect(keyOf(last.recording!, new Set([0]), weight)).toBe(`g${iterations[25]}`); // its iteration, where that is closed
+  });
+
+  it("is what a line means that every iteration has run", () => {
+    const line = new Set(Array.from({ length: 40 }, (_, one) => opsIn(one)[3]!));
+    const moved = reduce(pass(opened, 25, 0), { do: "iterate", loop: 0, to: 3 });
+    expect(at(reduce(moved, { do: "caret", nodes: line }))).toBe(25);
+    expect(at(reduce(opened, { do: "caret", nodes: line }))).toBe(1); // without a pass the first iteration is as good, which is always shown
+    expect(at(reduce(opened, { do: "caret", nodes: new Set([opsIn(17)[3]!]) }))).toBe(17);
+  });
+});
+
+describe("a tensor that several groups use", () => {
+  it("stands on each op that uses it, and has no wire, loop or no loop", () => {
+    const b = new Builder("twice");
+    const w = b.node("parameter", "", [2, 2], [], { name: "w" });
+    const [first, second] = ["step:1", "step:2"].map((name) => b.group("function", name, "step"));
+    const x = b.node("op", "relu", [2, 2], [b.node("op", "matmul", [2, 2], [w], { group: first! })], { group: first! });
+    b.root = b.node("op", "relu", [2, 2], [b.node("op", "matmul", [2, 2], [x, w], { group: second! })], { group: second! });
+    const recording = recordingOf(b);
+    const scene = layout(recording, new Set(recording.tree.groups.keys()), "down");
+    expect(scene.boxes.filter((box) => box.face.pills.some((pill) => pill.node === w)).map((box) => box.parent)).toEqual([first, second]);
+    expect(scene.wires.some((wire) => wire.source === w)).toBe(false);
+  });
+});
+
 describe("many tensors that no op made", () => {
   it("become one group, which says what they are; named or not, none is lost", () => {
     const b = new Builder("scalars");
@@ -128,7 +194,7 @@ describe("paths", () => {
   /** Every path from `a` to `b`, by walking all of them. */
   function allPaths({ tree }: Recording, a: number, b: number): number[][] {
     if (a === b) return [[b]];
-    return tree.consumers[a]!.flatMap((next) => allPaths({ tree } as Recording, next, b).map((path) => [a, ...path]));
+    return tree.consumers.of(a).flatMap((next) => allPaths({ tree } as Recording, next, b).map((path) => [a, ...path]));
   }
 
   it("are those that a walk along all edges finds, counted", () => {

@@ -26,6 +26,7 @@ import { STYLES } from "./styles";
 import { followTheme, prefersStill } from "./theme";
 import { Toolbar } from "./toolbar";
 import { TrainingBar } from "./training";
+import { caretNode } from "./graph/loops";
 import { keyOf } from "./graph/walk";
 
 const HEIGHT = 460;
@@ -230,8 +231,8 @@ class View {
     if (changed("pass") && before && this.gradients.current >= 0 && state.recording) {
       this.pane.reveal(keyOf(state.recording, state.open, this.gradients.current));
     }
-    const [made] = state.caret;
-    if (changed("caret") && made !== undefined && state.recording) this.pane.reveal(keyOf(state.recording, state.open, made));
+    const made = caretNode(state.caret, state.pass);
+    if (changed("caret") && made >= 0 && state.recording) this.pane.reveal(keyOf(state.recording, state.open, made));
     this.toolbar.update(state);
     if (changed("text")) {
       this.pane.element.hidden = state.text;

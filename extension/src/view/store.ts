@@ -6,8 +6,9 @@ import { sizesOf, type StepSizes } from "./norms";
 import { find } from "./graph/search";
 import type { Faces } from "./graph/dress";
 import type { Trace } from "./graph/trace";
-import { choosing, iterate, NO_LOOPS, unrolled, type Loops } from "./graph/loops";
-import { ALL, buildTree, closedAround, countBoxes, frontier, stacked, TOP, type Tree } from "./graph/tree";
+import { caretNode, choosing, following, iterate, NO_LOOPS, unrolled, type Loops } from "./graph/loops";
+import { stacked } from "./graph/stacks";
+import { ALL, buildTree, closedAround, countBoxes, frontier, hosted, homeOf, TOP, type Tree } from "./graph/tree";
 
 export type Direction = "right" | "down"; // the way that data flows
 export type Depth = "symbols" | "shapes" | "numbers";
@@ -156,7 +157,7 @@ export function reduce(state: State, action: Action): State {
     case "flag":
       return { ...state, flags: new Map(state.flags).set(action.origin, action.flags) };
     case "caret":
-      return { ...state, caret: action.nodes };
+      return choosing({ ...state, caret: action.nodes }, caretNode(action.nodes, state.pass));
     case "trace":
       return { ...state, trace: action.trace };
     case "iterate":
@@ -248,7 +249,8 @@ function graph(state: State, message: Graph): State {
   const { title, live, dropped, left_out, root, view } = message;
   const overlay = view === "difference" ? "difference" : state.overlay === "difference" ? START.overlay : state.overlay;
   const badges = old?.name === message.recording ? old.badges : badgesOf(overlay);
-  const whole = buildTree(nodes, edges, groups, live);
+  const built = buildTree(nodes, edges, groups, live);
+  const whole = old?.name === message.recording && state.pass ? hosted(built, state.pass.plan) : built;
   const chosen = old?.name === message.recording && !live && sameGroups(old.groups, groups) ? state.loops.chosen : NO_LOOPS.chosen;
   const [tree, loops] = live ? [whole, NO_LOOPS] : [stacked(whole, chosen), { tree: whole, chosen }];
   const recording: Recording = { name: message.recording, title, nodes, edges, sites, groups, live, dropped, left_out, root, view, badges, tree };
@@ -296,7 +298,7 @@ function stepper(state: State, message: Stepper): State {
   const done = index >= plan.length;
   const where = { stopped, runs, number, passes, norms };
   const pass: Pass = { mode, plan, index, total: plan.length, steps, done, failed, sentence, ...where, trouble: "" };
-  return { ...state, pass, recording: badged(state, "gradients"), tab: state.pass || state.tab === "lesson" ? state.tab : "step" };
+  return following({ ...state, pass, recording: badged(state, "gradients"), tab: state.pass || state.tab === "lesson" ? state.tab : "step" });
 }
 
 function badgesOf(overlay: string): Recording["badges"] {
@@ -320,7 +322,7 @@ function stepped(state: State, message: Stepped): State {
   const base = state.pass ?? { mode: "live" as const, plan: [], index: 0, trouble: "", number: 0, passes: [], norms: new Map() };
   const tab = state.tab === "value" ? "step" : state.tab;
   const trouble = index === base.index ? base.trouble : "";
-  return { ...state, tab, pass: { ...base, index, total, steps, done, failed, sentence, stopped, runs, trouble } };
+  return following({ ...state, tab, pass: { ...base, index, total, steps, done, failed, sentence, stopped, runs, trouble } });
 }
 
 function toggle(state: State, group: number, wanted?: boolean): State {
@@ -362,9 +364,9 @@ function reveal(before: State, node: number): State {
   const state = choosing(before, node);
   const tree = state.recording?.tree;
   if (!tree || node < 0 || node >= tree.size) return state;
-  if (closedAround(tree, state.open, tree.home[node]!) === null) return { ...state, focus: `n${node}` };
+  if (closedAround(tree, state.open, homeOf(tree, node)) === null) return { ...state, focus: `n${node}` };
   const open = new Set(state.open);
-  for (let at = tree.home[node]!; at !== TOP; at = tree.parent(at)) open.add(at);
+  for (let at = homeOf(tree, node); at !== TOP; at = tree.parent(at)) open.add(at);
   return { ...capped(state, open), focus: `n${node}` };
 }
 

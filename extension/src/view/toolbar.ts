@@ -83,9 +83,11 @@ export class Toolbar {
     this.showOverlays(recording, overlay);
     setAttribute(this.text, "aria-pressed", String(text));
     if (!recording) return put(this.facts);
-    const ops = recording.tree.totals.get(TOP)?.ops ?? 0;
-    const { dropped, left_out } = recording;
-    setText(this.facts, `${plural(ops, "op")}${dropped ? `, ${countText(dropped)} more not recorded` : ""}`);
+    const { dropped, left_out, tree } = recording;
+    const [ops, shared] = [tree.totals.get(TOP)?.ops ?? 0, tree.shared.get(TOP) ?? 0];
+    // Of a group its header says so.
+    const several = shared ? `, ${plural(shared, "shared tensor")}` : "";
+    setText(this.facts, `${plural(ops, "op")}${several}${dropped ? `, ${countText(dropped)} more not recorded` : ""}`);
     setAttribute(this.facts, "title", left_out || null);
   }
 

@@ -28,12 +28,19 @@ function column({ $packed: kind, at, table }: Packed, buffers: readonly DataView
   if (!view) throw new RangeError(`A column of the kernel's message came incomplete: buffer ${at} of ${buffers.length} is missing.`);
   // A copy, because a view may start where its element type is not aligned.
   const numbers = READERS[kind]!(view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength) as ArrayBuffer);
-  if (kind === "bool") return Array.from(numbers, Boolean);
-  return kind === "table" ? Array.from(numbers, (place) => table[place]) : Array.from(numbers);
+  // Array.from goes by way of an iterator, which takes ten times as long.
+  const plain = new Array<unknown>(numbers.length);
+  for (let row = 0; row < plain.length; row++) plain[row] = kind === "table" ? table[numbers[row]!] : kind === "bool" ? numbers[row] !== 0 : numbers[row];
+  return plain;
 }
 
 function rows(columns: Record<string, unknown>, buffers: readonly DataView[]): unknown[] {
   const lists = Object.entries(columns).map(([key, inner]) => [key, unpack(inner, buffers) as unknown[]] as const);
-  const count = lists[0]?.[1].length ?? 0;
-  return Array.from({ length: count }, (_, row) => Object.fromEntries(lists.map(([key, list]) => [key, list[row]])));
+  const made: Record<string, unknown>[] = [];
+  for (let row = 0; row < (lists[0]?.[1].length ?? 0); row++) {
+    const one: Record<string, unknown> = {};
+    for (const [key, list] of lists) one[key] = list[row];
+    made.push(one);
+  }
+  return made;
 }

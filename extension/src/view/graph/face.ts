@@ -223,7 +223,7 @@ export function describe(recording: Recording, key: string, open: boolean): stri
   const around = wrapText(recording, id);
   if (around) parts.push(`in ${around}`);
   if (tree.host[id]! >= 0) {
-    const others = tree.consumers[id]!.length - 1;
+    const others = tree.consumers.of(id).length - 1;
     parts.push(`goes into ${nodes.op[tree.host[id]!]}${others ? ` and ${plural(others, "more op")}` : ""}`);
   }
   if (nodes.note[id]) parts.push(nodes.note[id]!);

@@ -148,20 +148,18 @@ function quotient(recording: Recording, open: ReadonlySet<number>): Map<number, 
   };
   visit(TOP, []);
 
-  const shown = new Map<number, number>([[TOP, TOP]]); // group -> its outermost closed group, TOP when all are open
-  const closed = (group: number): number => {
-    const known = shown.get(group);
-    if (known !== undefined) return known;
-    const around = closed(tree.parent(group));
-    const found = around !== TOP ? around : open.has(group) ? TOP : group;
-    shown.set(group, found);
-    return found;
-  };
-  // Most edges of a large recording lie within closed groups, so this must be quick: runs of nodes have one home.
-  const holder = new Float64Array(tree.size);
-  for (let node = 0, home = TOP, found = TOP; node < tree.size; node++) {
-    if (tree.home[node] !== home) found = closed((home = tree.home[node]!));
-    holder[node] = found;
+  // Most edges of a large recording lie within closed groups, so this must be quick: only where all around is open ids are looked up.
+  const { ids, up } = tree.places;
+  const closed = new Float64Array(ids.length).fill(TOP); // of each place the outermost closed group, TOP when all are open
+  for (let at = 1; at < ids.length; at++) {
+    const around = closed[up[at]!]!;
+    if (around !== TOP) {
+      closed[at] = around;
+      continue;
+    }
+    const [id, stack] = [ids[at]!, tree.parent(ids[at]!)];
+    if (stack !== ids[up[at]!] && !open.has(stack)) closed[at] = stack;
+    else if (!open.has(id)) closed[at] = id;
   }
   const isClosed = ({ members }: Room, at: number) => members[at]!.startsWith("g") && !open.has(Number(members[at]!.slice(1)));
   const link = (group: number, from: number, to: number, source: number, consumer: number, slot: number) => {
@@ -192,32 +190,32 @@ function quotient(recording: Recording, open: ReadonlySet<number>): Map<number, 
     room.ends.push({ source, consumers: [consumer] });
   };
 
-  edges.source.forEach((source, row) => {
-    const target = edges.target[row]!;
-    if (source < 0 || target < 0 || source >= tree.size || target >= tree.size || tree.host[source]! >= 0) return;
-    const [inA, inB] = [holder[source]!, holder[target]!];
-    if (inA === inB && inA !== TOP) return;
+  for (let row = 0; row < edges.source.length; row++) {
+    const [source, target] = [edges.source[row]!, edges.target[row]!];
+    if (source < 0 || target < 0 || source >= tree.size || target >= tree.size || tree.host[source]! >= 0) continue;
+    const [inA, inB] = [closed[tree.place[source]!]!, closed[tree.place[target]!]!];
+    if (inA === inB && inA !== TOP) continue;
     const [a, b] = [inA === TOP ? `n${source}` : `g${inA}`, inB === TOP ? `n${target}` : `g${inB}`];
-    if (a === b) return;
-    const [up, down] = [chain.get(a)!, chain.get(b)!];
+    if (a === b) continue;
+    const [outA, outB] = [chain.get(a)!, chain.get(b)!];
     let shared = 1;
-    while (shared < up.length && shared < down.length && up[up.length - 1 - shared] === down[down.length - 1 - shared]) shared++;
-    const [topA, topB] = [up.length - shared, down.length - shared];
+    while (shared < outA.length && shared < outB.length && outA[outA.length - 1 - shared] === outB[outB.length - 1 - shared]) shared++;
+    const [topA, topB] = [outA.length - shared, outB.length - shared];
     let from = a;
     for (let at = 0; at < topA; at++) {
-      link(up[at]!, rooms.get(up[at]!)!.index.get(from)!, EXIT, source, target, 0);
-      from = `g${up[at]!}`;
+      link(outA[at]!, rooms.get(outA[at]!)!.index.get(from)!, EXIT, source, target, 0);
+      from = `g${outA[at]!}`;
     }
     let to = b;
     for (let at = 0; at < topB; at++) {
       const slot = at === 0 && b.startsWith("n") ? edges.slot[row]! : 0;
-      link(down[at]!, ENTRY, rooms.get(down[at]!)!.index.get(to)!, source, target, slot);
-      to = `g${down[at]!}`;
+      link(outB[at]!, ENTRY, rooms.get(outB[at]!)!.index.get(to)!, source, target, slot);
+      to = `g${outB[at]!}`;
     }
-    const { index } = rooms.get(up[topA]!)!;
+    const { index } = rooms.get(outA[topA]!)!;
     const slot = topB === 0 && b.startsWith("n") ? edges.slot[row]! : 0;
-    link(up[topA]!, index.get(from)!, index.get(to)!, source, target, slot);
-  });
+    link(outA[topA]!, index.get(from)!, index.get(to)!, source, target, slot);
+  }
   return rooms;
 }
 

@@ -1,7 +1,8 @@
 // Which part of a loop or fold is shown: choosing an iteration, showing all, and finding what is hidden.
 
 import { HARD_CAP, type State } from "../store";
-import { ALL, closedAround, countBoxes, stacked, TOP, type Stack, type Tree } from "./tree";
+import { stacked } from "./stacks";
+import { ALL, closedAround, countBoxes, hosted, homeOf, TOP, type Stack, type Tree } from "./tree";
 import { totalsText } from "../words";
 
 /** The view's own state of loops and folds: the tree without stacks, and what was chosen of each. */
@@ -51,7 +52,7 @@ function hides(tree: Tree, open: ReadonlySet<number>, key: string): boolean {
   if (key === "") return false;
   const id = Number(key.slice(1));
   if (key.startsWith("g")) return !tree.groups.has(id) || closedAround(tree, open, tree.parent(id)) !== null;
-  return id >= tree.size || closedAround(tree, open, tree.home[id]!) !== null;
+  return id >= tree.size || closedAround(tree, open, homeOf(tree, id)) !== null;
 }
 
 /** Opens in `to` what is open in `from`, where the two have the same structure. */
@@ -67,18 +68,44 @@ function openAlike(tree: Tree, from: number, to: number, open: Set<number>): voi
   }
 }
 
-/** The recording's state with every loop and fold around a node showing the item that holds it. */
+/**
+ * The state with every loop and fold around a node showing the item that holds it, as far open as the one that was shown before.
+ */
 export function choosing(state: State, node: number): State {
   const { recording, loops } = state;
   if (!recording || !loops.tree || node < 0 || node >= recording.tree.size) return state;
   const chosen = new Map(loops.chosen);
-  for (let at = loops.tree.home[node]!; at !== TOP; at = loops.tree.parent(at)) {
-    const stack = recording.tree.stacks.get(loops.tree.parent(at));
-    const item = stack?.items.indexOf(at) ?? -1;
-    if (stack?.hidden.some(({ from, to }) => from <= item && item <= to)) chosen.set(loops.tree.parent(at), item);
+  const open = new Set(state.open);
+  let moved = false;
+  for (let at = homeOf(loops.tree, node); at !== TOP; at = loops.tree.parent(at)) {
+    const holder = loops.tree.parent(at);
+    const stack = recording.tree.stacks.get(holder);
+    const item = stack?.rank.get(at) ?? -1;
+    if (!stack?.hidden.some(({ from, to }) => from <= item && item <= to)) continue;
+    chosen.set(holder, item);
+    openAlike(loops.tree, stack.items[stack.at]!, at, open);
+    moved = true;
   }
-  if (chosen.size === loops.chosen.size && [...chosen].every(([holder, at]) => loops.chosen.get(holder) === at)) return state;
-  return { ...state, recording: { ...recording, tree: stacked(loops.tree, chosen) }, loops: { ...loops, chosen } };
+  if (!moved) return state;
+  return { ...state, recording: { ...recording, tree: stacked(loops.tree, chosen) }, loops: { ...loops, chosen }, open };
+}
+
+/** The state with what several iterations use meant where the pass goes through it, and the iteration of its last step shown. */
+export function following(state: State): State {
+  const { recording, loops, pass } = state;
+  if (!recording || !pass) return state;
+  const node = pass.steps.get(pass.index)?.node ?? pass.plan[Math.max(0, pass.index - 1)] ?? -1;
+  const whole = loops.tree ?? recording.tree;
+  const tree = hosted(whole, pass.plan);
+  if (tree === whole) return choosing(state, node);
+  if (!loops.tree) return { ...state, recording: { ...recording, tree } };
+  return choosing({ ...state, recording: { ...recording, tree: stacked(tree, loops.chosen) }, loops: { ...loops, tree } }, node);
+}
+
+/** Of the nodes that a line of code has made, in every iteration, one that the pass goes through, if there is one; -1 where there is none. */
+export function caretNode(nodes: ReadonlySet<number>, pass: State["pass"]): number {
+  const [first = -1] = nodes;
+  return pass?.plan.find((node) => nodes.has(node)) ?? first;
 }
 
 /** The loop or fold that keys mean: the innermost one around the focus, else the first that is drawn open. */
@@ -87,7 +114,7 @@ export function loopAt({ recording, focus, open }: State): number | null {
   const { tree } = recording;
   const id = Number(focus.slice(1));
   const known = focus !== "" && (focus.startsWith("g") ? tree.groups.has(id) : id < tree.size);
-  for (let at = known ? (focus.startsWith("g") ? id : tree.home[id]!) : TOP; at !== TOP; at = tree.parent(at)) if (tree.stacks.has(at)) return at;
+  for (let at = known ? (focus.startsWith("g") ? id : homeOf(tree, id)) : TOP; at !== TOP; at = tree.parent(at)) if (tree.stacks.has(at)) return at;
   for (const holder of tree.stacks.keys()) if (open.has(holder) && closedAround(tree, open, holder) === null) return holder;
   return tree.stacks.keys().next().value ?? null;
 }

@@ -6,7 +6,8 @@ import type { Flag as NodeFlag } from "../protocol";
 import { answered, type State } from "../store";
 import type { Wire } from "./layout";
 import { numbersOf, type Numbers } from "./overlays";
-import { closedAround, TOP, type Tree } from "./tree";
+import { summed } from "./stacks";
+import { closedAround, homeOf, type Tree } from "./tree";
 import { gradientText, numberText } from "../words";
 
 /** A small glyph at a box's corner, and what it means. */
@@ -18,48 +19,42 @@ export interface Mark {
   warm: boolean; // the badge is a gradient norm
   norm: string | null; // in full precision, for `data-grad-norm`
   tint: number; // 0 to 1
-  flags?: readonly Flag[]; // small glyphs at the corner
+  flags: readonly Flag[]; // small glyphs at the corner
 }
 
 export interface Marks {
-  box(key: string): Mark;
+  /** Of a box, or of a pill that `host` carries. */
+  box(key: string, host?: number): Mark;
   wire(wire: Wire): { lit: boolean; width: number; slope?: string };
 }
 
 export function marksOf(state: State, gradients: Gradients): Marks {
   const recording = state.recording!;
   const { tree } = recording;
-  const holder = (node: number) => (node < 0 || node >= tree.size ? null : closedAround(tree, state.open, tree.home[node]!));
+  const holder = (node: number) => (node < 0 || node >= tree.size ? null : closedAround(tree, state.open, homeOf(tree, node)));
   const currentGroup = holder(gradients.current);
   const hits = new Set(state.search.hits);
   const caretGroups = new Set([...state.caret].map(holder));
-  const hitGroups = new Map<number, number>();
-  for (const node of hits) {
-    for (let at = tree.home[node]!; at !== TOP; at = tree.parent(at)) hitGroups.set(at, (hitGroups.get(at) ?? 0) + 1);
-  }
+  const found = counted(tree, hits);
   const numbers = numbersOf(state);
-  const groups = numbers ? totalsOf(numbers, tree) : new Map<number, number>();
+  const totals = numbers && totalsOf(numbers, tree);
   const flags = flagsOf(state);
   const slopes = slopesOf(state);
   let hidden: Hidden | undefined; // what closed groups hide of the flags, found with the first of them
 
-  const passed = new Map<number, { all: number; done: number }>(); // of the pass's nodes in each group
-  for (const node of state.pass?.plan ?? []) {
-    if (node < 0 || node >= tree.size) continue;
-    for (let at = tree.home[node]!; at !== TOP; at = tree.parent(at)) {
-      const count = passed.get(at) ?? { all: 0, done: 0 };
-      passed.set(at, count);
-      count.all++;
-      if (gradients.done.has(node)) count.done++;
-    }
-  }
+  const plan = state.pass?.plan ?? [];
+  const all = counted(tree, plan);
+  const done = counted(tree, plan, gradients.done);
+  const reached = tree.uses.size ? new Set(plan) : null;
 
-  function nodeMark(node: number): Mark {
+  function nodeMark(node: number, host?: number): Mark {
     const classes: string[] = [];
-    const summary = gradients.total.get(node);
+    // of the places where a tensor is used those count through which the pass goes
+    const passes = host === undefined || host === tree.host[node] || !reached || reached.has(host);
+    const summary = passes ? gradients.total.get(node) : undefined;
     if (node === state.selected) classes.push("selected");
-    if (node === gradients.current) classes.push("current");
-    if (gradients.done.has(node)) classes.push("done");
+    if (passes && node === gradients.current) classes.push("current");
+    if (passes && gradients.done.has(node)) classes.push("done");
     else if (summary) classes.push("reached");
     if (hits.has(node)) classes.push("hit");
     if (failed(recording, node)) classes.push("failed");
@@ -79,22 +74,17 @@ export function marksOf(state: State, gradients: Gradients): Marks {
   }
 
   function groupMark(group: number): Mark {
+    if (state.open.has(group)) return { classes: "", badge: "", warm: false, norm: null, tint: 0, flags: NONE };
     const classes: string[] = [];
-    if (!state.open.has(group)) {
-      const { all, done } = passed.get(group) ?? { all: 0, done: 0 };
-      if (group === currentGroup) classes.push("current");
-      if (done > 0) classes.push(done === all ? "done" : "reached");
-      if (hitGroups.has(group)) classes.push("hit");
-      if (caretGroups.has(group)) classes.push("caret");
-      if (state.selected >= 0 && holder(state.selected) === group) classes.push("selected");
-    }
-    const total = state.open.has(group) ? undefined : groups.get(group);
-    const found = hitGroups.get(group);
-    const badge = numbers
-      ? total === undefined ? "" : numbers.overlay.text(total)
-      : found && !state.open.has(group) ? `${found} found` : "";
-    const tint = numbers && total !== undefined ? numbers.tint(total) : 0;
-    return { classes: classes.join(" "), badge, warm: false, norm: null, tint, flags: state.open.has(group) ? NONE : hiddenFlags(group) };
+    if (group === currentGroup) classes.push("current");
+    if (done(group) > 0) classes.push(done(group) === all(group) ? "done" : "reached");
+    if (found(group)) classes.push("hit");
+    if (caretGroups.has(group)) classes.push("caret");
+    if (state.selected >= 0 && holder(state.selected) === group) classes.push("selected");
+    const total = totals?.(group) ?? NaN;
+    const known = numbers && !Number.isNaN(total);
+    const badge = known ? numbers.overlay.text(total) : !numbers && found(group) ? `${found(group)} found` : "";
+    return { classes: classes.join(" "), badge, warm: false, norm: null, tint: known ? numbers.tint(total) : 0, flags: hiddenFlags(group) };
   }
 
   /** What a closed group hides is flagged on it, once for each kind. */
@@ -107,7 +97,7 @@ export function marksOf(state: State, gradients: Gradients): Marks {
   }
 
   return {
-    box: (key) => (key.startsWith("g") ? groupMark(Number(key.slice(1))) : nodeMark(Number(key.slice(1)))),
+    box: (key, host) => (key.startsWith("g") ? groupMark(Number(key.slice(1))) : nodeMark(Number(key.slice(1)), host)),
     wire({ source, consumers }) {
       const given = gradients.from.get(source);
       const known = (consumer: number) => slopes.get(`${source} ${consumer}`);
@@ -168,16 +158,17 @@ function hiddenIn(flags: ReadonlyMap<number, Flag[]>, holder: (node: number) => 
   return found;
 }
 
-/** For each group what its nodes have together: their sum, or the largest. */
-function totalsOf({ overlay, of }: Numbers, tree: Tree): Map<number, number> {
-  const totals = new Map<number, number>();
-  for (let node = 0; node < tree.size; node++) {
-    const value = of(node);
-    if (Number.isNaN(value)) continue;
-    for (let at = tree.home[node]!; at !== TOP; at = tree.parent(at)) {
-      const before = totals.get(at) ?? 0;
-      totals.set(at, overlay.total === "sum" ? before + value : Math.max(before, value));
-    }
-  }
-  return totals;
+/** How many of these nodes (and of `among`) are in a group. */
+function counted(tree: Tree, nodes: Iterable<number>, among?: ReadonlySet<number>): (group: number) => number {
+  const sums = new Float64Array(tree.places.ids.length);
+  for (const node of nodes) if (node >= 0 && node < tree.size && (!among || among.has(node))) sums[tree.place[node]!]!++;
+  return summed(tree, tree.places.rollUp(sums));
+}
+
+/** What the nodes of a group have together: their sum, or the largest; NaN where none has a number. */
+function totalsOf({ overlay, of }: Numbers, tree: Tree): (group: number) => number {
+  const join = (a: number, b: number) => (Number.isNaN(a) ? b : Number.isNaN(b) ? a : overlay.total === "sum" ? a + b : Math.max(a, b));
+  const sums = new Float64Array(tree.places.ids.length).fill(NaN);
+  for (let node = 0; node < tree.size; node++) sums[tree.place[node]!] = join(sums[tree.place[node]!]!, of(node));
+  return summed(tree, tree.places.rollUp(sums, join), join);
 }

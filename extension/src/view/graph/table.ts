@@ -39,7 +39,7 @@ export function fillTable(
         h("button", { class: "link", click: () => select(node) }, nodes.kind[node] === "op" ? nodes.op[node] || "op" : nodes.kind[node]!),
         nodes.name[node]!,
         resultText(recording, node),
-        tree.inputs[node]!.map((input) => nameOf(recording, input)).join(", "),
+        tree.inputs.of(node).map((input) => nameOf(recording, input)).join(", "),
         gradient ? normText(gradient) : "",
         path(node),
         h("span", { title: site?.text ?? "" }, site ? siteText(site) : ""),

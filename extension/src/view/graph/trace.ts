@@ -14,7 +14,7 @@ export interface Trace {
 /** Everything that `start` can be reached from (against the edges) or that it reaches; itself included. */
 function reached(next: Tree["inputs"], start: number): Set<number> {
   const found = new Set([start]);
-  for (const node of found) for (const other of next[node] ?? []) found.add(other);
+  for (const node of found) for (const other of next.slice(node)) found.add(other);
   return found;
 }
 
@@ -28,7 +28,7 @@ export function pathsBetween(recording: Recording, a: number, b: number): Trace 
   const nodes = new Set([...reached(tree.consumers, from)].filter((node) => behind.has(node)));
   const ways = new Map([[from, 1]]);
   for (const node of [...nodes].sort((x, y) => x - y)) {
-    if (node !== from) ways.set(node, tree.inputs[node]!.reduce((sum, input) => sum + (ways.get(input) ?? 0), 0));
+    if (node !== from) ways.set(node, tree.inputs.of(node).reduce((sum, input) => sum + (ways.get(input) ?? 0), 0));
   }
   const count = ways.get(to)!;
   const between = nodes.size - (from === to ? 1 : 2);
@@ -41,7 +41,7 @@ export function pathsBetween(recording: Recording, a: number, b: number): Trace 
 export function toInputs(recording: Recording, node: number): Trace {
   const { nodes, tree } = recording;
   const found = reached(tree.inputs, node);
-  const sources = [...found].filter((one) => one !== node && !tree.inputs[one]!.length);
+  const sources = [...found].filter((one) => one !== node && !tree.inputs.count(one));
   const parameters = sources.filter((one) => nodes.kind[one] === "parameter").length;
   const of = parameters ? `, ${plural(parameters, "parameter")} among them` : "";
   const sentence = `${nameOf(recording, node)} was computed from ${plural(sources.length, "source")}${of}, through ${plural(found.size - 1 - sources.length, "op")}.`;
@@ -78,7 +78,7 @@ export function litOf(recording: Recording, open: ReadonlySet<number>, selected:
     return found;
   };
   const known = selected >= 0 && selected < tree.size;
-  const beside = known ? keys([...tree.inputs[selected]!, ...tree.consumers[selected]!]) : new Set<string>();
+  const beside = known ? keys([...tree.inputs.of(selected), ...tree.consumers.of(selected)]) : new Set<string>();
   const on = trace?.nodes;
   const onPath = (source: number, consumers: readonly number[]) => !!on?.has(source) && consumers.some((consumer) => on.has(consumer));
   return { path: trace ? keys(trace.nodes) : new Set(), beside, onPath };

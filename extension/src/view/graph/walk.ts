@@ -1,18 +1,18 @@
 // Where the keyboard goes next in the graph: along edges, among siblings, into and out of groups.
 
 import type { Recording } from "../store";
-import { closedAround, TOP } from "./tree";
+import { closedAround, homeOf, TOP } from "./tree";
 
 /** The key of the box or pill that shows a node now. */
 export function keyOf(recording: Recording, open: ReadonlySet<number>, node: number): string {
-  const closed = closedAround(recording.tree, open, recording.tree.home[node]!);
+  const closed = closedAround(recording.tree, open, homeOf(recording.tree, node));
   return closed === null ? `n${node}` : `g${closed}`;
 }
 
 function within(recording: Recording, key: string, node: number): boolean {
   const id = Number(key.slice(1));
   if (key.startsWith("n")) return id === node;
-  for (let at = recording.tree.home[node]!; at !== TOP; at = recording.tree.parent(at)) if (at === id) return true;
+  for (let at = homeOf(recording.tree, node); at !== TOP; at = recording.tree.parent(at)) if (at === id) return true;
   return false;
 }
 
@@ -33,7 +33,7 @@ export function alongEdge(recording: Recording, open: ReadonlySet<number>, key: 
 export function sibling(recording: Recording, key: string, by: 1 | -1): string | null {
   const { tree } = recording;
   const id = Number(key.slice(1));
-  const group = key.startsWith("g") ? tree.parent(id) : tree.home[id]!;
+  const group = key.startsWith("g") ? tree.parent(id) : homeOf(tree, id);
   const keys = (tree.children.get(group) ?? []).flatMap((member) =>
     member.group ? [`g${member.id}`] : [...(tree.pills.get(member.id) ?? []).map((pill) => `n${pill}`), `n${member.id}`],
   );
@@ -47,5 +47,5 @@ export function firstInside(recording: Recording, group: number): string | null 
 
 export function groupAround(recording: Recording, key: string): number {
   const id = Number(key.slice(1));
-  return key.startsWith("g") ? recording.tree.parent(id) : recording.tree.home[id]!;
+  return key.startsWith("g") ? recording.tree.parent(id) : homeOf(recording.tree, id);
 }

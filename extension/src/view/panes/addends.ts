@@ -30,7 +30,7 @@ function placesOf(plan: readonly number[]): Map<number, number[]> {
 export function addendsOf({ edges, tree }: Recording, pass: Pass, node: number): Addend[] {
   const found: Addend[] = [];
   const steps = placesOf(pass.plan);
-  for (const consumer of new Set(tree.consumers[node] ?? [])) {
+  for (const consumer of tree.consumers.of(node)) {
     let count = 0;
     for (let row = firstEdge(edges.target, consumer); edges.target[row] === consumer; row++) count += Number(edges.source[row] === node);
     for (const place of consumer === node ? [] : (steps.get(consumer) ?? [])) {
