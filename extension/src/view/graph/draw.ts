@@ -1,9 +1,9 @@
 // Draws one box or one wire as SVG, and puts marks on it. The picture on screen and the saved picture come from here.
 
 import { s, setAttribute, setText, type Child } from "../dom";
-import { describe, failed, SLIDER, textWidth, type Pill, type Slider } from "./face";
+import { describe, failed, HEADER, headerWidth, SLIDER, textWidth, type Pill, type Slider } from "./face";
 import type { Box, Wire } from "./layout";
-import type { Mark } from "./marks";
+import type { Flag, Mark } from "./marks";
 import type { Recording } from "../store";
 import { ALL } from "./tree";
 
@@ -122,24 +122,31 @@ function drawPill(pill: Pill, box: Box, recording: Recording, idPrefix: string):
 function groupParts(box: Box): Child[] {
   const { w, h, face } = box;
   const open = box.kind === "open";
-  const stack = open ? [] : [6, 3].map((by) => s("rect", { class: "stack", x: by, y: by, width: w, height: h, rx: 10 }));
   const title = titleText(box, open ? 22 : 23);
   if (face.name) title.append(s("tspan", { class: "name", dx: 8 }, face.name));
+  const toggle = s(
+    "g",
+    { class: "toggle", "data-toggle": box.id, transform: `translate(20 ${open ? 17 : 18})`, "aria-hidden": "true" },
+    s("title", {}, open ? "Close this group" : `Open: ${face.detail}`),
+    s("circle", { r: 10 }),
+    s("path", { d: open ? "M-4.5 0H4.5" : "M-4.5 0H4.5M0 -4.5V4.5" }),
+  );
+  if (open) {
+    const ground = s("rect", { class: "ground", x: 4, y: 2, width: headerWidth(face) - 8, height: HEADER - 2, rx: 8 });
+    const slider = face.slider ? drawSlider(box.id, face.slider) : null;
+    return [
+      s("rect", { class: "card frame", width: w, height: h, rx: 12 }),
+      s("g", { class: "header", "data-header": box.id }, ground, title, toggle, slider),
+    ];
+  }
   return [
-    ...stack,
-    s("rect", { class: open ? "card frame" : "card", width: w, height: h, rx: open ? 12 : 10 }),
+    ...[6, 3].map((by) => s("rect", { class: "stack", x: by, y: by, width: w, height: h, rx: 10 })),
+    s("rect", { class: "card", width: w, height: h, rx: 10 }),
     s("rect", { class: "tint", width: w, height: h, rx: 10 }),
     title,
-    open ? null : s("text", { class: "detail", x: face.line[0], y: face.line[1] }, s("tspan", { class: "shape" }, face.detail)),
+    s("text", { class: "detail", x: face.line[0], y: face.line[1] }, s("tspan", { class: "shape" }, face.detail)),
     s("text", { class: "badge", x: w - 14, y: 22.5, "text-anchor": "end" }),
-    s(
-      "g",
-      { class: "toggle", "data-toggle": box.id, transform: `translate(20 ${open ? 17 : 18})`, "aria-hidden": "true" },
-      s("title", {}, open ? "Close this group" : `Open: ${face.detail}`),
-      s("circle", { r: 10 }),
-      s("path", { d: open ? "M-4.5 0H4.5" : "M-4.5 0H4.5M0 -4.5V4.5" }),
-    ),
-    open && face.slider ? drawSlider(box.id, face.slider) : null,
+    toggle,
   ];
 }
 
@@ -178,13 +185,7 @@ function drawSlider(group: number, { at, last, x, words }: Slider): SVGGElement 
   );
 }
 
-/** A small glyph on the box's corner and what it means: "●" breakpoint, "~" stale, "!" NaN. */
-export interface Glyph {
-  glyph: string; // one or two characters
-  words: string;
-}
-
-export function markBox(element: SVGGElement, mark: Mark & { flags?: readonly Glyph[] }, focused: boolean): void {
+export function markBox(element: SVGGElement, mark: Mark, focused: boolean): void {
   setAttribute(element, "class", [element.dataset.base, mark.classes, focused ? "focused" : ""].filter(Boolean).join(" "));
   setAttribute(element, "data-grad-norm", mark.norm);
   setAttribute(element, "aria-selected", mark.classes.split(" ").includes("selected") ? "true" : "false");
@@ -196,24 +197,24 @@ export function markBox(element: SVGGElement, mark: Mark & { flags?: readonly Gl
   }
   const tint = element.querySelector<SVGRectElement>(":scope > .tint");
   if (tint) tint.style.fillOpacity = mark.tint ? (mark.tint * 0.4).toFixed(2) : "";
-  markFlags(element, mark.flags ?? []);
+  markFlags(element, mark.flags);
 }
 
 const FLAG = 19; // from one glyph to the next
 
 /** Glyphs in a row on the upper edge, from the right; drawn anew only when they are others. */
-function markFlags(element: SVGGElement, flags: readonly Glyph[]): void {
-  const wanted = flags.map(({ glyph, words }) => `${glyph} ${words}`).join("\n");
+function markFlags(element: SVGGElement, flags: readonly Flag[]): void {
+  const wanted = flags.map(({ glyph, words, tone }) => `${glyph} ${tone} ${words}`).join("\n");
   if ((element.dataset.flags ?? "") === wanted) return;
   element.dataset.flags = wanted;
   element.querySelector(":scope > .flags")?.remove();
   const card = element.querySelector(":scope > .card");
   if (!flags.length || !card) return;
   const right = Number(card.getAttribute("width")) - 3 - (element.querySelector(":scope > .note") ? FLAG : 0);
-  const glyphs = flags.map(({ glyph, words }, at) =>
+  const glyphs = flags.map(({ glyph, words, tone }, at) =>
     s(
       "g",
-      { class: glyph === "!" ? "flag error" : "flag", transform: `translate(${right - at * FLAG} 3)`, "data-glyph": glyph },
+      { class: `flag ${tone}`, transform: `translate(${right - at * FLAG} 3)`, "data-glyph": glyph },
       s("title", {}, words),
       s("circle", { r: 8.5 }),
       s("text", { "text-anchor": "middle", y: 4.5 }, glyph),

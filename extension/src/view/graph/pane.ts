@@ -4,6 +4,7 @@ import { listenGestures, zoomAt, type Camera } from "./camera";
 import { h, s, setAttribute } from "../dom";
 import { drawBox, drawWire, besideHead, labelWire, markBox, markWire } from "./draw";
 import { HEADER, resultText } from "./face";
+import { Headers } from "./headers";
 import { firstView, READABLE, viewOf, wholeView } from "./fit";
 import type { Box, Scene, Wire } from "./layout";
 import type { Marks } from "./marks";
@@ -43,11 +44,13 @@ export class GraphPane {
   private readonly under = s("g", { role: "none" });
   private readonly wires = s("g", { "aria-hidden": "true" });
   private readonly over = s("g", { role: "none" });
+  private readonly pinned = s("g", { role: "none" });
   private readonly minimap = new Minimap((x, y) => {
     const { k } = this.camera;
     this.moveByHand({ k, x: this.size.w / 2 - x * k, y: this.size.h / 2 - y * k });
   });
   private readonly drawnBoxes = new Map<string, SVGGElement>();
+  private readonly headers: Headers;
   private readonly drawnWires = new Map<string, SVGGElement>();
   private recording: Recording | null = null;
   private marks: Marks | null = null;
@@ -70,7 +73,8 @@ export class GraphPane {
     private readonly prefix: string,
   ) {
     // Frames are all but transparent and lie over the wires, so that their titles stay readable.
-    this.world.append(this.wires, this.under, this.over);
+    this.world.append(this.wires, this.under, this.over, this.pinned);
+    this.headers = new Headers(this.pinned);
     this.svg.append(this.world);
     this.element = h(
       "div",
@@ -116,6 +120,7 @@ export class GraphPane {
     this.drawnBoxes.clear();
     this.drawnWires.clear();
     for (const layer of [this.under, this.wires, this.over]) layer.replaceChildren();
+    this.headers.show(scene.boxes.filter((box) => box.kind === "open"));
     this.window = null;
     this.place();
     if (animate && before && sameRecording) this.flip(before, oldDrawn);
@@ -182,11 +187,12 @@ export class GraphPane {
     const { x, y, k } = this.camera;
     // Of an open group the title is enough.
     const [w, high] = box.kind === "open" ? [Math.min(box.w, 160), HEADER] : [box.w, box.h];
-    const inside = (start: number, extent: number, room: number) => {
+    const inside = (start: number, extent: number, room: number, covered = 0) => {
       const margin = Math.max(0, Math.min(MARGIN, (room - extent) / 2 - 1));
-      return start >= margin && Math.min(start + extent, room) <= room - margin;
+      return start >= margin + covered && Math.min(start + extent, room) <= room - margin;
     };
-    const [across, along] = [inside(box.x * k + x, w * k, this.size.w), inside(box.y * k + y, high * k, this.size.h)];
+    const covered = Math.min(box.depth * HEADER * k, (this.size.h - high * k) / 2); // by the headers of the groups around it
+    const [across, along] = [inside(box.x * k + x, w * k, this.size.w), inside(box.y * k + y, high * k, this.size.h, Math.max(0, covered))];
     if (across && along && k >= FAR) return;
     const to = Math.max(k, READABLE + 0.15);
     const [cx, cy] = [box.x + Math.min(w, this.size.w / to) / 2, box.y + Math.min(high, this.size.h / to) / 2];
@@ -307,12 +313,19 @@ export class GraphPane {
       this.closeUp = k >= CLOSE;
       if (this.marks) for (const wire of this.scene?.wires ?? []) this.markWireOf(wire);
     }
-    this.svg.classList.toggle("bare", k < (this.scene && this.scene.boxes.length > DRAW_ALL ? FAR : BARE));
+    const bare = k < (this.scene && this.scene.boxes.length > DRAW_ALL ? FAR : BARE);
+    this.svg.classList.toggle("bare", bare);
     if (!this.scene || !this.marks) return;
     const view: [number, number, number, number] = [-x / k, -y / k, (this.size.w - x) / k, (this.size.h - y) / k];
+    this.drawNear(view);
+    this.headers.stick(this.drawnBoxes, bare || !this.size.w ? null : view);
+  }
+
+  /** Draws what has come near the window since the last time. */
+  private drawNear(view: readonly [number, number, number, number]): void {
     const held = this.window;
     if (held && held[0] <= view[0] && held[1] <= view[1] && held[2] >= view[2] && held[3] >= view[3]) return;
-    const all = this.scene.boxes.length <= DRAW_ALL || !this.size.w;
+    const all = this.scene!.boxes.length <= DRAW_ALL || !this.size.w;
     const [mx, my] = [(view[2] - view[0]) * 0.3, (view[3] - view[1]) * 0.3];
     this.window = all ? [-Infinity, -Infinity, Infinity, Infinity] : [view[0] - mx, view[1] - my, view[2] + mx, view[3] + my];
     this.draw();
@@ -359,9 +372,10 @@ export class GraphPane {
     };
     markBox(element, this.marks!.box(key), key === this.focusKey);
     light(element, key);
+    const host = Number(element.dataset.node ?? -1);
     for (const pill of element.querySelectorAll<SVGGElement>(".wb-pill[data-key]")) {
       const own = pill.dataset.key!;
-      markBox(pill, this.marks!.box(own), own === this.focusKey);
+      markBox(pill, this.marks!.box(own, host), own === this.focusKey);
       light(pill, own);
     }
   }
@@ -428,14 +442,20 @@ export class GraphPane {
     const node = target.closest<SVGElement>("[data-node]");
     if (node && event.shiftKey) return this.events.connect(Number(node.dataset.node));
     if (node) return this.events.select(Number(node.dataset.node));
-    const group = target.closest<SVGElement>("[data-group]");
-    if (group) this.events.focus(`g${group.dataset.group}`);
+    const group = groupAt(target);
+    if (group) this.events.focus(`g${group}`);
   }
 
   private doubleClicked(event: Event): void {
     const target = event.target as Element;
     if (target.closest("[data-toggle], [data-node], [data-iterate], [data-slider]")) return;
-    const group = target.closest<SVGElement>("[data-group]");
-    if (group) this.events.toggle(Number(group.dataset.group));
+    const group = groupAt(target);
+    if (group) this.events.toggle(Number(group));
   }
+}
+
+/** The id of the group whose box or header this is part of. */
+function groupAt(target: Element): string | undefined {
+  const { group, header } = target.closest<SVGElement>("[data-group], [data-header]")?.dataset ?? {};
+  return group ?? header;
 }

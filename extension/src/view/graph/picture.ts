@@ -48,7 +48,7 @@ export function toSvg(state: State, direction: Direction, palette: Palette = () 
   for (const box of scene.boxes) {
     const element = drawBox(box, recording);
     markBox(element, marks.box(box.key), false);
-    for (const pill of element.querySelectorAll<SVGGElement>(".wb-pill[data-key]")) markBox(pill, marks.box(pill.dataset.key!), false);
+    for (const pill of element.querySelectorAll<SVGGElement>(".wb-pill[data-key]")) markBox(pill, marks.box(pill.dataset.key!, box.id), false);
     (box.kind === "open" ? under : over).append(element);
   }
   const background = s("rect", { x, y, width: w, height: h, fill: palette("--wb-bg") || LIGHT["--wb-bg"]! });

@@ -1,0 +1,68 @@
+// The headers of open groups stay in sight: where a group begins outside the window, its header stands at the window's edge.
+
+import { setAttribute } from "../dom";
+import { HEADER, headerWidth } from "./face";
+import type { Box } from "./layout";
+import { TOP } from "./tree";
+
+const MOST = 0.4; // of the window's height may be covered by headers
+
+export class Headers {
+  private groups: readonly Box[] = [];
+  private readonly moved = new Map<string, SVGGElement>();
+
+  /** Headers that have moved lie in `layer`, over everything. */
+  constructor(private readonly layer: SVGGElement) {}
+
+  /** Holders come before what they hold. */
+  show(groups: readonly Box[]): void {
+    this.groups = groups;
+    this.moved.clear();
+    this.layer.replaceChildren();
+  }
+
+  /**
+   * Moves each header as far as its group begins outside `view` (in scene units; null: none is moved), but not out of its group, and below
+   * the headers of the groups around it. What is neither seen nor moved costs a few comparisons.
+   */
+  stick(drawn: ReadonlyMap<string, SVGGElement>, view: readonly [number, number, number, number] | null): void {
+    const below = new Map<number, number>(); // the lower end of a group's header
+    for (const { key, id, parent, depth, face, x, y, w, h } of this.groups) {
+      let [dx, dy] = [0, 0];
+      const element = drawn.get(key);
+      const seen = view && x < view[2] && y < view[3] && x + w > view[0] && y + h > view[1];
+      if (seen) {
+        const start = Math.max(view[1], parent === TOP ? -Infinity : (below.get(parent) ?? -Infinity));
+        dx = Math.max(0, Math.min(view[0] - x, w - headerWidth(face)));
+        if (start - view[1] <= MOST * (view[3] - view[1])) dy = Math.max(0, Math.min(start - y, h - HEADER));
+        below.set(id, y + dy + HEADER);
+      }
+      if (element && (dx || dy)) this.pin(key, element, depth, x + dx, y + dy);
+      else if (this.moved.has(key)) this.release(key, element);
+    }
+  }
+
+  private pin(key: string, element: SVGGElement, depth: number, x: number, y: number): void {
+    let header = this.moved.get(key);
+    if (!header) {
+      header = element.querySelector<SVGGElement>(":scope > .header")!;
+      header.dataset.depth = String(depth);
+      header.classList.add("pinned");
+      // An inner one that leaves with its group goes beneath those around it.
+      const outer = [...this.layer.children].find((other) => Number((other as SVGGElement).dataset.depth) < depth);
+      this.layer.insertBefore(header, outer ?? null);
+      this.moved.set(key, header);
+    }
+    setAttribute(header, "transform", `translate(${x.toFixed(1)} ${y.toFixed(1)})`);
+  }
+
+  private release(key: string, element: SVGGElement | undefined): void {
+    const header = this.moved.get(key)!;
+    this.moved.delete(key);
+    header.remove();
+    if (!element) return; // its group is not drawn any more
+    header.classList.remove("pinned");
+    setAttribute(header, "transform", null);
+    element.append(header);
+  }
+}
