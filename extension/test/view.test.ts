@@ -351,6 +351,17 @@ describe("the view", () => {
     expect(one("wb-alert").textContent).toMatch(/“weather”/);
   });
 
+  it("no longer says that the kernel is silent when the answer comes after all", async () => {
+    const { kernel, one, click } = await open(mlp());
+    kernel.delay = 30_000;
+    await click(one("wb-next"));
+    await vi.advanceTimersByTimeAsync(20_100);
+    expect(one("wb-alert").textContent).toMatch(/has not answered yet/);
+    await vi.advanceTimersByTimeAsync(10_000);
+    expect(one("wb-step-label").textContent).toMatch(/^Step 1 /);
+    expect(one("wb-alert").parentElement!.hidden).toBe(true);
+  });
+
   it("says so when a message cannot be shown, and goes on", async () => {
     const { kernel, one, click } = await open(mlp());
     vi.spyOn(console, "error").mockImplementation(() => undefined);

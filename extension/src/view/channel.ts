@@ -11,6 +11,7 @@ export interface Received {
   message: ToView;
   buffers: DataView[];
   answers?: Request["type"]; // what this view had asked for, where the message is the answer to that
+  late?: boolean; // it answers what was given up
 }
 
 /** A binary buffer as hosts hand it over. */
@@ -41,7 +42,7 @@ export interface Listener {
 export class ChannelError extends Error {}
 
 const KNOWN = new Set(TO_VIEW);
-const SILENT = "The kernel has not answered yet. It may be busy with a cell, or gone; the answer is shown when it comes.";
+export const SILENT = "The kernel has not answered yet. It may be busy with a cell, or gone; the answer is shown when it comes.";
 export const GONE = "The kernel that made this view has gone; run the cell again.";
 
 interface Waiting {
@@ -55,6 +56,7 @@ interface Waiting {
 export function openChannel(transport: Transport, patience = 20_000, firstId = 1): Channel {
   const listeners = new Set<Listener>();
   const waiting = new Map<number, Waiting>();
+  const overdue = new Set<number>();
   let nextId = firstId;
   let recording: string | null = null;
   let alive = true;
@@ -92,7 +94,10 @@ export function openChannel(transport: Transport, patience = 20_000, firstId = 1
     if (message.type === "graph" && message.start === 0) recording = message.recording;
     const received: Received = { message, buffers };
     // A stale answer still ends the wait for it, but is shown to nobody.
-    if ("re" in message && message.re !== null) settle(message.re, received);
+    if ("re" in message && message.re !== null) {
+      received.late = overdue.delete(message.re);
+      settle(message.re, received);
+    }
     if ("recording" in message && message.recording !== recording) return;
     if (message.type === "graph" || message.type === "problem") {
       for (const [id, entry] of waiting) if (entry.type === "ready") settle(id, received);
@@ -124,6 +129,7 @@ export function openChannel(transport: Transport, patience = 20_000, firstId = 1
       return new Promise((resolve, reject) => {
         const timer = setTimeout(() => {
           waiting.delete(id);
+          overdue.add(id);
           reject(new ChannelError(SILENT));
         }, patience);
         waiting.set(id, { type: request.type, resolve, reject, timer });
