@@ -216,7 +216,7 @@ class Session:
 
     def everything(self, client: Client) -> list[Sent]:
         """The graph and where its pass stands, with the steps that the view has not been sent."""
-        found = [self._graph(client), *(self._flags(origin) for origin in self.flags), *self._later_runs()]
+        found = [self._graph(client), *(self._flags(origin) for origin in self.flags), *self._cell_runs()]
         if self.stepper is not None:
             found.append((self.stepper.message(self.passes).to_json(), []))
             if self.stepper.index:
@@ -271,16 +271,16 @@ class Session:
             for client in self.clients:
                 client.send(*self._flags(origin))
 
-    def tell_later_runs(self) -> None:
+    def tell_cell_runs(self) -> None:
         """A cell runs again, perhaps one that this graph came from: say so in all views."""
         with self.lock:
-            for message in self._later_runs():
+            for message in self._cell_runs():
                 for client in self.clients:
                     client.send(*message)
 
-    def _later_runs(self) -> list[Sent]:
-        runs = [protocol.LaterRun(*run) for run in source.later_runs(self.graph.sites).items()]
-        return [(protocol.LaterRuns(None, self.recording.name, runs).to_json(), [])] if runs else []
+    def _cell_runs(self) -> list[Sent]:
+        runs = source.runs(self.graph.sites)
+        return [(protocol.CellRuns(None, self.recording.name, runs).to_json(), [])] if runs else []
 
     def _flags(self, origin: str) -> Sent:
         return protocol.Flags(None, self.recording.name, origin, self.flags[origin]).to_json(), []

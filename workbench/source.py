@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import linecache
 import os
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from weakref import ref
 
 from engine.tensor import Tensor
 
-from .protocol import Site
+from .protocol import CellRun, Site
 
 if TYPE_CHECKING:
     from .recording import Recording
@@ -25,17 +26,27 @@ Span = tuple[int, int, int, int]  # line, column, end line, end column, as `ast`
 
 
 _latest: Mapping[str, str] = {}  # the notebook's id of a cell -> what its latest run is called
+_texts: Mapping[str, str] = {}  # what a run is called -> the text that ran
 
 
-def set_cells(cells: Cells, latest: Mapping[str, str]) -> None:
-    """Tell how file names map to notebook cells, and what each cell's latest run is called; workbench.jupyter does."""
-    global _cells, _latest
-    _cells, _latest = cells, latest
+def set_cells(cells: Cells, latest: Mapping[str, str], texts: Mapping[str, str]) -> None:
+    """Tell how file names map to notebook cells, what each cell's latest run is called, and what ran; workbench.jupyter does."""
+    global _cells, _latest, _texts
+    _cells, _latest, _texts = cells, latest, texts
 
 
-def later_runs(sites: Iterable[Site]) -> dict[str, str]:
-    """Of the cells of these sites those that have run again since: their id, and what they are called now."""
-    return {s.cell_id: now for s in sites if s.cell_id is not None and (now := _latest.get(s.cell_id, s.cell)) != s.cell and now}
+def runs(sites: Iterable[Site]) -> list[CellRun]:
+    """The runs of cells that these sites stand in, each once."""
+    known = dict.fromkeys((site.cell_id, site.cell) for site in sites if site.cell_id is not None and site.cell is not None)
+    return [CellRun(cell_id, cell, _latest.get(cell_id, cell), checksum(_texts.get(cell))) for cell_id, cell in known]
+
+
+def checksum(text: str | None) -> int:
+    """CRC-32 of what of a cell's text can matter: lines that are no comments, without the space around them. -1 for no text."""
+    if text is None:
+        return -1
+    lines = (line.strip() for line in text.split("\n"))
+    return zlib.crc32("\n".join(line for line in lines if line and not line.startswith("#")).encode())
 
 
 def cell_of(file: str) -> str:

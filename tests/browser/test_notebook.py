@@ -80,11 +80,12 @@ def test_code_and_graph_point_at_each_other(lab):
     lab.page.keyboard.type(" * 2")
     for part in (view, panel):
         expect(stale(part, "sum")).to_have_text("Stale: its line was changed after In [2] had run; it was: loss = square(h).sum()")
-        expect(stale(part, "tanh")).to_have_count(0)
+        expect(stale(part, "tanh")).to_have_text("Stale: another line of its cell was changed after In [2] had run")
+        expect(part.locator("[data-glyph='≈']")).not_to_have_count(0)  # square's own op: its line is in another cell, its input is stale
     for _ in range(4):
         lab.page.keyboard.press("Backspace")
     for part in (view, panel):
-        expect(part.locator("[data-glyph='~']")).to_have_count(0)
+        expect(part.locator("[data-glyph='~'], [data-glyph='≈']")).to_have_count(0)
 
     # A cell that runs again makes stale what its earlier run has made.
     run_cell(lab, 0)

@@ -195,7 +195,9 @@ def test_tensors_have_a_rich_look_and_their_text_is_unchanged(kernel):
 
 
 def test_a_closed_view_leaves_nothing_of_its_pass(kernel):
-    kernel.run("import gc, weakref\nv = wb.step((w * 2).sum())\nkept = [weakref.ref(o) for o in (v, v.session, v.stepper, v.session.recording)]")
+    kernel.run(
+        "import gc, weakref\nv = wb.step((w * 2).sum())\nkept = [weakref.ref(o) for o in (v, v.session, v.stepper, v.session.recording)]"
+    )
     assert printed(kernel.run("v.close()\ndel v\n_ = gc.collect()\nprint([one() for one in kept])")) == "[None, None, None, None]\n"
 
 

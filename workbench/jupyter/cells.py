@@ -12,6 +12,7 @@ from ..session import Session
 
 _places: dict[str, tuple[str, str | None]] = {}  # file name of a cell's code -> what the cell is called, the notebook's id of it
 _latest: dict[str, str] = {}  # the notebook's id of a cell -> what its latest run is called
+_texts: dict[str, str] = {}  # what a run is called -> the cell's text
 _current: str | None = None  # the notebook's id of the cell that runs, or ran last
 _shown: WeakKeyDictionary[Session, str | None] = WeakKeyDictionary()  # sessions -> the notebook's id of the cell that shows them
 _following: Any = None
@@ -31,7 +32,7 @@ def follow() -> None:
         note(shell.history_manager.input_hist_raw[-1], number(), _current)
     shell.events.register("pre_run_cell", _begins)
     shell.events.register("post_run_cell", _ended)
-    source.set_cells(place, _latest)
+    source.set_cells(place, _latest, _texts)
 
 
 def running() -> bool:
@@ -71,7 +72,7 @@ def _begins(info: Any) -> None:
         if cell == cell_id:
             del _shown[session]
         else:
-            session.tell_later_runs()
+            session.tell_cell_runs()
 
 
 def _ended(result: Any) -> None:
@@ -81,6 +82,7 @@ def _ended(result: Any) -> None:
 
 def note(raw_cell: str, count: int, cell_id: str | None) -> None:
     """The cell with this text is In [count] now."""
+    _texts[f"In [{count}]"] = raw_cell
     if cell_id is not None:
         _latest[cell_id] = f"In [{count}]"
     name = file_name(raw_cell, count)

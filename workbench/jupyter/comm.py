@@ -19,7 +19,7 @@ _panels: dict[str, _Panel] = {}
 
 
 class _Panel:
-    """The line to one page. From when it asks for everything to show on, it is attached to the latest session; before, it is sent nothing."""
+    """The line to one page. Once it has asked for everything to show, it is attached to the latest session; before, it is sent nothing."""
 
     def __init__(self, channel: Any) -> None:
         self.channel = channel

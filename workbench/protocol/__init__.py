@@ -13,7 +13,7 @@ from .checks import AskFindings, Finding, Findings, Operand
 from .compare import AskCompare, Compared, Difference, Pinned
 from .export import AskExport, Exported
 from .faces import AskFaces, Faces, NodeFace
-from .flags import AskMetric, Flag, Flags, LaterRun, LaterRuns, Metric
+from .flags import AskMetric, CellRun, CellRuns, Flag, Flags, Metric
 from .graph import Edges, Graph, Group, InSidePanel, Nodes, Problem, Ready, ToSidePanel
 from .memory import (
     AskBytes,

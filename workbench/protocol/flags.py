@@ -30,21 +30,23 @@ class Flags(ToView):
 
 
 @dataclass(frozen=True)
-class LaterRun:
-    """A cell of the recording that has run again since."""
+class CellRun:
+    """A cell of the recording: as it ran then, and what it is called now."""
 
     cell_id: str  # the notebook's id of it
-    cell: str  # what it is called now: "In [7]"
+    cell: str  # what the run was called that made these nodes: "In [2]"
+    now: str  # and its latest one
+    text: int  # CRC-32 of the text that ran, without comments, empty lines, and space around lines; -1: not known
 
 
 @dataclass(frozen=True)
-class LaterRuns(ToView):
-    """All cells of the recording that have run again since: what their earlier runs made is marked as old."""
+class CellRuns(ToView):
+    """All cells of the recording: what was made by an earlier run, or by another text than the notebook has now, is marked as stale."""
 
-    kind: ClassVar[str] = "later_runs"
+    kind: ClassVar[str] = "cell_runs"
     re: int | None
     recording: str
-    runs: list[LaterRun]
+    runs: list[CellRun]
 
 
 @dataclass(frozen=True)

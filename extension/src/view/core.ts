@@ -1,6 +1,6 @@
 // What the views of one line to the kernel have in common: the state, who changes it, and what the kernel is asked when it changes.
 
-import { SILENT, type Channel, type Received } from "./channel";
+import type { Channel, Received } from "./channel";
 import { Controller } from "./controller";
 import { nodesAt, staleFlags, type NotebookNews } from "./notebook";
 import { answered, createStore, START, type Action, type State, type Store } from "./store";
@@ -39,7 +39,6 @@ export class Core {
   private receive(received: Received): void {
     try {
       this.store.dispatch({ do: "receive", received });
-      if (received.late && this.store.state.status.sentence === SILENT) this.controller.say("");
     } catch (error) {
       console.error(error); // on the screen it is said already
     }
@@ -64,7 +63,7 @@ export class Core {
     if (state.recording && state.recording !== before.recording) this.catchUp(state);
     if (before.pass && state.pass && before.pass.index !== state.pass.index) controller.moved();
     if (state.pass !== before.pass) controller.askForNorms();
-    if (state.recording !== before.recording || answered(state, "later_runs") !== answered(before, "later_runs")) this.flagStale();
+    if (state.recording !== before.recording || answered(state, "cell_runs") !== answered(before, "cell_runs")) this.flagStale();
   }
 
   /** The caret rests elsewhere, or cells were edited. */
@@ -80,7 +79,7 @@ export class Core {
   private flagStale(): void {
     const { recording, flags } = this.store.state;
     if (!recording || recording.live) return;
-    const stale = staleFlags(recording, answered(this.store.state, "later_runs")?.message.runs ?? [], this.cells ?? null);
+    const stale = staleFlags(recording, answered(this.store.state, "cell_runs")?.message.runs ?? [], this.cells ?? null);
     const told = (some: typeof stale | undefined) => JSON.stringify(some ?? []);
     if (told(stale) !== told(flags.get("stale") as typeof stale | undefined)) this.store.dispatch({ do: "flag", origin: "stale", flags: stale });
   }

@@ -1,6 +1,6 @@
 // What the notebook around says: on which line its caret rests, and how its cells read now. The JupyterLab plugin tells it by events.
 
-import type { Flag, LaterRun } from "./protocol";
+import type { CellRun, Flag } from "./protocol";
 import type { Recording } from "./store";
 
 // Events: with TOLD on the document the plugin tells; a view's host says that it wants to be told, that it has heard from its kernel,
@@ -55,25 +55,44 @@ export function nodesAt({ nodes, sites }: Recording, caret: Caret): number[] {
   return wanted.size ? [...nodes.site.keys()].filter((node) => wanted.has(nodes.site[node]!)) : [];
 }
 
-/** A mark at each node whose line reads otherwise now, or whose cell has run again since. */
-export function staleFlags({ nodes, sites }: Recording, runs: readonly LaterRun[], cells: ReadonlyMap<string, string> | null): Flag[] {
-  const now = new Map(runs.map(({ cell_id, cell }) => [cell_id, cell]));
-  const lines = new Map<string, Set<string>>();
-  const linesOf = (id: string, text: string) => {
-    if (!lines.has(id)) lines.set(id, new Set(text.split("\n").map((line) => line.trim())));
-    return lines.get(id)!;
-  };
-  const reasons = sites.map((site) => {
-    if (site.cell_id === null) return "";
-    const text = cells?.get(site.cell_id);
-    if (text !== undefined && site.text && !linesOf(site.cell_id, text).has(site.text)) {
-      return `Stale: its line was changed after ${site.cell} had run; it was: ${site.text}`;
-    }
-    const later = now.get(site.cell_id);
-    return later && later !== site.cell ? `Stale: ${site.cell} has run again since, as ${later}; this was made before` : "";
+/** A mark at each node whose line or cell reads otherwise now, or whose cell has run again since; another one at what was made from these. */
+export function staleFlags({ nodes, edges, sites }: Recording, runs: readonly CellRun[], cells: ReadonlyMap<string, string> | null): Flag[] {
+  const ran = new Map(runs.map((run) => [`${run.cell_id} ${run.cell}`, run]));
+  const now = new Map([...(cells ?? [])].map(([id, text]) => [id, { lines: new Set(linesOf(text)), sum: checksum(text) }]));
+  const reasons = sites.map(({ cell_id, cell, text }) => {
+    if (cell_id === null) return "";
+    const read = now.get(cell_id);
+    if (read && text && !read.lines.has(text)) return `Stale: its line was changed after ${cell} had run; it was: ${text}`;
+    const run = ran.get(`${cell_id} ${cell}`);
+    if (!run) return "";
+    if (run.now !== cell) return `Stale: ${cell} has run again since, as ${run.now}; this was made before`;
+    return read && run.text >= 0 && run.text !== read.sum ? `Stale: another line of its cell was changed after ${cell} had run` : "";
   });
-  return nodes.site.flatMap((site, node) => {
-    const words = reasons[site];
-    return words ? [{ node, glyph: "~", words, tone: "warm" as const }] : [];
+  const own = nodes.site.map((site) => reasons[site] ?? "");
+  const from = own.map(() => -1); // the input that is stale
+  edges.target.forEach((target, at) => {
+    const source = edges.source[at]!;
+    if (from[target] === -1 && (own[source] || from[source] !== -1)) from[target] = source;
   });
+  return own.flatMap((words, node): Flag[] => {
+    if (words) return [{ node, glyph: "~", words, tone: "warm" }];
+    const source = from[node]!;
+    const input = source < 0 ? "" : nodes.name[source] || nodes.op[source] || `#${source}`;
+    return input ? [{ node, glyph: "≈", words: `Made from ${input}, which is stale, or was made from what is`, tone: "accent" }] : [];
+  });
+}
+
+function linesOf(text: string): string[] {
+  return text.split("\n").map((line) => line.trim());
+}
+
+/** As the kernel has it of the text that ran: comments and empty lines are no change. */
+export function checksum(text: string): number {
+  const told = linesOf(text).filter((line) => line && !line.startsWith("#"));
+  let crc = -1; // CRC-32
+  for (const byte of new TextEncoder().encode(told.join("\n"))) {
+    crc ^= byte;
+    for (let bit = 0; bit < 8; bit++) crc = (crc >>> 1) ^ (crc & 1 ? 0xedb88320 : 0);
+  }
+  return ~crc >>> 0;
 }

@@ -54,6 +54,14 @@ export interface Buffer {
   shape: number[];
 }
 
+/** A cell of the recording: as it ran then, and what it is called now. */
+export interface CellRun {
+  cell_id: string;
+  cell: string;
+  now: string;
+  text: number;
+}
+
 /** One way in which a tensor is kept alive, from what a user can name down to the memory. */
 export interface Chain {
   links: string[];
@@ -226,12 +234,6 @@ export interface ImageGrid {
   width: number;
   rule: string;
   pixels: Buffer;
-}
-
-/** A cell of the recording that has run again since. */
-export interface LaterRun {
-  cell_id: string;
-  cell: string;
 }
 
 /** Live bytes after events first..last - 1; of a long stretch the highest point of each part, so that a peak is never lost. */
@@ -586,6 +588,15 @@ export interface Bytes {
   gpu: Gpu | null;
 }
 
+/** All cells of the recording: what was made by an earlier run, or by another text than the notebook has now, is marked as stale. */
+export interface CellRuns {
+  type: "cell_runs";
+  v: number;
+  re: number | null;
+  recording: string;
+  runs: CellRun[];
+}
+
 /** A node's rule held against central differences of its own forward. */
 export interface Checked {
   type: "checked";
@@ -734,15 +745,6 @@ export interface Inspected {
   earlier: string;
   forward: Rules | null;
   missing: string;
-}
-
-/** All cells of the recording that have run again since: what their earlier runs made is marked as old. */
-export interface LaterRuns {
-  type: "later_runs";
-  v: number;
-  re: number | null;
-  recording: string;
-  runs: LaterRun[];
 }
 
 /** All pages, and which of them is shown. */
@@ -1337,8 +1339,8 @@ export interface TurnPage {
   follow: boolean;
 }
 
-export type ToView = Breakpoints | Bytes | Checked | Compared | Editable | Exported | Faces | FanOut | Findings | Flags | Forks | Graph | InSidePanel | Inspected | LaterRuns | Lesson | Local | Memory | Metric | ModelHealth | Modes | Moment | Norms | Paths | Predictions | Problem | Reran | SampleGradients | Slopes | Stepped | Stepper | TensorElement | TensorSeries | Timing | Training | Why | Window;
+export type ToView = Breakpoints | Bytes | CellRuns | Checked | Compared | Editable | Exported | Faces | FanOut | Findings | Flags | Forks | Graph | InSidePanel | Inspected | Lesson | Local | Memory | Metric | ModelHealth | Modes | Moment | Norms | Paths | Predictions | Problem | Reran | SampleGradients | Slopes | Stepped | Stepper | TensorElement | TensorSeries | Timing | Training | Why | Window;
 export type ToKernel = AnswerQuestion | AskBytes | AskCompare | AskEdit | AskElement | AskExport | AskFaces | AskFanOut | AskFindings | AskLocal | AskMemory | AskMetric | AskModel | AskMoment | AskNorms | AskPaths | AskPredictions | AskSampleGradients | AskSeries | AskSlopes | AskTiming | AskWhy | AskWindow | Break | CheckRule | ForkPass | Inspect | Ready | Rerun | StepTo | ToSidePanel | Train | TurnPage;
 
 /** The `type` of every message that this view understands. */
-export const TO_VIEW: readonly string[] = ["breakpoints", "bytes", "checked", "compared", "editable", "exported", "faces", "fan_out", "findings", "flags", "forks", "graph", "in_side_panel", "inspected", "later_runs", "lesson", "local", "memory", "metric", "model_health", "modes", "moment", "norms", "paths", "predictions", "problem", "reran", "sample_gradients", "slopes", "stepped", "stepper", "element", "tensor_series", "timing", "training", "why", "window"];
+export const TO_VIEW: readonly string[] = ["breakpoints", "bytes", "cell_runs", "checked", "compared", "editable", "exported", "faces", "fan_out", "findings", "flags", "forks", "graph", "in_side_panel", "inspected", "lesson", "local", "memory", "metric", "model_health", "modes", "moment", "norms", "paths", "predictions", "problem", "reran", "sample_gradients", "slopes", "stepped", "stepper", "element", "tensor_series", "timing", "training", "why", "window"];
