@@ -164,7 +164,7 @@ def name_rows(recording: Recording, namespace: Mapping[str, Any] | None, sources
     Nothing of the namespace is kept.
     """
     names: dict[int, str] = {}
-    for row, name in _assigned(recording, sources):
+    for row, name in _assigned(recording, namespace or {}, sources):
         names[row] = name
     held = _live_rows(recording)
     saved = {id(array): row for row, array in recording.kept.items() if recording.kind[row] == "input" and recording.ref[row] is None}
@@ -264,28 +264,45 @@ def _in_namespace(namespace: Mapping[str, Any]) -> Iterator[tuple[Tensor, str]]:
     yield from plain  # a variable's own name wins over a place in a list
 
 
-def _assigned(recording: Recording, sources: Sources) -> Iterator[tuple[int, str]]:
-    """The last row that a call made is what the statement's names were given to."""
+def _assigned(recording: Recording, namespace: Mapping[str, Any], sources: Sources) -> Iterator[tuple[int, str]]:
+    """The last row that a call made is what the statement's names were given to.
+
+    Where one call led through code that is not the user's to several ops, it returned the last of them, if a tensor at all.
+    """
     owner: dict[int, int] = {}  # outermost scope that was entered by the same expression -> its last row
+    found: list[tuple[int, str, tuple]] = []
+    ended: set[int] = set()  # rows after which the call that made them made no other
+    through: set[tuple] = set()  # such calls
+    before: dict[tuple, Any] = {}  # the places that the row before came from, and its op where it stood there itself
     for row in range(recording.count):
         code, lasti = recording.code[row], recording.lasti[row]
         if code is None:
             continue
-        scope, direct = recording.scope[row], True
+        place, scope, op = (id(code), lasti), recording.scope[row], recording.ops[row]
+        places: dict[tuple, Any] = {place: op}
         while scope >= 0:
             entered = recording.scopes[scope]
             if entered.name != "backward":
                 owner[scope] = row
-            direct = direct and not (entered.code is code and entered.lasti == lasti)
+            places[id(entered.code), entered.lasti] = None
             scope = entered.parent
-        if direct:
+        if found and found[-1][2] not in places:
+            ended.add(found[-1][0])
+        if places[place] is not None:  # no scope was entered there
+            if place in before and before[place] is not op:
+                through.add(place)
             targets = sources.targets(code, lasti)
             if targets and targets[0]:
-                yield row, targets[0] if len(targets) == 1 else ", ".join(filter(None, targets))
+                found.append((row, targets[0] if len(targets) == 1 else ", ".join(filter(None, targets)), place))
+        before = places
+    ended |= {row for row, _, _ in found[-1:]}
+    for row, name, place in found:
+        if place not in through or (row in ended and isinstance(namespace.get(name), (Tensor, type(None)))):
+            yield row, name
     # outer scopes first, so that the name of the innermost call stays when one row ends several
     for scope in sorted(owner):
         entered = recording.scopes[scope]
-        if entered.code is None:
+        if entered.code is None or (id(entered.code), entered.lasti) in through:
             continue
         parent = recording.scopes[entered.parent] if entered.parent >= 0 else None
         if parent is not None and parent.code is entered.code and parent.lasti == entered.lasti:

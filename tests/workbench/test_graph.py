@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from walked import leaf
 
 import engine
+import workbench as wb
 from engine import nn, observe
 from workbench import graph as graphs
 from workbench.drawings import svg, text
@@ -403,3 +404,23 @@ def test_the_example_of_the_documentation_runs_and_is_grouped_as_it_says():
     assert (loop.label, loop.count) == ("for t in range(12) ×12", 12)
     assert sum(group.kind == "scope" and group.name == "mix" for group in groups) == 12
     assert next((group.label, group.count) for group in groups if group.kind == "fold") == ("Sequential ×6", 6)
+
+
+def test_a_call_that_led_to_several_ops_gives_its_name_to_the_last_and_only_where_it_is_a_tensors():
+    """`losses` is a list of numbers: neither a softmax nor a loss may be called so."""
+    bug = wb.sabotage("double_softmax")
+
+    def run():
+        near = engine.nn.functional.cosine_similarity(engine.ones(2, 3), engine.ones(2, 3))
+        return near.sum()
+
+    with wb.record() as r:
+        losses = bug.train()
+        h = bug.model(bug.data[0][0])
+        for step in (engine.tanh, engine.exp):
+            h = step(h)
+        run()
+    assert losses
+    named = [(name, r.recording.op_name(row)) for row, name in r.recording.names.items() if r.recording.ops[row] is not None]
+    assert "losses" not in dict(named) and ("h", "exp") in named
+    assert [name for name, _ in named].count("near") == 1

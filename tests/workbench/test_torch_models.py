@@ -718,7 +718,7 @@ def test_formulas_are_our_own_where_the_op_is_the_same():
     same = next(s for s in told.steps(set()) if s.op == "tanh")
     assert as_text(step.contributions[0].rule.symbols).split("=")[1:] == as_text(same.contributions[0].rule.symbols).split("=")[1:]
     unknown = next(s for s in (stepper.step(i + 1) for i in range(stepper.total)) if s.op == "normalize")
-    assert as_text(unknown.forward.shapes) == "z_2 = normalize(x_2; dim = 0)"
+    assert as_text(unknown.forward.shapes) == "z_2 = normalize(y_2; dim = 0)"  # x is another tensor of the program
     assert ops(r) == ["mul", "tanh", "normalize", "sum"]
 
 
