@@ -630,6 +630,17 @@ def test_a_bug_in_a_program_of_ones_own_is_taken_out_again():
         wb.sabotage("typo")
 
 
+def test_a_bug_that_nobody_asks_about_is_not_graded(tmp_path):
+    wb.quiz.save(tmp_path / "answers.json")
+    with wb.sabotage("no_zero_grad") as exercise:
+        assert not exercise.solved() and "one bug" in repr(exercise)
+    assert wb.grade(tmp_path / "answers.json").of == 0
+    assert exercise.guess("detach").startswith("Not right.")
+    assert [mark.sentence for mark in wb.grade(tmp_path / "answers.json").marks] == [
+        "'A detach() cuts the graph in the middle' is not right."
+    ]
+
+
 def test_hints_come_in_three_levels_and_random_bugs_do_not_tell_their_name():
     seen = set()
     for seed in range(12):

@@ -70,7 +70,7 @@ def grade(file: str | os.PathLike, *names: str) -> Grade:
         elif given.attempts:
             try:
                 right, told = question.judge(given.answer)
-                sentence = "right" if right else f"{given.answer[:60]!r} is not right. {told}"
+                sentence = "right" if right else f"{given.answer[:60]!r} is not right. {told.removeprefix('Not right.')}".strip()
             except Unreadable as error:
                 sentence = str(error)
         marks.append(Mark(name, question.points if right else 0.0, question.points, sentence))

@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import engine
@@ -48,14 +49,17 @@ class Exercise:
         self._hints = 0
         self._told = False
         self._fixed = False
-        self.question = AskedQuestion(
-            "Which bug is it?",
-            bug.title,
-            "choice",
-            id=id,
-            choices=sorted(one.title for one in BUGS.values()),
-            why=bug.hints[2],
-        )
+        self._id = id
+
+    @cached_property
+    def question(self) -> AskedQuestion:
+        """Which bug is it? It is graded once it has been asked."""
+        titles = sorted(one.title for one in BUGS.values())
+        return AskedQuestion("Which bug is it?", self._bug.title, "choice", id=self._id, choices=titles, why=self._bug.hints[2])
+
+    @property
+    def _named(self) -> bool:
+        return "question" in self.__dict__ and self.question.right
 
     @property
     def model(self) -> Any:
@@ -103,8 +107,8 @@ class Exercise:
             self._fixed, told = self._mended(train)
         else:
             told = "Mended." if self._fixed else "Not mended yet: give solved() your own train(model, optimizer, loss, data)."
-        found = self.question.right
-        named = f"Found: {self._bug.title}." if found else "Not named yet: guess(...) says whether you are right."
+        found = self._named
+        named = f"Found: {self._bug.title}." if found else "Not named yet: answer its question, or call its guess(...)."
         return Verdict(found, self._fixed, f"{named} {told}")
 
     def _mended(self, train: Callable) -> tuple[bool, str]:
@@ -144,7 +148,7 @@ class Exercise:
         self.undo()
 
     def __repr__(self) -> str:
-        name = f": {self._bug.title}" if self._told or self.question.right else ""
+        name = f": {self._bug.title}" if self._told or self._named else ""
         return f"A training program with one bug in it{name}. {self._hints} of 3 hints taken."
 
 

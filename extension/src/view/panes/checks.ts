@@ -83,7 +83,7 @@ export class ChecksPane implements Pane {
     return h(
       "div",
       { class: "row more" },
-      h("span", { class: "quiet" }, "Every value has not been looked at yet."),
+      h("span", { class: "quiet" }, "Not every value has been looked at yet."),
       h("button", { class: "link", "data-testid": "wb-checks-thorough", click: () => void ask() }, "Look at everything"),
     );
   }
