@@ -16,6 +16,7 @@ import numpy
 from engine import devices
 
 from .inspector import host
+from .inspector.numbers import real
 from .protocol import Refused, Summary
 
 # What a condition may speak of. Except for `nan` and `inf`, numbers are those of the finite elements.
@@ -125,9 +126,7 @@ class Condition:
 def measure(array: Any, names: set[str]) -> list[Any]:
     """The measures in the order of `sorted(names)`, computed where the array lies: on a GPU they are 0-d arrays that wait there."""
     xp = devices.namespace(array)
-    data = xp.asarray(array)
-    if data.dtype.kind == "c":
-        data = xp.abs(data)
+    data = real(xp.asarray(array))
     floats = data.dtype.kind == "f"
     wide = data.astype(numpy.float64) if names & {"norm", "mean", "std"} else data
     finite = xp.isfinite(data) if floats and names & {"min", "max", "mean", "std"} else None

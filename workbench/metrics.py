@@ -9,6 +9,7 @@ from typing import Any
 import numpy
 
 from .inspector import host
+from .inspector.numbers import mean_magnitude
 from .recording import Recording
 from .stepper import Stepper
 from .timing import NOT_TIMED, settle
@@ -114,13 +115,5 @@ def _of_rows(recording: Recording, array_of: Callable[[int], Any]) -> numpy.ndar
 
 
 def magnitude(array: Any) -> float:
-    """Mean |x| over the finite elements; NaN when there are none."""
-    data = host(array)
-    if not data.size or data.dtype.kind not in "fciu":
-        return math.nan
-    sizes = numpy.abs(data)
-    mean = float(sizes.mean(dtype=numpy.float64))
-    if not math.isfinite(mean):
-        finite = sizes[numpy.isfinite(sizes)]
-        mean = float(finite.mean(dtype=numpy.float64)) if finite.size else math.nan
-    return mean
+    """Mean |x| over the finite elements; NaN when there are none, and of truth values."""
+    return math.nan if array.dtype.kind == "b" else mean_magnitude(array)

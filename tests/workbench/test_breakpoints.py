@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from types import SimpleNamespace
 
+import ml_dtypes
 import numpy
 import pytest
 from walked import bits, leaf, tanh_layer, unrolled
@@ -70,8 +71,9 @@ def by_numpy(a: numpy.ndarray) -> dict[str, float]:
         numpy.array(3.5, numpy.float16),
         numpy.array([3 + 4j, 0j]),
         numpy.array([1e30, 1e30], numpy.float32),  # its square does not fit into float32
+        numpy.array([1.0, numpy.nan, -2.0, numpy.inf], ml_dtypes.bfloat16),
     ],
-    ids=["normal", "mixed", "nan", "infinite", "empty", "scalar", "complex", "large"],
+    ids=["normal", "mixed", "nan", "infinite", "empty", "scalar", "complex", "large", "bfloat16"],
 )
 def test_measures_are_those_of_numpy_from_the_array_and_from_its_summary(array):
     names = set(NAMES)

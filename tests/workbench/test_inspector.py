@@ -51,6 +51,31 @@ def test_every_dtype_can_be_summarised(dtype):
     assert inspector.heat(x)[0].rows == 3
 
 
+def test_a_norm_is_there_where_its_square_has_no_number():
+    for x in (numpy.array([3e200, -4e200]), numpy.array([3e-200, 4e-200])):
+        assert inspector.summary(x).norm == pytest.approx(float(numpy.hypot(*x)), rel=1e-12)
+    assert inspector.summary(numpy.zeros(3)).norm == 0.0
+    assert numbers.norm(numpy.array([3j, 4.0])) == 5.0 and numbers.norm(numpy.zeros(0)) == 0.0
+
+
+@pytest.mark.parametrize(
+    "x",
+    [
+        numpy.array([-3e38, 3e38, 0.0, 1e38], numpy.float32),
+        numpy.array([-1.7e308, 1.7e308, 0.0]),
+        numpy.array([0.0, 1e-323, 5e-324]),
+        numpy.array([-5.0, 5.0, 0.0, 1.7], numpy.float32),
+    ],
+    ids=["float32", "float64", "subnormal", "usual"],
+)
+def test_a_histogram_has_its_bins_where_the_span_has_no_number_of_the_dtype(x):
+    h = inspector.histogram(x)
+    wide = x.astype(numpy.longdouble)
+    low, high = wide.min(), wide.max()
+    expected = numpy.bincount(numpy.minimum(63, ((wide - low) / (high - low) * 64).astype(int)), minlength=64)
+    assert (h.low, h.high) == (x.min(), x.max()) and h.counts == expected.tolist()
+
+
 def test_moments_do_not_lose_digits_to_a_large_mean():
     x = (1e6 + numpy.random.default_rng(0).normal(size=200_000)).astype(numpy.float64)
     assert inspector.summary(x).std == pytest.approx(x.std(ddof=1), rel=1e-9)

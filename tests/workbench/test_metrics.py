@@ -90,3 +90,5 @@ def test_magnitude_leaves_out_what_is_not_finite():
     assert metrics.magnitude(np.array([1.0, -3.0, np.nan, np.inf])) == 2.0
     assert math.isnan(metrics.magnitude(np.zeros(0)))
     assert math.isnan(metrics.magnitude(np.array([True])))
+    assert metrics.magnitude(np.array([-128, 127], np.int8)) == 127.5  # whose magnitude int8 has no number for
+    assert metrics.magnitude(np.array([-(2**63), 0])) == 2.0**62

@@ -50,6 +50,20 @@ def test_a_difference_is_that_of_numpy():
     assert "2 of 12 elements differ, first at [1, 2]" in told.words
 
 
+def test_complex_numbers_of_the_same_magnitude_differ():
+    a, b = numpy.array([1, 2j]), numpy.array([1j, 2j])
+    told, _ = difference(a, b)
+    assert (told.equal, told.changed, told.first, told.pair) == (False, 1, [0], ["1j", "(1+0j)"])
+    assert told.max_abs == pytest.approx(abs(1 - 1j)) and told.relative == pytest.approx(abs(1 - 1j) / numpy.sqrt(5))
+    assert told.cosine == pytest.approx(numpy.vdot(b, a).real / 5)
+    assert difference(a, a.copy())[0].equal
+
+
+def test_whole_numbers_differ_where_double_precision_does_not_tell_them_apart():
+    told, _ = difference(numpy.array([2**53, 7]), numpy.array([2**53 + 1, 7]))
+    assert (told.changed, told.first, told.max_abs) == (1, [0], 1.0)
+
+
 def test_two_scalars_differ_by_their_difference():
     told, buffers = difference(numpy.array(3.0), numpy.array(2.0))
     assert (told.changed, told.first, told.pair) == (1, [], ["2.0", "3.0"]) and not buffers

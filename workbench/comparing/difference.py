@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy
 
 from .. import inspector, protocol
+from ..inspector.numbers import norm, wide
 from ..recording import Recording, Scope, recent
 
 PRECISE = 1 << 24  # so many pairs of rows are compared with each other; larger stretches are matched by their order
@@ -269,17 +270,14 @@ def _distance(a: Any, b: Any) -> float:
     """
     if not hasattr(a, "dtype") or not hasattr(b, "dtype"):
         return math.nan
-    x, y = inspector.host(a), inspector.host(b)
-    if x.shape != y.shape:
+    if a.shape != b.shape:
         return math.inf
-    if not x.size or x.dtype.kind not in "fciub" or y.dtype.kind not in "fciub":
+    if not a.size:
         return math.nan
-    kind = numpy.complex128 if "c" in (x.dtype.kind, y.dtype.kind) else numpy.float64
-    x, y = x.astype(kind).reshape(-1), y.astype(kind).reshape(-1)
+    x, y = wide(a).reshape(-1), wide(b).reshape(-1)
     fine = numpy.isfinite(x) & numpy.isfinite(y)
     if not numpy.array_equal(x[~fine], y[~fine], equal_nan=True):
         return math.inf
     x, y = x[fine], y[fine]
-    size = max(float(numpy.linalg.norm(x)), float(numpy.linalg.norm(y)))
-    gap = float(numpy.linalg.norm(x - y))
+    size, gap = max(norm(x), norm(y)), norm(x - y)
     return 0.0 if gap == 0 else gap / size if size else math.inf

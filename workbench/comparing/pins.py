@@ -11,7 +11,7 @@ import numpy
 
 from .. import inspector
 from ..inspector.heat_map import Look
-from ..inspector.numbers import real
+from ..inspector.numbers import norm, real, wide
 from ..protocol import Difference, Heat, Histogram, Pinned, Refused
 from ..recording import Recording, recent
 
@@ -133,11 +133,14 @@ def earlier(recording: Recording, row: int) -> tuple[Recording, int] | None:
 
 
 def difference(a: Any, b: Any, first_buffer: int = 0) -> tuple[Difference, list[bytes]]:
-    """How `a` differs from `b`, an array of the same shape; computed in double precision. Buffers are those of its picture."""
-    x, y = (real(inspector.host(one)).astype(numpy.float64) for one in (a, b))
+    """How `a` differs from `b`, an array of the same shape, in double precision; complex numbers by the magnitudes of their differences.
+
+    Buffers are those of its picture.
+    """
+    x, y = wide(a), wide(b)
     with numpy.errstate(all="ignore"):
         changed = ~((x == y) | (numpy.isnan(x) & numpy.isnan(y)))
-        apart = numpy.where(changed, x - y, 0.0)  # Inf minus the same Inf
+        apart = real(numpy.where(changed, x - y, 0)).astype(numpy.float64)  # 0: Inf minus the same Inf
     count = int(numpy.count_nonzero(changed))
     first: list[int] = []
     pair: list[str] = []
@@ -148,8 +151,7 @@ def difference(a: Any, b: Any, first_buffer: int = 0) -> tuple[Difference, list[
     fine = numpy.isfinite(apart)
     sizes = numpy.abs(apart[fine])
     whole = bool(fine.all()) and bool(numpy.isfinite(y).all())
-    below, above = float(numpy.linalg.norm(y)) if whole else 0.0, float(numpy.linalg.norm(apart)) if whole else 0.0
-    mine = float(numpy.linalg.norm(x)) if whole else 0.0
+    mine, below, above = map(norm, (x, y, apart)) if whole else (0.0, 0.0, 0.0)
     told = Difference(
         equal=not count,
         changed=count,
@@ -158,7 +160,7 @@ def difference(a: Any, b: Any, first_buffer: int = 0) -> tuple[Difference, list[
         max_abs=float(sizes.max()) if sizes.size and whole else None,
         mean_abs=float(sizes.mean()) if sizes.size and whole else None,
         relative=above / below if below else None,
-        cosine=_clipped(float(x.reshape(-1) @ y.reshape(-1)) / (below * mine)) if below and mine else None,
+        cosine=_clipped(float(numpy.vdot(y / below, x / mine).real)) if below and mine else None,
         histogram=_histogram(apart, count),
         heat=None,
         words="",

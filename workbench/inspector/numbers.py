@@ -54,11 +54,13 @@ def summary(array: Any) -> Summary:
     n = m.finite
     mean = m.mean if n else None
     std = math.sqrt(m.squares / (n - 1)) if n > 1 else None
-    norm = None if m.nan or m.pos_inf or m.neg_inf else math.sqrt(m.squares + n * m.mean * m.mean)
+    length = None if m.nan or m.pos_inf or m.neg_inf else math.sqrt(m.squares + n * m.mean * m.mean)
     low, high = (_number(m.low), _number(m.high)) if n else (None, None)
+    if length is not None and (not math.isfinite(length) or not length and (low or high)):
+        length = norm(data)
     positive = n - m.negative - m.zero
     s = Summary(shape, name, size, m.nan, m.pos_inf, m.neg_inf, m.negative, m.zero, positive, low, high, _number(mean),
-                _number(std), _number(norm), values, "")  # fmt: skip
+                _number(std), _number(length), values, "")  # fmt: skip
     return Summary(**{**s.__dict__, "text": sentence(s)})
 
 
@@ -114,6 +116,44 @@ def moments_at_once(xp: Any, data: Any) -> _Moments:
     return m
 
 
+def wide(array: Any) -> numpy.ndarray:
+    """The array in the host's memory, in a type in which differences are exact enough to be told: double precision, and more for int64."""
+    data = host(array if hasattr(array, "dtype") else numpy.asarray(array))
+    if data.dtype.kind == "c":
+        return data.astype(numpy.complex128)
+    return data.astype(numpy.longdouble if data.dtype.kind in "iu" and data.dtype.itemsize == 8 else numpy.float64)
+
+
+def norm(array: Any) -> float:
+    """The Euclidean norm of all elements, in double precision. Its square may be too large, or too small, for a number."""
+    data = numpy.abs(wide(array)).astype(numpy.float64).reshape(-1)
+    with numpy.errstate(all="ignore"):
+        found = float(numpy.linalg.norm(data))
+        if found and math.isfinite(found) or not data.size:
+            return found
+        largest = float(data.max())
+        return found if not largest or not math.isfinite(largest) else largest * float(numpy.linalg.norm(data / largest))
+
+
+def mean_magnitude(array: Any, known: Summary | None = None) -> float:
+    """Mean of |x| over the finite elements, in double precision; NaN when there are none. `known`: the array's summary, if it is there."""
+    if known is not None and known.mean is not None and not (known.negative and known.positive):
+        return abs(known.mean)
+    data = real(array)
+    sizes = numpy.abs(data.astype(numpy.float64) if data.dtype.kind == "i" else data)  # −128 has no magnitude in int8
+    with numpy.errstate(over="ignore"):
+        mean = float(sizes.mean(dtype=numpy.float64)) if sizes.size else math.nan
+        if not math.isfinite(mean):
+            finite = sizes[library(sizes).isfinite(sizes)]
+            mean = float(finite.mean(dtype=numpy.float64)) if finite.size else math.nan
+    return mean
+
+
+def max_magnitude(known: Summary) -> float:
+    """Largest |x| over the finite elements, read off a summary; NaN when there are none."""
+    return math.nan if known.min is None or known.max is None else max(abs(known.min), abs(known.max))
+
+
 def _number(x: Any) -> float | None:
     return None if x is None or not math.isfinite(x) else float(x)
 
@@ -142,10 +182,18 @@ def histogram(array: Any, exact: bool = False, ends: tuple[float, float] | None 
     if high == low:
         low, high = low - 0.5, high + 0.5
     counts = xp.zeros(BINS, numpy.int64)
-    scale = BINS / (high - low) if math.isfinite(high - low) and high - low > 0 else 0.0
+    span = high - low
+    usual = flat.dtype.kind != "f" or 1e-300 < span <= float(numpy.finfo(flat.dtype).max)
+    scale = BINS / span if usual and span else 0.0  # 0: around one integer so large that its neighbours are the same in double precision
     step = _CHUNK if xp is numpy else flat.size
     for start in range(0, flat.size, step):
-        at = ((flat[start : start + step] - low) * scale).astype(numpy.int32)
+        chunk = flat[start : start + step]
+        if usual or not span:
+            at = ((chunk - low) * scale).astype(numpy.int32)
+        else:  # too wide, or too narrow, for the dtype
+            half = 1.0 if math.isfinite(span) else 0.5
+            double = chunk.astype(numpy.float64) * half
+            at = ((double - low * half) / (high * half - low * half) * BINS).astype(numpy.int32)
         xp.clip(at, 0, BINS - 1, out=at)
         counts += xp.bincount(at, minlength=BINS)
     return Histogram(low, high, counts.tolist(), sampled)

@@ -6,10 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-import numpy
-
 from .. import inspector
-from ..protocol import Summary
+from ..inspector.numbers import max_magnitude, mean_magnitude
 
 # Where torchlens, too, begins to speak of vanishing and of exploding gradients.
 VANISHING = 1e-7
@@ -29,23 +27,6 @@ class GradientRow:
     inf: int
     ratio: float  # |Δw| / |w| of the update that followed; NaN when it is not known
     flag: str  # "", "no gradient", "NaN", "Inf", "all zero", "vanishing" or "exploding"
-
-
-def mean_magnitude(array: Any, summary: Summary) -> float:
-    """Mean of |x| over the finite elements, in double precision; NaN when there are none."""
-    if summary.mean is None:
-        return math.nan
-    if not summary.negative or not summary.positive:
-        return abs(summary.mean)
-    magnitudes = numpy.abs(array)
-    if summary.nan or summary.pos_inf or summary.neg_inf:
-        magnitudes = magnitudes[numpy.isfinite(magnitudes)]
-    return float(magnitudes.mean(dtype=numpy.float64))
-
-
-def max_magnitude(summary: Summary) -> float:
-    """Largest |x| over the finite elements; NaN when there are none."""
-    return math.nan if summary.min is None or summary.max is None else max(abs(summary.min), abs(summary.max))
 
 
 def row(name: str, shape: tuple[int, ...], grad: Any | None) -> GradientRow:

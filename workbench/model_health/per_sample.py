@@ -16,6 +16,7 @@ import numpy
 from engine import tape
 
 from .. import inspector
+from ..inspector.numbers import norm, wide
 from ..protocol import SampleGradients
 from ..recording import Recording
 from ..stepper import Stepper
@@ -178,17 +179,16 @@ def _measured(shares: list[Share], count: int, nbytes: int) -> tuple[list[float]
         spent = perf_counter() - begun
         if n + 1 < count and spent / (n + 1) * count > PATIENCE and n >= 2:
             raise Apart(f"It would take about {spent / (n + 1) * count:.0f} seconds for {count} samples; use a smaller batch.")
-    size = float(numpy.linalg.norm(total))
+    size = norm(total)
     norms, cosines = [], []
     for n in range(count):
-        one = kept[n] if keep else _sum(shares, n).astype(numpy.float64)
-        norm = float(numpy.linalg.norm(one))
-        norms.append(norm)
-        both = norm * size
-        cosines.append(min(1.0, max(-1.0, float((one * total).sum()) / both)) if both and numpy.isfinite(both) else None)
+        one = kept[n] if keep else _sum(shares, n)
+        norms.append(norm(one))
+        both = norms[-1] * size
+        cosines.append(min(1.0, max(-1.0, float(numpy.vdot(total, one).real) / both)) if both and numpy.isfinite(both) else None)
     return norms, cosines, size if numpy.isfinite(size) else None
 
 
 def _sum(shares: list[Share], n: int) -> Any:
-    found = [inspector.host(share(n)).astype(numpy.float64) for share in shares]
+    found = [wide(share(n)) for share in shares]
     return found[0] if len(found) == 1 else sum(found[1:], found[0])

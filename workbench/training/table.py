@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from .. import inspector
-from ..model_health import gradient_flow
+from ..inspector.numbers import max_magnitude, mean_magnitude
 
 if TYPE_CHECKING:
     from .history import History
@@ -34,7 +34,7 @@ def measured(array: Any) -> Measured:
     """Health and histogram of an array. The histogram of 1,000,000 elements and more is of an even sample."""
     s, h = inspector.summary(array), inspector.histogram(array)
     found = [getattr(s, name) for name in COLUMNS[:-2]]
-    found += [gradient_flow.mean_magnitude(array, s), gradient_flow.max_magnitude(s)]
+    found += [mean_magnitude(array, s), max_magnitude(s)]
     numbers = numpy.array([math.nan if x is None else x for x in found], numpy.float64)
     if h is None:
         return Measured(numbers, math.nan, math.nan, numpy.zeros(inspector.BINS, numpy.uint32))

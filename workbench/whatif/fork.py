@@ -11,6 +11,7 @@ import numpy
 from engine.tensor import Tensor
 
 from ..inspector import host
+from ..inspector.numbers import norm, wide
 from ..stepper import Stepper
 from .expression import Expression, edited
 from .ground import Ground, Kept, ground_of
@@ -185,9 +186,8 @@ def relative_difference(fork: Any, base: Any) -> float | None:
     """‖fork − base‖ / ‖base‖ in float64."""
     if fork is None or base is None:
         return None
-    a, b = _wide(fork), _wide(base)
     with numpy.errstate(all="ignore"):
-        apart, size = float(numpy.linalg.norm(a - b)), float(numpy.linalg.norm(b))
+        apart, size = norm(wide(fork) - wide(base)), norm(base)
     if apart == 0:
         return 0.0
     return apart / size if size else float("inf")
@@ -195,12 +195,7 @@ def relative_difference(fork: Any, base: Any) -> float | None:
 
 def norm_of(gradient: Any) -> float:
     """The Euclidean norm, in float64; 0 of nothing."""
-    return 0.0 if gradient is None else float(numpy.linalg.norm(_wide(gradient)))
-
-
-def _wide(array: Any) -> numpy.ndarray:
-    data = host(array).reshape(-1)
-    return data.astype(numpy.complex128 if data.dtype.kind == "c" else numpy.float64)
+    return 0.0 if gradient is None else norm(gradient)
 
 
 def _follow(ground: Ground, steps: Any, run: Run) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy
 
 from ..inspector import host
+from ..inspector.numbers import norm, wide
 from ..recording import Recording
 from .fork import joined
 from .ground import Ground, Kept
@@ -120,7 +121,7 @@ def _step(node: Any) -> Any:
 def _search(ground: Ground, target: Any, row: int, edges: dict, gradient: Any, most: int) -> Paths:
     head = _step(ground.root)
     counts = _counts(head, target, edges)
-    whole = host(gradient).astype(numpy.complex128 if gradient.dtype.kind == "c" else numpy.float64).reshape(-1)
+    whole = wide(gradient).reshape(-1)
     square = float(numpy.vdot(whole, whole).real)
 
     def path(suffix: tuple, contribution: Any, alone: bool = False) -> Path:
@@ -129,7 +130,7 @@ def _search(ground: Ground, target: Any, row: int, edges: dict, gradient: Any, m
         rows = [ground.row(e.consumer) for e in reversed(suffix)] + [row]
         count = counts[suffix[-1].consumer] if suffix and not alone else 1
         slots = [*[_slot(e) for e in reversed(suffix)], -1]
-        return Path(rows, slots, count, contribution, share, float(numpy.linalg.norm(mine)))
+        return Path(rows, slots, count, contribution, share, norm(mine))
 
     heap: list = []
     done: list[Path] = []
