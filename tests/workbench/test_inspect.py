@@ -7,17 +7,12 @@ import weakref
 
 import numpy
 import pytest
+from asking import asked
 
 import engine
 import workbench as wb
 from engine import nn
 from workbench import surface
-
-
-def asked(session, **request):
-    (answer, buffers), *rest = session.handle({"v": 1, "id": 7, **request})
-    assert not rest
-    return answer, buffers
 
 
 def test_a_view_of_one_tensor_shows_its_numbers():

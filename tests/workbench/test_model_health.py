@@ -6,6 +6,7 @@ import math
 
 import numpy
 import pytest
+from asking import asked, recorded
 
 import engine
 import workbench as wb
@@ -18,21 +19,6 @@ from workbench.session import Session
 from workbench.training import series
 
 F = nn.functional
-
-
-def asked(session, **request):
-    (answer, buffers), *rest = session.handle({"v": 1, "id": 7, **request})
-    assert not rest, rest
-    return answer, buffers
-
-
-def recorded(run):
-    """The session of `run()`, which returns its variables; they live as long as it does."""
-    with wb.record("In [1]") as session:
-        names = run()
-    session.graph.finish(names)
-    session.names = names
-    return session
 
 
 def rows_of(session):
@@ -314,7 +300,7 @@ def check_samples(session, tensor, wanted):
     numpy.testing.assert_allclose(told["norms"], norms, rtol=2e-4, atol=1e-6)
     total = sum(wanted)
     assert told["total"] == pytest.approx(numpy.linalg.norm(total), rel=2e-4)
-    cosines = [(g * total).sum() / numpy.linalg.norm(g) / numpy.linalg.norm(total) for g in wanted]
+    cosines = [numpy.vdot(total, g).real / numpy.linalg.norm(g) / numpy.linalg.norm(total) for g in wanted]
     numpy.testing.assert_allclose(told["cosine"], cosines, rtol=1e-3, atol=1e-5)
     assert told["largest"] == sorted(range(len(norms)), key=lambda n: -norms[n])[:10]
     return told["how"]
@@ -329,6 +315,14 @@ def test_a_linear_layer_by_outer_products():
     residual = 2 * (x @ model.weight.array.T + model.bias.array - t)  # of ‖xWᵀ + b − t‖²
     assert "outer products" in check_samples(session, model.weight, [numpy.outer(residual[n], x[n]) for n in range(7)])
     check_samples(session, model.bias, [residual[n] for n in range(7)])
+
+
+def test_shares_of_a_complex_gradient():
+    generator = numpy.random.default_rng(2)
+    x, w0 = (generator.normal(size=shape) + 1j * generator.normal(size=shape) for shape in ((5, 3), (3, 4)))
+    w = engine.tensor(w0, requires_grad=True)
+    session = stepped((engine.abs(engine.tensor(x) @ w) ** 2).sum(), w=w)
+    check_samples(session, w, [numpy.outer(x[n].conj(), 2 * x[n] @ w0) for n in range(5)])  # of |xw|² by the conjugate of w, twice
 
 
 def test_places_of_a_sequence_belong_to_their_sample():

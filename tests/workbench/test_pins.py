@@ -6,6 +6,7 @@ import math
 
 import numpy
 import pytest
+from asking import asked
 
 import engine
 import workbench as wb
@@ -20,12 +21,6 @@ def empty_board():
     BOARD.clear()
     yield
     BOARD.clear()
-
-
-def asked(session, **request):
-    (answer, buffers), *rest = session.handle({"v": 1, "id": 7, **request})
-    assert not rest
-    return answer, buffers
 
 
 def row(recording, name):

@@ -7,25 +7,12 @@ from pathlib import Path
 
 import numpy
 import pytest
+from asking import asked, recorded
 
 import engine
 import workbench as wb
 from engine import nn
 from workbench import surface
-
-
-def asked(session, **request):
-    (answer, buffers), *rest = session.handle({"v": 1, "id": 7, **request})
-    assert not rest, rest
-    return answer, buffers
-
-
-def recorded(run):
-    with wb.record("In [1]") as session:
-        names = run()
-    session.graph.finish(names)
-    session.names = names
-    return session
 
 
 def row(session, name):
