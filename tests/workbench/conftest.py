@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import torch_tests
+import workbench as wb
 from engine import observe
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -19,6 +20,14 @@ def nobody_watches() -> Iterator[None]:
     """A test leaves no observer behind."""
     yield
     assert observe.current is None
+
+
+@pytest.fixture
+def fresh_sheet() -> Iterator[None]:
+    """No question and no answer is left from another test."""
+    wb.quiz.clear()
+    yield
+    wb.quiz.clear()
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

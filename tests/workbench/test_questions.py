@@ -1,0 +1,305 @@
+"""Questions, how answers are judged, and the sheet that keeps them."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy
+import pytest
+from teaching import HOSTILE, program
+
+import engine
+import workbench as wb
+from workbench.teach import judge, sheet
+from workbench.teach.markup import blocks, formula, plain
+
+pytestmark = pytest.mark.usefixtures("fresh_sheet")
+
+
+# -- text ---------------------------------------------------------------------------------------------------------------------
+
+
+def test_markdown_becomes_trees_and_never_markup():
+    found = blocks(f"""# Title
+        Some **bold**, *slanted* and `code` with {HOSTILE}.
+
+        1. one
+        2. two
+
+        ```
+        <b>raw</b>
+        ```
+        """)
+    assert [block[0] for block in found] == ["h", "p", "ol", "pre"]
+    assert ["b", "bold"] in found[1] and ["i", "slanted"] in found[1] and ["code", "code"] in found[1]
+    assert HOSTILE in found[1][-1]  # text, as it was typed
+    assert found[2][1:] == [["li", "one"], ["li", "two"]]
+    assert found[3][1] == "<b>raw</b>"
+
+
+def test_formulas_are_a_part_of_tex():
+    tree = formula(r"\frac{\partial L}{\partial w_1} = \bar{z} x^2_i")
+    assert tree[1][0] == "mfrac" and plain(tree[1]) == "(∂L)/(∂w_1)"
+    assert tree[3][0] == "mover"
+    assert tree[4] == ["msubsup", ["mi", "x"], ["mi", "i"], ["mn", "2"]]
+    assert plain(formula(r"\href{javascript:x}")).startswith(r"\href")  # not known: stays what it is
+    for text in ("{" * 5000, r"\frac", "x^", "}{", r"\sqrt{" * 500):
+        assert formula(text)[0] == "mrow"
+
+
+def test_text_that_is_none_is_refused():
+    with pytest.raises(TypeError, match="Markdown"):
+        blocks(3)
+    with pytest.raises(ValueError, match="at most"):
+        blocks("x" * 200_000)
+
+
+# -- judging ------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "__import__('os').system('true')",
+        "w.grad",
+        "[x for x in (1,)]",
+        "lambda: 1",
+        "(" * 5000,
+        "1" * 20_000,
+        "{}['a']",
+        "9**9**9",
+        "'a' * 9",
+        "1 + [2]",
+        "2 * True",
+    ],
+)
+def test_answers_are_literals_and_nothing_runs(text):
+    with pytest.raises(judge.Unreadable):
+        judge.numbers(text)
+
+
+def test_gradient_question_knows_what_was_forgotten():
+    x, w, z, loss = program()
+    z_value = 0.5 * 1 + 1.0 * 2
+    truth = [2 * z_value * 1 + 1, 2 * z_value * 2 + 1]  # d/dw of z² + Σw, by hand
+    question = wb.quiz.gradient(w, loss)
+    assert question.name == "gradient-w" and w.grad is None
+    assert "transposed" not in question.answer(repr(truth[::-1]))
+    assert "one path adds" in question.answer(repr([2 * z_value, 4 * z_value]))  # forgot + w.sum()
+    assert "one path adds" in question.answer([1.0, 1.0])
+    assert "the sign is not" in question.answer([-t for t in truth])
+    assert "factor of 2 is missing" in question.answer([t / 2 for t in truth])
+    assert "too large" in question.answer([2 * t for t in truth])
+    assert "shape must be (2,)" in question.answer("12")
+    assert "Not zero" in question.answer("[0, 0]")
+    assert question.answer("[1, ") == "Expected a number or a list of numbers, such as 0.5, -3/4 or [0.5, -1.0]."
+    assert question.state == "wrong" and question.given.attempts == 8
+    assert question.answer(str(truth).replace("-", "−")) == "Right."
+    assert question.state == "right" and w.grad is None  # nothing was accumulated
+    wrong = "[9, 9]"
+    assert question.answer(wrong) == "Right." and question.given.answer != wrong  # it is over
+
+
+@pytest.mark.parametrize(
+    ("text", "number"), [("-1/3", -1 / 3), ("2*(0.5 - 1)", -1.0), ("[1/4, −3 + 2]", [0.25, -1.0]), ("(+2, -(3))", [2, -3])]
+)
+def test_fractions_and_sums_of_numbers_are_worked_out(text, number):
+    assert judge.numbers(text).tolist() == number
+
+
+def test_a_division_by_zero_is_said():
+    with pytest.raises(judge.Unreadable, match="division by zero"):
+        judge.numbers("[1, 2/0]")
+
+
+def test_no_hint_is_the_answer():
+    """Who types 1 would be told the answer as the factor that is missing, or by which 1 is too large."""
+    assert wb.quiz("?", 7.0, id="seven").answer(1) == "A factor is missing."
+    assert wb.quiz("?", -3.0, id="minus-three").answer(1) == "A factor is missing."
+    assert "too large" in wb.quiz("?", 0.125, id="eighth").answer(1)
+    assert not any(digit in wb.quiz("?", 0.125, id="eighth").answer(1) for digit in "0123456789")
+    assert "A factor of 7" in wb.quiz("?", [7.0, 14.0], id="two").answer([1, 2])
+
+
+def test_mean_and_transposition_are_recognised():
+    square = engine.tensor([[1.0, 2.0], [3.0, 4.0]])
+    question = wb.quiz("?", lambda: square, id="square")
+    assert "transposed" in question.answer([[1, 3], [2, 4]])
+    row = wb.quiz("?", engine.tensor([[1.0, 2.0, 3.0]]), id="row")
+    assert "transposed" in row.answer([[1], [2], [3]])
+    assert "in the shape" in row.answer([1, 2, 3])
+    mean = wb.quiz("?", numpy.full(4, 0.25), id="mean")
+    assert "4 times too large" in mean.answer([1, 1, 1, 1])
+    close = wb.quiz("?", 0.123456, tolerance=1e-4, id="close")
+    assert "more digits" in close.answer("0.1236")
+    assert close.answer("0.12346") == "Right."
+    assert wb.quiz("?", math.nan, id="nan").answer("nan") == "Right."
+
+
+def test_shapes_choices_texts_and_nodes():
+    x, w, z, loss = program()
+    shape = wb.quiz.shape(engine.zeros(4, 2, 3), id="s")
+    assert "order is not" in shape.answer("(2, 4, 3)")
+    assert "Transposed" in shape.answer("3, 2, 4")
+    assert "first axis is missing" in shape.answer("(2, 3)")
+    assert "number of elements is right" in shape.answer("(8, 3)")
+    assert "a shape" in shape.answer("[a, b]")
+    assert shape.answer("4×2×3") == "Right."
+    choice = wb.quiz("?", "relu", "choice", choices=["tanh", "relu"], id="c", why="It is flat below zero.")
+    assert choice.answer("tanh") == "Not right."
+    assert choice.answer("relu") == "Right. It is flat below zero."
+    text = wb.quiz("?", ["chain rule", "the chain rule"], "text", id="t")
+    assert text.answer(" Chain   RULE ") == "Right."
+    node = wb.quiz("?", "sum", "node", about=loss, id="n")
+    assert node.answer("mul") == "Not right."
+    assert "no node" in node.answer(HOSTILE)
+    assert node.answer("z") == "Right."
+    coming = wb.quiz.next_node(loss)
+    assert coming.answer("mul") == "Not right."
+    assert coming.answer("loss").startswith("Right.")  # the root comes first
+    walk = wb.step(loss)
+    walk.next()
+    second = wb.quiz.next_node(walk)
+    assert second.answer(f"#{walk.plan[1]}").startswith("Right.")
+
+
+def test_predict_then_reveal():
+    question = wb.quiz("What is 6 × 7?", 42.0, id="q")
+    with pytest.raises(ValueError, match="Answer first"):
+        question.reveal()
+    question.answer("41")
+    assert question.reveal() == "42"
+    assert "counts no more" in question.answer("42")
+    assert question.state == "revealed" and "It is 42." in repr(question)
+
+
+def test_bad_questions_are_refused():
+    with pytest.raises(ValueError, match="asks for one of"):
+        wb.quiz("?", 1, "essay")
+    with pytest.raises(ValueError, match="at least two"):
+        wb.quiz("?", "a", "choice", choices=["a"])
+    with pytest.raises(ValueError, match="tolerance"):
+        wb.quiz("?", 1, tolerance=-1)
+    with pytest.raises(KeyError, match="No question"):
+        wb.quiz.answer("nope", 1)
+    assert "not there yet" in wb.quiz("?", lambda: None, id="none").answer("1")
+    x, w, z, loss = program()
+    loss.backward()
+    assert "could not be computed" in wb.quiz.gradient(w, loss).answer("[1, 1]")  # the graph was freed
+    assert wb.quiz.gradient(w, id="stored").answer(w.grad) == "Right."
+
+
+# -- the sheet of answers -----------------------------------------------------------------------------------------------------
+
+
+def test_where_the_true_value_is_not_finite_nothing_is_said_of_digits():
+    inf, nan = float("inf"), float("nan")
+    infinite = wb.quiz("how large?", inf, id="infinite")
+    assert infinite.answer("1") == "Not right: the true value is not finite."
+    assert infinite.answer("nan") == "Not right."
+    assert infinite.answer("inf") == "Right."
+    mixed = wb.quiz("which?", [nan, 2.0], id="mixed")
+    assert mixed.answer("[nan, 3]") == "Not right."
+    assert mixed.answer("[1, 2]") == "Not right: the true value is not finite."
+    assert mixed.answer("[nan, nan]") == "Not right: the true value is finite."
+    assert mixed.answer("[nan, 2]") == "Right."
+
+
+def questions():
+    return wb.quiz("a?", 1.5, id="a", points=2), wb.quiz("b?", "yes", "choice", choices=["yes", "no"], id="b"), wb.quiz("c?", 3.0, id="c")
+
+
+def test_answers_are_kept_and_graded_anew(tmp_path):
+    a, b, c = questions()
+    file = tmp_path / "answers.json"
+    a.answer("1.5")
+    wb.quiz.save(file)
+    b.answer("no")
+    c.answer("2")
+    c.reveal()
+    text = file.read_text(encoding="utf-8")
+    assert "1.5" in text and '"yes"' not in text and "3.0" not in text  # what was answered, never what is right
+    assert list(tmp_path.iterdir()) == [file]
+    found = wb.grade(file)
+    assert [(mark.name, mark.points) for mark in found.marks] == [("a", 2), ("b", 0), ("c", 0)]
+    assert (found.points, found.of) == (2, 4)
+    assert "revealed" in repr(found) and "'no' is not right" in repr(found)
+    with pytest.raises(AssertionError, match="b: 0 of 1"):
+        found.require()
+    assert wb.grade(file, "a").points == 2
+    with pytest.raises(AssertionError, match="'no'"):
+        wb.grade(file, "b")
+    with pytest.raises(KeyError, match="no question|No question"):
+        wb.grade(file, "z")
+
+
+def test_answers_come_back_in_another_kernel(tmp_path):
+    file = tmp_path / "answers.json"
+    wb.quiz.save(file)
+    questions()[0].answer("1.5")
+    wb.quiz.clear()  # as a new kernel has it
+    a, b, c = questions()
+    assert a.state == "open"
+    wb.quiz.save(file)
+    assert (a.state, a.feedback) == ("right", "Right.")
+    b.answer("yes")
+    assert wb.grade(file).points == 3
+
+
+def test_an_edited_answer_brings_nothing_when_the_notebook_is_run_again(tmp_path):
+    file = tmp_path / "answers.json"
+    wb.quiz.save(file)
+    questions()[0].answer("9")
+    file.write_text(file.read_text().replace('"answer": "9"', '"answer": "1.5"'))
+    wb.quiz.clear()
+    wb.quiz.save(file)  # an assignment's first cell, as an autograder runs it
+    a, _, _ = questions()
+    assert wb.grade(file).points == 0 and "edited" in repr(wb.grade(file))
+    wb.quiz.save(file)  # judges what there is
+    assert a.state == "wrong" and "edited" in a.feedback
+    a.answer("1.5")
+    assert wb.grade(file, "a").points == 2
+
+
+def test_edited_answers_bring_nothing(tmp_path):
+    a, _, _ = questions()
+    file = tmp_path / "answers.json"
+    wb.quiz.save(file)
+    a.answer("9")
+    data = json.loads(file.read_text())
+    data["answers"]["a"]["answer"] = "1.5"
+    file.write_text(json.dumps(data))
+    found = wb.grade(file)
+    assert found.points == 0 and "edited" in repr(found)
+    data["answers"]["a"] = {"answer": "1.5", "attempts": 1, "revealed": False}
+    file.write_text(json.dumps(data))
+    assert wb.grade(file).points == 0
+    with pytest.raises(AssertionError):
+        wb.grade(file, "a")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "[]", '{"format": "other"}', '{"format": "gradient-workbench answers", "version": 99, "answers": {}}', "[" * 100_000]
+    + ['{"format": "gradient-workbench answers", "version": 1, "answers": {"a": 1}}']
+    + ['{"format": "gradient-workbench answers", "version": 1, "answers": {"a": {"answer": 1, "attempts": true, "revealed": 0}}}'],
+)
+def test_files_that_are_none_are_refused(tmp_path, text):
+    questions()
+    file = tmp_path / "answers.json"
+    file.write_text(text)
+    with pytest.raises(ValueError, match=r"answers\.json"):
+        wb.grade(file)
+
+
+def test_a_missing_file_is_an_error(tmp_path):
+    questions()
+    with pytest.raises(FileNotFoundError):
+        wb.grade(tmp_path / "nothing.json")
+
+
+def test_a_second_question_of_the_same_id_keeps_the_answer():
+    questions()[0].answer("1.5")
+    again = wb.quiz("a, in other words?", 1.5, id="a")
+    assert again.given.answer == "1.5" and sheet.current.questions["a"] is again

@@ -1,0 +1,165 @@
+"""Backward passes of PyTorch's as records that can be walked through."""
+
+from __future__ import annotations
+
+import numpy
+import pytest
+import torch
+from torch import nn
+from torch_programs import ask, loss_of, mlp, named, ops
+
+import workbench as wb
+
+pytestmark = pytest.mark.torch
+
+
+def test_going_back_changes_nothing_and_says_so():
+    model, x, t = mlp()
+    with wb.watch(model) as w:
+        loss_of(model, x, t).backward()
+    grads = [p.grad.clone() for p in model.parameters()]
+    same = [p.grad for p in model.parameters()]
+    stepper = w.session.stepper
+    assert stepper.done and "PyTorch's engine ran this pass itself" in stepper.sentence()
+    answer = ask(w.session, "step", do="first")
+    assert answer["index"] == 0 and "changes no .grad" in answer["sentence"]
+    for do in ("next", "next", "previous", "last"):
+        answer = ask(w.session, "step", do=do)
+        assert answer["type"] == "stepped"
+    assert answer["done"] and len(answer["steps"]) > 0
+    for p, tensor, value in zip(model.parameters(), same, grads, strict=True):
+        assert p.grad is tensor and torch.equal(p.grad, value)
+
+
+def test_a_second_pass_adds_to_grad():
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    with wb.watch() as w:
+        (x * 3).sum().backward()
+        (x * 5).sum().backward()
+    last = w.session.stepper.step(w.session.stepper.total)
+    assert "is added to x.grad" in last.sentence and last.upstream.values == [5.0, 5.0]
+    assert x.grad.tolist() == [8.0, 8.0] and w.session.recording.passes == 2
+    assert ask(w.session, "step", do="pass", to=0)["type"] == "stepped"  # the first pass is there too
+    first = w.session.stepper
+    assert first.step(first.total).upstream.values == [3.0, 3.0] and "is stored in x.grad" in first.step(first.total).sentence
+
+
+def test_the_record_keeps_its_numbers_when_pytorch_writes_over_them():
+    model, x, t = mlp()
+    with wb.watch(model) as w:
+        loss = loss_of(model, x, t)
+        loss.backward()
+    first = {name: p.grad.clone() for name, p in model.named_parameters()}
+    for p in model.parameters():
+        p.grad.mul_(0)
+    for name, g in first.items():
+        numpy.testing.assert_array_equal(w.session.stepper.gradient(named(w.session.recording, name))[0], g.numpy())
+
+
+def test_a_small_budget_keeps_no_gradients_but_tells_their_size():
+    model, x, t = mlp()
+    with wb.watch(model, keep=0) as w:
+        loss_of(model, x, t).backward()
+    r, stepper = w.session.recording, w.session.stepper
+    assert stepper.total == 8 and stepper.kept_bytes == 0  # four ops, four parameters
+    array, missing = stepper.gradient(named(r, "0.weight"))
+    assert array is None and "not kept" in missing
+    steps = [stepper.step(i + 1) for i in range(stepper.total)]
+    norms = {r.names[step.node]: step.upstream.norm for step in steps if step.op == "accumulate"}
+    assert norms == {name: pytest.approx(p.grad.norm().item(), rel=1e-5) for name, p in model.named_parameters()}
+    stepper.to(0)
+    stepper.run_until("norm > 0")
+    assert stepper.index == 1
+
+
+def test_grad_and_create_graph():
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    with wb.watch() as w:
+        y = (x**3).sum()
+        (g,) = torch.autograd.grad(y, x, create_graph=True)
+        z = (g * g).sum()
+        z.backward()
+    r = w.session.recording
+    assert "backward" in {group.name for group in w.session.graph.message().groups}
+    assert r.row_of(g.grad_fn) >= 0 and named(r, "g") >= 0
+    expected = torch.autograd.grad((3 * (x0 := x.detach().requires_grad_()) ** 2).square().sum(), x0)[0]
+    assert torch.equal(x.grad, expected)
+    numpy.testing.assert_array_equal(w.session.stepper.gradient(named(r, "x"))[0], expected.numpy())
+
+
+def test_a_pass_that_fails_is_a_record_up_to_there():
+    class Bad(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            raise ValueError("no way back")
+
+    x = torch.ones(2, requires_grad=True)
+    with wb.watch() as w, pytest.raises(ValueError, match="no way back"):
+        (Bad.apply(x) * 3).sum().backward()
+    stepper = w.session.stepper
+    assert stepper.failed and "no way back" in stepper.sentence()
+    assert [w.session.recording.op_name(row) for row in stepper.plan] == ["sum", "mul"]
+    assert "Bad" in ops(w.session.recording)
+
+
+def test_checkpointing_is_one_pass():
+    from torch.utils.checkpoint import checkpoint
+
+    layer = nn.Linear(3, 3)
+    x = torch.randn(2, 3, requires_grad=True)
+    for reentrant in (False, True):
+        layer.zero_grad()
+        with wb.watch(layer) as w:
+            checkpoint(lambda h: torch.tanh(layer(h)), x, use_reentrant=reentrant).sum().backward()
+        assert w.session.stepper.done and layer.weight.grad is not None
+        assert w.session.recording.passes == 1
+
+
+def test_what_only_the_engine_can_answer_is_refused_in_a_sentence():
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    with wb.watch() as w:
+        h = x * x
+        (h + h.exp()).sum().backward()
+    row = named(w.session.recording, "h")
+    # what a view asks by itself gets a quiet sentence, what the user wants done is a problem on the screen
+    assert "PyTorch's engine" in ask(w.session, "ask_local", node=row, place=1)["missing"]
+    assert "PyTorch's engine" in ask(w.session, "ask_edit", node=row)["missing"]
+    assert "PyTorch's engine" in ask(w.session, "ask_paths", node=row)["sentence"]
+    assert ask(w.session, "fork", do="list")["forks"] == []
+    for kind, fields in {"fork": {"do": "make", "node": row, "text": "g * 0"}, "check_rule": {"node": row}}.items():
+        answer = ask(w.session, kind, **fields)
+        assert answer["type"] == "problem" and "PyTorch's engine" in answer["sentence"]
+    told = ask(w.session, "ask_fan_out", node=row)
+    assert "the sum of 2 addends" in told["sentence"] and told["total"] is not None
+    for kind, fields in {"ask_model": {}, "ask_memory": {}, "ask_timing": {}, "ask_norms": {"first": 1, "last": 9}}.items():
+        assert ask(w.session, kind, **fields)["type"] != "problem"
+    for metric in ("activation", "gradient", "ratio", "bad", "time"):
+        assert ask(w.session, "ask_metric", metric=metric)["type"] != "problem"
+
+
+def test_a_breakpoint_stops_in_the_record():
+    x = torch.tensor([1.0, -1.0], requires_grad=True)
+    with wb.watch() as w:
+        (x.exp() * 1000).sum().backward()
+    stepper = w.session.stepper
+    stepper.to(0)
+    stepper.run_until("norm > 1e3")
+    assert w.session.recording.op_name(stepper.plan[stepper.index - 1]) == "mul"
+    assert "1,414" in stepper.stopped or "1414" in stepper.stopped  # 1000 * sqrt(2)
+
+
+def test_memory_names_parameters_gradients_and_variables():
+    model, x, t = mlp()
+    with wb.watch(model) as w:
+        loss = loss_of(model, x, t)
+        loss.backward()
+    told = ask(w.session, "ask_memory")
+    totals = {total["category"]: total["now"] for total in told["totals"]}
+    assert totals["parameter"] == totals["gradient"] == sum(p.numel() * 4 for p in model.parameters())
+    assert totals["saved"] == 0  # backward freed it
+    why = {holding["name"]: holding["why"] for holding in told["holdings"]}
+    assert why["0.weight"].startswith("a parameter") and "held by the variable x" in why["x"]
