@@ -360,6 +360,128 @@ def failing(make: Callable[[], Any]) -> Program:
     return lambda: make()
 
 
+def evaluation_left_on(right: bool) -> Any:
+    """After the first epoch the model is evaluated; train() is called again, or it is not."""
+    model = Net(drop=nn.Dropout(0.5))
+    optimizer = SGD(model.parameters(), 0.05)
+    for _ in range(2):
+        if right:
+            model.train()
+        train(model, optimizer, steps=2)
+        model.eval()
+        with engine.no_grad():
+            model(batch()[0])
+    return model, optimizer
+
+
+class Scaled(nn.Module):
+    def __init__(self, scale: Any) -> None:
+        super().__init__()
+        self.last = nn.Linear(4, 3)
+        self.scale = scale
+
+    def forward(self, x: Any) -> Any:
+        return self.last(x) * self.scale
+
+
+class Stacked(nn.Module):
+    def __init__(self, kind: Callable[[list], Any]) -> None:
+        super().__init__()
+        self.layers = kind([nn.Linear(4, 4) for _ in range(3)])
+        self.last = nn.Linear(4, 3)
+
+    def forward(self, x: Any) -> Any:
+        for layer in self.layers:
+            x = F.tanh(layer(x))
+        return self.last(x)
+
+
+def trained(model: nn.Module, lr: float = 0.05, **options: Any) -> Any:
+    return train(model, SGD(model.parameters(), lr), **options)
+
+
+def repeated(layers: list[nn.Module]) -> Any:
+    return trained(nn.Sequential(*layers, nn.Linear(4, 3)))
+
+
+def layer_replaced(right: bool) -> Any:
+    model = Net()
+    before = Adam(model.parameters())
+    model.last = nn.Linear(8, 3)
+    return train(model, Adam(model.parameters()) if right else before)
+
+
+def frozen(part: str) -> Any:
+    model = Net()
+    for p in getattr(model, part).parameters():
+        p.requires_grad = False
+    return trained(model)
+
+
+def clipped(most: float) -> Any:
+    model, (x, y) = Net(), batch()
+    optimizer = SGD(model.parameters(), 0.05)
+    for _ in range(4):
+        optimizer.zero_grad()
+        F.cross_entropy(model(x), y).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), most)
+        optimizer.step()
+    return model, optimizer
+
+
+def regressed(lr: float) -> Any:
+    """Least squares of 4 features: the largest eigenvalue of the Hessian is about 2, so that steps longer than 1 diverge."""
+    model = nn.Linear(4, 1)
+    optimizer = SGD(model.parameters(), lr)
+    x = engine.randn(32, 4)
+    y = x.sum(1, keepdim=True)
+    for _ in range(8):
+        optimizer.zero_grad()
+        F.mse_loss(model(x), y).backward()
+        optimizer.step()
+    return model, optimizer
+
+
+def killed(dies: bool) -> Any:
+    """The units are alive at first; the third step throws all biases far below zero, and from then on they are dead."""
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
+    optimizer = SGD(model.parameters(), 0.001)
+    for step in range(8):
+        x = engine.randn(64, 4)
+        optimizer.zero_grad()
+        F.mse_loss(model(x), x.sum(1, keepdim=True)).backward()
+        optimizer.step()
+        if dies and step == 2:
+            with engine.no_grad():
+                model[0].bias.fill_(-100.0)
+    return model, optimizer
+
+
+def attended(axis: int) -> Any:
+    q, k, v = (engine.randn(2, 5, 4, requires_grad=True) for _ in range(3))
+    weights = (q @ k.transpose(-2, -1)).softmax(axis)
+    loss = (weights @ v).square().mean()
+    loss.backward()
+    return q, k, v, loss
+
+
+def collected(items: bool) -> Any:
+    model, losses = Net(), []
+    for _ in range(4):
+        x, y = batch()
+        loss = F.cross_entropy(model(x), y)
+        losses.append(loss.item() if items else loss)
+    return model, losses
+
+
+def fully_masked(right: bool) -> Any:
+    scores = engine.randn(3, 4, requires_grad=True)
+    mask = engine.arange(4)[None, :] >= engine.tensor([4, 2, 1 if right else 0])[:, None]
+    loss = scores.masked_fill(mask, float("-inf")).softmax(-1).square().sum()
+    loss.backward()
+    return scores, loss
+
+
 X, Y = numpy.ones((4, 3), "float32"), numpy.array([0, 1, 2, 0])
 
 
@@ -438,6 +560,23 @@ TWINS: list[tuple[str, Program, Program]] = [
         not_finite(lambda x: engine.where(x > 0, x.log(), engine.zeros(3)).sum(), -1.0),
         not_finite(lambda x: engine.where(x > 0, x.clamp(min=1e-3).log(), engine.zeros(3)).sum(), -1.0),
     ),
+    ("eval-mode-in-training", lambda: evaluation_left_on(False), lambda: evaluation_left_on(True)),
+    ("unregistered-parameter", lambda: trained(Scaled(engine.ones(3, requires_grad=True))), lambda: trained(Scaled(nn.Parameter(engine.ones(3))))),
+    ("unregistered-tensor", lambda: trained(Scaled(engine.ones(3))), lambda: trained(Scaled(1.0))),
+    ("unregistered-module", lambda: trained(Stacked(list)), lambda: trained(Stacked(nn.ModuleList))),
+    ("unregistered-module", lambda: trained(Stacked(tuple)), lambda: trained(Stacked(nn.ModuleList))),
+    ("shared-module", lambda: repeated([nn.Linear(4, 4)] * 3), lambda: repeated([nn.Linear(4, 4) for _ in range(3)])),
+    ("not-in-optimizer", lambda: layer_replaced(False), lambda: layer_replaced(True)),
+    ("frozen-output", lambda: frozen("last"), lambda: frozen("first")),
+    ("zero-gradient", lambda: clipped(0.0), lambda: clipped(1.0)),
+    ("zero-gradient", lambda: killed(True), lambda: killed(False)),
+    ("dead-units", lambda: killed(True), lambda: killed(False)),
+    ("learning-rate-too-large", lambda: regressed(100.0), lambda: regressed(0.1)),
+    ("softmax-axis", lambda: attended(0), lambda: attended(-1)),
+    ("softmax-axis", lambda: attended(1), lambda: attended(2)),
+    ("softmax-axis", scores(lambda s, y: F.nll_loss(s.log_softmax(0), y)), scores(lambda s, y: F.nll_loss(s.log_softmax(1), y))),
+    ("loss-without-item", lambda: collected(False), lambda: collected(True)),
+    ("nan-forward", lambda: fully_masked(False), lambda: fully_masked(True)),
     ("nan-input", not_finite(lambda x: (x * 2).sum(), float("nan")), not_finite(lambda x: (x * 2).sum(), 3.0)),
 ]  # fmt: skip
 
@@ -450,6 +589,60 @@ def test_a_mistake_is_found_and_its_corrected_twin_is_left_in_peace(code: str, m
     assert finding.code in repr(report) and finding.fix in repr(report)
     assert finding.site is not None or finding.node >= 0 or code == "unused-parameter"
     assert [found.code for found in checked(corrected).findings] == []
+
+
+@pytest.mark.parametrize(
+    ("program", "codes"),
+    [
+        (lambda: fully_masked(False), ["nan-forward"]),  # not the mask's infinities
+        (lambda: written_over(False), ["in-place-overwrite"]),  # the pass did not end: nothing is said of missing gradients
+        (lambda: plain(order="zsb"), ["step-before-backward"]),
+        (lambda: clipped(0.0), ["zero-gradient"]),  # not the learning rate
+        (lambda: regressed(100.0), ["learning-rate-too-large"]),  # not the gradient that explodes because of it
+        (lambda: trained(Stacked(list)), ["unregistered-module"]),
+        (lambda: trained(Scaled(engine.ones(3, requires_grad=True))), ["unregistered-parameter"]),  # not data with a gradient
+        (not_finite(lambda x: (x.exp() * engine.tensor([1.0, 1.0, 0.0])).sum() * 0, 1000.0), ["inf-forward", "nan-forward"]),
+    ],
+)
+def test_the_cause_is_told_and_not_what_follows_from_it(program: Program, codes: list[str]) -> None:
+    found = checked(program).findings
+    assert [one.code for one in found] == codes and all(one.severity == "error" for one in found if one.code.startswith(("inf", "nan")))
+
+
+def test_an_infinity_is_told_where_it_is_made_and_a_sum_of_both_by_its_reason() -> None:
+    def program() -> Any:
+        x = engine.tensor([1000.0, 1.0, 1000.0], requires_grad=True)
+        loss = (x.exp() * engine.tensor([1.0, 1.0, -1.0])).mean()
+        loss.backward()
+        return x, loss
+
+    made, after = checked(program).findings
+    assert made.code == "inf-forward" and made.sentence.startswith("exp made the first +Inf")
+    assert after.code == "nan-forward" and "+Inf and −Inf" in after.why and "empty" not in after.fix
+
+
+def test_the_line_of_a_layer_that_is_not_registered_or_not_called_is_told() -> None:
+    assert (
+        line_of(checked(lambda: trained(Stacked(list))), "unregistered-module") == "self.layers = kind([nn.Linear(4, 4) for _ in range(3)])"
+    )
+    assert line_of(checked(lambda: trained(Scaled(engine.ones(3, requires_grad=True)))), "unregistered-parameter") == "self.scale = scale"
+
+    class Idle(Scaled):
+        def __init__(self) -> None:
+            super().__init__(1.0)
+            self.extra = nn.Linear(2, 2)
+
+    assert line_of(checked(lambda: trained(Idle())), "unused-parameter") == "self.extra = nn.Linear(2, 2)"
+
+
+def test_where_a_number_was_taken_of_the_loss_is_told_also_when_the_tensor_has_no_name() -> None:
+    def program() -> Any:
+        model = nn.Linear(4, 1)
+        number = F.mse_loss(model(engine.randn(8, 4)), engine.zeros(8, 1)).item()
+        engine.tensor(number, requires_grad=True).backward()
+        return model
+
+    assert "number = F.mse_loss(model(engine.randn(8, 4)), engine.zeros(8, 1)).item()" in one(checked(program), "gradient-lost").sentence
 
 
 # -- where, and with what ------------------------------------------------------------------------------------------------------
@@ -580,6 +773,16 @@ def test_what_gradients_are_told_in_depth_order() -> None:
     finding = one(checked(lambda: deep(False)), "vanishing-gradient")
     names = [operand.name for operand in finding.operands]
     assert names == sorted(names, key=lambda name: (int(name.split(".")[0]), name.endswith("bias"))) and names[0] == "0.weight"
+
+
+def test_nan_is_not_called_saturated() -> None:
+    def program() -> Any:
+        x = engine.tensor([[1.0, float("nan")]] * 40, requires_grad=True)
+        loss = x.relu().sum()
+        loss.backward()
+        return x, loss
+
+    assert "saturated" not in [one.code for one in checked(program).findings]
 
 
 def test_dead_units_are_counted() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -140,6 +141,55 @@ def slope(right: bool) -> Any:
     return x
 
 
+class Stacked(torch.nn.Module):
+    def __init__(self, kind: Callable[[list], Any]) -> None:
+        super().__init__()
+        self.layers, self.last = kind([torch.nn.Linear(4, 4) for _ in range(2)]), torch.nn.Linear(4, 3)
+
+    def forward(self, x: Any) -> Any:
+        for layer in self.layers:
+            x = layer(x).tanh()
+        return self.last(x)
+
+
+def written_over(right: bool) -> Any:
+    h = torch.randn(3, requires_grad=True).sigmoid()
+    g = h.clone() if right else h
+    g += 1
+    g.sum().backward()
+    return g
+
+
+def twice(right: bool) -> Any:
+    w = torch.randn(3, requires_grad=True)
+    loss = (w * w).sum()
+    loss.backward()
+    if right:
+        loss = (w * w).sum()
+    loss.backward()
+    return w
+
+
+def stepped_between(right: bool) -> Any:
+    """Two losses of one graph, and a step between their passes."""
+    first, last = torch.nn.Linear(4, 4), torch.nn.Linear(4, 1)
+    optimizer = torch.optim.SGD([*first.parameters(), *last.parameters()], 0.1)
+    x = torch.randn(8, 4)
+    out = last(first(x))
+    out.mean().backward(retain_graph=True)
+    optimizer.step()
+    optimizer.zero_grad()
+    (last(first(x)) if right else out).square().mean().backward()
+    return first, last, optimizer
+
+
+def attended(axis: int) -> Any:
+    q, k, v = (torch.randn(2, 5, 4, requires_grad=True) for _ in range(3))
+    loss = ((q @ k.transpose(-2, -1)).softmax(axis) @ v).square().mean()
+    loss.backward()
+    return q, k, v
+
+
 TWINS: list[tuple[str, Callable[[], Any], Callable[[], Any]]] = [
     ("missing-zero-grad", lambda: train(Net(), order="bs"), lambda: train(Net())),
     ("step-before-backward", lambda: train(Net(), order="zsb"), lambda: train(Net())),
@@ -155,6 +205,11 @@ TWINS: list[tuple[str, Callable[[], Any], Callable[[], Any]]] = [
     ("eval-mode-in-training", lambda: trained_in_eval(False), lambda: trained_in_eval(True)),
     ("vanishing-gradient", lambda: deep(False), lambda: deep(True)),
     ("inf-backward", lambda: slope(False), lambda: slope(True)),
+    ("unregistered-module", lambda: train(Stacked(list)), lambda: train(Stacked(torch.nn.ModuleList))),
+    ("in-place-overwrite", lambda: written_over(False), lambda: written_over(True)),
+    ("in-place-overwrite", lambda: stepped_between(False), lambda: stepped_between(True)),
+    ("backward-twice", lambda: twice(False), lambda: twice(True)),
+    ("softmax-axis", lambda: attended(0), lambda: attended(-1)),
 ]
 
 
@@ -163,8 +218,28 @@ def test_a_mistake_is_found_in_a_program_of_pytorchs_and_not_in_its_twin(at: int
     code, wrong, right = TWINS[at]
     for program, expected in ((wrong, True), (right, False)):
         torch.manual_seed(0)
-        with wb.watch():
+        held: Any = None
+        with suppress(RuntimeError), wb.watch():  # an error that ends it is what it was looked at for
             held = program()
         found = [one.code for one in wb.check().findings if one.severity != "note"]
         assert (code in found) if expected else found == [], found
         del held
+
+
+def test_both_lines_of_an_in_place_write_and_of_an_axis_are_told() -> None:
+    with suppress(RuntimeError), wb.watch():
+        written_over(False)
+    finding = next(one for one in wb.check().findings if one.code == "in-place-overwrite")
+    assert finding.site is not None and finding.site.text == "g += 1"
+    assert "the result of sigmoid at line" in finding.sentence
+    with suppress(RuntimeError), wb.watch():
+        stepped_between(False)
+    finding = next(one for one in wb.check().findings if one.code == "in-place-overwrite")
+    assert finding.site is not None and finding.site.text == "optimizer.step()"
+
+
+def test_an_error_of_the_engine_is_told_although_torch_is_watched_too() -> None:
+    """A cell under %%watch has a recording for each library; the empty one does not stand before the other."""
+    with suppress(RuntimeError), wb.watch():
+        engine.ones(2, 3) @ engine.ones(2, 3)
+    assert [one.code for one in wb.check().findings] == ["shape-mismatch"]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from functools import cached_property
+from math import nan
 from types import CodeType
 from typing import Any
 from weakref import ref
 
 from .. import inspector, protocol, source
 from ..inspector.reasons import Reasons
+from ..model_health.gradient_flow import EXPLODING
 from ..protocol.checks import Finding, Operand, Severity
 from ..recording import Recording
 from .witness import Witness
@@ -80,6 +83,39 @@ class Case:
             row = self.input(row)
         return row
 
+    def losses(self) -> list[float]:
+        """Of each pass the value of its loss, where that is known."""
+        found = []
+        for one in self.witness.passes:
+            array = self.r.value(one.root) if one.root >= 0 else None
+            if array is not None and array.size == 1 and array.dtype.kind == "f":
+                found.append(float(inspector.host(array).reshape(-1)[0]))
+        return found
+
+    def loss(self) -> float:
+        """Of the last pass; NaN where it is not known."""
+        return (self.losses() or [nan])[-1]
+
+    @cached_property
+    def gradients(self) -> list[tuple[int, float]]:
+        """Row and largest |gradient| of each leaf that has one, as it is now or was when an optimizer last used it, in order of use."""
+        found = []
+        for row in sorted({*self.r.gradients, *self.witness.largest}):
+            held = self.r.gradients.get(row)
+            tensor = held() if held is not None else None
+            array = None if tensor is None else self.witness.values(tensor)
+            if row >= 0 and array is not None and array.size:
+                found.append((row, float(abs(inspector.host(array)).max())))
+            elif row in self.witness.largest:
+                found.append((row, self.witness.largest[row]))
+        return found
+
+    def diverges(self) -> bool:
+        """Whether gradients that explode were of a usual size when the training began: then its steps are too long."""
+        at_first = self.witness.earliest.values()
+        grown = any(size > EXPLODING for _, size in self.gradients)
+        return grown and len(self.witness.updates) > 1 and bool(at_first) and max(at_first) <= EXPLODING
+
     # -- words ------------------------------------------------------------------------------------------------------------------
 
     def called(self, row: int) -> str:
@@ -102,6 +138,17 @@ class Case:
         """A line of a code object of which no instruction is known."""
         lasti = next((2 * i for i, (at, *_) in enumerate(code.co_positions()) if at == line), None)
         return None if lasti is None else self.sources.site(code, lasti)
+
+    def site_of_attribute(self, module: Any, name: str) -> protocol.Site | None:
+        """The line of a module's `__init__` that gives it this attribute."""
+        code = getattr(type(module).__init__, "__code__", None)
+        if code is None:
+            return None
+        texts = source.text_of(code.co_filename).splitlines()
+        lines = sorted({line for _, _, line in code.co_lines() if line and line <= len(texts)})
+        given = re.compile(rf"\bself\.{re.escape(name)}\b[^=]*=[^=]")
+        line = next((line for line in lines if given.search(texts[line - 1])), None)
+        return None if line is None else self.site_at(code, line)
 
     def operand(self, row: int, marked: Iterable[int] = (), words: str = "", value: str = "", name: str = "") -> Operand:
         r, dtype = self.r, self.r.dtype[row]

@@ -22,7 +22,7 @@ def _operation(case: Case) -> list[Finding]:
     r, row = case.r, case.r.failure
     op, text = r.op_name(row), r.note[row]
     operands = [case.operand(s) for s, _ in r.inputs(row)]
-    says = text.partition(": ")[2].partition("; ")[0]
+    says = (text.partition(": ")[2] or text).partition("; ")[0]
     if "same device" in text:
         sentence = f"{op} failed{case.at(row)}: its operands are on different devices."
         return [
@@ -36,7 +36,7 @@ def _operation(case: Case) -> list[Finding]:
                 operands=operands,
             )
         ]
-    if "dtype" in text and ("same dtype" in text or "one dtype" in text):
+    if "same dtype" in text or "one dtype" in text or "expected scalar type" in text:
         sentence = f"{op} failed{case.at(row)}: {says}."
         why = "NumPy makes float64 where nothing is said, and parameters are float32."
         return [case.finding("dtype-mismatch", "error", sentence, row, why, "x = x.float()  (or model.double())", operands=operands)]
@@ -100,7 +100,9 @@ def _ending(case: Case) -> list[Finding]:
         at = f" at {place(site)}"
     if ended.kind == "SpoiledError" and ended.step >= 0:
         return [_spoiled(case)]
-    if ended.kind == "GraphFreedError":
+    if "modified by an inplace operation" in ended.text:
+        return _spoiled_by_pytorch(case, site, at)
+    if "backward through the graph a second time" in ended.text:
         row = ended.step
         first = case.witness.passes[0] if len(case.witness.passes) > 1 else None
         before = case.site_of(first.where) if first is not None else None
@@ -242,6 +244,36 @@ def _spoiled(case: Case) -> Finding:
         site=site,
         operands=operands,
     )
+
+
+def _spoiled_by_pytorch(case: Case, site: Site | None, at: str) -> list[Finding]:
+    """PyTorch says which op made what was overwritten, and its shape; the recording has the write."""
+    ended, r = case.witness.ended, case.r
+    assert ended is not None
+    said = re.search(r"\[([\d, ]*)\]\], which is output \d+ of (\w+?)(?:Backward\d*)?,", ended.text)
+    dims = tuple(map(int, said[1].replace(" ", "").split(","))) if said and said[1] else ()
+    maker = said[2].lower() if said else ""
+    writes = [row for row in range(r.count) if r.note[row].startswith("in place") and r.inputs(row) and tuple(r.shape[row]) == dims]
+    named = [row for row in writes if r.op_name(r.inputs(row)[0][0]).replace("_", "").lower() == maker]
+    writer = (named or writes or [-1])[-1]
+    why = "The backward step of an op needs the values as they were; with others the gradient would be wrong without a word."
+    if writer < 0:
+        update = case.witness.updates[-1] if case.witness.updates else None
+        wrote = case.site_of(update.where) if update is not None else None
+        if update is None or wrote is None:
+            return []
+        sentence = f"optimizer.step() at {place(wrote)} wrote over parameters that backward(){at} still needed."
+        fix = "compute the loss anew after each step(), or call step() when all backward passes are done"
+        return [case.finding("in-place-overwrite", "error", sentence, -1, why, fix, site=wrote)]
+    before = r.inputs(writer)[0][0]
+    op = r.op_name(writer).rstrip("_")
+    sentence = (
+        f"{op}{case.at(writer)} wrote in place over {case.called(before)}, the result of {r.op_name(before) or r.kind[before]}"
+        f"{case.at(before)}, which backward(){at} still needed."
+    )
+    fix = f"the out-of-place form, x = x.{op}(...) or x = x + y in place of x += y; or clone() before it"
+    operands = [case.operand(before, (), "needed for backward"), case.operand(writer, (), "wrote over it")]
+    return [case.finding("in-place-overwrite", "error", sentence, writer, why, fix, operands=operands)]
 
 
 def _untracked(case: Case, at: str, site: Site | None) -> Finding:

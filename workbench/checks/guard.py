@@ -75,7 +75,7 @@ class Guard(observe.Observer):
                 values.element(x, at) if at is not None and hasattr(x, "shape") else x if not hasattr(x, "shape") else None
                 for x, at in zip(given, places, strict=True)
             ]
-            cause, fix = because(op.name, kind, points)
+            cause, fix = because(op.name, kind, points, bool(before))
             verb = "made" if kind not in before else "was given, and hands on,"
             raise NotFiniteError(
                 f"{op.name} {verb} {kind}{errors.at_user_line()}: {values.indexed('result', index)}; {'; '.join(told)}. {cause} Try: {fix}."

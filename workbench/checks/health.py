@@ -23,26 +23,20 @@ def check(case: Case, thorough: bool) -> list[Finding]:
 def _gradients(case: Case) -> list[Finding]:
     """Parameters in depth order: that in which the program used them."""
     r, found = case.r, {"vanishing": [], "exploding": []}
-    rows = sorted({*r.gradients, *case.witness.largest})
-    sizes: list[tuple[int, float]] = []
-    for row in rows:
-        if row < 0:
-            continue
-        held = r.gradients.get(row)
-        tensor = held() if held is not None else None
-        array = None if tensor is None else case.witness.values(tensor)
-        if array is not None and array.size:
-            largest = float(abs(inspector.host(array)).max())
-        elif row in case.witness.largest:
-            largest = case.witness.largest[row]
-        else:
-            continue
-        sizes.append((row, largest))
-        if 0 < largest < VANISHING and len(r.shape[row]) > 1:  # a bias before a normalisation has none
+    sizes = case.gradients
+    nothing: list[tuple[int, float]] = []
+    for row, largest in sizes:
+        if largest == 0 and len(r.shape[row]) > 1:
+            nothing.append((row, largest))
+        elif 0 < largest < VANISHING and len(r.shape[row]) > 1:  # a bias before a normalisation has none
             found["vanishing"].append((row, largest))
         elif EXPLODING < largest < float("inf"):
             found["exploding"].append((row, largest))
     findings, most = [], max((size for _, size in sizes), default=0.0)
+    if nothing and len(case.witness.updates) > 1 and case.loss() != 0:  # at first a layer after it may be zero on purpose
+        findings.append(_zero(case, nothing, len(sizes), most))
+    if found["exploding"] and case.diverges():
+        found["exploding"] = []
     for flag, some in found.items():
         if not some or flag == "vanishing" and most < UNEVEN * min(size for _, size in some):
             continue
@@ -65,6 +59,22 @@ def _gradients(case: Case) -> list[Finding]:
         operands = [case.operand(row, (), f"largest |gradient| {inspector.number_text(size)}") for row, size in sizes[:24]]
         findings.append(case.finding(f"{flag}-gradient", "warning", sentence, some[0][0], why, fix, operands=operands))
     return findings
+
+
+def _zero(case: Case, nothing: list[tuple[int, float]], count: int, most: float) -> Finding:
+    """Parameters that an optimizer uses, whose gradient is 0 in every element."""
+    told = several([case.called(row) for row, _ in nothing])
+    if most == 0:
+        sentence = f"Every gradient is exactly 0, in all {count} parameters."
+        why = "Nothing is learned: gradients were multiplied by 0 (a clipping to 0, a loss weighted by 0), or no unit lets any through."
+        fix = "look at what is done to the gradients between backward() and step(), such as clip_grad_norm_(..., max_norm)"
+    else:
+        sentence = f"The gradient of {told} is exactly 0, while others are up to {inspector.number_text(most)}."
+        why = "What lies between them and the loss has the slope 0: ReLUs that are dead, saturated units, or a multiplication by 0."
+        fix = "a smaller learning rate and the model made anew; leaky_relu or GELU; normalised inputs"
+    return case.finding(
+        "zero-gradient", "warning", sentence, nothing[0][0], why, fix, operands=[case.operand(row) for row, _ in nothing[:4]]
+    )
 
 
 def _activations(case: Case) -> list[Finding]:

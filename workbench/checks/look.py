@@ -9,7 +9,7 @@ from weakref import ref
 from .. import protocol
 from ..protocol.checks import Finding
 from ..recording import Recording
-from . import errors, health, losses, not_finite, reach, shapes, training
+from . import errors, health, losses, not_finite, reach, registered, shapes, training
 from .case import Case, place, several
 
 ORDER = {"error": 0, "warning": 1, "note": 2}
@@ -19,6 +19,11 @@ MADE_BY = {
     "shape-mismatch": {"broadcast-in-loss"},
     "exploding-gradient": {"learning-rate-too-large"},
     "unused-parameter": {"unused-output"},
+    "gradient-cut": {"unused-output", "zero-grad-before-step"},
+    "gradient-lost": {"zero-grad-before-step"},
+    "step-before-backward": {"zero-grad-before-step"},
+    "unregistered-module": {"not-in-optimizer"},
+    "zero-gradient": {"learning-rate-zero"},
 }
 
 
@@ -30,7 +35,8 @@ def look(recording: Recording, optimizers: Iterable[ref] = (), thorough: bool = 
     case = Case(recording, optimizers)
     checks: list[Callable[[], list[Finding]]] = [lambda: shapes.check(case) or errors.check(case)]
     checks += [lambda: not_finite.check(case, thorough), lambda: losses.check(case)]
-    checks += [lambda: reach.check(case), lambda: training.check(case, thorough), lambda: health.check(case, thorough)]
+    checks += [lambda: reach.check(case, thorough), lambda: registered.check(case, thorough)]
+    checks += [lambda: training.check(case, thorough), lambda: health.check(case, thorough)]
     found = [one for check in checks for one in _done(check, case)]
     consequences = set().union(*[MADE_BY.get(one.code, set()) for one in found]) if found else set()
     return sorted((one for one in found if one.code not in consequences), key=lambda one: ORDER[one.severity])

@@ -16,7 +16,7 @@ ENDS = ("mean", "sum", *MEETS)
 def check(case: Case) -> list[Finding]:
     """One finding for each mistake and line."""
     found: dict[tuple, Finding] = {}
-    for make in (_softmax_twice, _not_log, _log_of_softmax, _sigmoid_twice, _outer_difference, _float_division, _wider_dtype):
+    for make in (_softmax_twice, _not_log, _log_of_softmax, _sigmoid_twice, _outer_difference, _float_division, _wider_dtype, _axis):
         for one in make(case):
             found.setdefault((one.code, one.site), one)
     return list(found.values())
@@ -60,6 +60,47 @@ def _not_log(case: Case) -> Iterator[Finding]:
                 "F.nll_loss(F.log_softmax(x, dim=1), target), or F.cross_entropy(x, target)",
                 operands=[case.operand(before)],
             )
+
+
+def _axis(case: Case) -> Iterator[Finding]:
+    """A softmax along another axis than the one over which its result is summed, or in which the classes lie."""
+    r = case.r
+    for row in case.rows("nll_loss"):
+        before = case.input(row)
+        if before < 0 or r.op_name(before) != "log_softmax":
+            continue
+        dims = r.shape[before]
+        classes = 0 if len(dims) == 1 else 1
+        along = _dim(case, before)
+        if along is not None and along != classes:
+            sentence = (
+                f"log_softmax{case.at(before)} goes along axis {along} (size {dims[along]}), and nll_loss{case.at(row)} looks for the "
+                f"classes in axis {classes} (size {dims[classes]})."
+            )
+            why = "Probabilities of one sample do not add up to 1: the samples compete with each other in place of the classes."
+            fix = f"F.log_softmax(x, dim={classes}), or F.cross_entropy(logits, target)"
+            yield case.finding("softmax-axis", "error", sentence, before, why, fix, operands=[case.operand(before, [along])])
+    for row in case.rows("matmul"):
+        for slot in (0, 1):
+            source = case.input(row, slot)
+            before = -1 if source < 0 else case.made_by(source, ("dropout",))
+            if before < 0 or r.op_name(before) != "softmax" or len(dims := r.shape[before]) < 2:
+                continue
+            summed, along = len(dims) - 1 - slot, _dim(case, before)
+            if along is not None and along != summed:
+                sentence = (
+                    f"softmax{case.at(before)} goes along axis {along} (size {dims[along]}), and matmul{case.at(row)} sums over "
+                    f"axis {summed} (size {dims[summed]})."
+                )
+                why = "The weights of one sum do not add up to 1: the result is no weighted mean. In attention, batches or queries compete."
+                fix = f"F.softmax(x, dim={summed - len(dims)})"
+                yield case.finding("softmax-axis", "warning", sentence, before, why, fix, operands=[case.operand(before, [along])])
+
+
+def _dim(case: Case, row: int) -> int | None:
+    """The axis that the op goes along, counted from the front; None where it is not known."""
+    dim = case.r.attrs[row].get("dim")
+    return dim % len(case.r.shape[row]) if isinstance(dim, int) else None
 
 
 def _log_of_softmax(case: Case) -> Iterator[Finding]:

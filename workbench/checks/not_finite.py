@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -21,6 +22,7 @@ from . import values
 from .case import Case
 from .witness import BadRow, BadStep
 
+SOFTMAXES = ("softmax", "log_softmax")
 CODES = {"NaN": "nan", "+Inf": "inf", "−Inf": "inf"}
 SMALL = 1 << 20  # bytes of an operand that is copied, since an update may overwrite it
 
@@ -45,15 +47,29 @@ def among(r: Recording, start: int, stop: int, root: int, number: int = 0) -> di
         if array is None:
             continue
         for kind in values.kinds(array):
-            if kind not in found:
+            if kind not in found and not _handed_on(r, row, kind, array, known):
                 exact = not any(known.get(before) is None for before in missing if before < row)
                 found[kind] = BadRow(row, array, [(s, _kept(r, s, known)) for s, _ in r.inputs(row)], exact, number)
         if "NaN" in found:
             break
     if "NaN" in found:  # infinities on the way to it
         way = set(r.reachable(found["NaN"].row))
-        found = {kind: bad for kind, bad in found.items() if bad.row in way}
+        masked = r.op_name(found["NaN"].row) in SOFTMAXES  # a mask is made of infinities, and its finding tells of them
+        found = {kind: bad for kind, bad in found.items() if bad.row in way and not (masked and kind == "−Inf" and r.ops[bad.row] is None)}
     return found
+
+
+def _handed_on(r: Recording, row: int, kind: str, array: Any, known: dict[int, Any]) -> bool:
+    """Whether an op only hands on an infinity: its operand, or a number in the program such as that of masked_fill, has one there."""
+    if kind == "NaN" or r.ops[row] is None:
+        return False
+    index = values.first(array, kind)
+    for source, _ in r.inputs(row):
+        value = r.kept.get(source) if r.kind[source] == "constant" else known.get(source)
+        element = _at(value, opposite(r.ops[row], value, array, index))
+        if isinstance(element, (int, float)) and math.isinf(element):
+            return True
+    return any(isinstance(value, float) and math.isinf(value) for value in r.attrs[row].values())
 
 
 def _value(r: Recording, row: int) -> Any:
@@ -139,7 +155,9 @@ def check(case: Case, thorough: bool) -> list[Finding]:
             if array is not None and not values.finite(array) and (thorough or array.nbytes <= SMALL):
                 found = among(r, 0, row + 1, row)
                 break
-    findings = [_forward(case, kind, bad, kind == "NaN" or "NaN" not in found) for kind, bad in found.items()]
+    nan = found.get("NaN")
+    infinite = nan is not None and any(_infinite(array) for _, array in nan.operands)  # then what made those is where to look
+    findings = [_forward(case, kind, bad, kind == "NaN" or nan is None, infinite) for kind, bad in found.items()]
     step = witness.bad_step
     if step is not None and not any(bad.number <= step.number for bad in found.values()):  # else what is wrong forward has made it
         findings += _backward(case, step)
@@ -148,8 +166,12 @@ def check(case: Case, thorough: bool) -> list[Finding]:
     return sorted(findings, key=lambda one: (one.severity != "error", one.node))
 
 
-def _forward(case: Case, kind: str, bad: BadRow, last: bool) -> Finding:
-    """One finding: which op, which element, what its operands had there."""
+def _infinite(array: Any) -> bool:
+    return hasattr(array, "dtype") and any(kind != "NaN" for kind in values.kinds(array))
+
+
+def _forward(case: Case, kind: str, bad: BadRow, last: bool, infinite: bool) -> Finding:
+    """One finding: which op, which element, what its operands had there. `infinite`: the NaN was made from infinities."""
     r, row = case.r, bad.row
     index = values.first(bad.value, kind)
     count = int(numpy.count_nonzero(values.KINDS[kind](numpy.real(host(bad.value)))))
@@ -170,10 +192,12 @@ def _forward(case: Case, kind: str, bad: BadRow, last: bool) -> Finding:
     sentence = f"{op} made the first {kind}{turn}{case.at(row)}: {where}{many}."
     if not bad.exact:
         sentence = f"{op} is the first op known to have {kind}{turn}{case.at(row)}: {where}{many}; values before it were let go."
-    cause, fix = because(op, kind, [_at(array, opposite(r.ops[row], array, bad.value, index)) for _, array in bad.operands])
+    points = [_at(array, opposite(r.ops[row], array, bad.value, index)) for _, array in bad.operands]
+    cause, fix = because(op, kind, points, any(_infinite(array) for _, array in bad.operands))
     if not last:
         cause += " The NaN that came later was made from it."
-    return case.finding(f"{CODES[kind]}-forward", "error" if last else "warning", sentence, row, cause, fix, operands=operands)
+    severity = "error" if last or infinite else "warning"
+    return case.finding(f"{CODES[kind]}-forward", severity, sentence, row, cause, fix, operands=operands)
 
 
 _RESET = "make the model and its optimizer anew (or load the last good checkpoint), with a smaller learning rate"
@@ -302,8 +326,8 @@ def rule_text(op: Any, slot: int) -> str:
 # -- why, and what helps -----------------------------------------------------------------------------------------------------
 
 
-def because(op: str, kind: str, at: list[Any]) -> tuple[str, str]:
-    """Why the op gives that for these elements, and the line that mends it."""
+def because(op: str, kind: str, at: list[Any], infinite: bool = False) -> tuple[str, str]:
+    """Why the op gives that for these elements, and the line that mends it. `infinite`: its operands have infinities somewhere."""
     x = at[0] if at else None
     y = at[1] if len(at) > 1 else None
     if op in ("log", "log2", "log10", "log1p"):
@@ -335,11 +359,13 @@ def because(op: str, kind: str, at: list[Any]) -> tuple[str, str]:
         return "Inf − Inf is not defined.", "find what made the infinities; keep them out by clamp()"
     if op in ("mul", "matmul", "linear", "contract") and kind == "NaN":
         return "0 · Inf, or Inf − Inf in a sum of products, is not defined.", "find what made the infinity; keep it out by clamp()"
-    if op in ("softmax", "log_softmax") and kind == "NaN":
+    if op in SOFTMAXES and kind == "NaN":
         return (
             "A whole row of −Inf has no softmax (everything is masked), or +Inf is in it.",
             "leave one element of each row unmasked, or mask with -1e9",
         )
+    if op in ("sum", "mean", "std", "var", "cumsum") and kind == "NaN" and infinite:
+        return f"{op} of +Inf and −Inf together, Inf − Inf, is not defined.", "find what made the infinities; keep them out by clamp()"
     if op in ("mean", "std", "var") and kind == "NaN":
         return "Of no elements (or, corrected, of one) there is none: 0 / 0.", "check that the tensor is not empty; std(unbiased=False)"
     if kind == "NaN":

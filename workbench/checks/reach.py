@@ -8,6 +8,7 @@ from typing import Any
 
 from .. import source
 from ..inspector.reasons import UNUSED
+from ..protocol import Site
 from ..protocol.checks import Finding
 from .case import Case, several
 
@@ -32,11 +33,12 @@ def row_of(case: Case, p: Any) -> int:
     return case.witness.row(case.r, p)
 
 
-def check(case: Case) -> list[Finding]:
+def check(case: Case, thorough: bool) -> list[Finding]:
     """What no gradient reaches although a backward pass ran, and what no optimizer updates although one took a step."""
     if not case.witness.passes:
         return []
-    return [*_unreached(case), *_not_updated(case)]
+    broken = case.witness.ended is not None and case.witness.ended.backward  # what the pass had not come to has no gradient
+    return [*([] if broken else _unreached(case)), *_not_updated(case), *(_frozen(case) if thorough else [])]
 
 
 def _received(case: Case, p: Any) -> bool:
@@ -45,6 +47,7 @@ def _received(case: Case, p: Any) -> bool:
 
 def _unreached(case: Case) -> Iterator[Finding]:
     unused: list[str] = []
+    site = None
     cut: dict[int, list[tuple[str, int]]] = {}  # row that is not tracked any more -> parameters before it
     lost: list[tuple[str, int]] = []
     looked, last = 0, -1
@@ -58,6 +61,7 @@ def _unreached(case: Case) -> Iterator[Finding]:
         at = UNUSED if row < 0 else last  # of very many, what holds for one holds for its neighbour
         if at == UNUSED:
             unused.append(name)
+            site = site or _made_at(case, p)
         elif at >= 0:
             cut.setdefault(at, []).append((name, row))
         else:
@@ -101,8 +105,23 @@ def _unreached(case: Case) -> Iterator[Finding]:
         )
         why = "A layer that forward() does not call learns nothing, and still costs memory."
         yield case.finding(
-            "unused-parameter", "warning", sentence, -1, why, "call it in forward(), or remove it; requires_grad_(False) where it is meant"
-        )
+            "unused-parameter", "warning", sentence, -1, why, "call it in forward(), or remove it; requires_grad_(False) where it is meant",
+            site=site,
+        )  # fmt: skip
+
+
+def _made_at(case: Case, p: Any) -> Site | None:
+    """The line of the user's module that makes the parameter, or the layer that it belongs to."""
+    for held in case.r.modules:
+        module = held()
+        for one in module.modules() if module is not None else ():
+            for name, child in one._modules.items():
+                if child is not None and any(p is q for q in child.parameters()) and (site := case.site_of_attribute(one, name)):
+                    return site
+            if any(p is q for q in one._parameters.values()):
+                name = next(name for name, q in one._parameters.items() if p is q)
+                return case.site_of_attribute(one, name)
+    return None
 
 
 def _leaves_the_graph(case: Case, row: int) -> tuple[str, int, str] | None:
@@ -112,6 +131,7 @@ def _leaves_the_graph(case: Case, row: int) -> tuple[str, int, str] | None:
         if any(s in reached for s, _ in r.inputs(at)):
             reached.add(at)
     names = {r.names[at] for at in reached if r.names.get(at, "").isidentifier()}
+    own = {(code, case.sources.line(code, r.lasti[at])) for at in reached if (code := r.code[at]) is not None}
     codes = list(dict.fromkeys(code for code in r.code if code is not None))
     for leaving in _LEAVING:
         for code in codes:
@@ -119,9 +139,26 @@ def _leaves_the_graph(case: Case, row: int) -> tuple[str, int, str] | None:
             texts = source.text_of(code.co_filename).splitlines()
             for number in lines:
                 text = texts[number - 1].strip() if number <= len(texts) else ""
-                if leaving.search(text) and any(re.search(rf"\b{name}\b", text) for name in names) and "print(" not in text:
+                known = (code, number) in own or any(re.search(rf"\b{name}\b", text) for name in names)
+                if known and leaving.search(text) and "print(" not in text:
                     return code.co_filename, number, text
     return None
+
+
+def _frozen(case: Case) -> Iterator[Finding]:
+    """The parameters next to the loss do not learn, those before them do, and an optimizer was given both."""
+    given = {id(p) for one in case.optimizers for group in one.param_groups for p in group["params"]}
+    rows = {p: row_of(case, p) if p.requires_grad else case.r.find(p) for _, p in parameters(case)}
+    used = [(row, name, p) for name, p in parameters(case) if (row := rows[p]) >= 0]
+    learning = max((row for row, _, p in used if p.requires_grad), default=-1)
+    frozen = [(row, name) for row, name, p in used if row > learning >= 0 and id(p) in given]
+    if frozen:
+        told = several([case.r.names.get(row) or name for row, name in frozen])
+        sentence = f"{told} {'is' if len(frozen) == 1 else 'are'} frozen (requires_grad=False), while what comes before learns."
+        why = "The optimizer has them and leaves them as they are. In fine-tuning it is the new last layer that learns."
+        fix = "freeze the other part; or leave these out of the optimizer, where it is meant"
+        operands = [case.operand(row) for row, _ in frozen[:4]]
+        yield case.finding("frozen-output", "note", sentence, frozen[0][0], why, fix, operands=operands)
 
 
 def _not_updated(case: Case) -> Iterator[Finding]:
@@ -154,12 +191,11 @@ def _not_updated(case: Case) -> Iterator[Finding]:
         )
     else:
         sentence = f"{told} received a gradient, and no optimizer updates {'it' if len(forgotten) == 1 else 'them'}."
-        yield case.finding(
-            "not-in-optimizer",
-            "warning",
-            sentence,
-            forgotten[0][1],
-            "They keep their first values for ever.",
-            "give all to the optimizer: model.parameters(), or add_param_group(); requires_grad_(False) where it is meant",
-            operands=operands,
-        )
+        why = "They keep their first values for ever."
+        fix = "give all to the optimizer: model.parameters(), or add_param_group(); requires_grad_(False) where it is meant"
+        given = [p for one in case.optimizers for group in one.param_groups for p in group["params"]]
+        idle = sum(row_of(case, p) < 0 for p in given)
+        if idle:
+            why += f" The optimizer holds {idle} that no op used: a layer was put in place of another after the optimizer was made."
+            fix = "make the optimizer when the model is complete: after the last layer is replaced"
+        yield case.finding("not-in-optimizer", "warning", sentence, forgotten[0][1], why, fix, site=case.site_of(where), operands=operands)

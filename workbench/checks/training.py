@@ -7,19 +7,23 @@ from collections.abc import Iterator
 import numpy
 
 from .. import inspector
+from ..model_health.gradient_flow import EXPLODING
 from ..protocol.checks import Finding
-from . import values
+from . import registered, values
 from .case import Case, place, several
 from .reach import parameters, row_of
+from .witness import Mode
 
 LARGE, NONE = 0.1, 1e-9  # |Δw| / |w| of a step
 SAME = 3  # so many iterations with equal batches are no chance
 PASSES = 8  # that are looked at for batches
+COLLECTED = 3  # losses of one line that are kept
 
 
 def check(case: Case, thorough: bool) -> list[Finding]:
     """What a loop of passes and updates does wrong."""
-    found = [*_piled_up(case), *_order(case), *_modes(case), *_rate(case), *_kept_alive(case), *_data_with_gradient(case)]
+    found = [*_piled_up(case), *_order(case), *_modes(case), *_rate(case), *_kept_alive(case), *_collected(case)]
+    found += [*_data_with_gradient(case)]
     if thorough:
         found += [*_same_batch(case), *_shuffled_apart(case), *_unused_output(case)]
     return found
@@ -85,7 +89,7 @@ def _modes(case: Case) -> Iterator[Finding]:
     wrong = [one for one in modes if one.training and not one.recorded]
     if wrong:
         scope = r.scopes[wrong[0].scope]
-        names = list(dict.fromkeys(r.scopes[one.scope].name for one in wrong))
+        names = _with_mode(case, wrong)
         site = case.site_of((scope.code, scope.lasti))
         row = _row_in(case, wrong[0].scope)
         sentence = f"{several(names)} ran under no_grad() in training mode{f' at {place(site)}' if site else ''}."
@@ -96,40 +100,55 @@ def _modes(case: Case) -> Iterator[Finding]:
         yield case.finding(
             "train-mode-in-evaluation", "warning", sentence, row, why, "model.eval() before it, model.train() afterwards", site=site
         )
-    right = [one for one in modes if one.recorded]
-    if right and case.witness.updates and not any(one.training for one in modes):
+    right = _trained_in_evaluation(case)
+    if right:
         scope = r.scopes[right[0].scope]
         site = case.site_of((scope.code, scope.lasti))
-        names = list(dict.fromkeys(r.scopes[one.scope].name for one in right))
-        sentence = (
-            f"The model is trained in evaluation mode: {several(names)} never ran in training mode{f' (at {place(site)})' if site else ''}."
-        )
+        first = right[0].passes + 1
+        since = f"ran in evaluation mode from pass {first} on" if first > 1 else "never ran in training mode"
+        at = f" (at {place(site)})" if site else ""
+        sentence = f"The model is trained in evaluation mode: {several(_with_mode(case, right))} {since}{at}."
         why = "Dropout does not drop and BatchNorm does not follow the data. eval() of an earlier evaluation is still on."
         yield case.finding(
             "eval-mode-in-training", "warning", sentence, _row_in(case, right[0].scope), why, "model.train() before the loop", site=site
         )
 
 
+def _with_mode(case: Case, modes: list[Mode]) -> list[str]:
+    """Their modules in words, each once: "Dropout 3"."""
+    scopes = [case.r.scopes[one.scope] for one in modes]
+    return list(dict.fromkeys(f"{s.label} {s.name}" if s.name != s.label else s.label for s in scopes))
+
+
+def _trained_in_evaluation(case: Case) -> list[Mode]:
+    """Calls with gradients in evaluation mode, from the pass on since which every update came of such calls only."""
+    updated = {update.passes for update in case.witness.updates}  # passes that a step followed
+    calls: dict[int, list[Mode]] = {}
+    for one in case.witness.modes:
+        if one.recorded and one.passes + 1 in updated:
+            calls.setdefault(one.passes, []).append(one)
+    found: list[Mode] = []
+    for number in sorted(calls, reverse=True):
+        if any(one.training for one in calls[number]):
+            break
+        found = calls[number] + found
+    return found
+
+
 def _row_in(case: Case, scope: int) -> int:
     return next((row for row in range(case.r.count) if case.r.scope[row] == scope and case.r.kind[row] == "op"), -1)
 
 
-def _losses(case: Case) -> list[float]:
-    found = []
-    for one in case.witness.passes:
-        array = case.r.value(one.root) if one.root >= 0 else None
-        if array is not None and array.size == 1 and array.dtype.kind == "f":
-            found.append(float(inspector.host(array).reshape(-1)[0]))
-    return found
-
-
 def _rate(case: Case) -> Iterator[Finding]:
+    if case.diverges():
+        yield _diverging(case)
+        return
     ratios = [ratio for _, ratio in case.witness.ratios]
     if len(ratios) < 2 or any(update.empty for update in case.witness.updates):
         return
     site = case.site_of(case.witness.updates[-1].where) if case.witness.updates else None
     shown = several([inspector.number_text(ratio) for ratio in ratios[-4:]])
-    losses = _losses(case)
+    losses = case.losses()
     falls = len(losses) > 1 and all(map(numpy.isfinite, losses)) and losses[-1] < 0.9 * losses[0]
     if min(ratios) > LARGE and not falls:
         sentence = f"A step moves the weights by more than a tenth of their size: |Δw| / |w| was {shown}, and the loss does not fall."
@@ -155,6 +174,23 @@ def _rate(case: Case) -> Iterator[Finding]:
         )
 
 
+def _diverging(case: Case) -> Finding:
+    """Gradients that grow from step to step."""
+    witness = case.witness
+    grown = [(row, size) for row, size in case.gradients if size > EXPLODING]
+    row, size = max(grown, key=lambda one: one[1])
+    before, after = inspector.number_text(max(witness.earliest.values())), inspector.number_text(size)
+    sentence = f"The training diverges: in {len(witness.updates)} steps the largest |gradient| went from {before} to {after}."
+    losses = [inspector.number_text(loss) for loss in case.losses()]
+    if len(losses) > 1:
+        sentence = f"{sentence[:-1]}, and the loss went from {losses[0]} to {losses[-1]}."
+    why = "Each step is so long that it ends where the slope is steeper than before."
+    fix = "a learning rate ten times smaller; nn.utils.clip_grad_norm_(model.parameters(), 1.0) where single batches are to blame"
+    operands = [case.operand(row, (), f"largest |gradient| {inspector.number_text(size)}") for row, size in grown[:8]]
+    return case.finding("learning-rate-too-large", "warning", sentence, row, why, fix, site=case.site_of(witness.updates[-1].where),
+                        operands=operands)  # fmt: skip
+
+
 def _kept_alive(case: Case) -> Iterator[Finding]:
     """total += loss, with losses that have had their backward pass: their graphs stay alive."""
     r = case.r
@@ -176,12 +212,34 @@ def _kept_alive(case: Case) -> Iterator[Finding]:
         yield case.finding("loss-without-item", "warning", sentence, row, why, f"{name} += loss.item()", operands=[case.operand(row)])
 
 
+def _collected(case: Case) -> Iterator[Finding]:
+    """losses.append(loss): results of one line that nothing was computed from, all of them still there, each with what it came from."""
+    r = case.r
+    roots = {one.root for one in case.witness.passes}
+    alive: dict[tuple, list[int]] = {}
+    for row in range(r.count):
+        if r.kind[row] == "op" and r.grad[row] and not r.shape[row] and r.tensor(row) is not None and not case.consumers.get(row):
+            alive.setdefault((id(r.code[row]), r.lasti[row]), []).append(row)
+    for rows in alive.values():
+        if len(rows) < COLLECTED:
+            continue
+        row, free = rows[-1], all(one in roots for one in rows)
+        sentence = f"{len(rows)} results of {r.op_name(row)}{case.at(row)} are still alive, each with the graph that it came from."
+        why = (
+            "What the tape saved for them was freed by backward(); tensors and nodes stay, more with each turn."
+            if free
+            else "No backward() has freed what the tape saved for them: memory grows with each turn, by all activations of the model."
+        )
+        fix = "keep the number: losses.append(loss.item()); for an evaluation: with no_grad(): ..."
+        yield case.finding("loss-without-item", "note" if free else "warning", sentence, row, why, fix, operands=[case.operand(row)])
+
+
 def _data_with_gradient(case: Case) -> Iterator[Finding]:
     r = case.r
     if not case.witness.updates or not r.gradients:
         return
     own = {row_of(case, p) for one in case.optimizers for group in one.param_groups for p in group["params"]}
-    own |= {row_of(case, p) for _, p in parameters(case)}
+    own |= {row_of(case, p) for _, p in parameters(case)} | {case.r.find(one.held) for one in registered.tensors(case)}
     strange = [row for row in r.gradients if r.kind[row] == "leaf" and row not in own]
     if strange and any(r.kind[row] == "parameter" for row in r.gradients):
         told = several([case.called(row) for row in strange])

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ..recording import Recording
 
 Where = tuple[CodeType | None, int]
+_OF_A_PASS = ("modified by an inplace operation", "backward through the graph a second time")
 
 COPIES = 64 << 20  # bytes of parameters that are copied to see how far a step moves them
 MOST = 64  # notes of one kind
@@ -96,6 +97,7 @@ class Ended(NamedTuple):
     where: Where
     step: int  # the row whose backward step was running; -1
     write: tuple[CodeType, int] | None  # code and line that wrote in place what the step needed
+    backward: bool  # it ended a backward pass
 
 
 class Witness:
@@ -183,7 +185,9 @@ class Witness:
         if error is not None:
             write = getattr(error, "write", None)
             row = r.times.get(step, -1)
-            self.ended = Ended(type(error).__name__, str(error), _innermost(error, hidden), row, write.line if write is not None else None)
+            line, text = write.line if write is not None else None, str(error)
+            backward = row >= 0 or any(words in text for words in _OF_A_PASS)
+            self.ended = Ended(type(error).__name__, text, _innermost(error, hidden), row, line, backward)
 
     # -- what is asked of a tensor ----------------------------------------------------------------------------------------------
 
@@ -252,8 +256,9 @@ class Witness:
             tensor = held()
             now = None if tensor is None else self.values(tensor)
             if now is not None and now.shape == before.shape:
-                change += _squares(now - before)
-                size += _squares(before)
+                with numpy.errstate(all="ignore"):
+                    change += _squares(now - before)
+                    size += _squares(before)
         if self._before and size > 0 and (change > 0 or self.updates and self.updates[-1].passes == len(self.passes)):
             self.ratios.append((len(self.passes), math.sqrt(change / size)))
         self._before = []
@@ -288,8 +293,7 @@ def _largest(array: Any) -> float:
 
 
 def _squares(array: Any) -> float:
-    flat = array.reshape(-1)
-    return abs(complex((flat * flat.conj()).sum()))
+    return float((abs(array).astype("float64") ** 2).sum())  # in float32 those of a training that diverges overflow
 
 
 def _innermost(error: BaseException, hidden: tuple[str, ...]) -> Where:

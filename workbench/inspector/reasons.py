@@ -278,7 +278,7 @@ def _lines(code: CodeType) -> range:
 
 def _detaches(code: CodeType) -> list[tuple[int, str]]:
     """The lines of the code that detach a tensor, and the name that its value is assigned to there, or ""."""
-    lines, found = _lines(code), {}
+    lines, found = {line for _, _, line in code.co_lines()}, {}  # not those of functions inside it
     for node in _nodes(code.co_filename):
         if isinstance(node, ast.Attribute) and node.attr in ("detach", "detach_", "data") and node.lineno in lines:
             found.setdefault(node.lineno, "")

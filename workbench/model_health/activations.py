@@ -22,6 +22,7 @@ LIMITS = {
     "hardtanh": "at its least or its largest value",
     "relu6": "y = 6",
 }
+TRAINING = 4  # passes that are one
 DYING = ("relu", "relu6", "threshold")  # zero over a whole half-line: a unit can be stuck there
 
 
@@ -40,10 +41,12 @@ class _Found:
 def activations(recording: Recording) -> tuple[list[ActivationRow], int]:
     """One row for each activation function of each module, all its calls together, in order; and how many calls were left out.
 
-    Calls whose values are not there any more are no part of it, nor are the first ones where all together take too long to look at.
+    Of a training only the second half counts: what units are now, not what they were at first. Calls whose values are not there any more
+    are no part of it, nor are the first ones where all together take too long to look at.
     """
     r = recording
-    calls = [row for row in range(r.count) if r.kind[row] == "op" and r.op_name(row).rstrip("_") in {*LIMITS, *DYING}]
+    since = _trained(r)
+    calls = [row for row in range(since, r.count) if r.kind[row] == "op" and r.op_name(row).rstrip("_") in {*LIMITS, *DYING}]
     found: dict[tuple, _Found] = {}
     first, room = len(calls), ROOM
     while first and (room := room - r.bytes[calls[first - 1]]) >= 0:
@@ -65,6 +68,12 @@ def activations(recording: Recording) -> tuple[list[ActivationRow], int]:
         one.zero += int(zero.sum())
         one.saturated += int(numpy.count_nonzero(inspector.host(saturated(op, y, r.attrs[row]))))
     return [_row(module, op, one) for (module, op, _), one in found.items()], first
+
+
+def _trained(r: Recording) -> int:
+    """The first row of the second half of a training."""
+    passes = r.witness.passes
+    return passes[len(passes) // 2 - 1].rows if len(passes) >= TRAINING else 0
 
 
 def _row(module: str, op: str, one: _Found) -> ActivationRow:
@@ -89,7 +98,7 @@ def saturated(op: str, y: Any, attrs: dict) -> Any:
         return (y <= attrs.get("min_val", -1.0)) | (y >= attrs.get("max_val", 1.0))
     if op == "relu6":
         return y >= 6
-    return y != y
+    return inspector.library(y).zeros(y.shape, bool)
 
 
 def unit_axis(recording: Recording, row: int) -> int | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..graph import Graph, arrange
-from .loaded import is_module, is_tensor
+from .loaded import is_module, is_tensor, torch
 from .recording import TorchRecording
 
 
@@ -32,7 +32,7 @@ class TorchGraph(Graph):
                 row = r.row_of(tensor.grad_fn)
                 if row >= 0 and r.ref[row] is None:
                     r.stands(tensor, row, keep=False)
-            if row >= 0 and (r.kind[row] != "parameter" or row not in r.names):
+            if row >= 0 and (row not in r.names or not isinstance(tensor, torch().nn.Parameter)):  # a frozen one too keeps its path
                 r.names[row] = name
 
 
