@@ -1,0 +1,112 @@
+"""What the documentation says is so: its programs run, its links lead somewhere, and what it names is there."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import re
+from inspect import getsource
+from pathlib import Path
+
+import matplotlib
+import pytest
+
+import workbench as wb
+from engine.op import registry
+from workbench.breakpoints import kept as breakpoints
+from workbench.teach import sheet
+
+ROOT = Path(__file__).parents[1]
+PAGES = {path.name: path for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md")))}
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+ELSEWHERE = {
+    "torch.md": "needs torch: tests/workbench/test_torch_models.py runs it",
+    "add-an-op.md": "shows ops that the engine has: test_the_rules_that_are_shown_are_the_engines",
+}
+
+# What a page takes for granted, because it is about a program that its reader has.
+BEFORE = {
+    "observer.md": "import engine\nmodel, x = engine.nn.Linear(2, 2), engine.ones(1, 2)",
+    "stepping.md": (
+        "import engine\nfrom engine import nn, optim\nmodel = nn.Linear(2, 1)\noptimizer = optim.SGD(model.parameters(), lr=0.1)\n"
+        "loader = [(engine.ones(4, 2), engine.ones(4, 1))] * 2"
+    ),
+    "teaching.md": "from types import SimpleNamespace as get_config\n__file__ = 'nbgrader_config.py'",  # as nbgrader reads it
+}
+
+
+def program_of(block: str) -> str:
+    """A block as plain Python: what a cell magic does in a notebook, `wb.record` does in a program."""
+    if block.startswith("%%watch\n"):
+        return "with wb.record():\n" + re.sub(r"(?m)^(?=.)", "    ", block.removeprefix("%%watch\n"))
+    return re.sub(r"(?m)^%load_ext .*$", "", block)
+
+
+@pytest.fixture
+def desk(tmp_path, monkeypatch):
+    """A folder of its own, and nothing left behind: no picture, no answer, no breakpoint."""
+    monkeypatch.chdir(tmp_path)
+    matplotlib.use("agg")
+    yield tmp_path
+    from matplotlib import pyplot
+
+    pyplot.close("all")
+    sheet.current.clear()
+    breakpoints.clear()
+
+
+@pytest.mark.parametrize("name", [name for name, page in PAGES.items() if BLOCK.search(page.read_text("utf-8")) and name not in ELSEWHERE])
+def test_the_programs_of_a_page_run_from_top_to_bottom(name, desk):
+    names: dict = {"__name__": "__main__"}
+    exec(BEFORE.get(name, ""), names)
+    for number, block in enumerate(BLOCK.findall(PAGES[name].read_text("utf-8")), 1):
+        code = program_of(block).replace("/shared/", f"{desk.as_posix()}/").replace("tests/graphs/", "")
+        if "assert_unchanged" in code:
+            code = f"import os\nos.environ['WB_UPDATE'] = '1'\n{code}\ndel os.environ['WB_UPDATE']\n{code}"
+        if "wb.present(view" in code:
+            code = f"view = lesson\n{code}"
+        file = f"<{name}, program {number}>"
+        linecache.cache[file] = (len(code), None, code.splitlines(keepends=True), file)
+        exec(compile(code, file, "exec"), names)
+
+
+def test_the_rules_that_are_shown_are_the_engines():
+    shown = [ast.parse(block).body[0] for block in BLOCK.findall(PAGES["add-an-op.md"].read_text("utf-8"))]
+    for op in shown:
+        assert isinstance(op, ast.ClassDef) and op.name in registry
+        real = ast.parse(getsource(registry[op.name])).body[0]
+        assert isinstance(real, ast.ClassDef)
+        written = {ast.unparse(part) for part in real.body}
+        assert not [ast.unparse(part) for part in op.body if isinstance(part, ast.FunctionDef) and ast.unparse(part) not in written]
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_links_lead_somewhere(name):
+    page = PAGES[name]
+    for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text("utf-8")):
+        assert (page.parent / link).exists(), f"{name} links to {link}"
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_files_that_are_named_are_there(name):
+    page = PAGES[name].read_text("utf-8")
+    for path in re.findall(r"`((?:engine|workbench|extension|tests|notebooks|benchmarks|docs)/[\w./-]*)(?:::[^`]*)?`", page):
+        assert (ROOT / path).exists(), f"{name} names {path}"
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_names_of_the_workbench_are_there(name):
+    for path in set(re.findall(r"\bwb((?:\.[a-z]\w*)+)", PAGES[name].read_text("utf-8"))):
+        found = wb
+        for part in path[1:].split(".")[:2]:
+            found = getattr(found, part)
+
+
+def test_the_index_leads_to_every_page():
+    index = PAGES["index.md"].read_text("utf-8")
+    assert not [path.name for path in (ROOT / "docs").glob("*.md") if path.name != "index.md" and f"({path.name})" not in index]
+
+
+def test_public_functions_are_documented():
+    pages = "\n".join(page.read_text("utf-8") for page in PAGES.values())
+    assert not [name for name in wb.__all__ if not re.search(rf"\bwb\.{name}\b", pages)]
