@@ -150,7 +150,7 @@ describe("channel", () => {
     wire.send = () => {
       throw new Error("comm is disposed");
     };
-    await expect(channel.send({ type: "ask_memory" })).rejects.toThrow("could not be sent: comm is disposed.");
+    await expect(channel.send({ type: "ask_memory" })).rejects.toThrow("could not be sent: comm is disposed. The kernel that made this view has gone; run the cell again.");
   });
 
   it("hands on ArrayBuffers and views alike", () => {

@@ -138,7 +138,7 @@ export function openChannel(transport: Transport, patience = 20_000, firstId = 1
         } catch (error) {
           waiting.delete(id);
           clearTimeout(timer);
-          reject(new ChannelError(`The request could not be sent: ${error instanceof Error ? error.message : String(error)}.`));
+          reject(new ChannelError(`The request could not be sent: ${error instanceof Error ? error.message : String(error)}. ${GONE}`));
         }
       });
     },
