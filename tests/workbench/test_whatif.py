@@ -90,6 +90,23 @@ def test_what_is_not_allowed_is_a_sentence(text):
     assert str(error.value).endswith((".", ")", ":")) and len(str(error.value)) > 15
 
 
+@pytest.mark.parametrize(
+    "text", ["abs(g, g)", "maximum(g, -g, g)", "clip(g, 0, 1, g)", "nan_to_num(g, 0)", "g.round(0, g)", "sum(g, 0, g)"]
+)
+def test_an_expression_writes_nowhere(text):
+    g = numpy.array([[1.5, -2.0], [numpy.nan, 4.0]])
+    before = g.copy()
+    with pytest.raises(BadExpression, match="at most, and here it has"):
+        Expression(text).on(g)
+    numpy.testing.assert_array_equal(g, before)
+
+
+def test_what_has_no_number_in_the_tensors_type_is_refused():
+    with pytest.raises(BadExpression, match="not finite, or too large for int64"):
+        Expression("1 / 0", "x").on(numpy.array([1, 2]))
+    assert Expression("x.mean()", "x").on(numpy.zeros((0, 3))).shape == (0, 3)  # without NumPy's warning
+
+
 def test_an_expression_must_fit():
     with pytest.raises(BadExpression, match=r"has the shape \(3,\); it must fit into \(2, 2\)"):
         fitted(numpy.ones(3), numpy.ones((2, 2)), "“g”")

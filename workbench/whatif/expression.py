@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import operator
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -47,6 +48,8 @@ FUNCTIONS: Mapping[str, Callable] = {
 METHODS: Mapping[str, Callable] = {name: FUNCTIONS[name] for name in (
     "clip", "sum", "mean", "std", "min", "max", "abs", "round", "norm", "sign", "sqrt", "square", "exp", "log", "tanh",
 )}  # fmt: skip
+# Arguments at most, of those that are no ufuncs: behind them stands where NumPy would write the result.
+_PLACES = {"norm": 1, "nan_to_num": 1, "zeros_like": 1, "ones_like": 1, "clip": 3, "where": 3, "roll": 3}
 _OPTIONS = {"axis", "keepdims", "decimals", "min", "max", "a_min", "a_max", "shift", "nan", "posinf", "neginf"}
 CONSTANTS = {"pi": numpy.pi, "e": numpy.e, "inf": numpy.inf, "nan": numpy.nan}
 
@@ -72,7 +75,8 @@ class Expression:
 
     def on(self, array: Any) -> Any:
         """The value where the name stands for `array`: an array of its shape and dtype; the array itself is not touched."""
-        with numpy.errstate(all="ignore"):
+        with numpy.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # such as of the mean of nothing
             try:
                 found = _Evaluator(self.name, array).value(self.tree)
             except BadExpression:
@@ -90,6 +94,8 @@ def fitted(found: Any, like: Any, what: str) -> Any:
         raise BadExpression(f"{what} is complex, but the tensor is {like.dtype.name}.")
     try:
         made[...] = found
+    except OverflowError:
+        raise BadExpression(f"{what} is not finite, or too large for {like.dtype.name}.") from None
     except ValueError:
         raise BadExpression(f"{what} has the shape {shape}; it must fit into {tuple(like.shape)}.") from None
     return made
@@ -141,10 +147,12 @@ class _Reader:
                 if isinstance(func, ast.Name):
                     if func.id not in FUNCTIONS:
                         raise BadExpression(f"There is no function “{func.id}” here; there are {', '.join(sorted(FUNCTIONS))}.")
+                    self.count(func.id, len(args))
                     return values
                 if isinstance(func, ast.Attribute):
                     if func.attr not in METHODS:
                         raise BadExpression(f"“.{func.attr}” is no method that is allowed here; there are {', '.join(sorted(METHODS))}.")
+                    self.count(func.attr, len(args) + 1)
                     return [func.value, *values]
                 raise BadExpression("Only functions by name can be called.")
             case ast.Subscript(value=value, slice=at):
@@ -154,6 +162,13 @@ class _Reader:
             case ast.Attribute(attr=attr):
                 raise BadExpression(f"“.{attr}” is not allowed; {self.name}.clip(-1, 1) and the like are.")
         raise BadExpression(f"“{ast.unparse(node)}” is not allowed: only arithmetic on {self.name}, and functions such as clip and norm.")
+
+    @staticmethod
+    def count(name: str, given: int) -> None:
+        """Refuse more arguments than the function has for values."""
+        most = getattr(FUNCTIONS[name], "nin", _PLACES.get(name, 2))
+        if given > most:
+            raise BadExpression(f"“{name}” takes {most} argument{'s' * (most > 1)} at most, and here it has {given}.")
 
 
 def _indices(at: ast.AST) -> list[ast.AST]:
