@@ -180,7 +180,7 @@ class Math:
     @staticmethod
     def where(condition: Any, a: Any, b: Any) -> Symbol:
         parts = [symbol(s) for s in (a, b, condition)]
-        rows: Formula = ["mtable", ["mtr", ["mtd", parts[0].tree], ["mtd", ["mrow", ["mtext", "if "], parts[2].tree]]],
+        rows: Formula = ["mtable", ["mtr", ["mtd", parts[0].tree], ["mtd", ["mrow", ["mtext", "if\u00a0"], parts[2].tree]]],
                          ["mtr", ["mtd", parts[1].tree], ["mtd", ["mtext", "otherwise"]]]]  # fmt: skip
         return Symbol(["mrow", ["mo", "{"], rows], COMPARE, broadcast(*parts))
 
