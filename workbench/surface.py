@@ -87,9 +87,10 @@ class TensorSession(ShownSession):
         self._known = _known(tensor)
         recording = Recording(name or "tensor", keep=0)
         recent.forget(recording)  # it is no recording of a program, so wb.show() and wb.memory() pass it by
-        kind = "parameter" if is_parameter(type(tensor)) else "input" if tensor.node is None else "leaf"
+        made = None if tensor.node is None else tensor.node.op
+        kind = "parameter" if is_parameter(type(tensor)) else "input" if tensor.node is None else "leaf" if made is None else "op"
         array = tensor.array
-        recording.root = recording.append(None, kind, array.shape, array.dtype, array.nbytes, tensor.node is not None, tensor=ref(tensor))
+        recording.root = recording.append(made, kind, array.shape, array.dtype, array.nbytes, tensor.node is not None, tensor=ref(tensor))
         recording.versions[recording.root] = inplace.version(array)
         if name:
             recording.names[recording.root] = name

@@ -97,3 +97,16 @@ def test_memory_opens_on_its_tab():
 def test_inspect_wants_a_tensor():
     with pytest.raises(TypeError, match="wb.inspect takes a Tensor, got list"):
         wb.inspect([1, 2])  # type: ignore[arg-type]
+
+
+def test_a_tensor_by_itself_is_called_what_it_is():
+    """Over its numbers stands what made it, not "leaf" because it requires grad."""
+    w = engine.ones(2, 2, requires_grad=True)
+    for tensor, kind, op in (
+        (w, "leaf", ""),
+        (w.softmax(-1), "op", "softmax"),
+        (w.detach(), "input", ""),
+        (nn.Parameter(w.detach()), "parameter", ""),
+    ):
+        nodes = surface.inspected(tensor, {"x": tensor}).graph.message().nodes
+        assert (nodes.kind, nodes.op) == ([kind], [op])
