@@ -159,9 +159,10 @@ def write(op: Any, target: Tensor, inputs: tuple, attrs: dict) -> Tensor:
     owner = storage(target.array)
     # x.mul_(x): an operand that is about to be overwritten is kept as it was
     inputs = tuple(x._like(x.array.copy(), x.node) if hasattr(x, "array") and storage(x.array) is owner else x for x in inputs)
-    watcher, observe.current = observe.current, None  # the observer hears of one in-place op, not of its parts
+    watcher = observe.current
     if watcher is not None:
         watcher.begins()
+    observe.current = None  # the observer hears of one in-place op, not of its parts
     try:
         named = dict(zip(op.inputs, (old, *inputs), strict=False)) if op.order else None  # the caller's order is not the inputs'
         result = op.call(old, *inputs, **attrs) if named is None else op.call(**named, **attrs)

@@ -3,76 +3,30 @@
 from __future__ import annotations
 
 from typing import Any
-from weakref import ref
 
 from numpy import ndarray
 
 from engine import inplace
 from engine.tensor import Tensor
 
-from .recording import HOLDERS, NUMBER, USE, Recording
-
-
-class Watch(ref):
-    """A weak reference to what needs memory as long as it lives: a tensor or a gradient."""
-
-    __slots__ = ("key", "block")
-    key: int  # identity of a tensor; 0 for a gradient
-    block: list
-
-
-class Saving(ref):
-    """A weak reference to a node of the tape, and what it saves: identities of storages, which live as long as it does.
-
-    Numbers, not blocks: the garbage collector has nothing to look through.
-    """
-
-    __slots__ = ("time", "keys")
-    time: int
-    keys: tuple[int, ...]
+from .recording import HOLDERS, NUMBER, USE, Recording, Saving, Watch
 
 
 class Lifetimes:
-    """Follows them for one recorder, by weak references, as long as it lives; its recording has the blocks of memory and the events."""
+    """Follows them for one recorder, by weak references; its recording has the blocks of memory, the events, and what has died."""
 
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
-        self.rows: dict[int, int] = {}  # identity of a live tensor -> row
-        self._watches: dict[int, Watch] = {}  # those that no row holds, by their own identity: only what is held can tell of a death
-        me = ref(self)
-
-        def died(watch: Any) -> None:
-            """What was watched is gone, and so is its need for memory."""
-            here = me()
-            if here is None:
-                return
-            r, block = here._recording, watch.block
-            holders = block[HOLDERS] = block[HOLDERS] - 1
-            if holders:
-                r.dropped_at[block[NUMBER]] = len(r.events)
-            else:
-                r.forget(block)
-            row = here.rows.pop(watch.key, None)
-            if row is not None and r.ref[row] is watch:
-                r.ref[row] = None
-            else:
-                here._watches.pop(id(watch), None)
-
-        def node_died(saving: Any) -> None:
-            here = me()
-            if here is not None:
-                here.free(saving.time)
-
-        self.on_death, self._on_node_death = died, node_died
+        self.died = recording.dead.append
 
     def watch(self, what: Any, key: int, block: list) -> Watch:
-        watch = Watch(what, self.on_death)
+        watch = Watch(what, self.died)
         watch.key, watch.block = key, block
         return watch
 
     def hold(self, watch: Watch) -> None:
         """Keep a watch that no row holds."""
-        self._watches[id(watch)] = watch
+        self._recording.watches[id(watch)] = watch
 
     def block(self, array: Any, row: int) -> list:
         r, owner = self._recording, inplace.storage(array)
@@ -101,8 +55,9 @@ class Lifetimes:
             total += array.nbytes
             uses(USE(block[NUMBER], time, place, len(events)))
         if keys:
-            saving = r.savings[time] = Saving(node, self._on_node_death)
+            saving = Saving(node, self.died)
             saving.time, saving.keys = time, tuple(keys)
+            r.savings[time] = saving
         return total
 
     def _kept(self, array: Any, row: int) -> list:
@@ -145,7 +100,7 @@ class Lifetimes:
             for name, kept in state.items():
                 for tensor in kept if isinstance(kept, (list, tuple)) else (kept,):
                     if isinstance(tensor, Tensor) and id(inplace.storage(tensor.array)) not in r.blocks:
-                        self._keeps(tensor, tensor.array, self.rows.get(id(parameter), -1), name)
+                        self._keeps(tensor, tensor.array, r.rows.get(id(parameter), -1), name)
         for arrays in getattr(optimizer, "_scratch", {}).values():
             for array in arrays:
                 if id(array) not in r.blocks:
@@ -153,18 +108,6 @@ class Lifetimes:
 
     def _keeps(self, what: Any, array: Any, row: int, name: str) -> None:
         """An optimizer keeps `what` from step to step, under that name."""
-        watch = self.watch(what, 0, self._owned(array, row, name))
-        self._recording.others[watch.block[NUMBER]] = watch
+        block = self._owned(array, row, name)
+        watch = self._recording.others[block[NUMBER]] = self.watch(what, 0, block)
         self.hold(watch)
-
-    def free(self, time: int) -> None:
-        """The node of that time needs its saved arrays no longer. Called while they, or at least their blocks, are there."""
-        r = self._recording
-        saving = r.savings.pop(time, None)
-        r.freed[time] = len(r.events)
-        if saving is not None:
-            for key in saving.keys:
-                block = r.blocks[key]
-                block[HOLDERS] -= 1
-                if not block[HOLDERS]:
-                    r.forget(block)

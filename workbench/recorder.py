@@ -21,8 +21,9 @@ from .attributes import NUMBERS, PLAIN, plain
 from .checks.witness import has_mode
 from .flowing import Flowing
 from .frames import HIDDEN
-from .lifetimes import Lifetimes, Watch
-from .recording import EVENT, HOLDERS, KEEP, Recording, Scope
+from .lifetimes import Lifetimes
+from .mending import mend
+from .recording import EVENT, HOLDERS, KEEP, Recording, Scope, Watch
 from .sites import Sites
 
 MAX_ROWS = 200_000
@@ -56,8 +57,8 @@ class Recorder(observe.Observer):
         self._steps: list[tuple[int, float, Any]] = []  # backward steps that are running: the node's time, and these two
         self._due = perf_counter() + PERIOD
         self._lifetimes = Lifetimes(self.recording)
-        self._rows = self._lifetimes.rows  # identity of a live tensor -> row
-        self._on_death = self._lifetimes.on_death
+        self._rows = self.recording.rows
+        self._died = self._lifetimes.died
         self._thread = get_ident()
         self._stack: list[tuple[int, bool]] = []  # scopes that are open: the one around each, and whether it is a call of a module
         self._open_modules = 0  # how many are
@@ -92,106 +93,112 @@ class Recorder(observe.Observer):
         out = output if isinstance(output, Tensor) else _first_tensor(output)
         if out is None:
             return
-        # the user's line: the code object and the instruction in it; nothing is computed yet. The frame below is the engine's
-        frame: Any = sys._getframe(2)
-        code = frame.f_code
-        before, body, hidden = self._code, self._body, self._sites.hidden
-        while code is not before:  # not the code that ran the op before: `Sites.frame`, written out
-            if code is body:  # the engine's own: where the user called it is known
-                break
-            inside = hidden.get(id(code))
-            if not (self._sites.hides(code) if inside is None else inside):
-                self._code = code
-                break
-            frame = frame.f_back
-            if frame is None:
-                code = None
-                break
+        try:
+            if r.dead:
+                r.write_deaths()
+            # the user's line: the code object and the instruction in it; nothing is computed yet. The frame below is the engine's
+            frame: Any = sys._getframe(2)
             code = frame.f_code
-        if frame is None:
-            lasti = 0
-        elif code is body:
-            code, lasti = self._called
-        else:
-            lasti = frame.f_lasti
-        if self._pass is not None:
-            self._leave_pass(code, lasti)
-        rows, sources = self._rows, []
-        for x in inputs:
-            if isinstance(x, Tensor):
-                source = rows.get(id(x))
-                sources.append(self._input(x) if source is None else source)
+            before, body, hidden = self._code, self._body, self._sites.hidden
+            while code is not before:  # not the code that ran the op before: `Sites.frame`, written out
+                if code is body:  # the engine's own: where the user called it is known
+                    break
+                inside = hidden.get(id(code))
+                if not (self._sites.hides(code) if inside is None else inside):
+                    self._code = code
+                    break
+                frame = frame.f_back
+                if frame is None:
+                    code = None
+                    break
+                code = frame.f_code
+            if frame is None:
+                lasti = 0
+            elif code is body:
+                code, lasti = self._called
             else:
-                sources.append(-1 if x is None else self._constant(x))
-        row = r.count
-        for slot, source in enumerate(sources):
-            if source >= 0:
-                r.source.append(source)
-                r.target.append(row)
-                r.slot.append(slot)
-        array, node = out.array, out.node
-        base, nbytes, shape = array.base, array.nbytes, None
-        if base is None:
-            place = id(array)
-        else:
-            place = id(base if isinstance(base, type(array)) else array)
-        block = r.blocks.get(place)
-        if block is not None:
-            block[HOLDERS] += 1
-            if (write := inplace.written(place)) is not None:
-                r.versions[row] = write.version
-            r.hold(row, array, block)
-        elif base is None:  # a result of its own: `need` and `hold`, written out
-            number = len(r.events)
-            block = r.blocks[place] = [nbytes, 1, row, number, place]
-            now = r.now = r.now + nbytes
-            if now > r.peak:
-                r.peak, r.peak_row = now, row
-            r.events.frombytes(EVENT(number, nbytes, row if r.step < 0 else ~r.step))
-            if nbytes <= r.keep:
-                r.kept[row] = array
-                r.kept_bytes += nbytes
-                if r.kept_bytes > r.keep:
-                    r.let_go()
-        else:
-            block = self._lifetimes.block(array, row)
-            block[HOLDERS] += 1
-            r.hold(row, array, block)
-        saved = 0
-        if node is not None and node.op is not None:
-            if node.op is not op and node.op.picks:
-                self._several(output, row)
-                node = node.inputs[0]
-            r.times[node.time] = row
-            shape = node.shape
-            if node.saved:
-                saved = self._lifetimes.saves(node, row)
-        watch = Watch(out, self._on_death)  # `Lifetimes.watch`, written out
-        watch.key = key = id(out)
-        watch.block = block
-        rows[key] = row
-        r.ops.append(op)
-        r.kind.append("op")
-        r.scope.append(self._scope)
-        r.code.append(code)
-        r.lasti.append(lasti)
-        r.shape.append(array.shape if shape is None else shape)
-        r.dtype.append(array.dtype)
-        r.bytes.append(nbytes)
-        r.saved.append(saved)
-        r.grad.append(node is not None)
-        note = f"view of #{sources[0]}" if base is not None and op.view and out._view is not None else ""
-        r.note.append(note if self._pass is None or not self._steps else self._derivative(note))
-        r.attrs.append(attrs if not attrs or attrs is op.defaults else plain(attrs))
-        r.ref.append(watch)
-        r.begun.append(self._begun)
-        r.took.append(ended - self._begun)
-        r.edge_end.append(len(r.source))
-        if self._mark is not None and _on_gpu(array):
-            r.marks[row] = (self._mark, devices.gpu.mark())
-        r.count = row + 1
-        if out is not output:
-            self._siblings(output, out, row)
+                lasti = frame.f_lasti
+            if self._pass is not None:
+                self._leave_pass(code, lasti)
+            rows, sources = self._rows, []
+            for x in inputs:
+                if isinstance(x, Tensor):
+                    source = rows.get(id(x))
+                    sources.append(self._input(x) if source is None else source)
+                else:
+                    sources.append(-1 if x is None else self._constant(x))
+            row = r.count
+            for slot, source in enumerate(sources):
+                if source >= 0:
+                    r.source.append(source)
+                    r.target.append(row)
+                    r.slot.append(slot)
+            array, node = out.array, out.node
+            base, nbytes, shape = array.base, array.nbytes, None
+            if base is None:
+                place = id(array)
+            else:
+                place = id(base if isinstance(base, type(array)) else array)
+            block = r.blocks.get(place)
+            if block is not None:
+                block[HOLDERS] += 1
+                if (write := inplace.written(place)) is not None:
+                    r.versions[row] = write.version
+                r.hold(row, array, block)
+            elif base is None:  # a result of its own: `need` and `hold`, written out
+                number = len(r.events)
+                block = r.blocks[place] = [nbytes, 1, row, number, place]
+                now = r.now = r.now + nbytes
+                if now > r.peak:
+                    r.peak, r.peak_row = now, row
+                r.events.frombytes(EVENT(number, nbytes, row if r.step < 0 else ~r.step))
+                if nbytes <= r.keep:
+                    r.kept[row] = array
+                    r.kept_bytes += nbytes
+                    if r.kept_bytes > r.keep:
+                        r.let_go()
+            else:
+                block = self._lifetimes.block(array, row)
+                block[HOLDERS] += 1
+                r.hold(row, array, block)
+            saved = 0
+            if node is not None and node.op is not None:
+                if node.op is not op and node.op.picks:
+                    self._several(output, row)
+                    node = node.inputs[0]
+                r.times[node.time] = row
+                shape = node.shape
+                if node.saved:
+                    saved = self._lifetimes.saves(node, row)
+            key = id(out)
+            watch = Watch(out, self._died)  # `Lifetimes.watch`, written out
+            watch.key, watch.block = key, block
+            rows[key] = row
+            r.ops.append(op)
+            r.kind.append("op")
+            r.scope.append(self._scope)
+            r.code.append(code)
+            r.lasti.append(lasti)
+            r.shape.append(array.shape if shape is None else shape)
+            r.dtype.append(array.dtype)
+            r.bytes.append(nbytes)
+            r.saved.append(saved)
+            r.grad.append(node is not None)
+            note = f"view of #{sources[0]}" if base is not None and op.view and out._view is not None else ""
+            r.note.append(note if self._pass is None or not self._steps else self._derivative(note))
+            r.attrs.append(attrs if not attrs or attrs is op.defaults else plain(attrs))
+            r.ref.append(watch)
+            r.begun.append(self._begun)
+            r.took.append(ended - self._begun)
+            r.edge_end.append(len(r.source))
+            if self._mark is not None and _on_gpu(array):
+                r.marks[row] = (self._mark, devices.gpu.mark())
+            r.count = row + 1
+            if out is not output:
+                self._siblings(output, out, row)
+        except BaseException:  # an interrupt by the user, who may catch it and go on
+            self._mend()
+            raise
         if self.listener is not None and ended > self._due:
             self._report()
 
@@ -199,10 +206,17 @@ class Recorder(observe.Observer):
         ended, r = perf_counter(), self.recording
         if get_ident() != self._thread or r.count >= self.limit:
             return
-        code, lasti = self._sites.site()
-        sources = self._sources(inputs)
-        r.failure = r.append(op, "op", (), None, 0, False, scope=self._scope, code=code, lasti=lasti, note=str(error), attrs=plain(attrs),
-                             sources=sources, begun=self._begun, took=ended - self._begun)  # fmt: skip
+        try:
+            r.write_deaths()
+            code, lasti = self._sites.site()
+            sources = self._sources(inputs)
+            r.failure = r.append(
+                op, "op", (), None, 0, False, scope=self._scope, code=code, lasti=lasti, note=str(error), attrs=plain(attrs),
+                sources=sources, begun=self._begun, took=ended - self._begun,
+            )  # fmt: skip
+        except BaseException:
+            self._mend()
+            raise
 
     def wrote(self, op: Any, target: Any, inputs: tuple, attrs: dict) -> None:
         ended, r = perf_counter(), self.recording
@@ -211,29 +225,34 @@ class Recorder(observe.Observer):
         if self.resting or r.count >= self.limit:
             r.dropped += 1
             return
-        code, lasti = self._sites.site()
-        before = self._rows.get(id(target))
-        sources = [self._input(target) if before is None else before, *self._sources(inputs[1:])]
-        row = self._rewritten(op, target, sources, attrs, code, lasti, "in place")
-        r.begun[row], r.took[row] = self._begun, ended - self._begun
-        if self._mark is not None and _on_gpu(target.array):
-            r.marks[row] = (self._mark, devices.gpu.mark())
-        base = target._base
-        if base is None:
-            base, views = target, target._views
-        else:
-            views = base._views
-            old = self._rows.get(id(base))
-            if old is not None or (base.node is not None and base.node.op is not None):
-                old = self._input(base) if old is None else old
-                written = base.node.op if base.node is not None and base.node.op is not None else op
-                self._rewritten(written, base, [old, row], {}, code, lasti, f"written through its view #{row}")
-        for weak in views or ():
-            view = weak()
-            if view is not None and view is not target and id(view) in self._rows and id(base) in self._rows:
-                made = view._view[1][1][0]
-                source = self._rows[id(base)]
-                self._rewritten(made, view, [source], {}, code, lasti, f"view of #{source}, written in place")
+        try:
+            r.write_deaths()
+            code, lasti = self._sites.site()
+            before = self._rows.get(id(target))
+            sources = [self._input(target) if before is None else before, *self._sources(inputs[1:])]
+            row = self._rewritten(op, target, sources, attrs, code, lasti, "in place")
+            r.begun[row], r.took[row] = self._begun, ended - self._begun
+            if self._mark is not None and _on_gpu(target.array):
+                r.marks[row] = (self._mark, devices.gpu.mark())
+            base = target._base
+            if base is None:
+                base, views = target, target._views
+            else:
+                views = base._views
+                old = self._rows.get(id(base))
+                if old is not None or (base.node is not None and base.node.op is not None):
+                    old = self._input(base) if old is None else old
+                    written = base.node.op if base.node is not None and base.node.op is not None else op
+                    self._rewritten(written, base, [old, row], {}, code, lasti, f"written through its view #{row}")
+            for weak in views or ():
+                view = weak()
+                if view is not None and view is not target and id(view) in self._rows and id(base) in self._rows:
+                    made = view._view[1][1][0]
+                    source = self._rows[id(base)]
+                    self._rewritten(made, view, [source], {}, code, lasti, f"view of #{source}, written in place")
+        except BaseException:
+            self._mend()
+            raise
 
     def enter(self, kind: str, name: str, subject: Any) -> None:
         if get_ident() != self._thread:
@@ -288,13 +307,19 @@ class Recorder(observe.Observer):
         if self.resting:
             self._last = plan[-1].time
             return
-        code, lasti = self._sites.site()
-        self._leave_pass(None, -1)
-        self._flowing.end()
-        self.recording.witness.begins(self.recording, roots, plan, (code, lasti))
-        self.recording.passes += 1
-        self.recording.scopes.append(Scope(self._scope, "function", "backward", "backward", 0, code, lasti))
-        self._scope = len(self.recording.scopes) - 1
+        r = self.recording
+        try:
+            r.write_deaths()
+            code, lasti = self._sites.site()
+            self._leave_pass(None, -1)
+            self._flowing.end()
+            r.witness.begins(r, roots, plan, (code, lasti))
+        except BaseException:
+            self._mend()
+            raise
+        r.passes += 1
+        r.scopes.append(Scope(self._scope, "function", "backward", "backward", 0, code, lasti))
+        self._scope = len(r.scopes) - 1
         self._pass = (code, lasti, plan[-1].time)
 
     def _derivative(self, note: str) -> str:
@@ -308,9 +333,15 @@ class Recorder(observe.Observer):
 
     def step_begins(self, node: Any) -> None:
         if not self.resting and get_ident() == self._thread:
-            mark = None if devices.gpu is None else devices.gpu.mark()
-            self.recording.step = len(self.recording.steps)
-            self._steps.append((node.time, perf_counter(), mark))
+            r, mark = self.recording, None if devices.gpu is None else devices.gpu.mark()
+            try:
+                if r.dead:
+                    r.write_deaths()
+                r.step = len(r.steps)
+                self._steps.append((node.time, perf_counter(), mark))
+            except BaseException:
+                self._mend()
+                raise
 
     def backward(self, node: Any, grad: Any, input_grads: tuple) -> None:
         ended = perf_counter()
@@ -320,32 +351,38 @@ class Recorder(observe.Observer):
             if node.time == self._last and not self._optimizers:
                 self._turned()
             return
-        while self._steps:  # those that an exception ended told nobody
-            time, begun, mark = self._steps.pop()
-            if time == node.time:
-                break
-        else:
-            begun, mark = nan, None
-        last = self._pass is not None and node.time == self._pass[2]
-        if last:
-            self._end_pass()
-        if node.op is None:
-            self._lifetimes.accumulated(node)
-            self.recording.witness.received(self.recording, node, grad)
-        elif not isinstance(node.saved, tuple):  # freed
-            self._lifetimes.free(node.time)
-        self._flowing.step(node, grad, input_grads)
-        if last:
-            self._flowing.end()
         r = self.recording
-        r.step = -1
-        if len(r.steps) < self.limit:
-            if mark is not None and _on_gpu(grad):
-                r.step_marks[len(r.steps)] = (mark, devices.gpu.mark())
-            r.step_begun.append(begun)
-            r.step_took.append(ended - begun)
-            r.step_ops.append(node.op)
-            r.steps.append(r.times.get(node.time, -1))
+        try:
+            if r.dead:
+                r.write_deaths()
+            while self._steps:  # those that an exception ended told nobody
+                time, begun, mark = self._steps.pop()
+                if time == node.time:
+                    break
+            else:
+                begun, mark = nan, None
+            last = self._pass is not None and node.time == self._pass[2]
+            if last:
+                self._end_pass()
+            if node.op is None:
+                self._lifetimes.accumulated(node)
+                r.witness.received(r, node, grad)
+            elif not isinstance(node.saved, tuple):  # freed
+                r.free(node.time)
+            self._flowing.step(node, grad, input_grads)
+            if last:
+                self._flowing.end()
+            r.step = -1
+            if len(r.steps) < self.limit:
+                if mark is not None and _on_gpu(grad):
+                    r.step_marks[len(r.steps)] = (mark, devices.gpu.mark())
+                r.step_begun.append(begun)
+                r.step_took.append(ended - begun)
+                r.step_ops.append(node.op)
+                r.steps.append(r.times.get(node.time, -1))
+        except BaseException:
+            self._mend()
+            raise
         if last and not self._optimizers:
             self._turned()
 
@@ -393,7 +430,7 @@ class Recorder(observe.Observer):
             block[HOLDERS] += 1
         if (write := inplace.written(place)) is not None:
             r.versions[r.count] = write.version
-        watch = Watch(tensor, self._on_death)
+        watch = Watch(tensor, self._died)
         watch.key, watch.block = key, block
         row = self._rows[key] = r.outside(kind, array.shape, array.dtype, nbytes, node is not None, self._scope, watch)
         if kind == "input":  # the user holds leaves; a batch is gone after its iteration
@@ -453,8 +490,14 @@ class Recorder(observe.Observer):
         if not self._optimizers:  # the passes before were no turns of their own
             self._optimizers, self.recording.turns = True, self.recording.passed_over
         if not self.resting:
-            self.recording.witness.updated(self.recording, optimizer, self._sites.site())
-            self._lifetimes.optimizer(optimizer)
+            r = self.recording
+            try:
+                r.write_deaths()
+                r.witness.updated(r, optimizer, self._sites.site())
+                self._lifetimes.optimizer(optimizer)
+            except BaseException:
+                self._mend()
+                raise
         self._turned()
 
     # -- where ----------------------------------------------------------------------------------------------------------------
@@ -495,13 +538,20 @@ class Recorder(observe.Observer):
         ended = perf_counter()
         self._due = ended + max(PERIOD, 20 * (ended - begun))
 
+    def _mend(self) -> None:
+        """The user's interrupt has come in the recorder's own code. A pass that ran ends with it."""
+        self._flowing.end()
+        mend(self.recording)
+
     def stop(self, error: BaseException | None = None) -> Recording:
-        """The recording is complete, perhaps by an error. Deaths of tensors and nodes are still followed while the recorder lives."""
+        """The recording is complete, perhaps by an error. Deaths of tensors and nodes are still followed."""
         self.listener = None
+        self.recording.write_deaths()
         self.recording.witness.ends(self.recording, error, self._steps[-1][0] if self._steps else -1, HIDDEN)
         self.recording.ended = perf_counter()
-        if self._pass is not None:
-            self._end_pass()
+        self._leave_pass(None, -1)
+        self._flowing.end()  # of a pass that was interrupted
+        self.recording.step = -1
         self.recording.live = False
         return self.recording
 

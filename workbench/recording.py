@@ -7,6 +7,7 @@ import os
 from array import array
 from math import nan
 from struct import Struct
+from threading import Lock, get_ident
 from time import perf_counter
 from types import CodeType
 from typing import Any, NamedTuple
@@ -27,6 +28,25 @@ EVENT, USE = Struct("qqq").pack, Struct("qqqq").pack  # what `events` and `uses`
 _NONE: dict = {}  # the attributes of what has none
 _numbers = itertools.count(1)
 recent: Recent[Recording] = Recent()  # every recording that somebody still looks at, oldest first
+
+
+class Watch(ref):
+    """A weak reference to what needs memory as long as it lives: a tensor or a gradient."""
+
+    __slots__ = ("key", "block")
+    key: int  # identity of a tensor; 0 for a gradient
+    block: list | None  # None: its death is written down
+
+
+class Saving(ref):
+    """A weak reference to a node of the tape, and what it saves: identities of storages, which live as long as it does.
+
+    Numbers, not blocks: the garbage collector has nothing to look through.
+    """
+
+    __slots__ = ("time", "keys")
+    time: int
+    keys: tuple[int, ...]
 
 
 class Scope(NamedTuple):
@@ -109,6 +129,12 @@ class Recording:
         self.step = -1  # the backward step that is running
         self.blocks: dict[int, list] = {}  # identity of a storage -> block
         self.savings: dict[int, Any] = {}  # the tape's time of a node that saves something -> what follows its end
+        # What has died, until somebody looks. Appending is all that happens where something dies: Python code there would swallow an
+        # interrupt by the user, and could run in any thread.
+        self.dead: list[Watch | Saving] = []
+        self.rows: dict[int, int] = {}  # identity of a live tensor -> row
+        self._settling, self._thread = Lock(), get_ident()
+        self.watches: dict[int, Watch] = {}  # those that no row holds, by their own identity: only what is held can tell of a death
         self.gradients: dict[int, ref] = {}  # row of a leaf -> its gradient's tensor
         # Most rows hold an array that is a storage of its own, and nothing more is written down; of the others:
         self.held: dict[int, int] = {}  # row -> identity of the storage that its array lies in
@@ -227,8 +253,22 @@ class Recording:
                 size = self.held_bytes.pop(key, None)
                 self.kept_bytes -= inplace.storage(array).nbytes if size is None else size
 
+    def unhold(self, row: int) -> None:
+        """Let go of what is kept for a row that there is not."""
+        self.kept.pop(row, None)
+        self.held.pop(row, None)
+        newest = {key: at for at, key in sorted(self.held.items()) if key}
+        self._newest = {key: newest[key] for key in self._newest if key in newest}
+        self.held_bytes = {key: size for key, size in self.held_bytes.items() if key in newest}
+        self.kept_bytes = sum(self._held_sizes().values())
+
     def held_alone(self) -> int:
         """Bytes that nobody but the recording holds."""
+        self.settle()
+        return sum(size for key, size in self._held_sizes().items() if key not in self.blocks)
+
+    def _held_sizes(self) -> dict[int, int]:
+        """Each storage that something kept lies in, by its identity, and its size."""
         sizes = dict(self.held_bytes)
         for row, x in list(self.kept.items()):
             key = self.held.get(row)
@@ -236,7 +276,7 @@ class Recording:
                 sizes[id(x)] = x.nbytes
             elif key and key not in sizes:  # its maker, which paid, is gone
                 sizes[key] = inplace.storage(x).nbytes
-        return sum(size for key, size in sizes.items() if key not in self.blocks)
+        return sizes
 
     def need(self, key: int, nbytes: int, row: int, holders: int = 0, where: int | None = None) -> list:
         """A new block of memory for the storage of that identity. `where` is the row that makes it unless told: ~k, the backward step k."""
@@ -256,6 +296,46 @@ class Recording:
             del self.blocks[key]
             self.now -= nbytes
             self.events.frombytes(EVENT(number, -nbytes, self.count if self.step < 0 else ~self.step))
+
+    def settle(self) -> None:
+        """Whoever looks at memory writes down first what has died. While the code runs, its own thread alone does so."""
+        with self._settling:
+            if not self.live or get_ident() == self._thread:
+                self.write_deaths()
+
+    def write_deaths(self) -> None:
+        """Write down what has died since, before another tensor is taken for it. An interrupt leaves the rest for the next time."""
+        dead, rows = self.dead, self.rows
+        known = len(dead)
+        for gone in dead:
+            if isinstance(gone, Watch):
+                row = rows.pop(gone.key, -1)
+                if row >= 0 and self.ref[row] is gone:
+                    self.ref[row] = None
+                else:
+                    self.watches.pop(id(gone), None)
+                block = gone.block
+                if block is not None:
+                    gone.block = None
+                    holders = block[HOLDERS] = block[HOLDERS] - 1
+                    if holders:
+                        self.dropped_at[block[NUMBER]] = len(self.events)
+                    else:
+                        self.forget(block)
+            else:
+                self.free(gone.time)
+        del dead[:known]
+
+    def free(self, time: int) -> None:
+        """The node of that time needs its saved arrays no longer. Called while they, or at least their blocks, are there."""
+        saving = self.savings.pop(time, None)
+        self.freed[time] = len(self.events)
+        if saving is not None:
+            for key in saving.keys:
+                block = self.blocks[key]
+                block[HOLDERS] -= 1
+                if not block[HOLDERS]:
+                    self.forget(block)
 
     # -- looking up -------------------------------------------------------------------------------------------------------
 

@@ -163,9 +163,10 @@ class Function:
         """Run `forward` and put one node on the tape."""
         nodes = tuple(a.node if isinstance(a, Tensor) else None for a in args)
         ctx = Context(tuple(n is not None for n in nodes))
-        watcher, observe.current = observe.current, None
+        watcher = observe.current
         if watcher is not None:
             watcher.begins()
+        observe.current = None
         before, tape.mode.grad = tape.mode.grad, False
         try:
             if "setup_context" in dir(cls):

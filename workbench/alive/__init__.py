@@ -36,6 +36,7 @@ def why(tensor: Tensor | Any, names: Mapping[str, Any], what: str = "", hide: It
 
 def of_block(r: Recording, re: int | None, number: int) -> protocol.Why:
     """The answer for a block of a recording, by its number. Refused, with a sentence, when the block is gone."""
+    r.settle()
     block = next((b for b in list(r.blocks.values()) if b[NUMBER] == number), None)
     found = None if block is None else _in_block(r, block)
     if block is None or found is None:

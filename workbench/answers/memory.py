@@ -49,6 +49,8 @@ def predictions(session: Session, request: protocol.AskPredictions, client: Clie
 def bytes_of_kernel(session: Session, request: protocol.AskBytes, client: Client) -> list[Sent]:
     """A few numbers of the kernel's newest recording, whichever the view shows, and of the machine."""
     newest = next((r for r in reversed(recent) if r.count), None)
+    if newest is not None:
+        newest.settle()
     live, peak, running = (0, 0, False) if newest is None else (newest.now, newest.peak, newest.live)
     name = "" if newest is None else newest.name
     return [(protocol.Bytes(request.id, name, live, peak, running, device.resident(), device.gpu()).to_json(), [])]

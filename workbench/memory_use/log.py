@@ -28,6 +28,7 @@ class Log:
 
     def __init__(self, recording: Recording) -> None:
         r = self.recording = recording
+        r.settle()
         events = _columns(r.events, 3)
         number, self.delta, self.where = events[:, 0], events[:, 1], events[:, 2]
         self.count = len(events)
