@@ -32,6 +32,10 @@ function file(): ReplayFile {
     [memory, [Float64Array.of(0, 1, 2, 3), Float64Array.from({ length: 28 }, (_, at) => at)]],
     [faces, []],
     [elements, []],
+    [{ ...stepper, number: 1, passes: ["a", "b", "c"], plan: [7, 5] } as ToView, []],
+    [{ ...stepped(0), sentence: "the second" } as ToView, []],
+    [{ ...stepped(2), sentence: "its end" } as ToView, []],
+    [{ ...base, type: "lesson", title: "L", pages: [], at: 0, role: "", trouble: "" } as ToView, []],
   ];
   const parts: Uint8Array[] = [];
   const table: number[][] = [];
@@ -51,8 +55,14 @@ function file(): ReplayFile {
     ask_faces: { [keyOf({ type: "ask_faces", v: VERSION, id: 1, nodes: [0, 1, 2] })]: [0, 8] },
     elements: { "1 value": [0, 9] },
   };
-  const facts = { format: "gradient-workbench replay", version: 1, title: "", facts: [], recording: "r1", saved: "", budget: "", left: "3 of 9 were left out." };
-  return new ReplayFile({ ...facts, opening: [4], pass, answers, messages: table }, bytes);
+  const facts = { format: "gradient-workbench replay", version: 2, title: "", facts: [], recording: "r1", saved: "", budget: "", left: "3 of 9 were left out." };
+  const second = { start: 2, total: 2, plan: [7, 5], told: { 0: 11, 2: 12 }, ways: {}, stops: {} };
+  const scenes = [
+    { opening: [4, 13], pages: [0, null, 2], pass, answers },
+    { opening: [10], pages: [], pass: second, answers: {} },
+    null,
+  ];
+  return new ReplayFile({ ...facts, shown: 0, scenes, messages: table }, bytes);
 }
 
 async function ask(kernel: ReplayKernel, request: object): Promise<[ToView, readonly DataView[]][]> {
@@ -93,9 +103,36 @@ describe("the pass of a replay", () => {
   it("tells a view that opens, or opens again, where the pass stands", async () => {
     const kernel = new ReplayKernel(file());
     await ask(kernel, step("next"));
-    const [[stepper], [stepped]] = (await ask(kernel, { type: "ready" })) as [[ToView, never], [ToView, never]];
+    const [[stepper], , [stepped]] = (await ask(kernel, { type: "ready" })) as [[ToView, never], [ToView, never], [ToView, never]];
     expect(stepper).toMatchObject({ type: "stepper", index: 1, sentence: "at 1" });
     expect((stepped as Stepped).steps.map(({ index }) => index)).toEqual([1]);
+  });
+});
+
+describe("the passes and pages of a replay", () => {
+  it("are others as with a kernel, each where it was; one that had no room says so", async () => {
+    const kernel = new ReplayKernel(file());
+    await ask(kernel, step("next"));
+    const told = await ask(kernel, step("pass", 1));
+    expect(told.map(([{ type }]) => type)).toEqual(["stepper", "stepped", "stepped"]);
+    expect(told[0]![0]).toMatchObject({ number: 1, plan: [7, 5], index: 2, sentence: "its end" });
+    expect(told[2]![0]).toMatchObject({ re: 9, index: 2 });
+    expect(await one(kernel, step("first"))).toMatchObject({ sentence: "the second", index: 0 });
+    expect(await one(kernel, inspect(1, "grad"))).toMatchObject({ type: "problem" }); // an answer about the other pass is none about this
+    expect(await one(kernel, step("pass", 2))).toMatchObject({ re: 9, sentence: "This pass was left out of the file: 3 of 9 were left out." });
+    expect(await one(kernel, step("pass", 3))).toMatchObject({ type: "problem" });
+  });
+
+  it("turn, and bring the pass to where they belong", async () => {
+    const kernel = new ReplayKernel(file());
+    const turn = (to: number, follow = true) => ask(kernel, { type: "turn_page", to, follow });
+    expect((await turn(2)).map(([message]) => message)).toMatchObject([{ type: "stepped", index: 2 }, { type: "lesson", re: 9, at: 2 }]);
+    expect((await turn(1)).map(([message]) => message)).toMatchObject([{ index: 2 }, { at: 1 }]); // this page leaves the pass alone
+    expect((await turn(-1, false)).map(([message]) => message)).toMatchObject([{ index: 2 }, { at: 1 }]); // a view goes its own way
+    const opened = (await ask(kernel, { type: "ready" })).map(([message]) => message);
+    expect(opened).toMatchObject([{ type: "stepper", index: 2 }, { type: "lesson", at: 1 }, { type: "stepped" }]);
+    await ask(kernel, step("pass", 1));
+    expect((await turn(0)).map(([message]) => message)).toMatchObject([{ type: "problem", sentence: "There is no lesson in this file." }]);
   });
 });
 
@@ -110,7 +147,7 @@ describe("the answers of a replay", () => {
 
   it("are a sentence where the file has none", async () => {
     const kernel = new ReplayKernel(file());
-    for (const type of ["break", "fork", "rerun", "train", "ask_why", "ask_slopes", "turn_page"]) {
+    for (const type of ["break", "fork", "rerun", "train", "ask_why", "ask_slopes", "answer_question"]) {
       expect(await one(kernel, { type })).toMatchObject({ type: "problem", re: 9, sentence: expect.stringMatching(/\.$/) as string });
     }
   });

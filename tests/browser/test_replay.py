@@ -15,8 +15,11 @@ from test_lesson import view_of
 
 import engine
 import workbench as wb
-from engine import nn
+from engine import nn, observe
 from engine.nn import functional as F
+from workbench.passes import PassWatcher
+from workbench.recorder import Recorder
+from workbench.session import Session
 
 HOSTILE = "</script><script>document.title='taken'</script><!--\u2028<img src=x onerror=alert(1)>"
 
@@ -137,6 +140,49 @@ def test_a_lesson_in_one_file(browser, tmp_path):
         assert Path(saved.value.path()).read_text().startswith("digraph")
         # the data, the view packed and unpacked, and what unpacks it: nothing else became markup
         assert page.evaluate("() => document.querySelectorAll('img, script').length") == 4
+
+
+def test_every_pass_and_every_page_is_in_the_file(browser, tmp_path):
+    recorder = Recorder("two passes")
+    session = Session(recorder.recording)
+    watcher = PassWatcher(session, recorder, None, lambda: {})
+    w = engine.tensor(3.0, requires_grad=True)
+    with observe.observing(watcher):
+        for k in (5, 7):
+            w.grad = None
+            (w * k).backward()
+    watcher.close()
+    recorder.stop()
+    session.finish({"w": w})
+    wb.export(tmp_path / "passes.html", session)
+    with opened(browser, tmp_path / "passes.html") as page:
+        sentence = page.get_by_test_id("wb-sentence")
+        for number, gradient in ((0, 5), (1, 7), (0, 5)):  # d(k w)/dw = k
+            page.get_by_test_id("wb-pass").select_option(str(number))
+            page.get_by_test_id("wb-first").click()
+            page.get_by_test_id("wb-next").click()
+            expect(sentence).to_contain_text(f"{gradient}")
+            page.get_by_test_id("wb-last").click()
+            expect(sentence).to_contain_text(f"w ({gradient})")
+        expect(page.get_by_test_id("wb-alert")).to_be_hidden()
+
+    x = engine.tensor(2.0, requires_grad=True)
+    pages = [wb.say("Before the pass.", step="start"), wb.say("The product.", at="mul"), wb.say("All of it.", step="end")]
+    wb.export(tmp_path / "pages.html", wb.lesson(x * 4, pages, title="A lesson"))
+    with opened(browser, tmp_path / "pages.html") as page:
+        bar, text = page.locator(".stepper"), page.get_by_test_id("wb-page")
+        for words, place in (("Before the pass.", "0"), ("The product.", "1"), ("All of it.", "2")):
+            if place != "0":
+                page.get_by_test_id("wb-page-next").click()
+            expect(text).to_contain_text(words)
+            expect(bar).to_have_attribute("data-index", place)
+        page.keyboard.press("Shift+N")
+        expect(text).to_contain_text("The product.")
+        page.get_by_test_id("wb-follow").click()  # its own way: the pass stays
+        page.get_by_test_id("wb-page-next").click()
+        expect(text).to_contain_text("All of it.")
+        expect(bar).to_have_attribute("data-index", "1")
+        expect(page.get_by_test_id("wb-alert")).to_be_hidden()
 
 
 def test_the_menu_saves_a_picture_and_a_replay(lab, browser, tmp_path):

@@ -18,7 +18,7 @@ import pytest
 
 import engine
 import workbench as wb
-from engine import nn
+from engine import nn, observe
 from engine.nn import functional as F
 from workbench.drawings import outline, text
 from workbench.drawings.drawing import draw
@@ -26,6 +26,9 @@ from workbench.exporting import dot, mermaid, privacy
 from workbench.exporting.ask import sized
 from workbench.exporting.pack import key
 from workbench.jupyter import display
+from workbench.passes import PassWatcher
+from workbench.recorder import Recorder
+from workbench.session import Session
 
 HOSTILE = '</script><script>alert(1)</script><!-- \u2028 <img src=x onerror="alert(2)"> & "quoted" \\ {record|field} ]]>'
 DOT = shutil.which("dot")
@@ -84,6 +87,7 @@ class Replay:
         block = gzip.decompress(base64.b64decode(self.page.scripts[0]))
         length = int.from_bytes(block[-4:], "little")
         self.block, self.index = block, json.loads(block[-4 - length : -4])
+        self.scene = self.index["scenes"][self.index["shown"]]
 
     def message(self, number: int) -> tuple[dict, list[bytes]]:
         offset, length, *sizes = self.index["messages"][number]
@@ -94,7 +98,7 @@ class Replay:
         return json.loads(self.block[offset : offset + length]), buffers
 
     def answer(self, request: dict, place: int = 0) -> dict | None:
-        stretches = self.index["answers"][request["type"]][key(request)]
+        stretches = self.scene["answers"][request["type"]][key(request)]
         number = [number for begin, number in zip(stretches[::2], stretches[1::2], strict=True) if begin <= place][-1]
         return None if number < 0 else self.message(number)[0]
 
@@ -111,7 +115,7 @@ def test_a_replay_has_every_gradient_at_every_step(recorded, tmp_path):
     written = wb.export(tmp_path / "lesson.html", recorded.loss)
     replay = Replay(tmp_path / "lesson.html")
     assert written.left == "" and all(p.grad is None for p in [recorded.loss, *recorded.recording.modules[0]().parameters()])
-    shown = replay.index["pass"]
+    shown = replay.scene["pass"]
     assert shown["total"] == len(shown["plan"]) == 8 and shown["start"] == 0  # four ops and four parameters
     recorded.loss.backward()
     r = recorded.recording
@@ -135,12 +139,12 @@ def test_a_replay_knows_what_each_pane_asks(recorded, tmp_path):
     replay = Replay(tmp_path / "lesson.html")
     kinds = {"ask_memory": "memory", "ask_timing": "timing", "ask_model": "model_health", "ask_findings": "findings", "ask_bytes": "bytes"}
     for asked, answered in kinds.items():
-        (only,) = replay.index["answers"][asked].values()
+        (only,) = replay.scene["answers"][asked].values()
         assert replay.message(only[1])[0]["type"] == answered
     row = recorded.recording.find(recorded.x)
     value = replay.answer(request("inspect", node=row, what="value"))
     assert value["summary"]["mean"] == pytest.approx(float(recorded.x.numpy().astype(numpy.float64).mean()), rel=1e-5)
-    message, buffers = replay.message(replay.index["answers"]["inspect"][key(request("inspect", node=row, what="value"))][1])
+    message, buffers = replay.message(replay.scene["answers"]["inspect"][key(request("inspect", node=row, what="value"))][1])
     heat = numpy.frombuffer(buffers[message["heat"]["values"]["index"]], "<f4").reshape(message["heat"]["values"]["shape"])
     assert numpy.array_equal(heat[0], recorded.x.numpy())  # 16 by 4 is small enough for every element
 
@@ -151,7 +155,58 @@ def test_a_walk_that_stands_somewhere_stands_there_afterwards(recorded, tmp_path
     grads = [p.grad for p in recorded.recording.modules[0]().parameters()]
     wb.export(tmp_path / "lesson.html", walk)
     assert walk.index == 5 and all(a is p.grad for a, p in zip(grads, recorded.recording.modules[0]().parameters(), strict=True))
-    assert Replay(tmp_path / "lesson.html").index["pass"]["start"] == 5
+    assert Replay(tmp_path / "lesson.html").scene["pass"]["start"] == 5
+
+
+def watched(turns: int) -> tuple[Session, engine.Tensor]:
+    """A session of code that has run so many backward passes, of k times the sum of three weights."""
+    recorder = Recorder()
+    session = Session(recorder.recording)
+    watcher = PassWatcher(session, recorder, None, lambda: {})
+    w = engine.ones(3, requires_grad=True)
+    with observe.observing(watcher):
+        for k in range(1, turns + 1):
+            w.grad = None
+            (w * k).sum().backward()
+    watcher.close()
+    recorder.stop()
+    session.finish({"w": w})
+    return session, w
+
+
+def test_a_replay_has_every_pass_with_its_own_gradients(tmp_path):
+    session, w = watched(3)
+    stood = [one.index for one in session.passes]
+    assert wb.export(tmp_path / "passes.html", session).left == ""
+    assert [one.index for one in session.passes] == stood and session.number == 2
+    replay = Replay(tmp_path / "passes.html")
+    assert replay.index["shown"] == 2 and len(replay.index["scenes"]) == 3
+    row = session.recording.find(w)
+    for k, scene in enumerate(replay.index["scenes"], 1):
+        replay.scene = scene
+        total = replay.scene["pass"]["total"]
+        told = replay.answer(request("inspect", node=row, what="grad"), total)
+        assert told["summary"]["norm"] == pytest.approx(k * 3**0.5, rel=1e-6)  # d(k Σw)/dw = k
+        stepper = next(message for message, _ in map(replay.message, replay.scene["opening"]) if message["type"] == "stepper")
+        assert stepper["number"] == k - 1 and len(stepper["passes"]) == 3 and stepper["plan"] == replay.scene["pass"]["plan"]
+
+
+def test_passes_that_had_no_room_are_counted_and_the_shown_one_is_there(tmp_path):
+    session, _ = watched(60)
+    written = wb.export(tmp_path / "passes.html", session, budget="100 kB")
+    scenes = Replay(tmp_path / "passes.html").index["scenes"]
+    left = sum(scene is None for scene in scenes)
+    assert 0 < left < 60 and scenes[-1] is not None and f"{left} of 60 backward passes were left out to stay under 100 kB." in written.left
+
+
+def test_a_lesson_in_a_replay_knows_where_each_page_is(tmp_path):
+    w = engine.ones(3, requires_grad=True)
+    loss = (w * 2).sum()
+    pages = [wb.say("start", step="start"), wb.say("the product", at="mul"), wb.say("stay", step=None), wb.say("end", step="end")]
+    lesson = wb.lesson(loss, pages)
+    wb.export(tmp_path / "lesson.html", lesson)
+    replay = Replay(tmp_path / "lesson.html")
+    assert replay.scene["pages"] == [0, 2, None, 3]  # of sum, mul, w
 
 
 def test_a_cell_that_exports_is_no_cell_that_runs(tmp_path):
@@ -166,9 +221,9 @@ def test_a_cell_that_exports_is_no_cell_that_runs(tmp_path):
     finally:
         kernel.close()
     replay = Replay(tmp_path / "lesson.html")
-    assert replay.index["pass"]["total"] == 3 and replay.index["left"] == ""
-    kinds = {replay.message(number)[0]["type"] for stretches in replay.index["answers"]["ask_local"].values() for number in stretches[1::2]}
-    (local,) = [replay.message(s[1])[0] for s in replay.index["answers"]["ask_local"].values() if replay.message(s[1])[0]["node"] == 1][:1]
+    assert replay.scene["pass"]["total"] == 3 and replay.index["left"] == ""
+    kinds = {replay.message(number)[0]["type"] for stretches in replay.scene["answers"]["ask_local"].values() for number in stretches[1::2]}
+    (local,) = [replay.message(s[1])[0] for s in replay.scene["answers"]["ask_local"].values() if replay.message(s[1])[0]["node"] == 1][:1]
     assert kinds == {"local"} and local["missing"] == "" and local["parts"][0]["structure"] == "identity"  # w is all ones
     assert b"A cell is running" not in replay.block and b"running a cell" not in replay.block
 
@@ -180,7 +235,7 @@ def test_a_replay_says_what_it_had_no_room_for(recorded, tmp_path):
     written = wb.export(tmp_path / "lesson.html", loss, budget="200 kB")
     assert re.fullmatch(r"[\d,]+ of [\d,]+ answers about .+ were left out to stay under 200 kB\.", written.left)
     replay = Replay(tmp_path / "lesson.html")
-    assert any(-1 in stretches for answers in replay.index["answers"].values() for stretches in answers.values())
+    assert any(-1 in stretches for answers in replay.scene["answers"].values() for stretches in answers.values())
     assert len(replay.page.scripts[0]) < 240_000 and written.left in (tmp_path / "lesson.html").read_text(encoding="utf-8")
     assert wb.export(tmp_path / "whole.html", recorded.loss).left == ""
 
@@ -217,7 +272,7 @@ def test_hostile_names_stay_text_in_the_page(tmp_path):
     tags = [tag for tag, _ in page.tags]
     assert tags.count("script") == 3 and "img" not in tags
     replay = Replay(tmp_path / "hostile.html")
-    graph = next(message for message, _ in map(replay.message, replay.index["opening"]) if message["type"] == "graph")
+    graph = next(message for message, _ in map(replay.message, replay.scene["opening"]) if message["type"] == "graph")
     assert graph["title"] == HOSTILE and HOSTILE in graph["nodes"]["name"] and HOSTILE in [g["name"] for g in graph["groups"]]
 
 

@@ -17,45 +17,82 @@ if TYPE_CHECKING:
     from ..session import Session
     from ..stepper import Stepper
 
+PASS = "pass"
 LEFT_OUT = -1  # in place of a message's number: there was no room for it
 MOMENTS = 400  # of the memory's time line, at most
 CHECKED = 40  # nodes whose rule is held against finite differences, at most
 ELEMENTS = 1024  # of larger tensors single ones are not in the file
 MOVING = ("gradient", "ratio", "bad")  # overlays that are others after a step
+WHATEVER_PASS = {
+    "ask_bytes",
+    "ask_compare",
+    "ask_export",
+    "ask_findings",
+    "ask_memory",
+    "ask_moment",
+    "ask_predictions",
+    "ask_series",
+    "ask_timing",
+}
+
+
+class Room:
+    """What all answers share: a pack that takes `budget` bytes, `seconds` to ask in, and what was left out for want of either."""
+
+    def __init__(self, pack: Pack, budget: int, seconds: float) -> None:
+        self.pack, self.budget, self.until, self.seconds = pack, budget, monotonic() + seconds, seconds
+        self.asked: Counter[str] = Counter()
+        self.left: Counter[str] = Counter()  # by kind
+        self.known: dict[tuple[str, str, str], tuple[int, dict[str, Any]]] = {}  # answers that are the same whichever pass is shown
+        self.slow = False  # it was time, not room, that ended
+
+    def is_left(self) -> bool:
+        late = monotonic() > self.until
+        self.slow |= late and self.pack.size < self.budget
+        return not late and self.pack.size < self.budget
+
+    def sentence(self) -> str:
+        """What was left out, and why; "" when nothing was."""
+        passes = self.left[PASS]
+        kinds = ", ".join(dict.fromkeys(NAMES[kind] for kind in self.left if kind != PASS))
+        total = sum(self.asked[kind] for kind in self.left if kind != PASS)
+        told = [f"{self.left.total() - passes:,} of {total:,} answers about {kinds}"] if kinds else []
+        told += [f"{passes:,} of {self.asked[PASS]:,} backward passes"] if passes else []
+        why = f"take no longer than {self.seconds:g} seconds" if self.slow else f"stay under {bytes_text(self.budget)}"
+        return f"{' and '.join(told)} were left out to {why}." if told else ""
 
 
 class Conversation:
-    """Asks a session, and keeps the answers in a pack, until that has `budget` bytes or `seconds` are over.
+    """Asks a session about one of its passes, and keeps the answers as long as there is room.
 
     An answer that depends on where the pass stands is kept once for each stretch of steps in which it is the same: `answers` has, for
     each kind of request and each request, `[from which step on, number of the message, from which step on, ...]`.
     """
 
-    def __init__(self, session: Session, pack: Pack, budget: int, seconds: float) -> None:
-        self.session, self.pack = session, pack
-        self.budget, self.until, self.seconds = budget, monotonic() + seconds, seconds
+    def __init__(self, session: Session, room: Room) -> None:
+        self.session, self.room = session, room
         self.client = session.connect(lambda message, buffers: None)
         self.answers: dict[str, dict[str, list[int]]] = {}
-        self.asked: Counter[str] = Counter()
-        self.left: Counter[str] = Counter()  # by kind
-        self.slow = False  # it was time, not room, that ended
 
     def add(self, message: dict[str, Any], buffers: list[bytes]) -> int:
-        return self.pack.add((message, buffers))
+        return self.room.pack.add((message, buffers))
 
     def ask(self, request: protocol.ToKernel, index: int = 0) -> dict[str, Any] | None:
         """Keep the answer as the one from step `index` on; None when there was no room for it."""
         asked = request.to_json()
         known = self.answers.setdefault(request.kind, {}).setdefault(key(asked), [])
-        self.asked[request.kind] += 1
-        late = monotonic() > self.until
+        self.room.asked[request.kind] += 1
         number, message = LEFT_OUT, None
-        if self.pack.size < self.budget and not late:
+        same = (self.session.recording.name, request.kind, key(asked))
+        if same in self.room.known:
+            number, message = self.room.known[same]
+        elif self.room.is_left():
             message, buffers = self.session.handle(asked, self.client)[0]
             number = self.add(message, buffers)
+            if request.kind in WHATEVER_PASS or isinstance(request, protocol.Inspect) and request.what == "value":
+                self.room.known[same] = number, message
         else:
-            self.slow |= late and self.pack.size < self.budget
-            self.left[request.kind] += 1
+            self.room.left[request.kind] += 1
         if not known or known[-1] != number:
             known += [index, number]
         return message
@@ -63,7 +100,7 @@ class Conversation:
     def elements(self, row: int, what: Literal["value", "grad"], index: int = 0) -> None:
         """Keep each element of a small tensor as the text that a click on it shows."""
         array, _ = self.session.array(row, what)
-        if array is None or getattr(array, "size", 0) > ELEMENTS or self.pack.size >= self.budget:
+        if array is None or getattr(array, "size", 0) > ELEMENTS or not self.room.is_left():
             return
         r = self.session.recording
         texts = [str(one) for one in host(array).reshape(-1)]
@@ -77,15 +114,6 @@ class Conversation:
         known = self.answers.setdefault("elements", {}).setdefault(f"{row} {what}", [])
         known += [index, self.add(told, [])]
 
-    def sentence(self) -> str:
-        """What was left out, and why; "" when nothing was."""
-        if not self.left:
-            return ""
-        total = sum(self.asked[kind] for kind in self.left)
-        kinds = ", ".join(dict.fromkeys(NAMES[kind] for kind in self.left))
-        why = f"take no longer than {self.seconds:g} seconds" if self.slow else f"stay under {bytes_text(self.budget)}"
-        return f"{sum(self.left.values()):,} of {total:,} answers about {kinds} were left out to {why}."
-
     # -- what there is to ask ---------------------------------------------------------------------------------------------------
 
     def opening(self) -> list[int]:
@@ -95,7 +123,15 @@ class Conversation:
         steps = 0 if stepper is None else len(stepper.taken)
         for first in range(1, steps + 1, 1000):
             found += self.session.handle(protocol.AskNorms(0, first, steps).to_json(), self.client)
+        for message, _ in found:
+            if message["type"] == "lesson":
+                message |= {"role": "", "trouble": ""}  # nobody presents to a file, or is followed by one
         return [self.add(*sent) for sent in found if sent[0]["type"] not in ("stepped", "training")]
+
+    def pages(self, stepper: Stepper | None) -> list[int | None]:
+        """At which step of the pass each page of the lesson is; None where it is at no step."""
+        lesson = self.session.lesson
+        return [] if lesson is None else [lesson.place(page, stepper) for page in range(len(lesson.pages))]
 
     def whole(self) -> None:
         """Values, boxes, and the panes that no step changes: what is most looked at comes first."""

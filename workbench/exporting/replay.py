@@ -12,7 +12,7 @@ from .. import protocol
 from ..inspector import bytes_text, count_text
 from ..stepper import Stepper
 from . import page
-from .conversation import Conversation, drawings, passage
+from .conversation import PASS, Conversation, Room, drawings, passage
 from .pack import Pack
 from .privacy import without_path
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 BUDGET = 8_000_000  # bytes of data
 SECONDS = 30.0  # that asking may take
-FORMAT, VERSION = "gradient-workbench replay", 1
+FORMAT, VERSION = "gradient-workbench replay", 2
 
 
 def replay(session: Session, paths: bool = False, budget: int = BUDGET, seconds: float = SECONDS) -> tuple[str, str]:
@@ -31,62 +31,93 @@ def replay(session: Session, paths: bool = False, budget: int = BUDGET, seconds:
     """
     if session.recording.live:
         raise RuntimeError("The recorded code still runs. Export it in the next cell, or after the `with` block.")
-    with session.lock, still(session) as quiet:
+    with session.lock:
+        quiet = still(session)
         stepper = quiet.stepper
         if stepper is not None and stepper.mode == "paused":
             raise RuntimeError("A cell waits inside this backward pass. Let it end, then export.")
         pack = Pack(paths)
-        conversation = Conversation(quiet, pack, budget, seconds)
-        index = _asked(conversation, stepper)
-        left = conversation.sentence()
+        room = Room(pack, budget, seconds)
+        index: dict[str, Any] = {"shown": quiet.number, "scenes": _scenes(quiet, room)}
+        left = room.sentence()
         facts = [headline(session), *([left] if left else [])]
         title = quiet.recording.title or quiet.recording.names.get(quiet.recording.root, "") or "Gradient Workbench"
         if not paths:
             title, facts = without_path(title), list(map(without_path, facts))
         index |= {"format": FORMAT, "version": VERSION, "protocol": protocol.VERSION, "title": title, "facts": facts}
         index |= {"recording": quiet.recording.name, "saved": date.today().isoformat(), "left": left}
-        index |= {"budget": bytes_text(budget), "answers": conversation.answers}
+        index |= {"budget": bytes_text(budget)}
         stills = quiet.stills()
         if not paths:
             stills = {kind: without_path(text) for kind, text in stills.items()}
         return page.html(title, facts, pack.closed(index), stills), left
 
 
+def _scenes(session: Session, room: Room) -> list[dict[str, Any] | None]:
+    """For each pass everything that can be asked while it is shown, what matters most first; None for those that had no room."""
+    passes: list[Stepper | None] = [*(session.passes or [session.stepper])]
+    scenes: list[dict[str, Any] | None] = [None] * len(passes)
+    deeper: list[tuple[Conversation, Stepper | None]] = []
+    for number in sorted(range(len(passes)), key=lambda number: number != session.number):  # first the one that is shown
+        room.asked[PASS] += 1
+        if number != session.number and not room.is_left():
+            room.left[PASS] += 1
+            continue
+        one, stepper = copy(session), passes[number]
+        if stepper is not None:
+            one.recording, one.graph, one.stepper = stepper.recording, stepper.graph, stepper
+        conversation = Conversation(one, room)
+        with _put_back(stepper):
+            scenes[number] = _asked(conversation, stepper)
+            if number == session.number:
+                conversation.deeper(stepper)
+        deeper.append((conversation, stepper))
+    for conversation, stepper in deeper[1:]:
+        with _put_back(stepper):
+            conversation.deeper(stepper)
+    return scenes
+
+
 def _asked(conversation: Conversation, stepper: Stepper | None) -> dict[str, Any]:
-    """Ask for everything, what matters most first."""
+    """What somebody sees who walks through the pass and clicks at every node."""
     here = 0 if stepper is None else stepper.index
-    try:
-        if stepper is not None and not stepper.is_record:
-            stepper.prepare()  # an error ends the pass where it ends; it is told there
-        shown = None if stepper is None else passage(stepper, conversation) | {"start": here}
-        if stepper is not None:
-            stepper.to(here)
-        opening = conversation.opening()
-        drawings(conversation)
-        conversation.whole()
-        conversation.gradients(stepper)
-        conversation.passing(stepper)
-        conversation.deeper(stepper)
-    finally:
-        if stepper is not None:
-            stepper.to(here)
-    return {"opening": opening, "pass": shown}
+    if stepper is not None and not stepper.is_record:
+        stepper.prepare()  # an error ends the pass where it ends; it is told there
+    shown = None if stepper is None else passage(stepper, conversation) | {"start": here}
+    if stepper is not None:
+        stepper.to(here)
+    opening = conversation.opening()
+    pages = conversation.pages(stepper)
+    drawings(conversation)
+    conversation.whole()
+    conversation.gradients(stepper)
+    conversation.passing(stepper)
+    return {"opening": opening, "pages": pages, "pass": shown, "answers": conversation.answers}
 
 
 @contextmanager
-def still(session: Session) -> Iterator[Session]:
+def _put_back(stepper: Stepper | None) -> Iterator[None]:
+    """The pass stands afterwards where it stood."""
+    if stepper is None:
+        yield
+        return
+    here, stop = stepper.index, stepper.stop
+    try:
+        yield
+    finally:
+        stepper.to(here)
+        stepper.stop = stop
+
+
+def still(session: Session) -> Session:
     """The same session for this thread alone: nobody sees its pass move, and no cell counts as running, for it is the cell that asks."""
     quiet = copy(session)
     quiet.clients, quiet.flags = [], dict(session.flags)
-    quiet.passes = [session.stepper] if session.stepper is not None else []
+    if session.stepper not in session.passes:
+        quiet.passes = []
     quiet.training = None  # a loop cannot be played from a file
     quiet.busy = lambda: False
-    stop = None if session.stepper is None else session.stepper.stop
-    try:
-        yield quiet
-    finally:
-        if session.stepper is not None:
-            session.stepper.stop = stop
+    return quiet
 
 
 def headline(session: Session) -> str:
@@ -96,5 +127,5 @@ def headline(session: Session) -> str:
     if stepper is None:
         return f"{known}; no backward pass."
     end = f", of which {len(stepper.taken)} ran" if stepper.failure else ""
-    others = f", the one of {len(session.passes)} that is shown" if len(session.passes) > 1 else ""
+    others = f", number {session.number + 1} of {len(session.passes)}" if len(session.passes) > 1 else ""
     return f"{known}; a backward pass of {count_text(stepper.total, 'step')}{end}{others}."

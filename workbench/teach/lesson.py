@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 Depth = Literal["", "symbols", "shapes", "numbers"]
 OVERLAYS = ("", "gradient", "bytes", "saved", "time", "activation", "mean gradient", "ratio", "bad", "slope", "none")
 FORMAT = "gradient-workbench place"
+STAYS = "A cell runs, so the pass stays where it is. When the cell has ended, turn back to this page."
 SECONDS = 1.0  # between two looks at a teacher's file
 
 
@@ -82,18 +83,23 @@ class Lesson:
         if not self.pages:
             raise protocol.Refused("There is no lesson here, only somebody to follow.")
         self.at = max(0, min(to, len(self.pages) - 1))
-        self._move(self.pages[self.at], self.rows[self.at])
+        stepper = self.session.stepper
+        place = self.place(self.at, stepper)
+        stays = stepper is not None and place is not None and self.session.busy()
+        if stepper is not None and place is not None and not stays:
+            stepper.to(place)
         self.moved()
+        if stays or self.trouble == STAYS:
+            self.trouble = STAYS if stays else ""
 
-    def _move(self, page: Say | Question, row: int) -> None:
-        stepper, step = self.session.stepper, page.step
-        if stepper is None or step is None or self.session.busy():
-            return
+    def place(self, number: int, stepper: Any) -> int | None:
+        """How many steps of the pass are done at a page; None: the page leaves the pass where it is."""
+        step, row = self.pages[number].step, self.rows[number]
+        if stepper is None or step is None:
+            return None
         if step == "there":
-            if row in stepper.plan:
-                stepper.to(stepper.plan.index(row) + 1)
-        else:
-            stepper.to({"start": 0, "end": stepper.total}.get(step, step))
+            return stepper.plan.index(row) + 1 if row in stepper.plan else None
+        return {"start": 0, "end": stepper.total}.get(step, step)
 
     def message(self, re: int | None = None) -> protocol.Lesson:
         """All of it for a view."""

@@ -14,6 +14,14 @@ export interface Passage {
   stops: Readonly<Record<string, string>>; // breakpoints, by place
 }
 
+/** All that can be asked while one of the passes is shown. */
+export interface Scene {
+  opening: readonly number[];
+  pages: readonly (number | null)[]; // at which step each page of the lesson is
+  pass: Passage | null;
+  answers: Readonly<Record<string, Readonly<Record<string, Stretches>>>>;
+}
+
 interface Index {
   format: string;
   version: number;
@@ -23,14 +31,13 @@ interface Index {
   saved: string;
   budget: string;
   left: string;
-  opening: readonly number[];
-  pass: Passage | null;
-  answers: Readonly<Record<string, Readonly<Record<string, Stretches>>>>;
+  shown: number; // of the scenes
+  scenes: readonly (Scene | null)[]; // null: there was no room for it
   messages: readonly (readonly number[])[]; // offset, length of the JSON, length of each buffer
 }
 
 const FORMAT = "gradient-workbench replay";
-const VERSION = 1;
+const VERSION = 2;
 
 export class ReplayFile {
   constructor(

@@ -2,8 +2,8 @@
 
 import { readBuffer } from "../view/buffers";
 import type { Handler, Model } from "../view/channel";
-import { VERSION, type AskElement, type AskFaces, type AskWindow, type Memory, type Problem, type StepTo, type Stepped, type ToKernel, type ToView } from "../view/protocol";
-import type { ReplayFile } from "./file";
+import { VERSION, type AskElement, type AskFaces, type AskNorms, type AskWindow, type Memory, type Problem, type StepTo, type Stepped, type ToKernel, type ToView, type TurnPage } from "../view/protocol";
+import type { ReplayFile, Scene } from "./file";
 
 const MANY = 16; // steps that are told with one move, as the kernel does
 
@@ -28,16 +28,25 @@ const REFUSED: Partial<Record<ToKernel["type"], string>> = {
   ask_why: `Which variables keep a tensor alive is not in this file. ${HOW}`,
   ask_element: "Single elements of so large a tensor are not in this file.",
   inspect: "This file has each tensor as it is first shown; this way to look at it is not in it.",
+  answer_question: `Answers are compared with live tensors, and a replay has none. ${HOW}`,
   ask_export: "This page is the replay already: save it with the browser.",
 };
 
 export class ReplayKernel implements Model {
   private readonly listeners = new Map<string, Set<Handler>>();
-  private place: number;
+  private scene!: Scene;
+  private place = 0;
+  private page: number | null = null; // of the lesson; null: as it was when the file was made
   private readonly sent = new Set<number>();
 
   constructor(private readonly file: ReplayFile) {
-    this.place = file.index.pass?.start ?? 0;
+    this.show(file.index.scenes[file.index.shown]!);
+  }
+
+  private show(scene: Scene): void {
+    this.scene = scene;
+    this.place = scene.pass?.start ?? 0;
+    this.sent.clear();
   }
 
   get(): unknown {
@@ -66,13 +75,17 @@ export class ReplayKernel implements Model {
       case "ready":
         return this.opening();
       case "step":
-        return [this.step(request)];
+        return request.do === "pass" ? this.choose(request) : [this.step(request)];
+      case "turn_page":
+        return this.turn(request);
       case "ask_faces":
         return [this.faces(request)];
       case "ask_window":
         return [this.window(request)];
       case "ask_element":
         return [this.element(request)];
+      case "ask_norms":
+        return [this.norms(request)];
       case "ask_timing": // the longest of all events are in the file: a window has no others
         return [this.found({ ...request, begin: 0, end: -1 }, request.id)];
       default:
@@ -82,9 +95,12 @@ export class ReplayKernel implements Model {
 
   private opening(): Answer[] {
     this.sent.clear();
-    const { opening, pass } = this.file.index;
+    const { opening, pass } = this.scene;
     const found = opening.map((number) => this.file.message(number));
-    for (const { message } of found) if (message.type === "stepper") [message.index, message.sentence, message.stopped] = this.standing();
+    for (const { message } of found) {
+      if (message.type === "stepper") [message.index, message.sentence, message.stopped] = this.standing();
+      if (message.type === "lesson") message.at = this.page ?? message.at;
+    }
     return pass && this.place ? [...found, this.stepped(null)] : found;
   }
 
@@ -96,7 +112,7 @@ export class ReplayKernel implements Model {
 
   /** The message for a request where the pass stands now; -1: it was left out; null: it was never asked. */
   private at(type: string, key: string): number | null {
-    const known = this.file.index.answers[type]?.[key];
+    const known = this.scene.answers[type]?.[key];
     if (!known) return null;
     let at = -2;
     while (at + 2 < known.length && known[at + 2]! <= this.place) at += 2;
@@ -122,9 +138,16 @@ export class ReplayKernel implements Model {
     return { message: { type: "element", v: VERSION, re: request.id, recording, node, what, index, text, path: place }, buffers: [] };
   }
 
+  /** A view that opens has them all; one that has not read so far yet asks. */
+  private norms({ id, first }: AskNorms): Answer {
+    const told = this.scene.opening.map((number) => this.file.message(number));
+    const found = told.filter(({ message }) => message.type === "norms" && message.first <= first).at(-1);
+    return found ? { ...found, message: { ...found.message, re: id } as ToView } : problem(id, "There is no such step in this file.");
+  }
+
   private faces(request: AskFaces): Answer {
     const { nodes } = request;
-    const key = Object.keys(this.file.index.answers["ask_faces"] ?? {})[0];
+    const key = Object.keys(this.scene.answers["ask_faces"] ?? {})[0];
     const all = key === undefined ? null : this.found({ ...request, ...(JSON.parse(key) as Pick<AskFaces, "nodes">) }, request.id);
     if (all?.message.type !== "faces") return all ?? problem(request.id, "What stands on the boxes is not in this file.");
     const wanted = new Set(nodes);
@@ -154,8 +177,37 @@ export class ReplayKernel implements Model {
 
   // -- the pass ----------------------------------------------------------------------------------------------------------------
 
+  /** Another one of the passes: all of what a view gets that opens. */
+  private choose({ id, to }: StepTo): Answer[] {
+    const scene = this.file.index.scenes[to];
+    if (scene === undefined) return [problem(id, `There is no pass ${to + 1} in this file.`)];
+    if (scene === null) return [problem(id, `This pass was left out of the file: ${this.file.index.left}`)];
+    this.show(scene);
+    return [...this.opening(), this.stepped(id)];
+  }
+
+  /** A page of the lesson, and the pass where it belongs. */
+  private turn({ id, to, follow }: TurnPage): Answer[] {
+    const { opening, pages, pass } = this.scene;
+    const lesson = opening.map((number) => this.file.message(number)).find(({ message }) => message.type === "lesson");
+    if (lesson?.message.type !== "lesson") return [problem(id, "There is no lesson in this file.")];
+    if (follow && to >= 0) {
+      this.page = Math.min(to, pages.length - 1);
+      const place = pages[this.page];
+      if (pass && typeof place === "number") this.place = this.near(place);
+    }
+    const told = { ...lesson, message: { ...lesson.message, re: id, at: this.page ?? lesson.message.at } };
+    return pass ? [this.stepped(null), told] : [told];
+  }
+
+  /** The first place at which the pass can stand from here on. */
+  private near(wanted: number): number {
+    const places = Object.keys(this.scene.pass!.told).map(Number);
+    return places.find((place) => place >= wanted) ?? places.at(-1)!;
+  }
+
   private step(request: StepTo): Answer {
-    const { pass } = this.file.index;
+    const { pass } = this.scene;
     if (!pass) return problem(request.id, "There is no backward pass in this file.");
     const to = this.target(request);
     if (typeof to === "string") return problem(request.id, to);
@@ -165,10 +217,8 @@ export class ReplayKernel implements Model {
 
   /** Where a step leads; or why it leads nowhere. */
   private target({ do: wish, to, by }: StepTo): number | string {
-    const { total, plan, ways, stops, told } = this.file.index.pass!;
-    const places = Object.keys(told).map(Number);
+    const { total, plan, ways, stops } = this.scene.pass!;
     const here = this.place;
-    const near = (wanted: number) => places.find((place) => place >= wanted) ?? places.at(-1)!;
     const led = (way: string) => {
       const known = ways[way];
       return typeof known === "string" ? known : (known?.[here] ?? here);
@@ -184,26 +234,25 @@ export class ReplayKernel implements Model {
       case "first":
         return 0;
       case "last":
-        return near(total);
+        return this.near(total);
       case "index":
-        return near(Math.max(0, Math.min(to, total)));
+        return this.near(Math.max(0, Math.min(to, total)));
       case "node": {
         const found = plan.flatMap((node, at) => (node === to ? [at + 1] : []));
-        return found.length ? near(found.find((place) => place > here) ?? found[0]!) : "The backward pass does not reach this node.";
+        return found.length ? this.near(found.find((place) => place > here) ?? found[0]!) : "The backward pass does not reach this node.";
       }
       case "run":
-        return Math.min(near(total), ...Object.keys(stops).map(Number).filter((place) => place > here));
+        return Math.min(this.near(total), ...Object.keys(stops).map(Number).filter((place) => place > here));
       case "back":
         return Math.max(0, ...Object.keys(stops).map(Number).filter((place) => place < here));
       case "stop":
+      case "pass": // another one: see choose
         return here;
-      case "pass":
-        return "This file has one backward pass.";
     }
   }
 
   private stepped(re: number | null): Answer {
-    const { told, stops } = this.file.index.pass!;
+    const { told, stops } = this.scene.pass!;
     const answer = this.file.message(told[this.place]!);
     const message = answer.message as Stepped;
     const before = Object.keys(told)
