@@ -133,7 +133,7 @@ describe("a pass through a loop", () => {
 
   it("shows the iteration that it is about, as far open as the one before, at its beginning, at its end and at each step", () => {
     const [begin, end] = [pass(opened, 25, 0), pass(opened, 30, opsIn(30).length + 1)];
-    expect([at(opened), at(begin), at(end)]).toEqual([1, 25, 30]);
+    expect([at(opened), at(begin), at(end), at(pass(opened, 39, 0))]).toEqual([1, 25, 30, 39]);
     expect(begin.open.has(iterations[25]!)).toBe(true);
     const away = reduce(begin, { do: "iterate", loop: 0, to: 3 });
     expect(at(away)).toBe(3);

@@ -177,3 +177,61 @@ def test_the_camera_the_mini_map_and_motion(lab):
     lab.page.emulate_media(reduced_motion="reduce")
     for _ in range(2):
         assert graph.evaluate(moves) == []
+
+
+TRAINING = """%%watch --steps
+model = nn.Sequential(nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 1))
+opt = engine.optim.SGD(model.parameters(), lr=0.1)
+for step in range(12):
+    opt.zero_grad()
+    loss = model(engine.ones(4, 8)).square().mean()
+    loss.backward()
+    opt.step()"""
+
+
+def test_a_pass_brings_its_iteration_and_headers_stay_in_sight(lab):
+    lab.open(SETUP, TRAINING)
+    lab.run_all()
+    view = view_of(lab, 1)
+    slider = view.get_by_test_id("wb-loop")
+    current = view.locator(".wb-pill.current")
+    last = group(view, "iteration iteration 11")
+
+    # The last of the twelve passes is shown at its end, where the first layer's weight has got its gradient: in that iteration, once.
+    expect(current).to_have_count(1)
+    expect(current).to_be_in_viewport()
+    expect(slider).to_have_attribute("aria-valuenow", "11")
+    assert inside(last, current)
+
+    # Another pass brings another iteration, and so does a step after the slider has been moved away.
+    view.get_by_test_id("wb-pass").select_option(index=4)
+    expect(slider).to_have_attribute("aria-valuenow", "4")
+    view.get_by_test_id("wb-graph").press("]")
+    expect(slider).to_have_attribute("aria-valuenow", "5")
+    view.get_by_test_id("wb-first").click()
+    view.get_by_test_id("wb-next").click()
+    expect(slider).to_have_attribute("aria-valuenow", "4")
+    assert inside(group(view, "iteration iteration 4"), view.locator(".wb-box.current:not(.open)"))
+
+    # Wherever the graph is dragged, the loop's header with its slider is in what is seen of the loop.
+    graph = view.get_by_test_id("wb-graph")
+    room = graph.bounding_box()
+    assert room
+    x, y = room["x"] + room["width"] / 2, room["y"] + room["height"] - 12
+    for _ in range(3):
+        lab.page.mouse.move(x, y)
+        lab.page.mouse.down()
+        lab.page.mouse.move(x, y - 150, steps=3)
+        lab.page.mouse.up()
+    expect(view.locator(".header.pinned").filter(has=lab.page.get_by_test_id("wb-loop"))).to_be_visible()
+    shown = slider.bounding_box()
+    assert shown and room["y"] <= shown["y"] and shown["y"] + shown["height"] <= room["y"] + room["height"]
+    slider.locator("[data-iterate]").first.click()  # and it works there
+    expect(slider).to_have_attribute("aria-valuenow", "3")
+
+
+def inside(holder: Locator, held: Locator) -> bool:
+    """Whether a box lies in the frame of another one on the screen."""
+    a, b = holder.bounding_box(), held.bounding_box()
+    assert a and b
+    return a["x"] <= b["x"] and a["y"] <= b["y"] and b["x"] + b["width"] <= a["x"] + a["width"] and b["y"] + b["height"] <= a["y"] + a["height"]

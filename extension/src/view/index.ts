@@ -33,6 +33,7 @@ const HEIGHT = 460;
 const BAR = 90; // of the stepper: it takes none of the graph's room
 const STACKED = 640; // height where the details stand below the graph
 const NARROW = 560;
+const LARGE = 20_000; // nodes
 const PATIENCE = 20_000; // milliseconds until silence is called that
 let views = 0;
 
@@ -70,6 +71,7 @@ class View {
   private dark = false;
   private gradients: Gradients = NO_GRADIENTS;
   private readonly track = new GradientTrack();
+  private later: ReturnType<typeof setTimeout> | undefined; // until a large graph is drawn
   private fading: ReturnType<typeof setTimeout> | undefined;
 
   constructor(
@@ -148,6 +150,7 @@ class View {
 
   close(): void {
     clearTimeout(this.fading);
+    clearTimeout(this.later);
     this.stops.forEach((stop) => stop());
     this.presenter.close();
     this.pane.close();
@@ -197,7 +200,7 @@ class View {
     if (changed("recording")) this.showMode(state.recording);
     else if (!before?.pass !== !state.pass) this.showHeight();
     if (state.recording && !before?.recording) tellPage(this.host, HEARD);
-    if (this.setting.parts !== "details") this.updatePicture(state, before);
+    if (this.setting.parts !== "details") this.picture(state, before);
     if (this.setting.parts !== "graph") {
       this.bar.update(state);
       this.training.update(state);
@@ -221,12 +224,24 @@ class View {
     below.update(state, before?.recording ? before : null);
   }
 
+  /** A large graph was just taken in: it is drawn in a task of its own, as the state is by then, so that the page answers in between. */
+  private picture(state: State, before: State | null): void {
+    if (this.later) return;
+    const large = state.recording && state.recording.tree.size > LARGE && state.recording.nodes !== before?.recording?.nodes;
+    if (!large) return this.updatePicture(state, before);
+    this.later = setTimeout(() => {
+      this.later = undefined;
+      this.updatePicture(this.store.state, before);
+    });
+  }
+
   private updatePicture(state: State, before: State | null): void {
     const changed = (...keys: (keyof State)[]) => !before || keys.some((key) => state[key] !== before[key]);
-    if (changed("recording", "open", "direction")) this.showScene(state, before, prefersStill() || before?.pass !== state.pass);
+    const another = changed("recording", "open", "direction");
+    if (changed("trace", "selected", "recording", "open")) this.pane.trace(state, another);
+    if (another) this.showScene(state, before, prefersStill() || before?.pass !== state.pass);
     else if (changed("pass", "selected", "overlay", "search", "answers", "flags", "caret", "tangents")) this.showMarks(state);
     if (changed("faces", "overlay", "recording") && state.recording) this.pane.dress(state.recording, state.faces, state.overlay === "saved");
-    if (changed("trace", "selected", "recording", "open")) this.pane.trace(state);
     if (changed("focus", "recording", "open")) this.showFocus(state, before);
     if (changed("pass") && before && this.gradients.current >= 0 && state.recording) {
       this.pane.reveal(keyOf(state.recording, state.open, this.gradients.current));

@@ -54,32 +54,12 @@ export class Places {
   }
 }
 
-/** For each of `size` things what is at the other end of its edges, as slices of one array; both in order of the edges. */
-export class Ends {
-  private readonly start: Int32Array;
-  private readonly other: Int32Array;
-
-  constructor(size: number, near: ArrayLike<number>, far: ArrayLike<number>, wanted: (far: number) => boolean = (one) => one >= 0 && one < size) {
-    // Edges come in order of their targets, so most of those that come twice come in a row.
-    const last = new Int32Array(size).fill(-1);
-    const rows = new Int32Array(near.length);
-    this.start = new Int32Array(size + 1);
-    let count = 0;
-    for (let row = 0; row < near.length; row++) {
-      const [here, there] = [near[row]!, far[row]!];
-      if (!(here >= 0 && here < size) || last[here] === there || !wanted(there)) continue;
-      last[here] = there;
-      this.start[here + 1]!++;
-      rows[count++] = row;
-    }
-    for (let one = 0; one < size; one++) this.start[one + 1]! += this.start[one]!;
-    this.other = new Int32Array(count);
-    const next = this.start.slice();
-    for (let at = 0; at < count; at++) {
-      const row = rows[at]!;
-      this.other[next[near[row]!]!++] = far[row]!;
-    }
-  }
+/** For each of several things some numbers, as slices of one array. */
+export class Slices {
+  constructor(
+    private readonly start: Int32Array,
+    private readonly all: Int32Array,
+  ) {}
 
   /** Each once. */
   of(one: number): readonly number[] {
@@ -87,11 +67,36 @@ export class Ends {
   }
   /** Some perhaps twice, but nothing is copied. */
   slice(one: number): Int32Array {
-    return this.other.subarray(this.start[one]!, this.start[one + 1]!);
+    return this.all.subarray(this.start[one]!, this.start[one + 1]!);
   }
   count(one: number): number {
     return this.start[one + 1]! - this.start[one]!;
   }
+}
+
+/** Which rows have each of `size` values, in order; rows of other values are left out. `give`: not the row but what stands there. */
+export function grouped(size: number, values: ArrayLike<number>, give?: ArrayLike<number>): Slices {
+  const start = new Int32Array(size + 1);
+  const inside = (value: number) => value >= 0 && value < size;
+  for (let row = 0; row < values.length; row++) if (inside(values[row]!)) start[values[row]! + 1]!++;
+  for (let one = 0; one < size; one++) start[one + 1]! += start[one]!;
+  const [next, all] = [start.slice(), new Int32Array(start[size]!)];
+  for (let row = 0; row < values.length; row++) if (inside(values[row]!)) all[next[values[row]!]!++] = give ? give[row]! : row;
+  return new Slices(start, all);
+}
+
+/** For each of `size` nodes the other ends of its edges, in their order. Edges come in order of targets, so most that come twice come in a row. */
+export function endsOf(size: number, near: ArrayLike<number>, far: ArrayLike<number>): Slices {
+  const last = new Int32Array(size).fill(-1);
+  const once = new Int32Array(near.length);
+  for (let row = 0; row < near.length; row++) {
+    const here = near[row]!;
+    const there = far[row]!;
+    const known = here >= 0 && here < size && there >= 0 && there < size && last[here] !== there;
+    once[row] = known ? here : -1;
+    if (known) last[here] = there;
+  }
+  return grouped(size, once, far);
 }
 
 /** A map whose values are made when they are first asked for. */

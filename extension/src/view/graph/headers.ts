@@ -9,16 +9,15 @@ const MOST = 0.4; // of the window's height may be covered by headers
 
 export class Headers {
   private groups: readonly Box[] = [];
-  private readonly moved = new Map<string, SVGGElement>();
+  private readonly moved = new Map<string, { header: SVGGElement; home: SVGGElement }>();
 
   /** Headers that have moved lie in `layer`, over everything. */
   constructor(private readonly layer: SVGGElement) {}
 
   /** Holders come before what they hold. */
   show(groups: readonly Box[]): void {
+    for (const key of [...this.moved.keys()]) this.release(key);
     this.groups = groups;
-    this.moved.clear();
-    this.layer.replaceChildren();
   }
 
   /**
@@ -27,6 +26,7 @@ export class Headers {
    */
   stick(drawn: ReadonlyMap<string, SVGGElement>, view: readonly [number, number, number, number] | null): void {
     const below = new Map<number, number>(); // the lower end of a group's header
+    for (const key of [...this.moved.keys()]) if (drawn.get(key) !== this.moved.get(key)!.home) this.release(key); // not drawn any more
     for (const { key, id, parent, depth, face, x, y, w, h } of this.groups) {
       let [dx, dy] = [0, 0];
       const element = drawn.get(key);
@@ -38,12 +38,12 @@ export class Headers {
         below.set(id, y + dy + HEADER);
       }
       if (element && (dx || dy)) this.pin(key, element, depth, x + dx, y + dy);
-      else if (this.moved.has(key)) this.release(key, element);
+      else if (this.moved.has(key)) this.release(key);
     }
   }
 
   private pin(key: string, element: SVGGElement, depth: number, x: number, y: number): void {
-    let header = this.moved.get(key);
+    let header = this.moved.get(key)?.header;
     if (!header) {
       header = element.querySelector<SVGGElement>(":scope > .header")!;
       header.dataset.depth = String(depth);
@@ -51,18 +51,16 @@ export class Headers {
       // An inner one that leaves with its group goes beneath those around it.
       const outer = [...this.layer.children].find((other) => Number((other as SVGGElement).dataset.depth) < depth);
       this.layer.insertBefore(header, outer ?? null);
-      this.moved.set(key, header);
+      this.moved.set(key, { header, home: element });
     }
     setAttribute(header, "transform", `translate(${x.toFixed(1)} ${y.toFixed(1)})`);
   }
 
-  private release(key: string, element: SVGGElement | undefined): void {
-    const header = this.moved.get(key)!;
+  private release(key: string): void {
+    const { header, home } = this.moved.get(key)!;
     this.moved.delete(key);
-    header.remove();
-    if (!element) return; // its group is not drawn any more
     header.classList.remove("pinned");
     setAttribute(header, "transform", null);
-    element.append(header);
+    home.append(header);
   }
 }

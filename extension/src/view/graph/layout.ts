@@ -3,7 +3,7 @@
 import { groupFace, HEADER, headerWidth, nodeFace, type Face } from "./face";
 import { ENTRY, EXIT, orderBoxes, type Link, type Share } from "./order";
 import { BESIDE, entryOffset, exitOffset, placeBoxes, placeMore, type Placed, type Ports, type Size } from "./place";
-import { routeLinks, type Route, type Segment, type Trunk } from "./route";
+import { routeLinks, type Route, type Trunk } from "./route";
 import type { Direction, Recording } from "../store";
 import { TOP } from "./tree";
 
@@ -24,8 +24,8 @@ export interface Wire {
   key: string;
   source: number; // node whose result flows
   consumers: number[]; // the nodes that take it, at the end of this wire
-  path: string;
-  arrow: string;
+  readonly path: string;
+  readonly arrow: string; // "" where it goes on in another wire
   back: boolean;
   label: [number, number] | null; // where a word about what flows can stand: where it leaves the box that made it
   bounds: [number, number, number, number];
@@ -401,30 +401,44 @@ function wire(
   down: boolean,
 ): Wire {
   const bounds: [number, number, number, number] = [Infinity, Infinity, -Infinity, -Infinity];
-  const show = (main: number, cross: number): string => {
+  const reach = (main: number, cross: number) => {
     const [x, y] = at(main, cross);
-    bounds[0] = Math.min(bounds[0], x);
-    bounds[1] = Math.min(bounds[1], y);
-    bounds[2] = Math.max(bounds[2], x);
-    bounds[3] = Math.max(bounds[3], y);
-    return `${round(x)} ${round(y)}`;
+    if (x < bounds[0]) bounds[0] = x;
+    if (y < bounds[1]) bounds[1] = y;
+    if (x > bounds[2]) bounds[2] = x;
+    if (y > bounds[3]) bounds[3] = y;
   };
-  let path = `M${show(...route.start)}`;
+  reach(...route.start);
   let tip = route.start;
   for (const segment of route.segments) {
-    path += segmentText(segment, show);
+    for (let n = 1; n < segment.length; n += 2) reach(segment[n] as number, segment[n + 1] as number);
     tip = segment.slice(-2) as [number, number];
   }
-  const [x, y] = at(...tip).map(round) as [number, number];
-  const head = down ? `M${x - 4} ${y - 7}L${x} ${y}L${x + 4} ${y - 7}Z` : `M${x - 7} ${y - 4}L${x} ${y}L${x - 7} ${y + 4}Z`;
   const [lx, ly] = at(...route.start);
   const label: [number, number] | null = made ? (down ? [round(lx + 6), round(ly + 13)] : [round(lx + 4), round(ly - 5)]) : null;
-  return { key, source, consumers, path, arrow: ends ? head : "", back, label, bounds };
+  // Of thousands of wires most are never near the window, and texts cost more than all else.
+  let path: string | undefined;
+  return {
+    ...{ key, source, consumers, back, label, bounds },
+    get path() {
+      return (path ??= pathText(route, at));
+    },
+    get arrow() {
+      if (!ends) return "";
+      const [x, y] = at(...tip).map(round) as [number, number];
+      return down ? `M${x - 4} ${y - 7}L${x} ${y}L${x + 4} ${y - 7}Z` : `M${x - 7} ${y - 4}L${x} ${y}L${x - 7} ${y + 4}Z`;
+    },
+  };
 }
 
-function segmentText(segment: Segment, show: (main: number, cross: number) => string): string {
-  if (segment[0] === "L") return `L${show(segment[1], segment[2])}`;
-  return `C${show(segment[1], segment[2])} ${show(segment[3], segment[4])} ${show(segment[5], segment[6])}`;
+function pathText({ start, segments }: Route, at: Point): string {
+  const show = (main: number, cross: number) => at(main, cross).map(round).join(" ");
+  const texts = segments.map((segment) =>
+    segment[0] === "L"
+      ? `L${show(segment[1], segment[2])}`
+      : `C${show(segment[1], segment[2])} ${show(segment[3], segment[4])} ${show(segment[5], segment[6])}`,
+  );
+  return `M${show(...start)}${texts.join("")}`;
 }
 
 function round(value: number): number {

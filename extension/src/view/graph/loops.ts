@@ -69,9 +69,10 @@ function openAlike(tree: Tree, from: number, to: number, open: Set<number>): voi
 }
 
 /**
- * The state with every loop and fold around a node showing the item that holds it, as far open as the one that was shown before.
+ * The state with every loop and fold around a node showing the item that holds it, as far open as the one that was shown before. The first
+ * and the last of a loop are always shown; with `move` its slider goes there nevertheless.
  */
-export function choosing(state: State, node: number): State {
+export function choosing(state: State, node: number, move = false): State {
   const { recording, loops } = state;
   if (!recording || !loops.tree || node < 0 || node >= recording.tree.size) return state;
   const chosen = new Map(loops.chosen);
@@ -81,7 +82,8 @@ export function choosing(state: State, node: number): State {
     const holder = loops.tree.parent(at);
     const stack = recording.tree.stacks.get(holder);
     const item = stack?.rank.get(at) ?? -1;
-    if (!stack?.hidden.some(({ from, to }) => from <= item && item <= to)) continue;
+    if (!stack || item < 0 || stack.at === ALL || stack.at === item) continue;
+    if (!move && !stack.hidden.some(({ from, to }) => from <= item && item <= to)) continue;
     chosen.set(holder, item);
     openAlike(loops.tree, stack.items[stack.at]!, at, open);
     moved = true;
@@ -97,9 +99,9 @@ export function following(state: State): State {
   const node = pass.steps.get(pass.index)?.node ?? pass.plan[Math.max(0, pass.index - 1)] ?? -1;
   const whole = loops.tree ?? recording.tree;
   const tree = hosted(whole, pass.plan);
-  if (tree === whole) return choosing(state, node);
+  if (tree === whole) return choosing(state, node, true);
   if (!loops.tree) return { ...state, recording: { ...recording, tree } };
-  return choosing({ ...state, recording: { ...recording, tree: stacked(tree, loops.chosen) }, loops: { ...loops, tree } }, node);
+  return choosing({ ...state, recording: { ...recording, tree: stacked(tree, loops.chosen) }, loops: { ...loops, tree } }, node, true);
 }
 
 /** Of the nodes that a line of code has made, in every iteration, one that the pass goes through, if there is one; -1 where there is none. */

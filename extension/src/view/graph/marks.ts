@@ -160,9 +160,15 @@ function hiddenIn(flags: ReadonlyMap<number, Flag[]>, holder: (node: number) => 
 
 /** How many of these nodes (and of `among`) are in a group. */
 function counted(tree: Tree, nodes: Iterable<number>, among?: ReadonlySet<number>): (group: number) => number {
-  const sums = new Float64Array(tree.places.ids.length);
-  for (const node of nodes) if (node >= 0 && node < tree.size && (!among || among.has(node))) sums[tree.place[node]!]!++;
-  return summed(tree, tree.places.rollUp(sums));
+  let of: ((group: number) => number) | undefined; // found when it is first asked for
+  return (group) => {
+    if (!of) {
+      const sums = new Float64Array(tree.places.ids.length);
+      for (const node of nodes) if (node >= 0 && node < tree.size && (!among || among.has(node))) sums[tree.place[node]!]!++;
+      of = summed(tree, tree.places.rollUp(sums));
+    }
+    return of(group);
+  };
 }
 
 /** What the nodes of a group have together: their sum, or the largest; NaN where none has a number. */

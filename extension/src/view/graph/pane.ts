@@ -58,6 +58,7 @@ export class GraphPane {
   private faces: Faces = new Map();
   private showsKept = false; // wires whose results the tape keeps are drawn as such
   private lit: Lit = NONE_LIT;
+  private spare: Spare | null = null; // while a scene takes the place of another one of the same nodes
   private window: [number, number, number, number] | null = null; // what is drawn, in scene units
   private frame = 0;
   private gliding = 0;
@@ -111,6 +112,9 @@ export class GraphPane {
     this.anchor = "";
     const sameRecording = this.recording?.name === recording.name;
     const oldDrawn = new Map(this.drawnBoxes);
+    // What says the same as before is not drawn anew.
+    const same = before && this.recording?.nodes === recording.nodes && this.recording.tree.host === recording.tree.host;
+    this.spare = same ? { scene: before, boxes: oldDrawn, wires: new Map(this.drawnWires), said: new Map(before.wires.map((wire) => [wire.key, wire])) } : null;
     this.scene = scene;
     this.recording = recording;
     this.marks = marks;
@@ -123,6 +127,7 @@ export class GraphPane {
     this.headers.show(scene.boxes.filter((box) => box.kind === "open"));
     this.window = null;
     this.place();
+    this.spare = null;
     if (animate && before && sameRecording) this.flip(before, oldDrawn);
     this.minimap.show(scene);
     this.minimap.place(this.camera, this.size);
@@ -158,10 +163,11 @@ export class GraphPane {
     return drawn;
   }
 
-  /** Lights what is traced, and what is next to the selected node. */
-  trace({ recording, open, selected, trace }: State): void {
+  /** Lights what is traced, and what is next to the selected node. With `soon` another scene is about to be shown. */
+  trace({ recording, open, selected, trace }: State, soon: boolean): void {
     this.lit = recording ? litOf(recording, open, selected, trace) : NONE_LIT;
     this.element.classList.toggle("traced", trace !== null);
+    if (soon) return;
     for (const [key, element] of this.drawnBoxes) this.markOne(key, element);
     for (const wire of this.scene?.wires ?? []) this.markWireOf(wire);
   }
@@ -169,14 +175,14 @@ export class GraphPane {
   focus(key: string): void {
     const before = this.focusKey;
     this.focusKey = key;
-    for (const one of [before, key]) {
+    for (const one of before === key ? [] : [before, key]) {
       const box = this.carrier(one);
       const element = box && this.drawnBoxes.get(box);
       if (element) this.markOne(box, element);
     }
     const shown = this.svg.querySelector(`[data-key="${key}"]`) ? key : this.carrier(key);
     setAttribute(this.element, "aria-activedescendant", shown ? this.prefix + shown : null);
-    for (const wire of this.scene?.wires ?? []) this.markWireOf(wire);
+    if (before !== key) for (const wire of this.scene?.wires ?? []) this.markWireOf(wire);
   }
 
   /** Moves the camera only if the box is not in sight. */
@@ -338,7 +344,7 @@ export class GraphPane {
       const near = box.x <= right && box.y <= bottom && box.x + box.w >= left && box.y + box.h >= top;
       const drawn = this.drawnBoxes.get(box.key);
       if (near && !drawn) {
-        const element = drawBox(box, recording, this.prefix);
+        const element = this.spareBox(box) ?? drawBox(box, recording, this.prefix);
         this.drawnBoxes.set(box.key, element);
         this.dressOne(element);
         this.markOne(box.key, element);
@@ -353,7 +359,7 @@ export class GraphPane {
       const near = x0 <= right && y0 <= bottom && x1 >= left && y1 >= top;
       const drawn = this.drawnWires.get(wire.key);
       if (near && !drawn) {
-        const element = drawWire(wire);
+        const element = this.spareWire(wire) ?? drawWire(wire);
         element.classList.toggle("view", wire.consumers.every((node) => baseOf(recording, node) === wire.source));
         this.drawnWires.set(wire.key, element);
         this.markWireOf(wire);
@@ -363,6 +369,19 @@ export class GraphPane {
         this.drawnWires.delete(wire.key);
       }
     }
+  }
+
+  /** The element that was drawn for a box that looked the same, moved to where it is now. */
+  private spareBox(box: Box): SVGGElement | undefined {
+    const [element, old] = [this.spare?.boxes.get(box.key), this.spare?.scene.byKey.get(box.key)];
+    if (!element || !old || looks(old) !== looks(box)) return undefined;
+    setAttribute(element, "transform", `translate(${box.x} ${box.y})`);
+    return element;
+  }
+
+  private spareWire(wire: Wire): SVGGElement | undefined {
+    const [element, old] = [this.spare?.wires.get(wire.key), this.spare?.said.get(wire.key)];
+    return element && old && old.path === wire.path && old.arrow === wire.arrow && old.back === wire.back ? element : undefined;
   }
 
   private markOne(key: string, element: SVGGElement): void {
@@ -452,6 +471,18 @@ export class GraphPane {
     const group = groupAt(target);
     if (group) this.events.toggle(Number(group));
   }
+}
+
+interface Spare {
+  scene: Scene;
+  boxes: ReadonlyMap<string, SVGGElement>;
+  wires: ReadonlyMap<string, SVGGElement>;
+  said: ReadonlyMap<string, Wire>;
+}
+
+/** All that a box shows, but for where it stands. */
+function looks({ kind, depth, w, h, face }: Box): string {
+  return JSON.stringify([kind, depth, w, h, face]);
 }
 
 /** The id of the group whose box or header this is part of. */

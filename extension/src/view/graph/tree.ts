@@ -1,6 +1,6 @@
 // The recording as a tree of groups: who holds what, what a closed group hides, which tensors ride as pills on their consumer.
 
-import { Ends, Lazy, Places, TOP } from "./columns";
+import { endsOf, grouped, Lazy, Places, TOP, type Slices } from "./columns";
 import type { Edges, Group, Nodes } from "../protocol";
 import type { Totals } from "../words";
 
@@ -30,8 +30,8 @@ export interface Tree {
   /** The groups, outermost first, that hold nothing but this op; they are not drawn. */
   wraps: ReadonlyMap<number, readonly number[]>;
   /** Input and consumer node ids, each once, in order of the edges. */
-  inputs: Ends;
-  consumers: Ends;
+  inputs: Slices;
+  consumers: Slices;
   pills: ReadonlyMap<number, number[]>;
   /** Boxes of a group in order of creation: node ids and group ids. */
   children: ReadonlyMap<number, Member[]>;
@@ -69,8 +69,8 @@ export function buildTree(nodes: Nodes, edges: Edges, groupList: readonly Group[
   const size = nodes.op.length;
   const places = new Places(groupList);
   const { groups, ids, up, depth, kinds } = places;
-  const inputs = new Ends(size, edges.target, edges.source);
-  const consumers = new Ends(size, edges.source, edges.target);
+  const inputs = endsOf(size, edges.target, edges.source);
+  const consumers = endsOf(size, edges.source, edges.target);
   const place = Int32Array.from(nodes.group, (group) => places.of(group));
   const wraps = live ? new Map<number, number[]>() : unwrapSingles(nodes, place, places, consumers);
   splitLong(nodes, place, places);
@@ -161,8 +161,8 @@ function totalled(nodes: Nodes, place: Int32Array, { ids, up }: Places): { total
 /** The boxes in each group, put in order when they are first asked for. */
 function childrenOf(place: Int32Array, places: Places, host: Int32Array, first: Int32Array): ReadonlyMap<number, Member[]> {
   const { ids, up } = places;
-  const inside = new Ends(ids.length, place, place.map((_, node) => node), (node) => host[node]! < 0);
-  const within = new Ends(ids.length, up, ids.map((_, at) => at), (at) => at > 0 && first[at]! >= 0);
+  const inside = grouped(ids.length, place.map((at, node) => (host[node]! < 0 ? at : -1)));
+  const within = grouped(ids.length, up.map((around, at) => (at > 0 && first[at]! >= 0 ? around : -1)));
   return new Lazy<Member[]>(
     () => ids.filter((id, at) => id === TOP || first[at]! >= 0),
     (id) => {
@@ -184,7 +184,7 @@ const NOUNS = {
 export const SUMS = ["ops", "parameters", "bytes", "nodes"] as const;
 
 /** Many tensors that no op made, side by side in one group, become a group of their own: hundreds of shared weights, say. */
-function bundle(nodes: Nodes, place: Int32Array, host: Int32Array, consumers: Ends, places: Places): void {
+function bundle(nodes: Nodes, place: Int32Array, host: Int32Array, consumers: Slices, places: Places): void {
   const inside = new Map<number, number[]>();
   for (let node = 0; node < place.length; node++) {
     if (nodes.kind[node] === "op" || host[node]! >= 0 || !consumers.count(node)) continue;
@@ -206,7 +206,7 @@ function bundle(nodes: Nodes, place: Int32Array, host: Int32Array, consumers: En
 }
 
 /** A frame around one op says no more than the op: of modules and functions that hold a single op, the op takes the place. */
-function unwrapSingles(nodes: Nodes, place: Int32Array, { ids, up, kinds }: Places, consumers: Ends): Map<number, number[]> {
+function unwrapSingles(nodes: Nodes, place: Int32Array, { ids, up, kinds }: Places, consumers: Slices): Map<number, number[]> {
   const held = new Int32Array(ids.length);
   for (let node = 0; node < place.length; node++) if (nodes.kind[node] === "op" || !consumers.count(node)) held[place[node]!]!++;
   for (let at = ids.length - 1; at > 0; at--) held[up[at]!]! += held[at]!;
