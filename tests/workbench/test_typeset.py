@@ -137,6 +137,9 @@ def test_the_same_letter_never_stands_for_two_tensors():
     d = Operand("", (2,), None, 3, **named)
     text = typeset.as_text(typeset.forward(registry["tanh"], {}, [d], Operand("", (2,), None, 4, **named)).symbols)
     assert text == "u = tanh(y)"
+    weight = Operand("enc.weight", (2,), None, 5, others={"enc.weight", "x"})
+    rule = typeset.accumulation(weight, numpy.ones(2)).symbols
+    assert typeset.as_text(rule) == "W.grad += W\u0304"  # x is the program's
     every = {"others": {*"abcdefghijklmnopqrstuvwxyz", "out", "x1"}}
     text = typeset.as_text(
         typeset.forward(registry["neg"], {}, [Operand("", (), None, 0, **every)], Operand("", (), None, 1, **every)).symbols

@@ -86,10 +86,12 @@ def backward(op: Any, attrs: dict, inputs: Sequence[Operand | None], output: Ope
 def accumulation(leaf: Operand, gradient: Any) -> Rules:
     """x.grad += x̄: what the pass does at a leaf."""
 
+    last = leaf.name.rpartition(".")[2]
+    name = leaf.name if _fits(leaf.name) else _free((_LETTERS.get(last, "x"), *_SPARE), (leaf.others,))
+
     def write(atom: Callable) -> Formula:
-        name = _identifier(leaf.name if _fits(leaf.name) else "x")
-        g = _barred(atom, Operand(leaf.name, leaf.shape, gradient), leaf.name if _fits(leaf.name) else "x")
-        return ["mrow", name, ["mtext", ".grad"], ["mo", "+="], g.tree]
+        g = _barred(atom, Operand(leaf.name, leaf.shape, gradient), name)
+        return ["mrow", _identifier(name), ["mtext", ".grad"], ["mo", "+="], g.tree]
 
     return _depths(write)
 
