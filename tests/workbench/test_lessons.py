@@ -43,6 +43,17 @@ def test_a_lesson_walks_the_pass():
     assert "What is z?" in session.turn(99)
 
 
+def test_while_a_cell_runs_a_page_says_that_the_pass_stays():
+    session, _ = lesson()
+    session.busy = lambda: True
+    told = ask(session, "turn_page", to=1, follow=True)
+    assert session.stepper is not None and session.stepper.index == 0
+    assert told[-1]["at"] == 1 and "the pass stays" in told[-1]["trouble"]
+    session.busy = lambda: False
+    told = ask(session, "turn_page", to=1, follow=True)
+    assert session.stepper.index > 0 and told[-1]["trouble"] == ""
+
+
 def test_a_view_turns_pages_and_answers_and_never_hears_the_answer_before():
     session, _ = lesson()
     heard: list[dict] = []
