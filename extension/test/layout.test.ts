@@ -61,6 +61,22 @@ function sample(path: string): [number, number][] {
 }
 
 describe("layout of random graphs", () => {
+  it("has the room that it promises for a word on a wire to the right", () => {
+    let words = 0;
+    for (const seed of SEEDS) {
+      for (const [, scene] of scenes(seed)) {
+        for (const { label, room } of scene.direction === "right" ? scene.wires : []) {
+          if (!label || room <= 0) continue;
+          words += 1;
+          const word = { x: label[0], y: label[1] - 8, w: room, h: 8 } as Box;
+          const hit = scene.boxes.find((box) => box.kind !== "open" && overlap(box, word));
+          expect(hit?.key, `seed ${seed}`).toBeUndefined();
+        }
+      }
+    }
+    expect(words).toBeGreaterThan(100);
+  });
+
   it("never lets boxes overlap, and keeps a child inside its group", () => {
     const overlapping: string[] = [];
     for (const seed of SEEDS) {

@@ -10,6 +10,7 @@ async function open(el: HTMLElement, data: string): Promise<void> {
   el.style.height = "100%"; // the view fills it
   el.style.flex = "1";
   view.render({ model: new ReplayKernel(file), el });
+  el.querySelector("div")?.shadowRoot?.querySelector<HTMLElement>('[role="tree"]')?.focus(); // the page is for nothing else: its keys work at once
 }
 
 const el = document.getElementById("view")!;

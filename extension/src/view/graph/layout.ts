@@ -28,6 +28,7 @@ export interface Wire {
   readonly arrow: string; // "" where it goes on in another wire
   back: boolean;
   label: [number, number] | null; // where a word about what flows can stand: where it leaves the box that made it
+  room: number; // for that word, before the next box
   bounds: [number, number, number, number];
 }
 
@@ -416,10 +417,11 @@ function wire(
   }
   const [lx, ly] = at(...route.start);
   const label: [number, number] | null = made ? (down ? [round(lx + 6), round(ly + 13)] : [round(lx + 4), round(ly - 5)]) : null;
+  const room = down ? Infinity : (route.segments[0]?.at(-2) as number) - route.start[0] - 4;
   // Of thousands of wires most are never near the window, and texts cost more than all else.
   let path: string | undefined;
   return {
-    ...{ key, source, consumers, back, label, bounds },
+    ...{ key, source, consumers, back, label, room, bounds },
     get path() {
       return (path ??= pathText(route, at));
     },

@@ -3,7 +3,7 @@
 import { listenGestures, zoomAt, type Camera } from "./camera";
 import { h, s, setAttribute } from "../dom";
 import { drawBox, drawWire, besideHead, labelWire, markBox, markWire } from "./draw";
-import { HEADER, resultText } from "./face";
+import { HEADER, resultText, textWidth } from "./face";
 import { Headers } from "./headers";
 import { firstView, READABLE, viewOf, wholeView } from "./fit";
 import type { Box, Scene, Wire } from "./layout";
@@ -406,7 +406,8 @@ export class GraphPane {
     const near = node >= 0 && (wire.source === node || wire.consumers.includes(node));
     const mark = this.marks!.wire(wire);
     markWire(element, mark, near);
-    const flow = near || this.closeUp || this.lit.onPath(wire.source, wire.consumers) ? resultText(this.recording!, wire.source) : "";
+    const said = near || this.closeUp || this.lit.onPath(wire.source, wire.consumers) ? resultText(this.recording!, wire.source) : "";
+    const flow = (11 / 13) * textWidth(said, "body") <= wire.room ? said : "";
     labelWire(element, mark.slope ? { ...wire, label: besideHead(wire) } : wire, mark.slope || flow);
     element.classList.toggle("kept", this.showsKept && isKept(this.recording!, this.faces, wire.source, wire.consumers));
     element.classList.toggle("on-path", this.lit.onPath(wire.source, wire.consumers));
