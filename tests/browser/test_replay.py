@@ -82,6 +82,10 @@ def test_a_lesson_in_one_file(browser, tmp_path):
         alert, bar, sentence = page.get_by_test_id("wb-alert"), page.locator(".stepper"), page.get_by_test_id("wb-sentence")
         total = int(page.get_by_test_id("wb-scrub").get_attribute("max") or 0)
         assert total == 8  # four ops and four parameters
+        page.keyboard.press("ArrowRight")  # the keys work as soon as it is open
+        expect(bar).to_have_attribute("data-index", "1")
+        page.keyboard.press("ArrowLeft")
+        expect(bar).to_have_attribute("data-index", "0")
         # forth through the whole pass; each parameter's gradient is what .backward() gives, by the engine outside this file
         told = {}
         for index in range(1, total + 1):
