@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from conftest import NOTEBOOK
 from playwright.sync_api import expect
 from test_lab import panel_of
 from test_lesson import view_of
@@ -74,3 +75,130 @@ def test_axe_finds_nothing_in_any_tab_in_both_themes(lab):
         look(f"{theme}, one tensor in a cell", '.jp-Notebook .jp-Cell[data-windowed-list-index="2"] .gradient-workbench')
     assert found == {}
     assert checked >= MUST, f"axe-core did not check {MUST - checked}"
+
+
+TEACHING = """y = (model(x) * 2).tanh().sum()
+wb.lesson(y, [wb.say("# A page\\n\\nAn op multiplies by its **slope**: $y = 2x$, see `tanh`.", at="tanh", depth="numbers", step="end"),
+              wb.quiz.gradient(x, y, id="q") if x.requires_grad else wb.quiz("Which?", "a", "choice", choices=["a", "b"], id="q")], title="Slopes")"""
+WRONG = "%%watch\nbad = (x - x.mean() * 1e30).exp().log().sum()\nworse = (bad - bad) / (bad - bad)"
+COMPARED = """with wb.record() as one: (x @ model[0].weight.T).relu().sum()
+with wb.record() as two: (x @ model[0].weight.T).sigmoid().sum()
+wb.diff(one, two)"""
+LOOP = """for turn in wb.loop(range(3), model, engine.optim.SGD(model.parameters(), lr=0.1)):
+    model(x).sum().backward()"""
+
+# Of what is seen in a view: what sticks out of it, and words that are cut without a way to read them whole.
+CUT = """(root) => {
+  const { left, right } = root.getBoundingClientRect();
+  const scrolls = (one) => { for (let at = one; at && at !== root; at = at.parentElement) if (/auto|scroll/.test(getComputedStyle(at).overflowX)) return true; return false; };
+  const told = [];
+  for (const one of root.querySelectorAll("*:not(svg *, math *, .graph *, option, style)")) {
+    if (!one.checkVisibility({ visibilityProperty: true }) || one.closest(".graph, .vh, dialog")) continue;
+    const box = one.getBoundingClientRect();
+    if (!box.width || !box.height) continue;
+    const name = `${one.tagName.toLowerCase()}.${one.className?.baseVal ?? one.className} "${one.textContent.trim().slice(0, 40)}"`;
+    if ((box.right > right + 1 || box.left < left - 1) && !scrolls(one)) told.push("outside: " + name);
+    const style = getComputedStyle(one);
+    const whole = one.title || one.closest("[title]") || one.matches("input, select, textarea");
+    if (one.scrollWidth > one.clientWidth + 1 && /hidden|clip/.test(style.overflowX) && one.clientWidth > 1 && !whole && one.textContent.trim()) told.push("cut: " + name);
+  }
+  return told;
+}"""
+
+# How many rows some elements stand in.
+MIDDLES = """(all) => new Set([...all].map((one) => { const { top, bottom } = one.getBoundingClientRect(); return Math.round((top + bottom) / 2); })).size"""
+
+
+def roots_of(lab, at: int):
+    lab.page.evaluate(f"(at) => {NOTEBOOK}.content.scrollToItem(at, 'start')", at)
+    root = lab.cell(at).get_by_test_id("wb-root").first
+    expect(root).to_be_visible()
+    return root
+
+
+@pytest.mark.timeout(200)
+def test_axe_finds_nothing_where_one_learns_and_mends(lab):
+    lab.open(SETUP, TEACHING, WRONG, COMPARED, "wb.modes(lambda v: (v * v).tanh(), engine.randn(3))", LOOP)
+    lab.run_all(wait=False)
+    lab.page.wait_for_function(f"() => {NOTEBOOK}.content.widgets[5].model.outputs.length > 0")
+    lab.page.evaluate(AXE.read_text())
+    found: dict[str, list[str]] = {}
+    seen: set[str] = set()
+
+    def look(where: str, at: int) -> None:
+        told, _ = lab.page.evaluate(FIND, f'.jp-Notebook .jp-Cell[data-windowed-list-index="{at}"] .gradient-workbench')
+        if told:
+            found[where] = told
+
+    for theme in ("JupyterLab Light", "JupyterLab Dark"):
+        lab.page.evaluate(THEME, theme)
+        for at in range(1, 6):
+            root = roots_of(lab, at)
+            if at == 1:
+                root.get_by_test_id("wb-tab-value").click()
+                root.get_by_test_id("wb-pin").click()
+                expect(root.get_by_test_id("wb-tab-compare")).to_be_visible()
+            expect(lab.cell(at).locator(".gradient-workbench").first).to_have_attribute("data-theme", theme.split()[1].lower())
+            tabs = root.locator("[role=tab]:visible")
+            for number in range(tabs.count()):
+                tab = tabs.nth(number)
+                name = tab.inner_text().split()[0]
+                if name in ("Step", "Value", "Grad", "Model", "Memory", "Time"):
+                    continue  # in the other test
+                tab.click()
+                expect(tab).to_have_attribute("aria-selected", "true")
+                expect(root.get_by_text("Asking the kernel…")).to_have_count(0)
+                seen.add(name)
+                look(f"{theme}, cell {at}, {name}", at)
+            look(f"{theme}, cell {at}", at)
+        lesson = roots_of(lab, 1)
+        lesson.get_by_test_id("wb-tab-lesson").click()
+        lesson.get_by_test_id("wb-page-next").click()
+        expect(lesson.get_by_test_id("wb-page-count")).to_have_text("page 2 of 2")
+        look(f"{theme}, a question", 1)
+        lesson.get_by_test_id("wb-page-previous").click()
+        lesson.get_by_test_id("wb-present").click()
+        look(f"{theme}, presenting", 1)
+        lesson.get_by_test_id("wb-present").click()
+    assert found == {}
+    assert seen == {"Lesson", "Checks", "Compare"}
+    lab.page.evaluate(f"() => {NOTEBOOK}.sessionContext.session.kernel.interrupt()")
+
+
+@pytest.mark.timeout(200)
+def test_a_panel_of_360_pixels_cuts_nothing(lab):
+    lab.open(SETUP, RECORDED, TEACHING)
+    lab.run_all()
+    lab.command("gradient-workbench:open")
+    panel = panel_of(lab)
+    cut: dict[str, list[str]] = {}
+    for at in (1, 2):
+        view_of(lab, at).get_by_test_id("wb-side").click()
+        expect(panel.get_by_test_id("wb-node").first).to_be_visible()
+        lab.page.evaluate("() => document.querySelector('#gradient-workbench .gradient-workbench').style.width = '360px'")
+        root = panel.get_by_test_id("wb-root")
+        lab.page.wait_for_function("(root) => root.clientWidth <= 360 && root.classList.contains('narrow')", arg=root.element_handle())
+        tabs = root.locator("[role=tab]:visible")
+        for number in range(tabs.count()):
+            tab = tabs.nth(number)
+            tab.click()
+            expect(panel.get_by_text("Asking the kernel…")).to_have_count(0)
+            panel.locator("details:visible").evaluate_all("(all) => all.forEach((one) => { one.open = true; })")
+            if told := root.evaluate(CUT):
+                cut[f"{at}, {tab.inner_text()}"] = told
+        root.get_by_test_id("wb-breaks").click()
+        if told := root.evaluate(CUT):
+            cut[f"{at}, breakpoints"] = told
+        root.get_by_test_id("wb-breaks").click()
+        tops = root.locator("[role=tab]:visible").evaluate_all(
+            "(all) => [...new Set(all.map((one) => one.getBoundingClientRect().top))].length"
+        )
+        assert tops == 1  # all tabs in one row
+        if at == 1:
+            root.get_by_test_id("wb-tab-memory").click()
+            switches = root.locator(".memory .choices > *")
+            expect(switches).to_have_count(2)
+            assert root.evaluate(f"(root) => ({MIDDLES})(root.querySelectorAll('.memory .choices > *'))") == 1
+            root.get_by_test_id("wb-tab-time").click()
+            assert root.evaluate(f"(root) => ({MIDDLES})(root.querySelectorAll('.time .figures > *'))") == 1
+    assert cut == {}

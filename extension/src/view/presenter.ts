@@ -33,7 +33,10 @@ export class Presenter {
     if (this.on) this.observer?.observe(this.root, { subtree: true, childList: true, characterData: true });
     else this.observer?.disconnect();
     this.veil();
-    requestAnimationFrame(() => this.fit());
+    requestAnimationFrame(() => {
+      this.host.scrollIntoView?.({ block: "nearest" }); // it has another height now
+      this.fit();
+    });
     this.controller.say(this.on ? "Presenter mode: v reveals the next value, Shift v all of them, Shift p ends it." : "Presenter mode has ended.");
   }
 
