@@ -66,8 +66,8 @@ def time(recording: Recording, stepper: Stepper | None = None) -> Numbers:
 
 def difference(recording: Recording, stepper: Stepper | None = None) -> Numbers:
     """How far each value is from that of the other recording, relative to its size."""
-    distance = getattr(recording, "distance", [math.nan] * recording.count)
-    numbers = numpy.array(distance, numpy.float32)
+    known = recording.distance
+    numbers = numpy.array([math.nan] * recording.count if known is None else known, numpy.float32)
     numbers[numpy.isinf(numbers)] = math.nan  # of another shape: its flag says so
     return numbers, "There is nothing to compare with: wb.diff(before, after) shows two recordings at once."
 
@@ -91,18 +91,7 @@ def gradients(recording: Recording, stepper: Stepper | None) -> dict[int, Any]:
             if grad is not None:
                 found[row] = grad.array
         return found
-    arrived = getattr(stepper, "arrived", None)  # a record of another library's pass
-    if arrived is not None:
-        return arrived()
-    for place, taken in enumerate(stepper.taken[: stepper.index]):
-        if taken is None:
-            continue
-        if hasattr(taken.upstream, "dtype"):
-            found[stepper.plan[place]] = taken.upstream
-        for source, total in zip(taken.node.inputs, taken.totals, strict=False):
-            if total is not None and (row := recording.row_of(source)) >= 0:
-                found[row] = total[0]
-    return found
+    return stepper.arrived()
 
 
 def _of_rows(recording: Recording, array_of: Callable[[int], Any]) -> numpy.ndarray:

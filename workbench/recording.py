@@ -67,9 +67,16 @@ class Recording:
     Arrays of results are held up to `keep` bytes, the oldest going first, so that a node can be looked at after its cell has ended.
     """
 
+    distance: list[float] | None = None  # of two recordings in one: how far each row's values are apart
+
+    @property
+    def foreign(self) -> Any:
+        """A recording of another library's tensors, which answers for itself what only that library knows; None: the engine's."""
+        return None
+
     def __init__(self, title: str = "", keep: int = KEEP) -> None:
         self.name = f"{next(_numbers)}-{os.urandom(4).hex()}"
-        self.title = title
+        self.title = readable(title)
         self.keep = keep
         self.count = 0  # rows that are whole: a reader in another thread looks at no others
         self.dropped = 0  # ops that were not recorded

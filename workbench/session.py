@@ -194,7 +194,7 @@ class Session:
         try:
             request = protocol.read(data)
             with self.lock:
-                foreign = getattr(self.recording, "foreign", None)  # a recording of another library's tensors
+                foreign = self.recording.foreign
                 if foreign is not None and (told := foreign.answer(request)) is not None:
                     return [(told.to_json(), [])]
                 return ANSWERS[type(request)](self, request, client)
@@ -375,7 +375,7 @@ class Session:
         r = self.recording
         if r.note[row] and r.dtype[row] is None:
             return "The op failed, so it has no result: " + r.note[row]
-        foreign = getattr(r, "foreign", None)  # a recording of another library's tensors
+        foreign = r.foreign
         if foreign is not None and (told := foreign.gone(row)):
             return told
         budget = inspector.bytes_text(r.keep)

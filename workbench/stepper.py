@@ -203,6 +203,19 @@ class Stepper:
         pairs = zip(taken.node.inputs, taken.gradients, taken.totals, strict=False)
         return _one(taken.upstream), [(self.recording.row_of(source), g, total[0]) for source, g, total in pairs if total is not None]
 
+    def arrived(self) -> dict[int, Any]:
+        """Row -> its gradient's array as far as the pass stands, where it was kept."""
+        found: dict[int, Any] = {}
+        for place, taken in enumerate(self.taken[: self.index]):
+            if taken is None:
+                continue
+            if hasattr(taken.upstream, "dtype"):
+                found[self.plan[place]] = taken.upstream
+            for source, total in zip(taken.node.inputs, taken.totals, strict=False):
+                if total is not None and (row := self.recording.row_of(source)) >= 0:
+                    found[row] = total[0]
+        return found
+
     def gradients_at(self, index: int, arrived: bool = False) -> list[tuple[str, Any]]:
         """What a breakpoint looks at in the step that led to `index`: `(what it is, its array)` of the gradients that it hands on; with
         `arrived`, and at a leaf, of the one that came. A Summary in place of an array that was not kept.

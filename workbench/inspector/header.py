@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def facts(array: Any, tensor: Tensor | None = None, recording: Recording | None = None, row: int = -1) -> list[Fact]:
     """The inspector's header. `tensor` when it is still alive, `row` when it is in the recording."""
-    foreign = getattr(recording, "foreign", None)  # a recording of another library's tensors knows better
+    foreign = None if recording is None else recording.foreign
     if foreign is not None:
         return foreign.facts(row)
     shape = tuple(getattr(array, "shape", ()))

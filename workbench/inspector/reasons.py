@@ -26,7 +26,7 @@ RETAIN = "Call retain_grad() on it before backward(), or step the pass."
 
 def why_no_grad(recording: Recording, row: int) -> str:
     """Why there is no gradient to show for this row, in a sentence or a few."""
-    foreign = getattr(recording, "foreign", None)  # a recording of another library's tensors knows better
+    foreign = recording.foreign
     return Reasons(recording).of(row) if foreign is None else foreign.why_no_grad(row)
 
 
@@ -42,7 +42,7 @@ def written_over(recording: Recording, row: int) -> int:
 class Reasons:
     def __init__(self, recording: Recording) -> None:
         self.r, self.sources = recording, source.Sources()
-        foreign = getattr(recording, "foreign", None)
+        foreign = recording.foreign
         self.detached = _detached(recording) if foreign is None else foreign.detached()
 
     def of(self, row: int) -> str:

@@ -41,7 +41,7 @@ def now(log: Log, graph: Any) -> tuple[list[protocol.Holding], int]:
 def holders(r: Recording) -> dict[int, list[int]]:
     """Identity of a storage -> rows of the tensors on it that the program still has."""
     found: dict[int, list[int]] = {}
-    foreign = getattr(r, "foreign", None)  # a recording of another library's tensors
+    foreign = r.foreign
     for key, row in () if foreign is None else sorted(foreign.alive()):
         found.setdefault(key, []).append(row)
     for row in range(r.count) if foreign is None else ():

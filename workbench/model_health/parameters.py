@@ -45,7 +45,7 @@ def parameters(recording: Recording, gradient: Gradient, optimizers: list[Optimi
 
 def unused(recording: Recording) -> Iterator[tuple[str, Tensor]]:
     """Parameters of the models that ran, which no recorded op used."""
-    foreign = getattr(recording, "foreign", None)  # a recording of another library's tensors
+    foreign = recording.foreign
     if foreign is not None:
         yield from foreign.unused()
         return

@@ -68,9 +68,13 @@ class Mark:
 class TorchRecording(Recording):
     """A Recording of tensors that are PyTorch's. No tensor and no node lives longer for it, but for values within the budget."""
 
+    @property
+    def foreign(self) -> TorchRecording:
+        """It answers the inspector's questions itself."""
+        return self
+
     def __init__(self, title: str = "", keep: int = KEEP) -> None:
         super().__init__(title, keep)
-        self.foreign = self  # answers the inspector's questions itself
         self.witness: TorchWitness = TorchWitness()
         self.key = f"gradient workbench {self.name}"  # of the marks
         self._rows: dict[int, int] = {}  # identity of a live tensor -> row
