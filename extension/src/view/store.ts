@@ -6,7 +6,7 @@ import { sizesOf, type StepSizes } from "./norms";
 import { find } from "./graph/search";
 import type { Faces } from "./graph/dress";
 import type { Trace } from "./graph/trace";
-import { caretNode, choosing, following, iterate, NO_LOOPS, unrolled, type Loops } from "./graph/loops";
+import { caretNode, choosing, following, iterate, meeting, NO_LOOPS, unrolled, type Loops } from "./graph/loops";
 import { stacked } from "./graph/stacks";
 import { ALL, buildTree, closedAround, countBoxes, frontier, hosted, homeOf, TOP, type Tree } from "./graph/tree";
 
@@ -298,7 +298,7 @@ function stepper(state: State, message: Stepper): State {
   const done = index >= plan.length;
   const where = { stopped, runs, number, passes, norms };
   const pass: Pass = { mode, plan, index, total: plan.length, steps, done, failed, sentence, ...where, trouble: "" };
-  return following({ ...state, pass, recording: badged(state, "gradients"), tab: state.pass || state.tab === "lesson" ? state.tab : "step" });
+  return following(meeting({ ...state, pass, recording: badged(state, "gradients"), tab: state.pass || state.tab === "lesson" ? state.tab : "step" }));
 }
 
 function badgesOf(overlay: string): Recording["badges"] {

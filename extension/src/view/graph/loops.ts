@@ -92,16 +92,21 @@ export function choosing(state: State, node: number, move = false): State {
   return { ...state, recording: { ...recording, tree: stacked(loops.tree, chosen) }, loops: { ...loops, chosen }, open };
 }
 
-/** The state with what several iterations use meant where the pass goes through it, and the iteration of its last step shown. */
+/** The state with the iteration of the pass's last step shown. */
 export function following(state: State): State {
+  const { pass } = state;
+  return pass ? choosing(state, pass.steps.get(pass.index)?.node ?? pass.plan[Math.max(0, pass.index - 1)] ?? -1, true) : state;
+}
+
+/** The state with what several iterations use meant where the pass, which is another one, goes through it. */
+export function meeting(state: State): State {
   const { recording, loops, pass } = state;
   if (!recording || !pass) return state;
-  const node = pass.steps.get(pass.index)?.node ?? pass.plan[Math.max(0, pass.index - 1)] ?? -1;
   const whole = loops.tree ?? recording.tree;
   const tree = hosted(whole, pass.plan);
-  if (tree === whole) return choosing(state, node, true);
+  if (tree === whole) return state;
   if (!loops.tree) return { ...state, recording: { ...recording, tree } };
-  return choosing({ ...state, recording: { ...recording, tree: stacked(tree, loops.chosen) }, loops: { ...loops, tree } }, node, true);
+  return { ...state, recording: { ...recording, tree: stacked(tree, loops.chosen) }, loops: { ...loops, tree } };
 }
 
 /** Of the nodes that a line of code has made, in every iteration, one that the pass goes through, if there is one; -1 where there is none. */

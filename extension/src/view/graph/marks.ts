@@ -7,7 +7,7 @@ import { answered, type State } from "../store";
 import type { Wire } from "./layout";
 import { numbersOf, type Numbers } from "./overlays";
 import { summed } from "./stacks";
-import { closedAround, homeOf, type Tree } from "./tree";
+import { closedAround, homeOf, reachedBy, type Tree } from "./tree";
 import { gradientText, numberText } from "../words";
 
 /** A small glyph at a box's corner, and what it means. */
@@ -45,7 +45,7 @@ export function marksOf(state: State, gradients: Gradients): Marks {
   const plan = state.pass?.plan ?? [];
   const all = counted(tree, plan);
   const done = counted(tree, plan, gradients.done);
-  const reached = tree.uses.size ? new Set(plan) : null;
+  const reached = tree.uses.size ? reachedBy(plan) : null;
 
   function nodeMark(node: number, host?: number): Mark {
     const classes: string[] = [];

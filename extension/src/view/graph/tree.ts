@@ -243,9 +243,19 @@ function splitLong(nodes: Nodes, place: Int32Array, places: Places): void {
   }
 }
 
+const reachedBefore = new WeakMap<readonly number[], ReadonlySet<number>>();
+
+/** The nodes that a pass goes through; made once for each plan, which a step does not change. */
+export function reachedBy(plan: readonly number[]): ReadonlySet<number> {
+  let reached = reachedBefore.get(plan);
+  if (!reached) reachedBefore.set(plan, (reached = new Set(plan)));
+  return reached;
+}
+
 /** The tree in which what several ops use is meant where the pass goes through it. */
 export function hosted(tree: Tree, plan: readonly number[]): Tree {
-  const reached = new Set(plan);
+  if (!tree.uses.size) return tree;
+  const reached = reachedBy(plan);
   const host = tree.host.slice();
   let moved = false;
   for (const [node, users] of tree.uses) {
