@@ -53,6 +53,12 @@ STEP = """h, c = engine.zeros(4, 8), engine.zeros(4, 8)
 for t in range(5):
     h, c = cell(xs[t], h, c)
 wb.step(h.sum())"""
+PAUSED = """h, c = engine.zeros(4, 8), engine.zeros(4, 8)
+for t in range(5):
+    h, c = cell(xs[t], h, c)
+loss = h.sum()
+with wb.step():
+    loss.backward()"""
 
 WATCH_CHANGES = """() => {
   window.wbChanged = performance.now();
@@ -200,7 +206,22 @@ def measure(lab: Lab) -> dict[str, Any]:
     expect(stepped.get_by_test_id("wb-next")).to_be_enabled()
     steps = step_latency(lab, stepped)
     found["step, click to redraw, ms"] = {"median": round(statistics.median(steps), 1), "worst": round(max(steps), 1)}
+    found["step of a paused cell, click to redraw, ms"] = paused(lab)
     return found
+
+
+def paused(lab: Lab) -> dict[str, float]:
+    """The same while a running cell waits inside its own `backward()`: each click lets it go on by one step."""
+    lab.open(SETUP, PAUSED, name="paused.ipynb")
+    run(lab, 0)
+    lab.page.evaluate("() => { window.jupyterapp.shell.currentWidget.content.activeCellIndex = 1; }")
+    lab.command("notebook:run-cell")
+    view = view_of(lab, 1)
+    expect(view.get_by_test_id("wb-next")).to_be_enabled()
+    steps = step_latency(lab, view)
+    view.get_by_test_id("wb-last").click()
+    lab.wait_idle()
+    return {"median": round(statistics.median(steps), 1), "worst": round(max(steps), 1)}
 
 
 def main() -> None:

@@ -64,6 +64,7 @@ class Session:
         self.clients: list[Client] = []
         self.opened = 0  # how often a view has asked for everything: somebody is there
         self.busy: Callable[[], bool] = lambda: False
+        self.heard: Callable[[], None] = lambda: None  # a request was answered: a cell that waits looks whether it may go on
         self.to_side_panel: Callable[[Session], None] | None = None  # where there is one: make it show a session
         self.flags: dict[str, list[protocol.Flag]] = {}  # small marks at nodes, by who says so
         self.findings: list[protocol.Finding] | None = None  # of the checks; None: they have not run
@@ -202,6 +203,8 @@ class Session:
             return [self.problem(re, str(error))]
         except Exception as error:  # whatever went wrong is told to the view that asked; a request without an answer would hang it
             return [self.problem(re, f"The kernel could not answer: {type(error).__name__}: {error}")]
+        finally:
+            self.heard()
 
     def problem(self, re: int | None, sentence: str, node: int = -1) -> Sent:
         if len(sentence) > LONGEST:  # somebody's exception, or what a view sent

@@ -65,6 +65,15 @@ def test_a_paused_cell_runs_to_its_breakpoint_and_on(shell):
     assert printed(shell.finish(request)) == "went on\n"
 
 
+def test_a_cell_that_waits_is_woken_by_the_wish_not_by_the_clock(shell):
+    shell.run("w.grad = None; SCALES = (1.0,)\nfrom workbench.jupyter import pause\ntick, pause.TICK = pause.TICK, 600_000")
+    request, comm = opened(shell, PASSES, "stepper")
+    assert [shell.ask(comm, type="step", do="next")["index"] for _ in range(2)] == [1, 2]
+    shell.ask(comm, type="step", do="last")
+    assert printed(shell.finish(request)) == "went on\n"
+    shell.run("pause.TICK = tick")
+
+
 def test_a_run_to_a_breakpoint_can_be_stopped(shell):
     shell.run("w.grad = None; SCALES = [1.0] * 100000")
     request, comm = opened(shell, PASSES, "stepper")

@@ -27,10 +27,11 @@ from ..recording import Recording
 from ..session import Session
 from ..training.loop import Loop
 from . import cells, comm
+from .bell import Bell
 from .widget import View
 
 PATIENCE = 20.0  # seconds until a view must have opened; where there is none, nobody could let the cell go on
-TICK = 10  # milliseconds between two looks at what the other thread wished
+TICK = 100  # milliseconds between two looks at the clock
 SERVED = {"comm_open", "comm_msg", "comm_close", "comm_info_request", "kernel_info_request"}
 
 
@@ -115,10 +116,15 @@ def attend(session: Session, held: Callable[[], bool], patience: float) -> bool:
     """Serve the view as long as `held()`; False when none has opened in `patience` seconds, so that nobody could let the cell go on."""
     deadline = monotonic() + patience
     pump = Pump()
-    while held():
-        pump.listen(TICK)
-        if not session.opened and monotonic() > deadline:
-            return False
+    with Bell() as bell:
+        before, session.heard = session.heard, bell.ring
+        try:
+            while held():
+                pump.listen(TICK, bell)
+                if not session.opened and monotonic() > deadline:
+                    return False
+        finally:
+            session.heard = before
     return True
 
 
@@ -138,8 +144,8 @@ class Pump:
         self.kernel: Any = getattr(get_ipython(), "kernel", None)
         self.stream = None if self.kernel is None else _shell_stream(self.kernel)
 
-    def listen(self, milliseconds: int) -> None:
-        """Serve what arrives within this time."""
+    def listen(self, milliseconds: int, bell: Bell | None = None) -> None:
+        """Serve what arrives within this time, or until the bell rings."""
         global _return_due
         if self.stream is None:
             return
@@ -148,8 +154,14 @@ class Pump:
         if not _return_due:
             _return_due = True
             self.stream.io_loop.add_callback(_hand_back, self.stream)
-        socket = self.stream.socket
-        if not socket.poll(milliseconds, zmq.POLLIN):
+        socket, poller = self.stream.socket, zmq.Poller()
+        poller.register(socket, zmq.POLLIN)
+        if bell is not None:
+            poller.register(bell.fileno(), zmq.POLLIN)
+        came = dict(poller.poll(milliseconds))
+        if bell is not None and bell.fileno() in came:
+            bell.hush()
+        if socket not in came:
             return
         while True:
             try:
