@@ -1,54 +1,20 @@
 // Stepping in the view: how far a step goes, breakpoints by mouse and keys, several passes, F-keys.
-import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { expect, it } from "vitest";
 import { combo } from "../src/view/keys";
-import view from "../src/view/index";
 import { VERSION, type StepTo } from "../src/view/protocol";
 import { GradientTrack, gradients } from "../src/view/panes/gradients";
 import type { Pass } from "../src/view/store";
 import { FakeKernel } from "./page/kernel";
+import { eachOnAFreshPage, openView, wait } from "./page/opened";
 import { mlp } from "./page/recordings";
 
-let close: () => void = () => undefined;
-
-beforeEach(() => {
-  vi.useFakeTimers();
-  vi.spyOn(HTMLCanvasElement.prototype, "getContext").mockReturnValue(null);
-});
-afterEach(() => {
-  close();
-  document.body.replaceChildren();
-  vi.useRealTimers();
-  vi.restoreAllMocks();
-});
-
-const wait = () => vi.advanceTimersByTimeAsync(50);
+eachOnAFreshPage();
 
 async function opened(passes = ["loss"]) {
-  const kernel = new FakeKernel(mlp());
-  kernel.passes = passes;
-  const el = document.createElement("div");
-  document.body.append(el);
-  const model = {
-    get: (key: string) => (key === "height" ? 500 : undefined),
-    send: (message: unknown) => kernel.send(message),
-    on(event: string, callback: (message: unknown, buffers: DataView[]) => void) {
-      if (event === "msg:custom") kernel.listen((message, buffers) => callback(message, buffers as DataView[]));
-    },
-    off: () => undefined,
-  };
-  close = view.render({ model, el });
-  await wait();
-  const root = el.querySelector(".gradient-workbench")!.shadowRoot!;
-  const one = <T extends HTMLElement>(id: string) => root.querySelector<T>(`[data-testid="${id}"]`)!;
-  const press = async (key: string, more: KeyboardEventInit = {}) => {
-    const event = new KeyboardEvent("keydown", { key, bubbles: true, composed: true, cancelable: true, ...more });
-    one("wb-graph").dispatchEvent(event);
-    await wait();
-    return event.defaultPrevented;
-  };
-  const at = () => Number(root.querySelector<HTMLElement>(".stepper")!.dataset.index);
-  const asked = () => kernel.requests.filter((request): request is StepTo => request.type === "step").at(-1)!;
-  return { kernel, root, one, press, at, asked };
+  const made = await openView(mlp(), { change: (kernel) => (kernel.passes = passes) });
+  const at = () => Number(made.root.querySelector<HTMLElement>(".stepper")!.dataset.index);
+  const asked = () => made.kernel.requests.filter((request): request is StepTo => request.type === "step").at(-1)!;
+  return { ...made, at, asked };
 }
 
 it("names keys with Shift at letters, whatever Caps Lock says", () => {
@@ -136,7 +102,7 @@ it("edits conditions in the list: a sentence for what cannot be read, and Escape
 });
 
 it("lists several passes and asks for the chosen one; one pass needs no list", async () => {
-  const { one, asked } = await opened(["loss", "loss2", "<i>third</i>"]);
+  const { one, asked, close } = await opened(["loss", "loss2", "<i>third</i>"]);
   const select = one<HTMLSelectElement>("wb-pass");
   expect([...select.options].map((option) => option.textContent)).toEqual([
     ...["pass 1 of 3: loss", "pass 2 of 3: loss2", "pass 3 of 3: <i>third</i>"],
@@ -155,7 +121,7 @@ it("fills in the norms of steps that were passed over, and what boxes say is wha
   await whole.press("End");
   const said = () => [...document.querySelectorAll(".gradient-workbench")].map((host) => host.shadowRoot!.querySelectorAll("[data-grad-norm]"));
   const [expected] = said().map((boxes) => [...boxes].map((box) => [box.id.replace(/^wb\d+-/, ""), Number(box.getAttribute("data-grad-norm"))]));
-  close();
+  whole.close();
   document.body.replaceChildren();
   const { kernel, press } = await opened();
   kernel.brief = true;

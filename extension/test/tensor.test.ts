@@ -1,6 +1,5 @@
 // The tensor tabs, Compare and Model on a kernel in the page, and the arithmetic of their pictures.
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import view from "../src/view/index";
+import { describe, expect, it, vi } from "vitest";
 import { cellText, extentOf, indexOf, indexText, readHeat } from "../src/view/panes/heat";
 import { rgba } from "../src/view/panes/image";
 import { START_LOOK, withRole } from "../src/view/panes/look";
@@ -8,7 +7,7 @@ import { decades } from "../src/view/panes/model";
 import { common, type SeriesData } from "../src/view/panes/series";
 import { visible } from "../src/view/panes/tokens";
 import type { Heat } from "../src/view/protocol";
-import { FakeKernel } from "./page/kernel";
+import { eachOnAFreshPage, openView, wait } from "./page/opened";
 import { Builder, mlp } from "./page/recordings";
 import { bytesOf } from "./page/tensors";
 
@@ -36,7 +35,7 @@ describe("a heat map", () => {
     expect(extentOf([...new Array<number>(99).fill(0), 7], "95")).toBe(7); // a range of nothing would colour nothing
     expect(extentOf([NaN], "max")).toBe(0);
   });
-  it("lets two axes change places", () => {
+  it("lets two axes choose places", () => {
     expect(withRole(START_LOOK, [-1, 0, 1], 0, "cols")).toMatchObject({ facet: -1, rows: 1, cols: 0 });
     expect(withRole(START_LOOK, [0, 1, 2], 0, "index")).toMatchObject({ facet: -1, rows: 1, cols: 2 });
     expect(withRole(START_LOOK, [-1, 1, 2], 0, "rows")).toMatchObject({ facet: -1, rows: 0, cols: 2 });
@@ -67,57 +66,11 @@ describe("pictures of other kinds", () => {
   });
 });
 
-let close: (() => void) | null = null;
-beforeEach(() => {
-  vi.useFakeTimers();
-  vi.spyOn(HTMLCanvasElement.prototype, "getContext").mockReturnValue(null);
-});
-afterEach(() => {
-  close?.();
-  close = null;
-  document.body.replaceChildren();
-  vi.useRealTimers();
-  vi.restoreAllMocks();
-});
+eachOnAFreshPage();
 
 async function open(builder: Builder = mlp()) {
-  const kernel = new FakeKernel(builder, "r1", true);
-  const el = document.createElement("div");
-  document.body.append(el);
-  const model = {
-    get: () => 500,
-    send: (message: unknown) => kernel.send(message),
-    on: (event: string, callback: (message: unknown, buffers: DataView[]) => void) => {
-      if (event === "msg:custom") kernel.listen((message, buffers) => callback(message, buffers as DataView[]));
-    },
-    off: () => undefined,
-  };
-  close = view.render({ model, el });
-  const wait = () => vi.advanceTimersByTimeAsync(60);
-  await wait();
-  const root = el.querySelector(".gradient-workbench")!.shadowRoot!;
-  const seen = (id: string) => [...root.querySelectorAll<HTMLElement>(`[data-testid="${id}"]`)].filter((element) => !element.closest("[hidden]"));
-  const one = (id: string) => {
-    const found = seen(id);
-    if (found.length !== 1) throw new Error(`${found.length} elements are called ${id}`);
-    return found[0]!;
-  };
-  const click = async (element: Element) => {
-    element.dispatchEvent(new MouseEvent("click", { bubbles: true, composed: true }));
-    await wait();
-  };
-  const press = async (key: string, on: Element = one("wb-graph")) => {
-    on.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, composed: true, cancelable: true }));
-    await wait();
-  };
-  const select = (node: number) => click(root.querySelector(`[data-testid="wb-node"][data-node="${node}"]`)!);
-  const change = async (id: string, value: string) => {
-    const element = one(id) as HTMLSelectElement;
-    element.value = value;
-    element.dispatchEvent(new Event("change", { bubbles: true }));
-    await wait();
-  };
-  return { kernel, root, seen, one, click, press, select, change, wait };
+  const made = await openView(builder);
+  return { ...made, select: (node: number) => made.click(made.node(node)) };
 }
 
 /** A recording with one tensor of four axes and one of two. */
@@ -132,11 +85,11 @@ function four(): Builder {
 
 describe("the tensor tabs", () => {
   it("let every axis be rows, columns, side by side or a slider", async () => {
-    const { kernel, one, select, change, root, wait } = await open(four());
+    const { kernel, one, select, choose, root } = await open(four());
     await select(1);
     expect(kernel.requests.at(-1)).toMatchObject({ type: "inspect", node: 1, facet: -2, rows: -2, cols: -2, index: [] });
     expect(["0", "1", "2", "3"].map((axis) => (one(`wb-axis-${axis}`) as HTMLSelectElement).value)).toEqual(["index", "facet", "rows", "cols"]);
-    await change("wb-axis-0", "facet");
+    await choose("wb-axis-0", "facet");
     expect(kernel.requests.at(-1)).toMatchObject({ facet: 0, rows: 2, cols: 3 });
     const slider = root.querySelector<HTMLInputElement>('input[aria-label="Index along axis 1"]')!;
     slider.value = "2";
@@ -154,9 +107,9 @@ describe("the tensor tabs", () => {
     vi.stubGlobal("navigator", { ...navigator, clipboard: { writeText: (text: string) => (copied.push(text), Promise.resolve()) } });
     await select(2);
     const canvas = one("wb-heat");
-    for (const key of ["ArrowRight", "ArrowRight", "ArrowDown"]) await press(key, canvas);
+    for (const key of ["ArrowRight", "ArrowRight", "ArrowDown"]) await press(key, {}, canvas);
     expect(root.querySelector(".inspector:not([hidden]) .readout")!.textContent).toContain("[1, 1]");
-    await press("Enter", canvas);
+    await press("Enter", {}, canvas);
     expect(kernel.requests.at(-1)).toMatchObject({ type: "ask_element", node: 2, what: "value", index: [1, 1] });
     expect(one("wb-element").textContent).toBe("w[1, 1] = 0.12345679");
     await click(one("wb-element").nextElementSibling!);
@@ -166,9 +119,9 @@ describe("the tensor tabs", () => {
   });
 
   it("show a matrix as an image, the layout in memory, and time when it is asked for", async () => {
-    const { kernel, one, seen, select, change, click, wait } = await open(four());
+    const { kernel, one, seen, select, choose, click } = await open(four());
     await select(2);
-    await change("wb-picture", "H, W");
+    await choose("wb-picture", "H, W");
     expect(kernel.requests.at(-1)).toMatchObject({ type: "inspect", image: "H, W" });
     expect([seen("wb-image").length, seen("wb-heat").length]).toEqual([1, 0]);
     expect(one("wb-image").textContent).toContain("0 is black, 1 is white.");
@@ -190,9 +143,9 @@ describe("the tensor tabs", () => {
     const builder = four();
     builder.view = "tensor";
     builder.root = 2;
-    const { one, press, wait, seen } = await open(builder);
-    await press("ArrowRight", one("wb-heat"));
-    await press("Enter", one("wb-heat"));
+    const { one, press, seen } = await open(builder);
+    await press("ArrowRight", {}, one("wb-heat"));
+    await press("Enter", {}, one("wb-heat"));
     expect(one("wb-element").textContent).toBe("w[0, 0] = 0.12345679");
     (one("wb-over-time") as HTMLDetailsElement).open = true;
     await wait();

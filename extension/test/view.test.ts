@@ -1,72 +1,17 @@
 // The whole view on a kernel in the page: what a user sees after each gesture.
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import view from "../src/view/index";
+import { describe, expect, it, vi } from "vitest";
 import { toSvg } from "../src/view/graph/picture";
 import { VERSION, type Site } from "../src/view/protocol";
 import { reduce, START } from "../src/view/store";
 import { received } from "./dag";
-import { FakeKernel } from "./page/kernel";
-import { lstm, mistake, mlp, type Builder } from "./page/recordings";
+import { eachOnAFreshPage, openView, wait } from "./page/opened";
+import { lstm, mistake, mlp } from "./page/recordings";
 
-let close: (() => void) | null = null;
-
-beforeEach(() => {
-  vi.useFakeTimers();
-  vi.spyOn(HTMLCanvasElement.prototype, "getContext").mockReturnValue(null);
-});
-afterEach(() => {
-  close?.();
-  close = null;
-  document.body.replaceChildren();
-  vi.useRealTimers();
-  vi.restoreAllMocks();
-});
-
-/** The view on a kernel in the page, after it has opened. */
-async function open(builder: Builder, { steps = true, silent = false } = {}) {
-  const kernel = new FakeKernel(builder, "r1", steps);
-  kernel.silent = silent;
-  const el = document.createElement("div");
-  document.body.append(el);
-  let stop = () => undefined as void;
-  const closing = new Map<string, () => void>();
-  const model = {
-    get: (key: string) => (key === "height" ? 500 : undefined),
-    send: (message: unknown) => kernel.send(message),
-    on: (event: string, callback: (message: unknown, buffers: DataView[]) => void) => {
-      if (event === "msg:custom") stop = kernel.listen((message, buffers) => callback(message, buffers as DataView[]));
-      else closing.set(event, () => callback(undefined, []));
-    },
-    off: (event: string) => {
-      if (event === "msg:custom") stop();
-      else closing.delete(event);
-    },
-  };
-  close = view.render({ model, el });
-  await vi.advanceTimersByTimeAsync(50);
-  const root = el.querySelector(".gradient-workbench")!.shadowRoot!;
-  const all = (id: string) => [...root.querySelectorAll<HTMLElement>(`[data-testid="${id}"]`)];
-  const one = (id: string) => {
-    const found = all(id);
-    if (found.length !== 1) throw new Error(`${found.length} elements are called ${id}`);
-    return found[0]!;
-  };
-  const node = (id: number) => root.querySelector<SVGElement>(`[data-testid="wb-node"][data-node="${id}"]`)!;
-  const wait = () => vi.advanceTimersByTimeAsync(50);
-  const press = async (key: string, more: KeyboardEventInit = {}) => {
-    one("wb-graph").dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, composed: true, cancelable: true, ...more }));
-    await wait();
-  };
-  const click = async (element: Element) => {
-    element.dispatchEvent(new MouseEvent("click", { bubbles: true, composed: true }));
-    await wait();
-  };
-  return { kernel, el, root, all, one, node, wait, press, click, closing };
-}
+eachOnAFreshPage();
 
 describe("the view", () => {
   it("asks to be filled and shows what comes", async () => {
-    const { kernel, one, all, root } = await open(mlp());
+    const { kernel, one, all, root } = await openView(mlp());
     expect(kernel.requests[0]).toEqual({ type: "ready", v: VERSION, id: expect.any(Number) });
     expect((root.host as HTMLElement).style.height).toBe("500px");
     const shown = all("wb-node").filter((element) => element.dataset.node);
@@ -76,7 +21,7 @@ describe("the view", () => {
   });
 
   it("steps forward and back with every gradient norm in full precision", async () => {
-    const { kernel, one, all, node, click } = await open(mlp());
+    const { kernel, one, all, node, click } = await openView(mlp());
     const shownNorms = () =>
       new Map(
         all("wb-node")
@@ -107,7 +52,7 @@ describe("the view", () => {
   });
 
   it("shows each rule with symbols, shapes or numbers", async () => {
-    const { all, one, click } = await open(mlp());
+    const { all, one, click } = await openView(mlp());
     await click(one("wb-next"));
     const visible = () => ["symbols", "shapes", "numbers"].filter((depth) => all(`wb-rule-${depth}`).some((e) => !e.hidden));
     expect(visible()).toEqual(["symbols"]);
@@ -117,7 +62,7 @@ describe("the view", () => {
   });
 
   it("keeps the keys when the button that had them is drawn anew or hidden", async () => {
-    const { one, all, root, press, click } = await open(mlp());
+    const { one, all, root, press, click } = await openView(mlp());
     await click(one("wb-next"));
     const depth = all("wb-depth-shapes")[0]!;
     depth.focus();
@@ -136,7 +81,7 @@ describe("the view", () => {
   });
 
   it("leaves scrolling by keys to the table and the details", async () => {
-    const { one, press } = await open(mlp());
+    const { one, press } = await openView(mlp());
     await press("t");
     const keydown = (key: string) => new KeyboardEvent("keydown", { key, bubbles: true, composed: true, cancelable: true });
     for (const key of ["ArrowDown", "End", " "]) {
@@ -150,7 +95,7 @@ describe("the view", () => {
   });
 
   it("does all of it by keys", async () => {
-    const { kernel, one, press, root } = await open(mlp());
+    const { kernel, one, press, root } = await openView(mlp());
     await press("ArrowRight");
     await press("ArrowRight");
     expect(one("wb-step-label").textContent).toMatch(/^Step 2 /);
@@ -179,7 +124,7 @@ describe("the view", () => {
   });
 
   it("opens and closes groups by keys, the focus following", async () => {
-    const { one, root, press, click } = await open(lstm(40), { steps: false });
+    const { one, root, press, click } = await openView(lstm(40), { steps: false });
     await press("ArrowDown");
     for (let n = 0; n < 3; n++) await press("Backspace");
     const loop = root.querySelector<SVGElement>('[data-group="0"]')!;
@@ -204,7 +149,7 @@ describe("the view", () => {
   });
 
   it("looks at a tensor, its gradient, and says why there is none", async () => {
-    const { kernel, one, node, click, root } = await open(mlp());
+    const { kernel, one, node, click, root } = await openView(mlp());
     await click(node(7));
     expect(kernel.requests.at(-1)).toMatchObject({ type: "inspect", node: 7, what: "value", index: [], exact: false });
     const panel = one("wb-panel");
@@ -232,7 +177,7 @@ describe("the view", () => {
   });
 
   it("runs to the selected node, and explains where it cannot", async () => {
-    const { kernel, one, node, click } = await open(mlp());
+    const { kernel, one, node, click } = await openView(mlp());
     await click(one("wb-run-to"));
     expect(one("wb-status").textContent).toMatch(/Select a node first/);
     await click(node(7));
@@ -245,7 +190,7 @@ describe("the view", () => {
   });
 
   it("scrubs with at most one request on the way, and ends where the finger is", async () => {
-    const { kernel, one, wait } = await open(mlp());
+    const { kernel, one } = await openView(mlp());
     kernel.delay = 30;
     const scrub = one("wb-scrub") as HTMLInputElement;
     expect(scrub.max).toBe(String(kernel.plan.length));
@@ -260,7 +205,7 @@ describe("the view", () => {
   });
 
   it("plays to the end and stops there", async () => {
-    const { kernel, one, click } = await open(mlp());
+    const { kernel, one, click } = await openView(mlp());
     await click(one("wb-play"));
     expect(one("wb-play").getAttribute("aria-label")).toMatch(/Pause/);
     await vi.advanceTimersByTimeAsync(1000 * (kernel.plan.length + 1));
@@ -269,7 +214,7 @@ describe("the view", () => {
   });
 
   it("shows the memory, and a row leads to its node", async () => {
-    const { kernel, one, click } = await open(mlp());
+    const { kernel, one, click } = await openView(mlp());
     await click(one("wb-tab-memory"));
     const rows = one("wb-memory").querySelectorAll<HTMLElement>("tr.clickable");
     expect(rows).toHaveLength(mlp().nodes.op.length);
@@ -279,7 +224,7 @@ describe("the view", () => {
   });
 
   it("finds nodes and opens what hides them", async () => {
-    const { one, root, wait } = await open(lstm(40), { steps: false });
+    const { one, root } = await openView(lstm(40), { steps: false });
     const search = one("wb-search") as HTMLInputElement;
     const drawn = () => root.querySelectorAll(".wb-box.op.hit").length;
     search.value = "/^gates$/";
@@ -294,7 +239,7 @@ describe("the view", () => {
   });
 
   it("keeps hostile names as text everywhere, in the saved picture too", async () => {
-    const { root, node, click, one, press } = await open(mistake(), { steps: false });
+    const { root, node, click, one, press } = await openView(mistake(), { steps: false });
     const hostile = mistake().nodes.name.indexOf("<script>alert(1)</script>");
     await click(node(hostile));
     await press("t");
@@ -312,17 +257,17 @@ describe("the view", () => {
   });
 
   it("marks the op that failed", async () => {
-    const { node, root } = await open(mistake(), { steps: false });
+    const { node, root } = await openView(mistake(), { steps: false });
     expect(node(mistake().root).classList.contains("failed")).toBe(true);
     expect(root.querySelectorAll(".failed")).toHaveLength(1);
     expect(node(mistake().root).getAttribute("aria-label")).toBe(
       "matmul, failed, matmul: the inner sizes must agree; a is (2,), b is (3, 4)",
     );
-    expect((await open(mlp())).root.querySelectorAll(".failed")).toHaveLength(0);
+    expect((await openView(mlp())).root.querySelectorAll(".failed")).toHaveLength(0);
   });
 
   it("grows while the code runs", async () => {
-    const { kernel, one, all } = await open(mlp(), { steps: false });
+    const { kernel, one, all } = await openView(mlp(), { steps: false });
     const parts = mlp().graphs("r2", 6);
     const counts: number[] = [];
     for (const part of parts) {
@@ -334,7 +279,7 @@ describe("the view", () => {
   });
 
   it("says a sentence when the kernel stays silent, speaks another version, or sends what is unknown", async () => {
-    const { kernel, one, click } = await open(mlp());
+    const { kernel, one, click } = await openView(mlp());
     kernel.silent = true;
     await click(one("wb-next"));
     await vi.advanceTimersByTimeAsync(20_100);
@@ -352,7 +297,7 @@ describe("the view", () => {
   });
 
   it("no longer says that the kernel is silent when the answer comes after all", async () => {
-    const { kernel, one, click } = await open(mlp());
+    const { kernel, one, click } = await openView(mlp());
     kernel.delay = 30_000;
     await click(one("wb-next"));
     await vi.advanceTimersByTimeAsync(20_100);
@@ -363,7 +308,7 @@ describe("the view", () => {
   });
 
   it("says so when a message cannot be shown, and goes on", async () => {
-    const { kernel, one, click } = await open(mlp());
+    const { kernel, one, click } = await openView(mlp());
     vi.spyOn(console, "error").mockImplementation(() => undefined);
     kernel.push({
       type: "stepped",
@@ -384,7 +329,7 @@ describe("the view", () => {
   });
 
   it("begins with the values, and with the steps as soon as there is a pass", async () => {
-    const { kernel, one, root, node, click } = await open(mlp(), { steps: false });
+    const { kernel, one, root, node, click } = await openView(mlp(), { steps: false });
     const chosen = () => root.querySelector('[role="tab"][aria-selected="true"]')!.textContent;
     expect(chosen()).toBe("Value");
     expect(one("wb-tab-step").hidden).toBe(true);
@@ -396,7 +341,7 @@ describe("the view", () => {
   });
 
   it("says once, in the bar, why a pass has stopped", async () => {
-    const { kernel, one, root, click } = await open(mlp());
+    const { kernel, one, root, click } = await openView(mlp());
     await click(one("wb-next"));
     kernel.refuse = "The pass stopped: 'weight' was written in place.";
     await click(one("wb-next"));
@@ -415,7 +360,7 @@ describe("the view", () => {
   });
 
   it("dismisses an error, and shows it without covering anything", async () => {
-    const { kernel, one, root, click } = await open(mlp());
+    const { kernel, one, root, click } = await openView(mlp());
     kernel.push({ type: "problem", v: VERSION, re: null, sentence: "Something is wrong.", node: -1 });
     const alert = one("wb-alert").parentElement!;
     expect([alert.hidden, alert.textContent, alert.parentElement]).toEqual([false, "Something is wrong.×", root.querySelector(".root")]);
@@ -424,11 +369,11 @@ describe("the view", () => {
   });
 
   it("keeps what is on the screen when the kernel has gone", async () => {
-    const { one, all, node, click, closing } = await open(mlp());
+    const { one, all, node, click, ends } = await openView(mlp());
     await click(one("wb-next"));
     await click(node(7));
     const [boxes, line] = [all("wb-node").length, one("wb-summary").textContent];
-    closing.get("comm_live_update")!();
+    ends.get("comm_live_update")!();
     const gone = "The kernel that made this view has gone; run the cell again.";
     expect(one("wb-alert").textContent).toBe(gone);
     await click(one("wb-next"));
@@ -443,7 +388,7 @@ describe("the view", () => {
     const builder = mlp();
     builder.view = "tensor";
     builder.root = 7;
-    const { kernel, one, all, root, click } = await open(builder);
+    const { kernel, one, all, root, click } = await openView(builder);
     expect(kernel.requests.filter((request) => request.type === "inspect")).toMatchObject([{ node: 7, what: "value" }]);
     expect(one("wb-summary").textContent).toContain("64 by 32");
     expect(all("wb-node")).toHaveLength(0);
@@ -457,24 +402,23 @@ describe("the view", () => {
   });
 
   it("does not take another view's answers for its own", async () => {
-    const a = await open(mlp());
+    const a = await openView(mlp());
     const first = (a.kernel.requests[0] as { id: number }).id;
-    close!();
-    const b = await open(mlp());
+    a.close();
+    const b = await openView(mlp());
     expect((b.kernel.requests[0] as { id: number }).id).not.toBe(first);
   });
 
   it("tells a reader what to do while there is nothing to see", async () => {
-    const quiet = await open(mlp(), { silent: true });
+    const quiet = await openView(mlp(), { change: (kernel) => (kernel.silent = true) });
     expect(quiet.root.querySelector(".empty")!.textContent).toMatch(/Waiting for the kernel/);
     await vi.advanceTimersByTimeAsync(20_100);
     expect(quiet.root.querySelector(".empty")!.textContent).toMatch(/has not answered/);
   });
 
   it("leaves nothing behind when closed", async () => {
-    const { el } = await open(mlp());
-    close!();
-    close = null;
+    const { el, close } = await openView(mlp());
+    close();
     expect(el.childNodes).toHaveLength(0);
     expect(vi.getTimerCount()).toBe(0);
   });

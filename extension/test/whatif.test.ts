@@ -1,6 +1,5 @@
 // The Step pane's what-ifs on a kernel in the page: what is asked, what is shown, what a refusal looks like.
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import view from "../src/view/index";
+import { describe, expect, it, vi } from "vitest";
 import { addendsOf, sumLine } from "../src/view/panes/addends";
 import { differenceText } from "../src/view/panes/beside";
 import { percent } from "../src/view/panes/paths";
@@ -10,48 +9,15 @@ import type { ForkPass, Rerun } from "../src/view/protocol";
 import { reduce, START, type State } from "../src/view/store";
 import { received } from "./dag";
 import { FakeKernel } from "./page/kernel";
+import { eachOnAFreshPage, openView, wait } from "./page/opened";
 import { Builder, mlp } from "./page/recordings";
 
-let close: (() => void) | null = null;
-beforeEach(() => {
-  vi.useFakeTimers();
-  vi.spyOn(HTMLCanvasElement.prototype, "getContext").mockReturnValue(null);
-});
-afterEach(() => {
-  close?.();
-  close = null;
-  document.body.replaceChildren();
-  vi.useRealTimers();
-  vi.restoreAllMocks();
-});
+eachOnAFreshPage();
 
 async function open(builder: Builder = mlp()) {
-  const kernel = new FakeKernel(builder, "r1", true);
-  const el = document.createElement("div");
-  document.body.append(el);
-  const model = {
-    get: () => 900,
-    send: (message: unknown) => kernel.send(message),
-    on: (event: string, callback: (message: unknown, buffers: DataView[]) => void) => {
-      if (event === "msg:custom") kernel.listen((message, buffers) => callback(message, buffers as DataView[]));
-    },
-    off: () => undefined,
-  };
-  close = view.render({ model, el });
-  const wait = () => vi.advanceTimersByTimeAsync(80);
-  await wait();
-  const root = el.querySelector(".gradient-workbench")!.shadowRoot!;
-  const all = (id: string) => [...root.querySelectorAll<HTMLElement>(`[data-testid="${id}"]`)];
-  const one = <E extends HTMLElement = HTMLElement>(id: string) => all(id)[0] as E;
-  const click = async (element: Element) => {
-    element.dispatchEvent(new MouseEvent("click", { bubbles: true, composed: true, cancelable: true }));
-    await wait();
-  };
-  const unfold = async (id: string) => {
-    (one(id) as HTMLDetailsElement).open = true;
-    one(id).dispatchEvent(new Event("toggle"));
-    await wait();
-  };
+  const made = await openView(builder);
+  const { kernel, one, click } = made;
+  const unfold = (id: string) => made.unfold(one(id));
   const submit = async (id: string) => {
     one(id).closest("form")!.dispatchEvent(new Event("submit", { bubbles: true, cancelable: true }));
     await wait();
@@ -63,7 +29,7 @@ async function open(builder: Builder = mlp()) {
     }
     throw new Error("no such step");
   };
-  return { kernel, root, all, one, click, unfold, submit, stepTo, wait };
+  return { ...made, unfold, submit, stepTo };
 }
 
 describe("a folded section", () => {
@@ -85,7 +51,7 @@ describe("a folded section", () => {
 
 describe("local derivatives", () => {
   it("show structure, size and a row that can be chosen", async () => {
-    const { kernel, all, one, click, unfold, wait } = await open();
+    const { kernel, all, one, click, unfold } = await open();
     await click(one("wb-next"));
     await unfold("wb-local");
     const [first] = all("wb-derivative");
@@ -210,7 +176,7 @@ describe("a fork", () => {
   });
 
   it("keeps the keys that are typed into its form", async () => {
-    const { kernel, one, click, unfold, wait } = await open();
+    const { kernel, one, click, unfold } = await open();
     await click(one("wb-next"));
     await unfold("wb-forks");
     one("wb-fork-text").dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight", bubbles: true, composed: true }));
@@ -236,7 +202,7 @@ describe("another value", () => {
 
 describe("paths", () => {
   it("light up where one is looked at, and stay lit after a click", async () => {
-    const { all, one, root, click, unfold, wait } = await open();
+    const { all, one, root, click, unfold } = await open();
     await click(one("wb-next"));
     await unfold("wb-paths");
     const [first, second] = all("wb-path");
