@@ -13,6 +13,7 @@ import { keepAnswers } from "./keep";
 import { tellNews } from "./news";
 import { WorkbenchPanel } from "./panel";
 import { reveal } from "./reveal";
+import { showSaved } from "./saved";
 import { StatusItem } from "./status";
 
 const CATEGORY = "Gradient Workbench";
@@ -100,6 +101,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
       panel?.content.node.focus();
     });
     keepAnswers(tracker);
+    showSaved(tracker);
     document.addEventListener("workbench-reveal", (event) => {
       void reveal(tracker, (event as CustomEvent<Site>).detail, event.target);
     });
