@@ -245,7 +245,7 @@ def test_a_budget_is_bytes_or_a_size(budget, bytes):
     assert sized(budget) == bytes
 
 
-@pytest.mark.parametrize("budget", ["much", -1, 0, "nan", "MB"])
+@pytest.mark.parametrize("budget", ["much", -1, 0, "nan", "inf", "MB"])
 def test_a_budget_that_is_none_is_refused(budget):
     with pytest.raises(ValueError, match="budget is a number of bytes"):
         sized(budget)

@@ -72,6 +72,31 @@ def test_a_small_budget_keeps_no_gradients_but_tells_their_size():
     assert stepper.index == 1
 
 
+def test_the_newest_pass_has_its_numbers_and_the_oldest_make_room():
+    model, x, t = mlp()
+    gradients, records = [], []
+    with wb.watch(model, keep=3000) as w:  # about four passes
+        for _ in range(12):
+            model.zero_grad()
+            loss_of(model, x, t).backward()
+            gradients.append({name: p.grad.clone() for name, p in model.named_parameters()})
+            x = x * 1.5
+            records = w.session.passes
+            assert sum(record.kept_bytes for record in records) <= 3000
+    assert len(records) == 12
+    row = named(w.session.recording, "0.weight")
+    held = [record.gradient(row)[0] is not None for record in records]
+    assert held[-1] and not held[0] and held == sorted(held)
+    for record, wanted in zip(records, gradients, strict=True):
+        array, missing = record.gradient(row)
+        if array is None:
+            assert "no room for this pass" in missing
+        else:
+            numpy.testing.assert_array_equal(array, wanted["0.weight"].numpy())
+        step = next(s for s in (record.step(i + 1) for i in range(record.total)) if s.node == row)
+        assert step.upstream.norm == pytest.approx(wanted["0.weight"].norm().item(), rel=1e-5)
+
+
 def test_grad_and_create_graph():
     x = torch.tensor([1.0, 2.0], requires_grad=True)
     with wb.watch() as w:

@@ -54,7 +54,7 @@ def export(
         if session.recording.count == 0:
             raise RuntimeError("There is nothing to export: no op was recorded.")
         content, left = KINDS["trace" if path.name.endswith("trace.json") else ending](_Wish(session, paths, stats, limit, ending))
-    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    path.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8", "replace"))
     return Written(path, path.stat().st_size, left)
 
 
@@ -123,7 +123,7 @@ def sized(budget: Any) -> int:
     unit = next((one for one in ("KB", "MB", "GB", "B") if text.endswith(one)), "")
     try:
         found = int(float(text.removesuffix(unit)) * units.get(unit, 1))
-    except ValueError:
+    except (ValueError, OverflowError):  # infinity is no whole number
         found = 0
     if found <= 0:
         raise ValueError(f'budget is a number of bytes, or such as "20 MB", not {budget!r}.')

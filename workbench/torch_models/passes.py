@@ -121,11 +121,29 @@ class TorchPass(Stepper):
         if key not in self._held:
             size = arrays.bytes_of(gradient)
             if self.kept_bytes + size > self.keep:
-                array = arrays.numpy_of(gradient) if gradient.device.type == "cpu" else None
-                return None if array is None else summary(array)
+                return _summed_up(gradient)
             self.kept_bytes += size
             self._held.add(key)
         return gradient
+
+    def let_go(self) -> None:
+        """Hold the Summary of each gradient in its place: newer passes need the room."""
+        with self.lock:
+            known: dict[int, tuple[Any, Any]] = {}  # with the gradient, for an identity is its own only while it lives
+
+            def told(gradient: Any) -> Any:
+                if not is_tensor(gradient):
+                    return gradient
+                if id(gradient) not in known:
+                    known[id(gradient)] = gradient, _summed_up(gradient)
+                return known[id(gradient)][1]
+
+            for step in self.taken:
+                step.upstream = [g for g in map(told, step.upstream) if g is not None]
+                for gain in step.gains:
+                    gain.gradient, gain.total = told(gain.gradient), told(gain.total)
+            self.keep = self.kept_bytes = 0
+            self._held.clear()
 
     def end(self, error: BaseException | None = None) -> None:
         """The pass is over: complete, or stopped by `error`."""
@@ -169,7 +187,8 @@ class TorchPass(Stepper):
         if found is not None:
             return _shown([found])
         if late:
-            return None, f"It was not kept: the gradients of this pass take more than {bytes_text(self.keep)}."
+            over = f"the gradients of this pass take more than {bytes_text(self.keep)}" if self.keep else "there is no room for this pass"
+            return None, f"It was not kept: {over}. With a larger keep= more is held."
         if any(step.row == row or any(gain.target == row for gain in step.gains) for step in self.taken[self.index :]):
             return None, "At this step of the record its gradient has not been computed yet: step on, or run to this node."
         return None, ""
@@ -398,6 +417,12 @@ def _shown(gradients: list) -> tuple[Any, str]:
     if len(found) == 1:
         return found[0], ""
     return numpy.concatenate([a.reshape(-1) for a in found]), ""
+
+
+def _summed_up(gradient: Any) -> protocol.Summary | None:
+    """The Summary of a gradient that is not held; None of one on a GPU, which would have to be copied for that."""
+    array = arrays.numpy_of(gradient) if gradient.device.type == "cpu" else None
+    return None if array is None else summary(array)
 
 
 def _told(gradient: Any) -> tuple[protocol.Summary | None, Any]:

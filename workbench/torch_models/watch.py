@@ -120,5 +120,12 @@ def _add(session: Session, record: TorchPass) -> None:
 
 
 def _room(session: Session, keep: int) -> int:
-    """Bytes of gradients that one more record may hold."""
-    return max(0, keep - sum(one.kept_bytes for one in session.passes))
+    """Bytes of gradients that one more record may hold, half of the budget at least: the oldest records make room."""
+    held = sum(one.kept_bytes for one in session.passes)
+    for one in session.passes:
+        if keep - held >= keep // 2:
+            break
+        if isinstance(one, TorchPass) and one.kept_bytes:
+            held -= one.kept_bytes
+            one.let_go()
+    return max(0, keep - held)
