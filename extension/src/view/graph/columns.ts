@@ -99,6 +99,17 @@ export function endsOf(size: number, near: ArrayLike<number>, far: ArrayLike<num
   return grouped(size, once, far);
 }
 
+/** The first of the rows with this value, or where they would be; values come in order, as the targets of edges do. */
+export function firstRow(values: readonly number[], value: number): number {
+  let [low, high] = [0, values.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (values[middle]! < value) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
 /** A map whose values are made when they are first asked for. */
 export class Lazy<V> implements ReadonlyMap<number, V> {
   private readonly known = new Map<number, V | undefined>();

@@ -1,5 +1,6 @@
 // What is put on a box once it is known, without making it larger: a scalar's value, a tensor's health, what the tape keeps.
 
+import { firstRow } from "./columns";
 import { s } from "../dom";
 import type { NodeFace } from "../protocol";
 import type { Recording } from "../store";
@@ -60,20 +61,9 @@ export function isKept({ edges }: Recording, faces: Faces, source: number, consu
   for (const consumer of consumers) {
     const slots = faces.get(consumer)?.kept_inputs ?? [];
     if (!slots.length) continue;
-    for (let row = firstEdge(edges.target, consumer); edges.target[row] === consumer; row++) {
+    for (let row = firstRow(edges.target, consumer); edges.target[row] === consumer; row++) {
       if (edges.source[row] === source && slots.includes(edges.slot[row]!)) return true;
     }
   }
   return false;
-}
-
-/** Edges come in order of their targets. */
-function firstEdge(targets: readonly number[], node: number): number {
-  let [low, high] = [0, targets.length];
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (targets[middle]! < node) low = middle + 1;
-    else high = middle;
-  }
-  return low;
 }

@@ -41,6 +41,18 @@ export function laneKey(link: Link, row: number, back: boolean): string {
   return back ? `b${row}` : `${link.from} ${link.net}`;
 }
 
+/** The rows of `links` that share a lane, by its key. */
+export function byLane(links: readonly Link[], back: readonly boolean[]): Map<string, number[]> {
+  const found = new Map<string, number[]>();
+  links.forEach((link, row) => {
+    const key = laneKey(link, row, back[row]!);
+    const rows = found.get(key);
+    if (rows) rows.push(row);
+    else found.set(key, [row]);
+  });
+  return found;
+}
+
 /** Puts `count` boxes, numbered in order of creation, on layers. Without `share` nets meet boxes in their middle. */
 export function orderBoxes(count: number, links: readonly Link[], share?: Share): Ordered {
   const back = cycles(count, links);
@@ -134,15 +146,9 @@ function meshOf(layer: Int32Array, links: readonly Link[], back: readonly boolea
     if (!ports.has(net)) ports.set(net, vertex(row));
     return ports.get(net)!;
   };
-  const nets = new Map<string, Link[]>();
-  links.forEach((link, row) => {
-    const key = laneKey(link, row, back[row]!);
-    const known = nets.get(key);
-    if (known) known.push(link);
-    else nets.set(key, [link]);
-  });
   const rowOf = (link: Link) => (link.to === EXIT ? depth + 1 : layer[link.to]! + 1);
-  for (const [key, own] of nets) {
+  for (const [key, rowsOf] of byLane(links, back)) {
+    const own = rowsOf.map((row) => links[row]!);
     const { from, net } = own[0]!;
     const isBack = key.startsWith("b");
     const start = from === ENTRY ? port(entry, net, 0) : from;

@@ -36,7 +36,7 @@ export interface Band {
   boxes: number[];
 }
 
-export const GAP_CROSS = 28;
+const GAP_CROSS = 28;
 export const GAP_MAIN = 32;
 
 export const BESIDE = 16; // between a lane and a box
@@ -71,22 +71,6 @@ export function placeBoxes(sizes: readonly Size[], ports: readonly (Ports | null
   return { main: new Float64Array(boxes), cross, layer, layers: bands, lanes: found, entry: at(ordered.entry), exit: at(ordered.exit) };
 }
 
-const indexed = new WeakMap<readonly Link[], { into: Link[][]; out: Link[][] }>();
-
-export function linksOf(links: readonly Link[], count: number): { into: Link[][]; out: Link[][] } {
-  let found = indexed.get(links);
-  if (!found) {
-    const into: Link[][] = Array.from({ length: count }, () => []);
-    const out: Link[][] = Array.from({ length: count }, () => []);
-    for (const link of links) {
-      if (link.to >= 0) into[link.to]!.push(link);
-      if (link.from >= 0) out[link.from]!.push(link);
-    }
-    indexed.set(links, (found = { into, out }));
-  }
-  return found;
-}
-
 export function exitOffset(sizes: readonly Size[], ports: readonly (Ports | null)[], box: number, net: number): number {
   return ports[box]?.exit.get(net) ?? sizes[box]!.cross / 2;
 }
@@ -112,7 +96,12 @@ export function placeMore(
   there.forEach((known, box) => known && layers[layer[box]!]!.boxes.push(box));
   const final = layers.at(-1); // open groups may have grown in it
   for (const box of final?.boxes ?? []) final!.size = Math.max(final!.size, main[box]! + sizes[box]!.main - final!.start);
-  const { into, out } = linksOf(links, sizes.length);
+  const into: Link[][] = sizes.map(() => []);
+  const out: Link[][] = sizes.map(() => []);
+  for (const link of links) {
+    if (link.to >= 0) into[link.to]!.push(link);
+    if (link.from >= 0) out[link.from]!.push(link);
+  }
   for (let box = 0; box < sizes.length; box++) {
     if (there[box]) continue;
     const above = into[box]!.filter((link) => link.from >= 0 && there[link.from]);

@@ -1,8 +1,8 @@
 // Edge routes within one group: curves only in the free channels between layers, long links on straight side lanes past the boxes.
 
 import { channelOf, TRACK, type Bend, type Channel } from "./channel";
-import { ENTRY, EXIT, laneKey, type Link } from "./order";
-import { exitOffset, GAP_MAIN, nearestFree, type Placed, type Ports, type Size } from "./place";
+import { byLane, ENTRY, EXIT, laneKey, type Link } from "./order";
+import { entryOffset, exitOffset, GAP_MAIN, nearestFree, type Placed, type Ports, type Size } from "./place";
 
 /** A path as lines and cubic curves; numbers are pairs of main and cross coordinates. */
 export type Segment = ["L", number, number] | ["C", number, number, number, number, number, number];
@@ -63,19 +63,12 @@ export function routeLinks(input: RouteInput): Routed {
 
   const leaving = exits(sizes, ports, links, cross);
   const centre = (box: number) => cross[box]! + sizes[box]!.cross / 2;
-  const target = (link: Link) => cross[link.to]! + (ports[link.to]?.entry.get(link.net) ?? sizes[link.to]!.cross / 2);
+  const target = (link: Link) => cross[link.to]! + entryOffset(sizes, ports, link.to, link.net);
 
   // Lanes: one for each result that passes a layer, as near as possible to where it is going.
   const lanes: Lane[] = [];
   const laneOf: (Lane | null)[] = links.map(() => null);
-  const nets = new Map<string, number[]>();
-  links.forEach((link, row) => {
-    const key = laneKey(link, row, back[row]!);
-    const rows = nets.get(key);
-    if (rows) rows.push(row);
-    else nets.set(key, [row]);
-  });
-  for (const [key, rows] of nets) {
+  for (const [key, rows] of byLane(links, back)) {
     const head = links[rows[0]!]!;
     const isBack = back[rows[0]!]!;
     const far = isBack ? rows : rows.filter((row) => levelTo(links[row]!) > levelFrom(head) + 1);

@@ -1,5 +1,6 @@
 // The gradient of a node with several consumers as the sum that it is: what has arrived, and what is still to come.
 
+import { firstRow } from "../graph/columns";
 import type { Controller } from "../controller";
 import { h, type Child } from "../dom";
 import type { FanOut, Summary } from "../protocol";
@@ -32,7 +33,7 @@ export function addendsOf({ edges, tree }: Recording, pass: Pass, node: number):
   const steps = placesOf(pass.plan);
   for (const consumer of tree.consumers.of(node)) {
     let count = 0;
-    for (let row = firstEdge(edges.target, consumer); edges.target[row] === consumer; row++) count += Number(edges.source[row] === node);
+    for (let row = firstRow(edges.target, consumer); edges.target[row] === consumer; row++) count += Number(edges.source[row] === node);
     for (const place of consumer === node ? [] : (steps.get(consumer) ?? [])) {
       const given = pass.steps.get(place)?.contributions.filter(({ target }) => target === node) ?? [];
       const done = place <= pass.index;
@@ -43,17 +44,6 @@ export function addendsOf({ edges, tree }: Recording, pass: Pass, node: number):
     }
   }
   return found.sort((a, b) => a.place - b.place);
-}
-
-/** The first edge into a node: edges are in the order of their targets. */
-function firstEdge(targets: readonly number[], node: number): number {
-  let [low, high] = [0, targets.length];
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (targets[middle]! < node) low = middle + 1;
-    else high = middle;
-  }
-  return low;
 }
 
 function link(controller: Controller, recording: Recording, consumer: number): HTMLElement {
