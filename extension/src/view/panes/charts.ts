@@ -120,7 +120,7 @@ export function drawHealth(summary: Summary): HTMLElement {
   );
 }
 
-function percent(share: number): string {
+export function percent(share: number): string {
   const text = (share * 100).toFixed(share < 0.1 && share > 0 ? 1 : 0);
   return text === "0.0" ? "<0.1 %" : `${text} %`;
 }

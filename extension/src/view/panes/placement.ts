@@ -3,6 +3,7 @@
 import { h, s } from "../dom";
 import type { MemoryLayout } from "../protocol";
 import { shapeText } from "../words";
+import { lazyTwin, percent, table } from "./charts";
 
 const CELL = 22;
 const ACROSS = 12;
@@ -14,6 +15,8 @@ export function drawPlacement(layout: MemoryLayout, show: (node: number) => void
     "div",
     { class: "placement", "data-testid": "wb-placement" },
     order.length ? grid(order) : shares.length ? strip(shares) : null,
+    order.length ? lazyTwin(() => table(["place", "element"], order.map((at, place) => [String(place), at < 0 ? "not its own" : String(at)]), [0])) : null,
+    shares.length && !order.length ? lazyTwin(() => table(["piece", "share of it"], shares.map((share, at) => [String(at), percent(share)]), [0, 1])) : null,
     h("p", {}, words),
     sharers.length
       ? h(
