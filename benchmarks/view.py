@@ -150,6 +150,19 @@ def frames(lab: Lab, view: Locator, zoom: bool) -> list[float]:
     return found[2:]
 
 
+def close_up(lab: Lab, view: Locator) -> dict[str, Any]:
+    """Frames while the graph is dragged at a size to read it, when headers of open groups stand at the window's edges."""
+    box = view.get_by_test_id("wb-graph").bounding_box()
+    assert box is not None
+    lab.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    lab.page.keyboard.press("Space")
+    lab.page.keyboard.down("Control")
+    lab.page.mouse.wheel(0, -1250)  # from 0.04 to 0.9 of life size
+    lab.page.keyboard.up("Control")
+    expect(view.locator(".header.pinned").first).to_be_attached()
+    return {"headers at the edge": view.locator(".header.pinned").count(), "pan, close, ms": middle(frames(lab, view, zoom=False))}
+
+
 def middle(values: list[float]) -> dict[str, float]:
     ordered = sorted(values)
     return {"median": round(statistics.median(ordered), 1), "p95": round(ordered[int(len(ordered) * 0.95)], 1)}
@@ -198,6 +211,7 @@ def measure(lab: Lab) -> dict[str, Any]:
                 "boxes": int(graph.get_attribute("data-boxes") or 0),
                 "pan, all in sight, ms": middle(frames(lab, view, zoom=False)),
                 "zoom, ms": middle(frames(lab, view, zoom=True)),
+                **close_up(lab, view),
             }
     lab.open(SETUP, STEP, name="step.ipynb")
     run(lab, 0)
