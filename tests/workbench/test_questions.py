@@ -48,6 +48,19 @@ def test_formulas_are_a_part_of_tex():
         assert formula(text)[0] == "mrow"
 
 
+def test_words_in_a_formula_keep_their_spaces_and_a_fraction_takes_single_digits():
+    assert formula(r"\text{two words, 50\%} x") == ["mrow", ["mtext", "two words, 50%"], ["mi", "x"]]
+    assert formula(r"\operatorname{arg max}")[1] == ["mtext", "arg max"]
+    assert formula(r"\frac12")[1] == formula(r"\frac 1 2")[1] == ["mfrac", ["mn", "1"], ["mn", "2"]]  # as TeX reads it
+    assert plain(formula(r"W^\top x")) == "W^⊤x"
+
+
+def test_dollars_and_stars_with_spaces_inside_are_text():
+    for text in ("from $5 to $6", "2 * 3 * 4", "2 ** 3 ** 4", "it costs $5"):
+        assert blocks(text) == [["p", text]]
+    assert blocks("*a* **b** $c$")[0][1::2] == [["i", "a"], ["b", "b"], ["math", ["mrow", ["mi", "c"]]]]
+
+
 def test_text_that_is_none_is_refused():
     with pytest.raises(TypeError, match="Markdown"):
         blocks(3)

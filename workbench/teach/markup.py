@@ -9,7 +9,11 @@ import re
 
 from ..protocol import Formula
 
-_INLINE = re.compile(r"(`+)(?P<code>.+?)\1|\$(?P<math>[^$\n]+?)\$|\*\*(?P<b>.+?)\*\*|(?<![\w*])\*(?P<i>[^*\n]+?)\*(?![\w*])")
+# What is inside begins and ends with no space, as CommonMark and Pandoc have it: "$5 and $6" is no formula, "2 * 3 * 4" nothing slanted.
+_INLINE = re.compile(
+    r"(`+)(?P<code>.+?)\1|\$(?=\S)(?P<math>[^$\n]+?)(?<=\S)\$(?!\d)|\*\*(?=\S)(?P<b>.+?)(?<=\S)\*\*"
+    r"|(?<![\w*])\*(?=\S)(?P<i>[^*\n]+?)(?<=\S)\*(?![\w*])"
+)
 _ITEM = re.compile(r"\s*(?:[-*+]|(\d+)[.)])\s+(.*)")
 LONGEST = 100_000  # characters of one text
 
@@ -118,6 +122,7 @@ _SIGNS = {
     "cdot": "·", "times": "×", "odot": "⊙", "otimes": "⊗", "partial": "∂", "nabla": "∇", "sum": "∑", "prod": "∏", "int": "∫", "to": "→",
     "rightarrow": "→", "leftarrow": "←", "mapsto": "↦", "approx": "≈", "neq": "≠", "ne": "≠", "leq": "≤", "le": "≤", "geq": "≥", "ge": "≥",
     "pm": "±", "infty": "∞", "in": "∈", "ldots": "…", "dots": "…", "cdots": "⋯", "mid": "|", "lVert": "‖", "rVert": "‖", "|": "‖",
+    "top": "⊤", "langle": "⟨", "rangle": "⟩", "sim": "∼", "propto": "∝", "equiv": "≡", "circ": "∘", "ast": "∗",
     "{": "{", "}": "}", "%": "%", "_": "_", "$": "$", "&": "&", "#": "#",
 }  # fmt: skip
 _ACCENTS = {"bar": "¯", "hat": "^", "dot": "˙", "tilde": "~", "vec": "→"}
@@ -131,8 +136,7 @@ def formula(text: str) -> Formula:
 
     A command that is not known stays as it was typed.
     """
-    tokens = [token for token in _TOKEN.findall(text) if not token.isspace() or token == "\\ "]
-    return ["mrow", *_row(tokens, 0, None)]
+    return ["mrow", *_row(_TOKEN.findall(text), 0, None)]
 
 
 def _row(tokens: list[str], depth: int, until: str | None) -> list[Formula]:
@@ -141,7 +145,9 @@ def _row(tokens: list[str], depth: int, until: str | None) -> list[Formula]:
         if tokens[0] == until:
             tokens.pop(0)
             break
-        if tokens[0] in "^_" and len(tokens[0]) == 1:
+        if tokens[0].isspace():
+            tokens.pop(0)
+        elif tokens[0] in "^_" and len(tokens[0]) == 1:
             kind = "msup" if tokens.pop(0) == "^" else "msub"
             base = parts.pop() if parts else ["mrow"]
             script = _one(tokens, depth)
@@ -157,6 +163,8 @@ def _row(tokens: list[str], depth: int, until: str | None) -> list[Formula]:
 
 
 def _one(tokens: list[str], depth: int) -> Formula:
+    while tokens and tokens[0].isspace():
+        tokens.pop(0)
     if not tokens or depth > DEEPEST:
         rest = "".join(tokens)
         tokens.clear()
@@ -173,16 +181,40 @@ def _one(tokens: list[str], depth: int) -> Formula:
     return ["mo", {"-": "−", "*": "·", "'": "′"}.get(token, token)]
 
 
+def _numerator(tokens: list[str], depth: int) -> Formula:
+    r"""Of \frac12 the 1 alone, as in TeX."""
+    while tokens and tokens[0].isspace():
+        tokens.pop(0)
+    if tokens and tokens[0].isdigit() and len(tokens[0]) > 1:
+        digits = tokens.pop(0)
+        tokens.insert(0, digits[1:])
+        return ["mn", digits[0]]
+    return _one(tokens, depth + 1)
+
+
+def _words(tokens: list[str]) -> str:
+    r"""What stands in the braces of a \text{...}, as it was typed, or the one sign after it."""
+    words, depth = [], 0
+    while tokens:
+        token = tokens.pop(0)
+        depth += (token == "{") - (token == "}")
+        if token not in ("{", "}") and (depth or not token.isspace()):
+            words.append(_SIGNS.get(token[1:], token) if token[0] == "\\" else token)
+        if not depth and not token.isspace():
+            break
+    return "".join(words)
+
+
 def _command(name: str, tokens: list[str], depth: int) -> Formula:
     if name in ("frac", "dfrac", "tfrac"):
-        above = _one(tokens, depth + 1)
+        above = _numerator(tokens, depth)
         return ["mfrac", above, _one(tokens, depth + 1)]
     if name == "sqrt":
         return ["msqrt", _one(tokens, depth + 1)]
     if name in _ACCENTS:
         return ["mover", _one(tokens, depth + 1), ["mo", _ACCENTS[name]]]
     if name in ("text", "mathrm", "operatorname", "mathbf", "mathit"):
-        return ["mtext", plain(_one(tokens, depth + 1)).replace("−", "-")]
+        return ["mtext", _words(tokens)]
     if name in ("left", "right", "big", "Big"):
         return _one(tokens, depth)
     if name in _GREEK:
