@@ -652,3 +652,22 @@ def test_the_example_of_the_documentation_runs(tmp_path, monkeypatch):
     fields = set(re.findall(r"`(\w+)`", page.split("## JSON, version 1")[1]))
     named = set(SCHEMA["properties"]) | {name for part in SCHEMA["$defs"].values() for name in part["properties"]}
     assert named - fields <= {"nodes", "groups", "sites"} | {"node", "slot"}
+
+
+def test_every_file_is_written_without_another_program(tmp_path, monkeypatch):
+    """No Graphviz, no browser, no LaTeX: nothing is started, and no part of the packages is a binary of one machine."""
+    monkeypatch.setenv("PATH", "")
+
+    def refuse(*args, **kwargs):
+        raise AssertionError(f"a program was started: {args}")
+
+    monkeypatch.setattr(subprocess, "Popen", refuse)
+    w = engine.tensor([1.0, 2.0], requires_grad=True)
+    with wb.record("alone") as r:
+        (w * w).sum()
+    for ending in ("a.html", "a.svg", "a.png", "a.pdf", "a.json", "a.dot", "a.mmd", "trace.json"):
+        wb.export(tmp_path / ending, r)
+        assert (tmp_path / ending).stat().st_size > 50
+    root = Path(__file__).parents[2]
+    native = {".so", ".pyd", ".dll", ".dylib", ".node", ".exe"}
+    assert not [path for package in ("engine", "workbench") for path in (root / package).rglob("*") if path.suffix in native]
