@@ -71,7 +71,11 @@ export function buildTree(nodes: Nodes, edges: Edges, groupList: readonly Group[
   const { groups, ids, up, depth, kinds } = places;
   const inputs = endsOf(size, edges.target, edges.source);
   const consumers = endsOf(size, edges.source, edges.target);
-  const place = Int32Array.from(nodes.group, (group) => places.of(group));
+  const place = new Int32Array(size);
+  for (let node = 0; node < size; node++) {
+    // neighbours are mostly of one group
+    place[node] = node && nodes.group[node] === nodes.group[node - 1] ? place[node - 1]! : places.of(nodes.group[node]!);
+  }
   const wraps = live ? new Map<number, number[]>() : unwrapSingles(nodes, place, places, consumers);
   splitLong(nodes, place, places);
   const common = (a: number, b: number): number => {
@@ -130,7 +134,8 @@ export function buildTree(nodes: Nodes, edges: Edges, groupList: readonly Group[
 }
 
 /** What each group holds in all, and the smallest node in it; -1 of one that holds none. */
-function totalled(nodes: Nodes, place: Int32Array, { ids, up }: Places): { totals: ReadonlyMap<number, Totals>; first: Int32Array } {
+function totalled(nodes: Nodes, place: Int32Array, places: Places): { totals: ReadonlyMap<number, Totals>; first: Int32Array } {
+  const { ids, up } = places;
   const sums = { ops: new Float64Array(ids.length), parameters: new Float64Array(ids.length), bytes: new Float64Array(ids.length), nodes: new Float64Array(ids.length) };
   const first = new Int32Array(ids.length).fill(-1);
   for (let node = place.length - 1; node >= 0; node--) {
@@ -146,13 +151,11 @@ function totalled(nodes: Nodes, place: Int32Array, { ids, up }: Places): { total
     for (const key of SUMS) sums[key][around]! += sums[key][at]!;
     if (first[at]! >= 0 && (first[around]! < 0 || first[at]! < first[around]!)) first[around] = first[at]!;
   }
-  const places = new Map<number, number>();
-  ids.forEach((id, at) => first[at]! >= 0 && places.set(id, at));
   const totals = new Lazy<Totals>(
-    () => places.keys(),
+    () => ids.filter((_, at) => first[at]! >= 0),
     (id) => {
-      const at = places.get(id);
-      return at === undefined ? undefined : { ops: sums.ops[at]!, parameters: sums.parameters[at]!, bytes: sums.bytes[at]!, nodes: sums.nodes[at]! };
+      const at = places.of(id);
+      return ids[at] !== id || first[at]! < 0 ? undefined : { ops: sums.ops[at]!, parameters: sums.parameters[at]!, bytes: sums.bytes[at]!, nodes: sums.nodes[at]! };
     },
   );
   return { totals, first };
