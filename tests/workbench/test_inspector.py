@@ -14,7 +14,7 @@ from walked import leaf
 
 import engine
 from workbench import inspector
-from workbench.inspector import heat_map, numbers
+from workbench.inspector import heat_map, numbers, text
 from workbench.inspector.heat_map import Look
 from workbench.inspector.vocabulary import Vocabulary
 
@@ -235,6 +235,14 @@ def drawn(array, layout, first=0):
     return told, numpy.frombuffer(buffers[0], numpy.uint8).reshape(told.pixels.shape)
 
 
+def test_a_large_image_says_which_rows_are_drawn():
+    told, _ = inspector.image(numpy.zeros((4096, 8), numpy.uint8), "H, W")
+    assert told.rule.endswith("Every 32nd row and column is drawn.")
+    assert [text.ordinal(n) for n in (2, 3, 4, 11, 12, 13, 21, 111, 122)] == (
+        ["2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "111th", "122nd"]
+    )
+
+
 def test_an_image_says_how_numbers_become_brightness():
     x = numpy.linspace(0, 1, 48).reshape(3, 4, 4)
     told, pixels = drawn(x, "C, H, W")
@@ -295,6 +303,7 @@ def test_attention_weights_are_recognised():
     assert (
         not inspector.is_attention(scores) and not inspector.is_attention(weights[..., :4]) and not inspector.is_attention(numpy.eye(3) * 2)
     )
+    assert inspector.is_attention(weights.astype(ml_dtypes.bfloat16)) and not inspector.is_attention(scores.astype(ml_dtypes.bfloat16))
     bad = weights.copy()
     bad[0, 0, 0, 0] = math.nan
     assert not inspector.is_attention(bad)

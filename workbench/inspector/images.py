@@ -11,7 +11,7 @@ import numpy
 from ..protocol import Buffer, ImageGrid
 from .heat_map import CELLS, ROOM
 from .numbers import library, real
-from .text import count_text, number_text
+from .text import count_text, number_text, ordinal
 
 LEAST = 4  # pixels: what has fewer rows or columns is no image
 CHANNELS = (1, 3, 4)  # grey, red-green-blue, and with opacity
@@ -74,7 +74,7 @@ def image(array: Any, name: str, first: int = 0) -> tuple[ImageGrid, list[bytes]
     if drawn.shape[-1] != channels:
         rule += " Pixels with NaN are magenta, with Inf violet."
     if step > 1:
-        rule += f" Every {step}{'rd' if step == 3 else 'nd' if step == 2 else 'th'} row and column is drawn."
+        rule += f" Every {ordinal(step)} row and column is drawn."
     told = ImageGrid(
         layout.name, [one.name for one in layouts(array.shape)], count, first, height, width, rule, Buffer(0, "uint8", list(drawn.shape))
     )

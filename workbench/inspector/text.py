@@ -40,6 +40,11 @@ def count_text(n: int, noun: str) -> str:
     return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
+def ordinal(n: int) -> str:
+    """2nd, 11th, 32nd."""
+    return f"{n}{'th' if n % 100 in (11, 12, 13) else {1: 'st', 2: 'nd', 3: 'rd'}.get(n % 10, 'th')}"
+
+
 def plain_values(data: numpy.ndarray) -> list:
     """The elements as JSON can carry them: what is not finite becomes text."""
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy
 
 from ..protocol import Tokens
-from .numbers import host
+from .numbers import computable, host
 
 MOST = 512  # tokens that are told at a time
 LABELS = 128  # along an axis
@@ -77,7 +77,8 @@ def tokens(array: Any, vocabulary: Vocabulary | None) -> Tokens | None:
 def is_attention(array: Any) -> bool:
     """Whether the last two axes are square, nothing is negative, and every row sums to 1."""
     shape = array.shape
-    if len(shape) < 2 or shape[-1] != shape[-2] or shape[-1] < 2 or array.dtype.kind != "f" or not array.size or array.size > 1 << 24:
+    if len(shape) < 2 or shape[-1] != shape[-2] or shape[-1] < 2 or array.dtype.kind in "biuc" or not array.size or array.size > 1 << 24:
         return False
-    sums = host(array.sum(axis=-1))
-    return bool((numpy.abs(sums - 1) <= 1e-3).all()) and float(array.min()) >= 0
+    data, rounding = computable(array), 1e-3 if array.dtype.itemsize > 2 else 1e-2  # bfloat16 has 8 bits
+    sums = host(data.sum(axis=-1))
+    return bool((numpy.abs(sums - 1) <= rounding).all()) and float(data.min()) >= 0

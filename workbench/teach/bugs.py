@@ -62,7 +62,7 @@ class Program:
 
 @dataclass(frozen=True)
 class Bug:
-    """One kind of mistake. `fixed` tells from the repaired program and its sound twin; None: the weights are the twin's."""
+    """One kind of mistake. It is mended when the weights are those of the sound program or, with `learns`, when as much is learned."""
 
     name: str
     title: str  # among the choices of "which one is it?"
@@ -71,7 +71,7 @@ class Bug:
     repair: str
     plant: Callable[[Program], None]
     task: Task = "classes"
-    learns: bool = False  # fixed is what learns as well: there is more than one good repair
+    learns: bool = False  # there is more than one good repair
 
 
 def _layers(program: Program) -> list[Any]:
