@@ -68,7 +68,9 @@ describe("the view", () => {
     depth.focus();
     await click(depth);
     expect(depth.isConnected).toBe(false);
-    expect(root.activeElement).toBe(one("wb-graph"));
+    expect(root.activeElement).toBe(all("wb-depth-shapes")[0]); // the one that was drawn in its place
+    await press("ArrowRight", {}, root.activeElement!);
+    expect(one("wb-step-label").textContent).toMatch(/^Step 2 of/); // and keys step from there, too
     const link = one("wb-panel").querySelector<HTMLElement>(".contribution .link")!;
     link.focus();
     await click(link);

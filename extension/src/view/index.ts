@@ -7,6 +7,7 @@ import { Commands } from "./commands";
 import type { Controller } from "./controller";
 import { Core } from "./core";
 import { h, put, setAttribute, setText } from "./dom";
+import { finderOf } from "./focus";
 import { failed, setFont } from "./graph/face";
 import { bestScene, isMany } from "./graph/fit";
 import { GradientTrack, NO_GRADIENTS, type Gradients } from "./panes/gradients";
@@ -195,7 +196,8 @@ class View {
 
   private update(state: State, before: State | null): void {
     const changed = (...keys: (keyof State)[]) => !before || keys.some((key) => state[key] !== before[key]);
-    const focused = this.host.shadowRoot!.activeElement;
+    const focused = this.host.shadowRoot!.activeElement as HTMLElement | null;
+    const again = focused?.closest(".panel") ? finderOf(this.panel.element, focused) : null;
     if (changed("pass")) this.gradients = this.track.of(state.pass);
     if (changed("recording")) this.showMode(state.recording);
     else if (!before?.pass !== !state.pass) this.showHeight();
@@ -212,7 +214,10 @@ class View {
     if (!this.empty.hidden) put(this.empty, ...emptyWords(state));
     if (changed("status", "recording")) this.showStatus(state);
     // A button that is drawn anew takes the focus with it, and the keys would go to the notebook.
-    if (focused && (!focused.isConnected || focused.closest("[hidden]"))) this.commands.focus();
+    if (!focused || (focused.isConnected && !focused.closest("[hidden]"))) return;
+    const same = again?.();
+    if (same) same.focus({ preventScroll: true });
+    else this.commands.focus();
   }
 
   /** The memory below the graph. It is asked for when the graph is another one or the pass has moved. */

@@ -43,7 +43,12 @@ export async function openView(builder: Builder = mlp(), { steps = true, change 
       else ends.delete(event);
     },
   };
-  const close = view.render({ model, el });
+  const core = view.open(model);
+  const leave = view.render({ model, el, core });
+  const close = () => {
+    leave();
+    core.close();
+  };
   closing.push(close);
   await wait();
   const root = el.querySelector(".gradient-workbench")!.shadowRoot!;
@@ -77,5 +82,5 @@ export async function openView(builder: Builder = mlp(), { steps = true, change 
     details.dispatchEvent(new Event("toggle"));
     await wait();
   };
-  return { kernel, el, root, close, ends, all, seen, one, node, click, press, choose, unfold };
+  return { kernel, core, el, root, close, ends, all, seen, one, node, click, press, choose, unfold };
 }
