@@ -13,7 +13,7 @@ from engine import devices, no_grad, random
 from engine.nn import Module
 from engine.tensor import Tensor
 
-from .. import inspector
+from ..inspector.numbers import wide
 from ..training.curve import as_number
 from . import style
 
@@ -49,7 +49,7 @@ def random_directions(model: Module, seed: int = 0) -> tuple[dict[str, numpy.nda
 def _random(model: Module, draw: numpy.random.Generator) -> dict[str, numpy.ndarray]:
     found = {}
     for name, p in model.named_parameters():
-        w = _wide(p.array)
+        w = wide(p.array)
         d = numpy.zeros_like(w)
         if w.ndim >= 2:
             d += draw.standard_normal(w.shape)
@@ -59,12 +59,6 @@ def _random(model: Module, draw: numpy.random.Generator) -> dict[str, numpy.ndar
             flat *= (numpy.linalg.norm(weights, axis=1) / (numpy.linalg.norm(flat, axis=1) + 1e-10))[:, None]
         found[name] = d
     return found
-
-
-def _wide(array: Any) -> numpy.ndarray:
-    """The array in the host's memory and in double precision."""
-    array = inspector.host(array)
-    return array.astype(numpy.complex128 if array.dtype.kind == "c" else numpy.float64)
 
 
 def landscape(
@@ -123,12 +117,12 @@ def _checked(direction: Direction, parameters: dict[str, Any]) -> dict[str, Any]
     found = {}
     for name, p in parameters.items():
         d = direction.get(name, 0.0)
-        d = _wide(d.array if isinstance(d, Tensor) else numpy.asarray(d))
+        d = wide(d.array if isinstance(d, Tensor) else d)
         if name in direction and d.shape != tuple(p.shape):
             raise ValueError(f"wb.plot.landscape: {name} has shape {tuple(p.shape)}, but its direction has shape {d.shape}.")
         if d.dtype.kind == "c" and p.array.dtype.kind != "c":
             raise TypeError(f"wb.plot.landscape: {name} is real, but its direction is complex.")
-        kind = d.dtype if p.array.dtype.itemsize > 4 else numpy.float32
+        kind = numpy.float32 if p.array.dtype.itemsize <= 4 else numpy.complex128 if d.dtype.kind == "c" else numpy.float64
         found[name] = devices.move(numpy.broadcast_to(d, p.array.shape).astype(kind), p.device)
     return found
 

@@ -17,6 +17,7 @@ from engine.op import Linear, Op
 from engine.tensor import Tensor
 
 from .. import inspector
+from ..inspector.numbers import norm
 from ..protocol import Cost, Mode, ModePass, Modes, ModeStep
 from ..recording import Recording
 from .counting import Tally, counted
@@ -199,13 +200,13 @@ def _index(number: int, shape: tuple[int, ...]) -> str:
 def _short(x: numpy.ndarray) -> str:
     if x.size <= FEW:
         return shown(x.astype(numpy.float64))
-    return f"{'×'.join(map(str, x.shape))}, norm {inspector.number_text(float(numpy.linalg.norm(x.astype(numpy.float64))))}"
+    return f"{'×'.join(map(str, x.shape))}, norm {inspector.number_text(norm(x))}"
 
 
 def _badge(x: numpy.ndarray) -> str:
     if x.size == 1:
         return inspector.number_text(float(x.reshape(-1)[0]))
-    return f"‖{inspector.number_text(float(numpy.linalg.norm(x.astype(numpy.float64))))}‖"
+    return f"‖{inspector.number_text(norm(x))}‖"
 
 
 def jacobian_of(f: Callable, xs: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
