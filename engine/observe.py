@@ -51,15 +51,39 @@ class Observer:
 current: Observer | None = None  # every call site asks `if observe.current is not None`, and no more
 
 
+class _Block:
+    """One `observing` that runs: who watches in it, and the block around it."""
+
+    __slots__ = ("observer", "around", "ended")
+
+    def __init__(self, observer: Observer, around: _Block | None) -> None:
+        self.observer, self.around, self.ended = observer, around, False
+
+
+_innermost: _Block | None = None
+
+
 @contextmanager
 def observing(observer: Observer) -> Iterator[Observer]:
-    """Make `observer` the current one inside the block, and put the one before back afterwards."""
-    global current
-    current, before = observer, current
+    """Make `observer` the current one inside the block, and put the one before back afterwards.
+
+    There is one at a time: of blocks in several threads, which may end in any order, the one that began last and still runs.
+    """
+    global current, _innermost
+    before, block = current, _Block(observer, _innermost)
     try:
+        _innermost, current = block, observer
         yield observer
     finally:
-        current = before
+        block.ended = True
+        while _innermost is not None and _innermost.ended:
+            _innermost = _innermost.around
+        if current is observer:
+            around = block.around
+            if around is None or around.observer is not before:
+                current = before  # somebody watches, or nobody, without a block
+            else:
+                current = None if _innermost is None else _innermost.observer
 
 
 @contextmanager
