@@ -38,6 +38,8 @@ class RecordedSession(ShownSession):
 
 def opened(tensor: Tensor | None, names: Mapping[str, Any]) -> ShownSession:
     """A session on the recording that knows everything `tensor` depends on; or on one made from the tape."""
+    if tensor is not None and not isinstance(tensor, Tensor):
+        raise TypeError(f"Expected a Tensor, got {type(tensor).__name__}")
     recording = latest() if tensor is None else found(tensor)
     if recording is None:
         if tensor is None:

@@ -316,3 +316,24 @@ def test_a_second_question_of_the_same_id_keeps_the_answer():
     questions()[0].answer("1.5")
     again = wb.quiz("a, in other words?", 1.5, id="a")
     assert again.given.answer == "1.5" and sheet.current.questions["a"] is again
+
+
+def test_what_can_never_be_right_is_refused_when_it_is_asked(tmp_path, monkeypatch):
+    x, w = engine.tensor([1.0]), engine.tensor([2.0], requires_grad=True)
+    with pytest.raises(ValueError, match="'c' is none of the choices 'a', 'b'"):
+        wb.quiz("?", "c", "choice", choices=["a", "b"])
+    with pytest.raises(ValueError, match="5 is none of the choices"):
+        wb.quiz("?", 5, "choice", choices=["a", "b"])
+    assert wb.quiz("?", 1, "choice", choices=["a", "b"], id="second").answer("b") == "Right."
+    with pytest.raises(TypeError, match="must be a tensor or numbers, got str"):
+        wb.quiz("?", "three")
+    with pytest.raises(ValueError, match="x has no gradient to ask for"):
+        wb.quiz.gradient(x, (w * x).sum())
+    with pytest.raises(ValueError, match="no backward pass"):
+        wb.quiz.next_node(x)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(FileNotFoundError, match=r"no file answers.json here; wb.quiz.save"):
+        wb.grade("answers.json")
+    assert "page 1 of 1" in repr(wb.lesson((w * x).sum(), wb.say("a single page")))
+    with pytest.raises(TypeError, match="Expected a Tensor, got list"):
+        wb.show([x])  # type: ignore[arg-type]

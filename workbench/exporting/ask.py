@@ -48,7 +48,8 @@ def export(
     path = Path(file)
     ending = path.suffix.lower().removeprefix(".")
     if ending not in KINDS:
-        raise ValueError(f"wb.export writes files that end in {', '.join('.' + one for one in KINDS)}, not {path.name!r}.")
+        endings = ", ".join("trace.json" if one == "trace" else f".{one}" for one in KINDS)
+        raise ValueError(f"wb.export writes files that end in {endings}, not {path.name!r}.")
     limit = BUDGET if budget is None else sized(budget)
     with session_of(target, names, ending == "html") as session:
         if session.recording.count == 0:

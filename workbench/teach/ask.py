@@ -100,7 +100,7 @@ def lesson(subject: Any, steps: Sequence[Say | Question] | str | os.PathLike, ti
     if isinstance(steps, (str, os.PathLike)):
         pages = pages_in(Path(steps).read_text(encoding="utf-8"), sheet.current.questions)
     else:
-        pages = list(steps)
+        pages = [steps] if isinstance(steps, (Say, Question)) else list(steps)
     strange = next((one for one in pages if not isinstance(one, (Say, Question))), None)
     if strange is not None:
         raise TypeError(f"The steps of a lesson are wb.say(...) and wb.quiz(...), not {type(strange).__name__}")
@@ -177,6 +177,8 @@ class Quiz:
     ) -> AskedQuestion:
         """What is the gradient of `tensor`? With `loss` it is computed from the graph when needed; else it is `tensor.grad`."""
         called = _called(tensor, "this tensor")
+        if not tensor.requires_grad:
+            raise ValueError(f"{called} has no gradient to ask for: it does not require grad")
         of = "" if loss is None else f" of `{_called(loss, 'loss')}`"
         question = AskedQuestion(
             f"What is the gradient{of} with respect to `{called}`?",
@@ -199,6 +201,8 @@ class Quiz:
     def next_node(self, walk: Any, *, id: str = "", points: float = 1.0) -> AskedQuestion:
         """Which node does the backward pass come to next? `walk` is a loss, whose pass is at its start, or what `wb.step(loss)` gave."""
         if isinstance(walk, Tensor):
+            if walk.node is None:
+                raise ValueError("This tensor has no backward pass: it does not require grad, and nothing it was computed from does")
             recording = opened(walk, names_of_caller()).recording
             plan, index = [recording.row_of(node) for node in tape.plan([walk.node])], 0
         else:

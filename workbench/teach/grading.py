@@ -52,7 +52,12 @@ def grade(file: str | os.PathLike, *names: str) -> Grade:
     one was shown, or that was edited in the file, brings nothing. FileNotFoundError without a file; ValueError for
     one that is none, KeyError for an id that this notebook does not ask.
     """
-    answers = sheet.read(Path(file))
+    path = Path(file)
+    if not path.exists():
+        raise FileNotFoundError(
+            f"There is no file {path.name} here; wb.quiz.save({path.name!r}) writes it, before the questions are answered"
+        )
+    answers = sheet.read(path)
     known = sheet.current.questions
     strange = [name for name in names if name not in known]
     if strange:

@@ -34,6 +34,14 @@ class Question:
             raise ValueError(f"The tolerance is a share of the largest value and not negative, got {tolerance!r}")
         if not points >= 0:
             raise ValueError(f"Points are not negative, got {points!r}")
+        if (
+            kind == "choice"
+            and not callable(answer)
+            and (not isinstance(answer, (str, int)) or answer not in (*choices, *range(len(choices))))
+        ):
+            raise ValueError(f"The answer {answer!r} is none of the choices {', '.join(map(repr, choices))}, nor the number of one")
+        if kind == "value" and (isinstance(answer, Tensor) or not callable(answer)):
+            judge.array_of(answer)
         self.prompt, self._answer, self.kind = blocks(prompt), answer, kind
         self.name = id or sheet.invented(prompt)
         self.choices = [str(one) for one in choices]
