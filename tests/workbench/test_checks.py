@@ -1047,6 +1047,22 @@ def test_the_guard_looks_for_what_it_is_told_to_and_lets_masks_be() -> None:
         engine.tensor([-1.0]).sqrt_()
 
 
+def test_the_guard_names_the_line_of_the_user_and_in_backward_that_of_the_op() -> None:
+    lines = Path(__file__).read_text(encoding="utf-8").splitlines()
+    x = engine.tensor([4.0, 0.0], requires_grad=True)
+    with wb.guard():
+        root = x.sqrt()  # the op
+        loss = root.sum()
+        with pytest.raises(FloatingPointError) as backward:
+            loss.backward()
+        with pytest.raises(FloatingPointError) as forward:
+            (x - 1).log()  # the forward op
+    number = next(at for at, text in enumerate(lines, 1) if text.endswith("# the op"))
+    assert f"sqrt made +Inf (test_checks.py, line {number})" in str(backward.value)
+    number = next(at for at, text in enumerate(lines, 1) if text.endswith("# the forward op"))
+    assert f"log made NaN (test_checks.py, line {number})" in str(forward.value)
+
+
 def test_the_guard_tells_a_recording_on() -> None:
     with wb.record() as r, wb.guard():
         x = engine.ones(3, requires_grad=True)

@@ -6,6 +6,7 @@ import re
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -241,5 +242,49 @@ def test_both_lines_of_an_in_place_write_and_of_an_axis_are_told() -> None:
 def test_an_error_of_the_engine_is_told_although_torch_is_watched_too() -> None:
     """A cell under %%watch has a recording for each library; the empty one does not stand before the other."""
     with suppress(RuntimeError), wb.watch():
-        engine.ones(2, 3) @ engine.ones(2, 3)
+        engine.matmul(engine.ones(2, 3), engine.ones(2, 3))
     assert [one.code for one in wb.check().findings] == ["shape-mismatch"]
+
+
+def test_the_guard_stops_pytorch_at_the_very_op_and_at_the_backward_step() -> None:
+    lines = Path(__file__).read_text(encoding="utf-8").splitlines()
+
+    def line(mark: str) -> int:
+        return next(at for at, text in enumerate(lines, 1) if text.endswith(f"# {mark}"))
+
+    with pytest.raises(FloatingPointError, match=r"log made NaN \(test_torch_checks\.py, line (\d+)\): result\[1\]") as raised, wb.guard():
+        torch.tensor([4.0, -1.0]).log()  # the forward op
+    assert f"line {line('the forward op')})" in str(raised.value)
+    x = torch.tensor([4.0, 0.0], requires_grad=True)
+    with wb.guard():
+        root = x.sqrt()  # the op
+        loss = root.sum()
+        with pytest.raises(FloatingPointError, match=r"backward step of sqrt made \+Inf.*the gradient of input\[1\]") as raised:
+            loss.backward()
+    assert f"line {line('the op')})" in str(raised.value)
+    with wb.guard(inf=False):
+        x.exp().mul(1e39).exp()
+    with wb.guard():  # a mask, and a training that is well
+        hidden = torch.zeros(2, 2).masked_fill(torch.tensor([[False, True], [False, False]]), float("-inf"))
+        assert hidden.softmax(-1).tolist() == [[1.0, 0.0], [0.5, 0.5]]
+        train(Net())
+    torch.tensor([-1.0]).log()  # outside the block nothing is looked at
+
+
+def test_memory_that_has_no_numbers_yet_does_not_stop_the_guard() -> None:
+    torch.use_deterministic_algorithms(True)  # PyTorch fills what it only allocates with NaN then
+    try:
+        assert torch.isnan(torch.empty(2)).all()
+        with wb.guard():
+            model = torch.nn.Sequential(torch.nn.Conv2d(1, 2, 3), torch.nn.BatchNorm2d(2), torch.nn.Flatten(), torch.nn.LSTM(8, 4))
+            model[:3](torch.randn(2, 1, 4, 4)).sum().backward()
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+def test_the_guard_leaves_no_hook_in_a_graph_of_pytorchs() -> None:
+    x = torch.tensor([0.0], requires_grad=True)
+    with wb.guard():
+        loss = x.sqrt().sum()
+    loss.backward()
+    assert x.grad is not None and torch.isinf(x.grad).all()

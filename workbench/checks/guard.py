@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from types import FrameType
 from typing import Any
 
 from engine import errors, observe
 from engine.tensor import Tensor
 
+from ..frames import HIDDEN
 from ..inspector import number_text
+from ..torch_models import loaded
 from . import values
 from .not_finite import because, because_backward, opposite, rule_text
 
@@ -21,12 +25,14 @@ class NotFiniteError(FloatingPointError, RuntimeError):
 @contextmanager
 def guard(nan: bool = True, inf: bool = True) -> Iterator[None]:
     """Inside the block the first op that makes NaN, or (`inf`) an infinity of finite numbers, raises NotFiniteError."""
-    with observe.observing(Guard(_wanted(nan, inf), observe.current)):
+    wanted = frozenset((*(("NaN",) if nan else ()), *(("+Inf", "−Inf") if inf else ())))
+    with ExitStack() as stack:
+        stack.enter_context(observe.observing(Guard(wanted, observe.current)))
+        if loaded.torch() is not None:
+            from ..torch_models.guard import guarding  # it imports this module
+
+            stack.enter_context(guarding(wanted))
         yield
-
-
-def _wanted(nan: bool, inf: bool) -> frozenset[str]:
-    return frozenset((*(("NaN",) if nan else ()), *(("+Inf", "−Inf") if inf else ())))
 
 
 class Guard(observe.Observer):
@@ -34,6 +40,7 @@ class Guard(observe.Observer):
 
     def __init__(self, wanted: frozenset[str], inner: observe.Observer | None) -> None:
         self.wanted, self.inner = wanted, inner
+        self.lines: dict[int, str] = {}  # the tape's time of a node -> the user's line that made it
         if inner is not None:  # what it does not look at itself goes there straight
             self.begins, self.failed = inner.begins, inner.failed
             self.enter, self.leave = inner.enter, inner.leave
@@ -43,61 +50,80 @@ class Guard(observe.Observer):
         if self.inner is not None:
             self.inner.op(op, inputs, attrs, output)
         for out in output if isinstance(output, (tuple, list)) else (output,):
-            if isinstance(out, Tensor) and not values.finite(out.array):
-                self._forward(op, inputs, attrs, out.array)
+            if isinstance(out, Tensor):
+                if not values.finite(out.array):
+                    check(op, inputs, attrs.values(), out.array, self.wanted)
+                if out.node is not None:
+                    self.lines[out.node.time] = at_user_line()
 
     def wrote(self, op: Any, target: Any, inputs: tuple, attrs: dict) -> None:
         if self.inner is not None:
             self.inner.wrote(op, target, inputs, attrs)
         if not values.finite(target.array):
-            self._forward(op, inputs, attrs, target.array)
+            check(op, inputs, attrs.values(), target.array, self.wanted)
+        if target.node is not None:
+            self.lines[target.node.time] = at_user_line()
 
     def backward(self, node: Any, grad: Any, input_grads: tuple) -> None:
         if self.inner is not None:
             self.inner.backward(node, grad, input_grads)
-        for slot, gradient in enumerate(input_grads):
-            array = gradient.array if isinstance(gradient, Tensor) else gradient
-            if array is not None and not values.finite(array):
-                self._backward(node, grad, slot, array)
-
-    def _forward(self, op: Any, inputs: tuple, attrs: dict, result: Any) -> None:
-        given = [_array(x) for x in inputs]
-        before = {kind for x in (*given, *attrs.values()) for kind in _kinds_of(x)}
-        for kind in values.kinds(result):
-            # infinities that were put there, as in a mask, are meant
-            if kind not in self.wanted or kind != "NaN" and before:
-                continue
-            index = values.first(result, kind)
-            places = [opposite(op, x, result, index) for x in given]
-            names = op.inputs if not op.variadic else [f"{op.inputs[0]}[{i}]" for i in range(len(given))]
-            told = [_told(name, x, at) for name, x, at in zip(names, given, places, strict=False) if x is not None]
-            points = [
-                values.element(x, at) if at is not None and hasattr(x, "shape") else x if not hasattr(x, "shape") else None
-                for x, at in zip(given, places, strict=True)
-            ]
-            cause, fix = because(op.name, kind, points, bool(before))
-            verb = "made" if kind not in before else "was given, and hands on,"
-            raise NotFiniteError(
-                f"{op.name} {verb} {kind}{errors.at_user_line()}: {values.indexed('result', index)}; {'; '.join(told)}. {cause} Try: {fix}."
-            )
-
-    def _backward(self, node: Any, grad: Any, slot: int, array: Any) -> None:
         arrived = grad if isinstance(grad, list) else [grad]
-        if not all(values.finite(_array(g)) for g in arrived if g is not None):
-            return
+        check_backward(node.op, arrived, input_grads, self.lines.pop(node.time, ""), self.wanted)
+
+
+def check(
+    op: Any, given: Iterable[Any], settings: Iterable[Any], result: Any, wanted: frozenset[str], hidden: tuple[str, ...] = HIDDEN
+) -> None:
+    """NotFiniteError when the op's result has one of the `wanted` kinds that its operands and settings had not."""
+    given = [_array(x) for x in given]
+    before = {kind for x in (*given, *settings) for kind in _kinds_of(x)}
+    for kind in values.kinds(result):
+        # infinities that were put there, as in a mask, are meant
+        if kind not in wanted or kind != "NaN" and before:
+            continue
+        index = values.first(result, kind)
+        places = [opposite(op, x, result, index) for x in given]
+        names = op.inputs if not op.variadic else [f"{op.inputs[0]}[{i}]" for i in range(len(given))]
+        told = [_told(name, x, at) for name, x, at in zip(names, given, places, strict=False) if x is not None]
+        points = [
+            values.element(x, at) if at is not None and hasattr(x, "shape") else x if not hasattr(x, "shape") else None
+            for x, at in zip(given, places, strict=True)
+        ]
+        cause, fix = because(op.name, kind, points, bool(before))
+        verb = "made" if kind not in before else "was given, and hands on,"
+        raise NotFiniteError(
+            f"{op.name} {verb} {kind}{at_user_line(hidden)}: {values.indexed('result', index)}; {'; '.join(told)}. {cause} Try: {fix}."
+        )
+
+
+def check_backward(op: Any, arrived: Iterable[Any], gradients: Iterable[Any], line: str, wanted: frozenset[str]) -> None:
+    """NotFiniteError when a backward step made one of the `wanted` kinds from gradients that were finite; `line`: where its op ran."""
+    upstream = [_array(g) for g in arrived if g is not None]
+    if not all(map(values.finite, upstream)):
+        return
+    for slot, gradient in enumerate(gradients):
+        array = _array(gradient)
+        if array is None or values.finite(array):
+            continue
         for kind in values.kinds(array):
-            if kind in self.wanted:
-                op = node.op
+            if kind in wanted:
                 name = op.inputs[slot] if slot < len(op.inputs) else f"input {slot}"
                 rule = rule_text(op, slot)
-                index = values.first(array, kind)
                 cause, fix = because_backward(op.name, [])
-                upstream = "; ".join(_told("upstream gradient g", _array(g), None) for g in arrived if g is not None)
+                came = "; ".join(_told("upstream gradient g", g, None) for g in upstream)
                 by = f", by its rule d_{name} = {rule}" if rule else ""
                 raise NotFiniteError(
-                    f"The backward step of {op.name} made {kind}{errors.at_user_line()}: the gradient of "
-                    f"{values.indexed(name, index)}{by}; {upstream}. {cause} Try: {fix}."
+                    f"The backward step of {op.name} made {kind}{line or at_user_line()}: the gradient of "
+                    f"{values.indexed(name, values.first(array, kind))}{by}; {came}. {cause} Try: {fix}."
                 )
+
+
+def at_user_line(hidden: tuple[str, ...] = HIDDEN) -> str:
+    """` (line 3 of the cell)`: the innermost line that is neither the engine's nor the workbench's."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(hidden):
+        frame = frame.f_back
+    return "" if frame is None else f" ({errors.where(frame.f_code, frame.f_lineno)})"
 
 
 def _array(x: Any) -> Any:

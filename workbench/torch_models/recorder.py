@@ -25,7 +25,7 @@ from .passes import PassRecorder
 from .recording import TorchRecording
 
 # what asks of a tensor and computes nothing, and what only says how to go on
-_SILENT = frozenset({
+SILENT = frozenset({
     "__get__", "__set__", "__delete__", "size", "dim", "stride", "numel", "item", "tolist", "is_floating_point", "is_complex",
     "is_contiguous", "is_pinned", "is_inference", "data_ptr", "storage_offset", "element_size", "nelement", "ndimension", "get_device",
     "type", "is_shared", "is_same_size", "is_signed", "__bool__", "__len__", "__repr__", "__format__", "__int__", "__float__",
@@ -127,7 +127,7 @@ class TorchRecorder:
     def call(self, func: Any, args: tuple, kwargs: dict) -> Any:
         """Run a function of torch for the user, and write down what it did. Its result and its errors are the user's, as they are."""
         name = getattr(func, "__name__", "")
-        if name in _SILENT or get_ident() != self._thread:
+        if name in SILENT or get_ident() != self._thread:
             result = func(*args, **kwargs)
             if name == "__get__" and func.__self__ is self._data:
                 with bookkeeping():

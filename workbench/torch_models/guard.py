@@ -1,0 +1,68 @@
+"""`wb.guard` for PyTorch: every function's result is looked at, and what every node of the graph hands on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ..checks.guard import at_user_line, check, check_backward
+from ..frames import HIDDEN
+from . import arrays, names
+from .loaded import folder, is_tensor, torch
+from .recorder import SILENT, bookkeeping
+
+MOST = 10_000  # hooks, after which those of nodes that are gone are forgotten
+_MAKES = ("empty", "new_empty", "detach")  # what has no numbers yet, and what passes such a tensor on
+
+
+@contextmanager
+def guarding(wanted: frozenset[str]) -> Iterator[None]:
+    """Inside the block PyTorch's first op that makes one of the `wanted` kinds raises NotFiniteError, forward or backward."""
+    hooks: list[Any] = []
+    hidden = (*HIDDEN, folder())
+
+    class Guarding(torch().overrides.TorchFunctionMode):
+        """Hands every function of torch on, and looks at what comes back."""
+
+        def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+            result = func(*args, **(kwargs or {}))
+            name = getattr(func, "__name__", "")
+            if name not in SILENT and not name.startswith(_MAKES) and names.tensors_in((args, kwargs)):
+                with bookkeeping():
+                    for made in names.tensors_in(result):
+                        _look(func, args, kwargs or {}, made, wanted, hidden)
+                        if made.grad_fn is not None:
+                            if hooks and len(hooks) % MOST == 0:  # in a long training nearly all of these nodes are gone
+                                hooks[:] = [hook for hook in hooks if hook.hooks_dict_ref() is not None]
+                            hooks.append(made.grad_fn.register_hook(_hook(func, args, kwargs or {}, at_user_line(hidden), wanted)))
+            return result
+
+    try:
+        with Guarding():
+            yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def _look(func: Any, args: tuple, kwargs: dict, made: Any, wanted: frozenset[str], hidden: tuple[str, ...]) -> None:
+    floating = arrays.ordinary(made) and (made.is_floating_point() or made.is_complex())
+    if not floating or torch().isfinite(made.detach()).all():
+        return
+    op, operands, settings = names.of_call(func, args, kwargs)
+    check(op, map(_numbers, operands), settings.values(), _numbers(made), wanted, hidden)
+
+
+def _hook(func: Any, args: tuple, kwargs: dict, line: str, wanted: frozenset[str]) -> Callable[[tuple, tuple], None]:
+    op, _, _ = names.of_call(func, args, kwargs)
+
+    def hook(gradients: tuple, upstream: tuple) -> None:
+        with bookkeeping():
+            check_backward(op, map(_numbers, upstream), map(_numbers, gradients), line, wanted)
+
+    return hook
+
+
+def _numbers(x: Any) -> Any:
+    return arrays.numpy_of(x) if is_tensor(x) else x
