@@ -9,8 +9,10 @@ from types import CodeType
 from typing import Any, Literal
 
 from . import protocol, source
+from .readable import readable
 from .recording import Recording
 
+NOTE = 2000  # characters of what an op said when it failed
 FOLD = 3  # so many alike neighbours become one box
 _BASE, _PRIME = 1_000_003, (1 << 61) - 1
 
@@ -113,9 +115,9 @@ class Graph:
         groups = scope_groups(r, first_group) if self._groups is None else self._groups[first_group:]
         names = r.names
         nodes = protocol.Nodes(
-            op=[r.op_name(row) for row in range(start, end)],
+            op=[readable(r.op_name(row)) for row in range(start, end)],
             kind=r.kind[start:end],  # type: ignore[arg-type]
-            name=[names.get(row, "") for row in range(start, end)],
+            name=[readable(names[row]) if row in names else "" for row in range(start, end)],
             group=r.scope[start:end] if live else self._group[start:end],
             shape=[list(shape) for shape in r.shape[start:end]],
             dtype=[dtype_name(d) for d in r.dtype[start:end]],
@@ -123,7 +125,7 @@ class Graph:
             saved=r.saved[start:end],
             grad=r.grad[start:end],
             site=self._site[start:end],
-            note=r.note[start:end],
+            note=[readable(note, NOTE) if note else "" for note in r.note[start:end]],
         )
         edges = protocol.Edges(r.source[first_edge:last_edge], r.target[first_edge:last_edge], r.slot[first_edge:last_edge])
         return protocol.Graph(
@@ -153,7 +155,7 @@ def dtype_name(dtype: Any) -> str:
 def scope_groups(recording: Recording, first: int) -> list[protocol.Group]:
     """One group for each scope from `first` on, for the view of code that still runs."""
     scopes = recording.scopes[first:]
-    return [protocol.Group(i, s.parent, s.kind, s.name, s.label) for i, s in enumerate(scopes, first)]  # type: ignore[arg-type]
+    return [protocol.Group(i, s.parent, s.kind, readable(s.name), readable(s.label)) for i, s in enumerate(scopes, first)]  # type: ignore[arg-type]
 
 
 # -- arranging -----------------------------------------------------------------------------------------------------------------
@@ -385,7 +387,7 @@ def _numbered(r: Recording, tops: list) -> tuple[list[protocol.Group], list[int]
         item, parent = todo.pop()
         if isinstance(item, Box):
             me = len(groups)
-            groups.append(protocol.Group(me, parent, item.kind, item.name, item.label, item.count))  # type: ignore[arg-type]
+            groups.append(protocol.Group(me, parent, item.kind, readable(item.name), readable(item.label), item.count))  # type: ignore[arg-type]
             depth.append(depth[parent] + 1 if parent >= 0 else 0)
             todo += [(inner, me) for inner in reversed(item.items)]
         else:

@@ -17,6 +17,7 @@ from engine import inplace, tape
 from engine.tensor import Tensor
 
 from .checks.witness import Witness
+from .readable import readable
 from .recent import Recent
 
 KEEP = 256 << 20  # bytes of results that a recording holds so that they can be looked at later

@@ -36,7 +36,7 @@ REAL = [0.0, -0.0, 1.5, 1e308, -1e308, 5e-324, float("nan"), float("inf"), -floa
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_left_behind():
+def nothing_is_left_behind(fresh_sheet):
     yield
     BOARD.clear()
     breakpoints.kept.clear()
@@ -69,6 +69,16 @@ def extremes() -> Session:
         session.kept = none, (none * 2).sum(), large, (large * 10).sum(), engine.arange(5) > 2
         with pytest.raises(RuntimeError):
             engine.ones(2, 3).matmul(engine.ones(2, 3))
+    return session
+
+
+def lesson() -> Session:
+    a = engine.tensor(2.0, requires_grad=True)
+    product = a * 3
+    loss = product.tanh()
+    pages = [wb.say("Here", at="mul"), wb.quiz("What is it?", lambda: product, id="x"), wb.quiz("True?", True, id="mean")]
+    session = wb.lesson(loss, pages)
+    session.kept = a, product, loss
     return session
 
 
@@ -139,7 +149,7 @@ def test_whatever_a_view_sends_is_answered(seed, tmp_path, monkeypatch):
     clients: list = []
     for number in range(1250):
         if number % 50 == 0:
-            session = views.random.choice([network, scalars, extremes, nothing])()
+            session = views.random.choice([network, scalars, extremes, lesson, nothing])()
             clients = [None, *(session.connect(lambda message, buffers: told.append((message, buffers))) for _ in range(2))]
         message = views.message()
         began = time.monotonic()

@@ -50,6 +50,16 @@ def test_a_number_and_whole_numbers_have_no_gradient():
     assert "A number has no gradient" in why(recorded(lambda: {"y": parameter(2) * 3.5}), "constant")
 
 
+def test_an_op_that_failed_has_no_gradient():
+    def run():
+        w = parameter(2)
+        with pytest.raises(RuntimeError):
+            (w * 2).reshape(3)
+        return {"w": w}
+
+    assert why(recorded(run), "reshape") == "The op failed, so there is no result that could have a gradient."
+
+
 def test_no_input_requires_grad():
     def run():
         plain = engine.ones(3)

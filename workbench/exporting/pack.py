@@ -42,7 +42,7 @@ class Pack:
         message, buffers = sent
         if "re" in message:
             message = {**message, "re": None}
-        head = text({**message} if self.paths else without_paths(message)).encode()
+        head = text({**message} if self.paths else without_paths(message)).encode("utf-8", "replace")
         digest = sha256(head)
         for buffer in buffers:
             digest.update(buffer)
@@ -57,7 +57,7 @@ class Pack:
 
     def closed(self, index: dict[str, Any]) -> str:
         """The whole block as base64, with the index."""
-        head = text({**index, "messages": self.messages}).encode()
+        head = text({**index, "messages": self.messages}).encode("utf-8", "replace")
         self._write(head + len(head).to_bytes(4, "little"))
         self._parts.append(self._stream.flush())
         return base64.b64encode(b"".join(self._parts)).decode()

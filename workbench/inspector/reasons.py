@@ -50,7 +50,9 @@ class Reasons:
         kind, tensor, dtype = r.kind[row], r.tensor(row), r.dtype[row]
         if kind == "constant":
             return "A number has no gradient: only tensors with requires_grad=True do."
-        if dtype is not None and not isinstance(dtype, str) and not _floating(dtype):
+        if dtype is None:
+            return "The op failed, so there is no result that could have a gradient."
+        if not isinstance(dtype, str) and not _floating(dtype):
             return f"Its dtype is {dtype.name}; only floating-point and complex tensors have gradients."
         if not r.grad[row]:
             return self.untracked(row, tensor)

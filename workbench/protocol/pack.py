@@ -11,13 +11,15 @@ from typing import Any
 
 import numpy
 
+from ..readable import encodable
+
 LONG = 1000  # elements; shorter lists stay as they are
 
 
 def pack(message: dict[str, Any], buffers: list[bytes]) -> tuple[dict[str, Any], list[bytes]]:
     """The message with its long columns packed, and the buffers that it then needs: those that it had, and more behind them."""
     packed = list(buffers)
-    return {key: _packed(value, packed) for key, value in message.items()}, packed
+    return {key: _packed(encodable(value), packed) for key, value in message.items()}, packed
 
 
 def _packed(value: Any, buffers: list[bytes]) -> Any:

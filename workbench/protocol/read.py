@@ -8,8 +8,8 @@ import types
 import typing
 from typing import Any, Literal
 
+from ..readable import encodable
 from .base import VERSION, ToKernel
-
 
 _LARGEST = sys.float_info.max  # JSON has neither NaN nor infinity, though Python reads them
 
@@ -60,4 +60,4 @@ def _fits(value: Any, hint: Any) -> bool:
         return isinstance(value, (int, float)) and not isinstance(value, bool) and -_LARGEST <= value <= _LARGEST
     if hint is int:
         return isinstance(value, int) and not isinstance(value, bool)
-    return isinstance(value, hint)
+    return isinstance(value, hint) and (hint is not str or value == encodable(value))

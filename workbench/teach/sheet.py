@@ -123,7 +123,7 @@ def write_whole(path: Path, text: str) -> None:
 
 def invented(prompt: str) -> str:
     """An id for a question that was given none: the same for the same text."""
-    return "q-" + hashlib.sha256(prompt.encode()).hexdigest()[:8]
+    return "q-" + hashlib.sha256(prompt.encode("utf-8", "surrogatepass")).hexdigest()[:8]
 
 
 current = Sheet()
