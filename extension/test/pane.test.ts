@@ -14,6 +14,8 @@ import { allGroups, randomDag, received, recordingOf } from "./dag";
 import { random } from "./page/kernel";
 import { Builder, lstm, transformer } from "./page/recordings";
 
+vi.setConfig({ testTimeout: 30_000 });
+
 type Rect = [left: number, top: number, right: number, bottom: number];
 
 describe("headers of open groups", () => {
@@ -81,13 +83,13 @@ describe("the pane", () => {
     pane.show(layout(state.recording!, state.open, "down"), state.recording!, marksOf(state, NO_GRADIENTS), false);
 
   it("draws what has changed, keeps the elements of what has not, and looks as if all had been drawn anew", () => {
-    for (const builder of [randomDag(5, 60, 6), lstm(30), transformer(2)]) {
+    for (const builder of [randomDag(5, 60, 6), lstm(14), transformer(1)]) {
       const next = random(9);
       let state = reduce(START, received(builder.graphs("r1")[0]!));
       const pane = new GraphPane(events, "p-");
       show(pane, state);
       let kept = 0;
-      for (let turn = 0; turn < 30; turn++) {
+      for (let turn = 0; turn < 15; turn++) {
         const groups = [...state.recording!.tree.groups.keys()];
         const group = groups[Math.floor(next() * groups.length)]!;
         const stacked = state.recording!.tree.stacks.has(group);

@@ -2,10 +2,11 @@
 
 import { s, setAttribute, setText, type Child } from "../dom";
 import { describe, failed, HEADER, headerWidth, SLIDER, textWidth, type Pill, type Slider } from "./face";
-import type { Box, Wire } from "./layout";
+import type { Box } from "./layout";
 import type { Flag, Mark } from "./marks";
 import type { Recording } from "../store";
 import { ALL } from "./tree";
+import type { Wire } from "./wires";
 
 export function drawBox(box: Box, recording: Recording, idPrefix = ""): SVGGElement {
   const isGroup = box.kind === "open" || box.kind === "closed";

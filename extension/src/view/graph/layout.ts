@@ -1,11 +1,13 @@
 // From a recording and its open groups to a scene: every box and wire at its place. Each group is laid out on its own, inside out.
 
 import { groupFace, HEADER, headerWidth, nodeFace, type Face } from "./face";
-import { ENTRY, EXIT, orderBoxes, type Link, type Share } from "./order";
+import { EXIT, orderBoxes, type Link, type Share } from "./order";
 import { BESIDE, entryOffset, exitOffset, placeBoxes, placeMore, type Placed, type Ports, type Size } from "./place";
+import { quotient, type Room } from "./quotient";
 import { routeLinks, type Route, type Trunk } from "./route";
 import type { Direction, Recording } from "../store";
 import { TOP } from "./tree";
+import { wireOf, type Wire } from "./wires";
 
 export interface Box {
   key: string; // "n12" or "g3"
@@ -18,18 +20,6 @@ export interface Box {
   y: number;
   w: number;
   h: number;
-}
-
-export interface Wire {
-  key: string;
-  source: number; // node whose result flows
-  consumers: number[]; // the nodes that take it, at the end of this wire
-  readonly path: string;
-  readonly arrow: string; // "" where it goes on in another wire
-  back: boolean;
-  label: [number, number] | null; // where a word about what flows can stand: where it leaves the box that made it
-  room: number; // for that word, before the next box
-  bounds: [number, number, number, number];
 }
 
 export interface Scene {
@@ -61,21 +51,6 @@ interface Local {
   size: Size;
   shift: [number, number]; // from placed coordinates to the group's own
 }
-
-interface Room {
-  members: string[];
-  index: Map<string, number>;
-  links: Link[];
-  ends: { source: number; consumers: number[] }[]; // per link
-  nets: number[]; // local net -> node
-  netOf: Map<number, number>;
-  byEnds: Map<string, number>;
-  between: Map<string, number>; // wires between two closed groups
-  lastOf: Map<string, string>; // and the last one of them
-}
-
-const MANY_WIRES = 12;
-const MOST_LIVE = 800; // wires of one group while the code runs, many times a second; the others come when it ends
 
 const PADDING = 16;
 const memo = new Map<string, Local>();
@@ -130,94 +105,6 @@ function laidOut(recording: Recording, open: ReadonlySet<number>, direction: Dir
   };
   if (rooms.get(TOP)!.members.length) solve(TOP);
   return assemble(recording, rooms, locals, faces, direction, blocked);
-}
-
-/** For each open group the boxes in it and the links between them. */
-function quotient(recording: Recording, open: ReadonlySet<number>): Map<number, Room> {
-  const { tree, edges } = recording;
-  const rooms = new Map<number, Room>();
-  const chain = new Map<string, number[]>(); // box -> open groups around it, innermost first
-  const visit = (group: number, around: number[]) => {
-    const members = (tree.children.get(group) ?? []).map((member) => (member.group ? "g" : "n") + member.id);
-    const index = new Map(members.map((key, at) => [key, at]));
-    rooms.set(group, { members, index, links: [], ends: [], nets: [], netOf: new Map(), byEnds: new Map(), between: new Map(), lastOf: new Map() });
-    const path = [group, ...around];
-    for (const member of tree.children.get(group) ?? []) {
-      chain.set((member.group ? "g" : "n") + member.id, path);
-      if (member.group && open.has(member.id)) visit(member.id, path);
-    }
-  };
-  visit(TOP, []);
-
-  // Most edges of a large recording lie within closed groups, so this must be quick: only where all around is open ids are looked up.
-  const { ids, up } = tree.places;
-  const closed = new Float64Array(ids.length).fill(TOP); // of each place the outermost closed group, TOP when all are open
-  for (let at = 1; at < ids.length; at++) {
-    const around = closed[up[at]!]!;
-    if (around !== TOP) {
-      closed[at] = around;
-      continue;
-    }
-    const [id, stack] = [ids[at]!, tree.parent(ids[at]!)];
-    if (stack !== ids[up[at]!] && !open.has(stack)) closed[at] = stack;
-    else if (!open.has(id)) closed[at] = id;
-  }
-  const isClosed = ({ members }: Room, at: number) => members[at]!.startsWith("g") && !open.has(Number(members[at]!.slice(1)));
-  const link = (group: number, from: number, to: number, source: number, consumer: number, slot: number) => {
-    const room = rooms.get(group)!;
-    const net = room.netOf.get(source) ?? room.nets.length;
-    let ends = `${from} ${to} ${net} ${slot}`;
-    // Between two closed groups so many wires say all that thousands would.
-    if (from >= 0 && to >= 0 && !room.byEnds.has(ends) && isClosed(room, from) && isClosed(room, to)) {
-      const pair = `${from} ${to}`;
-      const drawn = room.between.get(pair) ?? 0;
-      if (drawn >= MANY_WIRES) ends = room.lastOf.get(pair)!;
-      else room.lastOf.set(pair, ends);
-      room.between.set(pair, drawn + 1);
-    }
-    const known = room.byEnds.get(ends);
-    if (known !== undefined) {
-      const { consumers } = room.ends[known]!;
-      if (consumers.at(-1) !== consumer) consumers.push(consumer);
-      return;
-    }
-    if (recording.live && room.links.length >= MOST_LIVE) return;
-    if (net === room.nets.length) {
-      room.netOf.set(source, net);
-      room.nets.push(source);
-    }
-    room.byEnds.set(ends, room.links.length);
-    room.links.push({ from, to, net });
-    room.ends.push({ source, consumers: [consumer] });
-  };
-
-  for (let row = 0; row < edges.source.length; row++) {
-    const [source, target] = [edges.source[row]!, edges.target[row]!];
-    if (source < 0 || target < 0 || source >= tree.size || target >= tree.size || tree.host[source]! >= 0) continue;
-    const [inA, inB] = [closed[tree.place[source]!]!, closed[tree.place[target]!]!];
-    if (inA === inB && inA !== TOP) continue;
-    const [a, b] = [inA === TOP ? `n${source}` : `g${inA}`, inB === TOP ? `n${target}` : `g${inB}`];
-    if (a === b) continue;
-    const [outA, outB] = [chain.get(a)!, chain.get(b)!];
-    let shared = 1;
-    while (shared < outA.length && shared < outB.length && outA[outA.length - 1 - shared] === outB[outB.length - 1 - shared]) shared++;
-    const [topA, topB] = [outA.length - shared, outB.length - shared];
-    let from = a;
-    for (let at = 0; at < topA; at++) {
-      link(outA[at]!, rooms.get(outA[at]!)!.index.get(from)!, EXIT, source, target, 0);
-      from = `g${outA[at]!}`;
-    }
-    let to = b;
-    for (let at = 0; at < topB; at++) {
-      const slot = at === 0 && b.startsWith("n") ? edges.slot[row]! : 0;
-      link(outB[at]!, ENTRY, rooms.get(outB[at]!)!.index.get(to)!, source, target, slot);
-      to = `g${outB[at]!}`;
-    }
-    const { index } = rooms.get(outA[topA]!)!;
-    const slot = topB === 0 && b.startsWith("n") ? edges.slot[row]! : 0;
-    link(outA[topA]!, index.get(from)!, index.get(to)!, source, target, slot);
-  }
-  return rooms;
 }
 
 function solveRoom(
@@ -358,14 +245,14 @@ function assemble(
       const ends = link.to >= 0 && !locals.has(groupId(room.members[link.to]!));
       const made = link.from >= 0 && !locals.has(groupId(room.members[link.from]!)) && !trunked.has(row);
       const key = `${group}:${source}>${link.to}.${row}`;
-      wires.push(wire(key, local.routes[row]!, at, source, consumers, ends, local.back[row]!, made, down));
+      wires.push(wireOf(key, local.routes[row]!, at, source, consumers, ends, local.back[row]!, made, down));
     });
     local.trunks.forEach((trunk, number) => {
       const { source } = room.ends[trunk.links[0]!]!;
       const consumers = [...new Set(trunk.links.flatMap((row) => room.ends[row]!.consumers))];
       const { from } = room.links[trunk.links[0]!]!;
       const made = from >= 0 && !locals.has(groupId(room.members[from]!));
-      wires.push(wire(`${group}:${source}|${number}`, trunk, at, source, consumers, false, false, made, down));
+      wires.push(wireOf(`${group}:${source}|${number}`, trunk, at, source, consumers, false, false, made, down));
     });
     local.members.forEach((key, index) => {
       const [x, y] = at(local.placed.main[index]!, local.placed.cross[index]!);
@@ -386,63 +273,4 @@ function assemble(
 
 function groupId(key: string): number {
   return key.startsWith("g") ? Number(key.slice(1)) : -2;
-}
-
-type Point = (main: number, cross: number) => [number, number];
-
-function wire(
-  key: string,
-  route: Route,
-  at: Point,
-  source: number,
-  consumers: number[],
-  ends: boolean,
-  back: boolean,
-  made: boolean,
-  down: boolean,
-): Wire {
-  const bounds: [number, number, number, number] = [Infinity, Infinity, -Infinity, -Infinity];
-  const reach = (main: number, cross: number) => {
-    const [x, y] = at(main, cross);
-    if (x < bounds[0]) bounds[0] = x;
-    if (y < bounds[1]) bounds[1] = y;
-    if (x > bounds[2]) bounds[2] = x;
-    if (y > bounds[3]) bounds[3] = y;
-  };
-  reach(...route.start);
-  let tip = route.start;
-  for (const segment of route.segments) {
-    for (let n = 1; n < segment.length; n += 2) reach(segment[n] as number, segment[n + 1] as number);
-    tip = segment.slice(-2) as [number, number];
-  }
-  const [lx, ly] = at(...route.start);
-  const label: [number, number] | null = made ? (down ? [round(lx + 6), round(ly + 13)] : [round(lx + 4), round(ly - 5)]) : null;
-  const room = down ? Infinity : (route.segments[0]?.at(-2) as number) - route.start[0] - 4;
-  // Of thousands of wires most are never near the window, and texts cost more than all else.
-  let path: string | undefined;
-  return {
-    ...{ key, source, consumers, back, label, room, bounds },
-    get path() {
-      return (path ??= pathText(route, at));
-    },
-    get arrow() {
-      if (!ends) return "";
-      const [x, y] = at(...tip).map(round) as [number, number];
-      return down ? `M${x - 4} ${y - 7}L${x} ${y}L${x + 4} ${y - 7}Z` : `M${x - 7} ${y - 4}L${x} ${y}L${x - 7} ${y + 4}Z`;
-    },
-  };
-}
-
-function pathText({ start, segments }: Route, at: Point): string {
-  const show = (main: number, cross: number) => at(main, cross).map(round).join(" ");
-  const texts = segments.map((segment) =>
-    segment[0] === "L"
-      ? `L${show(segment[1], segment[2])}`
-      : `C${show(segment[1], segment[2])} ${show(segment[3], segment[4])} ${show(segment[5], segment[6])}`,
-  );
-  return `M${show(...start)}${texts.join("")}`;
-}
-
-function round(value: number): number {
-  return Math.round(value * 10) / 10;
 }

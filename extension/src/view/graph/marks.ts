@@ -4,11 +4,11 @@ import { failed } from "./face";
 import { widthOfNorm, type Gradients } from "../panes/gradients";
 import type { Flag as NodeFlag } from "../protocol";
 import { answered, type State } from "../store";
-import type { Wire } from "./layout";
 import { numbersOf, type Numbers } from "./overlays";
 import { summed } from "./stacks";
 import { closedAround, homeOf, reachedBy, type Tree } from "./tree";
 import { gradientText, numberText } from "../words";
+import type { Wire } from "./wires";
 
 /** A small glyph at a box's corner, and what it means. */
 export type Flag = Omit<NodeFlag, "node">;

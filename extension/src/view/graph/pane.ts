@@ -6,13 +6,15 @@ import { drawBox, drawWire, besideHead, labelWire, markBox, markWire } from "./d
 import { HEADER, resultText, textWidth } from "./face";
 import { Headers } from "./headers";
 import { firstView, READABLE, viewOf, wholeView } from "./fit";
-import type { Box, Scene, Wire } from "./layout";
+import type { Box, Scene } from "./layout";
 import type { Marks } from "./marks";
 import { Minimap } from "./minimap";
+import { listenPresses, type GraphEvents } from "./press";
 import type { Recording, State } from "../store";
 import { baseOf, dress, isKept, type Faces } from "./dress";
 import { litOf, NONE_LIT, type Lit } from "./trace";
 import { prefersStill } from "../theme";
+import type { Wire } from "./wires";
 
 const FAR = 0.5; // below this scale only titles are shown
 const CLOSE = 1.3; // from this scale on wires have labels
@@ -20,19 +22,6 @@ const BARE = 0.22; // and below this not even they; with many boxes from FAR on
 const DRAW_ALL = 300; // boxes: with fewer no culling is worth its while
 const FLIP = 200; // milliseconds
 const MARGIN = 8; // a revealed box keeps this distance from the border
-
-export interface GraphEvents {
-  select(node: number): void;
-  focus(key: string): void;
-  toggle(group: number): void;
-  /** Of a loop or fold another part, or all of them, is to be shown. */
-  iterate(loop: number, to: number): void;
-  /** A second node: what lies between it and the selected one is asked for. */
-  connect(node: number): void;
-  breakpoint(node: number): void;
-  /** The pane has another size, and the user has not moved the camera. */
-  resized(): void;
-}
 
 export class GraphPane {
   readonly element: HTMLElement;
@@ -90,9 +79,7 @@ export class GraphPane {
         focused: () => (this.element.getRootNode() as ShadowRoot).activeElement === this.element,
       }),
     );
-    this.svg.addEventListener("pointerdown", (event) => this.slides(event));
-    this.element.addEventListener("click", (event) => this.clicked(event));
-    this.element.addEventListener("dblclick", (event) => this.doubleClicked(event));
+    listenPresses(this.element, this.svg, events);
     if (typeof ResizeObserver !== "undefined") {
       const observer = new ResizeObserver(() => this.resized());
       observer.observe(this.element);
@@ -428,50 +415,6 @@ export class GraphPane {
     }
     this.wires.animate([{ opacity: 0 }, { opacity: 0, offset: 0.5 }, { opacity: 1 }], { duration: FLIP * 1.4 });
   }
-
-  /** A press on a loop's slider: what it stands for follows the pointer until it is let go. The graph is not dragged by that. */
-  private slides(event: PointerEvent): void {
-    const grip = (event.target as Element).closest<SVGElement>("[data-slider]");
-    if (!grip || event.button) return;
-    event.stopPropagation();
-    const { left, width } = grip.getBoundingClientRect();
-    const [loop, last] = [Number(grip.dataset.slider), Number(grip.dataset.last)];
-    const go = ({ clientX }: PointerEvent) => this.events.iterate(loop, Math.round((Math.min(1, Math.max(0, (clientX - left) / width)) || 0) * last));
-    const end = () => {
-      this.svg.removeEventListener("pointermove", go);
-      this.svg.removeEventListener("pointerup", end);
-      this.svg.removeEventListener("pointercancel", end);
-    };
-    this.svg.setPointerCapture(event.pointerId);
-    this.svg.addEventListener("pointermove", go);
-    this.svg.addEventListener("pointerup", end);
-    this.svg.addEventListener("pointercancel", end);
-    go(event);
-  }
-
-  private clicked(event: MouseEvent): void {
-    const target = event.target as Element;
-    this.element.focus({ preventScroll: true });
-    const toggle = target.closest<SVGElement>("[data-toggle]");
-    if (toggle) return this.events.toggle(Number(toggle.dataset.toggle));
-    const gutter = target.closest<SVGElement>("[data-break]");
-    if (gutter) return this.events.breakpoint(Number(gutter.dataset.break));
-    const choice = target.closest<SVGElement>("[data-iterate]");
-    if (choice) return this.events.iterate(...(choice.dataset.iterate!.split(" ").map(Number) as [number, number]));
-    if (target.closest("[data-slider]")) return;
-    const node = target.closest<SVGElement>("[data-node]");
-    if (node && event.shiftKey) return this.events.connect(Number(node.dataset.node));
-    if (node) return this.events.select(Number(node.dataset.node));
-    const group = groupAt(target);
-    if (group) this.events.focus(`g${group}`);
-  }
-
-  private doubleClicked(event: Event): void {
-    const target = event.target as Element;
-    if (target.closest("[data-toggle], [data-node], [data-iterate], [data-slider]")) return;
-    const group = groupAt(target);
-    if (group) this.events.toggle(Number(group));
-  }
 }
 
 interface Spare {
@@ -484,10 +427,4 @@ interface Spare {
 /** All that a box shows, but for where it stands. */
 function looks({ kind, depth, w, h, face }: Box): string {
   return JSON.stringify([kind, depth, w, h, face]);
-}
-
-/** The id of the group whose box or header this is part of. */
-function groupAt(target: Element): string | undefined {
-  const { group, header } = target.closest<SVGElement>("[data-group], [data-header]")?.dataset ?? {};
-  return group ?? header;
 }

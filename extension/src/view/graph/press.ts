@@ -1,0 +1,70 @@
+// Clicks on the graph's boxes, pills, headers and sliders, and what they ask for.
+
+export interface GraphEvents {
+  select(node: number): void;
+  focus(key: string): void;
+  toggle(group: number): void;
+  /** Of a loop or fold another part, or all of them, is to be shown. */
+  iterate(loop: number, to: number): void;
+  /** A second node: what lies between it and the selected one is asked for. */
+  connect(node: number): void;
+  breakpoint(node: number): void;
+  /** The pane has another size, and the user has not moved the camera. */
+  resized(): void;
+}
+
+export function listenPresses(element: HTMLElement, svg: SVGSVGElement, events: GraphEvents): void {
+  svg.addEventListener("pointerdown", (event) => slides(svg, events, event));
+  element.addEventListener("click", (event) => clicked(element, events, event));
+  element.addEventListener("dblclick", (event) => doubleClicked(events, event));
+}
+
+/** A press on a loop's slider: what it stands for follows the pointer until it is let go. The graph is not dragged by that. */
+function slides(svg: SVGSVGElement, events: GraphEvents, event: PointerEvent): void {
+  const grip = (event.target as Element).closest<SVGElement>("[data-slider]");
+  if (!grip || event.button) return;
+  event.stopPropagation();
+  const { left, width } = grip.getBoundingClientRect();
+  const [loop, last] = [Number(grip.dataset.slider), Number(grip.dataset.last)];
+  const go = ({ clientX }: PointerEvent) => events.iterate(loop, Math.round((Math.min(1, Math.max(0, (clientX - left) / width)) || 0) * last));
+  const end = () => {
+    svg.removeEventListener("pointermove", go);
+    svg.removeEventListener("pointerup", end);
+    svg.removeEventListener("pointercancel", end);
+  };
+  svg.setPointerCapture(event.pointerId);
+  svg.addEventListener("pointermove", go);
+  svg.addEventListener("pointerup", end);
+  svg.addEventListener("pointercancel", end);
+  go(event);
+}
+
+function clicked(element: HTMLElement, events: GraphEvents, event: MouseEvent): void {
+  const target = event.target as Element;
+  element.focus({ preventScroll: true });
+  const toggle = target.closest<SVGElement>("[data-toggle]");
+  if (toggle) return events.toggle(Number(toggle.dataset.toggle));
+  const gutter = target.closest<SVGElement>("[data-break]");
+  if (gutter) return events.breakpoint(Number(gutter.dataset.break));
+  const choice = target.closest<SVGElement>("[data-iterate]");
+  if (choice) return events.iterate(...(choice.dataset.iterate!.split(" ").map(Number) as [number, number]));
+  if (target.closest("[data-slider]")) return;
+  const node = target.closest<SVGElement>("[data-node]");
+  if (node && event.shiftKey) return events.connect(Number(node.dataset.node));
+  if (node) return events.select(Number(node.dataset.node));
+  const group = groupAt(target);
+  if (group) events.focus(`g${group}`);
+}
+
+function doubleClicked(events: GraphEvents, event: Event): void {
+  const target = event.target as Element;
+  if (target.closest("[data-toggle], [data-node], [data-iterate], [data-slider]")) return;
+  const group = groupAt(target);
+  if (group) events.toggle(Number(group));
+}
+
+/** The id of the group whose box or header this is part of. */
+function groupAt(target: Element): string | undefined {
+  const { group, header } = target.closest<SVGElement>("[data-group], [data-header]")?.dataset ?? {};
+  return group ?? header;
+}

@@ -1,0 +1,108 @@
+// Which boxes each open group has, and which links lead between them: edges of what is hidden are those of the closed group that hides it.
+
+import { ENTRY, EXIT, type Link } from "./order";
+import type { Recording } from "../store";
+import { TOP } from "./tree";
+
+export interface Room {
+  members: string[];
+  index: Map<string, number>;
+  links: Link[];
+  ends: { source: number; consumers: number[] }[]; // per link
+  nets: number[]; // local net -> node
+  netOf: Map<number, number>;
+  byEnds: Map<string, number>;
+  between: Map<string, number>; // wires between two closed groups
+  lastOf: Map<string, string>; // and the last one of them
+}
+
+const MANY_WIRES = 12;
+const MOST_LIVE = 800; // wires of one group while the code runs, many times a second; the others come when it ends
+
+/** For each open group the boxes in it and the links between them. */
+export function quotient(recording: Recording, open: ReadonlySet<number>): Map<number, Room> {
+  const { tree, edges } = recording;
+  const rooms = new Map<number, Room>();
+  const chain = new Map<string, number[]>(); // box -> open groups around it, innermost first
+  const visit = (group: number, around: number[]) => {
+    const members = (tree.children.get(group) ?? []).map((member) => (member.group ? "g" : "n") + member.id);
+    const index = new Map(members.map((key, at) => [key, at]));
+    rooms.set(group, { members, index, links: [], ends: [], nets: [], netOf: new Map(), byEnds: new Map(), between: new Map(), lastOf: new Map() });
+    const path = [group, ...around];
+    for (const member of tree.children.get(group) ?? []) {
+      chain.set((member.group ? "g" : "n") + member.id, path);
+      if (member.group && open.has(member.id)) visit(member.id, path);
+    }
+  };
+  visit(TOP, []);
+
+  // Most edges of a large recording lie within closed groups, so this must be quick: only where all around is open ids are looked up.
+  const { ids, up } = tree.places;
+  const closed = new Float64Array(ids.length).fill(TOP); // of each place the outermost closed group, TOP when all are open
+  for (let at = 1; at < ids.length; at++) {
+    const around = closed[up[at]!]!;
+    if (around !== TOP) {
+      closed[at] = around;
+      continue;
+    }
+    const [id, stack] = [ids[at]!, tree.parent(ids[at]!)];
+    if (stack !== ids[up[at]!] && !open.has(stack)) closed[at] = stack;
+    else if (!open.has(id)) closed[at] = id;
+  }
+  const isClosed = ({ members }: Room, at: number) => members[at]!.startsWith("g") && !open.has(Number(members[at]!.slice(1)));
+  const link = (group: number, from: number, to: number, source: number, consumer: number, slot: number) => {
+    const room = rooms.get(group)!;
+    const net = room.netOf.get(source) ?? room.nets.length;
+    let ends = `${from} ${to} ${net} ${slot}`;
+    // Between two closed groups so many wires say all that thousands would.
+    if (from >= 0 && to >= 0 && !room.byEnds.has(ends) && isClosed(room, from) && isClosed(room, to)) {
+      const pair = `${from} ${to}`;
+      const drawn = room.between.get(pair) ?? 0;
+      if (drawn >= MANY_WIRES) ends = room.lastOf.get(pair)!;
+      else room.lastOf.set(pair, ends);
+      room.between.set(pair, drawn + 1);
+    }
+    const known = room.byEnds.get(ends);
+    if (known !== undefined) {
+      const { consumers } = room.ends[known]!;
+      if (consumers.at(-1) !== consumer) consumers.push(consumer);
+      return;
+    }
+    if (recording.live && room.links.length >= MOST_LIVE) return;
+    if (net === room.nets.length) {
+      room.netOf.set(source, net);
+      room.nets.push(source);
+    }
+    room.byEnds.set(ends, room.links.length);
+    room.links.push({ from, to, net });
+    room.ends.push({ source, consumers: [consumer] });
+  };
+
+  for (let row = 0; row < edges.source.length; row++) {
+    const [source, target] = [edges.source[row]!, edges.target[row]!];
+    if (source < 0 || target < 0 || source >= tree.size || target >= tree.size || tree.host[source]! >= 0) continue;
+    const [inA, inB] = [closed[tree.place[source]!]!, closed[tree.place[target]!]!];
+    if (inA === inB && inA !== TOP) continue;
+    const [a, b] = [inA === TOP ? `n${source}` : `g${inA}`, inB === TOP ? `n${target}` : `g${inB}`];
+    if (a === b) continue;
+    const [outA, outB] = [chain.get(a)!, chain.get(b)!];
+    let shared = 1;
+    while (shared < outA.length && shared < outB.length && outA[outA.length - 1 - shared] === outB[outB.length - 1 - shared]) shared++;
+    const [topA, topB] = [outA.length - shared, outB.length - shared];
+    let from = a;
+    for (let at = 0; at < topA; at++) {
+      link(outA[at]!, rooms.get(outA[at]!)!.index.get(from)!, EXIT, source, target, 0);
+      from = `g${outA[at]!}`;
+    }
+    let to = b;
+    for (let at = 0; at < topB; at++) {
+      const slot = at === 0 && b.startsWith("n") ? edges.slot[row]! : 0;
+      link(outB[at]!, ENTRY, rooms.get(outB[at]!)!.index.get(to)!, source, target, slot);
+      to = `g${outB[at]!}`;
+    }
+    const { index } = rooms.get(outA[topA]!)!;
+    const slot = topB === 0 && b.startsWith("n") ? edges.slot[row]! : 0;
+    link(outA[topA]!, index.get(from)!, index.get(to)!, source, target, slot);
+  }
+  return rooms;
+}
