@@ -520,7 +520,7 @@ class Stepper:
         where = f" at {_where(self.graph.sites[site])}" if site >= 0 else ""
         if row >= 0 and r.note[row].startswith("derivative of "):
             where += f", the {r.note[row].partition(';')[0]}"
-        sentence = f"Step {place} of {self.total}, {node.op.name}{where}: {'; '.join(told) or 'no input wants a gradient'}."
+        sentence = f"Step {place} of {self.total}, {node.op.name}{where}: {gains(told)}."
         return protocol.Step(place, row, node.op.name, forward, arrived, contributions, site, sentence)
 
     def _operands(self, row: int, node: Any) -> list[Operand | None]:
@@ -554,6 +554,13 @@ def _plain(grad: Any) -> Any:
     if isinstance(grad, list):
         return [None if g is None else _plain(g) for g in grad]
     return grad.array if isinstance(grad, Tensor) else grad
+
+
+def gains(told: list[str]) -> str:
+    """What a step's inputs gained, in one breath: of more than five the first four."""
+    if len(told) > 5:
+        told = [*told[:4], f"{len(told) - 4} more inputs gain theirs"]
+    return "; ".join(told) or "no input wants a gradient"
 
 
 def said(error: BaseException) -> str:

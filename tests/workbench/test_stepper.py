@@ -334,3 +334,12 @@ def test_a_step_calls_what_has_no_name_as_the_graph_does_and_by_no_letter_of_ano
     assert "gradient of add #" in step.sentence
     rules = step.forward.symbols, step.contributions[0].rule.symbols
     assert [normalize("NFC", typeset.as_text(rule)) for rule in rules] == ["z = tanh(y)", normalize("NFC", "ȳ += z̄ · (1 − z^2)")]
+
+
+def test_a_step_with_many_inputs_is_told_in_one_breath():
+    rows = [engine.ones(2, requires_grad=True) for _ in range(17)]
+    stepper = stepper_of(engine.stack(rows).sum())
+    stepper.to(2)
+    step = stepper.step(2)
+    assert step is not None and step.op == "stack" and len(step.contributions) == 17
+    assert step.sentence.count("gains") == 4 and step.sentence.endswith("; 13 more inputs gain theirs.")

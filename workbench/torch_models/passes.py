@@ -16,7 +16,7 @@ from ..formulas import typeset
 from ..graph import Graph
 from ..inspector import bytes_text, number_text, summary
 from ..recording import KEEP
-from ..stepper import PassEnded, Stepper, operand, said
+from ..stepper import PassEnded, Stepper, gains, operand, said
 from ..whatif.fanout import Addend, FanOut
 from . import arrays
 from .loaded import is_tensor
@@ -300,8 +300,9 @@ class TorchPass(Stepper):
             where = f" at {at.cell or at.file} line {at.line}"
         nodes = ", ".join(dict.fromkeys(taken.nodes))
         lost = len(taken.gains) - len(contributions)
-        said_of += [f"{lost} gradient{'s' * (lost != 1)} not kept for want of room"] if lost else []
-        sentence = f"Step {taken.place} of {self.total}, {op.name}{where} ({nodes}): {'; '.join(said_of) or 'no input wants a gradient'}."
+        parts = [gains(said_of)] if said_of or not lost else []
+        parts += [f"{lost} gradient{'s' * (lost != 1)} not kept for want of room"] if lost else []
+        sentence = f"Step {taken.place} of {self.total}, {op.name}{where} ({nodes}): {'; '.join(parts)}."
         forward = typeset.forward(op, attrs, operands, output)
         return protocol.Step(taken.place, row, op.name, forward, arrived, contributions, site, sentence)
 
