@@ -261,7 +261,7 @@ def test_a_search_has_an_end(monkeypatch):
 
 
 def test_why_wants_a_tensor():
-    with pytest.raises(TypeError, match="wb.why takes a Tensor or an array, got str"):
+    with pytest.raises(TypeError, match="wb.why takes a tensor of the engine or an array, got builtins.str"):
         wb.why("x")  # type: ignore[arg-type]
 
 

@@ -288,3 +288,8 @@ def test_the_guard_leaves_no_hook_in_a_graph_of_pytorchs() -> None:
         loss = x.sqrt().sum()
     loss.backward()
     assert x.grad is not None and torch.isinf(x.grad).all()
+
+
+def test_why_says_that_it_searches_for_tensors_of_the_engine() -> None:
+    with pytest.raises(TypeError, match=r"got torch\.Tensor; what holds a tensor of PyTorch's is not searched for: wb\.memory\(\)"):
+        wb.why(torch.ones(2))

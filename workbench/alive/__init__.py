@@ -17,6 +17,7 @@ from .. import protocol
 from ..inspector import bytes_text, shape_text
 from ..memory_use.words import called
 from ..recording import BYTES, KEY, NUMBER, ROW, Recording
+from ..torch_models import loaded
 from .chain import Chain, Root, Why
 from .roots import FORGET_ERROR, FORGOT_ERROR, add_roots, namespace, set_namespace
 from .search import Search
@@ -28,7 +29,11 @@ def why(tensor: Tensor | Any, names: Mapping[str, Any], what: str = "", hide: It
     """What keeps the memory of a tensor (or array) alive. TypeError for anything else."""
     array = tensor.array if isinstance(tensor, Tensor) else tensor
     if not hasattr(array, "base") or not hasattr(array, "nbytes"):
-        raise TypeError(f"wb.why takes a Tensor or an array, got {type(tensor).__name__}")
+        kind = type(tensor)
+        hint = ""
+        if loaded.is_tensor(tensor):
+            hint = "; what holds a tensor of PyTorch's is not searched for: wb.memory() tells which variables and ops under a watch need memory"
+        raise TypeError(f"wb.why takes a tensor of the engine or an array, got {kind.__module__.partition('.')[0]}.{kind.__name__}{hint}")
     owner = inplace.storage(array)
     said = what or f"The {shape_text(array.shape)} {array.dtype} tensor ({bytes_text(owner.nbytes)})"
     return Search(owner, names, hide, tensor).run(said)
