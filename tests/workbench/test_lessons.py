@@ -109,12 +109,12 @@ def test_a_lesson_in_a_file(tmp_path):
     wb.quiz("What now?", 1.0, id="q1")
     file = tmp_path / "lesson.md"
     file.write_text(
-        "# One\n<!-- step: start -->\n\n---\n<!-- at: mul 2, depth: shapes -->\nTwo\n```\n<!-- not a note -->\n```\n---\n<!-- quiz: q1 -->\n"
+        "# One\n<!-- step: start -->\n\n---\n<!-- at: mul 2, depth: shapes -->\nTwo\n```\n<!-- not a note -->\n---\nnor a page\n```\n---\n<!-- quiz: q1 -->\n"
     )
     session = wb.lesson(loss, str(file))
     first, second, third = session.lesson.message().pages
     assert (first.text[0][0], second.depth, third.question.name) == ("h", "shapes", "q1")
-    assert session.recording.ops[second.node].name == "mul" and second.text[-1] == ["pre", "<!-- not a note -->"]
+    assert session.recording.ops[second.node].name == "mul" and second.text[-1] == ["pre", "<!-- not a note -->\n---\nnor a page"]
     for text, said in (("<!-- colour: red -->", "Page 1"), ("x\n---\n<!-- quiz: q9 -->", "Page 2.*q9")):
         file.write_text(text)
         with pytest.raises(ValueError, match=said):

@@ -6,7 +6,7 @@ import json
 import os
 import re
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 from weakref import ref
@@ -227,18 +227,31 @@ def _follow(held: ref, file: Path) -> None:
 _NOTE = re.compile(r"\s*<!--\s*(.*?)\s*-->\s*$")
 
 
+def _parts(text: str) -> Iterator[list[tuple[str, bool]]]:
+    """The lines between lines of `---`, each with whether it is code between fences, where such a line ends nothing."""
+    part: list[tuple[str, bool]] = []
+    code = False
+    for line in text.splitlines():
+        code ^= line.strip().startswith("```")
+        if not code and re.fullmatch(r"-{3,}\s*", line):
+            yield part
+            part = []
+        else:
+            part.append((line, code))
+    yield part
+
+
 def pages_in(text: str, questions: Mapping[str, Question]) -> list[Say | Question]:
     """Pages from Markdown: `---` ends one; `<!-- at: mul, depth: numbers, step: end -->` says where it is, `<!-- quiz: id -->` asks.
 
     ValueError for a word that is not known, with the number of the page.
     """
     pages: list[Say | Question] = []
-    for number, part in enumerate(re.split(r"(?m)^-{3,}\s*$", text), 1):
+    for number, part in enumerate(_parts(text), 1):
         settings: dict[str, Any] = {}
-        lines, fenced = [], False
-        for line in part.splitlines():
-            fenced ^= line.strip().startswith("```")
-            note = None if fenced else _NOTE.match(line)
+        lines = []
+        for line, code in part:
+            note = None if code else _NOTE.match(line)
             if note is None:
                 lines.append(line)
                 continue
