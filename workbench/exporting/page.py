@@ -30,6 +30,7 @@ body { display: flex; flex-direction: column; font: 14px/1.4 system-ui, sans-ser
 header { display: flex; flex-wrap: wrap; gap: 0 1em; align-items: baseline; padding: 6px 12px; }
 h1 { font-size: 15px; margin: 0; }
 header p { margin: 0; opacity: .75; }
+h2 { position: absolute; width: 1px; height: 1px; margin: 0; overflow: hidden; clip-path: inset(50%); }
 #view { flex: 1; min-height: 420px; }
 pre { overflow: auto; margin: 12px; }
 """.strip()
@@ -52,7 +53,7 @@ def html(title: str, facts: list[str], data: str, stills: dict[str, str]) -> str
         f'<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n<meta name="referrer" content="no-referrer">\n'
         f"<title>{escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
-        f"<header><h1>{escape(title)}</h1>{told}</header>\n"
+        f"<header><h1>{escape(title)}</h1>{told}<h2>The graph, its steps and tensors</h2></header>\n"
         f'<main id="view"><noscript>{still}<pre>{escape(stills.get("text/plain", ""))}</pre></noscript></main>\n'
         f'<script type="application/octet-stream" id="data">{data}</script>\n'
         f'<script type="application/octet-stream" id="script">{_packed(script)}</script>\n<script>{_START}</script>\n</body>\n</html>\n'

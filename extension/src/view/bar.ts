@@ -45,7 +45,7 @@ export class StepperBar {
     prefix: string,
   ) {
     const button = (name: Icon, test: string, title: string, click: () => void, words = "") =>
-      h("button", { title, "aria-label": title, "data-testid": test, click }, icon(name), words ? h("span", {}, words) : null);
+      h("button", { title, "aria-label": words || title, "data-testid": test, click }, icon(name), words ? h("span", {}, words) : null);
     const to = (what: StepTo["do"]) => () => void controller.step(what);
     this.buttons = {
       first: button("first", "wb-first", "Back to the start (Home)", to("first")),
@@ -140,9 +140,8 @@ export class StepperBar {
   private showBreakpoints(state: State): void {
     const list = answered(state, "breakpoints")?.message.breakpoints ?? [];
     const working = list.filter(({ on }) => on).length;
-    const words = `${working || "no"} breakpoint${working === 1 ? "" : "s"}`;
     setText(this.count, String(working));
-    setAttribute(this.buttons.list, "aria-label", `Breakpoints (Shift b): ${words}`);
+    setAttribute(this.buttons.list, "aria-label", `${working} breakpoint${working === 1 ? "" : "s"} (Shift b)`);
     setAttribute(this.buttons.list, "aria-expanded", String(this.breakpoints.isOpen));
     this.buttons.list.classList.toggle("some", working > 0);
     this.breakpoints.update(state);

@@ -68,7 +68,7 @@ export class ComparePane implements Pane {
       h(
         "div",
         { class: "row" },
-        h("h4", {}, pin.node >= 0 ? h("button", { class: "link", click: () => controller.show(pin.node) }, pin.name) : pin.name),
+        h("h4", { "aria-level": 3 }, pin.node >= 0 ? h("button", { class: "link", click: () => controller.show(pin.node) }, pin.name) : pin.name),
         h("button", { class: "quiet", "aria-label": `Unpin ${pin.name}`, title: "Unpin", click: () => this.change("unpin", { pin: pin.pin }) }, "×"),
       ),
       h("div", { class: "quiet" }, `${pin.what}${pin.source ? ` of ${pin.source}` : ""}`),

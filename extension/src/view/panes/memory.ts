@@ -247,7 +247,7 @@ export class MemoryPane implements Pane {
     if (this.event < 0) {
       const rest = message.held - message.holdings.length;
       const head = `${plural(message.held, "live array")}, largest first${rest > 0 ? `; ${rest} small ones are not listed` : ""}`;
-      return [card, h("h4", {}, head), holdingsTable(message.holdings, recording, this.actions)];
+      return [card, h("h4", { "aria-level": 3 }, head), holdingsTable(message.holdings, recording, this.actions)];
     }
     const moment = answered(state, "moment")?.message;
     if (moment?.event !== this.event) return [h("p", { class: "quiet" }, "Asking the kernel…")];

@@ -138,7 +138,7 @@ export class TimePane implements Pane {
     );
     put(
       this.totals,
-      h("div", { class: "row" }, h("h4", {}, "Where the time went"), segments),
+      h("div", { class: "row" }, h("h4", { "aria-level": 3 }, "Where the time went"), segments),
       this.tableOf(shown, message.forward + message.backward, recording, again),
       rows.length > shown.length
         ? h("button", { class: "link", click: () => ((this.all = true), again()) }, `Show all ${rows.length}`)
