@@ -141,6 +141,12 @@ describe("a pass through a loop", () => {
     expect(at(reduce(away, { do: "receive", received: { message: step as unknown as Stepped, buffers: [] } }))).toBe(25);
   });
 
+  it("shows it when the code has ended and loops are found, too", () => {
+    const [message] = lstm(40).graphs("r1");
+    const running = reduce(START, received({ ...message!, live: true }));
+    expect(at(reduce(pass(running, 25, 1), received(message!)))).toBe(25);
+  });
+
   it("marks a weight that every iteration uses where it goes through, and reveals it there", () => {
     const last = pass(opened, 25, opsIn(25).length + 1); // its last step is the weight's
     const { tree } = last.recording!;

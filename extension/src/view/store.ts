@@ -267,7 +267,10 @@ function graph(state: State, message: Graph): State {
   const focus = alike || state.focus.startsWith("n") ? state.focus : "";
   // A whole graph is followed by the whole pass, or by none: it may be another turn of a loop.
   const pass = fresh && state.pass ? { ...state.pass, steps: new Map(), norms: new Map() } : state.pass;
-  if (same) return { ...state, recording, loops, open, touched, focus, status, pass };
+  if (same) {
+    const next = { ...state, recording, loops, open, touched, focus, status, pass };
+    return old!.live && !live ? following(next) : next; // loops are found when the code has ended
+  }
   const { direction, depth, text, by } = state;
   const selected = view === "tensor" ? root : -1;
   const tab = view === "memory" || view === "time" || view === "checks" || view === "lesson" ? view : START.tab;
