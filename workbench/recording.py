@@ -413,6 +413,10 @@ class Recording:
             )
         return f"{self.dropped:,} further ops were not recorded: the recording was full." if self.dropped else ""
 
+    def room(self) -> int:
+        """Bytes of the arrays that are held to be looked at."""
+        return self.kept_bytes
+
     def release(self) -> None:
         """Let go of all arrays."""
         constants = {row: x for row, x in self.kept.items() if self.kind[row] == "constant"}
@@ -425,9 +429,9 @@ class Recording:
 def make_room() -> None:
     """Before a new recording begins, the oldest let go of their arrays until all of them together hold no more than one may."""
     held = list(recent)
-    total = sum(r.kept_bytes for r in held)
+    total = sum(r.room() for r in held)
     for recording in held:
         if total <= KEEP:
             return
-        total -= recording.kept_bytes
+        total -= recording.room()
         recording.release()

@@ -188,3 +188,19 @@ def test_memory_names_parameters_gradients_and_variables():
     assert totals["saved"] == 0  # backward freed it
     why = {holding["name"]: holding["why"] for holding in told["holdings"]}
     assert why["0.weight"].startswith("a parameter") and "held by the variable x" in why["x"]
+
+
+def test_gradients_of_old_records_make_room_for_a_new_watch(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, x = torch.nn.Linear(200, 200), torch.randn(50, 200)
+    watches = []
+    monkeypatch.setattr("workbench.recording.KEEP", 100_000)  # less than one record's gradients
+    for _ in range(2):
+        with wb.watch(model) as w:
+            model(x).tanh().square().mean().backward()
+        watches.append(w)
+    old, new = (w.session for w in watches)
+    assert new.recording.room() > new.recording.kept_bytes > 0  # values, and the gradients of the pass
+    assert old.recording.room() == 0
+    weight = next(row for row in range(old.recording.count) if old.recording.shape[row] == (200, 200))
+    array, why = old.stepper.gradient(weight)
+    assert array is None and why

@@ -377,6 +377,7 @@ class PassRecorder:
             if step.leaf:
                 self.recording.gradient_of(step.row)
         record.end(error)
+        self.recording.passed(record)
         self.passed(record)
 
     def _record(self, number: int) -> TorchPass:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import count
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from weakref import ref
 
 import numpy
@@ -14,6 +14,9 @@ from ..recording import HOLDERS, KEEP, KEY, NUMBER, Recording
 from . import arrays, refusals, words
 from .loaded import is_tensor, torch
 from .witness import TorchWitness
+
+if TYPE_CHECKING:
+    from .passes import TorchPass
 
 _numbers = count(1)
 
@@ -76,6 +79,7 @@ class TorchRecording(Recording):
     def __init__(self, title: str = "", keep: int = KEEP) -> None:
         super().__init__(title, keep)
         self.witness: TorchWitness = TorchWitness()
+        self.records: list[ref[TorchPass]] = []  # of its passes: a view has them
         self.key = f"gradient workbench {self.name}"  # of the marks
         self._rows: dict[int, int] = {}  # identity of a live tensor -> row
         self._watches: dict[int, _Watch] = {}
@@ -91,6 +95,25 @@ class TorchRecording(Recording):
                 recording._died(watch)
 
         self._on_death = died
+
+    # -- passes --------------------------------------------------------------------------------------------------------------
+
+    def room(self) -> int:
+        """Bytes of what is held to be looked at: values, and the gradients of its passes."""
+        return super().room() + sum(record.kept_bytes for record in self._records())
+
+    def release(self) -> None:
+        """Let go of all arrays, gradients too."""
+        super().release()
+        for record in self._records():
+            record.let_go()
+
+    def passed(self, record: TorchPass) -> None:
+        """The record of a pass through it is made."""
+        self.records = [*(held for held in self.records if held() is not None), ref(record)]
+
+    def _records(self) -> list[TorchPass]:
+        return [record for held in self.records if (record := held()) is not None]
 
     # -- tensors -------------------------------------------------------------------------------------------------------------
 
