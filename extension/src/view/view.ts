@@ -1,0 +1,335 @@
+// The view: everything that is seen, in a shadow root, wired to the state and to who changes it.
+
+import { Alert } from "./alert";
+import { StepperBar } from "./bar";
+import { Commands } from "./commands";
+import type { Controller } from "./controller";
+import type { Core } from "./core";
+import { h, put, setAttribute, setText } from "./dom";
+import { emptyWords } from "./empty";
+import { finderOf } from "./focus";
+import { failed, setFont } from "./graph/face";
+import { bestScene, isMany } from "./graph/fit";
+import { GradientTrack, NO_GRADIENTS, type Gradients } from "./panes/gradients";
+import { GraphPane } from "./graph/pane";
+import { Help } from "./help";
+import { pressKey } from "./keys";
+import { besideSidePanel, followNotebook, HEARD, LEFT, OPEN, tellPage } from "./notebook";
+import { layout, type Scene } from "./graph/layout";
+import { marksOf } from "./graph/marks";
+import { MemoryPane } from "./panes/memory";
+import { Presenter } from "./presenter";
+import { Panel } from "./panes/panel";
+import { splitter } from "./splitter";
+import type { Recording, State, Store } from "./store";
+import { fillTable } from "./graph/table";
+import { STYLES } from "./styles";
+import { followTheme, prefersStill } from "./theme";
+import { Toolbar } from "./toolbar";
+import { TrainingBar } from "./training";
+import { caretNode } from "./graph/loops";
+import { keyOf } from "./graph/walk";
+
+const HEIGHT = 460;
+const BAR = 90; // of the stepper: it takes none of the graph's room
+const STACKED = 640; // height where the details stand below the graph
+const NARROW = 560;
+const LARGE = 20_000; // nodes
+let views = 0;
+
+/** What of the view is shown: both parts, or one of them where the other stands elsewhere on the page. */
+export type Parts = "all" | "graph" | "details";
+
+export interface Setting {
+  parts: Parts;
+  height: string | null; // null: what suits the content
+}
+
+export class View {
+  readonly host: HTMLElement;
+  private readonly store: Store;
+  private readonly controller: Controller;
+  private readonly pane: GraphPane;
+  private readonly commands: Commands;
+  private readonly panel: Panel;
+  private readonly bar: StepperBar;
+  private readonly training: TrainingBar;
+  private readonly toolbar: Toolbar;
+  private readonly keys = new Help();
+  private readonly status = h("span", { class: "status quiet", role: "status", "data-testid": "wb-status" });
+  private readonly alert = new Alert(() => this.controller.say(""));
+  private readonly empty = h("div", { class: "empty" });
+  private readonly below: MemoryPane | null;
+  private readonly presenter: Presenter;
+  private readonly list = h("div", { class: "table", tabindex: 0, "data-testid": "wb-table", hidden: true });
+  private readonly root: HTMLElement;
+  private readonly stops: (() => void)[] = [];
+  private width = 0;
+  private given = ""; // the height that the view gave itself
+  private dark = false;
+  private gradients: Gradients = NO_GRADIENTS;
+  private readonly track = new GradientTrack();
+  private later: ReturnType<typeof setTimeout> | undefined; // until a large graph is drawn
+  private fading: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(
+    el: HTMLElement,
+    core: Core,
+    private readonly setting: Setting,
+  ) {
+    const prefix = `wb${++views}-`;
+    [this.store, this.controller] = [core.store, core.controller];
+    this.pane = new GraphPane(
+      {
+        select: (node) => this.controller.select(node),
+        focus: (key) => this.store.dispatch({ do: "focus", key }),
+        toggle: (group) => this.commands.toggle(group),
+        iterate: (loop, to) => this.commands.iterate(loop, to),
+        connect: (node) => this.commands.connect(node),
+        breakpoint: (node) => this.commands.breakpoint(node),
+        resized: () => this.turn(),
+      },
+      prefix,
+    );
+    const { pane, keys } = this;
+    const { parts } = setting;
+    this.commands = new Commands(this.store, this.controller, {
+      pane,
+      keys,
+      home: () => (parts === "details" ? this.panel.scroller : this.store.state.text ? this.list : pane.element),
+      openSide: () => tellPage(this.host, OPEN),
+      leave: () => tellPage(this.host, LEFT),
+      search: () => this.toolbar.input,
+      breakpoints: () => this.bar.breakpoints,
+      presenter: () => this.presenter,
+    });
+    this.panel = new Panel(this.controller, () => this.dark, prefix);
+    this.bar = new StepperBar(this.controller, prefix);
+    this.training = new TrainingBar(this.controller);
+    this.toolbar = new Toolbar(this.commands, this.status);
+    const stage = h("div", { class: "stage" }, this.pane.element, this.list, this.empty);
+    this.below = parts === "graph" ? new MemoryPane({ controller: this.controller, isDark: () => this.dark, prefix, width: () => this.width }) : null;
+    const side = [splitter(() => this.panel.element), this.panel.element];
+    const main = h("div", { class: "main" }, ...{ all: [stage, ...side], graph: [stage], details: [this.panel.element, this.empty] }[parts]);
+    this.root = h(
+      "div",
+      { class: `root only-${parts}`, "data-testid": "wb-root" },
+      parts === "details" ? null : this.toolbar.element,
+      ...(parts === "graph" ? [] : [this.training.element, this.bar.element]),
+      this.alert.element,
+      main,
+      this.below && h("div", { class: "below" }, this.below.element),
+      this.keys.element,
+    );
+    // JupyterLab's own shortcuts must not take the keys while the focus is in here.
+    this.host = h("div", { class: "gradient-workbench", "data-lm-suppress-shortcuts": "true" });
+    this.presenter = new Presenter(this.host, this.root, this.controller, () => this.commands.fit());
+    this.showHeight();
+    this.host.attachShadow({ mode: "open" }).append(h("style", {}, STYLES), this.root);
+    this.root.addEventListener("keydown", (event) => pressKey(event, this.commands));
+    el.append(this.host);
+    this.toolbar.side.hidden = !besideSidePanel(this.host);
+    setFont(getComputedStyle(this.root).fontFamily);
+    this.stops.push(
+      this.store.subscribe((state, before) => this.update(state, before)),
+      followTheme((dark) => {
+        this.dark = dark;
+        setAttribute(this.host, "data-theme", dark ? "dark" : "light");
+        this.pane.repaint();
+        if (this.store.state.recording) this.panel.update(this.store.state, null, this.gradients);
+      }),
+      followNotebook(this.host, (news) => core.hear(news)),
+      this.followSize(),
+      this.followFonts(),
+    );
+    this.update(this.store.state, null);
+    core.catchUp();
+  }
+
+  close(): void {
+    clearTimeout(this.fading);
+    clearTimeout(this.later);
+    this.stops.forEach((stop) => stop());
+    this.presenter.close();
+    this.pane.close();
+    this.host.remove();
+  }
+
+  /** Widgets are made before they are put on the page: only with a size is there a font, too. */
+  private followSize(): () => void {
+    if (typeof ResizeObserver === "undefined") return () => undefined;
+    const observer = new ResizeObserver(([entry]) => {
+      const { width } = entry!.contentRect;
+      if (!width || width === this.width) return;
+      this.width = width;
+      this.root.classList.toggle("narrow", width < NARROW);
+      this.showHeight();
+      if (setFont(getComputedStyle(this.root).fontFamily)) this.layAnew();
+      this.store.dispatch({ do: "room" });
+    });
+    observer.observe(this.root);
+    return () => observer.disconnect();
+  }
+
+  /** Text has other widths once the page's own fonts have come. */
+  private followFonts(): () => void {
+    const { fonts } = document;
+    if (!fonts) return () => undefined;
+    const loaded = () => setFont(getComputedStyle(this.root).fontFamily, true) && this.layAnew();
+    fonts.addEventListener("loadingdone", loaded);
+    return () => fonts.removeEventListener("loadingdone", loaded);
+  }
+
+  private layAnew(): void {
+    if (this.store.state.recording) this.showScene(this.store.state, this.store.state, false);
+  }
+
+  /** The pane has another size: the other direction may fit it better now. */
+  private turn(): void {
+    const { recording, direction, touched } = this.store.state;
+    if (!recording || recording.live || direction !== "auto" || touched) return;
+    if (bestScene(recording, this.store.state.open, this.pane.size).direction !== this.pane.scene?.direction) this.layAnew();
+  }
+
+  private update(state: State, before: State | null): void {
+    const changed = (...keys: (keyof State)[]) => !before || keys.some((key) => state[key] !== before[key]);
+    const focused = this.host.shadowRoot!.activeElement as HTMLElement | null;
+    const again = focused?.closest(".panel") ? finderOf(this.panel.element, focused) : null;
+    if (changed("pass")) this.gradients = this.track.of(state.pass);
+    if (changed("recording")) this.showMode(state.recording);
+    else if (!before?.pass !== !state.pass) this.showHeight();
+    if (state.recording && !before?.recording) tellPage(this.host, HEARD);
+    if (this.setting.parts !== "details") this.picture(state, before);
+    if (this.setting.parts !== "graph") {
+      this.bar.update(state);
+      this.training.update(state);
+      this.panel.update(state, before, this.gradients);
+    }
+    this.presenter.update(state);
+    this.updateBelow(state, before);
+    this.empty.hidden = !!state.recording?.tree.size;
+    if (!this.empty.hidden) put(this.empty, ...emptyWords(state));
+    if (changed("status", "recording")) this.showStatus(state);
+    // A button that is drawn anew takes the focus with it, and the keys would go to the notebook.
+    if (!focused || (focused.isConnected && !focused.closest("[hidden]"))) return;
+    const same = again?.();
+    if (same) same.focus({ preventScroll: true });
+    else this.commands.focus();
+  }
+
+  /** The memory below the graph. It is asked for when the graph is another one or the pass has moved. */
+  private updateBelow(state: State, before: State | null): void {
+    const { below } = this;
+    if (!below || !state.recording) return;
+    const moved = state.recording !== before?.recording || state.pass?.index !== before?.pass?.index;
+    if (moved && !state.recording.live) void this.controller.ask({ type: "ask_memory" });
+    below.update(state, before?.recording ? before : null);
+  }
+
+  /** A large graph was just taken in: it is drawn in a task of its own, as the state is by then, so that the page answers in between. */
+  private picture(state: State, before: State | null): void {
+    if (this.later) return;
+    const large = state.recording && state.recording.tree.size > LARGE && state.recording.nodes !== before?.recording?.nodes;
+    if (!large) return this.updatePicture(state, before);
+    this.later = setTimeout(() => {
+      this.later = undefined;
+      this.updatePicture(this.store.state, before);
+    });
+  }
+
+  private updatePicture(state: State, before: State | null): void {
+    const changed = (...keys: (keyof State)[]) => !before || keys.some((key) => state[key] !== before[key]);
+    const another = changed("recording", "open", "direction");
+    if (changed("trace", "selected", "recording", "open")) this.pane.trace(state, another);
+    if (another) this.showScene(state, before, prefersStill() || before?.pass !== state.pass);
+    else if (changed("pass", "selected", "overlay", "search", "answers", "flags", "caret", "tangents")) this.showMarks(state);
+    if (changed("faces", "overlay", "recording") && state.recording) this.pane.dress(state.recording, state.faces, state.overlay === "saved");
+    if (changed("focus", "recording", "open")) this.showFocus(state, before);
+    if (changed("pass") && before && this.gradients.current >= 0 && state.recording) {
+      this.pane.reveal(keyOf(state.recording, state.open, this.gradients.current));
+    }
+    const made = caretNode(state.caret, state.pass);
+    if (changed("caret") && made >= 0 && state.recording) this.pane.reveal(keyOf(state.recording, state.open, made));
+    this.toolbar.update(state);
+    if (changed("text")) {
+      this.pane.element.hidden = state.text;
+      this.list.hidden = !state.text;
+    }
+    if (state.text && changed("text", "recording", "pass", "selected", "search")) this.showTable(state);
+  }
+
+  /** One tensor is shown as a card as high as its content; everything else fills the height it was given. */
+  private showMode(recording: Recording | null): void {
+    const asks = recording?.view === "lesson" && !recording.tree.size; // a question without a graph is a card, too
+    this.root.classList.toggle("tensor", recording?.view === "tensor" || asks);
+    this.root.classList.toggle("asks", asks);
+    this.showHeight();
+  }
+
+  private showHeight(): void {
+    const { height } = this.setting;
+    const card = this.root.classList.contains("tensor") && height !== "100%";
+    this.host.classList.toggle("card", card);
+    this.host.classList.toggle("sized", !card && height !== "100%");
+    if (this.host.style.height !== this.given) return; // the user has drawn it to another
+    const own = (this.root.classList.contains("narrow") ? STACKED : HEIGHT) + (this.store.state.pass ? BAR : 0);
+    this.host.style.height = this.given = card ? "auto" : (height ?? `${own}px`);
+  }
+
+  /** A plain sentence goes after a while; an error stays until it is dismissed or something else is said. */
+  private showStatus({ status }: State): void {
+    clearTimeout(this.fading);
+    const plain = status.tone === "plain" ? status.sentence : "";
+    setText(this.status, plain);
+    setAttribute(this.status, "title", plain || null);
+    // With nothing else to see the sentence stands in the middle.
+    this.alert.show(status.tone === "error" && this.empty.hidden ? status.sentence : "");
+    if (status.sentence && status.tone === "plain") this.fading = setTimeout(() => this.controller.say(""), 8000);
+  }
+
+  private sceneOf(state: State, recording: Recording, before: State | null): Scene {
+    const kept = recording.live && before?.recording?.name === recording.name ? this.pane.scene?.kept : undefined;
+    // While code runs neither the direction nor a box changes its place.
+    if (state.direction !== "auto") return layout(recording, state.open, state.direction, kept);
+    if (kept) return layout(recording, state.open, kept.direction, kept);
+    // Nor does the direction change under a user who opens and closes groups, while the graph is small.
+    const now = state.touched && !isMany(recording, state.open) ? this.pane.scene?.direction : undefined;
+    return now ? layout(recording, state.open, now) : bestScene(recording, state.open, this.pane.size);
+  }
+
+  private showScene(state: State, before: State | null, still = prefersStill()): void {
+    const { recording } = state;
+    if (!recording || recording.view === "tensor") return;
+    const scene = this.sceneOf(state, recording, before);
+    const animate = !still && !recording.live && before?.recording?.name === recording.name;
+    this.pane.show(scene, recording, marksOf(state, this.gradients), animate);
+    const fault = this.fault(state, before);
+    if (fault >= 0) this.pane.reveal(keyOf(recording, state.open, fault));
+    this.pane.element.dataset.boxes = String(scene.boxes.length);
+    this.controller.askFaces(this.pane.nodesDrawn());
+  }
+
+  /** The op that failed, when it has just come to be known. */
+  private fault({ recording }: State, before: State | null): number {
+    if (!recording || before?.recording?.nodes === recording.nodes) return -1;
+    return recording.nodes.note.findIndex((note, node) => note !== "" && failed(recording, node));
+  }
+
+  private showMarks(state: State): void {
+    if (state.recording) this.pane.mark(marksOf(state, this.gradients));
+  }
+
+  private showFocus(state: State, before: State | null): void {
+    const { recording, focus } = state;
+    if (!recording) return;
+    const id = Number(focus.slice(1));
+    const known = focus !== "" && (focus.startsWith("g") ? recording.tree.groups.has(id) : id < recording.tree.size);
+    const key = known ? (focus.startsWith("n") ? keyOf(recording, state.open, id) : focus) : "";
+    this.pane.focus(key);
+    if (key && before && state.focus !== before.focus) this.pane.reveal(key);
+  }
+
+  private showTable(state: State): void {
+    fillTable(this.list, state, this.gradients, (node) => this.controller.select(node));
+  }
+}
