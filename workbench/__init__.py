@@ -255,10 +255,10 @@ def record(title: str = "", keep: int | None = None) -> Iterator[Any]:
 
     from .recorder import Recorder
     from .recording import KEEP
-    from .surface import RecordedSession
+    from .surface import ShownSession
 
     recorder = Recorder(title, KEEP if keep is None else keep)
-    session = RecordedSession(recorder)
+    session = ShownSession(recorder.recording)
     names = _frame()
     ended: BaseException | None = None
     try:

@@ -70,7 +70,7 @@ class Session:
         self.findings: list[protocol.Finding] | None = None  # of the checks; None: they have not run
         self.thorough = False  # every value was looked at
         self.vocabulary: inspector.Vocabulary | None = None  # what ids mean here; None: what wb.tokens was told
-        self.recorder: Any = None  # follows the deaths of what was recorded, as long as somebody looks
+        self.watch: Any = None  # what follows a tensor of PyTorch's, as long as somebody looks
         self._alone = Client(self, lambda message, buffers: None)
         recent.add(self)
 

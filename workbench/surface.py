@@ -14,7 +14,7 @@ from .checks import look
 from .comparing.difference import Difference
 from .drawings import svg, text
 from .graph import Graph
-from .recorder import Recorder, is_parameter
+from .recorder import is_parameter
 from .recording import Recording, recent
 from .report import CheckReport, Inspection, MemoryReport, TimeReport
 from .retrace import retrace
@@ -26,14 +26,6 @@ class ShownSession(Session):
 
     def __repr__(self) -> str:
         return text.tree(self.graph.message(), self.gradient_texts())
-
-
-class RecordedSession(ShownSession):
-    """A session whose recording is being made."""
-
-    def __init__(self, recorder: Recorder) -> None:
-        super().__init__(recorder.recording)
-        self.recorder = recorder
 
 
 def opened(tensor: Tensor | None, names: Mapping[str, Any]) -> ShownSession:

@@ -84,7 +84,7 @@ class TensorOfTorch(Watch):
     def __init__(self, tensor: Any, keep: int, *page: Any) -> None:
         super().__init__(ShownSession(_empty()), *page)
         name = next((n for n, value in self.names().items() if value is tensor and not n.startswith("_")), "")
-        self.session.recorder = self._watch = TensorWatch(self.session, tensor, self.names, name, keep)
+        self.session.watch = self._watch = TensorWatch(self.session, tensor, self.names, name, keep)
 
     def stop(self) -> None:
         self._watch.close()
@@ -131,7 +131,6 @@ class ModuleWatch(Watch):
 
     def _engine(self, stack: ExitStack) -> PassWatcher:
         recorder = Recorder(self._title, self._keep)
-        self.session.recorder = recorder
         self.session.show(recorder.recording, Graph(recorder.recording))
         recorder.listener = self.session.update
         watcher = PassWatcher(self.session, recorder, None, lambda: dict(self.names()))

@@ -135,6 +135,20 @@ def test_nothing_of_the_workbench_runs_where_a_tensor_dies():
     assert watching.recording.now == x.array.nbytes and not watching.recording.dead
 
 
+def test_a_recording_follows_deaths_when_its_recorder_is_gone():
+    x = leaf(3, 3)
+    watching = Recorder()
+    with observe.observing(watching):
+        y = (x * 2.0).exp()
+    r = watching.stop()
+    del watching
+    r.settle()
+    assert r.now == x.array.nbytes + y.array.nbytes
+    del y
+    r.settle()
+    assert r.now == x.array.nbytes
+
+
 def test_a_death_in_another_thread_is_written_down_by_the_recorded_one():
     watching = Recorder()
     with observe.observing(watching):

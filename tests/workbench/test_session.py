@@ -30,7 +30,6 @@ def opened(program=tanh_layer) -> tuple[list, Session, object]:
     with observe.observing(recorder):
         loss = run()
     session = Session(recorder.stop())
-    session.recorder = recorder
     session.finish({"loss": loss})
     session.stepper = Stepper.of(session.recording, session.graph, loss)
     return leaves, session, loss

@@ -46,7 +46,6 @@ class WatchMagics(Magics):
         body = self._compiled(line, cell)
         recorder = Recorder(cells.title(), keep, options.limit, options.every_turn)
         session = Session(recorder.recording)
-        session.recorder = recorder  # follows what dies after the cell, for the memory view
         view = View(session)
         shown: Any = display(view, display_id=True)
         recorder.listener = lambda: live(session)
