@@ -18,13 +18,13 @@ export function table(
   );
 }
 
-export function twin(content: HTMLElement): HTMLElement {
-  return h("details", { class: "twin" }, h("summary", {}, "As a table"), content);
+export function twin(...content: HTMLElement[]): HTMLDetailsElement {
+  return h("details", { class: "twin" }, h("summary", {}, "As a table"), ...content);
 }
 
 /** The same, made when it is opened for the first time. */
 export function lazyTwin(content: () => HTMLElement): HTMLElement {
-  const made = h("details", { class: "twin" }, h("summary", {}, "As a table"));
+  const made = twin();
   made.addEventListener("toggle", () => made.open && made.childElementCount === 1 && made.append(content()));
   return made;
 }

@@ -2,7 +2,7 @@
 
 import { h, put, setAttribute, setText } from "../dom";
 import { durationText, plural } from "../words";
-import { table } from "./charts";
+import { table, twin } from "./charts";
 import { drawEvents, eventAt, HEIGHT, inSight, laneAt, momentText, moved, type Look, type Span, type TimelineEvents, zoomed } from "./lanes";
 
 const LONGEST = 100; // rows of the table that says the same
@@ -18,8 +18,8 @@ export class Timeline {
   private readonly canvas = h("canvas", { "aria-hidden": "true" });
   private readonly stage = h("div", { class: "lanes", tabindex: 0, role: "application", "data-testid": "wb-timeline" }, this.canvas);
   private readonly readout = h("div", { class: "readout quiet", role: "status", "data-testid": "wb-timeline-readout" }, HINT);
-  private readonly twin = h("details", { class: "twin" }, h("summary", {}, "As a table"));
   private readonly list = h("div");
+  private readonly twin = twin(this.list);
   readonly element: HTMLElement;
   private events: TimelineEvents | null = null;
   private whole: Span = { begin: 0, end: 1 };
@@ -37,7 +37,6 @@ export class Timeline {
   constructor(private readonly wanted: TimelineEventsWanted) {
     const zoom = (factor: number) => this.zoom((this.span.begin + this.span.end) / 2, factor);
     const button = (text: string, words: string, click: () => void) => h("button", { title: words, "aria-label": words, click }, text);
-    this.twin.append(this.list);
     this.twin.addEventListener("toggle", () => this.fillTwin());
     this.element = h(
       "figure",

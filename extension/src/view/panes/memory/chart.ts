@@ -4,7 +4,7 @@ import { readBuffer, type Numbers } from "../../buffers";
 import { h, put, s, setAttribute } from "../../dom";
 import type { Line, Span, Total } from "../../protocol";
 import { bytesText } from "../../words";
-import { table } from "../charts";
+import { table, twin } from "../charts";
 
 export type By = "event" | "time";
 
@@ -121,7 +121,7 @@ export class MemoryChart {
     this.shape,
     this.frame,
   );
-  private readonly twin = h("details", { class: "twin" }, h("summary", {}, "As a table"), h("div"));
+  private readonly twin = twin(h("div"));
   private points: Points | null = null;
   private whole: Points | null = null;
   private event = -1;
