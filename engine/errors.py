@@ -7,13 +7,20 @@ import sys
 from types import FrameType
 from typing import Any
 
-_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_hidden: tuple[str, ...] = (os.path.dirname(os.path.abspath(__file__)) + os.sep,)  # folders with code that is not the user's
+
+
+def hide(folder: str) -> None:
+    """Code below this folder (its path ends in a separator) is a tool's that calls the engine for the user: no error names its lines."""
+    global _hidden
+    if folder not in _hidden:
+        _hidden = (*_hidden, folder)
 
 
 def user_frame() -> FrameType | None:
-    """The innermost frame that runs code from outside the engine: the user's line."""
+    """The innermost frame that runs code from outside the engine and the tools that were hidden: the user's line."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(_HERE):
+    while frame is not None and frame.f_code.co_filename.startswith(_hidden):
         frame = frame.f_back
     return frame
 

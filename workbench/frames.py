@@ -11,8 +11,11 @@ from types import FrameType
 from typing import Any
 
 import engine
+from engine import errors
 
 HIDDEN = tuple(os.path.dirname(os.path.abspath(file)) + os.sep for file in (engine.__file__, __file__))
+errors.hide(HIDDEN[1])
+at_user_line = errors.at_user_line  # for the workbench to import from here, where its own lines are hidden
 # Who runs the cells: what they hold of the user's is asked of them by name.
 HOSTS = ("IPython", "ipykernel", "asyncio", "tornado", "zmq", "traitlets", "threading", "jupyter_client", "runpy", "selectors")
 _LIBRARIES = [path for name, path in sysconfig.get_paths().items() if name in ("stdlib", "platstdlib", "purelib", "platlib")]

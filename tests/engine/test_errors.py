@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
+import os
 
 import numpy
 import pytest
 
 import engine
-from engine import Tensor
+from engine import Tensor, errors
 
 
 def message(kind, call):
@@ -156,3 +158,14 @@ def test_data_that_is_no_number():
 def test_truth_of_many_elements():
     assert "ambiguous" in message(RuntimeError, lambda: bool(A))
     assert "6 elements" in message(RuntimeError, lambda: A.item())
+
+
+def test_the_lines_of_a_hidden_tool_are_not_the_users(tmp_path, monkeypatch):
+    (tmp_path / "tool.py").write_text("def call(a, b):\n    return a @ b\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(errors, "_hidden", errors._hidden)
+    call = importlib.import_module("tool").call
+    assert "(tool.py, line 2)" in message(RuntimeError, lambda: call(A, B))
+    errors.hide(str(tmp_path) + os.sep)
+    line, text = here(), message(RuntimeError, lambda: call(A, B))
+    assert f"({line})" in text

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from types import FrameType
 from typing import Any
 
 from engine import errors, observe
 from engine.tensor import Tensor
 
-from ..frames import HIDDEN
+from ..frames import at_user_line
 from ..inspector import number_text
 from ..torch_models import loaded
 from . import values
@@ -71,9 +69,7 @@ class Guard(observe.Observer):
         check_backward(node.op, arrived, input_grads, self.lines.pop(node.time, ""), self.wanted)
 
 
-def check(
-    op: Any, given: Iterable[Any], settings: Iterable[Any], result: Any, wanted: frozenset[str], hidden: tuple[str, ...] = HIDDEN
-) -> None:
+def check(op: Any, given: Iterable[Any], settings: Iterable[Any], result: Any, wanted: frozenset[str]) -> None:
     """NotFiniteError when the op's result has one of the `wanted` kinds that its operands and settings had not."""
     given = [_array(x) for x in given]
     before = {kind for x in (*given, *settings) for kind in _kinds_of(x)}
@@ -92,7 +88,7 @@ def check(
         cause, fix = because(op.name, kind, points, bool(before))
         verb = "made" if kind not in before else "was given, and hands on,"
         raise NotFiniteError(
-            f"{op.name} {verb} {kind}{at_user_line(hidden)}: {values.indexed('result', index)}; {'; '.join(told)}. {cause} Try: {fix}."
+            f"{op.name} {verb} {kind}{at_user_line()}: {values.indexed('result', index)}; {'; '.join(told)}. {cause} Try: {fix}."
         )
 
 
@@ -116,14 +112,6 @@ def check_backward(op: Any, arrived: Iterable[Any], gradients: Iterable[Any], li
                     f"The backward step of {op.name} made {kind}{line or at_user_line()}: the gradient of "
                     f"{values.indexed(name, values.first(array, kind))}{by}; {came}. {cause} Try: {fix}."
                 )
-
-
-def at_user_line(hidden: tuple[str, ...] = HIDDEN) -> str:
-    """` (line 3 of the cell)`: the innermost line that is neither the engine's nor the workbench's."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(hidden):
-        frame = frame.f_back
-    return "" if frame is None else f" ({errors.where(frame.f_code, frame.f_lineno)})"
 
 
 def _array(x: Any) -> Any:

@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ..checks.guard import at_user_line, check, check_backward
-from ..frames import HIDDEN
+from engine import errors
+
+from ..checks.guard import check, check_backward
+from ..frames import at_user_line
 from . import arrays, names
 from .loaded import folder, is_tensor, torch
 from .recorder import SILENT, bookkeeping
@@ -20,7 +22,7 @@ _MAKES = ("empty", "new_empty", "detach")  # what has no numbers yet, and what p
 def guarding(wanted: frozenset[str]) -> Iterator[None]:
     """Inside the block PyTorch's first op that makes one of the `wanted` kinds raises NotFiniteError, forward or backward."""
     hooks: list[Any] = []
-    hidden = (*HIDDEN, folder())
+    errors.hide(folder())
 
     class Guarding(torch().overrides.TorchFunctionMode):
         """Hands every function of torch on, and looks at what comes back."""
@@ -31,11 +33,11 @@ def guarding(wanted: frozenset[str]) -> Iterator[None]:
             if name not in SILENT and not name.startswith(_MAKES) and names.tensors_in((args, kwargs)):
                 with bookkeeping():
                     for made in names.tensors_in(result):
-                        _look(func, args, kwargs or {}, made, wanted, hidden)
+                        _look(func, args, kwargs or {}, made, wanted)
                         if made.grad_fn is not None:
                             if hooks and len(hooks) % MOST == 0:  # in a long training nearly all of these nodes are gone
                                 hooks[:] = [hook for hook in hooks if hook.hooks_dict_ref() is not None]
-                            hooks.append(made.grad_fn.register_hook(_hook(func, args, kwargs or {}, at_user_line(hidden), wanted)))
+                            hooks.append(made.grad_fn.register_hook(_hook(func, args, kwargs or {}, at_user_line(), wanted)))
             return result
 
     try:
@@ -46,12 +48,12 @@ def guarding(wanted: frozenset[str]) -> Iterator[None]:
             hook.remove()
 
 
-def _look(func: Any, args: tuple, kwargs: dict, made: Any, wanted: frozenset[str], hidden: tuple[str, ...]) -> None:
+def _look(func: Any, args: tuple, kwargs: dict, made: Any, wanted: frozenset[str]) -> None:
     floating = arrays.ordinary(made) and (made.is_floating_point() or made.is_complex())
     if not floating or torch().isfinite(made.detach()).all():
         return
     op, operands, settings = names.of_call(func, args, kwargs)
-    check(op, map(_numbers, operands), settings.values(), _numbers(made), wanted, hidden)
+    check(op, map(_numbers, operands), settings.values(), _numbers(made), wanted)
 
 
 def _hook(func: Any, args: tuple, kwargs: dict, line: str, wanted: frozenset[str]) -> Callable[[tuple, tuple], None]:
