@@ -133,7 +133,7 @@ def glance() -> None:
     Pump().listen(0)
 
 
-_later: list[list] = []  # messages that wait for the end of the cell
+_later: list[list[bytes]] = []  # messages that wait for the end of the cell
 _return_due = False  # the kernel's loop will hand them on
 
 
@@ -165,7 +165,7 @@ class Pump:
             return
         while True:
             try:
-                frames = socket.recv_multipart(zmq.NOBLOCK, copy=False)
+                frames = socket.recv_multipart(zmq.NOBLOCK)  # bytes: a zmq.Frame swallows an interrupt that comes when it goes
             except zmq.Again:
                 return
             if _kind(frames) in SERVED:
@@ -173,10 +173,10 @@ class Pump:
             else:
                 _later.append(frames)
 
-    def _serve(self, frames: list) -> None:
+    def _serve(self, frames: list[bytes]) -> None:
         kernel = self.kernel
-        idents, rest = kernel.session.feed_identities(frames, copy=False)
-        message = kernel.session.deserialize(rest, content=True, copy=False)
+        idents, rest = kernel.session.feed_identities(frames)
+        message = kernel.session.deserialize(rest)
         cell = kernel.get_parent("shell")
         cell_idents = _idents(kernel)
         kernel.set_parent(idents, message, channel="shell")
@@ -200,7 +200,7 @@ def _hand_back(stream: Any) -> None:
     waiting = _later.copy()
     _later.clear()
     for frames in waiting:
-        stream._run_callback(stream._recv_callback, frames)
+        stream._run_callback(stream._recv_callback, [zmq.Frame(frame) for frame in frames])
     stream.flush(zmq.POLLIN)
 
 
@@ -225,11 +225,11 @@ def _idents(kernel: Any) -> Any:
     return getattr(kernel, "_parent_ident", {}).get("shell", b"")
 
 
-def _kind(frames: list) -> str:
+def _kind(frames: list[bytes]) -> str:
     """The message's type, read without taking note of its signature: a message that waits is read again."""
     for i, frame in enumerate(frames):
-        if bytes(frame.buffer) == b"<IDS|MSG>" and i + 2 < len(frames):
-            return json.loads(bytes(frames[i + 2].buffer)).get("msg_type", "")
+        if frame == b"<IDS|MSG>" and i + 2 < len(frames):
+            return json.loads(frames[i + 2]).get("msg_type", "")
     return ""
 
 
