@@ -621,6 +621,35 @@ def test_an_infinity_is_told_where_it_is_made_and_a_sum_of_both_by_its_reason() 
     assert after.code == "nan-forward" and "+Inf and −Inf" in after.why and "empty" not in after.fix
 
 
+def test_of_several_infinities_the_first_is_told() -> None:
+    def program() -> Any:
+        x = engine.tensor([1000.0, 1.0], requires_grad=True)
+        first = x.exp()
+        second = (x * 2).exp()
+        loss = first.sum() + second.sum()
+        loss.backward()
+        return x, loss
+
+    assert line_of(checked(program), "inf-forward") == "first = x.exp()"
+
+
+def test_a_unit_that_was_alive_in_any_call_is_not_dead() -> None:
+    """One model, called with x and with -x: what one call has at 0 the other has not, but for the units that are 0 in both."""
+    model = nn.Sequential(nn.Linear(4, 8, bias=False), nn.ReLU(), nn.Linear(8, 3))
+    x, y = engine.ones(64, 4), engine.randint(0, 3, (64,))
+    with engine.no_grad():
+        model[0].weight.copy_(engine.tensor([[1.0] * 4] * 4 + [[-1.0] * 4] * 2 + [[0.0] * 4] * 2))
+
+    def program(*signs: int) -> Any:
+        for sign in signs:
+            F.cross_entropy(model(sign * x), y).backward()
+        return model
+
+    assert one(checked(lambda: program(1)), "dead-units").sentence.startswith("4 of 8 units")
+    assert one(checked(lambda: program(-1)), "dead-units").sentence.startswith("6 of 8 units")
+    assert one(checked(lambda: program(-1, 1)), "dead-units").sentence.startswith("2 of 8 units")
+
+
 def test_the_line_of_a_layer_that_is_not_registered_or_not_called_is_told() -> None:
     assert (
         line_of(checked(lambda: trained(Stacked(list))), "unregistered-module") == "self.layers = kind([nn.Linear(4, 4) for _ in range(3)])"
@@ -710,6 +739,7 @@ def test_the_first_backward_step_is_named_with_its_rule_and_upstream(keep: int |
         and "[1]" in finding.sentence
         and "d_input =" in finding.sentence
     )
+    assert finding.site is not None and finding.site.text == "loss = (x.sqrt() * 3).exp().sum()"
     upstream = finding.operands[0]
     assert upstream.name == "g" and upstream.value == "g[1] = 3"  # 3 · exp(0)
 
