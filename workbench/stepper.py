@@ -96,6 +96,9 @@ class Stepper:
             )
         return cls(recording, graph, (tensor.node,), plan, begin, keep)
 
+    def __repr__(self) -> str:
+        return "A backward pass that is closed." if self.closed else self.sentence()
+
     # -- walking --------------------------------------------------------------------------------------------------------------
 
     @property

@@ -132,6 +132,16 @@ def test_closing_in_mid_pass_puts_gradients_back_and_a_finished_pass_stays():
     assert bits(leaves) == wanted
 
 
+def test_a_terminal_is_told_where_the_pass_stands():
+    _, loss, _ = expected(tanh_layer)
+    stepper = stepper_of(loss)
+    assert repr(stepper) == f"At the start of the backward pass: {stepper.total} steps."
+    stepper.next()
+    assert repr(stepper).startswith(f"Step 1 of {stepper.total}, ")
+    stepper.close()
+    assert repr(stepper) == "A backward pass that is closed."
+
+
 @every_program
 def test_every_node_can_be_run_to(program):
     _, loss, _ = expected(program)

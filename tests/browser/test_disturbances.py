@@ -1,0 +1,200 @@
+"""What happens to a notebook with views in it: cells go and come back, files move, lines are cut, kernels end, and somebody clicks about."""
+
+from __future__ import annotations
+
+import random
+
+from conftest import NOTEBOOK, READY
+from playwright.sync_api import expect
+from test_faults import SETUP
+from test_lab import panel_of, run_cell
+from test_lesson import view_of
+
+KERNEL = f"{NOTEBOOK}.sessionContext.session?.kernel"
+WAITS = "with wb.step():\n    (((w * x).sum().tanh() - 1.0) ** 2).backward()"
+# A line that can be cut: sockets are known, and none opens any more until the page is told so.
+CUT = """(() => {
+  const Real = window.WebSocket, open = new Set();
+  let cut = false;
+  window.WebSocket = class extends Real {
+    constructor(url, protocols) { super(cut ? "ws://127.0.0.1:2/" : url, protocols); open.add(this); }
+  };
+  window.cutLine = () => { cut = true; open.forEach((socket) => socket.close()); open.clear(); };
+  window.healLine = () => { cut = false; };
+})()"""
+
+
+def activate(lab, index: int) -> None:
+    lab.page.evaluate(f"(index) => {{ {NOTEBOOK}.content.activeCellIndex = index; }}", index)
+
+
+def stands_at(step: int, *views) -> None:
+    for view in views:
+        expect(view.get_by_test_id("wb-scrub")).to_have_value(str(step))
+
+
+def test_a_pass_outlives_its_output_its_cell_and_the_name_of_its_file(lab):
+    lab.open(SETUP, "wb.step(loss)", "print('alive')", name="one.ipynb")
+    lab.command("gradient-workbench:open")
+    for at in (0, 1):
+        run_cell(lab, at)
+    panel = panel_of(lab)
+    view_of(lab, 1).get_by_test_id("wb-next").click()
+    stands_at(1, panel)
+
+    activate(lab, 1)
+    lab.command("notebook:clear-cell-output")
+    expect(lab.cell(1).get_by_test_id("wb-root")).to_have_count(0)
+    panel.get_by_test_id("wb-next").click()
+    stands_at(2, panel)
+
+    run_cell(lab, 1)
+    view_of(lab, 1).get_by_test_id("wb-next").click()
+    stands_at(1, panel)
+    activate(lab, 1)
+    lab.command("notebook:delete-cell")
+    lab.wait_idle()
+    panel.get_by_test_id("wb-next").click()
+    stands_at(2, panel)
+    lab.command("notebook:undo-cell-action")
+    lab.wait_idle()
+    view = view_of(lab, 1)
+    view.get_by_test_id("wb-next").click()
+    stands_at(3, view, panel)
+
+    lab.page.evaluate(f"async () => {{ await {NOTEBOOK}.context.save(); await {NOTEBOOK}.context.rename('two.ipynb'); }}")
+    view.get_by_test_id("wb-next").click()
+    stands_at(4, view, panel)
+    lab.page.evaluate(f"async () => {{ await {NOTEBOOK}.context.save(); {NOTEBOOK}.close(); }}")
+    expect(panel.get_by_text("Open a notebook to see its graph here.")).to_be_visible()
+    lab.page.evaluate("() => window.jupyterapp.commands.execute('docmanager:open', { path: 'two.ipynb' })")
+    lab.page.wait_for_function(READY)
+    stands_at(4, view_of(lab, 1), panel)
+
+    lab.page.evaluate("() => { window.jupyterapp.shell.mode = 'single-document'; }")
+    view = view_of(lab, 1)
+    view.get_by_test_id("wb-prev").click()
+    stands_at(3, view, panel)
+    assert run_cell(lab, 2).strip() == "alive"
+
+
+def test_a_line_is_cut_a_paused_notebook_starts_anew_and_a_kernel_is_shut_down(lab):
+    lab.page.add_init_script(CUT)
+    lab.open(SETUP, "wb.step(loss)", WAITS, "print('alive')")
+    lab.command("gradient-workbench:open")
+    for at in (0, 1):
+        run_cell(lab, at)
+    view, panel = view_of(lab, 1), panel_of(lab)
+    lab.page.evaluate("() => window.cutLine()")
+    lab.page.wait_for_function(f"() => {KERNEL}.connectionStatus !== 'connected'")
+    view.get_by_test_id("wb-next").click()  # said when the line is there again
+    lab.page.evaluate(f"() => {{ window.healLine(); void {KERNEL}.reconnect(); }}")
+    stands_at(1, view, panel)
+    panel.get_by_test_id("wb-next").click()
+    stands_at(2, view, panel)
+
+    activate(lab, 2)
+    lab.command("notebook:run-cell")
+    paused = view_of(lab, 2)
+    paused.get_by_test_id("wb-next").click()
+    stands_at(1, paused, panel)
+    lab.command("notebook:restart-run-all")
+    lab.page.get_by_role("button", name="Confirm Kernel Restart").click()
+    expect(view_of(lab, 2).get_by_test_id("wb-paused")).to_be_visible()
+    paused = view_of(lab, 2)
+    stands_at(0, paused, panel)
+    paused.get_by_test_id("wb-last").click()
+    lab.page.wait_for_function(f"() => {NOTEBOOK}.content.widgets[3].model.outputs.length > 0")
+    assert lab.text(3).strip() == "alive"
+
+    lab.page.evaluate(f"() => {NOTEBOOK}.sessionContext.shutdown()")
+    expect(lab.page.get_by_role("region", name="Gradient Workbench").get_by_text("has no running kernel")).to_be_visible()
+    view = view_of(lab, 1)
+    view.get_by_test_id("wb-next").click()
+    expect(view.get_by_test_id("wb-alert")).to_contain_text("The kernel that made this view has gone; run the cell again.")
+    lab.page.evaluate(f"() => {NOTEBOOK}.sessionContext.changeKernel({{ name: 'python3' }})")
+    lab.page.wait_for_function(f"() => {KERNEL}?.status === 'idle'")
+    for at in (0, 1):
+        run_cell(lab, at)
+    view_of(lab, 1).get_by_test_id("wb-next").click()
+    stands_at(1, view_of(lab, 1), panel_of(lab))
+
+
+# What a user can click on in all views, as far as it is in the window.
+CONTROLS = """() => {
+  const inside = ({ left, right, top, bottom }) => right > left && bottom > top && bottom > 0 && right > 0 && top < innerHeight && left < innerWidth;
+  const roots = [...document.querySelectorAll(".gradient-workbench")].map((host) => host.shadowRoot);
+  const all = roots.flatMap((root) => [...root.querySelectorAll("button, select, input, summary, [role=tab], [role=treeitem]")]);
+  window.controls = all.filter((one) => inside(one.getBoundingClientRect()));
+  return window.controls.length;
+}"""
+# A click as the page gets it: Playwright's own would wait until what covers the control is gone.
+USE = """([which, part]) => {
+  const one = window.controls[which];
+  if (one.tagName === "SELECT") one.selectedIndex = Math.floor(part * one.options.length);
+  if (one.type === "range") one.value = String(Number(one.min) + part * (Number(one.max) - Number(one.min)));
+  if (one.type === "text" || one.type === "search") one.value = ["tanh", "/x/", "((", "norm > 1", "w * 2", ""][Math.floor(part * 6)];
+  if (/^(SELECT|INPUT)$/.test(one.tagName)) for (const type of ["input", "change"]) one.dispatchEvent(new Event(type, { bubbles: true, composed: true }));
+  else one.dispatchEvent(new MouseEvent("click", { bubbles: true, composed: true, cancelable: true, detail: part < 0.2 ? 2 : 1 }));
+}"""
+FOCUS = """(part) => {
+  const hosts = [...document.querySelectorAll(".gradient-workbench")];
+  hosts[Math.floor(part * hosts.length)]?.shadowRoot.querySelector("[data-testid=wb-graph]")?.focus();
+}"""
+KEYS = [
+    "ArrowRight",
+    "ArrowLeft",
+    "ArrowUp",
+    "ArrowDown",
+    "Enter",
+    "+",
+    "-",
+    "*",
+    "t",
+    "d",
+    "p",
+    "n",
+    "/",
+    "Escape",
+    "F10",
+    "Shift+F10",
+    "Home",
+    "End",
+]
+
+
+def test_somebody_clicks_about(lab):
+    """150 random gestures on three views and the panel, the same in each run: no error on the page, and everything still answers."""
+    said: list[str] = []
+    lab.page.on("console", lambda message: said.append(message.text) if message.type == "error" else None)
+    watched = "%%watch\nmodel = nn.Linear(2, 2)\nfor i in range(3):\n    model(x).sum().backward()"
+    lab.open(SETUP, "wb.step(loss)", watched, "wb.inspect(w)", "print('alive')")
+    lab.command("gradient-workbench:open")
+    for at in range(4):
+        run_cell(lab, at)
+    expect(panel_of(lab).get_by_test_id("wb-graph")).to_be_visible()
+    chance = random.Random(7)
+    for number in range(150):
+        kind = chance.random()
+        if kind < 0.6:
+            lab.page.evaluate(USE, [chance.randrange(lab.page.evaluate(CONTROLS)), chance.random()])
+        elif kind < 0.85:
+            lab.page.evaluate(FOCUS, chance.random())
+            lab.page.keyboard.press(chance.choice(KEYS))
+        elif kind < 0.92:
+            lab.page.mouse.move(chance.randrange(300, 1300), chance.randrange(200, 800))
+            lab.page.mouse.down()
+            lab.page.mouse.move(chance.randrange(300, 1300), chance.randrange(200, 800), steps=3)
+            lab.page.mouse.up()
+        elif kind < 0.97:
+            lab.page.set_viewport_size({"width": chance.choice([800, 1100, 1400]), "height": chance.choice([600, 900])})
+        else:
+            theme = chance.choice(["JupyterLab Dark", "JupyterLab Light"])
+            lab.page.evaluate("(theme) => window.jupyterapp.commands.execute('apputils:change-theme', { theme })", theme)
+        assert lab.errors == [] and said == [], f"after gesture {number}"
+    lab.page.set_viewport_size({"width": 1400, "height": 900})
+    for at in (0, 1):
+        run_cell(lab, at)
+    assert run_cell(lab, 4).strip() == "alive"
+    view_of(lab, 1).get_by_test_id("wb-next").click()
+    stands_at(1, view_of(lab, 1))
