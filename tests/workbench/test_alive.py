@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 import sys
 import types
 import weakref
@@ -297,3 +298,19 @@ def test_a_module_of_the_users_is_a_root(monkeypatch):
     monkeypatch.setitem(sys.modules, "train", module)
     (chain,) = asked(module.kept[0], {}).chains  # type: ignore[attr-defined]
     assert str(chain) == "train.kept, a variable of that module[0]" and chain.fix == "import train; train.kept = None"
+
+
+def test_the_last_error_of_a_python_without_jupyter_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forward() -> None:
+        hidden = engine.ones(300, 300)
+        monkeypatch.setattr(sys, "last_value", None, raising=False)
+        found.append(weakref.ref(hidden.array))
+        raise ValueError("no")
+
+    found: list[weakref.ref] = []
+    try:
+        forward()
+    except ValueError as error:
+        monkeypatch.setattr(sys, "last_value", error)
+    told = repr(wb.why(found[0]()))
+    assert re.search(r"the last error, sys\.last_value.*: hidden in forward\(\)", told), told
