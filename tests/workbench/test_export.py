@@ -315,6 +315,9 @@ def test_what_cannot_be_exported_is_said(recorded, tmp_path):
         ('File "/usr/lib/python3/x.py", line 3', 'File "…/x.py", line 3'),
         (r"C:\Users\Bob\x.py is gone", "…/x.py is gone"),
         (r"\\server\share\x.py", "…/x.py"),
+        (f"open('{HOME}/ann lee/my project/my data.csv')", "open('…/my data.csv')"),  # folders with spaces
+        (r"C:\Users\Ann Lee\My Project\x.py is gone", "…/x.py is gone"),
+        (f"{HOME}/ann/x.csv of 3/4 and a/b", "…/x.csv of 3/4 and a/b"),
         (f"{Path.home()}/x.py", "…/x.py"),
         (f"{Path.cwd()}/data/x.py: no", "…/x.py: no"),
     ],

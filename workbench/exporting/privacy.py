@@ -15,13 +15,15 @@ _TOPS = (
     "System|tmp|Users|usr|var|Volumes|work|workspace|workspaces"
 )
 _CHAR = r"[^\s/\\'\"<>:;,()\[\]{}|`]"
+# May have spaces in its name, but not behind the ending of a file.
+_FOLDER = rf"{_CHAR}+(?:(?<!\.\w)(?<!\.\w\w)(?<!\.\w\w\w)(?<!\.\w\w\w\w)(?: {_CHAR}+){{1,3}})?"
 
 
 @cache
 def _pattern(own: tuple[str, ...]) -> re.Pattern[str]:
     known = "|".join(re.escape(folder) for folder in own)
-    posix = rf"(?<![\w./…])(?:(?:{known})|/(?:{_TOPS})(?=/))(?:/{_CHAR}+)*/?"
-    windows = rf"(?<!\w)(?:[A-Z]:|\\)[\\/]+(?:{_CHAR}{{2,}}[\\/]+)+{_CHAR}+"  # not "A:\n" in a line of code
+    posix = rf"(?<![\w./…])(?:(?:{known})|/(?:{_TOPS})(?=/))(?:/{_FOLDER}(?=/))*(?:/{_CHAR}+)?/?"
+    windows = rf"(?<!\w)(?:[A-Z]:|\\)[\\/]+(?:(?={_CHAR}{{2}}){_FOLDER}[\\/]+)+{_CHAR}+"  # not "A:\n" in a line of code
     return re.compile(f"{posix}|{windows}")
 
 
