@@ -195,6 +195,15 @@ def test_no_copy_where_numpy_can_share():
     assert arrays.numpy_of(torch.tensor([1 + 2j]).conj())[0] == 1 - 2j
 
 
+def test_a_look_at_numbers_leaves_the_grad_mode_alone(monkeypatch):
+    """An interrupt in the midst of `torch.no_grad()` would leave it off for good."""
+    x = torch.tensor([[0.0, 1.0], [2.0, 0.0]], requires_grad=True)
+    forbidden = lambda *args: pytest.fail("the grad mode was changed")  # noqa: E731
+    monkeypatch.setattr(torch, "set_grad_enabled", forbidden)
+    for tensor in (x, x.to_sparse(), x.bfloat16()):
+        assert numpy.isclose(arrays.numpy_of(tensor).astype("float32"), 2.0).any()
+
+
 def unusual():
     dense = torch.tensor([[0.0, 1.0], [2.0, 0.0]])
     with warnings.catch_warnings():

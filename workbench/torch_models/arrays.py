@@ -108,22 +108,21 @@ def numpy_of(tensor: Any) -> numpy.ndarray | None:
     """The elements, or None where there are none to show; `unusual` says why. A tensor on a GPU is copied to the host."""
     if wrapped(tensor) or tensor.is_meta:
         return None
-    with torch().no_grad():
-        t = tensor.detach()
-        if t.is_nested:
-            parts = [part for one in t.unbind() if (part := numpy_of(one)) is not None]
-            return numpy.concatenate([part.reshape(-1) for part in parts]) if parts else None
-        if t.is_quantized:
-            t = t.dequantize()
-        if t.layout is not torch().strided:
-            t = t.to_dense() if _dense_bytes(t) <= DENSE else _stored(t)
-        kind = dtype_of(t)
-        if isinstance(kind, str):
-            return None
-        t = t.cpu().resolve_conj().resolve_neg()
-        if kind in _OWN.values():
-            return t.view(getattr(torch(), _BITS[kind.itemsize])).numpy().view(kind)
-        return t.numpy()
+    t = tensor.detach()  # and so is what is made of it: PyTorch's grad mode, which an interrupt could leave off, is not touched
+    if t.is_nested:
+        parts = [part for one in t.unbind() if (part := numpy_of(one)) is not None]
+        return numpy.concatenate([part.reshape(-1) for part in parts]) if parts else None
+    if t.is_quantized:
+        t = t.dequantize()
+    if t.layout is not torch().strided:
+        t = t.to_dense() if _dense_bytes(t) <= DENSE else _stored(t)
+    kind = dtype_of(t)
+    if isinstance(kind, str):
+        return None
+    t = t.cpu().resolve_conj().resolve_neg()
+    if kind in _OWN.values():
+        return t.view(getattr(torch(), _BITS[kind.itemsize])).numpy().view(kind)
+    return t.numpy()
 
 
 def _stored(tensor: Any) -> Any:
