@@ -1,6 +1,6 @@
 // What the views of one line to the kernel have in common: the state, who changes it, and what the kernel is asked when it changes.
 
-import type { Channel, Received } from "./channel";
+import { SILENT, type Channel, type Received } from "./channel";
 import { Controller } from "./controller";
 import { nodesAt, staleFlags, type NotebookNews } from "./notebook";
 import { answered, createStore, START, type Action, type State, type Store } from "./store";
@@ -39,6 +39,7 @@ export class Core {
   private receive(received: Received): void {
     try {
       this.store.dispatch({ do: "receive", received });
+      if (received.late && this.store.state.status.sentence === SILENT) this.controller.say("");
     } catch (error) {
       console.error(error); // on the screen it is said already
     }
