@@ -650,6 +650,41 @@ def test_a_unit_that_was_alive_in_any_call_is_not_dead() -> None:
     assert one(checked(lambda: program(-1, 1)), "dead-units").sentence.startswith("2 of 8 units")
 
 
+def test_an_optimizer_inside_a_function_updates_its_parameters() -> None:
+    """It is gone when the checks look."""
+    model = Net()
+
+    def program() -> Any:
+        train(model, SGD(model.parameters(), 0.05))
+
+    assert checked(program).findings == []
+    assert [one.code for one in checked(lambda: train(model, SGD(model.first.parameters(), 0.05)) and None).findings] == [
+        "not-in-optimizer"
+    ]
+
+
+def test_what_no_optimizer_has_is_not_expected_to_learn() -> None:
+    """Deep Q-learning: the target network runs under no_grad(), and is moved towards the other one."""
+    model, target = Net(), Net()
+    target.load_state_dict(model.state_dict())
+    optimizer = Adam(model.parameters(), 1e-3)
+
+    def program() -> Any:
+        for _ in range(4):
+            x, _ = batch()
+            with engine.no_grad():
+                wanted = target(batch()[0]).max(1)[0]
+            loss = F.smooth_l1_loss(model(x)[engine.arange(8), 0], wanted)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            with engine.no_grad():
+                for old, new in zip(target.parameters(), model.parameters(), strict=True):
+                    old.mul_(0.9).add_(new, alpha=0.1)
+
+    assert checked(program).findings == []
+
+
 def test_the_line_of_a_layer_that_is_not_registered_or_not_called_is_told() -> None:
     assert (
         line_of(checked(lambda: trained(Stacked(list))), "unregistered-module") == "self.layers = kind([nn.Linear(4, 4) for _ in range(3)])"

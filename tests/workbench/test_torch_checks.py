@@ -293,3 +293,26 @@ def test_the_guard_leaves_no_hook_in_a_graph_of_pytorchs() -> None:
 def test_why_says_that_it_searches_for_tensors_of_the_engine() -> None:
     with pytest.raises(TypeError, match=r"got torch\.Tensor; what holds a tensor of PyTorch's is not searched for: wb\.memory\(\)"):
         wb.why(torch.ones(2))
+
+
+def test_an_optimizer_inside_a_function_and_a_target_network_are_no_mistakes() -> None:
+    model, target = Net(), Net()
+
+    def program() -> None:
+        optimizer = torch.optim.Adam(model.parameters(), 1e-3)
+        for _ in range(4):
+            with torch.no_grad():
+                wanted = target(batch()[0]).max(1)[0]
+            loss = F.smooth_l1_loss(model(batch()[0])[:, 0], wanted)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            with torch.no_grad():
+                for old, new in zip(target.parameters(), model.parameters(), strict=True):
+                    old.mul_(0.9).add_(new, alpha=0.1)  # a call that the engine's own op of that name cannot sort
+
+    target.eval()
+    with wb.watch() as w:
+        program()
+    assert [one.code for one in wb.check().findings] == []
+    assert any(w.session.recording.op_name(row) == "add" for row in range(w.session.recording.count))

@@ -42,6 +42,11 @@ class Case:
         held = [*self.witness.optimizers.values(), *self._optimizers]
         return list({id(one): one for weak in held if (one := weak()) is not None}.values())
 
+    def updates(self, p: Any) -> bool:
+        """Whether an optimizer was given the parameter, also one that is gone: a training is often a function."""
+        known = self.witness.given.get(id(p))
+        return known is not None and known() is p or any(p is q for one in self.optimizers for g in one.param_groups for q in g["params"])
+
     @cached_property
     def by_op(self) -> dict[str, list[int]]:
         """Rows by the name of their op."""

@@ -52,8 +52,8 @@ def _unreached(case: Case) -> Iterator[Finding]:
     lost: list[tuple[str, int]] = []
     looked, last = 0, -1
     for name, p in parameters(case):
-        if not p.requires_grad or _received(case, p):
-            continue
+        if not p.requires_grad or _received(case, p) or case.witness.updates and not case.updates(p):
+            continue  # what no optimizer has is not expected to learn: a target network, an encoder whose features are used
         row = row_of(case, p)
         name = case.r.names.get(row) or name  # the user's own, such as model.first.weight
         if row >= 0 and looked < LOOKED:
@@ -147,11 +147,10 @@ def _leaves_the_graph(case: Case, row: int) -> tuple[str, int, str] | None:
 
 def _frozen(case: Case) -> Iterator[Finding]:
     """The parameters next to the loss do not learn, those before them do, and an optimizer was given both."""
-    given = {id(p) for one in case.optimizers for group in one.param_groups for p in group["params"]}
     rows = {p: row_of(case, p) if p.requires_grad else case.r.find(p) for _, p in parameters(case)}
     used = [(row, name, p) for name, p in parameters(case) if (row := rows[p]) >= 0]
     learning = max((row for row, _, p in used if p.requires_grad), default=-1)
-    frozen = [(row, name) for row, name, p in used if row > learning >= 0 and id(p) in given]
+    frozen = [(row, name) for row, name, p in used if row > learning >= 0 and case.updates(p)]
     if frozen:
         told = several([case.r.names.get(row) or name for row, name in frozen])
         sentence = f"{told} {'is' if len(frozen) == 1 else 'are'} frozen (requires_grad=False), while what comes before learns."
@@ -164,8 +163,7 @@ def _frozen(case: Case) -> Iterator[Finding]:
 def _not_updated(case: Case) -> Iterator[Finding]:
     if not case.witness.updates:
         return
-    own = {id(p) for one in case.optimizers for group in one.param_groups for p in group["params"]}
-    forgotten = [(name, row_of(case, p)) for name, p in parameters(case) if p.requires_grad and _received(case, p) and id(p) not in own]
+    forgotten = [(name, row_of(case, p)) for name, p in parameters(case) if p.requires_grad and _received(case, p) and not case.updates(p)]
     if not forgotten:
         return
     strangers = [one for one in case.optimizers if all(row_of(case, p) < 0 for group in one.param_groups for p in group["params"])]

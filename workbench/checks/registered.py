@@ -53,10 +53,6 @@ def tensors(case: Case) -> Iterator[Unknown]:
                     yield Unknown(module, name, value)
 
 
-def _in_optimizer(case: Case) -> set[int]:
-    return {id(p) for one in case.optimizers for group in one.param_groups for p in group["params"]}
-
-
 def parameters_of(one: Unknown) -> list[Any]:
     """The parameters of the modules in a list, a tuple or a dict."""
     modules = one.held.values() if isinstance(one.held, dict) else one.held
@@ -64,10 +60,9 @@ def parameters_of(one: Unknown) -> list[Any]:
 
 
 def _layers(case: Case) -> Iterator[Finding]:
-    own = _in_optimizer(case)
     known = {id(p) for module in _modules(case) if any(True for _ in module.children()) for p in module.parameters()}
     for one in layers(case):
-        lost = [p for p in parameters_of(one) if id(p) not in own and id(p) not in known]
+        lost = [p for p in parameters_of(one) if id(p) not in known and not case.updates(p)]
         if not lost:
             continue
         kind = type(one.held).__name__
@@ -90,10 +85,9 @@ def _counted(parameters: list) -> str:
 
 
 def _tensors(case: Case, thorough: bool) -> Iterator[Finding]:
-    own = _in_optimizer(case)
     for one in tensors(case):
         row, owner, site = case.r.find(one.held), type(one.owner).__name__, case.site_of_attribute(one.owner, one.attribute)
-        if id(one.held) in own:
+        if case.updates(one.held):
             continue
         if one.held.requires_grad:
             sentence = (

@@ -239,6 +239,7 @@ def _data_with_gradient(case: Case) -> Iterator[Finding]:
     if not case.witness.updates or not r.gradients:
         return
     own = {row_of(case, p) for one in case.optimizers for group in one.param_groups for p in group["params"]}
+    own |= {row_of(case, p) for held in case.witness.given.values() if (p := held()) is not None}
     own |= {row_of(case, p) for _, p in parameters(case)} | {case.r.find(one.held) for one in registered.tensors(case)}
     strange = [row for row in r.gradients if r.kind[row] == "leaf" and row not in own]
     if strange and any(r.kind[row] == "parameter" for row in r.gradients):

@@ -111,6 +111,7 @@ class Witness:
         self.updates: list[Update] = []
         self.modes: list[Mode] = []
         self.optimizers: dict[int, ref] = {}
+        self.given: dict[int, ref] = {}  # identity of a parameter that one of them was given -> it
         self.accumulated: list[Accumulated] = []
         self.ratios: list[tuple[int, float]] = []  # number of a pass, |Δw| / |w| over all matrices that the next update changed
         self.largest: dict[int, float] = {}  # row of a leaf -> largest |gradient| when an optimizer last used it and somebody looked
@@ -160,8 +161,10 @@ class Witness:
 
     def updated(self, r: Recording, optimizer: Any, where: Where) -> None:
         """An optimizer has taken a step."""
-        if id(optimizer) not in self.optimizers:
-            self.optimizers[id(optimizer)] = ref(optimizer)
+        known = self.optimizers.get(id(optimizer))
+        if known is None or known() is not optimizer or not self.updates or len(self.passes) & (len(self.passes) - 1) == 0:
+            self.optimizers[id(optimizer)] = ref(optimizer)  # and now and then: groups may be added later
+            self.given.update((id(p), ref(p)) for group in optimizer.param_groups for p in group["params"])
         empty = not any(self.has_gradient(p) for group in optimizer.param_groups for p in group["params"])
         self.updates.append(Update(len(self.passes), empty, r.count, where))
         if self._before:

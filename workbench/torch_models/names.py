@@ -100,7 +100,7 @@ def of_call(func: Any, args: tuple, kwargs: Mapping[str, Any]) -> tuple[Any, lis
         else:
             try:
                 inputs, attrs = ours.bind(args, dict(kwargs))
-            except TypeError:  # not the arguments of our op: the op's name alone
+            except Exception:  # not the arguments of our op, or it asks what a tensor of PyTorch's does not know: the op's name alone
                 inputs, attrs = (), {}
                 _unfit.add(form)
             if ours.variadic and inputs and isinstance(inputs[0], (list, tuple)):
