@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -96,6 +97,29 @@ def test_a_run_to_a_breakpoint_can_be_stopped(shell):
     # where Python has no line for the instruction that was interrupted, IPython prints the error instead of sending it
     assert "KeyboardInterrupt" in [m["content"].get("ename") for m in told] or "\nKeyboardInterrupt\n" in printed(told)
     shell.run("import workbench.breakpoints; workbench.breakpoints.kept.clear()")
+
+
+RECORDED = """%%watch
+x = w * 2.0
+print("on its way")
+while True:
+    ((w * 2.0).exp() + w).sum().backward()"""
+
+
+def test_every_interrupt_of_a_recorded_loop_is_heard_and_its_view_still_answers(shell):
+    for turn in range(6):
+        before = len(shell.seen)
+        request = shell.start(RECORDED)
+        comm = shell.widget(before)
+        shell.say(comm, {"type": "ready"})
+        shell.until(lambda m, request=request: m["msg_type"] == "stream" and m["parent_header"].get("msg_id") == request)
+        time.sleep(0.03 * turn)  # wherever it is then
+        shell.manager.interrupt_kernel()
+        told = shell.finish(request)
+        assert "KeyboardInterrupt" in [m["content"].get("ename") for m in told] or "\nKeyboardInterrupt\n" in printed(told)
+        assert "Exception ignored" not in printed(told)
+        assert shell.ask(comm, type="inspect", node=0)["type"] == "inspected"
+    assert printed(shell.run("print((w * 2.0).sum().item())")) == printed(shell.run("print(2 * sum(w.tolist()))"))
 
 
 HASTY = """from workbench.jupyter import pause
