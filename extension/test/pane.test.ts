@@ -1,7 +1,7 @@
 // The pane's elements: headers that stay in sight, what is drawn anew and what is not, and when a large graph is drawn.
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { drawBox } from "../src/view/graph/draw";
-import { HEADER, headerWidth } from "../src/view/graph/face";
+import { HEADER, titleWidth } from "../src/view/graph/face";
 import { Headers } from "../src/view/graph/headers";
 import { layout, type Box } from "../src/view/graph/layout";
 import { marksOf } from "../src/view/graph/marks";
@@ -19,7 +19,7 @@ vi.setConfig({ testTimeout: 30_000 });
 type Rect = [left: number, top: number, right: number, bottom: number];
 
 describe("headers of open groups", () => {
-  /** Where each header stands, by its box's key. */
+  /** Where each header's title stands, by its box's key. */
   function headersIn(recording: Recording, direction: "right" | "down", views: Rect[]): { open: Box[]; at: Map<string, Rect>[]; home: boolean } {
     const scene = layout(recording, allGroups(recording), direction);
     const open = scene.boxes.filter((box) => box.kind === "open");
@@ -34,7 +34,7 @@ describe("headers of open groups", () => {
         open.map((box) => {
           const moved = own.get(box.key)!.parentNode === layer;
           const [x, y] = moved ? own.get(box.key)!.getAttribute("transform")!.match(/-?[\d.]+/g)!.map(Number) : [box.x, box.y];
-          return [box.key, [x!, y!, x! + headerWidth(box.face), y! + HEADER] as Rect];
+          return [box.key, [x!, y!, x! + titleWidth(box.face), y! + HEADER] as Rect];
         }),
       );
     });
@@ -64,8 +64,8 @@ describe("headers of open groups", () => {
           if (l !== x || t !== y) moved++;
           expect(l).toBeGreaterThanOrEqual(x - 0.1);
           expect(b).toBeLessThanOrEqual(y + h + 0.1);
-          if (r > x + w + 0.1) expect(l).toBeCloseTo(x); // a header wider than its group
-          if (x + w - Math.max(x, left) >= headerWidth(face)) expect(l).toBeGreaterThanOrEqual(left - 0.1);
+          if (r > x + w + 0.1) expect(l).toBeCloseTo(x); // a title wider than its group
+          if (x + w - Math.max(x, left) >= titleWidth(face)) expect(l).toBeGreaterThanOrEqual(left - 0.1);
           const room = depth * HEADER;
           if (room < 0.4 * (bottom - top) && y + h - Math.max(y, top) >= room + HEADER) expect(t).toBeGreaterThanOrEqual(top - 0.1);
           const around = parent === TOP ? undefined : at[number]!.get(`g${parent}`);

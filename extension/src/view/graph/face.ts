@@ -200,9 +200,14 @@ export function groupFace(recording: Recording, id: number): Face {
   return { w, h: BASE, title, name, detail, inset: 36, line: [14, 42], pills: [], ...(slider ? { slider } : {}) };
 }
 
-/** Room that an open group's title needs. */
+/** Room that an open group's title needs, with what closes it. */
+export function titleWidth(face: Face): number {
+  return textWidth(face.title, "title") + textWidth(face.name, "name") + 70;
+}
+
+/** And with its slider. */
 export function headerWidth(face: Face): number {
-  return textWidth(face.title, "title") + textWidth(face.name, "name") + 70 + (face.slider ? SLIDER_ROOM : 0);
+  return titleWidth(face) + (face.slider ? SLIDER_ROOM : 0);
 }
 
 /** One box in words, for screen readers and tool tips. */

@@ -1,7 +1,7 @@
 // The headers of open groups stay in sight: where a group begins outside the window, its header stands at the window's edge.
 
 import { setAttribute } from "../dom";
-import { HEADER, headerWidth } from "./face";
+import { HEADER, titleWidth } from "./face";
 import type { Box } from "./layout";
 import { TOP } from "./tree";
 
@@ -21,8 +21,8 @@ export class Headers {
   }
 
   /**
-   * Moves each header as far as its group begins outside `view` (in scene units; null: none is moved), but not out of its group, and below
-   * the headers of the groups around it. What is neither seen nor moved costs a few comparisons.
+   * Moves each header as far as its group begins outside `view` (in scene units; null: none is moved), but not its title out of its
+   * group, and below the headers of the groups around it. What is neither seen nor moved costs a few comparisons.
    */
   stick(drawn: ReadonlyMap<string, SVGGElement>, view: readonly [number, number, number, number] | null): void {
     const below = new Map<number, number>(); // the lower end of a group's header
@@ -33,7 +33,7 @@ export class Headers {
       const seen = view && x < view[2] && y < view[3] && x + w > view[0] && y + h > view[1];
       if (seen) {
         const start = Math.max(view[1], parent === TOP ? -Infinity : (below.get(parent) ?? -Infinity));
-        dx = Math.max(0, Math.min(view[0] - x, w - headerWidth(face)));
+        dx = Math.max(0, Math.min(view[0] - x, w - titleWidth(face)));
         if (start - view[1] <= MOST * (view[3] - view[1])) dy = Math.max(0, Math.min(start - y, h - HEADER));
         below.set(id, y + dy + HEADER);
       }
