@@ -11,6 +11,7 @@ import pytest
 import engine
 import workbench as wb
 from engine import nn
+from workbench.jupyter.widget import View
 from workbench.protocol.pack import pack
 from workbench.readable import encodable, readable
 
@@ -96,3 +97,16 @@ def test_messages_can_be_sent(which):
         for answer in session.handle({"v": 1, "id": number, **request}):
             message, _ = pack(*answer)
             json.dumps(message, ensure_ascii=False, allow_nan=False).encode()
+
+
+@pytest.mark.parametrize("which", NAMES)
+def test_what_a_lesson_says_is_saved(which, fresh_sheet):
+    """Its text is the author's own and is not cut; it is written where others can read it."""
+    text = NAMES[which] or "?"
+    loss = engine.ones(2, requires_grad=True).sum()
+    view = View(wb.lesson(loss, [wb.say(text), wb.quiz(text, "right", kind="text", id="q")]))
+    saved, _ = view._repr_mimebundle_()
+    ET.fromstring(saved["image/svg+xml"])
+    for kind in ("image/svg+xml", "text/plain"):
+        saved[kind].encode()
+    view.close()

@@ -16,6 +16,7 @@ from IPython.display import display
 from ..breakpoints import Breakpoint
 from ..granularity import By
 from ..protocol.pack import pack
+from ..readable import readable
 from ..session import Session
 from ..stepper import Stepper
 from . import cells, comm
@@ -115,7 +116,7 @@ class View(anywidget.AnyWidget):
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         with self.session.lock:
-            stills = self.session.stills()
+            stills = {kind: readable(still, len(still)) for kind, still in self.session.stills().items()}
         self._line = stills["text/plain"].partition("\n")[0]  # what the widget's own bundle asks for as well
         try:
             made = super()._repr_mimebundle_(**kwargs)
