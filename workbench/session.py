@@ -35,9 +35,10 @@ class Client:
         self.waiting: list[int] = []  # requests for a step that the engine has not taken yet
 
     def receive(self, data: Any) -> None:
-        """A message from the view: answer it."""
-        for message in self.session.handle(data, self):
-            self.send(*message)
+        """A message from the view: answer it, before another thread tells what has changed since."""
+        with self.session.lock:
+            for message in self.session.handle(data, self):
+                self.send(*message)
 
     def close(self) -> None:
         """The view is gone."""

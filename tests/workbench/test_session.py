@@ -18,6 +18,7 @@ from engine import observe
 from workbench import protocol
 from workbench.passes import PassWatcher
 from workbench.recorder import Recorder
+from workbench.recording import Recording
 from workbench.session import Session
 from workbench.stepper import Stepper
 
@@ -267,6 +268,22 @@ def test_updates_of_a_running_cell_never_wait_for_another_thread():
     session.update()  # returns at once
     go.set()
     thread.join()
+
+
+def test_an_answer_comes_before_what_another_thread_tells_after_it():
+    """A cell that waits goes on as soon as a request was heard; what it tells then must not be overtaken by the answer from before."""
+    session, told = Session(Recording()), []
+    client = session.connect(lambda message, buffers: told.append(message))
+    thread = threading.Thread(target=session.show_breakpoints)
+
+    def heard():
+        thread.start()
+        thread.join(0.2)  # it has to wait until the answer is sent
+
+    session.heard = heard
+    client.receive({"type": "ask_value", "v": 1, "id": 7, "node": 0})
+    thread.join()
+    assert told[0].get("re") == 7 and len(told) > 1
 
 
 def test_while_a_cell_runs_a_live_pass_is_not_stepped():

@@ -77,8 +77,7 @@ def follow(session: Session) -> None:
     for panel in [panel for panel in _panels.values() if panel.shows]:
         panel.attach(session)
         assert panel.client is not None
-        for message in session.handle({"type": "ready", "v": VERSION, "id": 0}, panel.client):
-            panel.say(*message)
+        panel.client.receive({"type": "ready", "v": VERSION, "id": 0})
 
 
 def closed(session: Session) -> None:
