@@ -234,4 +234,9 @@ def inside(holder: Locator, held: Locator) -> bool:
     """Whether a box lies in the frame of another one on the screen."""
     a, b = holder.bounding_box(), held.bounding_box()
     assert a and b
-    return a["x"] <= b["x"] and a["y"] <= b["y"] and b["x"] + b["width"] <= a["x"] + a["width"] and b["y"] + b["height"] <= a["y"] + a["height"]
+    return (
+        a["x"] <= b["x"]
+        and a["y"] <= b["y"]
+        and b["x"] + b["width"] <= a["x"] + a["width"]
+        and b["y"] + b["height"] <= a["y"] + a["height"]
+    )
