@@ -15,7 +15,8 @@ from .formulas import typeset
 from .graph import Graph
 from .recent import Recent
 from .recording import Recording
-from .stepper import Stepper, operand
+from .stepper import Stepper
+from .telling import operand
 
 LONGEST = 2000  # characters of a sentence
 Sent = tuple[dict[str, Any], list[bytes]]

@@ -7,19 +7,15 @@ from dataclasses import dataclass, field
 from typing import Any
 from weakref import ref
 
-import numpy
-
 from engine import inplace, tape
 from engine.autograd import reverse
 from engine.tensor import Tensor
 
-from . import protocol
+from . import protocol, telling
 from .breakpoints import Breakpoint, Lookout, Stop, kept, named
-from .formulas import typeset
-from .formulas.typeset import Operand
 from .granularity import By, Places
 from .graph import Graph
-from .inspector import bytes_text, number_text, summary
+from .inspector import bytes_text
 from .recording import KEEP, Recording
 from .replay import Checkpoints, Replay
 
@@ -31,7 +27,7 @@ class PassEnded(protocol.Refused, RuntimeError):
 
 
 @dataclass
-class _Taken:
+class Taken:
     """One step that ran: what came in and out, and `.grad` of the tensors that it changed, before and after."""
 
     node: Any
@@ -62,7 +58,7 @@ class Stepper:
         self.nodes = [node for node in plan if node.op is None or not node.op.picks]
         self.plan = [recording.row_of(node) for node in self.nodes]
         self.index = 0
-        self.taken: list[_Taken | None] = []  # None: no gradient reached that node
+        self.taken: list[Taken | None] = []  # None: no gradient reached that node
         self.failure = ""
         self.closed = False
         self.forks: Any = None  # what-ifs of this pass: whatif.fork.Forks, once there is one
@@ -204,7 +200,9 @@ class Stepper:
         if taken.message is not None and taken.upstream is None:
             return taken.message.upstream, [(c.target, c.gradient, c.total) for c in taken.message.contributions]
         pairs = zip(taken.node.inputs, taken.gradients, taken.totals, strict=False)
-        return _one(taken.upstream), [(self.recording.row_of(source), g, total[0]) for source, g, total in pairs if total is not None]
+        return telling.one(taken.upstream), [
+            (self.recording.row_of(source), g, total[0]) for source, g, total in pairs if total is not None
+        ]
 
     def arrived(self) -> dict[int, Any]:
         """Row -> its gradient's array as far as the pass stands, where it was kept."""
@@ -343,7 +341,7 @@ class Stepper:
         totals = [
             None if g is None or source is None else self._total(source, g) for source, g in zip(node.inputs, gradients, strict=False)
         ]
-        taken = _Taken(node, place + 1, upstream, gradients, totals)
+        taken = Taken(node, place + 1, upstream, gradients, totals)
         if node in self._watched and node not in before:  # no gradient reached the node that was expected
             initial = self._initial.get(node)
             before = {**before, node: (self._watched[node], initial, initial, 0 if initial is None else inplace.version(initial.array))}
@@ -372,7 +370,7 @@ class Stepper:
         self._grads[source] = (g, 1 + (source in self.roots)) if held is None else (held[0] + g, held[1] + 1)
         return self._grads[source]
 
-    def _hold(self, taken: _Taken) -> bool:
+    def _hold(self, taken: Taken) -> bool:
         """Keep the step's arrays within the budget; beyond it only the message, which says what they were: False then."""
         found = (taken.upstream, *taken.gradients, *[total[0] for total in taken.totals if total is not None])
         arrays = {id(a): a.nbytes for a in found if hasattr(a, "nbytes") and id(a) not in self._held}
@@ -427,7 +425,7 @@ class Stepper:
                 except protocol.Refused as error:
                     return None, f"{error} (More than {bytes_text(self.keep)} of gradients are not kept.)"
             if self.plan[index - 1] == row:
-                return _one(upstream), ""
+                return telling.one(upstream), ""
             there = [total for i in inputs if i < len(totals) and (total := totals[i]) is not None]
             if there:
                 return there[-1][0], ""
@@ -479,77 +477,8 @@ class Stepper:
         step = self.step(self.index)
         return step.sentence if step is not None else f"Step {self.index} of {self.total}: no gradient arrives here."
 
-    def _describe(self, taken: _Taken) -> protocol.Step:
-        r, node, place = self.recording, taken.node, taken.place
-        row = self.plan[place - 1]
-        upstream = _one(taken.upstream)
-        arrived = summary(upstream)
-        site = self.graph.site(row) if row >= 0 else -1
-        if node.op is None:
-            leaf = operand(r, row, node)
-            name = leaf.name or f"leaf #{row}"
-            mine = next((grad for held, grad, _ in taken.changed if held is node.tensor), None)
-            was = None if mine is None else summary(mine.array)
-            now = None if not taken.changed else arrived if mine is None else summary(mine.array + _conj(upstream))
-            if node.tensor() is None:
-                end = "is dropped, for the tensor is gone"
-            elif not taken.changed:
-                end = f"is handed to the caller; {name}.grad stays as it is"
-            elif was is None or now is None:
-                end = f"is stored in {name}.grad"
-            else:
-                end = f"is added to {name}.grad, which was {_size(was)} and is now {_size(now)}"
-            sentence = f"Step {place} of {self.total}, accumulate: the gradient of {name} ({_size(arrived)}) {end}."
-            rule = typeset.accumulation(leaf, upstream)
-            return protocol.Step(place, row, "accumulate", rule, arrived, [], site, sentence, was, now)
-        operands = self._operands(row, node)
-        output = operand(r, row, node)
-        attrs = {k: v for k, v in node.attrs.items() if not k.startswith("__")}
-        names = typeset.input_names(node.op, len(node.inputs))
-        forward = typeset.forward(node.op, attrs, operands, output)
-        contributions, told = [], []
-        for i, (source, g, held) in enumerate(zip(node.inputs, taken.gradients, taken.totals, strict=False)):
-            if held is None:
-                continue
-            target, (total, addends) = r.row_of(source), held
-            unbroadcast = typeset.unbroadcast_axes(upstream.shape, source.shape or ()) if _broadcasts(node.op) else []
-            rule = typeset.backward(node.op, attrs, operands, output, i, upstream, g)
-            gained = summary(g)
-            now = gained if total is g else summary(total)
-            contributions.append(protocol.Contribution(target, names[i], gained, now, addends, unbroadcast, rule))
-            made_by = r.op_name(target) if target >= 0 else ""
-            name = r.names.get(target) or (f"{made_by} #{target}" if made_by else f"{names[i]} (#{target})")
-            told.append(f"gradient of {name} gains {_size(gained)}" + (f", now {_size(now)}" if addends > 1 else ""))
-        where = f" at {_where(self.graph.sites[site])}" if site >= 0 else ""
-        if row >= 0 and r.note[row].startswith("derivative of "):
-            where += f", the {r.note[row].partition(';')[0]}"
-        sentence = f"Step {place} of {self.total}, {node.op.name}{where}: {gains(told)}."
-        return protocol.Step(place, row, node.op.name, forward, arrived, contributions, site, sentence)
-
-    def _operands(self, row: int, node: Any) -> list[Operand | None]:
-        """The op's inputs as parts of a formula. Those that want no gradient have no node; the recording knows them, or nobody."""
-        r = self.recording
-        found: list[Operand | None] = [None if source is None else operand(r, r.row_of(source), source) for source in node.inputs]
-        recorded = {slot: source for source, slot in r.inputs(row)} if row >= 0 else {}
-        needed = () if node.op.variadic else node.op.inputs
-        for i, known in enumerate(found):
-            if known is None and i in recorded:
-                found[i] = operand(r, recorded[i])
-            elif known is None and i < len(needed) and needed[i] not in getattr(node.op, "optional", {}):
-                found[i] = Operand("", (), None, ("unknown", i))
-        return found
-
-
-def operand(recording: Recording, row: int, node: Any = None) -> Operand:
-    """What a formula needs to know of a row. A value that was overwritten since is not shown as if it were the one that was used."""
-    others = recording.names.values()
-    if row < 0:
-        return Operand("", tuple(node.shape or ()) if node is not None else (), None, id(node), others=others)
-    if recording.kind[row] == "constant":
-        value = recording.kept.get(row)
-        return Operand("", (), value, row, number=isinstance(value, (int, float, complex, numpy.number)))
-    value = None if recording.overwritten(row) else recording.value(row)
-    return Operand(recording.names.get(row, ""), recording.shape[row], value, row, others=others)
+    def _describe(self, taken: Taken) -> protocol.Step:
+        return telling.describe(self, taken)
 
 
 def _plain(grad: Any) -> Any:
@@ -557,13 +486,6 @@ def _plain(grad: Any) -> Any:
     if isinstance(grad, list):
         return [None if g is None else _plain(g) for g in grad]
     return grad.array if isinstance(grad, Tensor) else grad
-
-
-def gains(told: list[str]) -> str:
-    """What a step's inputs gained, in one breath: of more than five the first four."""
-    if len(told) > 5:
-        told = [*told[:4], f"{len(told) - 4} more inputs gain theirs"]
-    return "; ".join(told) or "no input wants a gradient"
 
 
 def said(error: BaseException) -> str:
@@ -578,34 +500,7 @@ def _holder(node: Any) -> ref | None:
     return node.hooks.retain if node.hooks is not None else None
 
 
-def _conj(grad: Any) -> Any:
-    """What a leaf keeps of a complex gradient: PyTorch's is the conjugate of the rules' own."""
-    return grad.conj() if grad.dtype.kind == "c" else grad
-
-
 def _put(tensor: ref, grad: Any) -> None:
     t = tensor()
     if t is not None:
         t._grad = grad
-
-
-def _one(grad: Any) -> Any:
-    """One array for what arrived at an op with several results."""
-    if not isinstance(grad, list):
-        return grad
-    there = [g for g in grad if g is not None]
-    return there[0] if len(there) == 1 else numpy.concatenate([numpy.asarray(g).reshape(-1) for g in there])
-
-
-def _broadcasts(op: Any) -> bool:
-    return getattr(op, "types", "") == "promote" or op.name in ("where", "expand", "broadcast_to")
-
-
-def _size(s: protocol.Summary) -> str:
-    if s.values is not None and s.size == 1:
-        return number_text(s.values[0])
-    return f"norm {number_text(s.norm)}" if s.norm is not None else "NaN or Inf"
-
-
-def _where(site: protocol.Site) -> str:
-    return f"{site.cell or site.file} line {site.line}"

@@ -14,9 +14,10 @@ import numpy
 from .. import protocol
 from ..formulas import typeset
 from ..graph import Graph
-from ..inspector import bytes_text, number_text, summary
+from ..inspector import bytes_text, summary
 from ..recording import KEEP
-from ..stepper import PassEnded, Stepper, gains, operand, said
+from ..stepper import PassEnded, Stepper, said
+from ..telling import gain_text, gains, operand, place_text, size_text
 from ..whatif.fanout import Addend, FanOut
 from . import arrays
 from .loaded import is_tensor
@@ -263,7 +264,7 @@ class TorchPass(Stepper):
             shown = operand(r, row)
             name = shown.name or f"leaf #{row}"
             rule = typeset.accumulation(shown, upstream)
-            sentence = f"accumulate: the gradient of {name} ({_size(arrived)}{told}) is {taken.leaf} {name}.grad."
+            sentence = f"accumulate: the gradient of {name} ({size_text(arrived)}{told}) is {taken.leaf} {name}.grad."
             return protocol.Step(taken.place, row, "accumulate", rule, arrived, [], site, f"Step {taken.place} of {self.total}, {sentence}")
         op, attrs = r.ops[row], r.attrs[row]
         slots = r.inputs(row)
@@ -291,13 +292,8 @@ class TorchPass(Stepper):
                 rule, axes = typeset.accumulation(operand(r, gain.target), gradient), []
             label = names[slot] if slot >= 0 else r.op_name(gain.target)
             contributions.append(protocol.Contribution(gain.target, label, gained, now, addends, axes, rule))
-            made_by = r.op_name(gain.target)
-            shown = r.names.get(gain.target) or (f"{made_by} #{gain.target}" if made_by else f"{label} (#{gain.target})")
-            said_of.append(f"gradient of {shown} gains {_size(gained)}" + (f", now {_size(now)}" if addends > 1 else ""))
-        where = ""
-        if site >= 0:
-            at = self.graph.sites[site]
-            where = f" at {at.cell or at.file} line {at.line}"
+            said_of.append(gain_text(r, gain.target, label, gained, now if addends > 1 else None))
+        where = f" at {place_text(self.graph.sites[site])}" if site >= 0 else ""
         nodes = ", ".join(dict.fromkeys(taken.nodes))
         lost = len(taken.gains) - len(contributions)
         parts = [gains(said_of)] if said_of or not lost else []
@@ -442,9 +438,3 @@ def _nothing() -> Any:
 def _unbroadcast(op: Any, upstream: Any, shape: tuple) -> list[int]:
     wide = getattr(op, "types", "") == "promote" or op.name in ("where", "expand", "broadcast_to", "add", "sub", "mul", "div")
     return typeset.unbroadcast_axes(upstream.shape, shape) if wide and upstream is not None else []
-
-
-def _size(s: protocol.Summary) -> str:
-    if s.values is not None and s.size == 1:
-        return number_text(s.values[0])
-    return f"norm {number_text(s.norm)}" if s.norm is not None else "NaN or Inf"
