@@ -97,7 +97,7 @@ def test_a_tensor_from_every_side(lab):
 
     # who shares the memory, and why there is no gradient, with the line
     select(view, page, "frozen")
-    seen("wb-memory-layout").locator("summary").click()
+    seen("wb-memory-layout").get_by_text("Layout in memory").click()
     expect(seen("wb-placement").get_by_role("button", name="out", exact=True)).to_be_visible()
     view.get_by_test_id("wb-tab-grad").click()
     expect(seen("wb-missing")).to_have_text(

@@ -1,4 +1,4 @@
-// Tells the views on the page of the notebook around: where its caret rests, and how its cells read now.
+// Tells the views on the page of the notebook around: where its caret rests, how its cells read now, when its kernel can be reached again.
 
 import type { Cell } from "@jupyterlab/cells";
 import type { INotebookTracker, NotebookPanel } from "@jupyterlab/notebook";
@@ -32,6 +32,8 @@ class Teller {
     tracker.activeCellChanged.connect((_, cell) => void this.enter(cell));
     this.follow();
     void this.enter(tracker.activeCell);
+    tracker.widgetAdded.connect((_, panel) => watchLine(panel));
+    tracker.forEach(watchLine);
   }
 
   /** Everything, to a view that has just opened. */
@@ -81,6 +83,24 @@ class Teller {
     const cells = panel.content.widgets.filter((cell) => cell.model.type === "code");
     tell({ notebook: panel.node, cells: new Map(cells.map(({ model }) => [model.id, model.sharedModel.getSource()])) });
   }
+}
+
+/** Tells when the line to the same kernel is there again after it was cut. A kernel that has restarted knows nothing of the views. */
+function watchLine(panel: NotebookPanel): void {
+  let connected = "";
+  let cut = "";
+  panel.sessionContext.connectionStatusChanged.connect(({ session }, status) => {
+    const kernel = session?.kernel?.id ?? "";
+    if (status !== "connected") {
+      cut ||= connected;
+      connected = "";
+      return;
+    }
+    if (cut && cut === kernel) tell({ notebook: panel.node, reconnected: true });
+    connected = kernel;
+    cut = "";
+  });
+  if (panel.sessionContext.session?.kernel?.connectionStatus === "connected") connected = panel.sessionContext.session.kernel.id;
 }
 
 function tell(detail: NotebookNews): void {

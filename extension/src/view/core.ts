@@ -67,8 +67,9 @@ export class Core {
     if (state.recording !== before.recording || answered(state, "cell_runs") !== answered(before, "cell_runs")) this.flagStale();
   }
 
-  /** The caret rests elsewhere, or cells were edited. */
-  hear({ caret, cells }: NotebookNews): void {
+  /** The caret rests elsewhere, cells were edited, or messages may have been lost. */
+  hear({ caret, cells, reconnected }: NotebookNews): void {
+    if (reconnected && this.started) this.controller.start();
     const { recording, caret: old } = this.store.state;
     if (cells) this.cells = cells;
     if (cells) this.flagStale();

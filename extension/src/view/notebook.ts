@@ -1,4 +1,5 @@
-// What the notebook around says: on which line its caret rests, and how its cells read now. The JupyterLab plugin tells it by events.
+// What the notebook around says: on which line its caret rests, how its cells read now, that its line to the kernel was cut and is there
+// again. The JupyterLab plugin tells it by events.
 
 import type { CellRun, Flag } from "./protocol";
 import type { Recording } from "./store";
@@ -22,6 +23,7 @@ export interface NotebookNews {
   notebook: Element; // where it is on the page
   caret?: Caret | null; // null: it rests in no line of code
   cells?: ReadonlyMap<string, string>; // all code cells: id -> text
+  reconnected?: boolean; // its line to the kernel was cut, and is there again: what was said meanwhile may be lost
 }
 
 export function tellPage(host: Element, event: typeof ASKED | typeof HEARD | typeof OPEN | typeof LEFT): void {
