@@ -1,0 +1,167 @@
+"""Programs without a mistake are left in peace."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy
+import pytest
+import walked
+from hypothesis import given, settings
+from mistakes import (
+    Net,
+    Program,
+    batch,
+    by_hand,
+    checked,
+    evaluated,
+    train,
+)
+
+import engine
+import engine.data
+import engine.nn.functional as F
+import workbench as wb
+from engine import nn
+from engine.optim import SGD, Adam
+from workbench.checks.look import look
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "tests" / "engine"))
+import programs  # noqa: E402 # pyright: ignore[reportMissingImports]
+
+LESSONS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(programs.steps)
+def test_correct_programs_of_views_and_writes_are_left_in_peace(program: list) -> None:
+    rng = numpy.random.default_rng(2)
+    x, w = (engine.tensor(rng.normal(size=shape), requires_grad=True) for shape in (programs.SHAPE, (3,)))
+
+    def run() -> Any:
+        pool = programs.run(
+            program, x, w, lambda v: v.clone(), lambda shape: engine.zeros(shape, dtype=engine.float64), programs.write_tensor
+        )
+        loss = engine.stack([v.square().mean() for v in pool]).sum()
+        loss.backward()
+        return pool, loss
+
+    assert [finding.code for finding in checked(run).findings] == []
+
+
+@pytest.mark.parametrize("program", walked.PROGRAMS)
+def test_programs_that_are_walked_through_are_left_in_peace(program: Any) -> None:
+    leaves, run = program()
+
+    def pass_of() -> Any:
+        loss = run()
+        loss.backward()
+        return leaves, loss
+
+    assert [finding.code for finding in checked(pass_of).findings] == []
+
+
+@pytest.mark.parametrize("model", ["mlp", "bn", "conv", "lstm", "attention", "embedding", "gan", "accumulate", "by hand", "lbfgs"])
+def test_usual_trainings_are_left_in_peace(model: str) -> None:
+    assert [(one.code, one.sentence) for one in checked(USUAL[model]).findings] == []
+
+
+def fitted(model: nn.Module, data: Any, loss_of: Any = F.cross_entropy, lr: float = 1e-2, steps: int = 5) -> Any:
+    return train(model, Adam(model.parameters(), lr), steps=steps, loss_of=loss_of, data=data)
+
+
+def images() -> tuple[Any, Any]:
+    return engine.randn(8, 1, 8, 8), engine.randint(0, 3, (8,))
+
+
+class Last(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.rnn, self.head = nn.LSTM(4, 8, batch_first=True), nn.Linear(8, 3)
+
+    def forward(self, x: Any) -> Any:
+        return self.head(self.rnn(x)[0][:, -1])
+
+
+def gan() -> Any:
+    g, d = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 4)), nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1))
+    of_g, of_d = Adam(g.parameters(), 1e-3), Adam(d.parameters(), 1e-3)
+    for _ in range(5):
+        fake = g(engine.randn(8, 2))
+        of_d.zero_grad()
+        real, made = d(engine.randn(8, 4)), d(fake.detach())
+        loss = F.binary_cross_entropy_with_logits(real, engine.ones(8, 1)) + F.binary_cross_entropy_with_logits(made, engine.zeros(8, 1))
+        loss.backward()
+        of_d.step()
+        of_g.zero_grad()
+        F.binary_cross_entropy_with_logits(d(fake), engine.ones(8, 1)).backward()
+        of_g.step()
+    return g, d, of_g, of_d
+
+
+def accumulate() -> Any:
+    model = Net()
+    optimizer = SGD(model.parameters(), 0.05)
+    for _ in range(3):
+        optimizer.zero_grad()
+        for _ in range(4):
+            x, y = batch()
+            (F.cross_entropy(model(x), y) / 4).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+    return model, optimizer
+
+
+def with_lbfgs() -> Any:
+    model, (x, y) = nn.Linear(4, 1), (engine.randn(8, 4), engine.randn(8, 1))
+    optimizer = engine.optim.LBFGS(model.parameters(), lr=0.1, max_iter=4)
+
+    def closure() -> Any:
+        optimizer.zero_grad()
+        loss = F.mse_loss(model(x), y)
+        loss.backward()
+        return loss
+
+    for _ in range(3):
+        optimizer.step(closure)
+    return model, optimizer
+
+
+USUAL: dict[str, Program] = {
+    "mlp": lambda: fitted(Net(), batch),
+    "bn": lambda: evaluated(True) and fitted(Net(drop=nn.BatchNorm1d(8)), batch),
+    "conv": lambda: fitted(
+        nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(36, 3)), images
+    ),
+    "lstm": lambda: fitted(Last(), lambda: (engine.randn(8, 5, 4), engine.randint(0, 3, (8,)))),
+    "attention": lambda: fitted(
+        nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), lambda: (engine.randn(2, 5, 8), engine.randn(2, 5, 8)), F.mse_loss, 1e-3
+    ),
+    "embedding": lambda: fitted(
+        nn.Sequential(nn.Embedding(10, 6), nn.Flatten(), nn.Linear(18, 3)),
+        lambda: (engine.randint(0, 10, (8, 3)), engine.randint(0, 3, (8,))),
+    ),
+    "gan": gan,
+    "accumulate": accumulate,
+    "by hand": lambda: by_hand(True),
+    "lbfgs": with_lbfgs,
+}
+
+
+@pytest.mark.parametrize("lesson", LESSONS, ids=lambda path: path.stem)
+def test_lessons_are_left_in_peace(lesson: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cells of a lesson that show a mistake have the tag "mistake"."""
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {"wb": wb, "__name__": "lesson"}
+    for cell in json.loads(lesson.read_text(encoding="utf-8"))["cells"]:
+        text = "".join(line for line in cell["source"] if not line.startswith("%"))
+        if cell["cell_type"] != "code" or not text.strip():
+            continue
+        with wb.record() as recorded:
+            exec(compile(text, lesson.name, "exec"), names)
+        if "mistake" not in cell["metadata"].get("tags", []):
+            assert [(one.code, one.sentence) for one in look(recorded.recording, recorded.graph.optimizers, thorough=True)] == []
