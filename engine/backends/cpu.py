@@ -71,7 +71,6 @@ from numpy import (  # noqa: F401  the namespace itself
     logical_not,
     logical_or,
     logical_xor,
-    matmul,
     matrix_transpose,
     maximum,
     minimum,
@@ -113,6 +112,7 @@ from numpy import (  # noqa: F401  the namespace itself
 )  # fmt: skip
 
 from . import malloc  # noqa: F401  sets malloc's thresholds
+from .coo import coo_matmul, sparse_rows  # noqa: F401
 from .elementwise import *  # noqa: F403
 from .factors import *  # noqa: F403
 from .indexing import *  # noqa: F403
@@ -133,6 +133,7 @@ from .kernels_pool import (  # noqa: F401
     tap_scatter,
 )  # fmt: skip
 from .order import *  # noqa: F403
+from .polynomials import *  # noqa: F403
 from .products import *  # noqa: F403
 from .reduction import *  # noqa: F403
 from .reference import *  # noqa: F403
@@ -150,4 +151,4 @@ def astype(x: Any, dtype: Any) -> numpy.ndarray:
 
 
 def copy(x: Any) -> numpy.ndarray:
-    return numpy.array(x, copy=True)
+    return numpy.array(x, copy=True, order="C" if 0 in x.strides else "K")  # an expanded array has no order of its own

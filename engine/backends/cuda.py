@@ -1,360 +1,96 @@
-"""The GPU's array namespace: CuPy's functions under the same names as the CPU's, and what ops need beyond them.
+"""`engine.backends.cuda`: PyTorch's switches of how a GPU computes. They can be set and read; the arrays' code is in `gpu.py`.
 
-Kernels that are written against an array's own library (`reference`, `kernels_*`) are shared with the CPU; those that NumPy's speed
-made special there (`elementwise`, `reduction`, `special`) are written plainly here.
+CuPy's products are of full float32 precision, and attention is written out in ops, so none of the switches changes a result here.
 """
 
 from __future__ import annotations
 
-import math
-from typing import Any
-
-# isort: off
-import cupy  # pyright: ignore[reportMissingImports]
-import numpy
-from cupy import (  # noqa: F401  # pyright: ignore[reportMissingImports]
-    abs, add, arange, arccos, arccosh, arcsin, arcsinh, arctan, arctan2, arctanh, argsort, asarray, ascontiguousarray, bincount,
-    bitwise_and, bitwise_or,
-    bitwise_xor, ceil, concatenate, copysign, cos, cosh, divide, empty, empty_like, equal, exp, exp2, expm1, eye, floor, fmax, fmin,
-    full, full_like, gcd, greater, greater_equal, hypot, invert, isclose, isfinite, isinf, isnan, isneginf, isposinf, isreal,
-    lcm, left_shift, less, less_equal, log, log1p, log2, log10, logaddexp2, logical_and, logical_not, logical_or, logical_xor,
-    maximum, minimum, nan_to_num, nextafter, nonzero, not_equal, ones, ones_like, real,
-    right_shift, roll, searchsorted, signbit, sin, sinh, sort, sqrt, square, squeeze, stack, subtract, take, take_along_axis, tan,
-    tanh, tensordot, tile, tril, triu, trunc, unique, where, zeros, zeros_like,
-)  # fmt: skip
-from cupyx.scipy import special  # pyright: ignore[reportMissingImports]
-
-from ..errors import Refused
-from .elementwise import (  # noqa: F401  made of universal functions, which go to CuPy by themselves
-    angle, clip, conj, floor_divide, fmod, hardtanh, imag, lerp, log_sigmoid, logaddexp, logit, relu, remainder, round, sgn, sign,
-    sinc, softplus, threshold, trunc_divide,
-)  # fmt: skip
-from .factors import *  # noqa: F403
-from .indexing import *  # noqa: F403
-from .kernels_conv import col2im, convolution, convolution_input, convolution_weight, im2col  # noqa: F401
-from .kernels_loss import class_pick, class_spread, class_weights, ctc, log_sum_exp, softmax_minus  # noqa: F401
-from .kernels_norm import normalize, normalize_input, normalize_weight  # noqa: F401
-from .kernels_pool import (  # noqa: F401
-    adaptive_max, avg_pool, avg_pool_back, flat_gather, flat_scatter, max_pool, resample, resample_back, tap_gather, tap_places,
-    tap_scatter,
-)  # fmt: skip
-from .order import *  # noqa: F403
-from .products import *  # noqa: F403
-from .reduction import _empty, count, count_integers, histogram, search  # noqa: F401
-from .reference import *  # noqa: F403
-from .reference import _along
-from .special import SCIPY, forwarded
-# isort: on
-
-pi, inf, nan = math.pi, math.inf, math.nan
-
-
-# -- devices -----------------------------------------------------------------------------------------------------------------
-
-
-def device_count() -> int:
-    """How many GPUs there are."""
-    try:
-        return int(cupy.cuda.runtime.getDeviceCount())
-    except cupy.cuda.runtime.CUDARuntimeError:
-        return 0
-
-
-def require_device() -> None:
-    """RuntimeError when CuPy is here and a GPU is not."""
-    if not device_count():
-        raise RuntimeError("No CUDA device can be used: CuPy is installed, but it finds no NVIDIA GPU or no driver for one.")
-
-
-def to_host(array: Any) -> numpy.ndarray:
-    """A copy in the CPU's memory."""
-    return cupy.asnumpy(array)
-
-
-def to_device(array: Any, index: int | None = None) -> Any:
-    """A copy in a GPU's memory, by default the current one's. RuntimeError when there is no such GPU, or for bfloat16."""
-    if array.dtype.kind == "V" or array.dtype.name == "bfloat16":
-        raise RuntimeError("bfloat16 tensors cannot be put on a GPU: CuPy has no such element type. Use float16 or float32 there.")
-    if index is None:
-        return cupy.array(array)
-    n = device_count()
-    if not 0 <= index < n:
-        raise RuntimeError(f"CUDA error: invalid device ordinal {index}; there {'is' if n == 1 else 'are'} {n}")
-    with cupy.cuda.Device(index):
-        return cupy.array(array)
-
-
-def current_device() -> int:
-    """The number of the GPU that this thread's new arrays go to."""
-    return int(cupy.cuda.runtime.getDevice())
-
-
-def device_name(index: int) -> str:
-    """The name of a GPU, such as "NVIDIA H200"."""
-    name = cupy.cuda.runtime.getDeviceProperties(index)["name"]
-    return name.decode() if isinstance(name, bytes) else str(name)
-
-
-def synchronize(index: int) -> None:
-    """Wait until a GPU has done all that it was given."""
-    cupy.cuda.Device(index).synchronize()
-
-
-def memory_used(index: int) -> int:
-    """Bytes of the pool that arrays on this GPU occupy."""
-    with cupy.cuda.Device(index):
-        return int(cupy.get_default_memory_pool().used_bytes())
-
-
-def memory_held(index: int) -> int:
-    """Bytes that the pool has taken from this GPU, in use or free."""
-    with cupy.cuda.Device(index):
-        return int(cupy.get_default_memory_pool().total_bytes())
-
-
-def empty_cache() -> None:
-    """Give back what the pool holds and no array occupies, on the current GPU."""
-    cupy.get_default_memory_pool().free_all_blocks()
-
-
-def mark() -> Any:
-    """A point in the work that the current GPU has been given, from which and to which its time can be measured."""
-    event = cupy.cuda.Event()
-    event.record()
-    return event
-
-
-def seconds_between(begin: Any, end: Any) -> float:
-    """How long the GPU took from one mark to another; waits until it has come to the second."""
-    end.synchronize()
-    return cupy.cuda.get_elapsed_time(begin, end) / 1e3
-
-
-# -- elementwise -------------------------------------------------------------------------------------------------------------
-
-
-def astype(x: Any, dtype: Any) -> Any:
-    """The array in another dtype; itself when it has that dtype already. Works on numbers too."""
-    return cupy.asarray(x).astype(dtype, copy=False)
-
-
-def copy(x: Any) -> Any:
-    return cupy.array(x)
-
-
-def power(x: Any, y: Any) -> Any:
-    """`x ** y`; an integer to a negative integer power is 0, unless its reciprocal is an integer."""
-    if getattr(x, "dtype", None) == numpy.dtype(bool):
-        return cupy.logical_or(x, cupy.logical_not(y))
-    if getattr(y, "dtype", None) is not None and y.dtype.kind == "i":
-        unit = cupy.where(cupy.equal(x, 1), 1, cupy.where(cupy.equal(x, -1), 1 - 2 * (y & 1), 0))
-        return cupy.where(y < 0, unit.astype(y.dtype), x ** cupy.maximum(y, 0))
-    return x**y
-
-
-def sigmoid(x: Any) -> Any:
-    """1 / (1 + exp(-x)); exp's overflow to infinity is the right limit here."""
-    return 1 / (1 + cupy.exp(-x))
-
-
-def silu(x: Any) -> Any:
-    """x / (1 + exp(-x)); the limit 0 at -inf."""
-    return x / (1 + cupy.exp(-x))
-
-
-def _normal_cdf(x: Any) -> Any:
-    return 0.5 * (1 + special.erf(x * math.sqrt(0.5)))
-
-
-_TANH = math.sqrt(2 / math.pi)
-
-
-def gelu(x: Any, approximate: str = "none") -> Any:
-    """x times the normal distribution function of x; "tanh" approximates that by a tanh."""
-    if approximate not in ("none", "tanh"):
-        raise Refused("approximate argument must be either none or tanh.")
-    return x * (_normal_cdf(x) if approximate == "none" else 0.5 * (1 + cupy.tanh(_TANH * x * (1 + 0.044715 * x * x))))
-
-
-def gelu_slope(x: Any, approximate: str = "none") -> Any:
-    """The derivative of gelu."""
-    if approximate == "none":
-        return _normal_cdf(x) + x * cupy.exp(-0.5 * x * x) / math.sqrt(2 * math.pi)
-    t = cupy.tanh(_TANH * x * (1 + 0.044715 * x * x))
-    return 0.5 * (1 + t) + (0.5 * _TANH) * x * (1 - t * t) * (1 + 0.134145 * x * x)
-
-
-def lgamma(x: Any) -> Any:
-    """The logarithm of the absolute value of the gamma function; infinite at 0 and the negative integers."""
-    return cupy.where(x == -inf, inf, special.gammaln(x)).astype(x.dtype, copy=False)
-
-
-def polygamma(x: Any, n: int) -> Any:
-    """The n-th derivative of digamma: (-1)^(n+1) n! zeta(n + 1, x)."""
-    return special.digamma(x) if n == 0 else ((-1) ** (n + 1) * math.factorial(n) * special.zeta(cupy.asarray(n + 1.0), x)).astype(x.dtype)
-
-
-globals().update({name: forwarded(name, cupy, lambda: special) for name in SCIPY})
-
-
-# -- reductions --------------------------------------------------------------------------------------------------------------
-
-
-def spread_to(x: Any, shape: tuple) -> Any:
-    return cupy.broadcast_to(x, shape)
-
-
-def sum(x: Any, axis: Any = None, keepdims: bool = False, dtype: Any = None) -> Any:
-    return cupy.sum(x, axis=axis, dtype=dtype, keepdims=keepdims)
-
-
-def mean(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    total, n = sum(x, axis, keepdims), count(x, axis)
-    return total / n if n else total * nan
-
-
-def var(x: Any, axis: Any = None, correction: float = 0, keepdims: bool = False) -> Any:
-    """The mean squared distance from the mean, with the count reduced by `correction`."""
-    d = x - mean(x, axis, True)
-    total, n = sum((d * d.conj()).real, axis, keepdims), count(x, axis) - correction
-    return total / n if n > 0 else cupy.where(total > 0, inf, nan).astype(total.dtype)
-
-
-def prod(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    return cupy.prod(x, axis=axis, keepdims=keepdims)
-
-
-def count_nonzero(x: Any, axis: Any = None) -> Any:
-    return cupy.sum(x != 0, axis=axis, dtype=numpy.int64)
-
-
-def _some(x: Any, axis: Any, kind: type[Exception] = RuntimeError) -> None:
-    """Refuse the extreme of nothing."""
-    if not count(x, axis):
-        raise _empty(x, axis, kind)
-
-
-def max(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    _some(x, axis)
-    return cupy.max(x, axis=axis, keepdims=keepdims)
-
-
-def min(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    _some(x, axis)
-    return cupy.min(x, axis=axis, keepdims=keepdims)
-
-
-def argmax(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    _some(x, axis, IndexError)
-    return _kept(cupy.argmax(x, axis), x, axis, keepdims)
-
-
-def argmin(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    _some(x, axis, IndexError)
-    return _kept(cupy.argmin(x, axis), x, axis, keepdims)
-
-
-def _kept(found: Any, x: Any, axis: Any, keepdims: bool) -> Any:
-    shape = (
-        found.shape
-        if not keepdims
-        else (1,) * x.ndim
-        if axis is None
-        else tuple(1 if d == axis % x.ndim else n for d, n in enumerate(x.shape))
+import contextlib
+import importlib.util
+from collections.abc import Iterator
+
+
+class _Products:
+    """Switches of matrix products: `engine.backends.cuda.matmul.allow_tf32 = True`. An unknown one is an AttributeError."""
+
+    __slots__ = (
+        "allow_bf16_reduced_precision_reduction",
+        "allow_fp16_accumulation",
+        "allow_fp16_reduced_precision_reduction",
+        "allow_tf32",
+        "fp32_precision",
     )
-    return found.reshape(shape).astype(numpy.int64, copy=False)
+
+    def __init__(self) -> None:
+        self.allow_tf32 = self.allow_fp16_accumulation = False
+        self.allow_fp16_reduced_precision_reduction = self.allow_bf16_reduced_precision_reduction = True
+        self.fp32_precision = "none"
 
 
-def all(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    return cupy.all(x, axis=axis, keepdims=keepdims).astype(x.dtype if x.dtype == numpy.uint8 else bool, copy=False)
+matmul = _Products()
+_attention = {"flash": True, "mem_efficient": True, "math": True, "cudnn": True}
 
 
-def any(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    return cupy.any(x, axis=axis, keepdims=keepdims).astype(x.dtype if x.dtype == numpy.uint8 else bool, copy=False)
+def is_built() -> bool:
+    """Whether CuPy is installed, with which GPUs are used."""
+    return importlib.util.find_spec("cupy") is not None
 
 
-def logsumexp(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    """log(sum(exp(x))), with the maximum taken out first; -inf of nothing."""
-    if not count(x, axis):
-        return cupy.log(sum(x, axis, keepdims))
-    top = cupy.max(x.real, axis=axis, keepdims=True)
-    top = cupy.where(cupy.isfinite(top), top, 0)
-    out = cupy.log(sum(cupy.exp(x - top), axis, True)) + top
-    return out if keepdims else out.reshape(sum(x, axis).shape)
+def flash_sdp_enabled() -> bool:
+    """What `enable_flash_sdp` said last."""
+    return _attention["flash"]
 
 
-def vector_norm(x: Any, ord: float = 2.0, axis: Any = None, keepdims: bool = False) -> Any:
-    """(sum |x|^ord)^(1/ord); the largest or smallest |x| for inf and -inf, the count of non-zeros for 0."""
-    if (ord < 0 or ord == inf) and count(x, axis) == 0:
-        raise Refused(f"cannot compute the {ord} norm on an empty tensor because the operation does not have an identity")
-    size = cupy.abs(x)
-    if ord == 0:
-        return sum(x != 0, axis, keepdims, size.dtype)
-    if math.isinf(ord):
-        return (max if ord > 0 else min)(size, axis, keepdims)
-    return cupy.sqrt(sum(size * size, axis, keepdims)) if ord == 2 else sum(size**ord, axis, keepdims) ** (1 / ord)
+def mem_efficient_sdp_enabled() -> bool:
+    """What `enable_mem_efficient_sdp` said last."""
+    return _attention["mem_efficient"]
 
 
-# -- along one axis ----------------------------------------------------------------------------------------------------------
+def math_sdp_enabled() -> bool:
+    """What `enable_math_sdp` said last."""
+    return _attention["math"]
 
 
-@_along
-def cumsum(x: Any, axis: int) -> Any:
-    return cupy.cumsum(x, axis)
+def cudnn_sdp_enabled() -> bool:
+    """What `enable_cudnn_sdp` said last."""
+    return _attention["cudnn"]
 
 
-@_along
-def cumprod(x: Any, axis: int) -> Any:
-    return cupy.cumprod(x, axis)
+def enable_flash_sdp(enabled: bool) -> None:
+    """Note a wish; there is one implementation of attention."""
+    _attention["flash"] = bool(enabled)
 
 
-def _steps(n: int) -> Any:
-    """1, 2, 4, ...: how far a scan looks back in each of its log2(n) rounds."""
-    return (1 << i for i in range((n - 1).bit_length())) if n else ()
+def enable_mem_efficient_sdp(enabled: bool) -> None:
+    """Note a wish; there is one implementation of attention."""
+    _attention["mem_efficient"] = bool(enabled)
 
 
-def _split(axis: int, step: int) -> tuple:
-    """The places that have a neighbour `step` before them, and these neighbours."""
-    lead = (slice(None),) * axis
-    return (*lead, slice(step, None)), (*lead, slice(None, -step))
+def enable_math_sdp(enabled: bool) -> None:
+    """Note a wish; there is one implementation of attention."""
+    _attention["math"] = bool(enabled)
 
 
-@_along
-def logcumsumexp(x: Any, axis: int) -> Any:
-    """log(cumsum(exp(x))), pairwise and so without overflow."""
-    out = x.copy()
-    for step in _steps(x.shape[axis]):
-        here, before = _split(axis, step)
-        out[here] = logaddexp(out[here], out[before])
-    return out
+def enable_cudnn_sdp(enabled: bool) -> None:
+    """Note a wish; there is one implementation of attention."""
+    _attention["cudnn"] = bool(enabled)
 
 
-@_along
-def cumextreme(x: Any, axis: int, largest: bool) -> tuple:
-    """The largest (or smallest) so far, and where it stood last; a nan stays the extreme."""
-    values = x.copy()
-    places = cupy.arange(x.shape[axis]).reshape([-1 if d == axis else 1 for d in range(x.ndim)]) + cupy.zeros(x.shape, numpy.int64)
-    for step in _steps(x.shape[axis]):
-        here, before = _split(axis, step)
-        a, b = values[here], values[before]
-        older = ((b > a) if largest else (b < a)) | ((b != b) & (a == a))
-        values[here], places[here] = cupy.where(older, b, a), cupy.where(older, places[before], places[here])
-    return values, places
+@contextlib.contextmanager
+def sdp_kernel(
+    enable_flash: bool = True, enable_math: bool = True, enable_mem_efficient: bool = True, enable_cudnn: bool = True
+) -> Iterator[None]:
+    """Note wishes for the time of a `with` block."""
+    before = dict(_attention)
+    _attention.update(flash=enable_flash, math=enable_math, mem_efficient=enable_mem_efficient, cudnn=enable_cudnn)
+    try:
+        yield
+    finally:
+        _attention.update(before)
 
 
-@_along
-def softmax(x: Any, axis: int) -> Any:
-    """exp(x) / sum(exp(x)) along one axis, with the maximum taken out first."""
-    if not x.size:
-        return x.copy()
-    e = cupy.exp(x - cupy.max(x, axis=axis, keepdims=True))
-    return e / cupy.sum(e, axis=axis, keepdims=True)
-
-
-@_along
-def log_softmax(x: Any, axis: int) -> Any:
-    """log(softmax(x)), from the sum's logarithm and not from the quotient."""
-    if not x.size:
-        return x.copy()
-    shifted = x - cupy.max(x, axis=axis, keepdims=True)
-    return shifted - cupy.log(cupy.sum(cupy.exp(shifted), axis=axis, keepdims=True))
+def preferred_linalg_library(backend: str | None = None) -> str:
+    """ "default": CuPy chooses between cuSOLVER and cuBLAS itself. RuntimeError for a name that is not PyTorch's."""
+    if backend not in (None, "default", "cusolver", "magma"):
+        raise RuntimeError(f"Unknown input value. Choose from: default, cusolver, magma; got {backend!r}")
+    return "default"

@@ -13,7 +13,7 @@ from ..errors import Refused
 
 __all__ = [
     "angle", "clip", "conj", "floor_divide", "fmod", "gelu", "gelu_slope", "hardtanh", "imag", "lerp",
-    "log_sigmoid", "logaddexp", "logit", "power", "relu", "remainder", "round", "sgn",
+    "log1p", "log_sigmoid", "logaddexp", "logit", "power", "relu", "remainder", "round", "sgn",
     "sigmoid", "sign", "silu", "sinc", "softplus", "threshold", "trunc_divide", "where",
 ]  # fmt: skip
 
@@ -67,8 +67,8 @@ def clip(x: Any, low: Any = None, high: Any = None) -> Any:
     """`x` between `low` and `high`; where they cross, `high`. A nan stays."""
     if low is None and high is None:
         raise Refused("At least one of 'min' or 'max' must not be None")
-    numbers = all(b is None or b.__class__ in (int, float) for b in (low, high))
-    if numbers and x.__class__ is numpy.ndarray and x.size > 2048 and x.dtype in _BITS:
+    large = x.__class__ is numpy.ndarray and x.size > 2048 and x.dtype in _BITS
+    if large and all(b is None or b.__class__ in (int, float) for b in (low, high)):
         # 4 times faster than a maximum with a number
         return numpy.clip(x, -math.inf if low is None else low, math.inf if high is None else high)
     if low is None or high is None:
@@ -115,17 +115,42 @@ def power(x: Any, y: Any) -> Any:
     if getattr(x, "dtype", None) == numpy.bool_:
         return numpy.logical_or(x, numpy.logical_not(y))
     if y.__class__ is int or y.__class__ is float:
-        return x * x if y == 2 else x * x * x if y == 3 else x**y
+        if y == 2:
+            return x * x
+        if y == 3:
+            return x * x * x
+        # of this number PyTorch takes a square root, which -0 and -inf have another of
+        return 1 / numpy.sqrt(x) if y == -0.5 and x.dtype.kind == "f" else x**y
     if isinstance(y, numpy.ndarray) and y.dtype.kind == "i" and (y < 0).any():
         unit = numpy.where(numpy.equal(x, 1), 1, numpy.where(numpy.equal(x, -1), 1 - 2 * (y & 1), 0))
         return numpy.where(y < 0, unit.astype(y.dtype), numpy.asarray(x) ** numpy.maximum(y, 0))
+    if isinstance(y, numpy.ndarray) and y.dtype.kind == "f" and _has_rows_of_halves(x, y):
+        x = numpy.asarray(x, None if hasattr(x, "dtype") else y.dtype)
+        x = numpy.where((y == 0.5) & ((x == 0) | numpy.isinf(x)), abs(x), x)
     return x**y
+
+
+def _has_rows_of_halves(x: Any, y: numpy.ndarray) -> bool:
+    """Whether NumPy may see one exponent 1/2 for a row of numbers: it takes square roots then, which -0 and -inf have others of."""
+    if y.ndim == 0:
+        return y.item() == 0.5
+    return (y.shape != getattr(x, "shape", ()) or 0 in y.strides) and bool((y == 0.5).any())
+
+
+def log1p(x: Any) -> Any:
+    """log(1 + x), exact near 0: there NumPy adds the 1 to complex numbers before it looks at what they are."""
+    out: Any = numpy.log1p(x)
+    if out.dtype.kind != "c":
+        return out
+    out, a, b = numpy.asarray(out), x.real, x.imag
+    out.real[...] = numpy.where(abs(x) < 0.5, 0.5 * numpy.log1p(a * (2 + a) + b * b), out.real)
+    return out
 
 
 def sign(x: Any) -> Any:
     """-1, 0 or 1; PyTorch's sign of nan is 0, and of a complex number its direction."""
     if x.dtype.kind in "bc":
-        return x if x.dtype.kind == "b" else numpy.sign(x)
+        return x.copy() if x.dtype.kind == "b" else numpy.sign(x)
     return ((x > 0).view("int8") - (x < 0).view("int8")).astype(x.dtype)
 
 
@@ -145,10 +170,10 @@ def imag(x: Any) -> Any:
 
 
 def angle(x: Any) -> Any:
-    """The angle in radians; pi for negative numbers, and 0 for -0, as for all that are not negative."""
+    """The angle in radians; pi for negative numbers, 0 for all others, -0 among them; a nan stays."""
     if x.dtype.kind == "c":
         return numpy.arctan2(x.imag, x.real)
-    return numpy.where(x < 0, numpy.pi, x * 0).astype(x.dtype, copy=False)
+    return numpy.where(x < 0, numpy.pi, numpy.where(x != x, x, 0)).astype(x.dtype, copy=False)
 
 
 def round(x: Any, decimals: int = 0) -> Any:
@@ -181,7 +206,7 @@ _zeros: dict[Any, numpy.ndarray] = {}  # by dtype: the maximum with an array is 
 
 def relu(x: Any) -> Any:
     """`max(x, 0)`; a nan stays."""
-    if x.__class__ is not numpy.ndarray:
+    if x.__class__ is not numpy.ndarray or x.ndim > 1 and not x.flags.c_contiguous:
         return numpy.maximum(x, 0)
     if x.size > 8192:
         return clip(x, 0, None)
@@ -230,7 +255,7 @@ def silu(x: Any) -> Any:
 def softplus(x: Any, beta: float = 1.0, threshold: float = 20.0) -> Any:
     """log(1 + exp(beta x)) / beta; `x` itself where beta x exceeds the threshold."""
     scaled = x if beta == 1 else x * beta
-    smooth = numpy.log1p(numpy.exp(numpy.minimum(scaled, threshold)))
+    smooth = numpy.log1p(numpy.exp(clip(scaled, None, threshold)))
     return where(scaled > threshold, x, smooth if beta == 1 else smooth / beta)
 
 
@@ -244,7 +269,7 @@ def hardtanh(x: Any, low: float, high: float) -> Any:
     """`x` between two numbers, in the dtype of `x`. OverflowError for a negative bound of unsigned integers."""
     if x.dtype.kind in "iu":
         low, high = x.dtype.type(int(low)), x.dtype.type(int(high))
-    return numpy.minimum(numpy.maximum(x, low), high)
+    return clip(x, low, high)
 
 
 def threshold(x: Any, threshold: float, value: float) -> Any:
@@ -263,7 +288,7 @@ def logaddexp(x: Any, y: Any) -> Any:
 
 def log_sigmoid(x: Any) -> Any:
     """log(1 / (1 + exp(-x))), without overflow."""
-    return numpy.minimum(x, 0) - numpy.log1p(numpy.exp(-numpy.abs(x)))
+    return clip(x, None, 0) - numpy.log1p(numpy.exp(-numpy.abs(x)))
 
 
 # The normal distribution function is (1 + tanh(x P(x x))) / 2 for this polynomial P up to |x| = 5.5, where it is 1 in float32.
@@ -284,8 +309,7 @@ def normal_cdf(x: Any) -> Any:
         from scipy.special import erf  # SciPy is loaded at the first use
 
         return 0.5 * (1 + erf(x * math.sqrt(0.5)))
-    square = numpy.asarray(x * x)
-    numpy.minimum(square, _CDF_END, out=square)
+    square = numpy.asarray(clip(x * x, None, _CDF_END))
     out = numpy.asarray(square * _CDF[-1])
     for c in _CDF[-2:0:-1]:
         out += c
@@ -313,7 +337,7 @@ def gelu(x: Any, approximate: str = "none") -> Any:
         out += 1
         out *= 0.5
     else:
-        raise Refused("approximate argument must be either none or tanh.")
+        raise Refused("approximate argument must be either none or tanh.", RuntimeError if isinstance(approximate, str) else TypeError)
     return numpy.multiply(out, x, out=out)
 
 

@@ -9,7 +9,7 @@ import numpy
 
 from .reference import _through_host, module_of
 
-__all__ = ["cholesky_info", "eig", "fourier", "fourier_back", "lu_factor", "matrix_exp"]
+__all__ = ["cholesky_info", "eig", "fourier", "fourier_back", "ldl_factor", "ldl_solve", "lu_factor", "matrix_exp", "reflections"]
 
 
 @_through_host
@@ -52,6 +52,8 @@ def matrix_exp(x: Any) -> Any:
     """The exponential of a square matrix."""
     from scipy.linalg import expm
 
+    if x.ndim < 2 or x.shape[-1] != x.shape[-2]:  # SciPy takes a number, and what is empty, for a matrix
+        raise numpy.linalg.LinAlgError("The last two dimensions must be square")
     return expm(x).astype(x.dtype, copy=False) if x.size else x.copy()
 
 
@@ -81,3 +83,47 @@ def fourier(x: Any, dims: tuple, scale: float = 1.0) -> Any:
 def fourier_back(x: Any, dims: tuple, scale: float = 1.0) -> Any:
     """The same with the sign of the exponent changed."""
     return fourier(x.conj(), dims, scale).conj()
+
+
+@_through_host
+def ldl_factor(x: Any, hermitian: bool = False) -> tuple:
+    """L and D of `L D L^T` (`L D L^H` if Hermitian) in one lower triangle, LAPACK's pivots from 1, and where D has its first 0, or 0."""
+    from scipy.linalg.lapack import get_lapack_funcs
+
+    (trf,) = get_lapack_funcs(("hetrf" if hermitian and x.dtype.kind == "c" else "sytrf",), (x,))
+    n = x.shape[-1]
+    count = math.prod(x.shape[:-2])
+    flat = x.reshape(count, n, n)
+    packed, pivots, info = numpy.zeros((count, n, n), x.dtype), numpy.zeros((count, n), numpy.int32), numpy.zeros(count, numpy.int32)
+    for i in range(count if n else 0):
+        found, pivots[i], info[i] = trf(flat[i], lower=1)
+        packed[i] = numpy.tril(found)
+    return packed.reshape(x.shape), pivots.reshape(x.shape[:-1]), info.reshape(x.shape[:-2])
+
+
+@_through_host
+def ldl_solve(packed: Any, pivots: Any, b: Any, hermitian: bool = False) -> Any:
+    """X with `A @ X == b` from the factors of A; all three have the same leading dimensions."""
+    from scipy.linalg.lapack import get_lapack_funcs
+
+    (trs,) = get_lapack_funcs(("hetrs" if hermitian and packed.dtype.kind == "c" else "sytrs",), (packed,))
+    n, k = b.shape[-2:]
+    flat = [a.reshape(-1, *a.shape[-d:]) if b.size else () for a, d in ((packed, 2), (pivots, 1), (b, 2))]
+    out = numpy.zeros((math.prod(b.shape[:-2]), n, k), b.dtype)
+    for i, (matrix, places, right) in enumerate(zip(*flat, strict=True)):
+        out[i], _ = trs(matrix, places, right, lower=1)
+    return out.reshape(b.shape)
+
+
+@_through_host
+def reflections(x: Any) -> tuple:
+    """LAPACK's geqrf: R above the diagonal and below it the vectors of the reflections that make it, and their factors tau."""
+    from scipy.linalg.lapack import get_lapack_funcs
+
+    (geqrf,) = get_lapack_funcs(("geqrf",), (x,))
+    m, n = x.shape[-2:]
+    count, k = math.prod(x.shape[:-2]), min(m, n)
+    flat, packed, tau = x.reshape(count, m, n), numpy.zeros((count, m, n), x.dtype), numpy.zeros((count, k), x.dtype)
+    for i in range(count if k else 0):
+        packed[i], tau[i] = geqrf(flat[i])[:2]
+    return packed.reshape(x.shape), tau.reshape(*x.shape[:-2], k)

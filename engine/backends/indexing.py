@@ -11,7 +11,7 @@ from .reference import _axis, module_of, new_zeros
 
 def put(x: Any, index: Any, value: Any, accumulate: bool = False) -> Any:
     """A copy of `x` with `value` written, or added, at `index`."""
-    out = x.copy()
+    out = module_of(x).array(x, order="C")  # a NumPy scalar too becomes an array, that can be written to
     if accumulate:
         _add_at(out, index, value)
     else:
@@ -39,12 +39,14 @@ def _add_at(out: Any, index: Any, value: Any) -> None:
     """`out[index] += value` where a place that occurs twice is added to twice."""
     items = index if isinstance(index, tuple) else (index,)
     by_rows = len(items) == 1 and getattr(items[0], "dtype", None) == numpy.int64
-    if by_rows and out.ndim > 1 and out.flags.c_contiguous and out.dtype.kind == "f":
+    if by_rows and out.ndim > 1 and out.size and out.flags.c_contiguous and out.dtype.kind == "f":
         where = items[0].reshape(-1)
         value = module_of(out).broadcast_to(value, (*items[0].shape, *out.shape[1:]))
         rows = out.reshape(out.shape[0], -1)
         rows += _row_sums(where, value.reshape(where.size, rows.shape[1]), out.shape[0])
         return
+    if out.ndim == 1 and len(items) == 1 and getattr(items[0], "ndim", 0) > 1:
+        value = module_of(out).broadcast_to(value, items[0].shape)  # NumPy's `add.at` reads past the end of a shorter one
     module_of(out).add.at(out, index, value)
 
 
@@ -174,7 +176,7 @@ def add_along_axis(x: Any, indices: Any, size: int, axis: int) -> Any:
     return out
 
 
-def _slices(x: Any, dim: int, index: Any, name: str) -> tuple:
+def _slices(x: Any, dim: int, index: Any, name: str, outside: type[Exception] = IndexError) -> tuple:
     """The full index of the slices that a 1-d (or 0-d) index names along a dimension."""
     dim, n = _axis(x, dim), x.shape[dim] if x.ndim else 1
     if index.ndim > 1:
@@ -182,7 +184,7 @@ def _slices(x: Any, dim: int, index: Any, name: str) -> tuple:
     if index.dtype.kind not in "iu":
         raise ValueError(f"{name}(): Expected dtype int32/int64 for index")
     if index.size and (index.min() < 0 or index.max() >= n):
-        raise IndexError("index out of range in self")
+        raise outside("index out of range in self")
     return (slice(None),) * dim + (index.reshape(-1),)
 
 
@@ -209,7 +211,7 @@ def _fitting(x: Any, dim: int, index: Any, source: Any, name: str) -> None:
 
 def index_add(x: Any, dim: int, index: Any, source: Any, alpha: Any = 1) -> Any:
     """A copy of `x` with slices of `source`, times `alpha`, added."""
-    where = _slices(x, dim, index, "index_add")
+    where = _slices(x, dim, index, "index_add", RuntimeError)
     _fitting(x, dim, index, source, "index_add")
     out = module_of(x).array(x, order="C")
     _add_at(out.reshape(x.shape or (1,)), where, source if alpha == 1 else source * alpha)

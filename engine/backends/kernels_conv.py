@@ -206,4 +206,10 @@ def col2im(columns: Any, size: tuple, kernel: Any, dilation: Any = 1, padding: A
 
 
 def _blocks(size: tuple, kernel: Any, dilation: Any, padding: Any, stride: Any) -> Windows:
-    return place(size, each(kernel, 2, "kernel_size"), stride, padding, dilation)
+    kernel, strides, steps, pads = (
+        each(v, 2, name) for v, name in ((kernel, "kernel_size"), (stride, "stride"), (dilation, "dilation"), (padding, "padding"))
+    )
+    for name, values, least in (("kernel size", kernel, 1), ("stride", strides, 1), ("dilation", steps, 1), ("padding", pads, 0)):
+        if min(values) < least:
+            raise Refused(f"{name} should be {'greater than zero' if least else 'non-negative'}, but got {values}")
+    return place(size, kernel, strides, pads, steps)

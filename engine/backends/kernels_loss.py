@@ -64,14 +64,15 @@ def class_pick(x: Any, target: Any, weight: Any = None, ignore: int = -100) -> A
 def class_spread(g: Any, target: Any, weight: Any, size: tuple, ignore: int = -100) -> Any:
     """The transpose of `class_pick`: each element of `g` at its target class, times that class's weight, in zeros of shape `size`."""
     out = module_of(g).zeros(size, g.dtype)
-    out[_index(target, ignore)] = g * class_weights(target, weight, ignore, g.dtype)
+    weighted = g * class_weights(target, weight, ignore, g.dtype)
+    out[_index(target, ignore)] = module_of(g).where(target == ignore, g.dtype.type(0), weighted)  # 0 even where g is nan
     return out
 
 
 def log_sum_exp(x: Any) -> Any:
     """log(sum(exp(x))) over the classes, which stay with size 1."""
     xp, axis = module_of(x), min(x.ndim - 1, 1)
-    most = xp.maximum.reduce(x, axis, keepdims=True)
+    most = x.max(axis, None, True)
     most = xp.where(xp.isfinite(most), most, x.dtype.type(0))
     shifted = x - most
     total = xp.add.reduce(xp.exp(shifted, out=shifted), axis, keepdims=True)
@@ -84,16 +85,18 @@ def softmax_minus(x: Any, lse: Any, scale: Any, g: Any, target: Any, ignore: int
     xp, axis = module_of(x), min(x.ndim - 1, 1)
     out = x - lse
     xp.exp(out, out=out)
-    out *= xp.expand_dims(scale, axis)
+    out *= scale.reshape(*scale.shape[:axis], 1, *scale.shape[axis:])
     out[_index(target, ignore)] -= xp.where(target == ignore, g.dtype.type(0), g)
     return out
 
 
 @_through_host  # its recursion over time has nothing for a GPU to do at once
 def ctc(log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: int) -> tuple:
-    """Connectionist temporal classification: minus the log-likelihood of each target (N), and the posterior of each class (T, N, C).
+    """Connectionist temporal classification: minus the log-likelihood of each target (N), and its slope (T, N, C) as PyTorch has it.
 
-    Forward and backward recursions over the extended labels (Graves et al., 2006), in log space, for the whole batch at once.
+    Forward and backward recursions over the extended labels (Graves et al., 2006), in log space, for the whole batch at once. The slope
+    is that in the logits of a log_softmax: each class's probability less its posterior, and 0 beyond the input's length. A target that no
+    alignment gives has a loss of inf and a slope of nan.
     """
     t_max, n, _ = log_probs.shape
     s_max = 2 * int(target_lengths.max(initial=0)) + 1
@@ -139,12 +142,10 @@ def ctc(log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, b
     beta = numpy.where(valid, recursion(flipped, numpy.arange(s_max)[None] < 2, back_skips)[where], -numpy.inf)
     with numpy.errstate(invalid="ignore"):
         gamma = numpy.exp(alpha + beta - lp - likelihood[None, :, None])
-    gamma = numpy.where(numpy.isfinite(lp) & numpy.isfinite(likelihood)[None, :, None] & valid_time(input_lengths, t_max), gamma, 0.0)
+    within = (numpy.arange(t_max)[:, None] < input_lengths)[:, :, None]
+    gamma = numpy.where(numpy.isfinite(lp) & numpy.isfinite(likelihood)[None, :, None] & within, gamma, 0.0)
     posterior = numpy.zeros(log_probs.shape)
     numpy.add.at(posterior, (numpy.arange(t_max)[:, None, None], rows[None, :, None], labels[None]), gamma)
-    return (-likelihood).astype(log_probs.dtype), posterior.astype(log_probs.dtype)
-
-
-def valid_time(lengths: Any, t_max: int) -> Any:
-    """Which of `t_max` steps belong to each sample: (T, N, 1)."""
-    return (numpy.arange(t_max)[:, None] < lengths[None])[:, :, None]
+    posterior[:, likelihood == -numpy.inf] = numpy.nan  # an impossible target
+    slope = numpy.where(within, numpy.exp(log_probs) - posterior, 0.0)
+    return (-likelihood).astype(log_probs.dtype), slope.astype(log_probs.dtype)

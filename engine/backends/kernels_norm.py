@@ -26,7 +26,15 @@ def normalize(x: Any, axes: tuple, eps: float, weight: Any = None, bias: Any = N
         few, into = x[block], out[block]
         mean[block] = m = _sum(xp, few, axes) / n
         xp.subtract(few, m, out=into)
-        rstd[block] = r = 1 / xp.sqrt(_dot(xp, into, into, axes) / n + eps)
+        r = 1 / xp.sqrt(_dot(xp, into, into, axes) / n + eps)
+        # a spread so small beside the mean that the mean's own rounding shows: take it away too
+        apart = (m * r).reshape(-1)
+        if apart @ apart > 64**2 and abs(apart).max() > 64:
+            rest = _sum(xp, into, axes) / n
+            mean[block] += rest
+            into -= rest
+            r = 1 / xp.sqrt(_dot(xp, into, into, axes) / n + eps)
+        rstd[block] = r
         into *= r
         if weight is not None:
             into *= weight

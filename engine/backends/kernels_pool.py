@@ -176,9 +176,10 @@ def adaptive_max(x: Any, size: tuple) -> tuple:
     flat = numpy.zeros((), numpy.int64)
     for i, length in zip(index, ends, strict=True):
         flat = flat * length + i
-    parts = x[(..., *index)].reshape(*x.shape[:-n], *size, -1)
+    inner = math.prod(p.shape[1] for p in places)
+    parts = x[(..., *index)].reshape(*x.shape[:-n], *size, inner)
     best = parts.argmax(-1)
-    flat = xp.broadcast_to(flat.reshape(*size, -1), parts.shape)
+    flat = xp.broadcast_to(flat.reshape(*size, inner), parts.shape)
     return xp.take_along_axis(parts, best[..., None], -1)[..., 0], xp.take_along_axis(flat, best[..., None], -1)[..., 0]
 
 
@@ -196,7 +197,7 @@ def flat_scatter(g: Any, index: Any, size: tuple) -> Any:
     lead = g.shape[: g.ndim - n]
     rows, inner = math.prod(lead), math.prod(size)
     out = xp.zeros(rows * inner, g.dtype)
-    places = index.reshape(rows, -1)
+    places = index.reshape(rows, math.prod(index.shape[index.ndim - n :]))
     if places.size and (int(places.min()) < 0 or int(places.max()) >= inner):
         raise Refused(f"Found an invalid max index: {int(places.max())} (output volumes are of size {'x'.join(map(str, size))})")
     xp.add.at(out, (places + inner * xp.arange(rows)[:, None]).reshape(-1), g.reshape(-1))
@@ -206,8 +207,8 @@ def flat_scatter(g: Any, index: Any, size: tuple) -> Any:
 def flat_gather(x: Any, index: Any, size: tuple, n: int) -> Any:
     """The elements of x at flat indices over its last `n` dimensions; the result has the shape `size`."""
     lead = x.shape[: x.ndim - n]
-    rows = math.prod(lead)
-    return module_of(x).take_along_axis(x.reshape(rows, -1), index.reshape(rows, -1), 1).reshape(size)
+    flat, places = ((math.prod(lead), math.prod(sizes[len(sizes) - n :])) for sizes in (x.shape, size))
+    return module_of(x).take_along_axis(x.reshape(flat), index.reshape(places), 1).reshape(size)
 
 
 # -- other sizes by weighted neighbours -----------------------------------------------------------------------------------

@@ -10,17 +10,29 @@ from typing import Any
 
 import numpy
 
+from ..dtypes import LOW
+
 _F32 = numpy.dtype("float32")
 _f = numpy.float32
+_BITS_24 = numpy.uint64((1 << 24) - 1)
 
-# Polynomial coefficients of Cephes' logf, sinf and cosf (S. Moshier), as the vectorised Box-Muller transform uses them.
-_LOG = (
-    7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1, -1.6668057665e-1, 2.0000714765e-1,
-    -2.4999993993e-1, 3.3333331174e-1,
-)  # fmt: skip
-_SIN = (-1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1)
-_COS = (2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2)
-_QUARTER_PI = (-0.78515625, -2.4187564849853515625e-4, -3.77489497744594108e-8)  # pi / 4 in three parts, negative
+# Polynomial coefficients of Cephes' logf, cosf and sinf (S. Moshier), as the vectorised Box-Muller transform uses them: float32's numbers,
+# kept as float64, in which they are multiplied.
+_LOG = [
+    float(_f(c))
+    for c in (
+        7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1, -1.6668057665e-1, 2.0000714765e-1,
+        -2.4999993993e-1, 3.3333331174e-1,
+    )
+]  # fmt: skip
+_COS_SIN = [
+    numpy.array(c, _F32).astype(numpy.float64).reshape(2, 1, 1)
+    for c in (
+        (2.443315711809948e-5, -1.9515295891e-4), (-1.388731625493765e-3, 8.3321608736e-3), (4.166664568298827e-2, -1.6666654611e-1),
+    )
+]  # fmt: skip
+_QUARTER_PI = [float(_f(c)) for c in (-0.78515625, -2.4187564849853515625e-4, -3.77489497744594108e-8)]  # pi / 4 in three parts, negative
+_LN2, _LN2_LOW = 0.693359375, float(_f(-2.12194440e-4))  # ln 2 in two parts
 
 
 def unit(source: Any, n: int) -> numpy.ndarray:
@@ -29,19 +41,30 @@ def unit(source: Any, n: int) -> numpy.ndarray:
 
 
 def _unit32(source: Any, n: int) -> numpy.ndarray:
-    return (source.words(n) & numpy.uint64((1 << 24) - 1)).astype(_F32) * _f(2.0**-24)
+    words = source.words(n)
+    words &= _BITS_24
+    u = words.astype(_F32)
+    u *= _f(2.0**-24)
+    return u
 
 
 def uniform(source: Any, n: int, d: numpy.dtype, low: float = 0.0, high: float = 1.0) -> numpy.ndarray:
     """`n` numbers in [low, high): 53 random bits for float64, 24 for every smaller type."""
     if d == numpy.float64:
         u = unit(source, n)
-        return u if (low, high) == (0, 1) else u * (high - low) + low
+        return u if (low, high) == (0, 1) else _below(_fma64(u, high - low, low), d.type(low), d.type(high))
     u = _unit32(source, n)
     if (low, high) != (0, 1):
-        low, high = d.type(low), d.type(high)
-        u = _fma(u, _f(high - low), _f(low))
-    return u.astype(d, copy=False)
+        u = _fma(u, _f(high) - _f(low), _f(low))
+    elif d == _F32:
+        return u
+    return _below(u.astype(d, copy=False), d.type(low), d.type(high))
+
+
+def _below(u: numpy.ndarray, low: Any, high: Any) -> numpy.ndarray:
+    """What rounding has brought to the bound that is not in the range is the other bound."""
+    u[u == high] = low
+    return u
 
 
 def _fma(a: numpy.ndarray, b: Any, c: Any) -> numpy.ndarray:
@@ -49,34 +72,94 @@ def _fma(a: numpy.ndarray, b: Any, c: Any) -> numpy.ndarray:
     return (numpy.multiply(a, b, dtype=numpy.float64) + c).astype(_F32)
 
 
+def _fma64(a: numpy.ndarray, b: float, c: float) -> numpy.ndarray:
+    """a * b + c in float64 with one rounding: product and sum with what each loses (Dekker's and Knuth's error-free transformations)."""
+    split = lambda x: (high := x * 134217729.0 - (x * 134217729.0 - x), x - high)  # noqa: E731  2^27 + 1 halves 53 bits
+    product, (a1, a2), (b1, b2) = a * b, split(a), split(b)
+    lost = ((a1 * b1 - product) + a1 * b2 + a2 * b1) + a2 * b2
+    total = product + c
+    part = total - product
+    return total + ((product - (total - part)) + (c - part) + lost)
+
+
+def _round(x: numpy.ndarray, narrow: numpy.ndarray) -> None:
+    """Round float64 numbers in place to float32's, by way of `narrow`: product, sum and this are one fused step in float32."""
+    narrow[...] = x
+    x[...] = narrow
+
+
 def _log(x: numpy.ndarray) -> numpy.ndarray:
-    m, e = numpy.frexp(x)
-    small = m < _f(0.707106781186547524)
-    x = m - _f(1) + numpy.where(small, m, _f(0))
-    e = e.astype(_F32) - small.astype(_F32)
-    y = numpy.full_like(x, _LOG[0])
-    for p in _LOG[1:]:
-        y = _fma(y, x, _f(p))
+    mantissa, exponent = numpy.frexp(x)
+    small = mantissa < _f(0.707106781186547524)
+    e = (exponent - small).astype(numpy.float64)
+    x = mantissa.astype(numpy.float64)
+    x *= 1.0 + small
+    x -= 1.0
+    narrow = numpy.empty(x.shape, _F32)
+    y = x * _LOG[0]
+    for p in _LOG[1:-1]:
+        y += p
+        _round(y, narrow)
+        y *= x
+    y += _LOG[-1]
+    _round(y, narrow)
     z = x * x
-    y = _fma(z, _f(-0.5), _fma(y * x, z, e * _f(-2.12194440e-4)))
-    return _fma(e, _f(0.693359375), x + y)
+    _round(z, narrow)
+    y *= x
+    _round(y, narrow)
+    y *= z
+    low = e * _LN2_LOW
+    _round(low, narrow)
+    y += low
+    _round(y, narrow)
+    z *= -0.5
+    z += y
+    _round(z, narrow)
+    x += z
+    _round(x, narrow)
+    e *= _LN2
+    e += x
+    narrow[...] = e
+    return narrow
 
 
-def _sin_cos(x: numpy.ndarray) -> tuple[numpy.ndarray, numpy.ndarray]:
-    """Sine and cosine of non-negative angles."""
-    octant = ((x * _f(1.27323954473516)).astype(numpy.int32) + 1) & ~1
-    y = octant.astype(_F32)
+def _cos_sin(x: numpy.ndarray) -> numpy.ndarray:
+    """Cosines and sines of a matrix of non-negative angles, one matrix of each."""
+    octant = (x * _f(1.27323954473516)).astype(numpy.int32)
+    octant += 1
+    octant &= ~1
+    y, x = octant.astype(numpy.float64), x.astype(numpy.float64)
+    both = numpy.empty((2, *x.shape), _F32)
+    narrow = both[0]
     for part in _QUARTER_PI:
-        x = _fma(y, _f(part), x)
+        x += y * part
+        _round(x, narrow)
     z = x * x
-    c, s = numpy.full_like(x, _COS[0]), numpy.full_like(x, _SIN[0])
-    for p, q in zip(_COS[1:], _SIN[1:], strict=True):
-        c, s = _fma(c, z, _f(p)), _fma(s, z, _f(q))
-    c = _fma(c * z, z, z * _f(-0.5)) + _f(1)
-    s = _fma(s * z, x, x)
-    plain = (octant & 2) == 0
-    sin, cos = numpy.where(plain, s, c), numpy.where(plain, c, s)
-    return numpy.where(octant & 4, -sin, sin), numpy.where((octant - 2) & 4, cos, -cos)
+    _round(z, narrow)
+    p = z * _COS_SIN[0]
+    for more in _COS_SIN[1:]:
+        p += more
+        _round(p, both)
+        p *= z
+    _round(p, both)
+    cos, sin = p
+    cos *= z
+    z *= -0.5
+    _round(z, narrow)
+    cos += z
+    _round(cos, narrow)
+    cos += 1.0
+    sin *= x
+    sin += x
+    both[...] = p
+    cos, sin = both.view(numpy.int32)  # the two change places, and signs, by their bits
+    turned = (octant & 2) << 30 >> 31
+    turned &= cos ^ sin
+    cos ^= turned
+    sin ^= turned
+    sin ^= (octant & 4) << 29
+    cos ^= (octant + 2 & 4) << 29
+    return both
 
 
 def _box_muller(u: numpy.ndarray) -> numpy.ndarray:
@@ -84,11 +167,14 @@ def _box_muller(u: numpy.ndarray) -> numpy.ndarray:
     blocks = u.reshape(-1, 2, 8)
     if u.dtype == _F32:
         radius = numpy.sqrt(_f(-2) * _log(_f(1) - blocks[:, 0]))
-        sin, cos = _sin_cos(_f(2 * math.pi) * blocks[:, 1])
+        cos, sin = _cos_sin(_f(2 * math.pi) * blocks[:, 1])
     else:
         radius, angle = numpy.sqrt(-2 * numpy.log(1 - blocks[:, 0])), 2 * math.pi * blocks[:, 1]
-        sin, cos = numpy.sin(angle), numpy.cos(angle)
-    return numpy.stack([radius * cos, radius * sin], axis=1).reshape(-1)
+        cos, sin = numpy.cos(angle), numpy.sin(angle)
+    out = numpy.empty_like(blocks)
+    numpy.multiply(radius, cos, out[:, 0])
+    numpy.multiply(radius, sin, out[:, 1])
+    return out.reshape(-1)
 
 
 def normal_pairs(source: Any, n: int) -> numpy.ndarray:
@@ -114,10 +200,12 @@ def normal(source: Any, n: int, d: numpy.dtype, mean: float = 0.0, std: float = 
     if n < 16 or not dense:
         return (normal_pairs(source, n) * std + mean).astype(d)
     wide = numpy.dtype("float64") if d == numpy.float64 else _F32
-    u = uniform(source, n, wide)
     whole = n - n % 16
-    for i in range(0, whole, 1 << 14):  # what a block needs stays in the cache
-        u[i : min(i + (1 << 14), whole)] = _box_muller(u[i : min(i + (1 << 14), whole)])
+    u = uniform(source, whole if d in LOW else n, wide)  # PyTorch draws what the last 16 replace, save in half precision
+    if u.size < n:
+        u = numpy.concatenate([u, numpy.empty(n - whole, wide)])
+    for i in range(0, whole, 1 << 13):  # what a block needs stays in the cache
+        u[i : min(i + (1 << 13), whole)] = _box_muller(u[i : min(i + (1 << 13), whole)])
     if n % 16:
         u[-16:] = _box_muller(uniform(source, 16, wide))
     if (mean, std) != (0, 1):
@@ -145,12 +233,32 @@ def full_range(source: Any, n: int, d: numpy.dtype) -> numpy.ndarray:
 
 
 def permutation(source: Any, n: int) -> numpy.ndarray:
-    """The integers below `n` shuffled (Fisher and Yates, from the front)."""
-    order = list(range(n))
-    for i, word in enumerate(source.words(max(n - 1, 0)).tolist()):
-        j = i + word % (n - i)
-        order[i], order[j] = order[j], order[i]
-    return numpy.array(order, numpy.int64)
+    """The integers below `n` shuffled (Fisher and Yates, from the front: the i-th place changes with one from i on)."""
+    i = numpy.arange(n)
+    chosen = i.copy()
+    chosen[:-1] += (source.words(max(n - 1, 0)) % (n - i[:-1]).astype(numpy.uint64)).astype(numpy.int64)
+    if n < 500:
+        order = i.tolist()
+        for here, there in enumerate(chosen.tolist()):
+            order[here], order[there] = order[there], order[here]
+        return numpy.array(order, numpy.int64)
+    # All steps at once. A place holds, when its own step comes, what the last step that chose it put there: what that step's place held.
+    by_place = numpy.argsort(chosen * n + i)
+    places = chosen[by_place]
+    again = places[1:] == places[:-1]
+    before = numpy.full(n, -1)  # for each step, the last earlier one that chose the same place
+    before[by_place[1:]] = numpy.where(again, by_place[:-1], -1)
+    last = numpy.flatnonzero(numpy.append(~again, True))
+    giver = i.copy()  # for each place, the step that gave it what it holds at its own step, or itself
+    giver[places[last]] = by_place[last]
+    own = giver == i
+    giver = numpy.where(own & (chosen == i) & (before >= 0), before, giver)
+    while True:
+        further = giver[giver]
+        if (further == giver).all():
+            break
+        giver = further
+    return numpy.where(before >= 0, giver[before], numpy.where(chosen == i, giver, chosen))
 
 
 def bernoulli(source: Any, n: int, p: float) -> numpy.ndarray:
@@ -197,6 +305,54 @@ def multinomial(source: Any, weights: numpy.ndarray, n: int, replacement: bool) 
 def poisson(source: Any, rates: numpy.ndarray) -> numpy.ndarray:
     """One Poisson number for each rate (flat, float64)."""
     return numpy.array([_poisson(source, rate) for rate in rates.tolist()], dtype=numpy.float64)
+
+
+def binomial(source: Any, count: float, p: float) -> float:
+    """How many of `count` trials of probability `p` succeed: by inversion, or by rejection where many do (Hoermann 1993, BTRS)."""
+    if count <= 0 or p <= 0:
+        return 0.0
+    if p >= 1 or p != p:
+        return count if p >= 1 else math.nan
+    few = min(p, 1 - p)
+    found = _rejected(source, count, few) if count * few >= 10 else _inverted(source, count, few)
+    return found if p <= 0.5 else count - found
+
+
+def _inverted(source: Any, count: float, p: float) -> float:
+    trials, found, log_miss = 0.0, 0, math.log1p(-p)
+    while True:
+        u = unit(source, 1)[0]
+        trials += math.ceil(math.log(u) / log_miss) if u > 0 else math.inf
+        if trials > count:
+            return float(found)
+        found += 1
+
+
+def _rejected(source: Any, count: float, p: float) -> float:
+    spread, odds, most = math.sqrt(count * p * (1 - p)), p / (1 - p), math.floor((count + 1) * p)
+    b = 1.15 + 2.53 * spread
+    a, c, v_r, alpha = -0.0873 + 0.0248 * b + 0.01 * p, count * p + 0.5, 0.92 - 4.2 / b, (2.83 + 5.1 / b) * spread
+    tail = [0.0810614667953272, 0.0413406959554092, 0.0276779256849983, 0.0207906721037650, 0.0166446911898211,
+            0.0138761288230707, 0.0118967099458917, 0.0104112652619720, 0.00925546218271273, 0.00833056343336287]  # fmt: skip
+
+    def stirling(k: float) -> float:
+        """What Stirling's formula for log(k!) leaves out."""
+        square = (k + 1) ** 2
+        return tail[int(k)] if k <= 9 else (1 / 12 - (1 / 360 - 1 / 1260 / square) / square) / (k + 1)
+
+    while True:
+        u, v = unit(source, 1)[0] - 0.5, unit(source, 1)[0]
+        us = 0.5 - abs(u)
+        k = math.floor((2 * a / us + b) * u + c)
+        if us >= 0.07 and v <= v_r:
+            return float(k)
+        if not 0 <= k <= count:
+            continue
+        bound = (most + 0.5) * math.log((most + 1) / (odds * (count - most + 1)))
+        bound += (count + 1) * math.log((count - most + 1) / (count - k + 1))
+        bound += (k + 0.5) * math.log(odds * (count - k + 1) / (k + 1))
+        if math.log(v * alpha / (a / us**2 + b)) <= bound + stirling(most) + stirling(count - most) - stirling(k) - stirling(count - k):
+            return float(k)
 
 
 def _poisson(source: Any, rate: float) -> int:

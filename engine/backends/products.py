@@ -16,7 +16,8 @@ def matmul(a: Any, b: Any) -> Any:
         return a.dot(b)  # the same product, without the 0.45 us that `matmul` takes to choose its loop
     if a.ndim > 2 and b.ndim == 2 and a.size and a.shape[-1] == b.shape[0]:
         return (a.reshape(-1, a.shape[-1]) @ b).reshape(*a.shape[:-1], b.shape[1])
-    return a @ b
+    out = a @ b
+    return out if out.ndim < 3 or out.flags.c_contiguous else out.copy()  # batches would come out in the order in which a's lie
 
 
 def linear(x: Any, weight: Any, bias: Any = None) -> Any:
@@ -114,7 +115,7 @@ def smallest(lib: Any, x: Any, s: Any, atol: Any = None, rtol: Any = None) -> An
     if rtol is None:
         eps = max(x.shape[-2:]) * float(numpy.finfo(x.dtype).eps)
         rtol = eps if atol is None else lib.where(lib.asarray(atol) > 0, 0.0, eps)
-    top = s.max(-1, initial=0) if s.shape[-1] else lib.zeros(s.shape[:-1], s.dtype)
+    top = s.max(-1) if s.shape[-1] else lib.zeros(s.shape[:-1], s.dtype)
     return lib.maximum(0 if atol is None else atol, lib.asarray(rtol) * top)
 
 

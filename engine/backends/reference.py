@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy
 
+from ..layout import blank, preserve_format
+
 
 def reshape(x: Any, shape: Any) -> Any:
     """The elements under another shape; a view where the strides allow it."""
@@ -61,7 +63,7 @@ def expand_dims(x: Any, axis: Any) -> Any:
 
 
 def broadcast_to(x: Any, shape: Any) -> Any:
-    """The elements repeated to a shape without copying, read-only; the same memory, writable, when the shape is the array's own."""
+    """The elements repeated to a shape without copying: a view of the same memory, in which elements share their places."""
     if x.shape == shape:
         return x[...]
     if not isinstance(x, numpy.ndarray) or x.base is not None and not isinstance(x.base, numpy.ndarray):
@@ -73,7 +75,7 @@ def broadcast_to(x: Any, shape: Any) -> Any:
             raise ValueError(f"an array of shape {x.shape} does not broadcast to {tuple(shape)}")
         strides.append(stride if have == want else 0)
     out = strided(x, shape, strides)
-    out.flags.writeable = False
+    out.flags.writeable = x.flags.writeable
     return out
 
 
@@ -92,12 +94,19 @@ def put_diagonal(value: Any, shape: tuple, offset: int = 0, dim1: int = 0, dim2:
     return out
 
 
+def _in_memory_order(owner: numpy.ndarray) -> numpy.ndarray:
+    """The array with its dimensions in the order in which they lie in memory: contiguous, when it has its memory to itself."""
+    if owner.flags.c_contiguous:
+        return owner
+    return owner.transpose(sorted(range(owner.ndim), key=lambda dim: -owner.strides[dim]))
+
+
 def strided(x: Any, shape: tuple, strides: tuple, dtype: Any = None) -> Any:
     """A view of the array's memory under any shape and strides (in bytes), which knows whose memory it is."""
     if not isinstance(x, numpy.ndarray):
         return module_of(x).lib.stride_tricks.as_strided(x, shape, strides)
     owner = x.base if isinstance(x.base, numpy.ndarray) else x
-    buffer = owner if owner.flags.c_contiguous else owner.T
+    buffer = _in_memory_order(owner)
     at = 0 if owner is x else x.__array_interface__["data"][0] - owner.__array_interface__["data"][0]
     return numpy.ndarray(shape, dtype or x.dtype, buffer, at, strides)
 
@@ -107,7 +116,7 @@ def strided_view(x: Any, size: tuple, stride: tuple, offset: int) -> Any:
     owner = x.base if isinstance(x.base, x.__class__) else x
     if not isinstance(x, numpy.ndarray):
         return module_of(x).lib.stride_tricks.as_strided(owner.ravel()[offset:], size, tuple(s * x.itemsize for s in stride))
-    buffer = owner if owner.flags.c_contiguous else owner.T
+    buffer = _in_memory_order(owner)
     reach = offset + sum((n - 1) * s for n, s in zip(size, stride, strict=True)) if 0 not in size else 0
     if offset < 0 or reach * x.itemsize >= owner.nbytes and 0 not in size:
         told = f"sizes {list(size)}, strides {list(stride)}, storage offset {offset}"
@@ -135,6 +144,16 @@ def restride(x: Any, source: tuple, target: tuple) -> Any:
     return storage[out]
 
 
+def laid_out(x: Any, format: Any) -> Any:
+    """A copy of the array whose elements lie as a memory format says."""
+    lib = module_of(x)
+    if format is preserve_format:
+        return lib.array(x)
+    out = blank(lib, x.shape, x.dtype, format)
+    out[...] = x
+    return out
+
+
 def view_as_real(x: Any) -> Any:
     """Complex numbers as pairs, in a new last dimension; a view."""
     half = x.real
@@ -145,6 +164,8 @@ def view_as_real(x: Any) -> Any:
 
 def view_as_complex(x: Any) -> Any:
     """Pairs in the last dimension as complex numbers; a view."""
+    if not x.size:  # whose strides say nothing
+        return module_of(x).zeros(x.shape[:-1], numpy.result_type(x.dtype, numpy.complex64))
     if x.strides[-1] != x.itemsize:
         raise ValueError("Tensor must have a last dimension with stride 1")
     if any(s % (2 * x.itemsize) for s in x.strides[:-1]):
@@ -190,7 +211,7 @@ def flip(x: Any, axis: Any = None) -> Any:
     axis = (axis,) if isinstance(axis, int) else axis
     if axis is not None and len({d % max(x.ndim, 1) for d in axis}) != len(axis):
         raise ValueError(f"dim {axis[-1]} appears multiple times in the list of dims")
-    return numpy.flip(x, axis if x.ndim else ()).copy()
+    return numpy.flip(x, axis if x.ndim else ()).copy("C" if 0 in x.strides else "K")  # in the input's order in memory, if it has one
 
 
 def _axis(x: Any, dim: int) -> int:
@@ -243,7 +264,8 @@ def new_zeros(beside: Any, shape: tuple, dtype: Any = None) -> Any:
 
 def read_through(x: Any, path: tuple) -> Any:
     """What is seen of `x` at the end of a path of view ops: `((op, attrs), ...)`."""
-    xp = import_module(f"{__package__}.{'cpu' if module_of(x) is numpy else 'cuda'}")
+    xp = import_module(f"{__package__}.{'cpu' if module_of(x) is numpy else 'gpu'}")
+    x = module_of(x).asarray(x)  # a NumPy scalar has no views
     for op, attrs in path:
         x = op.forward(xp, x, **attrs)
     return x
@@ -251,11 +273,11 @@ def read_through(x: Any, path: tuple) -> Any:
 
 def write_through(x: Any, value: Any, path: tuple) -> Any:
     """A copy of `x` with what is seen at the end of the path replaced by `value`."""
-    out = x.copy(order="K")
+    out = module_of(x).array(x, order="K")  # a NumPy scalar too becomes an array, that can be written to
     seen = read_through(out, path)
     if seen.base is not out and seen is not out:
         # this copy's strides made a step of the path a copy: find where its elements come from instead
-        out = x.copy()
+        out = module_of(x).array(x, order="C")
         places = read_through(module_of(x).arange(x.size).reshape(x.shape), path)
         out.reshape(-1)[places] = value
         return out

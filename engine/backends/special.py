@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy
 
+from .elementwise import in_blocks
+
 SCIPY = {  # our name -> SciPy's and CuPy's, where nothing else is different
     "bessel_j0": "j0", "bessel_j1": "j1", "bessel_y0": "y0", "bessel_y1": "y1", "digamma": "digamma", "entr": "entr", "erf": "erf",
     "erfc": "erfc", "erfcx": "erfcx", "erfinv": "erfinv", "i0": "i0", "i0e": "i0e", "i1": "i1", "i1e": "i1e", "igamma": "gammainc",
@@ -35,6 +37,32 @@ def _scipy() -> Any:
 
 
 globals().update({name: forwarded(name, numpy, _scipy) for name in SCIPY})
+
+
+# x P(x^2) / Q(x^2) on [-4, 4], highest powers first: to 5e-7 of erf's value, near 0 too. Source: Eigen's generic_fast_erf (float).
+_ERF_P = (-2.72614225801306e-10, 2.77068142495902e-8, -2.10102402082508e-6, -5.69250639462346e-5, -7.34990630326855e-4)
+_ERF_P += (-2.95459980854025e-3, -1.60960333262415e-2)
+_ERF_Q = (-1.45660718464996e-5, -2.13374055278905e-4, -1.68282697438203e-3, -7.37332916720468e-3, -1.42647390514189e-2)
+_scipys_erf = globals()["erf"]
+
+
+@in_blocks
+def _erf_quickly(x: Any) -> Any:
+    x = numpy.clip(x, -4, 4)
+    square = x * x
+    p, q = square * _ERF_P[0] + _ERF_P[1], square * _ERF_Q[0] + _ERF_Q[1]
+    for terms, sums in ((_ERF_P, p), (_ERF_Q, q)):
+        for c in terms[2:]:
+            sums *= square
+            sums += c
+    p *= x
+    p /= q
+    return numpy.clip(p, -1, 1, out=p)
+
+
+def erf(x: Any) -> Any:
+    """The error function: SciPy's; of many float32 numbers, where that takes 20 ns for each, a quotient of polynomials."""
+    return _erf_quickly(x) if x.dtype == numpy.float32 and x.size > 1024 else _scipys_erf(x)
 
 
 def lgamma(x: Any) -> Any:

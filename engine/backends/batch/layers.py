@@ -1,0 +1,108 @@
+"""Pooling, resampling, normalisation and classes, for arrays with a batch dimension."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .array import changed, within
+from .namespace import Namespace, apply, rule
+from .sample import fixed, merged, parted, shared, whole
+
+# -- pooling, resampling: whatever stands before the last dimensions is a batch ------------------------------
+
+_WHOLE_SIZE = {"tap_scatter": 2, "avg_pool_back": 1}  # where functions are told a result's shape with all its dimensions
+
+
+@rule("im2col", "col2im")
+def columns(name: str, xp: Namespace, x: Any, *rest: Any) -> Any:
+    """Of one sample without a dimension for samples, the batch is that dimension."""
+    if x.ndim == (3 if name == "im2col" else 2):
+        return xp.level.wrap(apply(name, (x.inner, *rest), {}))
+    return folded(name, xp, x, *rest)
+
+
+@rule("avg_pool", "avg_pool_back", "resample", "resample_back", "adaptive_max", "max_pool")
+@rule("tap_gather", "tap_places", "tap_scatter")
+def folded(name: str, xp: Namespace, x: Any, *rest: Any, **more: Any) -> Any:
+    """Batch and first dimension as one: (B, N, C, ...) as (B N, C, ...), (B, C, ...) as it is where that has a meaning of its own."""
+    args = (x, *rest)
+    mapped = [a for a in within(args) if a.ndim > 1]
+    if any(a.ndim < 2 or not xp.mapped(a) or a.shape[0] != mapped[0].shape[0] for a in within(args)):
+        return xp.each(lambda *one, **k: apply(name, one, k), args, more)
+    n, lead = xp.level.size, x.shape[0]
+    if name in _WHOLE_SIZE:
+        at = _WHOLE_SIZE[name]
+        args = (*args[:at], (n * args[at][0], *args[at][1:]), *args[at + 1 :])
+    found = apply(name, changed(args, lambda b: merged(b.inner)), more)
+    shaped = lambda a: xp.level.wrap(a.reshape((n, lead, *a.shape[1:])))  # noqa: E731
+    return tuple(map(shaped, found)) if isinstance(found, tuple) else shaped(found)
+
+
+# -- normalisation -------------------------------------------------------------------------------------------
+
+
+@rule("normalize", "normalize_input")
+def normalize(name: str, xp: Namespace, x: Any, *rest: Any) -> Any:
+    args, at = [x, *rest], 1 if name == "normalize" else 4  # where the axes stand
+    rank = max(a.ndim for a in within(args))
+    args[at] = tuple(a + 1 for a in args[at])
+    wide = [_ranked(xp, a, rank) if hasattr(a, "dtype") else a for a in args]
+    found = apply(name, tuple(wide), {})
+    return tuple(map(xp.level.wrap, found)) if isinstance(found, tuple) else xp.level.wrap(found)
+
+
+@rule("normalize_weight")
+def normalize_weight(xp: Namespace, g: Any, x: Any, mean: Any, rstd: Any, axes: tuple) -> Any:
+    wide = [_ranked(xp, a, g.ndim) for a in (g, x, mean, rstd)]
+    return xp.level.wrap(apply("normalize_weight", (*wide, tuple(a + 1 for a in axes)), {}))
+
+
+def _ranked(xp: Namespace, x: Any, rank: int) -> Any:
+    """The whole array, of a given rank for a sample; what is alike keeps a batch dimension of size 1 where it only broadcasts."""
+    if x.ndim < rank and fixed(xp, x):
+        return shared(xp, x)
+    inner = whole(xp, x)
+    return inner.reshape((inner.shape[0], *(1,) * (rank - x.ndim), *x.shape))
+
+
+# -- classes -------------------------------------------------------------------------------------------------
+
+
+@rule("class_pick", "class_weights", "log_sum_exp")
+def by_class(name: str, xp: Namespace, x: Any, *rest: Any) -> Any:
+    return _by_class(name, xp, (x, *rest), -1)
+
+
+@rule("class_spread")
+def class_spread(xp: Namespace, g: Any, target: Any, weight: Any, size: tuple, ignore: int = -100) -> Any:
+    return _by_class("class_spread", xp, (g, target, weight, tuple(size), ignore), 2)
+
+
+@rule("softmax_minus")
+def softmax_minus(xp: Namespace, x: Any, lse: Any, scale: Any, g: Any, target: Any, ignore: int) -> Any:
+    if target.ndim:
+        scale, g = (s if s.ndim else xp.broadcast_to(s, target.shape) for s in (scale, g))
+    return _by_class("softmax_minus", xp, (x, lse, scale, g, target, ignore), -1)
+
+
+def _by_class(name: str, xp: Namespace, args: tuple, weight: int) -> Any:
+    """Functions of (N, C, ...) and targets (N, ...): the batch joins N. Of (C) and a single target, it becomes N."""
+    weight = {"class_pick": 2, "class_weights": 1}.get(name, weight)
+    if weight >= 0 and args[weight] is not None and xp.mapped(args[weight]):
+        return xp.each(lambda *one: apply(name, one, {}), args, {})
+    n = xp.level.size
+    single = len(args[3]) == 1 if name == "class_spread" else args[0].ndim == (0 if name == "class_weights" else 1)
+    given = []
+    for i, a in enumerate(args):
+        if i == weight:
+            given.append(shared(xp, a) if a is not None else None)
+        elif hasattr(a, "dtype") and hasattr(a, "ndim"):
+            inner = whole(xp, a)
+            given.append(inner if single or not a.ndim else merged(inner))
+        else:
+            given.append(a)
+    if name == "class_spread":
+        size = args[3]
+        given[3] = (n, *size) if single else (n * size[0], *size[1:])
+    found = apply(name, tuple(given), {})
+    return xp.level.wrap(found if single else parted(found, n))

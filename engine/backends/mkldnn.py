@@ -1,0 +1,37 @@
+"""`engine.backends.mkldnn`: switches of oneDNN, which is not used here. They can be set and read, and change nothing."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+enabled = True
+deterministic = False
+allow_tf32: bool | None = None
+fp32_precision = "none"
+
+
+def is_available() -> bool:
+    """False: convolutions and products on the CPU are NumPy's."""
+    return False
+
+
+def set_flags(
+    _enabled: bool | None = None, _deterministic: bool | None = None, _allow_tf32: bool | None = None, _fp32_precision: str = "none"
+) -> tuple:
+    """Set switches; what they were before."""
+    before = (enabled, deterministic, allow_tf32, fp32_precision)
+    given = {"enabled": _enabled, "deterministic": _deterministic, "allow_tf32": _allow_tf32, "fp32_precision": _fp32_precision}
+    globals().update({name: value for name, value in given.items() if value is not None})
+    return before
+
+
+@contextlib.contextmanager
+def flags(enabled: bool = False, deterministic: bool = False, allow_tf32: bool = True, fp32_precision: str = "none") -> Iterator[None]:
+    """Set switches for the time of a `with` block."""
+    before = set_flags(enabled, deterministic, allow_tf32, fp32_precision)
+    try:
+        yield
+    finally:
+        set_flags(*before)
+        globals()["allow_tf32"] = before[2]
