@@ -1,0 +1,129 @@
+"""`engine.compile`, with PyTorch's interface, and the names of `torch.compiler`. What is compiled runs as it is written, op by op."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from .nn import Module
+
+_BACKENDS = ("inductor", "eager", "aot_eager", "cudagraphs", "onnxrt", "openxla", "tvm")
+_MODES = ("default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
+
+
+class OptimizedModule(Module):
+    """What `compile` gives for a module: another module around it, whose `state_dict` has `_orig_mod.` before each name, as PyTorch's."""
+
+    _orig_mod: Module
+
+    def __init__(self, mod: Module) -> None:
+        super().__init__()
+        self._modules["_orig_mod"] = mod
+        self.training = mod.training
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        return self._orig_mod(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        wrapped = self._modules["_orig_mod"]
+        return wrapped if name == "_orig_mod" else getattr(wrapped, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        wrapped = self.__dict__.get("_modules", {}).get("_orig_mod")
+        if wrapped is None or name in self.__dict__ or hasattr(type(self), name):
+            super().__setattr__(name, value)
+        else:
+            setattr(wrapped, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        delattr(self._modules["_orig_mod"], name)
+
+    def __len__(self) -> int:
+        return len(self._orig_mod)  # pyright: ignore
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *dir(self._orig_mod)})
+
+
+def compile(
+    model: Any = None,
+    *,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    backend: str | Callable | None = None,
+    mode: str | None = None,
+    options: dict | None = None,
+    name: str | None = None,
+    disable: bool = False,
+    recompile_limit: int | None = None,
+    isolate_recompiles: bool = False,
+    shapes_spec: Any = None,
+) -> Any:
+    """The module or function to call instead of `model`; without `model`, a decorator.
+
+    Nothing is compiled: the program runs op by op as it is written, with the same results, so `fullgraph`, `dynamic`, `mode`, `options`
+    and what follows change nothing, but `disable=True`, which gives `model` itself. RuntimeError for a `mode` or `backend` that PyTorch
+    does not know; TypeError for what cannot be called.
+    A `backend` that is a function, which would get a graph, is refused: there is none.
+    """
+    if mode is not None and options is not None:
+        raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")
+    if mode is not None and mode not in _MODES:
+        raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {', '.join(_MODES)}")
+    if callable(backend):
+        raise NotImplementedError("compile: a backend of your own would get a graph, and nothing is traced here; use backend='eager'")
+    if backend is not None and backend not in _BACKENDS:
+        raise RuntimeError(f"Invalid backend: {backend!r}; available are {', '.join(_BACKENDS)}")
+    if model is None:
+        return functools.partial(
+            compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options, disable=disable
+        )
+    if not callable(model):
+        raise TypeError(f"A callable function is expected, but {type(model)} is provided.")
+    if disable or isinstance(model, (type, OptimizedModule)):
+        return model
+    if isinstance(model, Module):
+        return OptimizedModule(model)
+
+    @functools.wraps(model)
+    def compiled(*args: Any, **kwargs: Any) -> Any:
+        return model(*args, **kwargs)
+
+    return compiled
+
+
+def is_compiling() -> bool:
+    """Whether this code is being traced: never."""
+    return False
+
+
+is_dynamo_compiling = is_exporting = is_compiling
+
+
+def disable(fn: Callable | None = None, recursive: bool = True, *, reason: str | None = None) -> Any:
+    """The function itself: it would not be compiled anyhow. Without one, a decorator."""
+    return (lambda function: function) if fn is None else fn
+
+
+def allow_in_graph(fn: Any) -> Any:
+    """The function itself, or the list of them."""
+    return fn
+
+
+def assume_constant_result(fn: Any) -> Any:
+    """The function itself."""
+    return fn
+
+
+def list_backends(exclude_tags: Any = ("debug", "experimental")) -> list[str]:
+    """The backends that `compile` takes."""
+    return sorted(_BACKENDS)
+
+
+def reset() -> None:
+    """Forget what was compiled: nothing was."""
+
+
+def cudagraph_mark_step_begin() -> None:
+    """Say that a step begins; there are no CUDA graphs to replay."""

@@ -1,0 +1,67 @@
+"""`engine.cuda`: what PyTorch programs ask about GPUs. Everything answers, and says "none", where there is no GPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import legacy, missing
+from ..devices import cuda_available as is_available
+from ..errors import OutOfMemoryError
+from .device import (
+    can_device_access_peer,
+    current_device,
+    device,
+    device_count,
+    device_of,
+    get_arch_list,
+    get_device_capability,
+    get_device_name,
+    get_device_properties,
+    init,
+    ipc_collect,
+    is_bf16_supported,
+    is_initialized,
+    is_tf32_supported,
+    set_device,
+    synchronize,
+)
+from .graphs import CUDAGraph, graph, make_graphed_callables
+from .memory import (
+    empty_cache,
+    max_memory_allocated,
+    max_memory_cached,
+    max_memory_reserved,
+    mem_get_info,
+    memory_allocated,
+    memory_cached,
+    memory_reserved,
+    memory_stats,
+    memory_summary,
+    reset_accumulated_memory_stats,
+    reset_max_memory_allocated,
+    reset_max_memory_cached,
+    reset_peak_memory_stats,
+    set_per_process_memory_fraction,
+)
+from .random import (
+    get_rng_state,
+    get_rng_state_all,
+    initial_seed,
+    manual_seed,
+    manual_seed_all,
+    seed,
+    seed_all,
+    set_rng_state,
+    set_rng_state_all,
+)
+from .streams import Event, Stream, StreamContext, current_stream, default_stream, set_stream, stream
+
+has_half, has_magma = True, False
+_LATER = frozenset({"amp", "nvtx"})
+globals().update(legacy.cuda)  # FloatTensor and its like
+
+
+def __getattr__(name: str) -> Any:
+    if name == "_initialized":  # public code that saves random states for checkpoints reads it
+        return is_initialized()
+    return missing.attribute(__name__, name, 2)

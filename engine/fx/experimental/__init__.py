@@ -1,0 +1,1 @@
+"""PyTorch's address of what a trace knows of itself; no trace is ever running here."""

@@ -1,0 +1,144 @@
+"""How a tensor's elements lie in memory: PyTorch's layouts and memory formats, and the order of axes that a format means."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+
+__all__ = [
+    "channels_last",
+    "channels_last_3d",
+    "contiguous_format",
+    "jagged",
+    "layout",
+    "memory_format",
+    "preserve_format",
+    "sparse_bsc",
+    "sparse_bsr",
+    "sparse_coo",
+    "sparse_csc",
+    "sparse_csr",
+    "strided",
+]
+
+
+class layout:
+    """How a tensor is stored. Those of this library are all `strided`: one block of memory, read with strides."""
+
+    __slots__ = ("name",)
+    __module__ = "torch"  # as it prints
+
+    def __init__(self, name: str):
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"torch.{self.name}"
+
+    def __reduce__(self) -> Any:
+        return _layout, (self.name,)
+
+
+class memory_format:
+    """In which order the axes of a dense tensor follow each other in memory."""
+
+    __slots__ = ("name",)
+    __module__ = "torch"  # as it prints
+
+    def __init__(self, name: str):
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"torch.{self.name}"
+
+    def __reduce__(self) -> Any:
+        return _format, (self.name,)
+
+
+LAYOUTS = {name: layout(name) for name in ("strided", "sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc", "jagged")}
+FORMATS = {name: memory_format(name) for name in ("contiguous_format", "channels_last", "channels_last_3d", "preserve_format")}
+strided, sparse_coo, sparse_csr, sparse_csc, sparse_bsr, sparse_bsc, jagged = LAYOUTS.values()
+contiguous_format, channels_last, channels_last_3d, preserve_format = FORMATS.values()
+_CHANNELS_LAST = {channels_last: (0, 2, 3, 1), channels_last_3d: (0, 2, 3, 4, 1)}
+
+
+def _layout(name: str) -> layout:
+    return LAYOUTS[name]
+
+
+def _format(name: str) -> memory_format:
+    return FORMATS[name]
+
+
+def order(format: memory_format, ndim: int) -> tuple[int, ...]:
+    """The axes from the outermost in memory to the innermost. RuntimeError where a format is for tensors of another rank."""
+    if not isinstance(format, memory_format):
+        raise TypeError(f"argument 'memory_format' must be torch.memory_format, not {type(format).__name__}")
+    if format is contiguous_format:
+        return tuple(range(ndim))
+    axes = _CHANNELS_LAST.get(format)
+    if axes is None:
+        raise RuntimeError("unsupported memory format Preserve")
+    if len(axes) != ndim:
+        raise RuntimeError(f"required rank {len(axes)} tensor to use {format.name} format")
+    return axes
+
+
+def strides_of(shape: tuple, axes: tuple) -> tuple[int, ...]:
+    """The strides, in elements, of a dense block whose axes follow each other in memory in this order."""
+    strides, step = [0] * len(shape), 1
+    for axis in reversed(axes):
+        strides[axis] = step
+        step *= max(shape[axis], 1)
+    return tuple(strides)
+
+
+def told_strides(array: Any) -> tuple[int, ...]:
+    """An array's strides in elements. An axis of one element, which NumPy may give the stride 0, steps over what is inside it."""
+    strides = [s // array.itemsize for s in array.strides]
+    for axis in range(array.ndim - 1, -1, -1):
+        if array.shape[axis] == 1 and strides[axis] == 0:
+            strides[axis] = 1 if axis == array.ndim - 1 else array.shape[axis + 1] * strides[axis + 1]
+    return tuple(strides) if array.size else strides_of(array.shape, tuple(range(array.ndim)))
+
+
+def lies_in(array: Any, format: memory_format) -> bool:
+    """Whether an array's elements lie as a format says. An axis of one element may have any stride."""
+    if format in _CHANNELS_LAST and array.ndim != len(_CHANNELS_LAST[format]):
+        return False
+    axes = order(format, array.ndim)
+    step = array.itemsize
+    for axis in reversed(axes):
+        if array.shape[axis] != 1:
+            if array.strides[axis] != step and array.size:
+                return False
+            step *= array.shape[axis]
+    return True
+
+
+def blank(xp: Any, shape: tuple, dtype: Any, format: memory_format) -> Any:
+    """Unset memory of a shape in a format."""
+    axes = order(format, len(shape))
+    back = sorted(range(len(axes)), key=lambda i: axes[i])
+    return xp.empty(tuple(shape[a] for a in axes), dtype).transpose(back)
+
+
+def as_first(data: Any, first: Any) -> Any:
+    """An elementwise result in the order in which the first operand lies, where NumPy took another since the operands disagree."""
+    if data.__class__ is not numpy.ndarray or data.shape != first.shape or data.strides == first.strides or 0 in first.strides:
+        return data
+    out = numpy.empty_like(first, dtype=data.dtype)
+    if out.strides == data.strides:
+        return data
+    out[...] = data
+    return out
+
+
+def as_channels(data: Any, first: Any) -> Any:
+    """The result for images with their channels last in memory, laid so as well."""
+    format = channels_last if first.ndim == 4 else channels_last_3d
+    if data.__class__ is not numpy.ndarray or data.ndim != first.ndim or first.ndim not in (4, 5) or not lies_in(first, format):
+        return data
+    out = blank(numpy, data.shape, data.dtype, format)
+    out[...] = data
+    return out
