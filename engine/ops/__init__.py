@@ -8,6 +8,7 @@ from . import (
     cast,
     compare,
     conv,
+    counting,
     ctc,
     decompose,
     distance,
@@ -18,13 +19,18 @@ from . import (
     grid,
     index,
     join,
+    lapack,
+    layouts,
     linalg,
     loss,
+    loss_forms,
     margin,
     math,
+    native,
     norm,
     order,
     pad,
+    polynomial,
     pool,
     random,
     recurrent,
@@ -41,3 +47,13 @@ from . import (
     strided,
     trig,
 )
+
+from . import methods  # isort: skip  it names what the others have installed
+
+
+def __getattr__(name: str) -> object:
+    if name == "aten":
+        import importlib
+
+        return importlib.import_module(f"{__name__}.aten")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,12 +1,11 @@
 """Activation functions. Those that PyTorch has in `nn.functional` alone are found there alone."""
 
 import math
-import warnings
 
-from ..errors import Refused
+from ..errors import Refused, warn
 from ..inplace import write
-from ..op import RULES_ONLY, Elementwise, Op, composite
-from .front import Along, Refusing, front
+from ..op import RULES_ONLY, Elementwise, Op, composite, functions
+from .front import Along, Refusing, front, real_gradient, refuse_whole_numbers
 from .math import UNARY
 
 F = "nn.functional"
@@ -21,7 +20,7 @@ class Activation(Refusing, Elementwise):
 class relu(Refusing, Elementwise):
     """max(x, 0) of each element x; the slope at 0 is 0, and a nan stays."""
     refuses, samples, domain, formula = "bc", UNARY, (-1.5, 1.5), "max(input, 0)"
-    refusal = RuntimeError, "{} inputs not supported for relu"
+    refusal = NotImplementedError, "{} inputs not supported for relu"
     def forward(xp, input): return xp.relu(input)
     def d_input(xp, g, out): return xp.where(out <= 0, 0, g)
 
@@ -43,22 +42,22 @@ class threshold(Activation):
 
 class elu(Activation):
     """x where it is positive, else `alpha * (exp(x) - 1)`."""
-    def forward(xp, input, alpha=1.0): return xp.where(input > 0, input, alpha * xp.expm1(xp.minimum(input, 0)))
-    def d_input(xp, g, input, alpha): return xp.where(input > 0, g, g * (alpha * xp.exp(xp.minimum(input, 0))))
+    def forward(xp, input, alpha=1.0): return xp.where(input > 0, input, alpha * xp.expm1(xp.clip(input, None, 0)))
+    def d_input(xp, g, input, alpha): return xp.where(input > 0, g, g * (alpha * xp.exp(xp.clip(input, None, 0))))
 
 
 class celu(Activation):
     """x where it is positive, else `alpha * (exp(x / alpha) - 1)`."""
     home, inplace = "engine", True
-    def forward(xp, input, alpha=1.0): return xp.where(input > 0, input, alpha * xp.expm1(xp.minimum(input, 0) / alpha))
-    def d_input(xp, g, input, alpha): return xp.where(input > 0, g, g * xp.exp(xp.minimum(input, 0) / alpha))
+    def forward(xp, input, alpha=1.0): return xp.where(input > 0, input, alpha * xp.expm1(xp.clip(input, None, 0) / alpha))
+    def d_input(xp, g, input, alpha): return xp.where(input > 0, g, g * xp.exp(xp.clip(input, None, 0) / alpha))
 
 
 class selu(Activation):
     """`scale * elu(x, alpha)` with the constants for which normalised activations stay normalised (Klambauer et al., 2017)."""
     home, inplace = "engine", True
-    def forward(xp, input): return _SCALE * xp.where(input > 0, input, _ALPHA * xp.expm1(xp.minimum(input, 0)))
-    def d_input(xp, g, input): return xp.where(input > 0, g * _SCALE, g * (_SCALE * _ALPHA * xp.exp(xp.minimum(input, 0))))
+    def forward(xp, input): return _SCALE * xp.where(input > 0, input, _ALPHA * xp.expm1(xp.clip(input, None, 0)))
+    def d_input(xp, g, input): return xp.where(input > 0, g * _SCALE, g * (_SCALE * _ALPHA * xp.exp(xp.clip(input, None, 0))))
 
 
 _ALPHA, _SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
@@ -120,20 +119,20 @@ class hardtanh(Activation):
 class relu6(Activation):
     """x between 0 and 6."""
     refuses = "bc"
-    def forward(xp, input): return xp.minimum(xp.maximum(input, 0), 6)
+    def forward(xp, input): return xp.clip(input, 0, 6)
     def d_input(xp, g, input): return xp.where((input <= 0) | (input >= 6), 0, g)
 
 
 class hardsigmoid(Activation):
     """x / 6 + 1 / 2, between 0 and 1."""
     exempt = {"specials": "PyTorch rounds its slope 1 / 6 to float32, in float64 too."}
-    def forward(xp, input): return xp.minimum(xp.maximum(input + 3, 0), 6) / 6
+    def forward(xp, input): return xp.clip(input + 3, 0, 6) / 6
     def d_input(xp, g, input): return xp.where((input > -3) & (input < 3), g / 6, 0)
 
 
 class hardswish(Activation):
     """x * hardsigmoid(x)."""
-    def forward(xp, input): return input * xp.minimum(xp.maximum(input + 3, 0), 6) / 6
+    def forward(xp, input): return input * xp.clip(input + 3, 0, 6) / 6
     def d_input(xp, g, input): return xp.where(input <= -3, 0, xp.where(input < 3, g * (input / 3 + 0.5), g))
 
 
@@ -157,7 +156,7 @@ def _softsign_slope(xp, g, x, size):
 
 class logsigmoid(Activation):
     """log(1 / (1 + exp(-x))), without overflow."""
-    formula = "-log(1 + exp(-input))"
+    formula, row_major = "-log(1 + exp(-input))", True
     def forward(xp, input): return xp.log_sigmoid(input)
     def d_input(xp, g, input): return g * xp.sigmoid(-input)
 
@@ -208,6 +207,7 @@ def prelu(input, weight):
 def glu(input, dim=-1):
     """The first half along `dim` times the sigmoid of the second half."""
     if not input.ndim: raise RuntimeError("glu does not support scalars because halving size must be even")
+    refuse_whole_numbers("glu", input)
     size = input.shape[dim]
     if size % 2: raise RuntimeError(f"glu: Halving dimension must be even, but dimension {dim % input.ndim} is size {size}")
     lead = (slice(None),) * (dim % input.ndim)
@@ -236,7 +236,7 @@ class log_softmax(Along, Refusing, Op):
 def _functional(name, op, sign=1):
     def call(input, dim=None, _stacklevel=3, dtype=None):
         if dim is None:
-            warnings.warn(f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.", stacklevel=_stacklevel - 1)
+            warn(f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.")
             dim = 0 if input.ndim in (0, 1, 3) else 1  # PyTorch's guess
         return op.call(input if sign > 0 else -input, dim, dtype)
     call.__doc__ = op.__doc__ if sign > 0 else "softmax of -x along `dim`."
@@ -266,3 +266,4 @@ def _with_inplace(op):
 
 for _op in (relu, leaky_relu, threshold, elu, celu, selu, silu, mish, hardtanh, relu6, hardsigmoid, hardswish):
     front(_op.name, home=F, method=False)(_with_inplace(_op))
+front("silu", home=F, method=False)(real_gradient(functions[f"{F}.silu"]))

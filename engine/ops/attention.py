@@ -2,6 +2,7 @@
 
 import math
 
+from ..backends.batch import Batched
 from ..create import made
 from ..devices import namespace
 from ..op import composite, functions
@@ -19,7 +20,7 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
         if x.ndim < 2: raise RuntimeError(f"scaled_dot_product_attention: Expected query, key, and value to all be at least 2 dimensional, but got {name} of shape {list(x.shape)}")
     if not query.dtype == key.dtype == value.dtype: raise RuntimeError(f"Expected query, key, and value to have the same dtype, but got query.dtype: {query.dtype.name} key.dtype: {key.dtype.name} and value.dtype: {value.dtype.name} instead.")
     if is_causal and attn_mask is not None: raise RuntimeError("scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
-    if attn_mask is not None and attn_mask.dtype.name != "bool" and attn_mask.dtype != query.dtype: raise RuntimeError(f"Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: {attn_mask.dtype.name} and  query.dtype: {query.dtype.name} instead.")
+    if attn_mask is not None and attn_mask.dtype.name not in ("bool", "float32") and attn_mask.dtype != query.dtype: raise RuntimeError(f"Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: {attn_mask.dtype.name} and  query.dtype: {query.dtype.name} instead.")
     if enable_gqa:
         heads = query.shape[-3]
         if heads % key.shape[-3] or heads % value.shape[-3]: raise RuntimeError(f"Number of heads in key and value must divide the number of heads in query, but got {heads}, {key.shape[-3]} and {value.shape[-3]}")
@@ -31,12 +32,12 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
     if attn_mask is not None and attn_mask.dtype.name == "bool":
         scores = scores.masked_fill(attn_mask.logical_not(), -math.inf)
     elif attn_mask is not None:
-        scores = scores + attn_mask
+        scores = scores + attn_mask.to(scores.dtype)
     if attn_mask is not None:
         # softmax of a row of -inf would be nan; such a row gets scores of 0 first and weights of 0 then
         xp = namespace(scores.array)
-        rows = (scores.array == -math.inf).all(-1, keepdims=True)
-        blind = Tensor._wrap(rows) if bool(xp.any(rows)) else None
+        rows = xp.all(scores.array == -math.inf, axis=-1, keepdims=True)
+        blind = Tensor._wrap(rows) if rows.__class__ is Batched or bool(xp.any(rows)) else None
     weights = (scores if blind is None else scores.masked_fill(blind, 0.0)).softmax(-1)
     if blind is not None: weights = weights.masked_fill(blind, 0.0)
     if dropout_p: weights = functions["nn.functional.dropout"](weights, dropout_p)
@@ -46,7 +47,7 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
 def causal_mask(query, sources):
     """Position i sees positions up to i: a boolean mask (L, S)."""
     xp = namespace(query.array)
-    return made(xp.tril(xp.ones((query.shape[-2], sources), dtype=bool)))
+    return made(xp.tril(xp.ones((query.shape[-2], sources), dtype=bool)), query.device)
 
 
 @composite(home="nn.functional")
@@ -73,7 +74,7 @@ def multi_head_attention_forward(
     biases = (None, None, None) if in_proj_bias is None else in_proj_bias.chunk(3)
     weights = (q_proj_weight, k_proj_weight, v_proj_weight) if use_separate_proj_weight else in_proj_weight.chunk(3)
     q, k, v = (linear(x, w, b) for x, w, b in zip((query, key, value), weights, biases, strict=True))
-    mask, padding = (_added(m, q) for m in (attn_mask, key_padding_mask))
+    mask, padding = additive(attn_mask, "attn_mask", q), additive(key_padding_mask, "key_padding_mask", q)
 
     def heads(x, rows):
         return x.reshape(rows, n * num_heads, head).transpose(0, 1)
@@ -107,11 +108,12 @@ def multi_head_attention_forward(
     return (out, shown) if batched else (out.squeeze(1), None if shown is None else shown.squeeze(0))
 
 
-def _added(mask, like):
+def additive(mask, name, like):
     """A mask as what is added to the scores: True becomes -inf, False 0; a float mask stays."""
     if mask is None or mask.is_floating_point(): return mask
-    if mask.dtype.name != "bool": raise AssertionError("only bool and floating types of attn_mask and key_padding_mask are supported")
-    return like.new_zeros(mask.shape).masked_fill(mask, -math.inf)
+    if mask.dtype.name != "bool": raise AssertionError(f"only bool and floating types of {name} are supported")
+    zeros = made(namespace(mask.array).zeros(mask.shape, like.array.dtype), mask.device)
+    return zeros.masked_fill(mask, -math.inf)  # an op: who watches sees where the mask goes
 
 
 def _wider(mask, extra):

@@ -30,11 +30,12 @@ def embedding_bag(
         if tuple(per_sample_weights.shape) != tuple(input.shape):
             raise ValueError(f"embedding_bag: If per_sample_weights ({list(per_sample_weights.shape)}) is not None, then it must have the same shape as the input ({list(input.shape)})")
     bags, count = _bags(input, offsets, include_last_offset)
-    rows = functions["nn.functional.embedding"](input.reshape(-1), weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse)
+    input = input.reshape(-1)[: bags.size]  # what no bag holds is not read
+    rows = functions["nn.functional.embedding"](input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse)
     if per_sample_weights is not None:
         rows = rows * per_sample_weights.reshape(-1, 1)
     if padding_idx is not None:
-        counted = input._host().reshape(-1) != padding_idx % weight.shape[0]
+        counted = input._host() != padding_idx % weight.shape[0]
         rows, bags = rows[_beside(rows, numpy.nonzero(counted)[0])], bags[counted]
     if mode == "max":
         return _maxima(rows, bags, count)
@@ -66,16 +67,39 @@ def _bags(input: Tensor, offsets: Any, include_last_offset: bool) -> tuple[numpy
         raise RuntimeError(f"offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. However, got {starts[0]}")
     if starts.size and starts[-1] > n:
         raise RuntimeError(f"offsets[-1] can not be greater than input's length({n}), but got offsets[-1] of {starts[-1]}")
-    ends = numpy.append(starts[1:], n)
     if include_last_offset:
-        starts, ends = starts[:-1], starts[1:]
-    return numpy.repeat(numpy.arange(starts.size), ends - starts), starts.size
+        if not starts.size:
+            raise RuntimeError("include_last_offset: number of offset should be at least 1")
+        lengths = numpy.diff(starts)
+    else:
+        lengths = numpy.diff(starts, append=n)
+    if int(lengths.min(initial=0)) < 0:
+        raise RuntimeError(f"offsets must not fall from one bag to the next, but got {offsets.tolist()}")
+    return numpy.repeat(numpy.arange(lengths.size), lengths), lengths.size
 
 
 def _maxima(rows: Tensor, bags: numpy.ndarray, count: int) -> Tensor:
-    """The maximum of each bag: bags are laid side by side, short ones filled with -inf."""
+    """The maximum of each bag; zero for an empty one."""
+    filled, empty, _ = _side_by_side(rows, bags, count)
+    return functions["where"](empty, 0.0, filled.max(1)[0])
+
+
+def _side_by_side(rows: Tensor, bags: numpy.ndarray, count: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Bags beside each other, short ones filled with -inf; which bags are empty, `(count, 1)`; the places that were taken from `rows`."""
     sizes = numpy.bincount(bags, minlength=count)
     places = numpy.full((count, max(int(sizes.max(initial=0)), 1)), bags.size)
     places[bags, numpy.arange(bags.size) - (numpy.cumsum(sizes) - sizes)[bags]] = numpy.arange(bags.size)
-    filled = functions["cat"]([rows, rows.new_full((1, rows.shape[1]), -numpy.inf)])[_beside(rows, places)]
-    return functions["where"](_beside(rows, (sizes == 0)[:, None]), 0.0, filled.max(1)[0])
+    taken = _beside(rows, places)
+    return functions["cat"]([rows, rows.new_full((1, rows.shape[1]), -numpy.inf)])[taken], _beside(rows, (sizes == 0)[:, None]), taken
+
+
+def of_each(indices: Tensor, offsets: Tensor, include_last_offset: bool) -> Tensor:
+    """Which bag each of a vector of indices is in."""
+    return _beside(indices, _bags(indices, offsets, include_last_offset)[0]).to(offsets.dtype)
+
+
+def largest(weight: Tensor, indices: Tensor, bags: Tensor, count: int) -> Tensor:
+    """From which row of `weight` the maximum of each bag comes, `(count, columns)`; 0 for an empty one."""
+    filled, empty, taken = _side_by_side(weight.detach()[indices], bags._host(), count)
+    at = taken.gather(1, filled.max(1)[1])
+    return functions["where"](empty, 0, functions["cat"]([indices, indices.new_zeros((1,))])[at])

@@ -6,12 +6,13 @@ from ..op import Elementwise, functions
 from . import activation, reduce, rounding, special, statistics, trig  # noqa: F401  their functions get further names
 from .front import Refusing
 from .math import UNARY
+from .special import NoComplex
 
 _REFUSED = "There is no formula of the slope in the first parameter; the engine refuses it, as PyTorch does."
 _WHOLE = (([[2, 3, 4], [3, 2, 5]], (2, 3)), ([2, 4, 3], (2, 3)))  # a first parameter of integers asks for no slope
 
 
-class Special(Elementwise):
+class Special(NoComplex, Elementwise):
     home, method, inplace, types, samples = "special", False, False, "float", UNARY
 
 

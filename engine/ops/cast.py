@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .. import devices, dtypes
+from .. import devices, dtypes, legacy
 from ..errors import Refused
+from ..layout import preserve_format
 from ..op import Elementwise, Linear, composite
 from ..tensor import Tensor
 
@@ -25,8 +26,13 @@ class to_device(Linear):
     home, inputs, exact = "", ("input",), True
     examples = ((((2, 3),), {"device": "cpu", "source": "cpu"}),)
     exempt = {"promotion": "The dtype stays what it is."}
-    def forward(xp, input, device, source): return _moved(input, device, source)
+    def forward(xp, input, device, source): return xp.copy(input) if device.split(":")[0] == source else _moved(input, device, source)  # "cpu:0"
     def d_input(xp, g, device, source): return _moved(g, source, device)
+
+    @classmethod
+    def explain(cls, error, inputs, attrs):
+        # that there is no such device is not about these operands
+        return getattr(error, "kind", RuntimeError)(str(error)) if isinstance(error, (RuntimeError, Refused, ValueError)) else super().explain(error, inputs, attrs)
 
 
 class complex_(Elementwise):
@@ -71,6 +77,7 @@ def to(self: Tensor, *args: Any, dtype: Any = None, device: Any = None, non_bloc
     It is `self` when nothing changes, unless `copy`.
     """
     for i, arg in enumerate(args):
+        if i and isinstance(arg, str): raise TypeError(f"to() received an invalid combination of arguments: {arg!r} is no dtype")
         if isinstance(arg, Tensor):
             dtype, device = arg.dtype, arg.device
         elif isinstance(arg, (str, devices.device)) or isinstance(arg, int) and not isinstance(arg, bool):
@@ -80,13 +87,22 @@ def to(self: Tensor, *args: Any, dtype: Any = None, device: Any = None, non_bloc
         elif arg is not None:
             dtype = arg
     out = self if device is None else move(self, device)
-    out = out if dtype is None else cast(out, dtypes.as_dtype(dtype))
+    out = _laid(out if dtype is None else cast(out, dtypes.as_dtype(dtype)), memory_format)
     return out.clone() if copy and out is self else out
+
+
+def _laid(x: Tensor, memory_format: Any) -> Tensor:
+    """The tensor with its elements in the order of a memory format; None keeps the order."""
+    return x if memory_format is None or memory_format is preserve_format else x.contiguous(memory_format=memory_format)
 
 
 @composite(home="Tensor", method=True)
 def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
     """The name of the tensor's type, or the tensor cast to `dtype`."""
+    if isinstance(dtype, str) and "." in dtype: dtype = legacy.named(dtype)
+    if isinstance(dtype, legacy.TensorType):
+        dtype.require()
+        return to(self, "cuda" if dtype.is_cuda else "cpu", dtype.dtype)
     if dtype is not None:
         return cast(self, dtypes.BY_NAME[dtype] if isinstance(dtype, str) and dtype in dtypes.BY_NAME else dtypes.as_dtype(dtype))
     short = {
@@ -94,7 +110,7 @@ def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
         "int8": "Char", "uint8": "Byte", "bool": "Bool", "complex64": "ComplexFloat", "complex128": "ComplexDouble",
         "uint16": "UInt16", "uint32": "UInt32", "uint64": "UInt64",
     }  # fmt: skip
-    return f"engine.{'cuda.' if self.is_cuda else ''}{short[self.dtype.name]}Tensor"
+    return f"torch.{'cuda.' if self.is_cuda else ''}{short[self.dtype.name]}Tensor"
 
 
 @composite(home="Tensor", method=True)
@@ -106,13 +122,13 @@ def type_as(self: Tensor, other: Tensor) -> Tensor:
 @composite(home="Tensor", method=True)
 def cpu(self: Tensor, memory_format: Any = None) -> Tensor:
     """The tensor in the CPU's memory; itself when it is there."""
-    return move(self, "cpu")
+    return _laid(move(self, "cpu"), memory_format)
 
 
 @composite(home="Tensor", method=True)
 def cuda(self: Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Tensor:
     """The tensor in a GPU's memory. RuntimeError, saying what is missing, where there is no GPU."""
-    return move(self, "cuda" if device is None else device)
+    return _laid(move(self, "cuda" if device is None else device), memory_format)
 
 
 def _casts() -> None:
@@ -123,7 +139,7 @@ def _casts() -> None:
 
     def method(name: str, dtype: dtypes.dtype) -> Callable:
         def call(self: Tensor, memory_format: Any = None) -> Tensor:
-            return cast(self, dtype)
+            return _laid(cast(self, dtype), memory_format)
 
         call.__name__ = call.__qualname__ = name
         call.__doc__ = f"The tensor cast to {dtype!r}; itself when it has that dtype."

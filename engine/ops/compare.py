@@ -1,5 +1,6 @@
 """Comparisons, logic and bits: results are bool or integers, and carry no gradient."""
 
+from ..backends.batch import Batched, Unbatchable
 from ..errors import Refused
 from ..op import Elementwise, replacing
 from ..tensor import Tensor
@@ -75,13 +76,20 @@ class isclose(Refusing, Elementwise):
 @front("allclose")
 def _allclose(input, other, rtol=1e-5, atol=1e-8, equal_nan=False) -> bool:
     """Whether all elements of two tensors are close: see `isclose`."""
-    return bool(isclose(input, other, rtol, atol, equal_nan).array.all())
+    if not isinstance(other, Tensor): raise TypeError(f"allclose(): argument 'other' must be Tensor, not {type(other).__name__}")
+    return _all("allclose", isclose(input, other, rtol, atol, equal_nan).array)
 
 
 @front("equal")
 def _equal(input, other) -> bool:
     """Whether two tensors have the same shape and the same elements."""
-    return input.array.shape == other.array.shape and bool(eq(input, other).array.all())
+    if not isinstance(other, Tensor): raise TypeError(f"equal(): argument 'other' must be Tensor, not {type(other).__name__}")
+    return input.array.shape == other.array.shape and _all("equal", eq(input, other).array)
+
+
+def _all(name, array) -> bool:
+    if isinstance(array, Batched): raise Unbatchable(f"vmap: {name} answers with one bool, but samples may differ; all() of the elements answers for each")
+    return bool(array.all())
 
 
 class isnan(Elementwise):

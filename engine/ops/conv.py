@@ -2,7 +2,9 @@
 
 from ..backends.windows import each
 from ..errors import Refused
+from ..layout import as_channels
 from ..op import Linear, Op, composite, functions
+from .front import Refusing
 
 _INNER = {"promotion": "only rules use it, on gradients of one dtype.", "zero_size": "PyTorch has no function of this name; conv2d has the test."}
 _MIXED = {"zero_size": "PyTorch gives no channels and kernels without taps shapes of their own; tests/engine/test_conventions.py has the empty batch."}
@@ -20,7 +22,7 @@ class convolution(Linear):
 
 class convolution_input(Linear):
     """The transpose of a convolution in its input: what carries a gradient back to the input of shape `size`."""
-    home, inputs, types, exempt = "", ("grad", "weight"), "same", _INNER
+    home, inputs, types, exempt, row_major = "", ("grad", "weight"), "same", _INNER, True
     examples = ((((2, 6, 3, 4), (6, 2, 3, 2)), {"size": (2, 4, 6, 4), "stride": (2, 1), "padding": (1, 1), "groups": 2, "dilation": (1, 2)}),)
     formula = "grad ⋆ᵀ weight"
     def forward(xp, grad, weight, size, stride=1, padding=0, dilation=1, groups=1): return xp.convolution_input(grad, weight, size, stride, padding, dilation, groups)
@@ -47,6 +49,7 @@ class Convolution(Op):
     """What the convolutions of one, two and three dimensions share: the rules."""
     home, inputs, types, method, exempt = "nn.functional", ("input", "weight", "bias"), "same", False, _MIXED
     formula = "input ⋆ weight + bias"
+    laid = staticmethod(as_channels)
     def d_input(xp, g, weight, shape, stride, padding, dilation, groups): return xp.convolution_input(g, weight, shape, stride, padding, dilation, groups)
     def d_weight(xp, g, input, shape, stride, padding, dilation, groups): return xp.convolution_weight(g, input, shape, stride, padding, dilation, groups)
     def d_bias(xp, g, weight): return xp.sum(g, axis=places(g, weight))
@@ -77,14 +80,16 @@ class conv2d(Convolution):
 
 class conv3d(Convolution):
     """Convolution of volumes (N, C, D, H, W) with a weight (out channels, C / groups, *kernel)."""
+    laid = None  # rows, for volumes with their channels last too, as in PyTorch
     examples = ((((2, 2, 4, 5, 3), (3, 2, 2, 3, 2), (3,)), {"stride": (1, 2, 1), "padding": (0, 1, 1)}),)
     def forward(xp, input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1): return convolve(xp, 3, input, weight, bias, stride, padding, dilation, groups)
 
 
 class Transposed(Op):
     """What the transposed convolutions share: the rules. They are a convolution's gradient run forward."""
-    home, inputs, types, method, exempt = "nn.functional", ("input", "weight", "bias"), "same", False, _MIXED
+    home, inputs, types, method, exempt, row_major = "nn.functional", ("input", "weight", "bias"), "same", False, _MIXED, True
     formula = "input ⋆ᵀ weight + bias"
+    laid = staticmethod(as_channels)
     def d_input(xp, g, weight, shape, stride, padding, dilation, groups): return cropped(xp.convolution(g, weight, stride, padding, dilation, groups), shape)
     def d_weight(xp, g, input, shape, stride, padding, dilation, groups): return xp.convolution_weight(input, g, shape, stride, padding, dilation, groups)
     def d_bias(xp, g, weight): return xp.sum(g, axis=places(g, weight))
@@ -100,6 +105,7 @@ def deconvolve(xp, n, input, weight, bias, stride, padding, output_padding, grou
     strides, pads, extra, steps = each(stride, n, "stride"), each(padding, n, "padding"), each(output_padding, n, "output_padding"), each(dilation, n, "dilation")
     if any(e >= s and e >= d for e, s, d in zip(extra, strides, steps, strict=True)): raise Refused(f"output padding must be smaller than either stride or dilation, but got output_padding={extra}, stride={strides} and dilation={steps}")
     size = tuple((m - 1) * s - 2 * p + d * (k - 1) + e + 1 for m, s, p, d, k, e in zip(input.shape[-n:], strides, pads, steps, weight.shape[2:], extra, strict=True))
+    if min(size) <= 0: raise Refused(f"Given input size per channel: {tuple(input.shape[-n:])}. Calculated output size per channel: {size}. Output size is too small")
     out = xp.convolution_input(input, weight, (*input.shape[: -n - 1], channels, *size), stride, padding, dilation, groups)
     return out if bias is None else out + xp.reshape(bias, (channels,) + (1,) * n)
 
@@ -118,11 +124,16 @@ class conv_transpose2d(Transposed):
 
 class conv_transpose3d(Transposed):
     """Transposed convolution of volumes (N, C, D, H, W) with a weight (C, out channels / groups, *kernel)."""
+    laid = None  # rows, for volumes with their channels last too, as in PyTorch
     examples = ((((2, 2, 2, 3, 2), (2, 3, 2, 2, 2), (3,)), {"stride": (1, 2, 1)}),)
     def forward(xp, input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1): return deconvolve(xp, 3, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
-class im2col(Linear):
+class _Windows(Refusing):
+    refuses, types = "i", "any"
+
+
+class im2col(_Windows, Linear):
     """Every window of an image as one column: (N, C, H, W) to (N, C * kernel, windows)."""
     home, inputs, exempt = "", ("input",), _INNER
     examples = ((((2, 3, 5, 4),), {"kernel_size": (2, 3), "padding": 1, "stride": (2, 1)}), (((2, 5, 5),), {"kernel_size": 2, "dilation": 2}))
@@ -131,7 +142,7 @@ class im2col(Linear):
     def d_input(xp, g, shape, kernel_size, dilation, padding, stride): return xp.col2im(g, shape[-2:], kernel_size, dilation, padding, stride)
 
 
-class col2im(Linear):
+class col2im(_Windows, Linear):
     """Columns put back where their windows lie, and summed where these overlap."""
     home, inputs, exempt = "", ("input",), _INNER
     examples = ((((2, 12, 6),), {"output_size": (3, 4), "kernel_size": 2}), (((2, 18, 9),), {"output_size": (5, 5), "kernel_size": 3, "padding": 1, "stride": 2}))
@@ -143,7 +154,8 @@ class col2im(Linear):
 @composite(home="nn.functional")
 def unfold(input, kernel_size, dilation=1, padding=0, stride=1):
     """Every window of an image as one column: (N, C, H, W) to (N, C * kernel, windows). (C, H, W) works too."""
-    if input.ndim not in (3, 4): raise RuntimeError(f"unfold: Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, but got: {list(input.shape)}")
+    if input.ndim < 3: raise IndexError(f"unfold: expected images (N, C, H, W) or (C, H, W), but got {list(input.shape)}: dimension out of range")
+    if input.ndim > 4: raise RuntimeError(f"unfold: Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, but got: {list(input.shape)}")
     return im2col(input, kernel_size, dilation, padding, stride)
 
 

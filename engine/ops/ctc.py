@@ -4,35 +4,41 @@ import math
 
 from .. import dtypes
 from ..create import full
+from ..from_data import tensor
 from ..op import Op, composite
 from ..tensor import Tensor
 from .loss import finish
+from .select import where
 
 
 class ctc(Op):
     """Minus the log-likelihood of each target sequence, summed over all its alignments with the input."""
-    home, inputs, aux = "", ("log_probs", "targets", "input_lengths", "target_lengths"), ("posterior",)
+    home, inputs, aux = "", ("log_probs", "targets", "input_lengths", "target_lengths"), ("slope",)
     exempt = {"promotion": "the composite ctc_loss decides what it is called with.", "zero_size": "the composite ctc_loss decides what it is called with.",
-              "second": "the forward-backward algorithm gives first derivatives only, in PyTorch too.", "forward": "forward mode would need the second derivative, which PyTorch lacks too."}  # fmt: skip
+              "second": "the forward-backward algorithm gives first derivatives only, in PyTorch too.", "forward": "forward mode would need the second derivative, which PyTorch lacks too.", "reverse": "PyTorch's gradient is that of the logits before log_softmax, not of the formula."}  # fmt: skip
     domain = (-3.0, -0.5)
     examples = ((((5, 2, 4), [[1, 2], [3, 3]], [5, 4], [2, 2]), {}),)
     formula = "-log(sum over alignments of exp(sum(log_probs)))"
     def forward(xp, log_probs, targets, input_lengths, target_lengths, blank=0): return xp.ctc(log_probs, targets, input_lengths, target_lengths, blank)
-    def d_log_probs(xp, g, posterior): return -xp.reshape(g, (1, -1, 1)) * posterior
+    # the inputs are named so that they are kept: when the gradient is recorded, the slope is computed from them again
+    # an impossible target's slope is nan: with zero_infinity nobody asks for it
+    def d_log_probs(xp, g, log_probs, targets, input_lengths, target_lengths, slope): return xp.where(xp.reshape(g, (1, -1, 1)) == 0, 0.0, xp.reshape(g, (1, -1, 1)) * slope)
 
 
 @composite(home="nn.functional")
 def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reduction="mean", zero_infinity=False):
     """Connectionist temporal classification of log-probabilities (T, N, C), or (T, C), with targets (N, S), or all in a row.
 
-    "mean" divides by target lengths, then averages over the batch. The gradient is that of the formula; PyTorch's differs from it by what
-    the log_softmax before it takes away, so gradients of the logits agree.
+    "mean" divides by target lengths, then averages over the batch. The gradient is PyTorch's: that of the logits whose log_softmax
+    `log_probs` is, each class's probability less its posterior. The log_softmax passes it on as it is; a leaf of log-probabilities has
+    it too, and it is not the slope of the formula there.
     """
     lone = log_probs.ndim == 2
     x = log_probs.unsqueeze(1) if lone else log_probs
     if x.ndim != 3: raise RuntimeError(f"log_probs: expected 2 or 3 dimensions, got {log_probs.ndim}")
     steps, n, classes = x.shape
-    inputs, lengths = (_lengths(v, n, name) for v, name in ((input_lengths, "input_lengths"), (target_lengths, "target_lengths")))
+    targets = targets.to(x.device)
+    inputs, lengths = (_lengths(v, n, name).to(x.device) for v, name in ((input_lengths, "input_lengths"), (target_lengths, "target_lengths")))
     if not 0 <= blank < classes: raise RuntimeError("blank must be in label range")
     if inputs.numel() and int(inputs.max()) > steps: raise RuntimeError(f"Expected input_lengths to have value at most {steps}, but got value {int(inputs.max())}")
     if targets.is_floating_point(): raise RuntimeError("targets must be integral")
@@ -47,12 +53,12 @@ def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reducti
         rows = targets.reshape(1, -1) if targets.ndim == 1 else targets
         if rows.shape[1] < longest: raise RuntimeError(f"Expected tensor to have size at least {longest} at dimension 1, but got size {rows.shape[1]} for argument targets")
     each = ctc(x, rows, inputs, lengths, blank)
-    if zero_infinity: each = each.masked_fill(each == math.inf, 0)
+    if zero_infinity: each = where.call(each == math.inf, 0, each)
     if reduction == "mean": return (each / lengths.clamp(min=1).to(each.dtype)).mean()
     return finish(each.squeeze(0) if lone else each, reduction)
 
 
 def _lengths(given, n, name):
-    found = given.to(dtypes.int64).reshape(-1) if isinstance(given, Tensor) else Tensor(list(given) if hasattr(given, "__iter__") else [given], dtype=dtypes.int64)
+    found = given.to(dtypes.int64).reshape(-1) if isinstance(given, Tensor) else tensor(list(given) if hasattr(given, "__iter__") else [given], dtype=dtypes.int64)
     if found.numel() != n: raise RuntimeError(f"{name} must be of size batch_size: expected {n}, got {found.numel()}")
     return found

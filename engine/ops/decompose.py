@@ -9,7 +9,7 @@ The gradients of eigenvectors and singular vectors are finite only where the val
 from __future__ import annotations
 
 import math
-from collections import namedtuple
+from functools import partial
 from typing import Any
 
 import numpy
@@ -17,11 +17,12 @@ import numpy
 from .. import dtypes
 from ..backends.products import smallest
 from ..devices import namespace
-from ..errors import Refused
+from ..errors import LinAlgError, Refused
 from ..op import RULES_ONLY, Op, composite, functions
+from ..return_types import result_type
 from ..tensor import Tensor
 from .linalg import matmul
-from .reduce import vector_norm
+from .reduce import norm_dtype, vector_norm
 from .shape import clone, permute, transpose, unsqueeze, wrap_dim
 
 _SQUARE = (((3, 3),), ((2, 3, 3),))
@@ -32,21 +33,33 @@ class Factor(Op):
     """An op on float matrices that PyTorch neither promotes nor runs in half precision."""
     home, method, inputs, samples, types = "linalg", False, ("input",), _SQUARE, "same"
     square, checks, least = True, True, 4  # of at least 4 bytes
+    fails = "The algorithm failed to converge because the input matrix is ill-conditioned, or contained non-finite values."
+
+    @classmethod
+    def explain(cls, error, inputs, attrs):
+        # float matrices come here without `prepare`: the fast path lets NumPy refuse them
+        if isinstance(error, numpy.linalg.LinAlgError): error = cls._misshapen(inputs[0]) or Refused(cls.fails, LinAlgError)
+        return super().explain(error, inputs, attrs)
+
+    @classmethod
+    def _misshapen(cls, a):
+        if a.ndim < 2: return Refused(f"The input tensor A must have at least 2 dimensions. Got {a.ndim}D")
+        if not cls.square or a.shape[-1] == a.shape[-2]: return None
+        return Refused(f"A must be batches of square matrices, but they are {a.shape[-2]} by {a.shape[-1]} matrices")
 
     @classmethod
     def prepare(cls, arrays):
         a = arrays[0]
-        if a.ndim < 2:
-            raise Refused(f"The input tensor A must have at least 2 dimensions. Got {a.ndim}D")
+        wrong = cls._misshapen(a)
+        if wrong is not None: raise wrong
         if dtypes.FROM_NUMPY[a.dtype].rank < dtypes.FLOAT or a.dtype.itemsize < cls.least:
             raise Refused(f"Expected a floating point or complex tensor of at least 32 bits as input. Got {dtypes.FROM_NUMPY[a.dtype].name}")
-        if cls.square and a.shape[-1] != a.shape[-2]:
-            raise Refused(f"A must be batches of square matrices, but they are {a.shape[-2]} by {a.shape[-1]} matrices")
         return super().prepare(arrays)
 
 
 class inv(Factor):
     """The inverse of a square matrix."""
+    fails = "The inversion could not be completed because the input matrix is singular."
     def forward(xp, input): return xp.inv(input)
     def d_input(xp, g, out): return -xp.matmul(T(xp, out), xp.matmul(g, T(xp, out)))
 
@@ -79,6 +92,7 @@ class slogdet(Factor):
 
 class solve_matrix(Factor):
     """The matrix X with `input @ X == other`."""
+    fails = "The solver failed because the input matrix is singular."
     home, inputs, samples, exempt = "", ("input", "other"), (((3, 3), (3, 2)), ((2, 3, 3), (2, 3, 2))), RULES_ONLY
     def forward(xp, input, other): return xp.solve_matrix(input, other)
     def d_input(xp, g, input, out): return -xp.matmul(xp.solve_matrix(T(xp, input), g), T(xp, out))
@@ -87,6 +101,7 @@ class solve_matrix(Factor):
 
 class cholesky(Factor):
     """The lower triangular L with `L @ L.mT` equal to a symmetric positive definite matrix, of which one triangle is read."""
+    fails = "The factorization could not be completed because the input is not positive-definite."
     samples, exempt = (([[2.0, 0.5, 0.1], [0.5, 1.5, -0.3], [0.1, -0.3, 1.0]],), ([[[2.0, 0.5], [0.5, 1.5]], [[1.0, -0.2], [-0.2, 3.0]]],)), ONE_TRIANGLE
     def forward(xp, input, upper=False): return xp.cholesky(input, upper)
     def d_input(xp, g, out, upper):
@@ -136,7 +151,7 @@ class svd(Factor):
     """U, the singular values S (descending) and Vh, with `U @ diag(S) @ Vh` the input; without `full_matrices` U and Vh are thin."""
     outputs, square = ("U", "S", "Vh"), False
     examples = ((((4, 3),), {"full_matrices": False}), (((3, 3),), {}), (((2, 4),), {"full_matrices": False}))
-    def forward(xp, input, full_matrices=True): return xp.svd(input, full_matrices)
+    def forward(xp, input, full_matrices=True, *, driver=None): return xp.svd(input, _no_driver(full_matrices, driver))
     def d_input(xp, g, input, U, S, Vh):
         gU, gS, gV = conj(xp, g[0]), g[1], T(xp, g[2])
         k = S.shape[-1]
@@ -159,8 +174,8 @@ class svd(Factor):
 class svdvals(Factor):
     """The singular values, descending."""
     aux, square, samples, inputs = ("U", "Vh"), False, (((4, 3),), ((3, 3),), ((2, 4),)), ("A",)
-    def forward(xp, A):
-        U, S, Vh = xp.svd(A, False)
+    def forward(xp, A, *, driver=None):
+        U, S, Vh = xp.svd(A, _no_driver(False, driver))
         return S, U, Vh
     def d_A(xp, g, A, U, Vh): return conj(xp, xp.matmul(U * g[..., None, :], Vh))
 
@@ -169,12 +184,23 @@ class pinv(Factor):
     """The Moore-Penrose pseudoinverse; singular values up to `atol` or `rtol` times the largest count as zero."""
     square, samples = False, (((4, 3),), ((3, 3),), ((2, 4),))
     def forward(xp, input, rtol=None, hermitian=False, *, atol=None): return xp.pinv(input, rtol, hermitian, atol)
+
+    @classmethod
+    def bind(cls, args, kwargs):
+        """PyTorch's older name of `rtol`."""
+        return super().bind(args, {"rtol" if k == "rcond" else k: v for k, v in kwargs.items()})
+
     def d_input(xp, g, input, out):
         P, PH, gH = out, H(xp, out), T(xp, g)
         left = xp.matmul(gH, xp.matmul(P, PH))
         right = xp.matmul(xp.matmul(PH, P), gH)
         straight = xp.matmul(PH, xp.matmul(conj(xp, g), PH))
         return conj(xp, (left - xp.matmul(input, xp.matmul(P, left))) + (right - xp.matmul(xp.matmul(right, P), input)) - straight)
+
+
+def _no_driver(full_matrices, driver):
+    if driver is not None: raise Refused("keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend.")
+    return full_matrices
 
 
 # -- parts of the rules ------------------------------------------------------------------------------------------------------
@@ -200,7 +226,12 @@ def H(xp: Any, x: Any) -> Any:
 
 def eye_of(xp: Any, x: Any) -> Any:
     """The identity as large as the matrices in `x`, as bool."""
-    return xp.asarray(numpy.eye(x.shape[-1], dtype=bool))
+    return unit(xp, x, x.shape[-1], x.shape[-1])
+
+
+def unit(xp: Any, beside: Any, rows: int, columns: int) -> Any:
+    """Ones on the diagonal of a matrix of bools, on the device of `beside`."""
+    return xp.asarray(namespace(getattr(beside, "array", beside)).eye(rows, columns, dtype=bool))
 
 
 def off_diagonal(xp: Any, x: Any) -> Any:
@@ -240,18 +271,39 @@ def tall_qr(xp: Any, gQ: Any, gR: Any, Q: Any, R: Any) -> Any:
 def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     """X with `A @ X == B` (with `left` False, `X @ A == B`); B is a matrix (*, n, k) or a batch of vectors (*, n)."""
     vector = B.ndim == 1 or A.ndim - 1 == B.ndim and B.shape == A.shape[:-1]
-    if vector:
-        return solve_matrix(A, unsqueeze(B, -1))[..., 0]
-    return solve_matrix(A, B) if left else transpose(solve_matrix(transpose(A, -2, -1), transpose(B, -2, -1)), -2, -1)
+    if vector and not left:
+        raise RuntimeError(f"linalg.solve: vectors B of shape {list(B.shape)} have no X with X @ A == B; give them as rows of a matrix")
+    return solve_matrix(A, unsqueeze(B, -1))[..., 0] if vector else _sided(solve_matrix, A, B, left)
+
+
+def _sided(solver: Any, A: Tensor, B: Tensor, left: bool) -> Tensor:
+    return solver(A, B) if left else transpose(solver(transpose(A, -2, -1), transpose(B, -2, -1)), -2, -1)
 
 
 @composite(home="linalg")
 def solve_triangular(input: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Tensor:
-    """X with `input @ X == B` for a triangular matrix, of which only that triangle is read."""
+    """X with `input @ X == B` for a triangular matrix, of which only that triangle is read. A 0 on its diagonal makes X infinite or nan."""
+    for name, x in (("A", input), ("B", B)):
+        if x.ndim < 2:
+            raise RuntimeError(f"linalg.solve_triangular: The input tensor {name} must have at least 2 dimensions.")
     a = input.triu() if upper else input.tril()
     if unitriangular:
         a = a - a.diagonal(0, -2, -1).diag_embed() + Tensor._wrap(namespace(a.array).eye(a.shape[-1], dtype=a.array.dtype))
-    return solve(a, B, left=left)
+    try:
+        return _sided(solve_matrix, a, B, left)
+    except LinAlgError:
+        return _sided(partial(_substituted, upper=upper == left), a, B, left)
+
+
+def _substituted(a: Tensor, B: Tensor, upper: bool) -> Tensor:
+    """X with `a @ X == B`, row by row, which divides by a 0 on the diagonal too."""
+    found: dict[int, Tensor] = {}
+    for i in reversed(range(a.shape[-1])) if upper else range(a.shape[-1]):
+        rest = B[..., i, :]
+        for j, x in found.items():
+            rest = rest - a[..., i, j, None] * x
+        found[i] = rest / a[..., i, i, None]
+    return functions["stack"]([found[i] for i in range(a.shape[-1])], -2)
 
 
 @composite(home="linalg")
@@ -284,7 +336,7 @@ def matrix_power(A: Tensor, n: int) -> Tensor:
         A = matmul(A, A)
 
 
-_Lstsq = namedtuple("lstsq", "solution residuals rank singular_values")
+_Lstsq = result_type("lstsq", ("solution", "residuals", "rank", "singular_values"), "linalg")
 
 
 @composite(home="linalg")
@@ -307,7 +359,7 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     residuals = ((matmul(A, x) - b).abs() ** 2).sum(-2) if full else s.new_empty(0)
     none = s.new_empty(0)
     return _Lstsq(
-        x[..., 0] if vector else x, residuals[..., 0] if vector and full else residuals, none.long() if driver == "gels" else rank,
+        x[..., 0] if vector else x, residuals, none.long() if driver == "gels" else rank,
         s if driver in ("gelsd", "gelss") else none,
     )  # fmt: skip
 
@@ -315,7 +367,9 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
 @composite(home="linalg")
 def matrix_norm(A: Tensor, ord: Any = "fro", dim: tuple[int, int] = (-2, -1), keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """A norm of matrices: "fro", "nuc", inf, -inf (rows), 1, -1 (columns), 2, -2 (singular values)."""
-    A = A if dtype is None else A.to(dtype)
+    if not (A.is_floating_point() or A.is_complex()):  # a `dtype` does not make it one
+        raise RuntimeError(f"linalg.matrix_norm: Expected a floating point or complex tensor as input. Got {A.dtype.name}")
+    A = A if dtype is None else A.to(norm_dtype("linalg.matrix_norm", A, dtype))
     if A.ndim < 2:
         raise RuntimeError(f"linalg.matrix_norm: The input tensor A must have at least 2 dimensions. Got {A.ndim}D")
     a, b = (wrap_dim(d, A.ndim) for d in dim)
@@ -345,17 +399,24 @@ def matrix_norm(A: Tensor, ord: Any = "fro", dim: tuple[int, int] = (-2, -1), ke
 @composite(home="linalg", method=False)
 def norm(A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """A vector norm over `dim` or, for two dimensions (or a matrix with `ord` given), a matrix norm."""
-    A = A if dtype is None else A.to(dtype)
-    if dim is not None and not isinstance(dim, int) and len(dim) == 2 and ord is not None or dim is None and ord is not None and A.ndim == 2:
-        return matrix_norm(A, ord, (-2, -1) if dim is None else tuple(dim), keepdim)
-    if dim is None and ord is not None and A.ndim > 2:
+    pair = len(dim) == 2 if isinstance(dim, (tuple, list)) else dim is None and A.ndim == 2
+    if pair and ord is not None:
+        return matrix_norm(A, ord, (-2, -1) if dim is None else tuple(dim), keepdim, dtype=dtype)
+    if dim is None and ord is not None and A.ndim not in (1, 2):
         raise RuntimeError(f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {A.ndim}D.")
-    return vector_norm(A, 2 if ord is None else ord, dim, keepdim)
+    if isinstance(ord, str):
+        raise RuntimeError(f"linalg.norm: the order {ord!r} is one of matrices: the input must have 2 dimensions, or dim two. Got {A.ndim}D, dim={dim}")
+    return vector_norm(A, 2 if ord is None else ord, dim, keepdim, dtype=dtype)
 
 
 @composite
 def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = None) -> Tensor:
     """The p-norm distance of every pair of rows, (*, n, d) and (*, m, d): (*, n, m). The gradient between equal rows is 0."""
+    for name, x in (("X1", x1), ("X2", x2)):
+        if not x.is_floating_point():
+            raise RuntimeError(f"cdist only supports floating-point dtypes, {name} got: {x.dtype.name}")
+        if x.ndim < 2:
+            raise RuntimeError(f"cdist only supports at least 2D tensors, {name} got: {x.ndim}D")
     if x1.shape[-1] != x2.shape[-1]:
         raise RuntimeError(f"X1 and X2 must have the same number of columns. X1: {x1.shape[-1]} X2: {x2.shape[-1]}")
     if p < 0:

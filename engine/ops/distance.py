@@ -21,6 +21,8 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     """The p-norm distance between every two rows of a matrix `(N, M)`: the N (N - 1) / 2 numbers above the diagonal, row by row."""
     if input.ndim != 2:
         raise RuntimeError(f"pdist only supports 2D tensors, got: {input.ndim}D")
+    if not input.is_floating_point():
+        raise RuntimeError(f"pdist only supports floating-point dtypes, got: {input.dtype.name}")
     first, second = (Tensor._wrap(places) for places in numpy.triu_indices(input.shape[0], 1))
     gaps: Any = input[first.to(input.device)] - input[second.to(input.device)]
     return functions["linalg.vector_norm"](gaps, p, -1)

@@ -5,17 +5,20 @@ from __future__ import annotations
 import numpy
 
 from .. import dtypes, inplace
+from ..backends.batch import Batched
 from ..devices import namespace
 from ..op import RULES_ONLY, Op, composite
+from ..tape import mode
 from ..tensor import Tensor
+from .layouts import load_sparse
 
 
 class embedding(Op):
     """The rows of `weight` that the integers in `input` name."""
     home, inputs, exact = "", ("input", "weight"), True
     samples = (([[0, 2], [1, 2]], (4, 3)), ([2], (4, 3)))
-    def forward(xp, input, weight, padding_idx=None, scale_grad_by_freq=False): return xp.rows(weight, input)
-    def d_weight(xp, g, input, shape, padding_idx, scale_grad_by_freq): return xp.add_rows(g, input, shape[0], padding_idx, scale_grad_by_freq)
+    def forward(xp, input, weight, padding_idx=None, scale_grad_by_freq=False, sparse=False): return xp.rows(weight, input)
+    def d_weight(xp, g, input, shape, padding_idx, scale_grad_by_freq, sparse): return (xp.sparse_rows if sparse else xp.add_rows)(g, input, shape[0], padding_idx, scale_grad_by_freq)
 
 
 class add_rows(Op):
@@ -44,7 +47,8 @@ def embedding_(
     """The rows of `weight` (n, d) that the integers in `input` (*) name: (*, d). IndexError outside of [0, n).
 
     `padding_idx` is a row that gets no gradient; `max_norm` first shrinks, in place, rows in use that are longer;
-    `scale_grad_by_freq` divides gradients by how often a row is used. `sparse` is accepted and changes nothing.
+    `scale_grad_by_freq` divides gradients by how often a row is used. With `sparse` the gradient of a leaf is a sparse tensor of the rows
+    that were read (a dense one where the pass is recorded itself, for second derivatives).
     """
     if input.dtype.rank != dtypes.INT:
         raise RuntimeError(f"Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got {input.dtype.name} instead (while checking arguments for embedding)")
@@ -55,6 +59,13 @@ def embedding_(
         padding_idx %= n
     if max_norm is not None:
         _renormed(weight, input, max_norm, norm_type)
+    if sparse and weight.requires_grad and weight.is_leaf and mode.grad:
+        if scale_grad_by_freq:
+            raise RuntimeError("embedding_backward: scale_grad_by_freq not supported with sparse gradients")
+        if weight.dtype.itemsize < 4:
+            raise NotImplementedError(f"embedding: sparse gradients are for float32 and float64, not {weight.dtype.name}")
+        load_sparse()
+        return embedding(input, weight, padding_idx, False, True)
     return embedding(input, weight, padding_idx, scale_grad_by_freq)
 
 
@@ -75,6 +86,8 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     if tensor.dtype is not dtypes.int64:
         raise RuntimeError(f"one_hot is only applicable to index tensor of type LongTensor, got {tensor.dtype.name}.")
     array = tensor.array
+    while array.__class__ is Batched:  # the numbers of all samples of a vmap
+        array = array.inner
     if array.size == 0 and num_classes <= 0:
         raise RuntimeError("Can not infer total number of classes from empty tensor.")
     if array.size and int(array.min()) < 0:
@@ -82,5 +95,4 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     n = int(array.max()) + 1 if num_classes == -1 else num_classes
     if array.size and int(array.max()) >= n:
         raise RuntimeError("Class values must be smaller than num_classes.")
-    xp = namespace(array)
-    return Tensor._wrap((array[..., None] == xp.arange(n)).astype(array.dtype))
+    return (tensor.unsqueeze(-1) == Tensor._wrap(namespace(array).arange(n))).to(dtypes.int64)

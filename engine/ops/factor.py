@@ -7,14 +7,16 @@ Najfeld and Havel, "Derivatives of the matrix exponential and their computation"
 from __future__ import annotations
 
 import math
-from collections import namedtuple
 from typing import Any
 
 import numpy
 
 from ..backends.factors import exchanged
 from ..devices import namespace
+from ..dtypes import FLOAT
+from ..errors import LinAlgError
 from ..op import composite, functions
+from ..return_types import result_type
 from ..tensor import Tensor
 from .decompose import (
     Factor,
@@ -32,6 +34,7 @@ from .decompose import (
     solve_triangular,
     svd,
     svdvals,
+    unit,
 )
 from .linalg import matmul
 from .shape import broadcast_shapes, clone, diagonal, expand, permute, reshape, transpose, unsqueeze, wrap_dim
@@ -46,7 +49,7 @@ class lu_factor_(Factor):
     def forward(xp, A, *, pivot=True): return xp.lu_factor(A)
     def d_A(xp, g, LU, where):
         g, k = conj(xp, g), min(LU.shape[-2:])
-        one = xp.asarray(numpy.eye(LU.shape[-2], k, dtype=bool))
+        one = unit(xp, LU, LU.shape[-2], k)
         L, U = xp.where(one, 1, xp.tril(LU[..., :, :k])), xp.triu(LU[..., :k, :])
         L1, U1, g1 = L[..., :k, :], U[..., :, :k], g[..., :k, :k]
         low, high = xp.matmul(H(xp, L1), off_diagonal(xp, xp.tril(g1))), xp.matmul(xp.triu(g1), H(xp, U1))
@@ -59,7 +62,7 @@ class lu_factor_(Factor):
         return conj(xp, xp.take_along_axis(found, xp.broadcast_to(where[..., None], LU.shape), -2))
 
 
-_LU = namedtuple("lu", ("P", "L", "U"))
+_LU, _Unpacked = result_type("lu", ("P", "L", "U"), "linalg"), result_type("lu_unpack", ("P", "L", "U"))
 
 
 @composite
@@ -74,7 +77,7 @@ def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpa
     if unpack_data:
         one = Tensor._wrap(xp.eye(m, k, dtype=LU_data.array.dtype))
         L, U = LU_data[..., :, :k].tril(-1) + one, LU_data[..., :k, :].triu()
-    return _LU(P, L, U)
+    return _Unpacked(P, L, U)
 
 
 @composite(home="linalg")
@@ -82,7 +85,7 @@ def lu(A: Tensor, *, pivot: bool = True) -> Any:
     """P, L and U with `P @ L @ U == A`: a permutation, a lower triangular matrix with ones on its diagonal, an upper triangular one."""
     _pivoted(pivot)
     packed, pivots = lu_factor_.call(A)
-    return lu_unpack(packed, pivots)
+    return _LU(*lu_unpack(packed, pivots))
 
 
 @composite(method=True)
@@ -97,7 +100,15 @@ def _pivoted(pivot: bool) -> None:
         raise RuntimeError("linalg.lu_factor: LU without pivoting is not implemented on the CPU")
 
 
-_LUFactorEx = namedtuple("lu_factor_ex", ("LU", "pivots", "info"))
+_LUFactor, _LUFactorEx = result_type("lu_factor", ("LU", "pivots"), "linalg"), result_type("lu_factor_ex", ("LU", "pivots", "info"), "linalg")
+
+
+@composite(home="linalg")
+def lu_factor(A: Tensor, *, pivot: bool = True) -> Any:
+    """L and U of `A` with its rows exchanged, in one matrix, and LAPACK's pivots from 1. RuntimeError where U's diagonal has a 0."""
+    packed, pivots, info = lu_factor_ex(A, pivot=pivot)
+    _refuse(info, True, "linalg.lu_factor: U[{0},{0}] is zero and using it on lu_solve would result in a division by zero; lu_factor_ex does not ask.")
+    return _LUFactor(packed, pivots)
 
 
 @composite(home="linalg")
@@ -119,12 +130,14 @@ def _first_zero(packed: Tensor) -> Tensor:
 
 def _refuse(info: Tensor, check: bool, words: str) -> None:
     if check and info.numel() and int(info.max()):
-        raise RuntimeError(words.format(int(info.max())))
+        raise LinAlgError(words.format(int(info.max())))
 
 
 @composite(home="linalg")
 def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False) -> Tensor:
     """X with `A @ X == B` from the LU factors of A (with `left` False `X @ A == B`, with `adjoint` A's conjugate transpose)."""
+    if B.ndim < 2:
+        raise RuntimeError("linalg.lu_solve: The input tensor B must have at least 2 dimensions.")
     if not left:
         flipped = functions["adjoint"](B)
         return functions["adjoint"](lu_solve(LU, pivots, flipped, adjoint=not adjoint))
@@ -154,20 +167,31 @@ def _sound(A: Tensor, bad: Tensor) -> Tensor:
     return functions["where"](Tensor._wrap((bad.array != 0)[..., None, None]), one, A)
 
 
+def _refuse_oblong(name: str, A: Tensor) -> None:
+    if A.ndim < 2:
+        raise RuntimeError(f"{name}: The input tensor A must have at least 2 dimensions.")
+    if A.shape[-1] != A.shape[-2]:
+        raise RuntimeError(f"{name}: A must be batches of square matrices, but they are {A.shape[-2]} by {A.shape[-1]} matrices")
+
+
 @composite(home="linalg")
 def inv_ex(A: Tensor, *, check_errors: bool = False) -> Any:
     """The inverse, and in `info` 0 or the place, from 1, of the 0 met on the diagonal of a singular matrix, whose result is the identity."""
+    _refuse_oblong("linalg.inv", A)
     info = _first_zero(lu_factor_.call(A.detach())[0])
     _refuse(info, check_errors, "linalg.inv_ex: The diagonal element {} is zero, the inversion could not be completed because the input matrix is singular.")
     return _Inverse(inv(_sound(A, info) if info.numel() and int(info.max()) else A), info)
 
 
-_Inverse, _Cholesky, _Solved = namedtuple("inv_ex", ("inverse", "info")), namedtuple("cholesky_ex", ("L", "info")), namedtuple("solve_ex", ("result", "info"))
+_Inverse = result_type("inv_ex", ("inverse", "info"), "linalg")
+_Cholesky = result_type("cholesky_ex", ("L", "info"), "linalg")
+_Solved = result_type("solve_ex", ("result", "info"), "linalg")
 
 
 @composite(home="linalg")
 def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> Any:
     """`solve`, and in `info` 0 or the place, from 1, of the 0 met on the diagonal of a singular matrix."""
+    _refuse_oblong("linalg.solve", A)
     info = _first_zero(lu_factor_.call(A.detach())[0])
     _refuse(info, check_errors, "torch.linalg.solve_ex: The solver failed because the input matrix is singular: element {} is zero.")
     return _Solved(solve(_sound(A, info) if info.numel() and int(info.max()) else A, B, left=left), info)
@@ -176,6 +200,7 @@ def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = Fa
 @composite(home="linalg")
 def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> Any:
     """`cholesky`, and in `info` 0 or the size of the smallest leading part of a matrix that is not positive definite."""
+    _refuse_oblong("linalg.cholesky", A)
     info = Tensor._wrap(namespace(A.array).asarray(namespace(A.array).cholesky_info(A.array)))
     _refuse(info, check_errors, "linalg.cholesky_ex: The factorization could not be completed because the input is not positive-definite (the leading minor of order {} is not positive-definite).")
     return _Cholesky(cholesky(_sound(A, info) if info.numel() and int(info.max()) else A, upper), info)
@@ -198,16 +223,18 @@ def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
     return cholesky_solve(expand(one, tuple(L.shape)), L.triu() if upper else L.tril(), upper)
 
 
-_Triangular = namedtuple("triangular_solve", ("solution", "cloned_coefficient"))
+_Triangular = result_type("triangular_solve", ("solution", "cloned_coefficient"))
 
 
 @composite(method=True)
 def triangular_solve(b: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False) -> Any:
     """X with `A @ X == b` (with `transpose`, `A.mT`) for a triangular A, and a copy of A: the old form of `linalg.solve_triangular`."""
+    if b.ndim < 2:
+        raise RuntimeError(f"triangular_solve: Expected b to have at least 2 dimensions, but it has {b.ndim} dimensions instead")
     lead = broadcast_shapes(tuple(A.shape[:-2]), tuple(b.shape[:-2]))
     wide, b = expand(A, (*lead, *A.shape[-2:])), expand(b, (*lead, *b.shape[-2:]))
     found = solve_triangular(wide.mT if transpose else wide, b, upper=upper != transpose, unitriangular=unitriangular)
-    return _Triangular(found, clone(A))
+    return _Triangular(found, clone(wide))
 
 
 # -- eigenvalues, exponentials ---------------------------------------------------------------------------------------------------
@@ -255,6 +282,8 @@ functions["linalg.matrix_exp"] = functions["matrix_exp"]
 @composite(home="linalg")
 def cond(A: Tensor, p: Any = None) -> Tensor:
     """The condition number: the norm of the matrix times that of its inverse; by default, and for 2, the ratio of singular values."""
+    if A.ndim < 2:
+        raise RuntimeError(f"linalg.cond: The input tensor A must have at least 2 dimensions. Got {A.ndim}D")
     if p in (None, 2, -2):
         s = svdvals(A)
         if not s.shape[-1]:
@@ -284,11 +313,11 @@ def vander(x: Tensor, *, N: int | None = None) -> Tensor:
     """The powers 0 to N - 1 (by default as many as there are numbers) of a vector's numbers, as rows."""
     x = x if x.ndim else reshape(x, (1,))
     n = x.shape[-1] if N is None else N
-    if n <= 1 and N is not None:
+    if n <= 1:
         raise RuntimeError("N must be greater than 1.")
     x = x.long() if x.array.dtype.kind in "bu" or x.array.dtype.kind == "i" else x
     steps = [unsqueeze(x, -1)] * (n - 1)
-    return functions["cat"]([unsqueeze(x, -1) * 0 + 1, *steps], -1).cumprod(-1) if n else x[..., None][..., :0]
+    return functions["cat"]([unsqueeze(x.new_ones(tuple(x.shape)), -1), *steps], -1).cumprod(-1)
 
 
 @composite(home="linalg")
@@ -317,6 +346,8 @@ def tensorsolve(A: Tensor, B: Tensor, dims: Any = None) -> Tensor:
 @composite(home="linalg")
 def householder_product(A: Tensor, tau: Tensor) -> Tensor:
     """The first columns of the product of the reflections I - tau v v^H, whose vectors v stand below A's diagonal, as LAPACK packs them."""
+    if A.ndim < 2 or A.dtype.rank < FLOAT:
+        raise RuntimeError(f"linalg.householder_product: expected floating point or complex matrices, but got {A.dtype.name} of shape {list(A.shape)}")
     m, n = A.shape[-2:]
     if m < n:
         raise RuntimeError("torch.linalg.householder_product: input.shape[-2] must be greater than or equal to input.shape[-1]")
@@ -331,12 +362,14 @@ def householder_product(A: Tensor, tau: Tensor) -> Tensor:
     return out
 
 
-_SVD = namedtuple("svd", ("U", "S", "V"))
+_SVD = result_type("svd", ("U", "S", "V"))
 
 
 @composite(method=True)
 def svd_(input: Tensor, some: bool = True, compute_uv: bool = True) -> Any:
     """U, S and V with `U @ diag(S) @ V.mH` the input: the old form of `linalg.svd`."""
+    if input.ndim < 2:
+        raise RuntimeError(f"svd: input should have at least 2 dimensions, but has {input.ndim} dimensions instead")
     if not compute_uv:
         m, n = input.shape[-2:]
         S = svdvals(input)

@@ -9,6 +9,7 @@ import numpy
 
 from .. import dtypes
 from ..errors import Refused
+from ..from_data import tensor
 from ..op import RULES_ONLY, Linear, composite, functions
 from ..tensor import Tensor
 from .pad import pad
@@ -110,7 +111,7 @@ def _half(x: Tensor, s: Any, dim: Any, norm: str | None, back: bool, name: str) 
     if not dims:
         raise RuntimeError(f"{name} must transform at least one axis")
     out = _whole(x, s, dims, norm, back, name)
-    return out[(slice(None),) * dims[-1] + (slice(0, out.shape[dims[-1]] // 2 + 1),)]
+    return out[(slice(None),) * dims[-1] + (slice(0, out.shape[dims[-1]] // 2 + 1),)].clone()
 
 
 def _from_half(x: Tensor, s: Any, dim: Any, norm: str | None, back: bool, name: str) -> Tensor:
@@ -129,7 +130,7 @@ def _from_half(x: Tensor, s: Any, dim: Any, norm: str | None, back: bool, name: 
     first, inner, end = x[(*lead, slice(0, 1))], x[(*lead, slice(1, (n + 1) // 2))], x[(*lead, slice(n // 2, n // 2 + 1))]
     parts = [first, inner, *([end] if n % 2 == 0 else []), flip(inner, last).conj()]
     whole = functions["cat"](parts, last)
-    return (fourier_back if back else fourier)(whole, (last,), _scale(norm, n, back)).real
+    return (fourier_back if back else fourier)(whole, (last,), _scale(norm, n, back)).real.clone()
 
 
 _KINDS = {
@@ -147,11 +148,17 @@ def _family(end: str, dims: str, default: Any) -> None:
         transform = (_over_several if end else _over_one)(name, fn, back, default)
         transform.__name__ = transform.__qualname__ = name
         transform.__doc__ = f"{doc} along {dims}; `norm` (\"backward\", \"ortho\" or \"forward\") says which way is divided by the length."
+        transform.__annotations__ = {"input": "Tensor"}
         composite(transform, home="fft")
 
 
 def _over_one(name: str, fn: Any, back: bool, default: Any) -> Any:
-    return lambda input, n=None, dim=default, norm=None: fn(input, None if n is None else (n,), dim, norm, back, name)
+    def call(input: Tensor, n: int | None = None, dim: int = default, norm: str | None = None) -> Tensor:
+        if n is not None:
+            _positive(n)  # in the sizes of several dimensions -1 means: as it is
+        return fn(input, None if n is None else (n,), dim, norm, back, name)
+
+    return call
 
 
 def _over_several(name: str, fn: Any, back: bool, default: Any) -> Any:
@@ -169,13 +176,13 @@ _family("n", "dimensions", None)
 @composite(home="fft")
 def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None) -> Tensor:
     """The frequencies of the elements of `fft`, for samples `d` apart."""
-    return Tensor(numpy.fft.fftfreq(n, d), dtype=dtype or dtypes.default, device=device)
+    return tensor(numpy.fft.fftfreq(n, d) if n else (), dtype=dtype or dtypes.default, device=device)
 
 
 @composite(home="fft")
 def rfftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None) -> Tensor:
     """The frequencies of the elements of `rfft`, for samples `d` apart."""
-    return Tensor(numpy.fft.rfftfreq(n, d), dtype=dtype or dtypes.default, device=device)
+    return tensor(numpy.fft.rfftfreq(n, d) if n else (), dtype=dtype or dtypes.default, device=device)
 
 
 def _shifted(x: Tensor, dim: Any, shift: Any) -> Tensor:

@@ -6,10 +6,11 @@ import functools
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+from .. import tape
 from .. import xp as recorded
 from ..call import into
-from ..dtypes import FROM_NUMPY
-from ..errors import Refused
+from ..dtypes import FLOAT, FROM_NUMPY
+from ..errors import Refused, warn
 from ..op import functions
 from ..tensor import Tensor
 
@@ -23,7 +24,8 @@ class Refusing:
     @classmethod
     def prepare(cls, arrays: list) -> tuple[list, Any]:
         given, (arrays, xp) = arrays, super().prepare(arrays)  # type: ignore[misc]
-        refused = cls._refused(given if cls.types == "float" else arrays)  # type: ignore[attr-defined]
+        refused = cls._refused(given) if cls.types == "float" else None  # type: ignore[attr-defined]
+        refused = refused or cls._refused(arrays)
         if refused is not None: raise refused
         return arrays, xp
 
@@ -46,20 +48,48 @@ class Refusing:
 class Along:
     """An op with a `dim`: lists become tuples, no dims mean all, `dtype` is a cast beforehand, a 0-d tensor counts as one of length 1."""
 
+    row_major = True
+    of_no_dims: ClassVar[tuple | None] = None  # what `dim=()` stands for
+
     @classmethod
     def bind(cls, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
         inputs, attrs = super().bind(args, kwargs)  # type: ignore[misc]
         if attrs.get("dtype") is not None:
             inputs, attrs["dtype"] = (recorded.astype(recorded.asarray(inputs[0]), attrs["dtype"]), *inputs[1:]), None
         dim = attrs["dim"]
+        if dim is None and "dim" in cls.required:  # type: ignore[attr-defined]
+            raise TypeError(f"{cls.name}(): argument 'dim' must be int, not NoneType")  # type: ignore[attr-defined]
         if dim.__class__ is not int and dim is not None:
-            attrs["dim"] = dims = dim.__index__() if hasattr(dim, "__index__") else tuple(dim) or None
+            attrs["dim"] = dims = dim.__index__() if hasattr(dim, "__index__") else tuple(dim) or cls.of_no_dims
             if dims.__class__ is tuple and getattr(inputs[0], "ndim", 1) == 0:
                 wrong = [d for d in dims if d not in (0, -1)]
                 if wrong:
                     raise IndexError(f"{cls.name}: Dimension out of range (expected to be in range of [-1, 0], but got {wrong[0]})")  # type: ignore[attr-defined]
                 attrs["dim"] = None
         return inputs, attrs
+
+
+def numbered(name: str, args: tuple, kwargs: dict, names: tuple[str, ...]) -> tuple[tuple, dict]:
+    """PyTorch's older order, `add(x, 2, y)` for `add(x, y, alpha=2)`: loose numbers among tensors become the keywords in their order."""
+    numbers = [x for x in args[1:] if isinstance(x, (int, float, complex))]
+    if not isinstance(args[0], Tensor): numbers = [args[0], *numbers]
+    tensors = tuple(x for x in args if isinstance(x, Tensor))
+    if not numbers or len(numbers) > len(names) or len(tensors) + len(numbers) != len(args) or isinstance(args[-1], (int, float, complex)): return args, kwargs
+    warn(f"This overload of {name} is deprecated: numbers are given as keywords now, {', '.join(f'{n}={x}' for n, x in zip(names, numbers, strict=False))}.")
+    return tensors, {**kwargs, **dict(zip(names, numbers, strict=False))}
+
+
+def renamed(**synonyms: str) -> Callable:
+    """A function's keywords under further names, as PyTorch's overloads have them."""
+
+    def wrap(fn: Callable) -> Callable:
+        @functools.wraps(fn)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return fn(*args, **{synonyms.get(k, k): v for k, v in kwargs.items()}) if kwargs else fn(*args)
+
+        return call
+
+    return wrap
 
 
 def outward(fn: Callable) -> Callable:
@@ -71,6 +101,30 @@ def outward(fn: Callable) -> Callable:
 
     call.name, call.call = fn.__name__, call  # type: ignore[attr-defined]
     return call
+
+
+def real_gradient(fn: Callable) -> Callable:
+    """The function, which has a gradient for real numbers alone: PyTorch refuses complex inputs that require one."""
+
+    @functools.wraps(fn)
+    def call(input: Any, *args: Any, **kwargs: Any) -> Any:
+        if getattr(input, "node", None) is not None and input.array.dtype.kind == "c" and tape.mode.grad:
+            raise RuntimeError(f"{fn.__name__} does not support automatic differentiation for outputs with complex dtype.")
+        return fn(input, *args, **kwargs)
+
+    return call
+
+
+def must_be_tensor(function: str, name: str, x: Any) -> None:
+    """TypeError for a first argument that is no tensor."""
+    if not isinstance(x, Tensor):
+        raise TypeError(f"{function}(): argument '{name}' (position 1) must be Tensor, not {type(x).__name__}")
+
+
+def refuse_whole_numbers(function: str, x: Tensor, allowed: tuple[str, ...] = ()) -> None:
+    """NotImplementedError for integers and bools, which PyTorch has no kernel for, but for dtypes of the given names."""
+    if x.dtype.rank < FLOAT and x.dtype.name not in allowed:
+        raise NotImplementedError(f"{function}: not implemented for {x.dtype.name}; convert the input with .float()")
 
 
 def front(*names: str, method: bool = True, function: bool = True, home: str = "engine", out: bool = False) -> Callable:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import itertools
 import math
-import warnings
 from typing import Any
 
 from .. import dtypes
 from ..backends.kernels_pool import cubic
-from ..create import linspace
+from ..create import ones_like
+from ..errors import warn
 from ..op import composite, functions
+from ..ranges import linspace
 from ..tensor import Tensor
+from .front import refuse_whole_numbers
 from .linalg import matmul
 from .scatter import gather
 from .shape import expand, reshape
@@ -24,6 +26,7 @@ def grid_sample(input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mod
     A place is (x, y), or (x, y, z), between -1 and 1: the centres of the corner elements with `align_corners`, else their outer edges.
     Between elements: `mode` "bilinear", "nearest" or "bicubic" (images only). Outside: `padding_mode` "zeros", "border" or "reflection".
     """
+    refuse_whole_numbers("grid_sample", input)
     n = input.ndim - 2
     if mode not in ("bilinear", "nearest", "bicubic"):
         raise ValueError(f"nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: '{mode}'")
@@ -40,7 +43,7 @@ def grid_sample(input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mod
     if mode == "bicubic" and n == 3:
         raise RuntimeError("grid_sampler(): bicubic interpolation only supports 4D input")
     if align_corners is None:
-        warnings.warn("Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0. Please specify align_corners=True if the old behavior is desired.", stacklevel=3)
+        warn("Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0. Please specify align_corners=True if the old behavior is desired.")
     corners, sizes = bool(align_corners), tuple(input.shape[2:])
     places = reshape(grid, (grid.shape[0], math.prod(grid.shape[1:-1]), n))
     at = [((places[..., n - 1 - d] + 1) * size - 1) / 2 if not corners else (places[..., n - 1 - d] + 1) / 2 * (size - 1) for d, size in enumerate(sizes)]
@@ -80,7 +83,9 @@ def _inside(x: Tensor, size: int, padding: str, corners: bool) -> Tensor:
 
 
 def _nearest(x: Tensor) -> list:
-    return [(x.detach().round(), None)]
+    # the places have a gradient, of zeros: the weight is 1 wherever they lie
+    weight = x.masked_fill(ones_like(x, dtype=dtypes.bool_), 1.0) if x.requires_grad else None
+    return [(x.detach().round(), weight)]
 
 
 def _linear(x: Tensor) -> list:
@@ -107,8 +112,10 @@ def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> 
     if min(size) <= 0:
         raise ValueError("Expected non-zero, positive output size. Got " + str(tuple(size)))
     if align_corners is None:
-        warnings.warn("Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0. Please specify align_corners=True if the old behavior is desired.", stacklevel=3)
-    lines = [linspace(-1, 1, m, dtype=theta.dtype, device=theta.device) * (1 if align_corners else (m - 1) / m) if m > 1 else theta.new_zeros(1) for m in size[2:]]
+        warn("Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0. Please specify align_corners=True if the old behavior is desired.")
+    lines = [linspace(-1, 1, m, dtype=theta.dtype, device=theta.device) if m > 1 else theta.new_zeros(1) for m in size[2:]]
+    if not align_corners:  # rounded twice, as PyTorch rounds: the gradient of a map that moves nothing depends on the last bit
+        lines = [line * (m - 1) / m for line, m in zip(lines, size[2:], strict=True)]
     grids = functions["meshgrid"](*lines, indexing="ij")
     base = functions["stack"]([*reversed(grids), grids[0].new_ones(tuple(grids[0].shape))], -1)
     found = matmul(reshape(base, (1, -1, n + 1)), theta.mT)
@@ -118,12 +125,12 @@ def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> 
 @composite(home="nn.functional")
 def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
     """The old name of `interpolate` with mode "nearest"."""
-    warnings.warn("`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=3)
+    warn("`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.")
     return functions["nn.functional.interpolate"](input, size, scale_factor, mode="nearest")
 
 
 @composite(home="nn.functional")
 def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
     """The old name of `interpolate` with mode "bilinear" and aligned corners."""
-    warnings.warn("`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=3)
+    warn("`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.")
     return functions["nn.functional.interpolate"](input, size, scale_factor, mode="bilinear", align_corners=True)

@@ -6,14 +6,16 @@ rules. As in PyTorch, integers beside index tensors select first: `x[0, :, [1, 2
 
 from __future__ import annotations
 
-import warnings
+import functools
+import math
 from typing import Any
 
 import numpy
 
 from .. import dtypes, errors, inplace, observe, tape
+from ..backends.batch import Batched
 from ..devices import namespace
-from ..errors import Refused
+from ..errors import Refused, warn
 from ..op import RULES_ONLY, Linear, Op
 from ..tensor import Tensor
 from .cast import cast
@@ -24,7 +26,7 @@ _PLAIN = frozenset((int, slice, type(None), type(Ellipsis)))
 
 class getitem(Linear):
     """The elements at an index: integers, slices, None, Ellipsis, masks, index tensors."""
-    operator, view, inputs, home = "getitem", True, ("input",), ""
+    operator, view, inputs, home, row_major = "getitem", True, ("input",), "", True
     examples = (
         (((2, 3, 4),), {"index": (1, slice(None, None, 2))}), (((2, 3),), {"index": (Ellipsis, None, 0)}),
         (((3, 2),), {"index": (numpy.array([0, 2, 0]),)}), (((2, 3),), {"index": (numpy.array([[True, False, True], [False, True, True]]),)}),
@@ -58,10 +60,10 @@ class getitem(Linear):
             data = array[index]
         out = _new(Tensor)
         out.array, attrs, source = data, {"index": index}, input.node
-        if source is not None and tape.mode.grad and array.dtype.kind in "fcV":
+        if source is not None and tape.mode.grad and ((d := array.dtype) is dtypes.F32 or d.kind in "fcV"):
             out.node = node = _new_node(tape.Node)
             node.op, node.inputs, node.attrs, node.saved, node.hooks = getitem, (source,), attrs, (), None
-            node.shape, node.dtype, node.time = data.shape, data.dtype, tape.tick()
+            node.shape, node.dtype, node.time = data.shape, d, tape.tick()
         else:
             out.node = None
         inplace.mark_view(out, input, getitem, attrs)
@@ -113,26 +115,25 @@ def _understood(name: str, input: Tensor, index: Any) -> tuple[tuple | None, tup
 
 def _parsed(input: Tensor, index: Any) -> tuple[tuple | None, tuple | None]:
     """An index as a basic one, to be applied first, and an advanced one of slices and arrays; None: nothing to do."""
-    items = list(index) if isinstance(index, tuple) else [index]
+    items = list(index) if isinstance(index, tuple) or isinstance(index, (list, range)) and _stands_for_tuple(index) else [index]
     array, shape = input.array, input.array.shape
     used = sum(_consumed(i) for i in items)
     if used > array.ndim:
         if array.ndim == 0:
             raise IndexError("invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to convert a 0-dim tensor to a number")
         raise IndexError(f"too many indices for tensor of dimension {array.ndim}")
-    dots = [i for i, item in enumerate(items) if item is Ellipsis]
-    if len(dots) > 1:
-        raise IndexError("an index can only have a single ellipsis ('...')")
     fill = [slice(None)] * (array.ndim - used)
-    if dots:
-        items[dots[0] : dots[0] + 1] = fill
-    else:
-        items += fill
+    first = next((i for i, item in enumerate(items) if item is Ellipsis), len(items))
+    rest = items[first + 1 :]
+    again = next((i for i, item in enumerate(rest) if item is Ellipsis), len(rest))
+    if fill and any(i is not Ellipsis and not (isinstance(i, slice) and i == slice(None)) for i in rest[again:]):
+        raise IndexError(f"Dimension out of range (expected to be in range of [{-array.ndim}, {array.ndim - 1}], but got {array.ndim})")
+    items = items[:first] + fill + [i for i in rest if i is not Ellipsis]
     basic: list[Any] = []
     advanced: list[Any] = []
     dim, arrays = 0, 0
     for item in items:
-        if isinstance(item, (bool, numpy.bool_)) or _is_flag(item):
+        if isinstance(item, bool) or _is_flag(item):
             basic.append(None)
             advanced.append(namespace(array).asarray([0] if bool(item) else [], dtype=numpy.int64))
             arrays += 1
@@ -160,7 +161,7 @@ def _parsed(input: Tensor, index: Any) -> tuple[tuple | None, tuple | None]:
                 basic += [slice(None)] * found.ndim
                 dim += found.ndim
             else:
-                if not isinstance(array, numpy.ndarray):
+                if not isinstance(array, (numpy.ndarray, Batched)):
                     _check_range(found, dim, shape[dim])
                 advanced.append(found)
                 basic.append(slice(None))
@@ -172,14 +173,30 @@ def _parsed(input: Tensor, index: Any) -> tuple[tuple | None, tuple | None]:
         advanced.pop()
     if arrays > 1:
         _check_joint(advanced)
+    if array.size == 0 or not array[tuple(basic)].size:  # where nothing is read, PyTorch does not ask whether the places exist
+        advanced = [i * 0 if not isinstance(i, slice) and i.dtype.kind == "i" else i for i in advanced]
     return None if plain else tuple(basic), tuple(advanced)
+
+
+def _stands_for_tuple(items: Any) -> bool:
+    """Whether a list is the tuple of several indices, as PyTorch still takes it with a warning: fewer than 32 items, not all of them numbers."""
+    if len(items) >= 32 or not any(i is None or i is Ellipsis or isinstance(i, (slice, Tensor, list, tuple, range, numpy.ndarray)) for i in items):
+        return False
+    warn(_NOT_A_TUPLE)
+    return True
+
+
+_NOT_A_TUPLE = (
+    "Using a non-tuple sequence for multidimensional indexing is deprecated and will be changed in pytorch 2.9; use x[tuple(seq)] instead of x[seq]. "
+    "In pytorch 2.9 this will be interpreted as tensor index, x[torch.tensor(seq)], which will result either in an error or a different result"
+)
 
 
 def _consumed(item: Any) -> int:
     """How many dimensions of the tensor an item of an index stands for."""
-    if item is None or item is Ellipsis or isinstance(item, (bool, numpy.bool_)) or _is_flag(item):
+    if item is None or item is Ellipsis or isinstance(item, bool) or _is_flag(item):
         return 0
-    if isinstance(item, Tensor) and item.dtype in (dtypes.bool_, dtypes.uint8) or isinstance(item, numpy.ndarray) and item.dtype == bool:
+    if isinstance(item, (Tensor, numpy.ndarray)) and item.dtype in (dtypes.bool_, dtypes.uint8, numpy.bool_, numpy.uint8):
         return item.ndim or 1
     return numpy.ndim(item) or 1 if isinstance(item, list) and _holds_bools(item) else 1
 
@@ -198,8 +215,10 @@ def _is_whole(item: Any) -> bool:
     """An integer, or a 0-d tensor that holds one: it selects."""
     if isinstance(item, (int, numpy.integer)):
         return True
-    if isinstance(item, Tensor):
-        return item.array.ndim == 0 and item.dtype.rank == dtypes.INT
+    if isinstance(item, (Tensor, numpy.ndarray)):
+        if isinstance(item, Tensor) and item.array.__class__ is Batched and not item.array.alike:
+            return False  # in a vmap: an index array, of which each sample has one element
+        return item.ndim == 0 and dtypes.as_dtype(item.dtype).rank == dtypes.INT and item.dtype not in (dtypes.uint8, numpy.uint8)
     return hasattr(item, "__index__") and not hasattr(item, "dtype")
 
 
@@ -214,20 +233,21 @@ def _index_array(item: Any, beside: Any) -> Any:
     """A list, array or tensor as an array of int64 or bool on the device of the array that it indexes."""
     if isinstance(item, Tensor):
         found = item.array
+    elif isinstance(item, (str, bytes)):
+        raise TypeError(f"new(): invalid data type '{type(item).__name__}'")
     elif isinstance(item, (list, range, numpy.ndarray, tuple)):
         found = numpy.asarray([i._host() if isinstance(i, Tensor) else i for i in item] if not isinstance(item, numpy.ndarray) else item)
-        found = found.astype(numpy.int64) if found.size == 0 and found.dtype.kind == "f" else found
+        if found.dtype.kind in "iuf" and found.dtype != numpy.uint8:
+            found = found.astype(numpy.int64)
     else:
         raise IndexError(f"only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got {type(item).__name__})")
-    if found.dtype == numpy.uint8 and isinstance(item, Tensor):
-        warnings.warn("indexing with dtype engine.uint8 is now deprecated, please use a dtype engine.bool instead.", UserWarning, stacklevel=5)
+    if found.dtype == numpy.uint8:
+        warn("indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.")
         found = found.astype(bool)
-    if isinstance(item, (list, range, tuple)) and found.dtype.kind == "i":
-        found = found.astype(numpy.int64, copy=False)
-    if found.dtype not in (numpy.int64, numpy.int32, numpy.bool_):
+    if found.dtype not in _INDICES:
         raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
     here, there = namespace(found), namespace(beside)
-    return found if here is there else there.asarray(found)
+    return found if here is there or found.__class__ is Batched else there.asarray(found)
 
 
 def _check_range(index: Any, dim: int, n: int) -> None:
@@ -257,46 +277,68 @@ def assign(target: Tensor, index: Any, value: Any) -> None:
         basic, advanced = _understood("setitem", target, index)
     dtype = target.dtype
     if isinstance(value, Tensor):
-        value = cast(value, dtype) if value.dtype is not dtype else value
+        if value.dtype is not dtype:
+            if advanced is not None and (value.array.ndim or len(advanced) > 1 or advanced[0].dtype != bool):
+                raise RuntimeError(
+                    f"Index put requires the source and destination dtypes match, got {dtype.name} for the destination and {value.dtype.name} for the source."
+                )
+            value = cast(value, dtype)
         if value.is_cuda != target.is_cuda:
             value = value.to(target.device)
-    elif isinstance(value, (list, tuple, numpy.ndarray)):
-        value = Tensor(value, dtype, target.device)
+    elif not isinstance(value, (int, float, complex, numpy.integer)):
+        raise TypeError(f"can't assign a {type(value).__name__} to a {target.type()}")
     elif isinstance(value, complex) and dtype.rank < dtypes.COMPLEX:
         raise RuntimeError(f"value cannot be converted to type {dtype.name} without overflow")
     elif dtype.rank == dtypes.INT and not isinstance(value, int):
-        value = int(value)
+        if not math.isfinite(value.real): raise RuntimeError(f"value cannot be converted to type {dtype.name} without overflow")
+        value = int(value.real)
     recorded = tape.mode.grad and (target.node is not None or getattr(value, "node", None) is not None or getattr(target._base, "node", None) is not None)
     if recorded or observe.current is not None:
         seen = target if basic is None else getitem(target, basic)
         if advanced is None:
-            inplace.write(copy, seen, (_without_leading_ones(value, seen),), {})
+            inplace.write(copy, seen, (_without_leading_ones(value, seen.ndim),), {})
         else:
+            value = _without_leading_ones(value, _reached(seen.ndim, advanced))
             inplace.write(index_put, seen, (value,), {"indices": advanced, "accumulate": False})
         return
     inplace.refuse_leaf(target, "setitem")
     array = target.array
     try:
-        (array if basic is None else array[basic])[Ellipsis if advanced is None else advanced] = value.array if isinstance(value, Tensor) else value
-    except (ValueError, IndexError) as error:
+        seen = array if basic is None else array[basic]
+        if 0 in array.strides and inplace.overlaps(seen):
+            raise RuntimeError("setitem: more than one element of the written-to tensor refers to a single memory location. Please clone() the tensor first.")
+        if advanced is None:
+            seen[...] = value.array if isinstance(value, Tensor) else value
+        else:
+            if isinstance(value, Tensor) and value.array.ndim > 1:  # NumPy takes no leading ones behind a mask
+                value = _without_leading_ones(value, _reached(seen.ndim, advanced))
+            seen[advanced] = value.array if isinstance(value, Tensor) else value
+    except (ValueError, IndexError, TypeError) as error:
         raise _refused_write(target, index, value, error) from None
-    inplace.note_write(array, "setitem")
+    inplace.note_write_to(target, "setitem")
 
 
 def _refused_write(target: Tensor, index: Any, value: Any, error: Exception) -> Exception:
     if isinstance(error, IndexError):
         return IndexError(str(error).replace("for axis", "for dimension"))
-    if isinstance(value, Tensor) and "broadcast" in str(error):
+    if isinstance(value, Tensor) and ("broadcast" in str(error) or "boolean array indexing" in str(error)):
         return RuntimeError(f"shape mismatch: value tensor of shape {list(value.shape)} cannot be broadcast to indexing result of shape {list(target[index].shape)}")
-    if "read-only" in str(error):
-        error = ValueError("more than one element of the written-to tensor refers to a single memory location. Please clone() the tensor first.")
     return RuntimeError(f"setitem: {error}")
 
 
-def _without_leading_ones(value: Any, seen: Tensor) -> Any:
-    if isinstance(value, Tensor) and value.ndim > seen.ndim and all(n == 1 for n in value.shape[: value.ndim - seen.ndim]):
-        return reshape(value, tuple(value.shape)[value.ndim - seen.ndim :])
-    return value
+def _reached(ndim: int, advanced: tuple) -> int:
+    """How many dimensions what an advanced index reaches has, in a tensor of so many."""
+    masks, places = [], []
+    for item in advanced:
+        if hasattr(item, "dtype"):
+            (masks if item.dtype == bool else places).append(item.ndim)
+    return ndim - sum(masks) - len(places) + max([*places, *([1] if masks else [])])
+
+
+def _without_leading_ones(value: Any, ndim: int) -> Any:
+    """The value, at most with as many dimensions as there are where it goes."""
+    more = value.ndim - ndim if isinstance(value, Tensor) else 0
+    return reshape(value, tuple(value.shape)[more:]) if more > 0 and all(n == 1 for n in value.shape[:more]) else value
 
 
 class copy(Op):
@@ -333,6 +375,20 @@ def _zero_(self: Tensor) -> Tensor:
 
 
 Tensor.zero_ = _zero_
+_fill_everywhere = Tensor.fill_
+
+
+@functools.wraps(_fill_everywhere)
+def _fill_(self: Tensor, value: Any) -> Tensor:
+    # a number is written also where elements share their places, as those of an expanded tensor do, but not while that has a gradient
+    if 0 in self.array.strides and not isinstance(value, Tensor) and self.node is None and inplace.overlaps(self.array):
+        one = tuple([slice(0, 1) if stride == 0 else slice(None) for stride in self.array.strides])
+        _fill_everywhere(getitem(self, one), value)
+        return self
+    return _fill_everywhere(self, value)
+
+
+Tensor.fill_ = _fill_
 
 
 class Placing(Op):
@@ -353,14 +409,29 @@ class index_put(Placing):
         (((3, 2), (2, 2)), {"indices": (numpy.array([0, 2]),)}), (((3, 2), (3,)), {"indices": (numpy.array([0, 2, 0]), numpy.array([1, 0, 1])), "accumulate": True}),
         (((3,), ()), {"indices": (numpy.array([True, False, True]),)}),
     )  # fmt: skip
-    def forward(xp, input, values, indices, accumulate=False): return xp.put(input, plain(indices), values, accumulate)
+    def forward(xp, input, values, indices, accumulate=False): return xp.put(input, _fitting(input, values, plain(indices)), values, accumulate)
     def d_input(xp, g, indices, accumulate): return g if accumulate else xp.put(g, plain(indices), 0, False)
     def d_values(xp, g, indices): return g[plain(indices)]
 
 
 def plain(indices: Any) -> tuple:
-    """The index tensors as arrays."""
-    return tuple(i.array if isinstance(i, Tensor) else i for i in indices)
+    """The index tensors as arrays of integers or bools; bytes are a mask, as PyTorch takes them still."""
+    found = [i.array if isinstance(i, Tensor) else i for i in indices]
+    for n, array in enumerate(found):
+        d = getattr(array, "dtype", None)
+        if d == numpy.uint8: found[n] = array.astype(bool)
+        elif d is not None and d not in _INDICES: raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
+    return tuple(found)
+
+
+_INDICES = (numpy.int64, numpy.int32, numpy.bool_)
+
+
+def _fitting(input: Any, values: Any, indices: tuple) -> tuple:
+    """The indices, unless the values have more dimensions than what they reach."""
+    if (n := getattr(values, "ndim", 0)) > 1 and n > _reached(input.ndim, indices):
+        raise Refused(f"shape mismatch: value tensor of shape {list(values.shape)} cannot be broadcast to indexing result of shape {list(input[indices].shape)}")
+    return indices
 
 
 def _index_put_(self: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:

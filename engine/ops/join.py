@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy
 
-from .. import devices
+from .. import devices, dtypes
 from ..devices import namespace
-from ..errors import Refused
+from ..errors import Refused, warn
 from ..op import Linear, composite
 from ..tensor import Tensor
 from .index import getitem
@@ -20,7 +20,7 @@ from .shape import expand, permute, reshape, unsqueeze, wrap_dim
 
 class Join(Linear):
     """Takes a sequence of tensors and promotes their dtypes."""
-    variadic, inputs, types, exact, method = True, ("tensors",), "promote", True, False
+    variadic, inputs, types, exact, method, row_major = True, ("tensors",), "promote", True, False, True
 
     @classmethod
     def prepare(cls, arrays):
@@ -170,8 +170,11 @@ def column_stack(tensors: Sequence[Tensor]) -> Tensor:
 
 
 @composite(home="Tensor", method=True)
-def repeat(self: Tensor, *sizes: Any) -> Tensor:
+def repeat(self: Tensor, *sizes: Any, repeats: Any = None) -> Tensor:
     """The tensor repeated along each dimension; more sizes than dimensions add leading ones."""
+    sizes = sizes if repeats is None else (repeats,)
+    if not sizes or isinstance(sizes[0], str):
+        raise TypeError(f"repeat(): argument 'repeats' must be tuple of ints, got {sizes}")
     sizes = tuple(sizes[0]) if len(sizes) == 1 and not hasattr(sizes[0], "__index__") else sizes
     if len(sizes) < self.ndim:
         raise RuntimeError("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
@@ -179,8 +182,15 @@ def repeat(self: Tensor, *sizes: Any) -> Tensor:
 
 
 @composite(method=True)
-def repeat_interleave(input: Tensor, repeats: Any, dim: int | None = None, *, output_size: int | None = None) -> Tensor:
-    """Each slice repeated `repeats` times, a number or one number for each; without `dim` the elements of the flattened tensor."""
+def repeat_interleave(input: Tensor, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None) -> Tensor:
+    """Each slice repeated `repeats` times, a number or one number for each; without `dim` the elements of the flattened tensor.
+
+    Of a single tensor of repeats: each index as often as it says.
+    """
+    if repeats is None:
+        if input.ndim != 1:
+            raise RuntimeError("repeat_interleave only accept 1D vector as repeat")
+        return repeat_interleave(Tensor._wrap(namespace(input.array).arange(input.shape[0])), input, 0)
     if dim is None:
         input, dim = reshape(input, (input.numel(),)), 0
     n = input.shape[wrap_dim(dim, input.ndim)]
@@ -194,14 +204,24 @@ def repeat_interleave(input: Tensor, repeats: Any, dim: int | None = None, *, ou
 
 
 @composite
-def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
-    """Grids of coordinates from 0-d or 1-d tensors: with "ij" the first varies along the first dimension, with "xy" along the second."""
+def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
+    """Grids of coordinates from 0-d or 1-d tensors: with "ij" the first varies along the first dimension, with "xy" along the second.
+
+    Without `indexing`: "ij", with PyTorch's warning.
+    """
+    if indexing is None:
+        warn("torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument.")
+        indexing = "ij"
     if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)):
         tensors = tuple(tensors[0])
     if indexing not in ("ij", "xy"):
         raise RuntimeError(f'meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
+    if not tensors:
+        raise RuntimeError("meshgrid expects a non-empty TensorList")
     if any(t.ndim > 1 for t in tensors):
         raise RuntimeError("meshgrid: Expected 0D or 1D tensor in the tensor list")
+    if len({t.dtype for t in tensors}) > 1:
+        raise RuntimeError("meshgrid expects all tensors to have the same dtype")
     shape, n = tuple(t.numel() for t in tensors), len(tensors)
     grids = [expand(reshape(t, (1,) * i + (t.numel(),) + (1,) * (n - i - 1)), shape) for i, t in enumerate(tensors)]
     return tuple(grids if indexing == "ij" or n < 2 else [permute(g, (1, 0, *range(2, n))) for g in grids])
@@ -212,7 +232,7 @@ def cartesian_prod(*tensors: Tensor) -> Tensor:
     """All combinations of one element from each 1-d tensor, as rows."""
     if len(tensors) == 1:
         return tensors[0]
-    return stack([reshape(g, (g.numel(),)) for g in meshgrid(*tensors)], 1)
+    return stack([reshape(g, (g.numel(),)) for g in meshgrid(*tensors, indexing="ij")], 1)
 
 
 @composite
@@ -220,14 +240,23 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     """All combinations of `r` elements of a 1-d tensor, as rows."""
     if input.ndim != 1:
         raise RuntimeError(f"Expect a 1D vector, but got shape {list(input.shape)}")
+    if r < 0:
+        raise RuntimeError(f"Expect a non-negative number, but got {r}")
+    if r == 0:
+        return input.new_zeros(0)
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     rows = numpy.array(list(choose(range(input.numel()), r)), numpy.int64).reshape(-1, r)
-    return input[Tensor(rows)] if rows.size or r else input.new_zeros(0)
+    return input[Tensor._wrap(rows)]
 
 
 @composite
 def block_diag(*tensors: Tensor) -> Tensor:
     """A matrix with the given matrices, vectors (as rows) and numbers along its diagonal."""
+    for i, t in enumerate(tensors):
+        if t.ndim > 2:
+            raise RuntimeError(f"torch.block_diag: Input tensors must have 2 or fewer dimensions. Input {i} has {t.ndim} dimensions")
+    if not tensors:
+        return Tensor._wrap(numpy.empty((1, 0), dtypes.default.numpy))
     blocks = [atleast_2d(t) for t in tensors]
     width, at, rows = sum(b.shape[1] for b in blocks), 0, []
     for b in blocks:

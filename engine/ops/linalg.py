@@ -5,13 +5,15 @@ from __future__ import annotations
 import functools
 import math
 import string
+from functools import partial
 from typing import Any
 
-from .. import devices, dtypes
-from ..dtypes import FROM_NUMPY
+from .. import casting, devices, dtypes
+from ..dtypes import BOOL_NP, FROM_NUMPY
 from ..errors import Refused
 from ..op import RULES_ONLY, Linear, Op, composite
 from ..tensor import Tensor
+from .front import numbered
 from .shape import broadcast_tensors, diagonal, expand, permute, reshape, unsqueeze, wrap_dim
 
 _C_NAMES = {
@@ -27,6 +29,7 @@ class Product:
     @classmethod
     def prepare(cls, arrays):
         first = getattr(arrays[0], "dtype", None)
+        if first is BOOL_NP: raise Refused("not implemented for bool", NotImplementedError)
         if first is not None and all(a is None or getattr(a, "dtype", None) is first for a in arrays):
             return arrays, devices.common(arrays, cls.name)
         seen = list(dict.fromkeys(FROM_NUMPY[a.dtype].name for a in arrays if hasattr(a, "dtype")))
@@ -61,8 +64,8 @@ class linear(Product, Op):
     home, inputs, samples = "nn.functional", ("input", "weight", "bias"), (((2, 3), (4, 3), (4,)), ((2, 5, 3), (4, 3), (4,)), ((3,), (4, 3), (4,)))
     method = False
     def forward(xp, input, weight, bias=None): return xp.linear(input, weight, bias)
-    def d_input(xp, g, weight): return xp.matmul(g, weight)
-    def d_weight(xp, g, input): return xp.matmul(xp.matrix_transpose(rows(xp, g)), rows(xp, input))
+    def d_input(xp, g, weight): return xp.matmul(g, weight) if weight.ndim > 1 else xp.expand_dims(g, -1) * weight
+    def d_weight(xp, g, input): return xp.matmul(xp.matrix_transpose(rows(xp, g)) if g.ndim == input.ndim else xp.reshape(g, (-1,)), rows(xp, input))
     def d_bias(xp, g): return xp.sum(rows(xp, g), axis=0)
     def why(input, weight, bias=()): return f"mat1 and mat2 shapes cannot be multiplied ({math.prod(input[:-1])}x{input[-1] if input else 1} and {'x'.join(map(str, weight[::-1]))})"
 
@@ -70,7 +73,7 @@ class linear(Product, Op):
 class contract(Product, Linear):
     """The operands multiplied and summed as subscripts say: `einsum` with every subscript written out, none twice in one operand."""
     exempt = RULES_ONLY
-    home, variadic, inputs, samples = "", True, ("operands",), (((2, 3), (3, 4)),)
+    home, variadic, inputs, samples, row_major = "", True, ("operands",), (((2, 3), (3, 4)),), True
     def forward(xp, operands, equation="ij,jk->ik"): return xp.contract(operands, equation)
     def d_operands(xp, g, operands, equation): return [xp.contract([g, *others], turned) for others, turned in adjoints(operands, equation)]
 
@@ -123,10 +126,12 @@ def einsum(equation: Any, *operands: Any) -> Tensor:
     Subscripts are letters or, in PyTorch's other form, lists of integers behind each operand; "..." stands for leading dimensions that
     broadcast; a subscript twice in one operand takes the diagonal; without "->" those that occur once are kept, in alphabetical order.
     """
+    if not operands: raise ValueError("einsum(): must specify the equation string and at least one operand, or at least one operand and its subscripts list")
     if isinstance(equation, Tensor):
         equation, operands = _spelled((equation, *operands))
     elif len(operands) == 1 and isinstance(operands[0], (tuple, list)):
         operands = tuple(operands[0])
+    if not isinstance(equation, str): raise TypeError(f"einsum(): argument 'equation' (position 1) must be str, not {type(equation).__name__}")
     terms, out = _parsed(equation, tuple(x.ndim for x in operands))
     operands, terms = map(list, zip(*[_without_repeats(x, term) for x, term in zip(operands, terms, strict=True)], strict=True))
     sizes: dict[str, int] = {}
@@ -146,7 +151,8 @@ def einsum(equation: Any, *operands: Any) -> Tensor:
         operands[i], terms[i] = x, term
     if len(operands) == 1:
         return operands[0] if terms[0] == out else permute(operands[0], tuple(terms[0].index(c) for c in out))
-    return contract(operands, ",".join(terms) + "->" + out)
+    summed = any(set(term) - set(out) for term in terms)  # else it is no matrix product, which autocast would run in lower precision
+    return (contract if summed else partial(casting.alone, contract))(operands, ",".join(terms) + "->" + out)
 
 
 def _spelled(args: tuple) -> tuple[str, tuple]:
@@ -225,7 +231,8 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
             raise RuntimeError(f"contracted dimensions need to match, but first has size {a.shape[i]} in dim {i} and second has size {b.shape[j]} in dim {j}")
         in_b[j] = in_a[i]
     out = [c for c in in_a if c not in in_b] + [c for c in in_b if c not in in_a]
-    return einsum(f"{''.join(in_a)},{''.join(in_b)}->{''.join(out)}", a, b)
+    run = einsum if out else partial(casting.alone, einsum)  # without dimensions left it is a dot product
+    return run(f"{''.join(in_a)},{''.join(in_b)}->{''.join(out)}", a, b)
 
 
 # -- products with their own names ---------------------------------------------------------------------------------------------
@@ -305,31 +312,48 @@ def _scaled(input: Tensor, product: Tensor, beta: float, alpha: float) -> Tensor
     return product if beta == 0 else (input if beta == 1 else input * beta) + product
 
 
+def _older(fn: Any) -> Any:
+    """With PyTorch's older order besides: `addmm(beta, input, alpha, mat1, mat2)`, `x.addmm(beta, alpha, mat1, mat2)`."""
+
+    @functools.wraps(fn)
+    def call(*args: Any, **kwargs: Any) -> Tensor:
+        if len(args) > 3:
+            args, kwargs = numbered(fn.__name__, args, kwargs, ("beta", "alpha"))
+        return fn(*args, **kwargs)
+
+    return call
+
+
 @composite(method=True, in_place=True)
+@_older
 def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """`beta * input + alpha * (mat1 @ mat2)`."""
     return _scaled(input, mm(mat1, mat2), beta, alpha)
 
 
 @composite(method=True, in_place=True)
+@_older
 def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """`beta * input + alpha * (mat @ vec)`."""
     return _scaled(input, mv(mat, vec), beta, alpha)
 
 
 @composite(method=True, in_place=True)
+@_older
 def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """`beta * input + alpha * outer(vec1, vec2)`."""
     return _scaled(input, outer(vec1, vec2), beta, alpha)
 
 
 @composite(method=True, in_place=True)
+@_older
 def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """`beta * input + alpha * (batch1 @ batch2)` for batches of matrices."""
     return _scaled(input, bmm(batch1, batch2), beta, alpha)
 
 
 @composite(method=True, in_place=True)
+@_older
 def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """`beta * input + alpha *` the sum over the batch of `batch1 @ batch2`."""
     return _scaled(input, bmm(batch1, batch2).sum(0), beta, alpha)
@@ -349,6 +373,8 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     """The cross product of vectors along a dimension of size 3: by default the first such."""
     if input.ndim != other.ndim:
         raise RuntimeError("linalg.cross: inputs must have the same number of dimensions.")
+    if input.dtype is not other.dtype:
+        raise RuntimeError(f"linalg.cross: inputs must have one dtype. Got {input.dtype.name} and {other.dtype.name}")
     if dim is None:
         dim = next((d for d, n in enumerate(input.shape) if n == 3), None)
         if dim is None:
@@ -369,6 +395,8 @@ def cross_(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
 def trace(input: Tensor) -> Tensor:
     """The sum of a matrix's diagonal."""
     _require(input, 2, f"trace: expected a matrix, but got tensor with dim {input.ndim}")
+    if input.dtype is dtypes.bool_:
+        raise NotImplementedError("trace: not implemented for bool")
     return diagonal(input).sum()
 
 
@@ -377,6 +405,9 @@ def multi_dot(tensors: Any) -> Tensor:
     """The product of several matrices, from left to right; the first and last may be vectors."""
     if len(tensors) < 2:
         raise RuntimeError(f"multi_dot(): expected at least 2 tensors but got {len(tensors)}")
+    for i, x in enumerate(tensors):
+        if x.ndim != 2 and not (x.ndim == 1 and i in (0, len(tensors) - 1)):
+            raise RuntimeError(f"multi_dot(): tensors must be 2D, the first and last 1D or 2D, but tensor {i} is {x.ndim}D")
     return functools.reduce(matmul, tensors)
 
 
@@ -392,6 +423,8 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
 @composite(home="nn.functional")
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """The cosine of the angle between vectors along a dimension; lengths below `eps` count as `eps`."""
+    if not any(x.is_floating_point() or x.is_complex() for x in (x1, x2)):
+        raise RuntimeError(f"expected common dtype to be floating point, yet common dtype is {dtypes.promote(x1.dtype, x2.dtype).name}")
     x1, x2 = broadcast_tensors(x1, x2)
     lengths = [(x * x).sum(dim).clamp(min=eps * eps).sqrt() for x in (x1, x2)]
     return (x1 * x2).sum(dim) / (lengths[0] * lengths[1])

@@ -1,11 +1,11 @@
 """Losses: how far predictions are from targets, as one number, or as one for each element."""
 
 import math
-import warnings
 
 from .. import dtypes
-from ..errors import Refused
-from ..op import Linear, Op, composite
+from ..errors import Refused, warn
+from ..from_data import tensor
+from ..op import Linear, Op, composite, functions
 from ..tensor import Tensor
 
 _INNER = {"promotion": "only other ops use it.", "zero_size": "PyTorch has no function of this name; nll_loss has the test."}
@@ -34,11 +34,12 @@ class Difference(Op):
     @classmethod
     def prepare(cls, arrays):
         a, b = arrays
-        if hasattr(a, "shape") and hasattr(b, "shape") and a.shape != b.shape:
-            warnings.warn(
+        for x in arrays:
+            if not hasattr(x, "shape"): raise Refused(f"'{type(x).__name__}' object has no attribute 'size': input and target must be tensors", AttributeError)
+        if a.shape != b.shape:
+            warn(
                 f"Using a target size ({list(b.shape)}) that is different to the input size ({list(a.shape)}). This will likely lead to incorrect "
-                "results due to broadcasting. Please ensure they have the same size.", stacklevel=4,
-            )  # fmt: skip
+                "results due to broadcasting. Please ensure they have the same size.")  # fmt: skip
         return super().prepare(arrays)
 
 
@@ -104,6 +105,7 @@ class huber_loss(Difference):
         return [xp.astype(a, arrays[0].dtype), xp.astype(b, arrays[0].dtype)], xp  # the result has the input's dtype
     examples = tuple((shapes, attrs) for shapes in Difference.samples for attrs in ({}, {"delta": 0.2, "reduction": "sum"}))
     def forward(xp, input, target, reduction="mean", delta=1.0):
+        if not isinstance(delta, (int, float)): raise Refused(f"delta must be a float or int, got: {type(delta)}", TypeError)
         if delta <= 0: raise Refused("huber_loss does not support non-positive values for delta.")
         a = xp.abs(input - target)
         return reduced(xp, xp.where(a <= delta, a * a * 0.5, (a - delta / 2) * delta), reduction)
@@ -174,7 +176,7 @@ class cross_entropy(Op):
         return xp.sum(each) / xp.sum(shares) if reduction == "mean" else reduced(xp, each, reduction), lse
     def d_input(xp, g, input, target, weight, lse, ignore_index, reduction, label_smoothing):
         shares = xp.class_weights(target, weight, ignore_index, input.dtype)
-        g = g / xp.sum(shares) if reduction == "mean" else g
+        if reduction == "mean": g = xp.where(target == ignore_index, 0, g / xp.sum(shares))  # where every target is ignored, the mean is nan, but its gradient 0
         if not label_smoothing:
             g = g * shares
             return xp.softmax_minus(input, lse, g, g, target, ignore_index)
@@ -201,9 +203,13 @@ def cross_entropy_(input, target, weight=None, size_average=None, ignore_index=-
     classes evenly. The mean is weighted by the targets' weights; with probabilities it is over the batch.
     """
     reduction = reduction_of(size_average, reduce, reduction)
+    if not hasattr(target, "ndim"): raise TypeError(f"cross_entropy(): argument 'target' must be Tensor, not {type(target).__name__}")
     if not 0 <= label_smoothing <= 1: raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
     if reduction not in ("none", "mean", "sum"): raise ValueError(f"{reduction} is not a valid value for reduction")
     if weight is not None and weight.requires_grad: raise RuntimeError("cross_entropy: the derivative for 'weight' is not implemented")
+    same_type(input, weight)
+    if input.ndim == target.ndim == 1 and target.shape[0] not in (1, input.shape[0]):
+        raise ValueError(f"For 1D input, 1D target must have size 1, but got target size: {target.shape[0]}")
     if not input.ndim: raise RuntimeError("cross_entropy: expected an input of at least one dimension, the classes")
     if target.shape != input.shape or not target.is_floating_point():
         return cross_entropy(input, target, weight, ignore_index, reduction, label_smoothing)
@@ -216,11 +222,49 @@ def cross_entropy_(input, target, weight=None, size_average=None, ignore_index=-
     return finish(each, reduction)
 
 
+@composite(home="nn.functional")
+def linear_cross_entropy(input, linear_weight, target, *, linear_bias=None, weight=None, reduction="mean", ignore_index=None, label_smoothing=0.0, options=None):
+    """The cross-entropy of a linear layer's output: input (in) or (N, in), linear_weight (C, in) or (C, *places, in), target (N, *places).
+
+    Targets are classes, or probabilities (N, C, *places). `options` say how PyTorch saves memory; results do not depend on them.
+    """
+    if linear_weight.ndim < 2: raise RuntimeError(f"expected linear_weight with dimensionality at least 2, got {linear_weight.ndim}")
+    if input.ndim not in (1, 2): raise RuntimeError(f"expected input with dimensionality 1 or 2, got {input.ndim}")
+    *out, width = linear_weight.shape
+    if input.shape[-1] != width:
+        raise RuntimeError(f"expected equal input and linear_weight last dimensions (in_features), got {input.shape[-1]} and {width}, respectively")
+    if len(out) > 1 and input.ndim == 1:
+        raise RuntimeError(f"K-dimensional loss defined by linear_weight shape {tuple(linear_weight.shape)} requires batched input, (N, {width}), got unbatched input with shape {tuple(input.shape)}")
+    if linear_bias is not None and tuple(linear_bias.shape) != tuple(out): raise RuntimeError(f"expected linear_bias shape {tuple(out)}, got {tuple(linear_bias.shape)}")
+    probable = tuple(target.shape[input.ndim - 1 :]) == tuple(out)
+    if probable and not target.is_floating_point(): raise RuntimeError(f"Expected floating point type for target with class probabilities, got {target.dtype.name}")
+    if input.ndim == 2 and target.ndim and target.shape[0] != input.shape[0]:
+        raise ValueError(f"Expected input batch_size ({input.shape[0]}) to match target batch_size ({target.shape[0]}).")
+    if probable and ignore_index is not None: raise RuntimeError("ignore_index cannot be specified when target contains probabilities")
+    flat = functions["nn.functional.linear"](input, linear_weight.reshape(-1, width), None if linear_bias is None else linear_bias.reshape(-1))
+    scores = flat.reshape(*input.shape[:-1], *out)
+    return cross_entropy_(scores, target, weight, None, -100 if ignore_index is None else ignore_index, None, reduction, label_smoothing)
+
+
+def is_real(x):
+    """Whether a tensor holds more than integers or booleans; a TypeError for what is no tensor."""
+    if not isinstance(x, Tensor): raise TypeError(f"expected a Tensor, but got {type(x).__name__}")
+    return x.dtype.rank > dtypes.INT
+
+
+def same_type(input, weight):
+    """RuntimeError where the classes' weights have another dtype than the input."""
+    if weight is not None and weight.dtype != input.dtype: raise RuntimeError(f"expected scalar type {input.dtype.name} but found {weight.dtype.name}, the dtype of weight")
+
+
 def reduction_of(size_average, reduce, reduction):
-    """PyTorch's deprecated pair of flags, as a reduction."""
-    if size_average is None and reduce is None: return reduction
+    """PyTorch's deprecated pair of flags, and its first name of the mean, as a reduction."""
+    if size_average is None and reduce is None:
+        if reduction != "elementwise_mean": return reduction
+        warn("reduction='elementwise_mean' is deprecated. Please use reduction='mean' instead.")
+        return "mean"
     chosen = "none" if reduce is False else "sum" if size_average is False else "mean"
-    warnings.warn(f"size_average and reduce args will be deprecated, please use reduction='{chosen}' instead.", stacklevel=3)
+    warn(f"size_average and reduce args will be deprecated, please use reduction='{chosen}' instead.")
     return chosen
 
 
@@ -314,8 +358,9 @@ def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_
 
     "batchmean" is the mathematical divergence for a batch; "mean" divides by the number of elements, too, and PyTorch warns of it.
     """
-    reduction = reduction_of(size_average, reduce, reduction)
-    if reduction == "mean": warnings.warn("reduction: 'mean' divides the total loss by both the batch size and the support size. 'batchmean' divides only by the batch size, and aligns with the KL div math definition. 'mean' will be changed to behave the same as 'batchmean' in the next major release.", stacklevel=3)
+    if not (is_real(input) and is_real(target)): raise RuntimeError(f"kl_div: Integral inputs not supported, but got {input.dtype.name} and {target.dtype.name}")
+    given, reduction = reduction, reduction_of(size_average, reduce, reduction)
+    if given == "mean" and size_average is None and reduce is None: warn("reduction: 'mean' divides the total loss by both the batch size and the support size. 'batchmean' divides only by the batch size, and aligns with the KL div math definition. 'mean' will be changed to behave the same as 'batchmean' in the next major release.")
     each = target.exp() * (target - input) if log_target else target.xlogy(target) - target * input
     return each.sum() / max(input.shape[0], 1) if reduction == "batchmean" and input.ndim else finish(each, "sum" if reduction == "batchmean" else reduction)
 
@@ -323,11 +368,13 @@ def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_
 @composite(home="nn.functional")
 def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"):
     """Minus the log-likelihood of targets under normal distributions with means `input` and variances `var`, which are kept above `eps`."""
-    if not isinstance(var, Tensor): var = Tensor(var, dtype=input.dtype).expand(input.shape)
+    if not isinstance(var, Tensor): var = tensor(var, dtype=input.dtype).expand(input.shape)
     if bool((var < 0).any()): raise ValueError("var has negative entry/entries")
     if tuple(var.shape) != tuple(input.shape):
+        once = [i for i, (v, n) in enumerate(zip(var.shape, input.shape, strict=False)) if v == 1 and n != 1]  # where one variance serves all
         if tuple(input.shape[:-1]) == tuple(var.shape): var = var.unsqueeze(-1)
-        elif tuple(input.shape[:-1]) != tuple(var.shape[:-1]) or var.shape[-1] != 1: raise ValueError("var is of incorrect size")
+        elif var.ndim != input.ndim or len(once) != 1 or any(v != n for i, (v, n) in enumerate(zip(var.shape, input.shape, strict=True)) if i not in once):
+            raise ValueError(f"var is of incorrect size: expected {tuple(input.shape)}, or 1 in one of its dimensions, got {tuple(var.shape)}")
     if reduction not in ("none", "mean", "sum"): raise ValueError(f"{reduction} is not valid")
     var = var + (var.detach().clamp(min=eps) - var.detach())  # cut off without cutting the gradient
     each = 0.5 * (var.log() + (input - target) ** 2 / var)

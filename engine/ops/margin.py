@@ -1,7 +1,7 @@
 """Losses of scores and distances that should lie apart: how much they lack to a margin."""
 
-from ..create import arange
 from ..op import composite, functions
+from ..ranges import arange
 from .distance import pairwise_distance
 from .loss import finish, known_reduction, reduction_of
 
@@ -65,7 +65,7 @@ def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=
     each = each * each if p == 2 else each
     if weight is not None: each = each * weight[at]
     each = each.masked_fill(_one_hot(at, rows.shape[1]), 0).sum(1) / rows.shape[1]
-    return finish(each if input.ndim == 2 else each.squeeze(0), reduction)
+    return finish(each if input.ndim == 2 or target.ndim else each.squeeze(0), reduction)
 
 
 def _one_hot(at, classes):

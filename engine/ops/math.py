@@ -6,10 +6,11 @@ import numpy
 
 from .. import dtypes
 from ..errors import Refused
+from ..from_data import tensor
 from ..inplace import write
 from ..op import RULES_ONLY, Elementwise, replacing
 from ..tensor import Tensor
-from .front import Refusing, front
+from .front import Refusing, front, numbered
 
 UNARY = (((2, 3),), ((),))
 
@@ -19,6 +20,7 @@ class Scaled(Elementwise):
 
     @classmethod
     def bind(cls, args, kwargs):
+        if len(args) == 3: args, kwargs = numbered(cls.name, args, kwargs, ("alpha",))
         if "alpha" not in kwargs: return super().bind(args, kwargs)
         alpha = (kwargs := dict(kwargs)).pop("alpha")
         (input, other), attrs = super().bind(args, kwargs)
@@ -175,9 +177,16 @@ class pow_(Elementwise):
     negative. RuntimeError for an integer tensor to a negative integer number.
     """
     name, operator = "pow", "pow"
+
+    @classmethod
+    def prepare(cls, arrays):
+        if arrays[1].__class__ is int and arrays[1] < 0 and getattr(getattr(arrays[0], "dtype", None), "kind", "") in ("i", "u"):
+            raise Refused("Integers to negative integer powers are not allowed.")
+        return super().prepare(arrays)
+
     def forward(xp, input, exponent): return xp.power(input, exponent)
     def d_input(xp, g, input, exponent): return _slope_by_base(xp, g, input, exponent)
-    def d_exponent(xp, g, input, exponent, out): return xp.where((input == 0) & (exponent >= 0), 0, g * (out * xp.log(input)))
+    def d_exponent(xp, g, input, exponent, out): return xp.where((input == 0) & (xp.real(exponent) >= 0), 0, g * (out * xp.log(input)))
 
 
 def _slope_by_base(xp, g, x, n):
@@ -193,7 +202,7 @@ def _float_power(input, exponent):
         if not isinstance(x, Tensor): return x
         return x.to(dtypes.complex128 if x.dtype.is_complex else dtypes.float64)
     base = wide(input)
-    return pow_(base if isinstance(base, Tensor) else Tensor(base, dtype=dtypes.complex128 if isinstance(base, complex) else dtypes.float64), wide(exponent))
+    return pow_(base if isinstance(base, Tensor) else tensor(base, dtype=dtypes.complex128 if isinstance(base, complex) else dtypes.float64), wide(exponent))
 
 
 Tensor.float_power_ = replacing("float_power", _float_power)  # type: ignore[attr-defined]
@@ -319,7 +328,16 @@ class lerp(Elementwise):
     def d_weight(xp, g, input, end): return g * (end - input)
 
 
-class addcmul(Elementwise):
+class Valued(Elementwise):
+    """`addcmul` and `addcdiv`: in PyTorch's older order `value` comes before the two factors."""
+
+    @classmethod
+    def bind(cls, args, kwargs):
+        if len(args) == 4: args, kwargs = numbered(cls.name, args, kwargs, ("value",))
+        return super().bind(args, kwargs)
+
+
+class addcmul(Valued):
     """`input + value * tensor1 * tensor2`."""
     inputs, samples = ("input", "tensor1", "tensor2"), (((2, 3),) * 3, ((2, 3), (3,), (2, 1)))
     def forward(xp, input, tensor1, tensor2, *, value=1): return input + value * tensor1 * tensor2
@@ -328,7 +346,7 @@ class addcmul(Elementwise):
     def d_tensor2(xp, g, tensor1, value): return g * (tensor1 * value)
 
 
-class addcdiv(Refusing, Elementwise):
+class addcdiv(Refusing, Valued):
     """`input + value * tensor1 / tensor2`; not for integers."""
     inputs, samples, refuses = ("input", "tensor1", "tensor2"), (((2, 3),) * 3, ((2, 3), (3,), (2, 1))), "bi"
     refusal = RuntimeError, "Integer division with addcdiv is not supported; divide with div() first"

@@ -1,17 +1,23 @@
 """Normalisation layers as ops: over batches, layers, groups, instances; by the root mean square; to unit length."""
 
-from .. import dtypes, inplace
+import math
+
+from .. import casting, devices, dtypes, inplace
 from ..call import into
+from ..dtypes import F32, FLOAT, FROM_NUMPY, LOW
 from ..errors import Refused
+from ..layout import as_channels
 from ..op import Op, composite, functions
 from ..tensor import Tensor
+from .front import front
 
 _NORM = {"promotion": "PyTorch mixes dtypes for its weights alone, and in mixed-precision kernels only."}
 
 
 def layer_axes(shape, normalized_shape):
     """The dimensions that are normalised, counted from the front; Refused when they do not end the input's shape."""
-    want = tuple(normalized_shape) if hasattr(normalized_shape, "__iter__") else (normalized_shape,)
+    if not hasattr(normalized_shape, "__iter__"): raise Refused(f"argument 'normalized_shape' must be tuple of ints, not {type(normalized_shape).__name__}", TypeError)
+    want = tuple(normalized_shape)
     n = len(want)
     if not n: raise Refused("Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got normalized_shape = []")
     if len(shape) < n or tuple(shape[len(shape) - n:]) != want:
@@ -24,11 +30,33 @@ def fitting(name, x, shape):
     if x is not None and tuple(x.shape) != tuple(shape): raise Refused(f"Expected {name} to be of same shape as normalized_shape, but got {name} of shape {list(x.shape)} and normalized_shape = {list(shape)}")
 
 
-class layer_norm(Op):
+def refuse_integers(array):
+    """NotImplementedError for what has no mean and variance of its own dtype."""
+    d = FROM_NUMPY.get(getattr(array, "dtype", None))
+    if d is not None and d.rank < FLOAT: raise Refused(f"not implemented for {d.name}; convert the input with .float()", NotImplementedError)
+
+
+class Mixed:
+    """An op on an input in half precision that takes weights in float32 too: it computes in float32 anyway."""
+
+    @classmethod
+    def prepare(cls, arrays):
+        refuse_integers(arrays[0])
+        if getattr(arrays[0], "dtype", None) in LOW and all(getattr(a, "dtype", F32) == F32 for a in arrays[1:]):
+            return arrays, devices.common(arrays, cls.name)
+        return super().prepare(arrays)  # type: ignore[misc]
+
+
+def mixed(input, *weights):
+    """Whether the input is in half precision and its weights or statistics are in float32."""
+    return input.array.dtype in LOW and any(w is not None and w.array.dtype == F32 for w in weights)
+
+
+class layer_norm(Mixed, Op):
     """Zero mean and unit variance over the last dimensions, which have the shape `normalized_shape`; then weight and bias."""
     home, inputs, aux, types, method, exempt = "nn.functional", ("input", "weight", "bias"), ("mean", "rstd"), "same", False, _NORM
     order = ("input", "normalized_shape", "weight", "bias", "eps")
-    examples = ((((4, 5), (5,), (5,)), {"normalized_shape": (5,)}), (((2, 3, 4), (3, 4), None), {"normalized_shape": (3, 4), "eps": 1e-3}), (((3, 6), None, None), {"normalized_shape": 6}))
+    examples = ((((4, 5), (5,), (5,)), {"normalized_shape": (5,)}), (((2, 3, 4), (3, 4), None), {"normalized_shape": (3, 4), "eps": 1e-3}), (((3, 6), None, None), {"normalized_shape": (6,)}))
     formula = "(input - mean) / sqrt(var + eps) * weight + bias"
     def forward(xp, input, weight=None, bias=None, *, normalized_shape, eps=1e-5):
         axes = layer_axes(input.shape, normalized_shape)
@@ -44,9 +72,16 @@ class batch_normalize(Op):
     """Zero mean and unit variance of each channel over the batch and all places; the means and (biased) variances come along."""
     home, inputs, types = "", ("input", "weight", "bias"), "same"
     outputs, differentiable, aux = ("out", "mean", "var"), ("out",), ("center", "rstd")
+    laid = staticmethod(as_channels)
     exempt = {"promotion": "PyTorch has no function of this name; batch_norm is the composite around it.", "zero_size": "PyTorch has no function of this name; batch_norm is the composite around it."}
     examples = ((((4, 3, 5), (3,), (3,)), {}), (((6, 2), None, None), {"eps": 1e-3}))
     formula = "(input - mean) / sqrt(var + eps) * weight + bias"
+
+    @classmethod
+    def prepare(cls, arrays):
+        refuse_integers(arrays[0])
+        return super().prepare(arrays)
+
     def forward(xp, input, weight=None, bias=None, eps=1e-5):
         axes = channel_axes(input.ndim)
         out, mean, rstd = xp.normalize(input, axes, eps, beside(xp, weight, input), beside(xp, bias, input))
@@ -73,6 +108,8 @@ def batch_norm(input, running_mean, running_var, weight=None, bias=None, trainin
     In training the batch's own statistics are used, and `running_mean` and `running_var` (unbiased) move towards them in place; else these
     two are used.
     """
+    if mixed(input, running_mean, running_var, weight, bias):
+        return batch_norm(input.float(), running_mean, running_var, weight, bias, training, momentum, eps).to(input.dtype)
     channels = input.shape[1]
     for name, x in (("running_mean", running_mean), ("running_var", running_var), ("weight", weight), ("bias", bias)):
         if x is not None and tuple(x.shape) != (channels,): raise RuntimeError(f"{name} should contain {channels} elements not {x.numel()}")
@@ -85,7 +122,12 @@ def batch_norm(input, running_mean, running_var, weight=None, bias=None, trainin
         shift = shift if bias is None else shift + bias
         return input * scale.reshape(shape) + shift.reshape(shape)
     n = input.numel() // max(channels, 1)
-    if n <= 1: raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.shape}")
+    if eps <= 0: raise ValueError(f"batch_norm eps must be positive during training, but got {eps}")
+    if n == 0:  # a batch without elements has no statistics: nothing is learned from it
+        shape = (1, channels) + (1,) * (input.ndim - 2)
+        out = input * (1 if weight is None else weight.reshape(shape))
+        return out if bias is None else out + bias.reshape(shape)
+    if n == 1: raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.shape}")
     found = batch_normalize(input, weight, bias, eps)
     if running_mean is not None: _towards(running_mean, found.mean.array, momentum)
     if running_var is not None: _towards(running_var, found.var.array * (n / (n - 1)), momentum)
@@ -99,10 +141,11 @@ def _towards(running: Tensor, value, momentum):
     inplace.note_write(array, "batch_norm")
 
 
-class group_norm(Op):
+class group_norm(Mixed, Op):
     """Zero mean and unit variance over each of `num_groups` groups of channels of every sample; then each channel's weight and bias."""
     home, inputs, aux, types, method, exempt = "nn.functional", ("input", "weight", "bias"), ("mean", "rstd"), "same", False, _NORM
     order = ("input", "num_groups", "weight", "bias", "eps")
+    laid = staticmethod(as_channels)
     examples = ((((2, 4, 3), (4,), (4,)), {"num_groups": 2}), (((3, 6), None, None), {"num_groups": 3, "eps": 1e-3}))
     formula = "(input - mean) / sqrt(var + eps) * weight + bias"
     def forward(xp, input, weight=None, bias=None, *, num_groups, eps=1e-5):
@@ -122,6 +165,16 @@ class group_norm(Op):
     def d_bias(xp, g): return xp.sum(g, axis=channel_axes(g.ndim))
 
 
+@front("group_norm", home="nn.functional", method=False)
+def _group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
+    if input.ndim > 1 and input.shape[0] * input.shape[1] // num_groups * math.prod(input.shape[2:]) == 1:  # no groups divide by zero, as in PyTorch
+        raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.shape}")
+    return group_norm.call(input, num_groups, weight, bias, eps)
+
+
+_group_norm.__doc__ = group_norm.__doc__
+
+
 def grouped(xp, x, num_groups):
     """(N, C, ...) as (N, groups, all else)."""
     return xp.reshape(x, (x.shape[0], num_groups, -1 if 0 not in x.shape else 0))
@@ -135,6 +188,8 @@ def instance_norm(input, running_mean=None, running_var=None, weight=None, bias=
     """
     if not use_input_stats:
         return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
+    if mixed(input, running_mean, running_var, weight, bias):
+        return instance_norm(input.float(), running_mean, running_var, weight, bias, use_input_stats, momentum, eps).to(input.dtype)
     n, c, *rest = input.shape
     places = input.numel() // max(n * c, 1)
     if places <= 1: raise ValueError(f"Expected more than 1 spatial element when training, got input size {input.shape}")
@@ -147,12 +202,20 @@ def instance_norm(input, running_mean=None, running_var=None, weight=None, bias=
     return out if bias is None else out + bias.reshape(shape)
 
 
-class rms_norm(Op):
+class rms_norm(Mixed, Op):
     """Division by the root mean square over the last dimensions, which have the shape `normalized_shape`; then the weight."""
-    home, inputs, aux, types, method, exempt = "nn.functional", ("input", "weight"), ("rstd",), "same", False, _NORM
+    home, inputs, aux, types, method, exempt, row_major = "nn.functional", ("input", "weight"), ("rstd",), "same", False, _NORM, True
     order = ("input", "normalized_shape", "weight", "eps")
     examples = ((((4, 5), (5,)), {"normalized_shape": (5,)}), (((2, 3, 4), None), {"normalized_shape": (3, 4), "eps": 1e-3}))
     formula = "input / sqrt(mean(input ** 2) + eps) * weight"
+
+    @classmethod
+    def prepare(cls, arrays):
+        x, weight = arrays
+        if hasattr(x, "dtype") and hasattr(weight, "dtype") and x.dtype != weight.dtype and not (x.dtype in LOW and weight.dtype == F32):
+            arrays = [x, devices.namespace(weight).astype(weight, x.dtype)]  # PyTorch gives the input's dtype, whatever the weight's
+        return super().prepare(arrays)
+
     def forward(xp, input, weight=None, *, normalized_shape, eps=None):
         axes = layer_axes(input.shape, normalized_shape)
         fitting("weight", weight, input.shape[axes[0]:])
@@ -171,7 +234,9 @@ def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
     if not input.numel(): return input
     n, c = input.shape[:2]
     squares = functions["nn.functional.pad"]((input * input).reshape(n, 1, c, -1), (0, 0, size // 2, (size - 1) // 2))
-    mean = functions["nn.functional.avg_pool2d"](squares, (size, 1), 1)
+    pool = functions["nn.functional.avg_pool2d"]
+    pool = pool if input.ndim == 3 else casting.listed("nn.functional.avg_pool3d", pool)  # PyTorch's in more dimensions
+    mean = pool(squares, (size, 1), 1)
     return input / (mean.reshape(input.shape) * alpha + k) ** beta
 
 
@@ -182,4 +247,4 @@ def normalize(input, p=2.0, dim=1, eps=1e-12, out=None):
     return input / input.norm(p, dim, keepdim=True).clamp_min(eps)
 
 
-functions.update({name: functions[f"nn.functional.{name}"] for name in ("layer_norm", "group_norm", "rms_norm")})
+functions.update({op.name: op.call for op in (layer_norm, group_norm, rms_norm)})

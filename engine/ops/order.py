@@ -2,10 +2,11 @@
 
 from .. import devices
 from ..errors import Refused
+from ..from_data import tensor
 from ..op import RULES_ONLY, Op, composite
 from ..tensor import Tensor
 from .compare import isnan
-from .front import Refusing, front
+from .front import Refusing, front, must_be_tensor
 from .math import lerp
 from .reduce import PLACES, Pairs, at_places, shared
 from .rounding import ceil, floor, round_
@@ -16,7 +17,7 @@ from .sorting import sort
 
 class kthvalue(Pairs, Op):
     """The k-th smallest element along `dim`, counted from 1, and its index."""
-    home, examples = "engine", ((((5,),), {"k": 2}), (((2, 4),), {"k": 1, "dim": 0}), (((2, 4),), {"k": 4, "dim": 1, "keepdim": True}))
+    home, refuses, examples = "engine", "bc", ((((5,),), {"k": 2}), (((2, 4),), {"k": 1, "dim": 0}), (((2, 4),), {"k": 4, "dim": 1, "keepdim": True}))
     def forward(xp, input, k, dim=-1, keepdim=False): return _squeezed(xp, xp.ranked(input, dim, (_place(input, k, dim),)), input.shape, dim, keepdim)
     def d_input(xp, g, indices, shape, dim): return at_places(xp, g, indices, shape, dim)
 
@@ -35,14 +36,14 @@ def _squeezed(xp, pair, shape, dim, keepdim):
 
 class median_(Pairs, Op):
     """The lower median along `dim` and its index; nan where there is a nan."""
-    name, examples = "median", PLACES[:3]
+    name, refuses, examples = "median", "bc", PLACES[:3]
     def forward(xp, input, dim, keepdim=False): return _squeezed(xp, xp.ranked(input, dim, "median"), input.shape, dim, keepdim)
     def d_input(xp, g, indices, shape, dim): return at_places(xp, g, indices, shape, dim)
 
 
 class nanmedian_(Pairs, Op):
     """The lower median along `dim` of the elements that are not nan, and its index."""
-    name, examples = "nanmedian", PLACES[:3]
+    name, refuses, examples = "nanmedian", "bc", PLACES[:3]
     def forward(xp, input, dim, keepdim=False): return _squeezed(xp, xp.ranked(input, dim, "nanmedian"), input.shape, dim, keepdim)
     def d_input(xp, g, indices, shape, dim): return at_places(xp, g, indices, shape, dim)
 
@@ -56,7 +57,9 @@ class median_of_all(Refusing, Op):
 
 
 def _median(name, pairs, skip_nan):
-    def call(input, dim=None, keepdim=False):
+    def call(input, dim=None, keepdim=False, *, axis=None, keepdims=False):
+        if axis is not None and dim is not None: raise TypeError(f"{name}() got multiple values for argument 'dim'")
+        dim, keepdim = dim if axis is None else axis, keepdim or keepdims
         return median_of_all.call(input, skip_nan=skip_nan) if dim is None else pairs.call(input, dim, keepdim)
     call.__doc__ = f"{pairs.__doc__} Without `dim`: the value of all elements alone; equal ones share its gradient."
     front(name)(call)
@@ -101,7 +104,7 @@ def _quantile(name, input, q, dim, keepdim, interpolation, counted):
     if isinstance(q, Tensor) and q.dtype is not input.dtype: raise RuntimeError(f"{name}() q tensor must be same dtype as the input tensor")
     if interpolation not in _ROUNDED: raise RuntimeError(f"{name}() interpolation must be one of {', '.join(_ROUNDED)}, but got {interpolation}")
     if input.numel() == 0: raise RuntimeError(f"{name}() input tensor must be non-empty")
-    fractions = q if isinstance(q, Tensor) else Tensor(float(q), dtype=input.dtype, device=input.device)
+    fractions = q if isinstance(q, Tensor) else tensor(float(q), dtype=input.dtype, device=input.device)
     if fractions.ndim > 1: raise RuntimeError(f"{name}() q must be a scalar or 1D tensor")
     wanted = fractions._host()
     if not ((wanted >= 0) & (wanted <= 1)).all(): raise RuntimeError(f"{name}() q must be in the range [0, 1] but got {q.tolist() if isinstance(q, Tensor) else q}")
@@ -124,6 +127,7 @@ def _quantile(name, input, q, dim, keepdim, interpolation, counted):
 @front("unique")
 def _unique(input, sorted=True, return_inverse=False, return_counts=False, dim=None):
     """The values that occur, sorted, each once (along `dim`: the slices that occur), on demand with the inverse and the counts."""
+    must_be_tensor("unique", "input", input)
     xp = devices.namespace(input.array)
     values, inverse, counts = xp.unique(input.array, return_inverse=True, return_counts=True, axis=dim, equal_nan=False)
     found = [values, inverse.reshape(-1 if dim is not None else input.array.shape), counts]
@@ -133,6 +137,7 @@ def _unique(input, sorted=True, return_inverse=False, return_counts=False, dim=N
 @front("unique_consecutive")
 def _unique_consecutive(input, return_inverse=False, return_counts=False, dim=None):
     """The values without those equal to the one before (along `dim`: slices), on demand with the inverse and the counts."""
+    must_be_tensor("unique_consecutive", "input", input)
     xp = devices.namespace(input.array)
     rows = input.array.reshape(-1) if dim is None else xp.moveaxis(input.array, dim, 0)
     new = xp.ones(rows.shape[:1], bool)
@@ -173,7 +178,7 @@ def _searchsorted(sorted_sequence, input, *, out_int32=False, right=False, side=
     if side not in (None, "left", "right"): raise RuntimeError(f"searchsorted(): side can only be 'left' or 'right' but got {side}")
     if side == "left" and right: raise RuntimeError("searchsorted(): side and right can't be set to opposites, got side of left while right was True")
     if sorter is not None: sorted_sequence = sorted_sequence.gather(-1, sorter)
-    values = input if isinstance(input, Tensor) else Tensor(input, device=sorted_sequence.device)
+    values = input if isinstance(input, Tensor) else tensor(input, device=sorted_sequence.device)
     return searchsorted_.call(sorted_sequence, values, right=right or side == "right", out_int32=out_int32)
 
 

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy
 
+from .. import casting
 from ..devices import namespace
+from ..layout import as_channels
 from ..op import Op, composite
 from ..tensor import Tensor
 from .index import getitem
@@ -17,6 +19,7 @@ from .shape import permute, reshape
 class constant_pad(Op):
     """A number added around the tensor: `pad` holds (before, after) from the last dimension on; negative sizes cut off."""
     home, inputs, exact = "", ("input",), True
+    laid = staticmethod(as_channels)
     examples = ((((3, 4),), {"pad": (1, 2)}), (((3, 4),), {"pad": (1, -1, 0, 2), "value": 2.5}))
     def forward(xp, input, pad, value=0): return xp.constant_pad(input, pad, value)
     def d_input(xp, g, pad): return xp.constant_pad(g, tuple(-n for n in pad))
@@ -39,18 +42,23 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     names = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
     if mode not in names:
         raise NotImplementedError(f"Unrecognised padding mode {mode}")
-    if value is not None:
-        raise ValueError(f'Padding mode "{mode}" doesn\'t take in value argument')
+    if value:  # 0 is what is meant by no value
+        raise RuntimeError(f'Padding mode "{mode}" doesn\'t take in value argument')
     padded = len(widths) // 2
     if not (1 <= padded <= 3 and input.ndim in (padded + 1, padded + 2)):
         raise NotImplementedError(f'Padding mode "{mode}" pads the last 1 to 3 dimensions of a tensor that has one or two more, '
                                   f"but got padding length {len(widths)} and input of dimension {input.ndim}")  # fmt: skip
-    for i in range(padded):
-        input = _bordered(input, input.ndim - 1 - i, widths[2 * i], widths[2 * i + 1], mode, names[mode])
-    return input
+    bordered = casting.listed(f"{mode} pad{padded}d", _bordered)
+    return bordered(input, widths, mode, names[mode])
 
 
-def _bordered(x: Tensor, dim: int, before: int, after: int, mode: str, numpy_mode: Any) -> Tensor:
+def _bordered(x: Tensor, widths: tuple[int, ...], mode: str, numpy_mode: Any) -> Tensor:
+    for i in range(len(widths) // 2):
+        x = _along(x, x.ndim - 1 - i, widths[2 * i], widths[2 * i + 1], mode, numpy_mode)
+    return x
+
+
+def _along(x: Tensor, dim: int, before: int, after: int, mode: str, numpy_mode: Any) -> Tensor:
     n = x.shape[dim]
     most = n - 1 if mode == "reflect" else n
     if mode != "replicate" and max(before, after) > most:
@@ -58,17 +66,27 @@ def _bordered(x: Tensor, dim: int, before: int, after: int, mode: str, numpy_mod
                            f"but got: padding ({before}, {after}) at dimension {dim} of input {list(x.shape)}")  # fmt: skip
     places = numpy.arange(n)
     if mode == "circular":  # what is cut off does not come back at the other end
-        places, before, after = places[max(-before, 0) : n - max(-after, 0)], max(before, 0), max(after, 0)
+        places, before, after = places[max(-before, 0) : max(n - max(-after, 0), 0)], max(before, 0), max(after, 0)
+        if not places.size and max(before, after):
+            raise RuntimeError(f"Padding leaves nothing of dimension {dim} of input {list(x.shape)}, and circular padding needs something to repeat")
     places = numpy.pad(places, (max(before, 0), max(after, 0)), numpy_mode)[max(-before, 0) :]
     places = places[: len(places) - max(-after, 0)]
     return x if len(places) == n and (before, after) == (0, 0) else getitem(x, (slice(None),) * dim + (namespace(x.array).asarray(places),))
 
 
+def _image(input: Tensor, name: str) -> tuple[int, ...]:
+    if input.ndim < 3:
+        raise RuntimeError(f"{name} expects input to have at least 3 dimensions, but got input with {input.ndim} dimension(s)")
+    return tuple(input.shape)
+
+
 @composite(home="nn.functional")
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     """Channels turned into pixels: (*, C r^2, H, W) becomes (*, C, H r, W r)."""
-    *lead, c, h, w = input.shape
+    *lead, c, h, w = _image(input, "pixel_shuffle")
     r = upscale_factor
+    if r <= 0:
+        raise RuntimeError(f"pixel_shuffle expects a positive upscale_factor, but got {r}")
     if c % (r * r):
         raise RuntimeError(f"pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, but input.size(-3)={c} is not divisible by {r * r}")
     n = len(lead)
@@ -79,8 +97,10 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
 @composite(home="nn.functional")
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     """Pixels turned into channels, the inverse of `pixel_shuffle`: (*, C, H r, W r) becomes (*, C r^2, H, W)."""
-    *lead, c, h, w = input.shape
+    *lead, c, h, w = _image(input, "pixel_unshuffle")
     r = downscale_factor
+    if r <= 0:
+        raise RuntimeError(f"pixel_unshuffle expects a positive downscale_factor, but got {r}")
     if h % r or w % r:
         raise RuntimeError(f"pixel_unshuffle expects height and width to be divisible by downscale_factor, but they are {h} and {w}, with downscale_factor={r}")
     n = len(lead)
@@ -91,6 +111,10 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
 @composite(home="nn.functional")
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     """The channels of `groups` groups interleaved: channel j of group i moves to place j * groups + i."""
+    if input.ndim < 3:
+        raise RuntimeError(f"channel_shuffle expects input with > 2 dims, but got input with sizes {list(input.shape)}")
+    if groups <= 0:
+        raise RuntimeError(f"Number of groups to divide channels in must be positive. Value of groups:{groups}")
     n, c, *rest = input.shape
     if c % groups:
         raise RuntimeError(f"Number of channels must be divisible by groups. Got {c} channels and {groups} groups.")

@@ -1,11 +1,13 @@
 """Pooling and resampling: windows become their maximum or mean, images change their size."""
 
 import math
-import warnings
 
 from ..backends.windows import each
-from ..errors import Refused
+from ..errors import Refused, warn
+from ..layout import as_channels
 from ..op import Linear, Op, composite, functions
+from .antialias import antialiased
+from .front import refuse_whole_numbers
 
 _INNER = {"promotion": "only rules and composites use it, on floats.", "zero_size": "PyTorch has no function of this name; max_pool2d and avg_pool2d have the test."}
 _FLOATS = {"promotion": "integer and bool kernels exist in PyTorch for some of these dtypes only."}
@@ -32,6 +34,7 @@ class tap_gather(Linear):
 class MaxPool(Op):
     """What the max pools share: the rule. The tap of each maximum is all that it needs."""
     home, inputs, method, aux, exempt = "nn.functional", ("input",), False, ("taps",), _FLOATS
+    laid = staticmethod(as_channels)
     formula = "max over windows of input"
 
 
@@ -59,6 +62,7 @@ class max_pool3d(MaxPool):
 class max_pool_with_indices(Op):
     """The largest element of each window, and its flat index over the pooled dimensions."""
     home, inputs, outputs, differentiable, aux, exempt = "", ("input",), ("out", "indices"), ("out",), ("taps",), _INNER
+    laid = staticmethod(as_channels)
     examples = ((((2, 3, 6, 4),), {"n": 2, "kernel_size": 2}), (((3, 7, 6),), {"n": 2, "kernel_size": (3, 2), "stride": (2, 1), "padding": 1, "ceil_mode": True}))
     formula = "max over windows of input"
     def forward(xp, input, n, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False):
@@ -84,6 +88,7 @@ for _n in (1, 2, 3): _max_pool(_n)
 class avg_pool(Linear):
     """The mean of each window over the last dimensions."""
     home, inputs, exempt = "", ("input",), _INNER
+    laid = staticmethod(as_channels)
     examples = ((((2, 3, 5, 4),), {"kernel_size": (2, 2)}), (((3, 7, 6),), {"kernel_size": (3, 2), "stride": (2, 1), "padding": (1, 0), "ceil_mode": True, "count_include_pad": False}))
     formula = "mean over windows of input"
     def forward(xp, input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None): return xp.avg_pool(input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
@@ -100,9 +105,13 @@ class avg_pool_back(Linear):
 
 
 def _mean(input, n, kernel_size, *settings):
+    if n == 2 and input.ndim < 3: raise IndexError(f"avg_pool2d: dimension out of range: expected images (N, C, H, W) or (C, H, W), but got {list(input.shape)}")
     if input.ndim not in (n + 1, n + 2): raise RuntimeError(f"avg_pool{n}d: Expected {n + 1}D or {n + 2}D (batch mode) tensor, but got input of size: {list(input.shape)}")
     if settings[-1] == 0: raise RuntimeError(f"avg_pool{n}d: divisor must be not zero")
-    return avg_pool(input, sizes(kernel_size, n, "kernel_size"), *settings)
+    sides = sizes(kernel_size, n, "kernel_size")
+    if n == 3 and any(m < k for m, k in zip(input.shape[-3:], sides, strict=True)):  # whatever the padding, and for volumes only, as in PyTorch
+        raise RuntimeError(f"avg_pool3d: expected an input of at least the kernel's size {list(sides)}, but got {list(input.shape[-3:])}")
+    return avg_pool(input, sides, *settings)
 
 
 def sizes(value, n, name):
@@ -161,6 +170,7 @@ def lp_pool3d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
 class resample(Linear):
     """The last dimensions brought to `size`: each element a weighted sum of neighbours in the input."""
     home, inputs, exempt = "", ("input",), _INNER
+    laid = staticmethod(as_channels)
     examples = ((((2, 3, 5, 4),), {"size": (3, 7), "mode": "linear"}), (((2, 5, 4),), {"size": (3, 3), "mode": "mean"}), (((2, 1, 5),), {"size": (8,), "mode": "cubic", "align": True}))
     formula = "resample(input)"
     def forward(xp, input, size, mode, align=False, scales=()): return xp.resample(input, size, mode, align, scales)
@@ -180,6 +190,7 @@ class adaptive_max(Op):
     """The largest element of each of `output_size` nearly equal parts, and its flat index."""
     home, inputs, outputs, differentiable, exempt = "", ("input",), ("out", "indices"), ("out",), _INNER
     aux = ("places",)
+    laid = staticmethod(as_channels)
     examples = ((((2, 3, 5, 4),), {"output_size": (3, 2)}), (((2, 7),), {"output_size": (3,)}))
     formula = "max over parts of input"
     def forward(xp, input, output_size):
@@ -208,7 +219,7 @@ class flat_gather(Linear):
 
 def _target(input, n, output_size):
     """PyTorch's adaptive size: None keeps a dimension."""
-    if n > 1 and input.ndim <= n: raise ValueError(f"adaptive_pool{n}d: Input dimension should be at least {n + 1}, but it is {input.ndim}")
+    if n > 1 and input.ndim <= n and hasattr(output_size, "__iter__"): raise ValueError(f"adaptive_pool{n}d: Input dimension should be at least {n + 1}, but it is {input.ndim}")
     if input.ndim not in (n + 1, n + 2): raise RuntimeError(f"adaptive_pool{n}d: Expected {n + 1}D or {n + 2}D tensor, but got {list(input.shape)}")
     given = tuple(output_size) if hasattr(output_size, "__iter__") else (output_size,) * n
     if len(given) != n: raise RuntimeError(f"adaptive_pool{n}d: output_size must have {n} elements, but got {list(given)}")
@@ -216,6 +227,7 @@ def _target(input, n, output_size):
 
 
 def _adaptive_mean(input, n, output_size):
+    refuse_whole_numbers(f"adaptive_avg_pool{n}d", input)
     want, have = _target(input, n, output_size), tuple(input.shape[-n:])
     if all(k and m % k == 0 for k, m in zip(want, have, strict=True)): return avg_pool(input, tuple(m // k for k, m in zip(want, have, strict=True)))
     return resample(input, want, "mean")
@@ -272,7 +284,7 @@ def _unpool(input, n, indices, kernel_size, stride, padding, output_size):
     if tuple(indices.shape) != tuple(input.shape): raise RuntimeError(f"Expected shape of indices to be same as that of the input tensor ({list(input.shape)}), but got indices tensor with shape: {list(indices.shape)}")
     lead, places = tuple(input.shape[:-n]), math.prod(size)
     if indices.numel() and not 0 <= int(indices.min()) <= int(indices.max()) < places: raise RuntimeError(f"Found an invalid max index among {indices.tolist()}: the output has {places} places, {list(size)}")
-    rows = functions["scatter"](input.new_zeros((*lead, places)), -1, indices.reshape(*lead, -1), input.reshape(*lead, -1))
+    rows = functions["scatter"](input.new_zeros((*lead, places)), -1, indices.flatten(-n), input.flatten(-n))
     return rows.reshape(*lead, *size)
 
 
@@ -302,16 +314,18 @@ _ONLY = {"linear": 1, "bilinear": 2, "bicubic": 2, "trilinear": 3}  # how many d
 def interpolate(input, size=None, scale_factor=None, mode="nearest", align_corners=None, recompute_scale_factor=None, antialias=False):
     """Signals (N, C, L), images (N, C, H, W) or volumes (N, C, D, H, W) brought to `size`, or to `scale_factor` times theirs.
 
-    `align_corners` fixes the corner elements' centres (linear and cubic modes only). `antialias` is not supported.
+    `align_corners` fixes the corner elements' centres (linear and cubic modes only). `antialias` widens the filter of "bilinear" and
+    "bicubic" when an image shrinks.
     """
+    refuse_whole_numbers("interpolate", input, () if mode == "area" else ("uint8",))
     n = input.ndim - 2
-    if antialias: raise NotImplementedError("interpolate: antialias=True is not supported")
     if mode not in _MODES: raise NotImplementedError(f"interpolate: unknown mode {mode!r}; expected one of {', '.join(_MODES)}")
     if not 1 <= n <= 3 or n != _ONLY.get(mode, n): raise NotImplementedError(f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {input.ndim}D) for the modes: {' | '.join(_MODES)} (got {mode})")
     if align_corners is not None and mode not in _ONLY: raise ValueError("align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear")
     if (size is None) == (scale_factor is None): raise ValueError("either size or scale_factor should be defined" if size is None else "only one of size or scale_factor should be defined")
     lengths, scales = tuple(input.shape[-n:]), ()
     if size is not None:
+        if hasattr(size, "__iter__") and len(size) != n: raise ValueError(f"Input and output must have the same number of spatial dimensions, but got input with spatial dimensions of {list(lengths)} and output size of {tuple(size)}")
         want = sizes(size, n, "size")
     else:
         factors = tuple(map(float, scale_factor)) if hasattr(scale_factor, "__iter__") else (float(scale_factor),) * n
@@ -319,13 +333,14 @@ def interpolate(input, size=None, scale_factor=None, mode="nearest", align_corne
         want = tuple(math.floor(m * f) for m, f in zip(lengths, factors, strict=True))
         if not recompute_scale_factor and mode != "area": scales = factors
     if min(want) <= 0: raise RuntimeError(f"Input and output sizes should be greater than 0, but got input ({', '.join(map(str, lengths))}) and output ({', '.join(map(str, want))})")
+    if antialias: return antialiased(input, want, mode, bool(align_corners), scales)
     return resample(input, want, _MODES[mode], bool(align_corners), scales)
 
 
 @composite(home="nn.functional")
 def upsample(input, size=None, scale_factor=None, mode="nearest", align_corners=None):
     """The old name of `interpolate`."""
-    warnings.warn("`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2)
+    warn("`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.")
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 

@@ -1,31 +1,61 @@
 """Random tensors, random fillings in place, and dropout. A seed gives PyTorch's numbers: see `engine.random`."""
 
+import functools
 import math
 
 import numpy
 
 from .. import dtypes, inplace, random
 from ..backends import kernels_random as draw
-from ..create import _shape, made
+from ..batching import randomly
+from ..create import _shape, empty_like, factory, made
 from ..devices import namespace
+from ..errors import warn
 from ..op import Elementwise, composite, functions
 from ..tensor import Tensor
+from .shape import broadcast_shapes
 
 
 def public(fn):
     """Found as `engine.<name>`."""
-    functions[fn.__name__] = fn
+    functions[fn.__name__] = fn = randomly(factory(fn))
     return fn
 
 
 def filler(fn):
     """Found as a method of Tensor, which it fills in place: the old values and their history are gone."""
+    fn = randomly(fn)
     setattr(Tensor, fn.__name__, fn)
     return fn
 
 
+def from_to(fn):
+    """The function with bounds that may be named `from` and `to`; `from` is a word of Python's own and no parameter."""
+    @functools.wraps(fn)
+    def call(self, *args, **kwargs):
+        return fn(self, *args, **{{"from": "low", "to": "high"}.get(k, k): v for k, v in kwargs.items()})
+
+    return call
+
+
+def _within(low, high, d):
+    """Refuse integers from `low` to `high` - 1 that a dtype cannot hold."""
+    if low >= high: raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
+    if d.kind not in "iub": return
+    limits = (0, 1) if d.kind == "b" else (numpy.iinfo(d).min, numpy.iinfo(d).max)
+    for told, n in (("from", low), ("to - 1", high - 1)):
+        if not limits[0] <= n <= limits[1]: raise RuntimeError(f"{told} is out of bounds for {dtypes.FROM_NUMPY[d].name}")
+
+
 def _source(generator):
+    if generator is not None and not isinstance(generator, random.Generator): raise TypeError(f"argument 'generator' must be Generator, not {type(generator).__name__}")
     return random.default_generator if generator is None else generator
+
+
+def _drawn(draws, n, dtype, name):
+    """Numbers from `draws(n, dtype)`; complex ones are pairs of real ones."""
+    d = dtypes.default if dtype is None else dtypes.as_dtype(dtype)
+    return draws(2 * n, d.to_real().numpy).view(d.numpy) if d.is_complex else draws(n, _float(dtype, name))
 
 
 def _float(dtype, name):
@@ -41,24 +71,30 @@ def _float(dtype, name):
 def rand(*size, generator=None, dtype=None, device=None, requires_grad=False):
     """Uniform random numbers in [0, 1)."""
     shape = _shape(size)
-    return made(draw.uniform(_source(generator), math.prod(shape), _float(dtype, "rand")).reshape(shape), device, requires_grad)
+    drawn = _drawn(lambda n, d: draw.uniform(_source(generator), n, d), math.prod(shape), dtype, "rand")
+    return made(drawn.reshape(shape), device, requires_grad)
 
 
 @public
 def randn(*size, generator=None, dtype=None, device=None, requires_grad=False):
     """Normal random numbers of mean 0 and variance 1."""
     shape = _shape(size)
-    return made(draw.normal(_source(generator), math.prod(shape), _float(dtype, "normal")).reshape(shape), device, requires_grad)
+    std = math.sqrt(0.5) if dtype is not None and dtypes.as_dtype(dtype).is_complex else 1.0  # of each part: the variance of the whole is 1
+    drawn = _drawn(lambda n, d: draw.normal(_source(generator), n, d, 0.0, std), math.prod(shape), dtype, "normal")
+    return made(drawn.reshape(shape), device, requires_grad)
 
 
 @public
-def randint(low, high=None, size=None, *, generator=None, dtype=None, device=None, requires_grad=False):
+def randint(low=0, high=None, size=None, *, generator=None, dtype=None, device=None, requires_grad=False):
     """Random integers from `low` (0 when left out) to `high` - 1, int64 unless told otherwise: `randint(10, (2, 3))`, `randint(3, 10, (2,))`."""
-    if size is None and (high is None or hasattr(high, "__iter__")): low, high, size = 0, low, high
-    if size is None: raise TypeError("randint() missing the size: randint(low=0, high, size)")
-    if low >= high: raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
+    if size is None and hasattr(high, "__iter__"): high, size = None, high
+    for name, bound in (("low", low), ("high", low if high is None else high)):
+        if not hasattr(bound, "__index__"): raise TypeError(f"randint(): argument '{name}' must be int, not {type(bound).__name__}")
+    if high is None: low, high = 0, low
+    if not hasattr(size, "__iter__") or isinstance(size, str): raise TypeError(f"randint() takes the size as a tuple of ints: randint(low=0, high, size), got {size!r}")
     shape = _shape((size,))
     d = dtypes.int64 if dtype is None else dtypes.as_dtype(dtype)
+    _within(int(low), int(high), d.numpy)
     return made(draw.integers(_source(generator), math.prod(shape), int(low), int(high), d.numpy).reshape(shape), device, requires_grad)
 
 
@@ -66,30 +102,35 @@ def randint(low, high=None, size=None, *, generator=None, dtype=None, device=Non
 def randperm(n, *, generator=None, dtype=None, device=None, requires_grad=False):
     """The integers from 0 to n - 1 in random order."""
     if n < 0: raise RuntimeError(f"n must be non-negative, got {n}")
+    if dtype is not None and n: _within(0, n, dtypes.as_numpy(dtype))
     return made(draw.permutation(_source(generator), n).astype((dtypes.int64 if dtype is None else dtypes.as_dtype(dtype)).numpy), device, requires_grad)
 
 
-def _like(input, dtype, device):
-    return {"dtype": input.dtype if dtype is None else dtype, "device": input.device if device is None else device}
+def _filled(fill, input, dtype, device, requires_grad, memory_format):
+    """Memory like that of a tensor, filled in the order in which it lies."""
+    if not isinstance(input, Tensor): raise TypeError(f"argument 'input' must be Tensor, not {type(input).__name__}")
+    out = empty_like(input.detach(), dtype=dtype, device=device, memory_format=memory_format)
+    fill(out)
+    return out.requires_grad_() if requires_grad else out
 
 
 @public
-def rand_like(input, *, generator=None, dtype=None, device=None, requires_grad=False):
-    """`rand` with the shape, dtype and device of a tensor."""
-    return rand(*input.shape, generator=generator, requires_grad=requires_grad, **_like(input, dtype, device))
+def rand_like(input, *, generator=None, dtype=None, device=None, requires_grad=False, memory_format=None):
+    """`rand` with the shape, dtype, device and order in memory of a tensor."""
+    return _filled(lambda out: out.uniform_(generator=generator), input, dtype, device, requires_grad, memory_format)
 
 
 @public
-def randn_like(input, *, generator=None, dtype=None, device=None, requires_grad=False):
-    """`randn` with the shape, dtype and device of a tensor."""
-    return randn(*input.shape, generator=generator, requires_grad=requires_grad, **_like(input, dtype, device))
+def randn_like(input, *, generator=None, dtype=None, device=None, requires_grad=False, memory_format=None):
+    """`randn` with the shape, dtype, device and order in memory of a tensor."""
+    return _filled(lambda out: out.normal_(generator=generator), input, dtype, device, requires_grad, memory_format)
 
 
 @public
-def randint_like(input, low, high=None, *, generator=None, dtype=None, device=None, requires_grad=False):
-    """`randint` with the shape, dtype and device of a tensor."""
+def randint_like(input, low=0, high=None, *, generator=None, dtype=None, device=None, requires_grad=False, memory_format=None):
+    """`randint` with the shape, dtype, device and order in memory of a tensor."""
     low, high = (0, low) if high is None else (low, high)
-    return randint(low, high, input.shape, generator=generator, requires_grad=requires_grad, **_like(input, dtype, device))
+    return _filled(lambda out: out.random_(int(low), int(high), generator=generator), input, dtype, device, requires_grad, memory_format)
 
 
 @public
@@ -103,9 +144,9 @@ def normal(mean, std=None, size=None, *, generator=None, dtype=None, device=None
         return made(draw.normal(_source(generator), math.prod(shape), _float(dtype, "normal"), mean, std).reshape(shape), device, requires_grad)
     if isinstance(std, Tensor) and bool((std < 0).any()): raise RuntimeError("normal expects all elements of std >= 0.0")
     like = mean if isinstance(mean, Tensor) else std
-    shape = numpy.broadcast_shapes(*[tuple(x.shape) for x in (mean, std) if isinstance(x, Tensor)])
+    shape = broadcast_shapes(*[tuple(x.shape) for x in (mean, std) if isinstance(x, Tensor)])
     values = [x.detach() if isinstance(x, Tensor) else x for x in (mean, std)]
-    return randn(*shape, generator=generator, dtype=like.dtype, device=like.device) * values[1] + values[0]
+    return randn(shape, generator=generator, dtype=like.dtype, device=like.device) * values[1] + values[0]
 
 
 @public
@@ -115,7 +156,7 @@ def bernoulli(input, p=None, *, generator=None):
     if p is not None:
         drawn = draw.bernoulli(_source(generator), host.size, p)
     else:
-        if not input.is_floating_point(): raise RuntimeError(f"bernoulli: expected probabilities as floats, got {input.dtype.name}")
+        _floating(input, "bernoulli_tensor_cpu_p_")
         if not ((host >= 0) & (host <= 1)).all(): raise RuntimeError("Expected p_in >= 0 && p_in <= 1 to be true, but got false.")
         drawn = draw.bernoulli_each(_source(generator), host)
     return made(drawn.astype(host.dtype).reshape(host.shape), input.device)
@@ -138,9 +179,20 @@ def multinomial(input, num_samples, replacement=False, *, generator=None):
 @public
 def poisson(input, generator=None):
     """Poisson random numbers whose rates are the elements of `input`; the dtype is the input's."""
+    _floating(input, "poisson_cpu")
     host = input._host()
     if (host < 0).any(): raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
     return made(draw.poisson(_source(generator), host.reshape(-1).astype(float)).astype(host.dtype).reshape(host.shape), input.device)
+
+
+@public
+def binomial(count, prob, generator=None):
+    """How many of `count` trials of probability `prob` succeed, for each pair of elements of two float tensors that broadcast."""
+    for name, x in (("count", count), ("prob", prob)):
+        if not x.is_floating_point(): raise ValueError(f"binomial only supports floating-point dtypes for {name}, got: {x.dtype.name}")
+    n, p = numpy.broadcast_arrays(count._host().astype(float), prob._host().astype(float))
+    drawn = [draw.binomial(_source(generator), a, b) for a, b in zip(n.ravel().tolist(), p.ravel().tolist(), strict=True)]
+    return made(numpy.array(drawn).reshape(n.shape).astype(count.array.dtype), count.device)
 
 
 Tensor.bernoulli, Tensor.multinomial = bernoulli, multinomial
@@ -153,11 +205,12 @@ def _fill(tensor, name, numbers):
     """Put `numbers(n, dtype)` into a tensor's memory, in the order in which the memory lies."""
     inplace.refuse_leaf(tensor, name)
     array = tensor.array
+    inplace.refuse_overlap(array, name)
     order = sorted(range(array.ndim), key=lambda i: -abs(array.strides[i]))
     drawn = numbers(array.size, array.dtype)
     place = array.transpose(order)
     place[...] = namespace(array).asarray(drawn.reshape(place.shape))
-    inplace.note_write(array, name)
+    inplace.note_write_to(tensor, name)
     if tensor.node is not None and tensor.node.op is not None: inplace.rebase(tensor, None)
     return tensor
 
@@ -167,11 +220,12 @@ def _floating(tensor, name):
 
 
 @filler
-def uniform_(self, a=0.0, b=1.0, *, generator=None):
-    """Fill with uniform random numbers in [a, b)."""
-    _floating(self, "check_uniform_bounds")
-    if a > b: raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={a} > to={b}")
-    return _fill(self, "uniform_", lambda n, d: draw.uniform(_source(generator), n, d, a, b))
+@from_to
+def uniform_(self, low=0.0, high=1.0, *, generator=None):
+    """Fill with uniform random numbers in [low, high), which PyTorch calls `from` and `to`."""
+    if not self.is_complex(): _floating(self, "check_uniform_bounds")
+    if low > high: raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low} > to={high}")
+    return _fill(self, "uniform_", lambda n, d: _drawn(lambda n, d: draw.uniform(_source(generator), n, d, low, high), n, d, "uniform"))
 
 
 @filler
@@ -183,12 +237,23 @@ def normal_(self, mean=0.0, std=1.0, *, generator=None):
 
 
 @filler
-def random_(self, low=None, high=None, *, generator=None):
-    """Fill with random integers: from `low` to `high` - 1, from 0 to `low` - 1, or over all that the dtype can count."""
+def random_(self, *bounds, generator=None, **named):
+    """Fill with random integers: `random_(from, to)` up to `to` - 1, `random_(to)` from 0, `random_()` over all that the dtype can count."""
+    low, high = _bounds(self, bounds, named)
     if low is None: return _fill(self, "random_", lambda n, d: draw.full_range(_source(generator), n, d))
-    low, high = (0, low) if high is None else (low, high)
-    if low >= high: raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
+    _within(low, high, self.array.dtype)
     return _fill(self, "random_", lambda n, d: draw.integers(_source(generator), n, low, high, d))
+
+
+def _bounds(tensor, bounds, named):
+    if not named.keys() <= {"from", "to"} or len(bounds) + len(named) > 2: raise TypeError(f"random_() takes from and to, got {bounds} and {named}")
+    if len(bounds) == 1 and not named: return 0, bounds[0]
+    low, high = (*bounds, None, None)[:2]
+    low, high = named.get("from", low), named.get("to", high)
+    if low is not None and high is None:
+        d = tensor.array.dtype
+        high = int(numpy.iinfo(d).max) + 1 if d.kind in "iu" else int(2 / dtypes.finfo(tensor.dtype).eps)
+    return (0 if low is None and high is not None else low), high
 
 
 @filler
@@ -204,7 +269,7 @@ def bernoulli_(self, p=0.5, *, generator=None):
 @filler
 def exponential_(self, lambd=1.0, *, generator=None):
     """Fill with exponential random numbers of rate `lambd`."""
-    _floating(self, "exponential")
+    if not self.is_floating_point(): raise RuntimeError(f"Exponential distribution is a continuous probability distribution. dtype must be a floating point but you specified {self.dtype.name}")
     if lambd <= 0: raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
     return _fill(self, "exponential_", lambda n, d: draw.exponential(_source(generator), n, d, lambd))
 
@@ -244,9 +309,25 @@ class masked_scale(Elementwise):
     def d_input(xp, g, mask, scale): return xp.where(mask, g * scale, xp.zeros_like(g[..., :1] if g.ndim else g))
 
 
+@randomly
 def _kept(input, p, shape):
-    """Which elements stay: a mask of the given shape."""
-    return made(draw.bernoulli(random.default_generator, math.prod(shape), 1 - p).reshape(shape), input.device)
+    """Which elements stay: a mask of the given shape. Numbers are drawn in the order in which the input's elements lie in memory, as in PyTorch."""
+    drawn = draw.bernoulli(random.default_generator, math.prod(shape), 1 - p)
+    return made(_laid_as(input.array, drawn) if shape == input.shape else drawn.reshape(shape), input.device)
+
+
+def _laid_as(beside, flat):
+    """Numbers in a row under the shape of an array, in the order of its memory."""
+    if getattr(beside, "flags", None) is not None and beside.flags.c_contiguous and 0 not in beside.strides: return flat.reshape(beside.shape)
+    axes, strides, shape = list(range(beside.ndim)), beside.strides, beside.shape
+    # PyTorch's way to infer a dense layout: by strides, the larger outside; an axis of stride 0 is neither larger nor smaller
+    for moving in range(beside.ndim - 2, -1, -1):
+        for inner in range(moving + 1, beside.ndim):
+            a, b = axes[inner], axes[moving]
+            if strides[a] and strides[b] and strides[a] < strides[b]: break
+            if strides[a] and strides[b] and (strides[a], shape[a]) > (strides[b], shape[b]):
+                axes[inner], axes[moving], moving = b, a, inner
+    return flat.reshape([beside.shape[axis] for axis in axes]).transpose(sorted(range(len(axes)), key=axes.__getitem__))
 
 
 def _probability(p):
@@ -261,10 +342,16 @@ def _into(input, result, in_place, name):
     return input
 
 
+def _checked(input, shape):
+    if len(shape) > input.ndim: raise RuntimeError(f"Feature dropout requires at least {len(shape)} dimensions in the input, but got {input.ndim}")
+
+
 def _drop(input, p, training, in_place, shape, name):
     _probability(p)
     if not training or p == 0 or not input.numel(): return input
     if p == 1: return _into(input, input * 0, in_place, name)
+    _checked(input, shape)
+    if input.dtype.rank <= dtypes.INT: raise RuntimeError(f"dropout scales by {1 / (1 - p):g}, and so needs floating-point or complex numbers, but got {input.dtype.name}")
     return _into(input, masked_scale(input, _kept(input, p, shape), 1 / (1 - p)), in_place, name)
 
 
@@ -276,7 +363,8 @@ def dropout(input, p=0.5, training=True, inplace=False):
 
 def _channels(input, dims):
     """The shape of a mask that is the same over all of a channel."""
-    return (*input.shape[:dims], *(1,) * (input.ndim - dims))
+    first = tuple(input.shape[:dims])
+    return (*first, *(1,) * (max(input.ndim, dims) - len(first)))
 
 
 @composite(home="nn.functional")
@@ -288,16 +376,21 @@ def dropout1d(input, p=0.5, training=True, inplace=False):
 
 @composite(home="nn.functional")
 def dropout2d(input, p=0.5, training=True, inplace=False):
-    """Zero whole channels of (N, C, H, W)."""
-    if input.ndim not in (3, 4): raise RuntimeError(f"dropout2d: expected a 4D input (N, C, H, W), but received a {input.ndim}D input")
+    """Zero whole channels of (N, C, H, W); of (N, C, L) and of other sizes too, with a warning."""
+    if input.ndim == 3: warn("dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout behavior is desired - input is interpreted as shape (N, C, L), where C is the channel dim. This behavior will change in a future release to interpret the input as one without a batch dimension, i.e. shape (C, H, W). To maintain the 1D channel-wise dropout behavior, please switch to using dropout1d instead.")
+    elif input.ndim != 4: _warn_of_dims(input, 2)
     return _drop(input, p, training, inplace, _channels(input, 2), "dropout2d_")
 
 
 @composite(home="nn.functional")
 def dropout3d(input, p=0.5, training=True, inplace=False):
-    """Zero whole channels of (N, C, D, H, W) or (C, D, H, W)."""
-    if input.ndim not in (4, 5): raise RuntimeError(f"dropout3d: expected a 4D or 5D input, but received a {input.ndim}D input")
-    return _drop(input, p, training, inplace, _channels(input, input.ndim - 3), "dropout3d_")
+    """Zero whole channels of (N, C, D, H, W) or (C, D, H, W); of other sizes, with a warning, along the first dimension."""
+    if input.ndim not in (4, 5): _warn_of_dims(input, 3)
+    return _drop(input, p, training, inplace, _channels(input, 2 if input.ndim == 5 else 1), "dropout3d_")
+
+
+def _warn_of_dims(input, n):
+    warn(f"dropout{n}d: Received a {input.ndim}-D input to dropout{n}d, which is deprecated and will result in an error in a future release. To retain the behavior and silence this warning, please use dropout instead. Note that dropout{n}d exists to provide channel-wise dropout on inputs with {n} spatial dimensions, a channel dimension, and an optional batch dimension (i.e. {n + 1}D or {n + 2}D inputs).")
 
 
 _SATURATED = -1.7580993408473766  # SELU at minus infinity
@@ -308,6 +401,7 @@ def _alpha_drop(input, p, training, in_place, shape, name):
     _probability(p)
     if not training or p == 0 or not input.numel(): return input
     if p == 1: return _into(input, input * 0, in_place, name)
+    _checked(input, shape)
     mask = _kept(input, p, shape)
     a = 1 / math.sqrt((_SATURATED**2 * p + 1) * (1 - p))
     real = input.array.dtype.type
@@ -324,27 +418,39 @@ def alpha_dropout(input, p=0.5, training=False, inplace=False):
 @composite(home="nn.functional")
 def feature_alpha_dropout(input, p=0.5, training=False, inplace=False):
     """Alpha dropout of whole channels of (N, C, ...)."""
-    if input.ndim < 2: raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
     return _alpha_drop(input, p, training, inplace, _channels(input, 2), "feature_alpha_dropout_")
+
+
+@randomly
+def _slopes(input, lower, upper):
+    """Random slopes where the input is not positive, ones elsewhere."""
+    below = input._host() <= 0
+    slopes = numpy.ones(below.shape, input.array.dtype)
+    slopes[below] = input.new_empty((int(below.sum()),), dtype=dtypes.float64).uniform_(lower, upper)._host()
+    return Tensor._wrap(namespace(input.array).asarray(slopes))
 
 
 @composite(home="nn.functional")
 def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False):
     """x where it is positive, else a x: in training a is drawn for each element from U(lower, upper), else it is their mean."""
     if lower > upper: raise RuntimeError(f"rrelu: Lower bound should be less than or equal to the upper bound, got {lower} and {upper}")
-    if not training: return functions["nn.functional.leaky_relu"](input, (lower + upper) / 2, inplace)
-    below = input._host() <= 0
-    slopes = numpy.ones(below.shape, input.array.dtype)
-    slopes[below] = input.new_empty((int(below.sum()),), dtype=dtypes.float64).uniform_(lower, upper)._host()
-    slopes = Tensor._wrap(namespace(input.array).asarray(slopes))
-    return input.mul_(slopes) if inplace else input * slopes
+    if not training: return functions["nn.functional.leaky_relu"](input if inplace else input.contiguous(), (lower + upper) / 2, inplace)
+    slopes = _slopes(input, lower, upper)
+    return input.mul_(slopes) if inplace else input.contiguous() * slopes
+
+
+@randomly
+def _gumbel(beside):
+    """Gumbel noise in the shape of a tensor."""
+    noise = draw.exponential(random.default_generator, beside.numel(), beside.array.dtype).reshape(beside.shape)
+    return made(-numpy.log(noise), beside.device)
 
 
 @composite(home="nn.functional")
 def gumbel_softmax(logits, tau=1.0, hard=False, eps=1e-10, dim=-1):
     """Samples of a categorical distribution with a gradient: softmax of logits plus Gumbel noise, or `hard` one-hot vectors of them."""
-    noise = draw.exponential(random.default_generator, logits.numel(), logits.array.dtype).reshape(logits.shape)
-    soft = ((logits + made(-numpy.log(noise), logits.device)) / tau).softmax(dim)
+    if logits.dtype.rank < dtypes.FLOAT: raise RuntimeError(f"gumbel_softmax: logits must be of a floating point dtype, but are of {logits.dtype.name}")
+    soft = ((logits + _gumbel(logits)) / tau).softmax(dim)
     if not hard: return soft
     one = soft.new_zeros(soft.shape).scatter(dim, soft.detach().argmax(dim, keepdim=True), 1.0)
     return one - soft.detach() + soft

@@ -1,10 +1,11 @@
 """Ops that reduce dimensions: sums, products, means, spreads, norms, extremes."""
 
 import math
-from collections import namedtuple
 
-from ..dtypes import as_numpy
+from ..dtypes import FLOAT, as_dtype, as_numpy, promote
+from ..naming import named
 from ..op import Linear, Op, composite
+from ..return_types import result_type
 from .compare import isnan
 from .front import Along, Refusing, front
 from .select import maximum, minimum, where
@@ -72,6 +73,13 @@ class mean(Reduction, Refusing, Linear):
 class prod(Accumulating, Op):
     """Product over one dimension, or over all; integers multiply to int64, `dtype` casts first. Zeros are differentiated rightly."""
     examples = ((((2, 3),), {}), (((2, 3, 4),), {"dim": 1}), (((2, 3),), {"dim": -1, "keepdim": True}), (([2.0, 0.0, 3.0],), {}), (([[0.0, 2.0], [0.0, 0.0]],), {"dim": 1}))
+
+    @classmethod
+    def bind(cls, args, kwargs):
+        inputs, attrs = super().bind(args, kwargs)
+        if attrs["dim"].__class__ is tuple: raise TypeError(f"prod(): argument 'dim' must be int, not {attrs['dim']}")
+        return inputs, attrs
+
     def forward(xp, input, dim=None, keepdim=False, *, dtype=None): return as_told(xp, xp.prod(input, axis=dim, keepdims=keepdim), dtype)
     def d_input(xp, g, input, dim): return spread(xp, g, input.shape, dim) * product_of_others(xp, input, dim)
 
@@ -103,6 +111,7 @@ class Spread(Reduction, Refusing):
             kwargs["correction"] = int(args[2])
             if len(args) > 3: kwargs["keepdim"] = args[3]
             args = args[:2]
+        if "unbiased" in kwargs and "correction" in kwargs: raise TypeError(f"{cls.name}() takes either unbiased or correction, not both")
         if "unbiased" in kwargs: kwargs["correction"] = int(kwargs.pop("unbiased"))
         inputs, attrs = super().bind(args, kwargs)
         if attrs["correction"] is None: attrs["correction"] = 1
@@ -150,6 +159,7 @@ def std_mean(input, *args, **kwargs):
 @composite(method=True)
 def nansum(input, dim=None, keepdim=False, *, dtype=None):
     """Sum of the elements that are not nan."""
+    if input.dtype.is_complex: raise RuntimeError("nansum does not support complex inputs")
     return sum_(where(isnan(input), 0, input), dim, keepdim, dtype=dtype)
 
 
@@ -180,8 +190,25 @@ class vector_norm(Along, Refusing, Op):
     examples = (*((((2, 3),), {"ord": p, "dim": d}) for p, d in ((2, None), (1, 0), (3, (0, 1)), (0.5, -1), (1.5, 1), (-1, 1), (0, 0))),
                 (((2, 3),), {"ord": math.inf, "dim": 1, "keepdim": True}), (((2, 3),), {"ord": -math.inf}), (([-1.0, 2.0, -3.0],), {"ord": 2.5}))  # fmt: skip
     refuses, refusal = "bi", (RuntimeError, "Expected a floating point or complex tensor as input. Got {}")
+
+    @classmethod
+    def bind(cls, args, kwargs):
+        if kwargs.get("dtype") is not None: norm_dtype("linalg.vector_norm", args[0] if args else kwargs.get("input", kwargs.get("x")), kwargs["dtype"])
+        return super().bind(args, kwargs)
+
     def forward(xp, input, ord=2, dim=None, keepdim=False, *, dtype=None): return xp.vector_norm(input, ord, dim, keepdim)
     def d_input(xp, g, input, out, ord, dim): return spread(xp, g, input.shape, dim) * _norm_slope(xp, input, spread(xp, out, input.shape, dim), ord, dim)
+
+
+def norm_dtype(name, x, dtype):
+    """`dtype` in which a norm of `x` is taken; RuntimeError where the cast would lose a part of the number or its digits."""
+    if dtype is None or not hasattr(x, "array"): return dtype
+    if x.dtype.rank < FLOAT: raise RuntimeError(f"{name}: Expected a floating point or complex tensor as input. Got {x.dtype.name}")
+    d, kind = as_dtype(dtype), "complex" if x.dtype.is_complex else "real"
+    if d.is_complex != x.dtype.is_complex: raise RuntimeError(f"{name}: dtype should be {kind} for {kind} inputs, but got {d.name}")
+    if promote(x.dtype, d) is not d:
+        raise RuntimeError(f"{name}: the dtype of the input ({x.dtype.name}) should be convertible without narrowing to the specified dtype ({d.name})")
+    return d
 
 
 def _norm_slope(xp, x, norm, p, dim):
@@ -189,9 +216,8 @@ def _norm_slope(xp, x, norm, p, dim):
     if p == 0: return xp.zeros_like(x)
     if p == 1: return xp.conj(xp.sgn(x))
     if math.isinf(p): return xp.conj(xp.sgn(x)) * shared(xp, xp.abs(x), norm, dim)
-    safe = xp.where(norm == 0, 1, norm)
-    if p == 2: return xp.where(norm == 0, 0, xp.conj(x) / safe)
-    size = xp.abs(x)
+    if p == 2: return xp.where(norm == 0, 0, xp.conj(x) / norm)  # the second derivative at 0 is nan, as PyTorch's
+    size, safe = xp.abs(x), xp.where(norm == 0, 1, norm)
     return xp.where((size == 0) | (norm == 0), 0, xp.conj(xp.sgn(x)) * xp.power(xp.where(size == 0, 1, size) / safe, p - 1))
 
 
@@ -201,30 +227,31 @@ def norm(input, p="fro", dim=None, keepdim=False, *, dtype=None):
     if p == "nuc":
         from .decompose import matrix_norm
         return matrix_norm(input, "nuc", (-2, -1) if dim is None else dim, keepdim, dtype=dtype)
+    if isinstance(p, str) and p != "fro": raise RuntimeError(f"norm: Order {p} is none of the norms: 'fro', 'nuc' or a number")
     return vector_norm(input, 2 if p in ("fro", None) else p, dim, keepdim, dtype=dtype)
 
 
 # -- extremes ------------------------------------------------------------------------------------------------------------------
 
 
-def shared(xp, x, extreme, dim):
-    """1 / n at each of the n elements equal to the extreme along `dim`, else 0. Where the extreme is nan, the nans share."""
-    ties = xp.astype((x == extreme) | (xp.isnan(x) & xp.isnan(extreme)), x.dtype)
+def shared(xp, x, extreme, dim, nans=True):
+    """1 / n at each of the n elements equal to the extreme along `dim`, else 0. Where the extreme is nan, the nans share; or all is nan."""
+    ties = xp.astype((x == extreme) | (xp.isnan(x) & xp.isnan(extreme)) if nans else x == extreme, x.dtype)
     return ties / xp.sum(ties, axis=dim, keepdims=True)
 
 
 class amax(Reduction, Refusing, Op):
-    """Largest element over the given dimensions, or over all; equal ones share the gradient."""
+    """Largest element over the given dimensions, or over all; equal ones share the gradient, and nans do where all are reduced, as by `max`."""
     refuses = "c"
     def forward(xp, input, dim=None, keepdim=False): return xp.max(input, axis=dim, keepdims=keepdim)
-    def d_input(xp, g, input, out, dim): return spread(xp, g, input.shape, dim) * shared(xp, input, spread(xp, out, input.shape, dim), dim)
+    def d_input(xp, g, input, out, dim): return spread(xp, g, input.shape, dim) * shared(xp, input, spread(xp, out, input.shape, dim), dim, dim is None)
 
 
 class amin(Reduction, Refusing, Op):
-    """Smallest element over the given dimensions, or over all; equal ones share the gradient."""
+    """Smallest element over the given dimensions, or over all; equal ones share the gradient, and nans do where all are reduced, as by `min`."""
     refuses = "c"
     def forward(xp, input, dim=None, keepdim=False): return xp.min(input, axis=dim, keepdims=keepdim)
-    def d_input(xp, g, input, out, dim): return spread(xp, g, input.shape, dim) * shared(xp, input, spread(xp, out, input.shape, dim), dim)
+    def d_input(xp, g, input, out, dim): return spread(xp, g, input.shape, dim) * shared(xp, input, spread(xp, out, input.shape, dim), dim, dim is None)
 
 
 PLACES = ((((2, 3),), {"dim": 0}), (((2, 3, 4),), {"dim": 1}), (((2, 3),), {"dim": -1, "keepdim": True}), (([[1.0, 3.0, 3.0], [2.0, 0.0, 2.0]],), {"dim": 1}))
@@ -258,7 +285,7 @@ def at_places(xp, g, indices, shape, dim):
 def _extreme(name, whole, pairs, pairwise):
     def call(input, *args, **kwargs):
         other = args[0] if args else kwargs.get("other", kwargs.get("dim", kwargs.get("axis")))
-        if other is None: return whole.call(input, **kwargs)
+        if other is None: return named(whole.call(input, **kwargs), f"{name.capitalize()}1")
         if isinstance(other, (tuple, list)): raise TypeError(f"{name}(): dim must be one int, not {other!r}; use a{name} for several")
         return (pairwise if hasattr(other, "array") else pairs).call(input, *args, **kwargs)
     call.__doc__ = f"{whole.__doc__} With `dim`: values and indices along it. With a second tensor: `{pairwise.name}`."
@@ -268,7 +295,7 @@ def _extreme(name, whole, pairs, pairwise):
 front("max")(_extreme("max", amax, max_, maximum))
 front("min")(_extreme("min", amin, min_, minimum))
 
-aminmax_result = namedtuple("aminmax", ("min", "max"))
+aminmax_result = result_type("aminmax", ("min", "max"))
 
 
 @composite(method=True)
@@ -297,14 +324,14 @@ TRUTHS = (([True, False],), {}), (([[1.0, 0.0], [2.0, 3.0]],), {"dim": 1}), (([[
 
 
 class all_(Reduction, Op):
-    """Whether all elements over the given dimensions are not 0: bool, or uint8 for uint8."""
-    name, examples = "all", TRUTHS
+    """Whether all elements over the given dimensions are not 0: bool, or uint8 for uint8. Over `()`, each element by itself."""
+    name, of_no_dims, examples = "all", (), TRUTHS
     def forward(xp, input, dim=None, keepdim=False): return xp.all(input, dim, keepdim)
 
 
 class any_(Reduction, Op):
-    """Whether any element over the given dimensions is not 0: bool, or uint8 for uint8."""
-    name, examples = "any", TRUTHS
+    """Whether any element over the given dimensions is not 0: bool, or uint8 for uint8. Over `()`, each element by itself."""
+    name, of_no_dims, examples = "any", (), TRUTHS
     def forward(xp, input, dim=None, keepdim=False): return xp.any(input, dim, keepdim)
 
 

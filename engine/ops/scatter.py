@@ -7,6 +7,7 @@ from typing import Any
 import numpy
 
 from .. import dtypes
+from ..backends.batch import Batched
 from ..devices import namespace
 from ..op import RULES_ONLY, Op, composite
 from ..tensor import Tensor
@@ -16,7 +17,7 @@ from .shape import broadcast_shapes, expand, reshape, wrap_dim
 
 class gather(Op):
     """`out[i][j] = input[i][index[i][j]]` for dim 1, and so on: the elements that an index tensor names along a dimension."""
-    inputs, order, exact = ("input", "index"), ("input", "dim", "index", "sparse_grad"), True
+    inputs, order, exact, row_major = ("input", "index"), ("input", "dim", "index", "sparse_grad"), True, True
     examples = ((((3, 3), [[0, 2, 1], [1, 1, 0]]), {"dim": 0}), (((2, 4), [[0, 2, 2], [3, 1, 0]]), {"dim": -1}))
     def forward(xp, input, index, dim, sparse_grad=False): return xp.gather(input, dim, index)
     def d_input(xp, g, index, shape, dim): return xp.scatter_add(xp.new_zeros(g, shape), dim, index, g)
@@ -89,7 +90,7 @@ class index_copy(Placing):
 
 class index_select(Op):
     """The slices that a 1-d index tensor names along a dimension; a copy."""
-    inputs, order, exact = ("input", "index"), ("input", "dim", "index"), True
+    inputs, order, exact, row_major = ("input", "index"), ("input", "dim", "index"), True, True
     examples = ((((3, 2), [0, 2, 0]), {"dim": 0}), (((2, 4), [3, 1]), {"dim": -1}))
     def forward(xp, input, index, dim): return xp.index_select(input, dim, index)
     def d_input(xp, g, index, shape, dim): return xp.index_add(xp.new_zeros(g, shape), dim, index, g)
@@ -179,7 +180,7 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
     shape[d] = places[d] = 1
     both = list(broadcast_shapes(shape, places))
     wide = expand(input, (*both[:d], input.shape[d], *both[d + 1 :]))
-    if indices.numel() and int(indices.min()) < 0:
+    if indices.array.__class__ is Batched or indices.numel() and int(indices.min()) < 0:
         indices = indices + (indices < 0) * input.shape[d]
     return gather(wide, d, expand(indices, (*both[:d], indices.shape[d], *both[d + 1 :])))
 
@@ -202,7 +203,7 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
 
 class masked_fill(Op):
     """The input with a number, or a 0-d tensor, where a mask is True."""
-    inputs, exact, inplace = ("input", "mask", "value"), True, True
+    inputs, exact, inplace, row_major = ("input", "mask", "value"), True, True, True
     samples = (((2, 3), [[True, False, True], [False, True, True]], ()), ((2, 3), [True, False, True], ()))
     def forward(xp, input, mask, value): return xp.masked_fill(input, mask, value)
     def d_input(xp, g, mask): return xp.where(mask, 0, g)
@@ -239,9 +240,9 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     array = input.array
     places = namespace(array).nonzero(array if array.ndim or not as_tuple else array.reshape(1)) if array.ndim or as_tuple else None
     if as_tuple:
-        return tuple(Tensor._wrap(p) for p in places)
+        return tuple(Tensor._wrap(namespace(array).ascontiguousarray(p)) for p in places)
     if places is None:
-        return Tensor._wrap(numpy.zeros((int(bool(array)), 0), numpy.int64))
+        return Tensor._wrap(namespace(array).zeros((int(bool(array)), 0), numpy.int64))
     return Tensor._wrap(namespace(array).stack(places, axis=1))
 
 

@@ -4,7 +4,7 @@ from .. import devices
 from ..dtypes import BOOL_NP, FROM_NUMPY, result
 from ..errors import Refused
 from ..op import Elementwise
-from .front import Refusing, front
+from .front import Refusing, front, must_be_tensor, real_gradient
 from .math import UNARY
 
 THREE = (((2, 3),) * 3, ((2, 3), (3,), (2, 1)))
@@ -26,6 +26,8 @@ class where(Elementwise):
         elif kind is not BOOL_NP:
             raise Refused(f"expected condition to be a boolean tensor, but got {'a tensor with dtype ' + FROM_NUMPY[kind].name if kind else type(condition)}")
         xp = devices.common([condition, *values], cls.name)
+        wrong = next((x for x in values if not hasattr(x, "dtype") and not isinstance(x, (bool, int, float, complex))), None)
+        if wrong is not None: raise Refused(f"expected tensors or numbers to choose from, got {type(wrong).__name__}", TypeError)
         if not any(hasattr(x, "dtype") for x in values):  # two numbers: nothing else says what they are
             values = [result(tuple(values)).numpy.type(x) for x in values]
         return [condition, *super().prepare(values)[0]], xp
@@ -33,7 +35,9 @@ class where(Elementwise):
 
 @front("where", method=False, out=True)
 def _where(condition, input=None, other=None):
-    if input is None and other is None: return condition.nonzero(as_tuple=True)
+    if input is None and other is None:
+        must_be_tensor("where", "condition", condition)
+        return condition.nonzero(as_tuple=True)
     if input is None or other is None: raise TypeError("where() takes a condition alone, or a condition, input and other")
     return where.call(condition, input, other)
 
@@ -110,9 +114,9 @@ class fmin(Refusing, Elementwise):
     def d_other(xp, g, input, other): return xp.where((input <= other) | xp.isnan(other), 0, g)
 
 
-class copysign(Elementwise):
+class copysign(Refusing, Elementwise):
     """The size of `input` with the sign of `other`; the slope at 0 is 0."""
-    types = "float"
+    types, refuses = "float", "c"
     def forward(xp, input, other): return xp.copysign(input, other)
     def d_input(xp, g, input, out): return g * (xp.sign(out) * xp.sign(input))
     def d_other(xp, g): return xp.zeros_like(g)
@@ -129,3 +133,6 @@ class nan_to_num(Elementwise):
     samples, inputs = UNARY, ("input",)
     def forward(xp, input, nan=None, posinf=None, neginf=None): return xp.nan_to_num(input, nan=nan or 0.0, posinf=posinf, neginf=neginf)
     def d_input(xp, g, input): return xp.where(xp.isfinite(input), g, 0)
+
+
+front("nan_to_num", out=True)(real_gradient(nan_to_num.call))

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+from operator import index
 from typing import Any
 
+from numpy.exceptions import AxisError
+
 from .. import dtypes, inplace
-from ..devices import namespace
 from ..errors import Refused
-from ..op import RULES_ONLY, Linear, Op, composite
+from ..layout import contiguous_format, memory_format, preserve_format
+from ..op import RULES_ONLY, Linear, Op, composite, functions
 from ..rules import sum_to
-from ..tensor import Tensor
+from ..tensor import Size, Tensor
+from .front import outward
 
 
 class View(Linear):
@@ -22,7 +26,9 @@ class reshape(View):
     """The same elements under another shape; one size may be -1. A view where the strides allow it, else a copy."""
     varargs = True
     examples = ((((2, 3),), {"shape": (3, 2)}), (((2, 3, 4),), {"shape": (4, -1)}), (((),), {"shape": (1, 1)}))
-    def forward(xp, input, shape): return xp.reshape(input, shape)
+    def forward(xp, input, shape):
+        if shape and (low := min(shape)) < -1: raise Refused(f"invalid shape dimension {low} at index {list(shape).index(low)} of shape {list(shape)}")
+        return xp.reshape(input, shape)
     def d_input(xp, g, shape): return xp.reshape(g, shape)
 
     @classmethod
@@ -58,7 +64,7 @@ class squeeze(View):
 class unsqueeze(View):
     """With a new dimension of size 1 at `dim`."""
     examples = ((((2, 3),), {"dim": 1}), (((2, 3),), {"dim": -1}), (((),), {"dim": 0}))
-    def forward(xp, input, dim): return xp.expand_dims(input, dim)
+    def forward(xp, input, dim): return xp.expand_dims(input, index(dim))
     def d_input(xp, g, shape): return xp.reshape(g, shape)
 
 
@@ -110,6 +116,14 @@ class diagonal(View):
     def forward(xp, input, offset=0, dim1=0, dim2=1): return xp.diagonal(input, offset, dim1, dim2)
     def d_input(xp, g, shape, offset, dim1, dim2): return xp.put_diagonal(g, shape, offset, dim1, dim2)
 
+    @classmethod
+    def explain(cls, error, inputs, attrs):
+        if isinstance(error, ValueError) and hasattr(inputs[0], "ndim"):
+            n, dims = inputs[0].ndim, [attrs.get("dim1", 0), attrs.get("dim2", 1)]
+            wrong = [d for d in dims if not -n <= d < n]
+            error = AxisError(wrong[0], n) if wrong else Refused(f"diagonal dimensions cannot be identical {dims[0]}, {dims[1]}")
+        return super().explain(error, inputs, attrs)
+
 
 class put_diagonal(Linear):
     """Zeros of a shape with the input on a diagonal."""
@@ -142,7 +156,7 @@ class put_windows(Linear):
 class clone(Linear):
     """A copy with memory of its own; the gradient passes through."""
     inputs, exact = ("input",), True
-    def forward(xp, input, memory_format=None): return xp.copy(input)
+    def forward(xp, input, *, memory_format=None): return xp.copy(input) if memory_format is None else xp.laid_out(input, memory_format)
     def d_input(xp, g): return g
 
 
@@ -153,10 +167,15 @@ class flip(Linear):
     def forward(xp, input, dims): return xp.flip(input, dims)
     def d_input(xp, g, dims): return xp.flip(g, dims)
 
+    @classmethod
+    def explain(cls, error, inputs, attrs):
+        if None in attrs["dims"]: error = Refused("argument 'dims' must be tuple of ints, not NoneType", TypeError)
+        return super().explain(error, inputs, attrs)
+
 
 class roll(Linear):
     """The elements shifted along some dimensions, those pushed out coming in at the other end; without `dims` through the flattened tensor."""
-    inputs, exact = ("input",), True
+    inputs, exact, row_major = ("input",), True, True
     examples = ((((2, 3),), {"shifts": 1}), (((2, 3),), {"shifts": (1, -2), "dims": (0, 1)}))
     def forward(xp, input, shifts, dims=None): return xp.roll(input, *aligned(shifts, dims))
     def d_input(xp, g, shifts, dims): return xp.roll(g, opposite(shifts), dims)
@@ -164,17 +183,17 @@ class roll(Linear):
 
 class tril(Linear):
     """The lower triangle of the matrices in the last two dimensions, zeros elsewhere."""
-    inputs, inplace, exact = ("input",), True, True
+    inputs, inplace, exact, row_major = ("input",), True, True, True
     examples = ((((3, 3),), {}), (((2, 4),), {"diagonal": 1}), (((2, 3, 4),), {"diagonal": -1}))
-    def forward(xp, input, diagonal=0): return xp.tril(matrices(input, "tril"), diagonal)
+    def forward(xp, input, diagonal=0): return xp.tril(*matrices(input, "tril", diagonal))
     def d_input(xp, g, diagonal): return xp.tril(g, diagonal)
 
 
 class triu(Linear):
     """The upper triangle of the matrices in the last two dimensions, zeros elsewhere."""
-    inputs, inplace, exact = ("input",), True, True
+    inputs, inplace, exact, row_major = ("input",), True, True, True
     examples = ((((3, 3),), {}), (((2, 4),), {"diagonal": 1}), (((2, 3, 4),), {"diagonal": -1}))
-    def forward(xp, input, diagonal=0): return xp.triu(matrices(input, "triu"), diagonal)
+    def forward(xp, input, diagonal=0): return xp.triu(*matrices(input, "triu", diagonal))
     def d_input(xp, g, diagonal): return xp.triu(g, diagonal)
 
 
@@ -214,13 +233,19 @@ def wrap_dim(dim: int, ndim: int) -> int:
 def without_ones(shape: tuple, dim: Any) -> tuple:
     if dim is None:
         return tuple(n for n in shape if n != 1)
-    dims = {wrap_dim(d, len(shape)) for d in ((dim,) if isinstance(dim, int) else dim)}
+    chosen = [wrap_dim(d, len(shape)) for d in ((dim,) if isinstance(dim, int) else dim)]
+    dims = set(chosen)
+    if len(dims) < len(chosen):
+        raise Refused(f"dim {next(d for d in chosen if chosen.count(d) > 1)} appears multiple times in the list of dims")
     return tuple(n for i, n in enumerate(shape) if n != 1 or i not in dims)
 
 
 def expanded(shape: tuple, size: tuple) -> tuple:
     """The shape that `expand(size)` gives; RuntimeError where a size that is not 1 would change."""
     size = (size,) if isinstance(size, int) else tuple(size)
+    wrong = next((n for n in size if not hasattr(n, "__index__")), None)
+    if wrong is not None:
+        raise Refused(f"the sizes must be ints, but one is {wrong!r}", TypeError)
     lead = len(size) - len(shape)
     if lead < 0:
         raise Refused(f"the number of sizes provided ({len(size)}) must be greater or equal to the number of dimensions in the tensor ({len(shape)})")
@@ -242,15 +267,18 @@ def inverse(dims: tuple) -> tuple:
     return tuple(places)
 
 
-def matrices(x: Any, name: str) -> Any:
-    """The array, unless it has fewer than two dimensions."""
+def matrices(x: Any, name: str, diagonal: Any) -> tuple:
+    """The array, unless it has fewer than two dimensions, and the number of a diagonal."""
+    number = index(diagonal)
     if x.ndim < 2:
         raise Refused(f"{name}: input tensor must have at least 2 dimensions")
-    return x
+    return x, number
 
 
 def aligned(shifts: Any, dims: Any) -> tuple:
     """The two as they are, unless there is not one dimension for each shift."""
+    if shifts is None:
+        raise Refused("argument 'shifts' must be tuple of ints, not NoneType", TypeError)
     n, m = (1 if isinstance(v, int) else len(v) for v in (shifts, () if dims is None else dims))
     if not n:
         raise Refused("`shifts` required")
@@ -270,9 +298,30 @@ def _sizes(size: tuple) -> tuple:
 # -- made of the above -------------------------------------------------------------------------------------------------------
 
 
+def _in_sequence(op: Any, name: str) -> None:
+    """The function takes as one sequence what the method takes as loose numbers too."""
+
+    def call(input: Any, *args: Any, **kwargs: Any) -> Any:
+        if args and (len(args) > 1 or hasattr(args[0], "__index__")):
+            raise TypeError(f"{op.name}(): argument {name!r} (position 2) must be tuple of ints, not {' and '.join(type(a).__name__ for a in args)}")
+        return op.call(input, *args, **kwargs)
+
+    call.__name__ = call.__qualname__ = call.name = op.name  # type: ignore[attr-defined]
+    call.__doc__, call.__module__, call.__signature__, call.op, call.call = op.__doc__, "engine", op.signature, op, call  # type: ignore[attr-defined]
+    functions[op.name] = outward(call)
+
+
+for _op, _name in ((reshape, "shape"), (permute, "dims"), (flip, "dims")):
+    _in_sequence(_op, _name)
+
+
 @composite(home="Tensor", method=True)
-def view_(self: Tensor, *shape: Any, dtype: Any = None) -> Tensor:
+def view_(self: Tensor, *shape: Any, dtype: Any = None, size: Any = None) -> Tensor:
     """The same memory under another shape, or read as another dtype. RuntimeError when the strides do not allow the shape."""
+    shape = shape if size is None else (size,)
+    sizes = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
+    if sizes and sizes[0].__class__ is int and (low := min(sizes)) < -1:
+        raise RuntimeError(f"invalid shape dimension {low} at index {sizes.index(low)} of shape {list(sizes)}")
     if dtype is None and len(shape) == 1 and not hasattr(shape[0], "__index__") and not isinstance(shape[0], (tuple, list)):
         dtype = shape[0]
     return view(self, *shape) if dtype is None else view_as_dtype(self, dtypes.as_dtype(dtype))
@@ -281,6 +330,8 @@ def view_(self: Tensor, *shape: Any, dtype: Any = None) -> Tensor:
 @composite(home="Tensor", method=True)
 def view_as(self: Tensor, other: Tensor) -> Tensor:
     """The same memory under the shape of another tensor."""
+    if not isinstance(other, Tensor):
+        raise TypeError(f"view_as(): argument 'other' (position 1) must be Tensor, not {type(other).__name__}")
     return view(self, tuple(other.shape))
 
 
@@ -328,9 +379,11 @@ def ravel(input: Tensor) -> Tensor:
 
 
 @composite(home="Tensor", method=True)
-def contiguous(self: Tensor, memory_format: Any = None) -> Tensor:
-    """The tensor with its elements in row-major order in memory: itself when they are, else a copy."""
-    return self if self.array.flags.c_contiguous else clone(self)
+def contiguous(self: Tensor, memory_format: memory_format = contiguous_format) -> Tensor:
+    """The tensor with its elements in row-major order in memory, or in that of another format: itself when they are, else a copy."""
+    if memory_format is preserve_format:
+        raise RuntimeError("preserve memory format is unsupported by the contiguous operator")
+    return self if self.is_contiguous(memory_format) else clone(self, memory_format=memory_format)
 
 
 @composite(method=True)
@@ -344,6 +397,8 @@ def t(input: Tensor) -> Tensor:
 @composite(method=True)
 def adjoint(input: Tensor) -> Tensor:
     """The conjugate transpose of the matrices in the last two dimensions."""
+    if input.ndim == 1:
+        raise RuntimeError("tensor.adjoint() is only supported on matrices or batches of matrices. Got 1-D tensor.")
     swapped = transpose(input, -2, -1) if input.ndim else input
     return swapped.conj() if input.is_complex() else swapped
 
@@ -376,7 +431,7 @@ def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
 
 
 @composite
-def broadcast_shapes(*shapes: Any) -> tuple:
+def broadcast_shapes(*shapes: Any) -> Size:
     """The shape that tensors of these shapes broadcast to; RuntimeError when they do not."""
     out: list[int] = []
     for shape in shapes:
@@ -386,7 +441,7 @@ def broadcast_shapes(*shapes: Any) -> tuple:
             if n != 1 and out[-i] not in (1, n):
                 raise RuntimeError(f"Shape mismatch: objects cannot be broadcast to a single shape: {' and '.join(str(tuple(s)) for s in shapes)}")
             out[-i] = n if out[-i] == 1 else out[-i]
-    return tuple(out)
+    return Size(out)
 
 
 @composite(home="Tensor", method=True)
@@ -472,20 +527,3 @@ def _seen_otherwise(name: str, fn: Any) -> None:
 for _name, _fn in {"squeeze": squeeze, "unsqueeze": unsqueeze, "transpose": transpose, "swapaxes": transpose, "swapdims": transpose, "t": t}.items():
     _seen_otherwise(_name, _fn)
 
-
-@composite(home="Tensor", method=True)
-def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
-    """In place another size: the first elements in memory stay, new ones are not set. RuntimeError where a gradient is recorded."""
-    shape = _sizes(sizes)
-    if self.requires_grad:
-        raise RuntimeError("cannot resize variables that require grad")
-    xp, n = namespace(self.array), math.prod(shape)
-    flat = self.array.reshape(-1)
-    if n > flat.size:
-        flat = xp.concatenate([flat, xp.zeros(n - flat.size, self.array.dtype)])
-    self.array = flat[:n].reshape(shape)
-    return self
-
-
-Tensor.resize_ = resize_
-Tensor.resize_as_ = lambda self, the_template, memory_format=None: resize_(self, tuple(the_template.shape))  # type: ignore[attr-defined]

@@ -16,7 +16,9 @@ class sort(Op):
     @classmethod
     def prepare(cls, arrays): return super().prepare(ordered(arrays, "c"))
 
-    def forward(xp, input, dim=-1, descending=False, stable=False): return xp.sorted(input, dim, descending, stable)
+    def forward(xp, input, dim=-1, descending=False, stable=False):
+        if descending.__class__ is not bool: raise Refused(f"argument 'descending' must be bool, not {type(descending).__name__}", TypeError)
+        return xp.sorted(input, dim, descending, stable)
     def d_input(xp, g, indices, shape, dim): return xp.add_along_axis(g, indices, shape[dim] if shape else 1, dim)
 
 

@@ -8,35 +8,40 @@ from .front import Refusing, front
 from .math import UNARY
 
 
-class erf(Elementwise):
+class NoComplex(Refusing):
+    """What PyTorch has for real numbers alone, whatever SciPy makes of complex ones."""
+    refuses = "c"
+
+
+class erf(NoComplex, Elementwise):
     """Error function of each element: 2 / sqrt(pi) times the integral of exp(-t^2) from 0."""
     types, samples = "float", UNARY
     def forward(xp, input): return xp.erf(input)
     def d_input(xp, g, input): return g * (2 / math.sqrt(math.pi) * xp.exp(-(input * input)))
 
 
-class erfc(Elementwise):
+class erfc(NoComplex, Elementwise):
     """1 - erf of each element, exact where that is small."""
     types, samples = "float", UNARY
     def forward(xp, input): return xp.erfc(input)
     def d_input(xp, g, input): return g * (-2 / math.sqrt(math.pi) * xp.exp(-(input * input)))
 
 
-class erfinv(Elementwise):
+class erfinv(NoComplex, Elementwise):
     """Inverse of erf: infinite at -1 and 1, nan outside."""
     types, samples, domain = "float", UNARY, (-0.9, 0.9)
     def forward(xp, input): return xp.erfinv(input)
     def d_input(xp, g, out): return g * (math.sqrt(math.pi) / 2 * xp.exp(out * out))
 
 
-class lgamma(Elementwise):
+class lgamma(NoComplex, Elementwise):
     """Logarithm of the absolute value of the gamma function."""
     types, samples = "float", UNARY
     def forward(xp, input): return xp.lgamma(input)
     def d_input(xp, g, input): return g * xp.digamma(input)
 
 
-class digamma(Elementwise):
+class digamma(NoComplex, Elementwise):
     """Derivative of lgamma."""
     exempt = {"specials": "Its slope at -1 is infinite, where PyTorch's rounding gives 6.6e32."}
     types, samples = "float", UNARY
@@ -44,7 +49,7 @@ class digamma(Elementwise):
     def d_input(xp, g, input): return g * xp.polygamma(input, 1)
 
 
-class polygamma(Elementwise):
+class polygamma(NoComplex, Elementwise):
     """The n-th derivative of digamma."""
     home, types, samples, inputs = "", "float", UNARY, ("input",)
     exempt = dict.fromkeys(("promotion", "zero_size"), "PyTorch takes n before the tensor; tests/engine/test_math.py has the public form.")
@@ -68,21 +73,21 @@ def _polygamma_method(self, n):
 Tensor.polygamma_ = replacing("polygamma", _polygamma_method)
 
 
-class i0(Elementwise):
+class i0(NoComplex, Elementwise):
     """Modified Bessel function of the first kind, order 0."""
     types, samples = "float", UNARY
     def forward(xp, input): return xp.i0(input)
     def d_input(xp, g, input): return g * xp.i1(input)
 
 
-class i1(Elementwise):
+class i1(NoComplex, Elementwise):
     """Modified Bessel function of the first kind, order 1."""
     home, method, types, samples = "special", False, "float", UNARY
     def forward(xp, input): return xp.i1(input)
     def d_input(xp, g, input, out): return g * (xp.i0(input) - xp.where(input == 0, 0.5, out / xp.where(input == 0, 1, input)))
 
 
-class xlogy(Elementwise):
+class xlogy(NoComplex, Elementwise):
     """`input * log(other)`, and 0 where `input` is 0, unless `other` is nan."""
     types = "float"
     def forward(xp, input, other): return xp.xlogy(input, other)
@@ -97,7 +102,7 @@ class sigmoid(Elementwise):
     def d_input(xp, g, out): return g * (out * (1 - out))
 
 
-class logit(Refusing, Elementwise):
+class logit(NoComplex, Elementwise):
     """log(x / (1 - x)) of each element x, the inverse of sigmoid; `eps` keeps x between eps and 1 - eps first."""
     types, samples, inputs, domain = "float", UNARY, ("input",), (0.1, 0.9)
     def forward(xp, input, eps=None): return xp.logit(input, eps)

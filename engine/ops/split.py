@@ -6,8 +6,10 @@ import itertools
 from typing import Any
 
 from .. import dtypes
+from ..inplace import together
 from ..op import composite
 from ..tensor import Tensor
+from .front import renamed
 from .shape import wrap_dim
 
 
@@ -42,6 +44,7 @@ def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
 
 
 @composite(method=True)
+@renamed(split_size="split_size_or_sections", split_sizes="split_size_or_sections")
 def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Views of pieces along a dimension: of one size, the last perhaps smaller, or of the sizes in a list."""
     d = wrap_dim(dim, tensor.ndim)
@@ -53,11 +56,15 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
             raise RuntimeError(f"split expects split_size be non-negative, but got split_size={size}" if size < 0 else f"split_size can only be 0 if dimension size is 0, but got dimension size of {n}")
         sizes = [size] * (n // size) + [n % size] * (n % size > 0) if n else [0]
     else:
-        sizes = [int(s) for s in size]
+        wrong = next((s for s in size if not hasattr(s, "__index__")), None) if isinstance(size, (tuple, list)) else size
+        if wrong is not None:
+            raise TypeError(f"split_with_sizes(): argument 'split_sizes' must be tuple of ints, not {type(wrong).__name__}")
+        sizes = [s.__index__() for s in size]
         if sum(sizes) != n or min(sizes, default=0) < 0:
             raise RuntimeError(f"split_with_sizes expects split_sizes to sum exactly to {n} (input tensor's size at dimension {dim}), but got split_sizes={sizes}")
     ends = list(itertools.accumulate(sizes))
-    return tuple(tensor[(slice(None),) * d + (slice(end - s, end),)] for end, s in zip(ends, sizes, strict=True))
+    pieces = [tensor[(slice(None),) * d + (slice(end - s, end),)] for end, s in zip(ends, sizes, strict=True)]
+    return tuple(together(pieces, tensor, "Split" if isinstance(size, int) else "SplitWithSizes"))
 
 
 Tensor.split_with_sizes = split
@@ -73,6 +80,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
 
 
 @composite(method=True)
+@renamed(sections="indices_or_sections", indices="indices_or_sections", tensor_indices_or_sections="indices_or_sections")
 def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Views of pieces along a dimension: so many of nearly one size, or cut at the indices."""
     d = wrap_dim(dim, input.ndim)
@@ -99,18 +107,21 @@ def _cut(name: str, input: Tensor, sections: Any, dim: int, least: int) -> tuple
 
 
 @composite(method=True)
+@renamed(sections="indices_or_sections", indices="indices_or_sections")
 def hsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
     """Pieces along the second dimension, of a 1-d tensor along the first: so many of one size, or cut at the indices."""
     return _cut("hsplit", input, indices_or_sections, 0 if input.ndim == 1 else 1, 1)
 
 
 @composite(method=True)
+@renamed(sections="indices_or_sections", indices="indices_or_sections")
 def vsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
     """Pieces along the first dimension: so many of one size, or cut at the indices."""
     return _cut("vsplit", input, indices_or_sections, 0, 2)
 
 
 @composite(method=True)
+@renamed(sections="indices_or_sections", indices="indices_or_sections")
 def dsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
     """Pieces along the third dimension: so many of one size, or cut at the indices."""
     return _cut("dsplit", input, indices_or_sections, 2, 3)
@@ -122,4 +133,4 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     if input.ndim == 0:
         raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
     lead = (slice(None),) * wrap_dim(dim, input.ndim)
-    return tuple(input[(*lead, i)] for i in range(input.array.shape[len(lead)]))
+    return tuple(together([input[(*lead, i)] for i in range(input.array.shape[len(lead)])], input, "Unbind"))

@@ -1,13 +1,14 @@
 """Statistics and numbers taken apart: covariances, histograms, distances, slopes of samples, mantissas and exponents."""
 
 import math
-from collections import namedtuple
 
 import numpy
 
 from .. import dtypes
 from ..devices import namespace
+from ..from_data import tensor
 from ..op import Elementwise, Op, composite
+from ..return_types import result_type
 from ..tensor import Tensor
 from .front import Refusing
 from .index import getitem
@@ -119,7 +120,7 @@ def index_reduce(input, dim, index, source, reduce, *, include_self=True):
 
 # -- counting --------------------------------------------------------------------------------------------------------------------
 
-histogram_result = namedtuple("histogram", ("hist", "bin_edges"))
+histogram_result = result_type("histogram", ("hist", "bin_edges"))
 
 
 @composite(method=True)
@@ -195,7 +196,7 @@ def _slope(x, d, h, order):
 @composite(method=True, in_place=True)
 def ldexp(input, other):
     """`input * 2 ** other`."""
-    return input * pow_(Tensor(2.0, dtype=dtypes.default if not isinstance(input, Tensor) or input.dtype.rank < dtypes.FLOAT else input.dtype), other)
+    return input * pow_(tensor(2.0, dtype=dtypes.default if not isinstance(input, Tensor) or input.dtype.rank < dtypes.FLOAT else input.dtype), other)
 
 
 class frexp(Refusing, Op):
@@ -221,5 +222,5 @@ def mvlgamma(input, p):
     """The logarithm of the multivariate gamma function of dimension `p`."""
     if p < 1: raise RuntimeError("p has to be greater than or equal to 1")
     if input.dtype is dtypes.bool_: raise RuntimeError("mvlgamma: The input tensor may not be a boolean tensor.")
-    steps = Tensor([-0.5 * j for j in range(p)], dtype=input.dtype if input.is_floating_point() else dtypes.default, device=input.device)
+    steps = tensor([-0.5 * j for j in range(p)], dtype=input.dtype if input.is_floating_point() else dtypes.default, device=input.device)
     return (input.unsqueeze(-1) + steps).lgamma().sum(-1) + p * (p - 1) / 4 * math.log(math.pi)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy
@@ -11,6 +10,7 @@ from .. import dtypes, inplace
 from ..devices import namespace
 from ..errors import Refused
 from ..op import RULES_ONLY, Linear, composite, functions, replacing
+from ..storage import resize_as_
 from ..tensor import Tensor
 from .index import index_put
 from .pad import constant_pad
@@ -157,8 +157,6 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     if any(n < 0 for n in shape):
         raise ValueError(f"'shape' cannot have negative values, but got {shape}")
     xp, rest, found = namespace(indices.array), indices.array, []
-    if indices.numel() and int(abs(indices.array).max()) >= math.prod(shape) and int(indices.array.min()) < -math.prod(shape):
-        raise ValueError(f"unravel_index: an index is out of bounds for the shape {shape}")
     for n in reversed(shape):
         found.append(Tensor._wrap(xp.remainder(rest, n)))
         rest = rest // n
@@ -188,7 +186,7 @@ Tensor.narrow_copy = functions["narrow_copy"]  # type: ignore[attr-defined]
 for _name, _fn in {"unsafe_split": split, "unsafe_chunk": functions["chunk"]}.items():
     _copying(_name, _fn)
     setattr(Tensor, _name, functions[_name])
-functions |= {"conj_physical": functions["conj"], "constant_pad_nd": constant_pad.call, "resolve_neg": functions["resolve_conj"]}
-functions |= {"zero_": Tensor.zero_, "resize_as_": Tensor.resize_as_}  # type: ignore[attr-defined]
+functions |= {"constant_pad_nd": constant_pad.call, "resolve_neg": functions["resolve_conj"]}
+functions |= {"zero_": Tensor.zero_, "resize_as_": resize_as_}  # type: ignore[attr-defined]
 Tensor.resolve_neg = functions["resolve_conj"]  # type: ignore[attr-defined]
-Tensor.conj_physical, Tensor.conj_physical_ = functions["conj"], replacing("conj_physical", functions["conj"])  # type: ignore[attr-defined]
+Tensor.conj_physical_ = replacing("conj_physical", functions["conj"])  # type: ignore[attr-defined]

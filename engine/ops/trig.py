@@ -5,7 +5,7 @@ import math
 from ..op import Elementwise, Linear, Op, composite
 from ..tensor import Tensor
 from .cast import complex_
-from .front import Refusing
+from .front import Refusing, front
 from .math import UNARY
 
 INSIDE = (-0.9, 0.9)  # where the inverse functions are defined
@@ -53,9 +53,9 @@ class atan(Elementwise):
     def d_input(xp, g, input): return g / (1 + input * input)
 
 
-class atan2(Elementwise):
+class atan2(Refusing, Elementwise):
     """The angle of the point with the height `input` and the width `other`, in radians; the slope at the origin is 0."""
-    aliases, types = ("arctan2",), "float"
+    aliases, types, refuses = ("arctan2",), "float", "c"
     def forward(xp, input, other): return xp.arctan2(input, other)
     def d_input(xp, g, input, other): return g * (other / _square_of_radius(xp, input, other))
     def d_other(xp, g, input, other): return g * (-input / _square_of_radius(xp, input, other))
@@ -149,20 +149,35 @@ class imag(Linear):
     def d_input(xp, g): return g * -1j
 
 
-Tensor.real = property(real.call, doc=real.__doc__)  # type: ignore[attr-defined]
-Tensor.imag = property(imag.call, doc=imag.__doc__)  # type: ignore[attr-defined]
+def _seen_real(self): return real(self) if self.is_complex() else self
+
+
+Tensor.real = property(_seen_real, lambda self, value: _seen_real(self).__setitem__(..., value), doc=real.__doc__)  # type: ignore[attr-defined]
+Tensor.imag = property(imag.call, lambda self, value: imag.call(self).__setitem__(..., value), doc=imag.__doc__)  # type: ignore[attr-defined]
 
 
 class conj(Linear):
-    """The complex conjugate; a real tensor is copied."""
+    """The complex conjugate."""
     examples = COMPLEX
     def forward(xp, input): return xp.copy(xp.conj(input))
     def d_input(xp, g): return xp.conj(g)
 
 
+@front("conj")
+def _conj(input):
+    """The complex conjugate; of a real tensor the tensor itself."""
+    return conj(input) if input.is_complex() else input
+
+
+@composite(method=True)
+def conj_physical(input):
+    """The complex conjugate; of a real tensor the tensor itself."""
+    return _conj(input)
+
+
 class angle(Op):
     """The angle of each complex number in radians; of real numbers pi where they are negative, else 0."""
-    types, examples = "float", COMPLEX
+    types, examples, row_major = "float", COMPLEX, True
     def forward(xp, input): return xp.angle(input)
     def d_input(xp, g, input): return xp.where(input == 0, 0, g * (-1j / xp.where(input == 0, 1, input)))
 
@@ -170,6 +185,10 @@ class angle(Op):
 @composite(method=False)
 def polar(abs, angle):
     """Complex numbers from their absolute values and angles, two float tensors of one dtype."""
+    if not (abs.is_floating_point() and angle.is_floating_point()):
+        raise RuntimeError(f"Expected both inputs to be Half, Float or Double tensors but got {abs.dtype.name} and {angle.dtype.name}")
+    if abs.dtype is not angle.dtype:
+        raise RuntimeError(f"Expected object of scalar type {abs.dtype.name} but got scalar type {angle.dtype.name} for second argument")
     return complex_(abs * cos(angle), abs * sin(angle))
 
 

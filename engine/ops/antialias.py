@@ -1,0 +1,45 @@
+"""Smaller images without aliasing: each new pixel weighs all old ones within reach of a filter as wide as the reduction."""
+
+
+import numpy
+
+from .. import dtypes
+from ..errors import Refused
+from ..from_data import asarray
+
+_FILTERS = {  # half width, and the weight at a distance; the cubic is Keys' with a = -1/2, where `interpolate` alone takes -3/4
+    "bilinear": (1.0, lambda x: numpy.maximum(1 - x, 0)),
+    "bicubic": (2.0, lambda x: numpy.where(x < 1, (1.5 * x - 2.5) * x * x + 1, numpy.where(x < 2, ((-0.5 * x + 2.5) * x - 4) * x + 2, 0.0))),
+}
+
+
+def weights(length, want, mode, align_corners, factor):
+    """The matrix (want, length) that takes a row of pixels to its new length. Its rows sum to one.
+
+    The filter's centre for the new pixel i is at (i + 1/2) * step, pixel j's own at j + 1/2; a step above one stretches the filter.
+    """
+    if align_corners: step = (length - 1) / (want - 1) if want > 1 else 0.0
+    else: step = 1 / factor if factor else length / want
+    half, shape = _FILTERS[mode]
+    stretch = max(step, 1.0)
+    centre = step * (numpy.arange(want)[:, None] + 0.5)
+    first = numpy.maximum((centre - half * stretch + 0.5).astype(int), 0)
+    end = numpy.minimum((centre + half * stretch + 0.5).astype(int), length)
+    j = numpy.arange(length)
+    found = numpy.where((j >= first) & (j < end), shape(numpy.abs(j + 0.5 - centre) / stretch), 0.0)
+    total = found.sum(1, keepdims=True)
+    return found / numpy.where(total == 0, 1, total)
+
+
+def antialiased(input, want, mode, align_corners, factors):
+    """Images (N, C, H, W) brought to `want` (rows, columns): columns first, then rows. uint8 goes through float32 and is rounded."""
+    if mode not in _FILTERS or input.ndim != 4: raise ValueError("Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D tensor as input")
+    bytes_ = input.dtype == dtypes.uint8
+    if not bytes_ and not input.is_floating_point(): raise Refused(f"interpolate: antialias=True needs floats or uint8, got {input.dtype}", NotImplementedError)
+    x = input.float() if bytes_ else input
+    rows, columns = (
+        asarray(weights(m, w, mode, align_corners, f), dtype=x.dtype, device=x.device)
+        for m, w, f in zip(input.shape[-2:], want, factors or (None, None), strict=True)
+    )
+    x = rows @ (x @ columns.mT)
+    return x.round().clamp(0, 255).to(input.dtype) if bytes_ else x

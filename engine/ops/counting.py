@@ -1,0 +1,121 @@
+"""Counting and summing by pieces: histograms of points, reductions of segments, the places of what is not 0 in a fixed size."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy
+
+from ..devices import namespace
+from ..op import composite, functions
+from ..return_types import result_type
+from ..tensor import Tensor
+from .scatter import scatter_reduce
+from .shape import expand, reshape, wrap_dim
+
+_Histogram = result_type("histogramdd", ("hist", "bin_edges"))
+
+
+@composite(method=True)
+def histogramdd(input: Tensor, bins: Any, *, range: Any = None, weight: Tensor | None = None, density: bool = False) -> Any:
+    """How many of the points (*, D), or how much of their weight (*), fall into each box, and the edges of the bins in each dimension.
+
+    `bins` is a number for all dimensions, a list of numbers, or a list of tensors of edges; `range` has the lowest and highest edge of
+    each dimension one after the other, by default those of the data. With `density` the integral is 1.
+    """
+    if input.dtype.name not in ("float32", "float64"):
+        raise RuntimeError(f"histogramdd(): not implemented for {input.dtype.name!r}")
+    if input.ndim < 2:
+        raise RuntimeError("torch.histogramdd: input tensor should have at least 2 dimensions")
+    if weight is not None and tuple(weight.shape) != tuple(input.shape[:-1]):
+        raise RuntimeError("histogramdd(): if weight tensor is provided it should have the same shape as the input tensor excluding its innermost dimension")
+    count = input.shape[-1]
+    x, w = input._host().reshape(-1, count), None if weight is None else weight._host().reshape(-1)
+    bins = [bins] * count if isinstance(bins, int) else list(bins)
+    if len(bins) != count:
+        raise RuntimeError(f"histogramdd(): The size of bins must be equal to the innermost dimension of the input, {count}, but got {len(bins)}")
+    if range is not None and len(range) != 2 * count:
+        raise RuntimeError(f"histogramdd(): for a {count}-dimensional histogram range should have {2 * count} elements, but got {len(range)}")
+    edges = [_edges(x[:, d], b, None if range is None else range[2 * d : 2 * d + 2], d) for d, b in enumerate(bins)]
+    hist = numpy.histogramdd(x, edges, weights=w)[0].astype(x.dtype)
+    if density:
+        sizes = [numpy.diff(e).reshape([-1 if i == d else 1 for i in numpy.arange(count)]) for d, e in enumerate(edges)]
+        hist = hist / hist.sum() / math.prod(sizes)
+    xp = namespace(input.array)
+    return _Histogram(Tensor._wrap(xp.asarray(hist)), tuple(Tensor._wrap(xp.asarray(e)) for e in edges))
+
+
+def _edges(x: numpy.ndarray, bins: Any, limits: Any, dim: int) -> numpy.ndarray:
+    """The edges of the bins of one dimension."""
+    if isinstance(bins, Tensor):
+        return bins._host()
+    if bins <= 0:
+        raise RuntimeError(f"histogramdd(): bins must be > 0, but got {bins} for dimension {dim}")
+    low, high = limits if limits is not None else (float(x.min()), float(x.max())) if x.size else (0.0, 1.0)
+    if low > high:
+        raise RuntimeError("histogramdd(): min should not exceed max")
+    if low == high:
+        low, high = low - 0.5, high + 0.5
+    return numpy.linspace(low, high, bins + 1).astype(x.dtype)
+
+
+@composite(method=True)
+def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
+    """The indices of the first `size` elements that are not 0, as rows; rows of `fill_value` where there are fewer."""
+    if size < 0:
+        raise RuntimeError("nonzero_static: 'size' must be an non-negative integer")
+    found = functions["nonzero"](input)[:size]
+    return functions["cat"]([found, found.new_full((size - found.shape[0], input.ndim), fill_value)])
+
+
+_EMPTY = {"sum": 0.0, "mean": 0.0, "max": -math.inf, "min": math.inf, "prod": 1.0}
+_SCATTERED = {"sum": "sum", "mean": "sum", "max": "amax", "min": "amin", "prod": "prod"}
+
+
+@composite
+def segment_reduce(
+    data: Tensor, reduce: str, *, lengths: Tensor | None = None, indices: Tensor | None = None, offsets: Tensor | None = None,
+    axis: int = 0, unsafe: bool = False, initial: float | None = None,
+) -> Tensor:
+    """The sum, mean, max, min or prod of consecutive segments of `data` along `axis`, whose lengths (or bounds, `offsets`) are given.
+
+    `initial` joins every segment, and stands for an empty one, where otherwise the mean is nan. `axis` is the last dimension of
+    `lengths`; `unsafe` leaves out the check that they add up.
+    """
+    if reduce not in _EMPTY:
+        raise RuntimeError(f"Unsupported reduction given! Expected one of sum, mean, max, min, prod, but got {reduce}")
+    if indices is not None:
+        raise RuntimeError("segment_reduce(): indices based reduction is not supported yet.")
+    if data.numel() == 0:
+        raise RuntimeError("segment_reduce(): data must not be empty")
+    if (lengths is None) == (offsets is None):
+        raise RuntimeError("segment_reduce(): Either lengths or offsets must be defined.")
+    given = lengths if offsets is None else offsets
+    assert given is not None
+    axis = wrap_dim(axis, data.ndim)
+    if axis != given.ndim - 1:
+        raise RuntimeError("segment_reduce(): Expected axis to be the last dimension of lengths.")
+    sizes = given._host() if offsets is None else numpy.diff(given._host(), axis=-1)
+    if not unsafe and ((sizes < 0).any() or offsets is None and (sizes.sum(-1) != data.shape[axis]).any()):
+        raise RuntimeError("segment_reduce(): Expected all rows of lengths along axis to sum to data.size(lengths.dim()-1) when !unsafe.")
+    if offsets is not None and not unsafe and (given._host()[..., -1] != data.shape[axis]).any():
+        raise RuntimeError("segment_reduce(): Expected offsets to end at data.size(axis) when !unsafe.")
+    lead, rest, n = tuple(data.shape[:axis]), tuple(data.shape[axis + 1 :]), sizes.shape[-1]
+    starts = given._host()[..., 0].reshape(-1) if offsets is not None else numpy.zeros(math.prod(lead), numpy.int64)
+    rows, flat = math.prod(lead), sizes.reshape(-1, n)
+    xp = namespace(data.array)
+    places = numpy.concatenate([numpy.arange(start, start + row.sum()) + i * data.shape[axis] for i, (row, start) in enumerate(zip(flat, starts, strict=True))])
+    segments = numpy.repeat(numpy.arange(rows * n), flat.reshape(-1))
+    items = reshape(data, (rows * data.shape[axis], *rest))[Tensor._wrap(xp.asarray(places))]
+    index = expand(reshape(Tensor._wrap(xp.asarray(segments)), (-1, *[1] * len(rest))), tuple(items.shape))
+    out = data.new_full((rows * n, *rest), _EMPTY[reduce] if initial is None else initial)
+    out = scatter_reduce(out, 0, index, items, _SCATTERED[reduce])
+    if reduce == "mean":
+        count = Tensor._wrap(xp.asarray(flat.reshape(-1, *[1] * len(rest)).astype(data.array.dtype)))
+        divided = out / count
+        out = divided if initial is None else functions["where"](count > 0, divided, out)
+    return reshape(out, (*lead, n, *rest))
+
+
+functions["_segment_reduce"] = segment_reduce

@@ -1,0 +1,71 @@
+"""`nn.functional`'s forms of elementwise losses: with PyTorch's older flags in place of `reduction`, and with a weight for each element."""
+
+from .front import front
+from .loss import (
+    binary_cross_entropy,
+    binary_cross_entropy_with_logits,
+    finish,
+    huber_loss,
+    known_reduction,
+    l1_loss,
+    mse_loss,
+    nll_loss,
+    reduction_of,
+    same_type,
+    smooth_l1_loss,
+)
+
+F = "nn.functional"
+
+
+def weighted(op, input, target, weight, reduction, by_weights, **attrs):
+    """The loss of each element times its weight; the mean divides by the sum of the weights, or (not `by_weights`) by their number."""
+    if tuple(weight.shape) != tuple(input.shape): raise ValueError(f"Weights and input must have the same size, but got {list(weight.shape)} and {list(input.shape)}.")
+    each = op.call(input, target, reduction="none", **attrs) * weight
+    return each.sum() / weight.sum() if known_reduction(reduction) == "mean" and by_weights else finish(each, reduction)
+
+
+def _weighable(op):
+    def call(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
+        if size_average is not None or reduce is not None or reduction == "elementwise_mean": reduction = reduction_of(size_average, reduce, reduction)
+        return op.call(input, target, reduction) if weight is None else weighted(op, input, target, weight, reduction, True)
+    call.__doc__ = f"{op.__doc__} `weight` scales the loss of each element; the mean is then one by weights."
+    front(op.name, home=F, method=False)(call)
+
+
+_weighable(mse_loss)
+_weighable(l1_loss)
+
+
+@front("huber_loss", home=F, method=False)
+def _huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
+    reduction = reduction_of(None, None, reduction)
+    return huber_loss.call(input, target, reduction, delta) if weight is None else weighted(huber_loss, input, target, weight, reduction, False, delta=delta)
+
+
+_huber_loss.__doc__ = f"{huber_loss.__doc__} `weight` scales the loss of each element."
+
+
+@front("smooth_l1_loss", home=F, method=False)
+def _smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mean", beta=1.0):
+    return smooth_l1_loss.call(input, target, reduction_of(size_average, reduce, reduction), beta)
+
+
+@front("nll_loss", home=F, method=False)
+def _nll_loss(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean"):
+    same_type(input, weight)
+    return nll_loss.call(input, target, weight, ignore_index, reduction_of(size_average, reduce, reduction))
+
+
+@front("binary_cross_entropy", home=F, method=False)
+def _binary_cross_entropy(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
+    return binary_cross_entropy.call(input, target, weight, reduction_of(size_average, reduce, reduction))
+
+
+@front("binary_cross_entropy_with_logits", home=F, method=False)
+def _binary_cross_entropy_with_logits(input, target, weight=None, size_average=None, reduce=None, reduction="mean", pos_weight=None):
+    return binary_cross_entropy_with_logits.call(input, target, weight, reduction_of(size_average, reduce, reduction), pos_weight)
+
+
+_smooth_l1_loss.__doc__, _nll_loss.__doc__ = smooth_l1_loss.__doc__, nll_loss.__doc__
+_binary_cross_entropy.__doc__, _binary_cross_entropy_with_logits.__doc__ = binary_cross_entropy.__doc__, binary_cross_entropy_with_logits.__doc__
