@@ -7,14 +7,20 @@ from typing import Any
 
 import numpy
 
-from . import devices, dtypes, errors, inplace, observe, tape
+from . import batching, casting, devices, dtypes, errors, inplace, observe, quick, tape
 from .backends import cpu
-from .dtypes import F32, F64, FLOAT, FROM_NUMPY, LOW
+from .backends.batch import Namespace, Unbatchable
+from .backends.coo import Coo
+from .dtypes import F32, FLOAT, FROM_NUMPY, LOW
 from .errors import Refused
+from .layout import as_first
+from .out import into
 from .rules import up
 from .tensor import Tensor
 
-_FAST = frozenset((F32, F64))
+_FAST = quick.DTYPES
+_seen: list = []  # what each new node on the tape is told to, in the slow way: see `noting`
+_ARRAYS = frozenset(("ndarray", "Batched"))  # of NumPy, CuPy, and a vmap
 _mode = tape.mode
 
 
@@ -27,6 +33,11 @@ def number(x: Any, want: dtypes.dtype) -> Any:
         x &= (1 << bits) - 1
         return want.numpy.type(x - (1 << bits) if want.is_signed and x >> (bits - 1) else x)
     return want.numpy.type(x) if want.numpy in LOW or isinstance(x, numpy.generic) else x
+
+
+def _array(data: Any) -> Any:
+    """A result that is neither NumPy's array nor its scalar: a number becomes an array, an array of a GPU stays what it is."""
+    return data if hasattr(data, "base") else numpy.asarray(data)
 
 
 def call_path(op: Any) -> Callable:
@@ -45,8 +56,9 @@ def _binary(op: Any) -> Callable:
     (x_for_x, y_for_x, out_for_x), (x_for_y, y_for_y, out_for_y) = ([d is not None and i in d.keeps for i in range(3)] for d in (dx, dy))
     keeps_x, keeps_y, keeps_out = x_for_x or x_for_y, y_for_x or y_for_y, out_for_x or out_for_y
     keeps_any = keeps_x or keeps_y or keeps_out
-    ruled, fast_types, numbers = op.ruled, _FAST if op.types != "any" else (), op.numbers
-    new_tensor, new_node, tick, ndarray, attrs = object.__new__, tape.Node.__new__, tape.tick, numpy.ndarray, {}
+    ruled, laid, fast_types, numbers = op.ruled, op.laid, _FAST if op.types != "any" else (), op.numbers
+    new_tensor, new_node, tick, attrs = object.__new__, tape.Node.__new__, tape.tick, {}
+    ndarray, generic, asarray = numpy.ndarray, numpy.generic, numpy.asarray
     node_class, mode, seen = tape.Node, _mode, observe
 
     def call(x, y):
@@ -71,10 +83,12 @@ def _binary(op: Any) -> Callable:
             watcher.begins()
         try:
             data = forward(cpu, xd, yd)
+            if laid is not None and xc is yc and xd.ndim > 2 and not xd.flags.c_contiguous:
+                data = laid(data, xd)
         except Exception as error:
             _failed(op, error, (x, y), attrs)
         out = new_tensor(Tensor)
-        out.array = data if data.__class__ is ndarray else numpy.asarray(data)
+        out.array = data if data.__class__ is ndarray else asarray(data) if isinstance(data, generic) else _array(data)
         out.node = None
         if ruled and (xn is not None or yn is not None) and mode.grad:
             out.node = node = new_node(node_class)
@@ -108,20 +122,27 @@ def _unary(op: Any) -> Callable:
     """The path of `x.tanh()` and `x.sum(0)`: one tensor, perhaps attributes, one result."""
     forward, defaults, rule, needs_more, ruled = op.forward, op.defaults, op.rules[0], bool(op.required - set(op.inputs)), op.ruled
     keeps_input, keeps_out = (rule is not None and i in rule.keeps for i in (0, 1))
-    keeps_any, view = keeps_input or keeps_out, op.view
-    new_tensor, new_node, tick, ndarray = object.__new__, tape.Node.__new__, tape.tick, numpy.ndarray
+    keeps_any, view, row_major = keeps_input or keeps_out, op.view, op.row_major
+    channels = None if op.laid is as_first else op.laid  # of one operand NumPy keeps the order itself
+    new_tensor, new_node, tick = object.__new__, tape.Node.__new__, tape.tick
+    ndarray, generic, asarray = numpy.ndarray, numpy.generic, numpy.asarray
     node_class, mode, seen = tape.Node, _mode, observe
     sort = sorter(op)
 
-    def call(input, *args, **kwargs):
+    def call(input=None, *args, **kwargs):
         attrs = defaults
         if kwargs or args or needs_more:
             attrs = sort(args, kwargs)
             if attrs is None:
+                given = args if input is None else (input, *args)  # `det(A=x)`
                 if "out" in kwargs:
-                    return into(op, (input, *args), kwargs)
-                (input,), attrs = op.bind((input, *args), kwargs)
+                    return into(op, given, kwargs)
+                (input,), attrs = op.bind(given, kwargs)
         if not isinstance(input, Tensor):
+            if input is None:
+                op.bind(args, kwargs)  # says what is missing
+            if isinstance(input, (bool, int, float, complex)) and not isinstance(input, numpy.generic):
+                _failed(op, TypeError(), (input,), attrs)  # NumPy would take it
             return _run(op, (input,), attrs)
         array, source = input.array, input.node
         if array.__class__ is not ndarray or array.dtype not in _FAST:
@@ -131,17 +152,24 @@ def _unary(op: Any) -> Callable:
             watcher.begins()
         try:
             data = forward(cpu, array) if attrs is defaults else forward(cpu, array, **attrs)
+        except Unbatchable:  # an attribute differs from sample to sample
+            return _run(op, (input,), attrs)
         except Exception as error:
             _failed(op, error, (input,), attrs)
+        if data.__class__ is not ndarray:
+            data = asarray(data) if isinstance(data, generic) else _array(data)
+        elif row_major and not data.flags.c_contiguous:
+            data = _in_rows(data, array)
+        elif channels is not None and array.ndim > 3 and not array.flags.c_contiguous:
+            data = channels(data, array)
         out = new_tensor(Tensor)
-        out.array = data if data.__class__ is ndarray else numpy.asarray(data)
-        out.node = None
+        out.array, out.node = data, None
         if ruled and source is not None and mode.grad:
             out.node = node = new_node(node_class)
             node.op, node.inputs, node.attrs, node.hooks, node.time = op, (source,), attrs, None, tick()
-            node.saved = (array if keeps_input else None, out.array if keeps_out else None) if keeps_any else ()
+            node.saved = (array if keeps_input else None, data if keeps_out else None) if keeps_any else ()
             node.shape, node.dtype = data.shape, data.dtype
-        if view and inplace.storage(out.array) is inplace.storage(array):
+        if view and inplace.storage(data) is inplace.storage(array):
             inplace.mark_view(out, input, op, attrs)
         if watcher is not None:
             watcher.op(op, (input,), attrs, out)
@@ -239,10 +267,28 @@ def bind(cls: Any, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
 
 
 _SYNONYMS = {"axis": "dim", "keepdims": "keepdim", "x": "input", "x1": "input", "x2": "other"}  # NumPy's names, which PyTorch takes too
+_SYNONYMS |= {"A": "input", "axis0": "dim0", "axis1": "dim1"}  # a matrix, in torch.linalg; what swapaxes calls them
+
+
+def synonyms(params: Any) -> dict[str, str]:
+    """Which further names the parameters of a function have that is made of ops."""
+    return {other: name for other, name in _SYNONYMS.items() if name in params and other not in params}
+
+
+def spelled(name: str, kwargs: dict, further: dict[str, str]) -> dict:
+    """The keyword arguments under the parameters' own names. TypeError for one that is given under two names."""
+    own = {further.get(key, key): value for key, value in kwargs.items()}
+    if len(own) < len(kwargs):
+        raise TypeError(f"{name}() got one argument under two names: {', '.join(kwargs)}")
+    return own
 
 
 def _failed(op: Any, error: Exception, inputs: tuple, attrs: dict) -> Any:
-    if not isinstance(error, (Refused, ValueError, TypeError, IndexError, RuntimeError, OverflowError, numpy.linalg.LinAlgError)):
+    if isinstance(error, MemoryError):
+        errors.out_of_memory(op.name, error)
+    if not isinstance(
+        error, (Refused, ValueError, TypeError, IndexError, RuntimeError, OverflowError, AttributeError, numpy.linalg.LinAlgError)
+    ):
         raise error
     told = op.explain(error, inputs, attrs)
     if observe.current is not None:
@@ -251,6 +297,8 @@ def _failed(op: Any, error: Exception, inputs: tuple, attrs: dict) -> Any:
 
 
 def _run(op: Any, inputs: tuple, attrs: dict) -> Any:
+    if casting.on and op.autocast is not None and (chosen := casting.asked(op.autocast, inputs)) is not None:
+        return casting.run(chosen, inputs, lambda inputs: _run(op, inputs, attrs))
     watcher = observe.current
     if watcher is not None:
         watcher.begins()
@@ -264,6 +312,8 @@ def _run(op: Any, inputs: tuple, attrs: dict) -> Any:
                 live |= bit
             if x.__class__ is not numpy.ndarray:
                 ready = False
+                if x.__class__ is Coo:
+                    return Coo.run(op, inputs, attrs)
             elif x.dtype is not kind:
                 if kind is None and x.dtype in _FAST:
                     kind = x.dtype
@@ -271,6 +321,9 @@ def _run(op: Any, inputs: tuple, attrs: dict) -> Any:
                     ready = False
         elif x is not None and not (op.numbers and (x.__class__ is float or x.__class__ is int)):
             ready = False
+            if op.variadic and isinstance(x, (numpy.ndarray, numpy.generic)):
+                refused = f"expected Tensor as element {len(arrays)} in argument 0, but got numpy.{type(x).__name__}"
+                _failed(op, Refused(refused, TypeError), inputs, attrs)
         arrays.append(x)
         nodes.append(node)
         bit += bit
@@ -281,19 +334,28 @@ def _run(op: Any, inputs: tuple, attrs: dict) -> Any:
             arrays, xp = op.prepare(arrays)
             moves = op.exact or op.types == "any" and (op.view or not op.ruled)
             low = None if moves else next((a.dtype for a in arrays if getattr(a, "dtype", None) in LOW), None)
+        forward = op.forward
+        if devices.mixed:
+            xp, forward, arrays, nodes = batching.prepared(xp, forward, arrays, nodes, attrs)
         given = arrays if low is None else [up(a, xp) for a in arrays]
-        data = op.forward(xp, given, **attrs) if op.variadic else op.forward(xp, *given, **attrs)
+        data = forward(xp, given, **attrs) if op.variadic else forward(xp, *given, **attrs)
     except Exception as error:
         _failed(op, error, inputs, attrs)
     whole = data if data.__class__ is tuple else (data,)
+    if xp.__class__ is Namespace:
+        whole = tuple(map(xp.marked, whole))
     if low is not None:
         # results are rounded once; what a rule names beside them (`aux`) stays in float32
         whole = tuple(xp.astype(a, low) if i < len(op.outputs) and getattr(a, "dtype", None) == F32 else a for i, a in enumerate(whole))
+    if op.row_major and not (data.__class__ is numpy.ndarray and data.flags.c_contiguous):
+        whole = tuple(_in_rows(a, arrays[0]) if hasattr(a, "flags") and not a.flags.c_contiguous else a for a in whole)
     n_out = len(op.outputs)
+    if op.laid is not None and (first := arrays[0]).__class__ is numpy.ndarray and first.ndim > 1 and not first.flags.c_contiguous:
+        whole = (*[op.laid(a, first) for a in whole[:n_out]], *whole[n_out:])
     results = []
     for data in whole[:n_out]:
         out = object.__new__(Tensor)
-        out.array = data if data.__class__.__name__ == "ndarray" else xp.asarray(data)
+        out.array = data if data.__class__.__name__ in _ARRAYS else xp.asarray(data)
         out.node = None
         results.append(out)
     if live and op.ruled and _mode.grad:
@@ -307,6 +369,11 @@ def _run(op: Any, inputs: tuple, attrs: dict) -> Any:
     if watcher is not None:
         watcher.op(op, inputs, attrs, answer)
     return answer
+
+
+def _in_rows(data: Any, source: Any) -> Any:
+    """The array in row-major order; a view of `source` stays one."""
+    return data if inplace.storage(data) is inplace.storage(source) else data.copy()
 
 
 def _record(op: Any, live: int, nodes: list, attrs: dict, arrays: list, results: list, aux: tuple) -> None:
@@ -328,6 +395,9 @@ def _record(op: Any, live: int, nodes: list, attrs: dict, arrays: list, results:
     else:
         return
     node.saved = tuple([v if k else None for v, k in zip((*given, *[r.array for r in results], *aux), kept, strict=True)]) if kept else ()
+    if _seen:
+        for see in tuple(_seen):
+            see(node)
     if op.multi:
         floating = [r for r in results if FROM_NUMPY[r.array.dtype].rank >= FLOAT]
         node.shape, node.dtype = None, floating[0].array.dtype if floating else F32
@@ -341,29 +411,24 @@ def _record(op: Any, live: int, nodes: list, attrs: dict, arrays: list, results:
             r.node, node.shape, node.dtype = node, r.array.shape, r.array.dtype
 
 
+class noting:
+    """`with noting(see):` calls `see(node)` for each node that any thread puts on the tape meanwhile; all ops take the slow way then."""
+
+    def __init__(self, see: Callable) -> None:
+        self._see = see
+
+    def __enter__(self) -> None:
+        _seen.append(self._see)
+        quick.hold()
+
+    def __exit__(self, *exc: object) -> None:
+        _seen.remove(self._see)
+        quick.release()
+
+
 def _plan(op: Any, live: int) -> tuple:
     """Which of the live inputs have a rule (None: all of them), and which slots these rules name (empty: none)."""
     ruled = tuple([rule is not None and bool(live >> i & 1) for i, rule in enumerate(op.rules)])
     keeps = frozenset().union(*[rule.keeps for rule, wanted in zip(op.rules, ruled, strict=True) if wanted])
     whole = all(wanted or not live >> i & 1 for i, wanted in enumerate(ruled))
     return None if whole else ruled, tuple([i in keeps for i in range(len(op.slots))]) if keeps else ()
-
-
-def into(op: Any, args: tuple, kwargs: dict) -> Any:
-    """`out=`: the result goes into tensors that the caller has."""
-    kwargs = dict(kwargs)
-    out = kwargs.pop("out")
-    result = op.call(*args, **kwargs)
-    if out is None:
-        return result
-    targets = out if isinstance(out, (tuple, list)) else (out,)
-    for target, r in zip(targets, result if isinstance(result, tuple) else (result,), strict=True):
-        if _mode.grad and (r.node is not None or target.node is not None):
-            raise RuntimeError(
-                f"{op.name}(): functions with out=... arguments don't support automatic differentiation, "
-                "but one of the arguments requires grad."
-            )
-        if target.array.shape != r.array.shape:
-            target.array = devices.namespace(r.array).empty(r.array.shape, target.array.dtype)
-        inplace.put(target, r, f"{op.name}(out=)")
-    return out

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from . import devices, errors, observe, tape
+from .backends.batch import Batched
 from .dtypes import FLOAT, FROM_NUMPY
 
 if TYPE_CHECKING:
@@ -44,6 +45,12 @@ def version_at(identity: int) -> int:
     """The same for the identity of a storage, for who knows it already."""
     write = _writes.get(identity)
     return 0 if write is None else write.version
+
+
+def note_write_to(target: Tensor, op_name: str) -> None:
+    """The tensor's memory has just changed, unless it is the memory of a `.data`, which autograd is not to know of."""
+    if not (target if target._view is None else target._view[0])._apart:
+        note_write(target.array, op_name)
 
 
 def note_write(array: Any, op_name: str) -> None:
@@ -119,26 +126,51 @@ def mark_view(out: Tensor, source: Tensor, op: Any, attrs: dict) -> None:
     if views is None:
         base._views = [ref(out)]
     else:
-        if len(views) & (len(views) - 1) == 0:  # at powers of two: forget the dead
+        n = len(views)
+        if n > 7 and n & (n - 1) == 0:  # at powers of two: forget the dead
             views[:] = [v for v in views if v() is not None]
         views.append(ref(out))
+
+
+def together(views: list[Tensor], source: Tensor, maker: str) -> list[Tensor]:
+    """Views that one call made of a tensor that requires grad: PyTorch lets none of them be written while ops are recorded."""
+    if source.node is not None and tape.mode.grad:
+        for i, view in enumerate(views):
+            if view._view is not None:
+                base, (before, step) = view._view
+                view._view = base, (before, step, f"Output {i} of {maker}")
+    return views
 
 
 def refuse_leaf(tensor: Tensor, name: str) -> None:
     """PyTorch's rules: while ops are being recorded, neither a leaf that requires grad may change nor a view that was not recorded."""
     if not tape.mode.grad:
         return
-    base = tensor._base
-    if tensor.node is not None and tensor.node.op is None:
+    base, node = tensor._base, tensor.node
+    if node is not None and node.op is None:
         raise RuntimeError(
             f"{name}: a leaf Variable that requires grad is being used in an in-place operation. Wrap the write in torch.no_grad()."
         )
-    if base is not None and base.node is not None and base.node.op is None:
+    if base is None:
+        return
+    if node is not None:
+        link = tensor._view[1] if tensor._view is not None else None
+        while link is not None:
+            if len(link) > 2:
+                raise RuntimeError(
+                    f"{name}: {link[2]} is a view and is being modified inplace. This view is the output of a function that returns "
+                    "multiple views. Such functions do not allow the output views to be modified inplace. You should replace the inplace "
+                    "operation by an out-of-place one."
+                )
+            link = link[0]
+            if node.op is not None and node.op.view:
+                node = node.inputs[0]  # towards what it is a view of, which may be a leaf that is itself a view
+    if node is not None and node.op is None or base.node is not None and base.node.op is None:
         raise RuntimeError(
             f"{name}: a view of a leaf Variable that requires grad is being used in an in-place operation. "
             "Wrap the write in torch.no_grad()."
         )
-    if base is not None and base.node is not None and tensor.node is None and FROM_NUMPY[tensor.array.dtype].rank >= FLOAT:
+    if base.node is not None and tensor.node is None and FROM_NUMPY[tensor.array.dtype].rank >= FLOAT:
         raise RuntimeError(
             f"{name}: A view was created in no_grad mode and is being modified inplace with grad mode enabled; its gradient is unknown. "
             "Make the view where ops are recorded, or write in no_grad mode too."
@@ -158,7 +190,7 @@ def write(op: Any, target: Tensor, inputs: tuple, attrs: dict) -> Tensor:
         old.array = target.array.copy()
     owner = storage(target.array)
     # x.mul_(x): an operand that is about to be overwritten is kept as it was
-    inputs = tuple(x._like(x.array.copy(), x.node) if hasattr(x, "array") and storage(x.array) is owner else x for x in inputs)
+    inputs = tuple([x._like(x.array.copy(), x.node) if hasattr(x, "array") and storage(x.array) is owner else x for x in inputs])
     watcher = observe.current
     if watcher is not None:
         watcher.begins()
@@ -178,6 +210,20 @@ def write(op: Any, target: Tensor, inputs: tuple, attrs: dict) -> Tensor:
     return target
 
 
+def overlaps(array: Any) -> bool:
+    """Whether elements of the array share their places in memory, as those of an expanded tensor do."""
+    return bool(array.size) and any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True))
+
+
+def refuse_overlap(array: Any, name: str) -> None:
+    """RuntimeError for memory in which a write to one element of the array is a write to others."""
+    if overlaps(array):
+        raise RuntimeError(
+            f"{name}: unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+            "Please clone() the tensor before performing the operation."
+        )
+
+
 def put(target: Tensor, result: Tensor, name: str) -> None:
     """Make `target` hold `result`: its memory now, its node from now on, and the same for its base and all live views."""
     array, value = target.array, result.array
@@ -187,13 +233,14 @@ def put(target: Tensor, result: Tensor, name: str) -> None:
                 f"{name}: result type {FROM_NUMPY[value.dtype].name} can't be cast to the desired output type "
                 f"{FROM_NUMPY[array.dtype].name}"
             )
-    if 0 in array.strides and array.size and any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True)):
-        raise RuntimeError(
-            f"{name}: unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
-            "Please clone() the tensor before performing the operation."
-        )
-    array[...] = value
-    note_write(array, name)
+    if 0 in array.strides:
+        refuse_overlap(array, name)
+    once = None if target._view is None or array.flags.c_contiguous else _once(array, value)
+    if once is None:
+        array[...] = value
+    else:
+        array[once] = value[once]
+    note_write_to(target, name)
     node = result.node
     if node is not None and node.op is not None:
         node.time = tape.tick()  # after the write: what it saved of the result is what the memory now holds
@@ -202,18 +249,48 @@ def put(target: Tensor, result: Tensor, name: str) -> None:
             if i < len(node.saved) and node.saved[i] is value:
                 node.saved = (*node.saved[:i], array, *node.saved[i + 1 :])
     if tape.mode.grad:  # without it only the numbers change; the target keeps its place in the graph
-        rebase(target, node)
+        if node is None and target.node is not None:
+            node = _constant(target)
+        rebase(target, node, once)
 
 
-def rebase(target: Tensor, node: Any) -> None:
-    """`target` was written: give it its new node, and re-derive the nodes of its base and of the base's other views."""
+def _once(array: Any, value: Any) -> tuple | None:
+    """The index of one element for each place in memory, where elements of `array` share places as those of overlapping windows do.
+
+    Of those that share a place it is the last that `value` changes: what an op left alone must not write the old number back. None
+    where no two elements share a place, and for vmap's arrays, all of whose elements are written.
+    """
+    span = array.itemsize
+    for stride, n in sorted((abs(s), n) for s, n in zip(array.strides, array.shape, strict=True) if n > 1):
+        if stride < span:
+            break
+        span += stride * (n - 1)
+    else:
+        return None
+    if not array.size or isinstance(array, Batched):
+        return None
+    xp = devices.namespace(array).module_of(array)
+    places = xp.zeros((), "int64")
+    for stride, n in zip(array.strides, array.shape, strict=True):
+        places = places[..., None] + xp.arange(n) * stride
+    changed = (value != array) & ~((value != value) & (array != array))
+    order = xp.argsort(-(xp.arange(array.size) + array.size * changed.reshape(-1)))
+    _, first = xp.unique(places.reshape(-1)[order], return_index=True)
+    return xp.unravel_index(order[first], array.shape)
+
+
+def rebase(target: Tensor, node: Any, once: tuple | None = None) -> None:
+    """`target` was written: give it its new node, and re-derive the nodes of its base and of the base's other views.
+
+    `once` is the index of the elements that were written, where others of the target share their places.
+    """
     base = target._base
     if base is None:
         _becomes(target, node)
         base = target
     elif node is not None or base.node is not None:
-        _becomes(base, _written(base, target, node))
-        _becomes(target, node)
+        _becomes(base, _written(base, target, node, once))
+        _becomes(target, node if once is None else _seen_through(base, target))
     live = base._views
     if live:
         for view_ref in live:
@@ -229,11 +306,33 @@ def _becomes(tensor: Tensor, node: Any) -> None:
         tape.hooks_of(node).retain, old.hooks.retain = old.hooks.retain, None
 
 
-def _written(base: Tensor, view: Tensor, node: Any) -> Any:
+def _constant(target: Tensor) -> Any:
+    """The node of a tensor that holds what depends on nothing, as after `x.eq_(y)`: it still requires grad, and passes zeros on."""
+    from .op import registry
+
+    return tape.Node(registry["fill"], (target.node, None), {}, (), target.array.shape, target.array.dtype)
+
+
+def _written(base: Tensor, view: Tensor, node: Any, once: tuple | None) -> Any:
     """The base after one of its views was written: two inputs, the old base and what was written."""
     from .ops.shape import write_view
 
+    if once is not None:
+        return _written_at(base, view, node, once)
     return tape.Node(write_view, (base.node, node), {"path": view._path}, (), base.array.shape, base.array.dtype)
+
+
+def _written_at(base: Tensor, view: Tensor, node: Any, once: tuple) -> Any:
+    """The base after the elements at the index `once` of one of its views were written."""
+    from .op import registry
+
+    array, path = base.array, view._path
+    xp = devices.namespace(array).module_of(array)
+    places = devices.namespace(array).read_through(xp.arange(array.size).reshape(array.shape), path)[once]
+    if node is not None:
+        node = tape.Node(registry["getitem"], (node,), {"index": once}, (), places.shape, array.dtype)
+    attrs = {"indices": xp.unravel_index(places, array.shape), "accumulate": False}
+    return tape.Node(registry["index_put"], (base.node, node), attrs, (), array.shape, array.dtype)
 
 
 def _seen_through(base: Tensor, view: Tensor) -> Any:

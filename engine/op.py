@@ -8,18 +8,18 @@ typesetter. A rule receives what it names: inputs, `out`, attributes, `shape` (i
 from __future__ import annotations
 
 import functools
-from collections import namedtuple
 from collections.abc import Callable
 from inspect import Parameter, Signature, signature
 from typing import Any, ClassVar
 
 import numpy
 
-from . import devices, dtypes, errors, inplace, observe, rules, tape
-from .backends import cpu
-from .call import bind, call_path, into, number
+from . import casting, devices, dtypes, errors, inplace, naming, observe, rules, tape
+from .call import bind, call_path, into, number, spelled, synonyms
 from .dtypes import FLOAT, FROM_NUMPY
 from .errors import Refused
+from .layout import as_first
+from .return_types import result_type
 from .tensor import Tensor
 
 registry: dict[str, type[Op]] = {}  # name -> Op, in the order the op files declare them
@@ -49,6 +49,11 @@ class OpType(type):
         return f"<op {getattr(cls, 'name', cls.__name__)}>"
 
 
+# what Python and NumPy say of an attribute that is no number, no sequence, or no integer
+_WRONG_TYPE = ("cannot be interpreted as an integer", "not supported between instances", "indices must be integers", "must be real number")
+_WRONG_TYPE += ("could not convert string", "invalid literal for int")
+
+
 class Op(metaclass=OpType):
     """An op with a rule of its own for each differentiable input."""
 
@@ -67,6 +72,9 @@ class Op(metaclass=OpType):
     differentiable: ClassVar[tuple[str, ...]] = ()  # which results can carry gradients; by default all
     aux: ClassVar[tuple[str, ...]] = ()  # what forward returns after its results, for rules to name
     view: ClassVar[bool] = False  # the result may share the input's memory
+    row_major: ClassVar[bool] = False  # results lie in row-major order in memory, whatever the input's strides
+    laid: ClassVar[Callable | None] = None  # (result, first input) -> the result in PyTorch's order, where inputs are not in rows
+    casts: ClassVar[bool] = False  # an `out=` of another dtype takes the result
     exact: ClassVar[bool] = False  # only moves or casts elements, so half precision needs no detour through float32
     order: ClassVar[tuple[str, ...]] = ()  # the caller's order of arguments, where inputs do not come first
     picks: ClassVar[bool] = False  # true of the tape's own `pick` alone
@@ -79,7 +87,7 @@ class Op(metaclass=OpType):
     def __init_subclass__(cls) -> None:
         if "forward" not in cls.__dict__:
             return
-        params = list(signature(cls.forward).parameters.values())[1:]
+        params = _parameters(cls.forward)
         if "order" in cls.__dict__:
             params.sort(key=lambda p: cls.order.index(p.name))
         cls.name = cls.__name__.rstrip("_") if not cls.__dict__.get("name") else cls.name
@@ -93,6 +101,7 @@ class Op(metaclass=OpType):
         cls.differentiable = cls.differentiable or cls.outputs
         cls.multi = len(cls.differentiable) > 1
         cls.slots = (*cls.inputs, *cls.outputs, *cls.aux)  # what a node may keep, in this order
+        tape.show_saved((*cls.slots, *cls.params))
         if not isinstance(cls.__dict__["forward"], staticmethod):
             cls.forward = staticmethod(cls.forward)
         cls.rules = tuple(rules.rule_of(cls, name) for name in cls.inputs)
@@ -102,9 +111,10 @@ class Op(metaclass=OpType):
         cls._kept = (
             tuple(i in cls.rules[0].keeps for i in range(len(cls.slots))) if cls.variadic and cls.ruled and cls.rules[0].keeps else ()
         )
-        cls.numbers = cls.types in ("promote", "float")
+        cls.numbers = cls.types in ("promote", "float") and not cls.variadic
+        cls.autocast = casting.policy(cls.name, cls.home)
         cls.unprepared = cls.types == "any" and cls.prepare.__func__ is Op.__dict__["prepare"].__func__
-        cls.Result = namedtuple(cls.name, cls.outputs) if len(cls.outputs) > 1 else None
+        cls.Result = result_type(cls.name, cls.outputs, cls.home) if len(cls.outputs) > 1 else None
         pull = next(p for base in cls.__mro__ if isinstance(p := base.__dict__.get("pull"), classmethod))  # not a parent's specialised one
         if pull is Op.__dict__["pull"] and not cls.variadic and not cls.multi and len(cls.inputs) in (1, 2) and cls.ruled:
             cls.pull = staticmethod((rules.pull_one if len(cls.inputs) == 1 else rules.pull_two)(cls))
@@ -195,6 +205,12 @@ class Op(metaclass=OpType):
         elif isinstance(error, numpy.exceptions.AxisError):
             kind, n = IndexError, error.ndim or 0
             rule = f"Dimension out of range (expected to be in range of [{-max(n, 1)}, {max(n, 1) - 1}], but got {error.axis})"
+        elif isinstance(error, (AttributeError, TypeError, ValueError)) and (strange := cls._no_tensor(inputs, error)) is not None:
+            return cls._refused_input(*strange)
+        elif any(words in str(error) for words in _WRONG_TYPE):
+            kind, rule = TypeError, str(error)
+        elif isinstance(error, AttributeError):
+            return error
         else:
             kind = IndexError if isinstance(error, IndexError) else RuntimeError
             shapes = [tuple(x.shape) if hasattr(x, "shape") else () for x in inputs if not isinstance(x, (tuple, list))]
@@ -208,6 +224,22 @@ class Op(metaclass=OpType):
         )
         return kind(f"{cls.name}: {rule}; {told}{'; ' + chosen if chosen else ''}{errors.at_user_line()}")
 
+    @classmethod
+    def _no_tensor(cls, inputs: tuple, error: Exception) -> tuple[str, Any] | None:
+        """The first input, with its name, that is no tensor. A number beside a tensor is right where dtypes are promoted."""
+        names = [f"{cls.inputs[0]}[{i}]" for i in range(len(inputs))] if cls.variadic else cls.inputs
+        beside = any(hasattr(x, "shape") for x in inputs) and (cls.numbers or cls.types == "any" and not isinstance(error, AttributeError))
+        for name, x in zip(names, inputs, strict=False):
+            number = beside and isinstance(x, (bool, int, float, complex))
+            if not (number or hasattr(x, "shape") or x is None and name in cls.optional):
+                return name, x
+        return None
+
+    @classmethod
+    def _refused_input(cls, name: str, x: Any) -> TypeError:
+        at = f" (position {cls.params.index(name) + 1})" if name in cls.params else ""
+        return TypeError(f"{cls.name}(): argument '{name}'{at} must be Tensor, not {type(x).__name__}{errors.at_user_line()}")
+
     @staticmethod
     def why(*shapes: tuple) -> str | None:
         """The shape rule that was broken, in one sentence, or None."""
@@ -217,19 +249,26 @@ class Elementwise(Op):
     """Each output element depends on one element of each input, so one rule serves both modes."""
 
     types = "promote"
-    inplace = True
+    inplace = casts = True
+    laid = staticmethod(as_first)
     samples = (((2, 3),) * 2, ((2, 3), (3,)), ((2, 1), (1, 3)), ((), (2,)))
 
     @classmethod
     def push(cls, node: tape.Node, tangents: list, xp: Any, recorded: bool) -> Any:
         saved = rules.retied(cls, node, xp) if recorded else node.saved
-        names = cpu if not recorded and devices.gpu is None else xp
+        names = xp if recorded else devices.common([t for t in tangents if t is not None], cls.name)
         total = None
         for t, rule, source in zip(tangents, cls.rules, node.inputs, strict=True):
             if t is not None and rule is not None:
-                term = rule(names, t, saved, node.attrs, source.shape)
+                term = rules.at_work(names, rule)(names, t, saved, node.attrs, source.shape)
                 total = term if total is None else total + term
-        return total if total is None or tuple(total.shape) == node.shape else xp.broadcast_to(total, node.shape)
+        if total is not None and total.dtype != node.dtype and cls._is_real(node.dtype) and not cls._is_real(total.dtype):
+            total = names.real(total)  # a real function of complex numbers: the rule's transpose is its real part
+        return total if total is None or tuple(total.shape) == node.shape else names.broadcast_to(total, node.shape)
+
+    @staticmethod
+    def _is_real(dtype: Any) -> bool:
+        return getattr(dtype, "numpy", dtype).kind != "c"
 
     @staticmethod
     def why(*shapes: tuple) -> str | None:
@@ -251,11 +290,11 @@ class Linear(Op):
             return super().push(node, tangents, xp, recorded)
         saved = dict(zip(cls.slots, rules.retied(cls, node, xp) if recorded else node.saved or (None,) * len(cls.slots), strict=False))
         attrs = {k: v for k, v in node.attrs.items() if not k.startswith("__")}
-        names = cpu if not recorded and devices.gpu is None else xp
-        total = None
+        names = xp if recorded else devices.common([t for t in tangents if t is not None], cls.name)
+        run, total = functools.partial(cls.forward, **attrs), None
         for name, t in zip(cls.inputs, tangents, strict=True):
             if t is not None:
-                term = cls.forward(names, *[t if a == name else saved[a] for a in cls.inputs], **attrs)
+                term = rules.at_work(names, run)(names, *[t if a == name else saved[a] for a in cls.inputs])
                 total = term if total is None else total + term
         return total
 
@@ -263,11 +302,19 @@ class Linear(Op):
 # -- names -----------------------------------------------------------------------------------------------------------
 
 
+def _parameters(forward: Callable) -> list[Parameter]:
+    """The parameters of a `forward` after `xp`, without annotations: as `inspect.signature` says, in a third of its time."""
+    code, kinds, none = forward.__code__, (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY), Parameter.empty
+    n, more, named = code.co_argcount, forward.__defaults__ or (), forward.__kwdefaults__ or {}
+    defaults = dict(zip(code.co_varnames[n - len(more) : n], more, strict=True)) | named
+    names = code.co_varnames[1 : n + code.co_kwonlyargcount]
+    return [Parameter(name, kinds[i >= n - 1], default=defaults.get(name, none)) for i, name in enumerate(names)]
+
+
 def _document(op: Any, params: list) -> None:
     call = op.call
-    shown = [p.replace(annotation=Parameter.empty) for p in params]
     order = {Parameter.POSITIONAL_ONLY: 0, Parameter.POSITIONAL_OR_KEYWORD: 1, Parameter.VAR_POSITIONAL: 2, Parameter.KEYWORD_ONLY: 3}
-    op.signature = Signature(sorted(shown, key=lambda p: (order[p.kind], p.default is not Parameter.empty)))
+    op.signature = Signature(sorted(params, key=lambda p: (order[p.kind], p.default is not Parameter.empty)))
     call.__signature__ = op.signature
     call.__name__ = call.__qualname__ = op.name
     call.__doc__, call.op = op.__doc__, op
@@ -286,13 +333,19 @@ def _install(op: Any) -> None:
         operate = getattr(op, "operate", call)
         setattr(Tensor, f"__{op.operator}__", operate)
         if len(op.inputs) == 2:
-            setattr(Tensor, f"__r{op.operator}__", lambda x, y: operate(y, x))
+            told = naming.REFLECTED.get(name)
+            reflected = (lambda x, y: operate(y, x)) if told is None else lambda x, y: naming.named(operate(y, x), told)
+            setattr(Tensor, f"__r{op.operator}__", reflected)
             if op.inplace:
                 setattr(Tensor, f"__i{op.operator}__", getattr(Tensor, f"{name}_"))
 
 
 def _in_place(op: Any) -> Callable:
+    pair = len(op.inputs) == 2 and hasattr(op, "operate")  # `x += y` needs no sorting of its arguments, as `x + y` does not
+
     def call(self, *args, **kwargs):
+        if pair and len(args) == 1 and not kwargs:
+            return inplace.write(op, self, args, {})
         inputs, attrs = op.bind((self, *args), kwargs)
         return inplace.write(op, self, inputs[1:], attrs)
 
@@ -307,7 +360,7 @@ def replacing(name: str, fn: Callable) -> Callable:
     def call(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         inplace.refuse_leaf(self, f"{name}_")
         kept = self._like(self.array.copy(), self.node)
-        result = fn(kept, *args, **kwargs)
+        result = casting.alone(fn, kept, *args, **kwargs)
         if result.array.shape != self.array.shape:
             raise RuntimeError(f"{name}_: the result has the shape {result.array.shape}, the tensor to hold it {self.array.shape}")
         inplace.put(self, result, f"{name}_")
@@ -318,6 +371,14 @@ def replacing(name: str, fn: Callable) -> Callable:
     return call
 
 
+def _blame(name: str, fn: Callable, tensors: list[str], args: tuple, kwargs: dict, error: AttributeError) -> None:
+    """TypeError that names the first argument that should be a tensor and is none; nothing where all are."""
+    given = signature(fn).bind(*args, **kwargs).arguments if tensors else {}
+    for wrong in tensors:
+        if wrong in given and not isinstance(given[wrong], Tensor):
+            raise TypeError(f"{name}(): argument '{wrong}' must be Tensor, not {type(given[wrong]).__name__}") from error
+
+
 def composite(
     fn: Callable | None = None, *, home: str = "engine", method: bool = False, aliases: tuple[str, ...] = (), in_place: bool = False
 ) -> Any:  # fmt: skip
@@ -325,23 +386,40 @@ def composite(
     if fn is None:
         return functools.partial(composite, home=home, method=method, aliases=aliases, in_place=in_place)
     name = fn.__name__.rstrip("_")
-    own_out = "out" in signature(fn).parameters
+    params = signature(fn).parameters
+    own_out = "out" in params
+    # PyTorch's functions that are written in Python take their own names only
+    in_python = name != "cosine_similarity" if home == "nn.functional" else home == "engine" and name in ("norm", "split")
+    further = {} if in_python else synonyms(params)
+    tensors = [n for n, kind in fn.__annotations__.items() if kind == "Tensor" and n != "return"] if home != "nn.functional" else []
+    autocast, run = casting.policy(name, home), naming.by_function(name, fn)
 
     @functools.wraps(fn)
     def call(*args, **kwargs):
+        if kwargs and not further.keys().isdisjoint(kwargs):
+            kwargs = spelled(name, kwargs, further)
         if "out" in kwargs and not own_out:
             return into(call, args, kwargs)
+        if casting.on and autocast is not None and (chosen := casting.asked(autocast, (args, kwargs))) is not None:
+            return casting.run(chosen, (args, kwargs), lambda given: call(*given[0], **given[1]))
         watcher = observe.current
         if watcher is None:
-            return fn(*args, **kwargs)
+            try:
+                return run(*args, **kwargs)
+            except AttributeError as error:
+                _blame(name, fn, tensors, args, kwargs, error)
+                raise
         watcher.enter("function", name, fn)
         try:
-            return fn(*args, **kwargs)
+            return run(*args, **kwargs)
+        except AttributeError as error:
+            _blame(name, fn, tensors, args, kwargs, error)
+            raise
         finally:
             watcher.leave()
 
     call.__name__ = call.__qualname__ = name
-    call.name, call.call = name, call  # type: ignore[attr-defined]
+    call.name, call.call, call.autocast = name, call, autocast  # type: ignore[attr-defined]
     for n in (name, *aliases):
         functions[n if home == "engine" else f"{home}.{n}"] = call
         if method:

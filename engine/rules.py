@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from inspect import signature
+from types import CodeType, FunctionType
 from typing import Any
 
 from . import devices, tape
 from .backends import cpu
+from .backends.batch import at_work
 from .dtypes import F32, FLOAT, FROM_NUMPY, LOW
 from .tensor import Tensor
 
@@ -18,22 +20,31 @@ def rule_of(cls: Any, name: str) -> Any:
     if d is None:
         return None
     setattr(cls, f"d_{name}", staticmethod(d))
-    wants = list(signature(d).parameters)[2:]
+    code = d.__code__
+    wants = code.co_varnames[2 : code.co_argcount + code.co_kwonlyargcount]
     known_attrs = {p for p in cls.params if p not in cls.inputs}
     for w in wants:
         if w not in cls.slots and w not in known_attrs and w not in ("shape", "shapes"):
             raise TypeError(f"{cls.__name__}.d_{name} asks for {w!r}, which is not an input, result, attribute or 'shape'")
     # what is left of looking things up by name: `lambda xp, g, saved, attrs, shape: d(xp, g, saved[0], attrs["dim"])`
     told = [f"saved[{cls.slots.index(w)}]" if w in cls.slots else w if w == "shape" else f"attrs[{w!r}]" for w in wants]
-    text = f"lambda xp, g, saved, attrs, shape: d({', '.join(['xp', 'g', *told])})"
-    rule = eval(compile(text, __file__, "eval"), {"d": d})  # under this file's name: no frame of the user's
+    # a copy of the code for each rule: CPython remembers in the code what was called there
+    rule = FunctionType(_calling(", ".join(["xp", "g", *told])).replace(), {"d": d})
     rule.keeps = frozenset(cls.slots.index(w) for w in wants if w in cls.slots)
     return rule
 
 
+@functools.cache
+def _calling(arguments: str) -> CodeType:
+    """The code of a rule that calls `d` with these; many rules name the same things, and compiling takes most of the time."""
+    text = f"lambda xp, g, saved, attrs, shape: d({arguments})"
+    return eval(compile(text, __file__, "eval")).__code__  # under this file's name: no frame of the user's
+
+
 def pull(op: Any, node: tape.Node, grad: Any) -> list:
     """Reverse mode through one node, on arrays: the gradient of each input, None where nobody asked."""
-    xp = cpu if devices.gpu is None else devices.namespace(grad)
+    beside = next(g for g in grad if g is not None) if op.multi else grad
+    xp = devices.namespace(beside) if devices.mixed else cpu
     saved, attrs = node.saved, node.attrs
     if op.multi:
         grad = filled(node, grad, xp)
@@ -41,15 +52,15 @@ def pull(op: Any, node: tape.Node, grad: Any) -> list:
     if low:
         grad, saved = up(grad, xp), tuple(up(s, xp) for s in saved)
     if op.variadic:
-        found = op.rules[0](xp, grad, saved, attrs, None)
+        found = at_work(xp, op.rules[0])(xp, grad, saved, attrs, None)
         return [None if s is None or g is None else fit(xp, g, s) for s, g in zip(node.inputs, found, strict=True)]
     grads = []
-    for source, rule in zip(node.inputs, op.rules, strict=True):
+    for source, rule in zip(node.inputs, op.rules):
         if source is None or rule is None:
             grads.append(None)
             continue
         shape = source.shape
-        g = rule(xp, grad, saved, attrs, shape)
+        g = rule(cpu, grad, saved, attrs, shape) if xp is cpu else at_work(xp, rule)(xp, grad, saved, attrs, shape)
         if g is not None and (g.shape != shape or g.dtype is not source.dtype):
             g = fit(xp, g, source)
         grads.append(g)
@@ -76,12 +87,11 @@ def pull_one(op: Any) -> Callable:
 
     def specialised(node, grad):
         source = node.inputs[0]
-        if node.dtype is not F32 and node.dtype in LOW:
+        if node.dtype is not F32 and node.dtype in LOW or devices.mixed and devices.namespace(grad) is not cpu:
             return pull(op, node, grad)
         shape = source.shape
-        xp = cpu if devices.gpu is None else devices.namespace(grad)
-        g = rule(xp, grad, node.saved, node.attrs, shape)
-        return (g if g.shape == shape and g.dtype is source.dtype else fit(xp, g, source),)
+        g = rule(cpu, grad, node.saved, node.attrs, shape)
+        return (g if g.shape == shape and g.dtype is source.dtype else fit(cpu, g, source),)
 
     return specialised
 
@@ -90,11 +100,10 @@ def pull_two(op: Any) -> Callable:
     dx, dy = op.rules
 
     def specialised(node, grad):
-        if node.dtype is not F32 and node.dtype in LOW:
+        if node.dtype is not F32 and node.dtype in LOW or devices.mixed and devices.namespace(grad) is not cpu:
             return pull(op, node, grad)
         x, y = node.inputs
-        saved, attrs = node.saved, node.attrs
-        xp = cpu if devices.gpu is None else devices.namespace(grad)
+        saved, attrs, xp = node.saved, node.attrs, cpu
         gx = gy = None
         if x is not None and dx is not None:
             shape = x.shape

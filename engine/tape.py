@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -12,7 +13,9 @@ from weakref import ref
 
 import numpy
 
-from . import errors, inplace, observe
+from . import errors, inplace, naming, observe
+from .backends.coo import Coo
+from .hooks import Handle, Hooks, _tensor, after_step, arrived, before_step, hooks_of
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -25,6 +28,8 @@ class _Mode(threading.local):
 
     grad = True
     inference = False
+    limited = False  # whether a pass that was asked for some inputs only is running
+    order: Any = ()  # the plan of the pass whose hooks are being called
 
 
 mode = _Mode()
@@ -38,6 +43,15 @@ class Freed:
 
 
 FREED: Any = Freed()
+
+
+class Packed:
+    """What a node's `saved` is where `saved_tensors_hooks` keep something else in place of the arrays; `open()` gives the arrays."""
+
+    __slots__ = ("open",)
+
+    def __init__(self, opened: Callable[[], tuple]) -> None:
+        self.open = opened
 
 
 class Node:
@@ -63,19 +77,109 @@ class Node:
 
     @property
     def next_functions(self) -> tuple:
-        """PyTorch's view of the edges: `(node, 0)` for each input."""
-        return tuple((source, 0) for source in self.inputs)
+        """PyTorch's view of the edges: for each input its node and which of that node's results it is."""
+        if self.op.picks:
+            return self.inputs[0].next_functions
+        return tuple(
+            (None, 0) if s is None else (typed(s.inputs[0]), s.attrs["index"]) if s.op is not None and s.op.picks else (typed(s), 0)
+            for s in (self.inputs[i] for i in naming.edges(self))
+        )
 
     def name(self) -> str:
-        """The op's name in PyTorch's style: `MulBackward`."""
-        return "".join(part.capitalize() for part in self.op.name.split("_")) + "Backward"
+        """PyTorch's name of the op that ran: `MulBackward0`."""
+        return naming.backward_name(self)
+
+    @property
+    def metadata(self) -> dict:
+        """A dict for whatever the user wants to note at this node; it lives as long as the graph."""
+        return hooks_of(self).metadata
+
+    def _kept(self, slot: str) -> Any:
+        """What `node._saved_self`, `_saved_result`, ... are: an attribute, or what was kept for the backward step."""
+        if slot in self.attrs:
+            return self.attrs[slot]
+        name = _SHOWN.get(slot, slot)
+        if slot not in self.op.slots:
+            raise AttributeError(f"{self.name()!r} object has no attribute '_saved_{name}'")
+        if self.saved is FREED:
+            raise freed(self.op.name)
+        place = self.op.slots.index(slot)
+        kept = opened(self)[place] if self.saved else None
+        if kept is None:
+            raise AttributeError(f"{self.name()!r} object has no attribute '_saved_{name}': {self.op.name} did not have to keep it")
+        return self.as_tensor(place, kept) if hasattr(kept, "dtype") else kept
+
+    def _raw(self, slot: str) -> Any:
+        """What `node._raw_saved_self`, ... are: an attribute, or what can be packed in another way."""
+        kept = self._kept(slot)
+        return kept if slot in self.attrs or not hasattr(kept, "dtype") else raw_saved(self, self.op.slots.index(slot))
+
+    def as_tensor(self, place: int, kept: Any) -> Tensor:
+        """An array that was kept as the tensor that it was: a leaf itself, else one with the same `grad_fn`."""
+        slot = self.op.slots[place]
+        source = self.inputs[place] if slot in self.op.inputs and not self.op.variadic else self if slot == "out" else None
+        leaf = source.tensor() if isinstance(source, Leaf) else None
+        if leaf is not None and leaf.array is kept:
+            return leaf
+        tensor = _tensor(kept)
+        if kept.dtype.kind in "fc":
+            tensor.node = source
+        return tensor
+
+    def __dir__(self) -> list[str]:
+        """Without the `_saved_...` of other ops."""
+        saved = self.saved if self.saved.__class__ is tuple else opened(self) if self.saved is not FREED else ()
+        kept = [slot for slot, value in zip(self.op.slots, saved, strict=False) if value is not None]
+        shown = {f"{start}{_SHOWN.get(slot, slot)}" for slot in (*kept, *self.attrs) for start in _SAVED}
+        return [name for name in object.__dir__(self) if not name.startswith(_SAVED) or name in shown]
 
     def register_hook(self, fn: Callable) -> Handle:
         """Call `fn(grad_inputs, grad_outputs)` after this node's step; what it returns, unless None, replaces `grad_inputs`."""
         return hooks_of(self.inputs[0] if self.op.picks else self).add("post", fn)  # of several results: the op itself has the step
 
+    def register_prehook(self, fn: Callable) -> Handle:
+        """Call `fn(grad_outputs)` before this node's step; what it returns, unless None, replaces them."""
+        return hooks_of(self.inputs[0] if self.op.picks else self).add("pre", fn)
+
     def __repr__(self) -> str:
-        return f"<{self.name()}>"
+        home = "torch.autograd.function." if hasattr(self.op, "function") else ""
+        return f"<{home}{naming.type_name(self)} object at {id(self.inputs[0] if self.op.picks else self):#x}>"
+
+
+def typed(node: Any) -> Any:
+    """The node, now of a type with PyTorch's name, as `type(y.grad_fn).__name__` tells; before it is asked for, no op pays for it."""
+    if node.__class__ is Node:
+        own = (node.inputs[0] if node.op.picks else node).attrs.get("__context__") is not None
+        node.__class__ = _type_named(naming.type_name(node), own)
+    return node
+
+
+@functools.cache
+def _type_named(name: str, own: bool) -> type:
+    shown = {"__slots__": (), "__module__": "torch.autograd.function" if own else "builtins"}
+    return type(name, (Node,), shown | {"__getattr__": _of_context} if own else shown)
+
+
+def _of_context(node: Node, name: str) -> Any:
+    """What a user-written Function put on its `ctx`, which in PyTorch is the node itself."""
+    context = (node.inputs[0] if node.op.picks else node).attrs["__context__"]
+    if name.startswith("__") or not hasattr(context, name):
+        raise AttributeError(f"{type(node).__name__!r} object has no attribute {name!r}")
+    return getattr(context, name)
+
+
+_SAVED = ("_saved_", "_raw_saved_")
+raw_saved: Any = None  # autograd.graph puts its SavedTensor here
+_SHOWN = {"input": "self", "out": "result"}  # what PyTorch calls them there
+
+
+def show_saved(slots: Iterable[str]) -> None:
+    """From now on nodes have `_saved_<name>` for these; a `__getattr__` would make every attribute of a node slow, and so each step."""
+    for slot in slots:
+        if not hasattr(Node, f"_saved_{slot}"):
+            for name in {slot, _SHOWN.get(slot, slot)}:
+                setattr(Node, f"_saved_{name}", property(lambda node, slot=slot: node._kept(slot)))
+                setattr(Node, f"_raw_saved_{name}", property(lambda node, slot=slot: node._raw(slot)))
 
 
 class Leaf:
@@ -90,51 +194,31 @@ class Leaf:
 
     next_functions = ()
 
+    @property
+    def variable(self) -> Tensor | None:
+        """The tensor whose gradient rests here."""
+        return self.tensor()
+
+    @property
+    def metadata(self) -> dict:
+        return hooks_of(self).metadata
+
     def name(self) -> str:
-        return "AccumulateGrad"
+        return "torch::autograd::AccumulateGrad"
+
+    def register_hook(self, fn: Callable) -> Handle:
+        """Call `fn((), (grad,))` after a gradient has come to rest."""
+        return hooks_of(self).add("post", fn)
+
+    def register_prehook(self, fn: Callable) -> Handle:
+        """Call `fn((grad,))` before a gradient comes to rest; what it returns, unless None, replaces it."""
+        return hooks_of(self).add("pre", fn)
 
     def __repr__(self) -> str:
-        return "<AccumulateGrad>"
+        return f"<AccumulateGrad object at {id(self):#x}>"
 
 
-class Hooks:
-    """The rare things hung on a node: hooks on its gradient, tensors that want to keep it."""
-
-    def __init__(self) -> None:
-        self.before: dict[int, Callable] = {}  # tensor hooks: grad -> grad or None
-        self.post: dict[int, Callable] = {}  # node hooks: (grad_inputs, grad_outputs) -> grad_inputs or None
-        self.accumulated: dict[int, Callable] = {}  # leaf hooks: tensor -> None
-        self.retain: ref | None = None  # the non-leaf tensor whose .grad is to be kept
-
-    def add(self, where: str, fn: Callable) -> Handle:
-        table = getattr(self, where)
-        handle = Handle(table)
-        table[handle.id] = fn
-        return handle
-
-
-class Handle:
-    """What registering a hook returns; `remove()` takes the hook away. It is a context manager too."""
-
-    _ids = count()
-
-    def __init__(self, table: dict):
-        self.id, self._table = next(Handle._ids), table
-
-    def remove(self) -> None:
-        self._table.pop(self.id, None)
-
-    def __enter__(self) -> Handle:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.remove()
-
-
-def hooks_of(node: Any) -> Hooks:
-    if node.hooks is None:
-        node.hooks = Hooks()
-    return node.hooks
+Leaf.__name__ = Leaf.__qualname__ = "AccumulateGrad"  # what PyTorch calls the type, where programs ask
 
 
 class _Pick:
@@ -213,6 +297,12 @@ def _towards(order: list, targets: set) -> list:
     return [node for node in order if node in needed]
 
 
+def _ends(targets: Iterable, order: list) -> set:
+    """The targets behind which no other lies: their gradient is wanted and their own step is not."""
+    planned = set(order)
+    return {node for node in targets if planned.isdisjoint(node.inputs)}
+
+
 # -- reverse mode ---------------------------------------------------------------------------------------------------------
 
 
@@ -228,7 +318,8 @@ def backward_steps(
 
     `.backward()` exhausts this generator; the workbench's stepper holds it. There is no other executor. `roots` are `(node, grad)`
     pairs. `xp` is the array namespace that the rules run on: the engine itself when the derivative is to be recorded.
-    `captured` (`{node: None}`) collects the gradients that arrive at those nodes; with `accumulate` False leaves keep theirs, and
+    `captured` (`{node: None}`) collects the gradients that arrive at those nodes; with `accumulate` False the pass ends there, and leaves
+    keep theirs;
     with `in_place` False a leaf that has a gradient already gets a new tensor for the sum, so that the step can be undone.
     """
     grads: dict[Any, Any] = {}
@@ -236,6 +327,7 @@ def backward_steps(
         grad = _conj(grad, node)
         grads[node] = grads[node] + grad if node in grads else grad
     order = plan(grads, captured)
+    ends = _ends(captured, order) if captured is not None and not accumulate else ()
     recorded = xp is not numpy and getattr(xp, "records", False)
     if observe.current is not None:
         observe.current.backward_begins(tuple(grads), order)
@@ -249,40 +341,58 @@ def backward_steps(
             watcher.step_begins(node)
         hooks = node.hooks
         if hooks is not None:
-            grad = _conj(_before(hooks, _conj(grad, node), recorded), node)
+            mode.order = order
+            grad = _conj(arrived(hooks, _conj(grad, node), recorded), node)
         if captured is not None and node in captured:
             captured[node] = _conj(grad, node)
+            if node in ends:
+                if watcher is not None:
+                    watcher.backward(node, grad, ())
+                yield node, grad, ()
+                continue
+        if hooks is not None and hooks.pre:
+            grad = _conj(before_step(hooks, _conj(grad, node), recorded), node)
         op = node.op
         if op is None:
             input_grads: Any = ()
             if accumulate:
                 _receive(node, _conj(grad, node), recorded, in_place)
+            if hooks is not None and hooks.post:
+                for fn in tuple(hooks.post.values()):
+                    fn((), (grad if recorded else _tensor(grad),))
         elif op.picks:
             input_grads = (grad,)
             _unpick(grads, node, grad)
         else:
             saved = node.saved
-            if saved is FREED:
-                raise _freed(node)
-            if saved and inplace.last_write > node.time:
+            if saved.__class__ is not tuple:
+                node.saved = opened(node)  # what hooks give back was made later: PyTorch too does not ask when it was written
+            elif saved and inplace.last_write > node.time:
                 inplace.check(node)
             input_grads = op.pull_recorded(node, grad, xp) if recorded else op.pull(node, grad)
             if hooks is not None and hooks.post:
-                input_grads = _after(hooks, input_grads, grad, recorded)
+                input_grads = after_step(hooks, node, input_grads, grad, recorded)
             for source, g in zip(node.inputs, input_grads):
                 if g is not None:
                     before = grads.get(source)
                     grads[source] = g if before is None else before + g
-            if saved and not retain:
-                node.saved = FREED
+            node.saved = FREED if saved and not retain else saved
         if watcher is not None:
             watcher.backward(node, grad, input_grads)
         yield node, grad, input_grads
 
 
-def _freed(node: Node) -> errors.GraphFreedError:
+def opened(node: Any) -> tuple:
+    """The arrays that a node kept, unpacked where hooks packed them; GraphFreedError when they are gone."""
+    if node.saved is FREED:
+        raise freed(node.op.name)
+    return node.saved.open() if node.saved.__class__ is Packed else node.saved
+
+
+def freed(op_name: str) -> errors.GraphFreedError:
+    """What to raise where what `op_name` saved is asked for again."""
     return errors.GraphFreedError(
-        f"Trying to backward through the graph a second time: the arrays that {node.op.name} saved were freed by the first "
+        f"Trying to backward through the graph a second time: the arrays that {op_name} saved were freed by the first "
         "backward pass. Pass retain_graph=True to the first backward() or autograd.grad() if you need the graph again."
         + errors.at_user_line()
     )
@@ -312,6 +422,8 @@ def _receive(leaf: Leaf, grad: Any, recorded: bool, in_place: bool) -> None:
     elif before is None:
         # the leaf owns its gradient: a rule may have handed the same array to two inputs
         tensor._grad = _tensor(grad.copy())
+    elif grad.__class__ is Coo or before.array.__class__ is Coo:
+        tensor._grad = _tensor(before.array + grad)
     elif before.node is None and in_place:
         before.array += grad  # as PyTorch does: whoever holds the gradient sees the sum
         inplace.note_write(before.array, "backward")
@@ -322,54 +434,6 @@ def _receive(leaf: Leaf, grad: Any, recorded: bool, in_place: bool) -> None:
     if leaf.hooks is not None:
         for fn in tuple(leaf.hooks.accumulated.values()):
             fn(tensor)
-
-
-def _tensor(array: Any) -> Tensor:
-    from .tensor import Tensor
-
-    return Tensor._wrap(array)
-
-
-def _before(hooks: Hooks, grad: Any, recorded: bool) -> Any:
-    if hooks.before:
-        shown = grad if recorded else _tensor(grad)
-        for fn in tuple(hooks.before.values()):
-            changed = fn(shown)
-            if changed is not None:
-                shown = _replacing(shown, changed)
-        grad = shown if recorded else shown.array
-    tensor = hooks.retain() if hooks.retain is not None else None
-    if tensor is not None:
-        kept = grad if recorded else _tensor(grad.copy())
-        tensor._grad = kept if tensor._grad is None else tensor._grad + kept
-    return grad
-
-
-def _after(hooks: Hooks, input_grads: Any, grad: Any, recorded: bool) -> tuple:
-    """Node hooks see the gradients on both sides of the step, and may give others for the inputs."""
-
-    def shown(grads: Any) -> tuple:
-        return tuple(g if g is None or recorded else _tensor(g) for g in grads)
-
-    found, outer = shown(input_grads), shown(grad if isinstance(grad, list) else (grad,))  # a list: an op with several results
-    for fn in tuple(hooks.post.values()):
-        changed = fn(found, outer)
-        if changed is not None:
-            if not isinstance(changed, tuple):
-                raise TypeError(f"expected tuple, but hook returned {type(changed).__name__!r}")
-            if len(changed) != len(found):
-                raise RuntimeError(f"hook has returned an incorrect number of values (got {len(changed)}, but expected {len(found)})")
-            found = tuple(map(_replacing, found, changed))
-    return found if recorded else tuple(g if g is None else g.array for g in found)
-
-
-def _replacing(shown: Any, changed: Any) -> Any:
-    """What a hook gave for a gradient, when it can stand in its place."""
-    if changed is not None and shown is None:
-        raise TypeError("can't replace a None gradient with a non-None value")
-    if changed is not None and tuple(changed.shape) != tuple(shown.shape):
-        raise RuntimeError(f"hook changed the shape of the gradient from {tuple(shown.shape)} to {tuple(changed.shape)}")
-    return changed
 
 
 def backward(roots: list[tuple[Any, Any]], xp: Any, retain: bool = False, captured: dict | None = None, accumulate: bool = True) -> None:
@@ -392,9 +456,11 @@ def push_forward(root: Any, tangents: dict, xp: Any) -> Any:
             if all(t is None for t in given):
                 tangents[node] = None
                 continue
-            if node.saved is FREED:
-                raise _freed(node)
-            if node.saved and inplace.last_write > node.time:
+            saved = node.saved
+            if saved.__class__ is not tuple:
+                node.saved = opened(node)
+            elif saved and inplace.last_write > node.time:
                 inplace.check(node)
             tangents[node] = node.op.push(node, given, xp, recorded)
+            node.saved = saved
     return tangents.get(root)

@@ -1,13 +1,30 @@
-"""Gradients on demand: `backward`, `grad`, the grad modes, user-written Functions, gradcheck."""
+"""Gradients on demand: `backward`, `grad`, the grad modes, user-written Functions, forward mode, the graph, checks."""
+
+from typing import TYPE_CHECKING
 
 from ..tape import Handle as RemovableHandle
-from . import functional
+from . import function, grad_mode, graph
+from .anomaly_mode import detect_anomaly, set_detect_anomaly
 from .function import Function
-from .grad_mode import enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled
+from .grad_mode import (
+    enable_grad,
+    inference_mode,
+    is_grad_enabled,
+    is_inference_mode_enabled,
+    no_grad,
+    set_grad_enabled,
+    set_multithreading_enabled,
+)
 from .gradcheck import gradcheck, gradgradcheck
 from .reverse import backward, grad
+from .variable import Variable
 
+if TYPE_CHECKING:
+    from . import forward_ad, functional
+
+_LATER = frozenset({"forward_ad", "functional", "profiler"})  # imported when a program first names them
 __all__ = [
-    "Function", "RemovableHandle", "backward", "enable_grad", "functional", "grad", "gradcheck", "gradgradcheck", "inference_mode",
-    "is_grad_enabled", "is_inference_mode_enabled", "no_grad", "set_grad_enabled",
+    "Function", "RemovableHandle", "Variable", "backward", "detect_anomaly", "enable_grad", "forward_ad", "function", "functional", "grad",
+    "grad_mode", "gradcheck", "gradgradcheck", "graph", "inference_mode", "is_grad_enabled", "is_inference_mode_enabled", "no_grad",
+    "set_detect_anomaly", "set_grad_enabled", "set_multithreading_enabled",
 ]  # fmt: skip

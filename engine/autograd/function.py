@@ -3,70 +3,16 @@
 from __future__ import annotations
 
 import functools
-import math
+import inspect
+import warnings
 from collections.abc import Callable
 from typing import Any
-from weakref import ref
 
-from .. import dtypes, inplace, observe, tape
+from .. import devices, dtypes, inplace, observe, tape
+from ..batching import entered
 from ..tensor import Tensor
-
-
-class Context:
-    """What `forward` leaves for `backward`. Any attribute can be set on it; tensors go through `save_for_backward`."""
-
-    def __init__(self, needs: tuple) -> None:
-        self.needs_input_grad = needs
-        self._saved: tuple = ()
-        self._dirty: tuple = ()
-        self._no_grad: tuple = ()
-        self._materialize = True
-        self._name, self._sealed = "", math.inf  # whose backward it is for, and when forward was done
-
-    def save_for_backward(self, *tensors: Tensor | None) -> None:
-        """Keep tensors (inputs or outputs, or any) for backward."""
-        self._saved = tensors
-
-    def mark_dirty(self, *tensors: Tensor) -> None:
-        """Say which inputs forward changed in place."""
-        self._dirty = tensors
-
-    def mark_non_differentiable(self, *tensors: Tensor) -> None:
-        """Say which outputs carry no gradient."""
-        self._no_grad = tensors
-
-    def set_materialize_grads(self, value: bool) -> None:
-        """False: backward gets None, not zeros, for outputs that nobody used."""
-        self._materialize = value
-
-    @property
-    def saved_tensors(self) -> tuple:
-        """The saved tensors, tied to the tape again. SpoiledError when one was written in place after forward."""
-        for i, t in enumerate(self._saved):
-            if t is None:
-                continue
-            write = inplace.last_write_of(t.array)
-            if write is not None and write.time > self._sealed:
-                raise inplace.spoiled(t.array, write, self._name, f"saved_tensors[{i}]")
-        return tuple(t.open() if isinstance(t, _Output) else t for t in self._saved)
-
-    def _seal(self, name: str, time: int, outputs: tuple) -> None:
-        """Outputs are kept as arrays: a node that kept a tensor it made would be a cycle."""
-        self._name, self._sealed = name, time
-        places = {id(o): i for i, o in enumerate(outputs)}
-        self._saved = tuple(_Output(t.array, t.node) if t is not None and id(t) in places else t for t in self._saved)
-
-
-class _Output:
-    """A saved output: its array, and a weak way back to its node."""
-
-    def __init__(self, array: Any, node: Any) -> None:
-        self.array, self.node = array, ref(node) if node is not None else lambda: None
-
-    def open(self) -> Tensor:
-        out = Tensor._wrap(self.array)
-        out.node = self.node()
-        return out
+from . import anomaly_mode, function_vmap
+from .function_context import FunctionCtx
 
 
 class _FunctionOp:
@@ -83,6 +29,12 @@ class _FunctionOp:
     def __repr__(self) -> str:
         return f"<Function {self.name}>"
 
+    @staticmethod
+    def _context(node: Any) -> FunctionCtx:
+        if node.saved is tape.FREED:
+            raise tape.freed(node.op.name)
+        return node.attrs["__context__"]
+
     def pull(self, node: Any, grad: Any) -> list:
         grads = [None if g is None else Tensor._wrap(g) for g in (grad if self.multi else [grad])]
         before, tape.mode.grad = tape.mode.grad, False
@@ -96,14 +48,11 @@ class _FunctionOp:
         return self._call(node, list(grad) if self.multi else [grad])
 
     def _call(self, node: Any, grads: list) -> list:
-        (ctx,) = node.saved
+        ctx = self._context(node)
         if ctx._materialize:
-            beside = next(g for g in grads if g is not None)
-            grads = [
-                g if g is not None else beside.new_zeros(shape, dtype=dtypes.FROM_NUMPY[d])
-                for g, (shape, d) in zip(grads, node.attrs["__results__"], strict=True)
-            ]
-        found = self.function.backward(ctx, *grads)
+            grads = _materialized(grads, node.attrs["__results__"])
+        rule = self.function.backward if self.function.backward is not Function.backward else self.function.vjp
+        found = rule(ctx, *grads)
         found = list(found) if isinstance(found, (tuple, list)) else [found]
         wanted = node.attrs["__inputs__"]
         while len(found) > len(wanted) and found[-1] is None:
@@ -114,11 +63,18 @@ class _FunctionOp:
             )
         checked = []
         for i, (g, source) in enumerate(zip(found, node.inputs, strict=True)):
+            if g is not None and wanted[i] is None:
+                raise RuntimeError(
+                    f"function {self.name}Backward returned a gradient different than None at position {i + 1}, but the corresponding "
+                    "forward input was not a Variable"
+                )
+            if g is not None and not isinstance(g, Tensor):
+                raise RuntimeError(
+                    f"expected Variable or None (got {type(g).__name__}): gradient {i} that {self.name}.backward returned is no Tensor"
+                )
             if source is None or g is None:
                 checked.append(None)
                 continue
-            if not isinstance(g, Tensor):
-                raise TypeError(f"{self.name}.backward: gradient {i} must be a Tensor or None, got {type(g).__name__}")
             if tuple(g.shape) != source.shape:
                 if g.array.ndim < len(source.shape) or any(
                     a != b and b != 1 for a, b in zip(g.shape[::-1], source.shape[::-1], strict=False)
@@ -132,20 +88,51 @@ class _FunctionOp:
         return checked
 
     def push(self, node: Any, tangents: list, xp: Any, recorded: bool) -> Any:
-        raise NotImplementedError(f"{self.name} is a user-written Function without a forward-mode rule (jvp)")
+        if self.function.jvp is Function.jvp:
+            raise NotImplementedError(
+                f"{self.name}: You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
+            )
+        ctx = self._context(node)
+        given = [t if t is None or recorded else Tensor._wrap(t) for t in tangents]
+        if ctx._materialize:
+            given = _materialized(given, node.attrs["__inputs__"])
+        before = tape.mode.grad
+        tape.mode.grad, ctx._pushing = before and recorded, True
+        try:
+            found = self.function.jvp(ctx, *given)
+        finally:
+            tape.mode.grad, ctx._pushing = before, False
+        outs = list(found) if isinstance(found, tuple) else [found]
+        if len(outs) != len(self.outputs):
+            raise RuntimeError(f"{self.name}.jvp returned {len(outs)} tangents for {len(self.outputs)} outputs")
+        outs = _materialized(outs, node.attrs["__results__"], given)
+        arrays = outs if recorded else [None if t is None else t.array for t in outs]
+        return arrays if self.multi else arrays[0]
 
 
 class Function:
     """A user-written op. Subclass it, write the static methods `forward` and `backward`, and call `YourFunction.apply(...)`.
 
     `forward(ctx, *args)` works on tensors without recording; `backward(ctx, *grad_outputs)` returns one gradient (or None) for each
-    argument of forward. With `setup_context(ctx, inputs, output)` defined, forward is called without `ctx`.
+    argument of forward. With `setup_context(ctx, inputs, output)` defined, forward is called without `ctx`. `jvp(ctx, *tangents)` gives
+    the outputs' tangents for forward mode. Under `vmap` its `vmap(info, in_dims, *args)` runs, or with `generate_vmap_rule` forward and
+    backward themselves, on tensors of one sample.
     """
 
+    generate_vmap_rule = False
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
+        warnings.warn(
+            f"{type(self)} should not be instantiated. Methods on autograd functions are all static, so you should invoke them on the "
+            "class itself. Instantiating an autograd function will raise an error in a future version of PyTorch.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError(
-            f"{type(self).__name__} should not be instantiated. Methods on autograd functions are all static: "
-            f"call {type(self).__name__}.apply(...)"
+            "Legacy autograd function with non-static forward method is deprecated. Please use new-style autograd function with static "
+            f"forward method: {type(self).__name__}.apply(...)"
         )
 
     @staticmethod
@@ -153,27 +140,60 @@ class Function:
         raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
 
     @staticmethod
+    def setup_context(ctx: Any, inputs: tuple, output: Any) -> Any:
+        """What `forward` without `ctx` leaves for backward."""
+        raise NotImplementedError("setup_context is not implemented.")
+
+    @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
         raise NotImplementedError(
             "You must implement either the backward or vjp method for your custom autograd.Function to use it with backward mode AD."
         )
 
+    @staticmethod
+    def vjp(ctx: Any, *grad_outputs: Any) -> Any:
+        """Another name for `backward`."""
+        raise NotImplementedError(
+            "You must implement either the backward or vjp method for your custom autograd.Function to use it with backward mode AD."
+        )
+
+    @staticmethod
+    def jvp(ctx: Any, *grad_inputs: Any) -> Any:
+        """The outputs' tangents for those of the inputs."""
+        raise NotImplementedError("You must implement the jvp function for custom autograd.Function to use it with forward mode AD.")
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple, *args: Any) -> Any:
+        """`(outputs, out_dims)` for whole batches: `in_dims` says which dimension of each argument is the batch, None where it has none."""
+        raise NotImplementedError(
+            "To use autograd.Function with vmap, you must either override the vmap staticmethod or set generate_vmap_rule=True."
+        )
+
     @classmethod
-    def apply(cls, *args: Any) -> Any:
-        """Run `forward` and put one node on the tape."""
+    def apply(cls, *args: Any, **kwargs: Any) -> Any:
+        """Run `forward` and put one node on the tape. With `setup_context`, defaults and keywords become arguments by position."""
+        set_up = cls.setup_context is not Function.setup_context
+        if set_up and (kwargs or len(args) < len(_parameters(cls.forward).parameters)):
+            bound = _parameters(cls.forward).bind(*args, **kwargs)
+            bound.apply_defaults()
+            args, kwargs = bound.args, bound.kwargs
         nodes = tuple(a.node if isinstance(a, Tensor) else None for a in args)
-        ctx = Context(tuple(n is not None for n in nodes))
+        if devices.mixed and (level := function_vmap.level_of(args)) is not None:
+            if function_vmap.own_rule(cls, Function.vmap):
+                return function_vmap.mapped(cls, level, args, kwargs)
+            nodes = tuple(entered(level, [getattr(a, "array", None) for a in args], list(nodes))[1])
+        ctx = FunctionCtx(tuple(n is not None for n in nodes))
         watcher = observe.current
         if watcher is not None:
             watcher.begins()
         observe.current = None
         before, tape.mode.grad = tape.mode.grad, False
         try:
-            if "setup_context" in dir(cls):
-                result = cls.forward(*args)
+            if set_up:
+                result = cls.forward(*args, **kwargs)
                 cls.setup_context(ctx, args, result)  # type: ignore[attr-defined]
             else:
-                result = cls.forward(ctx, *args)
+                result = cls.forward(ctx, *args, **kwargs)
         finally:
             tape.mode.grad, observe.current = before, watcher
         single = not isinstance(result, tuple)
@@ -183,6 +203,11 @@ class Function:
             o._like(o.array) if isinstance(o, Tensor) and any(o is a for a in args) and not any(o is d for d in ctx._dirty) else o
             for o in outputs
         )
+        if any(not any(o is d for o in outputs) for d in ctx._dirty):
+            raise RuntimeError(
+                f"{cls.__name__}: Some elements marked as dirty during the forward method were not returned as output. The inputs that are "
+                "modified inplace must all be outputs of the Function."
+            )
         for t in ctx._dirty:
             inplace.refuse_leaf(t, cls.__name__)
             inplace.note_write(t.array, cls.__name__)
@@ -194,17 +219,18 @@ class Function:
         return answer
 
     @classmethod
-    def _record(cls, ctx: Context, args: tuple, nodes: tuple, outputs: tuple) -> None:
+    def _record(cls, ctx: FunctionCtx, args: tuple, nodes: tuple, outputs: tuple) -> None:
         tensors = [o for o in outputs if isinstance(o, Tensor)]
         carrying = [o for o in tensors if dtypes.FROM_NUMPY[o.array.dtype].rank >= dtypes.FLOAT and not any(o is x for x in ctx._no_grad)]
         attrs = {
             "__outputs__": len(outputs),
-            "__results__": tuple((o.array.shape, o.array.dtype) if isinstance(o, Tensor) else ((), dtypes.F32) for o in outputs),
-            "__inputs__": tuple(isinstance(a, Tensor) for a in args),
+            "__results__": tuple(map(_told, outputs)),
+            "__inputs__": tuple(map(_told, args)),
+            "__context__": ctx,
         }  # fmt: skip
         single = len(outputs) == 1
-        shape, dtype = attrs["__results__"][0] if single else (None, dtypes.F32)
-        node = tape.Node(_FunctionOp(cls, len(outputs)), nodes, attrs, (ctx,), shape, dtype)
+        shape, dtype = attrs["__results__"][0] or (None, dtypes.F32) if single else (None, dtypes.F32)
+        node = tape.Node(_FunctionOp(cls, len(outputs)), nodes, attrs, (), shape, dtype)
         for i, o in enumerate(outputs):
             if any(o is c for c in carrying):
                 made = node if single else tape.picked(node, i, o.array)
@@ -212,7 +238,36 @@ class Function:
                     inplace.rebase(o, made)
                 else:
                     o.node = made
-        ctx._seal(cls.__name__, node.time, outputs)
+        ctx._seal(cls.__name__, node, outputs)
+        if anomaly_mode.is_anomaly_enabled():
+            anomaly_mode.note(node)
+
+
+def _told(x: Any) -> tuple | None:
+    """The shape and dtype of a tensor; None for what is none."""
+    return (x.array.shape, x.array.dtype) if isinstance(x, Tensor) else None
+
+
+def _materialized(found: list, told: tuple, beside: list | None = None) -> list:
+    """Gradients or tangents with zeros for tensors that have none; None stays in the place of what is no tensor."""
+    like = next(t for t in beside or found if t is not None)
+    return [
+        like.new_zeros(at[0], dtype=dtypes.FROM_NUMPY[at[1]]) if t is None and at is not None else t
+        for t, at in zip(found, told, strict=True)
+    ]
+
+
+@functools.cache
+def _parameters(forward: Callable) -> inspect.Signature:
+    return inspect.signature(forward)
+
+
+class InplaceFunction(Function):
+    """A Function that may be told to change its input in place, as those of before PyTorch 0.4 were."""
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__()
+        self.inplace = inplace
 
 
 class _Twice(Function):
@@ -225,6 +280,11 @@ class _Twice(Function):
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
         raise RuntimeError("trying to differentiate twice a function that was marked with @once_differentiable")
+
+
+def refusing(value: Tensor, *sources: Tensor) -> Tensor:
+    """The value, tied to what it was made from so that to differentiate it is a RuntimeError, not a wrong number."""
+    return _Twice.apply(value, *sources)
 
 
 def once_differentiable(backward: Callable) -> Callable:
@@ -240,7 +300,7 @@ def once_differentiable(backward: Callable) -> Callable:
         sources = [t for t in (*grads, *ctx.saved_tensors) if isinstance(t, Tensor) and t.node is not None]
         if not before or not sources:
             return found
-        tied = tuple(_Twice.apply(f, *sources) if isinstance(f, Tensor) else f for f in (found if isinstance(found, tuple) else (found,)))
+        tied = tuple(refusing(f, *sources) if isinstance(f, Tensor) else f for f in (found if isinstance(found, tuple) else (found,)))
         return tied if isinstance(found, tuple) else tied[0]
 
     return once

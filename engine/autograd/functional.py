@@ -21,7 +21,8 @@ def _tuple(x: Any, what: str) -> tuple[bool, tuple]:
     whole = tuple(x) if isinstance(x, (tuple, list)) else (x,)
     for i, t in enumerate(whole):
         if not isinstance(t, Tensor):
-            raise TypeError(f"{what} must be a Tensor or a tuple of Tensors, but {what}[{i}] is a {type(t).__name__}")
+            place = f"the value at index {i} is of type" if isinstance(x, (tuple, list)) else "what was given has type"
+            raise TypeError(f"The {what} must be either a Tensor or a tuple of Tensors but {place} {type(t)}.")
     return isinstance(x, (tuple, list)), whole
 
 
@@ -33,23 +34,39 @@ def _fresh(inputs: tuple, create_graph: bool) -> tuple:
 def _vector(v: Any, like: tuple, what: str) -> tuple:
     if v is None:
         if len(like) != 1 or like[0].numel() != 1:
-            raise RuntimeError(f"The vector v can only be None if the {what} is a single tensor with one element")
+            told = "user-provided function returns" if what == "output" else "input to the user-provided function is"
+            raise RuntimeError(f"The vector v can only be None if the {told} a single Tensor with a single element.")
         return (xp.ones_like(like[0]),)
     vs = _tuple(v, "v")[1]
     if len(vs) != len(like):
-        raise RuntimeError(f"v has {len(vs)} tensors and the {what} has {len(like)}")
+        raise RuntimeError(f"v is a tuple of invalid length: should be {len(like)} but got {len(vs)}.")
     for i, (a, b) in enumerate(zip(vs, like, strict=True)):
         if a.shape != b.shape:
-            raise RuntimeError(f"v[{i}] has the shape {tuple(a.shape)}, and the {what} it belongs to {tuple(b.shape)}")
+            entry = f"Entry {i} in v" if len(vs) > 1 else "v"
+            raise RuntimeError(f"{entry} has invalid size: should be {b.shape} but got {a.shape}.")
     return vs
 
 
-def _given(found: tuple, inputs: tuple, strict: bool, name: str) -> tuple:
+def _given(found: tuple, inputs: tuple, strict: bool, create_graph: bool, name: str) -> tuple:
+    """Gradients with zeros for inputs that none of the outputs depends on; in strict mode that is refused."""
     if strict and any(g is None for g in found):
         raise RuntimeError(
-            f"{name}: an output is independent of input {[g is None for g in found].index(True)}, which strict=True does not allow"
+            f"{name}: The output of the user-provided function is independent of input {[g is None for g in found].index(True)}. "
+            "This is not allowed in strict mode."
         )
-    return tuple(xp.zeros_like(x) if g is None else g for g, x in zip(found, inputs, strict=True))
+    whole = tuple(xp.zeros_like(x) if g is None else g for g, x in zip(found, inputs, strict=True))
+    if strict and create_graph:
+        _varying(whole, name)
+    return whole
+
+
+def _varying(derivatives: tuple, name: str) -> None:
+    for i, d in enumerate(derivatives):
+        if not d.requires_grad:
+            raise RuntimeError(
+                f"{name}: The jacobian of the user-provided function is independent of input {i}. This is not allowed in strict mode when "
+                "create_graph=True."
+            )
 
 
 def _shaped(many: bool, values: tuple) -> Any:
@@ -68,7 +85,9 @@ def _pushed(o: Tensor, seeds: dict, create_graph: bool, strict: bool, name: str)
     """The output's derivative along `seeds` (input's node -> tangent), where what is found on the way is kept for further outputs."""
     t = None if o.node is None else tape.push_forward(o.node, seeds, xp if create_graph else numpy)
     if t is None and strict:
-        raise RuntimeError(f"{name}: an output is independent of the inputs, which strict=True does not allow")
+        raise RuntimeError(
+            f"{name}: The output of the user-provided function is independent of the inputs. This is not allowed in strict mode."
+        )
     return xp.zeros_like(o) if t is None else t if isinstance(t, Tensor) else Tensor._wrap(t)
 
 
@@ -87,7 +106,7 @@ def vjp(func: Callable, inputs: Any, v: Any = None, create_graph: bool = False, 
         many_out, outputs = _tuple(func(*xs), "outputs")
         found = _pulled(outputs, xs, _vector(v, outputs, "output"), create_graph)
     values = tuple(o if create_graph else o.detach() for o in outputs)
-    return _shaped(many_out, values), _shaped(many, _given(found, xs, strict, "vjp"))
+    return _shaped(many_out, values), _shaped(many, _given(found, xs, strict, create_graph, "vjp"))
 
 
 def jvp(func: Callable, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
@@ -99,6 +118,8 @@ def jvp(func: Callable, inputs: Any, v: Any = None, create_graph: bool = False, 
         many_out, outputs = _tuple(func(*xs), "outputs")
         seeds = {x.node: (t if create_graph else t.array) for x, t in zip(xs, vs, strict=True)}
         tangents = tuple(_pushed(o, seeds, create_graph, strict, "jvp") for o in outputs)
+        if strict and create_graph:
+            _varying(tangents, "jvp")
     values = tuple(o if create_graph else o.detach() for o in outputs)
     return _shaped(many_out, values), _shaped(many_out, tangents)
 
@@ -108,19 +129,30 @@ def jacobian(
 ) -> Any:
     """The Jacobian of `func`: shape (*output.shape, *input.shape), nested in tuples where func takes or gives several tensors.
 
-    `strategy` "reverse-mode" costs one pass for each output element, "forward-mode" one for each input element. `vectorize` changes
-    nothing but speed in PyTorch, and nothing here.
+    `strategy` "reverse-mode" costs one pass for each output element, "forward-mode" one for each input element; with `vectorize` all of
+    them are one pass under `vmap`. `strict` refuses outputs that do not depend on an input, and does not go with `vectorize`.
     """
     if strategy not in ("reverse-mode", "forward-mode"):
-        raise ValueError(f'Expected strategy to be either "reverse-mode" or "forward-mode", got {strategy!r}')
+        raise AssertionError(
+            'Expected strategy to be either "forward-mode" or "reverse-mode". Hint: If your function has more outputs than inputs, '
+            f'"forward-mode" tends to be more performant. Otherwise, prefer to use "reverse-mode". Got {strategy!r}.'
+        )
+    if strict and vectorize:
+        raise RuntimeError(
+            "torch.autograd.functional.jacobian: `strict=True` and `vectorized=True` are not supported together. Please either set "
+            "`strict=False` or `vectorize=False`."
+        )
     many, xs = _tuple(inputs, "inputs")
     with enable_grad():
         xs = _fresh(xs, create_graph)
         many_out, outputs = _tuple(func(*xs), "outputs")
         if strategy == "forward-mode":
-            rows = _by_columns(outputs, xs, create_graph, strict)
+            rows = _by_columns(outputs, xs, create_graph, strict, vectorize)
         else:
-            rows = tuple(_by_rows(o, xs, create_graph, strict) for o in outputs)
+            rows = tuple((_all_rows if vectorize else _by_rows)(o, xs, create_graph, strict) for o in outputs)
+        if strict and create_graph:
+            for row in rows:
+                _varying(row, "jacobian")
     return _shaped(many_out, tuple(_shaped(many, row) for row in rows))
 
 
@@ -130,18 +162,35 @@ def _by_rows(o: Tensor, xs: tuple, create_graph: bool, strict: bool) -> tuple:
         grads = (None,) * len(xs)
         if o.requires_grad:
             grads = grad([o], xs, [Tensor._wrap(_unit(o, j))], retain_graph=True, create_graph=create_graph, allow_unused=True)
-        for i, g in enumerate(_given(grads, xs, strict, "jacobian")):
+        for i, g in enumerate(_given(grads, xs, strict, False, "jacobian")):
             found[i].append(g)
     return tuple(xp.reshape(xp.stack(gs), (*o.shape, *x.shape)) if gs else _empty(o, x) for gs, x in zip(found, xs, strict=True))
+
+
+def _units(x: Tensor) -> Any:
+    """All unit vectors of a tensor's space: (x.numel, *x.shape)."""
+    eye = devices.namespace(x.array).eye(x.numel(), dtype=x.array.dtype)
+    return Tensor._wrap(eye.reshape((x.numel(), *x.array.shape)))
+
+
+def _all_rows(o: Tensor, xs: tuple, create_graph: bool, strict: bool) -> tuple:
+    """`_by_rows` with all rows in one pass."""
+    if not o.requires_grad or not o.numel():
+        return _by_rows(o, xs, create_graph, strict)
+    found = grad([o], xs, [_units(o)], retain_graph=True, create_graph=create_graph, allow_unused=True, is_grads_batched=True)
+    return tuple(_empty(o, x) if g is None else xp.reshape(g, (*o.shape, *x.shape)) for g, x in zip(found, xs, strict=True))
 
 
 def _empty(o: Tensor, x: Tensor) -> Tensor:
     return Tensor._wrap(devices.namespace(o.array).zeros((*o.shape, *x.shape), dtype=o.array.dtype))
 
 
-def _by_columns(outputs: tuple, xs: tuple, create_graph: bool, strict: bool) -> tuple:
+def _by_columns(outputs: tuple, xs: tuple, create_graph: bool, strict: bool, vectorize: bool) -> tuple:
     found = []
     for x in xs:
+        if vectorize and x.numel():
+            found.append(_all_columns(outputs, x, create_graph))
+            continue
         columns: list[list] = [[] for _ in outputs]
         for j in range(x.numel()):
             seeds = {x.node: Tensor._wrap(_unit(x, j)) if create_graph else _unit(x, j)}
@@ -153,14 +202,25 @@ def _by_columns(outputs: tuple, xs: tuple, create_graph: bool, strict: bool) -> 
     return tuple(zip(*found, strict=True))
 
 
-def _scalar(func: Callable) -> Callable:
-    def checked(*xs: Tensor) -> Tensor:
-        out = func(*xs)
-        if not isinstance(out, Tensor) or out.numel() != 1:
-            raise RuntimeError("The Tensor returned by the function given to hessian should contain a single element")
-        return out.reshape(())
+def _all_columns(outputs: tuple, x: Tensor, create_graph: bool) -> list:
+    """All columns for one input in one walk of the tape."""
+    from ..func.mapping import vmap
 
-    return checked
+    def column(unit: Tensor) -> tuple:
+        seeds = {x.node: unit if create_graph else unit.array}
+        return tuple(_pushed(o, seeds, create_graph, False, "jacobian") for o in outputs)
+
+    columns = vmap(column, out_dims=-1)(_units(x))
+    return [xp.reshape(c, (*o.shape, *x.shape)) for c, o in zip(columns, outputs, strict=True)]
+
+
+def _first(func: Callable, xs: tuple, strict: bool, name: str) -> tuple[Tensor, tuple]:
+    """The function's one number and its gradient, recorded."""
+    out = func(*xs)
+    if not isinstance(out, Tensor) or out.numel() != 1:
+        raise RuntimeError(f"The Tensor returned by the function given to {name} should contain a single element")
+    out = out.reshape(())
+    return out, _given(_pulled((out,), xs, (xp.ones_like(out),), True), xs, strict, False, name)
 
 
 def hessian(
@@ -175,8 +235,7 @@ def hessian(
     many, _ = _tuple(inputs, "inputs")
 
     def first(*xs: Tensor) -> Any:
-        found = grad([_scalar(func)(*xs)], xs, create_graph=True, allow_unused=True)
-        found = _given(found, xs, strict, "hessian")
+        found = _first(func, xs, strict, "hessian")[1]
         return found if many else found[0]
 
     return jacobian(first, inputs, create_graph, strict, vectorize, outer_jacobian_strategy)
@@ -188,10 +247,9 @@ def vhp(func: Callable, inputs: Any, v: Any = None, create_graph: bool = False, 
     vs = _vector(v, xs, "input")
     with enable_grad():
         xs = _fresh(xs, create_graph)
-        out = _scalar(func)(*xs)
-        first = _given(grad([out], xs, create_graph=True, allow_unused=True), xs, strict, "vhp")
-        found = _pulled(first, xs, vs, create_graph)
-    return (out if create_graph else out.detach()), _shaped(many, _given(found, xs, strict, "vhp"))
+        out, first = _first(func, xs, strict, "vhp")
+        found = _given(_pulled(first, xs, vs, create_graph), xs, strict, create_graph, "vhp")
+    return (out if create_graph else out.detach()), _shaped(many, found)
 
 
 def hvp(func: Callable, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:

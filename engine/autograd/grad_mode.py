@@ -114,6 +114,23 @@ class inference_mode(_GradMode):
         return inference_mode(self._on)
 
 
+class set_multithreading_enabled(_GradMode):
+    """Accepted as in PyTorch, where it says whether a backward pass may use several threads; here each pass runs in its caller's thread."""
+
+    def __init__(self, mode: bool) -> None:
+        super().__init__()
+        self._want = bool(mode)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *exc: object) -> None:
+        pass
+
+    def _clone(self) -> _GradMode:
+        return set_multithreading_enabled(self._want)
+
+
 def is_grad_enabled() -> bool:
     """Whether ops are being recorded in this thread."""
     return tape.mode.grad

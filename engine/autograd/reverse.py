@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import deque
 from collections.abc import Sequence
 from typing import Any
@@ -9,7 +10,11 @@ from typing import Any
 import numpy
 
 from .. import errors, tape, xp
+from ..backends.batch import Batched
+from ..batching import spread
 from ..tensor import Tensor
+from .anomaly_mode import is_anomaly_enabled, looked_at
+from .graph import GradientEdge
 
 
 def _roots(tensors: Sequence[Tensor], grads: Any, create_graph: bool) -> list[tuple[Any, Any]]:
@@ -21,6 +26,11 @@ def _roots(tensors: Sequence[Tensor], grads: Any, create_graph: bool) -> list[tu
         raise RuntimeError(f"got {len(tensors)} tensors and {len(grads)} gradients")
     roots = []
     for i, (tensor, grad) in enumerate(zip(tensors, grads, strict=True)):
+        if isinstance(tensor, GradientEdge):
+            if not isinstance(grad, Tensor):
+                raise RuntimeError("grad can be implicitly created only for scalar outputs; a GradientEdge needs its gradient as a Tensor")
+            roots.append((tensor.node, grad if create_graph else grad.array))
+            continue
         if not isinstance(tensor, Tensor):
             raise TypeError(f"expected a Tensor to differentiate, got {type(tensor).__name__}")
         if tensor.node is None:
@@ -48,6 +58,8 @@ def _roots(tensors: Sequence[Tensor], grads: Any, create_graph: bool) -> list[tu
                 )
             if grad.array.dtype != tensor.array.dtype:
                 grad = Tensor._wrap(grad.array.astype(tensor.array.dtype)) if grad.node is None else grad.to(tensor.dtype)
+        if tensor.array.__class__ is Batched and grad.array.__class__ is not Batched:
+            grad = spread(grad, tensor.array.level)  # in a vmap all samples have this gradient
         roots.append((tensor.node, grad if create_graph else grad.array))
     return roots
 
@@ -62,37 +74,55 @@ def start(
     in_place: bool = True,
 ) -> Any:
     """The steps of a backward pass, not yet taken: `tape.backward_steps` with PyTorch's arguments checked and filled in."""
-    tensors = (tensors,) if isinstance(tensors, Tensor) else tuple(tensors)
+    tensors = (tensors,) if isinstance(tensors, (Tensor, GradientEdge)) else tuple(tensors)
     roots = _roots(tensors, grad_tensors, create_graph)
     retain = create_graph if retain_graph is None else retain_graph
-    return tape.backward_steps(roots, xp if create_graph else numpy, retain, captured, accumulate, in_place)
+    steps = tape.backward_steps(roots, xp if create_graph else numpy, retain, captured, accumulate, in_place)
+    return looked_at(steps, create_graph) if is_anomaly_enabled() else steps
 
 
-def _exhaust(steps: Any, create_graph: bool) -> None:
-    before, tape.mode.grad = tape.mode.grad, create_graph
+def _exhaust(steps: Any, create_graph: bool, limited: bool) -> None:
+    mode = tape.mode
+    before, mode.grad, mode.limited = (mode.grad, mode.limited), create_graph, limited
     try:
         deque(steps, maxlen=0)
     finally:
-        tape.mode.grad = before
+        mode.grad, mode.limited = before
 
 
 def backward(
-    tensors: Any, grad_tensors: Any = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None
+    tensors: Any,
+    grad_tensors: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    grad_variables: Any = None,
+    inputs: Any = None,
 ) -> None:
     """Sum the gradients of `tensors` into `.grad` of the leaves they depend on, or of `inputs` only."""
+    if grad_variables is not None:
+        warnings.warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning, stacklevel=2)
+        if grad_tensors is not None:
+            raise RuntimeError(
+                "`grad_tensors` and `grad_variables` (deprecated) arguments both passed to `backward()`. Please only use `grad_tensors`."
+            )
+        grad_tensors = grad_variables
     captured = None
     if inputs is not None:
         inputs, captured = _targets(inputs)
         if not inputs:
             raise RuntimeError("'inputs' argument to backward() cannot be empty.")
         for x in inputs:
-            x.retain_grad()
-    _exhaust(start(tensors, grad_tensors, retain_graph, create_graph, captured), create_graph)
+            if isinstance(x, Tensor):
+                x.retain_grad()
+    _exhaust(start(tensors, grad_tensors, retain_graph, create_graph, captured), create_graph, captured is not None)
 
 
 def _targets(inputs: Any) -> tuple[tuple, dict]:
     """The tensors that a pass is to stop at, and a place for what arrives at each."""
-    inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+    inputs = (inputs,) if isinstance(inputs, (Tensor, GradientEdge)) else tuple(inputs)
+    for x in inputs:
+        if not isinstance(x, (Tensor, GradientEdge)):
+            raise RuntimeError(f"all inputs have to be Tensors or GradientEdges, but got {type(x).__name__}")
     if any(x.node is None for x in inputs):
         raise RuntimeError("One of the differentiated Tensors does not require grad")
     return inputs, {x.node: None for x in inputs}
@@ -104,32 +134,58 @@ def grad(
     grad_outputs: Any = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
+    only_inputs: bool = True,
     allow_unused: bool | None = None,
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
 ) -> tuple:
     """The gradients of the sum of `outputs` with respect to `inputs`, as a tuple; no `.grad` changes.
 
-    RuntimeError when an input was not used, unless `allow_unused` (None in its place) or `materialize_grads` (zeros).
+    RuntimeError when an input was not used, unless `allow_unused` (None in its place) or `materialize_grads` (zeros). With
+    `is_grads_batched` the first dimension of `grad_outputs` counts gradients, and that of the results too: one pass does all.
     """
+    if not only_inputs:
+        warnings.warn("only_inputs argument is deprecated and is ignored now (defaults to True)", FutureWarning, stacklevel=2)
+    if materialize_grads and allow_unused is False:
+        raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False.")
     if is_grads_batched:
-        raise NotImplementedError("grad: is_grads_batched=True is not supported; call grad once for each gradient")
+        return _batched(outputs, inputs, grad_outputs, retain_graph, create_graph, allow_unused, materialize_grads)
     inputs, captured = _targets(inputs)
     if not inputs:
         raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
-    _exhaust(start(outputs, grad_outputs, retain_graph, create_graph, captured, accumulate=False), create_graph)
+    _exhaust(start(outputs, grad_outputs, retain_graph, create_graph, captured, accumulate=False), create_graph, True)
     found = []
-    for x in inputs:
+    for i, x in enumerate(inputs):
         g = captured[x.node]
         if g is None:
             if materialize_grads:
-                g = xp.zeros_like(x)
+                if not isinstance(x, Tensor):
+                    raise RuntimeError("materialize_grads cannot be used when the given input is a GradientEdge")
+                g = xp.zeros_like(x).detach().requires_grad_(create_graph)
             elif not allow_unused:
                 raise RuntimeError(
-                    "One of the differentiated Tensors appears to not have been used in the graph. "
+                    f"The differentiated Tensor at index {i} appears to not have been used in the graph. "
                     "Set allow_unused=True if this is the desired behavior."
                 )
         elif not isinstance(g, Tensor):
-            g = Tensor._wrap(g.copy())
+            g = tape._tensor(g.copy())
         found.append(g)
     return tuple(found)
+
+
+def _batched(outputs: Any, inputs: Any, grad_outputs: Any, retain: Any, create: bool, allow_unused: Any, materialize: bool) -> tuple:
+    """`grad` for a batch of gradients: under `vmap`, so that each step of the pass runs once for all of them."""
+    from ..func.mapping import vmap
+
+    given = (grad_outputs,) if isinstance(grad_outputs, Tensor) else tuple(grad_outputs or ())
+    if not given or any(g is None for g in given):
+        raise RuntimeError("grad: is_grads_batched=True needs grad_outputs, with one more dimension than the outputs")
+    unused: list[bool] = []
+
+    def one(*grads: Tensor) -> tuple:
+        found = grad(outputs, inputs, grads, retain, create, allow_unused=allow_unused, materialize_grads=materialize)
+        unused[:] = [g is None for g in found]
+        return tuple(g for g in found if g is not None)
+
+    found = iter(vmap(one)(*given))
+    return tuple(None if none else next(found) for none in unused)

@@ -1,0 +1,130 @@
+"""Dual numbers: forward mode along one direction while a program runs, `f(make_dual(x, v))`.
+
+The tape has what forward mode needs: a dual tensor starts a graph of its own, and `unpack_dual` pushes the tangent through what came of it.
+So what a program computes under `no_grad` within a level is a constant and has no tangent, where PyTorch pushes tangents through it; the
+same holds in `torch.func.jvp`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy
+
+from .. import tape, xp
+from ..op import registry
+from ..tensor import Tensor
+from .grad_mode import enable_grad
+
+_levels: list[_Level] = []
+_MAX = 1
+
+
+class _Level:
+    """One dual level that is open: the tangents of its dual tensors, by their nodes."""
+
+    def __init__(self) -> None:
+        self.seeds: dict[Any, Any] = {}
+        self.recorded = False
+        self.starts: list[Tensor] = []
+
+
+class UnpackedDualTensor(NamedTuple):
+    """A primal and its tangent, None where it has none."""
+
+    primal: Tensor
+    tangent: Tensor | None
+
+
+def enter_dual_level() -> int:
+    """Open a level; there can be one at a time."""
+    if len(_levels) >= _MAX:
+        raise RuntimeError("Nested forward mode AD is not supported at the moment")
+    _levels.append(_Level())
+    return len(_levels) - 1
+
+
+def exit_dual_level(*, level: int | None = None) -> None:
+    """Close the level: tangents are gone."""
+    if not _levels or level is not None and level != len(_levels) - 1:
+        raise RuntimeError(
+            f"Trying to exit a forward AD level that was not the last one that was created. This is not supported: level {level}, "
+            f"{len(_levels)} open"
+        )
+    _levels.pop()
+
+
+class dual_level:
+    """`with dual_level():` around a computation with dual numbers."""
+
+    def __enter__(self) -> int:
+        self._level = enter_dual_level()
+        self._grad = enable_grad()
+        self._grad.__enter__()
+        return self._level
+
+    def __exit__(self, *exc: object) -> None:
+        self._grad.__exit__(*exc)
+        exit_dual_level(level=self._level)
+
+
+def _open(level: int | None) -> _Level:
+    if not _levels or level is not None and not 0 <= level < len(_levels):
+        raise RuntimeError(
+            "Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first."
+            if not _levels
+            else f"there is no open dual level {level}"
+        )
+    return _levels[-1 if level is None else level]
+
+
+def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
+    """A tensor like `tensor` that carries `tangent`, of the same shape, through the ops that follow in this level."""
+    found = _open(level)
+    if not isinstance(tensor, Tensor) or not isinstance(tangent, Tensor):
+        raise TypeError(f"make_dual: expected two Tensors, got {type(tensor).__name__} and {type(tangent).__name__}")
+    for what, t in (("primal", tensor), ("tangent", tangent)):
+        if not (t.is_floating_point() or t.is_complex()):
+            raise ValueError(f"Expected {what} to be floating point or complex, but got: {t.dtype}")
+    if tangent.is_complex() and not tensor.is_complex():
+        raise ValueError(f"make_dual: expected a real tangent of a primal of {tensor.dtype}, got {tangent.dtype}")
+    if tuple(tensor.shape) != tuple(tangent.shape):
+        raise RuntimeError(
+            "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not supported. Tensor is "
+            f"of size {list(tensor.shape)} while the given forward gradient is of size {list(tangent.shape)}."
+        )
+    if unpack_dual(tensor, level=level).tangent is not None:
+        raise RuntimeError(
+            "Making a dual Tensor based on a Tensor that already has a forward gradient at the same level "
+            f"{len(_levels) - 1 if level is None else level} is not supported."
+        )
+    with enable_grad():
+        out = tensor.view_as(tensor) if tensor.requires_grad else _start(tensor.detach())
+    found.recorded |= tensor.requires_grad or tangent.requires_grad
+    found.seeds[out.node] = tangent
+    found.starts.append(out)
+    return out
+
+
+def _start(tensor: Tensor) -> Tensor:
+    """The tensor as the result of something: a leaf could not be written in place, as the first layer of a model may do."""
+    tensor.node = tape.Node(registry["clone"], (None,), {}, (), tensor.array.shape, tensor.array.dtype)
+    return tensor
+
+
+def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
+    """The primal, and the tangent that has come to it in this level; None where it depends on no dual tensor, or no level is open."""
+    if not _levels:
+        return UnpackedDualTensor(tensor, None)
+    found = _open(level)
+    tangent = found.seeds.get(tensor.node) if tensor.node is not None else None
+    if tangent is None and tensor.node is not None:
+        seeds = dict(found.seeds) if found.recorded else {n: t.array for n, t in found.seeds.items()}
+        with enable_grad():
+            got = tape.push_forward(tensor.node, seeds, xp if found.recorded else numpy)
+        tangent = got if got is None or isinstance(got, Tensor) else Tensor._wrap(got)
+    if tangent is None:
+        return UnpackedDualTensor(tensor, None)
+    own = {s.node for s in found.starts}
+    foreign = found.recorded and any(n.op is None and n not in own for n in tape.plan([tensor.node]))
+    return UnpackedDualTensor(tensor.view_as(tensor) if foreign else tensor.detach(), tangent)

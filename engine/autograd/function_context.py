@@ -1,0 +1,102 @@
+"""`ctx` of a user-written Function: what its `forward` leaves for `backward` and `jvp`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+from weakref import ref
+
+from .. import inplace, tape
+from ..tensor import Tensor
+from . import graph
+
+
+class FunctionCtx:
+    """What `forward` leaves for `backward`. Any attribute can be set on it; tensors go through `save_for_backward`."""
+
+    def __init__(self, needs: tuple) -> None:
+        self.needs_input_grad = needs
+        self._saved = _Saved()
+        self._recorded: Callable = lambda: self._saved
+        self._pushing = False  # whether jvp runs, not backward
+        self._dirty: tuple = ()
+        self._no_grad: tuple = ()
+        self._materialize = True
+        self._name, self._sealed = "", math.inf  # whose backward it is for, and when forward was done
+
+    def save_for_backward(self, *tensors: Tensor | None) -> None:
+        """Keep tensors (inputs or outputs, or any) for backward."""
+        self._saved.backward = _tensors(tensors, "save_for_backward")
+
+    def save_for_forward(self, *tensors: Tensor | None) -> None:
+        """Keep tensors for `jvp`, where they are `saved_tensors`."""
+        self._saved.forward = _tensors(tensors, "save_for_forward")
+
+    def mark_dirty(self, *tensors: Tensor) -> None:
+        """Say which inputs forward changed in place; it must return them."""
+        self._dirty = tensors
+
+    def mark_non_differentiable(self, *tensors: Tensor) -> None:
+        """Say which outputs carry no gradient."""
+        self._no_grad = tensors
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """False: backward gets None, not zeros, for outputs that nobody used."""
+        self._materialize = value
+
+    @property
+    def saved_tensors(self) -> tuple:
+        """The saved tensors, tied to the tape again. SpoiledError when one was written in place since, GraphFreedError when gone."""
+        kept = self._recorded()
+        if kept is None:
+            raise tape.freed(self._name)
+        saved = kept.forward if self._pushing else kept.backward
+        for i, t in enumerate(saved):
+            if t is None or isinstance(t, graph.Kept):
+                continue
+            write = inplace.last_write_of(t.array)
+            if write is not None and write.time > self._sealed:
+                raise inplace.spoiled(t.array, write, self._name, f"saved_tensors[{i}]")
+        return tuple(t.open() if isinstance(t, _Output) else t.tensor() if isinstance(t, graph.Kept) else t for t in saved)
+
+    def _seal(self, name: str, node: tape.Node, outputs: tuple) -> None:
+        """From now on the node has the tensors, and frees them. Outputs are kept as arrays: with what it made a node would be a cycle."""
+        self._name, self._sealed = name, node.time
+        own, hooks, saved = {id(o) for o in outputs}, graph.packing(), self._saved
+        if hooks is not None:
+            saved.backward = tuple(t if t is None else hooks.pack(t.detach() if id(t) in own else t) for t in saved.backward)
+        saved.backward, saved.forward = (
+            tuple(_Output(t.array, t.node) if isinstance(t, Tensor) and id(t) in own else t for t in kept)
+            for kept in (saved.backward, saved.forward)
+        )
+        if saved.backward or saved.forward:
+            node.saved, self._recorded = (saved,), ref(saved)
+            del self._saved
+
+
+class _Saved:
+    """The tensors that a Function saved."""
+
+    def __init__(self) -> None:
+        self.backward: tuple = ()
+        self.forward: tuple = ()
+
+
+def _tensors(tensors: tuple, name: str) -> tuple:
+    for i, t in enumerate(tensors):
+        if t is not None and not isinstance(t, Tensor):
+            raise TypeError(f"{name} can only save variables, but argument {i} is of type {type(t).__name__}")
+    return tensors
+
+
+class _Output:
+    """A saved output: its array, and a weak way back to its node."""
+
+    def __init__(self, array: Any, node: Any) -> None:
+        self.array, self.node = array, ref(node) if node is not None else lambda: None
+
+    def open(self) -> Tensor:
+        out = Tensor._wrap(self.array)
+        out.node = self.node()
+        return out
