@@ -1,0 +1,161 @@
+"""`vmap`: a function of single samples as one of whole batches."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from .. import random
+from ..backends.batch import Batched, Level
+from ..batching import batch, open_level, unbatch
+from ..op import functions
+from ..tensor import Tensor
+from . import tree
+
+
+def vmap(func: Callable, in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error", *, chunk_size: int | None = None) -> Callable:
+    """`func`, written for one sample, as a function of batches: its ops run once for all samples.
+
+    `in_dims` says which dimension of each input is the batch (None: the input is the same for all samples), as one number or nested as the
+    inputs are; `out_dims` where the batch goes in the outputs; keyword arguments are the same for all samples. `randomness` is "error"
+    (random functions refuse), "same" or "different" numbers for the samples. With `chunk_size` so many samples at a time.
+    ValueError where inputs and `in_dims` do not fit.
+    """
+    if randomness not in ("error", "different", "same"):
+        raise RuntimeError(f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}")
+    if chunk_size is not None and not chunk_size > 0:
+        raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
+
+    @functools.wraps(func, assigned=("__name__", "__qualname__", "__doc__"))
+    def call(*args: Any, **kwargs: Any) -> Any:
+        name = getattr(func, "__name__", repr(func))
+        dims, given, size = _given(args, in_dims, name)
+        nest = (args, kwargs)
+        given, dims = [*given, *tree.leaves(kwargs)], [*dims, *[None] * len(tree.leaves(kwargs))]
+        if chunk_size is None or size <= chunk_size:
+            return _mapped(func, name, nest, given, dims, size, out_dims, randomness)[0]
+        return _in_chunks(func, name, nest, given, dims, size, out_dims, randomness, chunk_size)
+
+    return call
+
+
+def _given(args: tuple, in_dims: Any, name: str) -> tuple[list, list, int]:
+    """For each leaf of the inputs its batch dimension from 0 on, or None; the leaves; and the number of samples."""
+    told = f"vmap({name}, in_dims={in_dims}, ...)(<inputs>)"
+    if isinstance(in_dims, list):
+        in_dims = tuple(in_dims)
+    if not isinstance(in_dims, (int, tuple)):
+        raise ValueError(
+            f"{told}: expected `in_dims` to be int or a (potentially nested) tuple matching the structure of inputs, got: {type(in_dims)}."
+        )
+    if not args:
+        raise ValueError(
+            f"{told}: got no inputs. Maybe you forgot to add inputs, or you are trying to vmap over a function with no inputs. The latter "
+            "is unsupported."
+        )
+    dims = tree.spread(in_dims, args)
+    if dims is None:
+        raise ValueError(
+            f"{told}: in_dims is not compatible with the structure of `inputs`: a tuple of {len(args)} "
+            f"with {len(tree.leaves(args))} values in all"
+        )
+    given, sizes = tree.leaves(args), []
+    for i, (x, d) in enumerate(zip(given, dims, strict=True)):
+        if isinstance(d, bool) or not isinstance(d, int) and d is not None:
+            raise ValueError(f"{told}: Got in_dim={d} for an input but in_dim must be either an integer dimension or None.")
+        if isinstance(d, int) and not isinstance(x, Tensor):
+            raise ValueError(
+                f"{told}: Got in_dim={d} for an input but the input is of type {type(x)}. We cannot vmap over non-Tensor arguments, please "
+                "use None as the respective in_dim"
+            )
+        if d is not None:
+            if not -x.ndim <= d < x.ndim:
+                raise ValueError(
+                    f"{told}: Got in_dim={d} for some input, but that input is a Tensor of dimensionality {x.ndim} so expected in_dim to "
+                    f"satisfy -{x.ndim} <= in_dim < {x.ndim}."
+                )
+            dims[i] = d % x.ndim
+            sizes.append(x.shape[dims[i]])
+    if not sizes:
+        raise ValueError(f"{told}: at least one input must be mapped over, but in_dims is None for all Tensors")
+    if len(set(sizes)) > 1:
+        raise ValueError(
+            f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sizes} for the mapped dimension"
+        )
+    return dims, given, sizes[0]
+
+
+def _mapped(func: Callable, name: str, nest: Any, given: list, dims: list, size: int, out_dims: Any, randomness: str) -> tuple[Any, list]:
+    """One run of the function over the whole batch: its outputs, and where the batch went in each."""
+    with open_level(size, randomness) as level:
+        args, kwargs = tree.filled(nest, iter([x if d is None else enter(x, d, level) for x, d in zip(given, dims, strict=True)]))
+        result = func(*args, **kwargs)
+        places = _places(result, out_dims, name)
+        found = [_left(x, d, level, name) for x, d in zip(tree.leaves(result), places, strict=True)]
+    return tree.filled(result, iter(found)), places
+
+
+def enter(x: Tensor, dim: int, level: Level) -> Tensor:
+    """A tensor whose dimension `dim` is the batch, as one of the level."""
+    return batch(x if dim == 0 else x.movedim(dim, 0), level)
+
+
+def _places(result: Any, out_dims: Any, name: str) -> list:
+    for x in tree.leaves(result):
+        if not isinstance(x, Tensor) and tree.spread(out_dims, result) != [None] * len(tree.leaves(result)):
+            places = tree.spread(out_dims, result)
+            if places is None or any(p is not None for p, v in zip(places, tree.leaves(result), strict=True) if not isinstance(v, Tensor)):
+                raise ValueError(
+                    f"vmap({name}, ...): `{name}` must only return Tensors, got type {type(x)}. Did you mean to set the "
+                    "`out_dims=` argument to None for this output?"
+                )
+    if not isinstance(out_dims, (int, tuple, list, dict)) and out_dims is not None:
+        raise ValueError(
+            f"vmap({name}, ..., out_dims={out_dims}): `out_dims` must be an int or a nest of ints as the outputs are, got {out_dims}"
+        )
+    if isinstance(out_dims, (tuple, list)) and isinstance(result, Tensor):
+        result = (result,)
+    places = tree.spread(out_dims, result)
+    if places is None and isinstance(out_dims, tuple) and isinstance(result, list):
+        places = tree.spread(list(out_dims), result)
+    if places is None:
+        raise ValueError(
+            f"vmap({name}, ..., out_dims={out_dims}): out_dims is not compatible with the structure of `outputs`. out_dims has "
+            f"{len(tree.leaves(out_dims))} values and outputs has {len(tree.leaves(result))}."
+        )
+    return places
+
+
+def _left(x: Any, dim: int | None, level: Level, name: str) -> Any:
+    if dim is None:
+        if isinstance(x, Tensor) and x.array.__class__ is Batched and x.array.level is level:
+            if x.array.alike:
+                return unbatch(x, level)[0]
+            raise ValueError(f"vmap({name}, ...): `{name}` can not return a BatchedTensor when out_dim is None")
+        return x
+    if not -x.ndim - 1 <= dim <= x.ndim:
+        raise IndexError(f"Dimension out of range (expected to be in range of [{-x.ndim - 1}, {x.ndim}], but got {dim})")
+    whole = unbatch(x, level) if x.array.__class__ is Batched and x.array.level is level else x.expand(level.size, *x.shape)
+    place = dim % (x.ndim + 1)
+    return whole if place == 0 else whole.movedim(0, place)
+
+
+def _in_chunks(
+    func: Callable, name: str, nest: Any, given: list, dims: list, size: int, out_dims: Any, randomness: str, chunk_size: int
+) -> Any:
+    """So many samples at a time, and what came of them joined where the batch is."""
+    state = random.default_generator.get_state() if randomness == "same" else None
+    parts: list[list] = []
+    result, places = None, []
+    for start in range(0, size, chunk_size):
+        n = min(chunk_size, size - start)
+        if state is not None:
+            random.default_generator.set_state(state)
+        some = [x if d is None else x.narrow(d, start, n) for x, d in zip(given, dims, strict=True)]
+        result, places = _mapped(func, name, nest, some, dims, n, out_dims, randomness)
+        parts.append(tree.leaves(result))
+    joined = [
+        pieces[0] if d is None else functions["cat"](list(pieces), d) for pieces, d in zip(zip(*parts, strict=True), places, strict=True)
+    ]
+    return tree.filled(result, iter(joined))
