@@ -1,6 +1,9 @@
 """Neural networks: modules, layers, losses, initializers and their functions, under PyTorch's names."""
 
-from . import functional, init, utils
+from typing import Any
+
+from .. import missing
+from . import functional, init, parameter, utils
 from .activation import (
     CELU,
     ELU,
@@ -32,8 +35,7 @@ from .activation import (
     Threshold,
 )  # fmt: skip
 from .adaptive import AdaptiveLogSoftmaxWithLoss
-from .attention import MultiheadAttention
-from .container import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
+from .container import Container, ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
 from .conv import (
     Conv1d,
     Conv2d,
@@ -48,12 +50,14 @@ from .conv import (
     LazyConvTranspose2d,
     LazyConvTranspose3d,
 )  # fmt: skip
+from .data_parallel import DataParallel
 from .distance import CosineSimilarity, PairwiseDistance
 from .dropout import AlphaDropout, Dropout, Dropout1d, Dropout2d, Dropout3d, FeatureAlphaDropout
 from .embedding import Embedding, EmbeddingBag
 from .flatten import Flatten, Unflatten
 from .fold import Fold, Unfold
 from .linear import Bilinear, Identity, LazyLinear, Linear
+from .linear_cross_entropy import LinearCrossEntropyLoss, LinearCrossEntropyOptions
 from .loss import (
     BCELoss,
     BCEWithLogitsLoss,
@@ -71,6 +75,7 @@ from .loss import (
     MultiLabelSoftMarginLoss,
     MultiMarginLoss,
     NLLLoss,
+    NLLLoss2d,
     PoissonNLLLoss,
     SmoothL1Loss,
     SoftMarginLoss,
@@ -78,10 +83,12 @@ from .loss import (
     TripletMarginWithDistanceLoss,
 )  # fmt: skip
 from .module import Module
+from .multihead import MultiheadAttention
 from .normalization import (
     BatchNorm1d,
     BatchNorm2d,
     BatchNorm3d,
+    CrossMapLRN2d,
     GroupNorm,
     InstanceNorm1d,
     InstanceNorm2d,
@@ -138,6 +145,7 @@ from .pooling import (
     MaxUnpool3d,
 )  # fmt: skip
 from .rnn import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNBase, RNNCell, RNNCellBase
+from .synchronized import SyncBatchNorm
 from .transformer import Transformer, TransformerDecoder, TransformerDecoderLayer, TransformerEncoder, TransformerEncoderLayer
 from .upsampling import Upsample, UpsamplingBilinear2d, UpsamplingNearest2d
 
@@ -162,5 +170,13 @@ __all__ = [
     "Softsign", "Tanh", "Tanhshrink", "Threshold", "Transformer", "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder",
     "TransformerEncoderLayer", "TripletMarginLoss", "TripletMarginWithDistanceLoss", "Unflatten", "Unfold", "UninitializedBuffer",
     "UninitializedParameter", "Upsample", "UpsamplingBilinear2d", "UpsamplingNearest2d", "ZeroPad1d", "ZeroPad2d", "ZeroPad3d",
-    "functional", "init", "utils",
+    "Container", "CrossMapLRN2d", "DataParallel", "LinearCrossEntropyLoss", "LinearCrossEntropyOptions", "NLLLoss2d", "SyncBatchNorm",
+    "functional", "init", "parameter", "utils",
 ]  # fmt: skip
+
+_LATER = ("attention", "common_types", "grad", "modules", "parallel")  # imported when a program first names them
+
+
+def __getattr__(name: str) -> Any:
+    __tracebackhide__ = True
+    return missing.attribute(__name__, name, 2)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from ..tensor import Tensor
 from . import functional as F
 from . import init as initialize
 from .module import Module
+from .multihead import MultiheadAttention  # noqa: F401  PyTorch's address of it
 from .parameter import Parameter, blank
 
 
@@ -145,8 +147,17 @@ class Threshold(Module):
 class Hardtanh(Module):
     """x, cut at min_val and max_val."""
 
-    def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False):
+    def __init__(
+        self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False, min_value: float | None = None,
+        max_value: float | None = None,
+    ):  # fmt: skip
         super().__init__()
+        if min_value is not None:
+            warnings.warn("keyword argument `min_value` is deprecated and rename to `min_val`", FutureWarning, stacklevel=2)
+            min_val = min_value
+        if max_value is not None:
+            warnings.warn("keyword argument `max_value` is deprecated and rename to `max_val`", FutureWarning, stacklevel=2)
+            max_val = max_value
         self.min_val, self.max_val, self.inplace = min_val, max_val, inplace
         if max_val <= min_val:
             raise AssertionError(f"max_val must be larger than min_val, got {max_val} and {min_val}")
@@ -299,21 +310,21 @@ class Softmax(_Softmax):
     """exp(x) / sum(exp(x)) along `dim`."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.softmax(input, self.dim, _stacklevel=5)
+        return F.softmax(input, self.dim)
 
 
 class LogSoftmax(_Softmax):
     """log(softmax(x)) along `dim`."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.log_softmax(input, self.dim, _stacklevel=5)
+        return F.log_softmax(input, self.dim)
 
 
 class Softmin(_Softmax):
     """softmax(-x) along `dim`."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.softmin(input, self.dim, _stacklevel=5)
+        return F.softmin(input, self.dim)
 
 
 class Softmax2d(Module):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import warnings
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
@@ -18,6 +19,20 @@ def _position(index: Any, length: int) -> int:
     if not -length <= i < length:
         raise IndexError(f"index {i} is out of range")
     return i % length
+
+
+class Container(Module):
+    """PyTorch's first container: modules by name. Deprecated there; subclass `Module`."""
+
+    def __init__(self, **kwargs: Any):
+        super().__init__()
+        warnings.warn(
+            "`nn.Container` is deprecated. All of its functionality is now implemented in `nn.Module`. Subclass that instead.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        for name, module in kwargs.items():
+            self.add_module(name, module)
 
 
 class _Row(Module):
@@ -228,25 +243,25 @@ def _owned(value: Any) -> Any:
     return Parameter(value) if isinstance(value, Tensor) and not isinstance(value, Parameter) else value
 
 
-def _told(value: Any) -> str:
+def _told(value: Any, name: Any) -> str:
     if not isinstance(value, Tensor):
         return f"Object of type: {type(value).__name__}"
     kind = "Parameter" if isinstance(value, Parameter) else "Tensor"
     size = "x".join(map(str, value.shape))
     place = f" ({value.device})" if value.is_cuda else ""
-    return f"{kind} containing: [{value.dtype!r} of size {size}{place}]"
+    return f"{kind} containing: [{name(value)} of size {size}{place}]"
 
 
 class _Parameters(Module):
+    @staticmethod
+    def _type_name(value: Tensor) -> str:
+        return str(value.dtype)
+
     def extra_repr(self) -> str:
-        return "\n".join(f"  ({key}): {_told(value)}" for key, value in self._pairs())
+        return "\n".join(f"  ({key}): {_told(value, self._type_name)}" for key, value in self._pairs())
 
     def _pairs(self) -> Iterable[tuple[Any, Any]]:
         raise NotImplementedError
-
-    def __repr__(self) -> str:
-        told = self.extra_repr()
-        return f"{self._get_name()}({told})" if "\n" not in told else f"{self._get_name()}(\n" + indented(f"  {told}", 2) + "\n)"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError(f"{type(self).__name__} should not be called.")
@@ -299,6 +314,10 @@ class ParameterList(_Parameters):
 class ParameterDict(_Parameters):
     """A dict of parameters; tensors put into it become parameters, other values are kept as they are."""
 
+    @staticmethod
+    def _type_name(value: Tensor) -> str:
+        return value.type()  # type: ignore[attr-defined]
+
     def __init__(self, parameters: Any = None):
         super().__init__()
         self._keys: dict[str, None] = {}
@@ -307,12 +326,14 @@ class ParameterDict(_Parameters):
 
     def __getitem__(self, key: str) -> Any:
         if key not in self._keys:
-            raise KeyError(key)
+            raise AttributeError(f"'{self._get_name()}' object has no attribute {key!r}")
         return getattr(self, key)
 
     def __setitem__(self, key: str, value: Any) -> None:
-        self._keys[key] = None
+        if not isinstance(key, str):
+            raise TypeError(f"Index given to ParameterDict cannot be used as a key as it is not a string (type is '{type(key).__name__}').")
         setattr(self, key, _owned(value))
+        self._keys[key] = None
 
     def __delitem__(self, key: str) -> None:
         del self._keys[key]
@@ -323,6 +344,9 @@ class ParameterDict(_Parameters):
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._keys)
+
+    def __reversed__(self) -> Iterator[str]:
+        return reversed(self._keys)
 
     def __contains__(self, key: str) -> bool:
         return key in self._keys
@@ -374,8 +398,9 @@ class ParameterDict(_Parameters):
         return ParameterDict((k, default) for k in keys)
 
     def update(self, parameters: Any) -> None:
-        """Add the values of a mapping or of `(name, value)` pairs."""
-        for key, value in _items(parameters, "ParameterDict.update"):
+        """Add the values of a mapping or of `(name, value)` pairs; those of a plain dict in the order of the names, as in PyTorch."""
+        pairs = _items(parameters, "ParameterDict.update")
+        for key, value in sorted(pairs) if isinstance(parameters, Mapping) and not isinstance(parameters, OrderedDict) else pairs:
             self[key] = value
 
     def __or__(self, other: ParameterDict) -> ParameterDict:

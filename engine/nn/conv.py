@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 from ..tensor import Tensor
 from . import functional as F
 from . import init
-from .lazy import LazyModule
+from .lazy import LazyModuleMixin
 from .module import Module, sizes
 from .parameter import Parameter, UninitializedParameter, blank
 
 
-class _Conv(Module):
+class _ConvNd(Module):
     """What all convolutions share: `(N, C_in, *)` to `(N, C_out, *)`; the batch dimension may be missing.
 
     `weight` is drawn like `bias` from U(-k, k) with k = 1 / sqrt(fan_in).
@@ -52,6 +52,7 @@ class _Conv(Module):
             self.padding: Any = padding
         else:
             self.padding = sizes(padding, n)
+        self._reversed_padding_repeated_twice = self._borders()
         shape = self._weight_shape()
         self.weight = blank(*shape, device=device, dtype=dtype)
         self.register_parameter("bias", blank(out_channels, device=device, dtype=dtype) if bias else None)
@@ -77,12 +78,6 @@ class _Conv(Module):
         totals = [d * (k - 1) if self.padding == "same" else 0 for d, k in zip(self.dilation, self.kernel_size, strict=True)]
         return [p for total in reversed(totals) for p in (total // 2, total - total // 2)]
 
-    def _convolved(self, conv: Any, input: Tensor) -> Tensor:
-        if self.padding_mode == "zeros":
-            return conv(input, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
-        padded = F.pad(input, self._borders(), mode=self.padding_mode)
-        return conv(padded, self.weight, self.bias, self.stride, (0,) * self.dims, self.dilation, self.groups)
-
     def extra_repr(self) -> str:
         zero, one = (0,) * self.dims, (1,) * self.dims
         return "".join(
@@ -98,12 +93,25 @@ class _Conv(Module):
         )
 
 
-class _PlainConv(_Conv):
+class _PlainConv(_ConvNd):
     def __init__(
         self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1,
         bias: bool = True, padding_mode: str = "zeros", device: Any = None, dtype: Any = None,
     ):  # fmt: skip
         super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self._conv_forward(input, self.weight, self.bias)
+
+    def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        """The convolution with another weight and bias, which programs ask for or write anew, under PyTorch's name."""
+        raise NotImplementedError(f"{type(self).__name__} has no _conv_forward")
+
+    def _convolved(self, conv: Any, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        if self.padding_mode == "zeros":
+            return conv(input, weight, bias, self.stride, self.padding, self.dilation, self.groups)
+        padded = F.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode)
+        return conv(padded, weight, bias, self.stride, (0,) * self.dims, self.dilation, self.groups)
 
 
 class Conv1d(_PlainConv):
@@ -111,8 +119,8 @@ class Conv1d(_PlainConv):
 
     dims = 1
 
-    def forward(self, input: Tensor) -> Tensor:
-        return self._convolved(F.conv1d, input)
+    def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        return self._convolved(F.conv1d, input, weight, bias)
 
 
 class Conv2d(_PlainConv):
@@ -120,8 +128,8 @@ class Conv2d(_PlainConv):
 
     dims = 2
 
-    def forward(self, input: Tensor) -> Tensor:
-        return self._convolved(F.conv2d, input)
+    def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        return self._convolved(F.conv2d, input, weight, bias)
 
 
 class Conv3d(_PlainConv):
@@ -129,11 +137,11 @@ class Conv3d(_PlainConv):
 
     dims = 3
 
-    def forward(self, input: Tensor) -> Tensor:
-        return self._convolved(F.conv3d, input)
+    def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        return self._convolved(F.conv3d, input, weight, bias)
 
 
-class _ConvTranspose(_Conv):
+class _ConvTransposeNd(_ConvNd):
     transposed = True
 
     def __init__(
@@ -145,12 +153,16 @@ class _ConvTranspose(_Conv):
         )
 
     def _spread(self, conv: Any, input: Tensor, output_size: Any) -> Tensor:
-        extra = self.output_padding if output_size is None else self._extra(input, list(output_size))
+        extra = self._output_padding(input, output_size, self.stride, self.padding, self.kernel_size, self.dims, self.dilation)
         return conv(input, self.weight, self.bias, self.stride, self.padding, extra, self.groups, self.dilation)
 
-    def _extra(self, input: Tensor, output_size: list[int]) -> tuple:
+    def _output_padding(
+        self, input: Tensor, output_size: Any, stride: Any, padding: Any, kernel_size: Any, num_spatial_dims: int, dilation: Any = None
+    ) -> tuple:
         """The output padding that gives the size asked for; a stride leaves several sizes possible."""
-        n = self.dims
+        if output_size is None:
+            return sizes(self.output_padding, num_spatial_dims)
+        n, output_size = num_spatial_dims, list(output_size)
         if len(output_size) in (n + 1, n + 2) and len(output_size) == input.ndim:
             output_size = output_size[-n:]
         if len(output_size) != n:
@@ -159,9 +171,9 @@ class _ConvTranspose(_Conv):
             )
         least = [
             (size - 1) * s - 2 * p + d * (k - 1) + 1
-            for size, s, p, d, k in zip(input.shape[-n:], self.stride, self.padding, self.dilation, self.kernel_size, strict=True)
+            for size, s, p, d, k in zip(input.shape[-n:], stride, padding, dilation or (1,) * n, kernel_size, strict=True)
         ]
-        most = [low + s - 1 for low, s in zip(least, self.stride, strict=True)]
+        most = [low + s - 1 for low, s in zip(least, stride, strict=True)]
         if any(not low <= size <= high for low, size, high in zip(least, output_size, most, strict=True)):
             raise ValueError(
                 f"requested an output size of {output_size}, but valid sizes range from {least} to {most} "
@@ -170,7 +182,7 @@ class _ConvTranspose(_Conv):
         return tuple(size - low for size, low in zip(output_size, least, strict=True))
 
 
-class ConvTranspose1d(_ConvTranspose):
+class ConvTranspose1d(_ConvTransposeNd):
     """The transpose (gradient) of `Conv1d`; `weight` is `(in, out / groups, k)`."""
 
     dims = 1
@@ -179,7 +191,7 @@ class ConvTranspose1d(_ConvTranspose):
         return self._spread(F.conv_transpose1d, input, output_size)
 
 
-class ConvTranspose2d(_ConvTranspose):
+class ConvTranspose2d(_ConvTransposeNd):
     """The transpose (gradient) of `Conv2d`; `weight` is `(in, out / groups, kH, kW)`."""
 
     dims = 2
@@ -188,7 +200,7 @@ class ConvTranspose2d(_ConvTranspose):
         return self._spread(F.conv_transpose2d, input, output_size)
 
 
-class ConvTranspose3d(_ConvTranspose):
+class ConvTranspose3d(_ConvTransposeNd):
     """The transpose (gradient) of `Conv3d`; `weight` is `(in, out / groups, kD, kH, kW)`."""
 
     dims = 3
@@ -197,7 +209,7 @@ class ConvTranspose3d(_ConvTranspose):
         return self._spread(F.conv_transpose3d, input, output_size)
 
 
-class _LazyConv(LazyModule, _Conv):
+class _LazyConvNd(LazyModuleMixin, _ConvNd):
     """A convolution that learns `in_channels` from its first input."""
 
     def _wait(self, out_channels: int, bias: bool, device: Any, dtype: Any) -> None:
@@ -219,7 +231,7 @@ class _LazyConv(LazyModule, _Conv):
         self._give_shapes(weight=self._weight_shape(), bias=(self.out_channels,))
 
 
-class _LazyPlainConv(_LazyConv):
+class _LazyPlainConv(_LazyConvNd):
     def __init__(
         self, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1, bias: bool = True,
         padding_mode: str = "zeros", device: Any = None, dtype: Any = None,
@@ -228,7 +240,7 @@ class _LazyPlainConv(_LazyConv):
         self._wait(out_channels, bias, device, dtype)
 
 
-class _LazyConvTranspose(_LazyConv):
+class _LazyConvTranspose(_LazyConvNd):
     def __init__(
         self, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0, output_padding: Any = 0, groups: int = 1,
         bias: bool = True, dilation: Any = 1, padding_mode: str = "zeros", device: Any = None, dtype: Any = None,

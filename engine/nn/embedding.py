@@ -53,7 +53,7 @@ class Embedding(_Table):
     """Rows of `weight` `(num_embeddings, embedding_dim)`: integer `(*)` -> `(*, embedding_dim)`.
 
     The row `padding_idx` gets no gradient. `max_norm` shortens the rows that are looked up, in place, to that norm.
-    `sparse` is accepted; the gradient is dense.
+    With `sparse` the gradient is a sparse tensor of the rows that were read.
     """
 
     def __init__(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import ops  # noqa: F401  loading them fills the table of functions
 from ..op import functions as _functions
+from . import variants
 
 _HOME = "nn.functional."
 _SHARED = (
@@ -56,3 +57,12 @@ __all__ = sorted(
     {name.removeprefix(_HOME) for name in _functions if name.startswith(_HOME)} | {name for name in _SHARED if name in _functions}
 )  # pyright: ignore[reportUnsupportedDunderAll]
 globals().update({name: _functions[_HOME + name] if _HOME + name in _functions else _functions[name] for name in __all__})
+
+_variants = variants.made(_HOME)
+__all__ = sorted({*__all__, *_variants})  # pyright: ignore[reportUnsupportedDunderAll]
+globals().update(_variants)
+_in_projection_packed, _in_projection = variants.in_projection_packed, variants.in_projection  # attention written by hand uses them
+for _name in __all__:  # so that pickle finds them, in a layer that keeps its activation
+    _fn = globals()[_name]
+    if _functions.get(_name) is not _fn and (_fn.__name__ == _name or "<locals>" in _fn.__qualname__):
+        _fn.__module__, _fn.__qualname__, _fn.__name__ = __name__, _name, _name

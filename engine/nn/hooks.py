@@ -9,23 +9,39 @@ from typing import TYPE_CHECKING, Any
 from ..autograd import Function
 from ..tape import Handle
 from ..tensor import Tensor
+from . import last_node
 
 if TYPE_CHECKING:
     from .module import Module
 
 
 class ModuleHooks:
-    """The hook tables of one module; a module without hooks has none of this."""
+    """The hook tables of one module; a module without hooks has none of this. Keys are the numbers of the handles."""
 
     def __init__(self) -> None:
-        self.before: OrderedDict[int, tuple[Callable, bool]] = OrderedDict()  # (hook, with_kwargs)
-        self.after: OrderedDict[int, tuple[Callable, bool, bool]] = OrderedDict()  # (hook, with_kwargs, always_call)
+        self.before: OrderedDict[int, Callable] = OrderedDict()
+        self.after: OrderedDict[int, Callable] = OrderedDict()
+        self.with_kwargs: set[int] = set()
+        self.always: set[int] = set()
         self.backward_before: OrderedDict[int, Callable] = OrderedDict()
         self.backward: OrderedDict[int, Callable] = OrderedDict()
+        self.full: bool | None = None  # whether the backward hooks are full ones; the two kinds do not mix
         self.state_before: OrderedDict[int, Callable] = OrderedDict()
         self.state_after: OrderedDict[int, Callable] = OrderedDict()
         self.load_before: OrderedDict[int, Callable] = OrderedDict()
         self.load_after: OrderedDict[int, Callable] = OrderedDict()
+
+    def set_full(self, full: bool) -> None:
+        """Note the kind of the backward hooks."""
+        if self.full is not None and self.full is not full:
+            raise RuntimeError(
+                "Cannot use both regular backward hooks and full backward hooks on a single Module. Please use only one of them."
+            )
+        self.full = full
+
+
+everywhere = ModuleHooks()  # the hooks of all modules
+registered: dict[str, OrderedDict[int, Callable]] = {kind: OrderedDict() for kind in ("parameter", "buffer", "module")}
 
 
 def hang(table: OrderedDict, entry: Any, prepend: bool = False) -> Handle:
@@ -37,6 +53,68 @@ def hang(table: OrderedDict, entry: Any, prepend: bool = False) -> Handle:
     return handle
 
 
+def on_registration(kind: str, module: Module, name: str, value: Any) -> Any:
+    """What is registered in the end, after the hooks on registrations."""
+    for hook in list(registered[kind].values()):
+        changed = hook(module, name, value)
+        value = value if changed is None else changed
+    return value
+
+
+def _everywhere() -> ModuleHooks:
+    from .module import Module
+
+    Module._hooks = everywhere
+    return everywhere
+
+
+def register_module_forward_pre_hook(hook: Callable) -> Handle:
+    """Call `hook(module, args)` before the forward of every module."""
+    return hang(_everywhere().before, hook)
+
+
+def register_module_forward_hook(hook: Callable, *, with_kwargs: bool = False, always_call: bool = False) -> Handle:
+    """Call `hook(module, args, output)` after the forward of every module."""
+    handle = hang(_everywhere().after, hook)
+    if with_kwargs:
+        everywhere.with_kwargs.add(handle.id)
+    if always_call:
+        everywhere.always.add(handle.id)
+    return handle
+
+
+def register_module_full_backward_pre_hook(hook: Callable) -> Handle:
+    """Call `hook(module, grad_output)` before the gradient goes back through any module."""
+    return hang(_everywhere().backward_before, hook)
+
+
+def register_module_full_backward_hook(hook: Callable) -> Handle:
+    """Call `hook(module, grad_input, grad_output)` when the gradients of any module's inputs are known."""
+    _everywhere().set_full(True)
+    return hang(everywhere.backward, hook)
+
+
+def register_module_backward_hook(hook: Callable) -> Handle:
+    """PyTorch's deprecated form of `register_module_full_backward_hook`."""
+    _everywhere().set_full(False)
+    return hang(everywhere.backward, hook)
+
+
+def register_module_parameter_registration_hook(hook: Callable) -> Handle:
+    """Call `hook(module, name, param)` when a parameter is registered anywhere; what it returns, unless None, takes its place."""
+    return hang(registered["parameter"], hook)
+
+
+def register_module_buffer_registration_hook(hook: Callable) -> Handle:
+    """Call `hook(module, name, buffer)` when a buffer is registered anywhere; what it returns, unless None, takes its place."""
+    return hang(registered["buffer"], hook)
+
+
+def register_module_module_registration_hook(hook: Callable) -> Handle:
+    """Call `hook(module, name, submodule)` when a submodule is registered anywhere; what it returns, unless None, takes its place."""
+    return hang(registered["module"], hook)
+
+
 def call(module: Module, args: tuple, kwargs: dict) -> Any:
     """Run `module.forward` with all its hooks, as `Module.__call__` does when there are any."""
     hooks = module._hooks
@@ -46,33 +124,41 @@ def call(module: Module, args: tuple, kwargs: dict) -> Any:
         return _hooked(module, hooks, args, kwargs, ran)
     except Exception:
         # always_call hooks hear of a failed forward too; the first error is the one that is told
-        for key, (hook, with_kwargs, always) in list(hooks.after.items()):
-            if always and key not in ran:
-                hook(module, args, kwargs, None) if with_kwargs else hook(module, args, None)
+        for tables in (everywhere,) if hooks is everywhere else (everywhere, hooks):
+            for key, hook in list(tables.after.items()):
+                if key in tables.always and key not in ran:
+                    hook(module, args, kwargs, None) if key in tables.with_kwargs else hook(module, args, None)
         raise
 
 
 def _hooked(module: Module, hooks: ModuleHooks, args: tuple, kwargs: dict, ran: set[int]) -> Any:
-    for hook, with_kwargs in list(hooks.before.values()):
-        if with_kwargs:
-            changed = hook(module, args, kwargs)
-            if changed is not None:
-                if not (isinstance(changed, tuple) and len(changed) == 2):
-                    raise RuntimeError(f"forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got {changed}.")
-                args, kwargs = changed
-        else:
-            changed = hook(module, args)
-            if changed is not None:
-                args = changed if isinstance(changed, tuple) else (changed,)
-    watch = _BackwardHook(module, hooks) if hooks.backward or hooks.backward_before else None
+    both = (everywhere,) if hooks is everywhere else (everywhere, hooks)
+    for tables in both:
+        for key, hook in list(tables.before.items()):
+            if key in tables.with_kwargs:
+                changed = hook(module, args, kwargs)
+                if changed is not None:
+                    if not (isinstance(changed, tuple) and len(changed) == 2):
+                        raise RuntimeError(f"forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got {changed}.")
+                    args, kwargs = changed
+            else:
+                changed = hook(module, args)
+                if changed is not None:
+                    args = changed if isinstance(changed, tuple) else (changed,)
+    full = [tables for tables in both if tables.backward and tables.full is not False]
+    watch = _BackwardHook(module, both) if full or any(tables.backward_before for tables in both) else None
     if watch is not None:
         args = watch.on_inputs(args)
     result = module.forward(*args, **kwargs)
-    for key, (hook, with_kwargs, _) in list(hooks.after.items()):
-        ran.add(key)
-        changed = hook(module, args, kwargs, result) if with_kwargs else hook(module, args, result)
-        if changed is not None:
-            result = changed
+    for tables in both:
+        for key, hook in list(tables.after.items()):
+            ran.add(key)
+            changed = hook(module, args, kwargs, result) if key in tables.with_kwargs else hook(module, args, result)
+            if changed is not None:
+                result = changed
+    old = [hook for tables in both if tables.full is False for hook in tables.backward.values()]
+    if old:
+        last_node.watch(module, old, args, result)
     return result if watch is None else watch.on_outputs(result)
 
 
@@ -94,9 +180,10 @@ class _Boundary(Function):
 class _BackwardHook:
     """One call's full backward hooks: they run when the gradients of all inputs are known."""
 
-    def __init__(self, module: Module, hooks: ModuleHooks) -> None:
+    def __init__(self, module: Module, both: tuple[ModuleHooks, ...]) -> None:
         self.module = module
-        self.hooks, self.before = list(hooks.backward.values()), list(hooks.backward_before.values())
+        self.hooks = [hook for tables in both if tables.full is not False for hook in tables.backward.values()]
+        self.before = [hook for tables in both for hook in tables.backward_before.values()]
         self.grad_output: tuple = ()
         self.n_inputs, self.inputs_at = -1, []
         self.n_outputs, self.outputs_at = 0, []

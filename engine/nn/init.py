@@ -14,8 +14,8 @@ from ..autograd import no_grad
 from ..op import functions
 from ..tensor import Tensor
 
-_GAINS = {"linear": 1.0, "sigmoid": 1.0, "tanh": 5.0 / 3, "relu": math.sqrt(2.0), "selu": 3.0 / 4}
-_GAINS |= {f"conv{'_transpose' * t}{d}d": 1.0 for t in (0, 1) for d in (1, 2, 3)}
+_GAINS = {"linear": 1, "sigmoid": 1, "tanh": 5.0 / 3, "relu": math.sqrt(2.0), "selu": 3.0 / 4}
+_GAINS |= {f"conv{'_transpose' * t}{d}d": 1 for t in (0, 1) for d in (1, 2, 3)}
 
 
 def calculate_gain(nonlinearity: str, param: Any = None) -> float:
@@ -148,10 +148,7 @@ def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> 
 
 
 def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
-    mode = mode.lower()
-    if mode not in ("fan_in", "fan_out"):
-        raise ValueError(f"Mode {mode} not supported, please use one of ['fan_in', 'fan_out']")
-    return calculate_gain(nonlinearity, a) / math.sqrt(fans(tensor)[mode == "fan_out"])
+    return calculate_gain(nonlinearity, a) / math.sqrt(_calculate_correct_fan(tensor, mode))
 
 
 def kaiming_uniform_(tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Any = None) -> Tensor:
@@ -194,3 +191,30 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any =
         for column in range(columns):
             tensor[functions["randperm"](rows)[:zeros], column] = 0
     return tensor
+
+
+def _old_name(new: Callable) -> Callable:
+    """PyTorch's first names, without the underscore at the end; they warn and do the same."""
+    name = new.__name__
+
+    def called(*args: Any, **kwargs: Any) -> Any:
+        warnings.warn(f"`nn.init.{name[:-1]}` is now deprecated in favor of `nn.init.{name}`.", FutureWarning, stacklevel=2)
+        return new(*args, **kwargs)
+
+    called.__name__ = called.__qualname__ = name[:-1]
+    called.__doc__ = f"PyTorch's old name of `{name}`."
+    return called
+
+
+uniform, normal, constant, eye, dirac = map(_old_name, (uniform_, normal_, constant_, eye_, dirac_))
+xavier_uniform, xavier_normal = _old_name(xavier_uniform_), _old_name(xavier_normal_)
+kaiming_uniform, kaiming_normal = _old_name(kaiming_uniform_), _old_name(kaiming_normal_)
+orthogonal, sparse = _old_name(orthogonal_), _old_name(sparse_)
+
+
+def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:
+    """The fan that a mode names; PyTorch's name, which much code uses in spite of its underscore."""
+    mode = mode.lower()
+    if mode not in ("fan_in", "fan_out"):
+        raise ValueError(f"Mode {mode} not supported, please use one of ['fan_in', 'fan_out']")
+    return fans(tensor)[mode == "fan_out"]

@@ -1,4 +1,4 @@
-"""LazyModule: layers that learn their input size from the first input they see."""
+"""LazyModuleMixin: layers that learn their input size from the first input they see."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .module import Module
 from .parameter import is_lazy
 
 
-class LazyModule(Module):
+class LazyModuleMixin(Module):
     """The mixin of lazy layers: before the first forward it calls `initialize_parameters(*inputs)` and becomes `cls_to_become`.
 
     A state dict can be loaded before the first forward too; it sets the shapes.

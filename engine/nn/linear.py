@@ -8,7 +8,7 @@ from typing import Any
 from ..tensor import Tensor
 from . import functional as F
 from . import init
-from .lazy import LazyModule
+from .lazy import LazyModuleMixin
 from .module import Module
 from .parameter import Parameter, UninitializedParameter, blank
 
@@ -56,6 +56,10 @@ class Linear(Module):
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
 
 
+class NonDynamicallyQuantizableLinear(Linear):
+    """The output projection of attention; it has PyTorch's name, which shows in `print(module)`."""
+
+
 class Bilinear(Module):
     """y = x1ᵀ A x2 + b, from `(*, in1_features)` and `(*, in2_features)` to `(*, out_features)`; `weight` is `(out, in1, in2)`."""
 
@@ -85,7 +89,7 @@ class Bilinear(Module):
         )
 
 
-class LazyLinear(LazyModule, Linear):
+class LazyLinear(LazyModuleMixin, Linear):
     """A `Linear` that learns `in_features` from its first input, and is a plain `Linear` from then on."""
 
     cls_to_become = Linear

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any, overload
 
 from .. import devices, dtypes, observe
 from ..tape import Handle
 from ..tensor import Tensor
-from . import hooks, moving, state_dict
-from .hooks import ModuleHooks
-from .parameter import Buffer, Parameter, forget_grad
+from . import hooks, moving
+from . import state_dict as states
+from .hooks import (  # noqa: F401  PyTorch has those on every module in the module of `Module` too
+    ModuleHooks,
+    register_module_backward_hook,
+    register_module_buffer_registration_hook,
+    register_module_forward_hook,
+    register_module_forward_pre_hook,
+    register_module_full_backward_hook,
+    register_module_full_backward_pre_hook,
+    register_module_module_registration_hook,
+    register_module_parameter_registration_hook,
+)
+from .parameter import Buffer, Parameter, forget_grad, is_lazy
 
 _TABLES = ("_parameters", "_buffers", "_modules")
+
+_IncompatibleKeys = states.IncompatibleKeys  # PyTorch's name, which libraries import
 
 
 class Module:
@@ -22,15 +36,24 @@ class Module:
     """
 
     _version = 1
-    _hooks: ModuleHooks | None = None  # only a module that has hooks has tables for them
+    dump_patches = False  # PyTorch's names, for subclasses that set them
+    call_super_init = False
+    _hooks: ModuleHooks | None = None  # only a module that has hooks has tables for them; `hooks.everywhere` when all modules have some
     training: bool
     _parameters: dict[str, Parameter | None]
     _buffers: dict[str, Tensor | None]
     _modules: dict[str, Module | None]
-    _non_persistent: set[str]
+    _non_persistent_buffers_set: set[str]
 
-    def __init__(self) -> None:
-        self.__dict__.update(training=True, _parameters={}, _buffers={}, _modules={}, _non_persistent=set())
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if not self.call_super_init and (args or kwargs):
+            name = f"{type(self).__name__}.__init__()"
+            if kwargs:
+                raise TypeError(f"{name} got an unexpected keyword argument '{next(iter(kwargs))}'")
+            raise TypeError(f"{name} takes 1 positional argument but {len(args) + 1} were given")
+        self.__dict__.update(training=True, _parameters={}, _buffers={}, _modules={}, _non_persistent_buffers_set=set())
+        if self.call_super_init:
+            super().__init__(*args, **kwargs)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Compute the module's output; every subclass defines it."""
@@ -48,13 +71,17 @@ class Module:
         finally:
             watcher.leave()
 
+    _call_impl = __call__  # PyTorch's name
+
     # -- registration ------------------------------------------------------------------------------------------------------
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
         """Add a parameter under a name; None reserves the name and means that there is none."""
         self._check_name("parameter", name, self._table("_parameters", "parameter"))
         if param is not None and not isinstance(param, Parameter):
-            raise TypeError(f"cannot assign '{type(param).__name__}' object to parameter '{name}' (engine.nn.Parameter or None required)")
+            raise TypeError(f"cannot assign '{_type_of(param)}' object to parameter '{name}' (engine.nn.Parameter or None required)")
+        if hooks.registered["parameter"]:
+            param = hooks.on_registration("parameter", self, name, param)
         self._parameters[name] = param
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
@@ -62,14 +89,20 @@ class Module:
         self._check_name("buffer", name, self._table("_buffers", "buffer"))
         if tensor is not None and not isinstance(tensor, Tensor):
             raise TypeError(f"cannot assign '{type(tensor).__name__}' object to buffer '{name}' (engine.Tensor or None required)")
+        if hooks.registered["buffer"]:
+            tensor = hooks.on_registration("buffer", self, name, tensor)
         self._buffers[name] = tensor
-        (self._non_persistent.discard if persistent else self._non_persistent.add)(name)
+        (self._non_persistent_buffers_set.discard if persistent else self._non_persistent_buffers_set.add)(name)
 
     def add_module(self, name: str, module: Module | None) -> None:
         """Add a submodule under a name."""
         if module is not None and not isinstance(module, Module):
+            if isinstance(module, type) and issubclass(module, Module):
+                raise TypeError(f"{module.__name__} is a class, and a Module object is wanted: write {module.__name__}(...)")
             raise TypeError(f"{type(module).__name__} is not a Module subclass")
         self._check_name("module", name, self._table("_modules", "module"))
+        if hooks.registered["module"]:
+            module = hooks.on_registration("module", self, name, module)
         self._modules[name] = module
 
     register_module = add_module
@@ -84,25 +117,25 @@ class Module:
         if not isinstance(name, str):
             raise TypeError(f"{kind} name should be a string. Got {type(name).__name__}")
         if "." in name:
-            raise KeyError(f'{kind} name can\'t contain ".", got: {name}')
+            raise KeyError(f'{kind} name can\'t contain "."' + (f", got: {name}" if kind == "module" else ""))
         if name == "":
             raise KeyError(f'{kind} name can\'t be empty string ""')
         if name not in table and hasattr(self, name):
             raise KeyError(f"attribute '{name}' already exists")
 
     def __setattr__(self, name: str, value: Any) -> None:
-        kind, table, what = _kind_of(value)
+        kind, table = _kind_of(value)
         own = self.__dict__
         if table is not None and (table != "_buffers" or isinstance(value, Buffer)):
             if own.get(table) is None:
-                raise AttributeError(f"cannot assign {kind} before Module.__init__() call")
+                raise AttributeError(f"cannot assign {kind}{'s' * (kind == 'parameter')} before Module.__init__() call")
             own.pop(name, None)
             for other in _TABLES:
                 if other != table:
                     own[other].pop(name, None)
             if table != "_buffers":
-                self._non_persistent.discard(name)
-            if name in own[table]:
+                self._non_persistent_buffers_set.discard(name)
+            if name in own[table] and table != "_buffers":  # a Buffer says anew whether it is saved
                 own[table][name] = value
             else:
                 getattr(self, f"register_{kind}")(name, value, *([value.persistent] if table == "_buffers" else ()))
@@ -115,7 +148,7 @@ class Module:
             registered = own.get(table_name)
             if registered is not None and name in registered:
                 if value is not None and table_name != table:
-                    raise TypeError(f"cannot assign '{what}' {wanted.format(name)}")
+                    raise TypeError(f"cannot assign '{_type_of(value)}' {wanted.format(name)}")
                 registered[name] = value
                 return
         object.__setattr__(self, name, value)
@@ -132,7 +165,7 @@ class Module:
         for table in _TABLES:
             if name in self.__dict__.get(table, ()):
                 del self.__dict__[table][name]
-                self._non_persistent.discard(name)
+                self._non_persistent_buffers_set.discard(name)
                 return
         object.__delattr__(self, name)
 
@@ -218,6 +251,8 @@ class Module:
         """Replace the submodule at a path; `strict` refuses to add one where there was none."""
         if target == "":
             raise ValueError("Cannot set the submodule without a target name!")
+        if not isinstance(module, Module):
+            raise ValueError(f"`module` is not an nn.Module, found {type(module)}")
         path, _, name = target.rpartition(".")
         parent = self.get_submodule(path)
         if strict and not hasattr(parent, name):
@@ -290,25 +325,28 @@ class Module:
     def to(self, device: Any = ..., dtype: Any = ..., non_blocking: bool = ...) -> Module: ...
     @overload
     def to(self, tensor: Tensor, non_blocking: bool = ...) -> Module: ...
+    @overload
+    def to(self, *, memory_format: Any) -> Module: ...
     def to(self, *args: Any, **kwargs: Any) -> Module:
         """Move and cast parameters and buffers, in place: `to("cuda")`, `to(engine.float64)`, `to(tensor)`.
 
-        A dtype changes floating-point and complex tensors only.
+        A dtype changes floating-point and complex tensors only, a `memory_format` those of four and five dimensions.
         """
         device, dtype = moving.destination(args, kwargs)
+        layout = kwargs.get("memory_format")
         if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
             raise TypeError(f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype!r}")
 
         def moved(t: Tensor) -> Tensor:
             cast = dtype if t.dtype.is_floating_point or t.dtype.is_complex else None
-            return moving.moved(t, device, cast)
+            there = moving.moved(t, device, cast)
+            return there if layout is None or is_lazy(t) or t.ndim not in (4, 5) else there.to(memory_format=layout)
 
         return self._apply(moved)
 
     def type(self, dst_type: Any) -> Module:
-        """Cast all parameters and buffers, integer ones too."""
-        want = dtypes.as_dtype(dst_type)
-        return self._apply(lambda t: moving.moved(t, None, want))
+        """Cast all parameters and buffers, integer ones too; to a dtype, or to a type such as "torch.DoubleTensor"."""
+        return self._apply(lambda t: t.to(dtype=dst_type) if is_lazy(t) else t.type(dst_type))  # type: ignore[attr-defined]
 
     def float(self) -> Module:
         """Cast floating-point parameters and buffers to float32."""
@@ -337,6 +375,13 @@ class Module:
         """Move everything to a GPU."""
         return self.to(devices.device("cuda" if device is None else device))
 
+    def to_empty(self, *, device: Any, recurse: bool = True) -> Module:
+        """Move to a device without copying: the values of parameters and buffers are not set."""
+        return self._apply(lambda t: moving.unset(t, device), recurse)
+
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Accepted as in PyTorch; every call runs eagerly, so results and speed stay what they were."""
+
     def share_memory(self) -> Module:
         """Put parameters and buffers into memory that processes forked from here share."""
         from .shared import share
@@ -346,13 +391,17 @@ class Module:
     # -- hooks ----------------------------------------------------------------------------------------------------------------
 
     def _own_hooks(self) -> ModuleHooks:
-        if self._hooks is None:
-            self._hooks = ModuleHooks()
-        return self._hooks
+        if "_hooks" not in self.__dict__:
+            self.__dict__["_hooks"] = ModuleHooks()
+        return self.__dict__["_hooks"]
 
     def register_forward_pre_hook(self, hook: Callable, *, prepend: bool = False, with_kwargs: bool = False) -> Handle:
         """Call `hook(module, args)` before forward; what it returns, unless None, replaces the arguments."""
-        return hooks.hang(self._own_hooks().before, (hook, with_kwargs), prepend)
+        own = self._own_hooks()
+        handle = hooks.hang(own.before, hook, prepend)
+        if with_kwargs:
+            own.with_kwargs.add(handle.id)
+        return handle
 
     def register_forward_hook(
         self, hook: Callable, *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
@@ -361,11 +410,24 @@ class Module:
 
         `with_kwargs` passes `(module, args, kwargs, output)`; `always_call` also calls it (with output None) when forward raised.
         """
-        return hooks.hang(self._own_hooks().after, (hook, with_kwargs, always_call), prepend)
+        own = self._own_hooks()
+        handle = hooks.hang(own.after, hook, prepend)
+        if with_kwargs:
+            own.with_kwargs.add(handle.id)
+        if always_call:
+            own.always.add(handle.id)
+        return handle
 
     def register_full_backward_hook(self, hook: Callable, prepend: bool = False) -> Handle:
         """Call `hook(module, grad_input, grad_output)` when the gradients of the module's inputs are known; it may return new ones."""
+        self._own_hooks().set_full(True)
         return hooks.hang(self._own_hooks().backward, hook, prepend)
+
+    def register_backward_hook(self, hook: Callable) -> Handle:
+        """PyTorch's deprecated backward hook: `grad_input` are the gradients that leave the node of the module's last op, and a
+        FutureWarning says so where that is not the module's own."""
+        self._own_hooks().set_full(False)
+        return hooks.hang(self._own_hooks().backward, hook)
 
     def register_full_backward_pre_hook(self, hook: Callable, prepend: bool = False) -> Handle:
         """Call `hook(module, grad_output)` before the gradient goes back through the module; it may return a new one."""
@@ -377,11 +439,18 @@ class Module:
 
     def register_state_dict_post_hook(self, hook: Callable) -> Handle:
         """Call `hook(module, state_dict, prefix, local_metadata)` after `state_dict()` collected this module."""
+        return hooks.hang(self._own_hooks().state_after, states.silent(hook))
+
+    def _register_state_dict_hook(self, hook: Callable) -> Handle:
+        """As `register_state_dict_post_hook`; what the hook returns, unless None, takes the state dict's place."""
         return hooks.hang(self._own_hooks().state_after, hook)
 
     def register_load_state_dict_pre_hook(self, hook: Callable) -> Handle:
         """Call `hook(module, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)` before loading."""
-        return hooks.hang(self._own_hooks().load_before, hook)
+        return self._register_load_state_dict_pre_hook(hook, with_module=True)
+
+    def _register_load_state_dict_pre_hook(self, hook: Callable, with_module: bool = False) -> Handle:
+        return hooks.hang(self._own_hooks().load_before, hook if with_module else states.without_module(hook))
 
     def register_load_state_dict_post_hook(self, hook: Callable) -> Handle:
         """Call `hook(module, incompatible_keys)` after loading; a key that it takes out of the two lists is forgiven."""
@@ -389,24 +458,32 @@ class Module:
 
     # -- state ------------------------------------------------------------------------------------------------------------------
 
-    def state_dict(self, *, destination: dict | None = None, prefix: str = "", keep_vars: bool = False) -> dict[str, Any]:
-        """All parameters and persistent buffers by path, sharing memory with the module. `keep_vars` gives the parameters themselves."""
-        return state_dict.collect(self, state_dict.StateDict() if destination is None else destination, prefix, keep_vars)
+    def state_dict(self, *args: Any, destination: dict | None = None, prefix: str = "", keep_vars: bool = False) -> dict[str, Any]:
+        """All parameters and persistent buffers by path, sharing memory with the module. `keep_vars` gives the parameters themselves.
 
-    def load_state_dict(self, state: Any, strict: bool = True, assign: bool = False) -> state_dict.IncompatibleKeys:
+        Positional arguments are deprecated, as in PyTorch.
+        """
+        if args:
+            destination, prefix, keep_vars = states.positional(args, destination, prefix, keep_vars)
+        return states.collect(self, OrderedDict() if destination is None else destination, prefix, keep_vars)
+
+    def load_state_dict(self, state_dict: Any, strict: bool = True, assign: bool = False) -> states.IncompatibleKeys:
         """Copy a state dict into the parameters and buffers; all of it or, when anything does not fit, nothing.
 
         `strict` wants exactly the module's keys; `assign` takes the given tensors over, with their dtype and device, in place of copying.
         """
-        return state_dict.load(self, state, strict, assign)
+        return states.load(self, state_dict, strict, assign)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
 
     def _save_to_state_dict(self, destination: dict, prefix: str, keep_vars: bool) -> None:
-        state_dict.save_own(self, destination, prefix, keep_vars)
+        states.save_own(self, destination, prefix, keep_vars)
 
     def _load_from_state_dict(
         self, state: dict, prefix: str, local_metadata: dict, strict: bool, missing_keys: list, unexpected_keys: list, error_msgs: list
     ) -> None:
-        state_dict.load_own(self, state, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
+        states.load_own(self, state, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
 
     def get_extra_state(self) -> Any:
         """What else belongs into the state dict; subclasses that define it define `set_extra_state` too."""
@@ -434,15 +511,37 @@ class Module:
         return f"{self._get_name()}(\n  " + "\n  ".join(lines + children) + "\n)"
 
 
-def _kind_of(value: Any) -> tuple[str, str | None, str]:
-    """What kind of member a value is: its name, the table it goes to, and its type in words."""
+def _table_of_hooks(name: str, words: str) -> property:
+    return property(lambda self: getattr(self._own_hooks(), name), doc=f"The {words}, by the numbers of their handles.")
+
+
+for _name, _table, _words in (
+    ("_forward_pre_hooks", "before", "hooks before forward"),
+    ("_forward_hooks", "after", "hooks after forward"),
+    ("_backward_pre_hooks", "backward_before", "hooks before backward"),
+    ("_backward_hooks", "backward", "hooks after backward"),
+    ("_state_dict_pre_hooks", "state_before", "hooks before the state is collected"),
+    ("_state_dict_hooks", "state_after", "hooks after the state was collected"),
+    ("_load_state_dict_pre_hooks", "load_before", "hooks before a state is loaded"),
+    ("_load_state_dict_post_hooks", "load_after", "hooks after a state was loaded"),
+):
+    setattr(Module, _name, _table_of_hooks(_table, _words))  # much code clears or counts these tables by PyTorch's private names
+
+
+def _kind_of(value: Any) -> tuple[str, str | None]:
+    """What kind of member a value is: its name, and the table it goes to."""
     if isinstance(value, Parameter):
-        return "parameter", "_parameters", type(value).__name__
+        return "parameter", "_parameters"
     if isinstance(value, Module):
-        return "module", "_modules", type(value).__name__
+        return "module", "_modules"
     if isinstance(value, Tensor):
-        return "buffer", "_buffers", "engine.Tensor"
-    return "", None, type(value).__name__
+        return "buffer", "_buffers"
+    return "", None
+
+
+def _type_of(value: Any) -> str:
+    """The type of what cannot be assigned, in PyTorch's words."""
+    return value.type() if type(value) is Tensor else type(value).__name__  # type: ignore[attr-defined]
 
 
 def sizes(value: Any, dims: int) -> tuple:
@@ -450,6 +549,9 @@ def sizes(value: Any, dims: int) -> tuple:
     return (value,) * dims if isinstance(value, (int, float)) else tuple(value)
 
 
-def indented(text: str, spaces: int) -> str:
+def _addindent(text: str, spaces: int) -> str:
     """All lines but the first moved to the right."""
     return text.replace("\n", "\n" + " " * spaces)
+
+
+indented = _addindent  # the first is PyTorch's name, which layers of programs use in their repr

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy
 
 from .. import devices, dtypes
 from ..autograd import no_grad
@@ -62,3 +64,9 @@ def moved(t: Tensor, device: devices.device | None, dtype: dtypes.dtype | None) 
     if device is not None:
         array = devices.move(array, device)
     return t if array is t.array else t._like(array)
+
+
+def unset(t: Tensor, device: Any) -> Tensor:
+    """A tensor like this one on a device, its values not set."""
+    place = devices.device(device)
+    return t.to(device=place) if is_lazy(t) else t._like(devices.move(numpy.empty(t.shape, t.array.dtype), place))

@@ -7,10 +7,11 @@ from typing import Any, ClassVar
 from .. import dtypes
 from ..autograd import no_grad
 from ..create import ones, zeros
+from ..ops.join import cat
 from ..tensor import Tensor
 from . import functional as F
 from . import init
-from .lazy import LazyModule
+from .lazy import LazyModuleMixin
 from .module import Module, sizes
 from .parameter import Parameter, UninitializedBuffer, UninitializedParameter, blank
 
@@ -31,7 +32,7 @@ class _Norm(Module):
                 init.constant_(param, 1.0 if name == "weight" else 0.0)
 
 
-class _RunningNorm(_Norm):
+class _NormBase(_Norm):
     """(x - mean) / sqrt(var + eps) * weight + bias, with running statistics for evaluation.
 
     `running = (1 - momentum) * running + momentum * observed`, the variance unbiased; `momentum=None` is the average of all batches.
@@ -77,8 +78,8 @@ class _RunningNorm(_Norm):
 
     def _load_from_state_dict(self, state: dict, prefix: str, local_metadata: dict, *rest: Any) -> None:
         key = f"{prefix}num_batches_tracked"
-        if local_metadata.get("version") == 1 and self.track_running_stats and key not in state:
-            state[key] = self.num_batches_tracked  # the first version had no counter
+        if local_metadata.get("version") in (None, 1) and self.track_running_stats and key not in state:
+            state[key] = self.num_batches_tracked  # the first version, and files without versions, had no counter
         super()._load_from_state_dict(state, prefix, local_metadata, *rest)
 
     def extra_repr(self) -> str:
@@ -88,7 +89,7 @@ class _RunningNorm(_Norm):
         )
 
 
-class _BatchNorm(_RunningNorm):
+class _BatchNorm(_NormBase):
     def forward(self, input: Tensor) -> Tensor:
         self._check_input_dim(input)
         momentum = 0.0 if self.momentum is None else self.momentum
@@ -129,7 +130,7 @@ class BatchNorm3d(_BatchNorm):
     dims = (5,)
 
 
-class _InstanceNorm(_RunningNorm):
+class _InstanceNorm(_NormBase):
     def __init__(
         self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, affine: bool = False, track_running_stats: bool = False,
         device: Any = None, dtype: Any = None, *, bias: bool = True,
@@ -170,7 +171,7 @@ class InstanceNorm3d(_InstanceNorm):
     dims = (4, 5)
 
 
-class _LazyNorm(LazyModule, _RunningNorm):
+class _LazyNorm(LazyModuleMixin, _NormBase):
     """A normalization that learns `num_features` from its first input."""
 
     def __init__(
@@ -309,6 +310,29 @@ class LocalResponseNorm(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
+
+    def extra_repr(self) -> str:
+        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
+
+
+class CrossMapLRN2d(Module):
+    """The older `LocalResponseNorm`: x / (k + alpha / size * sum of x² over neighbouring channels)^beta, as many on both sides."""
+
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1):
+        super().__init__()
+        self.size, self.alpha, self.beta, self.k = size, alpha, beta, k
+
+    def forward(self, input: Tensor) -> Tensor:
+        if input.ndim != 4:
+            raise ValueError(f"CrossMapLRN2d: Expected input to be 4D, got {input.ndim}D instead.")
+        reach, channels = int((self.size - 1) / 2), input.shape[1]
+        squares = F.pad(input * input, (0, 0, 0, 0, reach, reach))
+        total = squares[:, :channels]
+        for offset in range(1, 2 * reach + 1):
+            total = total + squares[:, offset : offset + channels]
+        first = reach + 1  # from here on PyTorch leaves the first channel in the window, and so do we
+        total = cat([total[:, :first], total[:, first:] + squares[:, reach : reach + 1]], 1)
+        return input / (self.k + total * (self.alpha / self.size)) ** self.beta
 
     def extra_repr(self) -> str:
         return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"

@@ -18,9 +18,7 @@ class _Pad(Module):
 
     def __init__(self, padding: Any):
         super().__init__()
-        self.padding = sizes(padding, 2 * self.dims)
-        if len(self.padding) != 2 * self.dims:
-            raise ValueError(f"{type(self).__name__}: expected one number or {2 * self.dims} numbers for padding, got {len(self.padding)}")
+        self.padding = sizes(padding, 2 * self.dims)  # a wrong number of them is refused by the first call, as in PyTorch
 
     def forward(self, input: Tensor) -> Tensor:
         return F.pad(input, self.padding, self.mode, self.value)
@@ -29,7 +27,7 @@ class _Pad(Module):
         return f"{self.padding}"
 
 
-class _ConstantPad(_Pad):
+class _ConstantPadNd(_Pad):
     def __init__(self, padding: Any, value: float):
         super().__init__(padding)
         self.value = value
@@ -42,19 +40,19 @@ class _ZeroPad(_Pad):
     value = 0.0
 
 
-class ConstantPad1d(_ConstantPad):
+class ConstantPad1d(_ConstantPadNd):
     """Pads with a constant value: `(N, C, W)`."""
 
     dims = 1
 
 
-class ConstantPad2d(_ConstantPad):
+class ConstantPad2d(_ConstantPadNd):
     """Pads with a constant value: `(N, C, H, W)`."""
 
     dims = 2
 
 
-class ConstantPad3d(_ConstantPad):
+class ConstantPad3d(_ConstantPadNd):
     """Pads with a constant value: `(N, C, D, H, W)`."""
 
     dims = 3
@@ -78,64 +76,76 @@ class ZeroPad3d(_ZeroPad):
     dims = 3
 
 
-class ReflectionPad1d(_Pad):
+class _ReflectionPadNd(_Pad):
+    mode = "reflect"
+
+
+class ReflectionPad1d(_ReflectionPadNd):
     """Pads with the input mirrored at its border: `(N, C, W)`."""
 
     dims = 1
-    mode = "reflect"
 
 
-class ReflectionPad2d(_Pad):
+class ReflectionPad2d(_ReflectionPadNd):
     """Pads with the input mirrored at its border: `(N, C, H, W)`."""
 
     dims = 2
-    mode = "reflect"
 
 
-class ReflectionPad3d(_Pad):
+class ReflectionPad3d(_ReflectionPadNd):
     """Pads with the input mirrored at its border: `(N, C, D, H, W)`."""
 
     dims = 3
-    mode = "reflect"
 
 
-class ReplicationPad1d(_Pad):
+class _ReplicationPadNd(_Pad):
+    mode = "replicate"
+
+
+class ReplicationPad1d(_ReplicationPadNd):
     """Pads with the border's values: `(N, C, W)`."""
 
     dims = 1
-    mode = "replicate"
 
 
-class ReplicationPad2d(_Pad):
+class ReplicationPad2d(_ReplicationPadNd):
     """Pads with the border's values: `(N, C, H, W)`."""
 
     dims = 2
-    mode = "replicate"
 
 
-class ReplicationPad3d(_Pad):
+class ReplicationPad3d(_ReplicationPadNd):
     """Pads with the border's values: `(N, C, D, H, W)`."""
 
     dims = 3
-    mode = "replicate"
 
 
-class CircularPad1d(_Pad):
+class _CircularPadNd(_Pad):
+    mode = "circular"
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        low, high = self.dims + 1, self.dims + 2
+        if input.ndim not in (low, high):
+            raise ValueError(f"expected {low}D or {high}D input (got {input.ndim}D input)")
+
+    def forward(self, input: Tensor) -> Tensor:
+        self._check_input_dim(input)
+        return super().forward(input)
+
+
+class CircularPad1d(_CircularPadNd):
     """Pads with the values of the opposite side: `(N, C, W)`."""
 
     dims = 1
-    mode = "circular"
 
 
-class CircularPad2d(_Pad):
+class CircularPad2d(_CircularPadNd):
     """Pads with the values of the opposite side: `(N, C, H, W)`."""
 
     dims = 2
-    mode = "circular"
 
 
-class CircularPad3d(_Pad):
+class CircularPad3d(_CircularPadNd):
     """Pads with the values of the opposite side: `(N, C, D, H, W)`."""
 
     dims = 3
-    mode = "circular"

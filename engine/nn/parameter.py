@@ -7,7 +7,9 @@ from typing import Any
 import numpy
 
 from .. import devices, dtypes, inplace
-from ..tensor import Tensor, to_array
+from ..backends.coo import Coo
+from ..from_lists import to_array
+from ..tensor import Tensor
 
 
 class Parameter(Tensor):
@@ -17,10 +19,18 @@ class Parameter(Tensor):
     """
 
     def __init__(self, data: Any = None, requires_grad: bool = True):
-        self.array = data.array if isinstance(data, Tensor) else to_array(() if data is None else data)
+        if data is not None and not isinstance(data, Tensor):
+            raise AttributeError(f"a Parameter is made of a Tensor, but got {type(data).__name__}, which has no 'detach'")
+        self.array = to_array(()) if data is None else data.array
         self.node = None
         if requires_grad:
             self.requires_grad_()
+
+    def __deepcopy__(self, memo: dict) -> Parameter:
+        """The copy has the values alone: it starts without a gradient, hooks and attributes, as in PyTorch."""
+        if id(self) not in memo:
+            memo[id(self)] = type(self)(Tensor._wrap(self.array.copy()), self.requires_grad)
+        return memo[id(self)]
 
     def __repr__(self) -> str:
         return "Parameter containing:\n" + super().__repr__()
@@ -29,7 +39,10 @@ class Parameter(Tensor):
 def blank(*shape: int, device: Any = None, dtype: Any = None) -> Parameter:
     """A parameter of this shape whose values the layer sets next."""
     d = dtypes.default if dtype is None else dtypes.as_dtype(dtype)
+    if any(n < 0 for n in shape):
+        raise RuntimeError(f"Trying to create tensor with negative dimension {min(shape)}: {list(shape)}")
     array = numpy.empty(shape, d.numpy)
+    device = devices.default if device is None else device
     return Parameter(Tensor._wrap(array if device is None else devices.move(array, devices.device(device))))
 
 
@@ -38,6 +51,9 @@ def forget_grad(param: Tensor, set_to_none: bool) -> None:
     grad = param._grad
     if set_to_none or grad is None:
         param._grad = None
+        return
+    if grad.array.__class__ is Coo:
+        grad.zero_()
         return
     grad.node = None
     grad.array[...] = 0
@@ -73,6 +89,18 @@ class _Uninitialized:
             f"Attempted to use an uninitialized {self._becomes.__name__.lower()}. It is given its shape by the first call of its lazy "
             "module, or by materialize(shape)."
         )
+
+    @property
+    def shape(self) -> Any:
+        raise RuntimeError(
+            f"Can't access the shape of an uninitialized {self._becomes.__name__.lower()}. It is given one by the first call of its lazy "
+            "module, or by materialize(shape)."
+        )
+
+    @property
+    def data(self) -> Tensor:
+        """An empty tensor: what is written there before the shape is known goes nowhere, as in PyTorch."""
+        return Tensor._wrap(devices.move(numpy.empty(0, self._lazy_dtype.numpy), self._lazy_device))
 
     @property
     def dtype(self) -> dtypes.dtype:

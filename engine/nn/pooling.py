@@ -20,7 +20,7 @@ class _Window(Module):
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
-class _MaxPool(_Window):
+class _MaxPoolNd(_Window):
     def __init__(
         self, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, return_indices: bool = False,
         ceil_mode: bool = False,
@@ -38,28 +38,28 @@ class _MaxPool(_Window):
         return f"{super().extra_repr()}, dilation={self.dilation}, ceil_mode={self.ceil_mode}"
 
 
-class MaxPool1d(_MaxPool):
+class MaxPool1d(_MaxPoolNd):
     """The maximum of each window of `(N, C, L)`."""
 
     def forward(self, input: Tensor) -> Any:
         return self._pooled(F.max_pool1d, input)
 
 
-class MaxPool2d(_MaxPool):
+class MaxPool2d(_MaxPoolNd):
     """The maximum of each window of `(N, C, H, W)`."""
 
     def forward(self, input: Tensor) -> Any:
         return self._pooled(F.max_pool2d, input)
 
 
-class MaxPool3d(_MaxPool):
+class MaxPool3d(_MaxPoolNd):
     """The maximum of each window of `(N, C, D, H, W)`."""
 
     def forward(self, input: Tensor) -> Any:
         return self._pooled(F.max_pool3d, input)
 
 
-class _MaxUnpool(_Window):
+class _MaxUnpoolNd(_Window):
     dims = 1
 
     def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0):
@@ -68,14 +68,14 @@ class _MaxUnpool(_Window):
         self.stride = sizes(stride if stride is not None else kernel_size, self.dims)
 
 
-class MaxUnpool1d(_MaxUnpool):
+class MaxUnpool1d(_MaxUnpoolNd):
     """Puts maxima back where `MaxPool1d(return_indices=True)` found them; zeros elsewhere."""
 
     def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
         return F.max_unpool1d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
 
 
-class MaxUnpool2d(_MaxUnpool):
+class MaxUnpool2d(_MaxUnpoolNd):
     """Puts maxima back where `MaxPool2d(return_indices=True)` found them; zeros elsewhere."""
 
     dims = 2
@@ -84,7 +84,7 @@ class MaxUnpool2d(_MaxUnpool):
         return F.max_unpool2d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
 
 
-class MaxUnpool3d(_MaxUnpool):
+class MaxUnpool3d(_MaxUnpoolNd):
     """Puts maxima back where `MaxPool3d(return_indices=True)` found them; zeros elsewhere."""
 
     dims = 3
@@ -105,7 +105,7 @@ class AvgPool1d(_Window):
         return F.avg_pool1d(input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad)
 
 
-class _AvgPool(_Window):
+class _AvgPoolNd(_Window):
     def __init__(
         self, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False, count_include_pad: bool = True,
         divisor_override: int | None = None,
@@ -119,21 +119,21 @@ class _AvgPool(_Window):
         return pool(input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad, self.divisor_override)
 
 
-class AvgPool2d(_AvgPool):
+class AvgPool2d(_AvgPoolNd):
     """The mean of each window of `(N, C, H, W)`."""
 
     def forward(self, input: Tensor) -> Tensor:
         return self._pooled(F.avg_pool2d, input)
 
 
-class AvgPool3d(_AvgPool):
+class AvgPool3d(_AvgPoolNd):
     """The mean of each window of `(N, C, D, H, W)`."""
 
     def forward(self, input: Tensor) -> Tensor:
         return self._pooled(F.avg_pool3d, input)
 
 
-class _LPPool(Module):
+class _LPPoolNd(Module):
     def __init__(self, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False):
         super().__init__()
         self.norm_type, self.kernel_size, self.stride, self.ceil_mode = norm_type, kernel_size, stride, ceil_mode
@@ -142,21 +142,21 @@ class _LPPool(Module):
         return f"norm_type={self.norm_type}, kernel_size={self.kernel_size}, stride={self.stride}, ceil_mode={self.ceil_mode}"
 
 
-class LPPool1d(_LPPool):
+class LPPool1d(_LPPoolNd):
     """(sum x^p)^(1/p) over each window of `(N, C, L)`."""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.lp_pool1d(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
 
 
-class LPPool2d(_LPPool):
+class LPPool2d(_LPPoolNd):
     """(sum x^p)^(1/p) over each window of `(N, C, H, W)`."""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.lp_pool2d(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
 
 
-class LPPool3d(_LPPool):
+class LPPool3d(_LPPoolNd):
     """(sum x^p)^(1/p) over each window of `(N, C, D, H, W)`."""
 
     def forward(self, input: Tensor) -> Tensor:
@@ -177,7 +177,7 @@ class _FractionalMaxPool(Module):
             raise ValueError(f"{type(self).__name__} requires specifying either an output size, or a pooling ratio")
         if self.output_ratio is not None and not all(0 < r < 1 for r in self.output_ratio):
             raise ValueError(f"output_ratio must be between 0 and 1 (got {output_ratio})")
-        self.register_buffer("_random_samples", _random_samples, persistent=False)
+        self.register_buffer("_random_samples", _random_samples)
 
 
 class FractionalMaxPool2d(_FractionalMaxPool):
@@ -209,27 +209,27 @@ class _AdaptivePool(Module):
         return f"output_size={self.output_size}"
 
 
-class _AdaptiveMaxPool(_AdaptivePool):
+class _AdaptiveMaxPoolNd(_AdaptivePool):
     def __init__(self, output_size: Any, return_indices: bool = False):
         super().__init__(output_size)
         self.return_indices = return_indices
 
 
-class AdaptiveMaxPool1d(_AdaptiveMaxPool):
+class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
     """Maxima over windows chosen so that `(N, C, L)` becomes `(N, C, output_size)`."""
 
     def forward(self, input: Tensor) -> Any:
         return F.adaptive_max_pool1d(input, self.output_size, self.return_indices)
 
 
-class AdaptiveMaxPool2d(_AdaptiveMaxPool):
+class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
     """Maxima over windows chosen so that `(N, C, H, W)` becomes `(N, C, *output_size)`; None keeps a size."""
 
     def forward(self, input: Tensor) -> Any:
         return F.adaptive_max_pool2d(input, self.output_size, self.return_indices)
 
 
-class AdaptiveMaxPool3d(_AdaptiveMaxPool):
+class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
     """Maxima over windows chosen so that `(N, C, D, H, W)` becomes `(N, C, *output_size)`; None keeps a size."""
 
     def forward(self, input: Tensor) -> Any:

@@ -7,92 +7,15 @@ import math
 import warnings
 from typing import Any
 
-from ..autograd import Function
-from ..ops.join import cat, stack
-from ..ops.recurrent import lstm_steps
+from .. import casting
+from ..dtypes import float32
+from ..naming import named
 from ..tensor import Tensor
-from . import functional as F
 from . import init
 from .module import Module
 from .parameter import Parameter, blank
+from .recurrence import GATES, cell, layers
 from .utils.rnn import PackedSequence
-
-
-class _TimeSteps(Function):
-    """The rows of a packed sequence, one tensor for each time step; their gradients are joined in one go."""
-
-    @staticmethod
-    def forward(ctx: Any, input: Tensor, sizes: tuple[int, ...]) -> tuple:
-        ends = list(itertools.accumulate(sizes))
-        return tuple(Tensor._wrap(input.array[end - n : end]) for n, end in zip(sizes, ends, strict=True))
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple:
-        return cat(grads), None
-
-
-# -- one step of each kind: `gates` is what the input contributes, `step(gates, state, w_hh, b_hh, w_hr)` the next state --------------
-
-
-def _tanh_step(gates: Tensor, state: tuple, w_hh: Tensor, b_hh: Tensor | None, w_hr: Tensor | None) -> tuple:
-    """h' = tanh(gates + W h + b)."""
-    return (F.tanh(gates + F.linear(state[0], w_hh, b_hh)),)
-
-
-def _relu_step(gates: Tensor, state: tuple, w_hh: Tensor, b_hh: Tensor | None, w_hr: Tensor | None) -> tuple:
-    """h' = relu(gates + W h + b)."""
-    return (F.relu(gates + F.linear(state[0], w_hh, b_hh)),)
-
-
-def _gru_step(gates: Tensor, state: tuple, w_hh: Tensor, b_hh: Tensor | None, w_hr: Tensor | None) -> tuple:
-    """h' = n + z (h - n), with r and z the reset and update gates and n = tanh(gates_n + r (W_n h + b_n))."""
-    (h,) = state
-    r, z, n = gates.chunk(3, -1)
-    hr, hz, hn = F.linear(h, w_hh, b_hh).chunk(3, -1)
-    n = F.tanh(n + F.sigmoid(r + hr) * hn)
-    return (n + F.sigmoid(z + hz) * (h - n),)
-
-
-def _lstm_step(gates: Tensor, state: tuple, w_hh: Tensor, b_hh: Tensor | None, w_hr: Tensor | None) -> tuple:
-    """c' = f c + i g, h' = o tanh(c'), projected by W_hr when there is one."""
-    h, c = state
-    i, f, g, o = (gates + F.linear(h, w_hh, b_hh)).chunk(4, -1)
-    c = F.sigmoid(f) * c + F.sigmoid(i) * F.tanh(g)
-    h = F.sigmoid(o) * F.tanh(c)
-    return (h if w_hr is None else F.linear(h, w_hr)), c
-
-
-_STEPS = {"RNN_TANH": _tanh_step, "RNN_RELU": _relu_step, "LSTM": _lstm_step, "GRU": _gru_step}
-_GATES = {"RNN_TANH": 1, "RNN_RELU": 1, "LSTM": 4, "GRU": 3}
-
-
-def _scan(mode: str, data: Tensor, sizes: tuple[int, ...], start: tuple, weights: list, reverse: bool) -> tuple[Tensor, tuple]:
-    """One layer in one direction over packed rows: the outputs, packed alike, and the last state of every sequence.
-
-    `sizes[t]` is how many sequences are still running at step t; they are sorted by length, so a shorter batch is a prefix.
-    """
-    w_ih, w_hh, b_ih, b_hh, w_hr = weights
-    if mode == "LSTM" and w_hr is None and sizes[0] == sizes[-1]:
-        gates = F.linear(data, w_ih, None if b_ih is None else b_ih + b_hh).reshape(len(sizes), sizes[0], -1)
-        out, last = lstm_steps((gates, *start, w_hh), reverse)
-        return out.reshape(data.shape[0], -1), (out[0 if reverse else -1], last)
-    step = _STEPS[mode]
-    gates = _TimeSteps.apply(F.linear(data, w_ih, b_ih), sizes)
-    outputs: list = [None] * len(sizes)
-    steps = range(len(sizes))
-    state = tuple(s[: sizes[-1]] if s.shape[0] != sizes[-1] else s for s in start) if reverse else start
-    ended: list[tuple] = []  # states of the sequences that ended, the shortest first
-    for t in reversed(steps) if reverse else steps:
-        running, n = state[0].shape[0], sizes[t]
-        if n > running:
-            state = tuple(cat([s, s0[running:n]]) for s, s0 in zip(state, start, strict=True))
-        elif n < running:
-            ended.append(tuple(s[n:] for s in state))
-            state = tuple(s[:n] for s in state)
-        state = step(gates[t], state, w_hh, b_hh, w_hr)
-        outputs[t] = state[0]
-    last = tuple(cat([s, *[e[i] for e in reversed(ended)]]) for i, s in enumerate(state)) if ended else state
-    return cat(outputs), last
 
 
 class RNNBase(Module):
@@ -106,18 +29,21 @@ class RNNBase(Module):
         dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0, device: Any = None, dtype: Any = None,
     ):  # fmt: skip
         super().__init__()
-        if mode not in _GATES:
+        if mode not in GATES:
             raise ValueError("Unrecognized RNN mode: " + mode)
         if isinstance(dropout, bool) or not isinstance(dropout, (int, float)) or not 0 <= dropout <= 1:
             raise ValueError("dropout should be a number in range [0, 1] representing the probability of an element being zeroed")
+        for name, given, kind in (("bias", bias, bool), ("batch_first", batch_first, bool), ("hidden_size", hidden_size, int)):
+            if not isinstance(given, kind):
+                raise TypeError(f"{name} should be of type {kind.__name__}, got: {type(given).__name__}")
         if dropout > 0 and num_layers == 1:
             warnings.warn(
                 "dropout option adds dropout after all but last recurrent layer, so non-zero dropout expects num_layers greater than 1, "
                 f"but got dropout={dropout} and num_layers={num_layers}",
                 stacklevel=3,
             )
-        if not isinstance(hidden_size, int):
-            raise TypeError(f"hidden_size should be of type int, got: {type(hidden_size).__name__}")
+        if input_size <= 0:
+            raise ValueError("input_size must be greater than zero")
         if hidden_size <= 0:
             raise ValueError("hidden_size must be greater than zero")
         if num_layers <= 0:
@@ -133,11 +59,11 @@ class RNNBase(Module):
         self._all_weights: list[list[str]] = []
         for layer, direction in itertools.product(range(num_layers), range(directions)):
             shapes = {
-                "weight_ih": (_GATES[mode] * hidden_size, input_size if layer == 0 else out_size * directions),
-                "weight_hh": (_GATES[mode] * hidden_size, out_size),
+                "weight_ih": (GATES[mode] * hidden_size, input_size if layer == 0 else out_size * directions),
+                "weight_hh": (GATES[mode] * hidden_size, out_size),
             }
             if bias:
-                shapes |= {"bias_ih": (_GATES[mode] * hidden_size,), "bias_hh": (_GATES[mode] * hidden_size,)}
+                shapes |= {"bias_ih": (GATES[mode] * hidden_size,), "bias_hh": (GATES[mode] * hidden_size,)}
             if proj_size:
                 shapes["weight_hr"] = (proj_size, hidden_size)
             ending = f"_l{layer}{'_reverse' * direction}"
@@ -160,6 +86,11 @@ class RNNBase(Module):
     def flatten_parameters(self) -> None:
         """Nothing to do: the weights need not lie side by side."""
 
+    @property
+    def _flat_weights(self) -> list[Parameter]:
+        """All weights in a row, as `engine.lstm` takes them."""
+        return [weight for weights in self.all_weights for weight in weights]
+
     def _weights(self, at: int) -> list:
         found = {name.split("_l")[0]: getattr(self, name) for name in self._all_weights[at]}
         return [found.get(kind) for kind in ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")]
@@ -180,6 +111,18 @@ class RNNBase(Module):
                 raise RuntimeError(f"Expected {name} size {(layers, batch, size)}, got {list(h.shape)}")
         return tuple(hx)
 
+    def _check_dtype(self, input: Tensor) -> None:
+        weight = getattr(self, self._all_weights[0][0])
+        if input.dtype != weight.dtype and not casting.enabled():
+            raise ValueError(
+                f"RNN input dtype ({input.dtype}) does not match weight dtype ({weight.dtype}). Convert input: input.to({weight.dtype}), "
+                f"or convert model: model.to({input.dtype})"
+            )
+
+    def _check_size(self, input: Tensor) -> None:
+        if input.shape[-1] != self.input_size:
+            raise RuntimeError(f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {input.shape[-1]}")
+
     def _check_dims(self, input: Tensor, hx: Any) -> None:
         if input.ndim not in (2, 3):
             raise ValueError(f"{self._get_name()}: Expected input to be 2D or 3D, got {input.ndim}D instead")
@@ -192,32 +135,57 @@ class RNNBase(Module):
                     f"For {kind} {input.ndim}-D input, hx should also be {input.ndim}-D but got {dims} tensor{'s' * (len(states) > 1)}"
                 )
 
+    # -- PyTorch's names of what is checked, for programs that write `forward` anew ---------------------------------------------
+
+    def check_input(self, input: Tensor, batch_sizes: Tensor | None) -> None:
+        """Refuse an input of another dtype, number of dimensions or size than the layer takes; with `batch_sizes` it is packed rows."""
+        self._check_dtype(input)
+        dims = 3 if batch_sizes is None else 2
+        if input.ndim != dims:
+            raise RuntimeError(f"input must have {dims} dimensions, got {input.ndim}")
+        self._check_size(input)
+
+    def get_expected_hidden_size(self, input: Tensor, batch_sizes: Tensor | None) -> tuple[int, int, int]:
+        """`(layers * directions, N, H)`, the shape of h for this input."""
+        return self._expected(input, batch_sizes, self._state_sizes()[0])
+
+    def _expected(self, input: Tensor, batch_sizes: Tensor | None, size: int) -> tuple[int, int, int]:
+        batch = input.shape[0 if self.batch_first else 1] if batch_sizes is None else int(batch_sizes[0])
+        return len(self._all_weights), batch, size
+
+    def check_hidden_size(
+        self, hx: Tensor, expected_hidden_size: tuple[int, int, int], msg: str = "Expected hidden size {}, got {}"
+    ) -> None:
+        """Refuse a state of another shape; `msg` has places for the expected shape and the one that came."""
+        if tuple(hx.shape) != tuple(expected_hidden_size):
+            raise RuntimeError(msg.format(tuple(expected_hidden_size), list(hx.shape)))
+
+    def check_forward_args(self, input: Tensor, hidden: Any, batch_sizes: Tensor | None) -> None:
+        """Refuse an input, or a state, that does not fit the layer."""
+        self.check_input(input, batch_sizes)
+        self.check_hidden_size(hidden, self.get_expected_hidden_size(input, batch_sizes))
+
+    def permute_hidden(self, hx: Any, permutation: Tensor | None) -> Any:
+        """The state with its sequences in the order of `permutation`; None leaves it as it is."""
+        return hx if permutation is None else hx.index_select(1, permutation)
+
     # -- forward --------------------------------------------------------------------------------------------------------------
 
-    def _run(self, data: Tensor, sizes: tuple[int, ...], start: tuple) -> tuple[Tensor, list[tuple]]:
-        """All layers over packed rows: the outputs, and the last state of each layer and direction."""
-        directions = 2 if self.bidirectional else 1
-        ends = []
-        for layer in range(self.num_layers):
-            found = []
-            for direction in range(directions):
-                at = layer * directions + direction
-                out, last = _scan(self.mode, data, sizes, tuple(s[at] for s in start), self._weights(at), bool(direction))
-                found.append(out)
-                ends.append(last)
-            data = found[0] if directions == 1 else cat(found, -1)
-            if self.dropout and self.training and layer < self.num_layers - 1:
-                data = F.dropout(data, self.dropout, True)
-        return data, ends
+    def _run(self, data: Tensor, sizes: tuple[int, ...], start: tuple) -> tuple[Tensor, tuple]:
+        weights = [self._weights(at) for at in range(len(self._all_weights))]
+        return layers(self.mode, data, sizes, start, weights, 2 if self.bidirectional else 1, self.dropout if self.training else 0.0)
 
     def forward(self, input: Any, hx: Any = None) -> tuple[Any, Any]:
         """`(output, last state)`: input `(T, N, in)`, `(N, T, in)` with `batch_first`, `(T, in)`, or packed; output alike."""
+        if hx is not None and isinstance(hx, (tuple, list)) is not (len(self._state_sizes()) == 2):
+            wanted = "a pair (h_0, c_0)" if len(self._state_sizes()) == 2 else "a Tensor"
+            raise RuntimeError(f"{self._get_name()}: expected hx to be {wanted}, but got {type(hx).__name__}")
         if isinstance(input, PackedSequence):
             return self._forward_packed(input, hx)
         self._check_dims(input, hx)
         unbatched = input.ndim == 2
-        if input.shape[-1] != self.input_size:
-            raise RuntimeError(f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {input.shape[-1]}")
+        self._check_dtype(input)
+        self._check_size(input)
         if unbatched:
             x = input.unsqueeze(1)
             hx = None if hx is None else tuple(h.unsqueeze(1) for h in (hx if isinstance(hx, (tuple, list)) else (hx,)))
@@ -227,30 +195,30 @@ class RNNBase(Module):
         if steps == 0:
             raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
         start = self._start(hx, batch, x)
-        data, ends = self._run(x.reshape(steps * batch, self.input_size), (batch,) * steps, start)
+        data, state = self._run(x.reshape(steps * batch, self.input_size), (batch,) * steps, start)
         output = data.reshape(steps, batch, data.shape[-1])
-        state = self._stacked(ends)
         if unbatched:
             return output.squeeze(1), self._told(tuple(s.squeeze(1) for s in state))
-        return (output.transpose(0, 1) if self.batch_first else output), self._told(state)
+        return named(output.transpose(0, 1) if self.batch_first else output, self._node()), self._told(state)
+
+    def _node(self) -> str:
+        """What PyTorch's node of the output is called; its kernel for LSTMs of float32 is that of oneDNN."""
+        if self.batch_first:
+            return "Transpose0" if self.mode == "LSTM" else "Transpose1"
+        one_dnn = self.mode == "LSTM" and not self.proj_size and self.weight_ih_l0.dtype is float32
+        return "Cat0" if self.bidirectional else "MkldnnRnnLayer0" if one_dnn else "Stack0"
 
     def _forward_packed(self, input: PackedSequence, hx: Any) -> tuple[PackedSequence, Any]:
         data, batch_sizes, order, back = input
-        if data.shape[-1] != self.input_size:
-            raise RuntimeError(f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {data.shape[-1]}")
+        self.check_input(data, batch_sizes)
         sizes = tuple(batch_sizes.tolist())
         start = self._start(hx, sizes[0], data)
         if hx is not None and order is not None:
             start = tuple(s.index_select(1, order) for s in start)
-        out, ends = self._run(data, sizes, start)
-        state = self._stacked(ends)
+        out, state = self._run(data, sizes, start)
         if back is not None:
             state = tuple(s.index_select(1, back) for s in state)
         return PackedSequence(out, batch_sizes, order, back), self._told(state)
-
-    @staticmethod
-    def _stacked(ends: list[tuple]) -> tuple:
-        return tuple(stack(list(part)) for part in zip(*ends, strict=True))
 
     def _told(self, state: tuple) -> Any:
         return state[0]
@@ -305,6 +273,20 @@ class LSTM(RNNBase):
     def _state_sizes(self) -> tuple[int, ...]:
         return self.proj_size or self.hidden_size, self.hidden_size
 
+    def get_expected_cell_size(self, input: Tensor, batch_sizes: Tensor | None) -> tuple[int, int, int]:
+        """`(layers * directions, N, hidden_size)`, the shape of c for this input."""
+        return self._expected(input, batch_sizes, self.hidden_size)
+
+    def check_forward_args(self, input: Tensor, hidden: Any, batch_sizes: Tensor | None) -> None:
+        """Refuse an input, or a pair of states (h, c), that does not fit the layer."""
+        self.check_input(input, batch_sizes)
+        self.check_hidden_size(hidden[0], self.get_expected_hidden_size(input, batch_sizes), "Expected hidden[0] size {}, got {}")
+        self.check_hidden_size(hidden[1], self.get_expected_cell_size(input, batch_sizes), "Expected hidden[1] size {}, got {}")
+
+    def permute_hidden(self, hx: Any, permutation: Tensor | None) -> Any:
+        """The states with their sequences in the order of `permutation`; None leaves them as they are."""
+        return hx if permutation is None else tuple(h.index_select(1, permutation) for h in hx)
+
     def _told(self, state: tuple) -> Any:
         return state
 
@@ -357,13 +339,13 @@ class RNNCellBase(Module):
             state = (x.new_zeros((x.shape[0], self.hidden_size)),) * (2 if mode == "LSTM" else 1)
         else:
             for h in state:
-                if h.ndim not in (1, 2):
-                    raise ValueError(f"{name}: Expected hidden to be 1D or 2D, got {h.ndim}D instead")
+                if h.ndim != input.ndim:
+                    wanted = "1D or 2D" if h.ndim not in (1, 2) else f"{input.ndim}D like the input"
+                    raise (ValueError if h.ndim not in (1, 2) else RuntimeError)(
+                        f"{name}: Expected hidden to be {wanted}, got {h.ndim}D instead"
+                    )
             state = tuple(h.unsqueeze(0) for h in state) if single else tuple(state)
-            for h in state:
-                if tuple(h.shape) != (x.shape[0], self.hidden_size):
-                    raise RuntimeError(f"{name}: expected a hidden state of {(x.shape[0], self.hidden_size)}, got {tuple(h.shape)}")
-        found = _STEPS[mode](F.linear(x, self.weight_ih, self.bias_ih), state, self.weight_hh, self.bias_hh, None)
+        found = cell(mode, x, state, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
         return tuple(s.squeeze(0) for s in found) if single else found
 
     def extra_repr(self) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import OrderedDict, namedtuple
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..autograd import no_grad
@@ -29,12 +31,6 @@ class IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpect
     __str__ = __repr__
 
 
-class StateDict(OrderedDict):
-    """An ordered dict that carries each module's version as `_metadata`."""
-
-    _metadata: OrderedDict
-
-
 def collect(module: Module, destination: dict, prefix: str, keep_vars: bool) -> dict:
     """Fill `destination` with the state of a module and all below it."""
     metadata = getattr(destination, "_metadata", None)
@@ -51,9 +47,43 @@ def collect(module: Module, destination: dict, prefix: str, keep_vars: bool) -> 
         if child is not None:
             child.state_dict(destination=destination, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
     for hook in tuple(hooks.state_after.values()) if hooks is not None else ():
-        if hook(module, destination, prefix, local) is not None:
-            raise RuntimeError("state_dict post-hook must return None")
+        changed = hook(module, destination, prefix, local)
+        destination = destination if changed is None else changed
     return destination
+
+
+def silent(hook: Callable) -> Callable:
+    """A hook that must not return anything."""
+
+    return partial(_silent, hook)
+
+
+def _silent(hook: Callable, *args: Any) -> None:
+    if hook(*args) is not None:
+        raise RuntimeError("state_dict post-hook must return None")
+
+
+def without_module(hook: Callable) -> Callable:
+    """A hook that does not want to be told the module."""
+    return partial(_without_module, hook)
+
+
+def _without_module(hook: Callable, module: Module, *args: Any) -> None:
+    hook(*args)
+
+
+def positional(args: tuple, destination: Any, prefix: str, keep_vars: bool) -> tuple:
+    """`(destination, prefix, keep_vars)` given by position."""
+    warnings.warn(
+        "Positional args are being deprecated, use kwargs instead. Refer to "
+        "https://pytorch.org/docs/main/generated/torch.nn.Module.html#torch.nn.Module.state_dict for details.",
+        FutureWarning,
+        stacklevel=3,
+    )
+    defaults = (None, "", False)
+    given = (destination, prefix, keep_vars)
+    found = [args[i] if i < len(args) and given[i] == defaults[i] else given[i] for i in range(3)]
+    return found[0], found[1], found[2]
 
 
 def save_own(module: Module, destination: dict, prefix: str, keep_vars: bool) -> None:
@@ -62,7 +92,7 @@ def save_own(module: Module, destination: dict, prefix: str, keep_vars: bool) ->
         if param is not None:
             destination[prefix + name] = param if keep_vars or is_lazy(param) else param.detach()
     for name, buffer in module._buffers.items():
-        if buffer is not None and name not in module._non_persistent:
+        if buffer is not None and name not in module._non_persistent_buffers_set:
             destination[prefix + name] = buffer if keep_vars or is_lazy(buffer) else buffer.detach()
     if _has_extra_state(module):
         destination[prefix + EXTRA] = module.get_extra_state()
@@ -72,6 +102,12 @@ def _has_extra_state(module: Module) -> bool:
     from .module import Module
 
     return type(module).get_extra_state is not Module.get_extra_state
+
+
+class _Local(dict):
+    """What a state dict's metadata says of one module, and the copies that wait until everything is checked."""
+
+    pending: list[tuple]
 
 
 def load(module: Module, state: Any, strict: bool, assign: bool) -> IncompatibleKeys:
@@ -88,8 +124,10 @@ def load(module: Module, state: Any, strict: bool, assign: bool) -> Incompatible
     visited: list[Module] = []
 
     def visit(module: Module, prefix: str) -> None:
-        local = {} if metadata is None else dict(metadata.get(prefix[:-1], {}))
-        local["assign_to_params_buffers"], local["pending"] = assign, pending
+        local = _Local({} if metadata is None else metadata.get(prefix[:-1], {}))
+        local.pending = pending
+        if assign:
+            local["assign_to_params_buffers"] = True
         for hook in tuple(module._hooks.load_before.values()) if module._hooks is not None else ():
             hook(module, state, prefix, local, True, missing, unexpected, errors)
         module._load_from_state_dict(state, prefix, local, True, missing, unexpected, errors)
@@ -101,9 +139,7 @@ def load(module: Module, state: Any, strict: bool, assign: bool) -> Incompatible
     visit(module, "")
     after = [(one, hook) for one in visited if one._hooks is not None for hook in one._hooks.load_after.values()]
     if not errors and (after or not (strict and (missing or unexpected))):  # hooks may forgive keys
-        with no_grad():
-            for fill in pending:
-                _fill(*fill)
+        _fill(pending)
         for one, hook in after:
             if hook(one, told) is not None:
                 raise RuntimeError(
@@ -122,9 +158,9 @@ def load(module: Module, state: Any, strict: bool, assign: bool) -> Incompatible
 def load_own(
     module: Module, state: dict, prefix: str, local_metadata: dict, strict: bool, missing: list, unexpected: list, errors: list
 ) -> None:
-    """Check what belongs to this module alone and note what is to be copied."""
-    assign, pending = local_metadata.get("assign_to_params_buffers", False), local_metadata["pending"]
-    persistent = {n: b for n, b in module._buffers.items() if n not in module._non_persistent}
+    """Check what belongs to this module alone, and copy it: at the end of `load`, or now where a program calls this by itself."""
+    assign, fitting = local_metadata.get("assign_to_params_buffers", False), []
+    persistent = {n: b for n, b in module._buffers.items() if n not in module._non_persistent_buffers_set}
     own = {n: t for table in (module._parameters, persistent) for n, t in table.items() if t is not None}
     for name, target in own.items():
         key = prefix + name
@@ -133,6 +169,8 @@ def load_own(
                 missing.append(key)
             continue
         value = state[key]
+        if isinstance(value, Tensor) and not is_lazy(value) and not is_lazy(target) and target.ndim == 0 and tuple(value.shape) == (1,):
+            value = value[0]  # PyTorch's first files have numbers as vectors of one
         if not isinstance(value, Tensor):
             errors.append(
                 f'While copying the parameter named "{key}", expected engine.Tensor or Tensor-like object from checkpoint '
@@ -149,11 +187,11 @@ def load_own(
                 f"the shape in current model is {target.shape}."
             )
         else:
-            pending.append((module, name, target, value, assign))
+            fitting.append((module, name, target, value, assign))
     extra = prefix + EXTRA
     if _has_extra_state(module):
         if extra in state:
-            pending.append((module, EXTRA, None, state[extra], assign))
+            fitting.append((module, EXTRA, None, state[extra], assign))
         elif strict:
             missing.append(extra)
     elif strict and extra in state:
@@ -164,9 +202,19 @@ def load_own(
                 first, _, rest = key[len(prefix) :].partition(".")
                 if (first not in module._modules) if rest else (first not in own):
                     unexpected.append(key)
+    if isinstance(local_metadata, _Local):
+        local_metadata.pending.extend(fitting)
+    else:
+        _fill(fitting)
 
 
-def _fill(module: Module, name: str, target: Any, value: Any, assign: bool) -> None:
+def _fill(pending: list[tuple]) -> None:
+    with no_grad():
+        for one in pending:
+            _fill_one(*one)
+
+
+def _fill_one(module: Module, name: str, target: Any, value: Any, assign: bool) -> None:
     if name == EXTRA and target is None:
         module.set_extra_state(value)
     elif assign:

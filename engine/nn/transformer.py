@@ -4,31 +4,35 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from inspect import unwrap
 from typing import Any, ClassVar
 
 import numpy
 
 from .. import devices, dtypes
+from ..autograd import is_grad_enabled
+from ..backends.mha import get_fastpath_enabled
+from ..casting import is_autocast_enabled
 from ..tensor import Tensor
 from . import functional as F
 from . import init
-from .attention import MultiheadAttention
 from .container import ModuleList
 from .dropout import Dropout
 from .linear import Linear
 from .module import Module
+from .multihead import MultiheadAttention
 from .normalization import LayerNorm
 
 
 def _activation(activation: str | Callable) -> Callable:
-    if not isinstance(activation, str):
-        return activation
+    if not isinstance(activation, str):  # the default is of before a program defined a subclass of Tensor: pickle wants today's
+        return next((f for f in (F.relu, F.gelu) if unwrap(f) is unwrap(activation)), activation)
     if activation not in ("relu", "gelu"):
         raise RuntimeError(f"activation should be relu/gelu, not {activation}")
     return F.relu if activation == "relu" else F.gelu
 
 
-def _copies(module: Module, n: int) -> ModuleList:
+def _get_clones(module: Module, n: int) -> ModuleList:
     return ModuleList([copy.deepcopy(module) for _ in range(n)])
 
 
@@ -113,16 +117,19 @@ class TransformerDecoderLayer(_Layer):
 class TransformerEncoder(Module):
     """`num_layers` copies of an encoder layer one after the other, and a norm at the end if given.
 
-    `enable_nested_tensor` and `mask_check` are accepted and change nothing: no path with other results is ever taken.
+    Where PyTorch takes its path of nested tensors, the output is 0 at padded places, before the norm at the end: layers in eval mode, no
+    gradient wanted, a `src_key_padding_mask` with the padding behind each sequence, no `mask`, and `enable_nested_tensor`. Elsewhere padded
+    places have values of their own that mean nothing. `mask_check` changes nothing: the order of the padding is always looked at.
     """
 
     def __init__(
         self, encoder_layer: Module, num_layers: int, norm: Module | None = None, enable_nested_tensor: bool = True, mask_check: bool = True
     ):
         super().__init__()
-        self.layers = _copies(encoder_layer, num_layers)
+        self.layers = _get_clones(encoder_layer, num_layers)
         self.num_layers, self.norm = num_layers, norm
         self.enable_nested_tensor, self.mask_check = enable_nested_tensor, mask_check
+        self.use_nested_tensor = enable_nested_tensor and _fusible(encoder_layer)
 
     def forward(
         self, src: Tensor, mask: Tensor | None = None, src_key_padding_mask: Tensor | None = None, is_causal: bool | None = None
@@ -130,7 +137,32 @@ class TransformerEncoder(Module):
         out = src
         for layer in self.layers:
             out = layer(out, src_mask=mask, src_key_padding_mask=src_key_padding_mask, is_causal=bool(is_causal))
+        if src_key_padding_mask is not None and mask is None and self._nests(src):
+            padded = src_key_padding_mask != 0
+            if bool((padded[:, 1:] >= padded[:, :-1]).all()):
+                out = out.masked_fill(padded[..., None], 0)
         return out if self.norm is None else self.norm(out)
+
+    def _nests(self, src: Tensor) -> bool:
+        """Whether PyTorch would make a nested tensor of this batch."""
+        first = self.layers[0]
+        if not (self.use_nested_tensor and get_fastpath_enabled() and src.ndim == 3) or first.training or is_autocast_enabled():
+            return False
+        return not (is_grad_enabled() and (src.requires_grad or any(p.requires_grad for p in first.parameters())))
+
+
+def _fusible(layer: Module) -> bool:
+    """Whether PyTorch has one kernel for the whole layer."""
+    return (
+        isinstance(layer, TransformerEncoderLayer)
+        and not layer.norm_first
+        and layer.self_attn.batch_first
+        and layer.self_attn.in_proj_weight is not None
+        and layer.self_attn.in_proj_bias is not None
+        and unwrap(layer.activation) in (unwrap(F.relu), unwrap(F.gelu))  # which ask for subclasses where a program defines one
+        and layer.norm1.eps == layer.norm2.eps
+        and layer.self_attn.num_heads % 2 == 0
+    )
 
 
 class TransformerDecoder(Module):
@@ -138,7 +170,7 @@ class TransformerDecoder(Module):
 
     def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None):
         super().__init__()
-        self.layers = _copies(decoder_layer, num_layers)
+        self.layers = _get_clones(decoder_layer, num_layers)
         self.num_layers, self.norm = num_layers, norm
 
     def forward(

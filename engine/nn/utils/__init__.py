@@ -1,9 +1,26 @@
-"""What training loops need beside layers: gradient clipping, parameters as one vector, packed sequences."""
+"""What training loops need beside layers: clipping, parameters as one vector, packed sequences, weight norms; pruning when it is named."""
 
-from . import rnn
-from .clip_grad import clip_grad_norm_, clip_grad_value_, clip_grads_with_norm_, get_total_norm
+from typing import Any
+
+from ... import missing
+from . import clip_grad, convert_parameters, fusion, init, memory_format, rnn
+from .clip_grad import clip_grad_norm, clip_grad_norm_, clip_grad_value_, clip_grads_with_norm_, get_total_norm
 from .convert_parameters import parameters_to_vector, vector_to_parameters
+from .fusion import fuse_conv_bn_eval, fuse_conv_bn_weights, fuse_linear_bn_eval, fuse_linear_bn_weights
+from .init import skip_init
+from .memory_format import convert_conv2d_weight_memory_format, convert_conv3d_weight_memory_format
+from .spectral_norm import remove_spectral_norm, spectral_norm
+from .weight_norm import remove_weight_norm, weight_norm
 
 __all__ = [
-    "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm", "parameters_to_vector", "rnn", "vector_to_parameters",
+    "clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "convert_conv2d_weight_memory_format",
+    "convert_conv3d_weight_memory_format", "fuse_conv_bn_eval", "fuse_conv_bn_weights", "fuse_linear_bn_eval", "fuse_linear_bn_weights",
+    "get_total_norm", "parameters_to_vector", "parametrizations", "parametrize", "remove_spectral_norm", "remove_weight_norm", "rnn",
+    "skip_init", "spectral_norm", "stateless", "vector_to_parameters", "weight_norm",
 ]  # fmt: skip
+
+_LATER = ("parametrizations", "parametrize", "prune", "stateless")
+
+
+def __getattr__(name: str) -> Any:
+    return missing.attribute(__name__, name, 2)

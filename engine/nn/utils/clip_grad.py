@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterable
 from typing import Any
 
 import numpy
 
 from ... import devices, dtypes, inplace
+from ...backends.coo import Coo
 from ...errors import Refused
 from ...tensor import Tensor
 
@@ -19,7 +21,7 @@ def _listed(parameters: Any) -> list[Tensor]:
 
 def get_total_norm(tensors: Any, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None) -> Tensor:
     """The norm of all tensors taken as one vector: the `norm_type`-norm of their norms."""
-    norms = [_norm(t.array, float(norm_type)) for t in _listed(tensors)]
+    norms = [_norm(_dense(t), float(norm_type)) for t in _listed(tensors)]
     total = _norm(numpy.asarray(norms, numpy.result_type(*{n.dtype for n in norms})), float(norm_type)) if norms else numpy.float32(0)
     if error_if_nonfinite and not math.isfinite(total):
         raise RuntimeError(
@@ -27,6 +29,12 @@ def get_total_norm(tensors: Any, norm_type: float = 2.0, error_if_nonfinite: boo
             "this error and scale the gradients by the non-finite norm anyway, set `error_if_nonfinite=False`"
         )
     return Tensor._wrap(numpy.asarray(total))
+
+
+def _dense(grad: Tensor) -> Any:
+    if grad.array.__class__ is Coo:
+        raise NotImplementedError("a sparse gradient cannot be clipped, as in PyTorch: set grad = grad.to_dense() first")
+    return grad.array
 
 
 def _norm(array: Any, p: float) -> Any:
@@ -46,7 +54,7 @@ def clip_grads_with_norm_(parameters: Any, max_norm: float, total_norm: Tensor, 
         return
     for param in _listed(parameters):
         if param._grad is not None:
-            grad = param._grad.array
+            grad = _dense(param._grad)
             grad *= grad.dtype.type(scale)
             inplace.note_write(grad, "clip_grad_norm_")
 
@@ -70,6 +78,20 @@ def clip_grad_value_(parameters: Iterable[Tensor] | Tensor, clip_value: float, f
     bound = float(clip_value)
     for param in _listed(parameters):
         if param._grad is not None:
-            grad = param._grad.array
+            grad = _dense(param._grad)
             grad.clip(-bound, bound, out=grad)
             inplace.note_write(grad, "clip_grad_value_")
+
+
+def clip_grad_norm(
+    parameters: Iterable[Tensor] | Tensor,
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
+    """PyTorch's old name of `clip_grad_norm_`."""
+    warnings.warn(
+        "`torch.nn.utils.clip_grad_norm` is now deprecated in favor of `torch.nn.utils.clip_grad_norm_`.", FutureWarning, stacklevel=2
+    )
+    return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)

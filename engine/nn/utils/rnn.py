@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import namedtuple
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy
 
-from ... import devices
+from ... import devices, dtypes
 from ...ops.join import cat, stack
 from ...tensor import Tensor
 
@@ -39,6 +39,55 @@ class PackedSequence(namedtuple("PackedSequence", ["data", "batch_sizes", "sorte
     @property
     def is_cuda(self) -> bool:
         return self.data.is_cuda
+
+    def is_pinned(self) -> bool:
+        """Whether the data lie in pinned memory."""
+        return self.data.is_pinned()  # type: ignore[attr-defined]
+
+    def pin_memory(self) -> PackedSequence:
+        """The same sequences in pinned memory."""
+        pinned = [t if t is None else t.pin_memory() for t in self]  # type: ignore[attr-defined]
+        return PackedSequence(*pinned)  # type: ignore[arg-type]
+
+    def cpu(self) -> PackedSequence:
+        """The same sequences on the CPU."""
+        return self.to(devices.CPU)
+
+    def cuda(self, device: Any = "cuda") -> PackedSequence:
+        """The same sequences on a GPU."""
+        return self.to(devices.device(device))
+
+    def double(self) -> PackedSequence:
+        """The same sequences as float64."""
+        return self.to(dtypes.float64)
+
+    def float(self) -> PackedSequence:
+        """The same sequences as float32."""
+        return self.to(dtypes.float32)
+
+    def half(self) -> PackedSequence:
+        """The same sequences as float16."""
+        return self.to(dtypes.float16)
+
+    def long(self) -> PackedSequence:
+        """The same sequences as int64."""
+        return self.to(dtypes.int64)
+
+    def int(self) -> PackedSequence:
+        """The same sequences as int32."""
+        return self.to(dtypes.int32)
+
+    def short(self) -> PackedSequence:
+        """The same sequences as int16."""
+        return self.to(dtypes.int16)
+
+    def char(self) -> PackedSequence:
+        """The same sequences as int8."""
+        return self.to(dtypes.int8)
+
+    def byte(self) -> PackedSequence:
+        """The same sequences as uint8."""
+        return self.to(dtypes.uint8)
 
 
 def invert_permutation(permutation: Tensor | None) -> Tensor | None:
@@ -117,7 +166,11 @@ def pad_sequence(
         sequences = sequences.unbind(0)
     if padding_side not in ("left", "right"):
         raise RuntimeError(f"Expected padding_side to be one of left or right, but got {padding_side}.")
+    if not isinstance(sequences, Iterable):
+        raise RuntimeError(f"pad_sequence: Expected iterable for input sequences, but got arg of type: {type(sequences)}")
     sequences = list(sequences)
+    if not sequences:
+        raise RuntimeError("pad_sequence: received an empty list of sequences")
     longest = max(s.shape[0] for s in sequences)
     rows = []
     for s in sequences:
@@ -131,7 +184,7 @@ def pad_sequence(
 def unpad_sequence(padded_sequences: Tensor, lengths: Tensor, batch_first: bool = False) -> list[Tensor]:
     """The sequences of a padded batch, cut to their lengths."""
     rows = padded_sequences if batch_first else padded_sequences.transpose(0, 1)
-    return [rows[i, : int(n)] for i, n in enumerate(lengths.tolist())]
+    return [rows[i, : int(n)].clone() for i, n in enumerate(lengths.tolist())]
 
 
 def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> PackedSequence:

@@ -5,28 +5,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .. import devices
+from ..ops.attention import additive
 from ..ops.join import cat
 from ..tensor import Tensor
 from . import functional as F
 from . import init
-from .linear import Linear
+from .linear import NonDynamicallyQuantizableLinear
 from .module import Module
 from .parameter import Parameter, blank
-
-
-class NonDynamicallyQuantizableLinear(Linear):
-    """The output projection; it has PyTorch's name, which shows in `print(module)`."""
-
-
-def additive(mask: Tensor | None, name: str, like: Tensor) -> Tensor | None:
-    """A mask as what is added to the scores: True becomes -inf, False 0; a float mask stays."""
-    if mask is None or mask.dtype.is_floating_point:
-        return mask
-    if mask.dtype.name != "bool":
-        raise AssertionError(f"only bool and floating types of {name} are supported")
-    xp = devices.namespace(mask.array)
-    return Tensor._wrap(xp.where(mask.array, -math.inf, 0.0).astype(like.array.dtype))
 
 
 class MultiheadAttention(Module):
@@ -111,12 +97,13 @@ class MultiheadAttention(Module):
             k, v = cat([k, zeros], 1), cat([v, zeros], 1)
         mask = self._mask(attn_mask, key_padding_mask, q, k.shape[1], key.shape[1])
         out, weights = self._attend(self._heads(q), self._heads(k), self._heads(v), mask, need_weights)
-        out = self.out_proj(out.transpose(1, 2).reshape(q.shape))
+        # projected in the order (L, N, E), as PyTorch does: a dropout that follows draws in the order of memory
+        out = self.out_proj(out.permute(2, 0, 1, 3).reshape(q.shape[1], q.shape[0], self.embed_dim))
         if weights is not None and average_attn_weights:
             weights = weights.mean(1)
         if not batched:
-            return out.squeeze(0), None if weights is None else weights.squeeze(0)
-        return (out if self.batch_first else out.transpose(0, 1)), weights
+            return out.squeeze(1), None if weights is None else weights.squeeze(0)
+        return (out.transpose(0, 1) if self.batch_first else out), weights
 
     def _check_dims(self, query: Tensor, key: Tensor, value: Tensor, key_padding_mask: Tensor | None, attn_mask: Tensor | None) -> bool:
         if query.ndim not in (2, 3):
@@ -170,6 +157,24 @@ class MultiheadAttention(Module):
             padding = (F.pad(padding, (0, extra)) if extra else padding).reshape(n, 1, 1, sources)
             mask = padding if mask is None else mask + padding
         return mask
+
+    def merge_masks(
+        self, attn_mask: Tensor | None, key_padding_mask: Tensor | None, query: Tensor
+    ) -> tuple[Tensor | None, int | None]:  # fmt: skip
+        """Both masks as one, and its type: `key_padding_mask` `(N, S)` alone as it is (1), else `(N, heads, S, S)` (2), or (None, None).
+
+        `attn_mask` is `(S, S)` or `(N * heads, S, S)`, `query` `(N, S, E)`; boolean masks are joined by or, others by a sum.
+        """
+        if attn_mask is None:
+            return key_padding_mask, None if key_padding_mask is None else 1
+        n, s, _ = query.shape
+        if attn_mask.ndim == 3:
+            merged = attn_mask.view(n, -1, s, s)
+        else:
+            merged = attn_mask.view(1, 1, s, s).expand(n, self.num_heads, -1, -1)
+        if key_padding_mask is not None:
+            merged = merged + key_padding_mask.view(n, 1, 1, s).expand(-1, self.num_heads, -1, -1)
+        return merged, 2
 
     def _attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, need_weights: bool) -> tuple[Tensor, Tensor | None]:
         drop = self.dropout if self.training else 0.0

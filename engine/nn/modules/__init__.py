@@ -1,0 +1,43 @@
+"""PyTorch's addresses of the layers: `engine.nn.modules.conv` is `engine.nn.conv`, and so on."""
+
+import sys
+
+from .. import *  # noqa: F403
+from .. import __all__ as _layers
+from .. import (
+    activation,
+    adaptive,
+    container,
+    conv,
+    distance,
+    dropout,
+    embedding,
+    flatten,
+    fold,
+    lazy,
+    linear,
+    loss,
+    module,
+    normalization,
+    padding,
+    pixelshuffle,
+    pooling,
+    rnn,
+    transformer,
+    upsampling,
+)  # fmt: skip
+from . import utils
+
+_ELSEWHERE = {
+    "batchnorm": normalization, "channelshuffle": pixelshuffle, "instancenorm": normalization, "sparse": embedding,
+    **{m.__name__.rpartition(".")[2]: m for m in (
+        activation, adaptive, container, conv, distance, dropout, flatten, fold, lazy, linear, loss, module, normalization, padding,
+        pixelshuffle, pooling, rnn, transformer, upsampling,
+    )},
+}  # fmt: skip
+for _name, _module in _ELSEWHERE.items():
+    sys.modules[f"{__name__}.{_name}"] = globals()[_name] = _module
+
+__all__ = [name for name in _layers if name[0].isupper()]  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ += [name for name in dir(module) if name.startswith("register_module_")]
+globals().update({name: getattr(module, name) for name in __all__ if name.startswith("register_module_")})

@@ -1,0 +1,62 @@
+"""Names of `nn.functional` that are another function with one argument set: in place, with indices; and PyTorch's private helpers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..op import functions
+from ..tensor import Tensor
+
+_IN_PLACE = ("celu", "elu", "hardtanh", "leaky_relu", "relu", "rrelu", "selu", "threshold")
+_POOLS = tuple(f"{kind}_pool{d}d" for kind in ("max", "adaptive_max") for d in (1, 2, 3))
+_POOLS += ("fractional_max_pool2d", "fractional_max_pool3d")
+
+
+def _with(function: Callable, name: str, words: str, **set_: Any) -> Callable:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **{**kwargs, **set_})
+
+    call.__name__ = call.__qualname__ = name
+    call.__module__ = "engine.nn.functional"
+    call.__doc__ = f"`{function.__name__}` {words}."
+    return call
+
+
+def made(home: str) -> dict[str, Callable]:
+    """The functions by name."""
+    find = lambda name: functions[home + name] if home + name in functions else functions[name]  # noqa: E731
+    found = {f"{name}_": _with(find(name), f"{name}_", "in place", inplace=True) for name in _IN_PLACE}
+    for name in _POOLS:
+        longer = f"{name}_with_indices"
+        found[longer] = _with(find(name), longer, "and where the maxima are", return_indices=True)
+    shuffle = find("channel_shuffle")
+    return found | {"conv_tbc": conv_tbc, "assert_int_or_pair": assert_int_or_pair, "native_channel_shuffle": shuffle}
+
+
+def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
+    """Convolution over time of `(T, N, C_in)` with `weight` `(k, C_in, C_out)`."""
+    if input.ndim != 3 or weight.ndim != 3:
+        raise RuntimeError(f"conv_tbc expects 3-D input and weight, got {input.ndim}-D and {weight.ndim}-D")
+    return functions["conv1d"](input.permute(1, 2, 0), weight.permute(2, 1, 0), bias, 1, pad).permute(2, 0, 1)
+
+
+def assert_int_or_pair(arg: Any, arg_name: str, message: str) -> None:
+    """AssertionError with `message`, in which `{}` is the argument's name, unless it is a number or a pair."""
+    if not (isinstance(arg, int) or len(arg) == 2):
+        raise AssertionError(message.format(arg_name))
+
+
+def in_projection_packed(q: Tensor, k: Tensor, v: Tensor, w: Tensor, b: Tensor | None = None) -> list[Tensor]:
+    """Queries, keys and values through the three parts of one weight `(3 E, E)`."""
+    linear = functions["nn.functional.linear"]
+    biases = (None,) * 3 if b is None else b.chunk(3)
+    return [linear(x, weight, bias) for x, weight, bias in zip((q, k, v), w.chunk(3), biases, strict=True)]
+
+
+def in_projection(
+    q: Tensor, k: Tensor, v: Tensor, w_q: Tensor, w_k: Tensor, w_v: Tensor, b_q: Any = None, b_k: Any = None, b_v: Any = None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Queries, keys and values through weights of their own."""
+    linear = functions["nn.functional.linear"]
+    return linear(q, w_q, b_q), linear(k, w_k, b_k), linear(v, w_v, b_v)
