@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
-from .optimizer import Optimizer, count, decayed, first_step, mix, mix_square, number, options, start
+from .optimizer import Optimizer, count, decayed, first_step, held, mix, mix_square, number, options, plain, start
 
 
 def _decayed(xp: Any, p: Any, g: Any, lr: float, group: dict, out: Any) -> Any:
@@ -22,6 +21,8 @@ class Adam(Optimizer):
 
     `amsgrad` uses the largest v so far. `weight_decay` is added to the gradient, or taken off p directly with `decoupled_weight_decay`.
     """
+
+    _instead = ", please consider SparseAdam instead"
 
     def __init__(
         self, params: Any, lr: Any = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0,
@@ -47,7 +48,7 @@ class Adam(Optimizer):
             largest = state["max_exp_avg_sq"].array
             v = xp.maximum(largest, v, out=largest)
         xp.sqrt(v, out=a)
-        a /= math.sqrt(1 - beta2**t)
+        a /= (1 - beta2**t) ** 0.5
         a += group["eps"]
         xp.divide(m, a, out=a)
         a *= lr / (1 - beta1**t)
@@ -84,15 +85,15 @@ class NAdam(Optimizer):
 
     def _update(self, xp: Any, p: Any, g: Any, state: dict, group: dict) -> None:
         if not state:
-            start(state, xp, p, "exp_avg", "exp_avg_sq")
-            state["mu_product"] = first_step()
+            state["step"], state["mu_product"] = None, first_step()  # in PyTorch's order
             state["mu_product"].array[...] = 1
+            start(state, xp, p, "exp_avg", "exp_avg_sq")
         t, lr, (beta1, beta2) = count(state), number(group["lr"]), group["betas"]
         a, b = self._spare(xp, p, 2)
         g = _decayed(xp, p, g, lr, group, b)
         mu = beta1 * (1.0 - 0.5 * (0.96 ** (t * group["momentum_decay"])))
         mu_next = beta1 * (1.0 - 0.5 * (0.96 ** ((t + 1) * group["momentum_decay"])))
-        product = state["mu_product"].array
+        product = held(state, "mu_product")
         product *= mu
         m, v = state["exp_avg"].array, state["exp_avg_sq"].array
         mix(xp, m, g, beta1, a)
@@ -100,7 +101,7 @@ class NAdam(Optimizer):
         xp.divide(v, 1 - beta2**t, out=a)
         xp.sqrt(a, out=a)
         a += group["eps"]
-        so_far = float(product)
+        so_far = plain(product)
         p -= g / a * (lr * (1.0 - mu) / (1.0 - so_far))
         p -= m / a * (lr * mu_next / (1.0 - so_far * mu_next))
 
@@ -132,10 +133,10 @@ class RAdam(Optimizer):
         rho = rho_inf - 2 * t * beta2**t / left2
         step = m * (lr / (1 - beta1**t))
         if rho > 5.0:
-            rectified = math.sqrt((rho - 4) * (rho - 2) * rho_inf / ((rho_inf - 4) * (rho_inf - 2) * rho))
+            rectified = ((rho - 4) * (rho - 2) * rho_inf / ((rho_inf - 4) * (rho_inf - 2) * rho)) ** 0.5
             xp.sqrt(v, out=a)
             a += group["eps"]
-            step *= rectified * math.sqrt(left2)
+            step *= rectified * left2**0.5
             step /= a
         p -= step
 

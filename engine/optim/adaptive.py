@@ -23,9 +23,8 @@ class Adagrad(Optimizer):
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add parameters with options of their own; their sums are there before the first step, as in PyTorch."""
         super().add_param_group(param_group)
-        group = self.param_groups[-1]
-        for p in group["params"]:
-            start = group["initial_accumulator_value"]
+        start = self.defaults["initial_accumulator_value"]  # a group's own is not looked at in PyTorch
+        for p in self.param_groups[-1]["params"]:
             total = library(p.array).full_like(p.array, complex(start, start) if p.is_complex() else start)
             self.state[p] = {"step": first_step(), "sum": Tensor._wrap(total)}
 
@@ -41,6 +40,13 @@ class Adagrad(Optimizer):
         xp.divide(g, a, out=a)
         a *= number(group["lr"]) / (1 + (t - 1) * group["lr_decay"])
         p -= a
+
+    def _update_sparse(self, xp: Any, p: Any, g: Any, state: dict, group: dict) -> None:
+        if group["weight_decay"] != 0:
+            raise RuntimeError("weight_decay option is not compatible with sparse gradients")
+        lr, at, total = number(group["lr"]) / (1 + (count(state) - 1) * group["lr_decay"]), tuple(g.indices), state["sum"].array
+        total[at] += g.values * g.values
+        p[at] -= lr * g.values / (xp.sqrt(total[at]) + group["eps"])
 
 
 class RMSprop(Optimizer):

@@ -40,7 +40,8 @@ class LBFGS(Optimizer):
 
     def _gradient(self) -> Any:
         xp = library(self._params[0].array)
-        found = [xp.zeros_like(p.array) if p._grad is None else p._grad.array for p in self._params]
+        dense = [None if p._grad is None else p._grad.to_dense() if p._grad.is_sparse else p._grad for p in self._params]
+        found = [xp.zeros_like(p.array) if g is None else g.array for p, g in zip(self._params, dense, strict=True)]
         return xp.concatenate([as_real(g).reshape(-1) for g in found])
 
     def _place(self) -> list:
@@ -79,7 +80,7 @@ class LBFGS(Optimizer):
         if abs(g).max() <= group["tolerance_grad"]:
             return first
         memory = _Memory(state, group["history_size"])
-        iterations, t = 0, state.get("t", lr)
+        iterations, t = 0, number(state.get("t", lr))
         while iterations < group["max_iter"]:
             iterations += 1
             state["n_iter"] += 1
@@ -100,7 +101,7 @@ class LBFGS(Optimizer):
                     value = float(evaluate())
                     return value, self._gradient()
 
-                loss, g, t, used = strong_wolfe(along, t, direction, loss, g, slope)
+                loss, g, t, used = strong_wolfe(along, t, direction, loss, g, slope, most_calls - calls)
                 self._go(start, t, direction)
             else:
                 self._go(None, t, direction)
@@ -131,23 +132,23 @@ class _Memory:
         state = self.state
         ys, steps, ro = state["old_dirs"], state["old_stps"], state["ro"]
         y = g - state["prev_flat_grad"].array
-        s = state["d"].array * state["t"]
+        s = state["d"].array * number(state["t"])
         curvature = float(y @ s)
         if curvature > 1e-10:
             if len(ys) == self.size:
                 del ys[0], steps[0], ro[0]
             ys.append(Tensor._wrap(y))
             steps.append(Tensor._wrap(s))
-            ro.append(1.0 / curvature)
-            state["H_diag"] = curvature / float(y @ y)
+            ro.append(Tensor._wrap(library(y).asarray(1.0 / curvature, y.dtype)))
+            state["H_diag"] = Tensor._wrap(library(y).asarray(curvature / float(y @ y), y.dtype))
         q = -g
         alphas = [0.0] * len(ys)
         for i in reversed(range(len(ys))):
-            alphas[i] = float(steps[i].array @ q) * ro[i]
+            alphas[i] = float(steps[i].array @ q) * number(ro[i])
             q = q - alphas[i] * ys[i].array
-        q = q * state.get("H_diag", 1.0)
+        q = q * float(number(state.get("H_diag", 1)))
         for i in range(len(ys)):
-            q = q + steps[i].array * (alphas[i] - float(ys[i].array @ q) * ro[i])
+            q = q + steps[i].array * (alphas[i] - float(ys[i].array @ q) * number(ro[i]))
         return q
 
 
@@ -167,10 +168,13 @@ def cubic_minimum(x1: float, f1: float, g1: float, x2: float, f2: float, g2: flo
 
 
 def strong_wolfe(
-    along: Callable[[float], tuple[float, Any]], t: float, direction: Any, f: float, g: Any, slope: float,
-    c1: float = 1e-4, c2: float = 0.9, tolerance: float = 1e-9, most: int = 25,
+    along: Callable[[float], tuple[float, Any]], t: float, direction: Any, f: float, g: Any, slope: float, most: int,
+    c1: float = 1e-4, c2: float = 0.9, tolerance: float = 1e-9,
 ) -> tuple[float, Any, float, int]:  # fmt: skip
-    """A step along the direction with f(t) <= f + c1 t slope and |f'(t)| <= c2 |slope|: `(f, g, t, evaluations)`."""
+    """A step along the direction with f(t) <= f + c1 t slope and |f'(t)| <= c2 |slope|: `(f, g, t, evaluations)`.
+
+    After `most` tries, one more than which are evaluations, the best step so far.
+    """
     reach = float(abs(direction).max())
     new_f, new_g = along(t)
     new_slope = float(new_g @ direction)

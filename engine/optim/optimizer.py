@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
+import warnings
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from copy import deepcopy
@@ -13,9 +15,11 @@ import numpy
 
 from .. import devices, dtypes, inplace, observe
 from ..autograd import enable_grad
+from ..backends.coo import Coo
 from ..nn.parameter import forget_grad
 from ..tape import Handle
 from ..tensor import Tensor
+from . import recorded
 
 
 class _Required:
@@ -24,6 +28,61 @@ class _Required:
 
 
 required = _Required()
+
+
+_everywhere_before: OrderedDict[int, Callable] = OrderedDict()  # the step hooks of all optimisers
+_everywhere_after: OrderedDict[int, Callable] = OrderedDict()
+
+
+def register_optimizer_step_pre_hook(hook: Callable) -> Handle:
+    """Call `hook(optimizer, args, kwargs)` before every step of every optimiser; `args` begin with the optimiser."""
+    return _hung(_everywhere_before, hook)
+
+
+def register_optimizer_step_post_hook(hook: Callable) -> Handle:
+    """Call `hook(optimizer, args, kwargs)` after every step of every optimiser; `args` begin with the optimiser."""
+    return _hung(_everywhere_after, hook)
+
+
+def _hung(table: OrderedDict, hook: Callable, prepend: bool = False) -> Handle:
+    handle = Handle(table)
+    table[handle.id] = hook
+    if prepend:
+        table.move_to_end(handle.id, last=False)
+    return handle
+
+
+def _hooked(step: Callable) -> Callable:
+    """A `step` with what surrounds it: hooks before and after, the count, what an observer is told. A step within a step has it once."""
+
+    @functools.wraps(step)
+    def call(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
+        if self._stepping:
+            return step(self, *args, **kwargs)
+        if "_before" not in self.__dict__:  # a wrapper around another optimizer, which never called __init__: its step is its own
+            return step(self, *args, **kwargs)
+        args = (self, *args)  # so hooks get them
+        for hook in (*_everywhere_before.values(), *self._before.values()):
+            changed = hook(self, args, kwargs)
+            if changed is not None:
+                if not (isinstance(changed, tuple) and len(changed) == 2):
+                    raise RuntimeError(
+                        f"{type(self).__name__}.step must return None or a tuple of (new_args, new_kwargs), but got {changed}."
+                    )
+                args, kwargs = changed
+        self._stepping = True
+        try:
+            loss = step(*args, **kwargs)
+        finally:
+            self._stepping = False
+        self._steps += 1
+        if observe.current is not None:
+            observe.current.updated(self)
+        for hook in (*self._after.values(), *_everywhere_after.values()):
+            hook(self, args, kwargs)
+        return loss
+
+    return call
 
 
 class Optimizer:
@@ -35,6 +94,17 @@ class Optimizer:
 
     state: defaultdict[Any, dict]
     param_groups: list[dict]
+    _stepping = False
+    _before: OrderedDict[int, Callable]
+    _after: OrderedDict[int, Callable]
+    _saving: dict[str, OrderedDict[int, Callable]]
+    _steps: int  # how often step() ran; schedulers want to know that it did
+    _scratch: dict[tuple, list]
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "step" in cls.__dict__:  # a program's own optimiser
+            cls.step = _hooked(cls.__dict__["step"])
 
     def __init__(self, params: Any, defaults: dict[str, Any]):
         self.defaults = defaults
@@ -42,13 +112,12 @@ class Optimizer:
             raise TypeError(
                 f"params argument given to the optimizer should be an iterable of Tensors or dicts, but got {type(params).__name__}"
             )
-        if defaults.get("differentiable"):
-            raise ValueError(f"{type(self).__name__}: differentiable=True is not supported, steps are not recorded")
+        if defaults.get("fused") and defaults.get("foreach"):
+            raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
+        if defaults.get("fused") and defaults.get("differentiable"):
+            raise RuntimeError("`fused` does not support `differentiable`")
         self.state, self.param_groups = defaultdict(dict), []
-        self._before: OrderedDict[int, Callable] = OrderedDict()
-        self._after: OrderedDict[int, Callable] = OrderedDict()
-        self._steps = 0  # how often step() ran; schedulers want to know that it did
-        self._scratch: dict[tuple, list] = {}
+        self.__dict__.update(_fresh())
         groups = list(params)
         if not groups:
             raise ValueError("optimizer got an empty parameter list")
@@ -71,13 +140,16 @@ class Optimizer:
                 "between runs. Please use a list instead."
             )
         params = list(params)
-        if params and all(isinstance(p, tuple) for p in params):
+        named = sum(isinstance(p, tuple) for p in params)
+        if 0 < named < len(params):
+            raise ValueError("all optimizer params should be with/without names. Some param names are missing")
+        if named:
             group["param_names"] = [name for name, _ in params]
             params = [p for _, p in params]
         for p in params:
             if not isinstance(p, Tensor):
                 raise TypeError("optimizer can only optimize Tensors, but one of the params is " + type(p).__name__)
-            if not p.is_leaf:
+            if not (self.defaults.get("differentiable") or p.is_leaf or p.retains_grad):
                 raise ValueError("can't optimize a non-leaf Tensor")
         group["params"] = params
         for name, value in self.defaults.items():
@@ -85,12 +157,19 @@ class Optimizer:
                 raise ValueError(f"parameter group didn't specify a value of required optimization parameter {name}")
             group.setdefault(name, value)
         if len({id(p) for p in params}) != len(params):
-            raise ValueError("some parameters appear more than once in a parameter group")
+            warnings.warn(
+                "optimizer contains a parameter group with duplicate parameters; in future, this will cause an error; "
+                "see github.com/pytorch/pytorch/issues/40967 for more information",
+                stacklevel=3,
+            )
         known = {id(p) for g in self.param_groups for p in g["params"]}
         if any(id(p) in known for p in params):
             raise ValueError("some parameters appear in more than one parameter group")
         if self.param_groups and ("param_names" in group) != ("param_names" in self.param_groups[0]):
-            raise ValueError("all optimizer param groups should be with names, or all without")
+            raise ValueError(
+                "all optimizer param groups should be with/without names. cannot add param group "
+                f"{'with' if 'param_names' in group else 'without'} names to the optimizer"
+            )
         self.param_groups.append(group)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
@@ -103,22 +182,7 @@ class Optimizer:
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update every parameter that has a gradient, in place. `closure` recomputes the loss first; its value is returned."""
-        args = (closure,)
-        for hook in tuple(self._before.values()):
-            changed = hook(self, args, {})
-            if changed is not None:
-                if not (isinstance(changed, tuple) and len(changed) == 2):
-                    raise RuntimeError(
-                        f"{type(self).__name__}.step must return None or a tuple of (new_args, new_kwargs), but got {changed}."
-                    )
-                args = changed[0]
-        loss = self._step(*args)
-        self._steps += 1
-        if observe.current is not None:
-            observe.current.updated(self)
-        for hook in tuple(self._after.values()):
-            hook(self, args, {})
-        return loss
+        return self._step(closure)
 
     def _step(self, closure: Callable[[], Any] | None = None) -> Any:
         loss = None
@@ -126,14 +190,36 @@ class Optimizer:
             with enable_grad():
                 loss = closure()
         name = f"{type(self).__name__}.step"
+        if self.defaults.get("differentiable"):
+            self._recorded(name)
+            return loss
         for group in self.param_groups:
             for p in group["params"]:
                 if p._grad is not None:
                     array, grad = p.array, p._grad.array
+                    if grad.__class__ is Coo:
+                        grad = grad.coalesced()
+                        self._update_sparse(library(grad.values), array, -grad if group.get("maximize") else grad, self.state[p], group)
+                        inplace.note_write(array, name)
+                        continue
                     update = self._update_complex if array.dtype.kind == "c" else self._update
-                    update(library(grad), array, -grad if group.get("maximize") else grad, self.state[p], group)
+                    xp = library(grad)  # a negative of no dimensions would be a number
+                    update(xp, array, xp.asarray(-grad) if group.get("maximize") else grad, self.state[p], group)
                     inplace.note_write(array, name)
         return loss
+
+    def _recorded(self, name: str) -> None:
+        """The step for `differentiable=True`."""
+        for group in self.param_groups:
+            if group.get("foreach"):
+                raise AssertionError("_foreach ops don't support autograd: differentiable=True goes with foreach=False")
+            for p in group["params"]:
+                if p._grad is None:
+                    continue
+                if p._grad.is_sparse:
+                    raise RuntimeError(f"{name}: differentiable=True does not support sparse gradients")
+                with enable_grad():
+                    recorded.step(self._update, p, self.state[p], group, name)
 
     def _update_complex(self, xp: Any, p: Any, g: Any, state: dict, group: dict) -> None:
         """The rule on pairs of real numbers; the state is kept complex, as PyTorch does, and shares memory with its pairs."""
@@ -147,8 +233,16 @@ class Optimizer:
         """The rule: change the array `p` by its gradient `g`. `g` must not be written; `state` keeps Tensors and numbers."""
         raise NotImplementedError(f"{type(self).__name__} has no update rule")
 
+    def _update_sparse(self, xp: Any, p: Any, g: Any, state: dict, group: dict) -> None:
+        """The rule for a sparse gradient, `g.values` at the places `g.indices`, each there once."""
+        raise RuntimeError(f"{type(self).__name__} does not support sparse gradients{self._instead}")
+
+    _instead = ""  # what else to take then
+
     def _spare(self, xp: Any, like: Any, n: int) -> list:
         """`n` arrays like this one to compute in, kept from step to step; their contents are lost with the next parameter."""
+        if like.__class__ is recorded.Cell:
+            return [xp.empty_like(like) for _ in range(n)]
         key = (like.shape, like.dtype, devices.of(like))
         spare = self._scratch.setdefault(key, [])
         while len(spare) < n:
@@ -156,30 +250,54 @@ class Optimizer:
         return spare[:n]
 
     def register_step_pre_hook(self, hook: Callable) -> Handle:
-        """Call `hook(optimizer, args, kwargs)` before every step."""
-        handle = Handle(self._before)
-        self._before[handle.id] = hook
-        return handle
+        """Call `hook(optimizer, args, kwargs)` before every step; `args` begin with the optimiser. New `(args, kwargs)` may be returned."""
+        return _hung(self._before, hook)
 
     def register_step_post_hook(self, hook: Callable) -> Handle:
-        """Call `hook(optimizer, args, kwargs)` after every step."""
-        handle = Handle(self._after)
-        self._after[handle.id] = hook
-        return handle
+        """Call `hook(optimizer, args, kwargs)` after every step; `args` begin with the optimiser."""
+        return _hung(self._after, hook)
 
     # -- saving and loading -------------------------------------------------------------------------------------------------------
 
+    def register_state_dict_pre_hook(self, hook: Callable, prepend: bool = False) -> Handle:
+        """Call `hook(optimizer)` before `state_dict()`."""
+        return _hung(self._saving["before"], hook, prepend)
+
+    def register_state_dict_post_hook(self, hook: Callable, prepend: bool = False) -> Handle:
+        """Call `hook(optimizer, state_dict)` after `state_dict()`; what it returns, unless None, takes the state dict's place."""
+        return _hung(self._saving["after"], hook, prepend)
+
+    def register_load_state_dict_pre_hook(self, hook: Callable, prepend: bool = False) -> Handle:
+        """Call `hook(optimizer, state_dict)` before loading; what it returns, unless None, is loaded in its place."""
+        return _hung(self._saving["load_before"], hook, prepend)
+
+    def register_load_state_dict_post_hook(self, hook: Callable, prepend: bool = False) -> Handle:
+        """Call `hook(optimizer)` after loading."""
+        return _hung(self._saving["load_after"], hook, prepend)
+
     def state_dict(self) -> dict[str, Any]:
         """`{"state": {number: ...}, "param_groups": [...]}` with the parameters by number, in PyTorch's layout; shares memory."""
-        numbers = {id(p): i for i, p in enumerate(chain.from_iterable(g["params"] for g in self.param_groups))}
+        for hook in list(self._saving["before"].values()):
+            hook(self)
+        numbers: dict[int, int] = {}
+        for p in chain.from_iterable(g["params"] for g in self.param_groups):
+            numbers.setdefault(id(p), len(numbers))
         groups = [
             {**{k: v for k, v in g.items() if k != "params"}, "params": [numbers[id(p)] for p in g["params"]]} for g in self.param_groups
         ]
         state = {numbers[id(p)] if isinstance(p, Tensor) else p: value for p, value in self.state.items() if value}
-        return {"state": state, "param_groups": groups}
+        found = {"state": state, "param_groups": groups}
+        for hook in list(self._saving["after"].values()):
+            changed = hook(self, found)
+            found = found if changed is None else changed
+        return found
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take over a state dict: groups must match in number and size. State is cast to each parameter's dtype and device."""
+        state_dict = dict(state_dict)
+        for hook in list(self._saving["load_before"].values()):
+            changed = hook(self, state_dict)
+            state_dict = state_dict if changed is None else changed
         groups, saved = self.param_groups, deepcopy(state_dict["param_groups"])
         if len(groups) != len(saved):
             raise ValueError("loaded state dict has a different number of parameter groups")
@@ -194,13 +312,14 @@ class Optimizer:
             if "param_names" in group:
                 loaded["param_names"] = group["param_names"]
         self.__setstate__({"state": state, "param_groups": saved})
+        for hook in list(self._saving["load_after"].values()):
+            hook(self)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        fresh = {"_before": OrderedDict(), "_after": OrderedDict(), "_steps": 0, "_scratch": {}}
-        self.__dict__.update({k: v for k, v in fresh.items() if k not in self.__dict__}, **state)
+        self.__dict__.update({k: v for k, v in _fresh().items() if k not in self.__dict__}, **state)
         for group in self.param_groups:
             for name, value in self.defaults.items():
                 group.setdefault(name, value)
@@ -211,6 +330,15 @@ class Optimizer:
             text += f"\nParameter Group {i}\n"
             text += "".join(f"    {key}: {group[key]}\n" for key in sorted(group) if key != "params")
         return text + ")"
+
+
+Optimizer.step = _hooked(Optimizer.step)
+
+
+def _fresh() -> dict[str, Any]:
+    """What an optimiser has beside groups and state: hooks, how often step() ran (schedulers want to know), arrays to compute in."""
+    saving = {when: OrderedDict() for when in ("before", "after", "load_before", "load_after")}
+    return {"_before": OrderedDict(), "_after": OrderedDict(), "_saving": saving, "_steps": 0, "_scratch": {}}
 
 
 def _cast(param: Tensor, value: Any, key: Any = None) -> Any:
@@ -252,6 +380,11 @@ def number(x: Any) -> float:
     return x.item() if isinstance(x, Tensor) else x
 
 
+def plain(x: Any) -> Any:
+    """An array of one number as that number; what a recorded step has in its place stays."""
+    return x if x.__class__ is recorded.Cell else float(x)
+
+
 def check(name: str, value: Any, ok: bool) -> None:
     """ValueError in PyTorch's words."""
     if not ok:
@@ -272,7 +405,16 @@ def options(**given: Any) -> dict[str, Any]:
     for name, words in _AT_LEAST_0.items():
         if name in given:
             check(words, given[name], number(given[name]) >= 0.0)
-    for i, beta in enumerate(given.get("betas", ())):
+    betas = given.get("betas", ())
+    if len({isinstance(beta, Tensor) for beta in betas}) > 1:
+        raise ValueError("betas must be either both floats or both Tensors")
+    if given.get("foreach") and not given.get("capturable"):
+        if isinstance(given["lr"], Tensor) and "betas" in given:
+            raise ValueError("lr as a Tensor is not supported for capturable=False and foreach=True")
+        for i, beta in enumerate(betas):
+            if isinstance(beta, Tensor):
+                raise ValueError(f"betas[{i}] as a Tensor is not supported for capturable=False and foreach=True")
+    for i, beta in enumerate(betas):
         check(f"beta parameter at index {i}", beta, 0.0 <= number(beta) < 1.0)
     return given
 
@@ -286,9 +428,16 @@ def start(state: dict, xp: Any, p: Any, *names: str) -> None:
 
 def count(state: dict) -> float:
     """One more step: counts it in `state["step"]`, a 0-d float32 tensor as in PyTorch, and returns the number."""
-    step = state["step"].array
+    step = held(state, "step")
     step += 1
     return float(step)
+
+
+def held(state: dict, name: str) -> Any:
+    """A number of the state as a 0-d array; files of older PyTorch have plain numbers there."""
+    if not isinstance(state[name], Tensor):
+        state[name] = Tensor._wrap(numpy.full((), state[name], dtypes.F32))
+    return state[name].array
 
 
 def first_step() -> Tensor:

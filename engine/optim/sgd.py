@@ -8,7 +8,7 @@ import numpy
 
 from .. import dtypes
 from ..tensor import Tensor
-from .optimizer import Optimizer, count, decayed, number, options, start
+from .optimizer import Optimizer, count, decayed, held, number, options, plain, start
 
 
 class SGD(Optimizer):
@@ -42,6 +42,14 @@ class SGD(Optimizer):
         xp.multiply(g, number(group["lr"]), out=step)
         p -= step
 
+    def _update_sparse(self, xp: Any, p: Any, g: Any, state: dict, group: dict) -> None:
+        if group["weight_decay"] != 0:
+            raise RuntimeError("SGD: weight_decay would make a sparse gradient dense; add(sparse, dense) is not supported")
+        if group["momentum"]:
+            self._update(xp, p, g + xp.zeros_like(p), state, group)
+        else:
+            p[tuple(g.indices)] -= number(group["lr"]) * g.values
+
 
 class ASGD(Optimizer):
     """SGD whose iterates are averaged in `state["ax"]`: eta_t = lr / (1 + lambd lr t)^alpha, mu_t = 1 / max(1, t - t0)."""
@@ -58,13 +66,15 @@ class ASGD(Optimizer):
     def _update(self, xp: Any, p: Any, g: Any, state: dict, group: dict) -> None:
         lr, lambd = number(group["lr"]), group["lambd"]
         if not state:
+            state["step"] = None  # these are in PyTorch's order
+            for name, value in (("eta", lr), ("mu", 1)):
+                state[name] = Tensor._wrap(numpy.zeros((), dtypes.default.numpy))
+                state[name].array[...] = value
             start(state, xp, p, "ax")
-            state["eta"] = Tensor._wrap(numpy.asarray(lr, dtypes.default.numpy))
-            state["mu"] = Tensor._wrap(numpy.ones((), dtypes.default.numpy))
         t = count(state)
         (spare,) = self._spare(xp, p, 1)
         g = decayed(xp, p, g, group["weight_decay"], spare)
-        eta, mu, ax = state["eta"].item(), state["mu"].item(), state["ax"].array
+        eta, mu, ax = plain(held(state, "eta")), plain(held(state, "mu")), state["ax"].array
         step = g * eta
         p *= 1 - lambd * eta
         p -= step

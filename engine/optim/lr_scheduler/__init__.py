@@ -1,6 +1,7 @@
 """Learning-rate schedules: each `step()` sets `lr` in the optimiser's groups. Most compose: they change the rate that they find."""
 
 from .base import LRScheduler
+from .base import _LRScheduler as _LRScheduler
 from .composite import ChainedScheduler, SequentialLR
 from .cosine import CosineAnnealingLR, CosineAnnealingWarmRestarts
 from .cyclic import CyclicLR, OneCycleLR

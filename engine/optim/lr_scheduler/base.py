@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -23,6 +24,18 @@ def check_optimizer(optimizer: Any) -> None:
         raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
 
 
+def asked_by_step(get_lr: Callable) -> Callable:
+    """A `get_lr` that warns a program that calls it: chainable rates are of the next step then, not those of now."""
+
+    @functools.wraps(get_lr)
+    def call(self: LRScheduler) -> list[float]:
+        if not self._get_lr_called_within_step:
+            warnings.warn("To get the last learning rate computed by the scheduler, please use `get_last_lr()`.", UserWarning, stacklevel=2)
+        return get_lr(self)
+
+    return call
+
+
 class LRScheduler:
     """The base: a subclass writes `get_lr()`, from the rate now to the next, and may write `closed_form()`, the rate at `last_epoch`."""
 
@@ -30,7 +43,7 @@ class LRScheduler:
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1):
         check_optimizer(optimizer)
-        self.optimizer, self.last_epoch = optimizer, last_epoch
+        self.optimizer = optimizer
         for i, group in enumerate(optimizer.param_groups):
             if last_epoch == -1:
                 group.setdefault("initial_lr", number(group["lr"]))
@@ -41,7 +54,8 @@ class LRScheduler:
                     "optimizer state\n2. You're using last_epoch >= 0 for a fresh training run (not recommended)"
                 )
         self.base_lrs: list[float] = [group["initial_lr"] for group in optimizer.param_groups]
-        self._is_initial = False
+        self.last_epoch, self._step_count = last_epoch, 0
+        self._is_initial = self._get_lr_called_within_step = False
         self._start()
 
     def _start(self) -> None:
@@ -55,7 +69,6 @@ class LRScheduler:
     def _undo(self) -> None:
         """Forget the first step, which the constructor made: a schedule that comes later starts later."""
         self.last_epoch -= 1
-        self._step_count = 0
 
     def step(self, epoch: int | None = None) -> None:
         """Go to the next epoch (or, for schedules with a closed form, to `epoch`) and set the rates."""
@@ -67,16 +80,26 @@ class LRScheduler:
                 stacklevel=2,
             )
         self._step_count += 1
+        if epoch is not None:
+            warnings.warn(
+                "The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where possible. Please use "
+                "`scheduler.step()` to step the scheduler. During the deprecation, if epoch is different from None, the closed form is "
+                "used instead of the new chainable form, where available.",
+                UserWarning,
+                stacklevel=2,
+            )
         self._advance(epoch)
 
     def _advance(self, epoch: int | None) -> None:
-        if epoch is None:
-            self.last_epoch += 1
-            values = self.get_lr()
-        else:
-            self.last_epoch = epoch
-            values = self.closed_form() if self.closed_form is not None else self.get_lr()
-        self._put(values)
+        self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
+        self._put(self._rates() if epoch is None or self.closed_form is None else self.closed_form())
+
+    def _rates(self) -> list[float]:
+        self._get_lr_called_within_step = True
+        try:
+            return self.get_lr()
+        finally:
+            self._get_lr_called_within_step = False
 
     def _put(self, values: list[float]) -> None:
         for group, value in zip(self.optimizer.param_groups, values, strict=True):
@@ -104,6 +127,10 @@ class LRScheduler:
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take over a state dict."""
         self.__dict__.update(state_dict)
+
+
+class _LRScheduler(LRScheduler):
+    """PyTorch's older name of the base, from which programs still derive."""
 
 
 def per_group(value: Any, optimizer: Optimizer, name: str) -> list:

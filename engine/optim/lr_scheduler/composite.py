@@ -55,8 +55,9 @@ class SequentialLR(_Composite):
         for group in optimizer.param_groups:
             set_lr(group, group["initial_lr"])
         self._undo()
-        schedulers[0]._start()
-        self._last_lr = schedulers[0].get_last_lr()
+        first = schedulers[bisect_right(milestones, 0)]
+        first._start()
+        self._last_lr = first.get_last_lr()
 
     def step(self) -> None:  # type: ignore[override]
         """Go to the next epoch."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from ..optimizer import Optimizer
-from .base import LRScheduler
+from .base import LRScheduler, asked_by_step
 
 
 class CosineAnnealingLR(LRScheduler):
@@ -15,6 +15,7 @@ class CosineAnnealingLR(LRScheduler):
         self.T_max, self.eta_min = T_max, eta_min
         super().__init__(optimizer, last_epoch)
 
+    @asked_by_step
     def get_lr(self) -> list[float]:
         if self._is_initial:
             return self._now()
@@ -45,9 +46,14 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         self.T_0, self.T_i, self.T_mult, self.eta_min, self.T_cur = T_0, T_0, T_mult, eta_min, last_epoch
         super().__init__(optimizer, last_epoch)
 
+    @asked_by_step
     def get_lr(self) -> list[float]:
         wave = (1 + math.cos(math.pi * self.T_cur / self.T_i)) / 2
         return [self.eta_min + (base - self.eta_min) * wave for base in self.base_lrs]
+
+    def step(self, epoch: float | None = None) -> None:  # type: ignore[override]
+        """Go to the next epoch, or to `epoch`, which may lie between two."""
+        self._advance(epoch)
 
     def _advance(self, epoch: float | None) -> None:  # type: ignore[override]
         if epoch is None and self.last_epoch < 0:
@@ -70,4 +76,4 @@ class CosineAnnealingWarmRestarts(LRScheduler):
                 self.T_cur = epoch - self.T_0 * (self.T_mult**n - 1) / (self.T_mult - 1)  # type: ignore[assignment]
                 self.T_i = self.T_0 * self.T_mult**n
         self.last_epoch = math.floor(epoch)
-        self._put(self.get_lr())
+        self._put(self._rates())

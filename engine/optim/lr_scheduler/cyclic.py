@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..optimizer import Optimizer
-from .base import LRScheduler, per_group, set_lr
+from .base import LRScheduler, asked_by_step, per_group, set_lr
 
 
 class _Momentum(LRScheduler):
@@ -51,9 +51,10 @@ class CyclicLR(_Momentum):
             self._has_momentum(optimizer)
             self.base_momentums = per_group(base_momentum, optimizer, "base_momentum")
             self.max_momentums = per_group(max_momentum, optimizer, "max_momentum")
-            for group, value in zip(optimizer.param_groups, self.max_momentums, strict=True):
+            for group, low, high in zip(optimizer.param_groups, self.base_momentums, self.max_momentums, strict=True):
                 if last_epoch == -1:
-                    self._set_momentum(group, value)
+                    self._set_momentum(group, high)
+                group["base_momentum"], group["max_momentum"] = low, high
         super().__init__(optimizer, last_epoch)
         self.base_lrs = base_lrs
 
@@ -63,6 +64,7 @@ class CyclicLR(_Momentum):
             return self._scale_fn(x)
         return {"triangular": 1.0, "triangular2": 1 / 2.0 ** (x - 1), "exp_range": self.gamma**x}[self.mode]
 
+    @asked_by_step
     def get_lr(self) -> list[float]:
         cycle = math.floor(1 + self.last_epoch / self.total_size)
         x = 1.0 + self.last_epoch / self.total_size - cycle
@@ -112,19 +114,21 @@ class OneCycleLR(_Momentum):
             raise ValueError(f"Expected float between 0 and 1 pct_start, but got {pct_start}")
         if anneal_strategy not in ("cos", "linear"):
             raise ValueError(f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}")
-        self._anneal_func_type, self.cycle_momentum = anneal_strategy, cycle_momentum
         top = float(pct_start * self.total_steps) - 1
         if three_phase:
-            self._phases = [
+            phases = [
                 (top, "initial_lr", "max_lr", "max_momentum", "base_momentum"),
                 (2 * top, "max_lr", "initial_lr", "base_momentum", "max_momentum"),
                 (self.total_steps - 1, "initial_lr", "min_lr", "max_momentum", "max_momentum"),
             ]
         else:
-            self._phases = [
+            phases = [
                 (top, "initial_lr", "max_lr", "max_momentum", "base_momentum"),
                 (self.total_steps - 1, "max_lr", "min_lr", "base_momentum", "max_momentum"),
             ]
+        names = ("end_step", "start_lr", "end_lr", "start_momentum", "end_momentum")  # as PyTorch's state dict has them
+        self._schedule_phases = [dict(zip(names, phase, strict=True)) for phase in phases]
+        self._anneal_func_type, self.cycle_momentum = anneal_strategy, cycle_momentum
         max_lrs = per_group(max_lr, optimizer, "max_lr")
         for group, value in zip(optimizer.param_groups, max_lrs, strict=True):
             if last_epoch == -1:
@@ -144,13 +148,15 @@ class OneCycleLR(_Momentum):
             return end + (start - end) / 2.0 * (math.cos(math.pi * done) + 1)
         return (end - start) * done + start
 
+    @asked_by_step
     def get_lr(self) -> list[float]:
         step = self.last_epoch
         if step > self.total_steps:
             raise ValueError(f"Tried to step {step} times. The total number of steps is {self.total_steps}")
         begin = 0.0
-        for i, (end, lr_from, lr_to, momentum_from, momentum_to) in enumerate(self._phases):
-            if step <= end or i == len(self._phases) - 1:
+        for i, phase in enumerate(self._schedule_phases):
+            end, lr_from, lr_to, momentum_from, momentum_to = phase.values()
+            if step <= end or i == len(self._schedule_phases) - 1:
                 done = (step - begin) / (end - begin)
                 if self.cycle_momentum:
                     for group in self.optimizer.param_groups:

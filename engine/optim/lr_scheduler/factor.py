@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..optimizer import Optimizer
-from .base import LRScheduler, per_group
+from .base import LRScheduler, asked_by_step, per_group
 
 
 class _LambdaState(LRScheduler):
@@ -36,6 +36,7 @@ class _LambdaState(LRScheduler):
 class LambdaLR(_LambdaState):
     """The first rate times `lr_lambda(epoch)`; one function, or one for each group."""
 
+    @asked_by_step
     def get_lr(self) -> list[float]:
         return [base * f(self.last_epoch) for f, base in zip(self.lr_lambdas, self.base_lrs, strict=True)]
 
@@ -43,6 +44,7 @@ class LambdaLR(_LambdaState):
 class MultiplicativeLR(_LambdaState):
     """The rate times `lr_lambda(epoch)`, every epoch."""
 
+    @asked_by_step
     def get_lr(self) -> list[float]:
         if self._is_initial:
             return self._now()
@@ -56,6 +58,7 @@ class StepLR(LRScheduler):
         self.step_size, self.gamma = step_size, gamma
         super().__init__(optimizer, last_epoch)
 
+    @asked_by_step
     def get_lr(self) -> list[float]:
         return self._scaled(self.gamma if self.last_epoch and self.last_epoch % self.step_size == 0 else 1)
 
@@ -70,6 +73,7 @@ class MultiStepLR(LRScheduler):
         self.milestones, self.gamma = Counter(milestones), gamma
         super().__init__(optimizer, last_epoch)
 
+    @asked_by_step
     def get_lr(self) -> list[float]:
         return self._scaled(self.gamma ** self.milestones.get(self.last_epoch, 0))
 
@@ -87,6 +91,7 @@ class ConstantLR(LRScheduler):
         self.factor, self.total_iters = factor, total_iters
         super().__init__(optimizer, last_epoch)
 
+    @asked_by_step
     def get_lr(self) -> list[float]:
         if self.last_epoch == 0:
             return self._scaled(self.factor)
@@ -109,6 +114,7 @@ class LinearLR(LRScheduler):
         self.start_factor, self.end_factor, self.total_iters = start_factor, end_factor, total_iters
         super().__init__(optimizer, last_epoch)
 
+    @asked_by_step
     def get_lr(self) -> list[float]:
         if self.last_epoch == 0:
             return self._scaled(self.start_factor)
@@ -129,6 +135,7 @@ class ExponentialLR(LRScheduler):
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
+    @asked_by_step
     def get_lr(self) -> list[float]:
         return self._scaled(1 if self._is_initial else self.gamma)
 
@@ -143,6 +150,7 @@ class PolynomialLR(LRScheduler):
         self.total_iters, self.power = total_iters, power
         super().__init__(optimizer, last_epoch)
 
+    @asked_by_step
     def get_lr(self) -> list[float]:
         if self._is_initial or self.last_epoch > self.total_iters:
             return self._now()

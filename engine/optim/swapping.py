@@ -1,0 +1,35 @@
+"""Another set of parameters and state in an optimiser, for a while."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ..tensor import Tensor
+from .optimizer import Optimizer
+
+
+@contextmanager
+def swap_in_optimizer_params_and_state(
+    optimizer: Optimizer, swapin_parameters: dict[str, Tensor], swapin_optim_state: dict[str, Any]
+) -> Iterator[None]:
+    """In this block the optimiser has these parameters, in its own order, and this state, of `state_dict()`'s form; then its own again.
+
+    Writes into the given tensors stay; anything else that the block changes in the optimiser does not.
+    """
+    params = list(swapin_parameters.values())
+    wanted = sum(len(g["params"]) for g in optimizer.param_groups)
+    if len(params) != wanted:
+        raise ValueError(f"expected {wanted} parameters, those of the optimizer, got {len(params)}")
+    if len(swapin_optim_state["param_groups"]) != len(optimizer.param_groups):
+        raise ValueError("the optim state has a different number of parameter groups")
+    kept = optimizer.param_groups, optimizer.state
+    groups = [{**g, "params": [params[i] for i in g["params"]]} for g in swapin_optim_state["param_groups"]]
+    state = {params[i] if isinstance(i, int) else i: dict(s) for i, s in swapin_optim_state["state"].items()}
+    optimizer.param_groups, optimizer.state = groups, defaultdict(dict, state)
+    try:
+        yield
+    finally:
+        optimizer.param_groups, optimizer.state = kept
