@@ -1,0 +1,8 @@
+"""`engine.amp`: mixed precision. What it casts, and when, is in `engine/casting.py`."""
+
+from __future__ import annotations
+
+from .autocast_mode import autocast, custom_bwd, custom_fwd, is_autocast_available
+from .grad_scaler import GradScaler
+
+__all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd", "is_autocast_available"]

@@ -1,0 +1,284 @@
+"""`GradScaler`: losses times a large number, so that gradients in half precision do not become 0, and the number that suits them."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections import defaultdict
+from collections.abc import Iterable
+from enum import Enum
+from typing import Any
+
+import numpy
+
+from .. import devices, dtypes
+from ..autograd import no_grad
+from ..create import full
+from ..tensor import Tensor
+
+__all__ = ["GradScaler", "OptState"]
+
+
+class OptState(Enum):
+    """How far an optimizer has come since the last `update()`."""
+
+    READY = 0
+    UNSCALED = 1
+    STEPPED = 2
+
+
+def _new_state() -> dict[str, Any]:
+    return {"stage": OptState.READY, "found_inf_per_device": {}}
+
+
+class GradScaler:
+    """Gradients scaled and unscaled: `scaler.scale(loss).backward(); scaler.step(optimizer); scaler.update()`.
+
+    The scale starts at `init_scale`; after `growth_interval` steps without an infinite or nan gradient it is multiplied by `growth_factor`,
+    after a step with one by `backoff_factor`, and that step of the optimizer is left out. With `enabled=False`, and with `device="cuda"`
+    where there is no GPU (and a warning), losses stay as they are and `step` is the optimizer's own.
+    AssertionError unless growth_factor > 1 and backoff_factor < 1.
+    """
+
+    def __init__(
+        self,
+        device: str = "cuda",
+        init_scale: float = 2.0**16,
+        growth_factor: float = 2.0,
+        backoff_factor: float = 0.5,
+        growth_interval: int = 2000,
+        enabled: bool = True,
+    ) -> None:
+        self._device, self._enabled = device, enabled
+        if device == "cuda" and enabled and not devices.cuda_available():
+            warnings.warn("torch.cuda.amp.GradScaler is enabled, but CUDA is not available.  Disabling.", stacklevel=2)
+            self._enabled = False
+        if not self._enabled:
+            return
+        if growth_factor <= 1.0:
+            raise AssertionError("The growth factor must be > 1.0.")
+        if backoff_factor >= 1.0:
+            raise AssertionError("The backoff factor must be < 1.0.")
+        self._init_scale, self._init_growth_tracker = init_scale, 0
+        self._scale: Tensor | None = None  # 0-d, float32, on the device of the first loss
+        self._growth_tracker: Tensor | None = None  # 0-d, int32: steps since an infinite gradient, or since the last growth
+        self._growth_factor, self._backoff_factor, self._growth_interval = growth_factor, backoff_factor, growth_interval
+        self._per_optimizer_states: dict[int, dict[str, Any]] = defaultdict(_new_state)
+
+    # -- one iteration ---------------------------------------------------------------------------------------------------------
+
+    def scale(self, outputs: Any) -> Any:
+        """A tensor, or tensors in lists, tuples and other iterables, times the scale. ValueError for anything else."""
+        if not self._enabled:
+            return outputs
+        if isinstance(outputs, Tensor):
+            return outputs * self._on(outputs.device)
+        if isinstance(outputs, Iterable):
+            scaled = map(self.scale, outputs)
+            return type(outputs)(scaled) if isinstance(outputs, (list, tuple)) else scaled  # type: ignore[call-arg]
+        raise ValueError("outputs must be a Tensor or an iterable of Tensors")
+
+    def unscale_(self, optimizer: Any) -> None:
+        """Divide the gradients of an optimizer's parameters by the scale, say to clip them; `step` does it otherwise.
+
+        RuntimeError when it was done since the last `update()`; ValueError for gradients in float16.
+        """
+        if not self._enabled:
+            return
+        scale, _ = self._begun("unscale_")
+        state = self._per_optimizer_states[id(optimizer)]
+        if state["stage"] is OptState.UNSCALED:
+            raise RuntimeError("unscale_() has already been called on this optimizer since the last update().")
+        if state["stage"] is OptState.STEPPED:
+            raise RuntimeError("unscale_() is being called after step().")
+        inverse = float(numpy.float32(1 / float(scale.item())))
+        state["found_inf_per_device"] = self._unscale_grads_(optimizer, inverse, scale.device, False)
+        state["stage"] = OptState.UNSCALED
+
+    def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+        """Unscale the gradients, and make the optimizer's step, with these arguments, unless one of them is infinite or nan.
+
+        RuntimeError for a second step before `update()`, and for a closure.
+        """
+        if not self._enabled:
+            return optimizer.step(*args, **kwargs)
+        if "closure" in kwargs:
+            raise RuntimeError("Closure use is not currently supported if GradScaler is enabled.")
+        scale, _ = self._begun("step")
+        state = self._per_optimizer_states[id(optimizer)]
+        if state["stage"] is OptState.STEPPED:
+            raise RuntimeError("step() has already been called since the last update().")
+        if getattr(optimizer, "_step_supports_amp_scaling", False):
+            return self._step_that_scales(optimizer, state, scale, args, kwargs)
+        if state["stage"] is OptState.READY:
+            self.unscale_(optimizer)
+        if not state["found_inf_per_device"]:
+            raise AssertionError("No inf checks were recorded for this optimizer.")
+        found = sum(float(x.item()) for x in state["found_inf_per_device"].values())
+        result = None if found else optimizer.step(*args, **kwargs)
+        state["stage"] = OptState.STEPPED
+        return result
+
+    def _step_that_scales(self, optimizer: Any, state: dict, scale: Tensor, args: tuple, kwargs: dict) -> Any:
+        """A program's own optimizer that unscales by itself, from `optimizer.grad_scale` and `optimizer.found_inf`."""
+        ready = state["stage"] is OptState.READY
+        if ready:
+            state["found_inf_per_device"] = self._unscale_grads_(optimizer, 1.0, scale.device, True)
+        before = getattr(optimizer, "grad_scale", None)
+        optimizer.grad_scale = (scale if before is None else scale * before) if ready else before
+        optimizer.found_inf = sum(x.to(scale.device) for x in state["found_inf_per_device"].values())
+        try:
+            return optimizer.step(*args, **kwargs)
+        finally:
+            state["stage"] = OptState.STEPPED
+            del optimizer.grad_scale, optimizer.found_inf
+
+    def update(self, new_scale: Any = None) -> None:
+        """The end of an iteration: the scale grows, shrinks or stays; or it becomes `new_scale`, a float or a tensor of one element.
+
+        AssertionError when no optimizer's gradients have been looked at since the last time.
+        """
+        if not self._enabled:
+            return
+        scale, tracker = self._begun("update")
+        with no_grad():
+            if isinstance(new_scale, float):
+                scale.fill_(new_scale)
+            elif new_scale is not None:
+                if new_scale.device.type != self._device or new_scale.numel() != 1 or new_scale.requires_grad:
+                    raise AssertionError(
+                        "new_scale should be a float or a 1-element torch.cuda.FloatTensor or torch.FloatTensor with requires_grad=False."
+                    )
+                scale.copy_(new_scale.reshape(()))
+            else:
+                found = [float(x.item()) for s in self._per_optimizer_states.values() for x in s["found_inf_per_device"].values()]
+                if not found:
+                    raise AssertionError("No inf checks were recorded prior to update.")
+                self._adapt(scale, tracker, any(found))
+        self._per_optimizer_states = defaultdict(_new_state)
+
+    def _adapt(self, scale: Tensor, tracker: Tensor, found: bool) -> None:
+        now = float(scale.item())
+        if found:
+            scale.fill_(now * self._backoff_factor)
+            tracker.fill_(0)
+            return
+        steps = int(tracker.item()) + 1
+        if steps == self._growth_interval:
+            with numpy.errstate(over="ignore"):
+                grown = float(numpy.float32(now * self._growth_factor))
+            if math.isfinite(grown):  # a scale beyond float32's range would make every gradient infinite
+                scale.fill_(grown)
+            steps = 0
+        tracker.fill_(steps)
+
+    # -- gradients -------------------------------------------------------------------------------------------------------------
+
+    def _unscale_grads_(self, optimizer: Any, inverse: float, home: Any, allow_fp16: bool) -> dict[Any, Tensor]:
+        """Multiply the gradients by `inverse`; by device, 1 where one was infinite or nan."""
+        found: dict[Any, bool] = {}
+        with no_grad():
+            for param in (p for group in optimizer.param_groups for p in group["params"]):
+                if not isinstance(param, Tensor):
+                    raise AssertionError(f"expected param to be torch.Tensor, got {type(param).__name__}")
+                if param.grad is None:
+                    continue
+                if not allow_fp16 and param.grad.dtype == dtypes.float16:
+                    raise ValueError("Attempting to unscale FP16 gradients.")
+                grad = param.grad._values() if param.grad.is_sparse else param.grad
+                xp = devices.namespace(grad.array)
+                found[grad.device] = found.get(grad.device, False) or not bool(xp.all(xp.isfinite(grad.array)))
+                if inverse != 1.0:
+                    grad.mul_(inverse)
+        return {device: full((), float(yes), dtype=dtypes.float32, device=device) for device, yes in found.items()}
+
+    def _on(self, device: Any) -> Tensor:
+        scale = self._scale
+        if scale is None:
+            scale = self._scale = full((), self._init_scale, dtype=dtypes.float32, device=device)
+            self._growth_tracker = full((), self._init_growth_tracker, dtype=dtypes.int32, device=device)
+        return scale.to(device)
+
+    def _begun(self, name: str) -> tuple[Tensor, Tensor]:
+        if self._scale is None or self._growth_tracker is None:
+            raise AssertionError(
+                f"Attempted {name} but _scale is None.  This may indicate your script did not use scaler.scale(loss or outputs) earlier "
+                "in the iteration."
+            )
+        return self._scale, self._growth_tracker
+
+    # -- questions and state ---------------------------------------------------------------------------------------------------
+
+    def is_enabled(self) -> bool:
+        """Whether losses are scaled."""
+        return self._enabled
+
+    def get_scale(self) -> float:
+        """The scale; 1.0 when this scaler is off."""
+        if not self._enabled:
+            return 1.0
+        return self._init_scale if self._scale is None else float(self._scale.item())
+
+    def get_growth_factor(self) -> float:
+        """What the scale grows by."""
+        return self._growth_factor
+
+    def set_growth_factor(self, new_factor: float) -> None:
+        """Choose what the scale grows by."""
+        self._growth_factor = new_factor
+
+    def get_backoff_factor(self) -> float:
+        """What the scale shrinks by."""
+        return self._backoff_factor
+
+    def set_backoff_factor(self, new_factor: float) -> None:
+        """Choose what the scale shrinks by."""
+        self._backoff_factor = new_factor
+
+    def get_growth_interval(self) -> int:
+        """How many good steps let the scale grow."""
+        return self._growth_interval
+
+    def set_growth_interval(self, new_interval: int) -> None:
+        """Choose how many good steps let the scale grow."""
+        self._growth_interval = new_interval
+
+    def _get_growth_tracker(self) -> int:
+        if not self._enabled:
+            return 0
+        return self._init_growth_tracker if self._growth_tracker is None else int(self._growth_tracker.item())
+
+    def state_dict(self) -> dict[str, Any]:
+        """PyTorch's five entries as plain numbers; empty when this scaler is off."""
+        if not self._enabled:
+            return {}
+        return {
+            "scale": self.get_scale(),
+            "growth_factor": self._growth_factor,
+            "backoff_factor": self._backoff_factor,
+            "growth_interval": self._growth_interval,
+            "_growth_tracker": self._get_growth_tracker(),
+        }
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take over what `state_dict` gave; nothing when this scaler is off. RuntimeError for an empty one."""
+        if not self._enabled:
+            return
+        if not state_dict:
+            raise RuntimeError("The source state dict is empty, possibly because it was saved from a disabled instance of GradScaler.")
+        taken = [state_dict[name] for name in ("scale", "_growth_tracker", "growth_factor", "backoff_factor", "growth_interval")]
+        self._init_scale, self._init_growth_tracker, self._growth_factor, self._backoff_factor, self._growth_interval = taken
+        if self._scale is not None and self._growth_tracker is not None:
+            self._scale.fill_(self._init_scale)
+            self._growth_tracker.fill_(self._init_growth_tracker)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = self.__dict__.copy()
+        if self._enabled:
+            if self._per_optimizer_states:
+                raise AssertionError(
+                    "A GradScaler instance may only be pickled at the beginning of an iteration, or at the end after scaler.update()."
+                )
+            state |= {"_init_scale": self.get_scale(), "_init_growth_tracker": self._get_growth_tracker()}
+            state |= {"_scale": None, "_growth_tracker": None}
+        return state
