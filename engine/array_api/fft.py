@@ -1,0 +1,53 @@
+"""The extension `fft`: discrete Fourier transforms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import engine
+
+from ..dtypes import dtype as Dtype
+from ..tensor import Tensor
+
+
+def _along(name: str) -> Callable:
+    def function(x: Tensor, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
+        return getattr(engine.fft, name)(x, n, axis, norm)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = getattr(engine.fft, name).__doc__
+    return function
+
+
+def _over(name: str) -> Callable:
+    def function(x: Tensor, /, *, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str = "backward") -> Tensor:
+        return getattr(engine.fft, name)(x, s, axes, norm)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = getattr(engine.fft, name).__doc__
+    return function
+
+
+fft, ifft, rfft, irfft, hfft, ihfft = map(_along, ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft"))
+fftn, ifftn, rfftn, irfftn = map(_over, ("fftn", "ifftn", "rfftn", "irfftn"))
+
+
+def fftfreq(n: int, /, *, d: float = 1.0, dtype: Dtype | None = None, device: Any = None) -> Tensor:
+    """The frequencies that `fft` of `n` samples gives, which lie `d` apart."""
+    return engine.fft.fftfreq(n, d, dtype=dtype, device=device)
+
+
+def rfftfreq(n: int, /, *, d: float = 1.0, dtype: Dtype | None = None, device: Any = None) -> Tensor:
+    """The frequencies that `rfft` of `n` samples gives, which lie `d` apart."""
+    return engine.fft.rfftfreq(n, d, dtype=dtype, device=device)
+
+
+def fftshift(x: Tensor, /, *, axes: Any = None) -> Tensor:
+    """The frequencies in ascending order, 0 in the middle."""
+    return engine.fft.fftshift(x, axes)
+
+
+def ifftshift(x: Tensor, /, *, axes: Any = None) -> Tensor:
+    """Undoes `fftshift`."""
+    return engine.fft.ifftshift(x, axes)

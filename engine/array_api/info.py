@@ -1,0 +1,47 @@
+"""What the namespace tells about itself: capabilities, devices, dtypes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import engine
+
+from ..devices import cuda, cuda_available
+from ..dtypes import dtype
+from .dtypes import KINDS, STANDARD, isdtype
+
+
+class Info:
+    """What `__array_namespace_info__()` gives."""
+
+    def capabilities(self) -> dict[str, Any]:
+        """What the standard leaves open: boolean indices and shapes that depend on data are there; arrays have up to 64 dimensions."""
+        return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
+
+    def default_device(self) -> engine.device:
+        """Where arrays are made that are not told where."""
+        return engine.get_default_device()
+
+    def default_dtypes(self, *, device: Any = None) -> dict[str, dtype]:
+        """The dtype of each kind that arrays have which are not told one; `engine.set_default_dtype` changes the first two."""
+        real = engine.get_default_dtype()
+        kinds = {"real floating": real, "complex floating": real.to_complex()}
+        return kinds | {"integral": engine.int64, "indexing": engine.int64}
+
+    def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, dtype]:
+        """The standard's dtypes by name: all, or those of a kind (see `isdtype`), or of one of several."""
+        kind = ("bool", "numeric") if kind is None else kind
+        for word in kind if isinstance(kind, tuple) else (kind,):
+            if word not in KINDS:
+                raise ValueError(f"dtypes: expected a kind among {', '.join(map(repr, KINDS))}, got {word!r}")
+        return {name: d for name, d in STANDARD.items() if isdtype(d, kind)}
+
+    def devices(self) -> tuple[engine.device, ...]:
+        """The CPU and every GPU that there is."""
+        gpus = cuda().device_count() if cuda_available() else 0
+        return engine.device("cpu"), *(engine.device("cuda", i) for i in range(gpus))
+
+
+def __array_namespace_info__() -> Info:
+    """What the namespace can: see `Info`."""
+    return Info()

@@ -1,0 +1,179 @@
+"""The extension `linalg`: matrices, and stacks of them in the last two dimensions."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import engine
+
+from ..dtypes import dtype as Dtype
+from ..tensor import Tensor
+from .axes import normal, reduced
+from .dtypes import alike
+from .manipulation import broadcast_arrays, broadcast_shapes
+from .reductions import sum as _sum
+
+
+class EighResult(NamedTuple):
+    eigenvalues: Tensor
+    eigenvectors: Tensor
+
+
+class EigResult(NamedTuple):
+    eigenvalues: Tensor
+    eigenvectors: Tensor
+
+
+class QRResult(NamedTuple):
+    Q: Tensor
+    R: Tensor
+
+
+class SlogdetResult(NamedTuple):
+    sign: Tensor
+    logabsdet: Tensor
+
+
+class SVDResult(NamedTuple):
+    U: Tensor
+    S: Tensor
+    Vh: Tensor
+
+
+def matmul(x1: Tensor, x2: Tensor, /) -> Tensor:
+    """The product of matrices; an operand of one dimension is a row on the left, a column on the right."""
+    return engine.matmul(*alike(x1, x2))
+
+
+def matrix_transpose(x: Tensor, /) -> Tensor:
+    """The matrices with rows and columns exchanged, as a view."""
+    normal((-2, -1), x.ndim)
+    return engine.transpose(x, -2, -1)
+
+
+def tensordot(x1: Tensor, x2: Tensor, /, *, axes: Any = 2) -> Tensor:
+    """The sum of products over some axes of both: the last and first so many, or two sequences of equal length."""
+    return engine.tensordot(*alike(x1, x2), axes)
+
+
+def vecdot(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
+    """The dot products of the vectors along an axis, of which the first is conjugated."""
+    x1, x2 = alike(x1, x2)
+    if not -min(x1.ndim, x2.ndim) <= axis < 0 and not (x1.ndim == x2.ndim and 0 <= axis < x1.ndim):
+        raise IndexError(f"vecdot: axis {axis} is out of range for arrays of {x1.ndim} and {x2.ndim} dimensions")
+    if x1.shape[axis] != x2.shape[axis]:
+        raise ValueError(f"vecdot: the vectors have the lengths {x1.shape[axis]} and {x2.shape[axis]}")
+    x1, x2 = broadcast_arrays(x1, x2)
+    rows, columns = engine.movedim(x1, axis, -1)[..., None, :], engine.movedim(x2, axis, -1)[..., :, None]
+    return engine.matmul(rows.conj_physical(), columns)[..., 0, 0]
+
+
+def cholesky(x: Tensor, /, *, upper: bool = False) -> Tensor:
+    """The lower, or upper, triangular factor of positive definite matrices."""
+    return engine.linalg.cholesky(x, upper=upper)
+
+
+def cross(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
+    """The cross products of the vectors of three numbers along an axis."""
+    return engine.linalg.cross(*alike(x1, x2), dim=axis)
+
+
+def det(x: Tensor, /) -> Tensor:
+    """The determinants of square matrices."""
+    return engine.linalg.det(x)
+
+
+def diagonal(x: Tensor, /, *, offset: int = 0) -> Tensor:
+    """The diagonals of matrices, `offset` places above the main one."""
+    return engine.diagonal(x, offset, -2, -1)
+
+
+def eig(x: Tensor, /) -> EigResult:
+    """Eigenvalues and eigenvectors of square matrices, complex."""
+    return EigResult(*engine.linalg.eig(x))
+
+
+def eigh(x: Tensor, /) -> EighResult:
+    """Eigenvalues, ascending, and eigenvectors of symmetric or Hermitian matrices."""
+    return EighResult(*engine.linalg.eigh(x))
+
+
+def eigvals(x: Tensor, /) -> Tensor:
+    """Eigenvalues of square matrices, complex."""
+    return engine.linalg.eigvals(x)
+
+
+def eigvalsh(x: Tensor, /) -> Tensor:
+    """Eigenvalues of symmetric or Hermitian matrices, ascending."""
+    return engine.linalg.eigvalsh(x)
+
+
+def inv(x: Tensor, /) -> Tensor:
+    """The inverses of square matrices."""
+    return engine.linalg.inv(x)
+
+
+def matrix_norm(x: Tensor, /, *, keepdims: bool = False, ord: Any = "fro") -> Tensor:
+    """Norms of matrices: "fro", "nuc", or of 1, 2 and infinity, with either sign."""
+    return engine.linalg.matrix_norm(x, ord, keepdim=keepdims)
+
+
+def matrix_power(x: Tensor, n: int, /) -> Tensor:
+    """Square matrices to the power of an integer, which may be negative."""
+    return engine.linalg.matrix_power(x, n)
+
+
+def matrix_rank(x: Tensor, /, *, rtol: Any = None) -> Tensor:
+    """How many singular values of each matrix are larger than the largest one times `rtol`."""
+    return engine.linalg.matrix_rank(x, rtol=rtol)
+
+
+def outer(x1: Tensor, x2: Tensor, /) -> Tensor:
+    """The products of each element of one vector with each of another."""
+    return engine.outer(*alike(x1, x2))
+
+
+def pinv(x: Tensor, /, *, rtol: Any = None) -> Tensor:
+    """The pseudo-inverses of matrices; singular values up to the largest one times `rtol` count as 0."""
+    return engine.linalg.pinv(x, rtol=rtol)
+
+
+def qr(x: Tensor, /, *, mode: str = "reduced") -> QRResult:
+    """An orthonormal and an upper triangular factor; `mode`: "reduced" or "complete"."""
+    if mode not in ("reduced", "complete"):
+        raise ValueError(f"qr: mode must be 'reduced' or 'complete', got {mode!r}")
+    return QRResult(*engine.linalg.qr(x, mode))
+
+
+def slogdet(x: Tensor, /) -> SlogdetResult:
+    """The sign of the determinants of square matrices and the logarithm of their size."""
+    return SlogdetResult(*engine.linalg.slogdet(x))
+
+
+def solve(x1: Tensor, x2: Tensor, /) -> Tensor:
+    """What `x1` must be multiplied with to give `x2`, which is a vector if and only if it has one dimension."""
+    x1, x2 = alike(x1, x2)
+    if x2.ndim == 1:
+        return engine.linalg.solve(x1, x2[:, None])[..., 0]
+    batch = broadcast_shapes(x1.shape[:-2], x2.shape[:-2])  # told whole: PyTorch takes some stacks of matrices for vectors
+    return engine.linalg.solve(engine.broadcast_to(x1, batch + x1.shape[-2:]), engine.broadcast_to(x2, batch + x2.shape[-2:]))
+
+
+def svd(x: Tensor, /, *, full_matrices: bool = True) -> SVDResult:
+    """The singular value decomposition of matrices, values descending."""
+    return SVDResult(*engine.linalg.svd(x, full_matrices=full_matrices))
+
+
+def svdvals(x: Tensor, /) -> Tensor:
+    """The singular values of matrices, descending."""
+    return engine.linalg.svdvals(x)
+
+
+def trace(x: Tensor, /, *, offset: int = 0, dtype: Dtype | None = None) -> Tensor:
+    """The sums of the diagonals of matrices; of short integers in 64 bits."""
+    return _sum(diagonal(x, offset=offset), axis=-1, dtype=dtype)
+
+
+def vector_norm(x: Tensor, /, *, axis: Any = None, keepdims: bool = False, ord: float = 2) -> Tensor:
+    """The norms of vectors, along an axis or several, or of all elements."""
+    return reduced(engine.linalg.vector_norm, x, axis, keepdims, ord)

@@ -1,0 +1,123 @@
+"""Shapes: the standard's manipulation functions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy
+
+import engine
+
+from ..tensor import Tensor
+from .axes import normal
+from .dtypes import alike
+
+
+def broadcast_arrays(*arrays: Tensor) -> tuple[Tensor, ...]:
+    """The arrays in the one shape that they broadcast to, as views."""
+    shape = broadcast_shapes(*[x.shape for x in arrays])
+    return tuple(broadcast_to(x, shape) for x in arrays)
+
+
+def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape that these shapes broadcast to; () of none. ValueError when they do not fit."""
+    return numpy.broadcast_shapes(*shapes)
+
+
+def broadcast_to(x: Tensor, /, shape: tuple[int, ...]) -> Tensor:
+    """The array in a larger shape, as a view. ValueError when it does not fit."""
+    if broadcast_shapes(x.shape, shape) != tuple(shape):
+        raise ValueError(f"broadcast_to: the shape {tuple(x.shape)} does not broadcast to {tuple(shape)}")
+    return engine.broadcast_to(x, shape)
+
+
+def concat(arrays: Sequence[Tensor], /, *, axis: int | None = 0) -> Tensor:
+    """The arrays one after the other along an axis; flattened with `axis=None`."""
+    arrays = alike(*arrays)
+    if axis is None:
+        return engine.cat([x.reshape(-1) for x in arrays], 0)
+    normal(axis, arrays[0].ndim)
+    if len({(x.ndim, *x.shape[: axis % x.ndim], *x.shape[axis % x.ndim + 1 :]) for x in arrays}) > 1:
+        told = " and ".join(str(tuple(x.shape)) for x in arrays)
+        raise ValueError(f"concat: the shapes differ in another dimension than {axis}: {told}")  # PyTorch lets an empty one pass
+    return engine.cat(arrays, axis)
+
+
+def expand_dims(x: Tensor, /, axis: Any) -> Tensor:
+    """The array with a dimension of length 1 at each of these places of the result. IndexError for a place that it does not have."""
+    places = (axis,) if isinstance(axis, int) else tuple(axis)
+    for place in sorted(normal(places, x.ndim + len(places))):
+        x = engine.unsqueeze(x, place)
+    return x
+
+
+def flip(x: Tensor, /, *, axis: Any = None) -> Tensor:
+    """The elements in reverse order along these axes; along all with None."""
+    return engine.flip(x, normal(axis, x.ndim))
+
+
+def moveaxis(x: Tensor, source: Any, destination: Any, /) -> Tensor:
+    """The array with some axes at other places; the others keep their order."""
+    return engine.movedim(x, source, destination)
+
+
+def permute_dims(x: Tensor, /, axes: tuple[int, ...]) -> Tensor:
+    """The array with its axes in another order."""
+    return engine.permute(x, axes)
+
+
+def repeat(x: Tensor, repeats: Any, /, *, axis: int | None = None) -> Tensor:
+    """Each element several times, along an axis or of the flattened array. `repeats`: one number, or an array of one for each element."""
+    if axis is None:
+        x, axis = x.reshape(-1), 0
+    normal(axis, x.ndim)
+    if isinstance(repeats, Tensor):
+        repeats = broadcast_to(repeats.to(engine.int64), (x.shape[axis],))
+    return engine.repeat_interleave(x, repeats, axis)
+
+
+def reshape(x: Tensor, /, shape: tuple[int, ...], *, copy: bool | None = None) -> Tensor:
+    """The elements in another shape, in which one size may be -1. `copy=False`: a view, or ValueError."""
+    if copy:
+        return engine.reshape(x.clone(), shape)
+    if copy is None:
+        return engine.reshape(x, shape)
+    try:
+        return x.view(shape)
+    except RuntimeError as error:
+        raise ValueError(f"reshape: this shape takes a copy, which copy=False forbids: {error}") from None
+
+
+def roll(x: Tensor, /, shift: Any, *, axis: Any = None) -> Tensor:
+    """The elements moved along axes, what leaves at one end coming in at the other; of the flattened array with `axis=None`."""
+    if axis is None:
+        return engine.roll(x, shift)
+    axes = (axis,) if isinstance(axis, int) else tuple(axis)
+    normal(axes[:1] if len(axes) == 1 else tuple(set(axes)), x.ndim)
+    return engine.roll(x, (shift,) * len(axes) if isinstance(shift, int) else tuple(shift), axes)
+
+
+def squeeze(x: Tensor, /, axis: Any) -> Tensor:
+    """The array without these axes of length 1. ValueError for one of another length."""
+    axes = normal(axis, x.ndim)
+    long = [a for a in axes if x.shape[a] != 1]
+    if long:
+        raise ValueError(f"squeeze: dimension {long[0]} has the length {x.shape[long[0]]}, only those of length 1 can be left out")
+    return engine.squeeze(x, axes)
+
+
+def stack(arrays: Sequence[Tensor], /, *, axis: int = 0) -> Tensor:
+    """The arrays, all of one shape, along a new axis."""
+    return engine.stack(alike(*arrays), axis)
+
+
+def tile(x: Tensor, repetitions: tuple[int, ...], /) -> Tensor:
+    """The whole array several times along each axis."""
+    return engine.tile(x, repetitions)
+
+
+def unstack(x: Tensor, /, *, axis: int = 0) -> tuple[Tensor, ...]:
+    """The slices along an axis, as views."""
+    normal(axis, x.ndim)
+    return tuple(engine.unbind(x, axis))

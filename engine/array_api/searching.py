@@ -1,0 +1,137 @@
+"""Searching, sorting, sets and elements by index."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import engine
+
+from ..tensor import Tensor
+from .axes import normal
+from .dtypes import alike, is_number
+
+
+def argmax(x: Tensor, /, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
+    """The index of the first largest element along an axis, or in the flattened array."""
+    normal(axis, x.ndim)
+    return engine.argmax(x, axis, keepdims)
+
+
+def argmin(x: Tensor, /, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
+    """The index of the first smallest element along an axis, or in the flattened array."""
+    normal(axis, x.ndim)
+    return engine.argmin(x, axis, keepdims)
+
+
+def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
+    """The indices of the elements that are not 0, an array for each dimension. ValueError for an array without dimensions."""
+    if x.ndim == 0:
+        raise ValueError("nonzero: an array without dimensions has no indices")
+    return tuple(engine.nonzero(x, as_tuple=True))
+
+
+def searchsorted(x1: Tensor, x2: Any, /, *, side: str = "left", sorter: Tensor | None = None) -> Tensor:
+    """Where the elements of `x2` belong in the sorted `x1`, before equal ones or, with "right", after. `sorter`: indices that sort `x1`."""
+    if side not in ("left", "right"):
+        raise ValueError(f"searchsorted: side must be 'left' or 'right', got {side!r}")
+    x1, x2 = alike(x1, x2)
+    return engine.searchsorted(x1 if sorter is None else take(x1, sorter), x2.contiguous(), side=side)
+
+
+def where(condition: Tensor, x1: Any, x2: Any, /) -> Tensor:
+    """The elements of `x1` where the condition is true, else those of `x2`."""
+    return engine.where(condition, *((x1, x2) if is_number(x1) and is_number(x2) else alike(x1, x2)))
+
+
+def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Tensor:
+    """Whether each element of `x1` is an element of `x2`; with `invert`, whether it is none."""
+    x1, x2 = alike(x1, x2)
+    return engine.isin(x1, x2, invert=invert)
+
+
+def argsort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
+    """The indices that sort along an axis, NaN last; with `stable`, equal elements keep their order."""
+    return engine.argsort(x, dim=axis, descending=descending, stable=stable)
+
+
+def sort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
+    """The elements in order along an axis, NaN last."""
+    return engine.sort(x, dim=axis, descending=descending, stable=stable).values
+
+
+def take(x: Tensor, indices: Tensor, /, *, axis: int | None = None) -> Tensor:
+    """The elements at these indices along an axis, which an array of one dimension need not name; negative ones count from the end."""
+    if axis is None:
+        if x.ndim != 1:
+            raise ValueError(f"take: an array of {x.ndim} dimensions needs an axis")
+        axis = 0
+    (axis,) = normal(axis, x.ndim)
+    return engine.index_select(x, axis, _counted(indices, x.shape[axis]))
+
+
+def take_along_axis(x: Tensor, indices: Tensor, /, *, axis: int = -1) -> Tensor:
+    """The elements at the indices that stand at the same place of the other axes; negative ones count from the end."""
+    (axis,) = normal(axis, x.ndim)
+    return engine.take_along_dim(x, _counted(indices, x.shape[axis]), axis)
+
+
+def _counted(indices: Tensor, length: int) -> Tensor:
+    """Indices of any integer type as int64, counted from the front."""
+    indices = indices.to(engine.int64)
+    return engine.where(indices < 0, indices + length, indices)
+
+
+class UniqueAllResult(NamedTuple):
+    values: Tensor
+    indices: Tensor
+    inverse_indices: Tensor
+    counts: Tensor
+
+
+class UniqueCountsResult(NamedTuple):
+    values: Tensor
+    counts: Tensor
+
+
+class UniqueInverseResult(NamedTuple):
+    values: Tensor
+    inverse_indices: Tensor
+
+
+def unique_all(x: Tensor, /) -> UniqueAllResult:
+    """The different elements, sorted; where each stands first; the index of each element among them; how often each occurs.
+
+    Every NaN is one of its own, and 0.0 and -0.0 are one.
+    """
+    flat = x.reshape(-1)
+    if x.is_complex():  # by the real part, then by the imaginary one
+        order = engine.argsort(flat.imag, stable=True)
+        order = order[engine.argsort(flat.real[order], stable=True)]
+    else:
+        order = engine.argsort(flat, stable=True)
+    ordered = flat[order]
+    first = engine.ones_like(order, dtype=engine.bool)
+    first[1:] = ordered[1:] != ordered[:-1]
+    starts = engine.nonzero(first).reshape(-1)
+    inverse = engine.empty_like(order)
+    inverse[order] = engine.cumsum(first, 0) - 1
+    ends = engine.full((1,), flat.shape[0], dtype=engine.int64, device=x.device)
+    counts = engine.diff(engine.cat([starts, ends]))
+    return UniqueAllResult(ordered[starts], order[starts], inverse.reshape(x.shape), counts)
+
+
+def unique_counts(x: Tensor, /) -> UniqueCountsResult:
+    """The different elements and how often each occurs: see `unique_all`."""
+    found = unique_all(x)
+    return UniqueCountsResult(found.values, found.counts)
+
+
+def unique_inverse(x: Tensor, /) -> UniqueInverseResult:
+    """The different elements and the index of each element among them: see `unique_all`."""
+    found = unique_all(x)
+    return UniqueInverseResult(found.values, found.inverse_indices)
+
+
+def unique_values(x: Tensor, /) -> Tensor:
+    """The different elements: see `unique_all`."""
+    return unique_all(x).values
