@@ -1,4 +1,4 @@
-"""Saving and loading: `save(state_dict, path)` and `load(path)`, in the safetensors format.
+"""The safetensors format: `save_file` and `load_file`, and whole structures in it.
 
 The file is plain data: an 8-byte length, a JSON header, the tensors' bytes. How dicts and lists are nested stands as JSON in the header's
 metadata. Nothing in a file is ever executed, and everything is checked before anything is believed.
@@ -12,13 +12,17 @@ import os
 import re
 import struct
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, BinaryIO
 
 import numpy
 
-from . import devices, dtypes
-from .tensor import Size, Tensor
+from .. import devices, dtypes
+from ..errors import describe
+from ..tensor import Size, Tensor
+from .errors import CheckpointError
+from .source import Source, opened, whole
+from .storage import Storage, placing, tensor_of
 
 _NAMES = {
     "BOOL": dtypes.bool_, "U8": dtypes.uint8, "I8": dtypes.int8, "I16": dtypes.int16, "U16": dtypes.uint16, "F16": dtypes.float16,
@@ -32,10 +36,6 @@ _MAX_HEADER = 100_000_000  # the format's own limit
 _MAX_DIMS = 64
 
 
-class CheckpointError(RuntimeError):
-    """A file that is not a checkpoint, or a damaged one. The message says what was expected and what came."""
-
-
 # -- saving ---------------------------------------------------------------------------------------------------------------------
 
 
@@ -47,10 +47,12 @@ def save(obj: Any, f: str | os.PathLike | BinaryIO) -> None:
     """
     arrays: dict[str, numpy.ndarray] = {}
     tree = _describe(obj, "", arrays, {}, set())
+    _write(arrays, {"format": "pt", _KEY: json.dumps({"version": _VERSION, "tree": tree}, separators=(",", ":"))}, f)
+
+
+def _write(arrays: dict[str, numpy.ndarray], metadata: dict[str, str], f: str | os.PathLike | BinaryIO) -> None:
     codes = {name: _stored(a) for name, a in arrays.items()}
-    header: dict[str, Any] = {
-        "__metadata__": {"format": "pt", _KEY: json.dumps({"version": _VERSION, "tree": tree}, separators=(",", ":"))}
-    }
+    header: dict[str, Any] = {"__metadata__": metadata}
     at = 0
     # widest elements first, as the format's other writers do, so that every tensor is aligned
     order = sorted(arrays, key=lambda name: (-codes[name][0].dtype.itemsize, name))
@@ -71,17 +73,9 @@ def save(obj: Any, f: str | os.PathLike | BinaryIO) -> None:
         for chunk in chunks:
             f.write(memoryview(chunk))
         return
-    path = os.fspath(f)
-    part = f"{path}.{os.getpid()}.part"
-    try:
-        with open(part, "wb") as file:
-            for chunk in chunks:
-                file.write(memoryview(chunk))
-        os.replace(part, path)
-    except BaseException:
-        if os.path.exists(part):
-            os.unlink(part)
-        raise
+    with whole(os.fspath(f)) as file:
+        for chunk in chunks:
+            file.write(memoryview(chunk))
 
 
 def _stored(array: numpy.ndarray) -> tuple[numpy.ndarray, str]:
@@ -161,53 +155,43 @@ def _describe_key(key: Any, path: str) -> Any:
     return _describe(key, path, {}, {}, set())
 
 
+def save_file(tensors: dict[str, Tensor], filename: str | os.PathLike, metadata: dict[str, str] | None = None) -> None:
+    """Write a dict of tensors by name as plain safetensors, as `safetensors.torch.save_file`: no structure, views as copies."""
+    if not isinstance(tensors, dict) or not all(isinstance(k, str) and isinstance(v, Tensor) for k, v in tensors.items()):
+        raise ValueError(f"save_file: expected a dict of [str, Tensor], got {describe(tensors)}")
+    arrays = {name: t._host() for name, t in tensors.items()}
+    if bad := [name for name, a in arrays.items() if a.dtype == numpy.complex128]:
+        raise ValueError(f"save_file: safetensors has no complex128, which {bad[0]!r} is")
+    _write(arrays, {"format": "pt", **(metadata or {})}, filename)
+
+
+def load_file(filename: str | os.PathLike, device: Any = "cpu") -> dict[str, Tensor]:
+    """The tensors of a safetensors file by name, as `safetensors.torch.load_file`."""
+    with opened(filename, False) as source:
+        reader = _Reader(source, placing(device))
+        return {name: reader.tensors[name] for name in reader.header()}
+
+
 # -- loading ----------------------------------------------------------------------------------------------------------------------
 
 
-def load(f: str | os.PathLike | BinaryIO, map_location: Any = None) -> Any:
-    """Read what `save` wrote; of a safetensors file from elsewhere, a dict of its tensors.
-
-    `map_location` is the device to put tensors on. CheckpointError for every file that is not whole and sound; no code from a file is run.
-    """
-    device = None if map_location is None else devices.device(map_location)
-    if isinstance(f, (str, os.PathLike)):
-        with open(f, "rb") as file:
-            data = file.read()
-        name = os.fspath(f)
-    else:
-        data, name = f.read(), "the file"
-    return _Reader(data, str(name), device).read()
+def read(source: Source, map_location: Any = None) -> Any:
+    """What `save` wrote; of a safetensors file from elsewhere, a dict of its tensors."""
+    return _Reader(source, placing(map_location)).read()
 
 
 class _Reader:
-    def __init__(self, data: bytes, name: str, device: Any) -> None:
-        self.data, self.name, self.device = data, name, device
+    def __init__(self, source: Source, place: Callable) -> None:
+        self.source, self.place, self.size = source, place, source.size
         self.tensors: dict[str, Tensor] = {}
         self.used: set[str] = set()
+        self.metadata: dict[str, str] = {}
 
     def refuse(self, reason: str) -> CheckpointError:
-        return CheckpointError(f"load: {self.name} {reason}")
+        return self.source.refuse(reason)
 
     def read(self) -> Any:
-        data = self.data
-        if data[:4] == b"PK\x03\x04":
-            raise self.refuse(
-                "is a PyTorch zip file (or another zip archive); reading those comes with a later version. Convert it to safetensors."
-            )
-        if data[:1] == b"\x80" and data[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05") and data[8:9] != b"{":
-            raise self.refuse("is a pickle. Pickles can run any code when they are loaded, so they are not read.")
-        if len(data) < 8:
-            raise self.refuse(f"is not a checkpoint: expected at least 8 bytes, got {len(data)}")
-        (n,) = struct.unpack("<Q", data[:8])
-        if n > _MAX_HEADER or n > len(data) - 8:
-            raise self.refuse(f"is not a checkpoint or is cut off: its header would take {n} bytes, {len(data) - 8} are there")
-        header = self.parse(data[8 : 8 + n], "header")
-        if not isinstance(header, dict):
-            raise self.refuse("has a header that is not a JSON object")
-        metadata = header.pop("__metadata__", {})
-        if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
-            raise self.refuse("has metadata that is not a map from strings to strings")
-        self.arrays(header, 8 + n)
+        header, metadata = self.header(), self.metadata
         if _KEY not in metadata:
             return {name: self.tensors[name] for name in header}
         structure = self.parse(metadata[_KEY].encode(), "structure")
@@ -220,6 +204,22 @@ class _Reader:
         if self.used != set(self.tensors):
             raise self.refuse(f"holds tensors that its structure does not name: {', '.join(sorted(set(self.tensors) - self.used)[:5])}")
         return result
+
+    def header(self) -> dict:
+        """Read and check the header, and all tensors that it describes."""
+        if self.size < 8:
+            raise self.refuse(f"is not a checkpoint: expected at least 8 bytes, got {self.size}")
+        (n,) = struct.unpack("<Q", self.source.read(0, 8))
+        if n > _MAX_HEADER or n > self.size - 8:
+            raise self.refuse(f"is not a checkpoint or is cut off: its header would take {n} bytes, {self.size - 8} are there")
+        header = self.parse(self.source.read(8, n), "header")
+        if not isinstance(header, dict):
+            raise self.refuse("has a header that is not a JSON object")
+        self.metadata = header.pop("__metadata__", {})
+        if not isinstance(self.metadata, dict) or not all(isinstance(v, str) for v in self.metadata.values()):
+            raise self.refuse("has metadata that is not a map from strings to strings")
+        self.arrays(header, 8 + n)
+        return header
 
     def parse(self, text: bytes, what: str) -> Any:
         def once(pairs: list) -> dict:
@@ -258,13 +258,13 @@ class _Reader:
             if begin != at:
                 raise self.refuse(f"has a gap or an overlap before {name!r}: expected byte {at}, got {begin}")
             at = end
-        if at != len(self.data) - start:
-            raise self.refuse(f"is cut off or has more than it should: its tensors take {at} bytes, {len(self.data) - start} are there")
-        for begin, _, name, d, shape in places:
-            if d is dtypes.bool_ and any(b > 1 for b in set(self.data[start + begin : start + begin + math.prod(shape)])):
+        if at != self.size - start:
+            raise self.refuse(f"is cut off or has more than it should: its tensors take {at} bytes, {self.size - start} are there")
+        for begin, end, name, d, shape in places:
+            data = self.source.array(start + begin, end - begin)
+            if d is dtypes.bool_ and data.size and data.max() > 1:
                 raise self.refuse(f"holds {name!r} of dtype bool with bytes other than 0 and 1")
-            array = numpy.frombuffer(self.data, d.numpy, math.prod(shape), start + begin).reshape(shape).copy()
-            self.tensors[name] = Tensor._wrap(array if self.device is None else devices.move(array, self.device))
+            self.tensors[name] = tensor_of(self.place(Storage(data, d), "cpu").seen_as(d, 0, shape, _strides(shape)), False)
 
     def build(self, x: Any) -> Any:
         """An object from its JSON; a kind that is not known is refused."""
@@ -277,13 +277,11 @@ class _Reader:
         if "tensor" in x:
             return self.tensor(x)
         if "state_dict" in x and set(x) == {"state_dict", "metadata"}:
-            from .nn.state_dict import StateDict
-
-            out = StateDict(self.pairs(x["state_dict"]))
+            out = OrderedDict(self.pairs(x["state_dict"]))
             metadata = self.build(x["metadata"])
             if not isinstance(metadata, dict):
                 raise self.refuse("has damaged metadata in a state dict")
-            out._metadata = OrderedDict(metadata)
+            out._metadata = OrderedDict(metadata)  # type: ignore[attr-defined]
             return out
         if len(x) != 1:
             raise self.refuse(f"has a structure with {str(x)[:60]!r} in it")
@@ -378,3 +376,8 @@ _KINDS = {name.removeprefix("build_") for name in vars(_Reader) if name.startswi
 
 def _counts(x: Any) -> bool:
     return isinstance(x, list) and all(isinstance(n, int) and not isinstance(n, bool) and 0 <= n < 1 << 63 for n in x)
+
+
+def _strides(shape: list) -> tuple:
+    """Those of a contiguous tensor, in elements."""
+    return tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))

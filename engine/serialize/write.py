@@ -1,0 +1,240 @@
+"""The pickle that `save` writes: PyTorch's names for tensors, so that PyTorch reads it, and Python's way for all else."""
+
+from __future__ import annotations
+
+import inspect
+import io
+import pickle
+import types
+from collections import OrderedDict
+from typing import Any
+
+import numpy
+
+from .. import devices, dtypes, inplace, return_types
+from ..layout import layout, sparse_coo, strided
+from ..nn import init
+from ..nn.parameter import Buffer, Parameter, is_lazy
+from ..op import functions
+from ..storage import TypedStorage, UntypedStorage
+from ..subclasses import public
+from ..tensor import NOT_KEPT, Size, Tensor
+from .storage import CLASS_OF
+
+
+class _Name:
+    """A name that the reader of the file knows, here perhaps nobody."""
+
+    def __init__(self, module: str, name: str):
+        self.text = f"c{module}\n{name}\n".encode()
+
+    def __call__(self, *args: Any) -> Any:  # the pickler wants what it writes as a function to be one
+        raise NotImplementedError
+
+
+_TENSOR, _UNTYPED_TENSOR = (_Name("torch._utils", f"_rebuild_tensor_{v}") for v in ("v2", "v3"))
+_PARAMETER, _PARAMETER_WITH_STATE = (_Name("torch._utils", f"_rebuild_parameter{s}") for s in ("", "_with_state"))
+_TYPED, _TENSOR_CLASS = _Name("torch._tensor", "_rebuild_from_type_v2"), _Name("torch", "Tensor")
+_SPARSE, _LAYOUT = _Name("torch._utils", "_rebuild_sparse_tensor"), _Name("torch.serialization", "_get_layout")
+_SIZE, _DEVICE = _Name("torch", "Size"), _Name("torch", "device")
+_STORAGES = {d: _Name("torch", name) for d, name in CLASS_OF.items()}
+_UNTYPED = _Name("torch.storage", "UntypedStorage")
+_DTYPES = {d: _Name("torch", d.name) for d in dtypes.ALL}
+
+
+class _StorageId(tuple):
+    """What stands in the pickle for a storage."""
+
+
+_Pickler: Any = pickle._Pickler  # type: ignore[attr-defined]  # Python's own: the one in C insists that every name can be imported
+
+
+class Writer(_Pickler):
+    """Pickles an object into `self.text` and collects the storages of its tensors."""
+
+    dispatch: dict[type, Any] = dict(_Pickler.dispatch)
+
+    def __init__(self, protocol: int, legacy: bool = False):
+        self.text, self.legacy = io.BytesIO(), legacy
+        super().__init__(self.text, protocol)
+        self.storages: list[tuple[Any, int]] = []  # the array that owns the memory, how many elements; a storage's key is its number
+        self._known: dict[int, tuple[dtypes.dtype, _StorageId]] = {}  # by address
+
+    def run(self, obj: Any) -> bytes:
+        """The pickle of an object."""
+        try:
+            self.dump(obj)
+        except RecursionError:
+            raise RecursionError("save: the object is nested too deeply, or refers to itself in a way that cannot be written") from None
+        return self.text.getvalue()
+
+    def persistent_id(self, obj: Any) -> Any:
+        if isinstance(obj, UntypedStorage):
+            return tuple(self._whole(obj))
+        return tuple(obj) if type(obj) is _StorageId else None
+
+    def reducer_override(self, obj: Any) -> Any:
+        if isinstance(obj, Tensor):
+            return self._lazy(obj) if is_lazy(obj) else self._tensor(obj) if obj.layout is strided else _sparse(obj)
+        kind = type(obj)
+        if kind is layout:
+            return _LAYOUT, (repr(obj),)
+        if kind.__module__ == return_types.__name__ and isinstance(obj, tuple):
+            return _Name("torch.return_types", kind.__name__), (tuple(obj), {})
+        if kind is Size:
+            return _SIZE, (tuple(map(int, obj)),)
+        if kind is devices.device:
+            return _DEVICE, (obj.type,) if obj.index is None else (obj.type, obj.index)
+        return NotImplemented
+
+    def _lazy(self, x: Any) -> Any:
+        return type(x), (x._wants_grad, str(x.device), x.dtype)
+
+    def _tensor(self, x: Tensor) -> Any:
+        storage, offset, stride = self._storage(x)
+        args: tuple = (
+            storage,
+            offset,
+            tuple(map(int, x.shape)),
+            stride,
+            False if isinstance(x, Parameter) else x.requires_grad,
+            OrderedDict(),
+        )
+        make = _TENSOR
+        if x.dtype not in _STORAGES:
+            make, args = _UNTYPED_TENSOR, (*args, _DTYPES[x.dtype])
+        kind = type(x)
+        state = {k: v for k, v in x.__dict__.items() if k not in NOT_KEPT}
+        if kind is Parameter:
+            data = _Made(make, args)
+            grads = x.requires_grad
+            return (_PARAMETER_WITH_STATE, (data, grads, OrderedDict(), state)) if state else (_PARAMETER, (data, grads, OrderedDict()))
+        if kind is Buffer:
+            state |= {"persistent": x.persistent, "_is_buffer": True}  # type: ignore[attr-defined]
+            kind = Tensor
+        if kind is Tensor and not state:
+            return make, args
+        return _TYPED, (make, _TENSOR_CLASS if kind is Tensor else kind, args, state)
+
+    def _storage(self, x: Tensor) -> tuple[_StorageId, int, tuple]:
+        """The storage a tensor sees, where it starts there, and its strides. What no strides of PyTorch's can say is copied."""
+        owner, array, d = inplace.storage(x.array), x.array, x.dtype
+        width = d.itemsize
+        start, left = divmod(_address(array) - _address(owner), width)
+        fits = _is_dense(owner) and start >= 0 and not left and owner.nbytes % width == 0
+        if not fits or not array.size or any(s < 0 or s % width for s in array.strides):
+            owner, start = devices.namespace(array).ascontiguousarray(array), 0
+            array = owner
+        strides = tuple(s // width for s in array.strides)
+        if not array.size:  # NumPy's strides of an empty array are all the same; PyTorch counts an empty dimension as one
+            strides = tuple(int(numpy.prod([max(n, 1) for n in array.shape[i + 1 :]], dtype=object)) for i in range(array.ndim))
+        return self._stored(owner, d), start, strides
+
+    def _whole(self, x: UntypedStorage) -> _StorageId:
+        """A storage by itself. A part of one is copied."""
+        owner = inplace.storage(x.array)
+        if not _is_dense(owner) or owner.nbytes != x.nbytes() or _address(owner) != _address(x.array):
+            owner = devices.namespace(x.array).ascontiguousarray(x.array)
+        return self._stored(owner, x._dtype, not isinstance(x, TypedStorage))
+
+    def _stored(self, owner: Any, d: dtypes.dtype, untyped: bool = False) -> _StorageId:
+        place = _address(owner) if owner.size else id(owner)
+        known = self._known.get(place)
+        if known is not None:
+            if known[0] is not d:
+                raise RuntimeError(
+                    "Cannot save multiple tensors or storages that view the same data as different types: "
+                    f"{known[0].name} and {d.name}. Save a clone() of one of them."
+                )
+            return known[1]
+        device = devices.of(owner)
+        kind = _UNTYPED if untyped else _STORAGES.get(d, _UNTYPED)
+        n = owner.nbytes if kind is _UNTYPED else owner.nbytes // d.itemsize
+        location = device.type if device.type == "cpu" else f"cuda:{device.index or 0}"
+        made = _StorageId(("storage", kind, str(len(self.storages)), location, n, *([None] if self.legacy else [])))
+        self._known[place] = d, made
+        self.storages.append((owner, n))
+        return made
+
+    def save_name(self, obj: _Name) -> None:
+        found = self.memo.get(id(obj))
+        if found is not None:
+            self.write(self.get(found[0]))
+            return
+        self.write(obj.text)
+        self.memoize(obj)
+
+    def save_made(self, obj: _Made) -> None:
+        self.save_reduce(obj.function, obj.args)
+
+    def save_function(self, obj: Any) -> None:
+        """An op is written by its address: the function itself does not know whether it is of `nn.functional`."""
+        home, _, name = _address_of(obj).rpartition(".")
+        if not name and obj.__module__ == init.__name__:
+            home, name = "nn.init", obj.__name__
+        if name:
+            self.save_name(_Name(f"torch.{home}" if home else "torch", name))
+        else:
+            self.save_global(obj)
+
+    def save_global(self, obj: Any, name: str | None = None) -> None:
+        """Classes that say they are PyTorch's need not be found where they say."""
+        if isinstance(obj, type) and obj.__module__.split(".")[0] == "torch":
+            self.save_name(_Name(obj.__module__, obj.__qualname__))
+        else:
+            super().save_global(obj, name)
+
+    def save_dtype(self, obj: dtypes.dtype) -> None:
+        self.save_name(_DTYPES[obj])
+
+    def save_class(self, obj: type) -> None:
+        if obj in (type(None), type(NotImplemented), type(...)):
+            super().save_type(obj)
+        else:
+            self.save_global(obj)
+
+    dispatch |= {_Name: save_name, dtypes.dtype: save_dtype, types.FunctionType: save_function, type: save_class}
+
+
+class _Made:
+    """A call whose result the pickle needs once, without an object here that it stands for."""
+
+    def __init__(self, function: _Name, args: tuple):
+        self.function, self.args = function, args
+
+
+Writer.dispatch[_Made] = Writer.save_made
+
+
+def _sparse(x: Any) -> Any:
+    if x.layout is sparse_coo:
+        return _SPARSE, (x.layout, (x._indices(), x._values(), x.size(), x.is_coalesced()))
+    return _SPARSE, (x.layout, (x.crow_indices(), x.col_indices(), x.values(), x.size()))
+
+
+def _address_of(function: Any) -> str:
+    """The name of an op's function; "" for any other."""
+    raw = inspect.unwrap(function)
+    name = next((name for name, found in functions.items() if found is raw), "")
+    return name if raw is function or public(name) is function else ""  # not of a program's own function around an op
+
+
+def flat_bytes(owner: Any) -> numpy.ndarray:
+    """All bytes of a dense array in the order of its memory, on the host."""
+    return numpy.ascontiguousarray(devices.move(owner.ravel(order="K"), devices.CPU)).reshape(-1).view(numpy.uint8)
+
+
+def _address(array: Any) -> int:
+    return array.__array_interface__["data"][0] if isinstance(array, numpy.ndarray) else array.data.ptr
+
+
+def _is_dense(array: Any) -> bool:
+    """Whether the elements fill a block of memory that begins with the first, in whatever order of dimensions."""
+    if array.flags.c_contiguous or array.flags.f_contiguous:
+        return True
+    step = array.itemsize
+    for stride, n in sorted((s, n) for s, n in zip(array.strides, array.shape, strict=True) if n != 1):
+        if stride != step:
+            return False
+        step *= n
+    return True
