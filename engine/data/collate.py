@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from array import array
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy
 
 from .. import dtypes
+from ..dtypes import FROM_NUMPY
+from ..from_data import as_tensor, tensor
+from ..from_lists import to_array
 from ..ops.join import stack
 from ..tensor import Tensor
+
+empty: Callable = numpy.empty  # where batches are laid; in a worker, shared memory
 
 
 def default_convert(data: Any) -> Any:
     """NumPy arrays and numbers inside any structure become tensors, sharing memory; everything else stays, but tuples become lists."""
     if isinstance(data, Tensor):
         return data
-    if isinstance(data, (numpy.ndarray, numpy.generic)) and data.dtype.kind not in "USOV":
-        return Tensor._wrap(numpy.asarray(data))
+    if isinstance(data, (numpy.ndarray, numpy.generic)) and data.dtype.kind not in "USO":
+        return as_tensor(data)
     if isinstance(data, Mapping):
         return _like_mapping(data, {k: default_convert(v) for k, v in data.items()})
     if isinstance(data, Sequence) and not isinstance(data, (str, bytes)):
@@ -48,31 +54,103 @@ def _like_sequence(first: Sequence, values: list) -> Any:
         return values
 
 
+def collate(batch: Sequence, *, collate_fn_map: dict[Any, Callable] | None = None) -> Any:
+    """One batch of many samples, by the type of the first: `collate_fn_map` says how, `{type: fn(batch, *, collate_fn_map)}`.
+
+    A type, or a tuple of types, stands for its subclasses too. Mappings and sequences, named tuples among them, are collated element by
+    element. TypeError for what no function is there for.
+    """
+    first = batch[0]
+    kind = type(first)
+    if collate_fn_map is not None:
+        if kind in collate_fn_map:
+            return collate_fn_map[kind](batch, collate_fn_map=collate_fn_map)
+        for known, fn in collate_fn_map.items():
+            if isinstance(first, known):
+                return fn(batch, collate_fn_map=collate_fn_map)
+    if isinstance(first, Mapping):
+        return _like_mapping(first, {key: collate([d[key] for d in batch], collate_fn_map=collate_fn_map) for key in first})
+    if isinstance(first, Sequence):
+        if any(len(sample) != len(first) for sample in batch):
+            raise RuntimeError("each element in list of batch should be of equal size")
+        return _like_sequence(first, [collate(column, collate_fn_map=collate_fn_map) for column in zip(*batch, strict=True)])
+    raise TypeError(f"default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {kind}")
+
+
+def _stacked(arrays: list) -> Tensor | None:
+    """Arrays of one shape and dtype as one; None when they differ."""
+    first = arrays[0]
+    shape, dtype = first.shape, first.dtype
+    known = FROM_NUMPY.get(dtype)
+    if known is None or any(a.shape != shape or a.dtype != dtype for a in arrays):
+        return None
+    out = empty((len(arrays), *shape), known.numpy)
+    for i, a in enumerate(arrays):
+        out[i] = a
+    return Tensor._wrap(out)
+
+
+def collate_tensor_fn(batch: Sequence[Tensor], *, collate_fn_map: Any = None) -> Tensor:
+    """Tensors stacked along a new first dimension. TypeError for what is none."""
+    for i, t in enumerate(batch):
+        if not isinstance(t, Tensor):
+            raise TypeError(f"expected Tensor as element {i} in argument 0, but got {type(t).__name__}")
+    if all(t.node is None and isinstance(t.array, numpy.ndarray) for t in batch):
+        found = _stacked([t.array for t in batch])
+        if found is not None:
+            return found
+    return stack(list(batch))
+
+
+def collate_numpy_array_fn(batch: Sequence[numpy.ndarray], *, collate_fn_map: Any = None) -> Any:
+    """Arrays stacked into a tensor. TypeError for strings and objects."""
+    if batch[0].dtype.kind in "USOV":
+        raise TypeError(f"default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {batch[0].dtype}")
+    found = _stacked(list(batch))
+    return collate_tensor_fn([Tensor._wrap(to_array(a)) for a in batch]) if found is None else found
+
+
+def collate_numpy_scalar_fn(batch: Sequence, *, collate_fn_map: Any = None) -> Tensor:
+    """NumPy's numbers in a tensor, of the dtype that `as_tensor` finds for them."""
+    kind = type(batch[0])
+    return as_tensor(numpy.array(batch) if all(type(x) is kind for x in batch) else batch)
+
+
+def collate_float_fn(batch: Sequence[float], *, collate_fn_map: Any = None) -> Tensor:
+    """Python's floats as float64. TypeError for what is no number."""
+    return Tensor._wrap(numpy.array(array("d", batch)))  # NumPy alone would make nan of None and 2.0 of "2"
+
+
+def collate_int_fn(batch: Sequence[int], *, collate_fn_map: Any = None) -> Tensor:
+    """Python's ints as int64, bools as bools; with floats among them the dtype that `tensor` finds."""
+    kinds = set(map(type, batch))
+    if kinds == {bool}:
+        return Tensor._wrap(numpy.array(batch, dtypes.BOOL_NP))
+    try:
+        return Tensor._wrap(numpy.array(batch, dtypes.I64)) if kinds == {int} else tensor(list(batch))
+    except OverflowError:
+        return tensor(list(batch))
+
+
+def collate_str_fn(batch: Sequence, *, collate_fn_map: Any = None) -> Sequence:
+    """Strings and bytes stay as they are."""
+    return batch
+
+
+default_collate_fn_map: dict[Any, Callable] = {
+    Tensor: collate_tensor_fn,
+    numpy.ndarray: collate_numpy_array_fn,
+    (numpy.bool_, numpy.number, numpy.object_): collate_numpy_scalar_fn,
+    float: collate_float_fn,
+    int: collate_int_fn,
+    str: collate_str_fn,
+    bytes: collate_str_fn,
+}
+
+
 def default_collate(batch: Sequence) -> Any:
     """Stack samples along a new first dimension, inside tuples, lists, dicts and named tuples too.
 
     Tensors and arrays are stacked, ints become int64 and floats float64 tensors, strings and bytes stay in a list. TypeError for others.
     """
-    first = batch[0]
-    if isinstance(first, Tensor):
-        return stack(list(batch))
-    if isinstance(first, (numpy.ndarray, numpy.generic)):
-        if first.dtype.kind in "USOV":
-            raise TypeError(f"default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {first.dtype}")
-        return Tensor._wrap(numpy.stack(batch))
-    if isinstance(first, bool):
-        return Tensor._wrap(numpy.array(batch, dtypes.BOOL_NP))
-    if isinstance(first, float):
-        return Tensor._wrap(numpy.array(batch, dtypes.F64))
-    if isinstance(first, int):
-        return Tensor._wrap(numpy.array(batch, dtypes.I64))
-    if isinstance(first, (str, bytes)):
-        return batch
-    if isinstance(first, Mapping):
-        return _like_mapping(first, {key: default_collate([d[key] for d in batch]) for key in first})
-    if isinstance(first, Sequence):
-        if any(len(sample) != len(first) for sample in batch):
-            raise RuntimeError("each element in list of batch should be of equal size")
-        columns = [default_collate(samples) for samples in zip(*batch, strict=True)]
-        return _like_sequence(first, columns)
-    raise TypeError(f"default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {type(first)}")
+    return collate(batch, collate_fn_map=default_collate_fn_map)

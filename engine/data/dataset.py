@@ -5,15 +5,18 @@ from __future__ import annotations
 import itertools
 import math
 import warnings
+from abc import abstractmethod
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from ..tensor import Tensor
 from .stream import randperm
 
+T_co = TypeVar("T_co", covariant=True)  # `class Mine(Dataset[int])`
 
-class Dataset:
+
+class Dataset(Generic[T_co]):
     """Samples by index: write `__getitem__` and `__len__`; `__getitems__(list)` may fetch many at once."""
 
     def __getitem__(self, index: Any) -> Any:
@@ -23,11 +26,11 @@ class Dataset:
         return ConcatDataset([self, other])
 
 
-class IterableDataset(Dataset):
+class IterableDataset(Dataset[T_co], Iterable[T_co]):
     """Samples as a stream: write `__iter__`. In a worker process, `get_worker_info()` says which part to yield."""
 
-    def __iter__(self) -> Iterator[Any]:
-        raise NotImplementedError("Subclasses of IterableDataset should implement __iter__.")
+    @abstractmethod
+    def __iter__(self) -> Iterator[Any]: ...
 
     def __add__(self, other: Dataset) -> ChainDataset:  # type: ignore[override]
         return ChainDataset([self, other])
@@ -69,8 +72,25 @@ class StackDataset(Dataset):
             return {k: d[index] for k, d in self.datasets.items()}
         return tuple(d[index] for d in self.datasets)
 
+    def __getitems__(self, indices: list) -> list:
+        """Many samples at once, by the datasets' own `__getitems__` where they have one."""
+        if isinstance(self.datasets, dict):
+            columns = [_many(d, indices) for d in self.datasets.values()]
+            return [dict(zip(self.datasets, row, strict=True)) for row in zip(*columns, strict=True)]
+        return list(zip(*(_many(d, indices) for d in self.datasets), strict=True))
+
     def __len__(self) -> int:
         return self._length
+
+
+def _many(dataset: Any, indices: list) -> Any:
+    fetch = getattr(dataset, "__getitems__", None)
+    if not callable(fetch):
+        return [dataset[i] for i in indices]
+    found = fetch(indices)
+    if len(found) != len(indices):
+        raise ValueError(f"Nested dataset's output size mismatch. Expected {len(indices)}, got {len(found)}")
+    return found
 
 
 class ConcatDataset(Dataset):
@@ -82,7 +102,18 @@ class ConcatDataset(Dataset):
             raise AssertionError("datasets should not be an empty iterable")
         if any(isinstance(d, IterableDataset) for d in self.datasets):
             raise AssertionError("ConcatDataset does not support IterableDataset")
-        self.cumulative_sizes = list(itertools.accumulate(len(d) for d in self.datasets))  # type: ignore[arg-type]
+        self.cumulative_sizes = self.cumsum(self.datasets)
+
+    @staticmethod
+    def cumsum(sequence: Iterable) -> list[int]:
+        """The lengths of the datasets, each with those before it."""
+        return list(itertools.accumulate(len(d) for d in sequence))
+
+    @property
+    def cummulative_sizes(self) -> list[int]:
+        """The old spelling of `cumulative_sizes`."""
+        warnings.warn("cummulative_sizes attribute is renamed to cumulative_sizes", FutureWarning, stacklevel=2)
+        return self.cumulative_sizes
 
     def __len__(self) -> int:
         return self.cumulative_sizes[-1]
@@ -127,8 +158,7 @@ class Subset(Dataset):
 
     def __getitems__(self, indices: list[int]) -> Any:
         wanted = [self.indices[i] for i in indices]
-        fetch: Any = getattr(self.dataset, "__getitems__", None)
-        return fetch(wanted) if callable(fetch) else [self.dataset[i] for i in wanted]
+        return _many(self.dataset, wanted)
 
     def __len__(self) -> int:
         return len(self.indices)

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import multiprocessing
-import time
-from collections.abc import Callable, Iterator
-from multiprocessing import connection
+import os
+import warnings
+from collections.abc import Callable
+from multiprocessing.context import BaseContext
 from typing import Any
 
-from . import worker as workers
 from .collate import default_collate, default_convert
 from .dataset import IterableDataset
-from .fetch import fetcher
+from .passes import Here, Pass, Workers
 from .sampler import BatchSampler, RandomSampler, SequentialSampler
 from .stream import draw_seed
+from .team import Team
+
+_FIXED = frozenset({"batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers"})
 
 
 class _Endless:
     """The sampler of a stream: it only says that more is wanted."""
 
-    def __iter__(self) -> Iterator[None]:
+    def __iter__(self) -> Any:
         while True:
             yield None
 
@@ -27,11 +30,15 @@ class _Endless:
 class DataLoader:
     """Batches of a dataset: `for batch in DataLoader(dataset, batch_size=32, shuffle=True)`.
 
-    `batch_size=None` turns batching off. With `num_workers` > 0 that many processes fetch ahead; the order of the batches stays that of
-    the sampler, and equal seeds give equal batches. A worker's exception is raised here with its traceback; a worker that dies is
-    reported. Workers start by "forkserver" unless `multiprocessing_context` says otherwise: scripts need `if __name__ == "__main__":`.
-    `pin_memory` is accepted and changes nothing. Arguments as `torch.utils.data.DataLoader`.
+    `batch_size=None` turns batching off. With `num_workers` > 0 that many processes fetch ahead, and lay large batches into shared memory;
+    the order of the batches stays that of the sampler (unless `in_order=False`), and equal seeds give equal batches. A worker's exception
+    is raised here with its traceback; a worker that dies is reported. Workers start as Python's processes do ("fork" on Linux before
+    3.14, but "forkserver" once a GPU was used) unless `multiprocessing_context` says otherwise. `pin_memory` puts batches into pinned
+    memory where there is a GPU; `pin_memory_device` changes nothing. Arguments as `torch.utils.data.DataLoader`.
     """
+
+    _ready = False
+    _told_length: int | None = None  # what `len()` of a stream's loader was, once somebody asked
 
     def __init__(
         self, dataset: Any, batch_size: int | None = 1, shuffle: bool | None = None, sampler: Any = None, batch_sampler: Any = None,
@@ -44,7 +51,10 @@ class DataLoader:
         if timeout < 0:
             raise ValueError("timeout option should be non-negative")
         if num_workers == 0 and prefetch_factor is not None:
-            raise ValueError("prefetch_factor option could only be specified with worker processes: expected num_workers > 0, got 0")
+            raise ValueError(
+                "prefetch_factor option could only be specified in multiprocessing.let num_workers > 0 to enable multiprocessing, "
+                "otherwise set prefetch_factor to None."
+            )
         if prefetch_factor is not None and prefetch_factor < 0:
             raise ValueError("prefetch_factor option should be non-negative")
         if persistent_workers and num_workers == 0:
@@ -81,8 +91,24 @@ class DataLoader:
         if batch_size is not None and batch_sampler is None:
             batch_sampler = BatchSampler(sampler, batch_size, drop_last)
         self.batch_size, self.drop_last, self.sampler, self.batch_sampler = batch_size, drop_last, sampler, batch_sampler
-        self.collate_fn = collate_fn if collate_fn is not None else (default_collate if batch_sampler is not None else default_convert)
-        self._team: _Team | None = None
+        self.collate_fn: Any = collate_fn if collate_fn is not None else (default_collate if batch_sampler is not None else default_convert)
+        self._team: Team | None = None
+        self._ready = True
+        _warn_of_too_many(num_workers)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if self._ready and name in _FIXED:
+            raise ValueError(f"{name} attribute should not be set after {type(self).__name__} is initialized")
+        super().__setattr__(name, value)
+
+    @property
+    def multiprocessing_context(self) -> Any:
+        """How workers start: a start method's name, a context, or None. ValueError or TypeError for anything else."""
+        return self._context
+
+    @multiprocessing_context.setter
+    def multiprocessing_context(self, asked: Any) -> None:
+        self._context = _checked_context(asked, self.num_workers)
 
     @property
     def _batched(self) -> bool:
@@ -94,162 +120,57 @@ class DataLoader:
     def __len__(self) -> int:
         if not self._streams:
             return len(self._order())
-        n = len(self.dataset)
+        n = self._told_length = len(self.dataset)
         if self.batch_size is None:
             return n
-        return n // self.batch_size if self.drop_last else -(-n // self.batch_size)
+        n = n // self.batch_size if self.drop_last else -(-n // self.batch_size)
+        self._told_length = n
+        return n
 
-    def __iter__(self) -> Iterator[Any]:
-        seed = draw_seed(self.generator)  # drawn first and always, as PyTorch does, whether or not anybody uses it
+    def __iter__(self) -> Pass:
         if self.num_workers == 0:
-            return self._here()
+            if self.timeout:
+                raise AssertionError(f"DataLoader without worker processes requires timeout == 0, got {self.timeout}")
+            return Here(self)
+        if self.prefetch_factor == 0:
+            raise AssertionError("prefetch_factor must be greater than 0 for a DataLoader with worker processes")
         team, self._team = self._team, None
-        if team is not None and team.idle:
-            team.again()
-        else:
-            if team is not None:
-                team.stop()
-            team = _Team(self, seed)
-        team.idle = False
+        if team is None or team.broken:
+            iter(self._order())  # a sampler that draws at once draws before the seed, and again for the pass: so it does in PyTorch
+            team = Team(self, draw_seed(self.generator))
         if self.persistent_workers:
             self._team = team
-        return self._from(team)
-
-    def _here(self) -> Iterator[Any]:
-        source = fetcher(self.dataset, self._streams, self._batched, self.collate_fn, self.drop_last)
-        for indices in self._order():
-            try:
-                batch = source.fetch(indices)
-            except StopIteration:
-                if self._streams:
-                    return
-                raise
-            yield batch
-
-    def _from(self, team: _Team) -> Iterator[Any]:
-        try:
-            yield from team.batches(iter(self._order()))
-        finally:
-            if not (self.persistent_workers and team.idle):
-                team.stop()
-
-    def __del__(self) -> None:
-        team = getattr(self, "_team", None)
-        if team is not None:
-            team.stop()
+        return Workers(self, team)
 
 
-class _Team:
-    """The worker processes of one pass (or, when they persist, of all): who does what, and what has come back."""
+def _checked_context(asked: Any, num_workers: int) -> Any:
+    """The `multiprocessing_context`: a start method's name, a context, or None."""
+    if asked is None:
+        return None
+    if num_workers == 0:
+        raise ValueError(f"multiprocessing_context can only be used with multi-process loading (num_workers > 0), but got {num_workers=}")
+    methods = multiprocessing.get_all_start_methods()
+    if isinstance(asked, str):
+        if asked not in methods:
+            raise ValueError(
+                f"multiprocessing_context option should specify a valid start method in {methods!r}, but got "
+                f"multiprocessing_context={asked!r}"
+            )
+    elif not isinstance(asked, BaseContext):
+        raise TypeError(
+            "multiprocessing_context option should be a valid context object or a string specifying the start method, but got "
+            f"multiprocessing_context={asked}"
+        )
+    return asked
 
-    def __init__(self, loader: DataLoader, seed: int) -> None:
-        context: Any = loader.multiprocessing_context
-        if context is None or isinstance(context, str):
-            methods = multiprocessing.get_all_start_methods()
-            name = context or ("forkserver" if "forkserver" in methods else "spawn")
-            if name not in methods:
-                raise ValueError(
-                    f"multiprocessing_context option should specify a valid start method in {methods!r}, "
-                    f"but got multiprocessing_context={name!r}"
-                )
-            context = multiprocessing.get_context(name)
-            if name == "forkserver":
-                context.set_forkserver_preload(["engine.data.worker"])
-        blob = workers.pack((loader.dataset, loader._streams, loader._batched, loader.collate_fn, loader.drop_last, loader.worker_init_fn))
-        self.timeout, self.ahead, self.idle = loader.timeout, loader.prefetch_factor or 1, True
-        self.pipes: list[Any] = []
-        self.processes: list[Any] = []
-        try:
-            for i in range(loader.num_workers):
-                mine, theirs = context.Pipe()
-                process = context.Process(target=workers.main, args=(theirs, blob, i, loader.num_workers, seed + i), daemon=True)
-                process.start()
-                theirs.close()
-                self.pipes.append(mine)
-                self.processes.append(process)
-        except BaseException:
-            self.stop()
-            raise
 
-    def again(self) -> None:
-        """Start another pass with the same processes."""
-        for i in range(len(self.pipes)):
-            self._send(i, workers.AGAIN)
-
-    def batches(self, tasks: Iterator[Any]) -> Iterator[Any]:
-        """The batches in the order of the tasks; task n goes to the next worker in turn that still has samples."""
-        n = len(self.pipes)
-        given, wanted = 0, 0
-        where: dict[int, int] = {}  # task -> the worker that has it
-        arrived: dict[int, Any] = {}
-        ended = [False] * n
-        turn, more = 0, True
-        while True:
-            while more and not all(ended) and given - wanted < self.ahead * n:
-                try:
-                    indices = next(tasks)
-                except StopIteration:
-                    more = False
-                    break
-                while ended[turn]:
-                    turn = (turn + 1) % n
-                self._send(turn, (given, indices))
-                where[given], given, turn = turn, given + 1, (turn + 1) % n
-            if wanted == given:
-                break
-            while wanted not in arrived:
-                number, result = self._receive(where)
-                if isinstance(result, workers.End):
-                    ended[where[number]] = True
-                arrived[number] = result
-            result = arrived.pop(wanted)
-            del where[wanted]
-            wanted += 1
-            if isinstance(result, workers.Failure):
-                result.reraise()
-            if not isinstance(result, workers.End):
-                yield result
-        self.idle = True
-
-    def _send(self, i: int, task: Any) -> None:
-        try:
-            self.pipes[i].send_bytes(workers.pack(task))
-        except (BrokenPipeError, ConnectionError):
-            raise self._death(i) from None
-
-    def _receive(self, where: dict[int, int]) -> Any:
-        waited_for = sorted(set(where.values()))
-        deadline = time.monotonic() + self.timeout if self.timeout else None
-        ready = connection.wait([self.pipes[i] for i in waited_for], None if deadline is None else max(0.0, deadline - time.monotonic()))
-        if not ready:
-            raise RuntimeError(f"DataLoader timed out after {self.timeout} seconds")
-        i = self.pipes.index(ready[0])
-        try:
-            return workers.pickle_loads(self.pipes[i].recv_bytes())
-        except (EOFError, ConnectionError):
-            raise self._death(i) from None
-
-    def _death(self, i: int) -> RuntimeError:
-        process = self.processes[i]
-        process.join(1.0)
-        code = process.exitcode
-        hint = ""
-        if code == 1:
-            hint = ' Its own message stands above; a script that uses workers needs `if __name__ == "__main__":` around its main part.'
-        elif code is not None and code < 0:
-            hint = f" It was killed by signal {-code}; when that is 9, the machine may have run out of memory."
-        return RuntimeError(f"DataLoader worker (pid(s) {process.pid}) exited unexpectedly with exit code {code}.{hint}")
-
-    def stop(self) -> None:
-        """End the processes: politely, then by force."""
-        for pipe in self.pipes:
-            pipe.close()
-        for process in self.processes:
-            process.join(0.2)
-            if process.is_alive():
-                process.terminate()
-                process.join(2.0)
-            if process.is_alive():
-                process.kill()
-                process.join()
-        self.pipes, self.processes = [], []
+def _warn_of_too_many(num_workers: int) -> None:
+    """PyTorch's warning of more workers than processors."""
+    most = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    if most is not None and num_workers > most:
+        warnings.warn(
+            f"This DataLoader will create {num_workers} worker processes in total. Our suggested max number of worker in current system "
+            f"is {most}, which is smaller than what this DataLoader is going to create. Please be aware that excessive worker creation "
+            "might get DataLoader running slow or even freeze, lower the worker number to avoid potential slowness/freeze if necessary.",
+            stacklevel=3,
+        )

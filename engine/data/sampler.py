@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence, Sized
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy
 
@@ -12,9 +12,14 @@ from .. import dtypes, random
 from ..tensor import Tensor
 from .stream import draw_seed, multinomial, randint, randperm
 
+T_co = TypeVar("T_co", covariant=True)  # `class Mine(Sampler[int])`
 
-class Sampler:
+
+class Sampler(Generic[T_co]):
     """Any iterable of indices, or of lists of indices: write `__iter__`, and `__len__` when it is known."""
+
+    def __init__(self, data_source: Any = None) -> None:
+        pass
 
     def __iter__(self) -> Iterator[Any]:
         raise NotImplementedError(f"{type(self).__name__} has no __iter__")
@@ -40,8 +45,8 @@ class RandomSampler(Sampler):
         self.data_source, self.replacement, self._num_samples, self.generator = data_source, replacement, num_samples, generator
         if not isinstance(replacement, bool):
             raise TypeError(f"replacement should be a boolean value, but got replacement={replacement}")
-        if not isinstance(self.num_samples, int) or self.num_samples < 0:
-            raise ValueError(f"num_samples should be a non-negative integer value, but got num_samples={self.num_samples}")
+        if not isinstance(self.num_samples, int) or self.num_samples <= 0:
+            raise ValueError(f"num_samples should be a positive integer value, but got num_samples={self.num_samples}")
 
     @property
     def num_samples(self) -> int:
@@ -60,8 +65,7 @@ class RandomSampler(Sampler):
         elif n > 0:
             for _ in range(wanted // n):
                 yield from randperm(n, generator)
-            if wanted % n:
-                yield from randperm(n, generator)[: wanted % n]
+            yield from randperm(n, generator)[: wanted % n]  # drawn even when none is left over: so is PyTorch's
 
     def __len__(self) -> int:
         return self.num_samples

@@ -1,0 +1,42 @@
+"""Pinning: batches in memory that the GPU can read from while the program goes on."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .. import devices
+from ..tensor import Tensor
+from .collate import _like_mapping, _like_sequence
+
+NO_GPU = "'pin_memory' argument is set as true but no accelerator is found, then device pinned memory won't be used."
+
+
+def possible() -> bool:
+    """Whether there is a GPU to pin for; PyTorch's warning when there is none."""
+    if devices.cuda_available():
+        return True
+    warnings.warn(NO_GPU, stacklevel=4)
+    return False
+
+
+def pinned(data: Any) -> Any:
+    """The same structure with its CPU tensors copied into pinned memory. What has a method `pin_memory` is asked for it."""
+    if isinstance(data, Tensor):
+        if data.is_cuda:
+            return data
+        import cupyx  # type: ignore[import-not-found]
+
+        array = cupyx.empty_pinned(data.array.shape, data.array.dtype)
+        array[...] = data.array
+        return data._like(array)
+    if hasattr(data, "pin_memory"):
+        return data.pin_memory()
+    if isinstance(data, Mapping):
+        return _like_mapping(data, {k: pinned(v) for k, v in data.items()})
+    if type(data) is tuple:
+        return tuple(pinned(v) for v in data)
+    if isinstance(data, Sequence) and not isinstance(data, (str, bytes)):
+        return _like_sequence(data, [pinned(v) for v in data])
+    return data
