@@ -1,0 +1,179 @@
+"""`spawn`: the same function in several processes, and what went wrong in one of them."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable
+from multiprocessing import connection
+from typing import Any
+
+from .reductions import Portable
+
+
+class ProcessException(Exception):
+    """A process that `spawn` had started did not end well."""
+
+    def __init__(self, msg: str, error_index: int, pid: int) -> None:
+        super().__init__(msg)
+        self.msg, self.error_index, self.pid = msg, error_index, pid
+
+    def __reduce__(self) -> tuple:
+        return type(self), (self.msg, self.error_index, self.pid)
+
+
+class ProcessRaisedException(ProcessException):
+    """The function raised in process `error_index`; the message has that process's own traceback."""
+
+    def __init__(self, msg: str, error_index: int, error_pid: int) -> None:
+        super().__init__(msg, error_index, error_pid)
+
+
+class ProcessExitedException(ProcessException):
+    """Process `error_index` ended with an exit code other than 0, or was killed by a signal."""
+
+    def __init__(self, msg: str, error_index: int, error_pid: int, exit_code: int, signal_name: str | None = None) -> None:
+        super().__init__(msg, error_index, error_pid)
+        self.exit_code, self.signal_name = exit_code, signal_name
+
+    def __reduce__(self) -> tuple:
+        return type(self), (self.msg, self.error_index, self.pid, self.exit_code, self.signal_name)
+
+
+def _run(work: Portable, index: int, error_file: str) -> None:
+    """What a process does: the function, and if it raises, the traceback into a file that the parent reads."""
+    fn, args = work.content
+    try:
+        fn(index, *args)
+    except KeyboardInterrupt:
+        pass  # the parent has it too, and says so
+    except Exception:
+        with open(error_file, "wb") as file:
+            pickle.dump(traceback.format_exc(), file)
+        sys.exit(1)
+
+
+class ProcessContext:
+    """The processes that `spawn(..., join=False)` has started: wait for them with `join`."""
+
+    def __init__(self, processes: list, error_files: list[str]) -> None:
+        self.processes, self.error_files = processes, error_files
+        self.sentinels = {process.sentinel: i for i, process in enumerate(processes)}
+
+    def pids(self) -> list[int | None]:
+        """The processes' ids."""
+        return [process.pid for process in self.processes]
+
+    def join(self, timeout: float | None = None, grace_period: float | None = None) -> bool:
+        """Wait until a process has ended: True when all have ended well, False when some still run.
+
+        When one has failed, the others are terminated, and killed `grace_period` seconds later (30 unless given) if they have not gone;
+        then ProcessRaisedException or ProcessExitedException says which and why.
+        """
+        if not self.sentinels:
+            return True
+        ready = connection.wait(list(self.sentinels), timeout)
+        failed = None
+        for sentinel in ready:
+            i = self.sentinels.pop(sentinel)  # type: ignore[arg-type]
+            self.processes[i].join()
+            if self.processes[i].exitcode != 0 and failed is None:
+                failed = i
+        if failed is None:
+            if not self.sentinels:
+                self._forget_files()
+                return True
+            return False
+        self._end_others(30.0 if grace_period is None else grace_period)
+        try:
+            raise self._error(failed)
+        finally:
+            self._forget_files()
+
+    def _end_others(self, grace: float) -> None:
+        for process in self.processes:
+            if process.is_alive():
+                process.terminate()
+        end = time.monotonic() + grace
+        for process in self.processes:
+            process.join(max(0.0, end - time.monotonic()))
+            if process.is_alive():
+                process.kill()
+                process.join()
+
+    def _error(self, i: int) -> ProcessException:
+        process = self.processes[i]
+        if os.path.getsize(self.error_files[i]):
+            with open(self.error_files[i], "rb") as file:
+                text = pickle.load(file)  # written by our own child, in a file that only this user can write
+            return ProcessRaisedException(
+                f"\n\n-- Process {i} terminated with the following error:\n{text}", error_index=i, error_pid=process.pid
+            )
+        code = process.exitcode
+        if code < 0:
+            try:
+                name = signal.Signals(-code).name
+            except ValueError:
+                name = f"<Unknown signal {-code}>"
+            message = f"process {i} terminated with signal {name}"
+            return ProcessExitedException(message, error_index=i, error_pid=process.pid, exit_code=code, signal_name=name)
+        message = f"process {i} terminated with exit code {code}"
+        return ProcessExitedException(message, error_index=i, error_pid=process.pid, exit_code=code)
+
+    def _forget_files(self) -> None:
+        for name in self.error_files:
+            if os.path.exists(name):
+                os.unlink(name)
+
+
+SpawnContext = ProcessContext
+
+
+def start_processes(
+    fn: Callable, args: tuple = (), nprocs: int = 1, join: bool = True, daemon: bool = False, start_method: str = "spawn"
+) -> ProcessContext | None:
+    """`spawn` with another start method: "fork", "forkserver" or "spawn"."""
+    context: Any = multiprocessing.get_context(start_method)
+    work = Portable((fn, args))
+    processes, files = [], []
+    try:
+        for i in range(nprocs):
+            handle, name = tempfile.mkstemp(prefix="engine-spawn-", suffix=".pickle")
+            os.close(handle)
+            files.append(name)
+            process = context.Process(target=_run, args=(work, i, name), daemon=daemon)
+            process.start()
+            processes.append(process)
+    except BaseException:
+        ProcessContext(processes, files)._end_others(5.0)
+        for name in files:
+            os.unlink(name)
+        raise
+    started = ProcessContext(processes, files)
+    if not join:
+        return started
+    try:
+        while not started.join():
+            pass
+    except KeyboardInterrupt:
+        started._end_others(5.0)
+        started._forget_files()
+        raise
+    return None
+
+
+def spawn(
+    fn: Callable, args: tuple = (), nprocs: int = 1, join: bool = True, daemon: bool = False, start_method: str = "spawn"
+) -> ProcessContext | None:
+    """Run `fn(i, *args)` in `nprocs` processes, i from 0. None after all have ended; with `join=False`, a `ProcessContext` at once.
+
+    When one process fails, the others are ended, and ProcessRaisedException has its traceback (ProcessExitedException: it was killed, or
+    left by `sys.exit`). Tensors among `args` are shared with the processes. Functions defined in a notebook work too.
+    """
+    return start_processes(fn, args, nprocs, join, daemon, start_method)
