@@ -1,0 +1,5 @@
+"""Ways to take the mean of gradients, for `DistributedDataParallel.register_comm_hook`."""
+
+from . import default_hooks
+
+__all__ = ["default_hooks"]

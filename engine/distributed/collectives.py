@@ -1,0 +1,438 @@
+"""Collectives on tensors, under PyTorch's names. They write into the tensors that they are given, and autograd does not see them."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any
+
+import numpy
+
+from .. import devices, inplace
+from ..tensor import Tensor
+from . import reductions
+from .group import ProcessGroup, Received, Work
+from .reductions import ReduceOp
+from .world import GroupMember, flat, get_rank, resolve
+
+
+def _checked(x: Any, name: str, of: str = "torch.Tensor") -> None:
+    if not isinstance(x, Tensor):
+        raise TypeError(f"Invalid function argument. Expected parameter `{name}` of type {of}\n             but got {type(x)} instead.")
+
+
+def _list(xs: Any, name: str) -> list:
+    if not isinstance(xs, (list, tuple)) or any(not isinstance(x, Tensor) for x in xs):
+        raise TypeError(
+            f"Invalid function argument. Expected parameter `{name}` of type List[torch.Tensor]\n             but got {type(xs)} instead."
+        )
+    return list(xs)
+
+
+def _put(target: Tensor, values: Any, name: str) -> None:
+    """Write values, in one row, into a tensor."""
+    array = target.array
+    shaped = values.reshape(array.shape)
+    if not isinstance(array, numpy.ndarray) and isinstance(shaped, numpy.ndarray):
+        shaped = devices.move(shaped, devices.of(array))
+    array[...] = shaped
+    inplace.note_write(array, name)
+
+
+def _outside(group: Any) -> bool:
+    """Whether this process is not in the group; then it is told so."""
+    if group is None or group != GroupMember.NON_GROUP_MEMBER:
+        return False
+    asked = sys._getframe(1)
+    told = f"Running {asked.f_code.co_name} on global rank {get_rank()} which does not belong to the given group."
+    warnings.warn(told, stacklevel=3)
+    return True
+
+
+def _go(group: ProcessGroup, async_op: bool, tensors: Sequence[Tensor], fn: Callable[[], None]) -> Work | None:
+    """Run a collective that writes into `tensors`: now, or in the group's own thread."""
+    if async_op:
+        return group.start(fn, list(tensors))
+    fn()
+    return None
+
+
+def _place(group: ProcessGroup, rank: int | None, group_rank: int | None, name: str, default: int | None = None) -> int:
+    """A process's rank in the group, given by its global rank or by that."""
+    if rank is not None and group_rank is not None:
+        raise ValueError(f"Can't specify both group_{name} and {name}")
+    if rank is None:
+        rank = default if group_rank is None else None
+        if rank is None and group_rank is None:
+            raise ValueError(f"Must specify {name} or group_{name}")
+    if group_rank is not None:
+        if not 0 <= group_rank < group.size():
+            raise RuntimeError(f"invalid root rank: group_{name}={group_rank} in a group of {group.size()} processes")
+        return group_rank
+    if rank not in group.ranks:
+        raise (ValueError if group.number else RuntimeError)(f"invalid root rank: {name}={rank} is none of the group's ranks {group.ranks}")
+    return group.ranks.index(rank)
+
+
+def _array(group: ProcessGroup, x: Tensor) -> Any:
+    """What the group works on: GPU arrays for NCCL, else the values on the host."""
+    return group.of(x.array) if hasattr(group, "of") else flat(x.array)  # type: ignore[attr-defined]
+
+
+def all_reduce(tensor: Tensor, op: ReduceOp = ReduceOp.SUM, group: Any = None, async_op: bool = False) -> Work | None:
+    """Make every process's `tensor` what all of them make together: their sum, mean, ..."""
+    _checked(tensor, "tensor")
+    if _outside(group):
+        return None
+    g = resolve(group)
+    reductions.check(op, tensor.array.dtype, "all_reduce")
+    tag = g.tag()
+    return _go(g, async_op, [tensor], lambda: _put(tensor, g.all_reduce(_array(g, tensor), op, tag), "all_reduce"))
+
+
+def all_reduce_coalesced(tensors: Sequence[Tensor], op: ReduceOp = ReduceOp.SUM, group: Any = None, async_op: bool = False) -> Work | None:
+    """`all_reduce` for several tensors of one dtype, in one message."""
+    tensors = _list(tensors, "tensors")
+    if _outside(group) or not tensors:
+        return None
+    g = resolve(group)
+    reductions.check(op, tensors[0].array.dtype, "all_reduce")
+    if len({t.dtype for t in tensors}) > 1:
+        raise RuntimeError(f"all_reduce_coalesced: tensors must have one dtype, got {sorted({str(t.dtype) for t in tensors})}")
+    tag = g.tag()
+
+    def run() -> None:
+        whole = g.all_reduce(numpy.concatenate([flat(t.array) for t in tensors]), op, tag)
+        at = 0
+        for t in tensors:
+            _put(t, whole[at : at + t.numel()], "all_reduce")
+            at += t.numel()
+
+    return _go(g, async_op, tensors, run)
+
+
+def broadcast(
+    tensor: Tensor, src: int | None = None, group: Any = None, async_op: bool = False, group_src: int | None = None
+) -> Work | None:
+    """Give every process the values that `tensor` has in process `src`."""
+    _checked(tensor, "tensor")
+    if _outside(group):
+        return None
+    g = resolve(group)
+    source, tag = _place(g, src, group_src, "src"), g.tag()
+
+    def run() -> None:
+        values = g.broadcast(_array(g, tensor), source, tag)
+        if g.rank() != source:
+            _put(tensor, values, "broadcast")
+
+    return _go(g, async_op, [tensor], run)
+
+
+def reduce(
+    tensor: Tensor, dst: int | None = None, op: ReduceOp = ReduceOp.SUM, group: Any = None, async_op: bool = False,
+    group_dst: int | None = None,
+) -> Work | None:  # fmt: skip
+    """Make `tensor` in process `dst` what all of them make together; the others keep theirs."""
+    _checked(tensor, "tensor")
+    if _outside(group):
+        return None
+    g = resolve(group)
+    reductions.check(op, tensor.array.dtype, "reduce")
+    to, tag = _place(g, dst, group_dst, "dst"), g.tag()
+
+    def run() -> None:
+        values = g.reduce(_array(g, tensor), to, op, tag)
+        if values is not None:
+            _put(tensor, values, "reduce")
+
+    return _go(g, async_op, [tensor], run)
+
+
+def all_gather(tensor_list: Sequence[Tensor], tensor: Tensor, group: Any = None, async_op: bool = False) -> Work | None:
+    """Put every process's `tensor` into `tensor_list`, by rank."""
+    outs = _list(tensor_list, "tensor_list")
+    _checked(tensor, "tensor")
+    if _outside(group):
+        return None
+    g = resolve(group)
+    if len(outs) != g.size():
+        raise RuntimeError(f"all_gather: tensor_list needs one tensor for each of the {g.size()} processes, got {len(outs)}")
+    _same_sizes(outs, tensor, "allgather")
+    tag = g.tag()
+
+    def run() -> None:
+        for out, values in zip(outs, g.all_gather(_array(g, tensor), tag), strict=True):
+            _put(out, values, "all_gather")
+
+    return _go(g, async_op, outs, run)
+
+
+def _same_sizes(outs: Sequence[Tensor], x: Tensor, name: str) -> None:
+    for i, out in enumerate(outs):
+        if out.shape != x.shape:
+            raise RuntimeError(f"{name}: invalid tensor size at index {i} (expected {tuple(x.shape)}, got {tuple(out.shape)})")
+        if out.dtype is not x.dtype:
+            raise ValueError(f"{name}: invalid tensor type at index {i} (expected {x.dtype}, got {out.dtype})")
+
+
+def _many(out: Tensor, x: Tensor, n: int, name: str) -> None:
+    if out.dtype is not x.dtype:
+        raise RuntimeError(f"{name}: output has dtype {out.dtype}, input {x.dtype}")
+    if out.numel() != n * x.numel():
+        raise RuntimeError(f"{name}: output must have {n} times as many elements as input: got {out.numel()} and {x.numel()}")
+
+
+def all_gather_into_tensor(output_tensor: Tensor, input_tensor: Tensor, group: Any = None, async_op: bool = False) -> Work | None:
+    """Put every process's input into one tensor, by rank: joined along the first dimension, or stacked."""
+    _checked(output_tensor, "output_tensor")
+    _checked(input_tensor, "input_tensor")
+    if _outside(group):
+        return None
+    g = resolve(group)
+    _many(output_tensor, input_tensor, g.size(), "all_gather_into_tensor")
+    tag = g.tag()
+
+    def run() -> None:
+        parts = [flat(p) for p in g.all_gather(_array(g, input_tensor), tag)]
+        _put(output_tensor, numpy.concatenate(parts), "all_gather_into_tensor")
+
+    return _go(g, async_op, [output_tensor], run)
+
+
+def gather(
+    tensor: Tensor, gather_list: Sequence[Tensor] | None = None, dst: int | None = None, group: Any = None, async_op: bool = False,
+    group_dst: int | None = None,
+) -> Work | None:  # fmt: skip
+    """Put every process's `tensor` into `gather_list` of process `dst` (0 unless given), by rank."""
+    _checked(tensor, "tensor")
+    if _outside(group):
+        return None
+    g = resolve(group)
+    to = _place(g, dst, group_dst, "dst", default=0)
+    outs = _own_list(gather_list, g, to, "gather_list", "destination")
+    if outs is not None:
+        _same_sizes(outs, tensor, "gather")
+    tag = g.tag()
+
+    def run() -> None:
+        found = g.gather(_array(g, tensor), to, tag)
+        for out, values in zip(outs or (), found or (), strict=True):
+            _put(out, values, "gather")
+
+    return _go(g, async_op, outs or [], run)
+
+
+def _own_list(xs: Any, g: ProcessGroup, rank: int, name: str, what: str) -> list | None:
+    """The list that one process gives and no other."""
+    if g.rank() != rank:
+        if xs:
+            raise ValueError(f"Argument ``{name}`` must NOT be specified on non-{what} ranks.")
+        return None
+    if not xs:
+        raise ValueError(f"Argument ``{name}`` must be specified on {what} rank.")
+    xs = _list(xs, name)
+    if len(xs) != g.size():
+        raise RuntimeError(f"{name} needs one tensor for each of the {g.size()} processes, got {len(xs)}")
+    return xs
+
+
+def scatter(
+    tensor: Tensor, scatter_list: Sequence[Tensor] | None = None, src: int | None = None, group: Any = None, async_op: bool = False,
+    group_src: int | None = None,
+) -> Work | None:  # fmt: skip
+    """Put tensor i of `scatter_list`, which process `src` (0 unless given) has, into `tensor` of process i."""
+    _checked(tensor, "tensor")
+    if _outside(group):
+        return None
+    g = resolve(group)
+    source = _place(g, src, group_src, "src", default=0)
+    parts = _own_list(scatter_list, g, source, "scatter_list", "source")
+    if parts is not None:
+        _same_sizes(parts, tensor, "scatter")
+    tag = g.tag()
+
+    def run() -> None:
+        arrays = None if parts is None else [flat(p.array) for p in parts]
+        _put(tensor, g.scatter(arrays, source, tag, flat(tensor.array)), "scatter")
+
+    return _go(g, async_op, [tensor], run)
+
+
+def reduce_scatter(
+    output: Tensor, input_list: Sequence[Tensor], op: ReduceOp = ReduceOp.SUM, group: Any = None, async_op: bool = False
+) -> Work | None:
+    """Tensor i of every process's list, made one, goes into `output` of process i."""
+    _checked(output, "output")
+    parts = _list(input_list, "input_list")
+    if _outside(group):
+        return None
+    g = resolve(group)
+    reductions.check(op, output.array.dtype, "reduce_scatter")
+    if len(parts) != g.size():
+        raise RuntimeError(f"reduce_scatter: input_list needs one tensor for each of the {g.size()} processes, got {len(parts)}")
+    _same_sizes([parts[g.rank()]], output, "reduce_scatter")
+    tag = g.tag()
+    return _go(g, async_op, [output], lambda: _put(output, g.reduce_scatter([flat(p.array) for p in parts], op, tag), "reduce_scatter"))
+
+
+def reduce_scatter_tensor(
+    output: Tensor, input: Tensor, op: ReduceOp = ReduceOp.SUM, group: Any = None, async_op: bool = False
+) -> Work | None:
+    """`reduce_scatter` of one tensor cut into equal parts along its first dimension."""
+    _checked(output, "output")
+    _checked(input, "input")
+    if _outside(group):
+        return None
+    g = resolve(group)
+    reductions.check(op, output.array.dtype, "reduce_scatter_tensor")
+    _many(input, output, g.size(), "reduce_scatter_tensor")
+    tag = g.tag()
+
+    def run() -> None:
+        parts = numpy.split(flat(input.array), g.size())
+        _put(output, g.reduce_scatter(parts, op, tag), "reduce_scatter_tensor")
+
+    return _go(g, async_op, [output], run)
+
+
+def all_to_all(
+    output_tensor_list: Sequence[Tensor], input_tensor_list: Sequence[Tensor], group: Any = None, async_op: bool = False
+) -> Work | None:
+    """Send tensor i of the inputs to process i, and receive one from each into the outputs."""
+    outs, parts = _list(output_tensor_list, "output_tensor_list"), _list(input_tensor_list, "input_tensor_list")
+    if _outside(group):
+        return None
+    g = resolve(group)
+    if len(outs) != g.size() or len(parts) != g.size():
+        raise ValueError(f"all_to_all: both lists need one tensor for each of the {g.size()} processes, got {len(outs)} and {len(parts)}")
+    tag = g.tag()
+
+    def run() -> None:
+        like = [flat(o.array) for o in outs]
+        for out, values in zip(outs, g.all_to_all([flat(p.array) for p in parts], tag, "all_to_all", like), strict=True):
+            _put(out, values, "all_to_all")
+
+    return _go(g, async_op, outs, run)
+
+
+def all_to_all_single(
+    output: Tensor, input: Tensor, output_split_sizes: Sequence[int] | None = None, input_split_sizes: Sequence[int] | None = None,
+    group: Any = None, async_op: bool = False,
+) -> Work | None:  # fmt: skip
+    """`all_to_all` of one tensor, cut along its first dimension into equal parts or parts of the given lengths."""
+    _checked(output, "output")
+    _checked(input, "input")
+    if _outside(group):
+        return None
+    g = resolve(group)
+    outs = _cut(output, output_split_sizes, g.size(), "output")
+    parts = _cut(input, input_split_sizes, g.size(), "input")
+    tag = g.tag()
+
+    def run() -> None:
+        found = g.all_to_all([flat(p) for p in parts], tag, "all_to_all", [flat(o) for o in outs])
+        whole = numpy.concatenate([flat(f) for f in found]) if found else flat(input.array)
+        _put(output, whole, "all_to_all_single")
+
+    return _go(g, async_op, [output], run)
+
+
+def _cut(x: Tensor, sizes: Sequence[int] | None, n: int, name: str) -> list:
+    rows = x.shape[0]
+    if not sizes:
+        if rows % n:
+            raise RuntimeError(f"all_to_all_single: the first dimension of {name}, {rows}, does not divide equally across {n} processes")
+        sizes = [rows // n] * n
+    if len(sizes) != n or sum(sizes) != rows:
+        raise RuntimeError(f"all_to_all_single: {name}_split_sizes must be {n} lengths that sum to {rows}, got {list(sizes)}")
+    return numpy.split(x.array, numpy.cumsum(sizes)[:-1].tolist())
+
+
+def barrier(group: Any = None, async_op: bool = False, device_ids: Any = None, timeout: timedelta | None = None) -> Work | None:
+    """Wait until every process has come here. DistBackendError when one has not in `timeout` (the group's, unless given)."""
+    if _outside(group):
+        return None
+    g = resolve(group)
+    tag, seconds = g.tag(), g.timeout if timeout is None else timeout.total_seconds()
+    return _go(g, async_op, [], lambda: g.barrier(tag, seconds))
+
+
+def monitored_barrier(group: Any = None, timeout: timedelta | None = None, wait_all_ranks: bool = False) -> None:
+    """A barrier in which process 0 says which process has not come in time."""
+    if _outside(group):
+        return
+    g = resolve(group)
+    g.monitored_barrier(g.timeout if timeout is None else timeout.total_seconds(), wait_all_ranks, g.tag())
+
+
+# -- point to point --------------------------------------------------------------------------------------------------------------
+
+
+def _peer(g: ProcessGroup, rank: int | None, group_rank: int | None, name: str, what: str) -> int:
+    peer = _place(g, rank, group_rank, name)
+    if peer == g.rank():
+        raise ValueError(f"Invalid {what} rank: {what} rank should not be the same as the rank of the current process.")
+    return peer
+
+
+def send(tensor: Tensor, dst: int | None = None, group: Any = None, tag: int = 0, group_dst: int | None = None) -> None:
+    """Send a tensor to one process."""
+    _checked(tensor, "tensor")
+    if _outside(group):
+        return
+    g = resolve(group)
+    g.send(flat(tensor.array), _peer(g, dst, group_dst, "dst", "destination"), tag)
+
+
+def isend(tensor: Tensor, dst: int | None = None, group: Any = None, tag: int = 0, group_dst: int | None = None) -> Work | None:
+    """`send` that does not wait; here sending never waits for the receiver, so it is done on return."""
+    if _outside(group):
+        return None
+    work = Work([tensor])
+    send(tensor, dst, group, tag, group_dst)
+    work._run(lambda: None)
+    return work
+
+
+def irecv(tensor: Tensor, src: int | None = None, group: Any = None, tag: int = 0, group_src: int | None = None) -> Work | None:
+    """`recv` that does not wait: the tensor has the values after `wait()`."""
+    _checked(tensor, "tensor")
+    if _outside(group):
+        return None
+    g = resolve(group)
+    source = None if src is None and group_src is None else _peer(g, src, group_src, "src", "source")
+
+    def take(timeout: float | None) -> int:
+        found, values = g.recv(flat(tensor.array), source, tag, timeout)
+        _put(tensor, values, "recv")
+        return g.ranks[found]
+
+    return Received(tensor, lambda: g.has(source, tag), take, g.awaited[source, tag])
+
+
+def recv(tensor: Tensor, src: int | None = None, group: Any = None, tag: int = 0, group_src: int | None = None) -> int:
+    """Receive a tensor from one process, or from any (`src` None); returns who sent it, -1 outside of the group."""
+    work = irecv(tensor, src, group, tag, group_src)
+    return work.source_rank() if isinstance(work, Received) else -1
+
+
+class P2POp:
+    """One send or receive for `batch_isend_irecv`: `P2POp(dist.isend, tensor, peer)`."""
+
+    def __init__(
+        self, op: Callable, tensor: Tensor, peer: int | None = None, group: Any = None, tag: int = 0, group_peer: int | None = None
+    ):
+        if op not in (isend, irecv):
+            raise ValueError("Invalid ``op``. Expected ``op`` to be of type ``torch.distributed.isend`` or ``torch.distributed.irecv``.")
+        self.op, self.tensor, self.peer, self.group, self.tag, self.group_peer = op, tensor, peer, group, tag, group_peer
+
+
+def batch_isend_irecv(p2p_op_list: Sequence[P2POp]) -> list:
+    """Start several sends and receives; what to wait for."""
+    if not p2p_op_list or any(not isinstance(p, P2POp) for p in p2p_op_list):
+        raise ValueError("Invalid ``p2p_op_list``. Each op is expected to be of type ``torch.distributed.P2POp``.")
+    works = [p.op(p.tensor, p.peer, p.group, p.tag, p.group_peer) for p in p2p_op_list]
+    return [w for w in works if w is not None]

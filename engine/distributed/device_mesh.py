@@ -1,0 +1,27 @@
+"""Names of `torch.distributed.device_mesh`. Processes here form groups (`new_group`, `new_subgroups`); there are no meshes of them."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+__all__ = ["DeviceMesh", "init_device_mesh"]
+
+
+class DeviceMesh:
+    """No mesh can be made: NotImplementedError. `isinstance(x, DeviceMesh)` is False of everything here."""
+
+    def __init__(self, device_type: str, mesh: Any = None, *, mesh_dim_names: tuple[str, ...] | None = None, **kwargs: Any) -> None:
+        _refuse("DeviceMesh")
+
+
+def init_device_mesh(
+    device_type: str, mesh_shape: tuple[int, ...], *, mesh_dim_names: tuple[str, ...] | None = None, backend_override: Any = None
+) -> NoReturn:
+    """NotImplementedError: there are no meshes of devices."""
+    _refuse("init_device_mesh")
+
+
+def _refuse(name: str) -> NoReturn:
+    raise NotImplementedError(
+        f"{name}: this engine spreads batches over processes (DistributedDataParallel), not single tensors over a mesh of devices"
+    )

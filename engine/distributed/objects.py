@@ -1,0 +1,112 @@
+"""Collectives on Python objects. They are pickled: what arrives is run by the unpickler.
+
+Only processes that know the job's secret are connected (see `links.py`), so all of them are trusted as this program itself is.
+"""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy
+
+from .collectives import _outside, _peer, _place
+from .group import ProcessGroup
+from .world import resolve
+
+_TAG = 1 << 62  # point to point: away from the user's own tags
+
+
+def _packed(x: Any) -> numpy.ndarray:
+    return numpy.frombuffer(pickle.dumps(x, protocol=5), numpy.uint8)
+
+
+def _unpacked(data: Any) -> Any:
+    return pickle.loads(data)
+
+
+def all_gather_object(object_list: list, obj: Any, group: Any = None) -> None:
+    """Put every process's object into `object_list`, by rank."""
+    if _outside(group):
+        return
+    g = resolve(group)
+    _long_enough(object_list, g.size(), "object_list")
+    object_list[: g.size()] = [_unpacked(p) for p in g.all_gather(_packed(obj), g.tag(), "object", same=False)]
+
+
+def _long_enough(xs: Any, n: int, name: str) -> None:
+    if not isinstance(xs, list) or len(xs) < n:
+        raise ValueError(f"{name} must be a list with a place for each of the {n} processes")
+
+
+def gather_object(
+    obj: Any, object_gather_list: list | None = None, dst: int | None = None, group: Any = None, group_dst: int | None = None
+) -> None:
+    """Put every process's object into `object_gather_list` of process `dst` (0 unless given), by rank."""
+    if _outside(group):
+        return
+    g = resolve(group)
+    to = _place(g, dst, group_dst, "dst", default=0)
+    if g.rank() == to:
+        _long_enough(object_gather_list, g.size(), "object_gather_list")
+    elif object_gather_list:
+        raise ValueError("Argument ``gather_list`` must NOT be specified on non-destination ranks.")
+    found = g.gather(_packed(obj), to, g.tag(), "object", same=False)
+    if found is not None and object_gather_list is not None:
+        object_gather_list[: g.size()] = [_unpacked(p) for p in found]
+
+
+def broadcast_object_list(
+    object_list: list, src: int | None = None, group: Any = None, device: Any = None, group_src: int | None = None
+) -> None:
+    """Give every process the objects that the list has in process `src`."""
+    if _outside(group):
+        return
+    g = resolve(group)
+    source = _place(g, src, group_src, "src", default=0)
+    found = _unpacked(g.broadcast(_packed(object_list), source, g.tag(), "object", same=False))
+    if len(found) != len(object_list):
+        raise ValueError(f"broadcast_object_list: rank {source} has {len(found)} objects, rank {g.rank()} a list of {len(object_list)}")
+    if g.rank() != source:
+        object_list[:] = found
+
+
+def scatter_object_list(
+    scatter_object_output_list: list, scatter_object_input_list: list | None = None, src: int | None = None, group: Any = None,
+    group_src: int | None = None,
+) -> None:  # fmt: skip
+    """Put object i of process `src`'s list (0 unless given) into the first place of process i's output list."""
+    if _outside(group):
+        return
+    g = resolve(group)
+    if not isinstance(scatter_object_output_list, list) or not scatter_object_output_list:
+        raise ValueError("Expected argument scatter_object_output_list to be a list of size at least 1.")
+    source, parts = _place(g, src, group_src, "src", default=0), None
+    if g.rank() == source:
+        _long_enough(scatter_object_input_list, g.size(), "scatter_object_input_list")
+        parts = [_packed(x) for x in scatter_object_input_list or ()]
+    scatter_object_output_list[0] = _unpacked(g.scatter(parts, source, g.tag(), None, "object"))
+
+
+def send_object_list(
+    object_list: list, dst: int | None = None, group: Any = None, device: Any = None, group_dst: int | None = None
+) -> None:
+    """Send objects to one process."""
+    if _outside(group):
+        return
+    g: ProcessGroup = resolve(group)
+    g.send(_packed(object_list), _peer(g, dst, group_dst, "dst", "destination"), _TAG)
+
+
+def recv_object_list(object_list: list, src: int | None = None, group: Any = None, device: Any = None, group_src: int | None = None) -> int:
+    """Receive objects into the list, from one process or from any; returns who sent them, -1 outside of the group."""
+    if _outside(group):
+        return -1
+    g: ProcessGroup = resolve(group)
+    source = None if src is None and group_src is None else _peer(g, src, group_src, "src", "source")
+    found, data = g.recv(None, source, _TAG)  # type: ignore[arg-type]
+    objects = _unpacked(data)
+    if len(objects) != len(object_list):
+        raise ValueError(f"recv_object_list: {len(objects)} objects came for a list of {len(object_list)}")
+    object_list[:] = objects
+    return g.ranks[found]

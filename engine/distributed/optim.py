@@ -1,0 +1,110 @@
+"""`torch.distributed.optim`: an optimizer whose state lies in parts, one in each process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..create import empty
+from ..nn.parameter import Parameter
+from ..optim import Optimizer
+from .collectives import broadcast
+from .objects import gather_object
+from .world import get_rank, get_world_size
+
+__all__ = ["ZeroRedundancyOptimizer"]
+
+
+class ZeroRedundancyOptimizer(Optimizer):
+    """`optimizer_class` over all processes: each updates its share of the parameters and then sends it to the others.
+
+    The state (Adam's moments, say) exists once in all, not once in each process (Rajbhandari et al., "ZeRO", 2020, stage 1). Parameters
+    are dealt out by size, the largest first, each to the process that has the least. `parameters_as_bucket_view` changes no result;
+    `overlap_with_ddp` is not supported (NotImplementedError).
+    """
+
+    def __init__(
+        self, params: Any, optimizer_class: type[Optimizer], process_group: Any = None, parameters_as_bucket_view: bool = False,
+        overlap_with_ddp: bool = False, **defaults: Any,
+    ):  # fmt: skip
+        if overlap_with_ddp:
+            raise NotImplementedError("ZeroRedundancyOptimizer: overlap_with_ddp=True is not supported here")
+        self.process_group = process_group
+        self.rank, self.world_size = get_rank(process_group), get_world_size(process_group)
+        self.optim: Optimizer | None = None
+        self._owner: dict[Any, int] = {}  # which process updates which parameter
+        self._load = [0] * self.world_size
+        self._optimizer_class, self._optimizer_defaults = optimizer_class, defaults
+        super().__init__(params, self._make([Parameter(empty(0))]).defaults)  # also what `optimizer_class` sets by itself
+        self._deal(self.param_groups)
+        self._whole: list[dict] | None = None  # the states of all processes, once they are consolidated
+
+    def _make(self, groups: list) -> Optimizer:
+        return self._optimizer_class(groups, **self._optimizer_defaults)
+
+    def _deal(self, groups: list[dict]) -> None:
+        """Give each of the groups' parameters to a process, and those of this process to its optimizer."""
+        for p in sorted((p for group in groups for p in group["params"]), key=lambda p: -p.numel()):
+            least = self._load.index(min(self._load))
+            self._owner[p] = least
+            self._load[least] += p.numel()
+        mine = [{**group, "params": [p for p in group["params"] if self._owner[p] == self.rank]} for group in groups]
+        mine = [group for group in mine if group["params"]]
+        if self.optim is None:
+            self.optim = self._make(mine) if mine else None
+            return
+        for group in mine:
+            self.optim.add_param_group(group)
+
+    def add_param_group(self, param_group: dict) -> None:
+        """Parameters more, which are dealt out to the processes too."""
+        super().add_param_group(param_group)
+        if self._owner:  # else the first ones, which are dealt out together
+            self._deal(self.param_groups[-1:])
+
+    def step(self, closure: Any = None) -> Any:
+        """The local update, then every parameter from the process that made it."""
+        loss = None
+        if self.optim is not None:
+            for local, group in zip(self.optim.param_groups, self._own_groups(), strict=True):
+                local.update({k: v for k, v in group.items() if k != "params"})  # a schedule sets rates in ours
+            loss = self.optim.step(closure) if closure is not None else self.optim.step()
+        elif closure is not None:
+            loss = closure()
+        for group in self.param_groups:
+            for p in group["params"]:
+                broadcast(p.data, group_src=self._owner[p], group=self.process_group)
+        return loss
+
+    def _own_groups(self) -> list:
+        return [g for g in self.param_groups if any(self._owner[p] == self.rank for p in g["params"])]
+
+    def consolidate_state_dict(self, to: int = 0) -> None:
+        """Bring all parts of the state to one process, for `state_dict` there. All processes call it."""
+        found: list | None = [None] * self.world_size if self.rank == to else None
+        gather_object(self._named_state(), found, group=self.process_group, group_dst=to)
+        self._whole = found  # type: ignore[assignment]
+
+    def _named_state(self) -> dict:
+        """The local state by the parameters' numbers in the whole."""
+        number = {p: i for i, p in enumerate(p for group in self.param_groups for p in group["params"])}
+        return {} if self.optim is None else {number[p]: state for p, state in self.optim.state.items()}
+
+    def state_dict(self) -> dict:
+        """The whole state, where it was brought to. RuntimeError before `consolidate_state_dict`, and elsewhere."""
+        if self._whole is None:
+            raise RuntimeError(
+                "Optimizer state has not been consolidated on this rank. Please call `consolidate_state_dict(to=rank)` on all ranks "
+                "beforehand if you meant to save the global state."
+            )
+        described = super().state_dict()
+        described["state"] = dict(sorted((k, v) for part in self._whole for k, v in part.items()))
+        return described
+
+    def load_state_dict(self, state_dict: dict) -> None:
+        """Take up a whole state: each process its part."""
+        super().load_state_dict(state_dict)
+        if self.optim is not None:
+            for p in list(self.state):
+                if self._owner[p] == self.rank:
+                    self.optim.state[p] = self.state[p]
+        self.state.clear()

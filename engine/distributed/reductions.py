@@ -1,0 +1,69 @@
+"""ReduceOp: how numbers from several processes become one."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+import numpy
+
+
+class ReduceOp(enum.Enum):
+    """SUM, AVG (the sum divided by the number of processes), PRODUCT, MIN, MAX; BAND, BOR, BXOR for integers and bools."""
+
+    SUM = 0
+    AVG = 1
+    PRODUCT = 2
+    MIN = 3
+    MAX = 4
+    BAND = 5
+    BOR = 6
+    BXOR = 7
+
+    def __repr__(self) -> str:
+        return f"<RedOpType.{self.name}: {self.value}>"
+
+    def __str__(self) -> str:
+        return f"RedOpType.{self.name}"
+
+
+ReduceOp.RedOpType = ReduceOp  # type: ignore[attr-defined]  PyTorch's name of the enumeration inside
+
+_FUNCTIONS: dict[ReduceOp, Any] = {
+    ReduceOp.SUM: numpy.add,
+    ReduceOp.AVG: numpy.add,
+    ReduceOp.PRODUCT: numpy.multiply,
+    ReduceOp.MIN: numpy.minimum,
+    ReduceOp.MAX: numpy.maximum,
+    ReduceOp.BAND: numpy.bitwise_and,
+    ReduceOp.BOR: numpy.bitwise_or,
+    ReduceOp.BXOR: numpy.bitwise_xor,
+}
+
+
+def supports_complex(reduceOp: ReduceOp) -> bool:
+    """Whether complex numbers can be reduced so: they have no order, and PyTorch multiplies none."""
+    return reduceOp in (ReduceOp.SUM, ReduceOp.AVG)
+
+
+def check(op: Any, dtype: Any, name: str) -> None:
+    """Refuse what cannot be reduced: bits of floats, an order of complex numbers, the mean of integers."""
+    if not isinstance(op, ReduceOp):
+        raise TypeError(f"{name}: op must be a ReduceOp such as ReduceOp.SUM, got {op!r}")
+    if op in (ReduceOp.BAND, ReduceOp.BOR, ReduceOp.BXOR) and dtype.kind not in "iubc":
+        raise RuntimeError(f"Cannot use ReduceOp.{op.name} with non-integral dtype")
+    if dtype.kind == "c" and not supports_complex(op):
+        raise ValueError(f"{name} does not support ReduceOp.{op.name} on complex tensors")
+    if op is ReduceOp.AVG and dtype.kind in "iub":
+        raise RuntimeError(f"{name}: ReduceOp.AVG needs a floating-point or complex tensor, got {dtype}")
+
+
+def reduced(parts: list, op: ReduceOp) -> Any:
+    """The parts, in the order of their ranks, made one; so every process finds the same bits."""
+    fn = _FUNCTIONS[op]
+    total = parts[0].copy()
+    for part in parts[1:]:
+        fn(total, part, out=total)
+    if op is ReduceOp.AVG:
+        numpy.divide(total, len(parts), out=total, casting="unsafe")
+    return total
