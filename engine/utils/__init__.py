@@ -1,5 +1,16 @@
-"""`engine.utils`: PyTorch's address of the data package."""
+"""`engine.utils`: PyTorch's address of the data package, and smaller tools, which are imported when a program first names them."""
 
+from __future__ import annotations
+
+from typing import Any
+
+from .. import missing
 from . import data
 
+_LATER = frozenset({"_pytree", "benchmark", "checkpoint", "collect_env", "dlpack", "flop_counter", "hooks", "model_zoo", "tensorboard"})
 __all__ = ["data"]
+
+
+def __getattr__(name: str) -> Any:
+    __tracebackhide__ = True
+    return missing.attribute(__name__, name, 2)

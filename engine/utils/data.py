@@ -1,4 +1,0 @@
-"""`engine.utils.data`, PyTorch's address of `engine.data`."""
-
-from ..data import *  # noqa: F403
-from ..data import __all__  # noqa: F401

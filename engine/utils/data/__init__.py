@@ -1,0 +1,5 @@
+"""`engine.utils.data`, PyTorch's address of `engine.data`."""
+
+from ...data import *  # noqa: F403
+from ...data import __all__
+from . import _utils, dataloader, dataset, distributed, sampler
