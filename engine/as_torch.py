@@ -1,0 +1,186 @@
+"""`engine.install_as_torch()`: from then on `import torch` gives the engine, in this process and in those that it spawns."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import sys
+from collections.abc import Callable, Sequence
+from multiprocessing import spawn
+from types import ModuleType
+from typing import Any
+
+import engine
+
+from . import missing
+from .tensor import Tensor
+from .version import __version__ as version
+
+ROOMS = ("torch", "torchvision")  # the top names that are answered
+
+
+class _Loader(importlib.abc.Loader):
+    """Hands out a module of the engine's as it is: nothing is run, and its own name and spec stay."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self.module = module
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> None:
+        return None
+
+    def exec_module(self, module: ModuleType) -> None:
+        sys.modules[module.__name__] = self.module  # the import system gives out what stands here afterwards
+
+    def get_code(self, fullname: str) -> Any:
+        """What `python -m torch.distributed.run` runs: the code of the module's own file."""
+        spec = self.module.__spec__
+        return spec.loader.get_code(spec.name) if spec is not None and isinstance(spec.loader, importlib.abc.InspectLoader) else None
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Finds `torch.nn.functional` where `engine.nn.functional` is. ModuleNotFoundError says what PyTorch has and the engine lacks."""
+
+    def find_spec(self, fullname: str, path: Sequence[str] | None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
+        __tracebackhide__ = True
+        if fullname.partition(".")[0] not in ROOMS:
+            return None
+        name = missing.ours(fullname)
+        try:
+            found = importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+                raise  # a library that the module itself needs
+            raise missing.module(fullname) from None
+        missing.watch()
+        _alias()
+        sys.modules.pop(fullname, None)  # where it stands already the import system takes its own spec, and runs its file a second time
+        place = getattr(found, "__file__", None)
+        return importlib.machinery.ModuleSpec(fullname, _Loader(found), origin=place, is_package=hasattr(found, "__path__"))
+
+
+class _Absent:
+    """A method of PyTorch's tensors that the engine's lack. (`Tensor.__getattr__` would make every op slower.)"""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, tensor: Any, owner: type) -> Any:
+        here = frozenset(n for n in dir(owner) if not n.startswith("_") and not isinstance(owner.__dict__.get(n), _Absent))
+        raise AttributeError(missing.said("'Tensor' object", "engine.Tensor", self.name, here), name=self.name)
+
+
+class Installation:
+    """The engine in PyTorch's place; `uninstall()`, or the end of a `with` block, takes it away again."""
+
+    def __init__(self, owned: bool) -> None:
+        self._owned = owned
+
+    def uninstall(self) -> None:
+        """`import torch` finds PyTorch again, if it is there. Modules that have imported the engine as torch keep it."""
+        if self._owned:
+            self._owned = False
+            _uninstall()
+
+    def __enter__(self) -> ModuleType:
+        return engine
+
+    def __exit__(self, *error: object) -> None:
+        self.uninstall()
+
+
+_NOT_PYTORCHS = ("__array_namespace__", "to_device")  # libraries that ask for them take another way than with PyTorch's tensors
+_finder = _Finder()
+_before: list[tuple[Any, str, Any]] = []  # what was changed: where, the name, the value to put back
+
+
+def installed() -> bool:
+    """Whether `import torch` gives the engine."""
+    return _finder in sys.meta_path
+
+
+def install_as_torch() -> Installation:
+    """Put the engine in PyTorch's place: `import torch`, `torch.nn.functional`, `torchvision` ... give the engine's own modules.
+
+    `torch.__version__` is the version whose names and behaviour the engine follows, with a local part that says who answers:
+    "2.13.0+engine"; it compares with strings and tuples as PyTorch's does. Processes that are spawned find the engine too.
+    RuntimeError when PyTorch itself has been imported already. Calling it again changes nothing.
+    """
+    if installed():
+        return Installation(False)
+    for name in ROOMS:
+        if name in sys.modules:
+            raise RuntimeError(
+                f"install_as_torch: {name} itself has been imported in this process already, and two cannot share one name. "
+                "Restart Python (the kernel), and install the engine before anything imports torch."
+            )
+    sys.meta_path.insert(0, _finder)
+    _set(engine, "__version__", version)
+    _set(spawn, "get_preparation_data", _telling(spawn.get_preparation_data))
+    for name in sorted(missing.known()["engine.Tensor"]):
+        if not hasattr(Tensor, name):
+            absent = _Absent()
+            absent.__set_name__(Tensor, name)
+            setattr(Tensor, name, absent)
+    for name in _NOT_PYTORCHS:
+        _before.append((Tensor, name, vars(Tensor)[name]))
+        delattr(Tensor, name)
+    _set(Tensor, "__dir__", lambda self: [n for n in object.__dir__(self) if not isinstance(vars(Tensor).get(n), _Absent)])
+    missing.watch()
+    _alias()
+    return Installation(True)
+
+
+def _set(where: Any, name: str, value: Any) -> None:
+    _before.append((where, name, vars(where).get(name)))
+    setattr(where, name, value)
+
+
+def _alias() -> None:
+    """Every module of the engine's that is loaded can be imported under PyTorch's name, without a look for it.
+
+    (The import system binds what it has found in the package above, where a function may have the same name.)
+    """
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] == "engine" and isinstance(module, ModuleType):
+            sys.modules.setdefault(_named(name), module)
+    for name, place in missing.PATHS.items():
+        if place in sys.modules:
+            sys.modules.setdefault(_named(name), sys.modules[place])
+
+
+def _named(name: str) -> str:
+    vision = name == "engine.vision" or name.startswith("engine.vision.")
+    return name.replace("engine.vision", "torchvision", 1) if vision else name.replace("engine", "torch", 1)
+
+
+def _uninstall() -> None:
+    sys.meta_path.remove(_finder)
+    for name in list(sys.modules):
+        if name.partition(".")[0] in ROOMS:
+            del sys.modules[name]
+    for name, value in list(vars(Tensor).items()):
+        if isinstance(value, _Absent):
+            delattr(Tensor, name)
+    while _before:
+        where, name, value = _before.pop()
+        if value is None:
+            delattr(where, name)
+        else:
+            setattr(where, name, value)
+
+
+def _telling(get: Callable) -> Callable:
+    """What a spawned process is told before it imports the main module, with the installation in front."""
+
+    def get_preparation_data(name: str) -> dict:
+        return {"engine_as_torch": _Arrival(), **get(name)}
+
+    return get_preparation_data
+
+
+class _Arrival:
+    """Installs the engine where it is unpickled."""
+
+    def __reduce__(self) -> Any:
+        return install_as_torch, ()

@@ -1,0 +1,185 @@
+"""What a program hears that asks for a name which is not here: whether PyTorch has it, and the nearest one that is here."""
+
+from __future__ import annotations
+
+import dis
+import functools
+import importlib
+import importlib.util
+import sys
+from pathlib import Path
+from types import FrameType, ModuleType
+from typing import Any
+
+from .backends import _LATER as _SWITCHES
+
+# Modules that stand at another address than PyTorch's; those of the layers are in `engine.nn.modules`.
+PATHS = {
+    "engine.distributed.constants": "engine.distributed.world",
+    "engine.distributed.distributed_c10d": "engine.distributed",
+    "engine._dynamo._trace_wrapped_higher_order_op": "engine._dynamo",
+    "engine._dynamo.eval_frame": "engine._dynamo",
+    "engine._subclasses.fake_tensor": "engine._subclasses",
+    "engine._tensor": "engine.tensor",
+    "engine.distributed._composable": "engine.distributed",
+    "engine.distributed._composable.fsdp": "engine.distributed.fsdp",
+    "engine.distributed._tensor": "engine.distributed.tensor",
+    "engine.distributed._tensor.experimental": "engine.distributed.tensor",
+    "engine.distributed.tensor.experimental": "engine.distributed.tensor",
+    "engine.distributed.checkpoint.hf_storage": "engine.distributed.checkpoint",
+    "engine.distributed.fsdp.api": "engine.distributed.fsdp",
+    "engine.distributed.fsdp.fully_sharded_data_parallel": "engine.distributed.fsdp",
+    "engine.distributed.nn.functional": "engine.distributed.nn",
+    "engine.distributed.tensor._utils": "engine.distributed.tensor",
+    "engine.distributed.tensor.placement_types": "engine.distributed.tensor",
+    "engine.cpu.amp.autocast_mode": "engine.cpu.amp",
+    "engine.cpu.amp.grad_scaler": "engine.cpu.amp",
+    "engine.cuda.amp.autocast_mode": "engine.cuda.amp",
+    "engine.cuda.amp.common": "engine.cuda.amp",
+    "engine.cuda.amp.grad_scaler": "engine.cuda.amp",
+    "engine.jit.annotations": "engine.jit_annotations",
+    "engine.nn.parallel.data_parallel": "engine.nn.data_parallel",
+    "engine.nn.parallel.distributed": "engine.distributed.data_parallel",
+    "engine.optim.adadelta": "engine.optim.adaptive",
+    "engine.optim.adagrad": "engine.optim.adaptive",
+    "engine.optim.adamax": "engine.optim.adam",
+    "engine.optim.adamw": "engine.optim.adam",
+    "engine.optim.asgd": "engine.optim.sgd",
+    "engine.optim.nadam": "engine.optim.adam",
+    "engine.optim.radam": "engine.optim.adam",
+    "engine.optim.rmsprop": "engine.optim.adaptive",
+    "engine.optim.rprop": "engine.optim.sgd",
+    "engine.signal.windows.windows": "engine.signal.windows",
+    "engine.utils.data.dataloader": "engine.data.loader",
+    "engine.utils.data.dataset": "engine.data.dataset",
+    "engine.utils.data.distributed": "engine.data.distributed",
+    "engine.utils.data.sampler": "engine.data.sampler",
+    "engine.vision.models._utils": "engine.vision.models._init",
+    "engine.vision.models.mobilenet": "engine.vision.models",
+    "engine.vision.ops.focal_loss": "engine.vision.ops.losses",
+    "engine.vision.transforms.transforms": "engine.vision.transforms",
+}
+_FROM = dis.opmap["IMPORT_FROM"]
+# What every op walks through has no `__getattr__`: CPython does not remember where the names of a module that has one are, and each
+# `observe.current` or `xp.tanh` would take 30 ns and not 4.
+_WALKED = {
+    "batching",
+    "call",
+    "cast_lists",
+    "casting",
+    "devices",
+    "dtypes",
+    "errors",
+    "inplace",
+    "layout",
+    "naming",
+    "observe",
+    "op",
+    "out",
+    "quick",
+    "rules",
+    "tape",
+    "tensor",
+}
+
+
+@functools.cache
+def known() -> dict[str, frozenset[str]]:
+    """PyTorch's public names by module and class, and torchvision's that are not here, under the engine's names.
+
+    Read from files at the first miss.
+    """
+    texts = ((Path(__file__).parent / name).read_text(encoding="utf-8") for name in ("torch_names.txt", "vision/names.txt"))
+    lines = [line for text in texts for line in text.splitlines()[1:]]
+    return {ours(line.split(" ", 1)[0]): frozenset(line.split()[1:]) for line in lines}
+
+
+def ours(name: str) -> str:
+    """The engine's name of a module of PyTorch's or torchvision's."""
+    top, dot, rest = name.partition(".")
+    name = {"torch": "engine", "torchvision": "engine.vision"}[top] + dot + rest
+    return PATHS.get(name, name)
+
+
+def theirs(name: str) -> str:
+    """PyTorch's name of a module of the engine's."""
+    name = name.replace("engine.data", "engine.utils.data", 1) if name.startswith("engine.data") else name
+    return name.replace("engine.vision", "torchvision", 1) if name.startswith("engine.vision") else name.replace("engine", "torch", 1)
+
+
+@functools.lru_cache(4096)
+def said(what: str, home: str, name: str, here: frozenset[str]) -> str:
+    """The sentence: "module 'engine.nn' has no attribute 'Liner', and neither has PyTorch 2.13; did you mean 'Linear'?"."""
+    import difflib
+
+    other = theirs(home)
+    top = other.partition(".")[0]
+    names = known().get(ours(other)) if top in ("torch", "torchvision") else None
+    there = names is not None and (name in names or f"{ours(other)}.{name}" in known())
+    near = [n for n in sorted(here) if n.replace("_", "").lower() == name.replace("_", "").lower()][:1]
+    near = near or difflib.get_close_matches(name, here, 1, 0.7)
+    told = f"{what} has no attribute {name!r}"
+    if there:
+        who, nearest = "PyTorch" if top == "torch" else top, f". The nearest name here is {near[0]!r}" if near else ""
+        return f"{told}: {who} has {other}.{name}, this engine does not{nearest}"
+    told += ", and neither has PyTorch 2.13" if names and top == "torch" and not name.startswith("_") else ""  # only public ones are listed
+    return f"{told}; did you mean {near[0]!r}?" if near else told
+
+
+def attribute(home: str, name: str, deep: int = 1) -> Any:
+    """`__getattr__` of a module: one of its modules that are imported late (`_LATER`), or that PyTorch has there.
+
+    Else AttributeError; in `from home import name` ImportError. `deep`: how many frames above this one the name was asked for.
+    """
+    __tracebackhide__ = True  # in a notebook the user's own line is the last
+    if name.startswith("__"):
+        raise AttributeError(f"module {home!r} has no attribute {name!r}")
+    asked, path = sys.modules[home], f"{home}.{name}"
+    if path in PATHS or name in vars(asked).get("_LATER", ()) and importlib.util.find_spec(path) is not None:
+        try:
+            found = importlib.import_module(PATHS.get(path, path))
+        except ImportError as error:
+            if (error.name or "").partition(".")[0] != "engine":
+                raise  # a library that the module needs
+            raise AttributeError(f"module {home!r} has no attribute {name!r}: {error}", name=name) from error
+        watch()
+        return found
+    listed = (*vars(asked).get("__all__", ()), *vars(asked).get("_LATER", ()))
+    told = said(f"module {home!r}", home, name, frozenset(n for n in (*vars(asked), *listed) if n != name and not n.startswith("_")))
+    if path not in sys.modules and _imports(sys._getframe(deep)):
+        raise ImportError(told.replace(" has no attribute ", ": cannot import name ", 1), name=home)
+    raise AttributeError(told, name=name)  # without the object, for which Python would suggest a name again
+
+
+def _imports(frame: FrameType) -> bool:
+    """Whether the frame is at `from module import name`, which would put a sentence of its own in place of an AttributeError's."""
+    return frame.f_lasti >= 0 and frame.f_code.co_code[frame.f_lasti] == _FROM
+
+
+def module(name: str) -> ModuleNotFoundError:
+    """The error for `import torch.name`, where the engine has no such module."""
+    import difflib
+
+    top, (above, _, last) = name.partition(".")[0], name.rpartition(".")
+    beside = {n.rpartition(".")[2] for n in map(theirs, list(sys.modules)) if n.rpartition(".")[0] == above and "._" not in n}
+    near = difflib.get_close_matches(last, beside, 1, 0.7)
+    told = f"No module named {name!r} in this engine"
+    there = ours(name) in known()
+    if top == "torchvision" and there:
+        told = f"{told}, though torchvision has it"
+    if top == "torch":
+        told = f"{told}, though PyTorch has it" if there else f"{told}, and neither has PyTorch 2.13 a public one"
+    return ModuleNotFoundError(f"{told}{f'; the nearest name here is {above}.{near[0]}' if near else ''}", name=name)
+
+
+def watch() -> None:
+    """Every loaded module of the engine answers for names that it lacks, unless it does so itself."""
+    for name, loaded in list(sys.modules.items()):
+        if name.startswith("engine.") and isinstance(loaded, ModuleType) and "__getattr__" not in vars(loaded) and not _walked(name):
+            vars(loaded)["__getattr__"] = functools.partial(attribute, loaded.__name__)
+
+
+def _walked(name: str) -> bool:
+    """Whether it is a module of the inner floors, and not one of PyTorch's switches beside the backends."""
+    _, top, *rest = name.split(".")
+    return top in _WALKED or top == "ops" and bool(rest) or top == "backends" and bool(rest) and rest[0] not in _SWITCHES
