@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
 from typing import Any
 
-from . import autograd, ops
+from . import autograd, legacy, missing, ops
 from .autograd import enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled
+from .autograd.anomaly_mode import is_anomaly_check_nan_enabled, is_anomaly_enabled, set_anomaly_enabled
+from .casting import *  # noqa: F403
 from .create import *  # noqa: F403
 from .devices import device
 from .dtypes import (
@@ -28,25 +32,130 @@ from .dtypes import (
     uint64,
 )  # fmt: skip
 from .dtypes import bool_ as bool
+from .from_data import *  # noqa: F403
+from .layout import *  # noqa: F403
 from .op import functions as _functions
 from .printing import set_printoptions
+from .ranges import *  # noqa: F403
+from .settings import *  # noqa: F403
+from .storage import TypedStorage, UntypedStorage
+from .storage import types as _storages
 from .tensor import Size, Tensor
+from .traits import *  # noqa: F403
 
 half, float, double, short, int, long = float16, float32, float64, int16, int32, int64
 cfloat, cdouble = complex64, complex128
 __version__ = "0.1.0"
 
 globals().update({name: function for name, function in _functions.items() if "." not in name})
+globals().update(legacy.cpu)  # FloatTensor and its like
+globals().update(_storages)  # FloatStorage and its like
 
-from . import cuda, data, fft, linalg, nn, optim, signal, special, utils  # noqa: E402  they use the functions above
-from .serialize import load, save  # noqa: E402
+from . import cuda, fft, linalg, nn, signal, special, subclasses  # noqa: E402  they use the functions above; later classes are a program's
+from .amp import GradScaler, autocast  # noqa: E402
+from .amp.older import *  # noqa: E402, F403
+from .compiler import compile  # noqa: E402
+from .nn.recurrence import gru, gru_cell, lstm, lstm_cell, rnn_relu, rnn_relu_cell, rnn_tanh, rnn_tanh_cell  # noqa: E402
 from .signal.windows import bartlett_window, blackman_window, hamming_window, hann_window, kaiser_window  # noqa: E402
+
+_LATER = frozenset(
+    {
+        "array_api",
+        "data",
+        "distributed",
+        "distributions",
+        "func",
+        "functional",
+        "jit",
+        "library",
+        "masked",
+        "multiprocessing",
+        "onnx",
+        "optim",
+        "overrides",
+        "profiler",
+        "quasirandom",
+        "serialization",
+        "serialize",
+        "sparse",
+        "testing",
+        "utils",
+        "vision",
+        "_C",
+        "_VF",
+        "_dynamo",
+        "_higher_order_ops",
+        "_subclasses",
+        "_tensor_str",
+        "_utils",
+        "accelerator",
+        "cpu",
+        "futures",
+        "fx",
+        "hub",
+        "mps",
+        "types",
+        "version",
+        "torch_version",
+        "xpu",
+    }
+)  # sub-packages that are imported when a program first names them: `import engine` stays quick
+
+_ELSEWHERE = {
+    "Future": "futures",
+    "OutOfMemoryError": "cuda",
+    "PyTorchFileReader": "serialize.reader",
+    "ScriptFunction": "jit",
+    "ScriptModule": "jit",
+    **dict.fromkeys(("cond", "while_loop"), "_higher_order_ops"),
+    **dict.fromkeys(("SymBool", "SymFloat", "SymInt"), "symbolic"),
+    **dict.fromkeys(("chalf", "complex32", "float4_e2m1fn_x2"), "rare_dtypes"),
+    **dict.fromkeys(("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"), "rare_dtypes"),
+}  # names of other modules' that are looked up there when a program first asks
+
+
+def vmap(func: Any, in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error", *, chunk_size: Any = None) -> Any:
+    """A function of single samples as one of whole batches: see `engine.func.vmap`."""
+    from .func import vmap
+
+    return vmap(func, in_dims, out_dims, randomness, chunk_size=chunk_size)
+
+
+def save(
+    obj: Any, f: Any, pickle_module: Any = None, pickle_protocol: Any = 2, _use_new_zipfile_serialization: Any = True,
+    _disable_byteorder_record: Any = False,
+) -> None:  # fmt: skip
+    """Write an object to a path or an open file, so that PyTorch reads it: see `engine.serialize.save`."""
+    from .serialize import save
+
+    save(obj, f, pickle_module, pickle_protocol, _use_new_zipfile_serialization, _disable_byteorder_record)
+
+
+def load(
+    f: Any, map_location: Any = None, pickle_module: Any = None, *, weights_only: Any = True, mmap: Any = None, **pickle_load_args: Any
+) -> Any:  # fmt: skip
+    """Read a checkpoint from a path or an open binary file: see `engine.serialize.load`."""
+    from .serialize import load
+
+    return load(f, map_location, pickle_module, weights_only=weights_only, mmap=mmap, **pickle_load_args)
+
+
+def install_as_torch() -> Any:
+    """Put the engine in PyTorch's place: from then on `import torch` gives the engine. See `engine.as_torch`."""
+    from .as_torch import install_as_torch
+
+    return install_as_torch()
 
 
 def __getattr__(name: str) -> Any:
-    if name.startswith("__"):
-        raise AttributeError(name)
-    import difflib
+    __tracebackhide__ = True
+    if name in ("__config__", "__future__"):
+        return importlib.import_module(f"{__name__}.{name}")
+    if name == "torch" and sys.modules.get("torch") is sys.modules[__name__]:
+        return sys.modules["torch"]  # PyTorch's own module has itself under this name
+    if name in _ELSEWHERE:
+        return getattr(importlib.import_module(f"{__name__}.{_ELSEWHERE[name]}"), name)
+    return missing.attribute(__name__, name, 2)
 
-    near = difflib.get_close_matches(name, [n for n in globals() if not n.startswith("_")], 1)
-    raise AttributeError(f"module 'engine' has no attribute {name!r}{f'; did you mean {near[0]!r}?' if near else ''}")
+
+missing.watch()

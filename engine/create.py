@@ -1,48 +1,42 @@
-"""Making tensors: from data, from NumPy, filled, ranges; and questions about dtypes.
+"""Making tensors of a size: unset, filled, like another, beside another. What all of PyTorch's factories take, and questions about dtypes.
 
-Everything here takes PyTorch's keywords: `dtype`, `device`, `requires_grad`. Without `dtype`, floats get the default float dtype.
+Everything here takes `dtype`, `device`, `requires_grad`; also `layout`, which can be `torch.strided` only, and `pin_memory`, which changes
+no result. Without `dtype`, floats get the default float dtype.
 """
 
 from __future__ import annotations
 
 import functools
-import math
 from typing import Any
 
 import numpy
 
-from . import devices, dtypes
+from . import devices, dtypes, errors
+from .backends.batch import Batched
+from .backends.coo import Coo
 from .call import into
-from .tensor import Tensor, to_array
+from .layout import blank, contiguous_format, memory_format, preserve_format, strided, strides_of
+from .tensor import Tensor
 
 __all__ = [
-    "arange",
-    "as_tensor",
-    "asarray",
     "can_cast",
     "empty",
     "empty_like",
-    "eye",
-    "from_dlpack",
-    "from_numpy",
+    "empty_permuted",
+    "empty_strided",
     "full",
     "full_like",
     "get_default_dtype",
     "is_complex",
     "is_floating_point",
     "is_tensor",
-    "linspace",
-    "logspace",
     "numel",
     "ones",
     "ones_like",
     "promote_types",
     "result_type",
-    "scalar_tensor",
     "set_default_dtype",
-    "tensor",
-    "tril_indices",
-    "triu_indices",
+    "typename",
     "zeros",
     "zeros_like",
 ]
@@ -50,261 +44,238 @@ __all__ = [
 
 def made(array: Any, device: Any = None, requires_grad: bool = False) -> Tensor:
     """A new tensor around an array that nobody else holds."""
+    device = devices.default if device is None else device
     out = Tensor._wrap(array if device is None else devices.move(array, devices.device(device)))
     return out.requires_grad_() if requires_grad else out
 
 
 def _shape(size: tuple) -> tuple:
+    if not size:
+        raise TypeError("the size is missing; () is that of a single number")
     if len(size) == 1 and not hasattr(size[0], "__index__") and hasattr(size[0], "__iter__"):
         size = tuple(size[0])
     try:
-        shape = tuple(n.__index__() for n in size)
+        shape = tuple([n.__index__() for n in size])
     except AttributeError:
         raise TypeError(f"expected sizes as integers, got {size!r}") from None
-    if any(n < 0 for n in shape):
+    if shape and min(shape) < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {min(shape)}: {list(shape)}")
     return shape
 
 
-def _numpy(dtype: Any) -> numpy.dtype:
-    return dtypes.default.numpy if dtype is None else dtypes.as_numpy(dtype)
+def as_wanted(dtype: Any) -> numpy.dtype:
+    """NumPy's type for a `dtype` argument; None: the default."""
+    if dtype is None:
+        return dtypes.default.numpy
+    if isinstance(dtype, str):
+        raise TypeError(f"argument 'dtype' must be torch.dtype, not str: {dtype!r}")
+    return dtypes.as_numpy(dtype)
 
 
-def _outward(make: Any) -> Any:
-    """The function with `out=` besides, a tensor that takes the result and, unless told otherwise, says its dtype."""
+def factory(make: Any) -> Any:
+    """A function that makes tensors, with what all of PyTorch's take besides.
+
+    `out`, a tensor that takes the result and says its dtype; `layout`, strided only; `pin_memory`, which changes no result; `size` by name.
+    """
 
     @functools.wraps(make)
     def call(*args: Any, **kwargs: Any) -> Tensor:
-        if kwargs.get("out") is None:
-            kwargs.pop("out", None)
+        if kwargs:
+            if "layout" in kwargs:
+                kind = kwargs.pop("layout")
+                if kind is not None and kind is not strided:
+                    raise NotImplementedError(f"{make.__name__}: tensors are strided here, got layout={kind!r}")
+            kwargs.pop("pin_memory", None)
+            if "size" in kwargs and not args and make.__code__.co_flags & 4:
+                args = (kwargs.pop("size"),)
+            if "out" in kwargs:
+                out = kwargs.pop("out")
+                if out is not None:
+                    said = {"dtype": out.dtype} if "dtype" in (make.__kwdefaults__ or ()) else {}
+                    return into(call, args, {**said, **kwargs, "out": out})
+        try:
             return make(*args, **kwargs)
-        return into(call, args, {"dtype": kwargs["out"].dtype, **kwargs})
+        except MemoryError as error:
+            errors.out_of_memory(make.__name__, error)
 
     call.name, call.call = make.__name__, call  # type: ignore[attr-defined]
     return call
 
 
-# -- from data -----------------------------------------------------------------------------------------------------------
-
-
-def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """A tensor with a copy of the data: a number, nested lists of equal length, a NumPy array.
-
-    Python floats become the default dtype, ints int64, bools bool.
-    """
-    return made(to_array(data, dtype, device), None, requires_grad)
-
-
-def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
-    """The data as a tensor, without a copy when it is a tensor or a NumPy array of that dtype and device already."""
-    if isinstance(data, Tensor):
-        return data if dtype is None and device is None else data.to(dtype=dtype, device=device)
-    if isinstance(data, numpy.ndarray) and data.dtype in dtypes.FROM_NUMPY and data.dtype.isnative:
-        return as_tensor(from_numpy(data), dtype, device)
-    return tensor(data, dtype=dtype, device=device)
-
-
-def asarray(obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool = False) -> Tensor:
-    """The object as a tensor. `copy` None shares memory where it can, True always copies, False raises ValueError where it must."""
-    found = as_tensor(obj, dtype, device)
-    shares = found is obj or isinstance(obj, numpy.ndarray) and not found.is_cuda and numpy.may_share_memory(found.array, obj)
-    if copy is False and not shares:
-        raise ValueError("can't alias arbitrary sequence or a tensor of another dtype or device into a tensor")
-    if copy and shares:
-        found = found.detach().clone()
-    return found.requires_grad_(requires_grad) if requires_grad else found
-
-
-def from_numpy(ndarray: numpy.ndarray) -> Tensor:
-    """A tensor that shares the memory of a NumPy array: a change of one is seen in the other. TypeError for dtypes tensors lack."""
-    if not isinstance(ndarray, numpy.ndarray):
-        raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
-    known = dtypes.FROM_NUMPY.get(ndarray.dtype)
-    if known is None or not ndarray.dtype.isnative:
-        raise TypeError(
-            f"can't convert np.ndarray of type {ndarray.dtype}. The only supported types are: {', '.join(d.name for d in dtypes.ALL)}."
-        )
-    if any(s < 0 for s in ndarray.strides):
-        raise ValueError(
-            "At least one stride in the given numpy array is negative, and tensors with negative strides are not supported. Copy it first."
-        )
-    return Tensor._wrap(ndarray.view(numpy.ndarray) if ndarray.dtype is known.numpy else ndarray.view(known.numpy))
-
-
-def from_dlpack(ext_tensor: Any) -> Tensor:
-    """A tensor that shares the memory of any object with `__dlpack__`."""
-    on_gpu = ext_tensor.__dlpack_device__()[0] == 2
-    return Tensor._wrap(devices.cuda().from_dlpack(ext_tensor)) if on_gpu else from_numpy(numpy.from_dlpack(ext_tensor))
-
-
-def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """A 0-d tensor that holds a number, of the default float dtype unless told otherwise."""
-    return made(numpy.array(s, dtype=_numpy(dtype)), device, requires_grad)
-
-
 # -- filled --------------------------------------------------------------------------------------------------------------
 
 
-@_outward
+@factory
 def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """A tensor of zeros; the size is given as integers or as one sequence."""
-    return made(numpy.zeros(_shape(size), _numpy(dtype)), device, requires_grad)
+    return made(numpy.zeros(_shape(size), as_wanted(dtype)), device, requires_grad)
 
 
-@_outward
+@factory
 def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """A tensor of ones."""
-    return made(numpy.ones(_shape(size), _numpy(dtype)), device, requires_grad)
+    return made(numpy.ones(_shape(size), as_wanted(dtype)), device, requires_grad)
 
 
+@factory
 def empty(
-    *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None, pin_memory: bool = False
+    *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: memory_format | None = None
 ) -> Tensor:
-    """A tensor whose elements are whatever the memory held."""
-    return made(numpy.empty(_shape(size), _numpy(dtype)), device, requires_grad)
+    """A tensor whose elements are whatever the memory held, lying there as the memory format says."""
+    if memory_format is preserve_format:
+        raise RuntimeError("unsupported memory format Preserve")
+    shape, d = _shape(size), as_wanted(dtype)
+    return made(numpy.empty(shape, d) if memory_format is None else blank(numpy, shape, d, memory_format), device, requires_grad)
 
 
-@_outward
-def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """A tensor with the same number everywhere; the number decides the dtype: bool, int64, the default float, complex."""
-    if isinstance(fill_value, Tensor):
-        fill_value = fill_value.item()
-    d = dtypes.of_scalar(fill_value) if dtype is None else dtypes.as_dtype(dtype)
-    return made(numpy.full(_shape((size,)), fill_value, d.numpy), device, requires_grad)
-
-
-def _like(input: Tensor, fill: Any, dtype: Any, device: Any, requires_grad: bool) -> Tensor:
-    d = input.array.dtype if dtype is None else dtypes.as_numpy(dtype)
-    xp = devices.namespace(input.array)
-    array = xp.empty_like(input.array, dtype=d) if fill is None else xp.full_like(input.array, fill, dtype=d)
+@factory
+def empty_strided(size: Any, stride: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """A tensor of unset elements under any strides, counted in elements, in a storage that is just large enough."""
+    shape, stride, d = _shape((size,)), tuple(stride), as_wanted(dtype)
+    if len(shape) != len(stride):
+        raise RuntimeError(f"dimensionality of sizes ({len(shape)}) must match dimensionality of strides ({len(stride)})")
+    if any(s < 0 for s in stride):
+        raise RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)} and strides={list(stride)}")
+    reach = 0 if 0 in shape else sum((n - 1) * s for n, s in zip(shape, stride, strict=True)) + 1
+    storage = numpy.empty(reach, d)
+    array = numpy.ndarray(shape, d, storage, 0, tuple(s * d.itemsize for s in stride))
     return made(array, device, requires_grad)
 
 
-def zeros_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None) -> Tensor:
-    """Zeros with the shape, and unless told otherwise the dtype and device, of another tensor."""
-    return _like(input, 0, dtype, device, requires_grad)
+@factory
+def empty_permuted(size: Any, physical_layout: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """A dense tensor of unset elements whose dimensions follow each other in memory in the order of `physical_layout`."""
+    shape, axes = _shape((size,)), tuple(physical_layout)
+    if len(shape) != len(axes):
+        raise RuntimeError(
+            "Number of dimensions in size does not match the length of the physical_layout; i.e. "
+            f"len(size) = {len(shape)} is not equal to len(physical_layout) = {len(axes)}"
+        )
+    if any(not 0 <= a < len(shape) for a in axes):
+        raise RuntimeError(f"Dimension out of range (expected to be between 0 and {len(shape) - 1}, but got {list(axes)})")
+    if len(set(axes)) < len(axes):
+        raise RuntimeError("Duplicate dim not allowed")
+    return empty_strided(shape, strides_of(shape, axes), dtype=dtype, device=device, requires_grad=requires_grad)
 
 
-def ones_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None) -> Tensor:
+@factory
+def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """A tensor with the same number everywhere; the number decides the dtype: bool, int64, the default float, complex."""
+    if hasattr(size, "__index__"):
+        raise TypeError(f"full(): argument 'size' (position 1) must be tuple of ints, not {type(size).__name__}")
+    fill_value = _number(fill_value, "full")
+    d = dtypes.of_scalar(fill_value) if dtype is None else dtypes.as_dtype(dtype)
+    return made(numpy.full(_shape((size,)), _fitting(fill_value, d), d.numpy), device, requires_grad)
+
+
+def _number(value: Any, name: str) -> Any:
+    value = value.item() if isinstance(value, Tensor) else value
+    if not isinstance(value, (bool, int, float, complex, numpy.generic)):
+        raise TypeError(f"{name}(): argument 'fill_value' (position 2) must be Number, not {type(value).__name__}")
+    return value
+
+
+def _fitting(value: Any, d: dtypes.dtype) -> Any:
+    """The number, unless the dtype cannot hold it."""
+    if isinstance(value, complex) and not d.is_complex and value.imag:
+        raise RuntimeError(f"value cannot be converted to type {d.name} without overflow")
+    if d.rank == dtypes.INT:
+        limits, real = numpy.iinfo(d.numpy), value.real if isinstance(value, complex) else value
+        if real != real or not limits.min - (0 if d.is_signed else limits.max) <= real <= limits.max:
+            raise RuntimeError(f"value cannot be converted to type {d.name} without overflow")
+        return numpy.array(int(real)).astype(d.numpy) if real < 0 and not d.is_signed else int(real)
+    return value
+
+
+def _like(input: Tensor, fill: Any, dtype: Any, device: Any, requires_grad: bool, format: memory_format | None) -> Tensor:
+    if not isinstance(input, Tensor):
+        raise TypeError(f"argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
+    d = input.array.dtype if dtype is None else as_wanted(dtype)
+    if input.array.__class__ is Coo:
+        if fill:
+            raise NotImplementedError("a sparse tensor cannot be filled with a number that is not 0; use to_dense() first")
+        none: Any = input.detach().clone().zero_()
+        return none.to(dtype=dtypes.FROM_NUMPY[d], device=device).requires_grad_(requires_grad)
+    xp = devices.namespace(input.array)
+    if format in (None, preserve_format) and isinstance(input.array, numpy.ndarray) and 0 in input.array.strides:
+        format = contiguous_format  # an expanded tensor has no order of its own
+    if format is None or format is preserve_format:
+        array = xp.empty_like(input.array, dtype=d) if fill is None else xp.full_like(input.array, fill, dtype=d)
+    else:
+        array = blank(xp, input.array.shape, d, format)
+        if fill is not None:
+            array[...] = fill
+    return made(array, devices.of(array) if device is None else device, requires_grad)
+
+
+@factory
+def zeros_like(
+    input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: memory_format | None = None
+) -> Tensor:
+    """Zeros with the shape, and unless told otherwise the dtype, device and order in memory, of another tensor."""
+    return _like(input, 0, dtype, device, requires_grad, memory_format)
+
+
+@factory
+def ones_like(
+    input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: memory_format | None = None
+) -> Tensor:
     """Ones, like another tensor."""
-    return _like(input, 1, dtype, device, requires_grad)
+    return _like(input, 1, dtype, device, requires_grad, memory_format)
 
 
+@factory
 def full_like(
-    input: Tensor, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None
+    input: Tensor,
+    fill_value: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    memory_format: memory_format | None = None,
 ) -> Tensor:
     """One number everywhere, like another tensor."""
-    return _like(input, fill_value, dtype, device, requires_grad)
+    d = dtypes.as_dtype(input.dtype if dtype is None else dtype)
+    return _like(input, _fitting(_number(fill_value, "full_like"), d), dtype, device, requires_grad, memory_format)
 
 
-def empty_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None) -> Tensor:
-    """A tensor of unset elements, like another tensor."""
-    return _like(input, None, dtype, device, requires_grad)
-
-
-# -- ranges --------------------------------------------------------------------------------------------------------------
-
-
-@_outward
-def arange(start: Any, end: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """The numbers from `start` (0 when only one is given) up to but without `end`, `step` apart; int64 when all three are integers."""
-    start, end = (0, start) if end is None else (start, end)
-    start, end, step = (x.item() if isinstance(x, Tensor) else x for x in (start, end, step))
-    if step == 0:
-        raise RuntimeError("step must be nonzero")
-    if (end - start) * step < 0:
-        raise RuntimeError(f"upper bound and lower bound inconsistent with step sign: arange({start}, {end}, {step})")
-    whole = all(isinstance(x, (int, numpy.integer)) for x in (start, end, step))
-    d = _numpy(dtype) if dtype is not None or not whole else dtypes.I64
-    if not all(map(math.isfinite, (start, end, step))):
-        raise RuntimeError(f"unsupported range: {start} -> {end}")
-    if d == dtypes.I64:
-        start, end, step, whole = int(start), int(end), int(step), True  # also when they were floats
-    n = -((start - end) // step) if whole else math.ceil((end - start) / step)
-    steps = numpy.arange(n, dtype=numpy.int64 if whole else numpy.float64)
-    if d.kind in "iu":
-        start, step = int(start), int(step)
-    return made((start + steps * step).astype(d), device, requires_grad)
-
-
-@_outward
-def linspace(start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """`steps` numbers from `start` to `end`, both included, evenly apart."""
-    start, end = (x.item() if isinstance(x, Tensor) else x for x in (start, end))
-    d = _numpy(dtype)
-    return made(_evenly(start, end, steps, d).astype(d), device, requires_grad)
-
-
-def _evenly(start: Any, end: Any, steps: int, d: numpy.dtype) -> numpy.ndarray:
-    """Numbers evenly apart; for integers, between the bounds' integer parts and counted from the nearer one, as PyTorch does."""
-    if steps < 0:
-        raise RuntimeError("number of steps must be non-negative")
-    if d.kind not in "iu" or steps < 2:
-        return numpy.linspace(start, end, steps)
-    start, end, i = int(start), int(end), numpy.arange(steps)
-    step = (end - start) / (steps - 1)
-    return numpy.where(i < steps // 2, start + step * i, end - step * (steps - 1 - i))
-
-
-@_outward
-def logspace(
-    start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+@factory
+def empty_like(
+    input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: memory_format | None = None
 ) -> Tensor:
-    """`base` to the power of `steps` numbers evenly apart from `start` to `end`."""
-    start, end = (x.item() if isinstance(x, Tensor) else x for x in (start, end))
-    d = _numpy(dtype)
-    if d.kind in "iu":
-        start, end = int(start), int(end)
-        powers = start + (end - start) / max(steps - 1, 1) * numpy.arange(steps) if steps >= 0 else _evenly(start, end, steps, d)
-    else:
-        powers = _evenly(start, end, steps, d)
-    return made(numpy.power(float(base), powers).astype(d), device, requires_grad)
-
-
-@_outward
-def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """The identity matrix, n by n or n by m."""
-    for name, size in (("n", n), ("m", m)):
-        if size is not None and size < 0:
-            raise RuntimeError(f"{name} must be greater or equal to 0, got {size}")
-    return made(numpy.eye(n, m, dtype=_numpy(dtype)), device, requires_grad)
-
-
-def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = dtypes.int64, device: Any = None) -> Tensor:
-    """Rows and columns, as a (2, n) tensor, of the elements on and below a diagonal of a matrix."""
-    return made(numpy.stack(numpy.tril_indices(row, offset, col)).astype(_numpy(dtype)), device)
-
-
-def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = dtypes.int64, device: Any = None) -> Tensor:
-    """Rows and columns, as a (2, n) tensor, of the elements on and above a diagonal of a matrix."""
-    return made(numpy.stack(numpy.triu_indices(row, offset, col)).astype(_numpy(dtype)), device)
+    """A tensor of unset elements, like another tensor."""
+    return _like(input, None, dtype, device, requires_grad, memory_format)
 
 
 # -- beside a tensor: x.new_zeros(...) ------------------------------------------------------------------------------------
 
 
 def _beside(make: Any, doc: str) -> Any:
-    def new(self: Tensor, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-        return make(*size, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad)
+    def new(self: Tensor, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, **kwargs: Any) -> Tensor:
+        out = make(*size, dtype=dtype or self.dtype, device=device or self.device, **kwargs)
+        if self.array.__class__ is Batched:
+            out.array = self.array.own(out.array)
+        return out.requires_grad_() if requires_grad else out
 
     new.__name__ = new.__qualname__ = f"new_{make.__name__}"
     new.__doc__ = doc
     return new
 
 
-def _new_tensor(self: Tensor, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """A tensor with a copy of the data, of this tensor's dtype and on its device."""
-    return tensor(data, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad)
-
-
 Tensor.new_zeros = _beside(zeros, "Zeros of a size, of this tensor's dtype and on its device.")  # type: ignore[attr-defined]
 Tensor.new_ones = _beside(ones, "Ones of a size, of this tensor's dtype and on its device.")  # type: ignore[attr-defined]
 Tensor.new_empty = _beside(empty, "Unset elements of a size, of this tensor's dtype and on its device.")  # type: ignore[attr-defined]
 Tensor.new_full = _beside(full, "One number everywhere, of this tensor's dtype and on its device.")  # type: ignore[attr-defined]
-Tensor.new_tensor = _new_tensor  # type: ignore[attr-defined]
+Tensor.new_empty_strided = _beside(empty_strided, "Unset elements under any strides, of this tensor's dtype and on its device.")  # type: ignore[attr-defined]
 
 
 # -- questions -----------------------------------------------------------------------------------------------------------
+
+
+def _tensor(input: Any, name: str) -> Tensor:
+    if not isinstance(input, Tensor):
+        raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
+    return input
 
 
 def is_tensor(obj: Any) -> bool:
@@ -312,24 +283,33 @@ def is_tensor(obj: Any) -> bool:
     return isinstance(obj, Tensor)
 
 
+def typename(obj: Any) -> str:
+    """The name of an object's type: of a tensor that of its dtype, "torch.FloatTensor", else with its module."""
+    if isinstance(obj, Tensor):
+        return obj.type()
+    kind = obj if hasattr(obj, "__qualname__") else type(obj)
+    module = getattr(kind, "__module__", None)
+    return kind.__qualname__ if module in (None, "builtins") else f"{module}.{kind.__qualname__}"
+
+
 def numel(input: Tensor) -> int:
     """How many elements a tensor has."""
-    return input.array.size
+    return _tensor(input, "numel").array.size
 
 
 def is_floating_point(input: Tensor) -> bool:
     """Whether a tensor holds floats."""
-    return input.dtype.is_floating_point
+    return _tensor(input, "is_floating_point").dtype.is_floating_point
 
 
 def is_complex(input: Tensor) -> bool:
     """Whether a tensor holds complex numbers."""
-    return input.dtype.is_complex
+    return _tensor(input, "is_complex").dtype.is_complex
 
 
-def result_type(tensor1: Any, tensor2: Any) -> dtypes.dtype:
+def result_type(tensor: Any, other: Any) -> dtypes.dtype:
     """The dtype of an arithmetic op on two tensors or numbers."""
-    return dtypes.result(tuple(x.array if isinstance(x, Tensor) else x for x in (tensor1, tensor2)))
+    return dtypes.result(tuple(x.array if isinstance(x, Tensor) else x for x in (tensor, other)))
 
 
 def promote_types(type1: dtypes.dtype, type2: dtypes.dtype) -> dtypes.dtype:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import ml_dtypes
@@ -9,9 +10,13 @@ import numpy
 
 
 class dtype:
-    """An element type, such as `engine.float32`. There is one object per type, so `is` and `==` agree."""
+    """An element type, such as `engine.float32`. There is one object per type, so `is` and `==` agree.
+
+    It prints under PyTorch's name, as all does that PyTorch prints: what a program shows is then the same text.
+    """
 
     __slots__ = ("name", "numpy", "rank", "is_floating_point", "is_complex", "is_signed", "itemsize")
+    __module__ = "torch"  # as it prints
 
     def __init__(self, name: str, np_type: Any, rank: int):
         self.name, self.numpy, self.rank = name, numpy.dtype(np_type), rank
@@ -20,7 +25,7 @@ class dtype:
         self.itemsize = self.numpy.itemsize
 
     def __repr__(self) -> str:
-        return f"engine.{self.name}"
+        return f"torch.{self.name}"
 
     def __reduce__(self) -> Any:
         return _named, (self.name,)
@@ -30,7 +35,9 @@ class dtype:
         return {"complex64": float32, "complex128": float64}.get(self.name, self)
 
     def to_complex(self) -> dtype:
-        """The complex type of the same precision: float64 -> complex128."""
+        """The complex type of the same precision: float64 -> complex128; there is no smaller one than complex64."""
+        if self.rank < FLOAT:
+            raise RuntimeError(f"Unknown Complex ScalarType for {self.name}")
         return complex128 if self.name in ("float64", "complex128") else complex64
 
 
@@ -165,30 +172,47 @@ def as_dtype(d: Any) -> dtype:
 class finfo:
     """Limits of a floating-point type, as `torch.finfo`."""
 
-    def __init__(self, d: dtype | None = None):
-        d = as_dtype(d or default)
+    __module__ = "torch"  # as it prints
+
+    def __init__(self, type: dtype | None = None):
+        d = as_dtype(type or default)
         if d.rank < FLOAT:
             raise TypeError(f"finfo is for floating-point types, got {d!r}; use iinfo for integers")
-        info = ml_dtypes.finfo(d.to_real().numpy)
+        d = d.to_real()
+        info = ml_dtypes.finfo(getattr(ml_dtypes, d.name, None) or d.numpy)
         self.dtype, self.bits = d.name, int(info.bits)
         self.eps, self.max, self.min = float(info.eps), float(info.max), float(info.min)
         self.tiny = self.smallest_normal = float(info.smallest_normal)
-        self.resolution = float(info.resolution)
+        self.resolution = float(f"1e-{int(-math.log10(self.eps))}")
 
     def __repr__(self) -> str:
         names = ("resolution", "min", "max", "eps", "smallest_normal", "tiny", "dtype")
         return f"finfo({', '.join(f'{n}={getattr(self, n):g}' if n != 'dtype' else f'{n}={self.dtype}' for n in names)})"
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, finfo) and self.dtype == other.dtype
+
+    def __hash__(self) -> int:
+        return hash(self.dtype)
+
 
 class iinfo:
     """Limits of an integer type, as `torch.iinfo`."""
 
-    def __init__(self, d: dtype):
-        d = as_dtype(d)
+    __module__ = "torch"  # as it prints
+
+    def __init__(self, type: dtype):
+        d = as_dtype(type)
         if d.rank != INT:
             raise TypeError(f"iinfo is for integer types, got {d!r}; use finfo for floats")
         info = numpy.iinfo(d.numpy)
         self.dtype, self.bits, self.max, self.min = d.name, int(info.bits), int(info.max), int(info.min)
 
     def __repr__(self) -> str:
-        return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"
+        return f"iinfo(min={self.min:g}, max={self.max:g}, dtype={self.dtype})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, iinfo) and self.dtype == other.dtype
+
+    def __hash__(self) -> int:
+        return hash(self.dtype)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from types import FrameType
-from typing import Any
+from typing import Any, NoReturn
 
 _hidden: tuple[str, ...] = (os.path.dirname(os.path.abspath(__file__)) + os.sep,)  # folders with code that is not the user's
 
@@ -45,6 +46,14 @@ def at_user_line() -> str:
     return f" ({line})" if line else ""
 
 
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
+    """A warning that points at the user's line, however many of the engine's functions stand between."""
+    level, frame = 1, sys._getframe(0)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_hidden):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)
+
+
 def describe(x: Any) -> str:
     """An operand in an error message: the shape and dtype of a tensor, the value of anything small, else its type."""
     shape, dtype = getattr(x, "shape", None), getattr(x, "dtype", None)
@@ -63,6 +72,21 @@ class SpoiledError(RuntimeError):
     """A saved array was overwritten in place before backward could use it; `write` tells by what."""
 
     write: Any = None
+
+
+class LinAlgError(RuntimeError):
+    """A matrix for which the result does not exist: singular, not positive definite, not finite."""
+
+
+class OutOfMemoryError(RuntimeError, MemoryError):
+    """No memory is left, on a GPU or for an op on the CPU: a RuntimeError as in PyTorch, and what Python has for it."""
+
+
+def out_of_memory(name: str, error: MemoryError) -> NoReturn:
+    """Raise what `name` met as an OutOfMemoryError, which it may be already."""
+    if isinstance(error, OutOfMemoryError):
+        raise error
+    raise OutOfMemoryError(f"{name}: out of memory: {error}") from error
 
 
 class Refused(Exception):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from . import ops  # noqa: F401  loading them fills the table of functions
+from .errors import LinAlgError  # noqa: F401
 from .op import functions_of as _functions_of
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ class Observer:
         """An in-place op has just changed `target`; its new node is `target.node`."""
 
     def enter(self, kind: str, name: str, subject: Any) -> None:
-        """A scope opens: kind is "module", "function" (a composite op) or "scope" (the user's own)."""
+        """A scope opens: kind is "module", "function" (a composite op), "loading" (of a batch) or "scope" (the user's own)."""
 
     def leave(self) -> None:
         """The innermost scope closes, also when an exception passes through it."""

@@ -120,7 +120,7 @@ def _nested(array: numpy.ndarray, indent: int, short: bool, text: Any) -> str:
         values = (array[:k].tolist() if k else []) if cut else array.tolist()
         words = [text(v) for v in values]
         if cut:
-            words += [" ...", *(text(v) for v in (array[-k:].tolist() if k else []))]
+            words += [" ..." if k else "...", *(text(v) for v in (array[-k:].tolist() if k else []))]
         per_line = max(1, (options.linewidth - indent) // (text.width + 2))
         lines = [", ".join(words[i : i + per_line]) for i in range(0, len(words), per_line)] or [""]
         return "[" + (",\n" + " " * (indent + 1)).join(lines) + "]"
@@ -139,40 +139,44 @@ def _suffixes(tensor: Tensor) -> list[str]:
             found.append(f"size={tuple(tensor.shape)}")
         usual = {dtypes.default}
     else:
+        if not options.edgeitems:
+            found.append(f"size={tuple(tensor.shape)}")
         usual = {dtypes.default, dtypes.default.to_complex(), dtypes.int64, dtypes.bool_}
     if dtype not in usual:
         found.append(f"dtype={dtype!r}")
     if tensor.grad_fn is not None:
-        found.append(f"grad_fn=<{_grad_fn(tensor.grad_fn)}>")
+        found.append(f"grad_fn=<{type(tensor.grad_fn).__name__}>")
     elif tensor.requires_grad:
         found.append("requires_grad=True")
     return found
 
 
-def _grad_fn(node: Any) -> str:
-    """PyTorch's name of a node; one of several results is called by its op."""
-    node = node.inputs[0] if node.op.picks else node
-    return f"{node.name()}{0 if isinstance(node.op, type) else ''}"
-
-
 def tensor_text(tensor: Tensor, name: str = "tensor") -> str:
     """The text that `repr(tensor)` shows."""
     indent = len(name) + 1
+    return suffixed(f"{name}({elements_text(tensor, indent)}", _suffixes(tensor), indent)
+
+
+def elements_text(tensor: Tensor, indent: int) -> str:
+    """The elements in brackets; lines after the first are indented."""
     array = tensor._host()
     if tensor.dtype is dtypes.bfloat16:
         array = array.astype(numpy.float32)
     if array.size == 0:
-        text = "[]"
-    else:
-        short = array.size > options.threshold
-        numbers = (_Complex if array.dtype.kind == "c" else _Numbers)(_edges(array) if short else array)
-        text = _nested(array, indent, short, numbers)
-    parts = [f"{name}({text}"]
-    length = len(parts[0]) - parts[0].rfind("\n") + 1
-    for suffix in _suffixes(tensor):
-        if length + len(suffix) + 2 > options.linewidth:
+        return "[]"
+    short = array.size > options.threshold
+    numbers = (_Complex if array.dtype.kind == "c" else _Numbers)(_edges(array) if short else array)
+    return _nested(array, indent, short, numbers)
+
+
+def suffixed(text: str, suffixes: list[str], indent: int, newline: bool = False) -> str:
+    """The text with suffixes behind it, on a new line where one is full, or from the first on, and the closing bracket."""
+    parts = [text]
+    length = len(text) - text.rfind("\n") + 1
+    for suffix in suffixes:
+        if newline or length + len(suffix) + 2 > options.linewidth:
             parts.append(",\n" + " " * indent + suffix)
-            length = indent + len(suffix)
+            length, newline = indent + len(suffix), False
         else:
             parts.append(", " + suffix)
             length += len(suffix) + 2

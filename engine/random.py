@@ -31,9 +31,11 @@ class Generator:
 
     def manual_seed(self, seed: int) -> Generator:
         """Start the stream that belongs to `seed`, an integer from -2^63 to 2^64 - 1; the twister sees its low 32 bits."""
-        seed = int(seed)
+        if not hasattr(seed, "__index__"):
+            raise RuntimeError(f"manual_seed expected a long, but got {type(seed).__name__}")
+        seed = seed.__index__()
         if not -(1 << 63) <= seed < 1 << 64:
-            raise RuntimeError(f"manual_seed: expected an integer between -2^63 and 2^64 - 1, got {seed}")
+            raise ValueError(f"Overflow when unpacking long long: expected an integer between -2^63 and 2^64 - 1, got {seed}")
         self._seed = seed & ((1 << 64) - 1)
         self._bits = numpy.random.MT19937()
         self._bits._legacy_seeding(self._seed & 0xFFFFFFFF)
@@ -79,8 +81,9 @@ class Generator:
         )
         return Tensor._wrap(numpy.frombuffer(packed.ljust(_STATE_BYTES, b"\0"), numpy.uint8).copy())
 
-    def set_state(self, state: Tensor) -> None:
+    def set_state(self, new_state: Tensor) -> Generator:
         """Take up a state from `get_state`, of this library or of PyTorch."""
+        state = new_state
         array = numpy.asarray(state._host() if isinstance(state, Tensor) else state)
         if array.dtype != numpy.uint8:
             raise TypeError(f"expected a uint8 tensor as RNG state, got {array.dtype}")
@@ -92,6 +95,7 @@ class Generator:
         key, (_, spare, _, has_spare, *_) = rest[:624], rest[624:]
         self._seed, self.spare = seed, spare if has_spare else None
         self._bits.state = {"bit_generator": "MT19937", "state": {"key": numpy.array(key, numpy.uint32), "pos": 625 - left}}
+        return self
 
     def clone_state(self) -> Generator:
         """A new generator at the same point of the same stream."""
@@ -108,8 +112,8 @@ default_generator.seed()
 
 
 def manual_seed(seed: int) -> Generator:
-    """Seed the default generator, and return it."""
-    return default_generator.manual_seed(seed)
+    """Seed the default generator with `int(seed)`, and return it."""
+    return default_generator.manual_seed(int(seed))
 
 
 def seed() -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
@@ -11,11 +10,23 @@ from weakref import ref
 import numpy
 
 from . import devices, dtypes, inplace, tape
+from .backends.batch import Batched
 from .dtypes import FROM_NUMPY
+from .layout import contiguous_format, lies_in, memory_format, preserve_format, told_strides
 
 
 class Size(tuple):
     """A tensor's shape. It is a tuple that can count its elements."""
+
+    __slots__ = ()
+    __module__ = "torch"  # as it prints
+
+    def __new__(cls, sizes: Any = ()) -> Size:
+        try:
+            return tuple.__new__(cls, [n if n.__class__ is int else n.__index__() for n in sizes])
+        except AttributeError:
+            wrong = next((i, n) for i, n in enumerate(sizes) if not hasattr(n, "__index__"))
+            raise TypeError(f"torch.Size() takes an iterable of 'int' (item {wrong[0]} is '{type(wrong[1]).__name__}')") from None
 
     def numel(self) -> int:
         n = 1
@@ -24,14 +35,32 @@ class Size(tuple):
         return n
 
     def __repr__(self) -> str:
-        return f"engine.Size([{', '.join(map(str, self))}])"
+        return f"torch.Size([{', '.join(map(str, self))}])"
 
     def __getitem__(self, i: Any) -> Any:
         found = tuple.__getitem__(self, i)
         return Size(found) if isinstance(i, slice) else found
 
-    def __add__(self, other: tuple) -> Size:
-        return Size(tuple.__add__(self, tuple(other)))
+    def __add__(self, other: Any) -> Size:
+        return Size(tuple.__add__(self, other)) if isinstance(other, tuple) else NotImplemented
+
+    def __radd__(self, other: Any) -> Size:
+        return Size(tuple.__add__(other, self)) if isinstance(other, tuple) else NotImplemented
+
+    def __mul__(self, times: Any) -> Size:
+        return Size(tuple.__mul__(self, times))
+
+    __rmul__ = __mul__
+
+    def __reduce__(self) -> Any:
+        return _size, (tuple(self),)
+
+
+_tuple = tuple.__new__  # `Size` of what is known to hold integers
+
+
+def _size(sizes: tuple) -> Size:
+    return Size(sizes)
 
 
 class Tensor:
@@ -42,11 +71,14 @@ class Tensor:
     """
 
     __slots__ = ("array", "node", "__dict__", "__weakref__")
+    __module__ = "torch"  # as it prints
     array: Any
     node: Any
     # rare things live in __dict__ and cost nothing until they exist
-    _view: tuple | None = None  # (base, link), set on views only: whose memory, and (the link before, (op, attrs))
+    # (base, link), set on views only: whose memory, and (the link before, (op, attrs)), with the maker of one view among several behind
+    _view: tuple | None = None
     _grad: Tensor | None = None
+    _apart: bool = False  # made by `.data`: what is written through it counts for no version
     _views: list | None = None  # weak references to the tensors that see this one's memory
     __array_priority__ = 1000
 
@@ -94,14 +126,42 @@ class Tensor:
         def __eq__(self, other: Any) -> Tensor: ...  # type: ignore[override]
         def __ne__(self, other: Any) -> Tensor: ...  # type: ignore[override]
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        return object.__new__(cls)
+    _defined_by_a_program = False  # whether the class is a subclass from outside of the engine: see `engine.subclasses`
 
-    def __init__(self, data: Any = (), dtype: Any = None, device: Any = None, requires_grad: bool = False):
-        shared = isinstance(data, Tensor) and dtype is None and device is None
-        self.array, self.node = data.array if shared else to_array(data, dtype, device), None
-        if requires_grad:
-            self.requires_grad_()
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        out = object.__new__(cls)
+        if cls is Tensor or cls._defined_by_a_program:
+            out._construct(*args, **kwargs)
+        return out
+
+    def _construct(self, *args: Any, device: Any = None, **named: Any) -> None:
+        """PyTorch's old constructor: of sizes, unset elements; of a sequence or an array, its numbers; of a tensor, the same memory.
+
+        The dtype is the default one, or the given tensor's; `torch.tensor` is the constructor that looks at the data.
+        """
+        self.node, d, place = None, dtypes.default, devices.default if device is None else device
+        args = named_data(args, named)
+        data = args[0] if len(args) == 1 else args
+        if isinstance(data, Tensor):
+            self.array = data.array
+        elif isinstance(data, Size) or len(args) != 1 or isinstance(data, (int, numpy.integer)) and not isinstance(data, bool):
+            sizes = data if isinstance(data, Size) else args
+            wrong = next((n for n in sizes if not hasattr(n, "__index__")), None)
+            if wrong is not None:
+                raise TypeError(f"new(): expected sizes as integers, or one sequence, got {type(wrong).__name__}")
+            shape = [n.__index__() for n in sizes] or [0]
+            if min(shape) < 0:
+                raise RuntimeError(f"Trying to create tensor with negative dimension {min(shape)}: {shape}")
+            array = numpy.empty(shape, d.numpy)
+            self.array = array if place is None else devices.move(array, devices.device(place))
+        elif isinstance(data, str):
+            raise TypeError("new(): invalid data type 'str'")
+        elif not hasattr(data, "__len__") or isinstance(data, (dict, set, numpy.generic)):
+            raise TypeError(f"new(): data must be a sequence (got {type(data).__name__})")
+        else:
+            from .from_lists import to_array
+
+            self.array = to_array(list(data) if isinstance(data, range) else data, d, place)
 
     @staticmethod
     def _wrap(array: Any) -> Tensor:
@@ -119,7 +179,7 @@ class Tensor:
 
     @property
     def shape(self) -> Size:
-        return Size(self.array.shape)
+        return _tuple(Size, self.array.shape)
 
     def size(self, dim: int | None = None) -> Any:
         """The shape, or the length along one dimension."""
@@ -168,11 +228,14 @@ class Tensor:
 
     def stride(self, dim: int | None = None) -> Any:
         """How many elements lie between neighbours along each dimension."""
-        strides = tuple(s // self.array.dtype.itemsize for s in self.array.strides)
+        strides = told_strides(self.array)
         return strides if dim is None else strides[self._axis(dim)]
 
-    def is_contiguous(self) -> bool:
-        return bool(self.array.flags.c_contiguous)
+    def is_contiguous(self, memory_format: memory_format = contiguous_format) -> bool:
+        """Whether the elements lie in memory in the order of the dimensions, or in that of another format."""
+        if memory_format is contiguous_format:
+            return bool(self.array.flags.c_contiguous)
+        return memory_format is not preserve_format and lies_in(self.array, memory_format)
 
     def storage_offset(self) -> int:
         """How many elements into its storage the tensor starts."""
@@ -196,6 +259,8 @@ class Tensor:
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
+        if value.__class__ is not bool:
+            raise RuntimeError("requires_grad must be a bool")
         self.requires_grad_(value)
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
@@ -223,7 +288,7 @@ class Tensor:
     @property
     def grad_fn(self) -> Any:
         """The node of the op that made it; None for a leaf."""
-        return None if self.node is None or self.node.op is None else self.node
+        return None if self.node is None or self.node.op is None else tape.typed(self.node)
 
     @property
     def grad(self) -> Tensor | None:
@@ -255,7 +320,7 @@ class Tensor:
         """
         from .autograd import backward
 
-        backward(self, gradient, retain_graph, create_graph, inputs)
+        backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
     def detach(self) -> Tensor:
         """The same memory, cut from the graph: writes to either are seen by both, gradients do not pass."""
@@ -270,12 +335,19 @@ class Tensor:
 
     @property
     def data(self) -> Tensor:
-        return self.detach()
+        """The same memory, apart from the graph: writes through it are not noticed, and a gradient that needs the old values is wrong."""
+        out = self.detach()
+        out._view, out._apart = None, True
+        return out
 
     @data.setter
     def data(self, value: Tensor) -> None:
         if not isinstance(value, Tensor):
             raise TypeError(f"data expected to be set to a Tensor, got {type(value).__name__}")
+        if self.node is not None and value.dtype.rank < dtypes.FLOAT:
+            raise RuntimeError(
+                f"data set to a tensor that requires gradients must be floating point or complex dtype, got {value.dtype.name}"
+            )
         self.array = value.array
         if isinstance(self.node, tape.Leaf):
             self.node.shape, self.node.dtype = value.array.shape, value.array.dtype
@@ -311,7 +383,7 @@ class Tensor:
     def _path(self) -> tuple:
         steps, link = [], None if self._view is None else self._view[1]
         while link is not None:
-            link, step = link
+            link, step, *_ = link
             steps.append(step)
         return tuple(reversed(steps))
 
@@ -321,6 +393,18 @@ class Tensor:
 
     def _is_view(self) -> bool:
         return self._base is not None
+
+    def share_memory_(self) -> Tensor:
+        """Move the memory, in place, to where other processes see it too; queues, pipes and `multiprocessing.spawn` then pass it on."""
+        from .multiprocessing.memory import share_
+
+        return share_(self)
+
+    def is_shared(self) -> bool:
+        """Whether the memory is shared with other processes, or could be: always so on a GPU."""
+        from .multiprocessing.memory import is_shared
+
+        return is_shared(self)
 
     # -- to and from Python ---------------------------------------------------------------------------------------------------
 
@@ -347,7 +431,13 @@ class Tensor:
             raise TypeError(
                 f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."
             )
-        return self._host()
+        if self.array.dtype.kind == "V":
+            raise TypeError(f"Got unsupported ScalarType {self.dtype.name}: NumPy has no such numbers; cast with float() first")
+        return self._host().view()
+
+    def __array_wrap__(self, array: numpy.ndarray, context: Any = None, return_scalar: bool = False) -> Tensor:
+        """What a NumPy function of tensors gives back: a tensor. Bools come as uint8, as PyTorch does it."""
+        return Tensor._wrap(array.astype(numpy.uint8) if array.dtype == numpy.bool_ else array)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> numpy.ndarray:
         array = self.numpy()
@@ -368,20 +458,47 @@ class Tensor:
     def __dlpack_device__(self) -> tuple[int, int]:
         return self.array.__dlpack_device__()
 
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        """The functions of the array API standard on tensors: see `engine.array_api`."""
+        from . import array_api
+
+        if api_version is not None and api_version not in array_api.VERSIONS:
+            raise ValueError(f"the array API standard is here in the versions {', '.join(array_api.VERSIONS)}, not {api_version!r}")
+        return array_api
+
+    def to_device(self, device: Any, /, *, stream: Any = None) -> Tensor:
+        """The tensor on another device, as the array API standard spells `to`; there is one stream, so none can be chosen."""
+        if stream is not None:
+            raise ValueError(f"to_device: no stream can be chosen, got {stream!r}")
+        return self.to(device)
+
     def __bool__(self) -> bool:
         if self.array.size != 1:
             kind = "no values" if self.array.size == 0 else "more than one value"
             raise RuntimeError(f"Boolean value of Tensor with {kind} is ambiguous")
-        return bool(self.array.reshape(()).item())
+        return bool(self.array.reshape(()))
+
+    def _scalar(self) -> Any:
+        if self.array.size != 1:
+            raise ValueError("only one element tensors can be converted to Python scalars")
+        return self.item()
+
+    def _real(self, kind: str) -> Any:
+        value = self._scalar()
+        if isinstance(value, complex):
+            if value.imag:
+                raise RuntimeError(f"value cannot be converted to type {kind} without overflow: {value} is not real")
+            return value.real
+        return value
 
     def __int__(self) -> int:
-        return int(self.item())
+        return int(self._real("int64_t"))
 
     def __float__(self) -> float:
-        return float(self.item())
+        return float(self._real("double"))
 
     def __complex__(self) -> complex:
-        return complex(self.item())
+        return complex(self._scalar())
 
     def __index__(self) -> int:
         if self.array.size != 1 or self.dtype.rank > dtypes.INT:
@@ -396,9 +513,28 @@ class Tensor:
     def __iter__(self) -> Iterator[Tensor]:
         if self.array.ndim == 0:
             raise TypeError("iteration over a 0-d tensor")
-        return iter([self[i] for i in range(self.array.shape[0])])
+        return iter(inplace.together([self[i] for i in range(self.array.shape[0])], self, "Unbind"))
+
+    def __reversed__(self) -> Tensor:
+        return self.flip(0) if self.array.ndim else self
+
+    def __delitem__(self, index: Any) -> None:
+        raise TypeError("Tensor does not support deleting items")
+
+    @property
+    def __cuda_array_interface__(self) -> dict:
+        if not self.is_cuda:
+            raise AttributeError(
+                f"Can't get __cuda_array_interface__ on non-CUDA tensor type: {self.type()} "
+                "If CUDA data is required use tensor.cuda() to copy tensor to device memory."
+            )
+        if self.node is not None:
+            raise RuntimeError("Can't get __cuda_array_interface__ on Variable that requires grad. Use var.detach() first.")
+        return self.array.__cuda_array_interface__
 
     def __contains__(self, x: Any) -> bool:
+        if not isinstance(x, (Tensor, bool, int, float, complex, numpy.generic)):
+            raise RuntimeError(f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(x)}.")
         return bool((self == x).any().item())
 
     __hash__ = object.__hash__
@@ -415,89 +551,51 @@ class Tensor:
             return memo[id(self)]
         out = object.__new__(type(self))
         memo[id(self)] = out
-        out.array, out.node = self.array.copy(), None
+        out.array, out.node = self.array.copy(order="K"), None
         if self.node is not None:
             out.requires_grad_()
         for name, value in self.__dict__.items():
-            if name not in ("_view", "_views"):  # the copy has memory of its own
+            if name not in ("_view", "_views", "_apart"):  # the copy has memory of its own
                 setattr(out, name, deepcopy(value, memo))
         return out
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return _rebuild, (type(self), self._host(), self.requires_grad and self.is_leaf)
+        place = (self.device,) if self.is_cuda else ()
+        made = _rebuild, (None if type(self) is Tensor else type(self), self._host(), self.requires_grad, *place)
+        own = {name: value for name, value in self.__dict__.items() if name not in NOT_KEPT}
+        return (*made, own) if own else made
 
     def __repr__(self) -> str:
         from .printing import tensor_text
 
-        return tensor_text(self)
+        name = type(self).__name__ if self._defined_by_a_program else "tensor"
+        return tensor_text(self, name) if self.array.__class__ is not Batched else repr(self.array)
 
     def __format__(self, spec: str) -> str:
         return format(self.item(), spec) if self.array.ndim == 0 and type(self) is Tensor else object.__format__(self, spec)
+
+
+def named_data(args: tuple, named: dict[str, Any]) -> tuple:
+    """What PyTorch's old constructors were given, by name or by place. TypeError for other names, such as the `dtype` of `torch.tensor`."""
+    if len(named) == 1 and not args:
+        ((name, value),) = named.items()
+        if name in ("data", "size", "other"):
+            return (Size(value),) if name == "size" else (value,)
+    if named:
+        raise TypeError(f"new(): expected sizes, or data alone, got {', '.join(named)}; torch.tensor() takes dtype and requires_grad")
+    return args
+
+
+NOT_KEPT = ("_view", "_views", "_apart", "_grad")  # what a tensor that is written to a file, or copied, leaves behind
 
 
 def _address(array: Any) -> int:
     return array.__array_interface__["data"][0] if isinstance(array, numpy.ndarray) else array.data.ptr
 
 
-def _rebuild(cls: type, array: numpy.ndarray, requires_grad: bool) -> Tensor:
-    out = object.__new__(cls)
-    out.array, out.node = array, None
+def _rebuild(cls: type | None, array: numpy.ndarray, requires_grad: bool, place: devices.device = devices.CPU) -> Tensor:
+    out = object.__new__(cls or Tensor)
+    own = FROM_NUMPY[array.dtype].numpy
+    array = array if array.dtype is own else array.view(own)  # a pickled dtype comes back as another object
+    out.array, out.node = devices.move(array, place), None
     return out.requires_grad_(requires_grad)
-
-
-def to_array(data: Any, dtype: Any = None, device: Any = None) -> Any:
-    """A fresh array from what a user may write as data: numbers, nested lists (tensors among them), arrays. No memory is shared.
-
-    Python floats become the default dtype, ints int64. ValueError for ragged lists.
-    """
-    d = None if dtype is None else dtypes.as_numpy(dtype)
-    if isinstance(data, Tensor):
-        array = data.array.copy()
-    elif isinstance(data, numpy.ndarray):
-        array = data.copy()
-    elif hasattr(data, "__dlpack__") and not isinstance(data, numpy.generic) and hasattr(data, "shape"):
-        array = data.copy() if type(data).__module__.startswith("cupy") else numpy.array(data)
-    else:
-        array = _from_nested(data, d is None)
-        if d is not None and d.kind in "iu" and array.dtype.kind in "iu" and array.size:
-            limits = numpy.iinfo(d)
-            if array.min() < limits.min or array.max() > limits.max:
-                raise RuntimeError(f"value cannot be converted to type {d.name} without overflow")
-    if d is not None and array.dtype != d:
-        array = devices.namespace(array).astype(array, d)
-    if array.dtype not in FROM_NUMPY:
-        native = array.dtype.newbyteorder("=") if array.dtype.kind in "iufc" else array.dtype
-        if native not in FROM_NUMPY:
-            raise TypeError(f"can't make a tensor of {array.dtype} data; the supported dtypes are {', '.join(x.name for x in dtypes.ALL)}")
-        array = array.astype(native)
-    elif array.dtype is not FROM_NUMPY[array.dtype].numpy:
-        array = array.astype(FROM_NUMPY[array.dtype].numpy)  # one dtype object per type: the call path compares by identity
-    return array if device is None else devices.move(array, devices.device(device))
-
-
-def _from_nested(data: Any, by_default: bool) -> numpy.ndarray:
-    seen: dict[Any, Any] = {}  # of each type of number and each dtype of an array in the data, one example
-
-    def plain(x: Any) -> Any:
-        if isinstance(x, (list, tuple, range)):
-            return [plain(v) for v in x]
-        if hasattr(x, "dtype"):
-            x = x._host() if isinstance(x, Tensor) else numpy.asarray(x)
-            seen.setdefault(x.dtype, x)
-        else:
-            seen.setdefault(x.__class__, x)
-        return x
-
-    nested = plain(data)
-    try:
-        array = numpy.array(nested)
-    except ValueError as error:
-        raise ValueError(f"expected a nested list with rows of equal length: {error}") from None
-    if by_default and int in seen and array.dtype != dtypes.I64 and seen.keys() <= {bool, int}:
-        raise ValueError("Overflow when unpacking long long")
-    if array.dtype.kind in "OUSM":
-        raise TypeError(f"can't make a tensor of {', '.join(sorted(getattr(t, '__name__', str(t)) for t in seen))} data")
-    found = [FROM_NUMPY.get(x.dtype) if hasattr(x, "dtype") else dtypes.of_scalar(x) for x in seen.values()] or [dtypes.default]
-    if not by_default or None in found:
-        return array
-    return array.astype(functools.reduce(dtypes.promote, found).numpy, copy=False)

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as _numpy
+
 from . import dtypes as _dtypes
 from .devices import namespace as _namespace
+from .from_lists import to_array as _to_array
 from .op import registry as _registry
 from .tensor import Tensor as _Tensor
 
@@ -18,7 +21,7 @@ _SPELLED = {
     "negative": "neg", "divide": "div", "subtract": "sub", "multiply": "mul", "power": "pow",
     "invert": "bitwise_not", "equal": "eq", "not_equal": "ne", "less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge",
     "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh",
-    "copy": "clone", "put": "index_put", "windows": "unfold",
+    "copy": "clone", "clip": "clamp", "put": "index_put", "sparse_rows": "add_rows", "windows": "unfold",
     "write_through": "write_view", "read_through": "read_view",
 }  # fmt: skip
 
@@ -29,6 +32,14 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"the engine has no op for {name!r}, which a derivative rule uses")
     globals()[name] = op.call
     return op.call
+
+
+def log(x: Any) -> Any:
+    """Of a Python number too: of `2 ** x` the base is one."""
+    if isinstance(x, _Tensor):
+        return _registry["log"].call(x)
+    with _numpy.errstate(divide="ignore", invalid="ignore"):
+        return float(_numpy.log(x))
 
 
 def _axis(axis: Any, ndim: int) -> tuple:
@@ -133,7 +144,7 @@ def ones_like(x: Any) -> Any:
 
 
 def asarray(x: Any) -> Any:
-    return x if isinstance(x, _Tensor) else _Tensor(x)
+    return x if isinstance(x, _Tensor) else _Tensor._wrap(_to_array(x))
 
 
 # Primitives that backends bring as kernels, written in plain ops: run when a derivative is itself to be differentiated.
@@ -164,6 +175,13 @@ def log_sum_exp(x: Any) -> Any:
 def softmax_minus(x: Any, lse: Any, scale: Any, g: Any, target: Any, ignore: int) -> Any:
     spread = _registry["class_spread"].call(broadcast_to(g, target.shape), target, None, x.shape, ignore)
     return _registry["exp"].call(x - lse) * expand_dims(broadcast_to(scale, target.shape), _classes(x)) - spread
+
+
+def ctc(log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: int) -> tuple:
+    from .autograd.function import refusing
+
+    found = _namespace(log_probs.array).ctc(log_probs.array, *[x.array for x in (targets, input_lengths, target_lengths)], blank)
+    return None, refusing(_Tensor._wrap(found[1]), log_probs)  # PyTorch has no derivative of it either
 
 
 def _classes(x: Any) -> int:
