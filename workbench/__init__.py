@@ -434,12 +434,13 @@ def loop(data: Iterable, *subjects: Any) -> Iterable:
 
 def load_ipython_extension(shell: Any) -> None:
     """`%load_ext workbench`: the magic %%watch, rich tensors, and the line to the JupyterLab panel."""
-    from .jupyter import cells, comm, display, holders, magics
+    from .jupyter import cells, comm, display, errors, holders, magics
 
     shell.register_magics(magics.WatchMagics)
     display.register(shell)
     cells.follow()
     holders.register()
+    errors.register(shell)
     if getattr(shell, "kernel", None) is not None:
         comm.register()
     shell.user_ns.setdefault("wb", sys.modules[__name__])

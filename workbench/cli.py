@@ -1,4 +1,4 @@
-"""The console command `workbench`: copies the lessons into a folder and opens JupyterLab on the first one."""
+"""The console command `workbench`: `lab` opens JupyterLab on a copy of the lessons, `run` runs a program for PyTorch on the engine."""
 
 from __future__ import annotations
 
@@ -23,6 +23,10 @@ class Refusal(Exception):
 def main(argv: list[str] | None = None) -> int:
     """Runs one command and returns the exit status of the process."""
     argv = sys.argv[1:] if argv is None else argv
+    if argv[:1] == ["run"] and argv[1:2] not in ([], ["-h"], ["--help"]):  # what follows is the program's, whatever it looks like
+        from .running import run
+
+        return run(argv[1:])
     split = argv.index("--") if "--" in argv else len(argv)
     options = parser().parse_args(argv[:split])
     try:
@@ -46,6 +50,13 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("--no-browser", action="store_true", help="start the server only, and print its address")
     one.add_argument("--port", type=port, help="the port to listen on (default: the first free one from 8888)")
     one.add_argument("--ip", help="the address to listen on (default: localhost)")
+    two = commands.add_parser(
+        "run",
+        usage="workbench run SCRIPT.py [ARGUMENTS]\n       workbench run -m MODULE [ARGUMENTS]",
+        help="run a program written for PyTorch on the engine: `import torch` gives the engine there",
+        epilog="Everything behind SCRIPT.py or MODULE is the program's own.",
+    )
+    two.add_argument("program", metavar="SCRIPT.py", help="the file, or -m and the name of a module, to run as `python` would run it")
     return top
 
 

@@ -15,7 +15,7 @@ import numpy
 
 from engine import devices
 
-from .inspector import host
+from .inspector import host, whole
 from .inspector.numbers import real
 from .protocol import Refused, Summary
 
@@ -125,6 +125,7 @@ class Condition:
 
 def measure(array: Any, names: set[str]) -> list[Any]:
     """The measures in the order of `sorted(names)`, computed where the array lies: on a GPU they are 0-d arrays that wait there."""
+    array = whole(array)
     xp = devices.namespace(array)
     data = real(xp.asarray(array))
     floats = data.dtype.kind == "f"

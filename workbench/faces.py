@@ -8,6 +8,9 @@ from typing import Any
 
 import numpy
 
+from engine.backends.batch import Batched
+from engine.backends.coo import Coo
+
 from . import inspector
 from .protocol import NodeFace
 from .recording import Recording
@@ -22,6 +25,8 @@ def faces(recording: Recording, rows: list[int]) -> list[NodeFace]:
     found, left = [], BUDGET
     for row in rows:
         array = recording.value(row)
+        if isinstance(array, (Batched, Coo)):
+            array = inspector.whole(array)
         size = getattr(array, "size", 1)
         health: list[int] = []
         if isinstance(array, numpy.ndarray) and 1 < size <= min(MOST, left):

@@ -16,6 +16,14 @@ class Flowing:
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
         self._waiting: dict[int, list[list]] = {}  # the tape's time of a node -> blocks of what has arrived there
+        self._outer: list[dict[int, list[list]]] = []  # the same of passes of which a step has begun this one
+
+    def begins(self, around: int) -> None:
+        """A pass begins inside so many others, whose gradients wait on; of further ones an error was the end."""
+        self.end(around)
+        if around:
+            self._outer.append(self._waiting)
+            self._waiting = {}
 
     def step(self, node: Any, grad: Any, input_grads: tuple) -> None:
         """`node` has turned `grad` into `input_grads`; a pass that is recorded itself has rows for all of them."""
@@ -53,8 +61,15 @@ class Flowing:
             if not block[HOLDERS]:
                 self._recording.forget(block)
 
-    def end(self) -> None:
-        """The pass is over; what has not been taken is gone with it."""
+    def end(self, around: int = 0) -> None:
+        """Only so many passes still run; what has not been taken in the others is gone with them."""
+        while len(self._outer) >= max(around, 1):
+            self._let_go()
+            self._waiting = self._outer.pop()
+        if not around:
+            self._let_go()
+
+    def _let_go(self) -> None:
         for blocks in self._waiting.values():
             for block in blocks:
                 self._release(block)

@@ -11,13 +11,14 @@ from types import FrameType
 from typing import Any
 
 import engine
-from engine import errors
+from engine import errors, tape
 
 HIDDEN = tuple(os.path.dirname(os.path.abspath(file)) + os.sep for file in (engine.__file__, __file__))
 errors.hide(HIDDEN[1])
 at_user_line = errors.at_user_line  # for the workbench to import from here, where its own lines are hidden
 # Who runs the cells: what they hold of the user's is asked of them by name.
 HOSTS = ("IPython", "ipykernel", "asyncio", "tornado", "zmq", "traitlets", "threading", "jupyter_client", "runpy", "selectors")
+_PASS = tape.backward_steps.__code__
 _LIBRARIES = [path for name, path in sysconfig.get_paths().items() if name in ("stdlib", "platstdlib", "purelib", "platlib")]
 _INSTALLED = tuple({os.path.realpath(path) + os.sep for path in (*_LIBRARIES, *site.getsitepackages())})
 
@@ -31,6 +32,15 @@ def is_installed(file: str) -> bool:
 def is_host(frame: FrameType) -> bool:
     """Whether it is the workbench's, the engine's, or of what runs the notebook."""
     return frame.f_code.co_filename.startswith(HIDDEN) or frame.f_globals.get("__name__", "").partition(".")[0] in HOSTS
+
+
+def passes_around(frame: FrameType | None) -> int:
+    """How many backward passes are running here: of the inner ones each was begun by a step of another, as by checkpoint's or a hook's."""
+    found = 0
+    while frame is not None:
+        found += frame.f_code is _PASS
+        frame = frame.f_back
+    return found
 
 
 def is_function(frame: FrameType) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Mapping
 from types import CodeType
@@ -252,6 +253,7 @@ def _with_loops(r: Recording, items: list, sources: source.Sources, intern: Any,
         out += items[done:start]
         done = start + period * count
         header = around[2] if around else ""
+        epochs = _epochs(r, code, around, [items[k] for k in range(start, done, period)], sources) if around else []
         if holder is not None and not header and (code, lasti) == (holder.code, holder.lasti):
             each, name, label = "step", "step", f"step ×{count}"  # a loop in a layer's own code, such as an LSTM's over time
         else:
@@ -270,13 +272,61 @@ def _with_loops(r: Recording, items: list, sources: source.Sources, intern: Any,
                 one.items[:] = _folded(one.items)
                 _seal(r, one, intern)
                 inner.append(one)
-        loop = Box("loop", name, label, inner, count, code=code, lasti=lasti)
-        loop.loop = around
         # the number of iterations is no part of what makes two loops the same
-        loop.token = intern(("loop", tuple(tokens[start : start + period])))
-        loop.alike = intern(("loop", count, tuple(_alike(r, i, intern) for i in body)))
-        out.append(loop)
+        token, alike = tuple(tokens[start : start + period]), tuple(_alike(r, i, intern) for i in body)
+        loop = functools.partial(_loop, code=code, lasti=lasti, intern=intern)
+        if len(epochs) > 1:  # one loop for each pass over the data, in a loop of these
+            ends = [*epochs[1:], count]
+            for a, b in zip(epochs, ends, strict=True):
+                _renumbered(r, inner[a:b] if period > 1 and b - a > 1 else [], each, intern)
+            parts = [loop(name, f"{header} ×{b - a}", inner[a:b], around, token, alike) for a, b in zip(epochs, ends, strict=True)]
+            out.append(_outer(r, code, around, parts, loop, sources, intern))
+        else:
+            out.append(loop(name, label, inner, around, token, alike))
     return out + items[done:]
+
+
+def _renumbered(r: Recording, iterations: list[Box], each: str, intern: Any) -> None:
+    for k, one in enumerate(iterations):
+        one.name, one.label = str(k), f"{each} {k}"
+        _seal(r, one, intern)
+
+
+def _loop(name: str, label: str, items: list, around: Any, token: Any, alike: Any, *, code: CodeType, lasti: int, intern: Any) -> Box:
+    box = Box("loop", name, label, items, len(items), code=code, lasti=lasti)
+    box.loop, box.token, box.alike = around, intern(("loop", token)), intern(("loop", len(items), alike))
+    return box
+
+
+def _epochs(r: Recording, code: CodeType, around: tuple, firsts: list, sources: source.Sources) -> list[int]:
+    """The iterations of a loop over a DataLoader with which it begins anew, where the loop's own line asks for the batches."""
+    marks = [row for row, own, lasti in r.loadings if own is code and sources.line(own, lasti) == around[0]]
+    if len(marks) < 2:
+        return []
+    rows = [_first_row(item) for item in firsts]
+    return [0, *(k for k in range(1, len(rows)) if bisect_right(marks, rows[k]) > bisect_right(marks, rows[k - 1]))]
+
+
+def _first_row(item: Any) -> int:
+    while isinstance(item, Box):
+        item = item.items[0]
+    return item
+
+
+def _outer(r: Recording, code: CodeType, around: Any, parts: list[Box], loop: Any, sources: source.Sources, intern: Any) -> Box:
+    """The loop around loops that follow each other, such as that over epochs; without one, their function was called again and again."""
+    beyond = sources.loops(code, parts[0].lasti)
+    outer = next(iter(beyond[beyond.index(around) + 1 :]), None)
+    each, name, header = ("iteration", outer[2], outer[2]) if outer else ("call", code.co_name, f"{code.co_name}()")
+    if outer and name.startswith("for "):
+        name = name.split(" in ")[0].removeprefix("for ")
+    if all(part.count == 1 for part in parts):
+        inner = [item for part in parts for item in part.items]  # one batch in each
+    else:
+        inner = [Box("iteration", str(k), f"{each} {k}", [part]) for k, part in enumerate(parts)]
+        for one in inner:
+            _seal(r, one, intern)
+    return loop(name, f"{header} ×{len(inner)}", inner, outer, (parts[0].token,), (parts[0].alike,))
 
 
 def _where(r: Recording, item: Any) -> tuple[CodeType | None, int]:

@@ -35,6 +35,8 @@ class Lifetimes:
     def saves(self, node: Any, row: int) -> int:
         """The node keeps arrays for its backward: they live as long as it does, or until backward frees it. Their bytes."""
         r, keys, total, time, saved = self._recording, [], 0, node.time, node.saved
+        if type(saved) is not tuple:
+            return 0  # a hook of the program's keeps something else in their place
         known, events, uses = r.blocks.get, r.events, r.uses.frombytes
         several = type(saved[0]) is tuple  # a sequence of tensors is kept as one
         for place, array in [*((0, part) for part in saved[0]), *enumerate(saved[1:], 1)] if several else enumerate(saved):

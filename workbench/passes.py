@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable
 from threading import get_ident
 from time import monotonic
@@ -11,6 +12,7 @@ from engine import observe
 from engine.tensor import Tensor
 
 from .breakpoints import Breakpoint, Lookout, Stop, kept
+from .frames import passes_around
 from .granularity import By
 from .graph import Graph
 from .recorder import Recorder
@@ -36,6 +38,7 @@ class Followed(Stepper):
         super().__init__(recording, graph, roots, plan, None, keep)
         self.wanted = 0  # run until so many steps are done
         self.over = False
+        self.around = 1  # passes that ran where it began, itself included: more where a step of another began it
         self.lookout: Lookout | None = None  # it is on its way to a breakpoint
         self.going = False  # to one in a later pass, if there is none in this
         self._lingers = False  # a breakpoint stopped it at its last step: it ends with the next wish
@@ -111,6 +114,10 @@ class Followed(Stepper):
         self._lingers = at.index == self.total
         super().to(at.index)
 
+    def begins_inside(self, plan: list) -> None:
+        """The step that the engine is at begins a pass of its own."""
+        self.note_inside(plan, self._prepared)
+
     def follow(self, node: Any, upstream: Any, gradients: Any) -> None:
         """The engine has just taken this step."""
         self._took(node, upstream, gradients, self._prepared)
@@ -162,8 +169,8 @@ class PassWatcher(observe.Observer):
     """Tells everything on to `inner`, and makes of each backward pass a `Followed`, one of `session.passes`.
 
     `wait(stepper)` is called wherever the pass may be held up: before its first step, and after each. It returns when the pass shall go on.
-    Without it every pass runs at full speed and is a record. `glance()` is called now and then while a pass is on its way to a breakpoint,
-    so that a wish to stop it is heard; `going` says that already the first one is.
+    Without it every pass runs at full speed and is a record, as does one that a step of another begins. `glance()` is called now and then
+    while a pass is on its way to a breakpoint, so that a wish to stop it is heard; `going` says that already the first one is.
     """
 
     def __init__(
@@ -173,6 +180,7 @@ class PassWatcher(observe.Observer):
         self.session, self.inner, self.wait, self.names, self.glance = session, inner, wait, names, glance
         self._going, self._due = going, 0.0
         self.stepper: Followed | None = None
+        self._outer: list[Followed] = []  # of which a step has begun that one
         self._thread = get_ident()
         if wait is not None and isinstance(inner, Recorder):
             inner.every_turn = True  # whoever goes through it by hand wants to see it
@@ -214,8 +222,14 @@ class PassWatcher(observe.Observer):
             self.inner.backward_begins(roots, plan)
         if get_ident() != self._thread or not plan or isinstance(self.inner, Recorder) and self.inner.resting:
             return
-        if self.stepper is not None:
-            self.stepper.end(RuntimeError("another backward pass began"))
+        around = passes_around(sys._getframe(1))
+        self._back_to(around - 1, RuntimeError("another backward pass began"))
+        inner = self.stepper is not None and not self.stepper.over
+        if inner:
+            self._outer.append(self.stepper)
+            with self.session.lock:
+                for one in self._outer:
+                    one.begins_inside(plan)
         recorded = self.inner.recording if isinstance(self.inner, Recorder) else None
         if recorded is not None and all(recorded.row_of(node) >= 0 for node in plan):
             recording, graph = recorded, self.session.graph if self.session.recording is recorded else Graph(recorded)
@@ -230,8 +244,12 @@ class PassWatcher(observe.Observer):
         session = self.session
         room = KEEP - sum(one.kept_bytes for one in session.passes)
         self.stepper = stepper = Followed(recording, graph, roots, plan, max(0, room))
+        stepper.around = around
         with session.lock:
             session.passes = [*session.passes, stepper][-PASSES:]
+            if inner:
+                stepper.wanted = stepper.total
+                return
             if self.wait is None:
                 stepper.wanted = stepper.total
                 session.recording, session.graph, session.stepper = recording, graph, stepper  # told when the code has ended
@@ -245,9 +263,20 @@ class PassWatcher(observe.Observer):
             if stepper.held:
                 self.wait(stepper)
 
+    def _back_to(self, around: int, error: BaseException | None = None) -> None:
+        """Passes further in than that are over; those that had not come to their end were left by `error`, or nothing was left to do."""
+        while self.stepper is not None and self.stepper.around > around:
+            self.stepper.end(error)
+            if not self._outer:
+                return
+            self.stepper = self._outer.pop()
+
     def backward(self, node: Any, grad: Any, input_grads: tuple) -> None:
         if self.inner is not None:
             self.inner.backward(node, grad, input_grads)
+        if self._outer and get_ident() == self._thread:
+            with self.session.lock:
+                self._back_to(passes_around(sys._getframe(1)))
         stepper = self.stepper
         if get_ident() != self._thread or stepper is None or stepper.over:
             return
@@ -259,7 +288,7 @@ class PassWatcher(observe.Observer):
         elif stepper.runs and monotonic() > self._due:
             self.glance()
             self._due = monotonic() + GLANCE
-        if len(stepper.taken) == stepper.total:
+        if len(stepper.taken) == stepper.total and not self._outer:
             with self.session.lock:
                 self._going = stepper.going
                 stepper.end()
@@ -268,7 +297,9 @@ class PassWatcher(observe.Observer):
 
     def close(self, error: BaseException | None = None) -> None:
         """The watched code has ended, perhaps by `error`. What a pass had not reached got no gradient."""
-        session, stepper = self.session, self.stepper
+        session = self.session
+        self._back_to(1, error)
+        stepper = self.stepper
         if stepper is not None and not stepper.over:
             with session.lock:
                 stepper.end(error)

@@ -10,17 +10,20 @@ from threading import get_ident
 from time import perf_counter
 from types import CodeType
 from typing import Any
-from weakref import ref
+from weakref import WeakSet, ref
 
 import numpy
 
 from engine import devices, inplace, observe
+from engine.backends.batch import Batched
+from engine.batching import spread
+from engine.tape import FREED, Packed
 from engine.tensor import Tensor
 
 from .attributes import NUMBERS, PLAIN, plain
 from .checks.witness import has_mode
 from .flowing import Flowing
-from .frames import HIDDEN
+from .frames import HIDDEN, is_installed, passes_around
 from .lifetimes import Lifetimes
 from .mending import mend
 from .recording import EVENT, HOLDERS, KEEP, Recording, Scope, Watch
@@ -39,6 +42,7 @@ class Recorder(observe.Observer):
 
     A training loop may run for hours: unless `every_turn`, later turns are passed over, all but every one whose number is a power of two.
     They cost next to nothing, and memory stays as it is. A turn ends where an optimizer has taken its step; without one, with the pass.
+    What a DataLoader does to fetch a batch is not recorded either: a batch is an input, whether this process or a worker has made it.
 
     `listener` is called from the recorded thread while it runs: not more often than every 0.1 s, nor for more than a twentieth of the time.
     """
@@ -49,6 +53,8 @@ class Recorder(observe.Observer):
         self.limit, self.every_turn = limit, every_turn
         self.resting = False  # this turn is passed over
         self._deep = 0  # scopes that were entered in it
+        self._loading = False  # a batch is being fetched, and only for that it rests
+        self._loaders: WeakSet[Any] = WeakSet()  # passes over DataLoaders that have begun
         self._optimizers = False  # one has taken a step
         self._flowing = Flowing(self.recording)
         self.listener: Callable[[], None] | None = None
@@ -68,8 +74,11 @@ class Recorder(observe.Observer):
         self._code: CodeType | None = None  # the user's code that ran the last op
         self._body: CodeType | None = None  # the engine's code of the composite that was entered last, until a scope ends
         self._called: tuple[CodeType | None, int] = None, 0  # where the user called it
+        self._unpacked = -1  # the tape's time of the last node whose step had to unpack what a hook keeps
         self._last = -1  # the tape's time of the last node of a pass that is passed over
-        self._pass: tuple | None = None  # a backward pass that may record ops of its own: (code, lasti, last node's time)
+        # a backward pass that may record ops of its own: code, lasti, last node's time, open scopes, and the passes around it with itself
+        self._pass: tuple[CodeType | None, int, int, int, int] | None = None
+        self._outer: list[tuple] = []  # those passes, of which a step has begun this one
 
     # -- what the engine tells ----------------------------------------------------------------------------------------------
 
@@ -81,7 +90,7 @@ class Recorder(observe.Observer):
 
     def op(self, op: Any, inputs: tuple, attrs: dict, output: Any) -> None:
         if self.resting:
-            self.recording.dropped += 1
+            self.recording.dropped += not self._loading
             return
         ended = perf_counter()
         if get_ident() != self._thread:
@@ -119,7 +128,7 @@ class Recorder(observe.Observer):
             else:
                 lasti = frame.f_lasti
             if self._pass is not None:
-                self._leave_pass(code, lasti)
+                self._leave_pass(code, lasti, frame)
             rows, sources = self._rows, []
             for x in inputs:
                 if isinstance(x, Tensor):
@@ -127,6 +136,8 @@ class Recorder(observe.Observer):
                     sources.append(self._input(x) if source is None else source)
                 else:
                     sources.append(-1 if x is None else self._constant(x))
+            if out.array.__class__ is Batched:
+                self._shared(out, inputs, sources, code, lasti)
             row = r.count
             for slot, source in enumerate(sources):
                 if source >= 0:
@@ -185,7 +196,7 @@ class Recorder(observe.Observer):
             r.saved.append(saved)
             r.grad.append(node is not None)
             note = f"view of #{sources[0]}" if base is not None and op.view and out._view is not None else ""
-            r.note.append(note if self._pass is None or not self._steps else self._derivative(note))
+            r.note.append(note if self._pass is None or not self._steps else self._derivative(note, code is not self._pass[0]))
             r.attrs.append(attrs if not attrs or attrs is op.defaults else plain(attrs))
             r.ref.append(watch)
             r.begun.append(self._begun)
@@ -223,13 +234,15 @@ class Recorder(observe.Observer):
         if get_ident() != self._thread:
             return
         if self.resting or r.count >= self.limit:
-            r.dropped += 1
+            r.dropped += not self._loading
             return
         try:
             r.write_deaths()
             code, lasti = self._sites.site()
             before = self._rows.get(id(target))
             sources = [self._input(target) if before is None else before, *self._sources(inputs[1:])]
+            if target.array.__class__ is Batched:
+                self._shared(target, inputs, sources, code, lasti)
             row = self._rewritten(op, target, sources, attrs, code, lasti, "in place")
             r.begun[row], r.took[row] = self._begun, ended - self._begun
             if self._mark is not None and _on_gpu(target.array):
@@ -247,9 +260,10 @@ class Recorder(observe.Observer):
             for weak in views or ():
                 view = weak()
                 if view is not None and view is not target and id(view) in self._rows and id(base) in self._rows:
-                    made = view._view[1][1][0]
+                    before, (made, how), *_ = view._view[1]
                     source = self._rows[id(base)]
-                    self._rewritten(made, view, [source], {}, code, lasti, f"view of #{source}, written in place")
+                    how = how if before is None else {}  # a view of a view: from the base it is made by more than one op
+                    self._rewritten(made, view, [source], how, code, lasti, f"view of #{source}, written in place")
         except BaseException:
             self._mend()
             raise
@@ -257,6 +271,12 @@ class Recorder(observe.Observer):
     def enter(self, kind: str, name: str, subject: Any) -> None:
         if get_ident() != self._thread:
             return
+        if kind == "loading":
+            if subject not in self._loaders:
+                self._loaders.add(subject)
+                self._load_begins(sys._getframe(2))
+            self._loading = self._loading or not self.resting
+            self.resting = True
         if self.resting:
             self._deep += 1
             return
@@ -268,7 +288,7 @@ class Recorder(observe.Observer):
             code = None if frame is None else frame.f_code
         lasti = 0 if frame is None else frame.f_lasti
         if self._pass is not None:
-            self._leave_pass(code, lasti)
+            self._leave_pass(code, lasti, frame)
         label, identity, parent, scope = name, 0, self._scope, len(r.scopes)
         module = kind == "module"
         if module:
@@ -288,13 +308,22 @@ class Recorder(observe.Observer):
         self._scope = scope
         self._stack.append((parent, module))
 
+    def _load_begins(self, frame: Any) -> None:
+        """A pass over a DataLoader begins, an epoch perhaps; a bar around the loader, or the like, is not who asked."""
+        while frame is not None and is_installed(frame.f_code.co_filename):
+            frame = frame.f_back
+        if frame is not None:
+            self.recording.loadings.append((self.recording.count, frame.f_code, frame.f_lasti))
+
     def leave(self) -> None:
         if get_ident() != self._thread:
             return
         if self._deep:
             self._deep -= 1
+            if self._loading and not self._deep:
+                self.resting = self._loading = False
             return
-        if self._pass is not None:
+        while self._pass is not None and len(self._stack) <= self._pass[3]:  # not a module that checkpoint runs again inside the pass
             self._end_pass()
         if self._stack:
             self._body = None
@@ -311,8 +340,10 @@ class Recorder(observe.Observer):
         try:
             r.write_deaths()
             code, lasti = self._sites.site()
-            self._leave_pass(None, -1)
-            self._flowing.end()
+            around = passes_around(sys._getframe(1))
+            while self._pass is not None and self._pass[4] >= around:
+                self._end_pass()
+            self._flowing.begins(len(self._outer) + (self._pass is not None))
             r.witness.begins(r, roots, plan, (code, lasti))
         except BaseException:
             self._mend()
@@ -320,15 +351,25 @@ class Recorder(observe.Observer):
         r.passes += 1
         r.scopes.append(Scope(self._scope, "function", "backward", "backward", 0, code, lasti))
         self._scope = len(r.scopes) - 1
-        self._pass = (code, lasti, plan[-1].time)
+        if self._pass is not None:
+            self._outer.append(self._pass)
+        self._pass = code, lasti, plan[-1].time, len(self._stack), around
 
-    def _derivative(self, note: str) -> str:
-        """The note of an op that a backward step ran: what it is the derivative of."""
+    def _derivative(self, note: str, theirs: bool) -> str:
+        """The note of an op that a backward step ran: what it is the derivative of, or ran for; `theirs`: the program's own code ran it."""
         r = self.recording
         row = r.times.get(self._steps[-1][0], -1)
         if row < 0:
             return note
-        mine = f"derivative of {r.op_name(row)} #{row}" if r.ops[row] is not None else f"accumulates the gradient of #{row}"
+        what = f"{r.op_name(row)} #{row}"
+        if self._steps[-1][0] == self._unpacked:  # checkpoint computes again here
+            mine = f"computed to unpack what {what} saved"
+        elif hasattr(r.ops[row], "function"):
+            mine = f"in the backward of {what}"
+        elif theirs:
+            mine = f"in a hook on the gradient of {what.strip()}"
+        else:
+            mine = f"accumulates the gradient of #{row}" if r.ops[row] is None else f"derivative of {what}"
         return f"{mine}; {note}" if note else mine
 
     def step_begins(self, node: Any) -> None:
@@ -338,6 +379,8 @@ class Recorder(observe.Observer):
                 if r.dead:
                     r.write_deaths()
                 r.step = len(r.steps)
+                if node.op is not None and type(node.saved) is Packed:
+                    self._unpacked = node.time
                 self._steps.append((node.time, perf_counter(), mark))
             except BaseException:
                 self._mend()
@@ -348,7 +391,7 @@ class Recorder(observe.Observer):
         if get_ident() != self._thread:
             return
         if self.resting:
-            if node.time == self._last and not self._optimizers:
+            if node.time == self._last and not self._optimizers and not self._loading:
                 self._turned()
             return
         r = self.recording
@@ -361,18 +404,19 @@ class Recorder(observe.Observer):
                     break
             else:
                 begun, mark = nan, None
-            last = self._pass is not None and node.time == self._pass[2]
-            if last:
-                self._end_pass()
+            if self._outer:  # one that a step of this began may have been ended by an exception, which told nobody
+                around = passes_around(sys._getframe(1))
+                while self._pass is not None and self._pass[4] > around:
+                    self._end_pass()
+            last, inner = self._pass is not None and node.time == self._pass[2], bool(self._outer)
             if node.op is None:
                 self._lifetimes.accumulated(node)
                 r.witness.received(r, node, grad)
-            elif not isinstance(node.saved, tuple):  # freed
+            elif node.saved is FREED:
                 r.free(node.time)
             self._flowing.step(node, grad, input_grads)
             if last:
-                self._flowing.end()
-            r.step = -1
+                self._end_pass()
             if len(r.steps) < self.limit:
                 if mark is not None and _on_gpu(grad):
                     r.step_marks[len(r.steps)] = (mark, devices.gpu.mark())
@@ -380,10 +424,11 @@ class Recorder(observe.Observer):
                 r.step_took.append(ended - begun)
                 r.step_ops.append(node.op)
                 r.steps.append(r.times.get(node.time, -1))
+            r.step = len(r.steps) if inner else -1  # the step that began this pass goes on
         except BaseException:
             self._mend()
             raise
-        if last and not self._optimizers:
+        if last and not inner and not self._optimizers:
             self._turned()
 
     def _turned(self) -> None:
@@ -440,6 +485,32 @@ class Recorder(observe.Observer):
     def _constant(self, x: Any) -> int:
         known = type(x) in PLAIN or isinstance(x, NUMBERS) or hasattr(x, "dtype")
         return self.recording.constant(x, self._scope) if known else -1
+
+    def _shared(self, out: Tensor, inputs: tuple, sources: list[int], code: CodeType | None, lasti: int) -> None:
+        """Inputs that all samples of a vmap share entered it by nodes of their own, which nobody was told of: they become the sources."""
+        r, node = self.recording, out.node
+        note = "" if self._pass is None or not self._steps else self._derivative("", code is not self._pass[0])
+        while node is not None and node.op is not None and node.time not in r.times:
+            for entered in node.inputs:
+                chain, row = [], -1
+                while entered is not None and entered.op is spread and entered.time not in r.times:
+                    chain.append(entered)
+                    entered = entered.inputs[0]
+                    row = r.times.get(entered.time, -1)
+                if row < 0 or row not in sources:
+                    continue
+                slot = sources.index(row)
+                array = inputs[slot].array
+                block = r.blocks.get(id(inplace.storage(array)))
+                for one in reversed(chain):
+                    array = one.attrs["level"].same(array)
+                    sources[slot] = r.times[one.time] = row = r.append(
+                        spread, "op", one.shape, one.dtype, 0, True, scope=self._scope, code=code, lasti=lasti,
+                        attrs=plain(one.attrs), sources=[row], note=note,
+                    )  # fmt: skip
+                    if block is not None:
+                        r.hold(row, array, block)
+            node = node.inputs[0] if node.inputs else None  # of one of several results, of a view that was written: the op's own
 
     # -- several results, in-place writes -------------------------------------------------------------------------------------
 
@@ -515,13 +586,14 @@ class Recorder(observe.Observer):
         _name_below(root, "", paths)
         self._paths.update(paths)
 
-    def _leave_pass(self, code: CodeType | None, lasti: int) -> None:
-        """A pass that an exception ended told nobody: the user's code having moved on says so."""
-        if self._pass is not None and (code is not self._pass[0] or lasti != self._pass[1]):
+    def _leave_pass(self, code: CodeType | None, lasti: int, frame: Any = None) -> None:
+        """A pass that an exception ended told nobody: the user's code having moved on says so, unless it is what a step runs, as a hook."""
+        while self._pass is not None and (code is not self._pass[0] or lasti != self._pass[1]) and passes_around(frame) < self._pass[4]:
             self._end_pass()
 
     def _end_pass(self) -> None:
-        self._pass = None
+        self._pass = self._outer.pop() if self._outer else None
+        self._flowing.end(len(self._outer) + (self._pass is not None))
         if self._scope >= 0 and self.recording.scopes[self._scope].name == "backward":
             self._scope = self.recording.scopes[self._scope].parent
 

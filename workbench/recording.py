@@ -109,6 +109,7 @@ class Recording:
         self.target: list[int] = []
         self.slot: list[int] = []
         self.scopes: list[Scope] = []
+        self.loadings: list[tuple[int, CodeType, int]] = []  # where a pass over a DataLoader began: the next row, the line that asked
         self.modules: list[ref] = []  # outermost modules that ran: they name their parameters
         self.names: dict[int, str] = {}
         self.cells: dict[int, str] = {}  # the cell that ran the op, where a graph spans several

@@ -111,6 +111,8 @@ class Replay:
                     "It was not kept, and cannot be computed again: backward() freed what the tape had saved. Its step tells what it was; "
                     "backward(retain_graph=True) keeps the tape."
                 )
+            if node.op is not None and isinstance(node.saved, tape.Packed):
+                raise protocol.Refused("It was not kept, and is not computed again: the hooks that unpack saved tensors would run twice.")
             if node.hooks is not None and (node.hooks.before or node.hooks.post):
                 raise protocol.Refused("It was not kept, and is not computed again: a hook would run a second time.")
             tensor = node.hooks.retain() if node.hooks is not None and node.hooks.retain is not None else None

@@ -249,6 +249,10 @@ def _is_module(value: Any) -> bool:
     )
 
 
+def _named_modules(model: Any) -> Iterator[tuple[str, Any]]:
+    return iter(getattr(model, "named_modules", tuple)())
+
+
 def _in_namespace(namespace: Mapping[str, Any]) -> Iterator[tuple[Tensor, str]]:
     inner, plain = [], []
     for name, value in list(namespace.items()):
@@ -313,8 +317,11 @@ def _assigned(recording: Recording, namespace: Mapping[str, Any], sources: Sourc
 
 
 def name_scopes(recording: Recording, namespace: Mapping[str, Any] | None) -> dict[int, str]:
-    """Outermost modules under the names of the variables that hold them: scope -> name."""
+    """Scope -> name, of modules that the program itself called: the variable that holds them, or their path in the model of one."""
     variables = _module_names(namespace)
+    models = [value for value in (namespace or {}).values() if id(value) in variables]
+    inner = {id(child): f"{variables[id(model)]}.{path}" for model in models for path, child in _named_modules(model) if path}
+    variables = inner | variables
     return {
         i: variables[s.subject]
         for i, s in enumerate(recording.scopes)

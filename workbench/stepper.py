@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 from weakref import ref
 
-from engine import inplace, tape
+from engine import inplace, observe, tape
 from engine.autograd import reverse
 from engine.tensor import Tensor
 
@@ -71,6 +72,9 @@ class Stepper:
         self._held: set[int] = set()  # identities of the arrays that the record keeps
         self._watched: dict[Any, ref] = {node: held for node in self.nodes if (held := _holder(node)) is not None}
         self._hooked = any(node.hooks is not None for node in self.nodes)
+        # what a hook or the program's own backward runs may be a pass of its own, as a reentrant checkpoint's is
+        self._passes_inside = self._hooked or any(getattr(node.op, "function", None) is not None for node in self.nodes)
+        self._inside: set[Any] = set()  # the leaves of those
         self._initial = {node: t._grad for node, held in self._watched.items() if (t := held()) is not None}
         self._seed: Any = None  # the gradient that the pass began with
         self._checkpoints = Checkpoints(keep)
@@ -85,7 +89,7 @@ class Stepper:
 
         begin()  # refuses what backward() refuses
         plan = tape.plan([tensor.node])
-        if any(node.op is not None and not isinstance(node.saved, tuple) for node in plan):
+        if any(node.op is not None and node.saved is tape.FREED for node in plan):
             raise RuntimeError(
                 "The graph was freed by an earlier backward(), so there is nothing left to step through. Compute the tensor again, or call "
                 "backward(retain_graph=True) the first time."
@@ -287,7 +291,9 @@ class Stepper:
     def _redo(self) -> None:
         taken = self.taken[self.index]
         for held, _, after in taken.changed if taken is not None else ():
-            _put(held, after)
+            tensor = held()
+            # a pass inside a later step may write into what lies there, and must not write into the record
+            _put(held, _copy(after) if tensor is not None and tensor.node in self._inside else after)
         self.index += 1
 
     # -- the engine's steps ---------------------------------------------------------------------------------------------------
@@ -299,14 +305,15 @@ class Stepper:
         try:
             if self._steps is None:
                 self._revive()
-            for node, upstream, gradients in self._steps or ():
-                if self._took(node, upstream, gradients, before):
-                    return
+            with observe.observing(_Inside(self, before)) if self._passes_inside else nullcontext():
+                for node, upstream, gradients in self._steps or ():
+                    if self._took(node, upstream, gradients, before):
+                        return
             self._ended()
         except BaseException as error:
             self._steps = None  # an exception ends a generator
-            for held, grad, *_ in before.values():
-                _put(held, grad)
+            for held, _, restorable, _ in before.values():
+                _put(held, restorable)
             if isinstance(error, Exception):
                 self.failure = said(error)
             raise
@@ -324,6 +331,15 @@ class Stepper:
                 grad = tensor._grad
                 found[node] = (held, grad, self._restorable(grad), 0 if grad is None else inplace.version(grad.array))
         return found
+
+    def note_inside(self, plan: list, before: dict) -> None:
+        """A step begins a pass of its own, which adds into the gradients of its leaves where they lie: put what they were into `before`."""
+        for node in plan:
+            tensor = node.tensor() if node.op is None else None
+            if tensor is not None:
+                grad = tensor._grad
+                self._inside.add(node)
+                before.setdefault(node, (node.tensor, grad, _copy(grad), 0 if grad is None else inplace.version(grad.array)))
 
     @staticmethod
     def _restorable(grad: Any) -> Any:
@@ -345,10 +361,10 @@ class Stepper:
         if node in self._watched and node not in before:  # no gradient reached the node that was expected
             initial = self._initial.get(node)
             before = {**before, node: (self._watched[node], initial, initial, 0 if initial is None else inplace.version(initial.array))}
-        for held, grad, restorable, version in before.values():
+        for leaf, (held, grad, restorable, version) in before.items():
             t = held()
             if t is not None and (t._grad is not grad or grad is not None and inplace.version(grad.array) != version):
-                taken.changed.append((held, restorable, t._grad))
+                taken.changed.append((held, restorable, _copy(t._grad) if leaf in self._inside else t._grad))
         self._grads.pop(node, None)
         if self._seed is None:
             self._seed = upstream
@@ -395,7 +411,7 @@ class Stepper:
             while missing:
                 missing -= next(steps)[0] in self._place
         finally:
-            for taken in self.taken:  # the record's own gradients, not their repetition
+            for taken in reversed(self.taken):  # the record's own gradients, not their repetition
                 for held, before, _ in taken.changed if taken is not None else ():
                     _put(held, before)
             while self.index < here:
@@ -479,6 +495,26 @@ class Stepper:
 
     def _describe(self, taken: Taken) -> protocol.Step:
         return telling.describe(self, taken)
+
+
+class _Inside(observe.Observer):
+    """Tells a stepper of each pass that begins inside a step. Who watches hears everything as without it."""
+
+    def __init__(self, stepper: Stepper, before: dict) -> None:
+        self._stepper, self._before, self._watcher = stepper, before, observe.current
+        if self._watcher is not None:
+            for name in ("begins", "op", "failed", "wrote", "enter", "leave", "step_begins", "backward", "updated"):
+                setattr(self, name, getattr(self._watcher, name))
+
+    def backward_begins(self, roots: tuple, plan: list) -> None:
+        if self._watcher is not None:
+            self._watcher.backward_begins(roots, plan)
+        if roots != self._stepper.roots:  # not the pass itself
+            self._stepper.note_inside(plan, self._before)
+
+
+def _copy(grad: Any) -> Any:
+    return None if grad is None else Tensor._wrap(grad.array.copy())
 
 
 def _plain(grad: Any) -> Any:

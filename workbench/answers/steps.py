@@ -6,8 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
+from engine.backends.batch import Batched
+
 from .. import protocol
 from ..conditions import fetched, measure
+from ..inspector import whole
 from ..stepper import PassEnded, Stepper, said
 
 if TYPE_CHECKING:
@@ -115,12 +118,12 @@ def norms(session: Session, request: protocol.AskNorms, client: Client) -> list[
 
 
 def _scalar(gradient: Any) -> bool:
-    return len(gradient.shape) == 0
+    return len(gradient.shape) == 0 and not isinstance(gradient, Batched)
 
 
 def _numbers(gradients: list[Any]) -> list[float]:
     """A scalar's value, or the norm, of arrays and summaries."""
-    arrays = [g for g in gradients if not isinstance(g, (float, protocol.Summary))]
+    arrays = [whole(g) for g in gradients if not isinstance(g, (float, protocol.Summary))]
     with numpy.errstate(over="ignore"):
         measured = iter(fetched([(_NORM, measure(a, _NORM) if len(a.shape) else [abs(a) if a.dtype.kind == "c" else a]) for a in arrays]))
     found = []

@@ -43,6 +43,7 @@ def inspect(session: Session, request: protocol.Inspect, client: Client) -> list
     if before is not None:
         found["earlier"] = before[0].title or "an earlier recording"
     if array is not None:
+        array = inspector.whole(array)
         found["summary"] = inspector.summary(array)
         found["histogram"] = inspector.histogram(array, request.exact)
         if hasattr(array, "ndim"):
@@ -99,7 +100,8 @@ def element(session: Session, request: protocol.AskElement, client: Client) -> l
     array, missing = session.array(row, what)
     if array is None:
         raise protocol.Refused(missing)
-    shape = tuple(getattr(array, "shape", ()))
+    array = inspector.whole(array)
+    shape = array.shape
     if len(index) != len(shape) or not all(0 <= i < n for i, n in zip(index, shape, strict=True)):
         raise protocol.BadMessage(f"There is no element {index} in a tensor of shape {shape}.")
     value = array[tuple(index)] if shape else array

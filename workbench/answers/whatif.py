@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from engine.backends.batch import Batched
+
 from .. import protocol
 from ..inspector import host, plain_values, summary
 from ..stepper import PassEnded, Stepper
@@ -26,8 +28,14 @@ def local_derivatives(session: Session, request: protocol.AskLocal, client: Clie
     try:
         _wait_for_cell(session)
         op = one.one_op(r, row, nodes)
-        shape = list(op.shape)
         upstream, given = _taken(session.stepper, request.place, row)
+        if isinstance(upstream, list):  # of an op with several results: what arrived at the one that was used
+            there = [i for i, g in enumerate(upstream) if g is not None]
+            op.result = there[0]
+            upstream, given = (upstream[there[0]], given) if len(there) == 1 else (None, {})
+        if isinstance(upstream, Batched):
+            raise Cannot("The gradient here is one for each sample of a vmap, so the derivative of this op by itself is not shown.")
+        shape = list(op.shape)
         for slot in op.differentiable():
             parts.append(_part(op, slot, request.chosen, upstream, given.get(slot), pictures))
     except Cannot as reason:
@@ -200,7 +208,7 @@ def editable(session: Session, request: protocol.AskEdit, client: Client) -> lis
             missing = str(reason)
     else:
         upstream, given = _taken(session.stepper, request.place, row)
-        array = upstream if request.what == "upstream" else given.get(request.slot)
+        array = joined(upstream) if request.what == "upstream" else given.get(request.slot)
         missing = "" if array is not None else "This gradient was not kept, so its elements cannot be shown; an expression can be typed."
     edited = None if array is None else protocol.Edited(row, name, list(host(array).shape), pictures.of(array, name))
     message = protocol.Editable(request.id, r.name, row, request.what, request.slot, edited, missing)
@@ -264,7 +272,7 @@ def _taken(stepper: Stepper | None, place: int, row: int) -> tuple[Any, dict[int
     taken = stepper.taken[place - 1]
     if taken is None or taken.upstream is None:
         return None, {}
-    return joined(taken.upstream), {slot: g for slot, g in enumerate(taken.gradients) if g is not None}
+    return taken.upstream, {slot: g for slot, g in enumerate(taken.gradients) if g is not None}
 
 
 def _finite(x: float) -> float | None:

@@ -61,14 +61,17 @@ def _order(case: Case) -> Iterator[Finding]:
         site = case.site_of(update.where)
         at = f" at {place(site)}" if site else ""
         if passed:
-            sentence = f"optimizer.step(){at} found no gradient, although backward() had run: something set .grad back in between."
+            sentence = (
+                f"optimizer.step(){at} found no gradient, although backward() had run: something set .grad back in between, "
+                "or the loss was not computed from this optimizer's parameters."
+            )
             yield case.finding(
                 code,
                 "error",
                 sentence,
                 -1,
                 "The step does nothing, and nothing is learned.",
-                "the order zero_grad(), backward(), step()",
+                "the order zero_grad(), backward(), step(); no detach() or no_grad() between the parameters and the loss",
                 site=site,
             )
         else:

@@ -194,4 +194,4 @@ def _whole(tensor: Tensor) -> bool:
     from engine import tape
 
     nodes = tape.plan([tensor.node])
-    return tensor.array.size == 1 and not any(node.op is not None and not isinstance(node.saved, tuple) for node in nodes)
+    return tensor.array.size == 1 and not any(node.op is not None and node.saved is tape.FREED for node in nodes)

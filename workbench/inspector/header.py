@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from engine import devices, inplace
+from engine.backends.batch import Batched
+from engine.backends.coo import Coo
 from engine.tensor import Tensor
 
 from ..protocol import Fact
@@ -24,6 +26,15 @@ def facts(array: Any, tensor: Tensor | None = None, recording: Recording | None 
     found = [Fact("shape", str(shape)), Fact("dtype", array.dtype.name if hasattr(array, "dtype") else type(array).__name__)]
     if not hasattr(array, "nbytes"):
         return found
+    while isinstance(array, Batched):
+        every = "the same for all" if array.alike else "one for each of the"
+        found.append(Fact("vmap", f"{every} {count_text(array.level.size, 'sample')}{'' if array.alike else ', along the first axis'}"))
+        array = array.inner
+    if isinstance(array, Coo):
+        stored = count_text(array.values.size, "element")
+        found += [Fact("layout", f"sparse, {stored} stored"), Fact("device", str(devices.of(array.values)))]
+        found.append(Fact("size", f"{count_text(array.size, 'element')}, {bytes_text(array.nbytes)}"))
+        return [*found, *_of_tensor(tensor, recording, row)]
     found.append(Fact("device", str(devices.of(array))))
     found.append(Fact("size", f"{count_text(array.size, 'element')}, {bytes_text(array.nbytes)}"))
     if hasattr(array, "strides"):
@@ -36,11 +47,15 @@ def facts(array: Any, tensor: Tensor | None = None, recording: Recording | None 
     version = inplace.version(array)
     if version:
         found.append(Fact("version", f"{version} ({'once' if version == 1 else f'{version} times'} written in place)"))
-    if tensor is not None:
-        found.append(Fact("requires_grad", str(tensor.requires_grad)))
-        found.append(Fact("leaf", str(tensor.is_leaf)))
-        if tensor.grad_fn is not None:
-            found.append(Fact("grad_fn", repr(tensor.grad_fn)))
-    elif recording is not None and row >= 0:
-        found.append(Fact("requires_grad", str(recording.grad[row])))
+    return [*found, *_of_tensor(tensor, recording, row)]
+
+
+def _of_tensor(tensor: Tensor | None, recording: Recording | None, row: int) -> list[Fact]:
+    if tensor is None:
+        return [Fact("requires_grad", str(recording.grad[row]))] if recording is not None and row >= 0 else []
+    found = [Fact("requires_grad", str(tensor.requires_grad)), Fact("leaf", str(tensor.is_leaf))]
+    if tensor.grad_fn is not None:
+        found.append(Fact("grad_fn", f"<{tensor.grad_fn.name()}>"))
+    if getattr(type(tensor), "_defined_by_a_program", False):
+        found.append(Fact("class", f"{type(tensor).__name__}, the program's own"))
     return found

@@ -8,6 +8,9 @@ from typing import Any
 
 import numpy
 
+from engine.backends.batch import Batched
+from engine.backends.coo import Coo
+
 from ..protocol import Histogram, Summary
 from .text import FEW, plain_values, sentence
 
@@ -24,6 +27,7 @@ def library(array: Any) -> Any:
 
 def host(array: Any) -> numpy.ndarray:
     """The array in the host's memory, in a type that NumPy computes with."""
+    array = whole(array)
     return computable(numpy.asarray(array.get() if library(array) is not numpy else array))
 
 
@@ -33,9 +37,16 @@ def computable(array: Any) -> Any:
     return array if dtype.kind in "iubc" or dtype.kind == "f" and dtype.itemsize > 2 else array.astype(numpy.float32)
 
 
+def whole(array: Any) -> Any:
+    """An array of all elements: of a number, of sparse ones with their zeros, of a vmap's with its samples along the first axis."""
+    while isinstance(array, Batched):
+        array = array.whole()
+    return array.dense() if isinstance(array, Coo) else array if hasattr(array, "dtype") else numpy.asarray(array)
+
+
 def real(array: Any) -> Any:
     """The array where it is, in real numbers: complex ones by their magnitude, bool as 0 and 1."""
-    array = computable(array if hasattr(array, "dtype") else numpy.asarray(array))
+    array = computable(whole(array))
     if array.dtype.kind == "c":
         return library(array).abs(array)
     return array.astype(numpy.uint8) if array.dtype.kind == "b" else array
@@ -44,8 +55,7 @@ def real(array: Any) -> Any:
 def summary(array: Any) -> Summary:
     """The tensor's health, exact. Of complex numbers it is that of their magnitudes."""
     name = getattr(getattr(array, "dtype", None), "name", type(array).__name__)
-    if not hasattr(array, "dtype"):
-        array = numpy.asarray(array)
+    array = whole(array)
     shape, size = list(array.shape), array.size
     values = plain_values(host(array)) if size <= FEW else None
     data = real(array)
@@ -118,7 +128,7 @@ def moments_at_once(xp: Any, data: Any) -> _Moments:
 
 def wide(array: Any) -> numpy.ndarray:
     """The array in the host's memory, in a type in which differences are exact enough to be told: double precision, and more for int64."""
-    data = host(array if hasattr(array, "dtype") else numpy.asarray(array))
+    data = host(array)
     if data.dtype.kind == "c":
         return data.astype(numpy.complex128)
     return data.astype(numpy.longdouble if data.dtype.kind in "iu" and data.dtype.itemsize == 8 else numpy.float64)

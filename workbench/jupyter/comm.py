@@ -40,11 +40,11 @@ class _Panel:
         ready = isinstance(data, dict) and data.get("type") == "ready"
         self.shows |= ready
         if self.shows and self.client is None:
-            self.attach(_latest or Session(Recording()))
+            self.attach(_latest or _nothing())
         if self.client is not None:
             self.client.receive(data)
         else:
-            for answer in (_latest or Session(Recording())).handle(data):
+            for answer in (_latest or _nothing()).handle(data):
                 self.say(*answer)
         if _latest is None and ready:
             self.say(Problem(None, NOTHING, -1).to_json(), [])
@@ -53,6 +53,13 @@ class _Panel:
         _panels.pop(self.channel.comm_id, None)
         if self.client is not None:
             self.client.close()
+
+
+def _nothing() -> Session:
+    """What is shown before there is a recording; it is complete."""
+    session = Session(Recording())
+    session.graph.finish()
+    return session
 
 
 def register() -> None:

@@ -1,4 +1,4 @@
-"""`%%watch`: run a cell, record what its ops do, and show the graph while it grows."""
+"""`%%watch`: run a cell, record what its ops do, and show the graph while it grows. `%torch`: `import torch` gives the engine."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from threading import current_thread, main_thread
 from typing import Any
 
 from IPython.core.error import UsageError
-from IPython.core.magic import Magics, cell_magic, magics_class
+from IPython.core.magic import Magics, cell_magic, line_cell_magic, magics_class
 from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
 from IPython.display import display
 
+import engine
 from engine import observe
 
 from ..passes import PassWatcher
@@ -62,6 +63,23 @@ class WatchMagics(Magics):
             recorder.begin()
             for code in body:
                 exec(code, self.shell.user_global_ns, self.shell.user_ns)
+
+    @line_cell_magic
+    def torch(self, line: str, cell: str | None = None) -> None:
+        """From now on `import torch` gives the engine. As %%torch the cell is watched too, with %%watch's options."""
+        __tracebackhide__ = True
+        if cell is None and line.strip():
+            raise UsageError("%torch takes no arguments; as %%torch it takes those of %%watch")
+        try:
+            engine.install_as_torch()
+        except RuntimeError as refused:
+            told = str(refused).partition(" Restart ")[0].partition(": ")[2]
+            raise UsageError(
+                f"%torch: {told} Restart the kernel and run %torch before the first `import torch`; or stay with PyTorch, whose models "
+                "wb.watch shows."
+            ) from None
+        if cell is not None:
+            self.watch(line, cell)
 
     def _finish(self, recorder: Recorder, session: Session, shown: Any, view: View, error: BaseException | None) -> None:
         recorder.stop(error)

@@ -148,7 +148,7 @@ def _by_rule(recording: Recording, node: Any, upstream: Any, at: int, slots: lis
         alone = inspector.library(upstream).zeros_like(upstream)
         alone[n] = upstream[n]
         found = node.op.pull(node, alone)
-        return sum(found[slot] for slot in slots)
+        return sum(inspector.whole(found[slot]) for slot in slots)
 
     return share
 

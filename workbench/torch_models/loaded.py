@@ -6,6 +6,8 @@ import os
 import sys
 from typing import Any
 
+import engine
+
 _torch: Any = None
 _tensor: Any = ()  # torch.Tensor, once there is one; nothing is an instance of ()
 
@@ -15,7 +17,7 @@ def torch() -> Any:
     global _torch, _tensor
     if _torch is None:
         found: Any = sys.modules.get("torch")
-        if hasattr(found, "overrides"):  # without it, an import that has not ended
+        if found is not engine and hasattr(found, "overrides"):  # the engine in its place; an import that has not ended
             _torch, _tensor = found, found.Tensor
     return _torch
 

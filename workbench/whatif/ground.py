@@ -80,7 +80,9 @@ def ground_of(stepper: Stepper) -> Ground:
     if output.node is None:
         raise Cannot("The graph was freed by backward(), and the recording does not know how the loss depends on its leaves.")
     rows = again.rows()
-    note = " ".join(["backward() has freed the graph, so it was computed again from the recording.", *again.notes])
+    freed = any(n.op is not None and n.saved is tape.FREED for n in stepper.nodes)
+    why = "backward() has freed the graph" if freed else "A hook keeps what the graph has saved"
+    note = " ".join([f"{why}, so it was computed again from the recording.", *again.notes])
     return Ground(recording, output.node, seed, lambda node: rows.get(node, -1), note)
 
 
@@ -91,7 +93,7 @@ def ground_of_tensor(recording: Recording, tensor: Tensor) -> Ground:
         raise Cannot("The tensor does not require grad, so there is no backward pass from it.")
     if tensor.array.size != 1:
         raise Cannot(f"Expected a scalar loss, got a tensor of shape {tuple(tensor.shape)}. Reduce it first, e.g. with .sum().")
-    if any(n.op is not None and not isinstance(n.saved, tuple) for n in tape.plan([node])):
+    if any(n.op is not None and n.saved is tape.FREED for n in tape.plan([node])):
         raise Cannot("The graph was freed by backward(). Compute the loss again, or call backward(retain_graph=True) the first time.")
     return Ground(recording, node, numpy.ones_like(tensor.array), recording.row_of)
 

@@ -10,6 +10,9 @@ import numpy
 
 from engine import devices, errors, inplace, rules
 from engine.backends import cpu
+from engine.backends.batch import Batched
+from engine.backends.coo import Coo
+from engine.batching import Crossing
 from engine.tensor import Tensor
 
 from ..formulas.typeset import input_names
@@ -97,11 +100,21 @@ def one_op(recording: Recording, row: int, nodes: Nodes | None = None) -> One:
         raise Cannot(f"{label(recording, row)} was made by no op, so it has no rule.")
     given = {slot: source for source, slot in recording.inputs(row)}
     node = (nodes or {}).get(row)
+    _dense(recording, row, given)
     if node is not None and node.op is op and _usable(node):
         return One(recording, row, node, [given.get(i, -1) for i in range(len(node.inputs))], _first(op))
     if not getattr(op, "ruled", False):
         raise Cannot(f"{op.name} has no derivative: no gradient passes it.")
     return called(recording, row, node, recorded_inputs(recording, row, nodes))
+
+
+def _dense(recording: Recording, row: int, given: Mapping[int, int]) -> None:
+    """Cannot where the op ran for all samples of a vmap at once, or on sparse tensors."""
+    values = [recording.value(at) for at in (row, *given.values())]
+    if isinstance(recording.ops[row], Crossing) or any(isinstance(value, Batched) for value in values):
+        raise Cannot(f"{label(recording, row)} is part of a vmap, which ran it for all samples at once: it has no derivative by itself.")
+    if any(isinstance(value, Coo) for value in values):
+        raise Cannot(f"{label(recording, row)} has sparse tensors, so its derivative by itself is not shown.")
 
 
 def called(recording: Recording, row: int, node: Any, inputs: list) -> One:
@@ -133,9 +146,10 @@ def recorded_inputs(recording: Recording, row: int, nodes: Nodes | None = None) 
     """
     op, nodes = recording.ops[row], nodes or {}
     given = {slot: source for source, slot in recording.inputs(row)}
+    _dense(recording, row, given)
     function = getattr(op, "function", None) is not None
     count = max(given, default=-1) + 1 if op.variadic or function else len(op.inputs)
-    if function and row in nodes and count != len(nodes[row].attrs["__inputs__"]):
+    if function and set(given) != set(range(count)) or function and row in nodes and count != len(nodes[row].attrs["__inputs__"]):
         raise Cannot(f"{op.name} is a Function of yours with arguments that are no tensors or numbers; they were not recorded.")
     optional = getattr(op, "optional", {})
     free = op.variadic or function

@@ -105,6 +105,8 @@ def paths(ground: Ground, row: int, most: int = MOST, place: int = 0) -> Paths:
         for node, upstream, gradients in ground.steps():
             if node.op is not None and node.op.picks:
                 continue
+            if node is target and isinstance(upstream, list) and sum(g is not None for g in upstream) > 1:
+                raise Cannot(f"Gradients arrive at several results of {label(ground.recording, row)}; paths are told to one tensor.")
             arrived[node] = joined(upstream)
             for slot, g in enumerate(gradients):
                 if g is not None:

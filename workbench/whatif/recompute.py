@@ -11,6 +11,7 @@ import numpy
 
 import engine
 from engine import observe, tape
+from engine.batching import Crossing
 from engine.dtypes import FLOAT, FROM_NUMPY
 from engine.tensor import Tensor
 
@@ -50,9 +51,15 @@ def call_again(op: Any, inputs: list, attrs: dict) -> Any:
         warnings.simplefilter("ignore")
         if function is not None:  # written by the user
             return function.apply(*inputs)
+        if isinstance(op, Crossing):
+            return op(*inputs, **attrs)
         if op.variadic:
             return op.call(tuple(inputs), **attrs)
-        return op.call(**dict(zip(op.inputs, inputs, strict=False)), **attrs)
+        named = dict(zip(op.inputs, inputs, strict=False))
+        lost = [name for name, x in named.items() if x is None and name not in op.optional]
+        if lost:
+            raise Cannot(f"The {lost[0]} that {op.name} was called with was not kept: run the cell under %%watch to have it.")
+        return op.call(**named, **attrs)
 
 
 def attributes(recording: Recording, row: int, node: Any = None) -> dict:
@@ -60,7 +67,8 @@ def attributes(recording: Recording, row: int, node: Any = None) -> dict:
     held = node.attrs if node is not None and node.op is recording.ops[row] else recording.attrs[row]
     hidden = ("shapes",) if recording.ops[row].variadic else ()
     attrs = {k: v for k, v in held.items() if not k.startswith("__") and k not in hidden}
-    if any(_opaque(v) for v in attrs.values()):
+    unknown = getattr(recording.ops[row], "required", frozenset()) - {*attrs, *recording.ops[row].inputs}
+    if unknown or any(_opaque(v) for v in attrs.values()):
         raise Cannot(f"{label(recording, row)} was called with arguments that neither the recording nor the tape kept.")
     return attrs
 

@@ -1,0 +1,85 @@
+"""`workbench run`: a program that says `import torch` runs on the engine, as `python` itself would run it."""
+
+from __future__ import annotations
+
+import importlib.machinery
+import importlib.util
+import io
+import os
+import sys
+from types import CodeType, ModuleType
+
+import engine
+
+from .tracebacks import trim
+
+
+def run(arguments: list[str]) -> int:
+    """Run `SCRIPT.py ARGUMENTS` or `-m MODULE ARGUMENTS` as the main module; the exit status of the process.
+
+    What `sys.exit` raises passes through. Every other error is printed as Python prints it, without the lines of engine and workbench.
+    """
+    engine.install_as_torch()
+    try:
+        code, main = _module(arguments[1:]) if arguments[0] == "-m" else _script(arguments)
+        sys.modules["__main__"] = main
+        exec(code, main.__dict__)
+    except SystemExit:
+        raise
+    except BaseException as error:  # printed, by the program's own hook if it has set one
+        trim(error)
+        sys.excepthook(type(error), error, error.__traceback__)
+        return 130 if isinstance(error, KeyboardInterrupt) else 1
+    return 0
+
+
+def _script(arguments: list[str]) -> tuple[CodeType, ModuleType]:
+    name = arguments[0]
+    path = os.path.abspath(name)
+    try:
+        with io.open_code(path) as file:
+            text = file.read()
+    except OSError as error:
+        print(f"workbench: can't open file {path!r}: [Errno {error.errno}] {error.strerror}", file=sys.stderr)
+        raise SystemExit(2) from None
+    _place(os.path.dirname(os.path.realpath(path)), arguments)
+    code = compile(text, path, "exec", dont_inherit=True)
+    loader = importlib.machinery.SourceFileLoader("__main__", path)
+    return code, _main(__file__=path, __loader__=loader, __spec__=None, __package__=None, __cached__=None)
+
+
+def _module(arguments: list[str]) -> tuple[CodeType, ModuleType]:
+    if not arguments:
+        print("workbench: -m takes the name of a module", file=sys.stderr)
+        raise SystemExit(2)
+    _place(os.getcwd(), ["-m", *arguments[1:]])
+    name = arguments[0]
+    spec = _found(name)
+    if spec is not None and spec.submodule_search_locations is not None:
+        spec = _found(f"{name}.__main__")
+    get_code = getattr(spec and spec.loader, "get_code", None)
+    code = get_code(spec.name) if spec is not None and get_code is not None else None
+    if spec is None or code is None:
+        print(f"workbench: No module named {name}", file=sys.stderr)
+        raise SystemExit(1)
+    sys.argv[0] = spec.origin or name
+    return code, _main(__file__=spec.origin, __loader__=spec.loader, __spec__=spec, __package__=spec.parent, __cached__=spec.cached)
+
+
+def _found(name: str) -> importlib.machinery.ModuleSpec | None:
+    try:
+        return importlib.util.find_spec(name)
+    except ModuleNotFoundError:
+        return None
+
+
+def _place(folder: str, arguments: list[str]) -> None:
+    sys.argv = arguments
+    if not getattr(sys.flags, "safe_path", False):
+        sys.path[0] = folder  # in place of the folder of the command itself
+
+
+def _main(**names: object) -> ModuleType:
+    main = ModuleType("__main__")
+    vars(main).update(__builtins__=sys.modules["builtins"], **names)
+    return main
