@@ -85,7 +85,7 @@ function four(): Builder {
 
 describe("the tensor tabs", () => {
   it("let every axis be rows, columns, side by side or a slider", async () => {
-    const { kernel, one, select, choose, root } = await open(four());
+    const { kernel, one, select, choose, root, press } = await open(four());
     await select(1);
     expect(kernel.requests.at(-1)).toMatchObject({ type: "inspect", node: 1, facet: -2, rows: -2, cols: -2, index: [] });
     expect(["0", "1", "2", "3"].map((axis) => (one(`wb-axis-${axis}`) as HTMLSelectElement).value)).toEqual(["index", "facet", "rows", "cols"]);
@@ -97,7 +97,17 @@ describe("the tensor tabs", () => {
     await wait();
     expect(kernel.requests.at(-1)).toMatchObject({ facet: 0, index: [0, 2, 0, 0] });
     expect(slider.isConnected).toBe(true); // a drag goes on
+    const readout = () => root.querySelector(".inspector:not([hidden]) .readout")!.textContent;
+    for (const key of ["ArrowRight", "ArrowRight", "ArrowDown"]) await press(key, {}, one("wb-heat"));
+    expect(readout()).toContain("[0, 2, 1, 1]");
+    const canvas = one("wb-heat");
+    slider.value = "1";
+    slider.dispatchEvent(new Event("input", { bubbles: true }));
+    await wait();
+    expect(one("wb-heat")).not.toBe(canvas);
+    expect(readout()).toContain("[0, 1, 1, 1]"); // another slice, the same place in it
     await select(2);
+    expect(readout()).not.toContain("[");
     expect(kernel.requests.at(-1)).toMatchObject({ node: 2, facet: -2, index: [] }); // another tensor is looked at afresh
   });
 

@@ -14,7 +14,7 @@ export function emptyWords(state: State): HTMLElement[] {
   if (recording)
     return [
       h("p", {}, "Nothing was recorded."),
-      h("p", { class: "quiet" }, "Ops on engine tensors make the graph; start a cell with %%watch to record it."),
+      h("p", { class: "quiet" }, "Ops on tensors make the graph; start a cell with %%watch to record it, or call wb.show(loss)."),
     ];
   if (status.tone === "error") return [h("p", {}, status.sentence)];
   return [

@@ -150,10 +150,15 @@ export interface HeatOptions {
   range?: Range;
   labels?: readonly string[]; // tokens along rows and columns
   pick?: (index: number[]) => void; // a cell was clicked: the first element that it stands for
+  cursor?: Cursor; // of the reader: stays where it is when the picture is drawn again, with another slice for instance
+}
+
+export interface Cursor {
+  place: Place | null;
 }
 
 export function drawHeat(heat: Heat, buffers: readonly DataView[], options: HeatOptions): HTMLElement {
-  const { width, dark, range = "max", labels = [], pick } = options;
+  const { width, dark, range = "max", labels = [], pick, cursor = { place: null } } = options;
   const data = readHeat(heat, buffers, range);
   const plan = planOf(data, width, labels);
   const canvas = h("canvas", {
@@ -167,26 +172,25 @@ export function drawHeat(heat: Heat, buffers: readonly DataView[], options: Heat
     ? `Each cell pools ${heat.block[0]}×${heat.block[1]} of ${heat.rows}×${heat.cols} elements.`
     : `${heat.rows}×${heat.cols}${pick ? "; click a cell for its exact value" : ""}`;
   const readout = h("div", { class: "readout", "aria-live": "polite" }, home);
-  let cursor: Place | null = null;
   const say = (place: Place | null) => {
     if (!place) return void (readout.textContent = home);
     const at = (place.picture * data.rows + place.row) * data.cols + place.col;
     const named = labels.length === data.cols && labels.length === data.rows ? `  ${labels[place.row]} → ${labels[place.col]}` : "";
     readout.textContent = `${indexText(indexOf(heat, place))}  ${cellText(data, heat.pool, at)}${named}`;
   };
-  paint(canvas, data, plan, dark, heat, labels, null);
+  const move = (to: Place | null) => {
+    cursor.place = to;
+    paint(canvas, data, plan, dark, heat, labels, to);
+    say(to);
+  };
+  move(cursor.place && liesIn(cursor.place, data) ? cursor.place : null);
   const found = (event: PointerEvent | MouseEvent) => {
     const scale = plan.width / canvas.clientWidth; // a narrow page shows the picture smaller
     return placeAt(plan, data, event.offsetX * scale, event.offsetY * scale);
   };
-  const move = (to: Place) => {
-    cursor = to;
-    paint(canvas, data, plan, dark, heat, labels, cursor);
-    say(cursor);
-  };
   const choose = (place: Place | null) => place && pick?.(indexOf(heat, place).map(([first]) => first));
   canvas.addEventListener("pointermove", (event) => say(found(event)));
-  canvas.addEventListener("pointerleave", () => say(cursor));
+  canvas.addEventListener("pointerleave", () => say(cursor.place));
   canvas.addEventListener("click", (event) => {
     const place = found(event);
     if (!place || !pick) return;
@@ -198,8 +202,8 @@ export function drawHeat(heat: Heat, buffers: readonly DataView[], options: Heat
     if (event.altKey || event.ctrlKey || event.metaKey || (!step && event.key !== "Enter")) return;
     event.preventDefault();
     event.stopPropagation();
-    if (!step) return void choose(cursor);
-    move(cursor ? walked(cursor, step as [number, number], data) : { picture: 0, row: 0, col: 0 });
+    if (!step) return void choose(cursor.place);
+    move(cursor.place ? walked(cursor.place, step as [number, number], data) : { picture: 0, row: 0, col: 0 });
   });
   return h(
     "figure",
@@ -209,6 +213,10 @@ export function drawHeat(heat: Heat, buffers: readonly DataView[], options: Heat
     noted(data, heat),
     lazyTwin(() => listed(heat, data)),
   );
+}
+
+function liesIn({ picture, row, col }: Place, data: HeatData): boolean {
+  return picture < data.pictures && row < data.rows && col < data.cols;
 }
 
 function walked({ picture, row, col }: Place, [down, right]: [number, number], data: HeatData): Place {

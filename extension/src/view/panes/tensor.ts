@@ -8,7 +8,7 @@ import { answered, changed, type State } from "../store";
 import { nameOf, numberText } from "../words";
 import { drawHealth, drawHistogram } from "./charts";
 import { copyButton } from "./copy";
-import { drawHeat, type Range } from "./heat";
+import { type Cursor, drawHeat, type Range } from "./heat";
 import { drawImages } from "./image";
 import { axisKey, axisRows, lookRow } from "./look";
 import { type Pane, type PaneContext, waiting } from "./pane";
@@ -42,6 +42,7 @@ export class TensorPane implements Pane {
   private readonly controller: Controller;
   private shown = ""; // what the sliders on the screen are about
   private sliders: HTMLElement | null = null;
+  private cursor: Cursor = { place: null }; // in the heat map, while it is of the same tensor
   private range: Range = "max";
   private timeOf = ""; // what was asked for over time
   private placed = false; // the layout was shown once: from then on it is the reader who opens and closes it
@@ -155,6 +156,7 @@ export class TensorPane implements Pane {
     };
     const key = axisKey(message);
     if (this.shown !== key || !this.sliders) {
+      if (this.shown !== key) this.cursor = { place: null };
       this.shown = key;
       this.sliders = axisRows(message, () => controller.look, change);
     }
@@ -168,7 +170,7 @@ export class TensorPane implements Pane {
     const pick = (index: number[]) => void this.controller.ask({ type: "ask_element", node, what, index });
     try {
       if (image) return drawImages(image, buffers, width);
-      return heat && drawHeat(heat, buffers, { width, dark: this.context.isDark(), range: this.range, labels, pick });
+      return heat && drawHeat(heat, buffers, { width, dark: this.context.isDark(), range: this.range, labels, pick, cursor: this.cursor });
     } catch (error) {
       if (!(error instanceof RangeError)) throw error;
       return h("p", { class: "missing" }, error.message);
