@@ -1,0 +1,21 @@
+"""torch.linalg beyond `linalg`: factorisations, solvers and their relatives, with batches, complex numbers, gradients and refusals."""
+
+from __future__ import annotations
+
+from .case import case, fails
+from .inputs import c, f, v
+
+# fmt: off
+L = "L = torch.linalg\n"
+SPD = "L = torch.linalg\nA = x @ x.mH + 2 * torch.eye(x.shape[-1], dtype=x.dtype)\n"
+SQUARES = [f(3, 3), f(2, 3, 3), c(3, 3), f(3, 3, dtype="float32")]
+case("", [SPD + text for text in ("L.cholesky(A)", "L.cholesky(A, upper=True)", "L.cholesky_ex(A).L, L.cholesky_ex(A).info", "torch.cholesky_solve(x, L.cholesky(A))", "torch.cholesky_inverse(L.cholesky(A))", "L.eigvalsh(A)", "L.solve(A, x)", "L.solve(A, x[..., 0], left=True) if x.ndim == 2 else L.solve(A, x)", "L.inv(A)", "L.inv_ex(A).inverse", "L.det(A)", "L.slogdet(A).logabsdet", "L.matrix_power(A, -2)", "L.cond(A)", "L.cond(A, 1)", "L.svdvals(A)", "L.pinv(A)", "L.matrix_exp(x * 0.3)", "L.solve_triangular(A.tril(), x, upper=False)", "L.solve_triangular(A.triu(), x, upper=True, left=False)", "L.lu_solve(*L.lu_factor(A), x)", "P, Lo, U = L.lu(A)\nP @ Lo @ U, U.diagonal(dim1=-2, dim2=-1).abs()", "L.matrix_norm(A)", "L.matrix_norm(A, 'nuc')", "L.matrix_norm(A, 2)", "L.matrix_norm(A, 1), L.matrix_norm(A, -1), L.matrix_norm(A, float('inf'))", "L.vector_norm(A, 3, dim=-1)", "L.diagonal(A)", "L.multi_dot([x, A, x]) if x.ndim == 2 else x", "L.vecdot(x, A)", "torch.logdet(A).real", "L.eigh(A).eigenvalues")], x=SQUARES)
+TALL = [f(4, 3), f(3, 4), f(2, 4, 3), c(4, 3)]
+case("", [L + text for text in ("U, S, V = L.svd(x, full_matrices=False)\n(U * S.unsqueeze(-2)) @ V, S", "Q, R = L.qr(x)\nQ @ R, Q.mH @ Q", "Q, R = L.qr(x, mode='complete')\n(Q @ R).shape, Q.shape", "L.qr(x, mode='r').R.abs()", "L.matrix_rank(x), L.matrix_rank(x * 0), L.matrix_rank(x, tol=10.0)", "L.pinv(x)", "L.pinv(x, rcond=0.1)", "L.matrix_norm(x, 'fro', keepdim=True)", "L.svdvals(x)", "torch.linalg.norm(x, dim=-1)", "torch.linalg.norm(x, ord=2, dim=(-2, -1))")], x=TALL)
+case("", [L + text for text in ("L.lstsq(x, y).solution", "L.lstsq(x, y).rank", "L.lstsq(x, y, driver='gelsd').solution", "r = L.lstsq(x, y)\nr.residuals.shape")], x=f(5, 3), y=f(5, 2), grad=False)
+case("", L + "L.lstsq(x, y).solution, L.lstsq(x, y, driver='gelsy').solution", x=f(2, 5, 3), y=f(2, 5, 2), grad=False)
+case("", [L + text for text in ("L.eig(x).eigenvalues.abs().sort().values", "L.eigvals(x).real.sort().values", "w, V = L.eig(x)\n(V @ torch.diag_embed(w) @ L.inv(V)).real")], x=[f(3, 3), f(2, 3, 3)], grad=False)
+case("", [L + text for text in ("L.cross(x, y)", "L.cross(x, y, dim=-1)", "L.vander(x[0])", "L.vander(x[0], N=4)", "L.householder_product(x.t(), y[:, 0])", "L.tensorinv(torch.eye(6, dtype=x.dtype).reshape(2, 3, 2, 3) * 2 + 0 * x[0, 0])", "L.tensorsolve(torch.eye(6, dtype=x.dtype).reshape(2, 3, 2, 3), y[:2, :3])", "torch.trapezoid(x, dim=0)", "torch.block_diag(x, y)", "torch.cov(x)", "torch.corrcoef(x)", "torch.kron(x, y)", "torch.tensordot(x, y, dims=1)", "torch.chain_matmul(x, y)", "torch.cartesian_prod(x[0], y[0])", "torch.combinations(x[0])", "torch.logaddexp(x, y)" , "torch.linalg.vecdot(x, y, dim=0)")], x=f(3, 3), y=f(3, 3))
+fails("", [L + text for text in ("L.cholesky(x)", "L.cholesky(-torch.eye(3))", "L.inv(torch.zeros(2, 2))", "L.inv(x[:2])", "L.solve(x[:2], x)", "L.solve(torch.zeros(3, 3), torch.ones(3, 3))", "L.eigh(x[0])", "L.svd(x[0])", "L.qr(x, mode='no')", "L.matrix_norm(x, 'no')", "L.matrix_norm(x[0])", "L.matrix_power(x, 1.5)", "L.matrix_power(x[:2], 2)", "L.det(x[:2])", "L.lstsq(x, x[:2])", "L.lstsq(x, x, driver='no')", "L.solve_triangular(x, x)", "L.cross(x[:, :2], x[:, :2])", "L.multi_dot([x])", "L.norm(x, 'abc')", "L.vector_norm(x, 'a')", "L.tensorinv(x, ind=0)", "L.pinv(x[0])", "L.matrix_rank(x[0, 0])", "L.cond(x, 'a')", "L.inv(x.long())", "L.eigvals(x * float('nan'))", "L.lu_factor(x[0])")], x=f(3, 3))
+case("", [L + "raised(lambda: L.inv(torch.zeros(2, 2))), raised(lambda: L.cholesky(-torch.eye(2))), issubclass(L.LinAlgError, RuntimeError)", L + "L.inv_ex(torch.zeros(2, 2)).info, L.cholesky_ex(-torch.eye(2)).info", L + "L.det(torch.zeros(0, 0)), L.matrix_norm(torch.zeros(0, 0)), L.svdvals(torch.zeros(0, 3)), L.inv(torch.zeros(0, 0)).shape, L.matrix_power(torch.ones(2, 2), 0)", L + "type(L.svd(torch.eye(2))).__name__"])
+case("", L + "L.cholesky(x)", x=v([[4.0, 2.0], [2.0, 3.0]]))
