@@ -16,11 +16,12 @@ from deviations import ABSENT, DEVIATIONS
 import engine
 from engine import dtypes
 
-MOST = {"second": 4, "forward": 6, "in_place": 12, "out": 6}  # samples of one op and dtype, spread evenly; the other tests take 60
+MOST = {"second": 4, "forward": 6, "in_place": 12, "out": 6}  # samples of one op and dtype, spread evenly; the other tests take 40
+LARGE = {"grid_sampler_3d": 8}  # ops whose samples take long
 
 
 class Skipped(Exception):
-    """A sample that says something the engine has no word for: sparse layouts, generators, channels_last, more than 64 dimensions."""
+    """A sample that says something the engine has no word for: sparse layouts, complex32, more than 64 dimensions."""
 
 
 def variant(op: Any) -> str:
@@ -29,7 +30,8 @@ def variant(op: Any) -> str:
 
 def rewrapped(fn: Any) -> Any:
     """A wrapper of PyTorch's tests with the engine in PyTorch's place; None where the engine lacks a name that it uses."""
-    words = {i.argval for i in dis.get_instructions(fn) if i.opname in ("LOAD_ATTR", "LOAD_METHOD")}
+    inner = [code for code in fn.__code__.co_consts if isinstance(code, types.CodeType)]
+    words = {i.argval for code in (fn, *inner) for i in dis.get_instructions(code) if i.opname in ("LOAD_ATTR", "LOAD_METHOD")}
     places = (engine, engine.Tensor, engine.linalg, engine.special, engine.nn, engine.nn.functional)
     if not all(any(hasattr(place, word) for place in places) for word in words):
         return None
@@ -41,6 +43,8 @@ def ours(op: Any) -> Any:
     fn = op.op
     if isinstance(fn, types.FunctionType) and fn.__module__.startswith("torch.testing") and "torch" in fn.__code__.co_names:
         return rewrapped(fn) if op.name not in ABSENT else None
+    if isinstance(fn, types.FunctionType) and "wrapper_set_seed" in fn.__code__.co_names and op.name not in ABSENT:
+        return rewrapped(fn)
     if isinstance(fn, types.FunctionType) and fn.__module__.startswith("torch.testing") and not fn.__code__.co_freevars:
         return fn if all(hasattr(engine.Tensor, w) for w in fn.__code__.co_names) else None
     found: Any = engine
@@ -81,10 +85,14 @@ def converted(x: Any, made: dict) -> Any:
             if x.requires_grad:
                 made[id(x)][1].requires_grad_()
         return made[id(x)][1]
-    if isinstance(x, (torch.Generator, torch.layout)) or x is torch.channels_last or x is torch.channels_last_3d or x is torch.complex32:
+    if x is torch.complex32 or isinstance(x, torch.layout) and x is not torch.strided:
         raise Skipped
-    if isinstance(x, torch.memory_format):
-        return None
+    if isinstance(x, (torch.memory_format, torch.layout)):
+        return getattr(engine, str(x).removeprefix("torch."))
+    if isinstance(x, torch.Generator):
+        made_like = engine.Generator()
+        made_like.set_state(engine.tensor(x.get_state().numpy()))
+        return made_like
     if isinstance(x, torch.dtype):
         if x not in KNOWN:
             raise Skipped
@@ -146,7 +154,7 @@ def calls(test: str, op: Any, dtype: torch.dtype, grad: bool = False) -> Iterato
     """
     torch.manual_seed(zlib.crc32(variant(op).encode()))
     numpy.random.seed(0)
-    samples, most = list(op.sample_inputs("cpu", dtype, requires_grad=grad)), MOST.get(test, 60)
+    samples, most = list(op.sample_inputs("cpu", dtype, requires_grad=grad)), min(MOST.get(test, 40), LARGE.get(op.name, 40))
     for sample in samples[:: -(-len(samples) // most) if samples else 1]:
         made: dict = {}
         try:

@@ -11,11 +11,11 @@ import pytest
 import torch
 
 import engine
-from engine import Tensor, dtypes
+from engine import dtypes
 
 sys.path[:0] = [str(Path(__file__).parents[1] / "engine"), str(Path(__file__).parents[1] / "engine" / "expected")]
 import cases  # noqa: E402
-import make  # noqa: E402
+import make_answers  # noqa: E402
 
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
 SEED = secrets.randbits(32)
@@ -26,7 +26,7 @@ COARSE = {"group_norm", "layer_norm", "rms_norm"}  # large terms cancel: PyTorch
 TOLERANCE = {"float64": 2e-8, "float32": 2e-4, "float16": 4e-3, "bfloat16": 3e-2}
 asked = [
     pytest.param(case, id=f"{i}-{case}".replace(" ", "-"))
-    for op in cases.ops() if make.function(op) is not None and op.name not in LEFT_OUT for i, case in enumerate(cases.of(op))
+    for op in cases.ops() if make_answers.function(op) is not None and op.name not in LEFT_OUT for i, case in enumerate(cases.of(op))
 ]  # fmt: skip
 
 
@@ -45,20 +45,22 @@ def fresh(case, rng):
 
 def ours(case, xs, d):
     inputs = [
-        Tensor(x.astype(d.numpy) if x.dtype.kind == "f" else x, requires_grad=cases.floating(x)) if isinstance(x, numpy.ndarray) else x
+        engine.tensor(x.astype(d.numpy) if x.dtype.kind == "f" else x, requires_grad=cases.floating(x))
+        if isinstance(x, numpy.ndarray)
+        else x
         for x in xs
     ]
     return inputs, cases.call(case, inputs)
 
 
 def theirs(case, xs, d):
-    kind = make.TORCH_DTYPES[d]
+    kind = make_answers.TORCH_DTYPES[d]
     inputs = [
         torch.tensor(x).to(kind if x.dtype.kind == "f" else None or torch.tensor(x).dtype) if isinstance(x, numpy.ndarray) else x
         for x in xs
     ]
     inputs = [x.requires_grad_() if isinstance(x, torch.Tensor) and (x.is_floating_point() or x.is_complex()) else x for x in inputs]
-    return inputs, make.call(case, inputs)
+    return inputs, make_answers.call(case, inputs)
 
 
 def plain(x):
@@ -91,7 +93,7 @@ def test_as_torch(case, precision):
         return  # the engine has no such dtype
     inputs, found = ours(case, xs, d)
     for a, b in zip(found, expected, strict=False):
-        assert make.TORCH_DTYPES[a.dtype] == b.dtype
+        assert make_answers.TORCH_DTYPES[a.dtype] == b.dtype
         if not (low and len(found) > 1 and a.dtype is engine.int64):  # where ties are many, which of them is found is chance
             assert same(plain(a), plain(b), tolerance)
     live = [(a, b) for a, b in zip(found, expected, strict=False) if b.requires_grad]
@@ -105,7 +107,7 @@ def test_as_torch(case, precision):
     except (RuntimeError, NotImplementedError) as error:
         assert any(words in str(error) for words in ("not implemented", "not supported", "returned an invalid gradient"))
         return
-    seeds = [(a, Tensor(w).to(a.dtype)) for (a, _), w in zip(live, ws, strict=True) if a.requires_grad]
+    seeds = [(a, engine.tensor(w).to(a.dtype)) for (a, _), w in zip(live, ws, strict=True) if a.requires_grad]
     ours_ = [None] * len(wanted)
     if seeds:
         ours_ = engine.autograd.grad([a for a, _ in seeds], [inputs[i] for i in wanted], [w for _, w in seeds], allow_unused=True)
