@@ -75,7 +75,7 @@ def floating(x: Any) -> bool:
 
 def leaves(xs: list) -> list:
     """Arrays as tensors; those of floats ask for their gradient."""
-    return [Tensor(x, requires_grad=floating(x)) if isinstance(x, numpy.ndarray) else x for x in xs]
+    return [engine.tensor(x, requires_grad=floating(x)) if isinstance(x, numpy.ndarray) else x for x in xs]
 
 
 def call(case: Case, inputs: list) -> tuple:

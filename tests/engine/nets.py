@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy
 
+import engine
 from engine import Tensor, nn
 
 
@@ -22,9 +23,9 @@ class Net(nn.Module):
         super().__init__()
         self.first = nn.Linear(3, 4)
         self.rest = nn.Sequential(nn.ReLU(), nn.Linear(4, 2))
-        self.scale = nn.Parameter(Tensor([2.0]))
-        self.register_buffer("seen", Tensor([0.0]))
-        self.register_buffer("scratch", Tensor([1.0]), persistent=False)
+        self.scale = nn.Parameter(engine.tensor([2.0]))
+        self.register_buffer("seen", engine.tensor([0.0]))
+        self.register_buffer("scratch", engine.tensor([1.0]), persistent=False)
 
     def forward(self, x, shift=0.0):
         return self.rest(self.first(x)) * self.scale + shift

@@ -6,7 +6,8 @@ from collections import OrderedDict
 
 import pytest
 
-from engine import Tensor, nn
+import engine
+from engine import nn
 
 
 def test_sequential():
@@ -38,12 +39,40 @@ def test_lists_and_dicts():
     named = nn.ModuleDict({"a": nn.ReLU()})
     named.update([("b", nn.Linear(1, 1))])
     assert list(named.keys()) == ["a", "b"] and "b" in named and isinstance(named.pop("a"), nn.ReLU) and len(named) == 1
-    params = nn.ParameterList([Tensor([1.0]), Tensor([2.0])])
-    params.append(Tensor([3.0]))
+    params = nn.ParameterList([engine.tensor([1.0]), engine.tensor([2.0])])
+    params.append(engine.tensor([3.0]))
     assert [p.item() for p in params] == [1, 2, 3] and all(p.requires_grad for p in params) and len(list(params.parameters())) == 3
     assert params[-1] is params[2] and len(params[1:]) == 2
-    table = nn.ParameterDict({"a": Tensor([1.0])})
-    table["b"] = Tensor([2.0])
+    table = nn.ParameterDict({"a": engine.tensor([1.0])})
+    table["b"] = engine.tensor([2.0])
     assert [n for n, _ in table.named_parameters()] == ["a", "b"] and table.get("c") is None and table.get("a") is table["a"]
-    assert table.setdefault("c", Tensor([3.0])) is table["c"] and len(table.copy()) == 3 and table.popitem()[0] == "c"
+    assert table.setdefault("c", engine.tensor([3.0])) is table["c"] and len(table.copy()) == 3 and table.popitem()[0] == "c"
     assert list(nn.ParameterList([1]).state_dict()) == []
+
+
+def test_parameter_dict_in_pytorchs_order():
+    ones = engine.ones(1)
+    assert list(nn.ParameterDict({"b": ones, "a": 1})) == ["a", "b"]  # a plain dict by its names
+    assert list(nn.ParameterDict(OrderedDict(b=ones, a=1))) == list(nn.ParameterDict([("b", ones), ("a", 1)])) == ["b", "a"]
+    kept = nn.ParameterDict(OrderedDict(b=ones, a=1))
+    assert list(nn.ParameterDict(kept)) == ["b", "a"] and list(reversed(kept)) == ["a", "b"]
+
+
+def test_parameter_dict_refuses_and_stays_as_it_was():
+    params = nn.ParameterDict({"a": engine.ones(1)})
+    with pytest.raises(TypeError, match="cannot be used as a key as it is not a string"):
+        params[3] = engine.ones(1)
+    with pytest.raises(KeyError, match="attribute 'keys' already exists"):
+        params["keys"] = engine.ones(1)
+    assert list(params) == ["a"] and len(params) == 1
+    for missing in (lambda: params["b"], lambda: params.pop("b")):
+        with pytest.raises(AttributeError, match="'ParameterDict' object has no attribute 'b'"):
+            missing()
+
+
+def test_parameters_within_parameters_in_text():
+    inner = nn.ParameterList([engine.ones(2)])
+    assert repr(inner) == "ParameterList(  (0): Parameter containing: [torch.float32 of size 2])"
+    assert repr(nn.ParameterList([inner])) == (
+        "ParameterList(\n    (0): Object of type: ParameterList\n  (0): ParameterList(  (0): Parameter containing: [torch.float32 of size 2])\n)"
+    )

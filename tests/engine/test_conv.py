@@ -8,7 +8,6 @@ import numpy
 import pytest
 
 import engine
-from engine import Tensor
 from engine.autograd import gradcheck, gradgradcheck
 from engine.nn import functional as F
 
@@ -49,9 +48,9 @@ def test_by_hand(n, settings):
     each = lambda v: v if isinstance(v, tuple) else (v,) * n  # noqa: E731
     plain = {k: v if k == "groups" else each(v) for k, v in settings.items()}
     convolve = getattr(F, f"conv{n}d")
-    assert numpy.allclose(convolve(Tensor(x), Tensor(w), Tensor(b), **settings).numpy(), by_hand(x, w, b, **plain))
+    assert numpy.allclose(convolve(engine.tensor(x), engine.tensor(w), engine.tensor(b), **settings).numpy(), by_hand(x, w, b, **plain))
     # the transposed convolution is the transpose: <conv(x), y> = <x, conv_transpose(y)>
-    out = convolve(Tensor(x), Tensor(w), **settings).numpy()
+    out = convolve(engine.tensor(x), engine.tensor(w), **settings).numpy()
     y = rng.normal(size=out.shape)
     back = x.shape[2:]
     spread = [
@@ -59,36 +58,38 @@ def test_by_hand(n, settings):
         for o, s, p, d, k in zip(out.shape[2:], plain["stride"], plain["padding"], plain["dilation"], w.shape[2:], strict=True)
     ]
     extra = tuple(m - s for m, s in zip(back, spread, strict=True))
-    transposed = getattr(F, f"conv_transpose{n}d")(Tensor(y), Tensor(w), output_padding=extra, **settings)
+    transposed = getattr(F, f"conv_transpose{n}d")(engine.tensor(y), engine.tensor(w), output_padding=extra, **settings)
     assert transposed.shape == x.shape and numpy.isclose((out * y).sum(), (x * transposed.numpy()).sum())
 
 
 def test_values_of_pytorch():
-    found = F.conv2d(Tensor(X), Tensor(W), Tensor(B), stride=2, padding=1).tolist()
+    found = F.conv2d(engine.tensor(X), engine.tensor(W), engine.tensor(B), stride=2, padding=1).tolist()
     assert found == [[
         [[17, -9, -4], [-14, -18, -3], [7, 20, -6]], [[-21, -2, 11], [4, 14, -2], [12, -9, 2]], [[16, 15, -4], [2, -19, 9], [-18, -13, -5]],
     ]]  # fmt: skip
     turned = numpy.ascontiguousarray(W.swapaxes(0, 1))
-    found = F.conv_transpose2d(Tensor(X[:, :, :2, :2].copy()), Tensor(turned), Tensor(B), stride=2, padding=1, output_padding=1).tolist()
+    found = F.conv_transpose2d(
+        engine.tensor(X[:, :, :2, :2].copy()), engine.tensor(turned), engine.tensor(B), stride=2, padding=1, output_padding=1
+    ).tolist()
     assert found == [[
         [[5, 10, 8, 9], [-12, -18, -16, -1], [13, 1, 16, -5], [-1, -6, -2, 7]],
         [[-4, -11, -5, 1], [20, -1, 23, -17], [-2, -7, -3, 6], [-6, 6, -6, -12]],
         [[7, -2, 7, -12], [-3, -9, -3, 12], [-7, 5, -7, -13], [4, 8, 5, 14]],
     ]]  # fmt: skip
-    found = F.conv1d(Tensor(X[0, :, 0].copy()), Tensor(W[:, :, 0, :2].copy()), padding="same").tolist()
+    found = F.conv1d(engine.tensor(X[0, :, 0].copy()), engine.tensor(W[:, :, 0, :2].copy()), padding="same").tolist()
     assert found == [[-3, -6, 5, -12, -6], [7, 11, 8, 12, 4], [-13, -17, -14, -4, -6]]
 
 
 def test_padding_in_words():
-    x, w = Tensor(X), Tensor(W)
+    x, w = engine.tensor(X), engine.tensor(W)
     assert F.conv2d(x, w, padding="same").tolist() == F.conv2d(x, w, padding=1).tolist()
     assert F.conv2d(x, w, padding="valid").tolist() == F.conv2d(x, w).tolist()
     assert F.conv2d(x, w, padding="same", dilation=2).shape == (1, 3, 5, 5)
 
 
 def test_an_image_without_a_batch():
-    x = Tensor(X[0].copy()).requires_grad_()
-    w, b = Tensor(W).requires_grad_(), Tensor(B).requires_grad_()
+    x = engine.tensor(X[0].copy()).requires_grad_()
+    w, b = engine.tensor(W).requires_grad_(), engine.tensor(B).requires_grad_()
     out = F.conv2d(x, w, b, padding=1)
     whole = F.conv2d(x.unsqueeze(0), w, b, padding=1)
     assert out.shape == (3, 5, 5) and out.tolist() == whole[0].tolist()
@@ -101,11 +102,14 @@ def test_chunks_do_not_show():
     """More samples than fit into one chunk give what each gives alone."""
     rng = numpy.random.default_rng(1)
     for groups in (1, 8):
-        x, w = Tensor(rng.normal(size=(40, 8, 20, 20))).requires_grad_(), Tensor(rng.normal(size=(8, 8 // groups, 3, 3))).requires_grad_()
+        x, w = (
+            engine.tensor(rng.normal(size=(40, 8, 20, 20))).requires_grad_(),
+            engine.tensor(rng.normal(size=(8, 8 // groups, 3, 3))).requires_grad_(),
+        )
         out = F.conv2d(x, w, groups=groups)
         single = engine.cat([F.conv2d(x[i : i + 1], w, groups=groups) for i in range(40)])
         assert numpy.allclose(out.detach().numpy(), single.detach().numpy())
-        seed = Tensor(rng.normal(size=tuple(out.shape)))
+        seed = engine.tensor(rng.normal(size=tuple(out.shape)))
         for a, b in zip(engine.autograd.grad(out, [x, w], seed), engine.autograd.grad(single, [x, w], seed), strict=True):
             assert numpy.allclose(a.numpy(), b.numpy())
 
@@ -113,20 +117,20 @@ def test_chunks_do_not_show():
 @pytest.mark.parametrize("settings", [{}, {"stride": 2, "padding": 1}, {"groups": 2}, {"dilation": 2, "padding": "same"}])
 def test_gradients_of_gradients(settings):
     rng = numpy.random.default_rng(2)
-    x, b = Tensor(rng.normal(size=(1, 2, 4, 4))).requires_grad_(), Tensor(rng.normal(size=2)).requires_grad_()
-    w = Tensor(rng.normal(size=(2, 2 // settings.get("groups", 1), 2, 2))).requires_grad_()
+    x, b = engine.tensor(rng.normal(size=(1, 2, 4, 4))).requires_grad_(), engine.tensor(rng.normal(size=2)).requires_grad_()
+    w = engine.tensor(rng.normal(size=(2, 2 // settings.get("groups", 1), 2, 2))).requires_grad_()
     assert gradcheck(lambda *a: F.conv2d(*a, **settings), (x, w, b))
     assert gradgradcheck(lambda *a: F.conv2d(*a, **settings), (x, w, b))
 
 
 def test_unfold_and_fold():
-    x = Tensor(numpy.arange(2 * 3 * 4 * 5, dtype=float).reshape(2, 3, 4, 5)).requires_grad_()
+    x = engine.tensor(numpy.arange(2 * 3 * 4 * 5, dtype=float).reshape(2, 3, 4, 5)).requires_grad_()
     columns = F.unfold(x, (2, 3), padding=1, stride=2)
     assert columns.shape == (2, 18, 9)
     w = numpy.random.default_rng(0).normal(size=(4, 3, 2, 3))
     assert numpy.allclose(
-        (Tensor(w).reshape(4, 18) @ columns).detach().numpy().reshape(2, 4, 3, 3),
-        F.conv2d(x, Tensor(w), padding=1, stride=2).detach().numpy(),
+        (engine.tensor(w).reshape(4, 18) @ columns).detach().numpy().reshape(2, 4, 3, 3),
+        F.conv2d(x, engine.tensor(w), padding=1, stride=2).detach().numpy(),
     )
     counts = F.fold(F.unfold(engine.ones(1, 1, 4, 4), 2), 4, 2)
     assert counts[0, 0].tolist() == [[1, 2, 2, 1], [2, 4, 4, 2], [2, 4, 4, 2], [1, 2, 2, 1]]
@@ -166,3 +170,10 @@ def ones(*shape):
 def test_refusals(call, words):
     with pytest.raises(RuntimeError, match=words):
         call()
+
+
+def test_a_transposed_convolution_without_an_output_is_refused():
+    with pytest.raises(RuntimeError, match=r"Calculated output size per channel: \(13, -1\). Output size is too small"):
+        F.conv_transpose2d(engine.zeros(2, 4, 6, 1), engine.zeros(4, 4, 3, 1), stride=(2, 3), padding=1, dilation=2)
+    with pytest.raises(RuntimeError, match="Output size is too small"):
+        F.conv_transpose1d(engine.zeros(1, 1, 2), engine.zeros(1, 1, 1), padding=1)

@@ -93,3 +93,32 @@ def test_results_of_0_d_tensors_are_tensors():
     ):
         out = f()
         assert isinstance(out, Tensor) and out.array.shape == () and type(out.array).__name__ == "ndarray"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "nansum(x, {}=0, {}=True)", "nanmean(x, {}=1)", "aminmax(x, {}=0, {}=True)", "median(x, {}=0, {}=True)", "nanmedian(x, {}=1)",
+        "quantile(x, 0.5, {}=0, {}=True)", "nanquantile(x, 0.5, {}=0)", "diff(x, {}=0)", "trapezoid(x, {}=0)", "gradient(x, {}=0)[0]",
+        "argsort(x, {}=0)", "chunk(x, 2, {}=1)", "tensor_split(x, 2, {}=1)", "unbind(x, {}=1)", "select(x, {}=1, index=0)",
+        "narrow(x, {}=1, start=0, length=1)", "repeat_interleave(x, 2, {}=1)", "take_along_dim(x, i, {}=0)", "index_fill(x, {}=1, index=i[0], value=1.0)",
+        "renorm(x, 2, {}=0, maxnorm=1)", "cosine_similarity(x, x, {}=0)", "linalg.norm(x, {}=0, {}=True)", "linalg.vecdot(x, x, {}=0)",
+        "linalg.cross(x, x, {}=1)", "linalg.matrix_norm(x, {}=(1, 0), {}=True)", "fft.fft(x, {}=0)", "fft.irfft(x, {}=0)",
+        "fft.fft2(x, {}=(1, 0))", "fft.fftshift(x, {}=0)", "scatter(x, {}=0, index=i, value=1.0)", "unflatten(x, {}=1, sizes=(1, 3))",
+    ],
+)  # fmt: skip
+def test_functions_made_of_ops_take_numpys_names_of_arguments_too(call):
+    names = {"x": engine.tensor([[1.0, 5.0, 2.0], [4.0, -3.0, 6.5]]), "i": engine.tensor([[0, 1, 0]])}
+    own, numpys = (
+        eval(f"engine.{call.format(*words)}", {"engine": engine, **names}) for words in (("dim", "keepdim"), ("axis", "keepdims"))
+    )
+    for one, other in zip(own if isinstance(own, tuple) else (own,), numpys if isinstance(numpys, tuple) else (numpys,), strict=True):
+        assert engine.equal(one, other)
+    with pytest.raises(TypeError, match="two names|multiple values"):
+        eval(f"engine.{call.format('dim', 'keepdim').replace('dim=', 'axis=0, dim=', 1)}", {"engine": engine, **names})
+
+
+@pytest.mark.parametrize("call", ["norm(x, axis=0)", "split(x, 2, axis=0)", "nn.functional.normalize(x, axis=0)", "unique(x, axis=0)"])
+def test_those_that_pytorch_writes_in_python_do_not(call):
+    with pytest.raises(TypeError, match="unexpected keyword argument 'axis'"):
+        eval(f"engine.{call}", {"engine": engine, "x": engine.ones(2, 2)})

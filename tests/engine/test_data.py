@@ -1,26 +1,23 @@
-"""Datasets, samplers, collating and DataLoader; random orders are literal numbers from torch 2.13 with the same seeds."""
+"""Datasets, samplers and collating; random orders are literal numbers from torch 2.13 with the same seeds."""
 
 from __future__ import annotations
 
 import collections
-import os
-import signal
-import subprocess
-import sys
-import time
-from pathlib import Path
 
 import numpy
 import pytest
+from small_datasets import Squares, Stream
 
 import engine
 from engine import Tensor, random
+from engine.data.collate import collate, default_collate_fn_map
 from engine.utils.data import (
     BatchSampler,
     ChainDataset,
     ConcatDataset,
     DataLoader,
     Dataset,
+    DistributedSampler,
     IterableDataset,
     RandomSampler,
     SequentialSampler,
@@ -31,59 +28,10 @@ from engine.utils.data import (
     WeightedRandomSampler,
     default_collate,
     default_convert,
-    get_worker_info,
     random_split,
 )
 
-
-class Squares(Dataset):
-    """i -> i²; some samples misbehave on demand."""
-
-    def __init__(self, n=12, bad=None, kills=None, sleeps=None):
-        self.n, self.bad, self.kills, self.sleeps = n, bad, kills, sleeps
-
-    def __len__(self):
-        return self.n
-
-    def __getitem__(self, i):
-        if i == self.bad:
-            raise KeyError(f"sample {i} is broken")
-        if i == self.kills:
-            os.kill(os.getpid(), signal.SIGKILL)
-        if i == self.sleeps:
-            time.sleep(30)
-        return i * i
-
-
-class Draws(Squares):
-    def __getitem__(self, i):
-        return float(engine.rand(()).item()), numpy.random.random(), get_worker_info().id
-
-
-class Stream(IterableDataset):
-    def __init__(self, n):
-        self.n = n
-
-    def __iter__(self):
-        info = get_worker_info()
-        return iter(range(self.n) if info is None else range(info.id, self.n, info.num_workers))
-
-
-class Big(Squares):
-    def __getitem__(self, i):
-        return numpy.full((256, 1024), i, numpy.float32)
-
-
-def double(batch):
-    return [2 * x for x in batch]
-
-
-def init_worker(worker):
-    engine.manual_seed(1000 + worker)
-
-
-def fail_to_start(worker):
-    raise ValueError("no licence")
+pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")  # PyTorch warns of more workers than processors
 
 
 # -- datasets -----------------------------------------------------------------------------------------------------------------------
@@ -106,6 +54,9 @@ def test_combined_datasets():
         both[5]
     with pytest.raises(ValueError, match="absolute value of index"):
         both[-6]
+    assert ConcatDataset.cumsum([range(1), range(0), range(2)]) == [1, 1, 3]
+    with pytest.raises(TypeError, match="abstract"):
+        IterableDataset()
     assert list(ChainDataset([Stream(2), Stream(3)])) == [0, 1, 0, 1, 2]
     assert list(Stream(2) + Stream(1)) == [0, 1, 0]
     assert StackDataset(Squares(3), range(3))[2] == (4, 2)
@@ -169,7 +120,10 @@ def test_default_collate():
     assert default_collate(["a", "b"]) == ["a", "b"]
     assert default_collate([numpy.zeros((2,), "f4")] * 3).shape == (3, 2)
     assert default_collate([numpy.float32(1)] * 3).dtype is engine.float32
-    assert default_collate([Tensor([1.0]), Tensor([2.0])]).tolist() == [[1.0], [2.0]]
+    assert default_collate([numpy.bool_(True)]).dtype is engine.bool and default_collate([numpy.int16(1)]).dtype is engine.int16
+    with pytest.raises(ValueError, match="byte order"):
+        default_collate([numpy.zeros(2, ">i2"), numpy.ones(2, ">i2")])
+    assert default_collate([engine.tensor([1.0]), engine.tensor([2.0])]).tolist() == [[1.0], [2.0]]
     nested = default_collate([{"a": (1, [2.0, 3.0])}, {"a": (4, [5.0, 6.0])}])
     assert nested["a"][0].tolist() == [1, 4] and [t.tolist() for t in nested["a"][1]] == [[2.0, 5.0], [3.0, 6.0]]
     pair = default_collate([Pair(1, 2), Pair(3, 4)])
@@ -182,6 +136,51 @@ def test_default_collate():
         default_collate([[1, 2], [3]])
 
 
+@pytest.mark.parametrize(
+    ("batch", "dtype", "values"),
+    [
+        ([1, 2.5], engine.float32, [1.0, 2.5]),
+        ([True, 2.5], engine.float32, [1.0, 2.5]),
+        ([True, 2], engine.int64, [1, 2]),
+        ([1.5, 2, True], engine.float64, [1.5, 2.0, 1.0]),
+        ([1, numpy.float64(2.5)], engine.float64, [1.0, 2.5]),
+        ([numpy.float32(1), 2], engine.float32, [1.0, 2.0]),
+        ([numpy.int64(1), numpy.float32(2.5)], engine.float32, [1.0, 2.5]),
+        ([numpy.float32(1), numpy.float64(2)], engine.float64, [1.0, 2.0]),
+    ],
+)
+def test_numbers_of_several_kinds_as_torch(batch, dtype, values):
+    found = default_collate(batch)
+    assert found.dtype is dtype and found.tolist() == values
+
+
+@pytest.mark.parametrize(
+    ("batch", "kind"),
+    [
+        ([1.5, None], TypeError),
+        ([1.5, "2"], TypeError),
+        ([1, "2"], TypeError),
+        ([1.5, 2j], TypeError),
+        ([2**70], ValueError),
+        ([engine.ones(2), 2], TypeError),
+    ],
+)
+def test_what_is_no_number_is_refused_as_by_torch(batch, kind):
+    with pytest.raises(kind):
+        default_collate(batch)
+
+
+def test_convert_refuses_as_torch():
+    for data, kind in (
+        (numpy.ones(2, numpy.longdouble), TypeError),
+        (numpy.ones(2, ">f4"), ValueError),
+        (numpy.zeros(2, "i4,f4"), TypeError),
+        (numpy.datetime64("2020-01-01"), TypeError),
+    ):
+        with pytest.raises(kind):
+            default_convert(data)
+
+
 def test_default_convert():
     array = numpy.zeros(3)
     out = default_convert({"a": array, "b": [numpy.int32(2), "text"], "c": Pair(array, 1)})
@@ -191,165 +190,50 @@ def test_default_convert():
     assert default_convert((1, "a")) == [1, "a"]  # torch 2.13 too
 
 
-# -- DataLoader in this process -------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("shuffle", [False, True])
+@pytest.mark.parametrize("drop_last", [False, True])
+def test_distributed_sampler_as_torch(shuffle, drop_last):
+    sampler = DistributedSampler(range(11), 3, 1, shuffle, 5, drop_last)
+    sampler.set_epoch(2)
+    assert list(sampler) == EXPECTED["distributed"][shuffle, drop_last] and len(sampler) == len(EXPECTED["distributed"][shuffle, drop_last])
 
 
-def shown(loader):
-    return [b.tolist() for b in loader]
+def test_distributed_sampler_fills_up_and_refuses():
+    assert list(DistributedSampler(range(2), 5, 4, False)) == [0]
+    with pytest.raises(ValueError, match=r"Invalid rank 3, rank should be in the interval \[0, 1\]"):
+        DistributedSampler(range(2), 2, 3)
+    with pytest.raises(ValueError, match="Default process group has not been initialized"):
+        DistributedSampler(range(2))
 
 
-def test_batches():
-    assert shown(DataLoader(Squares(5), batch_size=2)) == [[0, 1], [4, 9], [16]]
-    assert shown(DataLoader(Squares(5), batch_size=2, drop_last=True)) == [[0, 1], [4, 9]]
-    assert len(DataLoader(Squares(5), batch_size=2)) == 3 and len(DataLoader(Squares(5), 2, drop_last=True)) == 2
-    assert list(DataLoader(Squares(3), batch_size=None)) == [0, 1, 4]
-    assert shown(DataLoader(Squares(5), sampler=[4, 2, 0], batch_size=2)) == [[16, 4], [0]]
-    assert shown(DataLoader(Squares(5), batch_sampler=[[0, 4], [1]])) == [[0, 16], [1]]
-    assert list(DataLoader(Squares(3), batch_size=2, collate_fn=double)) == [[0, 2], [8]]
-    assert shown(DataLoader(Stream(5), batch_size=2)) == [[0, 1], [2, 3], [4]]
-    assert shown(DataLoader(Stream(5), batch_size=2, drop_last=True)) == [[0, 1], [2, 3]]
-    assert list(DataLoader(Stream(3), batch_size=None)) == [0, 1, 2]
+def test_collate_by_type():
+    class Box:
+        def __init__(self, v):
+            self.v = v
+
+    def boxes(batch, *, collate_fn_map=None):
+        return Box([b.v for b in batch])
+
+    found = collate([(Box(1), 2), (Box(3), 4)], collate_fn_map={Box: boxes, **default_collate_fn_map})
+    assert found[0].v == [1, 3] and found[1].tolist() == [2, 4]
+    with pytest.raises(TypeError, match="found <class 'NoneType'>"):
+        default_collate([None])
+    with pytest.raises(RuntimeError, match=r"stack expects each tensor to be equal size"):
+        default_collate([engine.zeros(2), engine.zeros(3)])
+    w = engine.ones(2, requires_grad=True)
+    default_collate([w, w * 2]).sum().backward()
+    assert w.grad.tolist() == [3, 3]
 
 
-def test_shuffled_as_torch():
-    engine.manual_seed(3)
-    loader = DataLoader(Squares(10), 3, shuffle=True)
-    assert [shown(loader), shown(loader)] == EXPECTED["shuffled_twice"]
-    engine.manual_seed(3)
-    shown(DataLoader(Squares(4), 2))
-    assert engine.rand(2).tolist() == pytest.approx(EXPECTED["rand_after_a_pass"])
+def test_addresses_of_torch():
+    from engine.utils.data import dataloader, dataset, distributed, sampler
 
+    assert dataloader.DataLoader is DataLoader and dataset.TensorDataset is TensorDataset
+    assert distributed.DistributedSampler is DistributedSampler and sampler.RandomSampler is RandomSampler
+    from engine.utils.data._utils.worker import WorkerInfo, get_worker_info
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"num_workers": -1}, "num_workers option should be non-negative"),
-        ({"timeout": -1}, "timeout option should be non-negative"),
-        ({"prefetch_factor": 2}, "prefetch_factor option could only be specified"),
-        ({"persistent_workers": True}, "persistent_workers option needs num_workers > 0"),
-        ({"sampler": [1], "shuffle": True}, "sampler option is mutually exclusive with shuffle"),
-        ({"batch_sampler": [[1]], "batch_size": 2}, "batch_sampler option is mutually exclusive"),
-        ({"batch_size": None, "drop_last": True}, "batch_size=None option disables auto-batching"),
-        ({"batch_size": 0}, "batch_size should be a positive integer"),
-    ],
-)
-def test_bad_options(options, message):
-    with pytest.raises(ValueError, match=message):
-        DataLoader(Squares(), **options)
-
-
-def test_stream_takes_no_order():
-    with pytest.raises(ValueError, match="IterableDataset: expected unspecified shuffle option"):
-        DataLoader(Stream(3), shuffle=True)
-    with pytest.raises(ValueError, match="IterableDataset: expected unspecified sampler option"):
-        DataLoader(Stream(3), sampler=[1])
-
-
-# -- worker processes -------------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("workers", [1, 2, 3])
-def test_workers_keep_the_order(workers):
-    assert shown(DataLoader(Squares(11), batch_size=2, num_workers=workers)) == shown(DataLoader(Squares(11), batch_size=2))
-
-
-def test_workers_shuffle_as_one_process():
-    engine.manual_seed(3)
-    loader = DataLoader(Squares(10), 3, shuffle=True, num_workers=2)
-    assert [shown(loader), shown(loader)] == EXPECTED["shuffled_twice"]
-
-
-def test_streams_are_shared_by_the_workers():
-    seen = [x for batch in DataLoader(Stream(11), batch_size=2, num_workers=3) for x in batch.tolist()]
-    assert sorted(seen) == list(range(11))
-
-
-def test_workers_are_seeded():
-    def draw():
-        engine.manual_seed(7)
-        return [row.tolist() for batch in DataLoader(Draws(4), batch_size=1, num_workers=2) for row in batch]
-
-    first = draw()
-    assert first == draw()
-    assert len({row[0] for row in first[0::3]}) == 4  # no two workers draw the same numbers
-    assert [row[0] for row in first[2::3]] == [0, 1, 0, 1]
-
-
-def test_worker_init_and_persistence():
-    loader = DataLoader(Draws(4), batch_size=1, num_workers=2, worker_init_fn=init_worker, persistent_workers=True)
-    first = [b[0].item() for b in loader]
-    engine.manual_seed(1000)
-    expected = [engine.rand(()).item() for _ in range(4)]  # worker 0 goes on where it was in the second pass
-    assert first[0::2] == pytest.approx(expected[:2])
-    processes = loader._team.processes
-    assert [b[0].item() for b in loader][0::2] == pytest.approx(expected[2:])
-    assert loader._team.processes is processes
-    del loader
-
-
-def test_persistent_streams_start_again():
-    loader = DataLoader(Stream(5), batch_size=2, num_workers=2, persistent_workers=True)
-    assert [sorted(x for b in loader for x in b.tolist()) for _ in range(2)] == [list(range(5))] * 2
-
-
-def test_large_batches_and_leaving_early():
-    loader = DataLoader(Big(12), batch_size=2, num_workers=2)
-    for i, batch in enumerate(loader):
-        assert batch.shape == (2, 256, 1024) and batch[0, 0, 0].item() == 2 * i
-        if i == 2:
-            break
-    assert i == 2
-
-
-def test_an_exception_comes_with_its_traceback():
-    loader = DataLoader(Squares(6, bad=3), batch_size=2, num_workers=2)
-    batches = iter(loader)
-    assert next(batches).tolist() == [0, 1]
-    with pytest.raises(KeyError, match=r"Caught KeyError in DataLoader worker process 1.\nOriginal Traceback[\s\S]*sample 3 is broken"):
-        next(batches)
-
-
-def test_a_worker_that_cannot_start():
-    with pytest.raises(ValueError, match=r"Caught ValueError in DataLoader worker process 0[\s\S]*no licence"):
-        list(DataLoader(Squares(4), num_workers=1, worker_init_fn=fail_to_start))
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="signals")
-def test_a_killed_worker_is_reported():
-    with pytest.raises(RuntimeError, match=r"DataLoader worker \(pid\(s\) \d+\) exited unexpectedly with exit code -9"):
-        list(DataLoader(Squares(8, kills=4), batch_size=2, num_workers=2))
-
-
-def test_timeout():
-    start = time.monotonic()
-    with pytest.raises(RuntimeError, match="DataLoader timed out after 1 seconds"):
-        list(DataLoader(Squares(4, sleeps=0), num_workers=1, timeout=1))
-    assert time.monotonic() - start < 15
-
-
-def test_no_process_is_left():
-    loader = DataLoader(Squares(8), batch_size=2, num_workers=2)
-    batches = iter(loader)
-    next(batches)
-    processes = batches.gi_frame.f_locals["team"].processes
-    assert len(processes) == 2 and all(p.is_alive() for p in processes)
-    batches.close()
-    assert not any(p.is_alive() for p in processes)
-
-
-def test_classes_of_a_notebook_travel_whole(tmp_path):
-    """What is defined in __main__, where a worker cannot import it from."""
-    code = (
-        "from engine.data import DataLoader, Dataset\n"
-        "namespace = {'__name__': '__main__', 'Dataset': Dataset}\n"
-        "exec('class Cell(Dataset):\\n def __len__(self): return 4\\n def __getitem__(self, i): return factor * i', globals())\n"
-        "factor = 3\n"
-        "print([b.tolist() for b in DataLoader(Cell(), 2, num_workers=2, collate_fn=lambda b: __import__('engine').Tensor(b))])\n"
-    )
-    pytest.importorskip("cloudpickle")
-    root = Path(__file__).resolve().parents[2]
-    done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, timeout=60)
-    assert done.stdout.strip() == "[[0, 3], [6, 9]]", done.stderr
+    assert isinstance(WorkerInfo, type) and get_worker_info() is None
+    assert isinstance(Dataset[int], object) and issubclass(Squares, Dataset)
 
 
 # from torch 2.13: torch.manual_seed(3), then the same call
@@ -365,6 +249,5 @@ EXPECTED = {
     "subset": [7, 8, 6, 5],
     "weighted": [1, 3, 3, 2, 3, 3, 2, 3, 3, 3],
     "weighted_without": [3, 0, 1],
-    "shuffled_twice": [[[36, 4, 0], [1, 64, 9], [25, 16, 49], [81]], [[9, 16, 0], [81, 36, 49], [1, 4, 25], [64]]],
-    "rand_after_a_pass": [0.2858424782752991, 0.026954829692840576],
+    "distributed": {(False, False): [1, 4, 7, 10], (False, True): [1, 4, 7], (True, False): [0, 5, 10, 6], (True, True): [0, 5, 10]},
 }  # fmt: skip

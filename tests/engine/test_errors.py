@@ -10,7 +10,7 @@ import numpy
 import pytest
 
 import engine
-from engine import Tensor, errors
+from engine import errors
 
 
 def message(kind, call):
@@ -94,7 +94,7 @@ def test_a_chosen_attribute_is_told():
 
 
 def test_a_spoiled_value_names_op_and_line():
-    x = Tensor(numpy.ones(2), requires_grad=True)
+    x = engine.tensor(numpy.ones(2), requires_grad=True)
     y = x.exp()
     z = y.sum()
     line = here().replace(str(inspect.currentframe().f_lineno), str(inspect.currentframe().f_lineno + 1))
@@ -104,7 +104,7 @@ def test_a_spoiled_value_names_op_and_line():
 
 
 def test_a_freed_graph_names_the_op():
-    x = Tensor(numpy.ones(2), requires_grad=True)
+    x = engine.tensor(numpy.ones(2), requires_grad=True)
     y = x.exp().sum()
     y.backward()
     assert "exp" in message(engine.errors.GraphFreedError, y.backward)
@@ -145,14 +145,21 @@ def test_unknown_names_suggest_the_near_one():
     assert "softmax" in message(AttributeError, lambda: engine.sofmax)
 
 
-@pytest.mark.parametrize("data", [[[1, 2], [3]], [[1.0], 2.0]])
-def test_ragged_data(data):
-    assert "equal length" in message(ValueError, lambda: engine.tensor(data))
+@pytest.mark.parametrize(
+    ("data", "kind", "words"),
+    [
+        ([[1, 2], [3]], ValueError, "expected sequence of length 2 at dim 1 (got 1)"),
+        ([[1.0], 2.0], TypeError, "not a sequence"),
+        ([1, [2]], TypeError, "'list' object cannot be interpreted"),
+    ],
+)
+def test_ragged_data(data, kind, words):
+    assert words in message(kind, lambda: engine.tensor(data))
 
 
 def test_data_that_is_no_number():
-    assert "str" in message(TypeError, lambda: engine.tensor(["a"]))
-    assert "NoneType" in message(TypeError, lambda: engine.tensor([None]))
+    assert "str" in message(ValueError, lambda: engine.tensor(["a"]))
+    assert "NoneType" in message(RuntimeError, lambda: engine.tensor([None]))
 
 
 def test_truth_of_many_elements():
@@ -169,3 +176,69 @@ def test_the_lines_of_a_hidden_tool_are_not_the_users(tmp_path, monkeypatch):
     errors.hide(str(tmp_path) + os.sep)
     line, text = here(), message(RuntimeError, lambda: call(A, B))
     assert f"({line})" in text
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (lambda: engine.relu(1), "relu(): argument 'input' (position 1) must be Tensor, not int"),
+        (lambda: engine.exp(1.5), "exp(): argument 'input' (position 1) must be Tensor, not float"),
+        (lambda: engine.sum(1), "sum(): argument 'input' (position 1) must be Tensor, not int"),
+        (lambda: engine.logical_not(True), "logical_not(): argument 'input' (position 1) must be Tensor, not bool"),
+        (lambda: engine.softmax(1, 0), "softmax(): argument 'input' (position 1) must be Tensor, not int"),
+        (lambda: engine.tril(1, 0), "tril(): argument 'input' (position 1) must be Tensor, not int"),
+        (lambda: engine.roll(1, 1), "roll(): argument 'input' (position 1) must be Tensor, not int"),
+        (lambda: engine.atan2(1, 1), "atan2(): argument 'input' (position 1) must be Tensor, not int"),
+        (lambda: engine.matmul(A, 1), "matmul(): argument 'other' (position 2) must be Tensor, not int"),
+        (lambda: engine.argmax(1), "argmax(): argument 'input' (position 1) must be Tensor, not int"),
+        (lambda: engine.where(1), "where(): argument 'condition' (position 1) must be Tensor, not int"),
+        (lambda: engine.unique(1), "unique(): argument 'input' (position 1) must be Tensor, not int"),
+        (lambda: engine.einsum(1, A), "einsum(): argument 'equation' (position 1) must be str, not int"),
+        (lambda: engine.nn.functional.gelu(1), "gelu(): argument 'input' (position 1) must be Tensor, not int"),
+    ],
+)
+def test_a_number_where_a_tensor_belongs(call, told):
+    """The texts are PyTorch 2.13's, which are followed by the user's line here."""
+    assert message(TypeError, call).startswith(told)
+
+
+def test_einsum_of_nothing():
+    assert "at least one operand" in message(ValueError, lambda: engine.einsum("i"))
+
+
+@pytest.mark.parametrize("dtype", [engine.int64, engine.bool, engine.uint8])
+@pytest.mark.parametrize(
+    ("call", "kind"),
+    [
+        (lambda F, x, image: F.glu(x), NotImplementedError),
+        (lambda F, x, image: F.layer_norm(x, (4,)), NotImplementedError),
+        (lambda F, x, image: F.rms_norm(x, (4,)), NotImplementedError),
+        (lambda F, x, image: F.group_norm(image, 2), NotImplementedError),
+        (lambda F, x, image: F.batch_norm(image, None, None, training=True), NotImplementedError),
+        (lambda F, x, image: F.instance_norm(image), NotImplementedError),
+        (lambda F, x, image: F.interpolate(image, scale_factor=2, mode="area"), NotImplementedError),
+        (lambda F, x, image: F.adaptive_avg_pool2d(image, 2), NotImplementedError),
+        (lambda F, x, image: F.grid_sample(image, engine.zeros(1, 2, 2, 2), align_corners=False), NotImplementedError),
+        (lambda F, x, image: F.gumbel_softmax(x), RuntimeError),
+    ],
+)
+def test_whole_numbers_have_no_kernel(dtype, call, kind):
+    """The types of these errors are PyTorch 2.13's."""
+    with pytest.raises(kind, match=dtype.name):
+        call(engine.nn.functional, engine.ones(2, 4, dtype=dtype), engine.ones(1, 2, 4, 4, dtype=dtype))
+
+
+def test_kernels_that_some_whole_numbers_have():
+    F, image, yes = engine.nn.functional, engine.ones(1, 2, 4, 4, dtype=engine.uint8), engine.ones(1, 2, 4, 4, dtype=engine.bool)
+    for mode in ("nearest", "nearest-exact", "bilinear", "bicubic"):
+        assert F.interpolate(image, scale_factor=2, mode=mode).dtype is engine.uint8
+        with pytest.raises(NotImplementedError, match="int64"):
+            F.interpolate(image.long(), scale_factor=2, mode=mode)
+    assert F.unfold(yes, 2).dtype is engine.bool
+    for call in (lambda: F.unfold(image, 2), lambda: F.fold(engine.ones(1, 8, 9, dtype=engine.int64), (4, 4), 2)):
+        with pytest.raises(NotImplementedError, match="not implemented for"):
+            call()
+    for call in (lambda: F.linear(yes, yes[0, 0]), lambda: yes @ yes, lambda: engine.mm(yes[0, 0], yes[0, 0])):
+        with pytest.raises(NotImplementedError, match="not implemented for bool"):
+            call()
+    assert F.linear(image.long(), image[0, 0].long()).dtype is engine.int64

@@ -260,3 +260,189 @@ def test_function_once_differentiable():
     assert approx(first, 108)
     with pytest.raises(RuntimeError, match="once_differentiable"):
         first.backward()
+
+
+class Doubled(Function):
+    @staticmethod
+    def forward(ctx, x, *others):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 2
+
+
+def test_a_function_that_saves_no_tensors_can_be_walked_twice():
+    class Scaled(Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.factor = 3
+            return x * ctx.factor
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * ctx.factor
+
+    x = leaf(2.0)
+    y = Scaled.apply(x)
+    y.backward()
+    y.backward()
+    assert approx(x.grad, 6)
+
+
+def test_the_node_shows_what_forward_left():
+    class Scaled(Function):
+        @staticmethod
+        def forward(ctx, x, factor):
+            ctx.factor = factor
+            ctx.save_for_backward(x)
+            return x * factor
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * ctx.factor, None
+
+    y = Scaled.apply(leaf(2.0), 4)
+    assert y.grad_fn.factor == 4 and approx(y.grad_fn.saved_tensors[0], 2) and y.grad_fn.needs_input_grad == (True, False)
+    assert not hasattr(y.grad_fn, "weight")
+    y.backward()
+    assert y.grad_fn.factor == 4
+    with pytest.raises(RuntimeError, match="a second time"):
+        _ = y.grad_fn.saved_tensors
+
+
+def test_arguments_by_keyword_and_defaults():
+    class Scaled(Function):
+        @staticmethod
+        def forward(ctx, x, factor=2):
+            ctx.factor = factor
+            return x * factor
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * ctx.factor, None
+
+    class SetUp(Function):
+        @staticmethod
+        def forward(x, factor=2):
+            return x * factor
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            _, ctx.factor = inputs
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * ctx.factor, None
+
+    for function in (Scaled, SetUp):
+        x = leaf(1.5)
+        y = function.apply(x, factor=5) + function.apply(x)
+        y.backward()
+        assert approx(y, 10.5) and approx(x.grad, 7)
+
+
+def test_results_that_are_no_tensors_have_no_gradient():
+    given = []
+
+    class Mixed(Function):
+        @staticmethod
+        def forward(ctx, x):
+            return 3.0, x * 2, None, x * 5
+
+        @staticmethod
+        def backward(ctx, a, b, c, d):
+            given.append((a, c, d.item()))
+            return b * 2 + d * 5
+
+    x = leaf(1.0)
+    Mixed.apply(x)[1].backward()
+    assert given == [(None, None, 0.0)] and approx(x.grad, 2)
+
+
+def test_an_input_without_tangent_has_one_of_zeros():
+    seen = []
+
+    class Product(Function):
+        @staticmethod
+        def forward(x, y, n):
+            return x * y
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            ctx.save_for_forward(*inputs[:2])
+
+        @staticmethod
+        def jvp(ctx, tx, ty, tn):
+            x, y = ctx.saved_tensors
+            seen.append((ty.tolist(), tn))
+            return tx * y + x * ty
+
+    _, tangent = engine.func.jvp(lambda x: Product.apply(x, engine.tensor([3.0, 4.0]), 7), (engine.ones(2),), (engine.ones(2),))
+    assert tangent.tolist() == [3, 4] and seen == [([0, 0], None)]
+
+
+def test_a_changed_input_must_be_returned():
+    class Lost(Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.mark_dirty(x)
+            x.mul_(2)
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 2
+
+    with pytest.raises(RuntimeError, match="marked as dirty during the forward method were not returned as output"):
+        Lost.apply(leaf(1.0) * 1)
+
+
+WRONG = {
+    "a number": (lambda g: 3.0, (), "expected Variable or None"),
+    "for a number": (
+        lambda g: (g, g),
+        (3,),
+        "returned a gradient different than None at position 2, but the corresponding forward input was not",
+    ),
+}
+
+
+@pytest.mark.parametrize("rule, others, told", WRONG.values(), ids=WRONG)
+def test_what_backward_may_not_give(rule, others, told):
+    class Wrong(Doubled):
+        @staticmethod
+        def backward(ctx, g):
+            return rule(g)
+
+    with pytest.raises(RuntimeError, match=told):
+        Wrong.apply(leaf(1.0), *others).backward()
+
+
+def test_an_instance_warns_and_cannot_be_called():
+    with pytest.warns(DeprecationWarning, match="should not be instantiated"):
+        one = Doubled()
+    with pytest.raises(RuntimeError, match="Legacy autograd function with non-static forward method is deprecated"):
+        one(leaf(1.0))
+    assert approx(one.apply(leaf(1.0)), 2)
+
+
+def test_inplace_function():
+    class Twice(engine.autograd.function.InplaceFunction):
+        @staticmethod
+        def forward(ctx, x, inplace=False):
+            if not inplace:
+                return x * 2
+            ctx.mark_dirty(x)
+            return x.mul_(2)
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 2, None
+
+    for inplace in (True, False):
+        x = leaf(1.5)
+        y = x * 1
+        z = Twice.apply(y, inplace)
+        z.backward()
+        assert (z is y) is inplace and approx(z, 3) and approx(x.grad, 2)

@@ -15,25 +15,74 @@ from cases import draw, floating, normal_like, rng_of
 
 import engine
 from engine import Tensor
-from engine.backends import cpu
+from engine.backends import cpu, reference
+from engine.op import registry
 
 # -- without a GPU ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def stand_in():
-    """engine.backends.cuda with NumPy under CuPy's name: its own kernels, checked on any machine."""
+    """engine.backends.gpu with NumPy under CuPy's name: its own kernels, checked on any machine."""
     fake = types.ModuleType("cupy")
     fake.__dict__.update({n: getattr(numpy, n) for n in dir(numpy) if not n.startswith("__")}, asnumpy=numpy.asarray)
     names = {"cupy": fake, "cupyx": types.ModuleType("cupyx"), "cupyx.scipy": scipy, "cupyx.scipy.special": scipy.special}
-    path = Path(engine.__file__).parent / "backends" / "cuda.py"
-    spec = importlib.util.spec_from_file_location("engine.backends.cuda_on_numpy", path)
+    path = Path(engine.__file__).parent / "backends" / "gpu.py"
+    spec = importlib.util.spec_from_file_location("engine.backends.gpu_on_numpy", path)
     module = importlib.util.module_from_spec(spec)
     with pytest.MonkeyPatch.context() as patch:
         for name, stand_in_for in names.items():
             patch.setitem(sys.modules, name, stand_in_for)
         spec.loader.exec_module(module)
     return module
+
+
+def test_a_full_gpu_is_a_runtime_error(stand_in, monkeypatch):
+    """The allocator is CuPy's; its error has these three arguments."""
+
+    class Full(MemoryError):
+        def __init__(self, size, total, limit=0):
+            super().__init__(f"Out of memory allocating {size:,} bytes (allocated so far: {total:,} bytes).")
+
+    class Memory:
+        allocate = staticmethod(lambda size: bytearray(size))
+
+        def __call__(self, size):
+            if size > 10:
+                raise Full(size, 4)
+            return self.allocate(size)
+
+    used = [Memory()]
+    cuda = types.SimpleNamespace(
+        get_allocator=lambda: used[0],
+        set_allocator=lambda allocate: used.insert(0, allocate),
+        memory=types.SimpleNamespace(OutOfMemoryError=Full),
+        runtime=types.SimpleNamespace(getDeviceCount=lambda: 1, CUDARuntimeError=OSError),
+    )
+    monkeypatch.setattr(stand_in.cupy, "cuda", cuda, raising=False)
+    stand_in.require_device()
+    assert len(used[0](3)) == 3
+    with pytest.raises(RuntimeError, match=r"CUDA out of memory. Tried to allocate 4,000 bytes. .*allocated so far: 4 bytes") as raised:
+        used[0](4000)
+    assert isinstance(raised.value, engine.cuda.OutOfMemoryError) and isinstance(raised.value, Full)
+
+    class spends(engine.op.Op):
+        home, exempt = "", dict.fromkeys(("promotion", "zero_size"), "of this test")
+
+        def forward(xp, x): return used[0](4000)  # fmt: skip  # noqa: E704
+
+    try:
+        with pytest.raises(engine.OutOfMemoryError, match="CUDA out of memory"):
+            spends.call(engine.ones(1))
+    finally:
+        del registry["spends"]
+
+
+def test_a_full_machine_is_a_runtime_error():
+    for call in (lambda: engine.zeros(10**15), lambda: engine.empty(10**7, 10**8), lambda: engine.ones(1).expand(10**15) * 1):
+        with pytest.raises(RuntimeError, match="out of memory"):
+            call()
+    assert issubclass(engine.OutOfMemoryError, RuntimeError) and issubclass(engine.OutOfMemoryError, MemoryError)
 
 
 def names(module):
@@ -99,13 +148,25 @@ def test_what_programs_ask_of_gpus_is_asked_of_cupy(stand_in, monkeypatch):
     monkeypatch.setattr(stand_in.cupy, "cuda", types.SimpleNamespace(runtime=runtime, Device=Device), raising=False)
     monkeypatch.setattr(stand_in.cupy, "get_default_memory_pool", Pool, raising=False)
     monkeypatch.setattr(engine.devices, "gpu", stand_in)
+    noted: list[int] = []  # the GPUs whose memory was looked at before it was given back
+    monkeypatch.setitem(sys.modules, "engine.backends.gpu_runtime", types.SimpleNamespace(note=noted.append))
     cuda = engine.cuda
     assert cuda.device_count() == 3 and cuda.current_device() == 1
     assert cuda.get_device_name() == "GPU 1" and cuda.get_device_name("cuda:2") == "GPU 2"
     assert (cuda.memory_allocated(), cuda.memory_allocated(2), cuda.memory_reserved("cuda:2")) == (100, 200, 2000)
     cuda.synchronize(2)
     cuda.empty_cache()
-    assert waited == [2] and freed == [1] and current == [1]
+    assert waited == [2] and noted == [0, 1, 2] and freed == [1] and current == [1]
+
+
+def test_a_path_of_views_is_walked_in_the_namespace_of_its_array(stand_in, monkeypatch):
+    monkeypatch.setattr(reference, "module_of", lambda x: stand_in.cupy)
+    monkeypatch.setitem(sys.modules, "engine.backends.gpu", stand_in)
+    x = numpy.arange(12.0).reshape(3, 4)
+    path = ((registry["permute"], {"dims": (1, 0)}), (registry["reshape"], {"shape": (2, 6)}), (registry["diagonal"], {}))
+    assert stand_in.read_through(x, path).tolist() == [0, 6]
+    written = stand_in.write_through(x, -1, path)
+    assert (written == -1).sum() == 2 and written[0, 0] == written[1, 2] == -1
 
 
 def test_without_a_gpu_the_error_says_what_is_missing():
@@ -175,9 +236,11 @@ def compare(case):
     live = [(r, s, w) for r, s, w in zip(ready, cases.smooth(case, found), ws, strict=True) if r.requires_grad]
     wanted = [i for i, x in enumerate(xs) if floating(x)]
     if live and wanted:
-        on_cpu = engine.autograd.grad([r for r, _, _ in live], [host[i] for i in wanted], [Tensor(w) for *_, w in live], allow_unused=True)
+        on_cpu = engine.autograd.grad(
+            [r for r, _, _ in live], [host[i] for i in wanted], [engine.tensor(w) for *_, w in live], allow_unused=True
+        )
         on_cuda = engine.autograd.grad(
-            [s for _, s, _ in live], [there[i] for i in wanted], [Tensor(w).to("cuda") for *_, w in live], allow_unused=True
+            [s for _, s, _ in live], [there[i] for i in wanted], [engine.tensor(w).to("cuda") for *_, w in live], allow_unused=True
         )
         for a, b in zip(on_cuda, on_cpu, strict=True):
             assert (a is None) == (b is None)

@@ -34,12 +34,15 @@ def test_grad_of_the_output_itself():
 
 def test_grad_of_unused():
     x, y = leaf(2.0), leaf(3.0)
-    with pytest.raises(RuntimeError, match="not have been used in the graph"):
+    with pytest.raises(RuntimeError, match="at index 1 appears to not have been used in the graph"):
         grad(x * x, (x, y))
     assert grad(x * x, (x, y), allow_unused=True)[1] is None
     assert approx(grad(x * x, (x, y), materialize_grads=True)[1], 0)
+    assert [grad(x * x, (x, y), materialize_grads=True, create_graph=c)[1].requires_grad for c in (False, True)] == [False, True]
     with pytest.raises(RuntimeError, match="does not require grad"):
         grad(x * x, engine.ones(()))
+    with pytest.raises(RuntimeError, match="all inputs have to be Tensors or GradientEdges, but got NoneType"):
+        grad(x * x, (x, None))
 
 
 def test_grad_of_several_outputs_with_seeds():

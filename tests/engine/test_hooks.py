@@ -131,3 +131,94 @@ def test_retain_grad_sees_what_hooks_made():
     y.register_hook(lambda g: g * 10)
     y.backward()
     assert approx(y.grad, 10)
+
+
+def test_hooks_of_a_tensor_run_before_those_of_its_node():
+    x = leaf(2.0)
+    y = x * 3
+    said = []
+    y.grad_fn.register_prehook(lambda grads: said.append("node"))
+    y.register_hook(lambda g: said.append("tensor"))
+    y.grad_fn.register_hook(lambda into, out: said.append("after"))
+    y.backward()
+    assert said == ["tensor", "node", "after"]
+
+
+def test_what_a_node_hook_changes_is_not_the_gradient_of_the_tensor():
+    x = leaf(2.0)
+    y = x * 3
+    y.grad_fn.register_prehook(lambda grads: (grads[0] * 5,))
+    y.register_hook(lambda g: g * 7)
+    y.retain_grad()
+    (y * 2).backward()
+    assert approx(y.grad, 14) and approx(x.grad, 2 * 7 * 5 * 3)
+
+
+def test_a_pass_that_ends_at_a_tensor_leaves_what_made_it_alone():
+    x = leaf(2.0)
+    y = x.exp()
+    said = []
+    y.grad_fn.register_prehook(lambda grads: said.append("before"))
+    y.grad_fn.register_hook(lambda into, out: said.append("after"))
+    (g,) = grad(y * 3, y)
+    assert approx(g, 3) and said == []
+    y.backward()  # nothing behind y was freed
+    assert said == ["before", "after"] and approx(x.grad, 7.389056)
+
+
+def test_hooks_of_a_leafs_node_run_only_where_its_gradient_comes_to_rest():
+    x = leaf(2.0)
+    node = (x * 1).grad_fn.next_functions[0][0]
+    said = []
+    node.register_prehook(lambda grads: said.append("before"))
+    node.register_hook(lambda into, out: said.append("after"))
+    (g,) = grad(x * 3, x)
+    assert approx(g, 3) and said == []
+    (x * 3).backward()
+    assert said == ["before", "after"]
+
+
+WRONG = {
+    "hook of a tensor, a number": (lambda y: y.register_hook(lambda g: 3), TypeError, "expected Variable, but hook returned 'int'"),
+    "hook of a tensor, another dtype": (
+        lambda y: y.register_hook(lambda g: g.half()),
+        RuntimeError,
+        r"has changed the type of value \(was torch.DoubleTensor got torch.HalfTensor\)",
+    ),
+    "hook of a tensor, another shape": (lambda y: y.register_hook(lambda g: g[None]), RuntimeError, "has changed the size of value"),
+    "before a step, no tuple": (
+        lambda y: y.grad_fn.register_prehook(lambda grads: grads[0]),
+        TypeError,
+        "expected tuple, but hook returned 'Tensor'",
+    ),
+    "before a step, a number": (
+        lambda y: y.grad_fn.register_prehook(lambda grads: (3,)),
+        TypeError,
+        "expected Variable, but hook returned 'int'",
+    ),
+    "before a step, too many": (
+        lambda y: y.grad_fn.register_prehook(lambda grads: (*grads, *grads)),
+        RuntimeError,
+        r"has returned an incorrect number of values \(got 2, but expected 1\)",
+    ),
+    "after a step, a number": (
+        lambda y: y.grad_fn.register_hook(lambda into, out: (3,)),
+        TypeError,
+        "expected Variable, but hook returned 'int'",
+    ),
+    "after a step, another dtype": (
+        lambda y: y.grad_fn.register_hook(lambda into, out: (into[0].half(),)),
+        RuntimeError,
+        "has changed the type of value",
+    ),
+}
+
+
+@pytest.mark.parametrize("hang, kind, told", WRONG.values(), ids=WRONG)
+def test_what_a_hook_may_not_give(hang, kind, told):
+    x = leaf(2.0)
+    y = x.exp()
+    hang(y)
+    with pytest.raises(kind, match=told):
+        y.backward()
+    assert x.grad is None

@@ -6,7 +6,6 @@ import numpy
 import pytest
 
 import engine
-from engine import Tensor
 from engine.autograd import gradcheck, gradgradcheck
 
 rng = numpy.random.default_rng(11)
@@ -63,22 +62,22 @@ def read_gradient(index):
 
 
 def test_reading(index):
-    x = Tensor(DATA, requires_grad=True)
+    x = engine.tensor(DATA, requires_grad=True)
     y = x[as_index(index)]
     assert numpy.array_equal(y.detach().numpy(), DATA[index])
     w, expected = read_gradient(index)
-    (y * Tensor(w)).sum().backward()
+    (y * engine.tensor(w)).sum().backward()
     assert numpy.allclose(x.grad.numpy(), expected)
 
 
 def test_writing_a_number(index):
-    x = Tensor(DATA, requires_grad=True)
+    x = engine.tensor(DATA, requires_grad=True)
     y = x * 1
     y[as_index(index)] = 2.5
     expected = DATA.copy()
     expected[index] = 2.5
     assert numpy.array_equal(y.detach().numpy(), expected)
-    (y * Tensor(WEIGHTS)).sum().backward()
+    (y * engine.tensor(WEIGHTS)).sum().backward()
     stays = WEIGHTS.copy()
     stays[index] = 0
     assert numpy.allclose(x.grad.numpy(), stays)
@@ -88,18 +87,18 @@ def test_writing_a_number(index):
 def test_writing_a_tensor(name):
     index = INDICES[name]
     values = rng.normal(size=DATA[index].shape)
-    x, v = Tensor(DATA, requires_grad=True), Tensor(values, requires_grad=True)
+    x, v = engine.tensor(DATA, requires_grad=True), engine.tensor(values, requires_grad=True)
     y = x * 1
     y[as_index(index)] = v
     expected = DATA.copy()
     expected[index] = values
     assert numpy.array_equal(y.detach().numpy(), expected)
-    (y * Tensor(WEIGHTS)).sum().backward()
+    (y * engine.tensor(WEIGHTS)).sum().backward()
     assert numpy.allclose(v.grad.numpy(), WEIGHTS[index])
 
 
 def test_writing_without_a_graph(index):
-    x = Tensor(DATA)
+    x = engine.tensor(DATA)
     version = x._version
     x[as_index(index)] = -1.0
     expected = DATA.copy()
@@ -109,7 +108,7 @@ def test_writing_without_a_graph(index):
 
 def test_a_written_value_is_broadcast_and_cast():
     x = engine.zeros(2, 3)
-    row = Tensor(numpy.array([1.0, 2.0, 3.0]), requires_grad=True)
+    row = engine.tensor(numpy.array([1.0, 2.0, 3.0]), requires_grad=True)
     x[:] = row
     assert x.dtype is engine.float32
     x.sum().backward()
@@ -121,7 +120,7 @@ def test_a_written_value_is_broadcast_and_cast():
 
 def test_integers_select_first():
     """As in PyTorch, and unlike NumPy, an integer beside an index tensor does not move the tensor's dimensions to the front."""
-    x = Tensor(DATA)
+    x = engine.tensor(DATA)
     assert numpy.array_equal(x[0, :, engine.tensor([1, 2])].numpy(), DATA[0][:, [1, 2]])
     assert numpy.array_equal(x[engine.tensor([1, 2]), :, 0].numpy(), DATA[..., 0][[1, 2]])
     x[0, :, engine.tensor([1, 2])] = 0.0
@@ -168,9 +167,9 @@ def test_scalars_and_flags():
 )
 def test_refused_indices(index, error, words):
     with pytest.raises(error, match=words):
-        Tensor(DATA)[index]
+        engine.tensor(DATA)[index]
     with pytest.raises(error, match=words):
-        Tensor(DATA)[index] = 1.0
+        engine.tensor(DATA)[index] = 1.0
 
 
 def test_refused_values():
@@ -180,7 +179,14 @@ def test_refused_values():
     with pytest.raises(RuntimeError, match="leaf Variable that requires grad"):
         engine.zeros(3, requires_grad=True)[0] = 1.0
     with pytest.raises(RuntimeError, match="single memory location"):
-        engine.zeros(1, 3).expand(2, 3)[0] = 1.0
+        engine.zeros(1, 3).expand(2, 3)[:, 0] = 1.0
+
+
+def test_a_part_of_an_expanded_tensor_is_written_once():
+    x = engine.zeros(1, 3).expand(2, 3)
+    x[0] = 1.0
+    x[1, 2] = 5.0
+    assert x.tolist() == [[1.0, 1.0, 5.0]] * 2
 
 
 def test_writes_have_second_derivatives():
@@ -193,8 +199,8 @@ def test_writes_have_second_derivatives():
         y[y.detach() > 0.5] = 0.0
         return y * x
 
-    x = Tensor(rng.normal(size=(3, 3)), requires_grad=True)
-    v = Tensor(rng.normal(size=(2, 2)), requires_grad=True)
+    x = engine.tensor(rng.normal(size=(3, 3)), requires_grad=True)
+    v = engine.tensor(rng.normal(size=(2, 2)), requires_grad=True)
     assert gradcheck(write, (x, v)) and gradgradcheck(write, (x, v))
 
 
@@ -204,7 +210,7 @@ def test_repeated_rows_add_up_in_large_and_small_tables():
         places = rng.integers(0, count, reads)
         g = rng.normal(size=(reads, 3))
         table = engine.zeros(count, 3, dtype=engine.float64, requires_grad=True)
-        (table[engine.tensor(places)] * Tensor(g)).sum().backward()
+        (table[engine.tensor(places)] * engine.tensor(g)).sum().backward()
         expected = numpy.zeros((count, 3))
         numpy.add.at(expected, places, g)
         assert numpy.allclose(table.grad.numpy(), expected)
@@ -220,7 +226,7 @@ def test_scatter_reduce_shares_among_the_reached():
 
 
 def test_embedding_padding_row_gets_no_gradient():
-    weight = Tensor(rng.normal(size=(4, 2)), requires_grad=True)
+    weight = engine.tensor(rng.normal(size=(4, 2)), requires_grad=True)
     embedding = engine.op.functions["nn.functional.embedding"]
     out = embedding(engine.tensor([[0, 1], [1, 3]]), weight, padding_idx=0)
     out.sum().backward()
@@ -237,3 +243,36 @@ def test_sorting_is_stable_and_puts_nan_last():
     assert engine.topk(engine.arange(100.0) % 7, 3).values.tolist() == [6, 6, 6]
     with pytest.raises(RuntimeError, match="selected index k out of range"):
         engine.topk(x, 5)
+
+
+def test_a_value_may_have_leading_dimensions_of_one_behind_a_mask():
+    for recorded in (False, True):
+        x = engine.zeros(2, 3, dtype=engine.float64, requires_grad=recorded) * 1
+        x[engine.tensor(MASK[:2, :3])] = engine.ones(1, 1, int(MASK[:2, :3].sum()), dtype=engine.float64)
+        assert x.tolist() == MASK[:2, :3].astype(float).tolist()
+        with pytest.raises(RuntimeError, match="shape mismatch"):
+            x[engine.tensor([True, False])] = engine.ones(2, 3, 2, dtype=engine.float64)
+        with pytest.raises(RuntimeError, match="shape mismatch"):
+            x[engine.ones(2, 3, dtype=engine.bool)] = engine.ones(6, 2, dtype=engine.float64)
+
+
+def test_values_added_at_a_matrix_of_places_broadcast():
+    """NumPy's `add.at` reads past the end of the values here."""
+    places = numpy.array([[0, -2, 0], [1, 0, 0]])
+    for dtype in (engine.int64, engine.float32, engine.float64):
+        x = engine.zeros(2, dtype=dtype)
+        x.index_put_((engine.tensor(places),), engine.tensor([1, 2, 3], dtype=dtype), accumulate=True)
+        assert x.tolist() == [11, 1]  # 0 gets 1 + 2 + 3 and 2 + 3, 1 gets 1
+        assert engine.zeros(2, dtype=dtype).index_put((engine.tensor(places),), engine.tensor(5, dtype=dtype), True).tolist() == [25, 5]
+
+
+def test_index_put_takes_bytes_as_a_mask_and_refuses_what_is_no_index():
+    x = engine.zeros(3).index_put((engine.tensor([1, 0, 1], dtype=engine.uint8),), engine.tensor(2.0))
+    assert x.tolist() == [2, 0, 2]
+    for dtype in (engine.int16, engine.float32):
+        for put in (engine.index_put, engine.Tensor.index_put_):
+            with pytest.raises(IndexError, match="must be long, int, byte or bool"):
+                put(x, (engine.tensor([1, 0], dtype=dtype),), engine.tensor(2.0))
+    with pytest.raises(RuntimeError, match=r"value tensor of shape \[1, 2\] cannot be broadcast to indexing result of shape \[2\]"):
+        x.index_put_((engine.tensor([0, 1]),), engine.ones(1, 2))
+    assert x.tolist() == [2, 0, 2]

@@ -563,3 +563,94 @@ def test_a_view_made_without_recording_may_not_be_written_with_it():
 def test_gradients_of_nothing_are_refused():
     with pytest.raises(RuntimeError, match="cannot be empty"):
         engine.autograd.grad(leaf(1.0) * 2, [])
+
+
+def test_data_is_apart_from_the_graph():
+    """What is written through `.data`, or through a view of it, autograd does not know of: PyTorch's way, right or wrong."""
+    x = const(1.0, 2.0).requires_grad_()
+    y = x * 2
+    z = y * y
+    y.data.mul_(3)
+    y.data[0] = 7.0
+    assert y.tolist() == [7, 12] and y.data.grad_fn is None and not y.data.requires_grad
+    z.sum().backward()
+    assert x.grad.tolist() == [28, 48]  # 2 y of what y is now, times 2
+    w = (x * 2).tanh()
+    w.detach().zero_()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        w.sum().backward()
+
+
+def test_a_view_of_a_single_number_is_written():
+    x = leaf(3.0)
+    y = x * 2
+    y[...] = 5.0
+    (y * y).backward()
+    assert x.grad.item() == 0  # nothing of x is left
+    x = leaf(3.0)
+    y, w = x * 2, leaf(4.0)
+    y.view(1)[0] *= w
+    (y * y).backward()
+    assert x.grad.item() == 2 * 24 * 8 and w.grad.item() == 2 * 24 * 6
+    x = leaf(3.0)
+    y = x * 2
+    y[None] *= 3
+    y.backward()
+    assert x.grad.item() == 6
+
+
+@pytest.mark.parametrize(
+    ("made", "told"),
+    [
+        (lambda x: x.chunk(2)[1], "Output 1 of Split "),
+        (lambda x: x.split([1, 1])[0], "Output 0 of SplitWithSizes "),
+        (lambda x: x.unbind(1)[2], "Output 2 of Unbind "),
+        (lambda x: list(x)[1], "Output 1 of Unbind "),
+        (lambda x: x.chunk(2)[0][:, 1:].T, r"Output 0 of \w+ "),  # PyTorch names the last view of it, the engine the one of several
+    ],
+)
+def test_one_view_of_several_cannot_be_written_where_grad_is_required(made, told):
+    plain = engine.arange(6.0).reshape(2, 3)
+    made(plain).mul_(0)
+    assert plain.sum().item() < 15  # without a gradient they can
+    x = engine.arange(6.0).reshape(2, 3).requires_grad_()
+    y = x * 1
+    part = made(y)
+    with pytest.raises(RuntimeError, match=f"{told}is a view and is being modified inplace") as refused:
+        part.mul_(2)
+    assert "function that returns multiple views" in str(refused.value)
+    with pytest.raises(RuntimeError, match="returns multiple views"):
+        part[...] = 1.0
+    assert y.tolist() == x.tolist() and y._version == 0
+    with engine.no_grad():
+        part.mul_(0)
+    assert y.sum().item() < 15
+
+
+def test_pieces_that_can_be_written():
+    x = engine.arange(6.0).reshape(2, 3).requires_grad_()
+    y = x * 1
+    y.tensor_split(2)[0].mul_(2)  # PyTorch makes these one by one
+    y.narrow(0, 1, 1).mul_(3)
+    y.unsafe_split_with_sizes([1, 1])[0].mul_(2)
+    y.sum().backward()
+    assert x.grad.tolist() == [[2, 2, 2], [3, 3, 3]]
+
+
+def test_a_view_of_a_leaf_that_is_itself_a_view():
+    x = engine.arange(6.0).reshape(2, 3).requires_grad_()
+    with pytest.raises(RuntimeError, match="view of a leaf Variable that requires grad"):
+        x[0].mul_(2)
+    with pytest.raises(RuntimeError, match="view of a leaf Variable that requires grad"):
+        x[0] = 1.0
+    assert x.tolist() == [[0, 1, 2], [3, 4, 5]]
+
+
+def test_numbers_are_not_drawn_into_shared_places():
+    x = engine.zeros(1, 2)
+    for name in ("normal_", "uniform_", "exponential_", "random_", "bernoulli_"):
+        with pytest.raises(RuntimeError, match="more than one element of the written-to tensor refers to a single memory location"):
+            getattr(x.expand(3, 2), name)()
+    assert x.tolist() == [[0, 0]] and x._version == 0
+    x.expand(1, 2).normal_()
+    assert x.abs().sum().item() > 0

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import numpy
-import programs
 from hypothesis import example, given, settings
 
 import engine
-from engine import Tensor
+import programs
 
 X, W = numpy.array([[0.3, -0.7, 1.1], [0.9, 0.4, -1.2]]), numpy.array([0.8, -1.3, 0.6])
 
@@ -21,13 +20,13 @@ def slope(f, x, t, h=1e-6):
 @example([("view", 0, "flat"), ("view", 2, "tail"), ("write", 3, "mul_", "weight", 1), ("write", 0, "add_", "itself", 0), ("new", 3, 2)])
 @example([("view", 1, "first"), ("write", 2, "add_", "weight", 0), ("view", 1, "transpose"), ("write", 3, "mul_", "another", 3)])
 def test_a_program_means_what_it_means_in_numpy(program):
-    x, w = Tensor(X, requires_grad=True), Tensor(W, requires_grad=True)
+    x, w = engine.tensor(X, requires_grad=True), engine.tensor(W, requires_grad=True)
     pool = programs.run(program, x, w, lambda v: v.clone(), lambda shape: engine.zeros(shape, dtype=engine.float64), programs.write_tensor)
     expected = programs.run(program, X, W, numpy.copy, numpy.zeros, programs.write_numpy)
     loss = None
     for v, plain, c in zip(pool, expected, programs.weights(expected), strict=True):
         assert numpy.array_equal(v.detach().numpy(), plain)
-        term = (Tensor(c) * v).sum()
+        term = (engine.tensor(c) * v).sum()
         loss = term if loss is None else loss + term
     gx, gw = engine.autograd.grad(loss, (x, w), allow_unused=True, materialize_grads=True) if loss.requires_grad else (0 * x, 0 * w)
     rng = numpy.random.default_rng(1)

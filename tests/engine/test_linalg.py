@@ -6,7 +6,6 @@ import numpy
 import pytest
 
 import engine
-from engine import Tensor
 from engine.autograd import gradcheck, gradgradcheck
 from engine.op import functions
 
@@ -19,7 +18,7 @@ def draw(*shapes):
 
 
 def leaves(arrays):
-    return [Tensor(a, requires_grad=True) for a in arrays]
+    return [engine.tensor(a, requires_grad=True) for a in arrays]
 
 
 SHAPES = [
@@ -83,7 +82,7 @@ def test_einsum(equation, shapes):
 
 def test_einsum_with_lists_of_subscripts():
     a, b = draw((2, 3, 4), (4, 5))
-    found = engine.einsum(Tensor(a), [..., 0, 1], Tensor(b), [1, 2], [..., 0, 2])
+    found = engine.einsum(engine.tensor(a), [..., 0, 1], engine.tensor(b), [1, 2], [..., 0, 2])
     assert numpy.allclose(found.numpy(), a @ b)
 
 
@@ -108,7 +107,7 @@ def test_einsum_refuses(equation, shapes, words):
 @pytest.mark.parametrize("shape", [(2, 3), (2, 2, 3), (3,)])
 def test_linear(shape):
     arrays = draw(shape, (4, 3), (4,))
-    found = linear(*[Tensor(a) for a in arrays])
+    found = linear(*[engine.tensor(a) for a in arrays])
     assert numpy.allclose(found.numpy(), arrays[0] @ arrays[1].T + arrays[2])
     square = lambda *xs: linear(*xs) ** 2  # noqa: E731
     assert gradcheck(square, leaves(arrays)) and gradgradcheck(square, leaves(arrays)) and gradcheck(square, leaves(arrays[:2]))
@@ -143,19 +142,28 @@ def test_refusals(call, words):
 
 def test_products_with_names():
     a, b, c = draw((2, 3), (3, 4), (2, 4))
-    x, y, z = Tensor(a), Tensor(b), Tensor(c)
+    x, y, z = engine.tensor(a), engine.tensor(b), engine.tensor(c)
     assert numpy.allclose(engine.addmm(z, x, y, beta=2, alpha=0.5).numpy(), 2 * c + 0.5 * (a @ b))
     assert numpy.allclose(engine.addmm(z * float("nan"), x, y, beta=0).numpy(), a @ b)
     assert numpy.allclose(engine.tensordot(x, y, 1).numpy(), a @ b) and numpy.allclose(engine.kron(x, y).numpy(), numpy.kron(a, b))
     u, v = draw((3,), (3,))
-    assert numpy.allclose(engine.cross(Tensor(u), Tensor(v)).numpy(), numpy.cross(u, v)) and numpy.allclose(
-        engine.outer(Tensor(u), Tensor(v)).numpy(), numpy.outer(u, v)
+    assert numpy.allclose(engine.cross(engine.tensor(u), engine.tensor(v)).numpy(), numpy.cross(u, v)) and numpy.allclose(
+        engine.outer(engine.tensor(u), engine.tensor(v)).numpy(), numpy.outer(u, v)
     )
 
 
 def test_distances_have_no_gradient_between_equal_rows():
-    rows = Tensor(numpy.array([[0.0, 0.0], [3.0, 4.0]]), requires_grad=True)
+    rows = engine.tensor(numpy.array([[0.0, 0.0], [3.0, 4.0]]), requires_grad=True)
     distances = engine.cdist(rows, rows.detach())
     assert numpy.allclose(distances.detach().numpy(), [[0, 5], [5, 0]])
     distances.sum().backward()
     assert numpy.allclose(rows.grad.numpy(), [[-0.6, -0.8], [0.6, 0.8]])
+
+
+@pytest.mark.parametrize(("name", "args"), [("inv", ()), ("cholesky", ()), ("solve", (engine.ones(2),))])
+def test_what_is_checked_is_square(name, args):
+    call = getattr(engine.linalg, f"{name}_ex")
+    with pytest.raises(RuntimeError, match=f"linalg.{name}: A must be batches of square matrices, but they are 2 by 3 matrices"):
+        call(engine.ones(2, 3), *args)
+    with pytest.raises(RuntimeError, match=f"linalg.{name}: The input tensor A must have at least 2 dimensions"):
+        call(engine.ones(3), *args)

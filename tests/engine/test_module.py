@@ -12,7 +12,7 @@ import pytest
 from nets import Net
 
 import engine
-from engine import Tensor, nn, observe
+from engine import nn, observe
 
 
 def test_named_members():
@@ -38,7 +38,7 @@ def test_a_module_that_occurs_twice():
 def test_attributes_change_their_kind():
     net = nn.Module()
     net.x = 3
-    net.x = nn.Parameter(Tensor([1.0]))
+    net.x = nn.Parameter(engine.tensor([1.0]))
     assert "x" not in vars(net) and "x" in net._parameters
     net.x = nn.Linear(1, 1)
     assert not net._parameters and "x" in net._modules
@@ -46,26 +46,26 @@ def test_attributes_change_their_kind():
     assert net.x is None and "x" in net._modules
     del net.x
     assert not hasattr(net, "x")
-    net.y = nn.Buffer(Tensor([1.0]), persistent=False)
+    net.y = nn.Buffer(engine.tensor([1.0]), persistent=False)
     assert "y" in net._buffers and "y" not in net.state_dict()
-    net.y = Tensor([2.0])
+    net.y = engine.tensor([2.0])
     assert net.y.item() == 2.0 and "y" in net._buffers
-    net.z = Tensor([1.0])
+    net.z = engine.tensor([1.0])
     assert "z" in vars(net)
 
 
 @pytest.mark.parametrize(
     ("act", "error", "message"),
     [
-        (lambda m: setattr(m.first, "weight", Tensor([1.0])), TypeError, r"cannot assign 'engine.Tensor' as parameter 'weight'"),
+        (lambda m: setattr(m.first, "weight", engine.tensor([1.0])), TypeError, r"cannot assign 'torch.FloatTensor' as parameter 'weight'"),
         (lambda m: setattr(m.first, "weight", "a"), TypeError, r"cannot assign 'str' as parameter 'weight' \(engine.nn.Parameter"),
         (lambda m: setattr(m, "seen", 3), TypeError, "cannot assign 'int' as buffer 'seen'"),
         (lambda m: setattr(m, "first", 3), TypeError, "cannot assign 'int' as child module 'first'"),
-        (lambda m: m.register_buffer("", Tensor([1.0])), KeyError, "buffer name can.*t be empty"),
+        (lambda m: m.register_buffer("", engine.tensor([1.0])), KeyError, "buffer name can.*t be empty"),
         (lambda m: m.register_parameter("a.b", None), KeyError, "parameter name can.*t contain"),
-        (lambda m: m.register_buffer("first", Tensor([1.0])), KeyError, "attribute 'first' already exists"),
+        (lambda m: m.register_buffer("first", engine.tensor([1.0])), KeyError, "attribute 'first' already exists"),
         (lambda m: m.register_parameter(3, None), TypeError, "parameter name should be a string. Got int"),
-        (lambda m: m.register_parameter("p", Tensor([1.0])), TypeError, "cannot assign 'Tensor' object to parameter 'p'"),
+        (lambda m: m.register_parameter("p", engine.tensor([1.0])), TypeError, "cannot assign 'torch.FloatTensor' object to parameter 'p'"),
         (lambda m: m.add_module("x", 3), TypeError, "int is not a Module subclass"),
         (lambda m: m.nothing, AttributeError, "'Net' object has no attribute 'nothing'"),
         (lambda m: m.get_submodule("first.a"), AttributeError, "Linear has no attribute `a`"),
@@ -87,7 +87,7 @@ def test_assigning_before_init():
         def __init__(self, value):
             self.a = value
 
-    for value, kind in ((nn.Linear(1, 1), "module"), (nn.Parameter(Tensor([1.0])), "parameter")):
+    for value, kind in ((nn.Linear(1, 1), "module"), (nn.Parameter(engine.tensor([1.0])), "parameter")):
         with pytest.raises(AttributeError, match=rf"cannot assign {kind}s? before Module.__init__\(\) call"):
             Hasty(value)
 
@@ -101,7 +101,7 @@ def test_repr():
     assert repr(nn.ModuleList([nn.Linear(1, 2), nn.Linear(1, 2), nn.ReLU()])) == (
         "ModuleList(\n  (0-1): 2 x Linear(in_features=1, out_features=2, bias=True)\n  (2): ReLU()\n)"
     )
-    assert repr(nn.Parameter(Tensor([1.0, 2.0]))) == "Parameter containing:\ntensor([1., 2.], requires_grad=True)"
+    assert repr(nn.Parameter(engine.tensor([1.0, 2.0]))) == "Parameter containing:\ntensor([1., 2.], requires_grad=True)"
 
 
 def test_modes_and_apply():
@@ -201,3 +201,48 @@ def test_share_memory():
     assert (net.weight.array == 7).all() and not (before == 7).any()
     array = net.weight.array
     assert net.share_memory().weight.array is array
+
+
+def test_a_buffer_says_anew_whether_it_is_saved():
+    net = nn.Module()
+    net.seen = nn.Buffer(engine.ones(2))
+    assert list(net.state_dict()) == ["seen"]
+    net.seen = nn.Buffer(engine.ones(2), persistent=False)
+    assert list(net.state_dict()) == [] and [n for n, _ in net.named_buffers()] == ["seen"]
+    net.seen = engine.zeros(2)  # a plain tensor changes the value alone
+    assert list(net.state_dict()) == []
+
+
+def test_what_is_no_module_is_refused():
+    net = nn.Sequential(nn.ReLU())
+    with pytest.raises(ValueError, match="`module` is not an nn.Module, found <class 'int'>"):
+        net.set_submodule("0", 3)
+    with pytest.raises(TypeError, match=r"ReLU is a class, and a Module object is wanted: write ReLU\(...\)"):
+        nn.Sequential(nn.ReLU)
+    with pytest.raises(TypeError, match="int is not a Module subclass"):
+        net.append(3)
+
+
+def test_types_by_name():
+    assert nn.Linear(1, 1).type("torch.DoubleTensor").weight.dtype is engine.float64
+    assert nn.LazyLinear(1).type(engine.float64)(engine.ones(1, 2, dtype=engine.float64)).dtype is engine.float64
+
+
+def test_the_copy_of_a_parameter_starts_without_a_gradient():
+    layer = nn.Linear(2, 1)
+    layer(engine.ones(1, 2)).sum().backward()
+    twin = copy.deepcopy(layer)
+    assert twin.weight.grad is None and layer.weight.grad is not None
+    assert twin.weight.tolist() == layer.weight.tolist() and twin.weight.array is not layer.weight.array
+    tied = nn.Sequential(layer, nn.Linear(2, 1))
+    tied[1].weight = layer.weight
+    twins = copy.deepcopy(tied)
+    assert twins[0].weight is twins[1].weight and type(twins[0].weight) is nn.Parameter
+    leaf = engine.ones(2, requires_grad=True)
+    leaf.sum().backward()
+    assert copy.deepcopy(leaf).grad.tolist() == [1.0, 1.0]  # a plain tensor's copy keeps it
+
+
+def test_a_lazy_parameter_has_no_shape():
+    with pytest.raises(RuntimeError, match="Can't access the shape of an uninitialized parameter"):
+        _ = nn.LazyLinear(2).weight.shape

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from nets import Net, close, values
 
@@ -15,11 +17,11 @@ def test_forward_hooks():
     net.register_forward_pre_hook(lambda m, args: told.append("before") or (args[0] * 2,))
     net.register_forward_pre_hook(lambda m, args: told.append("first"), prepend=True)
     handle = net.register_forward_hook(lambda m, args, out: told.append(("after", args[0].tolist())) or out + 1)
-    out = net(Tensor([1.0, 2.0]))
-    close(out, values(F.linear(Tensor([2.0, 4.0]), net.weight, net.bias)) + 1)
+    out = net(engine.tensor([1.0, 2.0]))
+    close(out, values(F.linear(engine.tensor([2.0, 4.0]), net.weight, net.bias)) + 1)
     assert told == ["first", "before", ("after", [2.0, 4.0])]
     handle.remove()
-    close(net(Tensor([1.0, 2.0])), values(out) - 1)
+    close(net(engine.tensor([1.0, 2.0])), values(out) - 1)
 
 
 def test_hooks_with_kwargs_and_always_call():
@@ -68,3 +70,16 @@ def test_backward_hook_without_input_gradients():
     net.register_full_backward_hook(lambda m, grad_input, grad_output: told.append((grad_input, grad_output[0].tolist())))
     net(engine.ones(1, 2)).sum().backward()
     assert told == [((None,), [[1.0, 1.0]])] and net.weight.grad is not None
+
+
+def test_the_deprecated_backward_hook_hangs_at_the_last_node():
+    net, seen = engine.nn.Linear(2, 3), []
+    net.register_backward_hook(lambda module, into, out: seen.append(([tuple(g.shape) for g in into], [tuple(g.shape) for g in out])))
+    with pytest.warns(FutureWarning, match="missing some grad_input"):
+        net(engine.ones(4, 2, requires_grad=True)).sum().backward()
+    assert seen == [([(3,), (4, 2), (2, 3)], [(4, 3)])]
+    doubled = engine.nn.Tanh()
+    doubled.register_backward_hook(lambda module, into, out: (into[0] * 2,))
+    x = engine.tensor([0.5], requires_grad=True)
+    doubled(x * 1).backward()
+    assert abs(x.grad.item() - 2 * (1 - math.tanh(0.5) ** 2)) < 1e-6

@@ -10,14 +10,13 @@ import scipy.signal
 import scipy.special
 
 import engine
-from engine import Tensor
 from engine.autograd import gradcheck, gradgradcheck
 
 rng = np.random.default_rng(5)
 
 
 def leaf(*shape, low=-1.0, high=1.0):
-    return Tensor(rng.uniform(low, high, shape), requires_grad=True)
+    return engine.tensor(rng.uniform(low, high, shape), requires_grad=True)
 
 
 def close(found, expected, tolerance=1e-10):
@@ -32,13 +31,20 @@ def close(found, expected, tolerance=1e-10):
 def test_one_dimension(name, norm):
     for n in (None, 5, 8):
         x = rng.normal(size=(3, 6)) + (1j * rng.normal(size=(3, 6)) if name not in ("rfft", "ihfft") else 0)
-        assert close(getattr(engine.fft, name)(Tensor(x), n, norm=norm), getattr(np.fft, name)(x, n, norm=norm))
+        assert close(getattr(engine.fft, name)(engine.tensor(x), n, norm=norm), getattr(np.fft, name)(x, n, norm=norm))
+
+
+@pytest.mark.parametrize("name", ["fft", "ifft", "rfft", "irfft", "hfft", "ihfft"])
+def test_fft_of_one_dimension_has_no_size_that_means_as_it_is(name):
+    for n in (-1, 0):
+        with pytest.raises(RuntimeError, match=f"Invalid number of data points .{n}. specified"):
+            getattr(engine.fft, name)(engine.ones(3), n)
 
 
 @pytest.mark.parametrize("name", ["fft2", "ifft2", "rfft2", "irfft2", "fftn", "ifftn", "rfftn", "irfftn"])
 def test_several_dimensions(name):
     x = rng.normal(size=(3, 4, 6)) + (0 if name.startswith("r") else 1j * rng.normal(size=(3, 4, 6)))
-    assert close(getattr(engine.fft, name)(Tensor(x)), getattr(np.fft, name)(x))
+    assert close(getattr(engine.fft, name)(engine.tensor(x)), getattr(np.fft, name)(x))
 
 
 def test_slopes_of_transforms():
@@ -48,7 +54,7 @@ def test_slopes_of_transforms():
 
 def test_short_time_transform_and_back():
     x, window = rng.normal(size=64), engine.hann_window(16, dtype=engine.float64)
-    found = engine.stft(Tensor(x), 16, 4, window=window, return_complex=True)
+    found = engine.stft(engine.tensor(x), 16, 4, window=window, return_complex=True)
     whole = np.pad(x, 8, "reflect")
     expected = np.stack([np.fft.rfft(whole[4 * t : 4 * t + 16] * scipy.signal.windows.hann(16, sym=False)) for t in range(17)], 1)
     assert close(found, expected)
@@ -85,7 +91,7 @@ def test_eigenvalues_and_what_does_not_see_the_phase():
 
     def without_phase(x):
         w, v = engine.linalg.eig(x)
-        order = Tensor(np.lexsort((w.detach().numpy().imag, w.detach().numpy().real)))
+        order = engine.tensor(np.lexsort((w.detach().numpy().imag, w.detach().numpy().real)))
         return (v.abs() ** 2)[:, order], w[order].real
 
     assert gradcheck(without_phase, (a,)) and gradcheck(lambda x: engine.linalg.eigvals(x).abs().sum(), (a,))
@@ -93,15 +99,17 @@ def test_eigenvalues_and_what_does_not_see_the_phase():
 
 def test_solves_with_factors():
     a, b = rng.normal(size=(2, 4, 4)), rng.normal(size=(2, 4, 3))
-    LU, pivots = engine.linalg.lu_factor(Tensor(a))
-    assert close(engine.linalg.lu_solve(LU, pivots, Tensor(b)), np.linalg.solve(a, b))
-    assert close(engine.linalg.lu_solve(LU, pivots, Tensor(b), adjoint=True), np.linalg.solve(a.swapaxes(1, 2), b))
+    LU, pivots = engine.linalg.lu_factor(engine.tensor(a))
+    assert close(engine.linalg.lu_solve(LU, pivots, engine.tensor(b)), np.linalg.solve(a, b))
+    assert close(engine.linalg.lu_solve(LU, pivots, engine.tensor(b), adjoint=True), np.linalg.solve(a.swapaxes(1, 2), b))
     spd = a @ a.swapaxes(1, 2) + np.eye(4)
-    L = engine.linalg.cholesky(Tensor(spd))
-    assert close(engine.cholesky_solve(Tensor(b), L), np.linalg.solve(spd, b)) and close(engine.cholesky_inverse(L), np.linalg.inv(spd))
-    found, info = engine.linalg.inv_ex(Tensor(np.stack([a[0], np.zeros((4, 4))])))
+    L = engine.linalg.cholesky(engine.tensor(spd))
+    assert close(engine.cholesky_solve(engine.tensor(b), L), np.linalg.solve(spd, b)) and close(
+        engine.cholesky_inverse(L), np.linalg.inv(spd)
+    )
+    found, info = engine.linalg.inv_ex(engine.tensor(np.stack([a[0], np.zeros((4, 4))])))
     assert close(found[0], np.linalg.inv(a[0])) and info.tolist() == [0, 1]
-    assert engine.linalg.cholesky_ex(Tensor(-np.eye(3))).info.item() == 1
+    assert engine.linalg.cholesky_ex(engine.tensor(-np.eye(3))).info.item() == 1
 
 
 def test_gradients_of_complex_factorisations():
@@ -117,7 +125,7 @@ def test_gradients_of_complex_factorisations():
 
 
 def test_forward_mode_of_a_complex_result():
-    x, t = leaf(3, 3), Tensor(rng.normal(size=(3, 3)))
+    x, t = leaf(3, 3), engine.tensor(rng.normal(size=(3, 3)))
     _, along = engine.autograd.functional.jvp(lambda a: engine.linalg.eigvals(a).sum(), (x,), (t,))
     assert np.allclose(along.numpy(), np.trace(t.numpy()))
 
@@ -125,7 +133,7 @@ def test_forward_mode_of_a_complex_result():
 def test_the_old_qr_takes_some():
     x = rng.normal(size=(4, 2))
     for some, shapes in ((True, ((4, 2), (2, 2))), (False, ((4, 4), (4, 2)))):
-        Q, R = engine.qr(Tensor(x), some)
+        Q, R = engine.qr(engine.tensor(x), some)
         assert (Q.shape, R.shape) == shapes and close(Q @ R, x)
 
 
@@ -134,27 +142,39 @@ def test_the_old_qr_takes_some():
 
 def test_statistics():
     x, w = rng.normal(size=(3, 8)), rng.integers(1, 4, 8)
-    assert close(engine.cov(Tensor(x), fweights=Tensor(w)), np.cov(x, fweights=w)) and close(engine.corrcoef(Tensor(x)), np.corrcoef(x))
-    for found, expected in zip(engine.gradient(Tensor(x), spacing=0.5, edge_order=2), np.gradient(x, 0.5, edge_order=2), strict=True):
-        assert close(found, expected)
-    at = np.sort(rng.normal(size=8))
-    assert close(engine.gradient(Tensor(x), spacing=(Tensor(at),), dim=1, edge_order=2)[0], np.gradient(x, at, axis=1, edge_order=2))
-    holes = np.where(x > 1, np.nan, x)
-    q = np.array([0.1, 0.6])
-    assert close(engine.nanquantile(Tensor(holes), Tensor(q), 1), np.nanquantile(holes, q, 1))
+    assert close(engine.cov(engine.tensor(x), fweights=engine.tensor(w)), np.cov(x, fweights=w)) and close(
+        engine.corrcoef(engine.tensor(x)), np.corrcoef(x)
+    )
     for found, expected in zip(
-        engine.histogram(Tensor(x), 5, range=(-1, 2), density=True), np.histogram(x, 5, (-1, 2), density=True), strict=True
+        engine.gradient(engine.tensor(x), spacing=0.5, edge_order=2), np.gradient(x, 0.5, edge_order=2), strict=True
     ):
         assert close(found, expected)
-    assert close(engine.renorm(Tensor(x), 2, 0, 1.5).norm(2, 1), np.minimum(np.linalg.norm(x, axis=1), 1.5), 1e-6)
-    assert engine.isin(Tensor([[1, 2], [3, 4]]), Tensor([2, 4])).tolist() == [[False, True], [False, True]]
-    assert close(engine.mvlgamma(Tensor(x[0] ** 2 + 3), 3), [scipy.special.multigammaln(v, 3) for v in x[0] ** 2 + 3])
+    at = np.sort(rng.normal(size=8))
+    assert close(
+        engine.gradient(engine.tensor(x), spacing=(engine.tensor(at),), dim=1, edge_order=2)[0], np.gradient(x, at, axis=1, edge_order=2)
+    )
+    holes = np.where(x > 1, np.nan, x)
+    q = np.array([0.1, 0.6])
+    assert close(engine.nanquantile(engine.tensor(holes), engine.tensor(q), 1), np.nanquantile(holes, q, 1))
+    for found, expected in zip(
+        engine.histogram(engine.tensor(x), 5, range=(-1, 2), density=True), np.histogram(x, 5, (-1, 2), density=True), strict=True
+    ):
+        assert close(found, expected)
+    assert close(engine.renorm(engine.tensor(x), 2, 0, 1.5).norm(2, 1), np.minimum(np.linalg.norm(x, axis=1), 1.5), 1e-6)
+    assert engine.isin(engine.tensor([[1, 2], [3, 4]]), engine.tensor([2, 4])).tolist() == [[False, True], [False, True]]
+    assert close(engine.mvlgamma(engine.tensor(x[0] ** 2 + 3), 3), [scipy.special.multigammaln(v, 3) for v in x[0] ** 2 + 3])
     assert gradcheck(engine.cov, (leaf(3, 5),)) and gradcheck(
         lambda v, f: engine.quantile(v, f, 0), (leaf(5, 2), leaf(2, low=0.3, high=0.4))
     )
 
 
 # -- views and places -----------------------------------------------------------------------------------------------------------
+
+
+def test_views_of_memory_in_any_order_of_dimensions():
+    x = engine.tensor(np.arange(24.0).reshape(2, 3, 4)).permute(1, 2, 0)
+    y = x + 0.0  # lies as x does: neither in C nor in Fortran order
+    assert close(y.unsqueeze(0).expand(2, 3, 4, 2), np.broadcast_to(np.arange(24.0).reshape(2, 3, 4).transpose(1, 2, 0), (2, 3, 4, 2)))
 
 
 def test_views_by_strides():
@@ -183,7 +203,7 @@ def test_in_place_changes_of_shape_stay_views():
 
 
 def test_complex_numbers_as_pairs():
-    z = Tensor(np.array([1 + 2j, 3 - 1j]))
+    z = engine.tensor(np.array([1 + 2j, 3 - 1j]))
     pairs = engine.view_as_real(z)
     pairs[0, 1] = 5.0
     assert z.tolist() == [1 + 5j, 3 - 1j] and engine.view_as_complex(pairs).tolist() == z.tolist()
@@ -205,16 +225,19 @@ def test_reading_at_places(padding):
     image, grid = rng.normal(size=(1, 1, 5, 6)), rng.uniform(-0.95, 0.95, size=(1, 4, 3, 2))
     rows, columns = (grid[0, ..., 1] + 1) / 2 * 4, (grid[0, ..., 0] + 1) / 2 * 5
     expected = scipy.ndimage.map_coordinates(image[0, 0], [rows, columns], order=1)
-    assert close(engine.nn.functional.grid_sample(Tensor(image), Tensor(grid), padding_mode=padding, align_corners=True)[0, 0], expected)
-    places = (leaf(1, 2, 4, 4), Tensor(rng.uniform(-1.4, 1.4, (1, 2, 2, 2)), requires_grad=True))
+    assert close(
+        engine.nn.functional.grid_sample(engine.tensor(image), engine.tensor(grid), padding_mode=padding, align_corners=True)[0, 0],
+        expected,
+    )
+    places = (leaf(1, 2, 4, 4), engine.tensor(rng.uniform(-1.4, 1.4, (1, 2, 2, 2)), requires_grad=True))
     for mode in ("bilinear", "bicubic"):
         sample = lambda x, g, mode=mode: engine.nn.functional.grid_sample(x, g, mode, padding, False)  # noqa: E731
         assert gradcheck(sample, places)
 
 
 def test_affine_grid_of_the_identity_changes_nothing():
-    x = Tensor(rng.normal(size=(2, 3, 4, 5)))
-    theta = Tensor(np.tile(np.eye(2, 3), (2, 1, 1)))
+    x = engine.tensor(rng.normal(size=(2, 3, 4, 5)))
+    theta = engine.tensor(np.tile(np.eye(2, 3), (2, 1, 1)))
     for corners in (True, False):
         grid = engine.nn.functional.affine_grid(theta, x.shape, corners)
         assert close(engine.nn.functional.grid_sample(x, grid, align_corners=corners), x.numpy())
@@ -223,4 +246,21 @@ def test_affine_grid_of_the_identity_changes_nothing():
 def test_results_go_where_out_says():
     out = engine.empty(0)
     assert engine.addmm(engine.ones(2, 2), engine.ones(2, 3), engine.ones(3, 2), out=out) is out and out.tolist() == [[4, 4], [4, 4]]
+    out = engine.empty(3)
     assert engine.arange(3.0, out=out).tolist() == [0, 1, 2] and engine.linspace(0, 1, 3, out=out).tolist() == [0, 0.5, 1]
+
+
+def test_a_map_that_moves_nothing_lands_on_pytorchs_places_to_the_bit():
+    """A spatial transformer starts there, and on which side of an element's centre a place lies decides its gradient."""
+    grid = engine.nn.functional.affine_grid(engine.tensor([[[1.0, 0, 0], [0, 1, 0]]]), (1, 1, 28, 28), align_corners=False)
+    bits = [3212237678, 3211039305, 3209840933, 3208642560, 3207444187, 3206245815, 3205047443]
+    bits += [3203249883, 3200853138, 3198456392, 3196059648, 3191266158, 3185274294, 3172092195]  # PyTorch 2.13's first half
+    for line in (grid[0, 0, :, 0], grid[0, :, 0, 1]):
+        assert line[:14].numpy().view("uint32").tolist() == bits
+
+
+def test_no_pairs_are_no_complex_numbers():
+    for shape in ((0, 3, 2), (3, 0, 2), (0, 2)):
+        z = engine.view_as_complex(engine.zeros(*shape, dtype=engine.float64))
+        assert z.shape == shape[:-1] and z.dtype is engine.complex128
+        assert engine.view_as_complex(engine.view_as_real(z)).shape == shape[:-1]

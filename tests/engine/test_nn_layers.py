@@ -9,7 +9,7 @@ import pytest
 from nets import close, values
 
 import engine
-from engine import Tensor, nn, observe
+from engine import nn, observe
 
 
 def test_layers_start_with_torchs_weights():
@@ -37,12 +37,12 @@ def test_a_softmax_without_dim_guesses_and_says_so(name, shape, dim):
 def test_attention():
     engine.manual_seed(0)
     net = nn.MultiheadAttention(4, 2)
-    x = Tensor(numpy.linspace(-1, 1, 24, dtype=numpy.float32).reshape(3, 2, 4))
+    x = engine.tensor(numpy.linspace(-1, 1, 24, dtype=numpy.float32).reshape(3, 2, 4))
     out, weights = net(x, x, x)
     close(out[:, 0], EXPECTED["mha.out"])
     close(weights[0], EXPECTED["mha.weights"])
-    padding = Tensor([[False, False, True], [False, True, True]])
-    causal = Tensor(numpy.triu(numpy.ones((3, 3), bool), 1))
+    padding = engine.tensor([[False, False, True], [False, True, True]])
+    causal = engine.tensor(numpy.triu(numpy.ones((3, 3), bool), 1))
     masked, weights = net(x, x, x, key_padding_mask=padding, attn_mask=causal)
     close(masked[:, 1], EXPECTED["mha.masked"])
     close(weights[1], EXPECTED["mha.masked_weights"])
@@ -56,7 +56,7 @@ def test_attention():
 def test_transformer():
     engine.manual_seed(0)
     net = nn.Transformer(4, 2, 1, 1, 8, dropout=0.0, batch_first=True)
-    source = Tensor(numpy.linspace(-1, 1, 24, dtype=numpy.float32).reshape(2, 3, 4))
+    source = engine.tensor(numpy.linspace(-1, 1, 24, dtype=numpy.float32).reshape(2, 3, 4))
     mask = nn.Transformer.generate_square_subsequent_mask(2)
     assert mask.tolist() == [[0.0, -math.inf], [0.0, 0.0]]
     out = net(source, source[:, :2].flip(2), tgt_mask=mask)
@@ -67,7 +67,7 @@ def test_transformer():
 
 def test_batch_norm_statistics():
     net = nn.BatchNorm1d(2)
-    x = Tensor(numpy.array([[1.0, 2.0], [3.0, 6.0]], numpy.float32))
+    x = engine.tensor(numpy.array([[1.0, 2.0], [3.0, 6.0]], numpy.float32))
     net(x)
     close(net.running_mean, [0.2, 0.4])
     close(net.running_var, [0.9 + 0.1 * 2.0, 0.9 + 0.1 * 8.0])
@@ -97,13 +97,13 @@ def test_dropout():
 def test_embedding():
     net = nn.Embedding(4, 2, padding_idx=-1)
     assert net.padding_idx == 3 and (values(net.weight)[3] == 0).all()
-    net(Tensor([[0, 3], [0, 1]])).sum().backward()
+    net(engine.tensor([[0, 3], [0, 1]])).sum().backward()
     assert net.weight.grad.tolist() == [[2, 2], [1, 1], [0, 0], [0, 0]]
     table = engine.ones(3, 2)
     frozen = nn.Embedding.from_pretrained(table)
     assert not frozen.weight.requires_grad and frozen.weight.array is table.array
     with pytest.raises(IndexError):
-        net(Tensor([4]))
+        net(engine.tensor([4]))
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_lazy_layers():
 
 def test_adaptive_softmax_leaves_the_tails_alone_that_no_target_lies_in():
     net = nn.AdaptiveLogSoftmaxWithLoss(8, 12, [3, 6], div_value=2.0)
-    net(engine.randn(3, 8), Tensor([0, 7, 2])).loss.backward()
+    net(engine.randn(3, 8), engine.tensor([0, 7, 2])).loss.backward()
     assert [p.grad is None for p in net.parameters()] == [False, True, True, False, False]
 
 
@@ -163,7 +163,7 @@ def test_self_attention_projects_once(x, batch_first):
 def test_adaptive_softmax():
     engine.manual_seed(0)
     net = nn.AdaptiveLogSoftmaxWithLoss(8, 12, [3, 6], div_value=2.0)
-    x, y = engine.randn(5, 8), Tensor([0, 3, 11, 6, 2])
+    x, y = engine.randn(5, 8), engine.tensor([0, 3, 11, 6, 2])
     logs = net.log_prob(x)
     close(logs.exp().sum(1), numpy.ones(5))
     found = net(x, y)
@@ -171,14 +171,14 @@ def test_adaptive_softmax():
     close(found.loss, -values(found.output).mean())
     assert net.predict(x).tolist() == values(logs).argmax(1).tolist()
     with pytest.raises(RuntimeError, match=r"Target values should be in \[0, 11\]"):
-        net(x, Tensor([0, 3, 12, 6, 2]))
+        net(x, engine.tensor([0, 3, 12, 6, 2]))
 
 
 def test_training_learns():
     """A network of these layers fits xor."""
     engine.manual_seed(0)
     net = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 1))
-    x, y = Tensor([[0.0, 0], [0, 1], [1, 0], [1, 1]]), Tensor([[0.0], [1], [1], [0]])
+    x, y = engine.tensor([[0.0, 0], [0, 1], [1, 0], [1, 1]]), engine.tensor([[0.0], [1], [1], [0]])
     optimizer = engine.optim.Adam(net.parameters(), lr=0.05)
     for _ in range(200):
         optimizer.zero_grad()
@@ -202,3 +202,31 @@ EXPECTED = {
     "mha.masked_weights": [[1.0, 0.0, 0.0], [1.0, 0.0, 0.0], [1.0, 0.0, 0.0]],
     "transformer.out": [[0.6431868, -0.4084218, 1.1849049, -1.41967], [0.6861257, -0.4017551, 1.1476502, -1.4320208]],
 }  # fmt: skip
+
+
+def test_hardtanh_by_its_old_names():
+    with pytest.warns(FutureWarning, match="`min_value` is deprecated"), pytest.warns(FutureWarning, match="`max_value` is deprecated"):
+        layer = nn.Hardtanh(min_value=-1, max_value=2)
+    assert repr(layer) == "Hardtanh(min_val=-1, max_val=2)"
+
+
+def test_a_program_writes_a_convolution_of_its_own_over_pytorchs():
+    class Standardized(nn.Conv2d):  # as in public implementations of weight standardization and of Whisper
+        def _conv_forward(self, input, weight, bias):
+            return super()._conv_forward(input, weight - weight.mean((1, 2, 3), keepdim=True), bias)
+
+    conv = Standardized(2, 3, 3, padding=1, padding_mode="circular")
+    x = engine.randn(1, 2, 5, 5)
+    centred = conv.weight.detach() - conv.weight.detach().mean((1, 2, 3), keepdim=True)
+    expected = nn.functional.conv2d(nn.functional.pad(x, (1, 1, 1, 1), mode="circular"), centred, conv.bias)
+    engine.testing.assert_close(conv(x), expected)
+    lora = conv._conv_forward(x, conv.weight * 0, None)
+    assert tuple(lora.shape) == (1, 3, 5, 5) and not lora.any()
+
+
+def test_what_programs_read_of_a_convolutions_borders():
+    assert list(nn.Conv2d(1, 1, (3, 4), padding="same")._reversed_padding_repeated_twice) == [1, 2, 1, 1]  # PyTorch's
+    assert list(nn.Conv2d(1, 1, (3, 4), padding=(1, 2))._reversed_padding_repeated_twice) == [2, 2, 1, 1]
+    up = nn.ConvTranspose2d(1, 1, 3, stride=2)
+    x, sizes = engine.zeros(1, 1, 4, 4), (up.stride, up.padding, up.kernel_size, 2, up.dilation)
+    assert list(up._output_padding(x, [10, 9], *sizes)) == [1, 0] and list(up._output_padding(x, None, *sizes)) == [0, 0]

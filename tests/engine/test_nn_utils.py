@@ -10,7 +10,7 @@ import scipy.stats
 from nets import close, values
 
 import engine
-from engine import Tensor, nn
+from engine import nn
 from engine.nn import functional as F
 from engine.nn import init
 from engine.nn.utils import clip_grad_norm_, clip_grad_value_, parameters_to_vector, vector_to_parameters
@@ -62,17 +62,17 @@ def test_initializers():
 
 
 def test_gradient_clipping():
-    p, q = (nn.Parameter(Tensor(v)) for v in ([3.0, 0.0], [[4.0]]))
+    p, q = (nn.Parameter(engine.tensor(v)) for v in ([3.0, 0.0], [[4.0]]))
     for norm, expected in ((2.0, 5.0), (1.0, 7.0), (math.inf, 4.0), (3.0, 91 ** (1 / 3))):
-        p.grad, q.grad = Tensor([3.0, 0.0]), Tensor([[4.0]])
+        p.grad, q.grad = engine.tensor([3.0, 0.0]), engine.tensor([[4.0]])
         close(clip_grad_norm_([p, q], 1.0, norm), expected)
         close(p.grad, numpy.array([3.0, 0.0]) / (expected + 1e-6), rtol=1e-5)
-    p.grad = Tensor([3.0, 0.0])
+    p.grad = engine.tensor([3.0, 0.0])
     clip_grad_norm_([p], 10.0)
     assert p.grad.tolist() == [3.0, 0.0]
     clip_grad_value_([p, q], 0.5)
     assert p.grad.tolist() == [0.5, 0.0]
-    p.grad = Tensor([math.nan, 0.0])
+    p.grad = engine.tensor([math.nan, 0.0])
     with pytest.raises(RuntimeError, match="non-finite"):
         clip_grad_norm_([p], 1.0, error_if_nonfinite=True)
     assert clip_grad_norm_([], 1.0).item() == 0
@@ -82,7 +82,7 @@ def test_gradient_clipping():
 @pytest.mark.parametrize("dtype", [engine.float16, engine.float32, engine.float64, engine.complex64])
 def test_total_norm_is_that_of_all_tensors_as_one_vector(p, dtype):
     arrays = [numpy.linspace(-2, 3, 7).reshape(7, 1), numpy.linspace(1, 2, 4)]
-    found = nn.utils.get_total_norm([Tensor(a).to(dtype) for a in arrays], p)
+    found = nn.utils.get_total_norm([engine.tensor(a).to(dtype) for a in arrays], p)
     expected = [numpy.linalg.norm(a.ravel(), p) for a in arrays]
     close(found, numpy.linalg.norm(expected, p), rtol=2e-3 if dtype == engine.float16 else 1e-5)
     assert found.dtype == {engine.complex64: engine.float32}.get(dtype, dtype)
@@ -92,5 +92,25 @@ def test_parameters_as_a_vector():
     net = nn.Linear(2, 1)
     vector = parameters_to_vector(net.parameters())
     assert vector.shape == (3,) and vector.requires_grad
-    vector_to_parameters(Tensor([1.0, 2.0, 3.0]), net.parameters())
+    vector_to_parameters(engine.tensor([1.0, 2.0, 3.0]), net.parameters())
     assert net.weight.tolist() == [[1, 2]] and net.bias.tolist() == [3] and net.weight.requires_grad
+
+
+def test_weights_in_another_memory_format():
+    net = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Conv3d(3, 4, 3), nn.ConvTranspose2d(3, 4, 3), nn.Linear(3, 4))
+    weight = net[0].weight
+    before = values(weight).copy()
+    assert nn.utils.convert_conv2d_weight_memory_format(net, engine.channels_last) is net
+    assert net[0].weight is weight and weight.stride() == (27, 1, 9, 3) and weight.is_leaf and weight.requires_grad
+    assert net[2].weight.stride() == (36, 1, 12, 4) and net[1].weight.is_contiguous() and (values(weight) == before).all()
+    nn.utils.convert_conv3d_weight_memory_format(net, engine.channels_last_3d)
+    assert net[1].weight.stride() == (81, 1, 27, 9, 3)
+
+
+def test_a_module_in_another_memory_format():
+    net = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4)).to(engine.float64, memory_format=engine.channels_last)
+    assert net[0].weight.stride() == (27, 1, 9, 3) and net[0].weight.dtype is engine.float64
+    assert net[0].bias.stride() == net[1].running_mean.stride() == (1,)
+    assert net.to(memory_format=engine.contiguous_format)[0].weight.stride() == (27, 9, 3, 1)
+    with pytest.raises(RuntimeError, match="rank 4 tensor"):
+        nn.Conv3d(3, 4, 3).to(memory_format=engine.channels_last)

@@ -25,7 +25,7 @@ def close(found, expected):
 
 
 def t(x):
-    return Tensor(numpy.array(x))
+    return engine.tensor(numpy.array(x))
 
 
 corners = pytest.mark.filterwarnings("ignore:.*encountered in:RuntimeWarning")  # log(0) and 0 / 0 are among the values
@@ -140,6 +140,16 @@ def test_margins():
     close(F.multilabel_soft_margin_loss(t([[0.0, 0.0]]), t([[1.0, 0.0]])), math.log(2))
 
 
+def test_the_gradient_of_ctc_is_not_differentiated():
+    x = t(numpy.linspace(-1, 1, 40).reshape(5, 2, 4)).requires_grad_()
+    loss = F.ctc_loss(x.log_softmax(2), t([[1, 2], [3, 3]]), (5, 4), (2, 2))
+    (once,) = engine.autograd.grad(loss, x, create_graph=True)
+    (plain,) = engine.autograd.grad(F.ctc_loss(x.log_softmax(2), t([[1, 2], [3, 3]]), (5, 4), (2, 2)), x)
+    assert engine.equal(once, plain)
+    with pytest.raises(RuntimeError, match="once"):
+        engine.autograd.grad(once.sum(), x)
+
+
 def test_ctc_by_every_path():
     """The likelihood is the sum over all paths that collapse to the target; torch gives 6.3205... and 7.4848..."""
     x = t(numpy.arange(40.0).reshape(5, 2, 4) % 7).requires_grad_()
@@ -229,3 +239,71 @@ def test_grouped_heads():
     found = F.scaled_dot_product_attention(q, k, v, enable_gqa=True)
     for h in range(4):
         close(found[:, h], F.scaled_dot_product_attention(q[:, h], k[:, h // 2], v[:, h // 2]).numpy())
+
+
+def test_the_gradient_of_an_impossible_alignment():
+    """PyTorch's loss of a target that is too long is inf and its gradient nan, up to the input's length; both are 0 with zero_infinity."""
+    for zero in (False, True):
+        x = t(numpy.zeros((3, 2, 4))).requires_grad_()
+        loss = F.ctc_loss(x.log_softmax(2), t([[1, 1], [3, 2]]), (2, 3), (2, 2), reduction="sum", zero_infinity=zero)
+        loss.backward()
+        assert math.isinf(loss.item()) is not zero and numpy.isfinite(x.grad[:, 1].numpy()).all()
+        expected = numpy.zeros((3, 4))
+        expected[:2] = 0 if zero else math.nan
+        numpy.testing.assert_array_equal(x.grad[:, 0].numpy(), expected)
+
+
+def test_a_row_of_scores_and_a_vector_of_one_class():
+    loss = F.multi_margin_loss(t([0.1, 0.2, 0.4, 0.8]), t([3]), reduction="none")
+    close(loss, [(0.3 + 0.4 + 0.6) / 4])
+    close(F.multi_margin_loss(t([0.1, 0.2, 0.4, 0.8]), t(3), reduction="none"), (0.3 + 0.4 + 0.6) / 4)
+
+
+def test_bags_that_the_last_offset_does_not_end():
+    """Sums are torch 2.13's; its mean of such a bag divides by one too many."""
+    table, index = t(numpy.arange(15.0).reshape(5, 3)), t([0, 1, 2, 3, 4, 0])
+    close(F.embedding_bag(index, table, t([0, 2, 5]), mode="sum", include_last_offset=True), [[3, 5, 7], [27, 30, 33]])
+    close(F.embedding_bag(index, table, t([0, 2, 5]), mode="mean", include_last_offset=True), [[1.5, 2.5, 3.5], [9, 10, 11]])
+    close(F.embedding_bag(index, table, t([0, 2, 5]), mode="sum", include_last_offset=True, padding_idx=1), [[0, 1, 2], [27, 30, 33]])
+    assert F.embedding_bag(index, table, t([0]), mode="sum", include_last_offset=True).shape == (0, 3)
+    nothing = engine.zeros(0, dtype=engine.int64)
+    assert F.embedding_bag(index, table, nothing, mode="mean").shape == (0, 3)
+    with pytest.raises(RuntimeError, match="number of offset should be at least 1"):
+        F.embedding_bag(index, table, nothing, include_last_offset=True)
+    with pytest.raises(RuntimeError, match="offsets must not fall"):
+        F.embedding_bag(index, table, t([0, 4, 2]))
+
+
+@pytest.mark.parametrize("name", ["l1_loss", "mse_loss", "smooth_l1_loss", "huber_loss", "soft_margin_loss", "kl_div", "cross_entropy"])
+def test_the_mean_by_its_first_name(name):
+    x, y = t(Y), t(numpy.array([0, 2, 1, 1])) if name == "cross_entropy" else t(numpy.abs(Y) + 0.5)
+    with pytest.warns(UserWarning, match="reduction='elementwise_mean' is deprecated") as told:
+        found = getattr(F, name)(x, y, reduction="elementwise_mean")
+    assert len(told) == 1
+    close(found, getattr(F, name)(x, y, reduction="none").mean())
+
+
+def test_divergences_warn_once_and_want_real_numbers():
+    with pytest.warns(UserWarning, match="size_average and reduce args will be deprecated") as told:
+        F.kl_div(t(Y), t(P), size_average=True)
+    assert len(told) == 1
+    for x, y in ((t(Y), t(T)), (t(T), t(Y))):
+        with pytest.raises(RuntimeError, match="kl_div: Integral inputs not supported"):
+            F.kl_div(x, y)
+
+
+def test_targets_that_are_no_tensors():
+    with pytest.raises(TypeError, match="'target' must be Tensor, not list"):
+        F.cross_entropy(t(Y), [0, 1, 2, 0])
+    with pytest.raises(TypeError, match="expected a Tensor, but got list"):
+        F.kl_div(t(Y), [1, 2])
+
+
+def test_attention_with_a_mask_of_single_floats():
+    """PyTorch adds a float32 mask to scores of any dtype."""
+    q, mask = t(Y), engine.tensor(numpy.tril(numpy.ones((4, 4), numpy.float32)))
+    found = F.scaled_dot_product_attention(q, q, q, attn_mask=mask)
+    assert found.dtype is engine.float64
+    close(found, F.scaled_dot_product_attention(q, q, q, attn_mask=mask.double()))
+    with pytest.raises(RuntimeError, match="attn_mask dtype"):
+        F.scaled_dot_product_attention(q, q, q, attn_mask=mask.half())

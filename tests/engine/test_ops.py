@@ -80,7 +80,7 @@ def weighed(case, ws):
 
     def f(xs):
         with engine.no_grad():
-            results = smooth(case, call(case, [Tensor(x) if isinstance(x, numpy.ndarray) else x for x in xs]))
+            results = smooth(case, call(case, [engine.tensor(x) if isinstance(x, numpy.ndarray) else x for x in xs]))
         return sum(inner(w, r.array) for w, r in zip(ws, results, strict=True))
 
     return f
@@ -106,7 +106,7 @@ def started(case):
 
 def gradients(results, inputs, ws, create_graph=False):
     """One gradient, or None, for each input."""
-    live = [(r, Tensor(w)) for r, w in zip(results, ws, strict=True) if r.requires_grad]
+    live = [(r, engine.tensor(w)) for r, w in zip(results, ws, strict=True) if r.requires_grad]
     wanted = [x for x in inputs if isinstance(x, Tensor) and x.requires_grad]
     if not live or not wanted:
         return [None] * len(inputs)
@@ -159,15 +159,15 @@ def test_second(case):
             total = None
             for r, w in zip(results, ws, strict=True):
                 if r.requires_grad:
-                    real = (r.conj() * (Tensor(w) + r * 0.5)).real if r.is_complex() else r * (Tensor(w) + r * 0.5)
+                    real = (r.conj() * (engine.tensor(w) + r * 0.5)).real if r.is_complex() else r * (engine.tensor(w) + r * 0.5)
                     total = real.sum() if total is None else total + real.sum()
             wanted = [x for x in inputs if isinstance(x, Tensor) and x.requires_grad]
             found = iter(engine.autograd.grad(total, wanted, create_graph=True, allow_unused=True))
-            value = Tensor(0.0, dtype=engine.float64)
+            value = engine.tensor(0.0, dtype=engine.float64)
             for x, u in zip(inputs, us, strict=True):
                 g = next(found) if isinstance(x, Tensor) and x.requires_grad else None
                 if g is not None:
-                    along = g * Tensor(u.conj())
+                    along = g * engine.tensor(u.conj())
                     value = value + (along.real.sum() if along.is_complex() else along.sum())
         return value
 
@@ -302,7 +302,8 @@ def test_zero_size(case):
 def letters(case, inputs):
     """The letters of the results' dtypes, or "-" for a refusal."""
     inputs = [
-        Tensor(x.values.astype(x.dtype.numpy)) if isinstance(x, Typed) else Tensor(x) if isinstance(x, numpy.ndarray) else x for x in inputs
+        engine.tensor(x.values.astype(x.dtype.numpy)) if isinstance(x, Typed) else engine.tensor(x) if isinstance(x, numpy.ndarray) else x
+        for x in inputs
     ]
     try:
         return "".join(LETTER[r.dtype] for r in call(case, inputs))

@@ -6,7 +6,6 @@ import numpy
 import pytest
 
 import engine
-from engine import Tensor
 from engine.autograd import gradcheck, gradgradcheck
 from engine.nn import functional as F
 
@@ -14,17 +13,17 @@ X = (numpy.arange(50).reshape(1, 2, 5, 5) % 7).astype(numpy.float32)
 
 
 def test_max_pool():
-    values, places = F.max_pool2d(Tensor(X), 2, ceil_mode=True, return_indices=True)
+    values, places = F.max_pool2d(engine.tensor(X), 2, ceil_mode=True, return_indices=True)
     assert values.tolist() == [[[[6, 3, 4], [4, 6, 5], [6, 2, 3]], [[5, 6, 6], [6, 3, 4], [4, 6, 0]]]]
     assert places.tolist() == [[[[6, 3, 4], [11, 13, 19], [20, 23, 24]], [[1, 2, 9], [16, 13, 14], [21, 23, 24]]]]
-    assert F.max_pool2d(Tensor(X), 2, ceil_mode=True).tolist() == values.tolist()
-    assert F.max_pool2d(Tensor(X).long(), 3, 2, 1).dtype is engine.int64
+    assert F.max_pool2d(engine.tensor(X), 2, ceil_mode=True).tolist() == values.tolist()
+    assert F.max_pool2d(engine.tensor(X).long(), 3, 2, 1).dtype is engine.int64
 
 
 def test_max_pool_finds_nan():
     x = numpy.zeros((1, 1, 4), numpy.float32)
     x[0, 0, 1] = numpy.nan
-    values, places = F.max_pool1d(Tensor(x), 2, return_indices=True)
+    values, places = F.max_pool1d(engine.tensor(x), 2, return_indices=True)
     assert numpy.isnan(values.numpy()[0, 0, 0]) and places.tolist() == [[[1, 2]]]
 
 
@@ -36,7 +35,7 @@ def test_max_pool_gradient_goes_to_one_element():
 
 
 def test_unpool():
-    values, places = F.max_pool2d(Tensor(X[:, :, :4, :4].copy()), 2, return_indices=True)
+    values, places = F.max_pool2d(engine.tensor(X[:, :, :4, :4].copy()), 2, return_indices=True)
     expected = [[[0, 0, 0, 3], [0, 6, 0, 0], [0, 4, 0, 6], [0, 0, 0, 0]], [[0, 5, 6, 0], [0, 0, 0, 0], [0, 0, 0, 3], [0, 6, 0, 0]]]
     assert F.max_unpool2d(values, places, 2).tolist() == [expected]
     assert F.max_unpool2d(values, places, 2, output_size=(1, 2, 5, 5)).shape == (1, 2, 5, 5)
@@ -47,14 +46,14 @@ def test_unpool():
 
 
 def test_avg_pool():
-    found = F.avg_pool2d(Tensor(X[:, :1].copy()), 3, 2, 1, ceil_mode=True, count_include_pad=False).numpy()
+    found = F.avg_pool2d(engine.tensor(X[:, :1].copy()), 3, 2, 1, ceil_mode=True, count_include_pad=False).numpy()
     assert numpy.allclose(found, [[[[3, 13 / 6, 2.5], [3.5, 31 / 9, 3], [2.25, 2, 3.5]]]])
     assert F.avg_pool2d(engine.ones(1, 1, 4, 4), 2, divisor_override=3)[0, 0].tolist() == [[numpy.float32(4 / 3).item()] * 2] * 2
     assert F.avg_pool1d(engine.ones(1, 4), 3, 1, 1).tolist() == [[numpy.float32(2 / 3).item(), 1, 1, numpy.float32(2 / 3).item()]]
 
 
 def test_adaptive_pools():
-    x = Tensor(X[:, :1].copy())
+    x = engine.tensor(X[:, :1].copy())
     assert numpy.allclose(F.adaptive_avg_pool2d(x, (2, 3)).numpy(), [[[[19 / 6, 28 / 9, 8 / 3], [8 / 3, 3, 10 / 3]]]])
     assert F.adaptive_avg_pool2d(x, (None, 1)).shape == (1, 1, 5, 1)
     assert F.adaptive_avg_pool2d(x, 1).item() == pytest.approx(X[0, 0].mean())
@@ -64,16 +63,16 @@ def test_adaptive_pools():
 
 def test_lp_pool_is_a_norm():
     x = numpy.random.default_rng(0).uniform(0.1, 1, (2, 6))
-    assert numpy.allclose(F.lp_pool1d(Tensor(x), 3.0, 2).numpy(), (x.reshape(2, 3, 2) ** 3).sum(-1) ** (1 / 3))
+    assert numpy.allclose(F.lp_pool1d(engine.tensor(x), 3.0, 2).numpy(), (x.reshape(2, 3, 2) ** 3).sum(-1) ** (1 / 3))
 
 
 def test_interpolate():
-    x = Tensor(X[:, :1, :2, :3].copy())
+    x = engine.tensor(X[:, :1, :2, :3].copy())
     bilinear = F.interpolate(x, size=(3, 4), mode="bilinear")[0, 0].numpy()
     assert numpy.allclose(bilinear, [[0, 0.625, 1.375, 2], [2.5, 3.125, 2.5625, 1], [5, 5.625, 3.75, 0]])
     corners = F.interpolate(x, size=(3, 4), mode="bilinear", align_corners=True)[0, 0].numpy()
     assert numpy.allclose(corners, [[0, 2 / 3, 4 / 3, 2], [2.5, 19 / 6, 8 / 3, 1], [5, 17 / 3, 4, 0]])
-    cubic = F.interpolate(Tensor(X[:, :1, :3, :3].copy()), scale_factor=1.5, mode="bicubic")[0, 0].numpy()
+    cubic = F.interpolate(engine.tensor(X[:, :1, :3, :3].copy()), scale_factor=1.5, mode="bicubic")[0, 0].numpy()
     expected = [
         [-0.5208335518836975, -0.08474399149417877, 0.8835036158561707, 1.9602466821670532],
         [2.6006946563720703, 3.4833984375, 3.3213257789611816, 1.0015919208526611],
@@ -97,14 +96,14 @@ def test_interpolate():
     ],
 )
 def test_gradients(fn):
-    x = Tensor(numpy.random.default_rng(0).permutation(20).reshape(1, 1, 4, 5) / 20 + 0.1).requires_grad_()
+    x = engine.tensor(numpy.random.default_rng(0).permutation(20).reshape(1, 1, 4, 5) / 20 + 0.1).requires_grad_()
     assert gradcheck(fn, (x,)) and gradgradcheck(fn, (x,))
 
 
 def test_one_window_that_hangs_over_the_end():
-    x = Tensor([[[3.0]]], requires_grad=True)
+    x = engine.tensor([[[3.0]]], requires_grad=True)
     F.avg_pool1d(x, 2, ceil_mode=True).sum().backward()
-    assert x.grad.tolist() == [[[1.0]]] and F.avg_pool2d(Tensor(X), (6, 2), (2, 2), ceil_mode=True).shape == (1, 2, 1, 3)
+    assert x.grad.tolist() == [[[1.0]]] and F.avg_pool2d(engine.tensor(X), (6, 2), (2, 2), ceil_mode=True).shape == (1, 2, 1, 3)
 
 
 @pytest.mark.parametrize(
@@ -120,10 +119,58 @@ def test_one_window_that_hangs_over_the_end():
         (lambda x: F.interpolate(x, 2, mode="linear"), NotImplementedError, "4D"),
         (lambda x: F.interpolate(x, 2, align_corners=True), ValueError, "align_corners"),
         (lambda x: F.interpolate(x, 2, 2.0), ValueError, "only one"),
-        (lambda x: F.interpolate(x, 2, mode="bilinear", antialias=True), NotImplementedError, "antialias"),
+        (lambda x: F.interpolate(x, 2, mode="nearest", antialias=True), ValueError, "Anti-alias option is restricted"),
         (lambda x: F.adaptive_avg_pool2d(x, (1, 2, 3)), RuntimeError, "2 elements"),
     ],
 )
 def test_refusals(call, kind, words):
     with pytest.raises(kind, match=words):
-        call(Tensor(X))
+        call(engine.tensor(X))
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_pools_of_an_empty_batch(n):
+    x = engine.zeros((0, 3) + (6,) * n, requires_grad=True)
+    out, index = getattr(F, f"adaptive_max_pool{n}d")(x, 2, return_indices=True)
+    assert out.shape == index.shape == (0, 3) + (2,) * n
+    out.sum().backward()
+    assert x.grad.shape == x.shape
+    out, index = getattr(F, f"max_pool{n}d")(x, 2, return_indices=True)
+    assert getattr(F, f"max_unpool{n}d")(out, index, 2).shape == x.shape
+
+
+def test_the_mean_of_a_volume_smaller_than_the_kernel_is_refused():
+    """PyTorch looks at the size without the padding, for volumes only."""
+    with pytest.raises(RuntimeError, match=r"at least the kernel's size \[3, 3, 3\], but got \[6, 6, 1\]"):
+        F.avg_pool3d(engine.zeros(2, 3, 6, 6, 1), 3, padding=1)
+    assert F.avg_pool2d(engine.zeros(2, 3, 6, 1), 3, padding=1).shape == (2, 3, 2, 1)
+
+
+def test_the_nearest_places_have_a_gradient_of_zeros():
+    grid = engine.zeros(1, 2, 2, 2, requires_grad=True)
+    out = F.grid_sample(engine.tensor(X[:1]), grid, mode="nearest", align_corners=False)
+    out.sum().backward()
+    assert grid.grad.tolist() == numpy.zeros((1, 2, 2, 2)).tolist()
+
+
+def test_padding_that_leaves_nothing_to_repeat():
+    with pytest.raises(RuntimeError, match="leaves nothing of dimension 1"):
+        F.pad(engine.zeros(1, 2), (1, -2), "circular")
+    assert F.pad(engine.zeros(1, 2), (0, -2), "circular").shape == (1, 0)
+    assert F.pad(engine.tensor([[4.0, 5.0]]), (3, -2), "replicate").tolist() == [[4.0, 4.0, 4.0]]
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda x: F.pixel_shuffle(x[0, 0], 2), "pixel_shuffle expects input to have at least 3 dimensions, but got input with 2"),
+        (lambda x: F.pixel_unshuffle(x[0, 0], 2), "pixel_unshuffle expects input to have at least 3 dimensions, but got input with 2"),
+        (lambda x: F.pixel_shuffle(x, 0), "positive upscale_factor, but got 0"),
+        (lambda x: F.pixel_unshuffle(x, -1), "positive downscale_factor, but got -1"),
+        (lambda x: F.channel_shuffle(x[0, 0], 2), "channel_shuffle expects input with > 2 dims"),
+        (lambda x: F.channel_shuffle(x, 0), "must be positive. Value of groups:0"),
+    ],
+)
+def test_refusals_of_shuffles(call, words):
+    with pytest.raises(RuntimeError, match=words):
+        call(engine.tensor(X))

@@ -8,7 +8,6 @@ import numpy
 import pytest
 
 import engine
-from engine import Tensor
 from engine.nn import functional as F
 from engine.random import Generator, fork_rng
 
@@ -26,15 +25,15 @@ DRAWS = {
     "wide": lambda: engine.randint(0, 2**40, (1000,)),
     "randperm": lambda: engine.randperm(1000),
     "bernoulli": lambda: engine.zeros(1000).bernoulli_(0.3),
-    "bernoulli_p": lambda: engine.bernoulli(Tensor(LINE)),
+    "bernoulli_p": lambda: engine.bernoulli(engine.tensor(LINE)),
     "uniform": lambda: engine.zeros(1000).uniform_(-0.3, 0.7),
     "normal": lambda: engine.zeros(1000).normal_(2, 0.5),
     "random_f": lambda: engine.zeros(1000).random_(),
     "random_l": lambda: engine.zeros(1000, dtype=engine.int64).random_(),
     "random_u": lambda: engine.zeros(1000, dtype=engine.uint8).random_(),
     "transposed": lambda: engine.zeros(30, 50).t().normal_(),
-    "multinomial": lambda: engine.multinomial(Tensor(WEIGHTS), 50),
-    "multinomial_r": lambda: engine.multinomial(Tensor(WEIGHTS.reshape(4, 25)), 500, True),
+    "multinomial": lambda: engine.multinomial(engine.tensor(WEIGHTS), 50),
+    "multinomial_r": lambda: engine.multinomial(engine.tensor(WEIGHTS.reshape(4, 25)), 500, True),
     "dropout": lambda: F.dropout(engine.arange(1000).float(), 0.3),
     "dropout2d": lambda: F.dropout2d(engine.ones(7, 11, 3, 2), 0.4),
 }
@@ -114,8 +113,10 @@ def test_generators_are_independent():
     assert engine.rand(5, generator=a.manual_seed(7)).tolist() == x.tolist()
     assert a.seed() == a.initial_seed() != 7
     assert Generator().manual_seed(-1).initial_seed() == 2**64 - 1
-    with pytest.raises(RuntimeError):
+    with pytest.raises(ValueError, match="Overflow"):
         a.manual_seed(2**64)
+    with pytest.raises(RuntimeError, match="expected a long"):
+        a.manual_seed(1.5)
 
 
 def test_fork_rng_leaves_the_stream_alone():
@@ -153,7 +154,7 @@ def test_cauchy_quartiles():
 
 def test_normal_of_tensors():
     engine.manual_seed(2)
-    mean, std = Tensor(numpy.arange(20.0)), Tensor(numpy.arange(1.0, 21.0))
+    mean, std = engine.tensor(numpy.arange(20.0)), engine.tensor(numpy.arange(1.0, 21.0))
     drawn = engine.normal(mean, std)
     engine.manual_seed(2)
     assert numpy.array_equal(drawn.numpy(), engine.randn(20, dtype=engine.float64).numpy() * std.numpy() + mean.numpy())
@@ -195,7 +196,7 @@ def test_alpha_dropout_keeps_mean_and_variance():
 def test_gumbel_softmax_samples():
     engine.manual_seed(0)
     p = numpy.array([0.1, 0.2, 0.7])
-    logits = Tensor(numpy.log(p)).expand(20000, 3).clone().requires_grad_()
+    logits = engine.tensor(numpy.log(p)).expand(20000, 3).clone().requires_grad_()
     hard = F.gumbel_softmax(logits, hard=True)
     assert set(hard.detach().numpy().sum(1).round(9)) == {1.0} and numpy.allclose(hard.detach().numpy().mean(0), p, atol=0.02)
     hard[:, 0].sum().backward()
@@ -225,3 +226,29 @@ def test_gumbel_softmax_samples():
 def test_refusals(call, kind, words):
     with pytest.raises(kind, match=words):
         call()
+
+
+def test_dropout_of_channels_by_other_sizes():
+    """PyTorch warns and goes on, as classroom code with `Dropout2d` behind a linear layer needs; what is drawn is torch 2.13's."""
+    with pytest.warns(UserWarning, match="Received a 2-D input to dropout2d, which is deprecated"):
+        engine.manual_seed(0)
+        assert F.dropout2d(engine.ones(2, 3)).tolist() == [[0, 0, 2], [0, 0, 0]]
+    with pytest.warns(UserWarning, match="Received a 3D input to dropout2d"):
+        kept = F.dropout2d(engine.ones(4, 5, 7))
+    assert ((kept == 0) | (kept == 2)).all() and (kept == kept[:, :, :1]).all()
+    with pytest.warns(UserWarning, match="Received a 1-D input to dropout3d"):
+        engine.manual_seed(0)
+        assert F.dropout3d(engine.ones(3)).tolist() == [0, 0, 2]
+    with (
+        pytest.warns(UserWarning, match="dropout2d"),
+        pytest.raises(RuntimeError, match="requires at least 2 dimensions in the input, but got 1"),
+    ):
+        F.dropout2d(engine.ones(3))
+    assert F.feature_alpha_dropout(engine.ones(3)).tolist() == [1, 1, 1]  # nothing is drawn, nothing refused
+
+
+def test_dropout_needs_numbers_that_can_be_scaled():
+    for x in (engine.ones(3, dtype=engine.int64), engine.ones(3, dtype=engine.bool)):
+        with pytest.raises(RuntimeError, match="dropout scales by 2, and so needs floating-point or complex numbers"):
+            F.dropout(x)
+        assert F.dropout(x, training=False) is x

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*encountered in:RuntimeWarning"
 
 
 def t(data, dtype=engine.float64):
-    return Tensor(data, dtype=dtype)
+    return engine.tensor(data, dtype=dtype)
 
 
 def grad(f, x):
@@ -136,7 +136,7 @@ VALUES = [
     (lambda: t([1.0, 3, 3, 2, nan, 5, nan]).cummax(0), ([1, 3, 3, 3, nan, nan, nan], [0, 1, 2, 2, 4, 4, 6])), (lambda: t([1.0, 0, 0, 2]).cummin(0), ([1, 0, 0, 0], [0, 1, 2, 2])),
     (lambda: engine.ones(2, 3).max(1, True), ([[1], [1]], [[0], [0]])), (lambda: t([1.0, 2]).max(t([5.0, 0])), [5, 2]), (lambda: t([[1.0, 5]]).min(dim=1), ([1], [0])),
     (lambda: engine.aminmax(t([[1.0, 5]]), dim=1), ([1], [5])),
-    (lambda: Tensor([True, False]).diff(), [True]), (lambda: t([1.0, 4, 9]).diff(2), [2]), (lambda: t([1.0, 2]).diff(n=5), []),
+    (lambda: engine.tensor([True, False]).diff(), [True]), (lambda: t([1.0, 4, 9]).diff(2), [2]), (lambda: t([1.0, 2]).diff(n=5), []),
     (lambda: t([1.0, 4]).diff(prepend=t([0.0]), append=t([9.0])), [1, 3, 5]),
     (lambda: engine.trapezoid(t([1.0, 2, 4])), 4.5), (lambda: engine.trapezoid(t([1.0, 2, 4]), t([0.0, 1, 3])), 7.5), (lambda: engine.trapezoid(t([1.0, 2, 4]), dx=2), 9),
     (lambda: engine.trapezoid(t([[1.0, 2], [3, 4]]), t([0.0, 2]), dim=0), [4, 6]), (lambda: engine.cumulative_trapezoid(t([1.0, 2, 4])), [1.5, 4.5]),
@@ -146,18 +146,18 @@ VALUES = [
     # ranks are counted in the dtype of the elements: 0.29 * 100 is 29 in float32 and less in float64
     *((lambda d=d, m=m: engine.arange(101, dtype=d).quantile(0.29, interpolation=m), v) for d, m, v in (
         (engine.float32, "lower", 29), (engine.float64, "lower", 28), (engine.float32, "midpoint", 29), (engine.float64, "midpoint", 28.5))),
-    (lambda: engine.ones(2, 3).quantile(Tensor([0.1, 0.5]), dim=1, keepdim=True), [[[1], [1]], [[1], [1]]]), (lambda: engine.ones(2, 3).quantile(0.1, keepdim=True), [[1]]),
-    (lambda: engine.unique(Tensor([[1, 3], [3, 2]]), return_inverse=True, return_counts=True), ([1, 2, 3], [[0, 2], [2, 1]], [1, 1, 2])),
-    (lambda: engine.unique(Tensor([[1, 3], [1, 3], [0, 2]]), dim=0, return_inverse=True, return_counts=True), ([[0, 2], [1, 3]], [1, 1, 0], [1, 2])),
+    (lambda: engine.ones(2, 3).quantile(engine.tensor([0.1, 0.5]), dim=1, keepdim=True), [[[1], [1]], [[1], [1]]]), (lambda: engine.ones(2, 3).quantile(0.1, keepdim=True), [[1]]),
+    (lambda: engine.unique(engine.tensor([[1, 3], [3, 2]]), return_inverse=True, return_counts=True), ([1, 2, 3], [[0, 2], [2, 1]], [1, 1, 2])),
+    (lambda: engine.unique(engine.tensor([[1, 3], [1, 3], [0, 2]]), dim=0, return_inverse=True, return_counts=True), ([[0, 2], [1, 3]], [1, 1, 0], [1, 2])),
     (lambda: engine.unique(t([nan, nan, 1])), [1, nan, nan]),
-    (lambda: engine.unique_consecutive(Tensor([1, 1, 2, 1]), return_inverse=True, return_counts=True), ([1, 2, 1], [0, 0, 1, 2], [2, 1, 1])),
-    (lambda: engine.bincount(Tensor([0, 1, 1]), minlength=4), [1, 2, 0, 0]), (lambda: engine.bincount(Tensor([0, 1, 1]), t([0.5, 1, 1])), [0.5, 2]),
+    (lambda: engine.unique_consecutive(engine.tensor([1, 1, 2, 1]), return_inverse=True, return_counts=True), ([1, 2, 1], [0, 0, 1, 2], [2, 1, 1])),
+    (lambda: engine.bincount(engine.tensor([0, 1, 1]), minlength=4), [1, 2, 0, 0]), (lambda: engine.bincount(engine.tensor([0, 1, 1]), t([0.5, 1, 1])), [0.5, 2]),
     (lambda: engine.histc(t([1.0, 2, 1, 4, nan]), bins=4, min=0, max=3), [0, 2, 1, 0]), (lambda: engine.histc(t([1.0, 2, 1, 4]), bins=3), [2, 1, 1]),
     (lambda: engine.histc(t([2.0, 2]), bins=3), [0, 2, 0]), (lambda: engine.histc(t([]), 2), [0, 0]),
-    (lambda: engine.searchsorted(Tensor([[1, 3, 5], [2, 4, 6]]), Tensor([[3, 6], [3, 6]])), [[1, 3], [1, 2]]),
-    (lambda: engine.searchsorted(Tensor([1, 3, 5]), 3, right=True), 2), (lambda: engine.searchsorted(Tensor([1, 3, 5]), Tensor([3]), side="right"), [2]),
-    (lambda: engine.searchsorted(Tensor([5, 1, 3]), Tensor([3]), sorter=Tensor([1, 2, 0])), [1]), (lambda: engine.searchsorted(t([1.0, 2]), t([nan])), [2]),
-    (lambda: engine.bucketize(Tensor([[1, 9], [3, 4]]), Tensor([1, 3, 5])), [[0, 3], [1, 2]]),
+    (lambda: engine.searchsorted(engine.tensor([[1, 3, 5], [2, 4, 6]]), engine.tensor([[3, 6], [3, 6]])), [[1, 3], [1, 2]]),
+    (lambda: engine.searchsorted(engine.tensor([1, 3, 5]), 3, right=True), 2), (lambda: engine.searchsorted(engine.tensor([1, 3, 5]), engine.tensor([3]), side="right"), [2]),
+    (lambda: engine.searchsorted(engine.tensor([5, 1, 3]), engine.tensor([3]), sorter=engine.tensor([1, 2, 0])), [1]), (lambda: engine.searchsorted(t([1.0, 2]), t([nan])), [2]),
+    (lambda: engine.bucketize(engine.tensor([[1, 9], [3, 4]]), engine.tensor([1, 3, 5])), [[0, 3], [1, 2]]),
 ]  # fmt: skip
 
 
@@ -174,28 +174,31 @@ def test_value(f, expected):
 @pytest.mark.parametrize("name", ["sum", "prod", "nansum"])
 def test_integers_add_up_to_int64(name):
     for d in (engine.bool, engine.uint8, engine.int32):
-        assert getattr(Tensor([1, 1], dtype=d), name)().dtype is engine.int64
+        assert getattr(engine.tensor([1, 1], dtype=d), name)().dtype is engine.int64
     for scan in (engine.cumsum, engine.cumprod):
-        assert scan(Tensor([1, 1], dtype=engine.uint8), 0).dtype is engine.int64
-    assert Tensor([200, 100], dtype=engine.uint8).sum().item() == 300
+        assert scan(engine.tensor([1, 1], dtype=engine.uint8), 0).dtype is engine.int64
+    assert engine.tensor([200, 100], dtype=engine.uint8).sum().item() == 300
 
 
 def test_dtype_argument_casts_first():
-    assert Tensor([1, 2]).mean(dtype=engine.float64).item() == 1.5
+    assert engine.tensor([1, 2]).mean(dtype=engine.float64).item() == 1.5
     assert engine.ones(3000, dtype=engine.float16).sum(dtype=engine.float32).item() == 3000
-    assert Tensor([1.5, 1.5]).sum(dtype=engine.int32).item() == 2
-    assert Tensor([1, 2]).softmax(0, dtype=engine.float64).dtype is engine.float64
-    x = Tensor([1.0, 2.0]).requires_grad_()
+    assert engine.tensor([1.5, 1.5]).sum(dtype=engine.int32).item() == 2
+    assert engine.tensor([1, 2]).softmax(0, dtype=engine.float64).dtype is engine.float64
+    x = engine.tensor([1.0, 2.0]).requires_grad_()
     x.sum(dtype=engine.float64).backward()
     assert x.grad.dtype is engine.float32 and x.grad.tolist() == [1.0, 1.0]
 
 
 def test_results_are_named():
-    values, indices = Tensor([[1.0, 3.0]]).max(dim=1)
-    found = Tensor([[1.0, 3.0]]).max(dim=1)
+    values, indices = engine.tensor([[1.0, 3.0]]).max(dim=1)
+    found = engine.tensor([[1.0, 3.0]]).max(dim=1)
     assert found.values.tolist() == values.tolist() == [3.0] and found.indices.tolist() == indices.tolist() == [1]
     assert found.indices.dtype is engine.int64 and not found.indices.requires_grad
-    assert engine.all(Tensor([1, 2], dtype=engine.uint8)).dtype is engine.uint8 and engine.all(Tensor([1.0])).dtype is engine.bool
+    assert (
+        engine.all(engine.tensor([1, 2], dtype=engine.uint8)).dtype is engine.uint8
+        and engine.all(engine.tensor([1.0])).dtype is engine.bool
+    )
 
 
 # -- refusals ------------------------------------------------------------------------------------------------------------------
@@ -211,23 +214,23 @@ REFUSALS = [
     (lambda: t(1.0).sum(1), IndexError, r"expected to be in range of \[-1, 0\], but got 1"),
     (lambda: engine.zeros(100, 100).sum(2), IndexError, "Dimension out of range"),
     (lambda: engine.ones(2, 2).sum((0, -2)), RuntimeError, "duplicate"),
-    (lambda: Tensor([1]).mean(), RuntimeError, "floating point or complex dtype. Got: int64"),
-    (lambda: Tensor([1]).std(), RuntimeError, "floating point"),
-    (lambda: Tensor([1]).nanmean(), RuntimeError, "floating point"),
-    (lambda: Tensor([1]).norm(), RuntimeError, "floating point or complex tensor"),
-    (lambda: Tensor([True]).argmax(), RuntimeError, "bool"),
+    (lambda: engine.tensor([1]).mean(), RuntimeError, "floating point or complex dtype. Got: int64"),
+    (lambda: engine.tensor([1]).std(), RuntimeError, "floating point"),
+    (lambda: engine.tensor([1]).nanmean(), RuntimeError, "floating point"),
+    (lambda: engine.tensor([1]).norm(), RuntimeError, "floating point or complex tensor"),
+    (lambda: engine.tensor([True]).argmax(), RuntimeError, "bool"),
     (lambda: engine.ones(2, 2).max((0, 1)), TypeError, "amax"),
     (lambda: vector_norm(t([]), inf), RuntimeError, "empty"),
     (lambda: t([1.0]).kthvalue(2), RuntimeError, "out of range"),
     (lambda: t([1.0]).kthvalue(0), RuntimeError, "out of range"),
     (lambda: t([1.0]).quantile(1.5), RuntimeError, r"range \[0, 1\] but got 1.5"),
-    (lambda: Tensor([1]).quantile(0.5), RuntimeError, "float or double"),
-    (lambda: t([1.0]).quantile(Tensor([0.5])), RuntimeError, "same dtype"),
+    (lambda: engine.tensor([1]).quantile(0.5), RuntimeError, "float or double"),
+    (lambda: t([1.0]).quantile(engine.tensor([0.5])), RuntimeError, "same dtype"),
     (lambda: t([]).quantile(0.5), RuntimeError, "non-empty"),
     (lambda: t(1.0).diff(), RuntimeError, "one-dimensional"),
-    (lambda: engine.bincount(Tensor([-1])), RuntimeError, "non-negative"),
+    (lambda: engine.bincount(engine.tensor([-1])), RuntimeError, "non-negative"),
     (lambda: engine.bincount(t([1.0])), NotImplementedError, "integers"),
-    (lambda: engine.bincount(Tensor([1]), t([1.0, 2.0])), RuntimeError, "same length"),
+    (lambda: engine.bincount(engine.tensor([1]), t([1.0, 2.0])), RuntimeError, "same length"),
     (lambda: engine.histc(t([1.0]), 3, min=2, max=1), RuntimeError, "larger"),
     (lambda: engine.histc(t([nan, 1]), 3), RuntimeError, "not finite"),
     (lambda: engine.histc(t([1.0]), 0), RuntimeError, "bins must be > 0"),

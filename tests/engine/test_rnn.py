@@ -7,7 +7,7 @@ import pytest
 from nets import close, values
 
 import engine
-from engine import Tensor, nn
+from engine import nn
 from engine.nn.utils.rnn import (
     pack_padded_sequence,
     pack_sequence,
@@ -21,7 +21,7 @@ from engine.nn.utils.rnn import (
 def test_recurrent_layers(name):
     engine.manual_seed(0)
     net = getattr(nn, name)(2, 3, num_layers=2, bidirectional=True)
-    x = Tensor(numpy.linspace(-1, 1, 12, dtype=numpy.float32).reshape(3, 2, 2))
+    x = engine.tensor(numpy.linspace(-1, 1, 12, dtype=numpy.float32).reshape(3, 2, 2))
     out, state = net(x)
     h = state[0] if name == "LSTM" else state
     assert out.shape == (3, 2, 6) and h.shape == (4, 2, 3)
@@ -74,7 +74,7 @@ def test_dropout_behind_the_only_layer_is_told():
 
 
 def test_padding_and_packing():
-    a, b = Tensor([[1.0], [2.0], [3.0]]), Tensor([[4.0]])
+    a, b = engine.tensor([[1.0], [2.0], [3.0]]), engine.tensor([[4.0]])
     assert pad_sequence([a, b], batch_first=True, padding_value=9).squeeze(-1).tolist() == [[1, 2, 3], [4, 9, 9]]
     assert pad_sequence([a, b], padding_side="left").squeeze(-1).tolist() == [[1, 0], [2, 0], [3, 4]]
     packed = pack_padded_sequence(pad_sequence([b, a]), [1, 3], enforce_sorted=False)
@@ -101,3 +101,36 @@ EXPECTED = {
     "RNN.h": [-0.6486306, 0.2532239, 3.4457035, -3.0830159],
     "RNN.grad": [1.1568457, -0.1402364, -0.4046881],
 }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["LSTM", "GRU", "RNN"])
+def test_an_empty_batch(name):
+    layer, x = getattr(nn, name)(2, 3, bidirectional=True), engine.zeros(4, 0, 2, requires_grad=True)
+    out, state = layer(x)
+    h = state[0] if name == "LSTM" else state
+    assert out.shape == (4, 0, 6) and h.shape == (2, 0, 3)
+    out.sum().backward()
+    assert x.grad.shape == x.shape and layer.weight_ih_l0.grad.abs().sum().item() == 0
+
+
+def test_packed_sequences_in_other_types():
+    packed = pack_sequence([engine.tensor([[1.5], [2.0]]), engine.tensor([[3.0]])])
+    for name in ("double", "float", "half", "long", "int", "short", "char", "byte"):
+        cast = getattr(packed, name)()
+        assert type(cast) is type(packed) and cast.data.dtype is getattr(engine.ones(1), name)().dtype
+        assert cast.data.tolist() == getattr(packed.data, name)().tolist() and cast.batch_sizes.tolist() == [2, 1]
+    assert packed.cpu() is packed and packed.is_pinned() is False
+
+
+def test_the_wrong_kind_of_state():
+    x, h = engine.ones(1, 3, 2), engine.zeros(1, 3, 4)
+    with pytest.raises(RuntimeError, match=r"LSTM: expected hx to be a pair \(h_0, c_0\), but got Tensor"):
+        nn.LSTM(2, 4)(x, h)
+    with pytest.raises(RuntimeError, match="GRU: expected hx to be a Tensor, but got tuple"):
+        nn.GRU(2, 4)(x, (h, h))
+    assert nn.LSTM(2, 4)(x, [h, h])[0].shape == (1, 3, 4)
+
+
+def test_what_cannot_be_padded():
+    with pytest.raises(RuntimeError, match="Expected iterable for input sequences"):
+        pad_sequence(5)

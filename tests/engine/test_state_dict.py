@@ -32,7 +32,7 @@ def test_loading_what_does_not_fit_changes_nothing():
         layer.load_state_dict({"weight": engine.ones(3, 2), "bias": engine.ones(2), "foo": engine.ones(1)})
     assert str(error.value) == (
         'Error(s) in loading state_dict for Linear:\n\tUnexpected key(s) in state_dict: "foo". \n\tsize mismatch for weight: '
-        "copying a param with shape engine.Size([3, 2]) from checkpoint, the shape in current model is engine.Size([2, 2])."
+        "copying a param with shape torch.Size([3, 2]) from checkpoint, the shape in current model is torch.Size([2, 2])."
     )
     with pytest.raises(RuntimeError, match='Missing key\\(s\\) in state_dict: "bias". '):
         layer.load_state_dict({"weight": engine.ones(2, 2)})
@@ -94,3 +94,35 @@ def test_state_hooks_and_extra_state():
     other.register_load_state_dict_post_hook(lambda m, keys: told.append(keys))
     other.load_state_dict({**state, "old": 1})
     assert other.count == 5 and told[-1].missing_keys == []
+
+
+def test_the_state_may_be_given_by_name():
+    layer = nn.Linear(2, 2)
+    assert repr(layer.load_state_dict(state_dict=nn.Linear(2, 2).state_dict(), strict=True)) == "<All keys matched successfully>"
+
+
+def test_a_vector_of_one_loads_into_a_number():
+    net = Net()
+    net.scale = nn.Parameter(engine.tensor(1.0))
+    net.load_state_dict({**net.state_dict(), "scale": engine.tensor([3.0])})
+    assert net.scale.shape == () and net.scale.item() == 3.0
+    with pytest.raises(RuntimeError, match="size mismatch for first.bias"):
+        net.load_state_dict({**net.state_dict(), "first.bias": engine.tensor(4.0)})
+
+
+@pytest.mark.parametrize("metadata", [{}, {"version": 1}])
+def test_a_program_loads_module_by_module(metadata):
+    """The loop that many programs write around `_load_from_state_dict`: what fits is there when it returns."""
+    layer, state = nn.Linear(1, 2), {"a.weight": engine.tensor([[2.0], [3.0]]), "a.bias": engine.ones(3), "a.odd": engine.ones(1)}
+    missing, unexpected, errors = [], [], []
+    layer._load_from_state_dict(state, "a.", metadata, True, missing, unexpected, errors)
+    assert layer.weight.tolist() == [[2.0], [3.0]] and layer.weight.is_leaf
+    assert (missing, unexpected) == ([], ["a.odd"]) and len(errors) == 1 and "size mismatch for a.bias" in errors[0]
+
+
+def test_hooks_before_loading_see_the_metadata_alone():
+    layer, told = nn.Linear(1, 1), []
+    layer.register_load_state_dict_pre_hook(lambda module, state, prefix, local, *rest: told.append(dict(local)))
+    layer.load_state_dict(layer.state_dict())
+    layer.load_state_dict(layer.state_dict(), assign=True)
+    assert told == [{"version": 1}, {"version": 1, "assign_to_params_buffers": True}]

@@ -30,6 +30,28 @@ def _igamma(input, other):
     return other**input * np.exp(-other) / scipy.special.gamma(input + 1) * series
 
 
+def _chebu(n):
+    return np.poly1d(scipy.special.chebyu(n).coef if n >= 0 else [0.0])
+
+
+_FAMILIES = {
+    "chebyshev_t": scipy.special.chebyt,
+    "hermite_he": scipy.special.hermitenorm,
+    "laguerre_l": scipy.special.laguerre,
+    "legendre_p": scipy.special.legendre,
+    "shifted_chebyshev_w": lambda n: (_chebu(n) + _chebu(n - 1))(np.poly1d([2, -1])),
+}
+
+
+def _orthogonal(input, n, family="chebyshev_t", order=0):
+    """SciPy's coefficients, differentiated and evaluated, degree by degree."""
+    out = np.zeros(np.broadcast_shapes(np.shape(input), np.shape(n)))
+    for place, x, degree in zip(np.ndindex(out.shape), *(np.broadcast_to(a, out.shape).flat for a in (input, n)), strict=True):
+        poly = np.poly1d(_FAMILIES[family](int(degree)).coef)
+        out[place] = (poly.deriv(order) if order else poly)(x)
+    return out
+
+
 def _gelu(input, approximate="none"):
     if approximate == "tanh":
         return input / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (input + 0.044715 * input**3)))
@@ -83,6 +105,9 @@ ELEMENTWISE = (
         "atanh": np.arctanh,
         "lgamma": scipy.special.gammaln,
         "polygamma": lambda input, n=1: scipy.special.polygamma(n, input),
+        "polynomial": _orthogonal,
+        "airy_ai": lambda input: scipy.special.airy(input)[0],
+        "airy_ai_slope": lambda input: scipy.special.airy(input)[1],
         "spherical_bessel_j0": lambda input: scipy.special.spherical_jn(0, input),
         "zeta": lambda input, other: scipy.special.zeta(input.astype(float), other),
         "igamma": _igamma,

@@ -38,7 +38,15 @@ def _exponential(input):
     return total
 
 
+def _sparse_product(values, other, indices, rows):
+    dense = np.zeros((rows, len(other)))
+    for v, i, j in zip(values, *indices, strict=True):
+        dense[i, j] += v
+    return dense @ other
+
+
 LINEAR = {
+    "coo_matmul": _sparse_product,
     "matmul": _matmul,
     "linear": lambda input, weight, bias=0.0: np.einsum("...i,oi->...o", input, weight) + bias,
     "contract": lambda operands, equation="ij,jk->ik": np.einsum(equation, *operands),

@@ -1,8 +1,8 @@
 """Ask an installed PyTorch what the generic tests want to know, and store its answers beside this file.
 
-python tests/engine/expected/make.py            every op
-python tests/engine/expected/make.py softsign   these ops only
-python tests/engine/expected/make.py --dtypes   the promotion of dtypes by themselves
+python tests/engine/expected/make_answers.py            every op
+python tests/engine/expected/make_answers.py softsign   these ops only
+python tests/engine/expected/make_answers.py --dtypes   the promotion of dtypes by themselves
 """
 
 from __future__ import annotations
@@ -76,16 +76,21 @@ def function(op: Any) -> Any:
     return None
 
 
+def _rows(x: numpy.ndarray) -> torch.Tensor:
+    """The numbers in a row-major tensor. What torch.tensor makes of an empty array has strides of 0, of which it has no views."""
+    return torch.tensor(x).clone(memory_format=torch.contiguous_format)
+
+
 def to_torch(x: Any) -> Any:
     """An input or attribute as PyTorch wants it."""
     if isinstance(x, Typed):
         return torch.tensor(x.values).to(TORCH_DTYPES[x.dtype])
     if isinstance(x, engine.Tensor):
-        return torch.tensor(x.detach().numpy())
+        return _rows(x.detach().numpy())
     if isinstance(x, dtypes.dtype):
         return TORCH_DTYPES[x]
     if isinstance(x, numpy.ndarray):
-        return torch.tensor(x)
+        return _rows(x)
     if isinstance(x, (tuple, list)):
         return type(x)(map(to_torch, x))
     return x

@@ -1,4 +1,4 @@
-"""Saving and loading: round trips, the safetensors library as the judge of the format, and hostile files."""
+"""The safetensors format: round trips, the safetensors library as the judge of the format, and hostile files."""
 
 from __future__ import annotations
 
@@ -14,18 +14,24 @@ from collections import OrderedDict
 import numpy
 import pytest
 from safetensors import numpy as safetensors_numpy
+from safetensors import safe_open
 
 import engine
 from engine import Tensor, nn, optim
 from engine.dtypes import ALL
-from engine.serialize import CheckpointError, load, save
+from engine.serialize import CheckpointError, load_file, save_file
+from engine.serialize.safetensors import read, save
+from engine.serialize.source import Source
 
 
 def there_and_back(obj):
     file = io.BytesIO()
     save(obj, file)
-    file.seek(0)
-    return load(file)
+    return from_bytes(file.getvalue())
+
+
+def from_bytes(data: bytes):
+    return read(Source(io.BytesIO(data), "the file"))
 
 
 def written(obj) -> bytes:
@@ -62,40 +68,40 @@ def test_every_dtype(d, shape):
 
 
 def test_everything_else():
-    shared = Tensor([1.0, 2.0])
+    shared = engine.tensor([1.0, 2.0])
     obj = {
         "none": None, "yes": True, "n": 3, "big": 1 << 80, "minus": -(1 << 70), "x": 0.1, "inf": math.inf, "-inf": -math.inf,
         "nan": math.nan, "c": 1 + 2j, "text": 'é"\\\n', "bytes": b"\x00\xff", "list": [1, [2.5, shared]], "tuple": (1, (shared,)),
-        "empty": {}, "nothing": [], "dtype": engine.bfloat16, "device": engine.device("cpu"), "size": Tensor([[1.0]]).shape, 5: "int key",
+        "empty": {}, "nothing": [], "dtype": engine.bfloat16, "device": engine.device("cpu"), "size": engine.tensor([[1.0]]).shape, 5: "int key",
         1.5: "float key", None: 0, (1, "a"): "tuple key", True: "bool key", "ordered": OrderedDict(b=1, a=2),
     }  # fmt: skip
     assert same(there_and_back(obj), obj)
 
 
 def test_a_tensor_alone_and_a_list():
-    assert same(there_and_back(Tensor([1, 2])), Tensor([1, 2]))
-    assert same(there_and_back([Tensor([1]), 2]), [Tensor([1]), 2])
+    assert same(there_and_back(engine.tensor([1, 2])), engine.tensor([1, 2]))
+    assert same(there_and_back([engine.tensor([1]), 2]), [engine.tensor([1]), 2])
     assert there_and_back(7) == 7
 
 
 def test_views_and_gradients():
-    x = Tensor(numpy.arange(12.0).reshape(3, 4))
+    x = engine.tensor(numpy.arange(12.0).reshape(3, 4))
     assert same(there_and_back(x.transpose(0, 1))[1], x[:, 1])
     assert same(there_and_back(x[::2, 1:]), x[::2, 1:])
-    p = nn.Parameter(Tensor([1.0]))
+    p = nn.Parameter(engine.tensor([1.0]))
     assert there_and_back(p).requires_grad and not there_and_back(p.detach()).requires_grad
     assert not there_and_back(p * 2).requires_grad
 
 
 def test_ties_are_kept():
-    x = Tensor([1.0, 2.0])
-    out = there_and_back({"a": x, "b": {"c": x.detach()}, "other": Tensor([1.0, 2.0])})
+    x = engine.tensor([1.0, 2.0])
+    out = there_and_back({"a": x, "b": {"c": x.detach()}, "other": engine.tensor([1.0, 2.0])})
     assert out["a"] is out["b"]["c"] and out["other"] is not out["a"]
 
 
 def test_names_that_collide():
-    a, b = Tensor([1.0]), Tensor([2.0])
-    obj = {"x.y": a, "x": {"y": b}, "__metadata__": Tensor([3.0])}
+    a, b = engine.tensor([1.0]), engine.tensor([2.0])
+    obj = {"x.y": a, "x": {"y": b}, "__metadata__": engine.tensor([3.0])}
     assert same(there_and_back(obj), obj)
 
 
@@ -137,23 +143,45 @@ def test_it_reads_others(tmp_path):
         "e": numpy.zeros((0, 3)),
     }
     safetensors_numpy.save_file(arrays, tmp_path / "x.safetensors", {"author": "somebody"})
-    found = load(tmp_path / "x.safetensors")
-    assert set(found) == set(arrays)
-    for name, array in arrays.items():
-        assert found[name].array.dtype == array.dtype
-        numpy.testing.assert_array_equal(found[name].array, array)
+    (tmp_path / "other name").write_bytes((tmp_path / "x.safetensors").read_bytes())
+    for found in (
+        engine.load(tmp_path / "x.safetensors"),
+        engine.load(tmp_path / "x.safetensors", mmap=True),
+        engine.load(str(tmp_path / "other name")),
+        engine.load(io.BytesIO((tmp_path / "x.safetensors").read_bytes())),
+        load_file(tmp_path / "x.safetensors"),
+    ):
+        assert set(found) == set(arrays)
+        for name, array in arrays.items():
+            assert found[name].array.dtype == array.dtype
+            numpy.testing.assert_array_equal(found[name].array, array)
+            found[name].array[...] = 0  # memory of its own, also where the file is mapped
+
+
+def test_files_of_tensors(tmp_path):
+    tensors = {"w": engine.rand(3, 2), "v": engine.arange(6).reshape(2, 3).t(), "h": engine.ones(2, dtype=engine.bfloat16)}
+    save_file(tensors, tmp_path / "x.safetensors", {"author": "somebody"})
+    found = load_file(tmp_path / "x.safetensors", "cpu")
+    assert same({name: found[name] for name in tensors}, tensors)
+    with safe_open(tmp_path / "x.safetensors", "np") as file:
+        assert file.metadata() == {"format": "pt", "author": "somebody"}
+        numpy.testing.assert_array_equal(file.get_tensor("v"), tensors["v"].array)
+    with pytest.raises(ValueError, match=r"dict of \[str, Tensor\]"):
+        save_file({"x": 1}, tmp_path / "x.safetensors")
+    with pytest.raises(ValueError, match="complex128, which 'c' is"):
+        save_file({"c": engine.zeros(2, dtype=engine.complex128)}, tmp_path / "x.safetensors")
 
 
 def test_files(tmp_path):
     path = tmp_path / "model.safetensors"
-    save({"x": Tensor([1.0])}, path)
-    save({"x": Tensor([2.0])}, str(path))
-    assert load(path)["x"].item() == 2.0
+    engine.save({"x": engine.tensor([1.0])}, path)
+    engine.save({"x": engine.tensor([2.0])}, str(path))
+    assert engine.load(path)["x"].item() == 2.0
     with pytest.raises(TypeError, match="a Sequential"):
-        save({"model": network()}, path)
-    assert load(path)["x"].item() == 2.0 and os.listdir(tmp_path) == ["model.safetensors"]
+        engine.save({"model": network()}, path)
+    assert engine.load(path)["x"].item() == 2.0 and os.listdir(tmp_path) == ["model.safetensors"]
     with pytest.raises(FileNotFoundError):
-        load(tmp_path / "none")
+        engine.load(tmp_path / "none.safetensors")
 
 
 def test_what_cannot_be_saved():
@@ -174,7 +202,7 @@ def test_what_cannot_be_saved():
 
 def refused(data: bytes, match: str):
     with pytest.raises(CheckpointError, match=match):
-        load(io.BytesIO(data))
+        from_bytes(data)
 
 
 class Trap:
@@ -186,9 +214,8 @@ class Trap:
 
 def test_pickles_and_zips():
     for protocol in range(2, 6):
-        refused(pickle.dumps({"x": Trap()}, protocol=protocol), "is a pickle")
-    refused(pickle.dumps(Trap(), protocol=0), "is not a checkpoint")
-    refused(b"PK\x03\x04" + b"\0" * 100, "PyTorch zip file.*later version")
+        refused(pickle.dumps({"x": Trap()}, protocol=protocol), "header would take")
+    refused(b"PK\x03\x04" + b"\0" * 100, "header would take")
     assert Trap.sprung is False
 
 
@@ -270,10 +297,10 @@ def test_tensors_that_nobody_names():
 
 
 def test_every_truncation():
-    whole = written({"w": Tensor([1.0, 2.0]), "n": [1, (2.5, "x")]})
+    whole = written({"w": engine.tensor([1.0, 2.0]), "n": [1, (2.5, "x")]})
     for n in range(len(whole)):
         with pytest.raises(CheckpointError):
-            load(io.BytesIO(whole[:n]))
+            from_bytes(whole[:n])
 
 
 def test_mutations():
@@ -298,7 +325,7 @@ def test_mutations():
             else:
                 data[at:at] = data[at : at + draw.randint(1, 9)]
         try:
-            found = load(io.BytesIO(bytes(data)))
+            found = from_bytes(bytes(data))
         except CheckpointError:
             outcomes["refused"] += 1
         else:

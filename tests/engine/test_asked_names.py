@@ -1,0 +1,131 @@
+"""Names that libraries ask for where the engine has nothing of the kind: they can be asked, and refuse to be made or used."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+import engine
+from engine.utils import _pytree
+
+
+def test_rare_dtypes_can_be_named_and_asked():
+    assert repr(engine.float8_e4m3fn) == "torch.float8_e4m3fn" and engine.float8_e4m3fn.itemsize == 1
+    assert engine.complex32.is_complex and engine.chalf is engine.complex32 and engine.float32 != engine.float8_e5m2
+    assert pickle.loads(pickle.dumps(engine.complex32)) is engine.complex32
+    assert engine.finfo(engine.float8_e4m3fn).max == 448 and engine.finfo(engine.float8_e5m2).resolution == 1
+    assert engine.finfo(engine.bfloat16).resolution == 0.01 and engine.finfo().resolution == 1e-6
+    for use in (lambda: engine.zeros(2, dtype=engine.complex32), lambda: engine.ones(2).to(engine.float8_e5m2)):
+        with pytest.raises(TypeError, match="has no such numbers"):
+            use()
+
+
+@pytest.mark.parametrize("make", [
+    lambda: engine.SymInt(1),
+    lambda: engine._subclasses.FakeTensor(),
+    lambda: engine.fx.GraphModule(engine.nn.Linear(1, 1), None),
+    lambda: engine.distributed.fsdp.FullyShardedDataParallel(engine.nn.Linear(1, 1)),
+    lambda: engine.distributed.fsdp.fully_shard(engine.nn.Linear(1, 1)),
+    lambda: engine.distributed.tensor.DTensor.from_local(engine.ones(1)),
+    lambda: engine.distributed.tensor.distribute_tensor(engine.ones(1)),
+    lambda: engine.distributed.init_device_mesh("cpu", (1,)),
+    lambda: engine._C.Value(),
+])  # fmt: skip
+def test_what_is_not_here_is_refused(make):
+    with pytest.raises(NotImplementedError, match="engine"):
+        make()
+
+
+def test_questions_are_answered():
+    from engine.distributed.tensor import Partial, Replicate, Shard
+
+    x = engine.ones(1)
+    assert not isinstance(x, (engine.SymInt, engine._subclasses.FakeTensor, engine.distributed.tensor.DTensor))
+    assert not engine._subclasses.is_fake(x) and not engine.distributed.rpc.is_available()
+    assert Shard(1) == Shard(1) != Shard(0) and Shard(1).is_shard(1) and not Shard(1).is_shard(0) and Replicate().is_replicate()
+    assert [str(p) for p in (Shard(1), Replicate(), Partial())] == ["S(1)", "R", "P(sum)"] and Partial().is_partial("sum")
+    with pytest.raises(RuntimeError, match="CUDAGraph"):
+        engine.cuda.CUDAGraph()
+
+
+def test_paths_in_trees():
+    tree = {"a": [1, (2,)], "b": 3}
+    found, spec = _pytree.tree_flatten_with_path(tree)
+    assert [(_pytree.keystr(path), leaf) for path, leaf in found] == [("['a'][0]", 1), ("['a'][1][0]", 2), ("['b']", 3)]
+    assert all(_pytree.key_get(tree, path) == leaf for path, leaf in found) and _pytree.tree_unflatten([1, 2, 3], spec) == tree
+    assert _pytree.tree_map_with_path(lambda path, x, y: (len(path), x + y), [1, 2], [10, 20]) == [(1, 11), (1, 22)]
+
+
+def test_records_of_a_checkpoint(tmp_path):
+    path = str(tmp_path / "x.pt")
+    engine.save({"a": engine.arange(3.0)}, path)
+    reader = engine.PyTorchFileReader(path)
+    assert {"data.pkl", "data/0"} <= set(reader.get_all_records()) and reader.has_record("data/0")
+    assert reader.get_storage_from_record("data/0", 3, engine.float32).tolist() == [0, 1, 2]
+    data = reader.get_record("data/0")
+    assert data == engine.arange(3.0).numpy().tobytes() and reader.get_record_size("data/0") == 12
+    with open(path, "rb") as file:
+        file.seek(reader.get_record_offset("data/0"))
+        assert file.read(12) == data
+    for wrong in (lambda: reader.get_record("zz"), lambda: engine.PyTorchFileReader(path + "x")):
+        with pytest.raises(RuntimeError):
+            wrong()
+    with pytest.raises(RuntimeError, match="expected 4 elements"):
+        reader.get_storage_from_record("data/0", 4, engine.float32)
+
+
+def test_a_tensor_is_written_by_its_parts():
+    text = engine._tensor_str._tensor_str(engine.ones(2), 0)
+    assert text == "[1., 1.]" and engine._tensor_str._add_suffixes("x([1]", ["a=1"], 2, False) == "x([1], a=1)"
+    assert engine._tensor_str._str(engine.ones(2)) == "tensor([1., 1.])"
+
+
+def test_functions_of_tensors_stand_at_pytorchs_second_address_too():
+    from engine.functional import einsum, norm
+
+    assert einsum is engine.einsum and norm is engine.norm and engine.functional.split is engine.split
+    assert all(getattr(engine.functional, name) is getattr(engine, name) for name in engine.functional.__all__)
+
+
+def test_many_tensors_as_one_vector_and_back():
+    from engine._utils import _flatten_dense_tensors, _unflatten_dense_tensors
+
+    a, b = engine.arange(6.0).reshape(2, 3).t().requires_grad_(), engine.zeros(0, 2)
+    flat = _flatten_dense_tensors([a, b, engine.tensor(9.0)])
+    assert flat.tolist() == [0, 3, 1, 4, 2, 5, 9]
+    (flat * flat).sum().backward()
+    assert a.grad.tolist() == [[0, 6], [2, 8], [4, 10]]
+    flat = flat.detach()
+    parts = _unflatten_dense_tensors(flat, (a, b, engine.tensor(1.0)))
+    assert [tuple(p.shape) for p in parts] == [(3, 2), (0, 2), ()] and parts[0].tolist() == [[0, 3], [1, 4], [2, 5]]
+    parts[0][0, 1] = 7
+    assert flat.tolist() == [0, 7, 1, 4, 2, 5, 9]
+
+
+def test_switches_of_a_compiler_can_be_set_and_read():
+    config = engine._dynamo.config
+    assert config.cache_size_limit == 8 and config.suppress_errors is False and config.dynamic_shapes is True  # PyTorch's defaults
+    with config.patch(suppress_errors=True, cache_size_limit=64), config.patch("verbose", True):
+        assert config.suppress_errors and config.verbose and config.cache_size_limit == 64
+    assert not config.suppress_errors and not config.verbose and config.cache_size_limit == 8
+    for use in (lambda: config.suppres_errors, lambda: setattr(config, "suppres_errors", True), config.patch(suppres_errors=1).__enter__):
+        with pytest.raises(AttributeError, match="torch._dynamo.config.suppres_errors does not exist"):
+            use()
+
+
+def test_private_names_that_public_code_reads():
+    from engine._C import Value
+
+    assert engine.cuda._initialized is engine.cuda.is_initialized()  # reversible networks, before they save the GPU's random state
+    assert not isinstance(engine.ones(1), Value)
+    with engine.distributed.tensor.implicit_replication():
+        assert engine.ones(1).item() == 1
+
+
+def test_named_tuples_are_taken_apart_by_pytorchs_functions():
+    from collections import namedtuple
+
+    State = namedtuple("State", "v i")  # as norse registers the states of its neurons
+    children, kind = _pytree._namedtuple_flatten(State(1, [2]))
+    assert children == [1, [2]] and kind is State and _pytree._namedtuple_unflatten(children, kind) == State(1, [2])
