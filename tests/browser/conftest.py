@@ -1,61 +1,19 @@
-"""A real JupyterLab and a real Chromium for the browser tests. Every wait is for a state of page or kernel, never for a time."""
+"""The fixtures of the browser tests: one JupyterLab and one Chromium for the session, a fresh page for each test."""
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
 import sys
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-import nbformat
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
+from playwright.sync_api import Browser, sync_playwright
+from real_lab import ACTION_SECONDS, FLAGS, NO_CHROMIUM, Lab, find_chromium, start_lab
 
 import ipykernels
-from serving import Server, start
-from workbench.cli import QUIET
-
-FLAGS = (
-    "--headless=new",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
-ACTION_SECONDS = 60
-expect.set_options(timeout=1000 * 30)  # a busy machine is slow, and a wait that succeeds costs nothing
-
-# The notebook that has the focus. `jupyterapp` is there because of expose_app_in_browser.
-NOTEBOOK = "window.jupyterapp.shell.currentWidget"
-READY = """() => {
-  const panel = window.jupyterapp?.shell.currentWidget;
-  return panel?.content?.model?.cells && panel.sessionContext.isReady && panel.sessionContext.session?.kernel?.status === "idle";
-}"""
-IDLE = f"""() => window.workbenchTestRuns === 0
-  && {NOTEBOOK}.sessionContext.session?.kernel?.status === "idle"
-  && {NOTEBOOK}.content.widgets.every((cell) => (cell.model.executionState ?? "idle") === "idle")"""
-RUN = """(command) => {
-  window.workbenchTestRuns = (window.workbenchTestRuns ?? 0) + 1;
-  void window.jupyterapp.commands.execute(command).finally(() => { window.workbenchTestRuns -= 1; });
-}"""
-
-
-NO_CHROMIUM = "no Chromium found (install chromium, or name one in $CHROMIUM)"
-
-
-def find_chromium() -> str | None:
-    """The path of a Chromium: the one that $CHROMIUM names, or one on the PATH."""
-    names = (os.environ.get("CHROMIUM"), "chromium", "chromium-browser", "google-chrome")
-    return next((path for name in names if name and (path := shutil.which(name))), None)
+from serving import Server
 
 
 @pytest.fixture(scope="session")
@@ -67,12 +25,6 @@ def chromium() -> str:
     if path is None:
         pytest.skip(NO_CHROMIUM)
     return path
-
-
-def start_lab(folder: Path, python: str = sys.executable) -> Server:
-    """The JupyterLab of `python`; `window.jupyterapp` is there for the tests."""
-    command = [python, "-m", "jupyterlab", "--no-browser"]
-    return start(command, folder, "--LabApp.expose_app_in_browser=True", JUPYTER_CONFIG_PATH=str(QUIET))
 
 
 @pytest.fixture(scope="session")
@@ -99,92 +51,6 @@ def browser(chromium: str) -> Iterator[Browser]:
         browser = playwright.chromium.launch(executable_path=chromium, args=list(FLAGS))
         yield browser
         browser.close()
-
-
-@dataclass
-class Lab:
-    """One page of JupyterLab, and what the tests do with it."""
-
-    server: Server
-    page: Page
-    errors: list[str] = field(default_factory=list)  # uncaught errors of the page
-
-    def goto(self, path: str = "/lab") -> None:
-        """Opens an address of the server and waits until JupyterLab is there."""
-        self.page.goto(f"{self.server.url}{path}?token={self.server.token}&reset")
-        self.wait_restored()
-
-    def reload(self) -> None:
-        """Reloads the page as a user does, and waits until the notebook has its kernel again."""
-        self.page.reload()
-        self.wait_restored()
-        self.page.wait_for_function(f"() => {NOTEBOOK}?.sessionContext?.isReady")
-
-    def wait_restored(self) -> None:
-        """Waits until JupyterLab has put back what was open; no command of the tests runs then."""
-        self.page.wait_for_function("() => window.jupyterapp?.restored")
-        self.page.evaluate("() => window.jupyterapp.restored")
-        self.page.evaluate("() => { window.workbenchTestRuns = 0; }")
-
-    def open_notebook(self, path: str) -> None:
-        """Opens a notebook of the server's root folder and waits until its kernel is ready."""
-        self.goto(f"/lab/tree/{path}")
-        self.page.wait_for_function(READY)
-
-    def open(self, *cells: str, name: str = "test.ipynb") -> None:
-        """Makes a notebook of code cells and opens it."""
-        notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in cells])
-        notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
-        nbformat.write(notebook, self.server.root / name)
-        self.open_notebook(name)
-
-    def command(self, name: str) -> None:
-        """Starts a command of JupyterLab; `wait_idle` waits for its end."""
-        self.page.evaluate(RUN, name)
-
-    def run_all(self, wait: bool = True) -> None:
-        """Runs every cell; without `wait` returns at once, as a cell that pauses needs it."""
-        self.command("notebook:run-all-cells")
-        if wait:
-            self.wait_idle()
-
-    def wait_idle(self, seconds: float = ACTION_SECONDS) -> None:
-        """Returns when every command and every cell has ended and the kernel is idle."""
-        self.page.wait_for_function(IDLE, timeout=1000 * seconds)
-
-    def cell(self, index: int) -> Locator:
-        """The cell on the page. JupyterLab draws cells when they come into view."""
-        return self.page.locator(f'.jp-Notebook .jp-Cell[data-windowed-list-index="{index}"]')
-
-    def outputs(self, index: int) -> list[dict[str, Any]]:
-        """A code cell's outputs as the notebook file would have them."""
-        return self.page.evaluate(f"(index) => {NOTEBOOK}.content.widgets[index].model.outputs.toJSON()", index)
-
-    def text(self, index: int) -> str:
-        """What a code cell has printed and returned, and its errors, as plain text."""
-        parts = []
-        for output in self.outputs(index):
-            parts.append(output.get("text") or output.get("data", {}).get("text/plain") or "\n".join(output.get("traceback", [])))
-        return "".join("".join(part) for part in parts)
-
-
-@contextmanager
-def opened_lab(width: int, height: int, scale: float = 1) -> Iterator[Lab]:
-    """A JupyterLab and a page of it for a script: no fixture, everything ends with the block."""
-    path = find_chromium()
-    if path is None:
-        sys.exit(NO_CHROMIUM)
-    with tempfile.TemporaryDirectory() as folder:
-        server = start_lab(Path(folder))
-        try:
-            with sync_playwright() as playwright:
-                browser = playwright.chromium.launch(executable_path=path, args=list(FLAGS))
-                context = browser.new_context(viewport={"width": width, "height": height}, device_scale_factor=scale)
-                context.set_default_timeout(1000 * ACTION_SECONDS)
-                yield Lab(server, context.new_page())
-                browser.close()
-        finally:
-            server.stop()
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from conftest import NOTEBOOK
 from playwright.sync_api import expect
+from real_lab import NOTEBOOK
 from test_lab import panel_of
 from test_lesson import view_of
 from test_replay import opened

@@ -6,8 +6,8 @@ import random
 from collections.abc import Iterator
 
 import pytest
-from conftest import NOTEBOOK, READY
 from playwright.sync_api import expect
+from real_lab import NOTEBOOK, READY
 from test_faults import SETUP
 from test_lab import panel_of, run_cell
 from test_lesson import view_of

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from conftest import Lab
 from playwright.sync_api import expect
+from real_lab import Lab
 from test_lab import panel_of, run_cell
 from test_lesson import PAUSED, position, view_of
 

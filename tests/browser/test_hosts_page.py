@@ -9,8 +9,8 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from conftest import IDLE, READY, Lab
 from playwright.sync_api import Browser, expect
+from real_lab import IDLE, READY, Lab
 
 import ipykernels
 from serving import Server, start

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from conftest import Lab
 from playwright.sync_api import expect
+from real_lab import Lab
 
 SETUP = "%load_ext workbench\nimport engine, workbench as wb"
 PROGRAM = """x = engine.tensor([[1.0, 2.0, -1.0], [0.5, -2.0, 1.5], [3.0, 1.0, 0.0]])
