@@ -77,6 +77,21 @@ def test_the_cause_is_told_and_not_what_follows_from_it(program: Program, codes:
     assert [one.code for one in found] == codes and all(one.severity == "error" for one in found if one.code.startswith(("inf", "nan")))
 
 
+def test_a_generator_that_a_detach_cuts_from_its_loss_is_not_told_of_the_order_of_calls_alone() -> None:
+    def program() -> Any:
+        generator, critic = nn.Linear(2, 4), nn.Linear(4, 1)
+        optimizer = SGD(generator.parameters(), 0.1)
+        for _ in range(2):
+            optimizer.zero_grad()
+            loss = critic(generator(engine.randn(8, 2)).detach()).mean()
+            loss.backward()
+            optimizer.step()
+        return loss  # the modules are gone: where the path broke can no longer be told
+
+    finding = one(checked(program), "zero-grad-before-step")
+    assert "the loss was not computed from this optimizer's parameters" in finding.sentence and "no detach()" in finding.fix
+
+
 def test_an_infinity_is_told_where_it_is_made_and_a_sum_of_both_by_its_reason() -> None:
     def program() -> Any:
         x = engine.tensor([1000.0, 1.0, 1000.0], requires_grad=True)

@@ -11,11 +11,13 @@ import numpy
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tqdm import tqdm
 from walked import leaf
 
 import engine
 import workbench as wb
 from engine import nn, observe
+from engine.data import DataLoader, TensorDataset
 from workbench import graph as graphs
 from workbench.drawings import svg, text
 from workbench.graph import Graph
@@ -424,3 +426,79 @@ def test_a_call_that_led_to_several_ops_gives_its_name_to_the_last_and_only_wher
     named = [(name, r.recording.op_name(row)) for row, name in r.recording.names.items() if r.recording.ops[row] is not None]
     assert "losses" not in dict(named) and ("h", "exp") in named
     assert [name for name, _ in named].count("near") == 1
+
+
+# -- epochs ------------------------------------------------------------------------------------------------------------------
+
+
+def loaded(n: int, batch: int) -> DataLoader:
+    return DataLoader(TensorDataset(engine.arange(n * 2.0).reshape(n, 2)), batch_size=batch)
+
+
+def epoch(loader, w):
+    for (x,) in loader:
+        (x @ w).sum()
+
+
+def epochs_in_one_function(w):
+    loader = loaded(8, 3)
+    for _ in range(4):
+        for (x,) in loader:
+            (x @ w).sum()
+
+
+def epochs_by_calls(w):
+    loader = loaded(8, 3)
+    for _ in range(4):
+        epoch(loader, w)
+
+
+def epochs_of_one_batch(w):
+    loader = loaded(8, 8)
+    for _ in range(4):
+        for _number, (x,) in enumerate(loader):
+            (x @ w).sum()
+
+
+def epochs_with_a_bar(w):
+    loader = loaded(8, 3)
+    for _ in range(4):
+        for (x,) in tqdm(loader, disable=True):
+            (x @ w).sum()
+        w.abs()
+
+
+def batches_that_begin_anew(w):
+    loader = loaded(8, 3)
+    for _ in range(4):
+        for _turn in range(2):
+            (x,) = next(iter(loader))
+            (x @ w).sum()
+
+
+def groups(run) -> list[tuple]:
+    graph, _ = watched(lambda: run(leaf(2)))
+    return [(g.label, g.count) for g in graph.message().groups if g.kind == "loop"]
+
+
+def test_each_pass_over_a_loader_is_an_iteration_of_the_loop_around_it():
+    inner = ("for (x,) in loader ×3", 3)
+    assert groups(epochs_in_one_function) == [("for _ in range(4) ×4", 4), inner, inner, inner, inner]
+    assert groups(epochs_by_calls) == [("epoch() ×4", 4), inner, inner, inner, inner]
+    assert groups(epochs_of_one_batch) == [("for _ in range(4) ×4", 4)]
+    assert groups(epochs_with_a_bar) == [
+        ("for _ in range(4) ×4", 4), *[("for (x,) in tqdm(loader, disable=True) ×3", 3)] * 4,
+    ]  # fmt: skip
+    graph, _ = watched(lambda: epochs_in_one_function(leaf(2)))
+    assert [g.label for g in graph.message().groups if g.kind == "iteration"][:9] == [
+        "iteration 0", "iteration 0", "iteration 1", "iteration 2", "iteration 1", "iteration 0", "iteration 1", "iteration 2", "iteration 2",
+    ]  # fmt: skip
+    assert groups(batches_that_begin_anew) == [("for _turn in range(2) ×8", 8)]  # no epochs: the loader is begun for each batch
+
+
+def test_a_part_of_a_model_that_is_called_by_itself_has_its_path():
+    model = nn.Sequential(nn.Sequential(nn.Linear(2, 2), nn.Tanh()), nn.Linear(2, 1))
+    graph, _ = watched(lambda: model[1](model[0](leaf(3, 2))), {"model": model})
+    assert outline(graph.message()) == [
+        ["module model.0 | Sequential", ["module 0 | Linear"], ["module 1 | Tanh"]], ["module model.1 | Linear"],
+    ]  # fmt: skip

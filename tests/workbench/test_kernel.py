@@ -76,7 +76,7 @@ def test_an_error_in_a_watched_cell_is_raised_as_usual_and_the_partial_graph_is_
     assert error_of(messages).startswith("RuntimeError: matmul")
     (final,) = data_of(messages, "update_display_data")
     assert "failed: matmul" in final["text/plain"]
-    assert printed(kernel.run("print(y.shape)")) == "engine.Size([1, 2])\n"
+    assert printed(kernel.run("print(y.shape)")) == "torch.Size([1, 2])\n"
 
 
 def test_wrong_options_of_watch_are_refused(kernel):

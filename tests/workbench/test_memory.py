@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import mmap
 import sys
+import tracemalloc
 import types
 
 import numpy
@@ -12,6 +15,7 @@ import pytest
 import engine
 import workbench as wb
 from engine import autograd, devices, nn, observe, optim
+from engine.utils.checkpoint import checkpoint
 from workbench import surface
 from workbench.memory_use import Log, device, predict
 from workbench.recording import recent
@@ -228,6 +232,46 @@ def test_an_in_flight_gradient_is_let_go_when_a_pass_fails():
     assert not log.flowing[alive].any()
 
 
+class Inside(autograd.Function):
+    """Its backward is a pass of its own, as a reentrant checkpoint's is; it tells at which events that began and ended."""
+
+    @staticmethod
+    def forward(ctx, x, fails, events):
+        ctx.fails, ctx.events = fails, events
+        return x * 1
+
+    @staticmethod
+    def backward(ctx, g):
+        events = list(recent)[-1].events
+        ctx.events.append(len(events) // 3)
+        with engine.enable_grad():
+            inner = engine.ones(1000, requires_grad=True) * 1.5
+            if ctx.fails:
+                inner.register_hook(lambda g: 1 / 0)
+            with pytest.raises(ZeroDivisionError) if ctx.fails else contextlib.nullcontext():
+                (inner * 2).backward(g)
+        ctx.events.append(len(events) // 3)
+        return g, None, None
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_gradients_that_wait_in_a_pass_stay_while_a_step_runs_another(fails):
+    """One of 4,000 bytes waits for the very step that runs the other pass, one for a step after it."""
+    x, w, events = engine.ones(1000, requires_grad=True), engine.ones(1000, requires_grad=True), []
+
+    def run():
+        a, b = w * 1, Inside.apply(x * 1, fails, events)
+        (a + b * 2).backward(engine.ones(1000))
+        return a, b
+
+    session, _ = recorded(run)
+    log = Log(session.recording)
+    flowing = numpy.cumsum(numpy.where(log.flowing[log.block], log.delta, 0))
+    begins, ends = events
+    assert flowing[begins:ends].min() >= 8000 and flowing[begins:ends].max() > 8000  # and those of the other pass
+    assert flowing[-1] == 0
+
+
 def test_a_recording_without_watching_costs_an_optimizer_nothing_and_tells_nobody():
     seen = []
 
@@ -430,26 +474,6 @@ def test_the_report_has_everything_without_a_browser():
 # -- what if ---------------------------------------------------------------------------------------------------------------
 
 
-class Recomputed(autograd.Function):
-    """A checkpoint: the module runs without a tape, and again when its gradient is asked for."""
-
-    @staticmethod
-    def forward(ctx, x, module, *parameters):
-        ctx.module = module
-        ctx.save_for_backward(x)
-        with engine.no_grad():
-            return module(x)
-
-    @staticmethod
-    def backward(ctx, g):
-        (x,) = ctx.saved_tensors
-        again = x.detach().requires_grad_()
-        with engine.enable_grad():
-            out = ctx.module(again)
-        out.backward(g)
-        return again.grad, None, *(None for _ in ctx.module.parameters())
-
-
 class Net(nn.Module):
     """Six blocks and a head; some of the blocks are recomputed."""
 
@@ -461,7 +485,7 @@ class Net(nn.Module):
 
     def forward(self, x):
         for at, block in enumerate(self.blocks):
-            x = Recomputed.apply(x, block, *block.parameters()) if at in self.checkpointed else block(x)
+            x = checkpoint(block, x, use_reentrant=False) if at in self.checkpointed else block(x)
         return self.head(x)
 
 
@@ -506,15 +530,44 @@ def test_the_predicted_peak_of_half_the_batch_is_what_it_then_is(predicted):
     assert predicted[1]["batch of 128"]["peak"] == pytest.approx(really(program(batch=128)), rel=0.01)
 
 
-@pytest.mark.parametrize("which", [(0,), (3,), (0, 1, 2), (0, 1, 2, 3, 4, 5)])
-def test_the_predicted_peak_with_checkpoints_is_what_it_then_is(predicted, which):
-    session = predicted[0]
+def of_checkpoints(session, which):
+    """What is predicted for checkpoints of these blocks."""
     asked = predict.Program(Log(session.recording), session.graph)
     calls = predict._module_calls(asked)
-    scopes = sorted(scope for at in which for scope in calls[f"blocks.{at}"])
-    peak, ops, seconds = asked.checkpoint(scopes)
+    return asked.checkpoint(sorted(scope for at in which for scope in calls[f"blocks.{at}"]))
+
+
+@pytest.mark.parametrize("which", [(0,), (3,), (0, 1, 2)])
+def test_the_predicted_peak_with_checkpoints_is_what_it_then_is(predicted, which):
+    peak, ops, seconds = of_checkpoints(predicted[0], which)
     assert ops == 4 * len(which) and seconds > 0
     assert peak == pytest.approx(really(program(checkpointed=which)), rel=0.01)
+
+
+def traced(which, batch):
+    """The most bytes that Python and NumPy had allocated at once in a step, with the collector at rest."""
+    engine.manual_seed(0)
+    net, x, y = Net(which), engine.randn(batch, 64), engine.randint(0, 10, (batch,))
+    gc.collect()
+    gc.disable()
+    tracemalloc.start()
+    try:
+        nn.functional.cross_entropy(net(x), y).backward()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+        gc.enable()
+
+
+def test_what_checkpoints_are_predicted_to_gain_is_what_numpy_then_allocates_less():
+    """Where all blocks are computed again the peak is in another op, which needs less room to compute in: less than one activation less."""
+    batch = 1024
+    session, _kept = program(batch=batch)
+    traced((0,), batch)  # what is made once is there then
+    plain, peak = traced((), batch), Log(session.recording).peak
+    for which in ((0,), (3,), (0, 1, 2)):
+        assert of_checkpoints(session, which)[0] == pytest.approx(peak - plain + traced(which, batch), rel=0.01)
+    assert 0 <= of_checkpoints(session, range(6))[0] - (peak - plain + traced(range(6), batch)) < batch * 64 * 4
 
 
 def test_numbered_modules_are_offered_together_and_the_largest_gain_comes_first(predicted):

@@ -8,7 +8,8 @@ from meta import PROGRAMS, values
 from walked import bits, classifier, convolution, leaf, recurrent, tanh_layer, unrolled
 
 import engine
-from engine import nn, observe, tape
+from engine import autograd, nn, observe, tape
+from engine.utils.checkpoint import checkpoint
 from workbench import protocol
 from workbench.graph import Graph
 from workbench.passes import PassWatcher
@@ -438,3 +439,106 @@ def test_norms_say_nan_and_inf():
     stepper.finish()
     found = columns(session, 1, stepper.total)
     assert numpy.isinf(found["gradient"][1]) and numpy.isnan(found["gradient"][2])
+
+
+class Broken(autograd.Function):
+    forward = staticmethod(lambda ctx, x: x * 1)
+
+    @staticmethod
+    def backward(ctx, g):
+        raise ValueError("mine")
+
+
+class Inside(autograd.Function):
+    """Its backward runs a pass that fails, and one that does not."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.square()
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        with engine.enable_grad():
+            again = x.detach().requires_grad_()
+            with pytest.raises(ValueError, match="mine"):
+                Broken.apply(again).sum().backward()
+            (slope,) = autograd.grad(again.square().sum(), again)
+        return slope * g
+
+
+def test_a_pass_that_a_step_of_another_begins_is_listed_and_leaves_the_other_whole():
+    x = leaf(3)
+
+    def cell():
+        (Inside.apply(x * 2).sum() * 3).backward()
+        (x * x).sum().backward()
+
+    session = watched(cell)
+    outer, *inner, last = session.passes
+    assert [len(outer.taken), outer.failed, outer.failure] == [outer.total, False, ""]
+    assert [one.failed for one in inner] == [True, False]
+    assert [type(taken.node.op).__name__ if taken.node.op is None else taken.node.op.name for taken in outer.taken] == [
+        "mul", "sum", "Inside", "mul", "NoneType",
+    ]  # fmt: skip
+    assert session.stepper is last and last.total == 3
+    outer.to(outer.total)
+    assert numpy.allclose(outer.gradient(outer.recording.find(x))[0], 3 * 2 * 2 * 2 * x.detach().numpy())
+
+
+def test_a_pass_is_held_up_as_ever_where_its_steps_run_others():
+    """As with checkpoint(use_reentrant=True): the pass inside runs through, the one around it waits at every step."""
+    x, model = leaf(2, 3), nn.Sequential(nn.Linear(3, 3), nn.Tanh())
+    loss = checkpoint(model, x, use_reentrant=True).sum()
+    recorder, places = Recorder("In [1]"), []
+    session = Session(recorder.recording)
+
+    def wait(stepper):
+        places.append((session.stepper is stepper, stepper.total, stepper.index))
+        stepper.next()
+
+    watcher = PassWatcher(session, recorder, wait, dict)
+    with observe.observing(watcher):
+        loss.backward()
+    watcher.close()
+    recorder.stop()
+    assert places == [(True, 3, 0), (True, 3, 1), (True, 3, 2)]
+    assert [one.total for one in session.passes] == [3, 5] and not any(one.failed for one in session.passes)
+
+
+def test_going_back_in_a_held_pass_takes_back_what_passes_inside_its_steps_added():
+    """Two reentrant checkpoints share their parameters, which are no leaves of the pass around them."""
+    engine.manual_seed(0)
+    x, model = leaf(2, 3), nn.Sequential(nn.Linear(3, 3), nn.Tanh())
+    leaves = [*model.parameters(), x]
+
+    def gradients():
+        return [None if p.grad is None else p.grad.numpy().tobytes() for p in leaves]
+
+    def run():
+        return checkpoint(model, checkpoint(model, x, use_reentrant=True), use_reentrant=True).sum()
+
+    run().backward()
+    wanted = gradients()
+    for p in leaves:
+        p.grad = None
+    recorder, seen = Recorder("In [1]"), []
+    session = Session(recorder.recording)
+
+    def wait(stepper):
+        here = len(stepper.taken)
+        seen.append(gradients())
+        for place in (0, here, *range(here), *range(here, -1, -1)):
+            stepper.to(place)
+            assert gradients() == seen[place], (here, place)
+        stepper.to(here)
+        stepper.next()
+
+    watcher, loss = PassWatcher(session, recorder, wait, dict), run()
+    with observe.observing(watcher):
+        loss.backward()
+    watcher.close()
+    recorder.stop()
+    assert gradients() == wanted and [one is None for one in seen[1]] == [True] * 3
+    assert len({tuple(one) for one in [*seen, wanted]}) == 4

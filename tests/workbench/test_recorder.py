@@ -12,7 +12,9 @@ import pytest
 from walked import PROGRAMS, leaf
 
 import engine
-from engine import inplace, nn, observe, tape
+import workbench as wb
+from engine import autograd, inplace, nn, observe, tape
+from engine.data import DataLoader, Dataset
 from workbench.recorder import Recorder
 from workbench.recording import Recording
 
@@ -319,3 +321,109 @@ def test_memory_goes_back_when_tensors_and_the_tape_go():
     assert before >= 3 * 4000 - 4000
     assert r.peak >= before
     assert r.now == 2 * 4000  # x and its gradient
+
+
+class Rows(Dataset):
+    """Makes its samples by ops, scopes and a write in place."""
+
+    def __init__(self, made: engine.Tensor) -> None:
+        self.made = made
+
+    def __len__(self) -> int:
+        return len(self.made)
+
+    def __getitem__(self, i: int) -> engine.Tensor:
+        with observe.scope("augment"):
+            row = self.made[i] * 2
+        return row.add_(1) if not row.requires_grad else row + 1
+
+
+def test_what_loads_a_batch_is_not_recorded_and_nothing_of_it_is_counted_as_missing():
+    x = engine.arange(12.0).reshape(6, 2)
+    recorder, out = recorded(lambda: [(batch * batch).sum().item() for batch in DataLoader(Rows(x), batch_size=3)])
+    r = recorder.recording
+    assert [r.op_name(i) or r.kind[i] for i in range(r.count)] == ["input", "mul", "sum"] * 2 and r.dropped == 0
+    assert r.scopes == [] and not recorder.resting
+    wanted = (2 * numpy.arange(12.0).reshape(2, 3, 2) + 1) ** 2
+    assert out == wanted.sum((1, 2)).tolist()
+
+
+def test_a_batch_that_depends_on_leaves_is_an_input_with_a_gradient():
+    w = leaf(6, 2)
+    recorder, _ = recorded(lambda: [batch.sum().backward() for batch in DataLoader(Rows(w), batch_size=3)])
+    r = recorder.recording
+    assert [r.op_name(i) or r.kind[i] for i in range(r.count) if r.kind[i] in ("op", "input")] == ["input", "sum"] * 2
+    assert r.grad[0] and (w.grad.array == 2).all()
+
+
+def test_an_error_and_a_rest_in_a_loader_leave_the_recording_as_it_was():
+    def run() -> None:
+        loader = DataLoader(Rows(engine.ones(3)), collate_fn=lambda samples: samples[0] @ engine.ones(2, 2, 2).sum())
+        with pytest.raises(RuntimeError):
+            next(iter(loader))
+        engine.ones(2) * 3
+
+    recorder, _ = recorded(run)
+    r = recorder.recording
+    assert r.op_name(r.failure) == "matmul"  # what failed is recorded, wherever it was
+    assert [r.op_name(i) for i in range(r.count) if r.ops[i] is not None] == ["matmul", "mul"] and not recorder.resting
+
+
+class Squared(autograd.Function):
+    """As a course writes it: its backward runs ops, and a pass of its own."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        with engine.enable_grad():
+            again = x.detach().requires_grad_()
+            (slope,) = autograd.grad((again * again).sum(), again)
+        return slope * g
+
+
+def test_what_the_programs_own_code_runs_in_a_pass_is_told_to_be_of_it():
+    x = engine.randn(3, requires_grad=True)
+
+    def run():
+        y = x.exp()
+        y.register_hook(lambda g: g * 3)
+        x.register_hook(lambda g: g - 1)
+        (g,) = autograd.grad(Squared.apply(y).sum(), x, create_graph=True)
+        return g.sum()
+
+    with wb.record() as session:
+        loss = run()
+        after = loss * 2
+    r = session.recording
+    noted = [(r.op_name(row), r.note[row].partition(" #")[0], r.note[row].count(";")) for row in range(r.count) if r.note[row]]
+    assert ("mul", "in the backward of Squared", 0) in noted
+    assert ("mul", "in a hook on the gradient of exp", 0) in noted
+    assert ("sub", "in a hook on the gradient of", 0) in noted
+    assert ("mul", "derivative of exp", 0) in noted  # after all those
+    inside = [r.op_name(row) for row in range(r.count) if r.op_name(row) and r.scope[row] >= 0]
+    assert inside.count("sub") == 1 and inside.count("sum") == 1  # Squared's own, not the last
+    assert r.scope[r.rows[id(loss)]] == r.scope[r.rows[id(after)]] == -1
+
+
+def test_a_pass_that_an_exception_ended_in_a_step_is_over():
+    class Broken(autograd.Function):
+        forward = staticmethod(lambda ctx, x: x * 1)
+
+        @staticmethod
+        def backward(ctx, g):
+            raise ValueError("mine")
+
+    x = engine.randn(3, requires_grad=True)
+    with wb.record() as session:
+        for _ in range(2):
+            with pytest.raises(ValueError, match="mine"):
+                Broken.apply(x.exp()).sum().backward()
+        y = x.exp()
+    r = session.recording
+    assert [scope.parent for scope in r.scopes] == [-1, -1]
+    assert r.scope[r.rows[id(y)]] == -1 and r.note[r.rows[id(y)]] == ""

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from walked import PROGRAMS, added_to, bits, fan_out, leaf, tanh_layer, unrolled
 
 import engine
-from engine import observe
+from engine import nn, observe
+from engine.utils.checkpoint import checkpoint
 from workbench.formulas import typeset
 from workbench.graph import Graph
 from workbench.recorder import Recorder
@@ -353,3 +354,44 @@ def test_a_step_with_many_inputs_is_told_in_one_breath():
     step = stepper.step(2)
     assert step is not None and step.op == "stack" and len(step.contributions) == 17
     assert step.sentence.count("gains") == 4 and step.sentence.endswith("; 13 more inputs gain theirs.")
+
+
+def test_gradients_that_a_pass_inside_a_step_adds_go_back_and_forth_too():
+    """Of a reentrant checkpoint the parameters are no leaves of the pass around it; two such share theirs here."""
+    engine.manual_seed(0)
+    model, x = nn.Sequential(nn.Linear(3, 3), nn.Tanh()), engine.randn(2, 3, requires_grad=True)
+    leaves = [*model.parameters(), x]
+
+    def run():
+        return checkpoint(model, checkpoint(model, x, use_reentrant=True), use_reentrant=True).sum()
+
+    run().backward()
+    wanted, seen = bits(leaves), []
+    for p in leaves:
+        p.grad = None
+    stepper = stepper_of(run())
+    stepper.prepare()
+    assert bits(leaves) == [None] * 3
+    for place in range(stepper.total + 1):
+        stepper.to(place)
+        seen.append(bits(leaves))
+    assert seen[-1] == wanted and len({tuple(one) for one in seen}) == 4
+    for place in (2, 0, 4, 1, 3, 0):
+        stepper.to(min(place, stepper.total))
+        assert bits(leaves) == seen[min(place, stepper.total)]
+    stepper.finish()
+    assert bits(leaves) == wanted
+
+
+def test_what_was_put_forth_again_is_not_written_into_by_a_pass_inside_a_later_step():
+    engine.manual_seed(0)
+    model, x = nn.Sequential(nn.Linear(3, 3), nn.Tanh()), engine.randn(2, 3, requires_grad=True)
+    leaves = [*model.parameters(), x]
+    stepper = stepper_of(checkpoint(model, checkpoint(model, x, use_reentrant=True), use_reentrant=True).sum())
+    seen = [bits(leaves)]
+    for here in range(1, stepper.total + 1):
+        stepper.to(here)
+        seen.append(bits(leaves))
+        for place in (0, *range(here + 1), *range(here, -1, -1), here):
+            stepper.to(place)
+            assert bits(leaves) == seen[place], (here, place)
