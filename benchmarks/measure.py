@@ -2,6 +2,7 @@
 
 Importing this first takes away settings of the environment that slow NumPy's matrix product, and gives each library as many threads as
 BENCHMARK_THREADS says, one by default: two spinning thread pools fight, and more so on a machine that does other things too.
+BENCHMARK_DEVICE=cuda puts the tensors on a GPU; a block of calls then ends when the GPU has done them.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any
 REMOVED = {k: os.environ.pop(k) for k in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE") if k in os.environ}
 THREADS = int(os.environ.get("BENCHMARK_THREADS", "1"))
 os.environ["OPENBLAS_NUM_THREADS"] = str(THREADS)
+DEVICE = os.environ.get("BENCHMARK_DEVICE", "cpu")
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import numpy  # noqa: E402
@@ -35,11 +37,20 @@ else:
 LIBRARIES: dict[str, Any] = {"engine": engine, **({"torch": torch} if torch else {})}
 
 
+def settled() -> None:
+    """Wait for the GPU, when there is one in play."""
+    if DEVICE != "cpu":
+        for library in LIBRARIES.values():
+            library.cuda.synchronize()
+
+
 def block(f: Callable, n: int) -> float:
     """Microseconds per call over a block of n calls."""
+    settled()
     start = time.perf_counter()
     for _ in range(n):
         f()
+    settled()
     return (time.perf_counter() - start) / n * 1e6
 
 
@@ -85,7 +96,8 @@ def heading() -> str:
     """What was measured on, and which settings were taken away."""
     removed = f"; unset for this run: {', '.join(f'{k}={v}' for k, v in REMOVED.items())}" if REMOVED else ""
     versions = f"Python {sys.version.split()[0]}, NumPy {numpy.__version__}, torch {torch.__version__ if torch else 'not installed'}"
-    return f"{THREADS} thread{'s' * (THREADS > 1)}, {versions}{removed}"
+    where = "" if DEVICE == "cpu" else f" on {engine.cuda.get_device_name(DEVICE)}"
+    return f"{THREADS} thread{'s' * (THREADS > 1)}{where}, {versions}{removed}"
 
 
 def write_json(path: Path | None, results: dict) -> None:

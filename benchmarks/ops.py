@@ -11,7 +11,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-from measure import LIBRARIES, arguments, heading, interleaved, ratio_text, summary, write_json  # isort: skip
+from measure import DEVICE, LIBRARIES, arguments, heading, interleaved, ratio_text, summary, write_json  # isort: skip
 
 import numpy
 
@@ -89,9 +89,9 @@ OPS: dict[str, Callable[[Any, Any], Any]] = {  # (library, tensors) -> result
     "mse_loss": lambda E, t: E.nn.functional.mse_loss(t.x, t.y),
     "no_grad": lambda E, t: _without_grad(E),
     "item": lambda E, t: t.scalar.item(),
-    "randn": lambda E, t: E.randn(t.x.shape),
-    "rand": lambda E, t: E.rand(t.x.shape),
-    "zeros": lambda E, t: E.zeros(t.x.shape),
+    "randn": lambda E, t: E.randn(t.x.shape, device=DEVICE),
+    "rand": lambda E, t: E.rand(t.x.shape, device=DEVICE),
+    "zeros": lambda E, t: E.zeros(t.x.shape, device=DEVICE),
     "x.add_(y)": lambda E, t: t.free.add_(t.constant),
     "x[0] = 1": lambda E, t: t.free.__setitem__(0, 1.0),
 }
@@ -107,7 +107,7 @@ def tensors(E: Any, n: int, m: int) -> SimpleNamespace:
     rng = numpy.random.default_rng(0)
 
     def make(a: numpy.ndarray) -> Any:
-        return E.tensor(a.tolist(), dtype=E.float32 if a.dtype.kind == "f" else None)
+        return E.tensor(a.tolist(), dtype=E.float32 if a.dtype.kind == "f" else None, device=DEVICE)
 
     def wanted(*shape: int) -> Any:
         return make(rng.normal(size=shape)).requires_grad_()
@@ -136,7 +136,7 @@ def contestants(name: str, n: int, m: int) -> tuple[dict, dict]:
         forward[library] = run
         out = run()
         if getattr(out, "requires_grad", False):
-            ones = E.ones(tuple(out.shape))
+            ones = E.ones(tuple(out.shape), device=DEVICE)
             both[library] = lambda run=run, ones=ones: run().backward(ones)
     return forward, both
 

@@ -89,7 +89,7 @@ def recording_cost(rounds: int) -> float | None:
     """Microseconds that `workbench.record()` adds to one add on 4x4 tensors."""
     import workbench
 
-    a, b = (engine.Tensor(numpy.ones((4, 4), numpy.float32), requires_grad=True) for _ in range(2))
+    a, b = (engine.tensor(numpy.ones((4, 4), numpy.float32), requires_grad=True) for _ in range(2))
     added = []
     for _ in range(rounds):
         plain = block(lambda: a + b, 2000)

@@ -20,7 +20,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "browser")]
 
-from conftest import opened_lab  # noqa: E402
+from real_lab import opened_lab  # noqa: E402
 
 TRAINING = """%load_ext workbench
 import json, time

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from measure import LIBRARIES, arguments, heading, interleaved, ratio_text, summary, write_json  # isort: skip
+from measure import DEVICE, LIBRARIES, arguments, heading, interleaved, ratio_text, summary, write_json  # isort: skip
 
 
 def mlp(E: Any) -> tuple:
@@ -76,7 +76,7 @@ def gpt(E: Any) -> tuple:
             self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, vocabulary)
 
         def forward(self, x: Any) -> Any:
-            x = self.tokens(x) + self.places(E.arange(length))
+            x = self.tokens(x) + self.places(E.arange(length, device=x.device))
             return self.head(self.norm(self.blocks(x))).transpose(1, 2)
 
     text = E.randint(0, vocabulary, (16, length + 1))
@@ -89,7 +89,7 @@ MODELS: dict[str, Callable[[Any], tuple]] = {"mlp": mlp, "cnn": cnn, "lstm": lst
 def training(E: Any, make: Callable[[Any], tuple]) -> Callable[[], Any]:
     """One step of Adam on a model, as a function that returns the loss."""
     E.manual_seed(0)
-    model, x, y = make(E)
+    model, x, y = (part.to(DEVICE) for part in make(E))
     optimizer = E.optim.Adam(model.parameters(), lr=1e-3)
 
     def step() -> Any:

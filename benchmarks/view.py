@@ -19,8 +19,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "browser")]
 
-from conftest import Lab, opened_lab  # noqa: E402
 from playwright.sync_api import Locator, expect  # noqa: E402
+from real_lab import Lab, opened_lab  # noqa: E402
 from test_lesson import view_of  # noqa: E402
 
 SETUP = """%load_ext workbench

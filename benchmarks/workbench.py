@@ -22,9 +22,8 @@ from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-import programs
-
 import engine
+import programs
 from engine import observe
 from workbench import memory_use, timing
 from workbench.answers import time as times
