@@ -11,8 +11,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "browser")]
 
-from conftest import opened_lab  # noqa: E402
 from playwright.sync_api import expect  # noqa: E402
+from real_lab import opened_lab  # noqa: E402
 from test_lesson import lesson_with, position, view_of  # noqa: E402
 
 STEPS = 2  # at the second linear layer: three rules at once

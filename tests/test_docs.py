@@ -20,6 +20,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = {path.name: path for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md")))}
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 ELSEWHERE = {
+    "as-torch.md": "takes PyTorch's place in the whole process: tests/engine/test_as_torch.py does so, and runs this page",
     "torch.md": "needs torch: tests/workbench/test_torch_models.py runs it",
     "add-an-op.md": "shows ops that the engine has: test_the_rules_that_are_shown_are_the_engines",
 }
