@@ -25,7 +25,7 @@ lab: $(VENV)/lessons.stamp
 test: $(VENV)/test.stamp $(VENV)/ipykernel.stamp extension/node_modules/npm.stamp
 	$(NPM) run check
 	$(NPM) test
-	$(BIN)/ruff check .
+	$(BIN)/ruff check --no-cache .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 	$(BIN)/python -m pytest -m "not torch" --ignore tests/parity $(ARGS)

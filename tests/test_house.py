@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,18 +19,32 @@ MODULES = sorted(path for package in ("engine", "workbench") for path in (ROOT /
 
 # Floors from the ground up: a module may import its own floor and those below. The longest matching prefix counts.
 FLOORS = [
-    ("engine.errors", "engine.observe", "engine.dtypes"),
+    ("engine.errors", "engine.observe", "engine.dtypes", "engine.layout", "engine.return_types"),
     ("engine.backends",),
     ("engine.devices",),
     (
         "engine.op",
+        "engine.out",
+        "engine.casting",
+        "engine.cast_lists",
+        "engine.quick",
         "engine.call",
+        "engine.batching",
         "engine.rules",
         "engine.tape",
+        "engine.hooks",
+        "engine.naming",
         "engine.tensor",
+        "engine.from_lists",
         "engine.inplace",
         "engine.xp",
         "engine.create",
+        "engine.legacy",
+        "engine.traits",
+        "engine.storage",
+        "engine.subclasses",
+        "engine.from_data",
+        "engine.ranges",
         "engine.random",
         "engine.printing",
     ),
@@ -37,14 +52,54 @@ FLOORS = [
     ("engine.autograd", "engine.nn", "engine.optim", "engine.data", "engine.utils", "engine.compile", "engine.distributed")
     + (
         "engine.amp",
+        "engine.array_api",
         "engine.serialize",
+        "engine.serialization",
         "engine.testing",
         "engine.profiler",
         "engine.cuda",
+        "engine.distributions",
+        "engine.func",
+        "engine.jit",
+        "engine.multiprocessing",
+        "engine.onnx",
+        "engine.sparse",
+        "engine.masked",
+        "engine.vision",
         "engine.linalg",
         "engine.special",
         "engine.fft",
         "engine.signal",
+        "engine.missing",
+        "engine.as_torch",
+        "engine.version",
+        "engine.torch_version",
+        "engine.settings",
+        "engine.compiler",
+        "engine.hub",
+        "engine.quasirandom",
+        "engine.futures",
+        "engine.fx",
+        "engine.overrides",
+        "engine._C",
+        "engine._VF",
+        "engine.__config__",
+        "engine.__future__",
+        "engine._dynamo",
+        "engine._higher_order_ops",
+        "engine.symbolic",
+        "engine.library",
+        "engine.jit_annotations",
+        "engine.rare_dtypes",
+        "engine._subclasses",
+        "engine._tensor_str",
+        "engine.accelerator",
+        "engine.mps",
+        "engine.xpu",
+        "engine.cpu",
+        "engine.types",
+        "engine.functional",
+        "engine._utils",
         "engine",
     ),
     ("workbench",),
@@ -60,13 +115,17 @@ FLOORS = [
         "workbench.torch_models.watch",
     )
     + ("workbench.exporting.ask",),
-    ("workbench.jupyter", "workbench.cli"),
+    ("workbench.jupyter", "workbench.cli", "workbench.__main__"),
 ]
 # Methods whose work is done upstairs: imported when they are called, never when the module loads.
 STAIRS = {
     ("engine.tensor", "engine.autograd"),  # Tensor.backward
     ("engine.tensor", "engine.ops.index"),  # Tensor.__setitem__
+    ("engine.tensor", "engine.multiprocessing.memory"),  # Tensor.share_memory_
+    ("engine.tensor", "engine.array_api"),  # Tensor.__array_namespace__
     ("engine.inplace", "engine.ops.shape"),  # a write through a view is an op
+    ("engine.xp", "engine.autograd.function"),  # what can be differentiated once
+    ("engine.ops.layouts", "engine.sparse"),  # the first sparse tensor loads what there is to them
 }
 # wb.show, wb.step and the like; of Jupyter, and %load_ext, in a notebook only
 STAIRS |= {
@@ -74,7 +133,8 @@ STAIRS |= {
     for room in ("surface", "watching", "whatif.ask", "teach.ask", "teach.sabotage", "exporting.ask", "jupyter")
 }
 STAIRS |= {
-    ("workbench", f"workbench.jupyter.{room}") for room in ("cells", "comm", "display", "holders", "magics", "pause", "progress", "widget")
+    ("workbench", f"workbench.jupyter.{room}")
+    for room in ("cells", "comm", "display", "errors", "holders", "magics", "pause", "progress", "widget")
 }
 FLOOR = {name: number for number, names in enumerate(FLOORS) for name in names}
 
@@ -175,7 +235,8 @@ def test_importing_engine_imports_no_jupyter():
     code = "import sys, engine; print(' '.join(sorted({name.split('.')[0] for name in sys.modules})))"
     loaded = set(subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split())
     assert "engine" in loaded
-    assert loaded & (JUPYTER | {"workbench", "torch", "matplotlib", "scipy"}) == set()
+    heavy = {"torch", "matplotlib", "scipy", "PIL", "onnx", "onnxruntime", "tensorboardX", "multiprocessing", "asyncio", "http", "zipfile"}
+    assert loaded & (JUPYTER | heavy | {"workbench"}) == set()
 
 
 def test_protocol_is_fresh():
@@ -191,6 +252,13 @@ def test_table_of_ops_is_fresh():
     made = subprocess.run([sys.executable, "docs/make_ops.py"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     told = "docs/ops.md is old: run `python docs/make_ops.py > docs/ops.md`"
     assert (ROOT / "docs" / "ops.md").read_text(encoding="utf-8") == made, told
+
+
+def test_modules_of_the_tests_have_names_of_their_own():
+    """pytest puts every folder of tests on the path: of two modules of one name, one would be taken for the other."""
+    folders = {path.parent for path in (ROOT / "tests").rglob("test_*.py")} | {ROOT / "tests", ROOT / "tests" / "engine" / "expected"}
+    names = Counter(path.name for folder in folders for path in folder.glob("*.py"))
+    assert {name for name, times in names.items() if times > 1} == {"conftest.py"}
 
 
 def test_version_is_one():
