@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .optimizer import Optimizer, count, decayed, first_step, held, mix, mix_square, number, options, plain, start
+from .optimizer import Optimizer, count, decayed, held, mix, mix_square, number, one_number, options, plain, start
 
 
 def _decayed(xp: Any, p: Any, g: Any, lr: float, group: dict, out: Any) -> Any:
@@ -85,8 +85,7 @@ class NAdam(Optimizer):
 
     def _update(self, xp: Any, p: Any, g: Any, state: dict, group: dict) -> None:
         if not state:
-            state["step"], state["mu_product"] = None, first_step()  # in PyTorch's order
-            state["mu_product"].array[...] = 1
+            state["step"], state["mu_product"] = None, one_number(1)  # in PyTorch's order
             start(state, xp, p, "exp_avg", "exp_avg_sq")
         t, lr, (beta1, beta2) = count(state), number(group["lr"]), group["betas"]
         a, b = self._spare(xp, p, 2)

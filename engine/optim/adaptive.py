@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..tensor import Tensor
-from .optimizer import Optimizer, check, count, decayed, first_step, library, mix, mix_square, number, options, start
+from .optimizer import Optimizer, check, count, decayed, library, mix, mix_square, number, one_number, options, start
 
 
 class Adagrad(Optimizer):
@@ -26,7 +26,7 @@ class Adagrad(Optimizer):
         start = self.defaults["initial_accumulator_value"]  # a group's own is not looked at in PyTorch
         for p in self.param_groups[-1]["params"]:
             total = library(p.array).full_like(p.array, complex(start, start) if p.is_complex() else start)
-            self.state[p] = {"step": first_step(), "sum": Tensor._wrap(total)}
+            self.state[p] = {"step": one_number(0), "sum": Tensor._wrap(total)}
 
     def _update(self, xp: Any, p: Any, g: Any, state: dict, group: dict) -> None:
         t = count(state)

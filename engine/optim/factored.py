@@ -9,7 +9,7 @@ import numpy
 
 from .. import devices, dtypes
 from ..tensor import Tensor
-from .optimizer import Optimizer, count, first_step, number
+from .optimizer import Optimizer, count, number, one_number
 
 
 def _refuse(name: str, value: Any, ok: bool, rule: str) -> None:
@@ -46,7 +46,7 @@ class Adafactor(Optimizer):
 
     def _update(self, xp: Any, p: Any, g: Any, state: dict, group: dict) -> None:
         if not state:
-            state["step"] = first_step()
+            state["step"] = one_number(0)
             if g.ndim > 1:
                 state["row_var"] = Tensor._wrap(xp.zeros_like(g[..., :1]))
                 state["col_var"] = Tensor._wrap(xp.zeros_like(g[..., :1, :]))

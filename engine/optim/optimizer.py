@@ -421,13 +421,13 @@ def options(**given: Any) -> dict[str, Any]:
 
 def start(state: dict, xp: Any, p: Any, *names: str) -> None:
     """The state before the first step: no steps counted, and zeros like the parameter under each name."""
-    state["step"] = first_step()
+    state["step"] = one_number(0)
     for name in names:
         state[name] = Tensor._wrap(xp.zeros_like(p))
 
 
 def count(state: dict) -> float:
-    """One more step: counts it in `state["step"]`, a 0-d float32 tensor as in PyTorch, and returns the number."""
+    """One more step: counts it in `state["step"]`, a 0-d tensor as in PyTorch, and returns the number."""
     step = held(state, "step")
     step += 1
     return float(step)
@@ -436,12 +436,13 @@ def count(state: dict) -> float:
 def held(state: dict, name: str) -> Any:
     """A number of the state as a 0-d array; files of older PyTorch have plain numbers there."""
     if not isinstance(state[name], Tensor):
-        state[name] = Tensor._wrap(numpy.full((), state[name], dtypes.F32))
+        state[name] = one_number(state[name])
     return state[name].array
 
 
-def first_step() -> Tensor:
-    return Tensor._wrap(numpy.zeros((), dtypes.F32))
+def one_number(value: float) -> Tensor:
+    """A number of the state, in float32; in float64 where that is the default dtype."""
+    return Tensor._wrap(numpy.full((), value, dtypes.default.numpy if dtypes.default is dtypes.float64 else dtypes.F32))
 
 
 def decayed(xp: Any, p: Any, g: Any, weight_decay: float, out: Any) -> Any:

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy
-
-from .. import dtypes
 from ..tensor import Tensor
-from .optimizer import Optimizer, count, decayed, held, number, options, plain, start
+from .optimizer import Optimizer, count, decayed, held, number, one_number, options, plain, start
 
 
 class SGD(Optimizer):
@@ -68,8 +65,8 @@ class ASGD(Optimizer):
         if not state:
             state["step"] = None  # these are in PyTorch's order
             for name, value in (("eta", lr), ("mu", 1)):
-                state[name] = Tensor._wrap(numpy.zeros((), dtypes.default.numpy))
-                state[name].array[...] = value
+                state[name] = one_number(0)
+                state[name].array[...] = value  # which may be a tensor
             start(state, xp, p, "ax")
         t = count(state)
         (spare,) = self._spare(xp, p, 1)

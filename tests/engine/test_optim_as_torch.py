@@ -151,3 +151,19 @@ def test_the_state_of_a_schedule_has_pytorchs_entries_in_its_order():
         ("gamma", 0.9), ("base_lrs", [0.1]), ("last_epoch", 0), ("_step_count", 1), ("_is_initial", False),
         ("_get_lr_called_within_step", False), ("_last_lr", [0.1]),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["Adam", "NAdam", "ASGD", "Adagrad", "Adafactor"])
+def test_numbers_of_the_state_in_the_default_dtype(name):
+    """As PyTorch keeps them: float64 where that is the default, float32 else."""
+    for dtype, kept in ((engine.float64, engine.float64), (engine.float32, engine.float32), (engine.float16, engine.float32)):
+        engine.set_default_dtype(dtype)
+        try:
+            p = engine.ones(2, 2, dtype=engine.float32, requires_grad=True)
+            optimizer = getattr(engine.optim, name)([p], lr=0.1)
+            p.sum().backward()
+            optimizer.step()
+        finally:
+            engine.set_default_dtype(engine.float32)
+        numbers = [s for s in optimizer.state[p].values() if isinstance(s, engine.Tensor) and s.ndim == 0]
+        assert numbers and {s.dtype for s in numbers} == {kept}
