@@ -168,7 +168,7 @@ class Trusted(Allowed):
             return functools.partial
         if module in ("torch.return_types", return_types.__name__) and (made := _result_type(full, name)):
             return made
-        found = _of_engine(module, name) or _of_program(module, name)
+        found = of_engine(module, name) or _of_program(module, name)
         if found is None:
             raise CheckpointError(
                 f"Unsupported global: GLOBAL {full} is neither a class of the engine nor one that the running program has defined or "
@@ -236,12 +236,12 @@ def _is_value(x: Any) -> bool:
 def _is_rebuilt(cls: type) -> bool:
     return (
         issubclass(cls, _KINDS)
-        or _of_engine(cls.__module__, cls.__qualname__) is cls
+        or of_engine(cls.__module__, cls.__qualname__) is cls
         or _of_program(cls.__module__, cls.__qualname__) is cls
     )
 
 
-def _of_engine(module: str, name: str) -> Any:
+def of_engine(module: str, name: str) -> Any:
     """A class or an op of the engine, by its own address or by PyTorch's."""
     home, _, rest = module.partition(".")
     if home not in (_HOME, "torch"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import pickle
 from collections import OrderedDict
 
 import numpy
@@ -216,3 +217,21 @@ def test_legacy_checkpoints_in_a_row():
             assert lib.load(file)["a"].tolist() == [1, 1]
             ends.append(file.tell())
     assert ends[:4] == ends[4:]
+
+
+def test_a_whole_module_that_is_allowed_part_by_part():
+    """`add_safe_globals([nn.Linear])` allows what PyTorch's file calls `torch.nn.modules.linear.Linear`, functions among it."""
+
+    def parts(nn):
+        return [nn.TransformerEncoder, nn.TransformerEncoderLayer, nn.MultiheadAttention, nn.LayerNorm, nn.Dropout, nn.Linear,
+                nn.ModuleList, nn.modules.linear.NonDynamicallyQuantizableLinear, nn.functional.relu]  # fmt: skip
+
+    theirs = torch.nn.TransformerEncoder(torch.nn.TransformerEncoderLayer(4, 2, 8, batch_first=True), 2).eval()
+    with pytest.raises(pickle.UnpicklingError, match="Unsupported global: GLOBAL torch.nn.modules"):
+        to_engine(theirs)
+    with engine.serialization.safe_globals(parts(engine.nn)[:-1]), pytest.raises(pickle.UnpicklingError, match=r"functional\.relu"):
+        to_engine(theirs)
+    with engine.serialization.safe_globals(parts(engine.nn)):
+        ours = to_engine(theirs)
+    x = numpy.random.default_rng(0).standard_normal((3, 5, 4)).astype("float32")
+    assert numpy.allclose(ours(engine.from_numpy(x)).detach().numpy(), theirs(torch.from_numpy(x)).detach().numpy(), atol=1e-5)
