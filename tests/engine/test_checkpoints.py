@@ -400,9 +400,8 @@ def test_safe_globals():
     engine.serialization.clear_safe_globals()
     with pytest.raises(CheckpointError):
         there_and_back(Slotted())
-    with engine.serialization.safe_globals(
-        [nn.TransformerEncoderLayer, nn.MultiheadAttention, nn.LayerNorm, nn.Dropout, nn.Linear, nn.functional.relu]
-    ):
+    parts = [nn.MultiheadAttention, nn.modules.linear.NonDynamicallyQuantizableLinear, nn.LayerNorm, nn.Dropout, nn.Linear]
+    with engine.serialization.safe_globals([nn.TransformerEncoderLayer, *parts, nn.functional.relu]):
         assert there_and_back(nn.TransformerEncoderLayer(4, 2, 8)).activation is nn.functional.relu  # by the address that `save` writes
     with pytest.raises(TypeError, match="expected classes and functions"):
         engine.serialization.add_safe_globals([3])
