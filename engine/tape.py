@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from itertools import count
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -195,9 +195,12 @@ class Leaf:
     next_functions = ()
 
     @property
-    def variable(self) -> Tensor | None:
-        """The tensor whose gradient rests here."""
-        return self.tensor()
+    def variable(self) -> Tensor:
+        """The tensor whose gradient rests here. AttributeError when it is gone, so that `hasattr` tells whether there is one."""
+        tensor = self.tensor()
+        if tensor is None:
+            raise AttributeError("AccumulateGrad has no variable any more: the program let go of it, and the graph keeps no leaves")
+        return tensor
 
     @property
     def metadata(self) -> dict:
@@ -444,7 +447,7 @@ def backward(roots: list[tuple[Any, Any]], xp: Any, retain: bool = False, captur
 # -- forward mode ---------------------------------------------------------------------------------------------------------
 
 
-def push_forward(root: Any, tangents: dict, xp: Any) -> Any:
+def push_forward(root: Any, tangents: MutableMapping, xp: Any) -> Any:
     """Forward mode: the same tape walked the other way, from leaves (`{leaf: tangent}`) to `root`. None: no path.
 
     `tangents` keeps what is found at each node on the way, so that a further root costs only what is new.
@@ -452,7 +455,7 @@ def push_forward(root: Any, tangents: dict, xp: Any) -> Any:
     recorded = getattr(xp, "records", False)
     for node in sorted(plan([root]), key=_time):
         if node.op is not None and node not in tangents:
-            given = [tangents.get(source) for source in node.inputs]
+            given = [None if source is None else tangents.get(source) for source in node.inputs]
             if all(t is None for t in given):
                 tangents[node] = None
                 continue

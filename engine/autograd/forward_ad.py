@@ -8,6 +8,7 @@ same holds in `torch.func.jvp`.
 from __future__ import annotations
 
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy
 
@@ -25,8 +26,27 @@ class _Level:
 
     def __init__(self) -> None:
         self.seeds: dict[Any, Any] = {}
+        self.pushed: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()  # as long as a tensor lives so does its tangent: jvp runs once
         self.recorded = False
         self.starts: list[Tensor] = []
+
+    def add(self, node: Any, tangent: Tensor, recorded: bool) -> None:
+        """One more dual tensor. Where it is the first that asks for gradients of tangents, those found before are no longer enough."""
+        self.seeds[node] = tangent
+        if recorded and not self.recorded:
+            self.recorded = True
+            self.pushed.clear()
+            self.pushed.update(self.seeds)
+        else:
+            self.pushed[node] = tangent if self.recorded else tangent.array
+
+    def reached(self, node: Any) -> Tensor | None:
+        """The tangent that has come to this node."""
+        if node in self.seeds:
+            return self.seeds[node]
+        with enable_grad():
+            got = tape.push_forward(node, self.pushed, xp if self.recorded else numpy)
+        return got if got is None or isinstance(got, Tensor) else Tensor._wrap(got)
 
 
 class UnpackedDualTensor(NamedTuple):
@@ -100,8 +120,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
         )
     with enable_grad():
         out = tensor.view_as(tensor) if tensor.requires_grad else _start(tensor.detach())
-    found.recorded |= tensor.requires_grad or tangent.requires_grad
-    found.seeds[out.node] = tangent
+    found.add(out.node, tangent, tensor.requires_grad or tangent.requires_grad)
     found.starts.append(out)
     return out
 
@@ -117,12 +136,7 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
     if not _levels:
         return UnpackedDualTensor(tensor, None)
     found = _open(level)
-    tangent = found.seeds.get(tensor.node) if tensor.node is not None else None
-    if tangent is None and tensor.node is not None:
-        seeds = dict(found.seeds) if found.recorded else {n: t.array for n, t in found.seeds.items()}
-        with enable_grad():
-            got = tape.push_forward(tensor.node, seeds, xp if found.recorded else numpy)
-        tangent = got if got is None or isinstance(got, Tensor) else Tensor._wrap(got)
+    tangent = found.reached(tensor.node) if tensor.node is not None else None
     if tangent is None:
         return UnpackedDualTensor(tensor, None)
     own = {s.node for s in found.starts}

@@ -91,12 +91,16 @@ def _tensors(tensors: tuple, name: str) -> tuple:
 
 
 class _Output:
-    """A saved output: its array, and a weak way back to its node."""
+    """A saved output: its array, and a weak way back to its node. One of several may be gone, and its node with it: it is made again."""
 
     def __init__(self, array: Any, node: Any) -> None:
-        self.array, self.node = array, ref(node) if node is not None else lambda: None
+        self.array, self._node = array, ref(node) if node is not None else lambda: None
+        self._index = node.attrs["index"] if node is not None and node.op.picks else None
+        self._source = ref(node.inputs[0]) if self._index is not None else lambda: None
 
     def open(self) -> Tensor:
-        out = Tensor._wrap(self.array)
-        out.node = self.node()
+        out, source = Tensor._wrap(self.array), self._source()
+        out.node = self._node()
+        if out.node is None and source is not None and self._index is not None:
+            out.node = tape.picked(source, self._index, self.array)
         return out

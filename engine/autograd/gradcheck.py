@@ -81,13 +81,13 @@ def _analytical(out: Tensor, x: Tensor) -> Any:
 
 
 def _forward(fn: Callable, inputs: tuple, x: Tensor, outputs: int) -> list[Any]:
-    """The same Jacobians by forward mode, one walk of the tape for each input element."""
-    with enable_grad():
-        outs = [o for o in _tuple(fn(*inputs)) if isinstance(o, Tensor)][:outputs]
+    """The same Jacobians by forward mode, one call for each input element: a Function's jvp may let go of what its forward kept."""
     sides = (1, 1j) if x.is_complex() else (1,)
-    found: list[list[list]] = [[[] for _ in sides] for _ in outs]
+    found: list[list[list]] = [[[] for _ in sides] for _ in range(outputs)]
     for i in range(x.numel()):
         for k, side in enumerate(sides):
+            with enable_grad():
+                outs = [o for o in _tuple(fn(*inputs)) if isinstance(o, Tensor)][:outputs]
             tangent = numpy.zeros(x.array.shape, x.array.dtype)
             tangent.reshape(-1)[i] = side
             seeds = {x.node: tangent}

@@ -213,6 +213,32 @@ def test_forward_over_reverse_through_dual_numbers():
         assert engine.autograd.grad(tangent.sum(), x)[0].item() == 12.0
 
 
+class FreeingExp(Function):
+    """Its `jvp` lets go of what forward kept, so it can run once for each forward."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.result = x.exp()
+        return ctx.result * 1
+
+    @staticmethod
+    def jvp(ctx, tangent):
+        out = tangent * ctx.result
+        del ctx.result
+        return out
+
+
+def test_a_tangent_is_computed_once():
+    with forward_ad.dual_level():
+        y = FreeingExp.apply(forward_ad.make_dual(numbers(0.0), numbers(3.0)))
+        assert [values(forward_ad.unpack_dual(t).tangent) for t in (y, y, y * 2, y + 1)] == [[3.0], [3.0], [6.0], [3.0]]
+
+
+def test_gradcheck_in_forward_mode_calls_the_function_for_each_direction():
+    checks = {"check_backward_ad": False, "check_undefined_grad": False}
+    assert engine.autograd.gradcheck(FreeingExp.apply, leaf(0.5, 1.0), check_forward_ad=True, **checks)
+
+
 def test_dual_numbers_refuse():
     with pytest.raises(RuntimeError, match="no level exists"):
         forward_ad.make_dual(numbers(1.0), numbers(1.0))

@@ -97,6 +97,32 @@ def test_function_of_several_results():
     assert engine.autograd.gradcheck(Both.apply, (leaf(1.0, 2.0), leaf(3.0, 4.0)))
 
 
+class Sinh(Function):
+    """Its intermediate values are results too, so that the second derivative finds what they came from."""
+
+    @staticmethod
+    def forward(ctx, x):
+        up, down = x.exp(), (-x).exp()
+        ctx.save_for_backward(up, down)
+        return (up - down) / 2, up, down
+
+    @staticmethod
+    def backward(ctx, g, g_up, g_down):
+        up, down = ctx.saved_tensors
+        return g * (up + down) / 2 + g_up * up - g_down * down
+
+
+def test_a_saved_result_that_the_caller_dropped_still_has_its_derivative():
+    x = leaf(0.5)
+    y = Sinh.apply(x)[0]
+    (first,) = grad(y, x, create_graph=True)
+    (second,) = grad(first, x)
+    assert approx(second, x.detach().sinh())
+    y, up, _ = Sinh.apply(x)
+    (first,) = grad(y, x, create_graph=True)
+    assert approx(grad(first, up)[0], 0.5)  # one that was not dropped is itself
+
+
 def test_function_without_materialized_gradients():
     seen = []
 

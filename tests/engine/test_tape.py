@@ -184,6 +184,16 @@ def test_a_dead_leaf_is_not_kept_by_the_graph(no_collector):
     assert w.grad.tolist() == [1.0]
 
 
+def test_where_a_dead_leaf_was_there_is_no_variable():
+    x = engine.ones(1, requires_grad=True)
+    y, z = x * 2, engine.ones(1, requires_grad=True).exp()
+    assert y.grad_fn.next_functions[0][0].variable is x
+    gone = z.grad_fn.next_functions[0][0]
+    assert not hasattr(gone, "variable")
+    with pytest.raises(AttributeError, match="the program let go of it"):
+        gone.variable  # noqa: B018
+
+
 def test_the_tape_keeps_only_what_a_live_rule_names():
     x, w = engine.tensor(numpy.ones(3)), leaf(numpy.ones(3))
     node = (x * w).node
