@@ -95,12 +95,11 @@ class _Output:
 
     def __init__(self, array: Any, node: Any) -> None:
         self.array, self._node = array, ref(node) if node is not None else lambda: None
-        self._index = node.attrs["index"] if node is not None and node.op.picks else None
-        self._source = ref(node.inputs[0]) if self._index is not None else lambda: None
+        self._index, self._source = (node.attrs["index"], ref(node.inputs[0])) if node is not None and node.op.picks else (0, lambda: None)
 
     def open(self) -> Tensor:
         out, source = Tensor._wrap(self.array), self._source()
         out.node = self._node()
-        if out.node is None and source is not None and self._index is not None:
+        if out.node is None and source is not None:
             out.node = tape.picked(source, self._index, self.array)
         return out
