@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy
 
+from .products import cholesky
 from .reference import _through_host, module_of
 
 __all__ = ["cholesky_info", "eig", "fourier", "fourier_back", "ldl_factor", "ldl_solve", "lu_factor", "matrix_exp", "reflections"]
@@ -63,13 +64,17 @@ def cholesky_info(x: Any) -> Any:
     flat = x.reshape(-1, *x.shape[-2:]) if x.size else ()
     info = numpy.zeros(x.shape[:-2], numpy.int32)
     for i, matrix in enumerate(flat):
-        for k in range(1, len(matrix) + 1):
-            try:
-                numpy.linalg.cholesky(matrix[:k, :k])
-            except numpy.linalg.LinAlgError:
-                info.reshape(-1)[i] = k
-                break
+        if not _factored(matrix):
+            info.reshape(-1)[i] = next(k for k in range(1, len(matrix) + 1) if not _factored(matrix[:k, :k]))
     return info
+
+
+def _factored(matrix: Any) -> bool:
+    try:
+        cholesky(matrix)
+    except numpy.linalg.LinAlgError:
+        return False
+    return True
 
 
 def fourier(x: Any, dims: tuple, scale: float = 1.0) -> Any:

@@ -86,8 +86,11 @@ def solve_matrix(a: Any, b: Any) -> Any:
 
 
 def cholesky(x: Any, upper: bool = False) -> Any:
-    """The lower (or upper) Cholesky factor."""
-    out = module_of(x).linalg.cholesky(x)
+    """The lower (or upper) Cholesky factor, from that triangle; LinAlgError also of a nan on the diagonal, which LAPACK may let pass."""
+    lib = module_of(x)
+    out = lib.linalg.cholesky(x.conj().swapaxes(-1, -2) if upper else x)
+    if lib.isnan(out.diagonal(0, -2, -1).sum()):
+        raise numpy.linalg.LinAlgError("Matrix is not positive definite")
     return out.conj().swapaxes(-1, -2).copy() if upper else out
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -48,7 +49,7 @@ class Distribution:
         for name, constraint in wanted.items():
             if constraints.is_dependent(constraint):
                 continue
-            if name not in self.__dict__ and isinstance(getattr(type(self), name, None), (lazy_property, property)):
+            if name not in self.__dict__ and isinstance(inspect.getattr_static(type(self), name, None), lazy_property):
                 continue  # not given: it follows from the others
             value = getattr(self, name)
             if not constraint.check(value).all():

@@ -71,7 +71,7 @@ class GeneralizedPareto(Distribution):
     def mean(self) -> Tensor:
         below = self.concentration < 1
         safe = engine.where(below, self.concentration, 0.5)
-        return engine.where(below, self.loc + self.scale / (1 - safe), math.inf)
+        return engine.where(below, self.loc + self.scale / (1 - safe), math.nan)
 
     @property
     def mode(self) -> Tensor:
@@ -81,7 +81,7 @@ class GeneralizedPareto(Distribution):
     def variance(self) -> Tensor:
         below = self.concentration < 0.5
         safe = engine.where(below, self.concentration, 0.25)
-        return engine.where(below, self.scale**2 / ((1 - safe) ** 2 * (1 - 2 * safe)), math.inf)
+        return engine.where(below, self.scale**2 / ((1 - safe) ** 2 * (1 - 2 * safe)), math.nan)
 
     @constraints.dependent_property(is_discrete=False, event_dim=0)
     def support(self) -> Any:  # type: ignore[override]

@@ -52,8 +52,8 @@ class Kumaraswamy(TransformedDistribution):
     @property
     def mode(self) -> Tensor:
         a, b = self.concentration1, self.concentration0
-        mode = (b.reciprocal() * (-b).log1p() - (-a * b).log1p()).exp()
-        return mode.masked_fill((a < 1) | (b < 1), math.nan)
+        log_mode = b.reciprocal() * (-b).log1p() - (-a * b).log1p()
+        return log_mode.masked_fill((a < 1) | (b < 1), math.nan).exp()  # masked first: what is masked has no slope
 
     @property
     def variance(self) -> Tensor:

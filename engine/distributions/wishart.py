@@ -111,7 +111,7 @@ class Wishart(ExponentialFamily):
         if self._validate_args:
             self._validate_sample(value)
         nu, k, L = self.df, self._event_shape[-1], self._unbroadcasted_scale_tril
-        solved = engine.cholesky_solve(value, L.expand(value.shape[:-2] + L.shape[-2:]))
+        solved = engine.cholesky_solve(value, L)
         return (
             -nu * (k * math.log(2) / 2 + L.diagonal(dim1=-2, dim2=-1).log().sum(-1))
             - engine.mvlgamma(nu / 2, p=k)

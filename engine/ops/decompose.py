@@ -101,8 +101,14 @@ class solve_matrix(Factor):
 
 class cholesky(Factor):
     """The lower triangular L with `L @ L.mT` equal to a symmetric positive definite matrix, of which one triangle is read."""
-    fails = "The factorization could not be completed because the input is not positive-definite."
     samples, exempt = (([[2.0, 0.5, 0.1], [0.5, 1.5, -0.3], [0.1, -0.3, 1.0]],), ([[[2.0, 0.5], [0.5, 1.5]], [[1.0, -0.2], [-0.2, 3.0]]],)), ONE_TRIANGLE
+    @classmethod
+    def explain(cls, error, inputs, attrs):
+        a = getattr(inputs[0], "array", inputs[0])
+        if isinstance(error, numpy.linalg.LinAlgError) and cls._misshapen(a) is None:
+            error = Refused(indefinite(namespace(a).cholesky_info(transposed(a) if attrs.get("upper") else a)), LinAlgError)
+        return super().explain(error, inputs, attrs)
+
     def forward(xp, input, upper=False): return xp.cholesky(input, upper)
     def d_input(xp, g, out, upper):
         g = conj(xp, g)
@@ -110,6 +116,19 @@ class cholesky(Factor):
         lower = xp.tril(xp.matmul(H(xp, L), g))
         left = xp.solve_matrix(H(xp, L), lower + H(xp, off_diagonal(xp, lower)))
         return conj(xp, H(xp, xp.solve_matrix(H(xp, L), H(xp, left)))) / 2
+
+
+def indefinite(info: Any) -> str:
+    """What is said of matrices of which some cannot be factored: `info` is 0 or the size of the smallest leading part that is not definite."""
+    at = int((info.reshape(-1) != 0).argmax())
+    which = f"(Batch element {at}): " if info.ndim else ""
+    words = f"not positive-definite (the leading minor of order {int(info.reshape(-1)[at])} is not positive-definite)."
+    return f"{which}The factorization could not be completed because the input is {words}"
+
+
+def transposed(a: Any) -> Any:
+    """The conjugate transposes of an array's matrices."""
+    return a.swapaxes(-1, -2).conj()
 
 
 class qr(Factor):

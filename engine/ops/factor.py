@@ -26,6 +26,7 @@ from .decompose import (
     cholesky,
     conj,
     eye_of,
+    indefinite,
     inv,
     matrix_norm,
     off_diagonal,
@@ -34,6 +35,7 @@ from .decompose import (
     solve_triangular,
     svd,
     svdvals,
+    transposed,
     unit,
 )
 from .linalg import matmul
@@ -200,9 +202,10 @@ def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = Fa
 @composite(home="linalg")
 def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> Any:
     """`cholesky`, and in `info` 0 or the size of the smallest leading part of a matrix that is not positive definite."""
-    _refuse_oblong("linalg.cholesky", A)
-    info = Tensor._wrap(namespace(A.array).asarray(namespace(A.array).cholesky_info(A.array)))
-    _refuse(info, check_errors, "linalg.cholesky_ex: The factorization could not be completed because the input is not positive-definite (the leading minor of order {} is not positive-definite).")
+    cholesky.prepare([A.array])  # of what is no square matrix, or of a dtype that is not factorised, there is no `info`
+    info = Tensor._wrap(namespace(A.array).asarray(namespace(A.array).cholesky_info(transposed(A.array) if upper else A.array)))
+    if check_errors and info.numel() and int(info.max()):
+        raise LinAlgError(f"linalg.cholesky_ex: {indefinite(info.array)}")
     return _Cholesky(cholesky(_sound(A, info) if info.numel() and int(info.max()) else A, upper), info)
 
 
@@ -219,6 +222,7 @@ def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False) -> Tensor:
 @composite(method=True)
 def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
     """The inverse of `L @ L.mH` for a lower triangular L (with `upper`, of `L.mH @ L`)."""
+    _refuse_oblong("cholesky_inverse", L)
     one = Tensor._wrap(namespace(L.array).eye(L.shape[-1], dtype=L.array.dtype))
     return cholesky_solve(expand(one, tuple(L.shape)), L.triu() if upper else L.tril(), upper)
 
@@ -305,6 +309,8 @@ def diagonal_(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> 
 @composite(home="linalg")
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     """Sums of products along a dimension, with the first factor conjugated."""
+    if x.dtype.rank < FLOAT:
+        raise RuntimeError(f"linalg.vecdot: Expected a floating point or complex tensor as input. Got {x.dtype.name}")
     return ((x.conj() if x.is_complex() else x) * y).sum(dim)
 
 

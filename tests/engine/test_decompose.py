@@ -172,3 +172,22 @@ def test_a_singular_triangle_beside_others_leaves_their_gradients_alone():
     (found,) = engine.autograd.grad(out[0].sum(), a)
     # x = 1 / a, y = (1 - c x) / d
     numpy.testing.assert_allclose(found[0].numpy(), [[-1 / 4 + 1 / 16, 0], [-1 / 8, -1 / 32]])
+
+
+def test_cholesky_names_the_part_that_is_not_definite_and_reads_one_triangle():
+    """As PyTorch does, a nan among the numbers that are read is refused; what is above (with `upper`, below) is not read."""
+    nan = float("nan")
+    for matrix, told in (
+        ([[nan, 0.0], [0.0, 1.0]], "the leading minor of order 1"),
+        ([[1.0, 0.0], [nan, 1.0]], "the leading minor of order 2"),
+        ([[[1.0, 0.0], [0.0, 1.0]], [[1.0, 2.0], [2.0, 1.0]]], r"\(Batch element 1\): The factorization .* order 2"),
+    ):
+        with pytest.raises(engine.linalg.LinAlgError, match=told):
+            engine.linalg.cholesky(engine.tensor(matrix))
+        assert engine.linalg.cholesky_ex(engine.tensor(matrix)).info.max() == (1 if told.endswith("1") else 2)
+    above, below = engine.tensor([[4.0, nan], [2.0, 5.0]]), engine.tensor([[4.0, 2.0], [nan, 5.0]])
+    assert engine.linalg.cholesky(above).tolist() == [[2, 0], [1, 2]] == engine.linalg.cholesky_ex(above).L.tolist()
+    assert engine.linalg.cholesky(below, upper=True).tolist() == [[2, 1], [0, 2]]
+    assert engine.linalg.cholesky_ex(below, upper=True).info == 0
+    with pytest.raises(engine.linalg.LinAlgError, match="order 2"):
+        engine.linalg.cholesky(above, upper=True)

@@ -196,3 +196,36 @@ def test_an_empty_interval_is_refused_in_pytorchs_words():
     ):
         d.Uniform(2.0, 1.0)
     assert d.Uniform(2.0, 1.0, validate_args=False).mean.item() == 1.5
+
+
+@pytest.mark.parametrize(
+    "make", [lambda v: d.Chi2(v), lambda v: d.HalfNormal(v), lambda v: d.HalfCauchy(v)], ids=["Chi2", "HalfNormal", "HalfCauchy"]
+)
+def test_parameters_that_are_properties_are_checked(make):
+    with pytest.raises(ValueError, match="to satisfy the constraint GreaterThan"):
+        make(t([1.0, -1.0]))
+
+
+def test_a_covariance_with_a_nan_is_refused():
+    bad = engine.eye(3, dtype=F64)
+    bad[1, 1] = float("nan")
+    for checked in (True, False):
+        with pytest.raises((ValueError, RuntimeError), match="positive-definite|PositiveDefinite"):
+            d.MultivariateNormal(engine.zeros(3, dtype=F64), bad, validate_args=checked)
+
+
+def test_one_matrix_under_a_batch_of_wisharts():
+    factors = engine.linalg.cholesky(engine.stack([engine.eye(2, dtype=F64), 2 * engine.eye(2, dtype=F64) + 0.5]))
+    x = engine.tensor([[1.5, 0.2], [0.2, 2.0]], dtype=F64)
+    each = [stats.wishart(4.0, (L @ L.mT).numpy()).logpdf(x.numpy()) for L in factors]
+    close(d.Wishart(t(4.0), scale_tril=factors).log_prob(x), each)
+
+
+def test_moments_that_do_not_exist_have_no_slope():
+    a, b = t([0.5]).requires_grad_(), t([0.6]).requires_grad_()
+    mode = d.Kumaraswamy(a, b).mode
+    assert mode.isnan()
+    mode.sum().backward()
+    assert a.grad == 0 == b.grad
+    heavy = d.GeneralizedPareto(t(0.0), t(1.0), t([0.7, 1.5]))
+    assert heavy.variance.isnan().all() and heavy.mean.isnan().tolist() == [False, True]
