@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..errors import Refused
+from . import kernels_depthwise
 from .reference import module_of
 from .windows import Rows, Windows, each, place
 
@@ -23,11 +24,14 @@ def convolution(x: Any, weight: Any, stride: Any = 1, padding: Any = 0, dilation
         return convolution(x[None], weight, stride, padding, dilation, groups, bias)[0]
     xp = module_of(x)
     n, o = x.shape[0], weight.shape[0]
-    at = place(x.shape[2:], weight.shape[2:], stride, padding, dilation).rows
+    windows = place(x.shape[2:], weight.shape[2:], stride, padding, dilation)
+    at, empty, single = windows.rows, x.size == 0 or weight.size == 0, _depthwise(weight, groups)
+    if single and not empty and (out := kernels_depthwise.convolution(x, weight, windows)) is not None:
+        return out if bias is None else xp.add(out, bias.reshape(-1, *(1,) * (out.ndim - 2)), out=out)
     out = xp.empty((n, o, *at.out), x.dtype)
-    if out.size == 0 or weight.size == 0:
+    if empty or out.size == 0:
         out[...] = 0
-    elif _depthwise(weight, groups):
+    elif single:
         wide, each = at.pad(x)[:, :, None], out.reshape(n, groups, -1, *at.out)
         for chunk in _chunks(n, 8 * out[0].size):
             few, term = each[chunk], None
@@ -54,11 +58,14 @@ def convolution_input(g: Any, weight: Any, size: tuple, stride: Any = 1, padding
         return convolution_input(g[None], weight, (1, *size), stride, padding, dilation, groups)[0]
     xp = module_of(g)
     n, o = g.shape[0], weight.shape[0]
-    at = place(size[2:], weight.shape[2:], stride, padding, dilation, g.shape[2:]).rows
+    windows = place(size[2:], weight.shape[2:], stride, padding, dilation, g.shape[2:])
+    at, single = windows.rows, _depthwise(weight, groups)
     if g.size == 0 or weight.size == 0:
         return xp.zeros(size, g.dtype)
+    if single and (out := kernels_depthwise.convolution_input(g, weight, windows, size)) is not None:
+        return out
     g = at.spread(g)
-    if _depthwise(weight, groups):
+    if single:
         wide, each = xp.zeros((n, groups, *at.padded), g.dtype), g.reshape(n, groups, -1, *at.out)
         for chunk in _chunks(n, 8 * g[0].size):
             for tap, factor in _by_channel(weight, groups, at):

@@ -114,6 +114,36 @@ def test_chunks_do_not_show():
             assert numpy.allclose(a.numpy(), b.numpy())
 
 
+DEPTHWISE = [
+    ((5, 3, 6, 7), (3, 1, 3, 3), 1, 1, 1), ((4, 2, 9, 8), (6, 1, 2, 3), (2, 1), (0, 2), 1), ((3, 4, 8, 6), (4, 1, 3, 2), (1, 3), 2, (2, 3)),
+    ((20, 2, 5, 9), (2, 1, 1, 5), (3, 2), 2, 1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("size", "kernel", "stride", "padding", "dilation"), DEPTHWISE)
+def test_depthwise(size, kernel, stride, padding, dilation):
+    """Band matrices give what the definition does; the gradients are the transposes."""
+    rng = numpy.random.default_rng(0)
+    x, w, b = (engine.tensor(rng.normal(size=s), requires_grad=True) for s in (size, kernel, kernel[:1]))
+    pair = lambda v: v if isinstance(v, tuple) else (v, v)  # noqa: E731
+    out = F.conv2d(x, w, b, stride, padding, dilation, size[1])
+    expected = by_hand(x.detach().numpy(), w.detach().numpy(), b.detach().numpy(), pair(stride), pair(padding), pair(dilation), size[1])
+    assert numpy.allclose(out.detach().numpy(), expected)
+    assert gradcheck(lambda x, w: F.conv2d(x, w, None, stride, padding, dilation, size[1]), (x, w), fast_mode=True)
+    assert gradgradcheck(lambda x, w: F.conv2d(x, w, None, stride, padding, dilation, size[1]), (x, w), fast_mode=True)
+
+
+@pytest.mark.parametrize("bad", [numpy.nan, numpy.inf])
+def test_a_depthwise_convolution_keeps_a_nan_in_its_windows(bad):
+    x, w = engine.ones(4, 2, 6, 6), engine.ones(2, 1, 3, 3)
+    x[1, 0, 2, 3] = bad
+    expected = numpy.ones((4, 2, 6, 6), bool)
+    expected[1, 0, 1:4, 2:5] = False
+    assert (numpy.isfinite(F.conv2d(x, w, padding=1, groups=2).numpy()) == expected).all()
+    g = F.conv_transpose2d(x, w, padding=1, groups=2).numpy()
+    assert (numpy.isfinite(g) == expected).all() and g[0, 0].tolist() == F.conv2d(x[0], w, padding=1, groups=2)[0].tolist()
+
+
 @pytest.mark.parametrize("settings", [{}, {"stride": 2, "padding": 1}, {"groups": 2}, {"dilation": 2, "padding": "same"}])
 def test_gradients_of_gradients(settings):
     rng = numpy.random.default_rng(2)
