@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import warnings
 from collections.abc import Callable
 from multiprocessing.context import BaseContext
 from typing import Any
 
+from ..errors import warn
 from .collate import default_collate, default_convert
 from .dataset import IterableDataset
 from .passes import Here, Pass, Workers
@@ -168,9 +168,8 @@ def _warn_of_too_many(num_workers: int) -> None:
     """PyTorch's warning of more workers than processors."""
     most = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     if most is not None and num_workers > most:
-        warnings.warn(
+        warn(
             f"This DataLoader will create {num_workers} worker processes in total. Our suggested max number of worker in current system "
             f"is {most}, which is smaller than what this DataLoader is going to create. Please be aware that excessive worker creation "
-            "might get DataLoader running slow or even freeze, lower the worker number to avoid potential slowness/freeze if necessary.",
-            stacklevel=3,
+            "might get DataLoader running slow or even freeze, lower the worker number to avoid potential slowness/freeze if necessary."
         )

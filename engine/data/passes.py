@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 import weakref
 from typing import TYPE_CHECKING, Any
 
 from .. import observe
+from ..errors import warn
 from . import pin
 from .fetch import fetcher
 from .stream import draw_seed
@@ -47,7 +47,7 @@ class Pass:
                 f"Length of IterableDataset {self._loader.dataset} was reported to be {told} (when accessing len(dataloader)), but "
                 f"{self._yielded} samples have been fetched. "
             )
-            warnings.warn(text + (_REPLICAS if self._loader.num_workers else ""), stacklevel=2)
+            warn(text + (_REPLICAS if self._loader.num_workers else ""))
         return pin.pinned(batch) if self._pins else batch
 
 

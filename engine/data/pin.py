@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .. import devices
+from ..errors import warn
 from ..tensor import Tensor
 from .collate import _like_mapping, _like_sequence
 
@@ -17,7 +17,7 @@ def possible() -> bool:
     """Whether there is a GPU to pin for; PyTorch's warning when there is none."""
     if devices.cuda_available():
         return True
-    warnings.warn(NO_GPU, stacklevel=4)
+    warn(NO_GPU)
     return False
 
 

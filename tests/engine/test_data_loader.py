@@ -117,6 +117,9 @@ def test_many_at_once():
 def test_warnings_and_fixed_attributes():
     with pytest.warns(UserWarning, match="'pin_memory' argument is set as true but no accelerator is found"):
         list(DataLoader(Squares(2), pin_memory=True))
+    with pytest.warns(UserWarning, match="no accelerator is found") as told:
+        list(DataLoader(Squares(2), pin_memory=True, num_workers=1))
+    assert told[0].filename == __file__  # the program's line, not the loader's
     with pytest.warns(UserWarning, match="This DataLoader will create 4000 worker processes in total"):
         DataLoader(Squares(2), num_workers=4000)
     loader = DataLoader(Squares(2))
