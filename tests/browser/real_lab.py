@@ -6,14 +6,15 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import nbformat
-from playwright.sync_api import Locator, Page, expect, sync_playwright
+from playwright.sync_api import FloatRect, Locator, Page, expect, sync_playwright
 
 from serving import Server, start
 from workbench.cli import QUIET
@@ -29,7 +30,8 @@ FLAGS = (
     "--disable-sync",
 )
 ACTION_SECONDS = 60
-expect.set_options(timeout=1000 * 30)  # a busy machine is slow, and a wait that succeeds costs nothing
+EXPECT_SECONDS = 30
+expect.set_options(timeout=1000 * EXPECT_SECONDS)  # a busy machine is slow, and a wait that succeeds costs nothing
 
 # The notebook that has the focus. `jupyterapp` is there because of expose_app_in_browser.
 NOTEBOOK = "window.jupyterapp.shell.currentWidget"
@@ -47,6 +49,30 @@ RUN = """(command) => {
 
 
 NO_CHROMIUM = "no Chromium found (install chromium, or name one in $CHROMIUM)"
+
+
+def wait_until(holds: Callable[[], object], told: Callable[[], str], seconds: float = EXPECT_SECONDS) -> None:
+    """Asks until the answer is yes, for states that `expect` knows nothing of; `told` says what was not so."""
+    end = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > end:
+            raise AssertionError(told())
+        time.sleep(0.05)
+
+
+# Two frames in which it has not moved.
+AT_REST = """(one) => new Promise((tell) => requestAnimationFrame(() => {
+  const box = () => JSON.stringify(one.getBoundingClientRect()), before = box();
+  requestAnimationFrame(() => tell(before === box()));
+}))"""
+
+
+def box_at_rest(one: Locator) -> FloatRect:
+    """Where something is on the page, once it does not move any more: for what the mouse does there."""
+    wait_until(lambda: one.evaluate(AT_REST), lambda: f"{one} does not come to rest")
+    box = one.bounding_box()
+    assert box
+    return box
 
 
 def find_chromium() -> str | None:
@@ -111,6 +137,20 @@ class Lab:
     def wait_idle(self, seconds: float = ACTION_SECONDS) -> None:
         """Returns when every command and every cell has ended and the kernel is idle."""
         self.page.wait_for_function(IDLE, timeout=1000 * seconds)
+
+    def wait_answered(self) -> None:
+        """Returns when the kernel has answered all that this page has asked it.
+
+        JupyterLab itself asks for kernel_info whenever a line opens, and if the answer is lost or a restart comes first, its kernel
+        connection lets an error go uncaught: "Canceled future for kernel_info_request". The kernel answers in order, so another
+        question waits for that one.
+        """
+        self.page.evaluate(f"async () => {{ await {NOTEBOOK}.sessionContext.session.kernel.requestKernelInfo(); }}")
+
+    def restart_kernel(self) -> None:
+        """Restarts the kernel of the notebook; returns when the line to the new one is there."""
+        self.wait_answered()
+        self.page.evaluate(f"() => {NOTEBOOK}.sessionContext.session.kernel.restart()")
 
     def cell(self, index: int) -> Locator:
         """The cell on the page. JupyterLab draws cells when they come into view."""

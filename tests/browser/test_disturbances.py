@@ -14,12 +14,17 @@ from test_lesson import view_of
 
 KERNEL = f"{NOTEBOOK}.sessionContext.session?.kernel"
 WAITS = "with wb.step():\n    (((w * x).sum().tanh() - 1.0) ** 2).backward()"
-# A line that loses what the kernel says, and can be cut: sockets are known, and none opens any more until the page is told so.
+# A line that loses what the kernel says, and can be cut: sockets are known, and none opens any more until the page is told so. One that does
+# not open says nothing: a try of JupyterLab's own that failed would come to an end at any time, and cut the line that was healed meanwhile.
 CUT = """(() => {
   const Real = window.WebSocket, open = new Set();
   let cut = false, losing = false;
   window.WebSocket = class extends Real {
-    constructor(url, protocols) { super(cut ? "ws://127.0.0.1:2/" : url, protocols); open.add(this); }
+    constructor(url, protocols) { super(cut ? "ws://127.0.0.1:2/" : url, protocols); this.silent = cut; open.add(this); }
+    get onclose() { return super.onclose; }
+    set onclose(heard) { super.onclose = this.silent ? null : heard; }
+    get onerror() { return super.onerror; }
+    set onerror(heard) { super.onerror = this.silent ? null : heard; }
     get onmessage() { return super.onmessage; }
     set onmessage(heard) { super.onmessage = (event) => { if (losing) window.lost += 1; else heard?.(event); }; }
   };
@@ -49,7 +54,8 @@ def cut_line(lab) -> None:
 
 
 def heal_line(lab) -> None:
-    lab.page.evaluate(f"() => {{ window.healLine(); void {KERNEL}.reconnect(); }}")
+    lab.page.evaluate(f"async () => {{ window.healLine(); await {KERNEL}.reconnect(); }}")
+    lab.wait_answered()
 
 
 def stands_at(step: int, *views) -> None:

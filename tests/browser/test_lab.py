@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import time
-
 from playwright.sync_api import expect
+from real_lab import wait_until
 
 HEARD_SECONDS = 60
 NOT_LOADED = "Run %load_ext workbench in this notebook to see its graph here."
@@ -42,12 +41,7 @@ def run_cell(lab, index: int) -> str:
 
 def wait_until_heard(lab, index: int, expected: list[str]) -> None:
     """Runs the cell that shows `heard` until it shows that. The front end sends in its own time, the kernel answers in order."""
-    end = time.monotonic() + HEARD_SECONDS
-    while time.monotonic() < end:
-        text = run_cell(lab, index)
-        if text == repr(expected):
-            return
-    raise AssertionError(f"the kernel heard {text}, not {expected}")
+    wait_until(lambda: run_cell(lab, index) == repr(expected), lambda: f"the kernel heard {lab.text(index)}, not {expected}", HEARD_SECONDS)
 
 
 def test_extension_is_active_and_a_cell_runs(lab):
@@ -84,7 +78,7 @@ def test_panel_follows_the_kernel(lab):
     lab.command("application:toggle-right-area")
     wait_until_heard(lab, 1, ["open", "ready", "close", "open", "ready"])
 
-    lab.page.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()")
+    lab.restart_kernel()
     expect(panel_of(lab)).to_have_text(NOT_LOADED)
     lab.run_all()
     wait_until_heard(lab, 1, ["open", "ready"])

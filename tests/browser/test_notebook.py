@@ -146,7 +146,7 @@ def test_graph_in_a_tab_details_beside_it_and_bytes_in_the_status_bar(lab):
     expect(tab.get_by_test_id("wb-node").first).to_be_visible()
 
     # The kernel restarts: what is on the screen stays, with a sentence, and the next run is shown.
-    lab.page.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()")
+    lab.restart_kernel()
     for part in (tab, side):
         expect(part.get_by_test_id("wb-alert")).to_contain_text("The kernel has restarted")
     expect(tab.get_by_test_id("wb-node").first).to_be_visible()

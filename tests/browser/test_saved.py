@@ -18,12 +18,13 @@ def test_a_notebook_opened_again_shows_what_was_saved(lab):
     lab.command("docmanager:save")
     lab.wait_idle()
     lab.page.wait_for_function(SAVED)
-    lab.page.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()")
+    lab.restart_kernel()
     lab.reload()
     for index in (1, 2):
         lab.page.evaluate("(index) => window.jupyterapp.shell.currentWidget.content.scrollToItem(index, 'start')", index)
         picture = lab.cell(index).get_by_role("img", name="graph with 2 ops")
         expect(picture).to_be_visible()
+        expect(picture).not_to_have_js_property("naturalWidth", 0)  # it has been read
         assert picture.evaluate("(img) => img.naturalWidth > 50")
         expect(lab.cell(index)).to_contain_text("Run the cell to have it live again.")
         expect(lab.cell(index)).not_to_contain_text("model not found")

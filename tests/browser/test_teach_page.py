@@ -73,7 +73,7 @@ def test_lesson_by_keys_is_kept_and_presented(lab):
     lab.page.wait_for_function(SAVED)
     saved = json.loads((lab.server.root / "test.ipynb").read_text())
     assert "gradient-w" in saved["cells"][1]["metadata"]["gradient_workbench"]["answers"]
-    lab.page.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()")
+    lab.restart_kernel()
     lab.reload()
     lab.run_all()
     view = lesson_of(lab)
