@@ -181,6 +181,7 @@ def test_a_panel_of_360_pixels_cuts_nothing(lab):
     cut: dict[str, list[str]] = {}
     for at in (1, 2):
         view_of(lab, at).get_by_test_id("wb-side").click()
+        expect(panel.get_by_test_id("wb-tab-lesson")).to_be_visible(visible=at == 2)
         expect(panel.get_by_test_id("wb-node").first).to_be_visible()
         lab.page.evaluate("() => document.querySelector('#gradient-workbench .gradient-workbench').style.width = '360px'")
         root = panel.get_by_test_id("wb-root")
@@ -209,6 +210,7 @@ def test_a_panel_of_360_pixels_cuts_nothing(lab):
             expect(switches).to_have_count(2)
             assert root.evaluate(f"(root) => ({MIDDLES})(root.querySelectorAll('.memory .choices > *'))") == 1
             root.get_by_test_id("wb-tab-time").click()
+            expect(root.locator(".time .figures > *")).not_to_have_count(0)
             assert root.evaluate(f"(root) => ({MIDDLES})(root.querySelectorAll('.time .figures > *'))") == 1
     assert cut == {}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from playwright.sync_api import Locator, expect
+from real_lab import box_at_rest, wait_until
 from test_lesson import view_of
 
 SETUP = """%load_ext workbench
@@ -52,17 +53,16 @@ def test_a_loop_shows_the_iteration_that_its_slider_stands_at(lab):
     expect(group(view, "iteration iteration 5")).to_have_count(0)
 
     # The mouse drags the slider to the middle; the graph itself is not dragged by that.
-    track = view.locator("[data-slider]").bounding_box()
-    before = group(view, "loop").bounding_box()
-    assert track and before
+    before = box_at_rest(group(view, "loop"))
+    track = box_at_rest(view.locator("[data-slider]"))
     lab.page.mouse.move(track["x"] + 3, track["y"] + track["height"] / 2)
     lab.page.mouse.down()
     lab.page.mouse.move(track["x"] + track["width"] / 2, track["y"] + track["height"] / 2, steps=4)
     lab.page.mouse.up()
     expect(slider).to_have_attribute("aria-valuenow", re.compile("^[56]$"))
     expect(status).to_contain_text("hidden: 27 ops")  # 9 of the 12 iterations
-    after = group(view, "loop").bounding_box()
-    assert after and (after["x"], after["y"]) == (before["x"], before["y"])
+    after = box_at_rest(group(view, "loop"))
+    assert (after["x"], after["y"]) == (before["x"], before["y"])
 
     # Keys: to the next, to all, and back.
     now = int(slider.get_attribute("aria-valuenow") or 0)
@@ -142,8 +142,7 @@ def test_the_camera_the_mini_map_and_motion(lab):
     view = view_of(lab, 1)
     graph, world = view.get_by_test_id("wb-graph"), view.locator(".graph > svg > g")
     before = world.get_attribute("transform")
-    box = graph.bounding_box()
-    assert box
+    box = box_at_rest(graph)
     # A drag pans, Ctrl with the wheel zooms about the pointer, Space brings all into sight.
     x, y = box["x"] + box["width"] - 30, box["y"] + 30
     lab.page.mouse.move(x, y)
@@ -160,8 +159,7 @@ def test_the_camera_the_mini_map_and_motion(lab):
     minimap = view.locator(".minimap")
     expect(minimap).to_be_visible()
     zoomed = world.get_attribute("transform")
-    spot = minimap.bounding_box()
-    assert spot
+    spot = box_at_rest(minimap)
     lab.page.mouse.click(spot["x"] + spot["width"] / 2, spot["y"] + spot["height"] - 4)
     expect(world).not_to_have_attribute("transform", zoomed or "")
     graph.press("Space")
@@ -173,7 +171,7 @@ def test_the_camera_the_mini_map_and_motion(lab):
     )
     moves = f"(graph) => {{ ({toggle})(graph); return ({MOVING})(graph); }}"
     assert 200 in graph.evaluate(moves)
-    graph.evaluate("(graph) => Promise.all(graph.getRootNode().host.shadowRoot.getAnimations().map((one) => one.finished)).then(() => 0)")
+    wait_until(lambda: graph.evaluate(MOVING) == [], lambda: "what was opened still glides")
     lab.page.emulate_media(reduced_motion="reduce")
     for _ in range(2):
         assert graph.evaluate(moves) == []
@@ -201,7 +199,7 @@ def test_a_pass_brings_its_iteration_and_headers_stay_in_sight(lab):
     expect(current).to_have_count(1)
     expect(current).to_be_in_viewport()
     expect(slider).to_have_attribute("aria-valuenow", "11")
-    assert inside(last, current)
+    wait_until_inside(last, current)
 
     # Another pass brings another iteration, and so does a step after the slider has been moved away.
     view.get_by_test_id("wb-pass").select_option(index=4)
@@ -211,12 +209,11 @@ def test_a_pass_brings_its_iteration_and_headers_stay_in_sight(lab):
     view.get_by_test_id("wb-first").click()
     view.get_by_test_id("wb-next").click()
     expect(slider).to_have_attribute("aria-valuenow", "4")
-    assert inside(group(view, "iteration iteration 4"), view.locator(".wb-box.current:not(.open)"))
+    wait_until_inside(group(view, "iteration iteration 4"), view.locator(".wb-box.current:not(.open)"))
 
     # Wherever the graph is dragged, the loop's header with its slider is in what is seen of the loop.
     graph = view.get_by_test_id("wb-graph")
-    room = graph.bounding_box()
-    assert room
+    room = box_at_rest(graph)
     x, y = room["x"] + room["width"] / 2, room["y"] + room["height"] - 12
     for _ in range(3):
         lab.page.mouse.move(x, y)
@@ -224,19 +221,18 @@ def test_a_pass_brings_its_iteration_and_headers_stay_in_sight(lab):
         lab.page.mouse.move(x, y - 150, steps=3)
         lab.page.mouse.up()
     expect(view.locator(".header.pinned").filter(has=lab.page.get_by_test_id("wb-loop"))).to_be_visible()
-    shown = slider.bounding_box()
-    assert shown and room["y"] <= shown["y"] and shown["y"] + shown["height"] <= room["y"] + room["height"]
+    wait_until_inside(graph, slider)
     slider.locator("[data-iterate]").first.click()  # and it works there
     expect(slider).to_have_attribute("aria-valuenow", "3")
 
 
-def inside(holder: Locator, held: Locator) -> bool:
-    """Whether a box lies in the frame of another one on the screen."""
-    a, b = holder.bounding_box(), held.bounding_box()
-    assert a and b
-    return (
-        a["x"] <= b["x"]
-        and a["y"] <= b["y"]
-        and b["x"] + b["width"] <= a["x"] + a["width"]
-        and b["y"] + b["height"] <= a["y"] + a["height"]
-    )
+# Both at one moment: the camera may still glide.
+INSIDE = """(holder, held) => {
+  const [a, b] = [holder, held].map((one) => one.getBoundingClientRect());
+  return held.isConnected && a.left <= b.left && a.top <= b.top && b.right <= a.right && b.bottom <= a.bottom;
+}"""
+
+
+def wait_until_inside(holder: Locator, held: Locator) -> None:
+    """Returns when a box lies in the frame of another one on the screen."""
+    wait_until(lambda: holder.evaluate(INSIDE, held.element_handle()), lambda: f"{held} is not inside {holder}")

@@ -9,6 +9,7 @@ from pathlib import Path
 import nbformat
 import pytest
 from playwright.sync_api import Locator, expect
+from real_lab import wait_until
 
 import ipykernels
 
@@ -66,6 +67,7 @@ def shown_norms(view: Locator) -> dict[str, float]:
 def position(view: Locator) -> tuple[int, int]:
     """How many steps are done, and of how many."""
     scrub = view.get_by_test_id("wb-scrub")
+    expect(scrub).to_be_visible()  # the pass has come
     return int(scrub.input_value()), int(scrub.get_attribute("max") or 0)
 
 
@@ -128,14 +130,14 @@ def test_lesson_by_keys(lab):
     expect(view.get_by_test_id("wb-scrub")).to_have_value("0")
 
 
-def wait_for_norms(lab, view: Locator, norms: list[float]) -> None:
+def wait_for_norms(view: Locator, norms: list[float]) -> None:
     """Returns when all of these are shown: at its end the cell draws its view anew, for the saved notebook."""
-    for _ in range(100):
-        shown = list(shown_norms(view).values())
-        if all(any(math.isclose(n, s, rel_tol=1e-5) for s in shown) for n in norms):
-            return
-        lab.page.wait_for_timeout(100)
-    raise AssertionError(f"{norms} are not all among the norms shown: {shown}")
+
+    def are_shown() -> bool:
+        shown = shown_norms(view).values()
+        return all(any(math.isclose(n, s, rel_tol=1e-5) for s in shown) for n in norms)
+
+    wait_until(are_shown, lambda: f"{norms} are not all among the norms shown: {shown_norms(view)}")
 
 
 PAUSED = """
@@ -169,4 +171,4 @@ def test_paused_cell(lab, ipykernel):
     expect(scrub).to_have_value(str(total))
     lab.wait_idle(120)
     assert "the cell has ended" in lab.text(at)
-    wait_for_norms(lab, view, json.loads(lab.text(at + 1)))
+    wait_for_norms(view, json.loads(lab.text(at + 1)))

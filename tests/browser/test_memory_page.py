@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from playwright.sync_api import expect
+from real_lab import box_at_rest
 from test_lesson import view_of
 
 SETUP = """%load_ext workbench
@@ -59,8 +60,7 @@ def test_the_memory_tab_from_the_peak_to_the_line_that_frees(lab):
     expect(view.locator("tr.clickable").filter(has_text="saved by exp").first).to_be_visible()
     plot.press("ArrowLeft")
     expect(view.get_by_test_id("wb-moment")).to_contain_text(re.compile(r"Event \d+: "))
-    box = plot.bounding_box()
-    assert box is not None
+    box = box_at_rest(plot)
     plot.click(position={"x": 0.18 * box["width"], "y": 20})  # in the first backward pass
     expect(view.locator("tr.clickable").filter(has_text="freed in the backward step of").first).to_be_visible()
 

@@ -6,17 +6,19 @@ from playwright.sync_api import expect
 from test_lesson import view_of
 
 SETUP = """%load_ext workbench
-import time
+import os, time
 import engine, workbench as wb
 import matplotlib.pyplot as plt
 w = engine.tensor([0.4, 0.9], requires_grad=True)
 loss = (w * w).sum().tanh()"""
 
-# Slow enough for several messages of the view to arrive between the first picture and the last.
+# Between the first picture and the last the test uses the view, and then says that it is enough.
 DRAW = """fig, axes = plt.subplots(2, 10, figsize=(10, 2.4))
 for ax in axes.flat:
     ax.imshow([[0, 1], [1, 0]])
-    time.sleep(0.15)
+    while ax is axes[1, 0] and not os.path.exists("enough"):
+        fig.canvas.draw()
+        time.sleep(0.01)
 plt.show()"""
 
 
@@ -26,8 +28,11 @@ def pictures(lab, index: int) -> list[str]:
 
 def test_a_figure_is_whole_though_the_view_is_used_while_it_is_drawn(lab):
     lab.open(SETUP, "wb.step(loss)", DRAW, DRAW)
+    enough = lab.server.root / "enough"
+    enough.touch()
     lab.run_all()
     (undisturbed,) = pictures(lab, 3)
+    enough.unlink()
 
     view = view_of(lab, 1)
     lab.page.evaluate("() => { window.jupyterapp.shell.currentWidget.content.activeCellIndex = 2; }")
@@ -39,5 +44,6 @@ def test_a_figure_is_whole_though_the_view_is_used_while_it_is_drawn(lab):
         view.get_by_test_id("wb-node").filter(has_text=op).first.click()
         expect(view.get_by_role("tabpanel").get_by_text(op).first).to_be_visible()
     assert lab.page.evaluate("() => window.jupyterapp.shell.currentWidget.content.widgets[2].model.executionState") == "running"
+    enough.touch()
     lab.wait_idle()
     assert pictures(lab, 2) == [undisturbed]

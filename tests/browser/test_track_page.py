@@ -23,8 +23,10 @@ def test_the_bar_moves_and_an_interrupt_leaves_it_as_it_stands(lab):
     lab.page.wait_for_function(f"() => document.querySelector('.jp-OutputArea progress').value > {before}")
     expect(bar).to_have_attribute("aria-label", "<b>endless</b>")
     expect(output.get_by_text("<i>norm</i>", exact=False).first).to_be_visible()  # what was named is text, never markup
-    assert output.locator("b", has_text="<b>endless</b>").count() == 1 and output.locator("i").count() == 0
-    assert output.count() == 1 and output.get_by_role("img").count() == 2
+    expect(output.locator("b", has_text="<b>endless</b>")).to_have_count(1)
+    expect(output.locator("i")).to_have_count(0)
+    expect(output).to_have_count(1)
+    expect(output.get_by_role("img")).to_have_count(2)
 
     lab.page.evaluate("() => window.jupyterapp.commands.execute('notebook:interrupt-kernel')")
     lab.wait_idle()
