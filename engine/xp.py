@@ -5,11 +5,14 @@ Names that are ops under the same name are found by themselves; here stand those
 
 from __future__ import annotations
 
+import sys as _sys
 from typing import Any
 
 import numpy as _numpy
 
 from . import dtypes as _dtypes
+from .backends.kernels_lstm import lstm_back_plainly as _lstm_back_plainly
+from .backends.kernels_lstm import lstm_plainly as _lstm_plainly
 from .devices import namespace as _namespace
 from .from_lists import to_array as _to_array
 from .op import registry as _registry
@@ -175,6 +178,14 @@ def log_sum_exp(x: Any) -> Any:
 def softmax_minus(x: Any, lse: Any, scale: Any, g: Any, target: Any, ignore: int) -> Any:
     spread = _registry["class_spread"].call(broadcast_to(g, target.shape), target, None, x.shape, ignore)
     return _registry["exp"].call(x - lse) * expand_dims(broadcast_to(scale, target.shape), _classes(x)) - spread
+
+
+def lstm(given: Any, h: Any, c: Any, weight: Any, reverse: bool) -> tuple:
+    return _lstm_plainly(_sys.modules[__name__], given, h, c, weight, reverse)
+
+
+def lstm_back(g: Any, dc: Any, h0: Any, c0: Any, weight: Any, out: Any, cells: Any, gates: Any, reverse: bool) -> list:
+    return _lstm_back_plainly(_sys.modules[__name__], g, dc, h0, c0, weight, out, cells, gates, reverse)
 
 
 def ctc(log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: int) -> tuple:

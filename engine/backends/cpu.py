@@ -118,6 +118,7 @@ from .factors import *  # noqa: F403
 from .indexing import *  # noqa: F403
 from .kernels_conv import col2im, convolution, convolution_input, convolution_weight, im2col  # noqa: F401
 from .kernels_loss import class_pick, class_spread, class_weights, ctc, log_sum_exp, softmax_minus  # noqa: F401
+from .kernels_lstm import lstm, lstm_back  # noqa: F401
 from .kernels_norm import normalize, normalize_input, normalize_weight  # noqa: F401
 from .kernels_pool import (  # noqa: F401
     adaptive_max,

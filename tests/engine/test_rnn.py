@@ -134,3 +134,19 @@ def test_the_wrong_kind_of_state():
 def test_what_cannot_be_padded():
     with pytest.raises(RuntimeError, match="Expected iterable for input sequences"):
         pad_sequence(5)
+
+
+def test_chunks_of_steps_do_not_show():
+    """More than what is worked on at a time gives what its parts give alone, forwards and backwards in time."""
+    engine.manual_seed(0)
+    layer = nn.LSTM(3, 8, bidirectional=True, dtype=engine.float64)
+    x, g = (engine.randn(7, 1400, n, dtype=engine.float64) for n in (3, 16))
+    x.requires_grad_()
+    layer(x)[0].backward(g)
+    whole = [x.grad.clone(), *(p.grad.clone() for p in layer.parameters())]
+    x.grad = None
+    layer.zero_grad()
+    for i in range(0, 1400, 50):
+        layer(x[:, i : i + 50])[0].backward(g[:, i : i + 50])
+    for a, b in zip(whole, [x.grad, *(p.grad for p in layer.parameters())], strict=True):
+        assert engine.allclose(a, b)

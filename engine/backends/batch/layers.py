@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..kernels_lstm import lstm_back_plainly, lstm_plainly
 from .array import changed, within
 from .namespace import Namespace, apply, rule
 from .sample import fixed, merged, parted, shared, whole
@@ -63,6 +64,19 @@ def _ranked(xp: Namespace, x: Any, rank: int) -> Any:
         return shared(xp, x)
     inner = whole(xp, x)
     return inner.reshape((inner.shape[0], *(1,) * (rank - x.ndim), *x.shape))
+
+
+# -- recurrent layers -----------------------------------------------------------------------------------------
+
+
+@rule("lstm")
+def lstm(xp: Namespace, *args: Any) -> tuple:
+    return lstm_plainly(xp, *args)
+
+
+@rule("lstm_back")
+def lstm_back(xp: Namespace, *args: Any) -> list:
+    return lstm_back_plainly(xp, *args)
 
 
 # -- classes -------------------------------------------------------------------------------------------------
