@@ -8,7 +8,7 @@ from typing import Any
 import numpy
 
 from .. import dtypes
-from ..errors import Refused
+from ..errors import Refused, warn
 from ..from_data import tensor
 from ..op import RULES_ONLY, Linear, composite, functions
 from ..tensor import Tensor
@@ -77,7 +77,10 @@ def _axes(x: Tensor, s: Any, dim: Any) -> tuple[tuple, tuple]:
         if s is not None and len(s) > x.ndim:
             raise RuntimeError(f"Got shape with {len(s)} values but input tensor only has {x.ndim} dimensions.")
     else:
-        dims = tuple(wrap_dim(d, x.ndim) for d in ((dim,) if isinstance(dim, int) else dim))
+        dims = (dim,) if isinstance(dim, int) else tuple(dim)
+        if x.ndim == 0 and dims:
+            raise IndexError(f"Dimension specified as {dims[0]} but tensor has no dimensions")
+        dims = tuple(wrap_dim(d, x.ndim) for d in dims)
     if len(set(dims)) != len(dims):
         raise RuntimeError("FFT dims must be unique")
     if s is not None and len(s) != len(dims):
@@ -86,8 +89,6 @@ def _axes(x: Tensor, s: Any, dim: Any) -> tuple[tuple, tuple]:
 
 
 def _prepared(x: Tensor, s: tuple, dims: tuple) -> Tensor:
-    if x.ndim == 0:
-        raise IndexError("Dimension specified as -1 but tensor has no dimensions")
     for n, d in zip(s, dims, strict=True):
         _positive(x.shape[d] if n is None else n)
         x = _sized(x, n, d)
@@ -96,9 +97,10 @@ def _prepared(x: Tensor, s: tuple, dims: tuple) -> Tensor:
 
 def _whole(x: Tensor, s: Any, dim: Any, norm: str | None, back: bool, name: str) -> Tensor:
     s, dims = _axes(x, s, dim)
-    x = _prepared(x, s, dims)
     if not dims:
-        return x if x.is_complex() else fourier(x, dims)
+        _scale(norm, 1, back)
+        return x.to((dtypes.default if x.dtype.rank < dtypes.FLOAT else x.dtype).to_complex(), copy=True)
+    x = _prepared(x, s, dims)
     scale = _scale(norm, math.prod(x.shape[d] for d in dims), back)
     return (fourier_back if back else fourier)(x, dims, scale)
 
@@ -125,7 +127,6 @@ def _from_half(x: Tensor, s: Any, dim: Any, norm: str | None, back: bool, name: 
     x = _prepared(x, (*s[:-1], n // 2 + 1), dims)
     if dims[:-1]:
         x = (fourier_back if back else fourier)(x, dims[:-1], _scale(norm, math.prod(x.shape[d] for d in dims[:-1]), back))
-    x = x if x.is_complex() else fourier(x, ())
     lead = (slice(None),) * last
     first, inner, end = x[(*lead, slice(0, 1))], x[(*lead, slice(1, (n + 1) // 2))], x[(*lead, slice(n // 2, n // 2 + 1))]
     parts = [first, inner, *([end] if n % 2 == 0 else []), flip(inner, last).conj()]
@@ -173,16 +174,29 @@ _family("n", "dimensions", None)
 # -- frequencies -------------------------------------------------------------------------------------------------------------------
 
 
+def _frequencies(name: str, n: int, d: float, places: numpy.ndarray, dtype: Any, device: Any, requires_grad: bool) -> Tensor:
+    """The places, divided by the length of all samples: infinite where they do not lie apart."""
+    dtype = dtypes.default if dtype is None else dtype
+    if dtype.rank < dtypes.FLOAT:
+        raise RuntimeError(f"{name} requires a floating point or complex dtype, but got {dtype.name}")
+    if n < 0:
+        raise RuntimeError(f"{name}: Trying to create tensor with negative dimension {n}: [{n}]")
+    with numpy.errstate(divide="ignore", invalid="ignore"):
+        return tensor(places / numpy.float64(n * d), dtype=dtype, device=device, requires_grad=requires_grad)
+
+
 @composite(home="fft")
-def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None) -> Tensor:
+def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """The frequencies of the elements of `fft`, for samples `d` apart."""
-    return tensor(numpy.fft.fftfreq(n, d) if n else (), dtype=dtype or dtypes.default, device=device)
+    half = (n + 1) // 2
+    places = numpy.concatenate([numpy.arange(half), numpy.arange(half - n, 0)])
+    return _frequencies("fftfreq", n, d, places, dtype, device, requires_grad)
 
 
 @composite(home="fft")
-def rfftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None) -> Tensor:
+def rfftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """The frequencies of the elements of `rfft`, for samples `d` apart."""
-    return tensor(numpy.fft.rfftfreq(n, d) if n else (), dtype=dtype or dtypes.default, device=device)
+    return _frequencies("rfftfreq", n, d, numpy.arange(n // 2 + 1), dtype, device, requires_grad)
 
 
 def _shifted(x: Tensor, dim: Any, shift: Any) -> Tensor:
@@ -219,11 +233,16 @@ def stft(
     """The Fourier transforms of overlapping pieces of signals (L) or (B, L): (..., frequencies, pieces), complex.
 
     Pieces of `n_fft` samples lie `hop_length` (by default a quarter) apart and are multiplied by `window`; with `center` the signal is
-    padded so that piece t is centred at t * hop_length.
+    padded so that piece t is centred at t * hop_length; without it, with `align_to_window`, so that its window, where that is shorter
+    than the piece, begins at t * hop_length.
     """
     if return_complex is None and not input.is_complex() and not (window is not None and window.is_complex()):
         raise RuntimeError("stft requires the return_complex parameter be given for real inputs, and will further require that return_complex=True in a future PyTorch release.")
-    hop, length = hop_length or n_fft // 4, win_length or n_fft
+    hop, length = n_fft // 4 if hop_length is None else hop_length, n_fft if win_length is None else win_length
+    if center and align_to_window is not None:
+        raise RuntimeError("stft align_to_window should only be set when center = false")
+    if input.dtype.rank < dtypes.FLOAT:
+        raise RuntimeError(f"stft: expected a tensor of floating point or complex values, but got {input.dtype.name}")
     if input.ndim not in (1, 2):
         raise RuntimeError(f"stft: expected a 1D or 2D tensor, but got {input.ndim}D")
     if not 0 < length <= n_fft:
@@ -235,6 +254,9 @@ def stft(
     x = input
     if center:
         x = pad(x.reshape((1, 1, -1)) if x.ndim == 1 else x.unsqueeze(0), (n_fft // 2, n_fft // 2), pad_mode).reshape((*input.shape[:-1], -1))
+    elif align_to_window:
+        left = (n_fft - length) // 2
+        x = pad(x, (left, n_fft - length - left))
     if not 0 < n_fft <= x.shape[-1]:
         raise RuntimeError(f"stft: expected 0 < n_fft <= {x.shape[-1]}, but got n_fft={n_fft}")
     pieces = Tensor.unfold(x, -1, n_fft, hop) * _window(window, length, n_fft, x)
@@ -252,7 +274,17 @@ def istft(
     """The signal whose `stft` is nearest to the given one, (..., frequencies, pieces)."""
     if not input.is_complex():
         raise RuntimeError("istft requires a complex-valued input tensor matching the output from stft with return_complex=True.")
-    hop, win = hop_length or n_fft // 4, win_length or n_fft
+    if input.ndim not in (2, 3) or 0 in input.shape:
+        raise RuntimeError(f"istft: expected a tensor with 2 or 3 dimensions and at least one element, but got one of shape {list(input.shape)}")
+    hop, win = n_fft // 4 if hop_length is None else hop_length, n_fft if win_length is None else win_length
+    if not 0 < win <= n_fft:
+        raise RuntimeError(f"istft: expected 0 < win_length <= n_fft, but got win_length={win}")
+    if not 0 < hop <= win:
+        raise RuntimeError(f"istft: expected 0 < hop_length <= win_length, but got hop_length={hop}")
+    if window is not None and tuple(window.shape) != (win,):
+        raise RuntimeError(f"istft: expected a 1D window tensor of size equal to win_length={win}, but got window with size {list(window.shape)}")
+    if window is not None and window.is_complex() and not return_complex:
+        raise RuntimeError("Complex windows are incompatible with return_complex=False")
     one = (not return_complex and input.shape[-2] != n_fft) if onesided is None else onesided
     if input.shape[-2] != (n_fft // 2 + 1 if one else n_fft):
         raise RuntimeError(f"istft: expected the frequency dimension (3rd to the last) of the input tensor to match n_fft, but got {input.shape[-2]}")
@@ -271,7 +303,12 @@ def istft(
     start = n_fft // 2 if center else 0
     end = whole - n_fft // 2 if center and length is None else whole if length is None else min(start + length, whole)
     weight = weight[start:end]
-    if weight.numel() and weight.abs().min().item() < 1e-11:
+    if not weight.numel():
+        raise RuntimeError(f"istft: expected at least one sample to be left, but got length={length} and frames that give {whole} samples")
+    if weight.abs().min().item() < 1e-11:
         raise RuntimeError("istft: window overlap add min: 1")
     out = total[..., start:end] / weight
-    return pad(out, (0, length - out.shape[-1])) if length is not None and out.shape[-1] < length else out
+    if length is None or out.shape[-1] >= length:
+        return out
+    warn("The length of signal is shorter than the length parameter. Result is being padded with zeros in the tail.")
+    return pad(out, (0, length - out.shape[-1]))

@@ -61,6 +61,68 @@ def test_short_time_transform_and_back():
     assert close(engine.istft(found, 16, 4, window=window, length=64), x)
 
 
+def test_transforms_of_a_number_and_over_no_dimensions():
+    for name in ("fftn", "ifftn"):
+        for x, dim in (
+            (engine.tensor(2.0), None),
+            (engine.tensor(2.0), ()),
+            (engine.ones(3), ()),
+            (engine.ones(3, dtype=engine.int64), ()),
+        ):
+            found = getattr(engine.fft, name)(x, dim=dim)
+            assert found.dtype is engine.complex64 and found.real.tolist() == x.tolist()
+    with pytest.raises(IndexError, match="no dimensions"):
+        engine.fft.irfft(engine.tensor(2.0))
+
+
+def test_frequencies():
+    assert close(engine.fft.fftfreq(5, 0.5, dtype=engine.float64), np.fft.fftfreq(5, 0.5)) and engine.fft.fftfreq(0).shape == (0,)
+    assert close(engine.fft.rfftfreq(6, dtype=engine.float64), np.fft.rfftfreq(6)) and engine.fft.rfftfreq(0).isnan().tolist() == [True]
+    assert engine.fft.fftfreq(3, 0.0).tolist()[1:] == [np.inf, -np.inf] and engine.fft.fftfreq(3, requires_grad=True).requires_grad
+    for call, words in (
+        (lambda: engine.fft.fftfreq(3, dtype=engine.int64), "floating point"),
+        (lambda: engine.fft.rfftfreq(-1), "negative dimension"),
+    ):
+        with pytest.raises(RuntimeError, match=words):
+            call()
+
+
+def test_a_window_that_begins_where_the_signal_does():
+    x, window = engine.arange(1, 11, dtype=engine.float64), engine.tensor([1.0, 2.0], dtype=engine.float64)
+    found = engine.stft(x, 6, 2, 2, window, center=False, align_to_window=True, return_complex=True)
+    wide = np.pad(x.numpy(), 2)
+    weights = np.array([0, 0, 1, 2, 0, 0])
+    assert close(found, np.stack([np.fft.rfft(wide[2 * t : 2 * t + 6] * weights) for t in range(5)], 1))
+
+
+Z = engine.ones(4, 5, dtype=engine.complex64)
+
+
+@pytest.mark.parametrize("call, words", [
+    (lambda: engine.stft(engine.ones(20), 4, 0, return_complex=True), "hop_length"),
+    (lambda: engine.stft(engine.ones(20), 4, win_length=0, return_complex=True), "win_length"),
+    (lambda: engine.stft(engine.ones(20), 4, align_to_window=True, return_complex=True), "align_to_window should only"),
+    (lambda: engine.stft(engine.ones(20, dtype=engine.int64), 4, return_complex=True), "floating point or complex values, but got int64"),
+    (lambda: engine.istft(Z, 6, 0), "hop_length"),
+    (lambda: engine.istft(Z, 6, 7), "hop_length"),
+    (lambda: engine.istft(Z, 6, 2, 0), "win_length"),
+    (lambda: engine.istft(Z, 6, 3, 4, engine.ones(6)), "size equal to win_length=4"),
+    (lambda: engine.istft(Z, 6, 2, window=engine.ones(6, dtype=engine.complex64)), "Complex windows"),
+    (lambda: engine.istft(Z[0], 6), "2 or 3 dimensions"),
+    (lambda: engine.istft(Z[:, :0], 6), "at least one element"),
+    (lambda: engine.istft(Z, 6, 2, length=0), "at least one sample"),
+])  # fmt: skip
+def test_what_short_time_transforms_refuse(call, words):
+    with pytest.raises(RuntimeError, match=words):
+        call()
+
+
+def test_a_signal_longer_than_its_pieces_ends_in_zeros():
+    with pytest.warns(UserWarning, match="padded with zeros in the tail"):
+        found = engine.istft(Z, 6, 2, length=20)
+    assert found.shape == (20,) and not found[11:].any()
+
+
 @pytest.mark.parametrize("name, attrs", [("bartlett", {}), ("blackman", {}), ("cosine", {}), ("gaussian", {"std": 2.0}), ("hamming", {}), ("hann", {}),
                                          ("kaiser", {"beta": 8.0}), ("nuttall", {}), ("exponential", {"tau": 2.0})])  # fmt: skip
 def test_windows(name, attrs):
