@@ -218,6 +218,8 @@ def flat_gather(x: Any, index: Any, size: tuple, n: int) -> Any:
 def _neighbours(length: int, m: int, mode: str, align: bool, scale: float | None) -> tuple:
     """For each of `m` places along a dimension: the indices of its neighbours in the input, and their weights."""
     step = (length - 1) / (m - 1) if align and m > 1 else 0.0 if align else 1 / scale if scale else length / m
+    if mode == "linear" and length == m:
+        step = 1.0  # PyTorch copies what keeps its size, whatever the scale
     i = numpy.arange(m)
     if mode == "mean":
         index = _parts(length, m)
@@ -250,18 +252,22 @@ def cubic(t: Any) -> tuple:
 
 
 def resample(x: Any, size: tuple, mode: str, align: bool = False, scales: tuple = ()) -> Any:
-    """The last dimensions brought to `size`, one after the other, each element a weighted sum of neighbours."""
-    xp, n = module_of(x), len(size)
-    for d, m in enumerate(size):
+    """The last dimensions brought to `size`, one after the other, each element a weighted sum of neighbours; of bytes, rounded each time."""
+    xp, n, kind = module_of(x), len(size), x.dtype
+    for d, m in reversed(list(enumerate(size))) if kind == numpy.uint8 else enumerate(size):  # as PyTorch does: rounding shows the order
         axis = x.ndim - n + d
         index, weights = _neighbours(x.shape[axis], m, mode, align, scales[d] if scales else None)
         total = None
+        if kind == numpy.uint8 and index.shape[1] > 1:
+            if x.shape[axis] == m:  # PyTorch leaves bytes as they are along what keeps its size
+                continue
+            x = x.astype(numpy.float32)
         for j in range(index.shape[1]):
             part = xp.take(x, xp.asarray(index[:, j]), axis)
             if index.shape[1] > 1:
                 part *= xp.asarray(weights[:, j].astype(x.dtype)).reshape(-1, *(1,) * (n - 1 - d))
             total = part if total is None else xp.add(total, part, out=total)
-        x = total
+        x = total if total.dtype == kind else xp.clip(xp.floor(total + 0.5), 0, 255).astype(kind)
     return x
 
 

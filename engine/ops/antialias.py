@@ -32,7 +32,7 @@ def weights(length, want, mode, align_corners, factor):
 
 
 def antialiased(input, want, mode, align_corners, factors):
-    """Images (N, C, H, W) brought to `want` (rows, columns): columns first, then rows. uint8 goes through float32 and is rounded."""
+    """Images (N, C, H, W) brought to `want` (rows, columns): columns first, then rows. uint8 goes through float32 and is rounded after each."""
     if mode not in _FILTERS or input.ndim != 4: raise ValueError("Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D tensor as input")
     bytes_ = input.dtype == dtypes.uint8
     if not bytes_ and not input.is_floating_point(): raise Refused(f"interpolate: antialias=True needs floats or uint8, got {input.dtype}", NotImplementedError)
@@ -41,5 +41,6 @@ def antialiased(input, want, mode, align_corners, factors):
         asarray(weights(m, w, mode, align_corners, f), dtype=x.dtype, device=x.device)
         for m, w, f in zip(input.shape[-2:], want, factors or (None, None), strict=True)
     )
-    x = rows @ (x @ columns.mT)
-    return x.round().clamp(0, 255).to(input.dtype) if bytes_ else x
+    if not bytes_: return rows @ (x @ columns.mT)
+    for turn in (lambda x: x @ columns.mT, lambda x: rows @ x): x = (turn(x) + 0.5).floor().clamp(0, 255)
+    return x.to(input.dtype)

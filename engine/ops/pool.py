@@ -317,7 +317,7 @@ def interpolate(input, size=None, scale_factor=None, mode="nearest", align_corne
     `align_corners` fixes the corner elements' centres (linear and cubic modes only). `antialias` widens the filter of "bilinear" and
     "bicubic" when an image shrinks.
     """
-    refuse_whole_numbers("interpolate", input, () if mode == "area" else ("uint8",))
+    refuse_whole_numbers("interpolate", input, ("uint8",) if mode in ("nearest", "nearest-exact", "bilinear", "bicubic") else ())
     n = input.ndim - 2
     if mode not in _MODES: raise NotImplementedError(f"interpolate: unknown mode {mode!r}; expected one of {', '.join(_MODES)}")
     if not 1 <= n <= 3 or n != _ONLY.get(mode, n): raise NotImplementedError(f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {input.ndim}D) for the modes: {' | '.join(_MODES)} (got {mode})")

@@ -81,6 +81,24 @@ def test_interpolate():
     ]
     assert numpy.allclose(cubic, expected, rtol=1e-5)
     assert F.interpolate(x, scale_factor=2)[0, 0].tolist() == X[0, 0, :2, :3].repeat(2, 0).repeat(2, 1).tolist()
+    row = engine.tensor([[[1.0, 2.0, 4.0, 8.0]]])
+    assert F.interpolate(row, scale_factor=1.2, mode="linear").tolist() == row.tolist()  # of the same length, whatever the scale
+
+
+def test_interpolated_bytes_are_rounded_to_bytes():
+    """PyTorch's numbers, from a run of it."""
+    x = engine.tensor([[[[172, 47, 117, 192], [67, 251, 195, 103], [9, 211, 21, 242]]]], dtype=engine.uint8)
+    assert F.interpolate(x, (5, 3), mode="bilinear").tolist() == [
+        [[[151, 82, 180], [130, 138, 155], [98, 223, 118], [65, 159, 170], [43, 116, 205]]]
+    ]
+    assert F.interpolate(x, (5, 3), mode="bicubic").tolist() == [
+        [[[159, 45, 188], [134, 145, 149], [94, 249, 115], [57, 180, 166], [36, 101, 216]]]
+    ]
+    smaller = F.interpolate(x, (2, 6), mode="bilinear", antialias=True)
+    assert smaller.tolist() == [[[[133, 128, 128, 142, 153, 159], [31, 128, 203, 110, 138, 190]]]]
+    for shape, mode in (((1, 1, 4), "linear"), ((1, 1, 2, 2, 2), "trilinear")):
+        with pytest.raises(NotImplementedError, match="uint8"):
+            F.interpolate(engine.ones(*shape, dtype=engine.uint8), scale_factor=2, mode=mode)
 
 
 @pytest.mark.parametrize(
