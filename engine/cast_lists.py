@@ -28,7 +28,10 @@ _CPU = {
     FLOAT32: [
         *_LOSSES,
         *[f"{_F}{name}" for name in ("avg_pool3d", "binary_cross_entropy", "grid_sample", "cross_entropy", "ctc_loss")],
-        *[f"{_F}{name}" for name in ("adaptive_avg_pool3d", "adaptive_max_pool3d", "max_pool3d", "max_unpool2d", "max_unpool3d")],
+        *[
+            f"{_F}{name}"
+            for name in ("adaptive_avg_pool3d", "adaptive_max_pool3d", "max_pool3d", "max_unpool1d", "max_unpool2d", "max_unpool3d")
+        ],
         *[f"{_F}{name}" for name in ("fractional_max_pool2d", "fractional_max_pool3d")],
         *["reflect pad1d", "reflect pad2d", "replicate pad1d", "replicate pad2d", "replicate pad3d"],
         *["polar", "prod", "quantile", "nanquantile", "stft", "cdist", "trace", "view_as_complex", "cholesky_inverse"],
@@ -42,7 +45,7 @@ _CPU = {
         *[f"linalg.{name}" for name in ("householder_product", "tensorinv", "tensorsolve", "qr", "svd", "eig", "eigh", "lstsq", "inv_ex")],
     ],
     WIDEST: ["index_copy"],
-    ALONE: ["mv", "dot", "vdot", "addmv", f"{_F}bilinear"],
+    ALONE: ["mv", "dot", "vdot", "addmv", "linalg.lu_solve", f"{_F}bilinear"],
 }
 _CUDA = {
     LOWER: [*_LOWER, "addmv", "addr", "einsum", "mv", "chain_matmul", "linalg.multi_dot"],

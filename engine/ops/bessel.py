@@ -137,7 +137,7 @@ class xlog1py(Special):
     """`input * log(1 + other)`, and 0 where `input` is 0, unless `other` is nan."""
     samples = Elementwise.samples
     def forward(xp, input, other): return xp.xlog1py(input, other)
-    def d_input(xp, g, input, other): return xp.where((input == 0) & (other <= -1), 0, g * xp.log1p(other))
+    def d_input(xp, g, input, other): return xp.where((input == 0) & (other <= -1), 0, xp.xlog1py(g, other))  # g * log1p(other), for a number too
     def d_other(xp, g, input, other): return g * (input / (other + 1))
 
 

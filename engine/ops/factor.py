@@ -202,7 +202,9 @@ def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = Fa
 @composite(home="linalg")
 def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> Any:
     """`cholesky`, and in `info` 0 or the size of the smallest leading part of a matrix that is not positive definite."""
-    cholesky.prepare([A.array])  # of what is no square matrix, or of a dtype that is not factorised, there is no `info`
+    _refuse_oblong("linalg.cholesky", A)
+    if A.dtype.rank < FLOAT or A.array.dtype.itemsize < 4:
+        raise NotImplementedError(f"linalg.cholesky: Expected a floating point or complex tensor of at least 32 bits as input. Got {A.dtype.name}")
     info = Tensor._wrap(namespace(A.array).asarray(namespace(A.array).cholesky_info(transposed(A.array) if upper else A.array)))
     if check_errors and info.numel() and int(info.max()):
         raise LinAlgError(f"linalg.cholesky_ex: {indefinite(info.array)}")

@@ -100,7 +100,7 @@ Tensor.orgqr = householder_product  # type: ignore[attr-defined]
 @composite(method=True)
 def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False) -> Tensor:
     """`Q @ other` (with `left` False `other @ Q`, with `transpose` Q's conjugate transpose) for the square Q that `geqrf` packed."""
-    _matrices(input, "torch.ormqr: input must have at least 2 dimensions", square=False)
+    _matrices(input, "torch.ormqr", square=False)
     if other.ndim < 2:
         raise RuntimeError("torch.ormqr: other must have at least 2 dimensions.")
     if input.dtype.rank < dtypes.FLOAT:
@@ -108,8 +108,8 @@ def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpos
     m, k = other.shape[-2 if left else -1], tau.shape[-1]
     if input.shape[-2] != m:
         raise RuntimeError(f"torch.ormqr: other.shape[{-2 if left else -1}] must be equal to input.shape[-2], got {m} and {input.shape[-2]}")
-    if k > m or k > input.shape[-1]:
-        raise RuntimeError("torch.ormqr: tau.shape[-1] must be less than or equal to the sizes of input and other")
+    if k != min(m, input.shape[-1]):
+        raise RuntimeError(f"torch.ormqr: tau.shape[-1] must be equal to min(other.shape[{-2 if left else -1}], input.shape[-1]), got {k}")
     if not left:
         return _adjoint(ormqr(input, tau, _adjoint(other), True, not transpose))
     one = Tensor._wrap(namespace(input.array).eye(*input.shape[-2:], dtype=input.array.dtype))
@@ -130,13 +130,14 @@ def svd_lowrank(A: Tensor, q: int | None = 6, niter: int | None = 2, M: Tensor |
     Source: Halko, Martinsson and Tropp, "Finding structure with randomness" (2009), algorithms 4.4 and 5.1, with `niter` subspace
     iterations from a random start.
     """
+    _matrices(A, "svd_lowrank", square=False)
     A = A if M is None else A - M
     q, niter = 6 if q is None else q, 2 if niter is None else niter
     if A.shape[-2] < A.shape[-1]:
         V, S, U = svd_lowrank(_adjoint(A), q, niter)
         return U, S, V
     AH = _adjoint(A)
-    Q = qr(matmul(A, randn(A.shape[-1], q, dtype=A.dtype.to_real(), device=A.device).to(A.dtype))).Q
+    Q = qr(matmul(A, randn(A.shape[-1], q, dtype=A.dtype, device=A.device))).Q
     for _ in range(niter):
         Q = qr(matmul(A, qr(matmul(AH, Q)).Q)).Q
     U, S, Vh = svd(matmul(_adjoint(Q), A), False)

@@ -109,7 +109,7 @@ class logit(NoComplex, Elementwise):
     def d_input(xp, g, input, eps): return xp.where(_inside(input, eps), g / xp.abs(input * (1 - input)), math.nan if eps is None else 0)
 
 
-def _inside(x, eps): return (x >= (eps or 0)) & (x <= 1 - (eps or 0))
+def _inside(x, eps): return ((x >= (eps or 0)) & (x <= 1 - (eps or 0))) | (x != x)  # what is not outside: nan stays nan
 
 
 for _name in ("erf", "erfc", "erfinv", "digamma", "polygamma", "i0", "xlogy", "logit"):

@@ -57,11 +57,12 @@ CORNERS = [
     ("atan2", engine.atan2, ([0.0, 0, 1], [0.0, 1, 0]), ([0, 1, 0], [0, 0, -1])),
     ("hypot", engine.hypot, ([0.0, 3], [0.0, 4]), ([nan, 0.6], [nan, 0.8])),
     ("xlogy", engine.xlogy, ([0.0, 0, 1, 2], [0.0, nan, 0, 3]), ([0, nan, -inf, math.log(3)], [nan, nan, inf, 2 / 3])),
+    ("xlog1py", engine.special.xlog1py, ([0.0, 0, 1, 2], [-1.0, nan, -1, 3]), ([0, nan, -inf, math.log(4)], [nan, nan, inf, 0.5])),
     ("copysign", engine.copysign, ([0.0, -1, 2], [1.0, 1, -1]), ([0, -1, -1], [0, 0, 0])),
     ("sinc", engine.sinc, ([0.0, 0.5, 1],), ([0, -4 / math.pi, -1],)),
     ("nan_to_num", engine.nan_to_num, ([nan, inf, 1.0],), ([0, 0, 1],)),
     ("logit", engine.logit, ([0.0, 0.5, 1, 2],), ([inf, 4, inf, nan],)),
-    ("logit eps", lambda x: x.logit(eps=0.1), ([0.0, 0.1, 0.5, 0.9, 1],), ([0, 1 / 0.09, 4, 1 / 0.09, 0],)),
+    ("logit eps", lambda x: x.logit(eps=0.1), ([0.0, 0.1, 0.5, 0.9, 1, nan],), ([0, 1 / 0.09, 4, 1 / 0.09, 0, nan],)),
     ("remainder", engine.remainder, ([5.0, -5], [3.0, 3]), ([1, 1], [-1, 2])),
     ("fmod", engine.fmod, ([5.0, -5], [3.0, 3]), ([1, 1], [-1, 1])),
     # ties: torch.maximum, torch.fmax, torch.clamp
@@ -436,3 +437,9 @@ def test_numpy_arrays_are_no_tensors(join):
         join([engine.ones(3), numpy.ones(3)])
     with pytest.raises(TypeError, match="expected Tensor as element 0"):
         join([numpy.ones(3, numpy.float32), numpy.ones(3, numpy.float32)])
+
+
+def test_the_slope_of_a_slope_beside_a_number():
+    x = t([0.5, 2.0]).requires_grad_()
+    (slope,) = engine.autograd.grad(engine.special.xlog1py(x, 2).sum(), x, create_graph=True)
+    assert numpy.allclose(slope.tolist(), math.log(3)) and engine.autograd.grad((slope * x).sum(), x)[0].tolist() == slope.tolist()
