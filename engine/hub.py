@@ -18,6 +18,47 @@ from urllib.request import url2pathname
 
 from .serialize import load as _load
 
+try:
+    from tqdm import tqdm  # pyright: ignore[reportAssignmentType]  # programs take it from here, as PyTorch's examples do
+except ImportError:
+
+    class tqdm:  # type: ignore[no-redef]  # PyTorch's stand-in: it counts, it is no loop
+        """A count on stderr, of `total` where that is told. Install tqdm for the bar, and for `for x in tqdm(loader)`."""
+
+        def __init__(self, total: float | None = None, disable: bool = False, unit: str | None = None, *args: Any, **kwargs: Any):
+            self.total, self.disable, self.n = total, disable, 0
+
+        def update(self, n: float) -> None:
+            """So many more are done."""
+            self.n += n
+            self._tell(f"\r{self.n:.1f} bytes" if self.total is None else f"\r{100 * self.n / float(self.total):.1f}%")
+
+        def set_description(self, *args: Any, **kwargs: Any) -> None:
+            """Nothing: there is no bar to stand before."""
+
+        def write(self, s: str) -> None:
+            """A line of its own."""
+            sys.stderr.write(f"{s}\n")
+
+        def close(self) -> None:
+            """Nothing more is told."""
+            self.disable = True
+
+        def _tell(self, text: str) -> None:
+            if not self.disable:
+                sys.stderr.write(text)
+                sys.stderr.flush()
+
+        def __iter__(self) -> Iterator[Any]:
+            raise TypeError("this stand-in of tqdm counts and does not loop, and PyTorch's neither: install tqdm")
+
+        def __enter__(self) -> tqdm:
+            return self
+
+        def __exit__(self, *error: Any) -> None:
+            self._tell("\n")
+
+
 _dir: str | None = None
 HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")  # resnet18-bfd8deac.pth carries the beginning of its SHA-256
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 import sys
 
 import pytest
@@ -94,3 +95,19 @@ def test_a_model_may_import_from_its_folder_while_it_is_made(tmp_path, monkeypat
     assert engine.hub.load(str(tmp_path), "late", 3, source="local") == 6
     assert str(tmp_path) not in sys.path
     sys.modules.pop("parts_of_late")
+
+
+def test_bar_of_progress(monkeypatch, capsys):
+    """`from torch.hub import tqdm`, with the library and without it."""
+    with engine.install_as_torch():
+        from torch.hub import tqdm  # type: ignore[attr-defined]
+    assert tqdm.__module__.startswith("tqdm") and list(tqdm(range(3), disable=True)) == [0, 1, 2]
+    monkeypatch.setitem(sys.modules, "tqdm", None)
+    monkeypatch.delitem(sys.modules, "engine.hub")
+    monkeypatch.setattr(engine, "hub", hub)  # put back afterwards
+    alone = importlib.import_module("engine.hub").tqdm
+    with alone(total=8) as bar:
+        bar.update(2)
+    assert capsys.readouterr().err == "\r25.0%\n"
+    with pytest.raises(TypeError, match="install tqdm"):
+        list(alone(range(3)))
