@@ -13,7 +13,6 @@ from weakref import WeakKeyDictionary
 import numpy
 
 from .. import tape, xp
-from ..op import registry
 from ..tensor import Tensor
 from .grad_mode import enable_grad
 
@@ -31,19 +30,25 @@ class _Level:
         self.starts: list[Tensor] = []
 
     def add(self, node: Any, tangent: Tensor, recorded: bool) -> None:
-        """One more dual tensor. Where it is the first that asks for gradients of tangents, those found before are no longer enough."""
+        """One more dual tensor."""
         self.seeds[node] = tangent
-        if recorded and not self.recorded:
+        if recorded:
+            self.record()
+        self.pushed[node] = tangent if self.recorded else tangent.array
+
+    def record(self) -> None:
+        """From now on tangents have gradients themselves: those found before are no longer enough."""
+        if not self.recorded:
             self.recorded = True
             self.pushed.clear()
             self.pushed.update(self.seeds)
-        else:
-            self.pushed[node] = tangent if self.recorded else tangent.array
 
     def reached(self, node: Any) -> Tensor | None:
         """The tangent that has come to this node."""
         if node in self.seeds:
             return self.seeds[node]
+        if not self.recorded and any(n.op is None for n in tape.plan([node])):
+            self.record()  # a leaf that requires grad has a part in it
         with enable_grad():
             got = tape.push_forward(node, self.pushed, xp if self.recorded else numpy)
         return got if got is None or isinstance(got, Tensor) else Tensor._wrap(got)
@@ -125,9 +130,30 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
     return out
 
 
+class _Start:
+    """Where a dual tensor begins, as the tape sees it: an op of no inputs, so that a backward pass ends there."""
+
+    name, picks, variadic, view, multi, ruled, exact = "make_dual", False, False, False, False, True, True
+    rules, slots, aux, defaults, inputs, params, outputs = (), (), (), {}, (), (), ("out",)
+
+    @staticmethod
+    def pull(node: Any, grad: Any) -> tuple:
+        return ()
+
+    @staticmethod
+    def pull_recorded(node: Any, grad: Any, xp: Any) -> tuple:
+        return ()
+
+    def __repr__(self) -> str:
+        return f"<op {self.name}>"
+
+
+_dual = _Start()
+
+
 def _start(tensor: Tensor) -> Tensor:
     """The tensor as the result of something: a leaf could not be written in place, as the first layer of a model may do."""
-    tensor.node = tape.Node(registry["clone"], (None,), {}, (), tensor.array.shape, tensor.array.dtype)
+    tensor.node = tape.Node(_dual, (), {}, (), tensor.array.shape, tensor.array.dtype)
     return tensor
 
 

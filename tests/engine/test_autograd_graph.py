@@ -213,6 +213,19 @@ def test_forward_over_reverse_through_dual_numbers():
         assert engine.autograd.grad(tangent.sum(), x)[0].item() == 12.0
 
 
+def test_a_tangent_has_gradients_of_what_the_function_closes_over():
+    w, x = leaf(0.5, 2.0), numbers(1.0, 3.0)
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(x, numbers(1.0, -1.0))
+        out = (w * dual).sin()
+        tangent = forward_ad.unpack_dual(out).tangent
+        assert values(tangent) == values(w * (w * x).cos() * numbers(1.0, -1.0))
+        (found,) = engine.autograd.grad(tangent.sum(), w, retain_graph=True)
+        assert values(found) == values(((w * x).cos() - w * x * (w * x).sin()) * numbers(1.0, -1.0))
+        out.sum().backward()
+    assert values(w.grad) == values(x * (w * x).cos())
+
+
 class FreeingExp(Function):
     """Its `jvp` lets go of what forward kept, so it can run once for each forward."""
 
