@@ -17,8 +17,6 @@ from . import missing
 from .tensor import Tensor
 from .version import __version__ as version
 
-ROOMS = ("torch", "torchvision")  # the top names that are answered
-
 
 class _Loader(importlib.abc.Loader):
     """Hands out a module of the engine's as it is: nothing is run, and its own name and spec stay."""
@@ -43,7 +41,7 @@ class _Finder(importlib.abc.MetaPathFinder):
 
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
         __tracebackhide__ = True
-        if fullname.partition(".")[0] not in ROOMS:
+        if fullname.partition(".")[0] not in missing.TOPS:
             return None
         name = missing.ours(fullname)
         try:
@@ -100,7 +98,7 @@ def installed() -> bool:
 
 
 def install_as_torch() -> Installation:
-    """Put the engine in PyTorch's place: `import torch`, `torch.nn.functional`, `torchvision` ... give the engine's own modules.
+    """Put the engine in PyTorch's place: `import torch`, `torch.nn.functional`, `torchvision` ... give the engine's own.
 
     `torch.__version__` is the version whose names and behaviour the engine follows, with a local part that says who answers:
     "2.13.0+engine"; it compares with strings and tuples as PyTorch's does. Processes that are spawned find the engine too.
@@ -108,7 +106,7 @@ def install_as_torch() -> Installation:
     """
     if installed():
         return Installation(False)
-    for name in ROOMS:
+    for name in missing.TOPS:
         if name in sys.modules:
             raise RuntimeError(
                 f"install_as_torch: {name} itself has been imported in this process already, and two cannot share one name. "
@@ -143,21 +141,16 @@ def _alias() -> None:
     """
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] == "engine" and isinstance(module, ModuleType):
-            sys.modules.setdefault(_named(name), module)
+            sys.modules.setdefault(missing.named(name), module)
     for name, place in missing.PATHS.items():
         if place in sys.modules:
-            sys.modules.setdefault(_named(name), sys.modules[place])
-
-
-def _named(name: str) -> str:
-    vision = name == "engine.vision" or name.startswith("engine.vision.")
-    return name.replace("engine.vision", "torchvision", 1) if vision else name.replace("engine", "torch", 1)
+            sys.modules.setdefault(missing.named(name), sys.modules[place])
 
 
 def _uninstall() -> None:
     sys.meta_path.remove(_finder)
     for name in list(sys.modules):
-        if name.partition(".")[0] in ROOMS:
+        if name.partition(".")[0] in missing.TOPS:
             del sys.modules[name]
     for name, value in list(vars(Tensor).items()):
         if isinstance(value, _Absent):

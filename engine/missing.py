@@ -59,6 +59,7 @@ PATHS = {
     "engine.vision.ops.focal_loss": "engine.vision.ops.losses",
     "engine.vision.transforms.transforms": "engine.vision.transforms",
 }
+TOPS = {"torchvision": "engine.vision", "functorch": "engine.func.functorch", "torch": "engine"}  # packages, and what answers for them
 _FROM = dis.opmap["IMPORT_FROM"]
 # What every op walks through has no `__getattr__`: CPython does not remember where the names of a module that has one are, and each
 # `observe.current` or `xp.tanh` would take 30 ns and not 4.
@@ -95,16 +96,20 @@ def known() -> dict[str, frozenset[str]]:
 
 
 def ours(name: str) -> str:
-    """The engine's name of a module of PyTorch's or torchvision's."""
+    """The engine's name of a module of PyTorch's, torchvision's or functorch's."""
     top, dot, rest = name.partition(".")
-    name = {"torch": "engine", "torchvision": "engine.vision"}[top] + dot + rest
+    name = TOPS[top] + dot + rest
     return PATHS.get(name, name)
 
 
 def theirs(name: str) -> str:
     """PyTorch's name of a module of the engine's."""
-    name = name.replace("engine.data", "engine.utils.data", 1) if name.startswith("engine.data") else name
-    return name.replace("engine.vision", "torchvision", 1) if name.startswith("engine.vision") else name.replace("engine", "torch", 1)
+    return named(name.replace("engine.data", "engine.utils.data", 1) if name.startswith("engine.data") else name)
+
+
+def named(name: str) -> str:
+    """The same with the package alone changed, wherever PyTorch has the module."""
+    return next((top + name[len(home) :] for top, home in TOPS.items() if f"{name}.".startswith(f"{home}.")), name)
 
 
 @functools.lru_cache(4096)

@@ -7,6 +7,7 @@ import pickle
 import re
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import cloudpickle
@@ -21,7 +22,7 @@ from engine.torch_version import TorchVersion
 @pytest.fixture
 def torch():
     """The engine under PyTorch's name; a real torch that other tests have imported is put aside."""
-    aside = {name: sys.modules.pop(name) for name in list(sys.modules) if name.partition(".")[0] in ("torch", "torchvision")}
+    aside = {name: sys.modules.pop(name) for name in list(sys.modules) if name.partition(".")[0] in ("torch", "torchvision", "functorch")}
     try:
         with engine.install_as_torch() as found:
             yield found
@@ -46,6 +47,45 @@ def test_imports_give_the_engines_own_modules(torch):
     assert Tensor is engine.Tensor and DataLoader is engine.data.DataLoader and AdamW is engine.optim.AdamW
     assert StepLR is engine.optim.lr_scheduler.StepLR
     assert isinstance(nn.BatchNorm2d(2), _BatchNorm) and not isinstance(nn.InstanceNorm2d(2), _BatchNorm)
+
+
+def test_functorch_is_an_older_name_of_func(torch):
+    import functorch
+    from functorch import combine_state_for_ensemble, make_functional, make_functional_with_buffers, vmap
+
+    x = torch.arange(6.0).reshape(3, 2)
+    with pytest.warns(FutureWarning, match=r"`functorch.vmap` is deprecated as of PyTorch 2.0 .* Please use `torch.vmap` instead"):
+        assert vmap(torch.dot)(x, x).tolist() == (x * x).sum(1).tolist()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        layer = torch.nn.Linear(2, 3)
+        function, params = make_functional(layer)
+        assert list(function.parameters()) == [] and function.param_names == ("weight", "bias") and params[0] is not layer.weight
+        assert torch.equal(function(params, x), layer(x))
+        (grad_weight, _) = functorch.grad(lambda p: function(p, x).sum())(params)
+        assert torch.equal(grad_weight, x.sum(0).expand(3, 2))
+        with pytest.raises(ValueError, match="expected 2 tensors, for weight, bias, but got 1"):
+            function(params[:1], x)
+
+        with pytest.raises(RuntimeError, match="make_functional_with_buffers"):
+            make_functional(torch.nn.BatchNorm1d(2))
+        norm = torch.nn.BatchNorm1d(2)
+        function, params, buffers = make_functional_with_buffers(norm, disable_autograd_tracking=True)
+        assert function.buffer_names == ("running_mean", "running_var", "num_batches_tracked") and not params[0].requires_grad
+        assert torch.equal(function(params, buffers, x), norm(x)) and torch.equal(buffers[0], norm.running_mean)
+
+        layers = [torch.nn.Linear(2, 3) for _ in range(4)]
+        function, params, buffers = combine_state_for_ensemble(layers)
+        assert [tuple(p.shape) for p in params] == [(4, 3, 2), (4, 3)] and not params[0].requires_grad
+        found = vmap(function, in_dims=(0, 0, None))(params, buffers, x)
+        assert torch.allclose(found, torch.stack([m(x) for m in layers]))
+
+        tied = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2))
+        tied[1].weight = tied[0].weight
+        function, params = make_functional(tied)
+        assert len(params) == 3 and torch.equal(function(params, x), tied(x))
+    with pytest.raises(ModuleNotFoundError, match="No module named 'functorch.compile'"):
+        import functorch.compile
 
 
 def test_a_module_that_is_imported_late_runs_once():
