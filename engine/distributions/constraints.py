@@ -6,6 +6,8 @@ from typing import Any
 
 import engine
 
+from .utils import holds
+
 __all__ = [
     "Constraint", "boolean", "cat", "corr_cholesky", "dependent", "dependent_property", "greater_than", "greater_than_eq",
     "half_open_interval", "independent", "integer_interval", "interval", "is_dependent", "less_than", "lower_cholesky",
@@ -256,19 +258,19 @@ class _Square(Constraint):
 class _Symmetric(_Square):
     def check(self, value: Any) -> Any:
         is_square = super().check(value)
-        return is_square if not is_square.all() else engine.isclose(value, value.mT, atol=1e-6).all(-2).all(-1)
+        return is_square if not holds(is_square) else engine.isclose(value, value.mT, atol=1e-6).all(-2).all(-1)
 
 
 class _PositiveSemidefinite(_Symmetric):
     def check(self, value: Any) -> Any:
         symmetric = super().check(value)
-        return symmetric if not symmetric.all() else engine.linalg.eigvalsh(value).ge(0).all(-1)
+        return symmetric if not holds(symmetric) else engine.linalg.eigvalsh(value).ge(0).all(-1)
 
 
 class _PositiveDefinite(_Symmetric):
     def check(self, value: Any) -> Any:
         symmetric = super().check(value)
-        return symmetric if not symmetric.all() else engine.linalg.cholesky_ex(value).info.eq(0)
+        return symmetric if not holds(symmetric) else engine.linalg.cholesky_ex(value).info.eq(0)
 
 
 class _Cat(Constraint):

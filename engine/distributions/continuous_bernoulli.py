@@ -10,7 +10,7 @@ from engine import Size, Tensor
 
 from . import constraints
 from .exp_family import ExponentialFamily
-from .utils import broadcast_all, clamp_probs, lazy_property, logits_to_probs, probs_to_logits
+from .utils import broadcast_all, clamp_probs, holds, lazy_property, logits_to_probs, probs_to_logits
 
 
 class ContinuousBernoulli(ExponentialFamily):
@@ -29,7 +29,7 @@ class ContinuousBernoulli(ExponentialFamily):
         given = probs if probs is not None else logits
         if probs is not None:
             self.probs = broadcast_all(probs)[0]
-            if validate_args is not None and not self.arg_constraints["probs"].check(self.probs).all():
+            if validate_args is not None and not holds(self.arg_constraints["probs"].check(self.probs)):
                 raise ValueError("The parameter probs has invalid values")
             self.probs = clamp_probs(self.probs)
         else:

@@ -10,7 +10,7 @@ import engine
 from engine import Size, Tensor
 
 from . import constraints
-from .utils import lazy_property
+from .utils import holds, lazy_property
 
 
 class Distribution:
@@ -52,7 +52,7 @@ class Distribution:
             if name not in self.__dict__ and isinstance(inspect.getattr_static(type(self), name, None), lazy_property):
                 continue  # not given: it follows from the others
             value = getattr(self, name)
-            if not constraint.check(value).all():
+            if not holds(constraint.check(value)):
                 raise ValueError(
                     f"Expected parameter {name} ({type(value).__name__} of shape {tuple(value.shape)}) of distribution {self!r} "
                     f"to satisfy the constraint {constraint!r}, but found invalid values:\n{value}"
@@ -176,7 +176,7 @@ class Distribution:
             warnings.warn(f"{type(self)} does not define `support` to enable sample validation. Please initialize the distribution with "
                           "`validate_args=False` to turn off validation.", stacklevel=3)  # fmt: skip
             return
-        if not support.check(value).all():
+        if not holds(support.check(value)):
             raise ValueError(
                 f"Expected value argument ({type(value).__name__} of shape {tuple(value.shape)}) to be within the support ({support!r}) "
                 f"of the distribution {self!r}, but found invalid values:\n{value}"

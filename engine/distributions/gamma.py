@@ -9,6 +9,7 @@ from engine import Size, Tensor
 
 from ..autograd.function import once_differentiable
 from ..backends import kernels_gamma
+from ..batching import randomly
 from . import constraints
 from .exp_family import ExponentialFamily
 from .utils import at_least_tiny, broadcast_all
@@ -33,6 +34,7 @@ class _StandardGamma(engine.autograd.Function):
         return grad * engine.as_tensor(kernels_gamma.gamma_slope(concentration, z)).to(grad.dtype).to(grad.device)
 
 
+@randomly
 def standard_gamma(concentration: Tensor) -> Tensor:
     """One sample of rate 1 for each element, differentiable by implicit reparameterisation (Figurnov et al., 2018)."""
     return _StandardGamma.apply(concentration)

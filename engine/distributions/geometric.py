@@ -10,7 +10,7 @@ from engine import Size, Tensor
 from . import constraints
 from .distribution import Distribution
 from .odds import Odds
-from .utils import broadcast_all
+from .utils import broadcast_all, holds
 
 
 class Geometric(Odds, Distribution):
@@ -24,7 +24,7 @@ class Geometric(Odds, Distribution):
         (self._param,) = broadcast_all(given)
         setattr(self, name, self._param)
         super().__init__(self._param.size() if isinstance(given, Tensor) else Size(), validate_args=validate_args)
-        if self._validate_args and probs is not None and not (self.probs > 0).all():
+        if self._validate_args and probs is not None and not holds(self.probs > 0):
             raise ValueError(
                 f"Expected parameter probs ({type(self.probs).__name__} of shape {tuple(self.probs.shape)}) of distribution {self!r} "
                 f"to be positive but found invalid values:\n{self.probs}"

@@ -36,7 +36,7 @@ from .poisson import Poisson
 from .transformed_distribution import TransformedDistribution
 from .uniform import Uniform
 from .utils import euler_constant as EULER
-from .utils import sum_rightmost
+from .utils import holds, sum_rightmost
 
 __all__ = ["kl_divergence", "register_kl"]
 
@@ -105,7 +105,7 @@ def _beta_beta(p: Any, q: Any) -> Tensor:
 
 @register_kl(Binomial, Binomial)
 def _binomial_binomial(p: Any, q: Any) -> Tensor:
-    if (p.total_count < q.total_count).any():
+    if not holds(p.total_count >= q.total_count):
         raise NotImplementedError("KL between Binomials where q.total_count > p.total_count is not implemented")
     kl = p.total_count * (p.probs * (p.logits - q.logits) + (-p.probs).log1p() - (-q.probs).log1p())
     return engine.where(p.total_count > q.total_count, math.inf, kl)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import engine
 from engine import Tensor
 
+from ..backends.batch import Batched
+
 __all__ = ["broadcast_all", "clamp_probs", "lazy_property", "logits_to_probs", "probs_to_logits", "sum_rightmost", "tril_matrix_to_vec",
            "vec_to_tril_matrix"]  # fmt: skip
 
@@ -48,11 +50,19 @@ def _standard_normal(shape: Any, dtype: Any, device: Any) -> Tensor:
     return engine.normal(engine.zeros(shape, dtype=dtype, device=device), 1.0)
 
 
+def holds(condition: Any) -> bool:
+    """Whether a tensor of bools is true everywhere; within vmap, for all samples: checks of arguments are asked there too."""
+    array = condition.array
+    while array.__class__ is Batched:
+        array = array.inner
+    return bool(array.all())
+
+
 def at_least_tiny(value: Tensor) -> Tensor:
     """Numbers that underflowed to 0, which have no logarithm, raised to the smallest normal one; the gradient does not see it."""
     now = value.detach()
     raised = now.clamp(min=engine.finfo(value.dtype).tiny)
-    return value if engine.equal(raised, now) else value + (raised - now)
+    return value if holds(raised == now) else value + (raised - now)
 
 
 class lazy_property:

@@ -11,7 +11,7 @@ from engine import Size, Tensor
 from . import constraints
 from .exp_family import ExponentialFamily
 from .multivariate_normal import precision_to_scale_tril
-from .utils import lazy_property
+from .utils import holds, lazy_property
 
 
 class Wishart(ExponentialFamily):
@@ -42,7 +42,7 @@ class Wishart(ExponentialFamily):
         batch_shape, event_shape = engine.broadcast_shapes(matrix.shape[:-2], df.shape), matrix.shape[-2:]
         self.df = df.expand(batch_shape)
         setattr(self, name, matrix.expand((*batch_shape, -1, -1)))
-        if self.df.le(event_shape[-1] - 1).any():
+        if not holds(~self.df.le(event_shape[-1] - 1)):
             raise ValueError(f"Value of df={df} expected to be greater than ndim - 1 = {event_shape[-1] - 1}.")
         self.arg_constraints = {**type(self).arg_constraints, "df": constraints.greater_than(event_shape[-1] - 1)}
         super().__init__(batch_shape, event_shape, validate_args=validate_args)

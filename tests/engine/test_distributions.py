@@ -229,3 +229,24 @@ def test_moments_that_do_not_exist_have_no_slope():
     assert a.grad == 0 == b.grad
     heavy = d.GeneralizedPareto(t(0.0), t(1.0), t([0.7, 1.5]))
     assert heavy.variance.isnan().all() and heavy.mean.isnan().tolist() == [False, True]
+
+
+def test_inside_vmap_arguments_are_checked_and_gammas_drawn():
+    vmap, m = engine.func.vmap, t([1.0, 2.0])
+    close(vmap(lambda m: d.Normal(m, m).log_prob(t(0.3)))(m), stats.norm.logpdf(0.3, [1, 2], [1, 2]))
+    close(vmap(lambda m: d.StudentT(m).log_prob(t(0.3)))(m), stats.t.logpdf(0.3, [1, 2]))
+    with pytest.raises(ValueError, match="Expected parameter scale"):
+        vmap(lambda m: d.Normal(m, m).log_prob(t(0.3)))(-m.reshape(2, 1))
+    with pytest.raises(ValueError, match="within the support"):
+        vmap(lambda v: d.Exponential(t([1.0])).log_prob(v))(t([[1.0], [-1.0]]))
+    engine.manual_seed(0)
+    whole = d.Gamma(m, t(1.0)).rsample()
+    engine.manual_seed(0)
+    assert engine.equal(vmap(lambda m: d.Gamma(m, t(1.0)).rsample(), randomness="different")(m), whole)
+    same = vmap(lambda m: d.Gamma(m, t(1.0)).rsample(), randomness="same")(t([2.0, 2.0]))
+    assert same[0] == same[1]
+    engine.manual_seed(0)
+    leaf = m.clone().requires_grad_()
+    d.Gamma(leaf, t(1.0)).rsample().sum().backward()
+    engine.manual_seed(0)
+    close(engine.func.grad(lambda m: vmap(lambda m: d.Gamma(m, t(1.0)).rsample(), randomness="different")(m).sum())(m), leaf.grad)
