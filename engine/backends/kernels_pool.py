@@ -252,12 +252,12 @@ def cubic(t: Any) -> tuple:
 
 
 def resample(x: Any, size: tuple, mode: str, align: bool = False, scales: tuple = ()) -> Any:
-    """The last dimensions brought to `size`, one after the other, each element a weighted sum of neighbours; of bytes, rounded each time."""
+    """The last dimensions brought to `size`, one after the other, each a weighted sum of neighbours; bytes are rounded each time."""
     xp, n, kind = module_of(x), len(size), x.dtype
     for d, m in reversed(list(enumerate(size))) if kind == numpy.uint8 else enumerate(size):  # as PyTorch does: rounding shows the order
         axis = x.ndim - n + d
         index, weights = _neighbours(x.shape[axis], m, mode, align, scales[d] if scales else None)
-        total = None
+        total: Any = None
         if kind == numpy.uint8 and index.shape[1] > 1:
             if x.shape[axis] == m:  # PyTorch leaves bytes as they are along what keeps its size
                 continue
