@@ -59,7 +59,6 @@ def lab(server: Server, browser: Browser) -> Iterator[Lab]:
     context = browser.new_context(viewport={"width": 1400, "height": 900})
     context.set_default_timeout(1000 * ACTION_SECONDS)
     lab = Lab(server, context.new_page())
-    lab.page.on("pageerror", lambda error: lab.errors.append(str(error)))
     yield lab
     server.shut_down_sessions()
     context.close()

@@ -93,7 +93,13 @@ class Lab:
 
     server: Server
     page: Page
-    errors: list[str] = field(default_factory=list)  # uncaught errors of the page
+    errors: list[str] = field(default_factory=list)  # uncaught errors of the page, with their stacks
+
+    def __post_init__(self) -> None:
+        self.page.on("pageerror", lambda error: self.errors.append(f"{error}\n{error.stack}"))
+        # JupyterLab's file browser says on a slow machine that it could not list the folder; a user closes that.
+        dialog = self.page.get_by_role("dialog", name="Directory not found")
+        self.page.add_locator_handler(dialog, lambda shown: shown.get_by_role("button").last.click())
 
     def goto(self, path: str = "/lab") -> None:
         """Opens an address of the server and waits until JupyterLab is there."""

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 
-import pytest
 from playwright.sync_api import expect
 from real_lab import NOTEBOOK, READY
 from test_faults import SETUP
@@ -33,15 +31,6 @@ CUT = """(() => {
   window.cutLine = () => { cut = true; losing = false; open.forEach((socket) => socket.close()); open.clear(); };
   window.healLine = () => { cut = false; };
 })()"""
-
-
-@pytest.fixture(autouse=True)
-def own_dialogs_of_jupyterlab(lab) -> Iterator[None]:
-    """Its file browser says on a slow machine that it could not list the folder; a user closes that."""
-    dialog = lab.page.get_by_role("dialog", name="Directory not found")
-    lab.page.add_locator_handler(dialog, lambda shown: shown.get_by_role("button").last.click())
-    yield
-    lab.page.remove_locator_handler(dialog)
 
 
 def activate(lab, index: int) -> None:

@@ -203,7 +203,6 @@ def second_browser(lab) -> Iterator[Lab]:
     context = lab.page.context.browser.new_context(viewport={"width": 1400, "height": 900})
     context.set_default_timeout(60_000)
     other = Lab(lab.server, context.new_page())
-    other.page.on("pageerror", lambda error: other.errors.append(str(error)))
     try:
         yield other
     finally:

@@ -60,7 +60,6 @@ def test_notebook_7_without_extension_and_subshells(bare: Server, browser: Brows
     context = browser.new_context(viewport={"width": 1400, "height": 900})
     context.set_default_timeout(60_000)
     lab = Lab(bare, context.new_page())
-    lab.page.on("pageerror", lambda error: lab.errors.append(f"{error}\n{error.stack}"))
     lab.page.goto(f"{bare.url}/notebooks/test.ipynb?token={bare.token}")
     lab.wait_restored()
     lab.page.wait_for_function(READY)
