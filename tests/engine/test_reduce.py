@@ -258,3 +258,29 @@ def test_large_sums(shape):
     same(t(x).softmax(-1), numpy.exp(x) / numpy.exp(x).sum(-1, keepdims=True))
     same(t(x).log_softmax(0), x - numpy.log(numpy.exp(x).sum(0)))
     same(t(x.T).softmax(0), (numpy.exp(x) / numpy.exp(x).sum(-1, keepdims=True)).T)
+
+
+@pytest.mark.parametrize("dtype", [numpy.float32, numpy.float64])
+@pytest.mark.parametrize(
+    ("shape", "dim"), [((40, 1000), 1), ((1000, 40), 0), ((5, 480, 64), 1), ((30000,), 0), ((3, 9973), 1), ((900, 50, 2), 1)]
+)
+def test_long_running_sums(shape, dim, dtype):
+    """In blocks, of whatever shape: NumPy's sums in float64, to what rounding may do."""
+    x = numpy.random.default_rng(0).normal(size=shape).astype(dtype)
+    t = engine.tensor(x, requires_grad=True)
+    out, room = t.cumsum(dim), 4 * shape[dim] ** 0.5 * numpy.finfo(dtype).eps
+    expected = numpy.cumsum(x, dim, numpy.float64)
+    assert abs(out.detach().numpy() - expected).max() <= room * abs(expected).max()
+    g = numpy.random.default_rng(1).normal(size=shape).astype(dtype)
+    out.backward(engine.tensor(g))
+    expected = numpy.flip(numpy.cumsum(numpy.flip(g, dim), dim, numpy.float64), dim)
+    assert abs(t.grad.numpy() - expected).max() <= room * abs(expected).max()
+    assert (engine.tensor(numpy.abs(x)).cumsum(dim).diff(dim=dim) >= 0).all()
+
+
+def test_a_nan_in_a_long_running_sum_stays_behind_what_comes_before_it():
+    x = engine.ones(20000)
+    x[7777] = engine.nan
+    assert x.cumsum(0).isnan().nonzero()[0].item() == 7777 and x.cumsum(0)[7776] == 7777
+    x[7777] = engine.inf
+    assert x.cumsum(0)[7776:7778].tolist() == [7777, engine.inf]
