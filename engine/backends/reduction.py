@@ -211,7 +211,7 @@ _SIZES = (*range(16, 33), *range(15, 7, -1))  # of blocks, the best first
 def _running(x: Any) -> Any:
     """Sums along the middle axis, block by block in products with a triangle of ones, to which the blocks before are added.
 
-    4 times faster than adding up in order, where each sum waits for the one before, and closer to PyTorch's sums, which it keeps in float64.
+    4 times faster than adding up in order, where each sum waits for the one before, and closer to PyTorch's, which it keeps in float64.
     """
     _, n, lines = x.shape
     size = next((d for d in _SIZES if n % d == 0), 0)
