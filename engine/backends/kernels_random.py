@@ -14,6 +14,7 @@ from ..dtypes import LOW
 
 _F32 = numpy.dtype("float32")
 _f = numpy.float32
+_BLOCK = 1 << 15  # normal numbers made at a time: smaller ones spend more on calls than they win in the cache
 _BITS_24 = numpy.uint64((1 << 24) - 1)
 
 # Polynomial coefficients of Cephes' logf, cosf and sinf (S. Moshier), as the vectorised Box-Muller transform uses them: float32's numbers,
@@ -204,8 +205,8 @@ def normal(source: Any, n: int, d: numpy.dtype, mean: float = 0.0, std: float = 
     u = uniform(source, whole if d in LOW else n, wide)  # PyTorch draws what the last 16 replace, save in half precision
     if u.size < n:
         u = numpy.concatenate([u, numpy.empty(n - whole, wide)])
-    for i in range(0, whole, 1 << 13):  # what a block needs stays in the cache
-        u[i : min(i + (1 << 13), whole)] = _box_muller(u[i : min(i + (1 << 13), whole)])
+    for block in (slice(i, min(i + _BLOCK, whole)) for i in range(0, whole, _BLOCK)):
+        u[block] = _box_muller(u[block])
     if n % 16:
         u[-16:] = _box_muller(uniform(source, 16, wide))
     if (mean, std) != (0, 1):
