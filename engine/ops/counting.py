@@ -13,6 +13,7 @@ from ..return_types import result_type
 from ..tensor import Tensor
 from .scatter import scatter_reduce
 from .shape import expand, reshape, wrap_dim
+from .statistics import equal_edges
 
 _Histogram = result_type("histogramdd", ("hist", "bin_edges"))
 
@@ -25,7 +26,7 @@ def histogramdd(input: Tensor, bins: Any, *, range: Any = None, weight: Tensor |
     each dimension one after the other, by default those of the data. With `density` the integral is 1.
     """
     if input.dtype.name not in ("float32", "float64"):
-        raise RuntimeError(f"histogramdd(): not implemented for {input.dtype.name!r}")
+        raise NotImplementedError(f"histogramdd(): not implemented for {input.dtype.name!r}")
     if input.ndim < 2:
         raise RuntimeError("torch.histogramdd: input tensor should have at least 2 dimensions")
     if weight is not None and tuple(weight.shape) != tuple(input.shape[:-1]):
@@ -48,16 +49,7 @@ def histogramdd(input: Tensor, bins: Any, *, range: Any = None, weight: Tensor |
 
 def _edges(x: numpy.ndarray, bins: Any, limits: Any, dim: int) -> numpy.ndarray:
     """The edges of the bins of one dimension."""
-    if isinstance(bins, Tensor):
-        return bins._host()
-    if bins <= 0:
-        raise RuntimeError(f"histogramdd(): bins must be > 0, but got {bins} for dimension {dim}")
-    low, high = limits if limits is not None else (float(x.min()), float(x.max())) if x.size else (0.0, 1.0)
-    if low > high:
-        raise RuntimeError("histogramdd(): min should not exceed max")
-    if low == high:
-        low, high = low - 0.5, high + 0.5
-    return numpy.linspace(low, high, bins + 1).astype(x.dtype)
+    return bins._host() if isinstance(bins, Tensor) else equal_edges("histogramdd", x, bins, limits, dim)
 
 
 @composite(method=True)
@@ -87,12 +79,12 @@ def segment_reduce(
         raise RuntimeError(f"Unsupported reduction given! Expected one of sum, mean, max, min, prod, but got {reduce}")
     if indices is not None:
         raise RuntimeError("segment_reduce(): indices based reduction is not supported yet.")
-    if data.numel() == 0:
-        raise RuntimeError("segment_reduce(): data must not be empty")
     if (lengths is None) == (offsets is None):
         raise RuntimeError("segment_reduce(): Either lengths or offsets must be defined.")
     given = lengths if offsets is None else offsets
     assert given is not None
+    if not 1 <= given.ndim <= data.ndim:
+        raise RuntimeError(f"segment_reduce(): Expected lengths of at least one and no more dimensions than the {data.ndim} of data, but got {given.ndim}")
     axis = wrap_dim(axis, data.ndim)
     if axis != given.ndim - 1:
         raise RuntimeError("segment_reduce(): Expected axis to be the last dimension of lengths.")

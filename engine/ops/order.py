@@ -1,6 +1,7 @@
 """Order statistics, counting and searching: median, mode, quantile, unique, histograms, searchsorted."""
 
 from .. import devices
+from ..dtypes import int64
 from ..errors import Refused
 from ..from_data import tensor
 from ..op import RULES_ONLY, Op, composite
@@ -24,6 +25,7 @@ class kthvalue(Pairs, Op):
 
 def _place(x, k, dim):
     size = x.shape[dim] if x.ndim else 1
+    if not size: raise Refused(f"Expected reduction dim {dim % x.ndim} to have non-zero size.", IndexError)
     if not 1 <= k <= size: raise Refused(f"selected number k out of range for dimension {dim % x.ndim if x.ndim else 0}")
     return k - 1
 
@@ -103,7 +105,9 @@ def _quantile(name, input, q, dim, keepdim, interpolation, counted):
     if input.dtype.name not in ("float32", "float64"): raise RuntimeError(f"{name}() input tensor must be either float or double dtype")
     if isinstance(q, Tensor) and q.dtype is not input.dtype: raise RuntimeError(f"{name}() q tensor must be same dtype as the input tensor")
     if interpolation not in _ROUNDED: raise RuntimeError(f"{name}() interpolation must be one of {', '.join(_ROUNDED)}, but got {interpolation}")
+    if not isinstance(q, (Tensor, int, float)): raise TypeError(f"{name}(): argument 'q' must be Tensor or float, not {type(q).__name__}")
     if input.numel() == 0: raise RuntimeError(f"{name}() input tensor must be non-empty")
+    if dim is not None: wrap_dim(dim, input.ndim)
     fractions = q if isinstance(q, Tensor) else tensor(float(q), dtype=input.dtype, device=input.device)
     if fractions.ndim > 1: raise RuntimeError(f"{name}() q must be a scalar or 1D tensor")
     wanted = fractions._host()
@@ -128,7 +132,7 @@ def _quantile(name, input, q, dim, keepdim, interpolation, counted):
 def _unique(input, sorted=True, return_inverse=False, return_counts=False, dim=None):
     """The values that occur, sorted, each once (along `dim`: the slices that occur), on demand with the inverse and the counts."""
     must_be_tensor("unique", "input", input)
-    xp = devices.namespace(input.array)
+    xp, dim = devices.namespace(input.array), _slices(input, dim)
     values, inverse, counts = xp.unique(input.array, return_inverse=True, return_counts=True, axis=dim, equal_nan=False)
     found = [values, inverse.reshape(-1 if dim is not None else input.array.shape), counts]
     return _asked(found, return_inverse, return_counts)
@@ -138,13 +142,22 @@ def _unique(input, sorted=True, return_inverse=False, return_counts=False, dim=N
 def _unique_consecutive(input, return_inverse=False, return_counts=False, dim=None):
     """The values without those equal to the one before (along `dim`: slices), on demand with the inverse and the counts."""
     must_be_tensor("unique_consecutive", "input", input)
-    xp = devices.namespace(input.array)
+    xp, dim = devices.namespace(input.array), _slices(input, dim)
     rows = input.array.reshape(-1) if dim is None else xp.moveaxis(input.array, dim, 0)
     new = xp.ones(rows.shape[:1], bool)
     new[1:] = xp.any(rows[1:] != rows[:-1], tuple(range(1, rows.ndim))) if rows.ndim > 1 else rows[1:] != rows[:-1]
     inverse = xp.cumsum(new, 0) - 1
     values = rows[new] if dim is None else xp.moveaxis(rows[new], 0, dim)
     return _asked([values, inverse.reshape(input.array.shape) if dim is None else inverse, xp.bincount(inverse)], return_inverse, return_counts)
+
+
+def _slices(input, dim):
+    """The dimension, counted from 0, whose slices are compared; RuntimeError where these have no elements, and so are all alike."""
+    if dim is None: return None
+    if not input.ndim: raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+    dim = wrap_dim(dim, input.ndim)
+    if any(n == 0 for d, n in enumerate(input.shape) if d != dim): raise RuntimeError("There are 0 sized dimensions, and they aren't selected, so unique cannot be applied")
+    return dim
 
 
 def _asked(found, inverse, counts):
@@ -177,9 +190,18 @@ def _searchsorted(sorted_sequence, input, *, out_int32=False, right=False, side=
     """Where `input` (a tensor or a number) would be inserted into the sorted last dimension, before equal ones; `right=True` or `side="right"`: after."""
     if side not in (None, "left", "right"): raise RuntimeError(f"searchsorted(): side can only be 'left' or 'right' but got {side}")
     if side == "left" and right: raise RuntimeError("searchsorted(): side and right can't be set to opposites, got side of left while right was True")
-    if sorter is not None: sorted_sequence = sorted_sequence.gather(-1, sorter)
+    if not sorted_sequence.ndim: raise RuntimeError("torch.searchsorted(): boundaries tensor should have positive dimension, but got 0 dimension")
     values = input if isinstance(input, Tensor) else tensor(input, device=sorted_sequence.device)
+    if not values.ndim and sorted_sequence.ndim > 1: raise RuntimeError(f"torch.searchsorted(): input value can be a scalar only when boundaries tensor dimension is 1, but we got boundaries tensor dim({sorted_sequence.ndim})")
+    if sorter is not None: sorted_sequence = _in_order(sorted_sequence, sorter)
     return searchsorted_.call(sorted_sequence, values, right=right or side == "right", out_int32=out_int32)
+
+
+def _in_order(boundaries, sorter):
+    if sorter.shape != boundaries.shape: raise RuntimeError(f"torch.searchsorted(): boundary and sorter must have the same size, but got boundary tensor {list(boundaries.shape)} and got sorter tensor {list(sorter.shape)}")
+    if sorter.dtype is not int64: raise RuntimeError(f"torch.searchsorted(): sorter must be a tensor of long dtype but got dtype {sorter.dtype.name}")
+    if sorter.numel() and not (int(sorter.min()) >= 0 and int(sorter.max()) < boundaries.shape[-1]): raise RuntimeError("torch.searchsorted(): sorter index out of range")
+    return boundaries.gather(-1, sorter)
 
 
 @front("bucketize", out=True)

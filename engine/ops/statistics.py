@@ -95,8 +95,9 @@ def isin(elements, test_elements, *, assume_unique=False, invert=False):
     beside = elements if isinstance(elements, Tensor) else test_elements
     xp = namespace(beside.array)
     a, b = (x.array if isinstance(x, Tensor) else xp.asarray(x) for x in (elements, test_elements))
-    kind = numpy.result_type(a, b)
-    if kind.kind == "c": raise RuntimeError("Unsupported input type encountered for isin(): complex")
+    kind = dtypes.promote(*(dtypes.FROM_NUMPY[x.dtype] for x in (a, b)))
+    if kind.is_complex: raise RuntimeError("Unsupported input type encountered for isin(): complex")
+    kind = numpy.dtype("float32") if kind is dtypes.bfloat16 else kind.numpy  # NumPy does not put bfloat16's nan last
     wanted, ordered = a.reshape(-1).astype(kind), xp.sort(b.reshape(-1).astype(kind))
     places = xp.searchsorted(ordered, wanted)
     found = xp.zeros(a.shape, bool) if not b.size else (ordered[xp.minimum(places, b.size - 1)] == wanted).reshape(a.shape)
@@ -111,6 +112,8 @@ def index_reduce(input, dim, index, source, reduce, *, include_self=True):
     """
     if reduce not in ("prod", "mean", "amax", "amin"): raise RuntimeError(f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}.")
     if index.ndim > 1: raise IndexError(f"index_reduce_(): Expected a 1-D tensor for index, got {index.ndim}-D")
+    size = input.shape[wrap_dim(dim, input.ndim)] if input.ndim else 1
+    if index.numel() and not (int(index.min()) >= 0 and int(index.max()) < size): raise IndexError(f"index_reduce_(): index out of range: expected 0 to {size - 1}, got {index.tolist()}")
     d = wrap_dim(dim, input.ndim)
     if input.ndim == 0: return scatter_reduce(input, 0, index.reshape(()), source.reshape(()), reduce, include_self=include_self)
     shape = [-1 if i == d else 1 for i in range(input.ndim)]
@@ -129,21 +132,27 @@ def histogram(input, bins, *, range=None, weight=None, density=False):
 
     `bins` is a number of equal bins over `range` (by default that of the data) or a tensor of edges; with `density` the integral is 1.
     """
-    if input.dtype.name not in ("float32", "float64"): raise RuntimeError(f"histogram(): not implemented for {input.dtype.name!r}")
+    if input.dtype.name not in ("float32", "float64"): raise NotImplementedError(f"histogram(): not implemented for {input.dtype.name!r}")
     if weight is not None and weight.shape != input.shape: raise RuntimeError("histogram(): if weight tensor is provided it should have the same shape as the input tensor")
     x, w = input._host().reshape(-1), None if weight is None else weight._host().reshape(-1)
     if isinstance(bins, Tensor):
         edges = bins._host()
     else:
-        if bins <= 0: raise RuntimeError(f"histogram(): bins must be > 0, but got {bins} for dimension 0")
-        low, high = range if range is not None else (float(x.min()), float(x.max())) if x.size else (0.0, 1.0)
-        if range is not None and low > high: raise RuntimeError("histogram(): min should not exceed max")
-        if low == high: low, high = low - 0.5, high + 0.5
-        edges = numpy.linspace(low, high, bins + 1).astype(x.dtype)
+        edges = equal_edges("histogram", x, bins, range)
     hist = numpy.histogram(x, edges, weights=w)[0].astype(x.dtype)
     if density: hist = hist / (hist.sum() * numpy.diff(edges))
     xp = namespace(input.array)
     return histogram_result(Tensor._wrap(xp.asarray(hist)), Tensor._wrap(xp.asarray(edges)))
+
+
+def equal_edges(name, x, bins, limits, dim=0):
+    """The edges of equal bins of one dimension of points, between limits or, without them, from the smallest to the largest."""
+    if bins <= 0: raise RuntimeError(f"{name}(): bins must be > 0, but got {bins} for dimension {dim}")
+    low, high = limits if limits is not None else (float(x.min()), float(x.max())) if x.size else (0.0, 1.0)
+    if not (math.isfinite(low) and math.isfinite(high)): raise RuntimeError(f"{name}(): dimension {dim}'s range [{low}, {high}] is not finite")
+    if low > high: raise RuntimeError(f"{name}(): min should not exceed max")
+    if low == high: low, high = low - 0.5, high + 0.5
+    return numpy.linspace(low, high, bins + 1).astype(x.dtype)
 
 
 # -- slopes ----------------------------------------------------------------------------------------------------------------------
@@ -155,6 +164,7 @@ def gradient(input, *, spacing=1, dim=None, edge_order=1):
 
     `spacing` is the distance of the samples, one for each dimension, or a tensor of coordinates for each; `edge_order` is 1 or 2.
     """
+    if input.dtype is dtypes.uint8: raise RuntimeError("torch.gradient does not support uint8 input: its differences would wrap")
     dims = tuple(range(input.ndim)) if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
     dims = tuple(wrap_dim(d, input.ndim) for d in dims)
     if len(set(dims)) != len(dims): raise RuntimeError(f"dim {dims} appears multiple times in the list of dims")
