@@ -174,7 +174,7 @@ __all__ = [
     "functional", "init", "parameter", "utils",
 ]  # fmt: skip
 
-_LATER = ("attention", "common_types", "grad", "modules", "parallel")  # imported when a program first names them
+_LATER = ("_reduction", "attention", "common_types", "grad", "modules", "parallel")  # imported when a program first names them
 
 
 def __getattr__(name: str) -> Any:

@@ -229,3 +229,15 @@ def test_batches_are_cut_for_devices_and_joined():
         assert gather([engine.tensor(1.0), engine.tensor(2.0)], "cpu").tolist() == [1, 2]
     with pytest.raises(ValueError, match="same number of keys"):
         gather([{"a": x}, {}], "cpu")
+
+
+def test_reductions_have_pytorchs_numbers():
+    from engine.nn import _reduction
+
+    assert [_reduction.get_enum(name) for name in ("none", "mean", "sum")] == [0, 1, 2]
+    with pytest.raises(ValueError, match="most is not a valid value for reduction"):
+        _reduction.get_enum("most")
+    told = {(True, True): "mean", (None, None): "mean", (False, None): "sum", (True, False): "none", (False, False): "none"}
+    assert {flags: _reduction.legacy_get_string(*flags, emit_warning=False) for flags in told} == told
+    with pytest.warns(UserWarning, match="please use reduction='sum' instead"):
+        assert _reduction.legacy_get_enum(False, None) == 2
