@@ -12,6 +12,13 @@ from ..tensor import Tensor
 from .dtypes import alike
 
 
+def published(function: Callable, name: str, of: Callable) -> Callable:
+    """The function under its name, with the words of the one that does its work."""
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = of.__doc__
+    return function
+
+
 def _one(name: str, op: str = "") -> Callable:
     op = op or name
 
@@ -19,9 +26,7 @@ def _one(name: str, op: str = "") -> Callable:
         _refuse_others(name, x)
         return getattr(engine, op)(x)  # looked up at each call: there it hears of subclasses and modes
 
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = getattr(engine, op).__doc__
-    return function
+    return published(function, name, getattr(engine, op))
 
 
 def _two(name: str, op: str = "") -> Callable:
@@ -30,9 +35,7 @@ def _two(name: str, op: str = "") -> Callable:
     def function(x1: Any, x2: Any, /) -> Tensor:
         return getattr(engine, op)(*alike(x1, x2))
 
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = getattr(engine, op).__doc__
-    return function
+    return published(function, name, getattr(engine, op))
 
 
 def _refuse_others(name: str, x: Any) -> None:

@@ -9,24 +9,21 @@ import engine
 
 from ..dtypes import dtype as Dtype
 from ..tensor import Tensor
+from .elementwise import published
 
 
 def _along(name: str) -> Callable:
     def function(x: Tensor, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
         return getattr(engine.fft, name)(x, n, axis, norm)
 
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = getattr(engine.fft, name).__doc__
-    return function
+    return published(function, name, getattr(engine.fft, name))
 
 
 def _over(name: str) -> Callable:
     def function(x: Tensor, /, *, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str = "backward") -> Tensor:
         return getattr(engine.fft, name)(x, s, axes, norm)
 
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = getattr(engine.fft, name).__doc__
-    return function
+    return published(function, name, getattr(engine.fft, name))
 
 
 fft, ifft, rfft, irfft, hfft, ihfft = map(_along, ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft"))

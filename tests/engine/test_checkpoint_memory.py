@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from weakref import ref
 
 import pytest
@@ -34,14 +33,6 @@ def test_the_tape_keeps_less():
 
     plain, saving = deep(x).sum(), checkpoint(deep, x, use_reentrant=False).sum()
     assert kept_bytes(plain) >= 40 * x.nbytes and kept_bytes(saving) == 0
-
-
-@pytest.fixture
-def no_collector():
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
 
 
 @pytest.mark.usefixtures("no_collector")

@@ -18,14 +18,6 @@ def leaf(values):
     return engine.tensor(numpy.asarray(values, float), requires_grad=True)
 
 
-@pytest.fixture
-def no_collector():
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
-
-
 # -- length ----------------------------------------------------------------------------------------------------------------
 
 
