@@ -9,6 +9,7 @@ from weakref import ref
 
 from . import naming
 from .backends.coo import Coo
+from .errors import warn
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -135,3 +136,12 @@ def _replacing(fn: Callable, shown: Any, changed: Any) -> Any:
 
 def _name(fn: Callable) -> str:
     return getattr(fn, "__name__", "<unknown>")
+
+
+def tell_of_no_leaf() -> None:
+    """PyTorch's warning to a program that reads `.grad` where `backward()` keeps none."""
+    warn(
+        "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be populated during "
+        "autograd.backward(). If you indeed want the .grad field to be populated for a non-leaf Tensor, use .retain_grad() on the "
+        "non-leaf Tensor. If you access the non-leaf Tensor by mistake, make sure you access the leaf Tensor instead."
+    )

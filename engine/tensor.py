@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,7 @@ from weakref import ref
 
 import numpy
 
-from . import devices, dtypes, inplace, tape
+from . import devices, dtypes, hooks, inplace, tape
 from .backends.batch import Batched
 from .dtypes import FROM_NUMPY
 from .layout import contiguous_format, lies_in, memory_format, preserve_format, told_strides
@@ -29,10 +30,7 @@ class Size(tuple):
             raise TypeError(f"torch.Size() takes an iterable of 'int' (item {wrong[0]} is '{type(wrong[1]).__name__}')") from None
 
     def numel(self) -> int:
-        n = 1
-        for size in self:
-            n *= size
-        return n
+        return math.prod(self)
 
     def __repr__(self) -> str:
         return f"torch.Size([{', '.join(map(str, self))}])"
@@ -293,6 +291,8 @@ class Tensor:
     @property
     def grad(self) -> Tensor | None:
         """The gradient that `backward()` has summed here: a tensor of the same shape, or None."""
+        if self._grad is None and not self.is_leaf and not self.retains_grad:
+            hooks.tell_of_no_leaf()
         return self._grad
 
     @grad.setter

@@ -112,6 +112,16 @@ def test_hook_that_differentiates():
     assert approx(grad(first, x)[0], 12)
 
 
+def test_grad_of_no_leaf():
+    x = leaf(2.0)
+    y = x * 3
+    with pytest.warns(UserWarning, match="The .grad attribute of a Tensor that is not a leaf Tensor is being accessed") as told:
+        assert y.grad is None
+    assert told[0].filename.endswith("test_hooks.py")  # the program's line
+    y.retain_grad()
+    assert y.grad is None and x.grad is None and y.detach().grad is None  # without a word: warnings are errors here
+
+
 def test_retain_grad():
     x = leaf(2.0)
     y = x * 3
