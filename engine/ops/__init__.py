@@ -18,6 +18,7 @@ from . import (
     fractional,
     grid,
     index,
+    inside,
     join,
     lapack,
     layouts,

@@ -36,7 +36,7 @@ def __getattr__(name: str) -> Operator:
     if name.startswith("__"):
         raise AttributeError(name)
     if name not in _OPERATORS:
-        places = (functions.get(name), functions.get(f"nn.functional.{name}"), getattr(Tensor, name, None))
+        places = (*(functions.get(f"{home}{name}") for home in ("", "ops.aten.", "nn.functional.")), getattr(Tensor, name, None))
         found = next((f for f in places if f is not None), None)
         if found is None:
 

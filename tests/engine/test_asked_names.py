@@ -129,3 +129,22 @@ def test_named_tuples_are_taken_apart_by_pytorchs_functions():
     State = namedtuple("State", "v i")  # as norse registers the states of its neurons
     children, kind = _pytree._namedtuple_flatten(State(1, [2]))
     assert children == [1, [2]] and kind is State and _pytree._namedtuple_unflatten(children, kind) == State(1, [2])
+
+
+def test_operators_inside_pytorch():
+    """Values are PyTorch 2.13's."""
+    aten, inf = engine.ops.aten, float("inf")
+    x = engine.arange(6.0).reshape(3, 2)
+    assert aten.slice.Tensor(x, 0, 1, None, 1).tolist() == [[2, 3], [4, 5]]
+    assert engine._chunk_cat([x, engine.arange(8.0).reshape(4, 2)], 0, 2).tolist() == [[0, 1, 2, 3, 0, 1, 2, 3], [4, 5, 0, 0, 4, 5, 6, 7]]
+    assert engine._safe_softmax(engine.tensor([[0.0, 0.0], [-inf, -inf]]), 1).tolist() == [[0.5, 0.5], [0, 0]]
+    mask, at = engine.tensor([True, False]), [engine.tensor([1, 9])]
+    assert engine._unsafe_masked_index(x, mask[:, None], at, -1.0).tolist() == [[2, 3], [-1, -1]]
+    assert engine._unsafe_masked_index_put_accumulate(x, mask[:, None], at, engine.ones(2, 2)).tolist() == [[0, 1], [3, 4], [4, 5]]
+    out, mean, scale, rest = aten._batch_norm_with_update(x, None, None, engine.zeros(2), engine.ones(2), 0.1, 1e-5)
+    assert engine.equal(out, engine._native_batch_norm_legit(x, None, None, True, 0.1, 1e-5)[0]) and mean.tolist() == [2, 3]
+    assert rest.dtype is engine.uint8 and scale.shape == (2,)
+    y = engine.softmax(x, 1)
+    assert engine.allclose(engine._softmax_backward_data(x, y, 1, engine.float32), y * (x - (x * y).sum(1, keepdim=True)))
+    assert aten.native_dropout_backward(x, x > 2, 2.0).tolist() == [[0, 0], [0, 6], [8, 10]]
+    assert engine.tensor(2.0).__rdiv__(3) == 1.5

@@ -94,11 +94,8 @@ _INSIDE = "A function inside PyTorch that programs do not call; those made of it
 ABSENT: dict[str, str] = {
     **dict.fromkeys(
         (
-            "__rdiv__", "_batch_norm_with_update", "_chunk_cat", "_native_batch_norm_legit", "_softmax_backward_data", "_unsafe_masked_index",
-            "_unsafe_masked_index_put_accumulate", "_upsample_bilinear2d_aa", "hash_tensor",
-            "max_pool2d_with_indices_backward", "native_dropout_backward",
-            "slice", "torch._scaled_mm", "torch._scaled_mm_v2", "torch.ops.aten._efficient_attention_forward",
-            "torch.ops.aten._flash_attention_forward", "torch.ops.aten._safe_softmax.default",
+            "_upsample_bilinear2d_aa", "hash_tensor", "max_pool2d_with_indices_backward", "torch._scaled_mm", "torch._scaled_mm_v2",
+            "torch.ops.aten._efficient_attention_forward", "torch.ops.aten._flash_attention_forward",
         ), _INSIDE,
     ),
     **dict.fromkeys(("jiterator_2inputs_2outputs", "jiterator_4inputs_with_extra_args", "jiterator_binary", "jiterator_binary_return_by_ref", "jiterator_unary"), "Kernels compiled for a GPU from a string of C++."),

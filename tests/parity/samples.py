@@ -17,6 +17,7 @@ import engine
 from engine import dtypes
 
 MOST = {"second": 4, "forward": 6, "in_place": 12, "out": 6}  # samples of one op and dtype, spread evenly; the other tests take 40
+INSIDE = ("_batch_norm_with_update", "native_dropout_backward", "slice")  # of torch.ops.aten alone
 LARGE = {"grid_sampler_3d": 8}  # ops whose samples take long
 
 
@@ -47,6 +48,8 @@ def ours(op: Any) -> Any:
         return rewrapped(fn)
     if isinstance(fn, types.FunctionType) and fn.__module__.startswith("torch.testing") and not fn.__code__.co_freevars:
         return fn if all(hasattr(engine.Tensor, w) for w in fn.__code__.co_names) else None
+    if op.name in INSIDE or op.name.startswith("torch.ops.aten."):
+        return getattr(engine.ops.aten, op.name.removeprefix("torch.ops.aten.").removesuffix(".default")) if op.name not in ABSENT else None
     found: Any = engine
     for part in op.name.split("."):
         found = getattr(found, part, None)
