@@ -7,6 +7,7 @@ import os
 import time
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from multiprocessing import connection
 from pickle import loads
 from typing import Any
@@ -32,6 +33,22 @@ def context_for(asked: Any) -> Any:
     return context
 
 
+@contextmanager
+def _untold() -> Iterator[None]:
+    """Without the warning that Python 3.12 has for every fork of a program with threads, which notebooks are.
+
+    Not by `catch_warnings`, after which Python no longer knows which warnings it has given: each epoch would give them all again.
+    """
+    filters: Any = warnings.filters
+    quiet = ("ignore", None, DeprecationWarning, None, 0)
+    filters.insert(0, quiet)
+    try:
+        yield
+    finally:
+        if quiet in filters:
+            filters.remove(quiet)
+
+
 class Team:
     """The processes of one pass or, when they persist, of all."""
 
@@ -54,8 +71,7 @@ class Team:
                 mine, theirs = context.Pipe()
                 self.pipes.append(mine)
                 process = context.Process(target=workers.main, args=(theirs, parts, i, loader.num_workers, base_seed), daemon=True)
-                with warnings.catch_warnings():  # Python 3.12 warns of every fork of a program with threads, which notebooks are
-                    warnings.simplefilter("ignore", DeprecationWarning)
+                with _untold():
                     process.start()
                 theirs.close()
                 self.processes.append(process)

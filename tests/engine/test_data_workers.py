@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from pathlib import Path
 
 import numpy
@@ -320,6 +321,16 @@ def test_persistent_workers_draw_one_seed():
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_a_warning_of_the_programs_loop_is_given_once():
+    loader = DataLoader(Squares(4), batch_size=4, num_workers=1)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("default")
+        for _ in range(3):
+            for _ in loader:
+                warnings.warn("every step", UserWarning, stacklevel=1)
+    assert [str(w.message) for w in told].count("every step") == 1
+
+
 def test_interrupt_leaves_no_process(tmp_path):
     script = tmp_path / "loop.py"
     script.write_text(
