@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
-
-from ..ops.loss import reduction_of
+from ..ops.loss import flagged, reduction_of
 
 _NUMBERS = {"none": 0, "mean": 1, "sum": 2}
 
@@ -19,10 +17,7 @@ def get_enum(reduction: str) -> int:
 
 def legacy_get_string(size_average: bool | None, reduce: bool | None, emit_warning: bool = True) -> str:
     """The reduction that the deprecated flags stand for; those that are None are True."""
-    with warnings.catch_warnings():
-        if not emit_warning:
-            warnings.simplefilter("ignore")
-        return reduction_of(size_average is None or size_average, reduce is None or reduce, "mean")
+    return reduction_of(size_average is not False, reduce, "mean") if emit_warning else flagged(size_average, reduce)
 
 
 def legacy_get_enum(size_average: bool | None, reduce: bool | None, emit_warning: bool = True) -> int:

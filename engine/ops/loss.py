@@ -263,9 +263,13 @@ def reduction_of(size_average, reduce, reduction):
         if reduction != "elementwise_mean": return reduction
         warn("reduction='elementwise_mean' is deprecated. Please use reduction='mean' instead.")
         return "mean"
-    chosen = "none" if reduce is False else "sum" if size_average is False else "mean"
-    warn(f"size_average and reduce args will be deprecated, please use reduction='{chosen}' instead.")
-    return chosen
+    warn(f"size_average and reduce args will be deprecated, please use reduction='{flagged(size_average, reduce)}' instead.")
+    return flagged(size_average, reduce)
+
+
+def flagged(size_average, reduce):
+    """The reduction that the flags stand for."""
+    return "none" if reduce is False else "sum" if size_average is False else "mean"
 
 
 # -- probabilities -------------------------------------------------------------------------------------------------------
