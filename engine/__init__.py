@@ -34,8 +34,8 @@ from .dtypes import (
 from .dtypes import bool_ as bool
 from .from_data import *  # noqa: F403
 from .layout import *  # noqa: F403
-from .op import functions as _functions
 from .printing import set_printoptions
+from .public import of_home as _public
 from .ranges import *  # noqa: F403
 from .settings import *  # noqa: F403
 from .storage import TypedStorage, UntypedStorage
@@ -47,7 +47,7 @@ half, float, double, short, int, long = float16, float32, float64, int16, int32,
 cfloat, cdouble = complex64, complex128
 __version__ = "0.1.0"
 
-globals().update({name: function for name, function in _functions.items() if "." not in name})
+globals().update(_public(""))
 globals().update(legacy.cpu)  # FloatTensor and its like
 globals().update(_storages)  # FloatStorage and its like
 

@@ -14,9 +14,9 @@ _NAMES = """atleast_1d atleast_2d atleast_3d block_diag broadcast_shapes broadca
 __all__ = _NAMES.split()  # pyright: ignore[reportUnsupportedDunderAll]
 
 
+globals().update({name: vars(sys.modules[__package__])[name] for name in __all__})
+
+
 def __getattr__(name: str) -> Any:
-    """The function as it stands in the package now: it is another one from the first subclass of Tensor that a program defines on."""
     __tracebackhide__ = True
-    if name in __all__:
-        return getattr(sys.modules[__package__], name)
     return missing.attribute(__name__, name, 2)

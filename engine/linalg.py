@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from . import ops  # noqa: F401  loading them fills the table of functions
 from .errors import LinAlgError  # noqa: F401
-from .op import functions_of as _functions_of
+from .public import of_home as _of_home
 
 if TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any: ...
 
 
-globals().update(_functions_of("linalg"))
+globals().update(_of_home("linalg"))

@@ -28,11 +28,6 @@ functions: dict[str, Callable] = {}  # every public name, aliases and composites
 _mode = tape.mode
 
 
-def functions_of(home: str) -> dict[str, Callable]:
-    """The functions of one of PyTorch's further namespaces, such as "linalg", by name."""
-    return {name.removeprefix(f"{home}."): function for name, function in functions.items() if name.startswith(f"{home}.")}
-
-
 RULES_ONLY = {  # why ops that only rules use are exempt from two tests
     "promotion": "Only rules and composites call it, on arrays of one dtype.",
     "zero_size": "PyTorch has no function of this name; those that use it are tested.",

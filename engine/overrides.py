@@ -1,7 +1,7 @@
 """Hearing of calls: `TorchFunctionMode` for every call within a block, and the questions about `__torch_function__` that libraries ask.
 
-Plain code pays nothing: the public functions look for modes from the first definition of a mode on, and Tensor's methods and properties
-only while one is entered. What subclasses of Tensor hear is in `engine.subclasses`.
+Plain code pays nothing: the public functions look for modes once this module is imported, and Tensor's methods and properties only
+while one is entered. What subclasses of Tensor hear is in `engine.subclasses`.
 """
 
 from __future__ import annotations
@@ -10,16 +10,14 @@ import contextlib
 import functools
 import importlib
 import inspect
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from types import FunctionType
 from typing import Any
 
 import engine
 
-from . import subclasses
-from .op import functions
-from .subclasses import modes
+from . import public, subclasses
+from .subclasses import functions_ask, listening, methods, modes, properties
 from .tensor import Tensor
 
 __all__ = [
@@ -41,106 +39,30 @@ __all__ = [
     "wrap_torch_function",
 ]
 
-_PROPERTIES = ("T", "mT", "H", "mH", "real", "imag", "data", "grad", "grad_fn", "shape", "dtype", "device", "layout", "ndim", "nbytes")
-_PROPERTIES += ("itemsize", "requires_grad", "retains_grad", "is_leaf", "is_cpu", "is_cuda", "is_sparse", "is_meta", "is_quantized")
-_PROPERTIES += ("_base", "_version", "output_nr")
-_OPERATORS = subclasses._OPERATORS | frozenset(
-    f"__{name}__" for name in ("array", "bool", "complex", "contains", "deepcopy", "float", "format", "index", "int", "len", "repr")
-)
 _TAKE_TENSORS = {"is_complex", "is_floating_point", "numel", "ones_like", "zeros_like", "empty_like", "full_like"}  # among the factories
-_SPACES = ("nn.functional", "linalg", "fft", "special")
+_SPACES = ("", "functional", "nn.functional", "linalg", "fft", "special")
 
-
-class _Listening:
-    """How many modes are entered, over all threads, and what of Tensor's was put aside for them."""
-
-    def __init__(self) -> None:
-        self.lock, self.count = threading.Lock(), 0
-        self.aside: dict[str, Any] = {}
-
-    def start(self) -> None:
-        with self.lock:
-            self.count += 1
-            if self.count == 1:
-                for name in _methods():
-                    self._put(name, _heard(name))
-                for name in _PROPERTIES:
-                    if name in vars(Tensor):
-                        self._put(name, _property(vars(Tensor)[name]))
-
-    def stop(self) -> None:
-        with self.lock:
-            self.count -= 1
-            if not self.count:
-                for name, raw in self.aside.items():
-                    setattr(Tensor, name, raw) if raw is not None else delattr(Tensor, name)
-                self.aside.clear()
-
-    def _put(self, name: str, value: Any) -> None:
-        self.aside[name] = vars(Tensor).get(name)
-        setattr(Tensor, name, value)
-
-
-_listening = _Listening()
-
-
-@functools.cache
-def _methods() -> tuple[str, ...]:
-    """Tensor's methods of which modes hear: methods first, then operators, which tell of methods."""
-    plain = subclasses._PLAIN | {"is_shared", "share_memory_"}
-    named = [n for n, f in vars(Tensor).items() if not n.startswith("_") and isinstance(f, FunctionType) and n not in plain]
-    return (*named, *sorted(n for n in _OPERATORS if n in vars(Tensor) or n == "__repr__"))
-
-
-def _heard(name: str) -> Callable:
-    """A method that asks first. Operators come after the methods that they stand for."""
-    stands_for = subclasses.STANDS_FOR.get(name)
-    heard = subclasses._watched(getattr(Tensor, name), getattr(Tensor, stands_for) if stands_for else None)
-    if not stands_for:
-        heard.__name__ = heard.__qualname__ = name
-    return heard
-
-
-def _property(raw: Any) -> property:
-    """A property that asks first; a mode hears of its `__get__`, or its `__set__`."""
-
-    def get(self: Any) -> Any:
-        return _asked(there.__get__, raw.__get__, self)
-
-    def put(self: Any, value: Any) -> None:
-        _asked(there.__set__, raw.__set__, self, value)
-
-    there = property(get, put, doc=raw.__doc__)
-    return there
-
-
-def _asked(told: Callable, raw: Callable, *args: Any) -> Any:
-    return subclasses._dispatched(told, args, {}, subclasses._overloaded(args, {})) if modes.stack else raw(*args)
+functions_ask()
 
 
 class TorchFunctionMode:
     """A block in which `__torch_function__(self, func, types, args=(), kwargs=None)` of this object hears of every call.
 
     That is: functions, factories, methods, operators and properties, on plain tensors too. What it returns is the call's result. Inside
-    of it the mode is not entered, so that `func(*args, **kwargs)` goes to the mode around it, to a subclass, or to the engine. Functions
-    that were imported by name before the first mode was defined are not heard of.
+    of it the mode is not entered, so that `func(*args, **kwargs)` goes to the mode around it, to a subclass, or to the engine.
     """
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        subclasses.watch_functions()
 
     def __torch_function__(self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         raise NotImplementedError("a TorchFunctionMode defines __torch_function__(self, func, types, args=(), kwargs=None)")
 
     def __enter__(self) -> Any:
-        _listening.start()
+        listening.start()
         modes.stack.append(self)
         return self
 
     def __exit__(self, *error: object) -> None:
         modes.stack.pop()
-        _listening.stop()
+        listening.stop()
 
 
 class BaseTorchFunctionMode(TorchFunctionMode):
@@ -232,26 +154,22 @@ def get_overridable_functions() -> dict[Any, list[Callable]]:
 
 
 def _overridable() -> Iterator[tuple[str, Any, Callable]]:
-    makers = {name for maker in (engine.create, engine.from_data, engine.ranges) for name in maker.__all__}
-    makers = (makers | subclasses._TELL_NOBODY) - _TAKE_TENSORS
-    for home in ("", *_SPACES):
-        module = importlib.import_module(f"engine.{home}" if home else "engine")
-        names = {n.rpartition(".")[2] for n in functions if n.rpartition(".")[0] == home}
-        for name in sorted(names | _TAKE_TENSORS if not home else names):
-            if (func := vars(module).get(name)) is not None and not (name in makers and not home) and not name.startswith("_"):
-                yield f"torch.{home}.{name}" if home else f"torch.{name}", module, func
-    for name in _methods():
-        yield f"torch.Tensor.{name}", Tensor, getattr(Tensor, name)
-    for name in _PROPERTIES:
-        if name in vars(Tensor):
-            yield f"torch.Tensor.{name}.__get__", Tensor, vars(Tensor)[name].__get__
+    shown = {id(known.function) for full, known in public.named.items() if full not in public.makers or full in _TAKE_TENSORS}
+    for home in _SPACES:
+        space = importlib.import_module(f"engine.{home}" if home else "engine")
+        for name, func in sorted(vars(space).items()):
+            if id(func) in shown and not name.startswith("_"):
+                yield f"torch.{home}.{name}" if home else f"torch.{name}", space, func
+    for name, method in methods.items():
+        yield f"torch.Tensor.{name}", Tensor, method.function
+    for name, (getter, *_) in properties.items():
+        yield f"torch.Tensor.{name}.__get__", Tensor, getter.told
 
 
 def get_ignored_functions() -> set[Callable]:
     """Public functions that take no tensors to ask, factories above all; modes hear of those, subclasses do not."""
-    heard = {id(getattr(func, "__wrapped__", func)) for name, _, func in _overridable() if not name.startswith("torch.Tensor")}
-    public = [f for n, f in vars(engine).items() if not n.startswith("_") and isinstance(f, FunctionType)]
-    return {f for f in public if id(getattr(f, "__wrapped__", f)) not in heard}
+    heard = {func for _, space, func in _overridable() if space is engine}
+    return {f for n, f in vars(engine).items() if not n.startswith("_") and isinstance(f, FunctionType) and f not in heard}
 
 
 def get_testing_overrides() -> dict[Callable, Callable]:
@@ -270,9 +188,5 @@ def get_testing_overrides() -> dict[Callable, Callable]:
 
 def resolve_name(f: Callable) -> str | None:
     """The name under which PyTorch has a function, such as "torch.Tensor.add"; None for one that nobody hears of."""
-    name = getattr(f, "__name__", "")
-    makers = ((f"torch.{n}", engine, getattr(engine, n)) for m in (engine.create, engine.from_data, engine.ranges) for n in m.__all__)
-    for told, _, func in (*_overridable(), *makers):
-        if func == f and (told.rpartition(".")[2] == name or name != "__get__"):
-            return told
-    return None
+    made = ((f"torch.{name}", engine, getattr(engine, name)) for name in public.makers)
+    return next((told for told, _, func in reversed((*made, *_overridable())) if func == f), None)  # of several names the last, as PyTorch

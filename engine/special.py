@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from . import ops  # noqa: F401  loading them fills the table of functions
-from .op import functions_of as _functions_of
+from .public import of_home as _of_home
 
 if TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any: ...
 
 
-globals().update(_functions_of("special"))
+globals().update(_of_home("special"))

@@ -7,15 +7,13 @@ among their arguments from the first such definition on. Inside `Tensor.__torch_
 from __future__ import annotations
 
 import functools
-import inspect
-import sys
 import threading
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
-from . import create, from_data, ranges
-from .op import functions
+from . import public
+from .public import Public
 from .tensor import Tensor
 
 _OPERATORS = frozenset(
@@ -51,9 +49,11 @@ STANDS_FOR |= {f"__{n}__": n for n in ("ne", "lt", "le", "gt", "ge", "add", "sub
     "__rxor__": "bitwise_xor",
     "__pos__": "positive",
 }
+PROPERTIES = ("T", "mT", "H", "mH", "real", "imag", "data", "grad", "grad_fn", "shape", "dtype", "device", "layout", "ndim", "nbytes")
+PROPERTIES += ("itemsize", "requires_grad", "retains_grad", "is_leaf", "is_cpu", "is_cuda", "is_sparse", "is_meta", "is_quantized")
+PROPERTIES += ("_base", "_version", "output_nr")
 _SEEN = ("T", "mT", "H", "mH", "real", "imag", "data")  # properties that are tensors
 _BUILTIN = frozenset({int, float, bool, str, complex, slice, type(None), type(...)})  # what most arguments beside tensors are
-_TELL_NOBODY = frozenset({"get_default_dtype", "set_default_dtype", "is_tensor", "promote_types", "can_cast", "manual_seed", "typename"})
 _PLAIN = frozenset({"as_subclass", "register_hook", "register_post_accumulate_grad_hook"})
 
 
@@ -108,7 +108,7 @@ def _dispatched(func: Callable, args: tuple, kwargs: dict, types: dict) -> Any:
 def _method(name: str) -> Callable:
     """A method of a subclass: it tells of the plain method, an operator of the method that it stands for."""
     raw = getattr(Tensor, name)
-    told = getattr(Tensor, STANDS_FOR[name]) if name in STANDS_FOR else raw if raw.__name__ == name else _named(name, raw)
+    told = getattr(Tensor, STANDS_FOR.get(name, name))
 
     @functools.wraps(raw)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -121,51 +121,54 @@ def _method(name: str) -> Callable:
     return call
 
 
-def _named(name: str, raw: Callable) -> Callable:
-    def call(*args: Any, **kwargs: Any) -> Any:
-        return raw(*args, **kwargs)
+def _ask(function: Public, args: tuple, kwargs: dict) -> Any:
+    """A call of a public function, or of a method while a mode is entered: the modes and the arguments are asked first."""
+    if modes.stack or not _disabled.on:
+        types = {} if _disabled.on else _overloaded((*args, *kwargs.values()), {})
+        if types or modes.stack:
+            return _dispatched(function.told, args, kwargs, types)
+    return function.plain(*args, **kwargs)
 
-    call.__name__ = call.__qualname__ = name
-    return call
 
-
-def _watched(raw: Callable, told: Callable | None = None) -> Callable:
-    """A public function, or a method, that asks the modes and its arguments first; they hear of `told`, which is itself by default."""
-
-    @functools.wraps(raw)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        if modes.stack or not _disabled.on:
-            types = {} if _disabled.on else _overloaded((*args, *kwargs.values()), {})
-            if types or modes.stack:
-                return _dispatched(told or call, args, kwargs, types)
-        return raw(*args, **kwargs)
-
-    return call
+def _ask_modes(function: Public, args: tuple, kwargs: dict) -> Any:
+    """The same of a property, of which subclasses do not hear."""
+    return _ask(function, args, kwargs) if modes.stack else function.plain(*args)
 
 
 @functools.cache
-def watch_functions() -> None:
+def functions_ask() -> None:
     """From now on the public functions look for tensors of a program's own types, and for modes; the factories too."""
-    package = __name__.rpartition(".")[0]
-    named = list(functions.items())
-    for maker in (create, from_data, ranges):
-        named += [(name, vars(maker)[name]) for name in maker.__all__]
-    for name, raw in named:
-        if name in _TELL_NOBODY or not isinstance(raw, FunctionType):  # a class or a generator stays what it is
-            continue
-        home, _, short = name.rpartition(".")
-        module = sys.modules.get(f"{package}.{home}" if home and home != "Tensor" else package)
-        if module is not None and module.__dict__.get(short) is raw:
-            setattr(module, short, _watched(raw))
+    for function in public.named.values():
+        function.asks(_ask)
 
 
-def public(name: str) -> Callable | None:
-    """The function of that name ("linalg.inv") as programs see it: from the first subclass on, the one that asks for subclasses."""
-    home, _, short = name.rpartition(".")
-    package = __name__.rpartition(".")[0]
-    raw, room = functions.get(name), sys.modules.get(f"{package}.{home}" if home else package)
-    seen = vars(room).get(short) if room is not None else None
-    return seen if raw is not None and callable(seen) and inspect.unwrap(seen) is raw else raw
+class _Listening:
+    """How many modes are entered, over all threads. While one is, Tensor's methods and properties ask too."""
+
+    def __init__(self) -> None:
+        self.lock, self.count = threading.Lock(), 0
+
+    def start(self) -> None:
+        with self.lock:
+            self.count += 1
+            if self.count == 1:
+                self._let(_ask, _ask_modes)
+
+    def stop(self) -> None:
+        with self.lock:
+            self.count -= 1
+            if not self.count:
+                self._let(None, None)
+
+    def _let(self, method: Callable | None, prop: Callable | None) -> None:
+        for function in methods.values():
+            function.asks(method)
+        for getter_and_setter in properties.values():
+            for function in getter_and_setter:
+                function.asks(prop)
+
+
+listening = _Listening()
 
 
 def _converted(result: Any, cls: type) -> Any:
@@ -212,7 +215,7 @@ def _defined(cls: type, **kwargs: Any) -> None:
     if any(base not in (Tensor, object) and base.__module__.partition(".")[0] == engines for base in cls.__mro__):
         return  # the engine's own, and what is made of them: to be a Parameter is no way to hear of calls
     cls._defined_by_a_program = True  # type: ignore[attr-defined]
-    watch_functions()
+    functions_ask()
     for base in cls.__mro__[1:]:
         if base is not Tensor and getattr(base, "_defined_by_a_program", False):
             return  # its methods are inherited
@@ -235,3 +238,18 @@ def _make_subclass(cls: type, data: Tensor, require_grad: bool = False) -> Any:
 Tensor.__torch_function__ = classmethod(_torch_function)  # type: ignore[attr-defined]
 Tensor.__init_subclass__ = classmethod(_defined)  # type: ignore[assignment]
 Tensor._make_subclass = staticmethod(_make_subclass)  # type: ignore[attr-defined]
+
+_told = _OPERATORS | {
+    f"__{n}__" for n in ("array", "bool", "complex", "contains", "deepcopy", "float", "format", "index", "int", "len", "repr")
+}
+_silent = _PLAIN | {"is_shared", "share_memory_"}
+# Of which modes hear: methods first, then operators, which tell of methods.
+methods = {
+    n: public.method_of(Tensor, n)
+    for n, f in list(vars(Tensor).items())
+    if n[0] != "_" and isinstance(f, FunctionType) and n not in _silent
+}
+methods |= {n: public.method_of(Tensor, n) for n in sorted(_told) if n in vars(Tensor)}
+for _name, _method_name in STANDS_FOR.items():
+    methods[_name].told = methods[_method_name].function
+properties = {n: public.property_of(Tensor, n) for n in PROPERTIES if n in vars(Tensor)}

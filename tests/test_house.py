@@ -42,6 +42,7 @@ FLOORS = [
         "engine.legacy",
         "engine.traits",
         "engine.storage",
+        "engine.public",
         "engine.subclasses",
         "engine.from_data",
         "engine.ranges",

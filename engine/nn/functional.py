@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import ops  # noqa: F401  loading them fills the table of functions
 from ..op import functions as _functions
+from ..public import publish as _publish
 from . import variants
 
 _HOME = "nn.functional."
@@ -29,6 +30,7 @@ _SHARED = (
     "log_softmax",
     "logsigmoid",
     "max_pool1d",
+    "native_channel_shuffle",
     "pairwise_distance",
     "pdist",
     "pixel_shuffle",
@@ -47,6 +49,7 @@ _SHARED = (
     "threshold",
     "threshold_",
 )  # fmt: skip  these live in both places in PyTorch too
+_APART = ("rms_norm", "sigmoid", "tanh")  # these as two functions, the others as one
 
 if TYPE_CHECKING:
 
@@ -56,13 +59,11 @@ if TYPE_CHECKING:
 __all__ = sorted(
     {name.removeprefix(_HOME) for name in _functions if name.startswith(_HOME)} | {name for name in _SHARED if name in _functions}
 )  # pyright: ignore[reportUnsupportedDunderAll]
-globals().update({name: _functions[_HOME + name] if _HOME + name in _functions else _functions[name] for name in __all__})
+_found = {name: _functions.get(_HOME + name) or _functions[name] for name in __all__}
+_shared = {name: f for name, f in _found.items() if f is _functions.get(name) and name not in _APART}
+globals().update(_publish(_shared) | _publish({name: f for name, f in _found.items() if name not in _shared}, "nn.functional"))
 
 _variants = variants.made(_HOME)
 __all__ = sorted({*__all__, *_variants})  # pyright: ignore[reportUnsupportedDunderAll]
-globals().update(_variants)
+globals().update(_publish(_variants, "nn.functional"))
 _in_projection_packed, _in_projection = variants.in_projection_packed, variants.in_projection  # attention written by hand uses them
-for _name in __all__:  # so that pickle finds them, in a layer that keeps its activation
-    _fn = globals()[_name]
-    if _functions.get(_name) is not _fn and (_fn.__name__ == _name or "<locals>" in _fn.__qualname__):
-        _fn.__module__, _fn.__qualname__, _fn.__name__ = __name__, _name, _name

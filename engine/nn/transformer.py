@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from inspect import unwrap
 from typing import Any, ClassVar
 
 import numpy
@@ -25,8 +24,8 @@ from .normalization import LayerNorm
 
 
 def _activation(activation: str | Callable) -> Callable:
-    if not isinstance(activation, str):  # the default is of before a program defined a subclass of Tensor: pickle wants today's
-        return next((f for f in (F.relu, F.gelu) if unwrap(f) is unwrap(activation)), activation)
+    if not isinstance(activation, str):
+        return activation
     if activation not in ("relu", "gelu"):
         raise RuntimeError(f"activation should be relu/gelu, not {activation}")
     return F.relu if activation == "relu" else F.gelu
@@ -159,7 +158,7 @@ def _fusible(layer: Module) -> bool:
         and layer.self_attn.batch_first
         and layer.self_attn.in_proj_weight is not None
         and layer.self_attn.in_proj_bias is not None
-        and unwrap(layer.activation) in (unwrap(F.relu), unwrap(F.gelu))  # which ask for subclasses where a program defines one
+        and layer.activation in (F.relu, F.gelu)
         and layer.norm1.eps == layer.norm2.eps
         and layer.self_attn.num_heads % 2 == 0
     )

@@ -8,7 +8,7 @@ from typing import Any
 from ..op import functions
 from ..tensor import Tensor
 
-_IN_PLACE = ("celu", "elu", "hardtanh", "leaky_relu", "relu", "rrelu", "selu", "threshold")
+_IN_PLACE = ("elu", "hardtanh", "leaky_relu")
 _POOLS = tuple(f"{kind}_pool{d}d" for kind in ("max", "adaptive_max") for d in (1, 2, 3))
 _POOLS += ("fractional_max_pool2d", "fractional_max_pool3d")
 
@@ -30,15 +30,7 @@ def made(home: str) -> dict[str, Callable]:
     for name in _POOLS:
         longer = f"{name}_with_indices"
         found[longer] = _with(find(name), longer, "and where the maxima are", return_indices=True)
-    shuffle = find("channel_shuffle")
-    return found | {"conv_tbc": conv_tbc, "assert_int_or_pair": assert_int_or_pair, "native_channel_shuffle": shuffle}
-
-
-def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
-    """Convolution over time of `(T, N, C_in)` with `weight` `(k, C_in, C_out)`."""
-    if input.ndim != 3 or weight.ndim != 3:
-        raise RuntimeError(f"conv_tbc expects 3-D input and weight, got {input.ndim}-D and {weight.ndim}-D")
-    return functions["conv1d"](input.permute(1, 2, 0), weight.permute(2, 1, 0), bias, 1, pad).permute(2, 0, 1)
+    return found | {"assert_int_or_pair": assert_int_or_pair}
 
 
 def assert_int_or_pair(arg: Any, arg_name: str, message: str) -> None:

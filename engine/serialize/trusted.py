@@ -30,7 +30,8 @@ from typing import Any
 import numpy
 
 from .. import data, nn, optim, return_types
-from ..subclasses import public
+from ..public import function_of
+from ..subclasses import methods
 from ..tensor import Tensor
 from .allowed import BUILT, Allowed, Call, built_by, give_state, member, some
 from .errors import CheckpointError, told
@@ -153,6 +154,7 @@ BUILT |= {function: function for function in _CALLS.values() if isinstance(funct
 _NAMES: dict[str, Any] = {name: function if function in BUILT else Call(name, function) for name, function in _CALLS.items()}
 _NAMES |= {"builtins.Ellipsis": ..., "builtins.NotImplemented": NotImplemented}
 _OPS = _NAMES["torch._C._VariableFunctionsClass"] = Call("torch._C._VariableFunctionsClass", _kind)  # `torch.exp` is an attribute of it
+_METHODS = _NAMES["torch._C.TensorBase"] = Call("torch._C.TensorBase", _kind)  # and `torch.Tensor.exp` of this, or of `torch.Tensor`
 _PLAIN = (argparse.Namespace, types.SimpleNamespace, datetime.date, datetime.time, datetime.timedelta, datetime.tzinfo)
 _PLAIN += (decimal.Decimal, fractions.Fraction, pathlib.PurePath)
 
@@ -186,10 +188,11 @@ class Trusted(Allowed):
             return function(args[0])
         if isinstance(function, Call) and function.function is _made and args:
             self._may_be_made(args[0], ())
-        if isinstance(function, Call) and function.function is member and args and args[0] is _OPS:
-            found = public(args[1]) if len(args) == 2 and isinstance(args[1], str) else None
+        if isinstance(function, Call) and function.function is member and args and any(args[0] is x for x in (_OPS, _METHODS, Tensor)):
+            name = args[1] if len(args) == 2 and isinstance(args[1], str) else ""
+            found = function_of(name) if args[0] is _OPS else methods[name].function if name in methods else None
             if found is None:
-                raise CheckpointError(f"load: the engine has no function {told(args[1:])}")
+                raise CheckpointError(f"load: the engine has no {'function' if args[0] is _OPS else 'method'} {told(args[1:])}")
             return found
         return super().call(function, args)
 
@@ -266,7 +269,10 @@ def of_engine(module: str, name: str) -> Any:
     if rest == "nn.init":
         found = _defined(nn.init.__name__, name)
         return found if isinstance(found, types.FunctionType) else None
-    return public(f"{rest}.{name}" if rest else name)
+    if rest in ("_C._fft", "_C._linalg", "_C._special"):  # there they are `linalg_inv`
+        rest = rest.removeprefix("_C._")
+        name = name.removeprefix(f"{rest}_")
+    return function_of(f"{rest}.{name}" if rest else name)
 
 
 def _result_type(full: str, name: str) -> Call | None:

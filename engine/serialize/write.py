@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import io
 import pickle
 import types
@@ -15,9 +14,9 @@ from .. import devices, dtypes, inplace, return_types
 from ..layout import layout, sparse_coo, strided
 from ..nn import init
 from ..nn.parameter import Buffer, Parameter, is_lazy
-from ..op import functions
+from ..public import name_of
 from ..storage import TypedStorage, UntypedStorage
-from ..subclasses import public
+from ..subclasses import methods
 from ..tensor import NOT_KEPT, Size, Tensor
 from .storage import CLASS_OF
 
@@ -168,8 +167,12 @@ class Writer(_Pickler):
         self.save_reduce(obj.function, obj.args)
 
     def save_function(self, obj: Any) -> None:
-        """An op is written by its address: the function itself does not know whether it is of `nn.functional`."""
-        home, _, name = _address_of(obj).rpartition(".")
+        """Functions and methods that are PyTorch's too are written by its address of them."""
+        method = methods.get(obj.__name__)
+        if method is not None and method.function is obj:
+            self.save_reduce(_Name("builtins", "getattr"), (_TENSOR_CLASS, obj.__name__), obj=obj)
+            return
+        home, _, name = (name_of(obj) or "").rpartition(".")
         if not name and obj.__module__ == init.__name__:
             home, name = "nn.init", obj.__name__
         if name:
@@ -210,13 +213,6 @@ def _sparse(x: Any) -> Any:
     if x.layout is sparse_coo:
         return _SPARSE, (x.layout, (x._indices(), x._values(), x.size(), x.is_coalesced()))
     return _SPARSE, (x.layout, (x.crow_indices(), x.col_indices(), x.values(), x.size()))
-
-
-def _address_of(function: Any) -> str:
-    """The name of an op's function; "" for any other."""
-    raw = inspect.unwrap(function)
-    name = next((name for name, found in functions.items() if found is raw), "")
-    return name if raw is function or public(name) is function else ""  # not of a program's own function around an op
 
 
 def flat_bytes(owner: Any) -> numpy.ndarray:

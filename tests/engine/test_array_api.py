@@ -820,5 +820,5 @@ def test_subclasses_are_heard():
             return super().__torch_function__(func, types, args, kwargs)
 
     x = engine.ones(3).as_subclass(Counted)
-    for found, name in [(xp.add(x, 1), "add"), (xp.exp(x), "exp"), (xp.sum(x, axis=0), "sum"), (xp.fft.fft(x), "fft")]:
+    for found, name in [(xp.add(x, 1), "add"), (xp.exp(x), "exp"), (xp.sum(x, axis=0), "sum"), (xp.fft.fft(x), "fft_fft")]:
         assert type(found) is Counted and name in Counted.heard

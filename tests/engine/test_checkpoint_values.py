@@ -119,9 +119,22 @@ def test_functions_of_a_program_that_has_a_subclass():
 
 
 def test_functions():
-    functions = [engine.exp, nn.functional.relu, nn.init.xavier_uniform_, nn.init.zeros_]
+    functions = [
+        engine.exp,
+        nn.functional.relu,
+        nn.init.xavier_uniform_,
+        nn.init.zeros_,
+        engine.zeros,
+        nn.functional.conv2d,
+        engine.linalg.inv,
+    ]
+    functions += [engine.Tensor.exp, engine.Tensor.norm, engine.Tensor.add_, engine.fft.fft, engine.special.expit, engine.absolute]
     assert there_and_back(functions) == functions
     for text in (
+        b"cbuiltins\ngetattr\nctorch._C\nTensorBase\nX\x03\x00\x00\x00exp\x86R.",
+        b"cbuiltins\ngetattr\nctorch\nTensor\nX\x04\x00\x00\x00norm\x86R.",
+        b"ctorch._C._linalg\nlinalg_inv\n.",
+        b"ctorch._C._special\nspecial_expit\n.",
         b"cbuiltins\ngetattr\nctorch._C\n_VariableFunctionsClass\nX\x03\x00\x00\x00exp\x86R.",
         b"ctorch.nn.init\nxavier_uniform_\n.",
     ):
@@ -129,6 +142,9 @@ def test_functions():
     for name in (b"__class__", b"save"):
         with pytest.raises(CheckpointError, match="has no function"):
             read(b"cbuiltins\ngetattr\nctorch._C\n_VariableFunctionsClass\nX" + len(name).to_bytes(4, "little") + name + b"\x86R.")
+    for owner in (b"torch\nTensor", b"torch._C\nTensorBase"):
+        with pytest.raises(CheckpointError, match="has no method"):
+            read(b"cbuiltins\ngetattr\nc" + owner + b"\nX\x09\x00\x00\x00__class__\x86R.")
     with pytest.raises(CheckpointError):
         read(b"ctorch.nn.init\nmath\n.")
 

@@ -55,16 +55,55 @@ def test_a_mode_hears_of_plain_tensors():
 
 
 def test_nothing_is_left_of_a_mode():
-    before = dict(vars(Tensor))
+    seen = (Tensor.exp, Tensor.backward, Tensor.__add__, Tensor.shape.fget)
+    before, codes = dict(vars(Tensor)), [f.__code__ for f in seen]
     with pytest.raises(ValueError, match="out"), Heard(), Heard():
-        assert vars(Tensor) != before
+        assert dict(vars(Tensor)) == before and not any(f.__code__ is code for f, code in zip(seen, codes, strict=True))
         raise ValueError("out")
-    assert dict(vars(Tensor)) == before and not overrides.has_torch_function((engine.ones(1),))
+    assert (
+        dict(vars(Tensor)) == before
+        and all(f.__code__ is code for f, code in zip(seen, codes, strict=True))
+        and not overrides.has_torch_function((engine.ones(1),))
+    )
     mode = Heard()
     with mode:
         pass
     engine.ones(2) + 1
     assert mode.told == []
+
+
+def test_a_mode_hears_of_what_was_kept_before():
+    """Functions, methods and properties that a program has in tables and variables are those of which a mode hears."""
+    table = {
+        engine.exp: 1,
+        Tensor.exp: 2,
+        nn.functional.relu: 3,
+        Tensor.add: 4,
+        Tensor.shape.__get__: 5,
+        Tensor.__getitem__: 6,
+        engine.zeros: 7,
+    }
+    table |= {Tensor.matmul: 8, Tensor.backward: 9, Tensor.requires_grad.__set__: 10, nn.functional.sigmoid: 11, nn.functional.elu_: 12}
+    exp, add, shape, relu, elu_ = engine.exp, Tensor.add, Tensor.shape.__get__, nn.functional.relu, nn.functional.elu_
+
+    class Listed(overrides.TorchFunctionMode):
+        told: list = []
+
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            self.told.append(table.get(func))
+            assert engine.exp is exp and Tensor.add is add and Tensor.shape.__get__ == shape
+            return func(*args, **(kwargs or {}))
+
+    x = engine.ones(2, 2)
+    with Listed() as outer:
+        exp(x), x.exp(), relu(x), add(x, 1), x + 1, shape(x), x[0], engine.zeros(1), x @ x
+        x.requires_grad = True
+        x.sum().backward()
+        nn.functional.sigmoid(x), elu_(engine.ones(1))
+    assert [n for n in outer.told if n is not None] == [1, 2, 3, 4, 4, 5, 6, 7, 8, 10, 9, 11, 12]
+    with Listed(), Listed():  # the inner one's call is heard by the outer one
+        Listed.told.clear()
+        assert add(x, 1).tolist() == [[2, 2], [2, 2]] and Listed.told[:2] == [4, 4]
 
 
 def test_modes_nest_the_innermost_hears_first():
@@ -134,6 +173,12 @@ def test_names_and_lists():
     stand_ins = overrides.get_testing_overrides()
     assert stand_ins[engine.add](1, 2) == -1 and len(stand_ins) > 1000
     names = {engine.add: "torch.add", Tensor.add: "torch.Tensor.add", nn.functional.relu: "torch.nn.functional.relu"}
+    names |= {
+        nn.functional.conv2d: "torch.nn.functional.conv2d",
+        engine.absolute: "torch.absolute",
+        Tensor.absolute: "torch.Tensor.absolute",
+    }
+    names |= {engine.einsum: "torch.functional.einsum", engine.zeros: "torch.zeros", engine.special.expit: "torch.special.expit"}
     names |= {engine.linalg.inv: "torch.linalg.inv", Tensor.grad.__get__: "torch.Tensor.grad.__get__", len: None}
     assert {f: overrides.resolve_name(f) for f in names} == names
     asked = {Tensor.add: True, Tensor.grad.__get__: True, engine.add: False}
