@@ -104,6 +104,13 @@ def isin(elements, test_elements, *, assume_unique=False, invert=False):
     return Tensor._wrap(~found if invert else found)
 
 
+def within(index, size):
+    """Whether all places are among 0 to size - 1; under `vmap` those of every sample."""
+    places = index.array
+    while hasattr(places, "inner"): places = places.inner
+    return not places.size or bool(places.min() >= 0 and places.max() < size)
+
+
 @composite(method=True, in_place=True)
 def index_reduce(input, dim, index, source, reduce, *, include_self=True):
     """The prod, mean, amax or amin of the input's slices and those of `source`, sent to the places that a 1-d index names.
@@ -113,7 +120,7 @@ def index_reduce(input, dim, index, source, reduce, *, include_self=True):
     if reduce not in ("prod", "mean", "amax", "amin"): raise RuntimeError(f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}.")
     if index.ndim > 1: raise IndexError(f"index_reduce_(): Expected a 1-D tensor for index, got {index.ndim}-D")
     size = input.shape[wrap_dim(dim, input.ndim)] if input.ndim else 1
-    if index.numel() and not (int(index.min()) >= 0 and int(index.max()) < size): raise IndexError(f"index_reduce_(): index out of range: expected 0 to {size - 1}, got {index.tolist()}")
+    if not within(index, size): raise IndexError(f"index_reduce_(): index out of range: expected 0 to {size - 1}, got others")
     d = wrap_dim(dim, input.ndim)
     if input.ndim == 0: return scatter_reduce(input, 0, index.reshape(()), source.reshape(()), reduce, include_self=include_self)
     shape = [-1 if i == d else 1 for i in range(input.ndim)]

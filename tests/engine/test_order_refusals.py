@@ -36,6 +36,13 @@ def test_the_smallest_of_nothing():
         engine.kthvalue(NOTHING, 1)
 
 
+def test_every_sample_has_places_of_its_own():
+    x = engine.tensor([[1.0, 2, 1], [3, 3, 4]])
+    found = engine.vmap(lambda v: v.index_reduce(0, v.argmax().reshape(1), v[:1], "mean"))(x)
+    assert found.tolist() == [[1.0, 1.5, 1.0], [3.0, 3.0, 3.5]]
+    assert engine.vmap(lambda v: engine.searchsorted(v, engine.tensor([2.5]), sorter=v.argsort()))(x).tolist() == [[3], [0]]
+
+
 def test_searching_by_a_sorter():
     assert engine.searchsorted(X, engine.tensor([1.5]), sorter=engine.tensor([1, 2, 0])).tolist() == [1]
 
@@ -57,7 +64,7 @@ def test_searching_by_a_sorter():
     (lambda: engine.histogramdd(engine.tensor([[1.0, nan]]), 3), RuntimeError, "dimension 1's range"),
     (lambda: engine.histogram(X.long(), 3), NotImplementedError, "int64"),
     (lambda: engine.gradient(X.to(engine.uint8)), RuntimeError, "uint8"),
-    (lambda: X.index_reduce(0, engine.tensor([-1]), X[:1], "mean"), IndexError, r"expected 0 to 2, got \[-1\]"),
+    (lambda: X.index_reduce(0, engine.tensor([-1]), X[:1], "mean"), IndexError, "expected 0 to 2"),
     (lambda: engine.segment_reduce(NUMBER, "sum", lengths=engine.tensor([1])), RuntimeError, "than the 0 of data, but got 1"),
 ])  # fmt: skip
 def test_what_is_refused(call, kind, words):
