@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from .. import autograd, casting, random, tape
 from ..autograd.graph import saved_tensors_hooks
+from ..errors import warn
 from ..nn import Sequential
 from ..tensor import Tensor
 
@@ -68,7 +68,7 @@ def detach_variable(inputs: tuple) -> tuple:
 def check_backward_validity(inputs: Iterable) -> None:
     """Warn when no input requires grad: a reentrant checkpoint has no gradient then, not even for parameters."""
     if not any(x.requires_grad for x in inputs if isinstance(x, Tensor)):
-        warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=3)
+        warn("None of the inputs have requires_grad=True. Gradients will be None")
 
 
 def get_device_states(*args: Any) -> tuple[list, list]:
@@ -112,11 +112,10 @@ def checkpoint(
     compares shapes and dtypes of what both runs save (CheckpointError where they differ), "none" nothing.
     """
     if use_reentrant is None:
-        warnings.warn(
+        warn(
             "torch.utils.checkpoint: the use_reentrant parameter should be passed explicitly. use_reentrant=False is recommended, but if "
             "you need to preserve the current default behavior, you can pass use_reentrant=True. Refer to docs for more details on the "
-            "differences between the two variants.",
-            stacklevel=2,
+            "differences between the two variants."
         )
         use_reentrant = True
     preserve = kwargs.pop("preserve_rng_state", True)
@@ -256,10 +255,9 @@ def _metadata(told: tuple) -> dict:
 def checkpoint_sequential(functions: Any, segments: int, input: Any, use_reentrant: bool | None = None, **kwargs: Any) -> Any:
     """A sequence of modules in `segments` pieces of nearly equal length, each of which but the last is a checkpoint."""
     if use_reentrant is None:
-        warnings.warn(
+        warn(
             "torch.utils.checkpoint.checkpoint_sequential: the use_reentrant parameter should be passed explicitly. use_reentrant=False is "
-            "recommended, but if you need to preserve the current default behavior, you can pass use_reentrant=True.",
-            stacklevel=2,
+            "recommended, but if you need to preserve the current default behavior, you can pass use_reentrant=True."
         )
         use_reentrant = True
     preserve = kwargs.pop("preserve_rng_state", True)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import namedtuple
 from collections.abc import Callable
 from typing import Any
 
 import engine
 from engine import Tensor, nn
+from engine.errors import warn
 from engine.nn import functional as F
 from engine.nn import init
 
@@ -87,11 +87,10 @@ class GoogLeNet(nn.Module):
         super().__init__()
         conv, inception, aux = blocks or [BasicConv2d, Inception, InceptionAux]
         if init_weights is None:
-            warnings.warn(
+            warn(
                 "The default weight initialization of GoogleNet will be changed in future releases of torchvision. If you wish to keep "
                 "the old behavior, please set init_weights=True.",
                 FutureWarning,
-                stacklevel=2,
             )
             init_weights = True
         self.aux_logits, self.transform_input = aux_logits, transform_input
@@ -154,7 +153,7 @@ def googlenet(*args: Any, weights: Any = None, progress: bool = True, **kwargs: 
     if kwargs.setdefault("num_classes", 1000) != 1000:
         raise ValueError(f"The parameter 'num_classes' expected value 1000 but got {kwargs['num_classes']} instead.")
     if with_aux:
-        warnings.warn("auxiliary heads in the pretrained googlenet model are NOT pretrained, so make sure to train them", stacklevel=2)
+        warn("auxiliary heads in the pretrained googlenet model are NOT pretrained, so make sure to train them")
     state = weights.get_state_dict(progress=progress, check_hash=True)
     model = GoogLeNet(aux_logits=True, init_weights=False, **{"transform_input": True, **kwargs})
     model.load_state_dict(state)
