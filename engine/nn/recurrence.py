@@ -13,7 +13,7 @@ from ..tensor import Tensor
 from . import functional as F
 
 
-class _TimeSteps(Function):
+class TimeSteps(Function):
     """The rows of a packed sequence, one tensor for each time step; their gradients are joined in one go."""
 
     @staticmethod
@@ -72,7 +72,7 @@ def scan(mode: str, data: Tensor, sizes: tuple[int, ...], start: tuple, weights:
         out, last = lstm_steps((gates, *start, w_hh), reverse)
         return out.flatten(0, 1), (out[0 if reverse else -1], last)
     step = STEPS[mode]
-    gates = _TimeSteps.apply(F.linear(data, w_ih, b_ih), sizes)
+    gates = TimeSteps.apply(F.linear(data, w_ih, b_ih), sizes)
     outputs: list = [None] * len(sizes)
     steps = range(len(sizes))
     state = tuple(s[: sizes[-1]] if s.shape[0] != sizes[-1] else s for s in start) if reverse else start
