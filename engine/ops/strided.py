@@ -111,7 +111,7 @@ def as_strided_scatter(input: Tensor, src: Tensor, size: Any, stride: Any, stora
     if at.size and at.max() >= input.numel():
         raise RuntimeError(f"setStorage: sizes {list(size)}, strides {list(stride)} reach beyond the {input.numel()} elements of the input")
     xp = namespace(input.array)
-    flat = index_put(reshape(input, (input.numel(),)), (Tensor._wrap(xp.asarray(at.reshape(-1))),), reshape(src, (src.numel(),)))
+    flat = index_put(reshape(input, (input.numel(),)), (Tensor._wrap(xp.asarray(at.reshape(-1))),), reshape(src, (src.numel(),)).to(input.dtype))
     return reshape(flat, tuple(input.shape))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import pickle
 
 import pytest
@@ -133,7 +134,9 @@ def test_named_tuples_are_taken_apart_by_pytorchs_functions():
 
 def test_operators_inside_pytorch():
     """Values are PyTorch 2.13's."""
-    aten, inf = engine.ops.aten, float("inf")
+    from engine.ops import aten
+
+    inf = float("inf")
     x = engine.arange(6.0).reshape(3, 2)
     assert aten.slice.Tensor(x, 0, 1, None, 1).tolist() == [[2, 3], [4, 5]]
     assert engine._chunk_cat([x, engine.arange(8.0).reshape(4, 2)], 0, 2).tolist() == [[0, 1, 2, 3, 0, 1, 2, 3], [4, 5, 0, 0, 4, 5, 6, 7]]
@@ -148,3 +151,10 @@ def test_operators_inside_pytorch():
     assert engine.allclose(engine._softmax_backward_data(x, y, 1, engine.float32), y * (x - (x * y).sum(1, keepdim=True)))
     assert aten.native_dropout_backward(x, x > 2, 2.0).tolist() == [[0, 0], [0, 6], [8, 10]]
     assert engine.tensor(2.0).__rdiv__(3) == 1.5
+    assert engine.as_strided_scatter(engine.zeros(4), engine.tensor([1, 2]), (2,), (2,)).tolist() == [1, 0, 2, 0]  # cast as in a copy
+
+
+@pytest.mark.parametrize("name", ["tensor.parallel", "fsdp.wrap", "checkpoint.state_dict"])
+def test_modules_below_what_is_refused_are_named(name):
+    with engine.install_as_torch(), pytest.raises(ModuleNotFoundError, match=f"{name}' in this engine, though PyTorch has it"):
+        importlib.import_module(f"torch.distributed.{name}")
