@@ -42,10 +42,14 @@ READY = """() => {
 IDLE = f"""() => window.workbenchTestRuns === 0
   && {NOTEBOOK}.sessionContext.session?.kernel?.status === "idle"
   && {NOTEBOOK}.content.widgets.every((cell) => (cell.model.executionState ?? "idle") === "idle")"""
-RUN = """(command) => {
+RUN = f"""([command, at]) => {{
+  if (at !== null) {{
+    {NOTEBOOK}.content.deselectAll();
+    {NOTEBOOK}.content.activeCellIndex = at;
+  }}
   window.workbenchTestRuns = (window.workbenchTestRuns ?? 0) + 1;
-  void window.jupyterapp.commands.execute(command).finally(() => { window.workbenchTestRuns -= 1; });
-}"""
+  void window.jupyterapp.commands.execute(command).finally(() => {{ window.workbenchTestRuns -= 1; }});
+}}"""
 
 
 NO_CHROMIUM = "no Chromium found (install chromium, or name one in $CHROMIUM)"
@@ -130,9 +134,12 @@ class Lab:
         nbformat.write(notebook, self.server.root / name)
         self.open_notebook(name)
 
-    def command(self, name: str) -> None:
-        """Starts a command of JupyterLab; `wait_idle` waits for its end."""
-        self.page.evaluate(RUN, name)
+    def command(self, name: str, at: int | None = None) -> None:
+        """Starts a command of JupyterLab, for the cell `at` if there is one; `wait_idle` waits for its end.
+
+        The cell is made the active one at the same moment: a view that has the focus and is drawn anew makes its own cell that again.
+        """
+        self.page.evaluate(RUN, [name, at])
 
     def run_all(self, wait: bool = True) -> None:
         """Runs every cell; without `wait` returns at once, as a cell that pauses needs it."""

@@ -37,8 +37,7 @@ for step in range(3):
 
 def run(lab, index: int):
     """Runs one cell; the view in its output."""
-    lab.page.evaluate(f"() => {{ window.jupyterapp.shell.currentWidget.content.activeCellIndex = {index}; }}")
-    lab.command("notebook:run-cell")
+    lab.command("notebook:run-cell", index)
     lab.wait_idle()
     return lab.cell(index).locator(".gradient-workbench")
 

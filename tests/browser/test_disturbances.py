@@ -33,10 +33,6 @@ CUT = """(() => {
 })()"""
 
 
-def activate(lab, index: int) -> None:
-    lab.page.evaluate(f"(index) => {{ {NOTEBOOK}.content.activeCellIndex = index; }}", index)
-
-
 def cut_line(lab) -> None:
     lab.page.evaluate("() => window.cutLine()")
     lab.page.wait_for_function(f"() => {KERNEL}.connectionStatus !== 'connected'")
@@ -61,8 +57,7 @@ def test_a_pass_outlives_its_output_its_cell_and_the_name_of_its_file(lab):
     view_of(lab, 1).get_by_test_id("wb-next").click()
     stands_at(1, panel)
 
-    activate(lab, 1)
-    lab.command("notebook:clear-cell-output")
+    lab.command("notebook:clear-cell-output", 1)
     expect(lab.cell(1).get_by_test_id("wb-root")).to_have_count(0)
     panel.get_by_test_id("wb-next").click()
     stands_at(2, panel)
@@ -70,8 +65,7 @@ def test_a_pass_outlives_its_output_its_cell_and_the_name_of_its_file(lab):
     run_cell(lab, 1)
     view_of(lab, 1).get_by_test_id("wb-next").click()
     stands_at(1, panel)
-    activate(lab, 1)
-    lab.command("notebook:delete-cell")
+    lab.command("notebook:delete-cell", 1)
     lab.wait_idle()
     panel.get_by_test_id("wb-next").click()
     stands_at(2, panel)
@@ -120,8 +114,7 @@ def test_a_line_is_cut_a_paused_notebook_starts_anew_and_a_kernel_is_shut_down(l
     panel.get_by_test_id("wb-next").click()
     stands_at(3, view, panel)
 
-    activate(lab, 2)
-    lab.command("notebook:run-cell")
+    lab.command("notebook:run-cell", 2)
     paused = view_of(lab, 2)
     paused.get_by_test_id("wb-next").click()
     stands_at(1, paused, panel)

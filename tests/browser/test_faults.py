@@ -93,8 +93,7 @@ def test_hostile_names_are_text(lab):
 def test_a_shape_error_shows_the_graph_up_to_it(lab):
     lab.open(SETUP, "%%watch\nh = (w * x).tanh()\nbad = h @ engine.ones(3, 2)\nnever = 1", "print('goes on')")
     lab.run_all()
-    lab.page.evaluate("() => { window.jupyterapp.shell.currentWidget.content.activeCellIndex = 2; }")
-    lab.command("notebook:run-cell")
+    lab.command("notebook:run-cell", 2)
     lab.wait_idle()
     assert "goes on" in lab.text(2)
     outputs = lab.outputs(1)
@@ -116,8 +115,7 @@ def test_a_kernel_that_dies_says_so_and_the_next_cell_works(lab):
     view.get_by_test_id("wb-next").click()
     for part in (view, panel):
         expect(part.get_by_test_id("wb-scrub")).to_have_value("1")
-    lab.page.evaluate("() => { window.jupyterapp.shell.currentWidget.content.activeCellIndex = 2; }")
-    lab.command("notebook:run-cell")
+    lab.command("notebook:run-cell", 2)
     expect(view.get_by_test_id("wb-alert")).to_contain_text("run the cell again")
     expect(panel.get_by_test_id("wb-alert")).to_contain_text("The kernel has")
     expect(panel.get_by_test_id("wb-node").first).to_be_visible()  # what was seen is still there

@@ -33,8 +33,7 @@ def panel_of(lab):
 
 def run_cell(lab, index: int) -> str:
     """Runs one cell and returns its text."""
-    lab.page.evaluate("(index) => { window.jupyterapp.shell.currentWidget.content.activeCellIndex = index; }", index)
-    lab.command("notebook:run-cell")
+    lab.command("notebook:run-cell", index)
     lab.wait_idle()
     return lab.text(index)
 

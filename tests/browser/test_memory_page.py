@@ -6,6 +6,7 @@ import re
 
 from playwright.sync_api import expect
 from real_lab import box_at_rest
+from test_lab import run_cell
 from test_lesson import view_of
 
 SETUP = """%load_ext workbench
@@ -30,10 +31,8 @@ del h, loss"""
 
 def test_the_memory_tab_from_the_peak_to_the_line_that_frees(lab):
     lab.open(SETUP, TRAIN, "losses[0] = losses[0].item()", "print(freed() is None)")
-    lab.command("notebook:run-cell-and-select-next")
-    lab.wait_idle()
-    lab.command("notebook:run-cell-and-select-next")
-    lab.wait_idle()
+    for at in (0, 1):
+        run_cell(lab, at)
     view = view_of(lab, 1)
     view.get_by_test_id("wb-tab-memory").click()
     expect(view.get_by_test_id("wb-memory-totals")).to_contain_text("optimizer")
@@ -85,9 +84,5 @@ def test_the_memory_tab_from_the_peak_to_the_line_that_frees(lab):
     expect(card).to_contain_text("the variable losses[0]")
     expect(card).to_contain_text("its graph")
     expect(card.locator("code.fix").filter(has_text="losses[0] = losses[0].item()")).to_have_count(1)
-    lab.page.evaluate("() => { window.jupyterapp.shell.currentWidget.content.activeCellIndex = 2; }")
-    lab.command("notebook:run-cell-and-select-next")
-    lab.wait_idle()
-    lab.command("notebook:run-cell-and-select-next")
-    lab.wait_idle()
-    assert lab.text(3) == "True\n"
+    run_cell(lab, 2)
+    assert run_cell(lab, 3) == "True\n"

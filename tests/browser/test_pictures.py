@@ -35,8 +35,7 @@ def test_a_figure_is_whole_though_the_view_is_used_while_it_is_drawn(lab):
     enough.unlink()
 
     view = view_of(lab, 1)
-    lab.page.evaluate("() => { window.jupyterapp.shell.currentWidget.content.activeCellIndex = 2; }")
-    lab.command("notebook:run-cell")
+    lab.command("notebook:run-cell", 2)
     lab.page.wait_for_function("() => window.jupyterapp.shell.currentWidget.content.widgets[2].model.executionState === 'running'")
     view.get_by_test_id("wb-next").click()
     expect(view.get_by_text("The kernel is running a cell.", exact=False).first).to_be_visible()

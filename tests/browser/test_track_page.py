@@ -35,7 +35,6 @@ def test_the_bar_moves_and_an_interrupt_leaves_it_as_it_stands(lab):
     (saved, _) = lab.outputs(0)
     assert "stopped after" in saved["data"]["text/plain"] and len(str(saved["data"])) < 10_000
 
-    lab.page.evaluate("() => { window.jupyterapp.shell.currentWidget.content.activeCellIndex = 1; }")
-    lab.command("notebook:run-cell")
+    lab.command("notebook:run-cell", 1)
     lab.wait_idle()
     expect(lab.cell(1).get_by_text("3 of 3, in")).to_be_visible()

@@ -60,7 +60,6 @@ def test_training_is_played_paused_stepped_and_put_back(lab):
 
     view.get_by_test_id("wb-train-reset").click()
     expect(label).to_have_text("turn 0 of 400, has ended")
-    lab.page.evaluate("() => { window.jupyterapp.shell.currentWidget.content.activeCellIndex = 2; }")
-    lab.command("notebook:run-cell")
+    lab.command("notebook:run-cell", 2)
     lab.wait_idle()
     assert lab.text(2) == "back True {}\n"

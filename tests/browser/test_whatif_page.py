@@ -98,6 +98,5 @@ def test_what_ifs_by_mouse_and_keys(lab: Lab) -> None:
 
 def run_last(lab: Lab) -> None:
     """Runs the third cell alone."""
-    lab.page.evaluate("() => { const n = window.jupyterapp.shell.currentWidget.content; n.deselectAll(); n.activeCellIndex = 2; }")
-    lab.command("notebook:run-cell")
+    lab.command("notebook:run-cell", 2)
     lab.wait_idle()
