@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
+__path__: list[str] = []  # a package, as PyTorch's is: an import of what is below is answered in words
 __all__ = ["HuggingFaceStorageReader", "HuggingFaceStorageWriter", "load", "save"]
 
 

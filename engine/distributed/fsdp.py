@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 
 from ..nn import BatchNorm1d, BatchNorm2d, BatchNorm3d, Module, SyncBatchNorm
 
+__path__: list[str] = []  # a package, as PyTorch's is: an import of what is below is answered in words
 __all__ = [
     "BackwardPrefetch",
     "CPUOffload",

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 from .device_mesh import _refuse
 
+__path__: list[str] = []  # a package, as PyTorch's is: an import of what is below is answered in words
 __all__ = [
     "DTensor",
     "Partial",
