@@ -320,7 +320,6 @@ def search(ordered: Any, values: Any, right: bool = False) -> Any:
     """Where `values` would be inserted into the ordered last axis: before equal elements, or after them with `right`."""
     side = "right" if right else "left"
     ordered, values = (x.astype(numpy.float32) if x.dtype.kind == "V" else x for x in (ordered, values))  # bfloat16's nan is not put last
-    ordered, values = (x.astype(numpy.float32) if x.dtype.kind == "V" else x for x in (ordered, values))  # bfloat16's nan is not put last
     if ordered.ndim == 1:
         return numpy.searchsorted(ordered, values, side)
     if ordered.shape[:-1] != values.shape[:-1]:
