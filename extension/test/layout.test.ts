@@ -393,6 +393,13 @@ describe("real graphs", () => {
     expect(frontier(small.tree)).toEqual(allGroups(small));
   });
 
+  it("opens no run of ops while more come into it", () => {
+    for (const length of [1001, 1040, 1600]) {
+      const growing = reduce(START, received({ ...chain(length).graphs("r1")[0]!, live: true }));
+      expect(countBoxes(growing.recording!.tree, growing.open), `${length} ops`).toBeLessThan(10);
+    }
+  });
+
   it("lays out an 8,000-node recording fast, closed and with its loop open", () => {
     const builder = lstm(500);
     const began = performance.now();

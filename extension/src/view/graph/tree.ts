@@ -297,7 +297,7 @@ export function countBoxes(tree: Tree, open: ReadonlySet<number>, group = TOP): 
 
 /**
  * Groups to open at first: level by level, groups of one structure all together, while at most `budget` boxes are drawn.
- * A recording that still grows gives the groups to `keep` open, and opens nothing that repeats.
+ * A recording that still grows gives the groups to `keep` open, and opens nothing that repeats, nor a run of ops, which may grow to 500 boxes.
  */
 export function frontier(tree: Tree, budget = 60, keep: ReadonlySet<number> | null = null): Set<number> {
   const open = new Set([...(keep ?? [])].filter((id) => tree.groups.has(id)));
@@ -314,11 +314,11 @@ export function frontier(tree: Tree, budget = 60, keep: ReadonlySet<number> | nu
       const key = `${group.kind} ${group.label} ${total.ops} ${tree.children.get(id)!.length}`;
       alike.set(key, [...(alike.get(key) ?? []), id]);
     }
-    const repeats = (id: number) => ["fold", "loop"].includes(tree.groups.get(id)!.kind);
+    const grows = (id: number) => id >= FIRST_RUN || REPEATS.has(tree.groups.get(id)!.kind);
     const added = (ids: number[]) => ids.reduce((sum, id) => sum + (open.has(id) ? 0 : tree.children.get(id)!.length), 0);
     const classes = [...alike.values()].sort((a, b) => added(a) - added(b) || a[0]! - b[0]!);
     for (const ids of classes) {
-      if (count + added(ids) > budget || (keep && repeats(ids[0]!))) continue;
+      if (count + added(ids) > budget || (keep && grows(ids[0]!))) continue;
       ids.forEach((id) => open.add(id));
       count = countBoxes(tree, open);
     }
