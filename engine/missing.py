@@ -85,14 +85,17 @@ _WALKED = {
 
 
 @functools.cache
-def known() -> dict[str, frozenset[str]]:
-    """PyTorch's public names by module and class, and torchvision's that are not here, under the engine's names.
+def known() -> dict[str, dict[str, str]]:
+    """PyTorch's public names by module and class, and torchvision's that are not here, under the engine's names of these: name -> its home.
 
     Read from files at the first miss.
     """
     texts = ((Path(__file__).parent / name).read_text(encoding="utf-8") for name in ("torch_names.txt", "vision/names.txt"))
-    lines = [line for text in texts for line in text.splitlines()[1:]]
-    return {ours(line.split(" ", 1)[0]): frozenset(line.split()[1:]) for line in lines}
+    found: dict[str, dict[str, str]] = {}
+    for line in [line for text in texts for line in text.splitlines()[1:]]:
+        home, *names = line.split()
+        found[ours(home)] = dict.fromkeys(names, home) | found.get(ours(home), {})  # one module here may answer for several of PyTorch's
+    return found
 
 
 def ours(name: str) -> str:
@@ -126,7 +129,7 @@ def said(what: str, home: str, name: str, here: frozenset[str]) -> str:
     told = f"{what} has no attribute {name!r}"
     if there:
         who, nearest = "PyTorch" if top == "torch" else top, f". The nearest name here is {near[0]!r}" if near else ""
-        return f"{told}: {who} has {other}.{name}, this engine does not{nearest}"
+        return f"{told}: {who} has {(names or {}).get(name, other)}.{name}, this engine does not{nearest}"
     told += ", and neither has PyTorch 2.13" if names and top == "torch" and not name.startswith("_") else ""  # only public ones are listed
     return f"{told}; did you mean {near[0]!r}?" if near else told
 

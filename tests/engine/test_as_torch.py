@@ -38,7 +38,7 @@ def test_imports_give_the_engines_own_modules(torch):
     import torch.nn.functional as functional
     import torch.utils.data
     from torch import Tensor, optim
-    from torch.nn.modules.batchnorm import _BatchNorm
+    from torch.nn.modules.batchnorm import SyncBatchNorm, _BatchNorm
     from torch.optim.adamw import AdamW
     from torch.optim.lr_scheduler import StepLR
     from torch.utils.data import DataLoader
@@ -47,6 +47,7 @@ def test_imports_give_the_engines_own_modules(torch):
     assert Tensor is engine.Tensor and DataLoader is engine.data.DataLoader and AdamW is engine.optim.AdamW
     assert StepLR is engine.optim.lr_scheduler.StepLR
     assert isinstance(nn.BatchNorm2d(2), _BatchNorm) and not isinstance(nn.InstanceNorm2d(2), _BatchNorm)
+    assert SyncBatchNorm is nn.SyncBatchNorm and issubclass(SyncBatchNorm, _BatchNorm)
 
 
 def test_functorch_is_an_older_name_of_func(torch):
@@ -205,6 +206,12 @@ def test_the_programs_of_its_page_run():
         ("engine.utils.data", "DataLoder", "did you mean 'DataLoader'?"),
         ("engine.cuda", "CUDAPluggableAllocator", "PyTorch has torch.cuda.CUDAPluggableAllocator, this engine does not"),
         ("engine.backends", "xeon", "PyTorch has torch.backends.xeon, this engine does not"),
+        ("engine.optim.adam", "adam", "PyTorch has torch.optim.adam.adam, this engine does not. The nearest name here is 'Adam'"),
+        (
+            "engine.optim.adaptive",
+            "adagrad",
+            "PyTorch has torch.optim.adagrad.adagrad, this engine does not. The nearest name here is 'Adagrad'",
+        ),
         ("engine.nn.init", "xavier_unifrom_", "did you mean 'xavier_uniform_'?"),
     ],
 )

@@ -26,10 +26,10 @@ from .. import (
     transformer,
     upsampling,
 )  # fmt: skip
-from . import utils
+from . import batchnorm, utils
 
 _ELSEWHERE = {
-    "batchnorm": normalization, "channelshuffle": pixelshuffle, "instancenorm": normalization, "sparse": embedding,
+    "channelshuffle": pixelshuffle, "instancenorm": normalization, "sparse": embedding,
     **{m.__name__.rpartition(".")[2]: m for m in (
         activation, adaptive, container, conv, distance, dropout, flatten, fold, lazy, linear, loss, module, normalization, padding,
         pixelshuffle, pooling, rnn, transformer, upsampling,
