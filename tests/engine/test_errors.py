@@ -242,3 +242,9 @@ def test_kernels_that_some_whole_numbers_have():
         with pytest.raises(NotImplementedError, match="not implemented for bool"):
             call()
     assert F.linear(image.long(), image[0, 0].long()).dtype is engine.int64
+
+
+def test_warnings_point_at_the_programs_line():
+    with pytest.warns(UserWarning, match="requires_grad=True") as told:
+        engine.utils.checkpoint.checkpoint(lambda x: x * 2, engine.ones(1), use_reentrant=True)
+    assert told[0].filename == __file__

@@ -30,6 +30,13 @@ def one_thread():
     torch.set_num_threads(before)
 
 
+@pytest.fixture(autouse=True)
+def flags_of_a_fresh_process():
+    """PyTorch's own test helpers, which parity tests import, forbid writes to flags such as `backends.cudnn.benchmark`."""
+    with torch.backends.__allow_nonbracketed_mutation():
+        yield
+
+
 def sample(kind: str, part: int) -> list:
     return random.Random(f"{kind}{SEED}").sample(HEALTHY, len(HEALTHY))[part :: PARTS * 4]
 
