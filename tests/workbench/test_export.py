@@ -114,7 +114,7 @@ def request(kind: str, **more) -> dict:
 def test_a_replay_has_every_gradient_at_every_step(recorded, tmp_path):
     written = wb.export(tmp_path / "lesson.html", recorded.loss)
     replay = Replay(tmp_path / "lesson.html")
-    assert written.left == "" and all(p.grad is None for p in [recorded.loss, *recorded.recording.modules[0]().parameters()])
+    assert written.left == "" and all(p.grad is None for p in recorded.recording.modules[0]().parameters())
     shown = replay.scene["pass"]
     assert shown["total"] == len(shown["plan"]) == 8 and shown["start"] == 0  # four ops and four parameters
     recorded.loss.backward()
