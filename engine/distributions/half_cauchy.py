@@ -8,54 +8,22 @@ from typing import Any
 import engine
 from engine import Tensor
 
-from . import constraints
 from .cauchy import Cauchy
-from .transformed_distribution import TransformedDistribution
-from .transforms import AbsTransform
+from .half import Half
 
 
-class HalfCauchy(TransformedDistribution):
+class HalfCauchy(Half):
     """|x| for x Cauchy with median 0 and the given `scale`."""
 
-    arg_constraints = {"scale": constraints.positive}
-    support = constraints.nonnegative
-    has_rsample = True
-
-    def __init__(self, scale: Any, validate_args: bool | None = None):
-        super().__init__(Cauchy(0, scale, validate_args=False), AbsTransform(), validate_args=validate_args)
-
-    def expand(self, batch_shape: Any, _instance: Any = None) -> HalfCauchy:
-        return super().expand(batch_shape, self.__class__.__new__(self.__class__) if _instance is None else _instance)
-
-    @property
-    def scale(self) -> Tensor:
-        return self.base_dist.scale
+    whole = Cauchy
 
     @property
     def mean(self) -> Tensor:
         return engine.full(self._extended_shape(), math.inf, dtype=self.scale.dtype, device=self.scale.device)
 
     @property
-    def mode(self) -> Tensor:
-        return engine.zeros_like(self.scale)
-
-    @property
     def variance(self) -> Tensor:
         return self.base_dist.variance
 
-    def log_prob(self, value: Any) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
-        value = engine.as_tensor(value, dtype=self.scale.dtype, device=self.scale.device)
-        return engine.where(value >= 0, self.base_dist.log_prob(value) + math.log(2), -math.inf)
-
-    def cdf(self, value: Any) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
-        return 2 * self.base_dist.cdf(value) - 1
-
-    def icdf(self, prob: Tensor) -> Tensor:
-        return self.base_dist.icdf((prob + 1) / 2)
-
-    def entropy(self) -> Tensor:
-        return self.base_dist.entropy() - math.log(2)
+    def _taken(self, value: Any) -> Tensor:
+        return engine.as_tensor(value, dtype=self.scale.dtype, device=self.scale.device)

@@ -33,6 +33,13 @@ def precision_to_scale_tril(P: Tensor) -> Tensor:
     return engine.linalg.solve_triangular(L_inv, eye.expand(L_inv.shape), upper=False)
 
 
+def scale_tril_of(name: str, matrix: Tensor) -> Tensor:
+    """The Cholesky factor of the covariance that is given as the parameter of this name: by its factor, itself, or its inverse."""
+    if name == "covariance_matrix":
+        return engine.linalg.cholesky(matrix)
+    return matrix if name == "scale_tril" else precision_to_scale_tril(matrix)
+
+
 class MultivariateNormal(Distribution):
     """Mean `loc` (..., k), and one of the covariance matrix, its inverse or its lower Cholesky factor (..., k, k)."""
 
@@ -62,12 +69,7 @@ class MultivariateNormal(Distribution):
         setattr(self, name, matrix.expand((*batch_shape, -1, -1)))
         self.loc = loc.expand((*batch_shape, -1))
         super().__init__(batch_shape, self.loc.shape[-1:], validate_args=validate_args)
-        if scale_tril is not None:
-            self._unbroadcasted_scale_tril = scale_tril
-        elif covariance_matrix is not None:
-            self._unbroadcasted_scale_tril = engine.linalg.cholesky(covariance_matrix)
-        else:
-            self._unbroadcasted_scale_tril = precision_to_scale_tril(matrix)
+        self._unbroadcasted_scale_tril = scale_tril_of(name, matrix)
 
     def _parameter_dims(self, name: str) -> int:
         return 1 if name == "loc" else 2

@@ -10,7 +10,7 @@ from engine import Size, Tensor
 
 from . import constraints
 from .exp_family import ExponentialFamily
-from .multivariate_normal import precision_to_scale_tril
+from .multivariate_normal import scale_tril_of
 from .utils import holds, lazy_property
 
 
@@ -46,12 +46,7 @@ class Wishart(ExponentialFamily):
             raise ValueError(f"Value of df={df} expected to be greater than ndim - 1 = {event_shape[-1] - 1}.")
         self.arg_constraints = {**type(self).arg_constraints, "df": constraints.greater_than(event_shape[-1] - 1)}
         super().__init__(batch_shape, event_shape, validate_args=validate_args)
-        if scale_tril is not None:
-            self._unbroadcasted_scale_tril = scale_tril
-        elif covariance_matrix is not None:
-            self._unbroadcasted_scale_tril = engine.linalg.cholesky(covariance_matrix)
-        else:
-            self._unbroadcasted_scale_tril = precision_to_scale_tril(matrix)
+        self._unbroadcasted_scale_tril = scale_tril_of(name, matrix)
 
     def _parameter_dims(self, name: str) -> int:
         return 0 if name == "df" else 2
