@@ -291,6 +291,12 @@ def test_a_view_asks_about_a_block_by_its_number(monkeypatch):
     assert gone["type"] == "problem" and "not there any more" in gone["sentence"]
 
 
+def test_a_parameter_without_a_shape_holds_nothing():
+    h = engine.ones(5)
+    (chain,) = asked(h, {"lazy": engine.nn.LazyLinear(3), "h": h}).chains
+    assert chain.fix == "del h"
+
+
 def test_a_module_of_the_users_is_a_root(monkeypatch):
     module = types.ModuleType("train")
     module.__file__ = "/projects/train.py"

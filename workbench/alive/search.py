@@ -11,6 +11,7 @@ from time import perf_counter
 from typing import Any
 
 from engine import inplace, tape
+from engine.nn.parameter import is_lazy
 from engine.tensor import Tensor
 
 from . import roots
@@ -108,6 +109,8 @@ class Search:
 
     def _holds(self, thing: Any) -> bool:
         if issubclass(type(thing), Tensor):
+            if is_lazy(thing):
+                return False  # it has no memory yet
             return inplace.storage(thing.array) is self.owner or (thing.node is not None and self._graph_keeps(thing.node))
         if issubclass(type(thing), tape.Node):
             return self._graph_keeps(thing)
