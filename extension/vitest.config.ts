@@ -14,5 +14,5 @@ export default defineConfig({
     },
   ],
   server: { fs: { allow: [".."] } }, // the golden logs lie with the kernel's tests
-  test: { environment: "jsdom", include: ["test/**/*.test.ts"], css: true },
+  test: { environment: "jsdom", include: ["test/**/*.test.ts"], css: true, pool: "threads", isolate: false }, // a page for each worker
 });
