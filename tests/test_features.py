@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from pathlib import Path
 
-import pytest
+from grouping import grouped
 
 ROOT = Path(__file__).resolve().parent.parent
 ROWS = 109
@@ -30,7 +31,16 @@ def test_every_row_is_there():
     assert sorted(TABLE) == list(range(1, ROWS + 1))
 
 
-@pytest.mark.parametrize("number", sorted(TABLE))
+@functools.cache
+def titles_of(path: Path) -> set[str]:
+    """What the tests of a file are called."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".py":
+        return {node.name for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef)}
+    return set(re.findall(r'\b(?:it|test)(?:\.each\([^)]*\))?\(\s*"((?:[^"\\]|\\.)*)"', text))
+
+
+@grouped("number", sorted(TABLE))
 def test_every_proof_is_there(number):
     _, _, proofs = TABLE[number]
     named = PROOF.findall(proofs)
@@ -38,12 +48,4 @@ def test_every_proof_is_there(number):
     for file, test in named:
         path = ROOT / file
         assert path.is_file(), f"row {number}: {file} is not there"
-        text = path.read_text(encoding="utf-8")
-        if not test:
-            continue
-        if path.suffix == ".py":
-            names = {node.name for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef)}
-            assert test in names, f"row {number}: {file} has no {test}"
-        else:
-            titles = re.findall(r'\b(?:it|test)(?:\.each\([^)]*\))?\(\s*"((?:[^"\\]|\\.)*)"', text)
-            assert test in titles, f"row {number}: {file} has no test of that title: {test}"
+        assert not test or test in titles_of(path), f"row {number}: {file} has no {test}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import subprocess
 import sys
@@ -10,9 +11,10 @@ import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
+
+from grouping import grouped
 
 ROOT = Path(__file__).resolve().parent.parent
 MODULES = sorted(path for package in ("engine", "workbench") for path in (ROOT / package).rglob("*.py") if "lessons" not in path.parts)
@@ -192,13 +194,17 @@ def statements(node: ast.AST, lazy: bool) -> Iterator[ast.AST]:
         yield from statements(child, lazy)
 
 
-def parsed() -> list[Any]:
-    return [pytest.param(path, ast.parse(path.read_text(encoding="utf-8")), id=name_of(path)) for path in MODULES]
+@functools.cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize(("path", "tree"), parsed())
-def test_imports_point_down(path, tree):
-    own = name_of(path)
+every_module = grouped("path", [pytest.param(path, id=name_of(path)) for path in MODULES])
+
+
+@every_module
+def test_imports_point_down(path):
+    own, tree = name_of(path), parsed(path)
     at_once = imports(path, tree, lazy=False)
     for module in sorted(imports(path, tree)):
         top = module.split(".")[0]
@@ -210,20 +216,21 @@ def test_imports_point_down(path, tree):
             raise AssertionError(f"{own} imports torch")
 
 
-@pytest.mark.parametrize(("path", "tree"), parsed())
-def test_module_says_what_lives_there(path, tree):
-    text = ast.get_docstring(tree)
+@every_module
+def test_module_says_what_lives_there(path):
+    text = ast.get_docstring(parsed(path))
     assert text, f"{name_of(path)} has no docstring"
     assert len(text.splitlines()[0]) > 10
 
 
-@pytest.mark.parametrize(("path", "tree"), parsed())
-def test_no_error_is_swallowed(path, tree):
+@every_module
+def test_no_error_is_swallowed(path):
     def broad(kinds):
         return any(isinstance(one, ast.Name) and one.id in ("Exception", "BaseException") for one in ast.walk(kinds))
 
-    for node in ast.walk(tree):
-        where = f"{name_of(path)}:{getattr(node, 'lineno', 0)}"
+    name = name_of(path)
+    for node in ast.walk(parsed(path)):
+        where = f"{name}:{getattr(node, 'lineno', 0)}"
         if isinstance(node, ast.ExceptHandler):
             assert node.type is not None, f"{where}: bare except"
             silent = all(isinstance(one, (ast.Pass, ast.Continue)) for one in node.body)

@@ -11,6 +11,7 @@ import pytest
 import engine
 from engine import Tensor
 from engine.op import Op, registry
+from grouping import grouped
 
 
 class Case(NamedTuple):
@@ -44,13 +45,23 @@ def ops() -> list[type[Op]]:
     return list(registry.values())
 
 
-def parametrised(test: str, wanted: Any = lambda op: True, first: bool = False) -> list:
-    """The parameters of a test: every call of every op that is wanted and has no written reason to be left out."""
-    chosen = [op for op in ops() if wanted(op) and test not in op.exempt]
-    return [
+def each(test: str, wanted: Any = lambda op: True, first: bool = False) -> pytest.MarkDecorator:
+    """Asks a test of every call of every op that is wanted and has no written reason to be left out, or of the first call only."""
+    params = [
         pytest.param(case, id=f"{i}-{case}".replace(" ", "-"))
-        for op in chosen for i, case in enumerate(of(op)[:1] if first else of(op))
+        for op in ops() if wanted(op) and test not in op.exempt for i, case in enumerate(of(op)[:1] if first else of(op))
     ]  # fmt: skip
+    return grouped("case", params, by=lambda case: family(case.op))
+
+
+def each_op(wanted: Any = lambda op: True) -> pytest.MarkDecorator:
+    """Asks a test of every op that is wanted."""
+    return grouped("op", [pytest.param(op, id=op.name) for op in ops() if wanted(op)], by=family)
+
+
+def family(op: type[Op]) -> str:
+    """The module in which an op stands."""
+    return op.__module__.removeprefix("engine.")
 
 
 def rng_of(case: Case) -> numpy.random.Generator:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import gc
 import io
 import os
 import pickle
@@ -252,18 +251,9 @@ BOMBS = {
 }  # fmt: skip
 
 
-@pytest.fixture
-def alone():
-    """The collector walks over what the test makes, not over all that earlier tests have left."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
-
-
 @pytest.mark.parametrize("what", BOMBS)
 @pytest.mark.parametrize("weights_only", [True, False])
-def test_bombs(what, weights_only, guarded, alone):
+def test_bombs(what, weights_only, guarded):
     began = time.process_time()
     with pytest.raises(CheckpointError):
         load(io.BytesIO(packed(BOMBS[what])), weights_only=weights_only)

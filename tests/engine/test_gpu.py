@@ -97,7 +97,7 @@ def test_it_has_every_name_that_the_cpu_has(stand_in):
     assert names(cpu) - names(stand_in) == set()
 
 
-@pytest.mark.parametrize("case", cases.parametrised("stand_in"))
+@cases.each("stand_in")
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_it_computes_what_the_cpu_computes(case, stand_in):
     op, xs = case.op, draw(case)

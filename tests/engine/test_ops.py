@@ -20,7 +20,7 @@ PROMOTION, SPECIALS = tables.stored("promotion"), tables.stored("specials")
 # -- value -----------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("case", cases.parametrised("value"))
+@cases.each("value")
 def test_value(case):
     reference = references.TABLE.get(case.op.name)
     assert reference is not None, (
@@ -45,7 +45,7 @@ def test_value(case):
                 assert numpy.array_equal(got.array, want)
 
 
-@pytest.mark.parametrize("case", cases.parametrised("large", lambda op: issubclass(op, Elementwise), first=True))
+@cases.each("large", lambda op: issubclass(op, Elementwise), first=True)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_large(case):
     """Kernels that work in blocks give what they give on small pieces, gradients too; nan and infinities are among the elements."""
@@ -115,7 +115,7 @@ def gradients(results, inputs, ws, create_graph=False):
     return [next(found) if isinstance(x, Tensor) and x.requires_grad else None for x in inputs]
 
 
-@pytest.mark.parametrize("case", cases.parametrised("reverse"))
+@cases.each("reverse")
 def test_reverse(case):
     xs, rng, inputs, results, ws = started(case)
     f = weighed(case, ws)
@@ -129,7 +129,7 @@ def test_reverse(case):
         assert close(found, expected, 1e-6), f"input {i}: backward gives {found}, the slope is {expected}"
 
 
-@pytest.mark.parametrize("case", cases.parametrised("forward", lambda op: op.ruled))
+@cases.each("forward", lambda op: op.ruled)
 def test_forward(case):
     xs, rng, inputs, results, ws = started(case)
     tangents = [normal_like(x, rng) if floating(x) else None for x in xs]
@@ -144,7 +144,7 @@ def test_forward(case):
     assert close(pulled, pushed, 1e-9), f"reverse mode gives {pulled}, forward mode {pushed}"
 
 
-@pytest.mark.parametrize("case", cases.parametrised("second", lambda op: op.ruled))
+@cases.each("second", lambda op: op.ruled)
 def test_second(case):
     xs, rng, inputs, results, ws = started(case)
     if not any(r.requires_grad for r in results):
@@ -183,7 +183,7 @@ def test_second(case):
 
 
 @pytest.mark.parametrize("precision", ["float16", "bfloat16"])
-@pytest.mark.parametrize("case", cases.parametrised("low_precision"))
+@cases.each("low_precision")
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_low_precision(case, precision):
     """float16 and bfloat16 are computed in float32 and rounded once: near float64 on the same numbers, gradients too."""
@@ -222,9 +222,7 @@ def test_low_precision(case, precision):
 BROADCAST = ((2, 1, 3), (4, 1), (1,), (2, 4, 3), ())  # the shapes that an elementwise op's inputs get, in turn
 
 
-@pytest.mark.parametrize(
-    "case", cases.parametrised("broadcasting", lambda op: issubclass(op, Elementwise) and len(op.inputs) > 1, first=True)
-)
+@cases.each("broadcasting", lambda op: issubclass(op, Elementwise) and len(op.inputs) > 1, first=True)
 def test_broadcasting(case):
     op, rng = case.op, rng_of(case)
     xs = [
@@ -257,7 +255,7 @@ def strided(x):
 
 
 @pytest.mark.parametrize("layout", ["transposed", "strided"])
-@pytest.mark.parametrize("case", cases.parametrised("noncontiguous"))
+@cases.each("noncontiguous")
 def test_noncontiguous(case, layout):
     xs = draw(case)
     place = (lambda x: x.copy(order="F")) if layout == "transposed" else strided
@@ -278,7 +276,7 @@ def test_noncontiguous(case, layout):
 ZERO_SIZE = tables.stored("zero_size")
 
 
-@pytest.mark.parametrize("case", cases.parametrised("zero_size"))
+@cases.each("zero_size")
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_zero_size(case):
     answers = ZERO_SIZE.get(case.op.name, {}).get(case.key)
@@ -311,7 +309,7 @@ def letters(case, inputs):
         return REFUSED
 
 
-@pytest.mark.parametrize("case", cases.parametrised("promotion", first=True))
+@cases.each("promotion", first=True)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_promotion(case):
     """The dtype of the result, or that there is none, for all dtypes: complex32, which the engine does not have, is left out."""
@@ -325,7 +323,7 @@ def test_promotion(case):
     assert wrong == {}
 
 
-@pytest.mark.parametrize("case", cases.parametrised("specials", tables.has_specials, first=True))
+@cases.each("specials", tables.has_specials, first=True)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_specials(case):
     """Values at infinities, both zeros, nan and ties as PyTorch has them; gradients, too, where all inputs are finite."""
@@ -352,7 +350,7 @@ def operand(tensor, name=""):
     return None if tensor is None else typeset.Operand(name, (), tensor, None, number=True)
 
 
-@pytest.mark.parametrize("case", cases.parametrised("typesetting", first=True))
+@cases.each("typesetting", first=True)
 def test_typesetting(case):
     """The formula of the op and of each of its rules, written from the code itself where an op is elementwise, at all three depths."""
     inputs = leaves(draw(case))
@@ -371,7 +369,7 @@ def test_typesetting(case):
                 assert "\u2202" not in text, f"the rule for input {i} cannot be run on symbols: {text}"
 
 
-@pytest.mark.parametrize("op", [pytest.param(op, id=op.name) for op in cases.ops()])
+@cases.each_op()
 def test_docstring(op):
     assert op.__doc__, f"{op.name} has no docstring"
     first = op.__doc__.strip().split("\n\n")[0].replace("\n", " ")
@@ -381,14 +379,14 @@ def test_docstring(op):
 TESTS = {name.removeprefix("test_") for name in globals() if name.startswith("test_")}
 
 
-@pytest.mark.parametrize("op", [pytest.param(op, id=op.name) for op in cases.ops() if op.exempt])
+@cases.each_op(lambda op: bool(op.exempt))
 def test_exemptions_have_reasons(op):
     for test, reason in op.exempt.items():
         assert test in TESTS - {"docstring", "typesetting"}, f"{op.name} is exempt from {test!r}, which is no test here"
         assert len(reason) >= 20 and reason.endswith(".") and " " in reason, f"{op.name}, {test}: {reason!r} is not a reason"
 
 
-@pytest.mark.parametrize("op", [pytest.param(op, id=op.name) for op in cases.ops()])
+@cases.each_op()
 def test_calls_are_declared(op):
     declared = cases.of(op)
     assert declared, f"{op.name} has no samples"

@@ -49,7 +49,7 @@ def close(a: Any, b: Any) -> None:
     numpy.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-11, equal_nan=True)
 
 
-@pytest.mark.parametrize("case", cases.parametrised("vmap"))
+@cases.each("vmap")
 def test_values(case: Case) -> None:
     inputs, dims = batches(case)
     alone = [called(case, *[tensor(sample(x, i)) for x in inputs]) for i in range(SAMPLES)]
@@ -62,7 +62,7 @@ def test_values(case: Case) -> None:
         close(found, engine.stack([one[k] for one in alone]))
 
 
-@pytest.mark.parametrize("case", cases.parametrised("vmap", lambda op: op.ruled, first=True))
+@cases.each("vmap", lambda op: op.ruled, first=True)
 def test_gradients_by_sample(case: Case) -> None:
     inputs, dims = batches(case)
     wanted = tuple(i for i, x in enumerate(inputs) if cases.floating(x))

@@ -10,6 +10,7 @@ from table.compare import differ
 from table.store import MAKE, stored
 
 import engine
+from grouping import grouped
 
 ALL = checks()
 
@@ -20,7 +21,7 @@ def parameter(check):
     return pytest.param(check, id=f"{check.case.family}-{check}".replace("\n", "; ")[:160], marks=marks)
 
 
-@pytest.mark.parametrize("check", [parameter(check) for check in ALL])
+@grouped("check", [parameter(check) for check in ALL], by=lambda check: check.case.family)
 def test_the_answer_is_pytorchs(check):
     expected = stored(check.case.family).get(str(check))
     assert expected is not None, f"nobody has asked PyTorch yet: {MAKE} {check.case.family}"
@@ -28,7 +29,7 @@ def test_the_answer_is_pytorchs(check):
     assert told is None, f"{check}: {told}"
 
 
-@pytest.mark.parametrize("family", sorted({check.case.family for check in ALL}))
+@grouped("family", sorted({check.case.family for check in ALL}))
 def test_what_is_stored_is_asked(family):
     assert set(stored(family)) == {str(check) for check in ALL if check.case.family == family}, f"run: {MAKE} {family}"
 

@@ -6,9 +6,10 @@ import csv
 import re
 from pathlib import Path
 
-import pytest
 from table import TABLE
 from table.case import words_of
+
+from grouping import grouped
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -16,7 +17,7 @@ NAMES = {row["name"]: row for row in csv.DictReader((HERE / "names.csv").read_te
 CLAIMED = {name for case in TABLE for name in case.names}
 
 
-@pytest.mark.parametrize("name", NAMES)
+@grouped("name", NAMES)
 def test_a_name_has_a_case(name):
     elsewhere = NAMES[name]["elsewhere"]
     assert bool(elsewhere) != (name in CLAIMED), f"{name} has {'both a case and a reason' if elsewhere else 'no case'}"

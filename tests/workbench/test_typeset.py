@@ -11,6 +11,7 @@ from walked import leaf
 import engine
 from engine import observe
 from engine.op import registry
+from grouping import grouped
 from workbench.formulas import notation, symbols, typeset
 from workbench.formulas.typeset import Operand
 from workbench.recorder import Recorder
@@ -78,7 +79,7 @@ def test_golden_formulas(made, formula):
     assert unicodedata.normalize("NFC", made()) == unicodedata.normalize("NFC", formula)
 
 
-@pytest.mark.parametrize("name", list(registry))
+@grouped("name", list(registry), by=lambda name: registry[name].__module__)
 def test_every_op_and_every_rule_can_be_written(name):
     op = registry[name]
     for sample in op.samples or ((),):
