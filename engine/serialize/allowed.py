@@ -165,11 +165,12 @@ def _rebuild(
     if not isinstance(storage, UntypedStorage) or not isinstance(dtype, dtypes.dtype):
         raise TypeError(f"expected a storage and a dtype, got a {type(storage).__name__} and a {type(dtype).__name__}")
     storage = bytes_of(storage)
-    if hooks or not set(metadata or ()) <= {"conj", "neg"}:
-        raise CheckpointError(f"load: a tensor with hooks or with {sorted(metadata or ())}, which is not read")
+    metadata = {} if metadata is None else metadata
+    if not isinstance(metadata, dict) or not _nothing(hooks) or not set(metadata) <= {"conj", "neg"}:
+        raise CheckpointError(f"load: a tensor with hooks, or with {_word(metadata)}, which is not read")
     array = storage.seen_as(dtype, offset, size, stride)
     for name, change in (("conj", lambda a: a.conj()), ("neg", lambda a: -a)):
-        if not metadata or not _flag(metadata.get(name, False)):
+        if not _flag(metadata.get(name, False)):
             continue
         if array.size * array.itemsize <= storage.nbytes():
             array = change(array)
@@ -179,6 +180,10 @@ def _rebuild(
     return tensor_of(array, _flag(requires_grad))
 
 
+def _nothing(hooks: Any) -> bool:
+    return hooks is None or isinstance(hooks, dict) and not hooks
+
+
 def _flag(x: Any) -> bool:
     if not isinstance(x, bool):
         raise TypeError(f"expected True or False, got a {type(x).__name__}")
@@ -186,7 +191,7 @@ def _flag(x: Any) -> bool:
 
 
 def _parameter(data: Any, requires_grad: Any = True, hooks: Any = None, state: Any = None) -> Parameter:
-    if not isinstance(data, Tensor) or hooks:
+    if not isinstance(data, Tensor) or not _nothing(hooks):
         raise TypeError(f"expected a tensor without hooks, got a {type(data).__name__}")
     out: Any = tensor_of(data.array, _flag(requires_grad), Parameter)
     attach(out, state)

@@ -260,6 +260,8 @@ class _Legacy:
             made = self.placed[key]
         if view is None:
             return made
+        if not isinstance(view, tuple) or len(view) != 3:
+            raise CheckpointError(f"load: a damaged view of the storage {key!r}: {told(view)}")
         _, offset, size = view
         if not (type(offset) is int and type(size) is int and 0 <= offset <= offset + size <= n):
             raise CheckpointError(f"load: a view of the storage {key!r} reaches beyond it")

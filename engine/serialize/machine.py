@@ -30,7 +30,7 @@ class _Mark:
 
 
 _MARK = _Mark()
-_DAMAGE = (IndexError, KeyError, ValueError, TypeError, AttributeError, OverflowError, struct.error, MemoryError, RecursionError)
+_DAMAGE = (IndexError, KeyError, ValueError, TypeError, AttributeError, OverflowError, struct.error, MemoryError, RuntimeError)
 _U2, _U4, _U8, _I4, _F8 = (struct.Struct(code) for code in ("<H", "<I", "<Q", "<i", ">d"))
 
 
@@ -66,7 +66,7 @@ class Machine:
                     raise CheckpointError(f"load: the pickle has the opcode {bytes([code])!r} at {self.at - 1}, which no checkpoint needs")
                 step(self)
         except _DAMAGE as error:
-            if self.outside:
+            if self.outside or isinstance(error, CheckpointError):
                 raise
             raise CheckpointError(f"load: the pickle is damaged at byte {self.at}: {type(error).__name__}: {error}") from error
         raise CheckpointError(f"load: the pickle is cut off: no end within {stop} bytes")
