@@ -7,12 +7,22 @@ BIN := $(VENV)/bin
 NPM := PATH="$(CURDIR)/$(BIN):$$PATH" npm --prefix extension
 SOURCES := pyproject.toml hatch_build.py extension/package-lock.json extension/build.mjs $(shell find extension/src extension/jupyter-config -type f)
 
+# What a test run is: `make test` leaves out what is marked `long`, FULL=1 does not. WORKERS is what pytest-xdist takes.
+FULL ?=
+WORKERS ?= logical
+MARKS := not torch$(if $(FULL),, and not long)
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+
+# A test run starts hundreds of Python processes, and each compiles the engine anew where the shell forbids to keep what was compiled.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DELETE_ON_ERROR:
-.PHONY: help lab test parity bench build clean
+.PHONY: help lab test check-view check-python pytest parity bench build clean
 
 help:
 	@echo 'make lab     open JupyterLab on lesson 1         (ARGS="--no-browser --port 8890": further arguments of `workbench lab`)'
-	@echo 'make test    run every test                      (ARGS="tests/test_cli.py": further arguments of pytest)'
+	@echo 'make test    run the tests, types and style      (ARGS="tests/test_cli.py": further arguments of pytest)'
+	@echo 'make test FULL=1   with the long ones too: an older ipykernel, more random inputs, a minute of training in a browser'
 	@echo 'make parity  install torch, run the tests that compare with it'
 	@echo 'make bench   measure the overhead of an op'
 	@echo 'make build   make the wheel and the source distribution in dist/'
@@ -22,13 +32,21 @@ help:
 lab: $(VENV)/lessons.stamp
 	$(BIN)/workbench lab $(ARGS)
 
+# The three parts run side by side.
 test: $(VENV)/test.stamp $(VENV)/ipykernel.stamp extension/node_modules/npm.stamp
+	@$(MAKE) --no-print-directory -j 3 pytest check-view check-python
+
+check-view:
 	$(NPM) run check
 	$(NPM) test
+
+check-python:
 	$(BIN)/ruff check --no-cache .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
-	$(BIN)/python -m pytest -m "not torch" --ignore tests/parity $(ARGS)
+
+pytest:
+	HYPOTHESIS_PROFILE=$(if $(FULL),full,usual) $(PYTEST) -m "$(MARKS)" --ignore tests/parity $(ARGS)
 
 parity: $(VENV)/parity.stamp
 	$(BIN)/python -m pytest -m torch $(ARGS)

@@ -20,7 +20,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "browser")]
 
-from real_lab import opened_lab  # noqa: E402
+from real_lab import Lab, opened_lab  # noqa: E402
 
 TRAINING = """%load_ext workbench
 import json, time
@@ -57,31 +57,27 @@ WATCHED = "%%watch\ntrain({seconds})"
 
 def page_bytes(session: Any) -> dict[str, float]:
     """The page's JavaScript heap in bytes, and its DOM nodes."""
+    session.send("HeapProfiler.collectGarbage")  # what is left is what is held
     metrics = {metric["name"]: metric["value"] for metric in session.send("Performance.getMetrics")["metrics"]}
     return {"heap": metrics["JSHeapUsedSize"], "nodes": metrics["Nodes"]}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minutes", type=float, default=10)
-    parser.add_argument("--json", type=Path)
-    options = parser.parse_args()
-    seconds = options.minutes * 60
+def measured(lab: Lab, seconds: float) -> dict[str, Any]:
+    """Trains for so many seconds with the page open; what was left of the speed, and what kernel and page held early and late."""
     first = min(60.0, seconds / 4)
-    with opened_lab(1440, 900) as lab:
-        lab.open(TRAINING, WATCHED.format(seconds=seconds))
-        lab.page.evaluate("() => window.jupyterapp.commands.execute('gradient-workbench:open')")
-        devtools = lab.page.context.new_cdp_session(lab.page)
-        devtools.send("Performance.enable")
-        lab.run_all(wait=False)
-        file, began, page = lab.server.root / "soak.json", time.monotonic(), []
-        while not file.exists():
-            if time.monotonic() - began > seconds + 180:
-                sys.exit(f"the training has not ended: {lab.text(0)} {lab.text(1)}")
-            page.append({"seconds": time.monotonic() - began, **page_bytes(devtools)})
-            lab.page.wait_for_timeout(5000)
-        lab.wait_idle(120)
-        found = json.loads(file.read_text())
+    lab.open(TRAINING, WATCHED.format(seconds=seconds))
+    lab.page.evaluate("() => window.jupyterapp.commands.execute('gradient-workbench:open')")
+    devtools = lab.page.context.new_cdp_session(lab.page)
+    devtools.send("Performance.enable")
+    lab.run_all(wait=False)
+    file, began, page = lab.server.root / "soak.json", time.monotonic(), []
+    while not file.exists():
+        if time.monotonic() - began > seconds + 180:
+            raise TimeoutError(f"the training has not ended: {lab.text(0)} {lab.text(1)}")
+        page.append({"seconds": time.monotonic() - began, **page_bytes(devtools)})
+        lab.page.wait_for_timeout(5000)
+    lab.wait_idle(120)
+    found = json.loads(file.read_text())
     speed = {name: statistics.median(found[name]) for name in ("watched", "alone")}
     kernel = [row["kernel"] for row in found["noted"] if row["seconds"] >= first]
     later = [row for row in page if row["seconds"] >= first]
@@ -90,14 +86,23 @@ def main() -> None:
     def least(rows: list[dict[str, float]], what: str) -> float:
         return min(row[what] for row in rows)  # what is left after a collection
 
-    results = {
-        "minutes": options.minutes,
+    return {
+        "minutes": seconds / 60,
         "steps_per_second": speed,
         "share_of_speed": speed["watched"] / speed["alone"],
         "kernel_bytes": {"after_first_minute": kernel[0], "end": kernel[-1]},
         "page_heap_bytes": {"first_third": least(later[:third], "heap"), "last_third": least(later[-third:], "heap")},
         "page_dom_nodes": {"first_third": least(later[:third], "nodes"), "last_third": least(later[-third:], "nodes")},
     }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    with opened_lab(1440, 900) as lab:
+        results = measured(lab, options.minutes * 60)
     print(json.dumps(results, indent=2))
     if options.json:
         options.json.write_text(json.dumps(results, indent=2) + "\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from importlib.machinery import (
     BYTECODE_SUFFIXES,
@@ -17,6 +18,7 @@ from importlib.machinery import (
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 
 pytest_plugins = ["grouping", "pytester"]
@@ -30,6 +32,11 @@ class WithoutTorch(FileFinder):
     def find_spec(self, fullname: str, target: Any = None) -> ModuleSpec | None:
         return None if fullname == "torch" else super().find_spec(fullname, target)
 
+
+# The same examples each time; many more of them before a merge.
+hypothesis.settings.register_profile("usual", max_examples=100, deadline=None, derandomize=True)
+hypothesis.settings.register_profile("full", max_examples=1000, deadline=None, derandomize=True)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "usual"))
 
 sys.path_importer_cache[HERE] = WithoutTorch(
     HERE, (ExtensionFileLoader, EXTENSION_SUFFIXES), (SourceFileLoader, SOURCE_SUFFIXES), (SourcelessFileLoader, BYTECODE_SUFFIXES)

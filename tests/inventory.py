@@ -1,7 +1,7 @@
 """What the tests check, one line a check; and whether a change has lost one.
 
-    python tests/inventory.py                 every check of Python and of the view, by its id
-    python tests/inventory.py --against REV   what REV had and this checkout has not (exit status 1), and how many are new
+python tests/inventory.py                 every check of Python and of the view, by its id
+python tests/inventory.py --against REV   what REV had and this checkout has not (exit status 1), and how many are new
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ def checks(root: Path) -> set[str]:
     if not modules.exists():
         modules.symlink_to(ROOT / "extension" / "node_modules")
     titles = output(NODE, modules / "vitest" / "vitest.mjs", "list", folder=root / "extension")
-    found = [line for line in collected.splitlines() if "::" in line] + [f"extension/{line}" for line in titles.splitlines() if " > " in line]
+    found = [line for line in collected.splitlines() if "::" in line] + [
+        f"extension/{line}" for line in titles.splitlines() if " > " in line
+    ]
     return {line.replace(str(root), "ROOT") for line in found}
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 OLDER = "6.31.0"
-VERSIONS = ["", OLDER]  # "": the one that is installed
+VERSIONS = ["", pytest.param(OLDER, marks=pytest.mark.long)]  # "": the one that is installed
 
 
 def name_of(version: str) -> str:

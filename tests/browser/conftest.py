@@ -31,14 +31,12 @@ def chromium() -> str:
 def server(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """The JupyterLab of the Python that runs the tests, one for the whole session."""
     folder = tmp_path_factory.mktemp("jupyter")
-    for version in filter(None, ipykernels.VERSIONS):
-        spec = folder / "jupyter_data" / "kernels" / ipykernels.name_of(version).replace(" ", "-")
-        spec.mkdir(parents=True)
-        argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
-        environment = {"PYTHONPATH": str(Path(sys.prefix) / f"ipykernel-{version}")}
-        (spec / "kernel.json").write_text(
-            json.dumps({"argv": argv, "display_name": ipykernels.name_of(version), "language": "python", "env": environment})
-        )
+    name = ipykernels.name_of(ipykernels.OLDER)
+    spec = folder / "jupyter_data" / "kernels" / name.replace(" ", "-")
+    spec.mkdir(parents=True)
+    argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+    environment = {"PYTHONPATH": str(Path(sys.prefix) / f"ipykernel-{ipykernels.OLDER}")}
+    (spec / "kernel.json").write_text(json.dumps({"argv": argv, "display_name": name, "language": "python", "env": environment}))
     server = start_lab(folder)
     yield server
     server.stop()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import pytest
 from playwright.sync_api import expect
 from real_lab import NOTEBOOK, READY
 from test_faults import SETUP
@@ -186,6 +187,16 @@ KEYS = [
 
 
 def test_somebody_clicks_about(lab):
+    click_about(lab, random.Random(7))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(3))
+def test_others_click_about(lab, seed):
+    click_about(lab, random.Random(seed))
+
+
+def click_about(lab, chance):
     """150 random gestures on three views and the panel, the same in each run: no error on the page, and everything still answers."""
     said: list[str] = []
     lab.page.on("console", lambda message: said.append(message.text) if message.type == "error" else None)
@@ -195,7 +206,6 @@ def test_somebody_clicks_about(lab):
     for at in range(4):
         run_cell(lab, at)
     expect(panel_of(lab).get_by_test_id("wb-graph")).to_be_visible()
-    chance = random.Random(7)
     for number in range(150):
         kind = chance.random()
         if kind < 0.6:

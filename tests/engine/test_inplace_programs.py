@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy
-from hypothesis import example, given, settings
+from hypothesis import example, given
 
 import engine
 import programs
@@ -15,7 +15,6 @@ def slope(f, x, t, h=1e-6):
     return (f(x + h * t) - f(x - h * t)) / (2 * h)
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
 @given(programs.steps)
 @example([("view", 0, "flat"), ("view", 2, "tail"), ("write", 3, "mul_", "weight", 1), ("write", 0, "add_", "itself", 0), ("new", 3, 2)])
 @example([("view", 1, "first"), ("write", 2, "add_", "weight", 0), ("view", 1, "transpose"), ("write", 3, "mul_", "another", 3)])

@@ -10,7 +10,7 @@ from typing import Any
 import numpy
 import pytest
 import walked
-from hypothesis import given, settings
+from hypothesis import given
 from mistakes import (
     Net,
     Program,
@@ -36,7 +36,6 @@ import programs  # noqa: E402 # pyright: ignore[reportMissingImports]
 LESSONS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
 @given(programs.steps)
 def test_correct_programs_of_views_and_writes_are_left_in_peace(program: list) -> None:
     rng = numpy.random.default_rng(2)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from workbench.protocol import pack as room
@@ -39,7 +39,6 @@ columns = st.one_of(
 )
 
 
-@settings(deadline=None)
 @given(st.dictionaries(st.sampled_from("abc"), st.one_of(columns, st.dictionaries(st.sampled_from("xyz"), columns))))
 def test_what_was_packed_can_be_put_back(message):
     before, room.LONG = room.LONG, 2

@@ -68,7 +68,7 @@ def test_every_step_forth_and_back_again_is_exact(program):
     assert bits(leaves) == wanted
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.integers(-2, 40), max_size=12))
 def test_any_walk_ends_exactly(walk):
     leaves, loss, wanted = expected(unrolled)

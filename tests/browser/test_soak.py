@@ -1,0 +1,16 @@
+"""A minute of training with the panel open: neither the kernel nor the page grows. benchmarks/soak.py does it for longer."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks import soak
+
+
+@pytest.mark.long
+def test_memory_stays_flat_while_a_training_is_watched(lab):
+    found = soak.measured(lab, 60)
+    kernel, heap, nodes = found["kernel_bytes"], found["page_heap_bytes"], found["page_dom_nodes"]
+    assert kernel["end"] < 1.1 * kernel["after_first_minute"], kernel
+    assert heap["last_third"] < 1.3 * heap["first_third"], heap
+    assert nodes["last_third"] < nodes["first_third"] + 1000, nodes
