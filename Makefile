@@ -11,16 +11,19 @@ SOURCES := pyproject.toml hatch_build.py extension/package-lock.json extension/b
 FULL ?=
 WORKERS ?= logical
 MARKS := not torch$(if $(FULL),, and not long)
+BASE ?= HEAD
+CHANGED = { git diff --name-only --diff-filter=d $(BASE); git ls-files --others --exclude-standard; }
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 # A test run starts hundreds of Python processes, and each compiles the engine anew where the shell forbids to keep what was compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: help lab test check-view check-python pytest parity bench build clean
+.PHONY: help lab quick pytest-quick check-changed test check-view check-python pytest parity bench build clean
 
 help:
 	@echo 'make lab     open JupyterLab on lesson 1         (ARGS="--no-browser --port 8890": further arguments of `workbench lab`)'
+	@echo 'make quick   run most of the tests in a minute, and look at what has changed (BASE=main: since main)'
 	@echo 'make test    run the tests, types and style      (ARGS="tests/test_cli.py": further arguments of pytest)'
 	@echo 'make test FULL=1   with the long ones too: an older ipykernel, more random inputs, a minute of training in a browser'
 	@echo 'make parity  install torch, run the tests that compare with it'
@@ -35,6 +38,20 @@ lab: $(VENV)/lessons.stamp
 # The three parts run side by side.
 test: $(VENV)/test.stamp $(VENV)/ipykernel.stamp extension/node_modules/npm.stamp
 	@$(MAKE) --no-print-directory -j 3 pytest check-view check-python
+
+# In a minute: whatever is not marked slow or long, and types of what has changed since BASE.
+quick: $(VENV)/test.stamp extension/node_modules/npm.stamp
+	@$(MAKE) --no-print-directory -j 2 pytest-quick check-changed
+
+pytest-quick:
+	$(PYTEST) -m "not torch and not long and not slow" --ignore tests/parity --ignore tests/browser --durations 5 --durations-min 1 $(ARGS)
+
+check-changed:
+	$(BIN)/ruff check --no-cache .
+	$(BIN)/ruff format --check .
+	@files=$$($(CHANGED) | grep -E '^(engine|workbench)/.*\.py$$' | grep -v ^engine/ops/ || true); \
+	  if [ -n "$$files" ]; then echo $(BIN)/pyright $$files; $(BIN)/pyright $$files; fi
+	@if $(CHANGED) | grep -q ^extension/; then $(NPM) run check && $(NPM) test -- --changed $(BASE); fi
 
 check-view:
 	$(NPM) run check

@@ -14,5 +14,12 @@ export default defineConfig({
     },
   ],
   server: { fs: { allow: [".."] } }, // the golden logs lie with the kernel's tests
-  test: { environment: "jsdom", include: ["test/**/*.test.ts"], css: true, pool: "threads", isolate: false }, // a page for each worker
+  test: {
+    environment: "jsdom",
+    include: ["test/**/*.test.ts"],
+    css: true,
+    pool: "threads",
+    isolate: false, // a page for each worker
+    testTimeout: 120_000, // a limit for what hangs, however busy the machine is
+  },
 });

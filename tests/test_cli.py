@@ -117,6 +117,7 @@ def test_importing_the_command_is_quick():
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
 
 
+@pytest.mark.slow
 def test_real_server_opens_the_first_lesson(tmp_path):
     """The command in an empty folder: the lesson is there, the server answers, and its first page is the lesson."""
     first = cli.first_lesson(cli.lessons_folder())

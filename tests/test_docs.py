@@ -56,6 +56,7 @@ def desk(tmp_path, monkeypatch):
     breakpoints.clear()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name, page in PAGES.items() if BLOCK.search(page.read_text("utf-8")) and name not in ELSEWHERE])
 def test_the_programs_of_a_page_run_from_top_to_bottom(name, desk):
     names: dict = {"__name__": "__main__"}

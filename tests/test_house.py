@@ -256,6 +256,7 @@ def test_protocol_is_fresh():
     )
 
 
+@pytest.mark.slow
 def test_table_of_ops_is_fresh():
     made = subprocess.run([sys.executable, "docs/make_ops.py"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     told = "docs/ops.md is old: run `python docs/make_ops.py > docs/ops.md`"

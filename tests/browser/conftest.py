@@ -16,6 +16,12 @@ import ipykernels
 from serving import Server
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker("slow")
+
+
 @pytest.fixture(scope="session")
 def chromium() -> str:
     """The path of a Chromium. Without one the test is skipped, or fails where WORKBENCH_BROWSER=required says so."""

@@ -13,6 +13,8 @@ from pathlib import Path
 import numpy
 import pytest
 
+pytestmark = pytest.mark.slow
+
 HERE = Path(__file__).parent
 
 

@@ -180,6 +180,7 @@ def test_classes_travel(torch):
         assert load(dump(torch.zeros(2).shape)) == (2,)
 
 
+@pytest.mark.slow
 def test_the_programs_of_its_page_run():
     page = (Path(__file__).resolve().parents[2] / "docs" / "as-torch.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)

@@ -143,6 +143,7 @@ def outcome(data: bytes, weights_only: bool, file_of=io.BytesIO, **options) -> s
 KINDS = ["zip", "pickle in a zip", "legacy", "safetensors"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_mutations(kind, guarded, tmp_path):
     """2,000 for each format: a load gives plain data or refuses, quickly and without growing."""

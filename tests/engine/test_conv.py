@@ -120,6 +120,7 @@ DEPTHWISE = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("size", "kernel", "stride", "padding", "dilation"), DEPTHWISE)
 def test_depthwise(size, kernel, stride, padding, dilation):
     """Band matrices give what the definition does; the gradients are the transposes."""

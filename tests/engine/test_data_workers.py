@@ -28,7 +28,8 @@ from engine.utils.data import (
     get_worker_info,
 )
 
-pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")  # PyTorch warns of more workers than processors
+# PyTorch warns of more workers than processors
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:This DataLoader will create")]
 
 
 class Draws(Squares):

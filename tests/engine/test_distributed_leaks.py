@@ -18,7 +18,11 @@ import engine
 import engine.distributed as dist
 from engine import multiprocessing as mp
 
-pytestmark = [pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc and /dev/shm"), pytest.mark.timeout(60)]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc and /dev/shm"),
+    pytest.mark.timeout(60),
+]
 
 
 def held():

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.skipif(sys.platform == "win32", reason="POSIX processes"), pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform == "win32", reason="POSIX processes"), pytest.mark.timeout(60)]
 ROOT = Path(__file__).resolve().parents[2]
 
 SCRIPT = """

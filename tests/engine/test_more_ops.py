@@ -282,6 +282,7 @@ def test_scattering_into_parts():
     assert close(x.slice_scatter(engine.zeros(3, 2, dtype=engine.float64), 1, 1, 4, 2)[:, [1, 3]], np.zeros((3, 2)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
 def test_reading_at_places(padding):
     image, grid = rng.normal(size=(1, 1, 5, 6)), rng.uniform(-0.95, 0.95, size=(1, 4, 3, 2))

@@ -15,7 +15,11 @@ import engine
 from engine import multiprocessing as mp
 from engine import nn
 
-pytestmark = [pytest.mark.skipif(sys.platform == "win32", reason="descriptors are passed over Unix sockets"), pytest.mark.timeout(30)]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform == "win32", reason="descriptors are passed over Unix sockets"),
+    pytest.mark.timeout(30),
+]
 
 
 def answer(inbox, outbox):

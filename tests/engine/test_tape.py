@@ -21,6 +21,7 @@ def leaf(values):
 # -- length ----------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "step", [lambda y: y * 0.99999, lambda y: y + 1e-6, lambda y: y.tanh(), lambda y: y[:] * 1], ids=["mul", "add", "tanh", "view"]
 )

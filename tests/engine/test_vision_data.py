@@ -417,6 +417,7 @@ print(type(train).__name__, bool(loss.isfinite()))
 """
 
 
+@pytest.mark.slow
 def test_a_program_that_says_torchvision(tmp_path):
     write_mnist(tmp_path)
     ran = subprocess.run(

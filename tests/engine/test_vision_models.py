@@ -98,6 +98,7 @@ SMALL = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SMALL)
 def test_passes(name):
     make, size = SMALL[name]
@@ -121,6 +122,7 @@ def test_passes(name):
     assert np.array_equal(again.eval()(x).detach().numpy(), a.numpy())
 
 
+@pytest.mark.slow
 def test_first_values():
     engine.manual_seed(0)
     net = M.resnet18(num_classes=2, zero_init_residual=True)

@@ -46,6 +46,7 @@ def test_there_are_programs():
     assert len(NAMES) >= 30 and {key.split()[0] for key in STORED} == set(NAMES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", TOLERANCE)
 @pytest.mark.parametrize("name", NAMES)
 def test_losses_are_those_of_pytorch(name, dtype, ours):

@@ -109,6 +109,7 @@ def kernel() -> Iterator[Kernel]:
     kernel.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("holder", HOLDERS)
 def test_a_holder_is_found_and_the_line_lets_go(kernel, holder):
     make, chain, fix = HOLDERS[holder]
@@ -199,6 +200,7 @@ class Lists(list):
         return super().__iter__()
 
 
+@pytest.mark.slow
 def test_no_code_of_the_user_runs():
     x = engine.ones(10)
     trap = Trap(Lists([x]))
@@ -208,6 +210,7 @@ def test_no_code_of_the_user_runs():
     assert Trap.ran == []
 
 
+@pytest.mark.slow
 def test_a_weak_reference_keeps_nothing_and_is_no_chain():
     x = engine.ones(10) + 1
     weak = weakref.WeakValueDictionary({1: x})
@@ -215,6 +218,7 @@ def test_a_weak_reference_keeps_nothing_and_is_no_chain():
     assert [str(chain) for chain in told.chains] == ["the variable x"]
 
 
+@pytest.mark.slow
 def test_the_search_and_its_answer_keep_nothing():
     gc.disable()
     try:
@@ -233,6 +237,7 @@ def test_the_search_and_its_answer_keep_nothing():
         gc.enable()
 
 
+@pytest.mark.slow
 def test_locals_of_a_running_function_stay_its_own():
     """The dict that `locals()` gave to the user is not emptied by a look at the frame."""
     x = engine.ones(10) + 1
@@ -241,6 +246,7 @@ def test_locals_of_a_running_function_stay_its_own():
     assert before["x"] is x
 
 
+@pytest.mark.slow
 def test_a_long_graph_is_searched_without_recursion():
     x = engine.ones(10, requires_grad=True)
     h = x.exp()
@@ -271,6 +277,7 @@ def test_release_wants_a_word_that_it_knows():
         wb.release("all")
 
 
+@pytest.mark.slow
 def test_a_view_asks_about_a_block_by_its_number(monkeypatch):
     with wb.record() as r:
         x = engine.ones(100, requires_grad=True)
@@ -291,12 +298,14 @@ def test_a_view_asks_about_a_block_by_its_number(monkeypatch):
     assert gone["type"] == "problem" and "not there any more" in gone["sentence"]
 
 
+@pytest.mark.slow
 def test_a_parameter_without_a_shape_holds_nothing():
     h = engine.ones(5)
     (chain,) = asked(h, {"lazy": engine.nn.LazyLinear(3), "h": h}).chains
     assert chain.fix == "del h"
 
 
+@pytest.mark.slow
 def test_a_module_of_the_users_is_a_root(monkeypatch):
     module = types.ModuleType("train")
     module.__file__ = "/projects/train.py"
@@ -306,6 +315,7 @@ def test_a_module_of_the_users_is_a_root(monkeypatch):
     assert str(chain) == "train.kept, a variable of that module[0]" and chain.fix == "import train; train.kept = None"
 
 
+@pytest.mark.slow
 def test_the_last_error_of_a_python_without_jupyter_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     def forward() -> None:
         hidden = engine.ones(300, 300)

@@ -146,6 +146,7 @@ def test_an_optimizer_inside_a_function_updates_its_parameters() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_what_no_optimizer_has_is_not_expected_to_learn() -> None:
     """Deep Q-learning: the target network runs under no_grad(), and is moved towards the other one."""
     model, target = Net(), Net()
@@ -395,6 +396,7 @@ def test_a_check_that_fails_says_so_and_spoils_nothing(monkeypatch: pytest.Monke
     assert one(report, "missing-zero-grad").severity == "error"
 
 
+@pytest.mark.slow
 def test_nothing_recorded_is_said_and_no_tensor_is_kept_alive() -> None:
     report = checked(plain)
     assert "nothing found" in repr(report)

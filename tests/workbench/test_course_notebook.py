@@ -7,6 +7,8 @@ import re
 import pytest
 from kernels import Kernel
 
+pytestmark = pytest.mark.slow
+
 START = "%load_ext workbench\n%torch"
 COURSE = """import torch
 import torch.nn as nn

@@ -191,6 +191,7 @@ def test_a_replay_has_every_pass_with_its_own_gradients(tmp_path):
         assert stepper["number"] == k - 1 and len(stepper["passes"]) == 3 and stepper["plan"] == replay.scene["pass"]["plan"]
 
 
+@pytest.mark.slow
 def test_passes_that_had_no_room_are_counted_and_the_shown_one_is_there(tmp_path):
     session, _ = watched(60)
     written = wb.export(tmp_path / "passes.html", session, budget="100 kB")
@@ -209,6 +210,7 @@ def test_a_lesson_in_a_replay_knows_where_each_page_is(tmp_path):
     assert replay.scene["pages"] == [0, 2, None, 3]  # of sum, mul, w
 
 
+@pytest.mark.slow
 def test_a_cell_that_exports_is_no_cell_that_runs(tmp_path):
     """In a kernel the very cell that exports runs, and answers that would compute while one does are given all the same."""
     from kernels import Kernel
@@ -228,6 +230,7 @@ def test_a_cell_that_exports_is_no_cell_that_runs(tmp_path):
     assert b"A cell is running" not in replay.block and b"running a cell" not in replay.block
 
 
+@pytest.mark.slow
 def test_a_replay_says_what_it_had_no_room_for(recorded, tmp_path):
     engine.manual_seed(0)
     with wb.record("deep"):
@@ -490,6 +493,7 @@ def inside(frame, x, y):
     return frame.x < x < frame.x + frame.width and frame.y < y < frame.y + frame.height
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", graphs())
 def test_no_box_overlaps_another_and_no_edge_passes_one(name):
     _, d = drawn(name)

@@ -31,6 +31,7 @@ def hex_of(seed: int = 0, name: str = "model", wide: int = 8, act: str = "Tanh",
     return found.stdout.strip()
 
 
+@pytest.mark.slow
 def test_a_fingerprint_is_of_the_structure_alone_and_the_same_in_every_process() -> None:
     first = hex_of()
     assert len(first) == 16 and int(first, 16) >= 0

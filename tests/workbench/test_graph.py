@@ -146,6 +146,7 @@ class Deep(nn.Module):
         return x
 
 
+@pytest.mark.slow
 def test_alike_neighbours_are_folded_and_shared_weights_are_said():
     x = leaf(2, 3)
     graph, _ = watched(lambda: Deep([Block() for _ in range(6)])(x))

@@ -36,6 +36,7 @@ import programs  # noqa: E402 # pyright: ignore[reportMissingImports]
 LESSONS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 
 
+@pytest.mark.slow
 @given(programs.steps)
 def test_correct_programs_of_views_and_writes_are_left_in_peace(program: list) -> None:
     rng = numpy.random.default_rng(2)
@@ -64,6 +65,7 @@ def test_programs_that_are_walked_through_are_left_in_peace(program: Any) -> Non
     assert [finding.code for finding in checked(pass_of).findings] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["mlp", "bn", "conv", "lstm", "attention", "embedding", "gan", "accumulate", "by hand", "lbfgs"])
 def test_usual_trainings_are_left_in_peace(model: str) -> None:
     assert [(one.code, one.sentence) for one in checked(USUAL[model]).findings] == []
@@ -151,6 +153,7 @@ USUAL: dict[str, Program] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lesson", LESSONS, ids=lambda path: path.stem)
 def test_lessons_are_left_in_peace(lesson: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Cells of a lesson that show a mistake have the tag "mistake"."""

@@ -309,6 +309,7 @@ def test_an_optimizer_with_a_closure(data):
     check(h["head.weight"].update, 0, model.head.weight.array - before)
 
 
+@pytest.mark.slow
 def test_hooks_go_with_close_and_with_the_history(data):
     x, y = data
     model = Net()
@@ -379,6 +380,7 @@ def test_a_view_finds_the_history_of_a_tensor_or_a_module():
         h.close()
 
 
+@pytest.mark.slow
 def test_what_cannot_be_recorded_is_said():
     model = Net()
     with pytest.raises(TypeError, match=r"wb.history takes an engine.nn.Module, got list"):

@@ -23,6 +23,8 @@ from workbench.protocol.pack import pack
 from workbench.session import LONGEST, Session
 from workbench.stepper import Stepper
 
+pytestmark = pytest.mark.slow
+
 SOON = 20.0  # seconds: then a view says that the kernel is silent
 TEXTS = [
     "", "x", "mean", "time", "gradient", "\ud800", "a\0b", "\u202e", "<img src=x onerror=alert(1)>", "\\href{javascript:alert(1)}{x}", "x" * 100_000,

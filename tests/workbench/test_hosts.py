@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 PROGRAM = """
 import sys, types
 marimo = types.ModuleType("marimo")
@@ -36,6 +38,7 @@ print(type(wb.show(loss)).__name__)
 """
 
 
+@pytest.mark.slow
 def test_a_view_is_a_plain_anywidget_where_there_is_no_shell():
     done = subprocess.run([sys.executable, "-W", "error", "-c", PROGRAM], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr

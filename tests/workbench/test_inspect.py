@@ -71,6 +71,7 @@ def test_inspecting_keeps_no_variable_alive():
         gc.enable()
 
 
+@pytest.mark.slow
 def test_what_an_expression_gave_stays_to_be_looked_at():
     session = surface.inspected(engine.ones(2, 3) * 2, {})
     gc.collect()

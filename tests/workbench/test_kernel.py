@@ -9,6 +9,8 @@ from kernels import Kernel, custom, is_custom, printed
 
 import ipykernels
 
+pytestmark = pytest.mark.slow
+
 SETUP = """%load_ext workbench
 import engine as torch
 w = torch.tensor([[1.0, 2.0], [3.0, 4.0]]).requires_grad_()

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 import pytest
 from kernels import Kernel, custom, is_custom, printed
 
+pytestmark = pytest.mark.slow
+
 SETUP = """%load_ext workbench
 import engine as torch
 import time

@@ -200,6 +200,7 @@ def stepped(program) -> Any:
     return session
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seen", [watched, stepped], ids=["watched", "stepped"])
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
 def test_every_request_is_answered(program, seen):

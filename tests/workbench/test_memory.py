@@ -310,6 +310,7 @@ def numbers(buffer, buffers):
     return numpy.frombuffer(buffers[buffer["index"]], "<f8").reshape(buffer["shape"])
 
 
+@pytest.mark.slow
 def test_a_long_time_line_keeps_its_peak_and_a_window_shows_every_event(long):
     told, buffers = ask(long, type="ask_memory")
     line = told["line"]
@@ -385,6 +386,7 @@ def test_the_peak_tells_the_live_set_with_line_saver_and_when_it_went():
     assert held["block"] in {other["block"] for other in before["holdings"]}
 
 
+@pytest.mark.slow
 def test_every_event_has_a_sentence_and_a_live_set_of_its_bytes():
     model = nn.Linear(5, 3)
     optimizer = optim.Adam(model.parameters())
@@ -559,6 +561,7 @@ def traced(which, batch):
         gc.enable()
 
 
+@pytest.mark.slow
 def test_what_checkpoints_are_predicted_to_gain_is_what_numpy_then_allocates_less():
     """Where all blocks are computed again the peak is in another op, which needs less room to compute in: less than one activation less."""
     batch = 1024

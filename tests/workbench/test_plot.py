@@ -62,6 +62,7 @@ def line(ax, label: str):
     return next(one for one in ax.lines if one.get_label() == label)
 
 
+@pytest.mark.slow
 def test_importing_the_workbench_or_its_pictures_imports_no_matplotlib():
     code = "import sys, workbench; light = set(sys.modules); workbench.plot.tensor; print(*sorted({'matplotlib', 'tqdm', 'numpy', 'engine'} & light), '|', 'matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "| False"
@@ -168,6 +169,7 @@ def test_histograms_are_spread_over_common_bins_in_proportion():
         assert share.sum() == pytest.approx(1)
 
 
+@pytest.mark.slow
 def test_the_heat_of_histograms_has_a_column_per_step(trained):
     _, h, _ = trained
     for name, of in (("0.weight", "weight"), ("0.weight", "grad"), ("2.bias", "update"), ("1", "activation")):
@@ -276,6 +278,7 @@ def test_value_ranges_of_images():
     numpy.testing.assert_allclose([one[0, :, 0] for one in shown(plot.images(wide, value_range=(0, 2)))], [[0, 0], [0.5, 1]])
 
 
+@pytest.mark.slow
 def test_orders_of_channels():
     rng = numpy.random.default_rng(0)
     batch = rng.random((5, 3, 4, 6))
@@ -569,6 +572,7 @@ def test_pictures_can_be_made_beside_a_display_thread(trained):
     assert done == [ax] and len(ax.images) == 1
 
 
+@pytest.mark.slow
 def test_the_examples_of_the_documentation_run(tmp_path, monkeypatch, capsys):
     page = (Path(__file__).parents[2] / "docs" / "pictures.md").read_text(encoding="utf-8")
     monkeypatch.chdir(tmp_path)

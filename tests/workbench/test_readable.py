@@ -61,6 +61,7 @@ def named(name: str):
     return session
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", NAMES)
 @pytest.mark.parametrize("ending", ["html", "svg", "png", "pdf", "json", "dot", "mmd", "trace"])
 def test_every_file_can_be_read(which, ending, tmp_path):

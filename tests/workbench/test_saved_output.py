@@ -6,6 +6,8 @@ import nbclient
 import nbformat
 import pytest
 
+pytestmark = pytest.mark.slow
+
 SETUP = """%load_ext workbench
 import engine, workbench as wb
 from engine import nn"""

@@ -104,6 +104,7 @@ def test_a_copy_of_a_model_made_while_it_is_recorded_is_a_model_of_its_own():
             assert [r.kind[row] for row in range(before, r.count)].count("parameter") == 4, "the copy's parameters are others"
 
 
+@pytest.mark.slow
 def test_recordings_and_passes_leave_nothing_behind():
     model, x = model_of(), leaf(8, 4)
 

@@ -240,6 +240,7 @@ def test_the_answer_has_every_event_of_the_window_and_no_other(monkeypatch):
     assert answer["left_out_seconds"] == pytest.approx(sum(sorted(times.took)[:-40]))
 
 
+@pytest.mark.slow
 def test_what_recording_cost_is_stated_and_about_right():
     timing.calibrated.cache_clear()
     x = leaf(4, 4)

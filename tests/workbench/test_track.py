@@ -164,6 +164,7 @@ def test_of_nested_bars_in_a_terminal_the_outermost_stays():
     assert lines(file)[-1].startswith("epochs: 100%")
 
 
+@pytest.mark.slow
 def test_the_page_is_drawn_at_most_five_times_a_second():
     page = Page()
     begin = time.perf_counter()
@@ -290,6 +291,7 @@ FAIL = """for i in wb.track(range(9), title="fails"):
     if i == 4: raise ValueError("as it should")"""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", ipykernels.VERSIONS, ids=ipykernels.name_of)
 def test_in_a_notebook_one_small_picture_stays(version, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [ipykernels.folder_of(version), os.environ.get("PYTHONPATH", "")])))
