@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import sys
 from importlib.machinery import (
     BYTECODE_SUFFIXES,
@@ -41,6 +42,13 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "usual"))
 sys.path_importer_cache[HERE] = WithoutTorch(
     HERE, (ExtensionFileLoader, EXTENSION_SUFFIXES), (SourceFileLoader, SOURCE_SUFFIXES), (SourcelessFileLoader, BYTECODE_SUFFIXES)
 )
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Who leaves slow tests out does not import files that have no others."""
+    if "not slow" in config.option.markexpr and collection_path.suffix == ".py":
+        return bool(re.search(r"^pytestmark = .*\bmark\.slow\b", collection_path.read_text(encoding="utf-8"), re.MULTILINE)) or None
+    return None
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

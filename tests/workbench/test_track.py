@@ -9,10 +9,8 @@ import re
 import time
 import weakref
 
-import nbformat
 import numpy
 import pytest
-from nbclient import NotebookClient
 
 import engine
 import ipykernels
@@ -295,6 +293,9 @@ FAIL = """for i in wb.track(range(9), title="fails"):
 @pytest.mark.parametrize("version", ipykernels.VERSIONS, ids=ipykernels.name_of)
 def test_in_a_notebook_one_small_picture_stays(version, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [ipykernels.folder_of(version), os.environ.get("PYTHONPATH", "")])))
+    import nbformat  # takes a second, and who runs the quick tests need not wait for it
+    from nbclient import NotebookClient
+
     cells = [nbformat.v4.new_code_cell(text) for text in (CELL, BREAK, FAIL, "ipykernel.__version__")]
     cells[2].metadata["tags"] = ["raises-exception"]
     notebook = nbformat.v4.new_notebook(cells=cells)
