@@ -27,20 +27,22 @@ class Group(NamedTuple):
     checks: list[Check]
 
 
-def grouped(names: str, params: Iterable[Any], by: Callable[..., str] | None = None) -> pytest.MarkDecorator:
+def grouped(
+    names: str | tuple[str, ...], params: Iterable[Any], by: Callable[..., str] | None = None, ids: Callable[[Any], str] | None = None
+) -> pytest.MarkDecorator:
     """`pytest.mark.parametrize` for checks that need no fixture for each: one test makes all checks of a group and reports every failure.
 
     `by` takes a check's arguments and names its group; without it all checks are one test. A check may be marked with a strict `xfail` for an
     AssertionError. With `--ungrouped`, with `-k`, or with an id in brackets on the command line, each check is a test of its own.
     """
     if ungrouped:
-        return pytest.mark.parametrize(names, params)
-    arguments = [name.strip() for name in names.split(",")]
+        return pytest.mark.parametrize(names, params, ids=ids)
+    arguments = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
     groups: dict[str, Group] = {}
     for param in params:
         one = ParameterSet.extract_from(param, force_tuple=len(arguments) == 1)
         group = groups.setdefault(by(*one.values) if by else "all", Group(arguments, []))
-        group.checks.append(Check(str(one.id or "-".join(map(str, one.values))), tuple(one.values), known_failure(one)))
+        group.checks.append(Check(str(one.id or "-".join(map(ids or str, one.values))), tuple(one.values), known_failure(one)))
     blank = [None] * (len(arguments) - 1)
     return pytest.mark.parametrize(names, [pytest.param(group, *blank, id=name) for name, group in groups.items()])
 

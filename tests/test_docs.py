@@ -13,6 +13,7 @@ import pytest
 
 import workbench as wb
 from engine.op import registry
+from grouping import grouped
 from workbench.breakpoints import kept as breakpoints
 from workbench.teach import sheet
 
@@ -82,21 +83,21 @@ def test_the_rules_that_are_shown_are_the_engines():
         assert not [ast.unparse(part) for part in op.body if isinstance(part, ast.FunctionDef) and ast.unparse(part) not in written]
 
 
-@pytest.mark.parametrize("name", PAGES)
+@grouped("name", PAGES)
 def test_links_lead_somewhere(name):
     page = PAGES[name]
     for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text("utf-8")):
         assert (page.parent / link).exists(), f"{name} links to {link}"
 
 
-@pytest.mark.parametrize("name", PAGES)
+@grouped("name", PAGES)
 def test_files_that_are_named_are_there(name):
     page = PAGES[name].read_text("utf-8")
     for path in re.findall(r"`((?:engine|workbench|extension|tests|notebooks|benchmarks|docs)/[\w./-]*)(?:::[^`]*)?`", page):
         assert (ROOT / path).exists(), f"{name} names {path}"
 
 
-@pytest.mark.parametrize("name", PAGES)
+@grouped("name", PAGES)
 def test_names_of_the_workbench_are_there(name):
     for path in set(re.findall(r"\bwb((?:\.[a-z]\w*)+)", PAGES[name].read_text("utf-8"))):
         found = wb

@@ -14,6 +14,7 @@ import pytest
 
 import engine
 from engine import array_api as xp
+from grouping import grouped
 
 RNG = numpy.random.default_rng(0)
 INTS = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
@@ -175,7 +176,7 @@ SIGNATURES += [f"fft.{name}(x, /, *, s=None, axes=None, norm='backward')" for na
 SIGNATURES += [line.strip() for line in OTHER.strip().splitlines()]
 
 
-@pytest.mark.parametrize("told", SIGNATURES)
+@grouped("told", SIGNATURES)
 def test_signatures_are_the_specifications(told):
     name = told.partition("(")[0]
     function = xp
@@ -225,7 +226,7 @@ BINARY = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", UNARY)
+@grouped("name", UNARY)
 def test_functions_of_one_array(name):
     kinds, *domain = UNARY[name]
     for d in itertools.chain.from_iterable(KINDS[k] for k in kinds):
@@ -243,7 +244,7 @@ def promotable(kinds):
         yield from itertools.product(KINDS["f"], KINDS["c"])
 
 
-@pytest.mark.parametrize("name", BINARY)
+@grouped("name", BINARY)
 def test_functions_of_two_arrays_or_an_array_and_a_number(name):
     for one, other in promotable(BINARY[name]):
         if name == "nextafter" and one != other:
@@ -320,7 +321,7 @@ LISTED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("case", LISTED, ids=str)
+@grouped("case", LISTED, ids=str)
 def test_special_cases_that_the_specification_lists(case):
     name, *operands, want = case
     for shape in ((), (3,), (40,)):  # alone, in a short row and in one that is long enough for vector instructions
@@ -328,7 +329,7 @@ def test_special_cases_that_the_specification_lists(case):
         close(getattr(xp, name)(*arrays), numpy.full(shape, want), str(case), exact=want != math.hypot(1e300, 1e300))
 
 
-@pytest.mark.parametrize("name", [n for n, (kinds, *_) in UNARY.items() if "f" in kinds])
+@grouped("name", [n for n, (kinds, *_) in UNARY.items() if "f" in kinds])
 def test_special_values_of_one_array(name):
     with numpy.errstate(all="ignore"):
         agree(f"xp.{name}(a)", numpy.array(VALUES))
@@ -339,7 +340,7 @@ def test_special_values_of_one_array(name):
             assert (numpy.signbit(got) == numpy.signbit(want))[zero].all()
 
 
-@pytest.mark.parametrize("name", [n for n, kinds in BINARY.items() if "f" in kinds] + ["pow"])
+@grouped("name", [n for n, kinds in BINARY.items() if "f" in kinds] + ["pow"])
 def test_special_values_of_two_arrays(name):
     one, other = (numpy.array(x) for x in numpy.meshgrid(VALUES, VALUES))  # whole arrays: NumPy's pow of a row and one number differs
     with numpy.errstate(all="ignore"):
@@ -382,7 +383,7 @@ def parts_agree(got, want, zeros, note):
         assert not zeros or other != 0 or math.copysign(1, one) == math.copysign(1, other), note
 
 
-@pytest.mark.parametrize("case", NO_NUMBER, ids=str)
+@grouped("case", NO_NUMBER, ids=str)
 def test_complex_numbers_of_which_a_part_is_no_number(case):
     name, z, want = case
     for n in (1, 40):
@@ -391,7 +392,7 @@ def test_complex_numbers_of_which_a_part_is_no_number(case):
         parts_agree(got[-1].item(), want, False, (case, got))
 
 
-@pytest.mark.parametrize("name", COMPLEX)
+@grouped("name", COMPLEX)
 def test_special_values_of_complex_numbers(name):
     """As C99 has them, which Python's cmath follows; it raises at poles and where the result is no number."""
     for a, b in itertools.product(PARTS, repeat=2):
@@ -518,7 +519,7 @@ CALLS = {  # of arrays of these shapes, in every dtype of these kinds
 }
 
 
-@pytest.mark.parametrize("call", CALLS)
+@grouped("call", CALLS)
 def test_calls(call):
     kinds, shapes, options = CALLS[call]
     for d in itertools.chain.from_iterable(KINDS[k] for k in kinds):
@@ -557,7 +558,7 @@ PAIRED = {  # of two arrays of these shapes
 }
 
 
-@pytest.mark.parametrize("call", PAIRED)
+@grouped("call", PAIRED)
 def test_calls_with_two_arrays(call):
     kinds, shapes = PAIRED[call]
     for one, other in promotable(kinds):

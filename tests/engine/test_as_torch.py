@@ -17,6 +17,7 @@ import engine
 from engine import missing
 from engine.as_torch import installed
 from engine.torch_version import TorchVersion
+from grouping import grouped
 
 
 @pytest.fixture
@@ -193,7 +194,7 @@ def test_the_programs_of_its_page_run():
 # -- what is missing ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@grouped(
     ("home", "name", "told"),
     [
         ("engine", "zeross", "module 'engine' has no attribute 'zeross', and neither has PyTorch 2.13; did you mean 'zeros'?"),

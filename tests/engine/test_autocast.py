@@ -14,6 +14,7 @@ import engine
 from engine import autograd, call, casting, nn, observe
 from engine.amp import autocast, custom_bwd, custom_fwd, is_autocast_available
 from engine.utils.checkpoint import checkpoint
+from grouping import grouped
 
 F = nn.functional
 STORED = json.loads(EXPECTED.read_text(encoding="utf-8"))
@@ -36,7 +37,7 @@ def test_every_call_has_an_answer():
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("program", calls())
+@grouped("program", calls())
 def test_dtypes_are_pytorchs(program):
     for expected, way in zip(STORED[program], WAYS, strict=True):
         if expected.endswith("Error") and program in LENIENT:

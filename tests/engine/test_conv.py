@@ -10,6 +10,7 @@ import pytest
 import engine
 from engine.autograd import gradcheck, gradgradcheck
 from engine.nn import functional as F
+from grouping import grouped
 
 X = (numpy.arange(50).reshape(1, 2, 5, 5) % 7).astype(numpy.float32)
 W = ((numpy.arange(54).reshape(3, 2, 3, 3) % 5) - 2).astype(numpy.float32)
@@ -173,7 +174,7 @@ def ones(*shape):
     return engine.ones(*shape)
 
 
-@pytest.mark.parametrize(
+@grouped(
     ("call", "words"),
     [
         (

@@ -7,6 +7,7 @@ import pytest
 import engine
 from engine import Tensor
 from engine.op import functions
+from grouping import grouped
 
 F = {name.removeprefix("nn.functional."): f for name, f in functions.items() if name.startswith("nn.functional.")}
 
@@ -95,7 +96,7 @@ def test_results_of_0_d_tensors_are_tensors():
         assert isinstance(out, Tensor) and out.array.shape == () and type(out.array).__name__ == "ndarray"
 
 
-@pytest.mark.parametrize(
+@grouped(
     "call",
     [
         "nansum(x, {}=0, {}=True)", "nanmean(x, {}=1)", "aminmax(x, {}=0, {}=True)", "median(x, {}=0, {}=True)", "nanmedian(x, {}=1)",

@@ -8,6 +8,7 @@ import pytest
 import engine
 from engine.autograd import gradcheck, gradgradcheck
 from engine.op import functions
+from grouping import grouped
 
 linalg = {name.removeprefix("linalg."): f for name, f in functions.items() if name.startswith("linalg.")}
 
@@ -143,7 +144,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("f", "words"), [pytest.param(*case, id=str(i)) for i, case in enumerate(REFUSED)])
+@grouped(("f", "words"), [pytest.param(*case, id=str(i)) for i, case in enumerate(REFUSED)])
 def test_what_pytorch_refuses_is_refused_in_words(f, words):
     with pytest.raises(RuntimeError, match=words):
         f()

@@ -8,6 +8,7 @@ from scipy import stats
 
 import engine
 from engine import distributions as d
+from grouping import grouped
 
 F64 = engine.float64
 
@@ -50,7 +51,7 @@ def close(found, expected, tolerance=1e-9):
     assert numpy.allclose(numpy.asarray(found), expected, rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.parametrize("name", CONTINUOUS)
+@grouped("name", CONTINUOUS)
 def test_densities(name):
     p, q = CONTINUOUS[name]
     x = q.ppf(numpy.linspace(0.05, 0.95, 9))
@@ -62,7 +63,7 @@ def test_densities(name):
         assert name in ("Gamma", "InverseGamma", "Beta", "Chi2", "StudentT", "FisherSnedecor", "VonMises")  # PyTorch lacks one or both too
 
 
-@pytest.mark.parametrize("name", CONTINUOUS)
+@grouped("name", CONTINUOUS)
 def test_moments(name):
     p, q = CONTINUOUS[name]
     if name == "VonMises":
@@ -87,7 +88,7 @@ def test_probabilities(name):
     close(p.variance, q.var())
 
 
-@pytest.mark.parametrize("name", [*CONTINUOUS, *DISCRETE])
+@grouped("name", [*CONTINUOUS, *DISCRETE])
 def test_samples_follow_the_distribution(name):
     p, q = {**CONTINUOUS, **DISCRETE}[name]
     engine.manual_seed(3)

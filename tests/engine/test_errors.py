@@ -11,6 +11,7 @@ import pytest
 
 import engine
 from engine import errors
+from grouping import grouped
 
 
 def message(kind, call):
@@ -44,7 +45,7 @@ def test_the_line_is_the_users_also_from_inside_a_function():
     assert f"test_errors.py, line {model.__code__.co_firstlineno + 1}" in text
 
 
-@pytest.mark.parametrize(
+@grouped(
     ("call", "kind", "words"),
     [
         (lambda: A + B, RuntimeError, ["add: the shapes do not broadcast: 2 and 4 at dimension 0", "(2, 3)", "(4, 5)"]),
@@ -178,7 +179,7 @@ def test_the_lines_of_a_hidden_tool_are_not_the_users(tmp_path, monkeypatch):
     assert f"({line})" in text
 
 
-@pytest.mark.parametrize(
+@grouped(
     ("call", "told"),
     [
         (lambda: engine.relu(1), "relu(): argument 'input' (position 1) must be Tensor, not int"),

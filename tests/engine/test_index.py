@@ -7,6 +7,7 @@ import pytest
 
 import engine
 from engine.autograd import gradcheck, gradgradcheck
+from grouping import grouped
 
 rng = numpy.random.default_rng(11)
 DATA = rng.normal(size=(4, 5, 6))
@@ -83,7 +84,7 @@ def test_writing_a_number(index):
     assert numpy.allclose(x.grad.numpy(), stays)
 
 
-@pytest.mark.parametrize("name", [name for name in INDICES if name not in ("rows", "pairs", "last")])  # those name a place twice
+@grouped("name", [name for name in INDICES if name not in ("rows", "pairs", "last")])  # those name a place twice
 def test_writing_a_tensor(name):
     index = INDICES[name]
     values = rng.normal(size=DATA[index].shape)

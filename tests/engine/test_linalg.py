@@ -8,6 +8,7 @@ import pytest
 import engine
 from engine.autograd import gradcheck, gradgradcheck
 from engine.op import functions
+from grouping import grouped
 
 rng = numpy.random.default_rng(5)
 linear = functions["nn.functional.linear"]
@@ -69,7 +70,7 @@ EQUATIONS = [
 ]
 
 
-@pytest.mark.parametrize("equation, shapes", [(e, s) for e, *s in EQUATIONS])
+@grouped("equation, shapes", [(e, s) for e, *s in EQUATIONS])
 def test_einsum(equation, shapes):
     arrays = draw(*shapes)
     xs = leaves(arrays)

@@ -10,6 +10,7 @@ import pytest
 import engine
 from engine import Tensor
 from engine.op import functions
+from grouping import grouped
 
 inf, nan = math.inf, math.nan
 F = {name.rpartition(".")[2]: fn for name, fn in functions.items() if name.startswith("nn.functional.")}
@@ -98,7 +99,7 @@ CORNERS = [
 ]
 
 
-@pytest.mark.parametrize(("f", "inputs", "expected"), [pytest.param(*case[1:], id=case[0]) for case in CORNERS])
+@grouped(("f", "inputs", "expected"), [pytest.param(*case[1:], id=case[0]) for case in CORNERS])
 def test_gradient_at_corner(f, inputs, expected):
     for found, wanted in zip(grads(f, *inputs), expected, strict=True):
         same(found, wanted)
@@ -132,7 +133,7 @@ def test_alpha():
     assert grads(lambda x, y: engine.add(x, y, alpha=3), [1.0], [1.0]) == [[1.0], [3.0]]
 
 
-@pytest.mark.parametrize(("f", "dtype"), [
+@grouped(("f", "dtype"), [
     (lambda b, i, f: b + b, engine.bool), (lambda b, i, f: b * i, engine.int64), (lambda b, i, f: i / i, engine.float32),
     (lambda b, i, f: i // i, engine.int64), (lambda b, i, f: i // 2.0, engine.float32), (lambda b, i, f: i**2, engine.int64),
     (lambda b, i, f: b**2, engine.int64), (lambda b, i, f: i**2.0, engine.float32), (lambda b, i, f: i < f, engine.bool),
@@ -220,7 +221,7 @@ VALUES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("f", "expected"), [pytest.param(*case, id=str(i)) for i, case in enumerate(VALUES)])
+@grouped(("f", "expected"), [pytest.param(*case, id=str(i)) for i, case in enumerate(VALUES)])
 def test_value(f, expected):
     same(f(), expected)
 
@@ -315,7 +316,7 @@ REFUSALS = [
 ]
 
 
-@pytest.mark.parametrize(("f", "kind", "words"), [pytest.param(*case, id=str(i)) for i, case in enumerate(REFUSALS)])
+@grouped(("f", "kind", "words"), [pytest.param(*case, id=str(i)) for i, case in enumerate(REFUSALS)])
 def test_refusal(f, kind, words):
     with pytest.raises(kind, match=words):
         f(engine.tensor([True, False]), engine.tensor([1, 2]), engine.tensor([1.0, 2.0]))

@@ -11,6 +11,7 @@ import pytest
 import engine
 from engine import Tensor
 from engine.autograd import gradcheck, gradgradcheck
+from grouping import grouped
 
 F64, rng = engine.float64, numpy.random.default_rng(5)
 
@@ -230,7 +231,7 @@ SAME = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", SAME)
+@grouped("name", SAME)
 def test_the_functions_behind_layers(name):
     first, second = SAME[name]
     close(first(), second())

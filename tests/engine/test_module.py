@@ -13,6 +13,7 @@ from nets import Net
 
 import engine
 from engine import nn, observe
+from grouping import grouped
 
 
 def test_named_members():
@@ -54,7 +55,7 @@ def test_attributes_change_their_kind():
     assert "z" in vars(net)
 
 
-@pytest.mark.parametrize(
+@grouped(
     ("act", "error", "message"),
     [
         (lambda m: setattr(m.first, "weight", engine.tensor([1.0])), TypeError, r"cannot assign 'torch.FloatTensor' as parameter 'weight'"),

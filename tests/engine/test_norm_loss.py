@@ -12,6 +12,7 @@ import engine
 from engine import Tensor
 from engine.autograd import gradcheck, gradgradcheck
 from engine.nn import functional as F
+from grouping import grouped
 
 Y = numpy.array([[1.0, 2, 4], [0, -1, 3], [2, 2, -2], [5, 0, 1]])
 P = numpy.array([[0.2, 0.3, 0.5], [1.0, 0, 0], [0.1, 0.1, 0.8], [0.4, 0.4, 0.2]])
@@ -178,7 +179,7 @@ def test_warnings_of_pytorch():
         F.cross_entropy(t(Y), t(T), size_average=False)
 
 
-@pytest.mark.parametrize(
+@grouped(
     ("call", "kind", "words"),
     [
         (lambda: F.cross_entropy(t(Y), t([0, 1, 3, 2])), IndexError, "Target 3 is out of bounds"),

@@ -10,6 +10,7 @@ import pytest
 
 import engine
 from engine import nn
+from grouping import grouped
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -253,7 +254,7 @@ OPS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", OPS)
+@grouped("name", OPS)
 def test_ops(name):
     engine.manual_seed(1)
     agree(OPS[name], (images(*IMAGE),), (images(*IMAGE) * 2 + 0.1,), tolerance=1e-3 if name == "types" else 1e-5)

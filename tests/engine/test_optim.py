@@ -15,6 +15,7 @@ import engine
 from engine import Tensor, optim
 from engine.nn import Parameter
 from engine.optim import lr_scheduler
+from grouping import grouped
 
 EXPECTED = json.loads((Path(__file__).parent / "expected" / "optim.json").read_text())
 
@@ -42,7 +43,7 @@ def label(case):
     return case["name"] + "-" + "-".join(f"{k}={v}" for k, v in case["options"].items())
 
 
-@pytest.mark.parametrize("case", EXPECTED["cases"], ids=label)
+@grouped("case", EXPECTED["cases"], ids=label)
 def test_ten_steps(case):
     x, y = start()
     optimizer = getattr(optim, case["name"])([x, y], **case["options"])
@@ -53,7 +54,7 @@ def test_ten_steps(case):
         numpy.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("case", [c for c in EXPECTED["cases"] if c["name"] != "LBFGS"], ids=label)
+@grouped("case", [c for c in EXPECTED["cases"] if c["name"] != "LBFGS"], ids=label)
 def test_ten_steps_in_float32(case):
     x, y = start(numpy.float32)
     optimizer = getattr(optim, case["name"])([x, y], **case["options"])
@@ -64,7 +65,7 @@ def test_ten_steps_in_float32(case):
     numpy.testing.assert_allclose([*x.array.ravel(), *y.array], case["steps"][-1][1:], rtol=2e-3, atol=2e-4)
 
 
-@pytest.mark.parametrize("case", EXPECTED["complex"]["cases"], ids=label)
+@grouped("case", EXPECTED["complex"]["cases"], ids=label)
 def test_complex_parameters_are_pairs_of_numbers(case):
     z = Parameter(engine.tensor(numpy.array([complex(*pair) for pair in EXPECTED["complex"]["start"]])))
     optimizer = getattr(optim, case["name"])([z], **case["options"])
@@ -82,7 +83,7 @@ def test_complex_parameters_are_pairs_of_numbers(case):
     assert sizes <= {z.array.dtype}
 
 
-@pytest.mark.parametrize("case", EXPECTED["cases"], ids=label)
+@grouped("case", EXPECTED["cases"], ids=label)
 def test_state_dict_continues_the_same_path(case):
     """Five steps, save, load into a fresh optimiser, five more: as ten steps."""
     x, y = start()
@@ -204,7 +205,7 @@ def test_repr():
     assert text.startswith("SGD (\nParameter Group 0\n    dampening: 0\n") and "    lr: 0.1\n" in text and text.endswith(")")
 
 
-@pytest.mark.parametrize(
+@grouped(
     ("make", "message"),
     [
         (lambda p: optim.SGD(p, lr=-1), "Invalid learning rate: -1"),

@@ -7,6 +7,7 @@ import math
 import pytest
 
 import engine
+from grouping import grouped
 
 nan = math.nan
 X, NOTHING, NUMBER = engine.tensor([3.0, 1.0, 2.0]), engine.ones(2, 0), engine.tensor(1.0)
@@ -47,7 +48,7 @@ def test_searching_by_a_sorter():
     assert engine.searchsorted(X, engine.tensor([1.5]), sorter=engine.tensor([1, 2, 0])).tolist() == [1]
 
 
-@pytest.mark.parametrize("call, kind, words", [
+@grouped("call, kind, words", [
     (lambda: engine.searchsorted(NUMBER, X), RuntimeError, "positive dimension"),
     (lambda: engine.searchsorted(engine.ones(2, 3), 1), RuntimeError, r"boundaries tensor dim\(2\)"),
     (lambda: engine.searchsorted(X, X, sorter=engine.tensor([0])), RuntimeError, "must have the same size"),

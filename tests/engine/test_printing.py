@@ -8,6 +8,7 @@ import pytest
 
 import engine
 from engine import printing
+from grouping import grouped
 
 EXPECTED = {
     "engine.tensor(1.5)": "tensor(1.5000)",
@@ -156,7 +157,7 @@ def usual_options():
     engine.set_printoptions(profile="default")
 
 
-@pytest.mark.parametrize("made", EXPECTED)
+@grouped("made", EXPECTED)
 def test_text(made):
     tensor = eval(made, {"engine": engine, "math": math})
     assert repr(tensor) == EXPECTED[made]

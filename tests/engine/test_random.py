@@ -10,6 +10,7 @@ import pytest
 import engine
 from engine.nn import functional as F
 from engine.random import Generator, fork_rng
+from grouping import grouped
 
 SEEDS = (0, 12345, 2**40 + 3)
 LINE = numpy.linspace(0, 1, 1000, dtype=numpy.float32)
@@ -71,7 +72,7 @@ def fingerprint(x):
     return hashlib.sha256(numpy.ascontiguousarray(x.numpy()).tobytes()).hexdigest()[:16]
 
 
-@pytest.mark.parametrize("name", DRAWS)
+@grouped("name", DRAWS)
 def test_bit_for_bit(name):
     found = []
     for seed in SEEDS:
@@ -203,7 +204,7 @@ def test_gumbel_softmax_samples():
     assert numpy.abs(logits.grad.numpy()).max() > 0
 
 
-@pytest.mark.parametrize(
+@grouped(
     ("call", "kind", "words"),
     [
         (lambda: engine.randint(5, 3, (2,)), RuntimeError, "from=5 >= to=3"),

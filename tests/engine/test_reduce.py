@@ -10,6 +10,7 @@ import pytest
 import engine
 from engine import Tensor
 from engine.op import functions
+from grouping import grouped
 
 inf, nan = math.inf, math.nan
 vector_norm = functions["linalg.vector_norm"]
@@ -86,7 +87,7 @@ CORNERS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("f", "x", "expected"), [pytest.param(*case, id=str(i)) for i, case in enumerate(CORNERS)])
+@grouped(("f", "x", "expected"), [pytest.param(*case, id=str(i)) for i, case in enumerate(CORNERS)])
 def test_gradient_at_corner(f, x, expected):
     same(grad(f, x), expected)
 
@@ -161,7 +162,7 @@ VALUES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("f", "expected"), [pytest.param(*case, id=str(i)) for i, case in enumerate(VALUES)])
+@grouped(("f", "expected"), [pytest.param(*case, id=str(i)) for i, case in enumerate(VALUES)])
 def test_value(f, expected):
     found = f()
     if isinstance(expected, tuple):
@@ -240,7 +241,7 @@ REFUSALS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("f", "kind", "words"), [pytest.param(*case, id=str(i)) for i, case in enumerate(REFUSALS)])
+@grouped(("f", "kind", "words"), [pytest.param(*case, id=str(i)) for i, case in enumerate(REFUSALS)])
 def test_refusal(f, kind, words):
     with pytest.raises(kind, match=words):
         f()

@@ -22,6 +22,7 @@ from engine.dtypes import ALL
 from engine.serialize import CheckpointError, load_file, save_file
 from engine.serialize.safetensors import read, save
 from engine.serialize.source import Source
+from grouping import grouped
 
 
 def there_and_back(obj):
@@ -231,7 +232,7 @@ def with_tree(tree) -> bytes:
 ENTRY = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
 
 
-@pytest.mark.parametrize(
+@grouped(
     ("data", "match"),
     [
         (b"", "at least 8 bytes, got 0"),

@@ -8,6 +8,7 @@ import pytest
 import engine
 from engine.autograd import gradcheck, gradgradcheck
 from engine.op import functions
+from grouping import grouped
 
 rng = numpy.random.default_rng(3)
 pad = functions["nn.functional.pad"]
@@ -35,7 +36,7 @@ VIEWS = {
 }
 
 
-@pytest.mark.parametrize("name", VIEWS)
+@grouped("name", VIEWS)
 def test_a_write_through_a_view_reaches_the_base(name):
     data = rng.normal(size=(2, 3, 4))
     x = engine.tensor(data)
@@ -51,7 +52,7 @@ def test_a_write_through_a_view_reaches_the_base(name):
 MADE_TOGETHER = {"split", "chunk", "unbind"}  # no write is allowed where grad is required, as in PyTorch
 
 
-@pytest.mark.parametrize("name", sorted(VIEWS.keys() - MADE_TOGETHER))
+@grouped("name", sorted(VIEWS.keys() - MADE_TOGETHER))
 def test_a_write_through_a_view_has_gradients(name):
     def write(x, v):
         y = x * x
@@ -98,7 +99,7 @@ def test_view_of_another_dtype_shares_bytes():
     assert x.tolist() == [3.0, 2.0] and x.view(engine.uint8).shape == (8,)
 
 
-@pytest.mark.parametrize(
+@grouped(
     "call, error, words",
     [
         (lambda x: x.transpose(0, 3), IndexError, r"Dimension out of range \(expected to be in range of \[-3, 2\], but got 3\)"),

@@ -10,6 +10,7 @@ import pytest
 
 import engine
 from engine.autograd import gradcheck, gradgradcheck
+from grouping import grouped
 
 rng = numpy.random.default_rng(11)
 PLACES = [[0, 1, 1, 0], [2, 0, 2, 2]]  # one of them twice
@@ -105,7 +106,7 @@ def test_the_gradient_of_a_sparse_leaf_has_its_places():
     numpy.testing.assert_allclose(s.grad._values().array, X.sum(1)[PLACES[1]])
 
 
-@pytest.mark.parametrize(("call", "kind", "words"), [
+@grouped(("call", "kind", "words"), [
     (lambda: engine.sparse_coo_tensor([[0, 2]], [1.0, 2.0], (2,)), RuntimeError, "found index 2"),
     (lambda: engine.sparse_coo_tensor([[0, -1]], [1.0, 2.0]), RuntimeError, "negative index"),
     (lambda: engine.sparse_coo_tensor([[0]], [1.0, 2.0]), RuntimeError, "same nnz"),

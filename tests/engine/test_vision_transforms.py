@@ -9,6 +9,7 @@ import pytest
 from pictures import BATCH, BYTES, PICTURE, array
 
 import engine
+from grouping import grouped
 
 T = engine.vision.transforms
 
@@ -88,7 +89,7 @@ RANDOM = [
 ]
 
 
-@pytest.mark.parametrize("transform", RANDOM, ids=lambda t: type(t).__name__)
+@grouped("transform", RANDOM, ids=lambda t: type(t).__name__)
 def test_random_transforms(transform):
     for image in (PICTURE, engine.tensor(BYTES), engine.tensor(BATCH)):
         for seed in range(4):
@@ -115,7 +116,7 @@ def test_transforms_that_need_room():
     assert T.RandomResizedCrop.get_params(engine.zeros(1, 4, 40), (5.0, 6.0), (3 / 4, 4 / 3)) == (0, 17, 4, 5)  # no draw fits
 
 
-@pytest.mark.parametrize(
+@grouped(
     ("make", "kind"),
     [
         (lambda: T.RandomErasing(value="x"), ValueError),

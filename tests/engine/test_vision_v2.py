@@ -10,6 +10,7 @@ import pytest
 from PIL import Image
 
 import engine
+from grouping import grouped
 
 v1, v2 = engine.vision.transforms, engine.vision.transforms.v2
 R = np.random.default_rng(0)
@@ -30,7 +31,7 @@ OWN = {"AutoAugmentPolicy", "InterpolationMode", "Compose", "RandomApply", "Rand
 OWN |= {"ConvertImageDtype", "ToTensor", "ToPILImage", "Normalize", "LinearTransformation", "RandomErasing"}
 
 
-@pytest.mark.parametrize("name", sorted(set(v1.__all__) - OWN))
+@grouped("name", sorted(set(v1.__all__) - OWN))
 def test_one_image_is_as_in_v1(name):
     settings = SETTINGS.get(name, ())
     for seed in range(3):
