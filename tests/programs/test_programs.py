@@ -18,8 +18,8 @@ TOLERANCE = {"float32": 1e-4, "float64": 1e-9}
 NAMES = sorted(path.stem for path in RUNNING.parent.glob("*.py") if path not in (RUNNING, Path(__file__)))
 
 
-def answers(library: str) -> dict:
-    done = subprocess.run([sys.executable, RUNNING, library], capture_output=True, text=True, timeout=250)
+def answers(library: str, *names: str) -> dict:
+    done = subprocess.run([sys.executable, RUNNING, library, *names], capture_output=True, text=True, timeout=250)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -44,6 +44,11 @@ def compare(found: list | str, expected: list | str, tolerance: float) -> None:
 
 def test_there_are_programs():
     assert len(NAMES) >= 30 and {key.split()[0] for key in STORED} == set(NAMES)
+
+
+def test_a_small_one_first():
+    for key, losses in answers("engine", "lenet").items():
+        compare(losses, STORED[key], TOLERANCE[key.split()[1]])
 
 
 @pytest.mark.slow

@@ -1,0 +1,80 @@
+"""What `make quick` leaves out is never all there is of its subject: it has every op, a program, and tests of every room."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from engine.op import registry
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).resolve().parent.parent
+OF_THE_CORE = (
+    "engine/test_tape",
+    "engine/test_autograd_graph",
+    "workbench/test_recorder",
+    "workbench/test_stepper",
+    "workbench/test_session",
+)
+# Rooms that no quick test names, and why.
+ELSEWHERE = {
+    "workbench.answers": "sessions ask it: tests/workbench/test_session.py",
+    "engine.cuda": "a GPU; tests/engine/test_gpu_runtime.py has a stand-in",
+    "workbench.torch_models": "PyTorch",
+    "workbench.jupyter": "a kernel",
+}
+
+
+@pytest.fixture(scope="module")
+def chosen() -> list[str]:
+    """The ids of the tests that `make quick` runs, by its own command."""
+    told = subprocess.run(["make", "-n", "pytest-quick"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    (line,) = [line for line in told.splitlines() if "pytest" in line]
+    arguments = shlex.split(line.split("-m pytest", 1)[1])
+    at = arguments.index("-n")
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", *arguments[:at], *arguments[at + 2 :]]
+    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert found.returncode == 0, found.stdout[-2000:]
+    return [line for line in found.stdout.splitlines() if "::" in line]
+
+
+@pytest.mark.parametrize("what", ["value", "reverse", "docstring"])
+def test_every_op_is_there(chosen, what):
+    families = {op.__module__.removeprefix("engine.") for op in registry.values() if what == "docstring" or what not in op.exempt}
+    assert {re.search(r"\[(.*)\]", one)[1] for one in chosen if f"test_ops.py::test_{what}[" in one} == families
+
+
+def test_every_stored_answer_of_pytorchs_is_there(chosen):
+    families = {path.name.partition(".")[0] for path in (ROOT / "tests" / "torch" / "answers").iterdir()}
+    assert {re.search(r"\[(.*)\]", one)[1] for one in chosen if "::test_the_answer_is_pytorchs[" in one} == families
+
+
+def test_a_program_is_there(chosen):
+    assert [one for one in chosen if one.startswith("tests/programs/")]
+
+
+@pytest.mark.parametrize("name", OF_THE_CORE)
+def test_the_core_is_there(chosen, name):
+    assert len([one for one in chosen if one.startswith(f"tests/{name}.py")]) >= 10
+
+
+def test_every_room_is_there(chosen):
+    named: set[str] = set()
+    for file in {one.partition("::")[0] for one in chosen}:
+        for node in ast.walk(ast.parse((ROOT / file).read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                named |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                named |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+            elif isinstance(node, ast.Attribute):
+                named.add(ast.unparse(node).replace("wb.", "workbench."))
+    rooms = {f"{top}.{path.parent.name}" for top in ("engine", "workbench") for path in (ROOT / top).glob("*/__init__.py")}
+    empty = {room for room in rooms if not any(one == room or one.startswith(room + ".") for one in named)}
+    assert empty <= set(ELSEWHERE), f"no quick test names {sorted(empty - set(ELSEWHERE))}"
