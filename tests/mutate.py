@@ -1,6 +1,6 @@
 """Breaks the code at random places, one at a time, and tells which tests notice: whether the suite can fail.
 
-    python tests/mutate.py                         40 mutations, asked of `quick`, then of all tests
+    python tests/mutate.py                         40 mutations, asked of the quick tests, then of the others
     python tests/mutate.py --only 3,17 --seed 2    these of another choice
 
 A mutation is a change of one expression or statement of `engine` or `workbench` that leaves a program: a comparison, a sign, a condition, a
@@ -19,8 +19,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,9 +35,12 @@ COMPARISONS = {
 OPERATORS = {
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Add, ast.Div: ast.Mult, ast.FloorDiv: ast.Mult, ast.Mod: ast.FloorDiv, ast.Pow: ast.Mult,
 }  # fmt: skip
-# What `make quick` and `make test` ask of pytest, in one process for a mutation.
-QUICK = ["-m", "not torch and not long and not slow", "--ignore", "tests/browser"]
-WHOLE = ["-m", "not torch and not long"]
+# What `make quick` asks of pytest, and what `make test` asks more: in one process for a mutation.
+RUNS = {
+    "quick": ["tests", "-m", "not torch and not long and not slow", "--ignore", "tests/browser"],
+    "slow": ["tests", "-m", "slow and not torch and not long", "--ignore", "tests/browser"],
+    "browser": ["tests/browser", "-m", "not torch and not long"],
+}
 LIMIT = 3600.0  # seconds for one run
 
 
@@ -136,11 +140,11 @@ def copied(folder: Path) -> Path:
     return target
 
 
-def noticed(checkout: Path, marks: list[str]) -> tuple[str, float]:
+def noticed(checkout: Path, chosen: list[str]) -> tuple[str, float]:
     """The first test that fails, "" if none does; and how long that took, in seconds."""
     began = time.monotonic()
     environment = {**os.environ, "PYTHONPATH": str(checkout), "WORKBENCH_BROWSER": "required"}
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider", "--ignore", "tests/parity", *marks]
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider", "--ignore", "tests/parity", *chosen]
     try:
         done = subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True, timeout=LIMIT)
     except subprocess.TimeoutExpired:
@@ -151,12 +155,12 @@ def noticed(checkout: Path, marks: list[str]) -> tuple[str, float]:
 
 
 def judged(made: Mutation) -> tuple[str, str]:
-    """Which run notices the mutation, "quick", "whole" or "", and how."""
+    """Which run notices the mutation, "" if none does, and how."""
     with tempfile.TemporaryDirectory() as folder:
         checkout = copied(Path(folder))
         (checkout / made.path).write_text(made.text, encoding="utf-8")
-        for name, marks in (("quick", QUICK), ("whole", WHOLE)):
-            told, seconds = noticed(checkout, marks)
+        for name, chosen in RUNS.items():
+            told, seconds = noticed(checkout, chosen)
             if told:
                 return name, f"{told} ({seconds:.0f} s)"
     return "", "nothing noticed it"
@@ -175,12 +179,14 @@ def main() -> int:
     if asked.list:
         print("\n".join(f"{n:3} {one}" for n, one in made.items()))
         return 0
-    score = {"quick": 0, "whole": 0, "": 0}
+    score = Counter()
     with ThreadPoolExecutor(asked.jobs) as pool:
-        for (n, one), (by, how) in zip(made.items(), pool.map(judged, made.values()), strict=True):
+        asked_for = {pool.submit(judged, one): (n, one) for n, one in made.items()}
+        for done in as_completed(asked_for):
+            (n, one), (by, how) = asked_for[done], done.result()
             score[by] += 1
             print(f"{n:3} {by or 'SURVIVES':8} {one}\n             {how}", flush=True)
-    print(f"{score['quick']} of {len(made)} noticed by quick, {score['quick'] + score['whole']} by all tests")
+    print(f"{score['quick']} of {len(made)} noticed by quick, {len(made) - score['']} by all tests")
     return 1 if score[""] else 0
 
 

@@ -7,6 +7,7 @@ import linecache
 import os
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
 from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any
 from weakref import ref
@@ -23,6 +24,7 @@ Cells = Callable[[str], "tuple[str, str | None] | None"]
 _cells: Cells = lambda file: None  # noqa: E731
 
 Span = tuple[int, int, int, int]  # line, column, end line, end column, as `ast` counts them
+Loop = tuple[int, int, str]  # first line, last line, header such as "for t in range(5)"
 
 
 _latest: Mapping[str, str] = {}  # the notebook's id of a cell -> what its latest run is called
@@ -61,12 +63,11 @@ def text_of(file: str) -> str:
 
 
 class Sources:
-    """Reads positions and syntax trees, each once."""
+    """Reads positions, and what the lines of files assign and repeat."""
 
     def __init__(self) -> None:
         self._positions: dict[int, tuple[CodeType, list]] = {}
-        self._targets: dict[str, dict[Span, list[str]]] = {}
-        self._loops: dict[str, list[tuple[int, int, str]]] = {}
+        self._files: dict[str, tuple[dict[Span, list[str]], list[Loop]]] = {}
 
     def span(self, code: CodeType, lasti: int) -> Span | None:
         """The expression that the instruction belongs to."""
@@ -94,43 +95,45 @@ class Sources:
 
     def targets(self, code: CodeType, lasti: int) -> list[str]:
         """The names that the expression's value is assigned to: `h = torch.tanh(x)` gives ["h"], `a, b = f(x)` gives ["a", "b"]."""
-        file = code.co_filename
-        if file not in self._targets:
-            self._read(file)
         span = self.span(code, lasti)
-        return [] if span is None else self._targets[file].get(span, [])
+        return [] if span is None else self._file(code.co_filename)[0].get(span, [])
 
-    def loops(self, code: CodeType, lasti: int) -> list[tuple[int, int, str]]:
-        """The loops around the line, innermost first: first line, last line, header such as "for t in range(5)"."""
-        file, line = code.co_filename, self.line(code, lasti)
-        if file not in self._loops:
-            self._read(file)
-        around = [loop for loop in self._loops[file] if loop[0] <= line <= loop[1] and loop[0] >= code.co_firstlineno]
+    def loops(self, code: CodeType, lasti: int) -> list[Loop]:
+        """The loops around the line, innermost first."""
+        line = self.line(code, lasti)
+        around = [loop for loop in self._file(code.co_filename)[1] if loop[0] <= line <= loop[1] and loop[0] >= code.co_firstlineno]
         return sorted(around, key=lambda loop: (-loop[0], loop[1]))
 
-    def _read(self, file: str) -> None:
-        targets, loops = self._targets.setdefault(file, {}), self._loops.setdefault(file, [])
-        try:
-            tree = ast.parse(text_of(file))
-        except (SyntaxError, ValueError):  # a cell with IPython's own syntax in it, or no source at all
-            return
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Assign):
-                _assign(targets, node.targets[0], node.value)
-            elif isinstance(node, (ast.AnnAssign, ast.NamedExpr)) and node.value is not None:
-                _assign(targets, node.target, node.value)
-            elif isinstance(node, ast.AugAssign):
-                targets[_span(node)] = _names(node.target)
-            elif isinstance(node, (ast.For, ast.While)):
-                header = (
-                    f"for {ast.unparse(node.target)} in {ast.unparse(node.iter)}"
-                    if isinstance(node, ast.For)
-                    else f"while {ast.unparse(node.test)}"
-                )
-                loops.append((node.lineno, node.end_lineno or node.lineno, header))
-            elif isinstance(node, (ast.ListComp, ast.GeneratorExp, ast.SetComp, ast.DictComp)):
-                first = node.generators[0]
-                loops.append((node.lineno, node.end_lineno or node.lineno, f"for {ast.unparse(first.target)} in {ast.unparse(first.iter)}"))
+    def _file(self, file: str) -> tuple[dict[Span, list[str]], list[Loop]]:
+        if file not in self._files:
+            self._files[file] = _read(text_of(file))
+        return self._files[file]
+
+
+@lru_cache(maxsize=128)
+def _read(text: str) -> tuple[dict[Span, list[str]], list[Loop]]:
+    """The targets of a text's assignments, and its loops: read once, however many recordings meet it."""
+    targets: dict[Span, list[str]] = {}
+    loops: list[Loop] = []
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError):  # a cell with IPython's own syntax in it, or no source at all
+        return targets, loops
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign):
+            _assign(targets, node.targets[0], node.value)
+        elif isinstance(node, (ast.AnnAssign, ast.NamedExpr)) and node.value is not None:
+            _assign(targets, node.target, node.value)
+        elif isinstance(node, ast.AugAssign):
+            targets[_span(node)] = _names(node.target)
+        elif isinstance(node, ast.For):
+            loops.append((node.lineno, node.end_lineno or node.lineno, f"for {ast.unparse(node.target)} in {ast.unparse(node.iter)}"))
+        elif isinstance(node, ast.While):
+            loops.append((node.lineno, node.end_lineno or node.lineno, f"while {ast.unparse(node.test)}"))
+        elif isinstance(node, (ast.ListComp, ast.GeneratorExp, ast.SetComp, ast.DictComp)):
+            first = node.generators[0]
+            loops.append((node.lineno, node.end_lineno or node.lineno, f"for {ast.unparse(first.target)} in {ast.unparse(first.iter)}"))
+    return targets, loops
 
 
 def _assign(targets: dict, target: ast.expr, value: ast.expr) -> None:
