@@ -27,6 +27,7 @@ class Generator:
 
     def __init__(self, device: Any = "cpu"):
         self.device = _device(device)
+        self._bits = numpy.random.MT19937(0)
         self.manual_seed(67280421310721)
 
     def manual_seed(self, seed: int) -> Generator:
@@ -37,7 +38,6 @@ class Generator:
         if not -(1 << 63) <= seed < 1 << 64:
             raise ValueError(f"Overflow when unpacking long long: expected an integer between -2^63 and 2^64 - 1, got {seed}")
         self._seed = seed & ((1 << 64) - 1)
-        self._bits = numpy.random.MT19937()
         self._bits._legacy_seeding(self._seed & 0xFFFFFFFF)
         self.spare: float | None = None  # the second of the last pair of normal numbers, waiting to be used
         return self
