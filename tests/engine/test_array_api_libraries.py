@@ -122,5 +122,9 @@ def dispatch():
 
 
 if __name__ == "__main__":
+    sys.path.append(str(HERE.parent))
+    import grouping  # noqa: F401 # for the tables; while the folder is on the path, the one beside it would pass for PyTorch
+
+    sys.path.pop()
     {"compat": compat, "dispatch": dispatch}[sys.argv[1]]()
     print("done")
