@@ -380,6 +380,7 @@ def test_a_whole_module():
     found = load(file, weights_only=False)
     x = engine.rand(4, 2)
     assert (found["net"](x) == net(x)).all() and found["net"].own is helper and found["net"].colour is Colour.RED
+    assert found["net"].path == pathlib.Path("a/b")
     assert found["net"].options == argparse.Namespace(lr=0.1) and found["array"].tolist() == [[0, 1, 2], [3, 4, 5]]
     assert found["opt"].param_groups[0]["params"][0] is found["net"].layer.weight
     slotted = Slotted()

@@ -11,6 +11,7 @@ from processes import equal, together, values
 
 import engine
 import engine.distributed as dist
+from engine.distributed.grad_bucket import GradBucket
 
 pytestmark = [pytest.mark.skipif(sys.platform == "win32", reason="POSIX processes"), pytest.mark.timeout(60)]
 R = dist.ReduceOp
@@ -164,3 +165,10 @@ def groups(rank, world):
 
 def test_groups(tmp_path):
     together(groups, 3, tmp_path)
+
+
+def test_the_pieces_of_a_bucket_are_the_gradients_in_turn():
+    bucket = GradBucket(0, True, engine.arange(9.0), [engine.zeros(2), engine.zeros(2, 3), engine.zeros(1)])
+    assert [g.tolist() for g in bucket.gradients()] == [[0, 1], [[2, 3, 4], [5, 6, 7]], [8]]
+    bucket.gradients()[1].zero_()
+    assert bucket.buffer().tolist() == [0, 1, 0, 0, 0, 0, 0, 0, 8]

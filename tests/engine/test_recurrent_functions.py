@@ -48,6 +48,8 @@ def test_padded_packed_and_one_step(name, gates):
     close(told([x.grad, params[1].grad, params[-1].grad]), grads, rtol=1e-8)
     out = getattr(engine._VF, name)(grid(5, 2), engine.tensor([2, 2, 1]), hx, params, True, 1, 0.0, True, True)
     close(told(out), packed, rtol=1e-8)
+    rest = {"has_biases": True, "num_layers": 1, "dropout": 0.0, "train": True, "bidirectional": True}
+    close(told(getattr(engine, name)(grid(5, 2), engine.tensor([2, 2, 1]), hx, params, **rest)), packed, rtol=1e-8)
     h = grid(2, 3, at=1.0)
     got = getattr(engine, f"{name}_cell")(grid(2, 2), (h, grid(2, 3, at=2.0)) if name == "lstm" else h, *params[:4])
     close(told(got if name == "lstm" else [got]), one, rtol=1e-8)

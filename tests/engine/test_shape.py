@@ -215,3 +215,16 @@ def test_one_hot():
 def test_only_minus_one_stands_for_the_rest(change):
     with pytest.raises(RuntimeError, match=r"invalid shape dimension -2 at index 1 of shape \[3, -2\]"):
         change(engine.ones(2, 6))
+
+
+def test_several_tensors_come_back_as_several():
+    number, row = engine.tensor(1.0), engine.ones(3)
+    for fn, shapes in (
+        (engine.atleast_1d, [(1,), (3,)]),
+        (engine.atleast_2d, [(1, 1), (1, 3)]),
+        (engine.atleast_3d, [(1, 1, 1), (1, 3, 1)]),
+    ):
+        for found in (fn(number, row), fn((number, row)), fn([number, row])):
+            assert isinstance(found, tuple) and [tuple(t.shape) for t in found] == shapes
+        assert tuple(fn(number).shape) == shapes[0]
+        assert [tuple(t.shape) for t in fn([number])] == shapes[:1]

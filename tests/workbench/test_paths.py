@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy
 import pytest
 from walked import PROGRAMS, leaf
@@ -29,6 +31,20 @@ def test_the_contributions_of_whole_numbers_add_up_exactly():
     total = sum(p.contribution for p in found.listed)
     assert total.tolist() == found.gradient.tolist() == [7, 11, 15]
     assert sum(p.share for p in found.listed) == pytest.approx(1, abs=1e-12)
+
+
+def test_a_tensor_that_is_taken_twice_is_named_by_its_place():
+    x = engine.tensor([1.0, 2.0], requires_grad=True)
+    with wb.record() as recorded:
+        loss = (x * x).sum()
+    found = wb.paths(loss, x)
+    places = [re.findall(r"\(input \d\)", " ".join(p.names(recorded.recording))) for p in found.listed]
+    assert sorted(places) == [["(input 1)"], ["(input 2)"]]
+    w = engine.ones(2)
+    with wb.record() as recorded:
+        loss = (x * w).sum()
+    (only,) = wb.paths(loss, x).listed
+    assert "(input" not in " ".join(only.names(recorded.recording))
 
 
 def test_the_residual_and_the_branch_are_told_apart():
