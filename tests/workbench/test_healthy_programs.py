@@ -28,6 +28,7 @@ import workbench as wb
 from engine import nn
 from engine.optim import SGD, Adam
 from workbench.checks.look import look
+from workbench.model_health.gradient_flow import EXPLODING
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests" / "engine"))
@@ -50,7 +51,9 @@ def test_correct_programs_of_views_and_writes_are_left_in_peace(program: list) -
         loss.backward()
         return pool, loss
 
-    assert [finding.code for finding in checked(run).findings] == []
+    found = [finding.code for finding in checked(run).findings]
+    largest = max(float(abs(t.grad.numpy()).max()) for t in (x, w) if t.grad is not None)
+    assert found == (["exploding-gradient"] if largest > EXPLODING else [])  # who doubles and squares again and again is told so
 
 
 @pytest.mark.parametrize("program", walked.PROGRAMS)
