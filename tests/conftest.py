@@ -35,7 +35,7 @@ class WithoutTorch(FileFinder):
 
 
 # The same examples each time; many more of them before a merge.
-hypothesis.settings.register_profile("usual", max_examples=100, deadline=None, derandomize=True)
+hypothesis.settings.register_profile("usual", max_examples=150, deadline=None, derandomize=True)
 hypothesis.settings.register_profile("full", max_examples=1000, deadline=None, derandomize=True)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "usual"))
 
