@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 NPM := PATH="$(CURDIR)/$(BIN):$$PATH" npm --prefix extension
 SOURCES := pyproject.toml hatch_build.py extension/package-lock.json extension/build.mjs $(shell find extension/src extension/jupyter-config -type f)
 
-# What a test run is: `make test` leaves out what is marked `long`, FULL=1 does not. WORKERS is what pytest-xdist takes.
+# `make test` leaves out tests marked `long`; FULL=1 includes them. WORKERS is pytest-xdist's number of processes.
 FULL ?=
 WORKERS ?= logical
 MARKS := not torch$(if $(FULL),, and not long)
@@ -15,7 +15,7 @@ BASE ?= HEAD
 CHANGED = { git diff --name-only --diff-filter=d $(BASE); git ls-files --others --exclude-standard; }
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-# A test run starts hundreds of Python processes, and each compiles the engine anew where the shell forbids to keep what was compiled.
+# A test run starts hundreds of Python processes. Without cached bytecode each of them would compile the engine again.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
@@ -39,7 +39,7 @@ lab: $(VENV)/lessons.stamp
 test: $(VENV)/test.stamp $(VENV)/ipykernel.stamp extension/node_modules/npm.stamp
 	@$(MAKE) --no-print-directory -j 3 pytest check-view check-python
 
-# In a minute: whatever is not marked slow or long, and types of what has changed since BASE.
+# Within a minute: tests not marked slow or long, and the types of what has changed since BASE.
 quick: $(VENV)/test.stamp extension/node_modules/npm.stamp
 	@$(MAKE) --no-print-directory -j 2 pytest-quick check-changed
 
