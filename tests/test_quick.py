@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 import shlex
 import subprocess
@@ -35,7 +36,9 @@ ELSEWHERE = {
 @pytest.fixture(scope="module")
 def chosen() -> list[str]:
     """The ids of the tests that `make quick` runs, by its own command."""
-    told = subprocess.run(["make", "-n", "pytest-quick"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    # Without the arguments of a `make` that runs these tests.
+    environment = {name: value for name, value in os.environ.items() if name not in ("ARGS", "MAKEFLAGS", "MAKEOVERRIDES")}
+    told = subprocess.run(["make", "-n", "pytest-quick"], cwd=ROOT, env=environment, capture_output=True, text=True, check=True).stdout
     (line,) = [line for line in told.splitlines() if "pytest" in line]
     arguments = shlex.split(line.split("-m pytest", 1)[1])
     at = arguments.index("-n")
