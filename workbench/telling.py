@@ -50,7 +50,7 @@ def describe(stepper: Stepper, taken: Taken) -> protocol.Step:
         if held is None:
             continue
         target, (total, addends) = r.row_of(source), held
-        unbroadcast = typeset.unbroadcast_axes(upstream.shape, source.shape or ()) if _broadcasts(node.op) else []
+        unbroadcast = typeset.broadcast_axes(node.op, upstream.shape, source.shape or ())
         rule = typeset.backward(node.op, attrs, operands, output, i, upstream, g)
         gained = summary(g)
         now = gained if total is g else summary(total)
@@ -113,10 +113,6 @@ def gains(told: list[str]) -> str:
 def _conj(grad: Any) -> Any:
     """What a leaf keeps of a complex gradient: PyTorch's is the conjugate of the rules' own."""
     return grad.conj() if grad.dtype.kind == "c" else grad
-
-
-def _broadcasts(op: Any) -> bool:
-    return getattr(op, "types", "") == "promote" or op.name in ("where", "expand", "broadcast_to")
 
 
 def size_text(s: protocol.Summary) -> str:

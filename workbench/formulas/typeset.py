@@ -9,6 +9,10 @@ from dataclasses import dataclass
 from itertools import chain, count
 from typing import Any
 
+import numpy
+
+from engine.op import Elementwise
+
 from ..inspector import FEW, host
 from ..protocol import Formula, Rules
 from . import symbols
@@ -40,6 +44,7 @@ _LETTERS = {"input": "x", "other": "y", "weight": "W", "bias": "b", "target": "t
             "vec2": "y", "query": "Q", "key": "K", "value": "V", "mask": "m", "condition": "c", "end": "y", "running_mean": "μ",
             "running_var": "v", "hx": "h", "index": "i", "indices": "i", "src": "y", "source": "y", "values": "v"}  # fmt: skip
 _SPARE = "xyuvwabcdpqrs"
+_REPEATING = ("expand", "broadcast_to")  # ops that are not elementwise and repeat their input
 _LONGEST = 12  # characters of a user's name that still fit into a formula
 
 
@@ -301,6 +306,17 @@ def unbroadcast_axes(shape: Sequence[int], target: Sequence[int]) -> list[int]:
     if lead < 0:
         return []
     return [*range(lead), *[lead + i for i, n in enumerate(target) if n == 1 and shape[lead + i] != 1]]
+
+
+def broadcast_axes(op: Any, shape: Sequence[int], target: Sequence[int]) -> list[int]:
+    """The axes along which an input of shape `target` was repeated to make a result of shape `shape`, by an op that does that."""
+    if not isinstance(op, type) or not (issubclass(op, Elementwise) or op.name in _REPEATING):
+        return []
+    try:
+        fits = numpy.broadcast_shapes(tuple(shape), tuple(target)) == tuple(shape)
+    except ValueError:
+        fits = False
+    return unbroadcast_axes(shape, target) if fits else []
 
 
 def _given(op: Any, attrs: dict) -> dict:

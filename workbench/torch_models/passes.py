@@ -287,7 +287,7 @@ class TorchPass(Stepper):
             now = gained if now is None else now
             if slot >= 0:
                 rule = typeset.backward(op, attrs, operands, output, slot, upstream, gradient)
-                axes = _unbroadcast(op, upstream, r.shape[gain.target])
+                axes = [] if upstream is None else typeset.broadcast_axes(op, upstream.shape, r.shape[gain.target])
             else:  # through a node that the op's inputs do not name, such as the memory that a view lies in
                 rule, axes = typeset.accumulation(operand(r, gain.target), gradient), []
             label = names[slot] if slot >= 0 else r.op_name(gain.target)
@@ -433,8 +433,3 @@ def _told(gradient: Any) -> tuple[protocol.Summary | None, Any]:
 
 def _nothing() -> Any:
     return numpy.zeros(0, numpy.float32)
-
-
-def _unbroadcast(op: Any, upstream: Any, shape: tuple) -> list[int]:
-    wide = getattr(op, "types", "") == "promote" or op.name in ("where", "expand", "broadcast_to", "add", "sub", "mul", "div")
-    return typeset.unbroadcast_axes(upstream.shape, shape) if wide and upstream is not None else []

@@ -42,7 +42,8 @@ def sub_steps(one: One, slot: int, upstream: Any, contribution: Any, name: str) 
     elif (axes := _summed_inside(upstream, contribution, source.shape)) is not None:
         found.append(SubStep("sum", _summed(upstream.shape, axes, name, source.shape), axes, upstream, contribution))
     elif (axes := _spread(one, upstream, source.shape)) is not None:
-        found.append(SubStep("spread", _spread_words(one, upstream.shape, axes, name, source.shape), axes, upstream, contribution))
+        part = _part(one, upstream, contribution, axes)
+        found.append(SubStep("spread", _spread_words(one, upstream.shape, axes, name, source.shape, part), axes, upstream, contribution))
     if before.dtype != source.dtype and hasattr(contribution, "dtype"):
         what = f"cast from {before.dtype.name} to {source.dtype.name}, because {name} is {source.dtype.name} and was promoted there"
         found.append(SubStep("cast", what, [], before, contribution))
@@ -97,9 +98,25 @@ def _spread(one: One, upstream: Any, target: tuple) -> list[int] | None:
     return axes if shape in (kept, without) else None
 
 
-def _spread_words(one: One, shape: tuple, axes: list[int], name: str, target: tuple) -> str:
-    count = numpy.prod([target[a] for a in axes], dtype=int)
-    part = f", each element with 1/{count} of it" if one.op.name == "mean" else ""
+def _part(one: One, upstream: Any, contribution: Any, axes: list[int]) -> str:
+    """Which part of the gradient each element gets; "" where it gets it whole."""
+    data, given = host(upstream), host(contribution)
+    data = numpy.broadcast_to(data.reshape([1 if a in axes else n for a, n in enumerate(given.shape)]), given.shape)
+    count = numpy.prod([given.shape[a] for a in axes], dtype=int)
+
+    def gets(factor: Any) -> bool:
+        return numpy.allclose(data * factor, given, rtol=1e-3, atol=1e-6, equal_nan=True)
+
+    if gets(1):
+        return ""
+    if gets(1 / count):
+        return f", each element with 1/{count} of it"
+    if gets(given != 0) and (numpy.count_nonzero(given, axis=tuple(axes)) <= 1).all():
+        return f", to the element that {one.op.name} took, and the others get 0"
+    return ", each element with a factor of its own"
+
+
+def _spread_words(one: One, shape: tuple, axes: list[int], name: str, target: tuple, part: str) -> str:
     if len(axes) == len(target):
         return f"{_shape(shape)} is spread over all of {_shape(target)}{part}, because {one.op.name} reduced {name} to one number"
     back = "" if len(shape) == len(target) else f"gets {_axes(axes)} back, then "
