@@ -42,6 +42,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
     const side = new WorkbenchPanel(hub, "gradient-workbench", CATEGORY, () => (tab?.isAttached ? "details" : "all"));
     app.shell.add(side, "right", { rank: 700, type: CATEGORY });
     restorer?.add(side, side.id);
+    void app.restored.then(() => (side.takesKeys = true));
 
     const openSide = () => {
       if (!side.isAttached) app.shell.add(side, "right", { rank: 700, type: CATEGORY });

@@ -10,8 +10,9 @@ import { icon } from "./icon";
 export class WorkbenchPanel extends Widget {
   /** It was put on the page, or taken off. */
   readonly placed = new Signal<this, void>(this);
+  /** Whether it takes the keyboard when it is opened: not while JupyterLab puts back what was open. */
+  takesKeys = false;
   private cleanup: (() => void) | null = null;
-  private awaited = false; // the keys go here with the next view
 
   constructor(
     private readonly hub: Hub,
@@ -27,6 +28,7 @@ export class WorkbenchPanel extends Widget {
     this.title.closable = true;
     this.node.setAttribute("aria-label", label);
     this.node.setAttribute("role", "region");
+    this.node.tabIndex = -1;
     Object.assign(this.node.style, { overflow: "auto", minWidth: "320px", background: "var(--jp-layout-color1)", color: "var(--jp-ui-font-color1)" });
     hub.changed.connect(this.display, this);
   }
@@ -57,17 +59,15 @@ export class WorkbenchPanel extends Widget {
     this.placed.emit();
   }
 
-  /** Opened by a key, it is where the next keys go, as soon as there is something to see. */
+  /** Opened by the user, it is where the next keys go. */
   protected override onActivateRequest(): void {
-    this.awaited = this.parts() !== "graph";
-    this.focus();
+    if (this.takesKeys && this.parts() !== "graph") this.focus();
   }
 
+  /** The keys go to the graph; while there is nothing to see, to the panel itself. */
   private focus(): void {
     const inside = this.node.querySelector(".gradient-workbench")?.shadowRoot;
-    if (!this.awaited || !inside) return;
-    this.awaited = false;
-    inside.querySelector<HTMLElement>("[role=tree], [role=tabpanel]")?.focus();
+    (inside?.querySelector<HTMLElement>("[role=tree], [role=tabpanel]") ?? this.node).focus({ preventScroll: true });
   }
 
   private begin(): void {
@@ -77,6 +77,7 @@ export class WorkbenchPanel extends Widget {
 
   /** Draws anew: there is something else to show, or other parts of it. */
   display(): void {
+    const held = this.node.contains(document.activeElement);
     this.clear();
     if (!this.isVisible) return;
     const { shown } = this.hub;
@@ -89,8 +90,8 @@ export class WorkbenchPanel extends Widget {
     } else {
       host.style.height = "100%";
       this.cleanup = view.render({ ...shown, el: host, parts: this.parts() });
-      this.focus();
     }
+    if (held) this.focus(); // and nowhere else may a view that appears take the keyboard
   }
 
   private clear(): void {
