@@ -1,5 +1,5 @@
 // Stepping in the view: how far a step goes, breakpoints by mouse and keys, several passes, F-keys.
-import { expect, it } from "vitest";
+import { expect, it, vi } from "vitest";
 import { combo } from "../src/view/keys";
 import { VERSION, type StepTo } from "../src/view/protocol";
 import { GradientTrack, gradients } from "../src/view/panes/gradients";
@@ -75,6 +75,44 @@ it("sets a breakpoint at the gutter and with b, runs to it, says so, and takes i
   expect(one("wb-status").textContent).toBe("The pass is finished.");
   await press("ArrowLeft");
   expect(one("wb-status").textContent).toBe("");
+});
+
+it("turns the arrow of an edge round when a gradient has come along it, and moves those of the step shown", async () => {
+  const { kernel, root, press } = await opened();
+  const lit = () => [...root.querySelectorAll<SVGElement>(".wb-wire.lit")];
+  expect(lit()).toHaveLength(0);
+  expect(root.querySelectorAll(".wb-wire .head").length).toBeGreaterThan(0);
+  await press("ArrowRight");
+  const [first] = lit();
+  // The tail of a wire is where its data begins: the tip of its arrow is the first point of its line, and the way of the data lies behind it.
+  const [x, y] = first!.querySelector(".line")!.getAttribute("d")!.match(/-?[\d.]+/g)!.map(Number);
+  const points = first!.querySelector(".tail")!.getAttribute("d")!.match(/-?[\d.]+/g)!.map(Number);
+  expect(points.slice(2, 4)).toEqual([x, y]);
+  const head = first!.querySelector(".head")!.getAttribute("d")!.match(/-?[\d.]+/g)!.map(Number);
+  const along = (all: number[], at: number) => Math.sign(all[at + 2]! - all[at]!);
+  const axis = head[0] === head[2] ? 1 : 0;
+  expect([along(head, axis), along(points, axis)].sort()).toEqual([-1, 1]);
+  const current = () => [...root.querySelectorAll<SVGElement>(".wb-wire.flows")].map((wire) => Number(wire.dataset.source));
+  expect(current()).toEqual(lit().map((wire) => Number(wire.dataset.source)));
+  await press("ArrowRight");
+  expect(current().every((source) => kernel.plan.indexOf(source) !== 0)).toBe(true);
+  expect(lit().length).toBeGreaterThan(current().length);
+  await press("Home");
+  expect(lit()).toHaveLength(0);
+});
+
+it("plays at the chosen speed", async () => {
+  const { one, click, at } = await opened();
+  const speed = one<HTMLSelectElement>("wb-speed");
+  speed.value = "4";
+  speed.dispatchEvent(new Event("change"));
+  await click(one("wb-play"));
+  const began = at();
+  await vi.advanceTimersByTimeAsync(950);
+  expect(at() - began).toBeGreaterThanOrEqual(3);
+  expect(at() - began).toBeLessThanOrEqual(4);
+  await click(one("wb-play"));
+  expect(one("wb-play").textContent).toBe("Play");
 });
 
 it("edits conditions in the list: a sentence for what cannot be read, and Escape closes it", async () => {

@@ -238,6 +238,22 @@ describe("the view", () => {
     await wait();
     expect(root.querySelector(".hits")!.textContent).toBe("3 of 40");
     expect(drawn()).toBe(4); // iteration 2 too; iteration 1 alone is not worth a stack
+    const third = lstm(40).nodes.name.flatMap((name, node) => (name === "gates" ? [node] : []))[2]!;
+    expect(root.querySelector<SVGElement>(".wb-box.selected")!.dataset.node).toBe(String(third)); // what "run to node" then means
+  });
+
+  it("opens the group that a double click began on, though the graph has moved before its second click", async () => {
+    const { root } = await openView(lstm(40), { steps: false });
+    const hidden = () => root.querySelector<SVGElement>(".wb-box.closed")!;
+    const key = hidden().dataset.key!;
+    const mouse = (target: Element, type: string, detail: number) => target.dispatchEvent(new MouseEvent(type, { detail, bubbles: true, composed: true }));
+    mouse(hidden().querySelector(".card")!, "click", 1);
+    const around = root.querySelector(".wb-box.open .card")!;
+    mouse(around, "click", 2);
+    mouse(around, "dblclick", 2);
+    await wait();
+    expect(root.querySelector(`[data-key="${key}"]`)).toBeNull(); // what stood for hidden iterations: all are shown
+    expect(root.querySelectorAll(".wb-box.open").length).toBeGreaterThan(3);
   });
 
   it("keeps hostile names as text everywhere, in the saved picture too", async () => {

@@ -13,6 +13,7 @@ const BY: readonly [StepTo["by"], string][] = [
   ["parameter", "parameter"],
   ["iteration", "loop turn"],
 ];
+const SPEEDS = [0.5, 1, 2, 4, 8, 16];
 const NAMES = ["first", "previous", "play", "next", "last", "into", "out", "run", "target", "list"] as const;
 
 export class StepperBar {
@@ -33,6 +34,7 @@ export class StepperBar {
     "cell waits",
   );
   private readonly by = h("select", { title: "How far the next and the previous step go", "data-testid": "wb-by" });
+  private readonly speed = h("select", { "aria-label": "How fast to play", title: "How fast to play", "data-testid": "wb-speed" });
   private readonly pass = h("select", { "aria-label": "Which backward pass", title: "Which backward pass", "data-testid": "wb-pass" });
   private readonly count = h("span");
   private readonly stopped = h("strong", { class: "stopped", "data-testid": "wb-stopped", hidden: true });
@@ -44,14 +46,16 @@ export class StepperBar {
     private readonly controller: Controller,
     prefix: string,
   ) {
-    const button = (name: Icon, test: string, title: string, click: () => void, words = "") =>
-      h("button", { title, "aria-label": words || title, "data-testid": test, click }, icon(name), words ? h("span", {}, words) : null);
+    const button = (name: Icon, test: string, title: string, click: () => void, words = "", after = false) => {
+      const parts = [icon(name), words ? h("span", {}, words) : null];
+      return h("button", { title, "aria-label": words || title, "data-testid": test, click }, ...(after ? parts.reverse() : parts));
+    };
     const to = (what: StepTo["do"]) => () => void controller.step(what);
     this.buttons = {
       first: button("first", "wb-first", "Back to the start (Home)", to("first")),
-      previous: button("previous", "wb-prev", "Previous step (Left, Shift F10)", to("previous")),
-      play: button("play", "wb-play", "Play (k)", () => controller.play()),
-      next: button("next", "wb-next", "Next step (Right, F10)", to("next")),
+      previous: button("previous", "wb-prev", "Previous step (Left, Shift F10)", to("previous"), "Previous"),
+      play: button("play", "wb-play", "Play step after step (k)", () => controller.play(), "Play"),
+      next: button("next", "wb-next", "Next step (Right, F10)", to("next"), "Next", true),
       last: button("last", "wb-last", "To the end (End)", to("last")),
       into: button("into", "wb-into", "Into the module: one op (F11)", to("into")),
       out: button("out", "wb-out", "Out of the module (Shift F11)", to("out")),
@@ -72,6 +76,8 @@ export class StepperBar {
     };
     this.buttons.target.className = "wide";
     this.breakpoints = new BreakpointList(controller, `${prefix}ops`, () => this.buttons.list.focus());
+    for (const speed of SPEEDS) this.speed.append(h("option", { value: speed, selected: speed === 1 }, `${speed}×`));
+    this.speed.addEventListener("change", () => controller.setSpeed(Number(this.speed.value)));
     for (const [value, words] of BY) this.by.append(h("option", { value }, words));
     this.by.addEventListener("change", () => controller.store.dispatch({ do: "by", to: this.by.value as StepTo["by"] }));
     this.pass.addEventListener("change", () => void controller.step("pass", Number(this.pass.value)));
@@ -84,7 +90,9 @@ export class StepperBar {
         "div",
         { class: "controls" },
         this.pass,
-        h("div", { class: "buttons" }, first, previous, play, next, last, into, out, run),
+        h("div", { class: "buttons" }, first, previous, next, last),
+        h("div", { class: "buttons play" }, play, this.speed),
+        h("div", { class: "buttons" }, into, out, run),
         h("label", { class: "by" }, "by", this.by),
         this.scrub,
         this.paused,
@@ -149,13 +157,13 @@ export class StepperBar {
 
   private showPlaying(): void {
     const { playing } = this.controller;
-    relabel(this.buttons.play, playing ? "pause" : "play", playing ? "Pause (k)" : "Play (k)");
+    relabel(this.buttons.play, playing ? "pause" : "play", playing ? "Pause here (k)" : "Play step after step (k)", playing ? "Pause" : "Play");
   }
 }
 
-function relabel(button: HTMLButtonElement, name: Icon, words: string): void {
-  if (button.title === words) return;
-  put(button, icon(name));
-  setAttribute(button, "title", words);
-  setAttribute(button, "aria-label", words);
+function relabel(button: HTMLButtonElement, name: Icon, title: string, words = ""): void {
+  if (button.title === title) return;
+  put(button, icon(name), ...(words ? [h("span", {}, words)] : []));
+  setAttribute(button, "title", title);
+  setAttribute(button, "aria-label", words || title);
 }

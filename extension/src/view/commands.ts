@@ -249,6 +249,9 @@ export class Commands implements ToolbarEvents {
   nextHit(by: 1 | -1): void {
     this.store.dispatch({ do: "next hit", by });
     const { recording, search } = this.store.state;
-    if (recording && search.at >= 0) this.controller.say(describe(recording, `n${search.hits[search.at]!}`, false));
+    const hit = search.hits[search.at];
+    if (!recording || hit === undefined) return;
+    this.controller.select(hit);
+    this.controller.say(describe(recording, `n${hit}`, false));
   }
 }

@@ -10,12 +10,13 @@ import { answered, type State, type Store } from "./store";
 
 export type { Request };
 
-const PLAY = 900; // milliseconds a step stays on the screen while playing
+const PLAY = 900; // milliseconds a step stays on the screen while playing at speed 1
 const FINISHED = "The pass is finished.";
 const BEGINNING = "This is the start of the pass.";
 
 export class Controller {
   playing = false;
+  private speed = 1;
   onPlaying: () => void = () => undefined;
   asks: (state: State) => Request | null = () => null; // what the chosen pane wants to know
   turnPage: (by: 1 | -1) => void = () => undefined; // of the lesson
@@ -150,6 +151,12 @@ export class Controller {
     void this.step(pass.index >= pass.total ? "first" : "next");
   }
 
+  /** Steps in the time of one at speed 1. */
+  setSpeed(speed: number): void {
+    this.speed = speed;
+    if (this.playing && !this.busy) this.queue();
+  }
+
   pause(): void {
     clearTimeout(this.timer);
     if (!this.playing) return;
@@ -161,7 +168,7 @@ export class Controller {
     const { pass } = this.store.state;
     if (!pass || pass.index >= pass.total) return this.pause();
     clearTimeout(this.timer);
-    this.timer = setTimeout(() => void this.step("next"), PLAY);
+    this.timer = setTimeout(() => void this.step("next"), PLAY / this.speed);
   }
 
   select(node: number): void {

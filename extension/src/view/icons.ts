@@ -3,10 +3,10 @@
 import { s } from "./dom";
 
 const PATHS = {
-  first: "M4 3.5v9M12 3.5 6.5 8l5.5 4.5z",
-  previous: "M10.5 3.5 5 8l5.5 4.5z",
-  next: "M5.5 3.5 11 8l-5.5 4.5z",
-  last: "M12 3.5v9M4 3.5 9.5 8 4 12.5z",
+  first: "M4 3.5v9M11.5 3.5 7 8l4.5 4.5",
+  previous: "M10.5 3.5 6 8l4.5 4.5",
+  next: "M5.5 3.5 10 8l-4.5 4.5",
+  last: "M12 3.5v9M4.5 3.5 9 8l-4.5 4.5",
   play: "M4.5 3v10l8-5z",
   reset: "M3 8a5 5 0 1 0 1.7-3.7M3 2.5v3.3h3.3",
   run: "M3 3.5v9M5.5 3.5 13 8l-7.5 4.5z",

@@ -30,7 +30,9 @@ export class Toolbar {
   });
   private readonly hits = h("output", { class: "hits", "aria-live": "polite" });
   private readonly title = h("strong", { class: "title" });
-  private readonly facts = h("span", { class: "quiet count" });
+  private readonly ops = h("span");
+  private readonly more = h("span");
+  private readonly facts = h("span", { class: "quiet count" }, this.ops, this.more);
   private readonly live = h("span", { class: "live", "data-testid": "wb-live", hidden: true }, "recording");
   private readonly overlay: HTMLSelectElement;
   private readonly text: HTMLButtonElement;
@@ -82,12 +84,14 @@ export class Toolbar {
     this.live.hidden = !recording?.live;
     this.showOverlays(recording, overlay);
     setAttribute(this.text, "aria-pressed", String(text));
-    if (!recording) return put(this.facts);
+    this.facts.hidden = !recording;
+    if (!recording) return;
     const { dropped, left_out, tree } = recording;
     const [ops, shared] = [tree.totals.get(TOP)?.ops ?? 0, tree.shared.get(TOP) ?? 0];
     // Of a group its header says so.
     const several = shared ? `, ${plural(shared, "shared tensor")}` : "";
-    setText(this.facts, `${plural(ops, "op")}${several}${dropped ? `, ${countText(dropped)} more not recorded` : ""}`);
+    setText(this.ops, plural(ops, "op"));
+    setText(this.more, `${several}${dropped ? `, ${countText(dropped)} more not recorded` : ""}`);
     setAttribute(this.facts, "title", left_out || null);
   }
 

@@ -230,6 +230,7 @@ export function drawWire(wire: Wire): SVGGElement {
     { class: wire.back ? "wb-wire back" : "wb-wire", "aria-hidden": "true", "data-source": wire.source },
     s("path", { class: "line", d: wire.path }),
     wire.arrow ? s("path", { class: "head", d: wire.arrow }) : null,
+    wire.tail ? s("path", { class: "tail", d: wire.tail }) : null,
   );
 }
 
@@ -251,8 +252,10 @@ export function labelWire(element: SVGGElement, { label }: Wire, text: string): 
   else element.append(s("text", { class: "flow", x: label[0], y: label[1] }, text));
 }
 
-export function markWire(element: SVGGElement, { lit, width }: { lit: boolean; width: number }, near: boolean): void {
+/** A wire along which a gradient has come is lit; `flows`: in the step that is shown. */
+export function markWire(element: SVGGElement, { lit, flows, width }: { lit: boolean; flows: boolean; width: number }, near: boolean): void {
   element.classList.toggle("lit", lit);
+  element.classList.toggle("flows", flows);
   element.classList.toggle("near", near);
   setAttribute(element.firstElementChild!, "stroke-width", lit ? width : null);
 }

@@ -25,7 +25,7 @@ export interface Mark {
 export interface Marks {
   /** Of a box, or of a pill that `host` carries. */
   box(key: string, host?: number): Mark;
-  wire(wire: Wire): { lit: boolean; width: number; slope?: string };
+  wire(wire: Wire): { lit: boolean; flows: boolean; width: number; slope?: string };
 }
 
 export function marksOf(state: State, gradients: Gradients): Marks {
@@ -102,15 +102,16 @@ export function marksOf(state: State, gradients: Gradients): Marks {
       const given = gradients.from.get(source);
       const known = (consumer: number) => slopes.get(`${source} ${consumer}`);
       const slope = slopes.size ? (consumers.map(known).find((text) => text) ?? "") : "";
-      if (!given) return { lit: false, width: 1.5, slope };
-      let [lit, width] = [false, 1.5];
+      if (!given) return { lit: false, flows: false, width: 1.5, slope };
+      let [lit, flows, width] = [false, false, 1.5];
       for (const consumer of consumers) {
         const summary = given.get(consumer);
         if (!summary) continue;
         lit = true;
+        flows ||= consumer === gradients.current;
         width = state.overlay === "gradient" ? Math.max(width, widthOfNorm(summary.norm, gradients.largest)) : 2;
       }
-      return { lit, width, slope };
+      return { lit, flows, width, slope };
     },
   };
 }

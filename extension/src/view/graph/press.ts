@@ -15,8 +15,13 @@ export interface GraphEvents {
 
 export function listenPresses(element: HTMLElement, svg: SVGSVGElement, events: GraphEvents): void {
   svg.addEventListener("pointerdown", (event) => slides(svg, events, event));
-  element.addEventListener("click", (event) => clicked(element, events, event));
-  element.addEventListener("dblclick", (event) => doubleClicked(events, event));
+  // A double click means what its first click was on: that one may have moved the camera.
+  let meant = element as Element;
+  element.addEventListener("click", (event) => {
+    if (event.detail <= 1) meant = event.target as Element;
+    clicked(element, events, event);
+  });
+  element.addEventListener("dblclick", () => doubleClicked(events, meant));
 }
 
 /** A press on a loop's slider: what it stands for follows the pointer until it is let go. The graph is not dragged by that. */
@@ -56,8 +61,7 @@ function clicked(element: HTMLElement, events: GraphEvents, event: MouseEvent): 
   if (group) events.focus(`g${group}`);
 }
 
-function doubleClicked(events: GraphEvents, event: Event): void {
-  const target = event.target as Element;
+function doubleClicked(events: GraphEvents, target: Element): void {
   if (target.closest("[data-toggle], [data-node], [data-iterate], [data-slider]")) return;
   const group = groupAt(target);
   if (group) events.toggle(Number(group));

@@ -8,6 +8,7 @@ export interface Wire {
   consumers: number[]; // the nodes that take it, at the end of this wire
   readonly path: string;
   readonly arrow: string; // "" where it goes on in another wire
+  readonly tail: string; // the arrow of a gradient, which runs the other way: at the box that made what flows; "" where that is in another wire
   back: boolean;
   label: [number, number] | null; // where a word about what flows can stand: where it leaves the box that made it
   room: number; // for that word, before the next box
@@ -52,11 +53,19 @@ export function wireOf(
       return (path ??= pathText(route, at));
     },
     get arrow() {
-      if (!ends) return "";
-      const [x, y] = at(...tip).map(round) as [number, number];
-      return down ? `M${x - 4} ${y - 7}L${x} ${y}L${x + 4} ${y - 7}Z` : `M${x - 7} ${y - 4}L${x} ${y}L${x - 7} ${y + 4}Z`;
+      return ends ? headText(at(...tip), down, 7) : "";
+    },
+    get tail() {
+      return made ? headText(at(...route.start), down, -11) : "";
     },
   };
+}
+
+/** An arrow head with its tip at a point: it points the way that data flows, or with a negative length the other way. */
+function headText(tip: readonly [number, number], down: boolean, length: number): string {
+  const [x, y] = tip.map(round) as [number, number];
+  const half = Math.abs(length) / 2 + 0.5;
+  return down ? `M${x - half} ${y - length}L${x} ${y}L${x + half} ${y - length}Z` : `M${x - length} ${y - half}L${x} ${y}L${x - length} ${y + half}Z`;
 }
 
 function pathText({ start, segments }: Route, at: Point): string {
