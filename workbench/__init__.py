@@ -65,6 +65,9 @@ def show(tensor: Tensor | None = None) -> Any:
 def step(tensor: Tensor | None = None, gradient: Tensor | None = None, *, until: Any = None) -> Any:
     """The backward pass of `tensor`, to be walked forth and back: in a notebook in a view, elsewhere with `next()`, `previous()`, `to()`.
 
+    Of a tensor of PyTorch's the pass is run at once, by PyTorch's own engine, and what is walked through is its record: that changes no
+    `.grad`, and the graph stays for `.backward()`.
+
     Without a tensor, a context manager: inside `with wb.step():` every backward pass of a running cell waits at each step for the view.
     Outside Jupyter such a block simply runs. `until` is where to go at once: a condition such as "norm > 1e3 or nan > 0", what
     `wb.breakpoint` gives, or a list of these; ValueError for what is neither.
@@ -72,11 +75,6 @@ def step(tensor: Tensor | None = None, gradient: Tensor | None = None, *, until:
     from .breakpoints import named
     from .torch_models import is_tensor
 
-    if is_tensor(tensor):
-        raise TypeError(
-            "PyTorch's engine runs a backward pass as one piece, so it cannot be stepped. `with wb.watch(): loss.backward()` records the "
-            "pass; the record can be walked through forth and back, which changes no .grad."
-        )
     stops = [] if until is None else named(until)
     if tensor is None:
         if _kernel():
@@ -84,15 +82,20 @@ def step(tensor: Tensor | None = None, gradient: Tensor | None = None, *, until:
 
             return Pause(until=stops)
         return nullcontext()
-    from .stepper import Stepper
-    from .surface import opened
-
-    session = opened(tensor, _names())
-    session.stepper = Stepper.of(session.recording, session.graph, tensor, gradient)
     notebook = _page()
-    if notebook:
-        session.stepper.prepare()  # a later cell may overwrite what the tape saved
-    if stops:
+    if is_tensor(tensor):
+        from .watching import stepped
+
+        session = stepped(tensor, gradient, _names())
+    else:
+        from .stepper import Stepper
+        from .surface import opened
+
+        session = opened(tensor, _names())
+        session.stepper = Stepper.of(session.recording, session.graph, tensor, gradient)
+        if notebook:
+            session.stepper.prepare()  # a later cell may overwrite what the tape saved
+    if stops and session.stepper is not None:
         session.stepper.run(stops)
     return _shown(session) if notebook else session.stepper
 

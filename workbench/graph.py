@@ -112,6 +112,8 @@ class Graph:
         end = r.count
         self._locate(end)
         last_edge = r.edge_end[end - 1] if end else 0
+        if self._groups is not None and len(self._group) < end:  # a recording of PyTorch's was extended after its end
+            self._groups, self._group = arrange(r, self.sources, self.scope_names)
         live = self._groups is None
         groups = scope_groups(r, first_group) if self._groups is None else self._groups[first_group:]
         names = r.names

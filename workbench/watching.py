@@ -18,9 +18,10 @@ from .passes import PassWatcher
 from .recorder import Recorder
 from .recording import KEEP, Recording, recent
 from .surface import ShownSession, TensorSession, opened
+from .torch_models import stepping
 from .torch_models.naming import TorchGraph
 from .torch_models.recording import TorchRecording
-from .torch_models.watch import TensorWatch, TorchWatch
+from .torch_models.watch import TensorWatch, TorchWatch, room_of
 
 Shown = Callable[[Any], Any]  # a session as the page shows it
 Displayed = Callable[[Any], Callable[[], None]]  # puts a session on the page now; what comes back brings it up to date
@@ -242,6 +243,41 @@ def shown(tensor: Any, names: Mapping[str, Any]) -> ShownSession | None:
     recording.root = recording.row_of(tensor)
     session = ShownSession(recording, TorchGraph(recording))
     session.graph.finish(names)
+    return session
+
+
+def stepped(tensor: Any, gradient: Any, names: Mapping[str, Any]) -> ShownSession:
+    """A session on the record of one backward pass from a tensor of PyTorch's, which is run here and changes no `.grad`.
+
+    The graph is what stands behind the tensor's `grad_fn`, in the newest recording that has a part of it, with the modules that it knows.
+    """
+    if not tensor.requires_grad:
+        raise RuntimeError(
+            "This tensor does not require grad, so it has no graph to step through: it was made under no_grad(), after detach(), or from "
+            "tensors none of which requires grad."
+        )
+    if tensor.grad_fn is None:
+        raise RuntimeError("This tensor is a leaf: no op made it, so its backward pass has no step. Its .grad comes with the loss's.")
+    ops = [node for node in stepping.behind(tensor.grad_fn) if stepping.variable(node) is None]
+    recording = next((r for r in reversed(recent) if isinstance(r, TorchRecording) and not r.live and any(map(r.marked, ops))), None)
+    if recording is None:
+        session = ShownSession(_empty())
+        name = next((n for n, value in names.items() if value is tensor and not n.startswith("_")), "")
+        passes = TensorWatch(session, tensor, lambda: names, name).passes
+        mine = True
+    else:
+        session = ShownSession(recording, TorchGraph(recording))
+        passes = stepping.recorder_of(recording, session.graph, tensor, lambda: room_of(session, recording.keep))
+        mine = passes.graph is session.graph
+        recording.root = recording.row_of(tensor.grad_fn)
+        session.graph.finish(names)
+    try:
+        record = stepping.run(passes, tensor, gradient)
+    finally:
+        if mine:
+            passes.remove()
+    with session.lock:
+        session.passes, session.stepper = [record], record
     return session
 
 

@@ -31,6 +31,80 @@ def test_going_back_changes_nothing_and_says_so():
         assert p.grad is tensor and torch.equal(p.grad, value)
 
 
+def test_one_call_walks_through_a_pass_that_changes_no_grad():
+    model, x, t = mlp()
+    loss = loss_of(model, x, t)
+    record = wb.step(loss)
+    assert (record.index, record.done) == (0, False) and record.total > 3 and "changes no .grad" in record.sentence()
+    assert all(p.grad is None for p in model.parameters())
+    record.next()
+    assert record.step(1).op in record.step(1).sentence
+    record.to(record.total)
+    loss.backward()  # the graph is still there, and no hook is left in it
+    for name, p in model.named_parameters():
+        numpy.testing.assert_array_equal(record.gradient(named(record.recording, name))[0], p.grad.numpy())
+    assert not record.recording.hooks
+    assert wb.step(loss).plan == record.plan  # the graph is freed now, but its record is there
+    unseen = loss_of(model, x, t)
+    unseen.backward()
+    with pytest.raises(RuntimeError, match="freed by an earlier backward"):
+        wb.step(unseen)
+
+
+def test_one_call_knows_the_modules_of_a_watch_and_its_record_of_a_graph_that_is_freed():
+    model, x, t = mlp()
+    with wb.watch(model) as w:
+        loss = loss_of(model, x, t)
+    record = wb.step(loss)
+    assert record.recording is w.session.recording
+    assert wb.step(loss, until="norm > 0").index == 1  # once more
+    assert not record.recording.hooks
+    with wb.watch(model) as w:
+        loss = loss_of(model, x, t)
+        loss.backward()
+    record = wb.step(loss)
+    assert (record.index, w.session.stepper.index) == (0, w.session.stepper.total)
+    assert record.plan == w.session.stepper.plan
+
+
+def test_one_call_beside_a_watch_that_goes_on():
+    model, x, t = mlp()
+    w = wb.watch(model)
+    loss = loss_of(model, x, t)
+    record = wb.step(loss)
+    loss.backward()
+    assert [len(p.taken) > 0 for p in w.session.passes] == [True, True]  # the watch still hears of each pass
+    assert w.session.passes[0] is record and model[0].weight.grad is not None
+    assert {"module"} <= {group.kind for group in w.session.graph.message().groups} and "nll_loss loss" in repr(w.session)
+    w.stop()
+
+
+def test_one_call_through_checkpoints_failures_and_what_has_no_graph():
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    x.grad = held = torch.tensor([5.0, 5.0])
+    for reentrant in (True, False):
+        y = torch.utils.checkpoint.checkpoint(lambda v: (v * 2).tanh(), x * 1, use_reentrant=reentrant).sum()
+        record = wb.step(y)
+        record.to(record.total)
+        slope = 2 * (1 - numpy.tanh([2.0, 4.0]) ** 2)
+        numpy.testing.assert_allclose(record.gradient(record.recording.find(x))[0], slope, rtol=1e-4)
+        assert x.grad is held and held.tolist() == [5.0, 5.0]
+    y = x.exp()
+    z = (y * 2).sum()
+    with torch.no_grad():
+        y.add_(1)
+    record = wb.step(z)  # as far as it goes, and then why it goes no further
+    record.to(record.total)
+    assert "modified by an inplace operation" in record.sentence()
+    with pytest.raises(RuntimeError, match="only for scalar outputs"):
+        wb.step(x * 2)
+    assert wb.step(x * 2, torch.ones(2)).total > 0
+    with pytest.raises(RuntimeError, match="does not require grad"):
+        wb.step(torch.ones(2))
+    with pytest.raises(RuntimeError, match="leaf"):
+        wb.step(x)
+
+
 def test_a_second_pass_adds_to_grad():
     x = torch.tensor([1.0, 2.0], requires_grad=True)
     with wb.watch() as w:

@@ -29,7 +29,7 @@ class TorchWatch:
         self.session, self.names = session, names
         self.recording = TorchRecording(title, keep)
         self.graph = TorchGraph(self.recording)
-        self.passes = PassRecorder(self.recording, self.graph, self._passed, lambda: _room(session, keep))
+        self.passes = PassRecorder(self.recording, self.graph, self._passed, lambda: room_of(session, keep))
         self.recorder = TorchRecorder(self.recording, self.passes, limit)
         if ours:
             session.show(self.recording, self.graph)
@@ -89,7 +89,7 @@ class TensorWatch:
         self.session, self.names = session, names
         self.recording = TorchRecording(title, keep)
         self.graph = TorchGraph(self.recording)
-        self.passes = PassRecorder(self.recording, self.graph, self._passed, lambda: _room(session, keep))
+        self.passes = PassRecorder(self.recording, self.graph, self._passed, lambda: room_of(session, keep))
         if tensor.grad_fn is not None:
             nodes.extend(self.recording, [tensor.grad_fn], self.passes.hang)
             self.recording.root = self.recording.row_of(tensor.grad_fn)
@@ -119,7 +119,7 @@ def _add(session: Session, record: TorchPass) -> None:
         session.stepper = record
 
 
-def _room(session: Session, keep: int) -> int:
+def room_of(session: Session, keep: int) -> int:
     """Bytes of gradients that one more record may hold, half of the budget at least: the oldest records make room."""
     held = sum(one.kept_bytes for one in session.passes)
     for one in session.passes:

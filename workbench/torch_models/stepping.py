@@ -1,0 +1,99 @@
+"""A backward pass of PyTorch's that is run to be walked through: it changes no `.grad`, and its graph stays for another."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ..graph import Graph
+from .loaded import torch
+from .nodes import extend, variable
+from .passes import PassRecorder, TorchPass
+from .recording import TorchRecording
+
+FREED = (
+    "The graph was freed by an earlier backward(), so there is nothing left to step through. Compute the tensor again, or call "
+    "backward(retain_graph=True) the first time."
+)
+_AGAIN = "backward through the graph a second time"  # PyTorch's words of a graph that is freed
+_NO_GRAD = "compatible with .grad()"  # of torch.utils.checkpoint with use_reentrant=True
+
+
+def recorder_of(recording: TorchRecording, graph: Graph, tensor: Any, room: Callable[[], int]) -> PassRecorder:
+    """Who records passes through the graph behind a tensor: a watch that still does, or a new one, to be removed again.
+
+    What the recording does not have of the graph yet, such as a loss outside a watched module, it has then.
+    """
+    marks = [(node, mark) for node in behind(tensor.grad_fn) if (mark := recording.marked(node)) is not None]
+    live = next((found for _, mark in marks if mark.number in recording.hooks and (found := mark.told()) is not None), None)
+    passes = live if isinstance(live, PassRecorder) else PassRecorder(recording, graph, lambda record: None, room)
+    if passes is not live:
+        for node, mark in marks:
+            passes.hang(node, mark, variable(node))
+    extend(recording, [tensor.grad_fn], passes.hang)
+    return passes
+
+
+def run(passes: PassRecorder, tensor: Any, gradient: Any = None) -> TorchPass:
+    """The record of a pass from `tensor`, at its start. One that failed on its way ends there; RuntimeError where none could begin.
+
+    Of a graph that an earlier pass has freed it is the record of that pass.
+    """
+    made: list[TorchPass] = []
+    told, passes.passed = passes.passed, made.append
+    leaves = [leaf for node in behind(tensor.grad_fn) if (leaf := variable(node)) is not None]
+    try:
+        with passes.during(retained=True):
+            torch().autograd.grad(tensor, leaves, gradient, retain_graph=True, allow_unused=True)
+    except RuntimeError as error:
+        if _NO_GRAD in str(error):
+            made.clear()
+            with _put_back(leaves), passes.during(retained=True):
+                torch().autograd.backward(tensor, gradient, retain_graph=True)
+        elif _AGAIN in str(error):
+            earlier = _earlier(passes.recording, tensor)
+            if earlier is None:
+                raise RuntimeError(FREED) from error
+            record = copy.copy(earlier)  # the view that has it stays where it is
+            record.to(0)
+            return record
+        elif not made:
+            raise
+    finally:
+        passes.passed = told
+    told(made[-1])
+    made[-1].to(0)
+    return made[-1]
+
+
+def _earlier(recording: TorchRecording, tensor: Any) -> TorchPass | None:
+    """The newest record of a pass that began at this tensor."""
+    row = recording.row_of(tensor.grad_fn)
+    known = [record for held in recording.records if (record := held()) is not None and record.plan[:1] == [row] and not record.failure]
+    return known[-1] if known else None
+
+
+@contextmanager
+def _put_back(leaves: list[Any]) -> Iterator[None]:
+    before = [leaf.grad for leaf in leaves]
+    for leaf in leaves:
+        leaf.grad = None
+    try:
+        yield
+    finally:
+        for leaf, grad in zip(leaves, before, strict=True):
+            leaf.grad = grad
+
+
+def behind(root: Any) -> Iterator[Any]:
+    """The nodes of a graph, each once."""
+    seen, todo = {root}, [root]
+    while todo:
+        node = todo.pop()
+        yield node
+        for source, _ in node.next_functions:
+            if source is not None and source not in seen:
+                seen.add(source)
+                todo.append(source)
