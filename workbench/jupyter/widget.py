@@ -15,6 +15,7 @@ from IPython.display import display
 
 from ..breakpoints import Breakpoint
 from ..granularity import By
+from ..protocol.checks import Finding
 from ..protocol.pack import pack
 from ..readable import readable
 from ..session import Session
@@ -68,6 +69,34 @@ class View(anywidget.AnyWidget):
         if self.session.stepper is None:
             raise RuntimeError("There is no backward pass here. Use wb.step(loss) to get one.")
         return self.session.stepper
+
+    @property
+    def index(self) -> int:
+        """How many steps are done."""
+        return self.stepper.index
+
+    @property
+    def total(self) -> int:
+        """How many steps the pass has."""
+        return self.stepper.total
+
+    @property
+    def done(self) -> bool:
+        """Whether the pass is at its end."""
+        return self.stepper.done
+
+    @property
+    def stopped(self) -> str:
+        """The breakpoint that stopped the pass where it stands, in a sentence; "" for none."""
+        return self.stepper.stopped
+
+    @property
+    def findings(self) -> list[Finding]:
+        """What the checks have found in what is shown, the gravest first."""
+        with self.session.lock:
+            if self.session.findings is None:
+                self.session.check()
+            return list(self.session.findings or [])
 
     def next(self, by: By = "op") -> str:
         """One step forth, "op", "module", "parameter" or "iteration"; says what it did."""
