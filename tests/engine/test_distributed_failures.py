@@ -186,19 +186,18 @@ def test_who_has_done_his_part_may_end(tmp_path):
 
 
 def waits(rank, world):
+    impatient = dist.new_group(timeout=timedelta(seconds=0.3))
     if rank == 0:
         with pytest.raises(RuntimeError, match=r"rank 0 timed out after 0.3 s, waiting for rank 1"):
-            dist.all_reduce(engine.ones(2), group=None)
-        time.sleep(0.2)
-    else:
-        time.sleep(1)
+            dist.all_reduce(engine.ones(2), group=impatient)
+    dist.barrier()  # until then rank 1 is silent
 
 
 def test_a_silent_process_is_named(tmp_path):
-    together(waits, 2, tmp_path, seconds=0.3)
+    together(waits, 2, tmp_path)
 
 
-def disagree(rank, world):
+def disagree(rank, world, told):
     with pytest.raises(RuntimeError, match="rank 1 called broadcast while rank 0 called all_reduce"):
         if rank == 0:
             dist.all_reduce(engine.ones(2))
@@ -212,12 +211,13 @@ def disagree(rank, world):
     if rank == 0:
         with pytest.raises(RuntimeError, match="Rank 1 failed to pass monitoredBarrier in 200 ms"):
             dist.monitored_barrier(timeout=late)
-    else:
-        time.sleep(0.6)
+        told[0] = 1
+    while not told[0]:  # until then rank 1 is silent
+        time.sleep(0.02)
 
 
 def test_processes_that_disagree(tmp_path):
-    together(disagree, 2, tmp_path)
+    together(disagree, 2, tmp_path, engine.zeros(1).share_memory_())
 
 
 def test_strangers_are_not_let_in(tmp_path):
