@@ -178,12 +178,18 @@ class PassWatcher(observe.Observer):
         glance: Callable[[], None] = lambda: None, going: bool = False,
     ) -> None:  # fmt: skip
         self.session, self.inner, self.wait, self.names, self.glance = session, inner, wait, names, glance
-        self._going, self._due = going, 0.0
+        self._first_goes, self._due = going, 0.0
+        self._latest: Followed | None = None  # that was held up
         self.stepper: Followed | None = None
         self._outer: list[Followed] = []  # of which a step has begun that one
         self._thread = get_ident()
         if wait is not None and isinstance(inner, Recorder):
             inner.every_turn = True  # whoever goes through it by hand wants to see it
+
+    @property
+    def _going(self) -> bool:
+        """Whether the next pass is on its way to a breakpoint: the one before knows, which may be told to stop when it is over, too."""
+        return self._first_goes if self._latest is None else self._latest.going
 
     def begins(self) -> None:
         if self.inner is not None:
@@ -242,6 +248,8 @@ class PassWatcher(observe.Observer):
         if recording is not recorded:
             graph.finish(self.names())
         session = self.session
+        if self.wait is not None and not inner and self._going:
+            self.glance()
         room = KEEP - sum(one.kept_bytes for one in session.passes)
         self.stepper = stepper = Followed(recording, graph, roots, plan, max(0, room))
         stepper.around = around
@@ -255,13 +263,11 @@ class PassWatcher(observe.Observer):
                 session.recording, session.graph, session.stepper = recording, graph, stepper  # told when the code has ended
             else:
                 session.show(recording, graph, stepper)
+                if self._going and stepper.held:
+                    stepper.run(session.stops)
+                self._latest = stepper
         if self.wait is not None and stepper.held:
-            if self._going:
-                self.glance()
-            if self._going:
-                stepper.run(session.stops)
-            if stepper.held:
-                self.wait(stepper)
+            self.wait(stepper)
 
     def _back_to(self, around: int, error: BaseException | None = None) -> None:
         """Passes further in than that are over; those that had not come to their end were left by `error`, or nothing was left to do."""
@@ -290,7 +296,6 @@ class PassWatcher(observe.Observer):
             self._due = monotonic() + GLANCE
         if len(stepper.taken) == stepper.total and not self._outer:
             with self.session.lock:
-                self._going = stepper.going
                 stepper.end()
             if self.wait is not None:
                 self.session.arrived()

@@ -542,3 +542,27 @@ def test_going_back_in_a_held_pass_takes_back_what_passes_inside_its_steps_added
     recorder.stop()
     assert gradients() == wanted and [one is None for one in seen[1]] == [True] * 3
     assert len({tuple(one) for one in [*seen, wanted]}) == 4
+
+
+def test_a_wish_to_stop_between_two_passes_is_heard():
+    """A view's wish comes on a thread of its own, a subshell's: when a pass is over and the next has not begun, too."""
+    w, waited = leaf(2), []
+    recorder = Recorder()
+    session = Session(recorder.recording)
+
+    def wait(stepper):
+        waited.append(len(session.passes))
+        if len(waited) == 1:
+            stepper.run(())  # on through all passes
+        else:
+            stepper.wanted = stepper.total
+
+    watcher = PassWatcher(session, recorder, wait, dict)
+    with observe.observing(watcher):
+        w.sum().backward()
+        w.sum().backward()
+        ask(session, type="step", do="stop", to=-1, by="op")
+        w.sum().backward()
+    watcher.close()
+    recorder.stop()
+    assert waited[:2] == [1, 3]
