@@ -127,7 +127,7 @@ def test_a_tensor_from_every_side(lab):
     assert float(first.nth(1).inner_text().replace("−", "-")) == pytest.approx(float(norm), rel=1e-3)
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(200)
 def test_rich_looks_and_inspect_in_a_cell(lab):
     lab.open(
         SETUP,

@@ -21,7 +21,7 @@ from engine import multiprocessing as mp
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc and /dev/shm"),
-    pytest.mark.timeout(60),
+    pytest.mark.timeout(200),
 ]
 
 

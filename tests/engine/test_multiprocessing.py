@@ -18,7 +18,7 @@ from engine import nn
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(sys.platform == "win32", reason="descriptors are passed over Unix sockets"),
-    pytest.mark.timeout(30),
+    pytest.mark.timeout(200),
 ]
 
 
