@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy
+
 from cases import Case, floating
 from cases import of as cases_of
-
 from engine import dtypes
 from engine.op import Elementwise
 

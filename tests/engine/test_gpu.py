@@ -7,13 +7,13 @@ import sys
 import types
 from pathlib import Path
 
-import cases
 import numpy
 import pytest
 import scipy.special
-from cases import draw, floating, normal_like, rng_of
 
+import cases
 import engine
+from cases import draw, floating, normal_like, rng_of
 from engine import Tensor
 from engine.backends import cpu, reference
 from engine.op import registry

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import cases
 import numpy
 import pytest
 import references
 import tables
-from cases import call, draw, floating, inner, leaves, normal_like, rng_of, smooth
 from tables import LETTER, MAKE, NO_KERNEL, REFUSED, Typed
 
+import cases
 import engine
+from cases import call, draw, floating, inner, leaves, normal_like, rng_of, smooth
 from engine import Tensor, dtypes, tape
 from engine.op import Elementwise
 from workbench.formulas import typeset

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import cases
 import numpy
 import pytest
-from cases import Case
 
+import cases
 import engine
+from cases import Case
 from engine import Tensor
 from engine.func import grad, vmap
 

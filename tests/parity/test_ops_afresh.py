@@ -14,8 +14,9 @@ import engine
 from engine import dtypes
 
 sys.path[:0] = [str(Path(__file__).parents[1] / "engine"), str(Path(__file__).parents[1] / "engine" / "expected")]
-import cases  # noqa: E402
 import make_answers  # noqa: E402
+
+import cases  # noqa: E402
 
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
 SEED = secrets.randbits(32)

@@ -19,10 +19,10 @@ import torch
 
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[3])]
 
-import cases  # noqa: E402
 import tables  # noqa: E402
 from tables import LETTERS, NO_KERNEL, REFUSED, SCALARS, Typed  # noqa: E402
 
+import cases  # noqa: E402
 import engine  # noqa: E402
 from engine import dtypes  # noqa: E402
 
