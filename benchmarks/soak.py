@@ -64,7 +64,7 @@ def page_bytes(session: Any) -> dict[str, float]:
 
 def measured(lab: Lab, seconds: float) -> dict[str, Any]:
     """Trains for so many seconds with the page open; what was left of the speed, and what kernel and page held early and late."""
-    first = min(60.0, seconds / 4)
+    first = min(60.0, seconds / 2)  # until then the recording fills, and what is drawn of it grows
     lab.open(TRAINING, WATCHED.format(seconds=seconds))
     lab.page.evaluate("() => window.jupyterapp.commands.execute('gradient-workbench:open')")
     devtools = lab.page.context.new_cdp_session(lab.page)
