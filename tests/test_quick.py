@@ -14,7 +14,7 @@ import pytest
 
 from engine.op import registry
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]  # collecting every test anew takes its time
 
 ROOT = Path(__file__).resolve().parent.parent
 OF_THE_CORE = (

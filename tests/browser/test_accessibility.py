@@ -126,6 +126,7 @@ def roots_of(lab, at: int):
     return root
 
 
+@pytest.mark.long
 @pytest.mark.timeout(200)
 def test_axe_finds_nothing_where_one_learns_and_mends(lab):
     lab.open(SETUP, TEACHING, WRONG, COMPARED, "wb.modes(lambda v: (v * v).tanh(), engine.randn(3))", LOOP)

@@ -10,7 +10,7 @@ from kernels import Kernel
 
 from test_docs import BEFORE, BLOCK, ELSEWHERE, PAGES
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]  # without a kernel they run in test_docs
 
 
 @pytest.fixture(scope="module")
