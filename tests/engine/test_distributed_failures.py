@@ -82,7 +82,7 @@ def dies(rank, world, seen):
     start = time.monotonic()
     with pytest.raises(RuntimeError, match=r"all_reduce: rank 1 has ended or raised"):
         dist.all_reduce(engine.ones(4))
-    assert time.monotonic() - start < 10
+    assert time.monotonic() - start < 100
     seen[rank] = 1
     os._exit(0)  # without goodbye: who hears of this first must still know of rank 1
 

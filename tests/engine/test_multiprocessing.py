@@ -201,7 +201,7 @@ def test_what_a_process_raised_is_raised_here():
         mp.ProcessRaisedException, match=r"Process 1 terminated with the following error:\nTraceback[\s\S]*fails[\s\S]*sample 7"
     ) as told:
         mp.start_processes(fails, nprocs=2, start_method="fork")
-    assert told.value.error_index == 1 and told.value.pid > 0 and time.monotonic() - start < 20
+    assert told.value.error_index == 1 and told.value.pid > 0 and time.monotonic() - start < 100
 
 
 def test_killed_and_left_processes_are_told_apart():
