@@ -259,7 +259,7 @@ def _with_loops(r: Recording, items: list, sources: source.Sources, intern: Any,
         if holder is not None and not header and (code, lasti) == (holder.code, holder.lasti):
             each, name, label = "step", "step", f"step ×{count}"  # a loop in a layer's own code, such as an LSTM's over time
         else:
-            each, name = ("iteration", header) if header else ("call", code.co_name)
+            each, name = ("turn", header) if header else ("call", code.co_name)
             if header.startswith("for "):
                 name = header.split(" in ")[0].removeprefix("for ")
             label = f"{header or name + '()'} ×{count}"
@@ -269,7 +269,7 @@ def _with_loops(r: Recording, items: list, sources: source.Sources, intern: Any,
             inner = []
             for k in range(count):
                 at = start + k * period
-                one = Box("iteration", str(k), f"{each} {k}", items[at : at + period])
+                one = Box("iteration", str(k + 1), f"{each} {k + 1}", items[at : at + period])
                 _number_calls(one.items)
                 one.items[:] = _folded(one.items)
                 _seal(r, one, intern)
@@ -289,7 +289,7 @@ def _with_loops(r: Recording, items: list, sources: source.Sources, intern: Any,
 
 
 def _renumbered(r: Recording, iterations: list[Box], each: str, intern: Any) -> None:
-    for k, one in enumerate(iterations):
+    for k, one in enumerate(iterations, 1):
         one.name, one.label = str(k), f"{each} {k}"
         _seal(r, one, intern)
 
@@ -319,13 +319,13 @@ def _outer(r: Recording, code: CodeType, around: Any, parts: list[Box], loop: An
     """The loop around loops that follow each other, such as that over epochs; without one, their function was called again and again."""
     beyond = sources.loops(code, parts[0].lasti)
     outer = next(iter(beyond[beyond.index(around) + 1 :]), None)
-    each, name, header = ("iteration", outer[2], outer[2]) if outer else ("call", code.co_name, f"{code.co_name}()")
+    each, name, header = ("turn", outer[2], outer[2]) if outer else ("call", code.co_name, f"{code.co_name}()")
     if outer and name.startswith("for "):
         name = name.split(" in ")[0].removeprefix("for ")
     if all(part.count == 1 for part in parts):
         inner = [item for part in parts for item in part.items]  # one batch in each
     else:
-        inner = [Box("iteration", str(k), f"{each} {k}", [part]) for k, part in enumerate(parts)]
+        inner = [Box("iteration", str(k), f"{each} {k}", [part]) for k, part in enumerate(parts, 1)]
         for one in inner:
             _seal(r, one, intern)
     return loop(name, f"{header} ×{len(inner)}", inner, outer, (parts[0].token,), (parts[0].alike,))

@@ -29,21 +29,21 @@ function inside(tree: Tree, group: number): number[] {
 }
 
 describe("a loop as a stack", () => {
-  it("shows iteration 0, the chosen one and the last, and says what the others come to", () => {
+  it("shows the chosen turn, and says what those before and after it come to", () => {
     const state = reduce(started(lstm(500)), { do: "iterate", loop: 0, to: 12 });
     const { tree } = state.recording!;
     const labels = tree.children.get(0)!.filter((member) => member.group).map(({ id }) => tree.groups.get(id)!.label);
-    expect(labels).toEqual(["t = 0", "iterations 1–11 hidden", "t = 12", "iterations 13–498 hidden", "t = 499"]);
-    // 17 ops in each of the 497 hidden iterations
-    expect(shownText(tree, 0)).toMatch(/^for t, 500 iterations: t = 12 is shown; 1–11, 13–498 hidden: 8\.4k ops, /);
-    expect(tree.totals.get(tree.children.get(0)!.filter((member) => member.group)[1]!.id)).toMatchObject({ ops: 11 * 17 });
+    expect(labels).toEqual(["turns 1–12", "turn 13", "turns 14–500"]);
+    // 17 ops in each of the 499 hidden ones
+    expect(shownText(tree, 0)).toMatch(/^for t, 500 iterations: turn 13 is shown; 1–12, 14–500 hidden: 8\.5k ops, /);
+    expect(tree.totals.get(tree.children.get(0)!.filter((member) => member.group)[0]!.id)).toMatchObject({ ops: 12 * 17 });
   });
 
   it("adds up, whatever is chosen: totals are those of the nodes inside, every node is in one box", () => {
     const next = random(4);
     let { recording, loops, open } = started(lstm(30));
     for (let round = 0; round < 20; round++) {
-      const tree = stacked(loops.tree!, new Map([[0, Math.floor(next() * 31) - 1]]));
+      const tree = stacked(loops.trees!.full, new Map([[0, Math.floor(next() * 31) - 1]]));
       for (const [id, group] of tree.groups) {
         const own = inside(tree, id);
         expect(tree.totals.get(id), group.label).toEqual({
@@ -64,7 +64,7 @@ describe("a loop as a stack", () => {
 
   it("opens in the iteration that comes what was open in the one that goes, and leaves the user's choice alone", () => {
     const first = started(lstm(40));
-    const one = first.recording!.tree.stacks.get(0)!.items[1]!;
+    const one = first.recording!.tree.stacks.get(0)!.items[0]!;
     expect(first.open.has(one)).toBe(true);
     const second = reduce(first, { do: "iterate", loop: 0, to: 7 });
     expect(second.open.has(second.recording!.tree.stacks.get(0)!.items[7]!)).toBe(true);
@@ -98,7 +98,7 @@ describe("a loop as a stack", () => {
     const stack = [...tree.stacks.values()][0]!;
     expect(stack).toMatchObject({ at: 0 });
     const { id } = stack.hidden[0]!;
-    expect(tree.groups.get(id)).toMatchObject({ label: "Block +11 more", count: 11 });
+    expect(tree.groups.get(id)).toMatchObject({ label: "11 more", count: 11 });
     const each = tree.totals.get(stack.items[1]!)!;
     expect(tree.totals.get(id)).toMatchObject({ ops: 11 * each.ops, parameters: 11 * each.parameters, bytes: 11 * each.bytes });
   });
@@ -113,15 +113,15 @@ describe("a loop as a stack", () => {
       x = b.node("op", "relu", [2], [b.node("op", "matmul", [2], [x, w], { group })], { group });
     }
     const { tree } = started(b).recording!;
-    expect(tree.groups.get([...tree.stacks.values()][0]!.hidden[0]!.id)!.label).toBe("Linear +5 more, same weights");
+    expect(tree.groups.get([...tree.stacks.values()][0]!.hidden[0]!.id)!.label).toBe("5 more, same weights");
   });
 });
 
 describe("a pass through a loop", () => {
   const built = started(lstm(40));
   const { loops, recording } = built;
-  const iterations = loops.tree!.children.get(0)!.filter((member) => member.group).map((member) => member.id);
-  const opsIn = (at: number) => inside(loops.tree!, iterations[at]!).filter((node) => recording!.nodes.kind[node] === "op").reverse();
+  const iterations = loops.trees!.full.children.get(0)!.filter((member) => member.group).map((member) => member.id);
+  const opsIn = (at: number) => inside(loops.trees!.full, iterations[at]!).filter((node) => recording!.nodes.kind[node] === "op").reverse();
   const weight = recording!.nodes.name.indexOf("W");
   const stepper = (at: number, index: number): Stepper => {
     const where = { mode: "recorded", index, failed: false, sentence: "", stopped: "", runs: false, number: at, passes: [] } as const;
@@ -129,11 +129,11 @@ describe("a pass through a loop", () => {
   };
   const pass = (state: State, at: number, index: number) => reduce(state, { do: "receive", received: { message: stepper(at, index), buffers: [] } });
   const at = (state: State) => state.recording!.tree.stacks.get(0)!.at;
-  const opened = reduce(built, { do: "toggle", group: iterations[1]!, open: true });
+  const opened = reduce(built, { do: "toggle", group: iterations[0]!, open: true });
 
   it("shows the iteration that it is about, as far open as the one before, at its beginning, at its end and at each step", () => {
     const [begin, end] = [pass(opened, 25, 0), pass(opened, 30, opsIn(30).length + 1)];
-    expect([at(opened), at(begin), at(end), at(pass(opened, 39, 0))]).toEqual([1, 25, 30, 39]);
+    expect([at(opened), at(begin), at(end), at(pass(opened, 39, 0))]).toEqual([0, 25, 30, 39]);
     expect(begin.open.has(iterations[25]!)).toBe(true);
     const away = reduce(begin, { do: "iterate", loop: 0, to: 3 });
     expect(at(away)).toBe(3);
@@ -150,7 +150,7 @@ describe("a pass through a loop", () => {
   it("marks a weight that every iteration uses where it goes through, and reveals it there", () => {
     const last = pass(opened, 25, opsIn(25).length + 1); // its last step is the weight's
     const { tree } = last.recording!;
-    const users = loops.tree!.consumers.of(weight);
+    const users = loops.trees!.full.consumers.of(weight);
     const own = users.filter((user) => tree.home[user] === iterations[25]);
     expect(users).toHaveLength(40);
     expect(own).toHaveLength(1);
@@ -165,7 +165,7 @@ describe("a pass through a loop", () => {
     const line = new Set(Array.from({ length: 40 }, (_, one) => opsIn(one)[3]!));
     const moved = reduce(pass(opened, 25, 0), { do: "iterate", loop: 0, to: 3 });
     expect(at(reduce(moved, { do: "caret", nodes: line }))).toBe(25);
-    expect(at(reduce(opened, { do: "caret", nodes: line }))).toBe(1); // without a pass the first iteration is as good, which is always shown
+    expect(at(reduce(opened, { do: "caret", nodes: line }))).toBe(0); // without a pass the first turn is as good
     expect(at(reduce(opened, { do: "caret", nodes: new Set([opsIn(17)[3]!]) }))).toBe(17);
   });
 });

@@ -100,7 +100,7 @@ def test_a_training_is_epochs_of_batches_and_nothing_else(course):
     told = still(course.run(TRAINING))
     assert told.startswith("In [3]: 27 ops, 2 parameters")
     lines = [re.sub(r" #\d+", "", line) for line in told.splitlines()[1:7]]
-    assert lines[:3] == ["  for epoch in range(3) ×3:", "    iteration 0:", "      for (inputs, labels) in loader ×3:"]
+    assert lines[:3] == ["  for epoch in range(3) ×3:", "    turn 1:", "      for (inputs, labels) in loader ×3:"]
     assert "getitem" not in told
 
 

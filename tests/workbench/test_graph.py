@@ -84,7 +84,7 @@ def test_a_training_loop_becomes_iterations():
     graph, _ = watched(run)
     (loop,) = outline(graph.message())
     assert loop[0] == "loop t | for t in range(5) ×5"
-    assert [inner[0] for inner in loop[1:]] == [f"iteration {k} | iteration {k}" for k in range(5)]
+    assert [inner[0] for inner in loop[1:]] == [f"iteration {k} | turn {k}" for k in range(1, 6)]
     assert graph.message().groups[0].count == 5
 
 
@@ -333,7 +333,7 @@ def test_what_a_composite_repeats_inside_is_no_loop_of_the_users():
     graph, _ = watched(run)
     (outer,) = outline(graph.message())
     assert outer[0] == "loop _ | for _ in range(3) ×3"
-    assert [iteration[0] for iteration in outer[1:]] == [f"iteration {k} | iteration {k}" for k in range(3)]
+    assert [iteration[0] for iteration in outer[1:]] == [f"iteration {k} | turn {k}" for k in range(1, 4)]
     chunk, inner = outer[1][1:]
     assert chunk == ["function chunk | chunk", ["function split | split"]]  # four getitems, and no loop around them
     assert inner[0] == "loop part | for part in x.chunk(4) ×4"
@@ -353,7 +353,7 @@ def test_a_loop_of_loops_has_iterations_of_its_own():
     graph, _ = watched(run)
     (outer,) = outline(graph.message())
     assert outer[0] == "loop i | for i in range(2) ×2"
-    assert [iteration[0] for iteration in outer[1:]] == ["iteration 0 | iteration 0", "iteration 1 | iteration 1"]
+    assert [iteration[0] for iteration in outer[1:]] == ["iteration 1 | turn 1", "iteration 2 | turn 2"]
     assert all(iteration[1][0] == "loop j | for j in range(3) ×3" for iteration in outer[1:])
 
 
@@ -374,7 +374,7 @@ def test_calls_of_a_function_are_not_called_by_a_loop_inside_it():
     tops = [part[0] for part in outline(graph.message())]
     assert tops[0] == "loop neuron | neuron() ×4"
     calls = outline(graph.message())[0][1:]
-    assert [call[0] for call in calls] == [f"iteration {k} | call {k}" for k in range(4)]
+    assert [call[0] for call in calls] == [f"iteration {k} | call {k}" for k in range(1, 5)]
     assert calls[0][1][0].startswith("loop (a, x) | for (a, x) in zip(w, xs")
 
 
@@ -492,7 +492,7 @@ def test_each_pass_over_a_loader_is_an_iteration_of_the_loop_around_it():
     ]  # fmt: skip
     graph, _ = watched(lambda: epochs_in_one_function(leaf(2)))
     assert [g.label for g in graph.message().groups if g.kind == "iteration"][:9] == [
-        "iteration 0", "iteration 0", "iteration 1", "iteration 2", "iteration 1", "iteration 0", "iteration 1", "iteration 2", "iteration 2",
+        "turn 1", "turn 1", "turn 2", "turn 3", "turn 2", "turn 1", "turn 2", "turn 3", "turn 3",
     ]  # fmt: skip
     assert groups(batches_that_begin_anew) == [("for _turn in range(2) ×8", 8)]  # no epochs: the loader is begun for each batch
 

@@ -9,6 +9,7 @@ import { picture, type Format } from "./save";
 import type { Presenter } from "./presenter";
 import type { Store } from "./store";
 import type { ToolbarEvents } from "./toolbar";
+import { levelsOf } from "./graph/levels";
 import { loopAt, shownText } from "./graph/loops";
 import { pathsBetween, toInputs, toLoss, type Trace } from "./graph/trace";
 import { ALL, TOP } from "./graph/tree";
@@ -39,6 +40,21 @@ export class Commands implements ToolbarEvents {
     this.store.dispatch({ do: "focus", key: `g${group}` });
   }
 
+  /** Opens all groups down to a level, and shows the whole of it. */
+  level(to: number): void {
+    this.store.dispatch({ do: "level", to });
+    this.parts.pane.home();
+  }
+  levelBy(by: 1 | -1): void {
+    const { recording, level } = this.store.state;
+    if (!recording) return;
+    const levels = levelsOf(recording.trees);
+    const to = level < 0 ? (by < 0 ? 0 : levels.length - 1) : level + by;
+    if (!levels[to]) return this.controller.say(by < 0 ? "This is the outermost level." : "This is the innermost level.");
+    this.level(to);
+    this.controller.say(`Level ${to + 1} of ${levels.length}: ${levels[to]!.name}.`);
+  }
+
   /** Shows another part of a loop or fold, or with -1 all of them; without a loop the one around the focus. */
   iterate(loop: number, to: number): void {
     const before = this.store.state.recording;
@@ -50,18 +66,18 @@ export class Commands implements ToolbarEvents {
   iterateBy(by: 1 | -1): void {
     const loop = loopAt(this.store.state);
     const stack = loop === null ? undefined : this.store.state.recording?.tree.stacks.get(loop);
-    if (loop === null || !stack) return this.controller.say("There is no loop here with hidden iterations.");
+    if (loop === null || !stack) return this.controller.say("There is no loop here with hidden turns.");
     const to = (stack.at === ALL ? 0 : stack.at) + by;
     if (to < 0 || to >= stack.items.length) return this.controller.say(by < 0 ? "This is the first one." : "This is the last one.");
     this.iterate(loop, to);
     this.parts.pane.reveal(`g${stack.items[to]!}`); // the slider stays under the mouse, but keys have nothing to stay with
   }
-  /** All iterations, or most of them hidden again. */
+  /** All turns, or one of them again. */
   unroll(): void {
     const loop = loopAt(this.store.state);
     const stack = loop === null ? undefined : this.store.state.recording?.tree.stacks.get(loop);
-    if (loop === null || !stack) return this.controller.say("There is no loop here with hidden iterations.");
-    this.iterate(loop, stack.at === ALL ? 1 : ALL);
+    if (loop === null || !stack) return this.controller.say("There is no loop here with hidden turns.");
+    this.iterate(loop, stack.at === ALL ? 0 : ALL);
   }
 
   private lit(trace: Trace): void {

@@ -13,6 +13,7 @@ export interface KeyCommands {
   expand(): void;
   collapse(): void;
   expandAll(): void;
+  levelBy(by: 1 | -1): void;
   iterateBy(by: 1 | -1): void;
   unroll(): void;
   trace(to: "inputs" | "loss"): void;
@@ -62,9 +63,11 @@ export const BINDINGS: readonly Binding[] = [
   { keys: ["+", "="], shown: "+", does: "open the focused group", run: (c) => c.expand() },
   { keys: ["-"], shown: "−", does: "close it", run: (c) => c.collapse() },
   { keys: ["*"], shown: "*", does: "open the group and all in it", run: (c) => c.expandAll() },
-  { keys: ["["], shown: "[", does: "the iteration before, of the loop around", run: (c) => c.iterateBy(-1) },
-  { keys: ["]"], shown: "]", does: "the next iteration", run: (c) => c.iterateBy(1) },
-  { keys: ["u"], shown: "u", does: "show every iteration, or hide most again", run: (c) => c.unroll() },
+  { keys: [","], shown: ",", does: "a level out: fewer, larger blocks", run: (c) => c.levelBy(-1) },
+  { keys: ["."], shown: ".", does: "a level in: more of what is inside", run: (c) => c.levelBy(1) },
+  { keys: ["["], shown: "[", does: "the turn before, of the loop around", run: (c) => c.iterateBy(-1) },
+  { keys: ["]"], shown: "]", does: "the next turn", run: (c) => c.iterateBy(1) },
+  { keys: ["u"], shown: "u", does: "show every turn, or one again", run: (c) => c.unroll() },
   { keys: ["i"], shown: "i", does: "light all that the focused node was computed from", run: (c) => c.trace("inputs") },
   { keys: ["l"], shown: "l", does: "light its paths to the loss", run: (c) => c.trace("loss") },
   {

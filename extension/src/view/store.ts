@@ -6,13 +6,16 @@ import { sizesOf, type StepSizes } from "./norms";
 import { find } from "./graph/search";
 import type { Faces } from "./graph/dress";
 import type { Trace } from "./graph/trace";
+import type { Window } from "./graph/fit";
+import { firstLevel, levelsOf, shownAt, type Trees } from "./graph/levels";
 import { caretNode, choosing, following, iterate, meeting, NO_LOOPS, unrolled, type Loops } from "./graph/loops";
 import { stacked } from "./graph/stacks";
-import { ALL, buildTree, closedAround, countBoxes, frontier, hosted, homeOf, TOP, type Tree } from "./graph/tree";
+import { ALL, buildTree, closedAround, countBoxes, growing, hosted, homeOf, TOP, type Tree } from "./graph/tree";
 
 export type Direction = "right" | "down"; // the way that data flows
 export type Depth = "symbols" | "shapes" | "numbers";
 export const HARD_CAP = 2000;
+const LARGE = 50_000; // nodes
 
 export interface Recording extends Pick<
   Graph,
@@ -20,7 +23,8 @@ export interface Recording extends Pick<
 > {
   name: string;
   badges: "" | "gradients" | "all"; // which boxes keep room for a number: set by the first pass or overlay, so that stepping moves nothing
-  tree: Tree;
+  tree: Tree; // what is drawn
+  trees: Trees;
 }
 
 export interface Pass {
@@ -63,7 +67,9 @@ export interface State {
   recording: Recording | null;
   loops: Loops; // which iterations are shown
   open: ReadonlySet<number>;
-  touched: boolean; // the user has opened or closed a group: the view no longer chooses
+  level: number; // of graph/levels.ts; -1 when groups were opened or closed one by one
+  touched: boolean; // the user has chosen what is open: the view no longer chooses
+  window: Window; // of the graph, in pixels; without a width where it is not known yet
   selected: number; // node id, or -1
   trace: Trace | null; // what is lit: paths between nodes
   focus: string; // key of a box or pill: "n12", "g3"; or ""
@@ -93,6 +99,8 @@ export type Action =
   | { do: "focus"; key: string }
   | { do: "toggle"; group: number; open?: boolean }
   | { do: "open all"; group: number }
+  | { do: "level"; to: number }
+  | { do: "window"; to: Window; keep: boolean } // keep: the user looks at a part of it
   | { do: "iterate"; loop: number; to: number }
   | { do: "reveal"; node: number }
   | { do: "flag"; origin: string; flags: readonly Flag[] }
@@ -113,7 +121,9 @@ export const START: State = {
   recording: null,
   loops: NO_LOOPS,
   open: new Set(),
+  level: -1,
   touched: false,
+  window: { w: 0, h: 0 },
   selected: -1,
   trace: null,
   focus: "",
@@ -154,6 +164,10 @@ export function reduce(state: State, action: Action): State {
       return toggle(state, action.group, action.open);
     case "open all":
       return openAll(state, action.group);
+    case "level":
+      return leveled(state, action.to);
+    case "window":
+      return action.keep ? { ...state, window: action.to } : arranged({ ...state, window: action.to });
     case "flag":
       return { ...state, flags: new Map(state.flags).set(action.origin, action.flags) };
     case "caret":
@@ -249,32 +263,53 @@ function graph(state: State, message: Graph): State {
   const { title, live, dropped, left_out, root, view } = message;
   const overlay = view === "difference" ? "difference" : state.overlay === "difference" ? START.overlay : state.overlay;
   const badges = old?.name === message.recording ? old.badges : badgesOf(overlay);
-  const built = buildTree(nodes, edges, groups, live);
-  const whole = old?.name === message.recording && state.pass ? hosted(built, state.pass.plan) : built;
   const chosen = old?.name === message.recording && !live && sameGroups(old.groups, groups) ? state.loops.chosen : NO_LOOPS.chosen;
-  const [tree, loops] = live ? [whole, NO_LOOPS] : [stacked(whole, chosen), { tree: whole, chosen }];
-  const recording: Recording = { name: message.recording, title, nodes, edges, sites, groups, live, dropped, left_out, root, view, badges, tree };
+  const { trees, loops } = grownTrees(message, { nodes, edges, groups }, old?.name === message.recording ? state.pass : null, chosen);
   const same = fresh ? old?.name === message.recording : true;
   // At the end of a cell the groups are arranged anew: what was open or closed then has no meaning any more.
   const alike = same && sameGroups(old!.groups, groups);
   const touched = alike && state.touched;
+  const shown = { title, live, dropped, left_out, root, view, badges };
+  const own = { name: message.recording, nodes, edges, sites, groups, trees, tree: touched && old!.tree.plain ? trees.plain : trees.full };
   // While code runs, what is open stays open; the final choice is made when it ends.
-  const wanted = touched ? state.open : frontier(tree, 60, live ? (alike ? state.open : new Set()) : null);
+  const now: Recording = { ...own, ...shown };
+  const level = touched || live ? -1 : firstLevel(now, state.window);
+  const recording = level < 0 ? now : shownAt(now, levelsOf(trees)[level]!);
+  const { tree } = recording;
+  const wanted = touched ? state.open : live ? growing(tree, alike ? state.open : new Set()) : levelsOf(trees)[level]!.open;
   const many = countBoxes(tree, wanted) > HARD_CAP;
-  const open = many ? frontier(tree) : wanted;
+  const open = many ? levelsOf(trees)[0]!.open : wanted;
   const closing = `The graph has grown past ${HARD_CAP} boxes, so groups were closed.`;
   const status: Status = many ? { sentence: closing, tone: "plain" } : same ? state.status : START.status;
   const focus = alike || state.focus.startsWith("n") ? state.focus : "";
   // A whole graph is followed by the whole pass, or by none: it may be another turn of a loop.
   const pass = fresh && state.pass ? { ...state.pass, steps: new Map(), norms: new Map() } : state.pass;
   if (same) {
-    const next = { ...state, recording, loops, open, touched, focus, status, pass };
+    const next = { ...state, recording, loops, open, level: touched ? state.level : level, touched, focus, status, pass };
     return old!.live && !live ? following(next) : next; // loops are found when the code has ended
   }
-  const { direction, depth, text, by } = state;
+  const { direction, depth, text, by, window } = state;
   const selected = view === "tensor" ? root : -1;
   const tab = view === "memory" || view === "time" || view === "checks" || view === "lesson" ? view : START.tab;
-  return { ...START, direction, overlay, depth, text, by, recording, loops, open, touched, status, selected, tab };
+  return { ...START, direction, overlay, depth, text, by, window, recording, loops, open, level, touched, status, selected, tab };
+}
+
+/** The trees of what has been recorded so far; while the code runs there is one, without loops, and so there is of a very large recording. */
+function grownTrees(
+  { live }: Graph,
+  { nodes, edges, groups }: Pick<Recording, "nodes" | "edges" | "groups">,
+  pass: Pass | null,
+  chosen: Loops["chosen"],
+): { trees: Trees; loops: Loops } {
+  const built = (plain: boolean) => {
+    const tree = buildTree(nodes, edges, groups, live, plain);
+    return pass ? hosted(tree, pass.plan) : tree;
+  };
+  const full = built(false);
+  if (live) return { trees: { full, plain: full }, loops: NO_LOOPS };
+  const plain = nodes.op.length > LARGE ? full : built(true);
+  const stack = (tree: Tree) => stacked(tree, chosen);
+  return { trees: { full: stack(full), plain: stack(plain) }, loops: { trees: { full, plain }, chosen } };
 }
 
 /** Every earlier group is still the same one; more may have come. */
@@ -301,7 +336,9 @@ function stepper(state: State, message: Stepper): State {
   const done = index >= plan.length;
   const where = { stopped, runs, number, passes, norms };
   const pass: Pass = { mode, plan, index, total: plan.length, steps, done, failed, sentence, ...where, trouble: "" };
-  return following(meeting({ ...state, pass, recording: badged(state, "gradients"), tab: state.pass || state.tab === "lesson" ? state.tab : "step" }));
+  const tab = state.pass || state.tab === "lesson" ? state.tab : "step";
+  const next = following(meeting({ ...state, pass, recording: badged(state, "gradients"), tab }));
+  return again ? next : arranged(next); // room for gradients makes boxes wider
 }
 
 function badgesOf(overlay: string): Recording["badges"] {
@@ -355,9 +392,30 @@ function openAll(state: State, group: number): State {
   return next.open === open ? next : { ...state, status: next.status };
 }
 
+/** Opens what the level opens, and closes all else. */
+function leveled(state: State, to: number): State {
+  const levels = state.recording ? levelsOf(state.recording.trees) : [];
+  const level = levels[to];
+  return level && to !== state.level ? { ...at(state, to), touched: true } : state;
+}
+
+function at(state: State, level: number): State {
+  const recording = state.recording!;
+  const { open, ...shown } = levelsOf(recording.trees)[level]!;
+  return { ...state, level, open, recording: shownAt(recording, shown) };
+}
+
+/** The level that suits the window, as long as the user has chosen none. */
+function arranged(state: State): State {
+  const { recording, touched } = state;
+  if (!recording || recording.live || touched) return state;
+  const level = firstLevel(recording, state.window);
+  return level === state.level ? state : at(state, level);
+}
+
 function capped(state: State, open: Set<number>): State {
   const boxes = countBoxes(state.recording!.tree, open);
-  if (boxes <= HARD_CAP) return { ...state, open, touched: true };
+  if (boxes <= HARD_CAP) return { ...state, open, level: -1, touched: true };
   const sentence = `That would draw ${boxes} boxes, and at most ${HARD_CAP} are drawn. Open a smaller group, or use the text view (t).`;
   return { ...state, status: { sentence, tone: "error" } };
 }

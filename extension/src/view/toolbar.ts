@@ -4,15 +4,17 @@ import { h, put, setAttribute, setText } from "./dom";
 import { icon, type Icon } from "./icons";
 import type { KeyCommands } from "./keys";
 import { offeredOverlays } from "./graph/overlays";
+import { levelsOf } from "./graph/levels";
 import { SaveMenu, type Format } from "./save";
 import type { Search, State } from "./store";
-import { TOP } from "./graph/tree";
+import { folded, TOP } from "./graph/tree";
 import { countText, plural } from "./words";
 
 export interface ToolbarEvents extends KeyCommands {
   query(text: string): void;
   nextHit(by: 1 | -1): void;
   setOverlay(to: string): void;
+  level(to: number): void;
   side(): void;
   save(format: Format): void;
 }
@@ -34,11 +36,12 @@ export class Toolbar {
   private readonly more = h("span");
   private readonly facts = h("span", { class: "quiet count" }, this.ops, this.more);
   private readonly live = h("span", { class: "live", "data-testid": "wb-live", hidden: true }, "recording");
+  private readonly levels = h("span", { class: "levels", role: "group", "aria-label": "Level of detail", "data-testid": "wb-levels" });
   private readonly overlay: HTMLSelectElement;
   private readonly text: HTMLButtonElement;
   readonly side: HTMLButtonElement; // hidden where there is no side panel
 
-  constructor(events: ToolbarEvents, status: HTMLElement) {
+  constructor(private readonly events: ToolbarEvents, status: HTMLElement) {
     const button = (name: Icon, title: string, click: () => void, test: string, kind: string | null = null) =>
       h("button", { class: kind, title, "aria-label": title, "data-testid": test, click }, icon(name));
     this.overlay = h("select", { "aria-label": "What boxes and edges show", title: "What boxes and edges show (o)" });
@@ -57,6 +60,7 @@ export class Toolbar {
       this.live,
       this.title,
       this.facts,
+      this.levels,
       status,
       h("label", { class: "search" }, this.input, this.hits),
       this.overlay,
@@ -76,13 +80,14 @@ export class Toolbar {
     );
   }
 
-  update({ recording, overlay, text, search }: State): void {
+  update({ recording, level, overlay, text, search }: State): void {
     this.showSearch(search);
     const title = recording && (recording.title || (recording.root >= 0 ? recording.nodes.name[recording.root] : ""));
     setText(this.title, title || "");
     this.title.hidden = !title;
     this.live.hidden = !recording?.live;
     this.showOverlays(recording, overlay);
+    this.showLevels(recording, level);
     setAttribute(this.text, "aria-pressed", String(text));
     this.facts.hidden = !recording;
     if (!recording) return;
@@ -91,8 +96,26 @@ export class Toolbar {
     // Of a group its header says so.
     const several = shared ? `, ${plural(shared, "shared tensor")}` : "";
     setText(this.ops, plural(ops, "op"));
-    setText(this.more, `${several}${dropped ? `, ${countText(dropped)} more not recorded` : ""}`);
-    setAttribute(this.facts, "title", left_out || null);
+    const hidden = tree.plain ? folded(tree, recording.nodes) : 0;
+    setText(this.more, `${several}${hidden ? `, ${hidden} folded away` : ""}${dropped ? `, ${countText(dropped)} more not recorded` : ""}`);
+    const away = hidden && "Reshapes, slices and casts are drawn as part of what they come from. The last level shows them.";
+    setAttribute(this.facts, "title", [left_out, away].filter(Boolean).join(" ") || null);
+  }
+
+  private showLevels(recording: State["recording"], level: number): void {
+    const levels = !recording || recording.live ? [] : levelsOf(recording.trees);
+    const names = levels.length > 1 ? levels.map(({ name }) => name) : [];
+    const shown = [...this.levels.children].map((one) => one.textContent);
+    if (names.join() !== shown.join()) {
+      const choice = (name: string, to: number) => h("button", { "data-level": name, click: () => this.events.level(to) }, name);
+      put(this.levels, ...names.map(choice));
+    }
+    this.levels.hidden = !names.length;
+    [...this.levels.children].forEach((one, at) => {
+      const { name, boxes } = levels[at]!;
+      setAttribute(one, "aria-pressed", String(at === level));
+      setAttribute(one, "title", `Show the graph down to its ${name}: ${plural(boxes, "box", "boxes")} (, and . go a level out and in)`);
+    });
   }
 
   private showOverlays(recording: State["recording"], overlay: string): void {

@@ -9,7 +9,7 @@ import { h, put, setAttribute, setText } from "./dom";
 import { emptyWords } from "./empty";
 import { finderOf } from "./focus";
 import { failed, setFont } from "./graph/face";
-import { bestScene, isMany } from "./graph/fit";
+import { bestScene, goodAt, isMany, MARGIN, readableAt, wholeView } from "./graph/fit";
 import { GradientTrack, NO_GRADIENTS, type Gradients } from "./panes/gradients";
 import { GraphPane } from "./graph/pane";
 import { Help } from "./help";
@@ -31,6 +31,7 @@ import { caretNode } from "./graph/loops";
 import { keyOf } from "./graph/walk";
 
 const HEIGHT = 460;
+const TALLEST = 640; // where that lets the graph be seen whole
 const BAR = 90; // of the stepper: it takes none of the graph's room
 const STACKED = 640; // height where the details stand below the graph
 const NARROW = 560;
@@ -66,6 +67,7 @@ export class View {
   private readonly stops: (() => void)[] = [];
   private width = 0;
   private given = ""; // the height that the view gave itself
+  private grown = 0; // and how much of it is for this graph
   private dark = false;
   private gradients: Gradients = NO_GRADIENTS;
   private readonly track = new GradientTrack();
@@ -87,7 +89,12 @@ export class View {
         iterate: (loop, to) => this.commands.iterate(loop, to),
         connect: (node) => this.commands.connect(node),
         breakpoint: (node) => this.commands.breakpoint(node),
-        resized: () => this.turn(),
+        resized: ({ w, h: high }, keep) => {
+          this.store.dispatch({ do: "window", to: { w, h: high + this.spare() }, keep });
+          if (keep) return;
+          this.turn();
+          if (this.pane.scene) this.growFor(this.pane.scene, this.store.state);
+        },
       },
       prefix,
     );
@@ -188,7 +195,7 @@ export class View {
   private turn(): void {
     const { recording, direction, touched } = this.store.state;
     if (!recording || recording.live || direction !== "auto" || touched) return;
-    if (bestScene(recording, this.store.state.open, this.pane.size).direction !== this.pane.scene?.direction) this.layAnew();
+    if (bestScene(recording, this.store.state.open, this.store.state.window).direction !== this.pane.scene?.direction) this.layAnew();
   }
 
   private update(state: State, before: State | null): void {
@@ -272,8 +279,32 @@ export class View {
     this.host.classList.toggle("card", card);
     this.host.classList.toggle("sized", !card && height !== "100%");
     if (this.host.style.height !== this.given) return; // the user has drawn it to another
-    const own = (this.root.classList.contains("narrow") ? STACKED : HEIGHT) + (this.store.state.pass ? BAR : 0);
+    const own = this.usual() + this.grown;
     this.host.style.height = this.given = card ? "auto" : (height ?? `${own}px`);
+  }
+
+  private usual(): number {
+    return (this.root.classList.contains("narrow") ? STACKED : HEIGHT) + (this.store.state.pass ? BAR : 0);
+  }
+
+  /** How much higher the view may still make itself. */
+  private spare(): number {
+    const { height, parts } = this.setting;
+    const own = this.host.style.height === this.given && height === null && parts === "all" && this.given !== "auto";
+    return own && !this.root.classList.contains("narrow") ? TALLEST - HEIGHT - this.grown : 0;
+  }
+
+  /** A level that is whole and readable only in a higher view makes it higher. */
+  private growFor(scene: Scene, { level, window }: State): void {
+    if (level < 0 || !this.pane.size.w) return;
+    const least = window.h - (this.spare() + this.grown); // of the pane in a view of the usual height
+    const most = wholeView(scene, window).k;
+    const needed = [goodAt(scene), readableAt(scene)].find((k) => k <= most) ?? 0;
+    const enough = wholeView(scene, { w: window.w, h: least }).k >= needed;
+    const grown = enough ? 0 : Math.max(0, Math.ceil(scene.bounds[3] * needed + 2 * MARGIN) - least);
+    if (grown === this.grown || this.spare() + this.grown === 0) return;
+    this.grown = grown;
+    this.showHeight();
   }
 
   /** A plain sentence goes after a while; an error stays until it is dismissed or something else is said. */
@@ -294,7 +325,7 @@ export class View {
     if (kept) return layout(recording, state.open, kept.direction, kept);
     // Nor does the direction change under a user who opens and closes groups, while the graph is small.
     const now = state.touched && !isMany(recording, state.open) ? this.pane.scene?.direction : undefined;
-    return now ? layout(recording, state.open, now) : bestScene(recording, state.open, this.pane.size);
+    return now ? layout(recording, state.open, now) : bestScene(recording, state.open, state.window);
   }
 
   private showScene(state: State, before: State | null, still = prefersStill()): void {
@@ -302,6 +333,7 @@ export class View {
     if (!recording || recording.view === "tensor") return;
     const scene = this.sceneOf(state, recording, before);
     const animate = !still && !recording.live && before?.recording?.name === recording.name;
+    this.growFor(scene, state);
     this.pane.show(scene, recording, marksOf(state, this.gradients), animate);
     const fault = this.fault(state, before);
     if (fault >= 0) this.pane.reveal(keyOf(recording, state.open, fault));

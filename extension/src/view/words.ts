@@ -84,8 +84,8 @@ export function gradientText(summary: Size): string {
   return only === undefined ? normText(summary, 3) : numberText(only, 3);
 }
 
-export function plural(count: number, noun: string): string {
-  return `${count} ${noun}${count === 1 ? "" : "s"}`;
+export function plural(count: number, noun: string, nouns = `${noun}s`): string {
+  return `${count} ${count === 1 ? noun : nouns}`;
 }
 
 /** "In [3], line 2" or "train.py, line 41". */

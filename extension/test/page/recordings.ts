@@ -118,7 +118,7 @@ export function lstm(steps = 500): Builder {
   let c = b.node("constant", "", [8, 16], [], { name: "c0" });
   let total = b.node("constant", "", [], [], { name: "0.0" });
   for (let t = 0; t < steps; t++) {
-    const group = b.group("iteration", String(t), `t = ${t}`, loop);
+    const group = b.group("iteration", String(t + 1), `turn ${t + 1}`, loop);
     const op = (name: string, shape: number[], inputs: number[], label = "") => b.node("op", name, shape, inputs, { group, name: label });
     const x = b.node("constant", "", [8, 24], [], { name: `x[${t}]`, group });
     const gates = op("add", [8, 64], [op("matmul", [8, 64], [x, w]), op("matmul", [8, 64], [h, u])], "gates");

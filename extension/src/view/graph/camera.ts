@@ -15,7 +15,7 @@ export function zoomAt(camera: Camera, factor: number, x: number, y: number): Ca
 }
 
 /** The whole of `bounds` in the middle of a window, never larger than life. */
-export function fitted(bounds: readonly [number, number, number, number], width: number, height: number, margin = 4): Camera {
+export function fitted(bounds: readonly [number, number, number, number], width: number, height: number, margin: number): Camera {
   const [x, y, w, h] = bounds;
   const k = Math.min(1, Math.max(LEAST, Math.min((width - 2 * margin) / Math.max(1, w), (height - 2 * margin) / Math.max(1, h))));
   return { k, x: (width - w * k) / 2 - x * k, y: (height - h * k) / 2 - y * k };

@@ -1,7 +1,7 @@
 // Draws one box or one wire as SVG, and puts marks on it. The picture on screen and the saved picture come from here.
 
 import { s, setAttribute, setText, type Child } from "../dom";
-import { describe, failed, HEADER, headerWidth, SLIDER, textWidth, type Pill, type Slider } from "./face";
+import { describe, failed, HEADER, fromAfar, headerWidth, SLIDER, type Pill, type Slider } from "./face";
 import type { Box } from "./layout";
 import type { Flag, Mark } from "./marks";
 import type { Recording } from "../store";
@@ -70,12 +70,15 @@ function card(kind: string, w: number, h: number): SVGElement {
   return kind === "leaf" ? s("g", { class: "card double", width: w, height: h }, outline("", 0), outline("inner", 3)) : outline("card", 0);
 }
 
-/** From far away only titles are shown, as large as their box allows. */
-function titleText({ kind, w, h, face }: Box, y: number): SVGTextElement {
-  const far = kind === "open" ? 1.7 : Math.max(1, Math.min(1.9, (w - 20) / Math.max(1, textWidth(face.title, "title"))));
+/** From afar only titles are shown, as large as it takes to read them and as their box allows. */
+function titleText(box: Box, y: number): SVGTextElement {
+  const { kind, h, face } = box;
   const drop = kind === "open" ? 2 : Math.min(12, (h - 34) / 2 + 3);
-  const style = `--far:${far.toFixed(2)};--left:${10 - face.inset}px;--drop:${drop}px`;
-  return s("text", { class: "title", x: face.inset, y, style }, face.title);
+  const { title, named } = fromAfar(box);
+  const style = `--most:${title.toFixed(1)}px;--left:${10 - face.inset}px;--drop:${drop}px`;
+  const beside = kind === "open" || kind === "closed" ? [face.name, face.also] : [];
+  const parts = beside.map((text, at) => text && s("tspan", { class: at || !named ? "name also" : "name", dx: 8 }, text));
+  return s("text", { class: "title", x: face.inset, y, style }, face.title, ...parts);
 }
 
 function noteMark(error: boolean, w: number): SVGGElement {
@@ -124,7 +127,6 @@ function groupParts(box: Box): Child[] {
   const { w, h, face } = box;
   const open = box.kind === "open";
   const title = titleText(box, open ? 22 : 23);
-  if (face.name) title.append(s("tspan", { class: "name", dx: 8 }, face.name));
   const toggle = s(
     "g",
     { class: "toggle", "data-toggle": box.id, transform: `translate(20 ${open ? 17 : 18})`, "aria-hidden": "true" },
@@ -161,7 +163,7 @@ function drawSlider(group: number, { at, last, x, words }: Slider): SVGGElement 
       s("rect", { width: w, height: 19, rx: 9.5 }),
       path.startsWith("M") ? s("path", { d: path }) : s("text", { x: w / 2, y: 14, "text-anchor": "middle" }, path),
     );
-  if (at === ALL) return s("g", { class: "slider", transform: `translate(${x} 0)` }, button(0, 64, 1, "hide most", words));
+  if (at === ALL) return s("g", { class: "slider", transform: `translate(${x} 0)` }, button(0, 64, 0, "show one", words));
   const thumb = 24 + (SLIDER * at) / last;
   return s(
     "g",
@@ -170,9 +172,9 @@ function drawSlider(group: number, { at, last, x, words }: Slider): SVGGElement 
       transform: `translate(${x} 0)`,
       role: "slider",
       "aria-label": words,
-      "aria-valuemin": 0,
-      "aria-valuemax": last,
-      "aria-valuenow": at,
+      "aria-valuemin": 1,
+      "aria-valuemax": last + 1,
+      "aria-valuenow": at + 1,
       "data-testid": "wb-loop",
     },
     s("title", {}, words),
@@ -181,8 +183,8 @@ function drawSlider(group: number, { at, last, x, words }: Slider): SVGGElement 
     s("circle", { class: "thumb", cx: thumb, cy: 17.5, r: 6.5 }),
     s("rect", { class: "grip", "data-slider": group, "data-last": last, x: 24, y: 6, width: SLIDER, height: 23 }),
     button(29 + SLIDER, 19, Math.min(last, at + 1), "M7.5 5L12 9.5L7.5 14", "The next one ( ] )"),
-    s("text", { class: "detail", x: 55 + SLIDER, y: 22 }, s("tspan", { class: "shape" }, `${at} / ${last}`)),
-    button(118 + SLIDER, 34, ALL, "all", "Show every one (u)"),
+    s("text", { class: "detail", x: 55 + SLIDER, y: 22 }, s("tspan", { class: "shape" }, `${at + 1} of ${last + 1}`)),
+    button(132 + SLIDER, 34, ALL, "all", "Show every one (u)"),
   );
 }
 

@@ -2,6 +2,7 @@
 
 import { shownText } from "./loops";
 import type { Direction, Recording } from "../store";
+import { FIRST_STACK, isSummary } from "./tree";
 import { plural, shapeText, totalsText } from "../words";
 
 export type TextStyle = "title" | "body" | "name";
@@ -74,6 +75,7 @@ export interface Face {
   h: number;
   title: string;
   name: string;
+  also: string; // of a group: what more is said beside its name
   detail: string;
   inset: number; // where the title begins
   line: [number, number]; // where name and detail begin
@@ -89,7 +91,7 @@ export interface Slider {
 }
 
 export const SLIDER = 96; // the length of its track
-const SLIDER_ROOM = SLIDER + 172;
+const SLIDER_ROOM = SLIDER + 186;
 const PAD = 12;
 const ROUND = 18; // in a box with round ends
 const BASE = 54; // height of a box with two lines
@@ -105,6 +107,8 @@ const WIDEST = 230; // of a row of pills
 const WIDEST_ROW = 300; // of a line that holds pills too
 const MOST_PILLS = 6;
 const TITLE_LINE = 23;
+const GROWN = 1.5; // from afar there is room for a title so much larger
+const LEAST_GROWTH = 1.2; // a name that leaves a title less than this is left out
 
 /** "4×3", with the dtype where it is not float32. */
 export function resultText(recording: Recording, node: number): string {
@@ -128,8 +132,8 @@ export function nodeFace(recording: Recording, node: number, direction: Directio
   const ids = tree.pills.get(node) ?? [];
   if (direction === "right") {
     const pills = pillFaces(recording, ids, PAD, BASE - 3, Math.max(WIDEST, words));
-    const w = Math.ceil(Math.max(72, head + badge, words, extent(pills, inset)) + 2 * inset);
-    return { w, h: bottom(pills, BASE), title, name, detail, inset, line: [inset, 42], pills };
+    const w = Math.ceil(Math.max(72, GROWN * head, head + badge, words, extent(pills, inset)) + 2 * inset);
+    return { w, h: bottom(pills, BASE), title, name, also: "", detail, inset, line: [inset, 42], pills };
   }
   const line = Math.ceil(inset + head + 10);
   const inRow = pillFaces(recording, ids, Math.ceil(line + words + 10), (ROW - PILL) / 2, Infinity);
@@ -137,8 +141,8 @@ export function nodeFace(recording: Recording, node: number, direction: Directio
   const fits = !recording.live && extent(inRow, inset) <= WIDEST_ROW;
   const pills = fits ? inRow : pillFaces(recording, ids, PAD, ROW - 1, Math.max(WIDEST_ROW, line + words));
   const row = line - inset + words;
-  const w = Math.ceil(Math.max(72, (fits ? Math.max(row, extent(pills, inset)) : row) + badge, extent(pills, inset)) + 2 * inset);
-  return { w, h: fits ? ROW : bottom(pills, ROW), title, name, detail, inset, line: [line, TITLE_LINE], pills };
+  const w = Math.ceil(Math.max(72, GROWN * head, (fits ? Math.max(row, extent(pills, inset)) : row) + badge, extent(pills, inset)) + 2 * inset);
+  return { w, h: fits ? ROW : bottom(pills, ROW), title, name, also: "", detail, inset, line: [line, TITLE_LINE], pills };
 }
 
 /** The room for a result's shape, in whose place the value of a scalar will stand. */
@@ -185,29 +189,50 @@ export function wrapText({ nodes, tree }: Recording, node: number): string {
   return words.filter((text) => text !== nodes.op[node]).join(" · ");
 }
 
+const CONTAINERS = new Set(["Sequential", "ModuleList", "ModuleDict"]);
+
 export function groupFace(recording: Recording, id: number): Face {
   const group = recording.tree.groups.get(id)!;
-  const title = clipText(group.label || group.name || group.kind, "title", 220);
+  const other = group.name && !group.label.includes(group.name) ? group.name : "";
+  // Of what only holds others its name in the model says more than its class.
+  const words = other && CONTAINERS.has(group.label) ? [other, group.label] : [group.label || group.name || group.kind, other];
+  const title = clipText(words[0]!, "title", 220);
+  const name = clipText(words[1]!, "name", 170);
   const shared = recording.tree.shared.get(id);
-  const own = group.name && !group.label.includes(group.name) ? group.name : "";
-  const name = clipText([own, shared ? plural(shared, "shared tensor") : ""].filter(Boolean).join(" · "), "name", 170);
-  const detail = totalsText(recording.tree.totals.get(id)!);
-  const top = textWidth(title, "title") + (name ? 8 + textWidth(name, "name") : 0) + 34 + 60;
-  const w = Math.ceil(Math.max(190, top, textWidth(detail, "body")) + 2 * PAD);
+  const also = shared ? plural(shared, "shared tensor") : "";
+  const slim = isSummary(id); // its title says it all
+  const detail = slim ? "" : totalsText(recording.tree.totals.get(id)!);
+  const head = headWidth({ title, name, also });
+  const w = Math.ceil(Math.max(slim ? 72 : 190, GROWN * textWidth(title, "title"), head + 94, textWidth(detail, "body")) + 2 * PAD);
   const stack = recording.tree.stacks.get(id);
-  const x = 36 + textWidth(title, "title") + (name ? 8 + textWidth(name, "name") : 0) + 14;
+  const x = 36 + head + 14;
   const slider = stack && { at: stack.at, last: stack.items.length - 1, x: Math.ceil(x), words: shownText(recording.tree, id) };
-  return { w, h: BASE, title, name, detail, inset: 36, line: [14, 42], pills: [], ...(slider ? { slider } : {}) };
+  return { w, h: slim ? ROW : BASE, title, name, also, detail, inset: 36, line: [14, 42], pills: [], ...(slider ? { slider } : {}) };
+}
+
+/** Title and name in one line. */
+function headWidth({ title, name, also }: Pick<Face, "title" | "name" | "also">): number {
+  return textWidth(title, "title") + [name, also].reduce((sum, text) => sum + (text ? 8 + textWidth(text, "name") : 0), 0);
 }
 
 /** Room that an open group's title needs, with what closes it. */
 export function titleWidth(face: Face): number {
-  return textWidth(face.title, "title") + textWidth(face.name, "name") + 70;
+  return headWidth(face) + 70;
 }
 
 /** And with its slider. */
 export function headerWidth(face: Face): number {
   return titleWidth(face) + (face.slider ? SLIDER_ROOM : 0);
+}
+
+const TITLE = 15; // pixels
+
+/** From afar only the title of a box is shown: the height up to which it can grow, in scene units; and with its name, or 0 where that has no room. */
+export function fromAfar({ kind, w, face }: { kind: string; w: number; face: Face }): { title: number; named: number } {
+  const room = (name: string) => (w - 20) / Math.max(1, headWidth({ title: face.title, name, also: "" }));
+  const most = kind === "open" ? 1.7 : 1.9; // lines high
+  const named = kind === "open" || kind === "closed" ? Math.min(most, room(face.name)) : 0;
+  return { title: TITLE * Math.max(1, Math.min(most, room(""))), named: face.name && named >= LEAST_GROWTH ? TITLE * named : 0 };
 }
 
 /** One box in words, for screen readers and tool tips. */
@@ -218,7 +243,7 @@ export function describe(recording: Recording, key: string, open: boolean): stri
     const group = tree.groups.get(id);
     if (!group) return "";
     const name = group.name && !group.label.includes(group.name) ? ` ${group.name}` : "";
-    return `${group.kind} ${group.label}${name}, ${totalsText(tree.totals.get(id)!)}, ${open ? "open" : "closed"}`;
+    return `${id >= FIRST_STACK ? "hidden" : group.kind} ${group.label}${name}, ${totalsText(tree.totals.get(id)!)}, ${open ? "open" : "closed"}`;
   }
   const kind = nodes.kind[id] === "op" ? nodes.op[id] || "unnamed op" : nodes.kind[id]!;
   const parts = [nodes.name[id] ? `${kind} ${nodes.name[id]}` : kind];

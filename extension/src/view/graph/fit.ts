@@ -1,6 +1,7 @@
 // Which way a graph is drawn, and where the camera first stands: all of it in sight where that stays readable.
 
 import { fitted, type Camera } from "./camera";
+import { fromAfar } from "./face";
 import { layout, type Box, type Scene } from "./layout";
 import type { Recording } from "../store";
 import { countBoxes } from "./tree";
@@ -12,8 +13,10 @@ export interface Window {
 
 const MANY = 40; // boxes: more always go top to bottom
 const GOOD = 0.75; // a scale at which left to right is taken without asking whether top to bottom is larger
-export const READABLE = 0.6; // the whole graph is shown down to this scale
-const CLOSE = 0.75; // and from here on where it is not
+const CLOSE = 0.75; // the scale of a graph that cannot be shown whole
+export const MARGIN = 4; // pixels around the whole graph
+export const LEGIBLE = 11; // pixels that a letter needs on the screen
+export const WORDS = LEGIBLE / 15; // from this scale on all that stands on a box can be read
 
 export function isMany(recording: Recording, open: ReadonlySet<number>): boolean {
   return countBoxes(recording.tree, open) > MANY;
@@ -30,13 +33,28 @@ export function bestScene(recording: Recording, open: ReadonlySet<number>, windo
 }
 
 export function wholeView(scene: Scene, { w, h }: Window): Camera {
-  return fitted(scene.bounds, w, h);
+  return fitted(scene.bounds, w, h, MARGIN);
+}
+
+/** The smallest scale at which every title can be read: from afar titles grow, as far as their boxes have room. */
+export function readableAt({ boxes }: Scene): number {
+  return boxes.reduce((most, box) => Math.max(most, LEGIBLE / fromAfar(box).title), 0);
+}
+
+/** The smallest scale at which there is room for the names of groups beside their titles. */
+export function namedAt({ boxes }: Scene): number {
+  return boxes.reduce((most, box) => Math.max(most, LEGIBLE / (fromAfar(box).named || Infinity)), 0);
+}
+
+/** The smallest scale at which a graph is good to look at first: an architecture needs its titles, a graph of every op all that its boxes say. */
+export function goodAt(scene: Scene): number {
+  return scene.plain ? readableAt(scene) : Math.max(readableAt(scene), WORDS);
 }
 
 /** All of the scene where it stays readable; else the beginning, or what is around `aim`, at a size to read well. */
 export function firstView(scene: Scene, window: Window, aim?: Box): Camera {
   const whole = wholeView(scene, window);
-  if (whole.k >= READABLE || !window.w) return whole;
+  if (whole.k >= readableAt(scene) || !window.w) return whole;
   const [, , width, height] = scene.bounds;
   const down = scene.direction === "down";
   const k = Math.max(CLOSE, Math.min(1, down ? (window.w - 8) / width : (window.h - 8) / height));

@@ -2,7 +2,7 @@
 
 import { groupFace, HEADER, headerWidth, nodeFace, type Face } from "./face";
 import { EXIT, orderBoxes, type Link, type Share } from "./order";
-import { BESIDE, entryOffset, exitOffset, placeBoxes, placeMore, type Placed, type Ports, type Size } from "./place";
+import { BESIDE, entryOffset, exitOffset, GAP_MAIN, placeBoxes, placeMore, type Placed, type Ports, type Size } from "./place";
 import { quotient, type Room } from "./quotient";
 import { routeLinks, type Route, type Trunk } from "./route";
 import type { Direction, Recording } from "../store";
@@ -28,6 +28,7 @@ export interface Scene {
   byKey: Map<string, Box>;
   bounds: [number, number, number, number]; // x, y, width, height
   direction: Direction;
+  plain: boolean; // of the plain tree
   kept: Kept;
 }
 
@@ -53,6 +54,7 @@ interface Local {
 }
 
 const PADDING = 16;
+const GAP_PLAIN = 20; // between the layers of an architecture, which is looked at from farther away
 const memo = new Map<string, Local>();
 
 /** With `kept`, the layout of the same recording when it was shorter, no box that was there moves. */
@@ -99,7 +101,8 @@ function laidOut(recording: Recording, open: ReadonlySet<number>, direction: Dir
     const grown = before && growth(before, room.members, sizes, own, (key) => key.startsWith("g") && rooms.has(Number(key.slice(1))), earlier!);
     grown?.blocked.forEach((id) => blocked.add(id));
     own.forEach((face, at) => faces.set(room.members[at]!, face));
-    const local = solveRoom(room, sizes, own, ports, direction, title, grown && before, grown?.was);
+    const gap = recording.tree.plain ? GAP_PLAIN : GAP_MAIN;
+    const local = solveRoom(room, sizes, own, ports, direction, gap, title, grown && before, grown?.was);
     locals.set(group, local);
     return local;
   };
@@ -113,6 +116,7 @@ function solveRoom(
   faces: Face[],
   ports: (Ports | null)[],
   direction: Direction,
+  gap: number,
   title: number,
   earlier?: Local,
   was?: number[],
@@ -122,6 +126,7 @@ function solveRoom(
   const ported = ports.map((p) => (p ? `${[...p.entry].join()};${[...p.exit].join()}` : "")).join("|");
   const key = [
     direction,
+    gap,
     title,
     sizes.map((size) => `${size.main},${size.cross}`).join(" "),
     ported,
@@ -140,7 +145,7 @@ function solveRoom(
     : placeBoxes(sizes, ports, orderBoxes(members.length, links, ports.some(Boolean) ? share : undefined));
   const back = links.map((l) => l.from >= 0 && l.to >= 0 && placed.layer[l.from]! >= placed.layer[l.to]!);
   const lead = root ? PADDING : down ? HEADER + 14 : 28;
-  const routed = routeLinks({ sizes, ports, links, back, placed, lead, floor, grown: !!grown });
+  const routed = routeLinks({ sizes, ports, links, back, placed, gap, lead, floor, grown: !!grown });
   const shift: [number, number] = grown ? earlier.shift : [-routed.start, above - routed.low];
   const offset = (map: ReadonlyMap<number, number>) => new Map([...map].map(([net, at]) => [net, at + shift[1]]));
   const size = { main: routed.end + shift[0], cross: routed.high + shift[1] + PADDING };
@@ -268,7 +273,7 @@ function assemble(
   const size = locals.get(TOP)?.size ?? { main: 0, cross: 0 };
   const [width, height] = point(size.main, size.cross);
   const byKey = new Map(boxes.map((box) => [box.key, box]));
-  return { boxes, wires, byKey, bounds: [0, 0, width, height], direction, kept: { direction, groups: locals, blocked } };
+  return { boxes, wires, byKey, bounds: [0, 0, width, height], direction, plain: recording.tree.plain, kept: { direction, groups: locals, blocked } };
 }
 
 function groupId(key: string): number {

@@ -1,50 +1,65 @@
 // Which part of a loop or fold is shown: choosing an iteration, showing all, and finding what is hidden.
 
-import { HARD_CAP, type State } from "../store";
+import type { Trees } from "./levels";
+import { HARD_CAP, type Recording, type State } from "../store";
 import { stacked } from "./stacks";
 import { ALL, closedAround, countBoxes, hosted, homeOf, TOP, type Stack, type Tree } from "./tree";
 import { totalsText } from "../words";
 
-/** The view's own state of loops and folds: the tree without stacks, and what was chosen of each. */
+/** The view's own state of loops and folds: the trees without stacks, and what was chosen of each. */
 export interface Loops {
-  tree: Tree | null;
+  trees: Trees | null;
   chosen: ReadonlyMap<number, number>;
 }
 
-export const NO_LOOPS: Loops = { tree: null, chosen: new Map() };
+export const NO_LOOPS: Loops = { trees: null, chosen: new Map() };
+
+/** The recording with these parts of its loops and folds shown. */
+function choose(recording: Recording, { full, plain }: Trees, chosen: Loops["chosen"]): Recording {
+  const trees = { full: stacked(full, chosen), plain: stacked(plain, chosen) };
+  return { ...recording, trees, tree: recording.tree.plain ? trees.plain : trees.full };
+}
+
+/** Of the trees without stacks the one that is drawn. */
+function whole({ recording, loops }: State): Tree | null {
+  return loops.trees && (recording?.tree.plain ? loops.trees.plain : loops.trees.full);
+}
 
 /** Shows item `to` of a loop or fold, or with ALL every one. What was open in the item shown before is open in this one. */
 export function iterate(state: State, holder: number, to: number): State {
   const { recording, loops } = state;
   const stack = recording?.tree.stacks.get(holder);
-  if (!recording || !loops.tree || !stack) return state;
+  const base = whole(state);
+  if (!recording || !loops.trees || !base || !stack) return state;
   const at = to === ALL ? ALL : Math.min(Math.max(to, 0), stack.items.length - 1);
   if (at === stack.at) return state;
   const chosen = new Map(loops.chosen).set(holder, at);
-  const tree = stacked(loops.tree, chosen);
+  const now = choose(recording, loops.trees, chosen);
+  const { tree } = now;
   const open = new Set(state.open).add(holder);
-  if (stack.at !== ALL && at !== ALL) openAlike(loops.tree, stack.items[stack.at]!, stack.items[at]!, open);
+  if (stack.at !== ALL && at !== ALL) openAlike(base, stack.items[stack.at]!, stack.items[at]!, open);
   const boxes = countBoxes(tree, open);
   if (boxes > HARD_CAP) {
     const sentence = `That would draw ${boxes} boxes, and at most ${HARD_CAP} are drawn. Close some of the iterations, or choose one with the slider.`;
     return { ...state, status: { sentence, tone: "error" } };
   }
   const focus = hides(tree, open, state.focus) ? `g${holder}` : state.focus;
-  return { ...state, recording: { ...recording, tree }, loops: { ...loops, chosen }, open, focus, touched: true };
+  return { ...state, recording: now, loops: { ...loops, chosen }, open, focus, touched: true };
 }
 
 /** Shows every item of the loops and folds in a group. */
 export function unrolled(state: State, group: number): State {
   const { recording, loops } = state;
-  if (!recording || !loops.tree) return state;
+  const base = whole(state);
+  if (!recording || !loops.trees || !base) return state;
   const chosen = new Map(loops.chosen);
   const holders = [...recording.tree.stacks.keys()];
   const within = (holder: number) => {
-    for (let at = holder; at !== TOP; at = loops.tree!.parent(at)) if (at === group) return true;
+    for (let at = holder; at !== TOP; at = base.parent(at)) if (at === group) return true;
     return group === TOP;
   };
   for (const holder of holders) if (within(holder)) chosen.set(holder, ALL);
-  return { ...state, recording: { ...recording, tree: stacked(loops.tree, chosen) }, loops: { ...loops, chosen } };
+  return { ...state, recording: choose(recording, loops.trees, chosen), loops: { ...loops, chosen } };
 }
 
 /** The key of a box that is not there any more, since its iteration is hidden now. */
@@ -68,45 +83,42 @@ function openAlike(tree: Tree, from: number, to: number, open: Set<number>): voi
   }
 }
 
-/**
- * The state with every loop and fold around a node showing the item that holds it, as far open as the one that was shown before. The first
- * and the last of a loop are always shown; with `move` its slider goes there nevertheless.
- */
-export function choosing(state: State, node: number, move = false): State {
+/** The state with every loop and fold around a node showing the item that holds it, as far open as the one that was shown before. */
+export function choosing(state: State, node: number): State {
   const { recording, loops } = state;
-  if (!recording || !loops.tree || node < 0 || node >= recording.tree.size) return state;
+  const base = whole(state);
+  if (!recording || !loops.trees || !base || node < 0 || node >= recording.tree.size) return state;
   const chosen = new Map(loops.chosen);
   const open = new Set(state.open);
   let moved = false;
-  for (let at = homeOf(loops.tree, node); at !== TOP; at = loops.tree.parent(at)) {
-    const holder = loops.tree.parent(at);
+  for (let at = homeOf(base, node); at !== TOP; at = base.parent(at)) {
+    const holder = base.parent(at);
     const stack = recording.tree.stacks.get(holder);
     const item = stack?.rank.get(at) ?? -1;
     if (!stack || item < 0 || stack.at === ALL || stack.at === item) continue;
-    if (!move && !stack.hidden.some(({ from, to }) => from <= item && item <= to)) continue;
     chosen.set(holder, item);
-    openAlike(loops.tree, stack.items[stack.at]!, at, open);
+    openAlike(base, stack.items[stack.at]!, at, open);
     moved = true;
   }
   if (!moved) return state;
-  return { ...state, recording: { ...recording, tree: stacked(loops.tree, chosen) }, loops: { ...loops, chosen }, open };
+  return { ...state, recording: choose(recording, loops.trees, chosen), loops: { ...loops, chosen }, open };
 }
 
 /** The state with the iteration of the pass's last step shown. */
 export function following(state: State): State {
   const { pass } = state;
-  return pass ? choosing(state, pass.steps.get(pass.index)?.node ?? pass.plan[Math.max(0, pass.index - 1)] ?? -1, true) : state;
+  return pass ? choosing(state, pass.steps.get(pass.index)?.node ?? pass.plan[Math.max(0, pass.index - 1)] ?? -1) : state;
 }
 
 /** The state with what several iterations use meant where the pass, which is another one, goes through it. */
 export function meeting(state: State): State {
   const { recording, loops, pass } = state;
   if (!recording || !pass) return state;
-  const whole = loops.tree ?? recording.tree;
-  const tree = hosted(whole, pass.plan);
-  if (tree === whole) return state;
-  if (!loops.tree) return { ...state, recording: { ...recording, tree } };
-  return { ...state, recording: { ...recording, tree: stacked(tree, loops.chosen) }, loops: { ...loops, tree } };
+  const base = loops.trees ?? recording.trees;
+  const trees = { full: hosted(base.full, pass.plan), plain: hosted(base.plain, pass.plan) };
+  if (trees.full === base.full && trees.plain === base.plain) return state;
+  if (!loops.trees) return { ...state, recording: { ...recording, trees, tree: trees.full } }; // it still grows
+  return { ...state, recording: choose(recording, trees, loops.chosen), loops: { ...loops, trees } };
 }
 
 /** Of the nodes that a line of code has made, in every iteration, one that the pass goes through, if there is one; -1 where there is none. */
@@ -126,7 +138,7 @@ export function loopAt({ recording, focus, open }: State): number | null {
   return tree.stacks.keys().next().value ?? null;
 }
 
-/** "1–11, 13–498 hidden: 3.9k ops, 12 kB"; "" where nothing is. */
+/** "1–11, 13–498 hidden: 3.9k ops, 12 kB", counted from 1; "" where nothing is. */
 export function hiddenText(tree: Tree, stack: Stack): string {
   if (!stack.hidden.length) return "";
   const sum = { ops: 0, parameters: 0, bytes: 0, nodes: 0 };
@@ -134,7 +146,7 @@ export function hiddenText(tree: Tree, stack: Stack): string {
     const totals = tree.totals.get(id)!;
     for (const key of ["ops", "parameters", "bytes", "nodes"] as const) sum[key] += totals[key];
   }
-  const ranges = stack.hidden.map(({ from, to }) => `${from}–${to}`).join(", ");
+  const ranges = stack.hidden.map(({ from, to }) => (from === to ? from + 1 : `${from + 1}–${to + 1}`)).join(", ");
   return `${ranges} hidden: ${totalsText(sum)}`;
 }
 

@@ -49,18 +49,20 @@ export function marksOf(state: State, gradients: Gradients): Marks {
 
   function nodeMark(node: number, host?: number): Mark {
     const classes: string[] = [];
+    const shows = tree.carried.get(node) ?? NO_NODES; // besides itself
+    const isAny = (wanted: (one: number) => boolean) => wanted(node) || shows.some(wanted);
     // of the places where a tensor is used those count through which the pass goes
     const passes = host === undefined || host === tree.host[node] || !reached || reached.has(host);
     const summary = passes ? gradients.total.get(node) : undefined;
-    if (node === state.selected) classes.push("selected");
-    if (passes && node === gradients.current) classes.push("current");
+    if (isAny((one) => one === state.selected)) classes.push("selected");
+    if (passes && isAny((one) => one === gradients.current)) classes.push("current");
     if (passes && gradients.done.has(node)) classes.push("done");
     else if (summary) classes.push("reached");
-    if (hits.has(node)) classes.push("hit");
+    if (isAny((one) => hits.has(one))) classes.push("hit");
     if (failed(recording, node)) classes.push("failed");
     if (node === recording.root) classes.push("root");
-    if (state.caret.has(node)) classes.push("caret");
-    const own = flags.get(node) ?? NONE;
+    if (isAny((one) => state.caret.has(one))) classes.push("caret");
+    const own = shows.length ? [node, ...shows].flatMap((one) => flags.get(one) ?? NONE) : (flags.get(node) ?? NONE);
     if (numbers) {
       const value = numbers.of(node);
       const known = !Number.isNaN(value);
@@ -132,6 +134,7 @@ function full(norm: number | null | undefined): string | null {
 }
 
 const NONE: readonly Flag[] = [];
+const NO_NODES: readonly number[] = [];
 
 /** The flags of every origin, by node. */
 function flagsOf({ flags }: State): Map<number, Flag[]> {

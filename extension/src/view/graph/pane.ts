@@ -5,20 +5,21 @@ import { h, s, setAttribute } from "../dom";
 import { drawBox, drawWire, besideHead, labelWire, markBox, markWire } from "./draw";
 import { HEADER, resultText, textWidth } from "./face";
 import { Headers } from "./headers";
-import { firstView, READABLE, viewOf, wholeView } from "./fit";
+import { firstView, LEGIBLE, namedAt, readableAt, viewOf, wholeView, WORDS } from "./fit";
 import type { Box, Scene } from "./layout";
 import type { Marks } from "./marks";
 import { Minimap } from "./minimap";
 import { listenPresses, type GraphEvents } from "./press";
 import type { Recording, State } from "../store";
 import { baseOf, dress, isKept, type Faces } from "./dress";
+import { boxOf } from "./tree";
 import { litOf, NONE_LIT, type Lit } from "./trace";
 import { prefersStill } from "../theme";
 import type { Wire } from "./wires";
 
-const FAR = 0.5; // below this scale only titles are shown
 const CLOSE = 1.3; // from this scale on wires have labels
-const BARE = 0.22; // and below this not even they; with many boxes from FAR on
+const BARE = 0.22; // and below this not even they
+const BARE_MANY = 0.5; // of many boxes
 const DRAW_ALL = 300; // boxes: with fewer no culling is worth its while
 const FLIP = 200; // milliseconds
 const MARGIN = 8; // a revealed box keeps this distance from the border
@@ -52,6 +53,7 @@ export class GraphPane {
   private frame = 0;
   private gliding = 0;
   private goal: Camera | null = null; // where a glide ends
+  private named = 0; // from this scale on groups have names
   private closeUp = false; // so near that wires say what flows along them
   private moved: "" | "fitted" | "by hand" = ""; // what the user last did to the camera
   private aim = ""; // the box that was last brought into sight
@@ -100,13 +102,14 @@ export class GraphPane {
     const sameRecording = this.recording?.name === recording.name;
     const oldDrawn = new Map(this.drawnBoxes);
     // What says the same as before is not drawn anew.
-    const same = before && this.recording?.nodes === recording.nodes && this.recording.tree.host === recording.tree.host;
+    const same = before && this.recording?.nodes === recording.nodes && this.recording.tree.host === recording.tree.host && this.recording.tree.plain === recording.tree.plain;
     this.spare = same ? { scene: before, boxes: oldDrawn, wires: new Map(this.drawnWires), said: new Map(before.wires.map((wire) => [wire.key, wire])) } : null;
     this.scene = scene;
+    this.named = namedAt(scene);
     this.recording = recording;
     this.marks = marks;
     if (!before || !sameRecording) [this.moved, this.aim] = ["", ""];
-    if (anchor && before && (this.moved || wholeView(scene, this.size).k < READABLE)) this.hold(before, scene, anchor);
+    if (anchor && before && (this.moved || wholeView(scene, this.size).k < readableAt(scene))) this.hold(before, scene, anchor);
     else if (!this.moved) this.camera = this.firstView();
     this.drawnBoxes.clear();
     this.drawnWires.clear();
@@ -186,8 +189,8 @@ export class GraphPane {
     };
     const covered = Math.min(box.depth * HEADER * k, (this.size.h - high * k) / 2); // by the headers of the groups around it
     const [across, along] = [inside(box.x * k + x, w * k, this.size.w), inside(box.y * k + y, high * k, this.size.h, Math.max(0, covered))];
-    if (across && along && k >= FAR) return;
-    const to = Math.max(k, READABLE + 0.15);
+    if (across && along && k >= WORDS) return;
+    const to = Math.max(k, WORDS);
     const [cx, cy] = [box.x + Math.min(w, this.size.w / to) / 2, box.y + Math.min(high, this.size.h / to) / 2];
     const goal = viewOf(this.scene!, this.size, to, cx, cy);
     // A direction in which the box is in sight stays as it is.
@@ -225,8 +228,9 @@ export class GraphPane {
   /** The box itself, or the one that carries it as a pill. */
   private carrier(key: string): string | undefined {
     if (this.scene?.byKey.has(key)) return key;
-    const host = key.startsWith("n") ? (this.recording?.tree.host[Number(key.slice(1))] ?? -1) : -1;
-    return this.scene?.byKey.has(`n${host}`) ? `n${host}` : undefined;
+    const node = key.startsWith("n") ? Number(key.slice(1)) : -1;
+    const box = this.recording && node >= 0 && node < this.recording.tree.size ? `n${boxOf(this.recording.tree, node)}` : "";
+    return this.scene?.byKey.has(box) ? box : undefined;
   }
 
   private glide(to: Camera): void {
@@ -278,10 +282,10 @@ export class GraphPane {
     this.arrive();
     const before = this.size;
     this.size = { w, h: high };
+    this.events.resized(this.size, !!this.moved);
     if (this.scene && this.moved === "by hand") {
       this.camera = { ...this.camera, x: this.camera.x + (w - before.w) / 2, y: this.camera.y + (high - before.h) / 2 };
     } else if (this.scene) {
-      if (!this.moved) this.events.resized();
       this.camera = this.moved ? wholeView(this.scene, this.size) : this.firstView();
     }
     this.showCamera();
@@ -301,12 +305,14 @@ export class GraphPane {
   private place(): void {
     const { x, y, k } = this.camera;
     this.world.setAttribute("transform", `translate(${x.toFixed(2)} ${y.toFixed(2)}) scale(${k.toFixed(4)})`);
-    this.svg.classList.toggle("far", k < FAR);
+    this.svg.classList.toggle("far", k < WORDS);
+    this.svg.classList.toggle("unnamed", k < this.named);
+    if (k < WORDS) this.svg.style.setProperty("--legible", `${(LEGIBLE / k).toFixed(1)}px`);
     if (this.closeUp !== k >= CLOSE) {
       this.closeUp = k >= CLOSE;
       if (this.marks) for (const wire of this.scene?.wires ?? []) this.markWireOf(wire);
     }
-    const bare = k < (this.scene && this.scene.boxes.length > DRAW_ALL ? FAR : BARE);
+    const bare = k < (this.scene && this.scene.boxes.length > DRAW_ALL ? BARE_MANY : BARE);
     this.svg.classList.toggle("bare", bare);
     if (!this.scene || !this.marks) return;
     const view: [number, number, number, number] = [-x / k, -y / k, (this.size.w - x) / k, (this.size.h - y) / k];

@@ -1,5 +1,7 @@
 // Clicks on the graph's boxes, pills, headers and sliders, and what they ask for.
 
+import type { Window } from "./fit";
+
 export interface GraphEvents {
   select(node: number): void;
   focus(key: string): void;
@@ -9,8 +11,8 @@ export interface GraphEvents {
   /** A second node: what lies between it and the selected one is asked for. */
   connect(node: number): void;
   breakpoint(node: number): void;
-  /** The pane has another size, and the user has not moved the camera. */
-  resized(): void;
+  /** The pane has another size; `keep`: the user has moved the camera. */
+  resized(to: Window, keep: boolean): void;
 }
 
 export function listenPresses(element: HTMLElement, svg: SVGSVGElement, events: GraphEvents): void {

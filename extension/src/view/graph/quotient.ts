@@ -2,17 +2,17 @@
 
 import { ENTRY, EXIT, type Link } from "./order";
 import type { Recording } from "../store";
-import { TOP } from "./tree";
+import { boxOf, TOP } from "./tree";
 
 export interface Room {
   members: string[];
   index: Map<string, number>;
   links: Link[];
   ends: { source: number; consumers: number[] }[]; // per link
-  nets: number[]; // local net -> node
+  nets: number[]; // local net -> what wires are told apart by
   netOf: Map<number, number>;
   byEnds: Map<string, number>;
-  between: Map<string, number>; // wires between two closed groups
+  between: Map<string, number>; // wires between two closed groups, or any two boxes of a plain tree
   lastOf: Map<string, string>; // and the last one of them
 }
 
@@ -50,15 +50,16 @@ export function quotient(recording: Recording, open: ReadonlySet<number>): Map<n
     else if (!open.has(id)) closed[at] = id;
   }
   const isClosed = ({ members }: Room, at: number) => members[at]!.startsWith("g") && !open.has(Number(members[at]!.slice(1)));
+  let origin = 0; // what wires are told apart by: the result that flows; of an architecture the box that it comes from
   const link = (group: number, from: number, to: number, source: number, consumer: number, slot: number) => {
     const room = rooms.get(group)!;
-    const net = room.netOf.get(source) ?? room.nets.length;
-    let ends = `${from} ${to} ${net} ${slot}`;
-    // Between two closed groups so many wires say all that thousands would.
-    if (from >= 0 && to >= 0 && !room.byEnds.has(ends) && isClosed(room, from) && isClosed(room, to)) {
+    const net = room.netOf.get(origin) ?? room.nets.length;
+    let ends = `${from} ${to} ${net} ${tree.plain ? 0 : slot}`;
+    // Between two closed groups so many wires say all that thousands would; of an architecture one does, whatever closed groups hide.
+    if (from >= 0 && to >= 0 && !room.byEnds.has(ends) && (tree.plain || (isClosed(room, from) && isClosed(room, to)))) {
       const pair = `${from} ${to}`;
       const drawn = room.between.get(pair) ?? 0;
-      if (drawn >= MANY_WIRES) ends = room.lastOf.get(pair)!;
+      if (drawn >= (tree.plain ? 1 : MANY_WIRES)) ends = room.lastOf.get(pair)!;
       else room.lastOf.set(pair, ends);
       room.between.set(pair, drawn + 1);
     }
@@ -70,8 +71,8 @@ export function quotient(recording: Recording, open: ReadonlySet<number>): Map<n
     }
     if (recording.live && room.links.length >= MOST_LIVE) return;
     if (net === room.nets.length) {
-      room.netOf.set(source, net);
-      room.nets.push(source);
+      room.netOf.set(origin, net);
+      room.nets.push(origin);
     }
     room.byEnds.set(ends, room.links.length);
     room.links.push({ from, to, net });
@@ -81,28 +82,30 @@ export function quotient(recording: Recording, open: ReadonlySet<number>): Map<n
   for (let row = 0; row < edges.source.length; row++) {
     const [source, target] = [edges.source[row]!, edges.target[row]!];
     if (source < 0 || target < 0 || source >= tree.size || target >= tree.size || tree.host[source]! >= 0) continue;
-    const [inA, inB] = [closed[tree.place[source]!]!, closed[tree.place[target]!]!];
+    const [from, to] = [tree.plain ? boxOf(tree, source) : source, tree.plain ? boxOf(tree, target) : target];
+    const [inA, inB] = [closed[tree.place[from]!]!, closed[tree.place[to]!]!];
     if (inA === inB && inA !== TOP) continue;
-    const [a, b] = [inA === TOP ? `n${source}` : `g${inA}`, inB === TOP ? `n${target}` : `g${inB}`];
+    const [a, b] = [inA === TOP ? `n${from}` : `g${inA}`, inB === TOP ? `n${to}` : `g${inB}`];
     if (a === b) continue;
+    origin = !tree.plain ? source : inA === TOP ? from : -2 - inA;
     const [outA, outB] = [chain.get(a)!, chain.get(b)!];
     let shared = 1;
     while (shared < outA.length && shared < outB.length && outA[outA.length - 1 - shared] === outB[outB.length - 1 - shared]) shared++;
     const [topA, topB] = [outA.length - shared, outB.length - shared];
-    let from = a;
+    let tail = a;
     for (let at = 0; at < topA; at++) {
-      link(outA[at]!, rooms.get(outA[at]!)!.index.get(from)!, EXIT, source, target, 0);
-      from = `g${outA[at]!}`;
+      link(outA[at]!, rooms.get(outA[at]!)!.index.get(tail)!, EXIT, source, target, 0);
+      tail = `g${outA[at]!}`;
     }
-    let to = b;
+    let head = b;
     for (let at = 0; at < topB; at++) {
       const slot = at === 0 && b.startsWith("n") ? edges.slot[row]! : 0;
-      link(outB[at]!, ENTRY, rooms.get(outB[at]!)!.index.get(to)!, source, target, slot);
-      to = `g${outB[at]!}`;
+      link(outB[at]!, ENTRY, rooms.get(outB[at]!)!.index.get(head)!, source, target, slot);
+      head = `g${outB[at]!}`;
     }
     const { index } = rooms.get(outA[topA]!)!;
     const slot = topB === 0 && b.startsWith("n") ? edges.slot[row]! : 0;
-    link(outA[topA]!, index.get(from)!, index.get(to)!, source, target, slot);
+    link(outA[topA]!, index.get(tail)!, index.get(head)!, source, target, slot);
   }
   return rooms;
 }

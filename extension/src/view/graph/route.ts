@@ -2,7 +2,7 @@
 
 import { channelOf, TRACK, type Bend, type Channel } from "./channel";
 import { byLane, ENTRY, EXIT, laneKey, type Link } from "./order";
-import { entryOffset, exitOffset, GAP_MAIN, nearestFree, type Placed, type Ports, type Size } from "./place";
+import { entryOffset, exitOffset, nearestFree, type Placed, type Ports, type Size } from "./place";
 
 /** A path as lines and cubic curves; numbers are pairs of main and cross coordinates. */
 export type Segment = ["L", number, number] | ["C", number, number, number, number, number, number];
@@ -45,19 +45,20 @@ export interface RouteInput {
   links: readonly Link[];
   back: readonly boolean[];
   placed: Placed;
+  gap: number; // between two layers, where wires need no more
   lead: number; // main room between the border and the first layer
   floor: number; // lanes stay at or above this cross coordinate
   grown: boolean; // boxes keep the places that they have
 }
 
 export function routeLinks(input: RouteInput): Routed {
-  const { sizes, ports, links, back, placed, lead, floor } = input;
+  const { sizes, ports, links, back, placed, gap, lead, floor } = input;
   const { layers, layer, main, cross } = placed;
   const count = layers.length;
   const anyBack = back.some(Boolean);
   const enters = links.some((link) => link.from === ENTRY);
   const leaves = links.some((link) => link.to === EXIT);
-  const turn = GAP_MAIN * 0.6; // room that a return lane needs to turn around
+  const turn = gap * 0.6; // room that a return lane needs to turn around
   const levelFrom = (link: Link) => (link.from === ENTRY ? -1 : layer[link.from]!);
   const levelTo = (link: Link) => (link.to === EXIT ? count : layer[link.to]!);
 
@@ -134,7 +135,7 @@ export function routeLinks(input: RouteInput): Routed {
     bend(sink, key, at, into(row));
   });
   const channels = bends.map((own): Channel => (input.grown ? CURVES : channelOf([...own.values()])));
-  const room = channels.map((channel, at) => roomOf([...bends[at]!.values()], channel));
+  const room = channels.map((channel, at) => roomOf([...bends[at]!.values()], channel, gap));
   if (!input.grown) {
     let next = 0;
     layers.forEach((band, at) => {
@@ -144,8 +145,8 @@ export function routeLinks(input: RouteInput): Routed {
     });
   }
   const last = layers[count - 1]!;
-  const start = layers[0]!.start - Math.max(lead, anyBack ? turn : 0, enters ? Math.max(GAP_MAIN * 0.75, channels[0]!.count ? room[0]! : 0) : 0);
-  const end = last.start + last.size + Math.max(16, anyBack ? turn : 0, leaves ? Math.max(GAP_MAIN * 0.75, channels[count]!.count ? room[count]! : 0) : 0);
+  const start = layers[0]!.start - Math.max(lead, anyBack ? turn : 0, enters ? Math.max(gap * 0.75, channels[0]!.count ? room[0]! : 0) : 0);
+  const end = last.start + last.size + Math.max(16, anyBack ? turn : 0, leaves ? Math.max(gap * 0.75, channels[count]!.count ? room[count]! : 0) : 0);
   const bandStart = (at: number) => (at >= count ? end : layers[at]!.start);
   const bandEnd = (at: number) => (at < 0 ? start : layers[at]!.start + layers[at]!.size);
 
@@ -209,11 +210,11 @@ export function routeLinks(input: RouteInput): Routed {
 const CURVES: Channel = { tracks: new Map(), count: 0 };
 
 /** How far apart two layers stand: more where there are tracks, or where curves run far across, so that they stay readable. */
-function roomOf(bends: readonly Bend[], { count }: Channel): number {
-  if (count) return GAP_MAIN + count * TRACK;
+function roomOf(bends: readonly Bend[], { count }: Channel, gap: number): number {
+  if (count) return gap + count * TRACK;
   let reach = 0;
   for (const { from, to } of bends) for (const end of to) reach = Math.max(reach, Math.abs(end - from));
-  return GAP_MAIN + Math.round(Math.min(44, Math.max(0, reach - 120) * 0.12));
+  return gap + Math.round(Math.min(44, Math.max(0, reach - 120) * 0.12));
 }
 
 /** Draws one route: lines along the flow, curves and tracks across it within a channel, turns around at its end. */

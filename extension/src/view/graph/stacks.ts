@@ -1,15 +1,13 @@
-// Of a loop or fold with many alike parts a few are boxes; what lies between is hidden in groups that stand for it.
+// Of a loop or fold one part is shown; what comes before and after it is hidden in groups that stand for it.
 
 import { Lazy, TOP } from "./columns";
-import { ALL, SUMS, type Hidden, type Member, type Stack, type Tree } from "./tree";
+import { ALL, FIRST_STACK, SUMS, type Hidden, type Member, type Stack, type Tree } from "./tree";
 import type { Group } from "../protocol";
 import type { Totals } from "../words";
 
-const MANY = 8; // of more iterations than this most are hidden in a stack
-const MANY_ALIKE = 4; // and of more alike siblings
-const FIRST_STACK = 2e9; // ids of stacks: that of the holder is in them
+const FEW = 2; // so many parts are all shown
 
-/** The tree with most of the many iterations of each loop, and of the alike siblings of each fold, hidden in stacks. */
+/** The tree with one turn of each loop, and one of the alike siblings of each fold. */
 export function stacked(tree: Tree, chosen: ReadonlyMap<number, number>): Tree {
   const holderOf = (id: number) => (id < FIRST_STACK ? TOP : Math.floor((id - FIRST_STACK) / 2));
   const stacks: ReadonlyMap<number, Stack> = new Lazy<Stack>(
@@ -74,17 +72,10 @@ function stackOf(tree: Tree, holder: number, chosen: ReadonlyMap<number, number>
   const group = tree.groups.get(holder);
   if (group?.kind !== "loop" && group?.kind !== "fold") return undefined;
   const items = (tree.children.get(holder) ?? []).filter((member) => member.group).map((member) => member.id);
-  if (items.length <= (group.kind === "loop" ? MANY : MANY_ALIKE)) return undefined;
-  const at = Math.min(chosen.get(holder) ?? (group.kind === "loop" ? 1 : 0), items.length - 1);
-  const shown = new Set(at === ALL ? items.keys() : group.kind === "loop" ? [0, at, items.length - 1] : [0, at]);
-  const hidden: Hidden[] = [];
-  for (let from = 0; from < items.length; from++) {
-    if (shown.has(from)) continue;
-    let to = from;
-    while (to + 1 < items.length && !shown.has(to + 1)) to++;
-    if (to > from) hidden.push({ id: FIRST_STACK + 2 * holder + hidden.length, from, to });
-    from = to;
-  }
+  if (items.length <= FEW) return undefined;
+  const at = Math.min(chosen.get(holder) ?? 0, items.length - 1);
+  const beside = at === ALL ? [] : [{ from: 0, to: at - 1 }, { from: at + 1, to: items.length - 1 }];
+  const hidden = beside.map((range, side): Hidden => ({ id: FIRST_STACK + 2 * holder + side, ...range })).filter(({ from, to }) => from <= to);
   return { items, rank: new Map(items.map((id, item) => [id, item])), at, hidden };
 }
 
@@ -93,11 +84,12 @@ function standIn(tree: Tree, holder: number, { items }: Stack, { id, from, to }:
   const [first, last] = [tree.groups.get(items[from]!)!, tree.groups.get(items[to]!)!];
   const own = { id, parent: holder, kind: "scope", count: to - from + 1 } as const;
   if (tree.groups.get(holder)!.kind === "loop") {
-    const noun = first.label.startsWith("call ") ? "calls" : "iterations";
-    return { ...own, name: "", label: `${noun} ${from}–${to} hidden` };
+    const noun = first.label.replace(/ \d+$/, "");
+    return { ...own, name: "", label: from === to ? first.label : `${noun}s ${from + 1}–${to + 1}` };
   }
   const same = tree.groups.get(holder)!.label.includes("same weights") ? ", same weights" : "";
-  return { ...own, name: `${first.name} … ${last.name}`, label: `${first.label} +${to - from + 1} more${same}` };
+  const name = from === to ? first.name : `${first.name} … ${last.name}`;
+  return { ...own, name, label: `${to - from + 1} ${from ? "more" : "before"}${same}` };
 }
 
 /** Numbers of the recorded groups, by place, for any group: of one that stands for hidden parts the parts' together. */

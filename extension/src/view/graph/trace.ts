@@ -72,7 +72,7 @@ export function litOf(recording: Recording, open: ReadonlySet<number>, selected:
     const found = new Set<string>();
     for (const node of nodes) {
       found.add(keyOf(recording, open, node));
-      const host = tree.host[node]!;
+      const host = tree.plain ? -1 : tree.host[node]!;
       if (host >= 0 && trace?.nodes.has(host)) found.add(keyOf(recording, open, host));
     }
     return found;

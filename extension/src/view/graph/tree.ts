@@ -7,9 +7,11 @@ import type { Totals } from "../words";
 export { TOP };
 const LONG = 1000; // more ops than this in one group are split into runs
 const RUN = 500;
+const FEW = 60; // boxes drawn while the code runs, if nothing is opened by hand
 const FIRST_RUN = 1e9; // ids of runs: far above those of the recording's groups
 const MANY_SOURCES = 32; // more tensors that no op made are gathered
 const FIRST_BUNDLE = 1.5e9; // ids of these groups; those of groups that hold nodes must fit into 32 bits
+export const FIRST_STACK = 2e9; // ids of groups that stand for hidden parts: that of the holder is in them
 export const ALL = -1; // chosen: none is hidden
 
 export interface Tree {
@@ -33,14 +35,19 @@ export interface Tree {
   inputs: Slices;
   consumers: Slices;
   pills: ReadonlyMap<number, number[]>;
+  /** In the plain tree: the op or tensor that a reshape, a slice or a cast is drawn as part of, or -1; and of each the nodes it is drawn for. */
+  carrier: Int32Array;
+  carried: ReadonlyMap<number, readonly number[]>;
+  /** No pills, and ops that only move elements or change their type are drawn as part of what they come from. */
+  plain: boolean;
   /** Boxes of a group in order of creation: node ids and group ids. */
   children: ReadonlyMap<number, Member[]>;
   totals: ReadonlyMap<number, Totals>;
-  /** Loops and folds with so many alike parts that most can be hidden. */
+  /** Loops and folds with so many alike parts that all but one can be hidden. */
   stacks: ReadonlyMap<number, Stack>;
 }
 
-/** A loop or fold of which the first part, the chosen one and (of a loop) the last are boxes; what lies between is hidden in stacks. */
+/** A loop or fold of which one part is shown; what comes before it and after it is hidden. */
 export interface Stack {
   items: readonly number[]; // groups, in order
   rank: ReadonlyMap<number, number>; // and which of them a group is
@@ -60,12 +67,30 @@ export interface Member {
   first: number; // the smallest node id inside: creation order
 }
 
+
+/** A stretch of a group with very many ops of its own. */
+export function isRun(group: number): boolean {
+  return group >= FIRST_RUN && group < FIRST_BUNDLE;
+}
+
+/** A group whose inside says less than its label: many tensors that no op made, or what stands for hidden parts of a loop. */
+export function isSummary(group: number): boolean {
+  return group >= FIRST_BUNDLE;
+}
+
 const REPEATS = new Set(["loop", "fold"]);
 const CALLS = new Set(["module", "function"]);
 const COMES_IN = new Set(["module", "function", "fold"]);
 
-/** While the code runs (`live`) more may come into a group, so each stays a box. */
-export function buildTree(nodes: Nodes, edges: Edges, groupList: readonly Group[], live = false): Tree {
+// Ops that move elements or change their type, and compute nothing.
+const PLUMBING = new Set(
+  "reshape view view_as flatten unflatten squeeze unsqueeze transpose t permute movedim swapaxes expand expand_as broadcast_to getitem select slice narrow split split_with_sizes chunk unbind clone contiguous to to_dtype to_device type detach alias".split(" "),
+);
+
+const COUNTS = /^(u?int|bool)/; // dtypes
+
+/** While the code runs (`live`) more may come into a group, so each stays a box. A `plain` tree is the one to see an architecture by. */
+export function buildTree(nodes: Nodes, edges: Edges, groupList: readonly Group[], live = false, plain = false): Tree {
   const size = nodes.op.length;
   const places = new Places(groupList);
   const { groups, ids, up, depth, kinds } = places;
@@ -126,11 +151,65 @@ export function buildTree(nodes: Nodes, edges: Edges, groupList: readonly Group[
   }
   if (!live) bundle(nodes, place, host, consumers, places);
 
-  const { totals, first } = totalled(nodes, place, places);
-  const children = childrenOf(place, places, host, first);
+  let { totals, first } = totalled(nodes, place, places);
+  const carrier = new Int32Array(size).fill(-1);
+  const carried = new Map<number, number[]>();
+  if (plain) {
+    carry(nodes, { inputs, consumers, host, wraps, groups }, carrier);
+    for (let node = 0; node < size; node++) {
+      if (carrier[node]! < 0 && host[node]! < 0) continue;
+      const box = boxOf({ host, carrier }, node);
+      if (carrier[node]! >= 0) place[node] = place[box]!;
+      carried.set(box, [...(carried.get(box) ?? []), node]);
+    }
+    first = totalled(nodes, place, places).first;
+    pills.clear();
+  }
+  const boxed = place.map((at, node) => (host[node]! < 0 && carrier[node]! < 0 ? at : -1));
+  const children = childrenOf(boxed, places, first);
   const home = place.map((at) => ids[at]!);
   const parent = (group: number) => places.parent(group);
-  return { size, groups, parent, places, place, home, host, uses, shared, wraps, inputs, consumers, pills, children, totals, stacks: new Map() };
+  const drawn = { host, uses, shared, wraps, pills, carrier, carried, plain, children, totals, stacks: new Map() };
+  return { size, groups, parent, places, place, home, inputs, consumers, ...drawn };
+}
+
+/** What only moves or casts is drawn as part of what it comes from; of a tensor that no op made, and that rides on it, as part of its one consumer. */
+function carry(nodes: Nodes, tree: Pick<Tree, "inputs" | "consumers" | "host" | "wraps" | "groups">, carrier: Int32Array): void {
+  const rides = new Uint8Array(nodes.op.length); // it is drawn where it goes, not where it comes from
+  const given = nodes.kind.some((kind, node) => (kind === "input" || kind === "leaf") && nodes.name[node] !== "");
+  for (let node = 0; node < nodes.op.length; node++) {
+    const consumers = tree.consumers.of(node);
+    const only = consumers.length === 1 && nodes.kind[consumers[0]!] === "op" ? consumers[0]! : -1;
+    // Positions that are counted on the spot, and the like; but not the data.
+    if (given && only >= 0 && nodes.kind[node] === "input" && nodes.name[node] === "" && COUNTS.test(nodes.dtype[node]!)) {
+      [carrier[node], rides[node]] = [only, 1];
+    }
+    if (nodes.kind[node] !== "op" || !PLUMBING.has(nodes.op[node]!)) continue;
+    // A layer of the user's own, such as Flatten, is no plumbing.
+    if (tree.wraps.get(node)?.some((id) => tree.groups.get(id)!.kind === "module")) continue;
+    const inputs = tree.inputs.of(node);
+    if (inputs.length !== 1) continue;
+    const source = inputs[0]!;
+    if (tree.host[source]! < 0 && !rides[source]) carrier[node] = carrier[source]! < 0 ? source : carrier[source]!;
+    else if (only >= 0) [carrier[node], rides[node]] = [only, 1];
+  }
+}
+
+/** The node whose box shows a node: itself, or one that carries it. */
+export function boxOf({ host, carrier }: Pick<Tree, "host" | "carrier">, node: number): number {
+  let at = node;
+  while (host[at]! >= 0 || carrier[at]! >= 0) at = host[at]! >= 0 ? host[at]! : carrier[at]!;
+  return at;
+}
+
+/** Ops that are drawn as part of others. */
+export function folded(tree: Tree, nodes: Nodes): number {
+  return nodes.kind.reduce((count, kind, node) => count + (kind === "op" && tree.carrier[node]! >= 0 ? 1 : 0), 0);
+}
+
+/** What is drawn of a node: its own box or pill, else the box that carries it. */
+export function drawnAs(tree: Tree, node: number): number {
+  return tree.plain ? boxOf(tree, node) : node;
 }
 
 /** What each group holds in all, and the smallest node in it; -1 of one that holds none. */
@@ -162,9 +241,9 @@ function totalled(nodes: Nodes, place: Int32Array, places: Places): { totals: Re
 }
 
 /** The boxes in each group, put in order when they are first asked for. */
-function childrenOf(place: Int32Array, places: Places, host: Int32Array, first: Int32Array): ReadonlyMap<number, Member[]> {
+function childrenOf(place: Int32Array, places: Places, first: Int32Array): ReadonlyMap<number, Member[]> {
   const { ids, up } = places;
-  const inside = grouped(ids.length, place.map((at, node) => (host[node]! < 0 ? at : -1)));
+  const inside = grouped(ids.length, place);
   const within = grouped(ids.length, up.map((around, at) => (at > 0 && first[at]! >= 0 ? around : -1)));
   return new Lazy<Member[]>(
     () => ids.filter((id, at) => id === TOP || first[at]! >= 0),
@@ -271,8 +350,7 @@ export function hosted(tree: Tree, plan: readonly number[]): Tree {
 
 /** The group in which a node is seen: a pill's is that of the op that carries it. */
 export function homeOf(tree: Tree, node: number): number {
-  const host = tree.host[node]!;
-  return tree.home[host < 0 ? node : host]!;
+  return tree.home[boxOf(tree, node)]!;
 }
 
 /** The outermost closed group around a group, itself included; or null where all are open. */
@@ -296,17 +374,15 @@ export function countBoxes(tree: Tree, open: ReadonlySet<number>, group = TOP): 
 }
 
 /**
- * Groups to open at first: level by level, groups of one structure all together, while at most `budget` boxes are drawn.
- * A recording that still grows gives the groups to `keep` open, and opens nothing that repeats, nor a run of ops, which may grow to 500 boxes.
+ * Groups to open while the code runs, besides those that are: level by level, groups of one structure all together, while there are few
+ * boxes. Nothing opens that repeats, nor a run of ops, which may grow to 500 boxes.
  */
-export function frontier(tree: Tree, budget = 60, keep: ReadonlySet<number> | null = null): Set<number> {
-  const open = new Set([...(keep ?? [])].filter((id) => tree.groups.has(id)));
+export function growing(tree: Tree, keep: ReadonlySet<number>): Set<number> {
+  const open = new Set([...keep].filter((id) => tree.groups.has(id)));
   let count = countBoxes(tree, open);
   let level = [TOP];
   while (level.length) {
-    // What stands for hidden iterations stays closed, and so does a bundle of tensors, one long row: they say what they hide.
-    const opens = ({ group, id }: Member) => group && id < FIRST_BUNDLE;
-    const inside = level.flatMap((id) => tree.children.get(id) ?? []).filter(opens);
+    const inside = level.flatMap((id) => tree.children.get(id) ?? []).filter(({ group, id }) => group && !isSummary(id));
     const alike = new Map<string, number[]>();
     for (const { id } of inside) {
       const total = tree.totals.get(id)!;
@@ -314,11 +390,11 @@ export function frontier(tree: Tree, budget = 60, keep: ReadonlySet<number> | nu
       const key = `${group.kind} ${group.label} ${total.ops} ${tree.children.get(id)!.length}`;
       alike.set(key, [...(alike.get(key) ?? []), id]);
     }
-    const grows = (id: number) => id >= FIRST_RUN || REPEATS.has(tree.groups.get(id)!.kind);
+    const grows = (id: number) => isRun(id) || REPEATS.has(tree.groups.get(id)!.kind);
     const added = (ids: number[]) => ids.reduce((sum, id) => sum + (open.has(id) ? 0 : tree.children.get(id)!.length), 0);
     const classes = [...alike.values()].sort((a, b) => added(a) - added(b) || a[0]! - b[0]!);
     for (const ids of classes) {
-      if (count + added(ids) > budget || (keep && grows(ids[0]!))) continue;
+      if (count + added(ids) > FEW || grows(ids[0]!)) continue;
       ids.forEach((id) => open.add(id));
       count = countBoxes(tree, open);
     }

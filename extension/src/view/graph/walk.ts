@@ -1,17 +1,17 @@
 // Where the keyboard goes next in the graph: along edges, among siblings, into and out of groups.
 
 import type { Recording } from "../store";
-import { closedAround, homeOf, TOP } from "./tree";
+import { closedAround, drawnAs, homeOf, TOP } from "./tree";
 
 /** The key of the box or pill that shows a node now. */
 export function keyOf(recording: Recording, open: ReadonlySet<number>, node: number): string {
   const closed = closedAround(recording.tree, open, homeOf(recording.tree, node));
-  return closed === null ? `n${node}` : `g${closed}`;
+  return closed === null ? `n${drawnAs(recording.tree, node)}` : `g${closed}`;
 }
 
 function within(recording: Recording, key: string, node: number): boolean {
   const id = Number(key.slice(1));
-  if (key.startsWith("n")) return id === node;
+  if (key.startsWith("n")) return id === drawnAs(recording.tree, node);
   for (let at = homeOf(recording.tree, node); at !== TOP; at = recording.tree.parent(at)) if (at === id) return true;
   return false;
 }

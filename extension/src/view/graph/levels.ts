@@ -1,0 +1,115 @@
+// Levels of folding: from the outermost groups alone to every op, with a name for each; and which of them a window has room for.
+
+import { bestScene, goodAt, wholeView, type Window } from "./fit";
+import { HARD_CAP, type Recording } from "../store";
+import { countBoxes, isRun, isSummary, TOP, type Tree } from "./tree";
+
+export interface Level {
+  name: string; // "model", "blocks", "layers", "ops"
+  open: ReadonlySet<number>;
+  plain: boolean; // which tree is drawn
+  boxes: number; // drawn with these groups open
+}
+
+/** What is drawn of a recording: every op with the tensors that it takes, or its plain architecture. */
+export interface Trees {
+  readonly full: Tree;
+  readonly plain: Tree;
+}
+
+const MOST_BOXES = 250; // more are not readable in any window, and need not be laid out to know it
+const UNSEEN = 60; // boxes that are opened while the window's size is not known
+const REPEATS = new Set(["loop", "fold"]);
+const found = new WeakMap<Trees, readonly Level[]>();
+
+/**
+ * The levels of a recording, outermost first; at least one. Each opens the groups of one depth more, down to the modules and functions
+ * that hold no others; the last one opens these, and is of the full tree. A loop or fold and the one of its parts that is shown are of
+ * the same depth.
+ */
+export function levelsOf(trees: Trees): readonly Level[] {
+  let levels = found.get(trees);
+  if (!levels) found.set(trees, (levels = named(trees.full, distinct(trees))));
+  return levels;
+}
+
+interface Inner {
+  id: number;
+  depth: number;
+  leaf: boolean; // it is opened last
+}
+
+function distinct(trees: Trees): Omit<Level, "name">[] {
+  const levels: Omit<Level, "name">[] = [];
+  const add = (tree: Tree, open: ReadonlySet<number>) => {
+    const level = { open, plain: tree.plain, boxes: countBoxes(tree, open) };
+    const before = levels.at(-1);
+    if (before?.boxes !== level.boxes || (before.plain !== level.plain && !sameWords(trees))) levels.push(level);
+  };
+  const outer = innerOf(trees.plain);
+  const chosen = (all: readonly Inner[], opens: (one: Inner) => boolean) => new Set(all.filter(opens).map(({ id }) => id));
+  const deepest = outer.reduce((most, { depth }) => Math.max(most, depth + 1), 0);
+  for (let level = 0; level <= deepest; level++) add(trees.plain, chosen(outer, ({ depth, leaf }) => depth < level && !leaf));
+  const all = innerOf(trees.full);
+  add(trees.full, chosen(all, ({ id }) => !isRun(id)));
+  add(trees.full, chosen(all, () => true));
+  const drawable = levels.filter(({ boxes }, at) => !at || boxes <= HARD_CAP);
+  // A single closed box says less than what is in it.
+  while (drawable.length > 1 && drawable[0]!.boxes === 1) drawable.shift();
+  return drawable;
+}
+
+/** Whether both trees show the same: nothing rides as a pill, and nothing is folded away. */
+function sameWords({ full, plain }: Trees): boolean {
+  return full === plain || (!full.pills.size && !plain.carried.size);
+}
+
+/** The groups of a tree that can be opened. */
+function innerOf(tree: Tree): Inner[] {
+  const inner: Inner[] = [];
+  /** Whether there is a module in here. */
+  const visit = (around: number, depth: number): boolean => {
+    const repeats = REPEATS.has(tree.groups.get(around)?.kind ?? "");
+    let modules = false;
+    for (const { group, id } of tree.children.get(around) ?? []) {
+      // A module that is one op has no frame of its own.
+      if (!group) modules ||= !!tree.wraps.get(id)?.some((one) => tree.groups.get(one)!.kind === "module");
+      if (!group || isSummary(id)) continue;
+      const { kind } = tree.groups.get(id)!;
+      const one: Inner = { id, depth: repeats ? depth - 1 : depth, leaf: kind === "function" };
+      inner.push(one);
+      const holds = visit(id, one.depth + 1);
+      one.leaf ||= kind === "module" && !holds;
+      modules ||= kind === "module" || holds;
+    }
+    return modules;
+  };
+  visit(TOP, 0);
+  return inner;
+}
+
+function named(tree: Tree, levels: readonly Omit<Level, "name">[]): Level[] {
+  const modules = [...tree.places.kinds].includes("module");
+  const middle = levels.length - 3; // between the first level, "layers" and "ops"
+  const blocks = middle === 2 ? ["stages", "blocks"] : Array.from({ length: Math.max(0, middle) }, (_, at) => (middle === 1 ? "blocks" : `blocks ${at + 1}`));
+  const names = [modules ? "model" : "outline", ...blocks, modules ? "layers" : "functions", "ops"];
+  if (levels.length < 3) names.splice(levels.length === 2 ? 1 : 0, names.length - levels.length);
+  return levels.map((level, at) => ({ ...level, name: names[at]! }));
+}
+
+/** The recording as a level shows it; `open` are its open groups. */
+export function shownAt(recording: Recording, { plain }: Pick<Level, "plain">): Recording {
+  const tree = plain ? recording.trees.plain : recording.trees.full;
+  return tree === recording.tree ? recording : { ...recording, tree };
+}
+
+/** The level to begin with: the deepest one that the window shows whole, with every title readable; else the first. */
+export function firstLevel(recording: Recording, window: Window): number {
+  let best = 0;
+  for (const [at, level] of levelsOf(recording.trees).entries()) {
+    if (level.boxes > (window.w ? MOST_BOXES : UNSEEN)) break;
+    const scene = window.w ? bestScene(shownAt(recording, level), level.open, window) : null;
+    if (!scene || wholeView(scene, window).k >= goodAt(scene)) best = at;
+  }
+  return best;
+}

@@ -1,0 +1,146 @@
+// Levels of folding: what each opens, which one a window begins with, and what an architecture leaves out.
+import { describe, expect, it } from "vitest";
+import { firstView, LEGIBLE, namedAt, readableAt, wholeView, WORDS } from "../src/view/graph/fit";
+import { fromAfar } from "../src/view/graph/face";
+import { layout } from "../src/view/graph/layout";
+import { firstLevel, levelsOf, shownAt } from "../src/view/graph/levels";
+import { boxOf, TOP } from "../src/view/graph/tree";
+import { keyOf } from "../src/view/graph/walk";
+import { reduce, START, type State } from "../src/view/store";
+import { randomDag, received, recordingOf } from "./dag";
+import { random } from "./page/kernel";
+import { Builder, lstm, mlp, transformer } from "./page/recordings";
+
+const started = (builder: Builder, window = { w: 0, h: 0 }): State =>
+  builder.graphs("r1").reduce((state, message) => reduce(state, received(message)), reduce(START, { do: "window", to: window, keep: false }));
+const names = (state: State) => levelsOf(state.recording!.trees).map(({ name }) => name);
+
+/** A random graph in which every third op moves or casts. */
+function withPlumbing(seed: number): Builder {
+  const [builder, next] = [randomDag(seed, 40, 5), random(seed + 1)];
+  builder.nodes.op.forEach((op, node) => {
+    if (op && next() < 0.4) builder.nodes.op[node] = ["reshape", "transpose", "getitem", "to_dtype"][Math.floor(next() * 4)]!;
+  });
+  return builder;
+}
+
+describe("levels", () => {
+  it("go from the model by its blocks and layers to every op", () => {
+    expect(names(started(transformer(12)))).toEqual(["model", "stages", "blocks", "layers", "ops"]);
+    expect(names(started(mlp()))).toEqual(["model", "layers", "ops"]);
+  });
+
+  it("open more boxes one after the other, the last one everything", () => {
+    for (const builder of [transformer(12), lstm(40), mlp(), randomDag(3, 60, 7)]) {
+      const { trees } = recordingOf(builder);
+      const levels = levelsOf(trees);
+      for (const [at, level] of levels.entries()) if (at) expect(level.boxes).toBeGreaterThanOrEqual(levels[at - 1]!.boxes);
+      expect(levels.slice(0, -1).every(({ plain }) => plain)).toBe(true);
+    }
+  });
+
+  it("are chosen by number; what was chosen stays when the window changes", () => {
+    const state = started(transformer(12), { w: 900, h: 420 });
+    const ops = reduce(state, { do: "level", to: 4 });
+    expect(ops).toMatchObject({ level: 4, touched: true });
+    expect(ops.recording!.tree).toBe(ops.recording!.trees.full);
+    expect(reduce(ops, { do: "window", to: { w: 300, h: 200 }, keep: false }).level).toBe(4);
+    expect(reduce(ops, { do: "level", to: 9 })).toBe(ops);
+    const opened = reduce(state, { do: "toggle", group: [...state.recording!.tree.children.get(TOP)!].find(({ group }) => group)!.id });
+    expect(opened.level).toBe(-1);
+  });
+
+  it("begin with the deepest one that is whole and readable: a larger window shows a deeper one", () => {
+    for (const builder of [transformer(12), transformer(3), lstm(40), mlp(), randomDag(5, 50, 6)]) {
+      let before = 0;
+      for (const window of [{ w: 400, h: 260 }, { w: 860, h: 420 }, { w: 1400, h: 800 }, { w: 3800, h: 2000 }]) {
+        const { recording, open, level } = started(builder, window);
+        expect(level).toBe(firstLevel(recording!, window));
+        expect(level).toBeGreaterThanOrEqual(before);
+        before = level;
+        if (!level) continue;
+        const down = layout(recording!, open, "down");
+        const right = layout(recording!, open, "right");
+        expect([down, right].some((scene) => wholeView(scene, window).k >= readableAt(scene))).toBe(true);
+      }
+    }
+  });
+
+  it("choose anew with another window, unless the user looks at a part", () => {
+    const state = started(transformer(12), { w: 400, h: 260 });
+    const larger = { do: "window", to: { w: 3800, h: 2000 } } as const;
+    expect(reduce(state, { ...larger, keep: false }).level).toBeGreaterThan(state.level);
+    expect(reduce(state, { ...larger, keep: true }).level).toBe(state.level);
+  });
+
+  it("draw every title at 11 pixels or more where the whole is shown", () => {
+    const window = { w: 860, h: 420 };
+    const { recording, open } = started(transformer(12), window);
+    const scene = layout(recording!, open, "down");
+    const { k } = firstView(scene, window);
+    for (const box of scene.boxes) expect(k * Math.max(15, Math.min(LEGIBLE / k, fromAfar(box).title))).toBeGreaterThanOrEqual(LEGIBLE - 0.01);
+    expect(readableAt(scene)).toBeLessThanOrEqual(WORDS);
+    expect(namedAt(scene)).toBeLessThan(WORDS);
+  });
+});
+
+describe("the plain tree", () => {
+  it("draws reshapes, slices and casts as part of what they come from, a transposed weight as part of what it goes into", () => {
+    const b = new Builder("plumbing");
+    const x = b.node("input", "", [4, 2], [], { name: "x" });
+    const w = b.node("parameter", "", [3, 2], [], { name: "w" });
+    const h = b.node("op", "relu", [4, 2], [x]);
+    const flat = b.node("op", "reshape", [8], [h]);
+    const back = b.node("op", "reshape", [4, 2], [flat]);
+    const wT = b.node("op", "transpose", [2, 3], [w]);
+    const out = b.node("op", "matmul", [4, 3], [back, wT]);
+    const { trees } = recordingOf(b);
+    const { plain, full } = trees;
+    expect(plain.children.get(TOP)!.map(({ id }) => id)).toEqual([x, h, out].sort((a, c) => a - c));
+    expect(full.children.get(TOP)!.map(({ id }) => id)).toEqual([h, flat, back, wT, out, x].sort((a, c) => a - c));
+    expect([flat, back, wT, w].map((node) => boxOf(plain, node))).toEqual([h, h, out, out]);
+    const scene = layout(shownAt(recordingOf(b), { plain: true }), new Set(), "right");
+    expect(scene.wires.map(({ consumers }) => consumers)).toContainEqual([out]);
+    expect(plain.totals.get(TOP)!.ops).toBe(5); // said as they are
+  });
+
+  it("leaves a layer of the user's own alone", () => {
+    const b = new Builder("flatten");
+    const x = b.node("input", "", [4, 2], [], { name: "x" });
+    const h = b.node("op", "relu", [4, 2], [x]);
+    const flat = b.node("op", "reshape", [8], [h], { group: b.group("module", "flatten", "Flatten") });
+    b.node("op", "sum", [], [flat]);
+    expect(boxOf(recordingOf(b).trees.plain, flat)).toBe(flat);
+  });
+
+  it("folds away positions that are counted on the spot, but no data", () => {
+    const b = new Builder("positions");
+    const idx = b.node("input", "", [4], [], { name: "idx" });
+    const positions = b.node("input", "", [4], [], {});
+    b.nodes.dtype[positions] = b.nodes.dtype[idx] = "int64";
+    const both = [idx, positions].map((node) => b.node("op", "embedding", [4, 2], [node]));
+    b.node("op", "add", [4, 2], both);
+    const { plain } = recordingOf(b).trees;
+    expect([idx, positions].map((node) => boxOf(plain, node))).toEqual([idx, both[1]]);
+  });
+
+  it("has a box for every node at every level, and a wire for every edge between two boxes", () => {
+    for (let seed = 0; seed < 30; seed++) {
+      const builder = withPlumbing(seed);
+      const recording = recordingOf(builder);
+      for (const level of levelsOf(recording.trees)) {
+        const shown = shownAt(recording, level);
+        const scene = layout(shown, level.open, "down");
+        const keys = builder.nodes.op.map((_, node) => keyOf(shown, level.open, node));
+        const pills = new Set(scene.boxes.flatMap(({ face }) => face.pills.map(({ node }) => `n${node}`)));
+        keys.forEach((key, node) => expect(scene.byKey.has(key) || pills.has(key), `seed ${seed}, ${level.name}, node ${node}: ${key}`).toBe(true));
+        if (!level.plain) continue;
+        const ends = new Set(scene.wires.flatMap(({ source, consumers }) => consumers.map((consumer) => `${keys[source]} ${keys[consumer]}`)));
+        builder.edges.source.forEach((source, row) => {
+          const pair = [keys[source], keys[builder.edges.target[row]!]];
+          if (pair[0] !== pair[1] && shown.tree.host[source]! < 0) expect(ends, `seed ${seed}, ${level.name}`).toContain(pair.join(" "));
+        });
+      }
+    }
+  });
+});
