@@ -110,7 +110,7 @@ class Breakpoints:
             raise protocol.Refused(f"There is no node {row} in this graph; it has {recording.count}.")
         if not recording.grad[row]:
             raise protocol.Refused("This node does not require grad, so no gradient ever arrives: a breakpoint here would never stop.")
-        what = recording.names.get(row) or f"{recording.op_name(row) or recording.kind[row]} #{row}"
+        what = recording.called(row)
         return Breakpoint("node", what, Condition(when) if when.strip() else None, key_of(recording, graph, row))
 
     def remove(self, number: int) -> None:

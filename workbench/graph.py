@@ -12,6 +12,7 @@ from typing import Any, Literal
 from . import protocol, source
 from .readable import readable
 from .recording import Recording
+from .sites import line_of, positions
 
 NOTE = 2000  # characters of what an op said when it failed
 FOLD = 3  # so many alike neighbours become one box
@@ -212,14 +213,9 @@ def _token(r: Recording, item: Any, intern: Any) -> int:
     return item.token if isinstance(item, Box) else intern((r.op_name(item), r.code[item], _place(r.code[item], r.lasti[item])))
 
 
-@functools.lru_cache(4096)
-def _places(code: CodeType) -> tuple:
-    return tuple(code.co_positions())
-
-
 def _place(code: CodeType | None, lasti: int) -> Any:
     """Where in the text the instruction stands. CPython 3.11 makes one call by either of two instructions, and changes its mind."""
-    places = () if code is None else _places(code)
+    places = () if code is None else positions(code)
     return places[lasti // 2] if lasti // 2 < len(places) else lasti
 
 
@@ -302,7 +298,7 @@ def _loop(name: str, label: str, items: list, around: Any, token: Any, alike: An
 
 def _epochs(r: Recording, code: CodeType, around: tuple, firsts: list, sources: source.Sources) -> list[int]:
     """The iterations of a loop over a DataLoader with which it begins anew, where the loop's own line asks for the batches."""
-    marks = [row for row, own, lasti in r.loadings if own is code and sources.line(own, lasti) == around[0]]
+    marks = [row for row, own, lasti in r.loadings if own is code and line_of(own, lasti) == around[0]]
     if len(marks) < 2:
         return []
     rows = [_first_row(item) for item in firsts]

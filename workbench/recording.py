@@ -19,6 +19,7 @@ from engine.tensor import Tensor
 from .checks.witness import Witness
 from .readable import readable
 from .recent import Recent
+from .sites import line_of
 
 KEEP = 256 << 20  # bytes of results that a recording holds so that they can be looked at later
 
@@ -357,6 +358,19 @@ class Recording:
         """The op's name; "" for what no op made."""
         op = self.ops[row]
         return "" if op is None else op.name
+
+    def called(self, row: int) -> str:
+        """What sentences call a row: the user's name for it; else its op, or what it is, and the line that made it: "add, line 3"."""
+        name = self.names.get(row)
+        if name:
+            return name
+        what, line = self.op_name(row) or self.kind[row], line_of(self.code[row], self.lasti[row])
+        return f"{what}, line {line}" if line is not None else f"{what} {'×'.join(map(str, self.shape[row]))}".strip()
+
+    def maker(self, row: int) -> str:
+        """The op of a row in words: "tanh, which made h", or "tanh, line 4"."""
+        op, name = self.op_name(row), self.names.get(row)
+        return f"{op}, which made {name}" if op and name else self.called(row)
 
     def row_of(self, node: Any) -> int:
         """The row of a node of the tape; -1 when it is not in the recording. A result of several shares the row of its op."""

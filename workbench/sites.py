@@ -3,10 +3,26 @@
 from __future__ import annotations
 
 import sys
+from functools import lru_cache
 from types import CodeType
 from typing import Any
 
 from .frames import HIDDEN
+
+
+@lru_cache(4096)
+def positions(code: CodeType) -> tuple:
+    """Of each instruction the lines and columns of its expression."""
+    return tuple(code.co_positions())
+
+
+def line_of(code: CodeType | None, lasti: int) -> int | None:
+    """The line that the instruction stands on; None where the code is not known."""
+    if code is None:
+        return None
+    found = positions(code)
+    line = found[lasti // 2][0] if lasti // 2 < len(found) else None
+    return code.co_firstlineno if line is None else line
 
 
 class Sites:

@@ -15,6 +15,7 @@ from weakref import ref
 from engine.tensor import Tensor
 
 from .protocol import CellRun, Site
+from .sites import line_of, positions
 
 if TYPE_CHECKING:
     from .recording import Recording
@@ -66,27 +67,20 @@ class Sources:
     """Reads positions, and what the lines of files assign and repeat."""
 
     def __init__(self) -> None:
-        self._positions: dict[int, tuple[CodeType, list]] = {}
         self._files: dict[str, tuple[dict[Span, list[str]], list[Loop]]] = {}
 
     def span(self, code: CodeType, lasti: int) -> Span | None:
         """The expression that the instruction belongs to."""
-        held = self._positions.get(id(code))
-        if held is None:
-            held = self._positions[id(code)] = (code, list(code.co_positions()))
+        found = positions(code)
         at = lasti // 2
-        if at >= len(held[1]):
+        if at >= len(found):
             return None
-        line, end_line, column, end_column = held[1][at]
+        line, end_line, column, end_column = found[at]
         return None if None in (line, column, end_line, end_column) else (line, column, end_line, end_column)  # type: ignore[return-value]
-
-    def line(self, code: CodeType, lasti: int) -> int:
-        span = self.span(code, lasti)
-        return span[0] if span is not None else code.co_firstlineno
 
     def site(self, code: CodeType, lasti: int) -> Site:
         """Cell or file, line and text."""
-        file, line = code.co_filename, self.line(code, lasti)
+        file, line = code.co_filename, line_of(code, lasti) or code.co_firstlineno
         cell = _cells(file)
         text = linecache.getline(file, line).strip()
         if cell is not None:
@@ -100,7 +94,7 @@ class Sources:
 
     def loops(self, code: CodeType, lasti: int) -> list[Loop]:
         """The loops around the line, innermost first."""
-        line = self.line(code, lasti)
+        line = line_of(code, lasti) or code.co_firstlineno
         around = [loop for loop in self._file(code.co_filename)[1] if loop[0] <= line <= loop[1] and loop[0] >= code.co_firstlineno]
         return sorted(around, key=lambda loop: (-loop[0], loop[1]))
 

@@ -229,7 +229,7 @@ class Stepper:
         if taken is None:
             return []
         node, row = taken.node, self.plan[index - 1]
-        mine = self.recording.names.get(row) or f"{self.recording.op_name(row)} #{row}".strip()
+        mine = self._called(row)
         sizes = self.sizes(index)
         assert sizes is not None
         upstream, given = sizes
@@ -245,7 +245,7 @@ class Stepper:
         return found
 
     def _called(self, row: int) -> str:
-        return self.recording.names.get(row) or f"{self.recording.op_name(row)} #{row}".strip()
+        return self.recording.called(row) if row >= 0 else "a leaf"
 
     def place_of(self, row: int) -> int:
         """The index just after the (next) step of a node. PassEnded when the pass does not reach it."""

@@ -25,18 +25,19 @@ def describe(stepper: Stepper, taken: Taken) -> protocol.Step:
     site = stepper.graph.site(row) if row >= 0 else -1
     if node.op is None:
         leaf = operand(r, row, node)
-        name = leaf.name or f"leaf #{row}"
+        name = leaf.name or (r.called(row) if row >= 0 else "a leaf")
+        own = f"{name}.grad" if leaf.name else "its .grad"
         mine = next((grad for held, grad, _ in taken.changed if held is node.tensor), None)
         was = None if mine is None else summary(mine.array)
         now = None if not taken.changed else arrived if mine is None else summary(mine.array + _conj(upstream))
         if node.tensor() is None:
             end = "is dropped, for the tensor is gone"
         elif not taken.changed:
-            end = f"is handed to the caller; {name}.grad stays as it is"
+            end = f"is handed to the caller; {own} stays as it is"
         elif was is None or now is None:
-            end = f"is stored in {name}.grad"
+            end = f"is stored in {own}"
         else:
-            end = f"is added to {name}.grad, which was {size_text(was)} and is now {size_text(now)}"
+            end = f"is added to {own}, which was {size_text(was)} and is now {size_text(now)}"
         sentence = f"Step {place} of {stepper.total}, accumulate: the gradient of {name} ({size_text(arrived)}) {end}."
         rule = typeset.accumulation(leaf, upstream)
         return protocol.Step(place, row, "accumulate", rule, arrived, [], site, sentence, was, now)
@@ -98,8 +99,8 @@ def one(grad: Any) -> Any:
 
 def gain_text(r: Recording, target: int, called: str, gained: protocol.Summary, now: protocol.Summary | None) -> str:
     """What an input gained, by its name or its op; `called`: what the op calls it; `now`: the sum, where there were gains before."""
-    made_by = r.op_name(target) if target >= 0 else ""
-    name = r.names.get(target) or (f"{made_by} #{target}" if made_by else f"{called} (#{target})")
+    name = r.called(target) if r.names.get(target) or r.op_name(target) else called
+    name += "," if ", line " in name and not r.names.get(target) else ""
     return f"gradient of {name} gains {size_text(gained)}" + (f", now {size_text(now)}" if now is not None else "")
 
 

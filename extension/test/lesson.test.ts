@@ -27,7 +27,7 @@ function lesson(at: number, question: Question = QUESTION): Lesson {
 }
 
 function stateOf(...messages: (Lesson | Modes)[]): State {
-  const recording = { name: "r", tree: { size: 3 }, nodes: { name: ["a", "b", "c"], op: ["mul", "", ""], kind: ["op", "leaf", "leaf"] } };
+  const recording = { name: "r", tree: { size: 3 }, sites: [], nodes: { name: ["a", "b", "c"], op: ["mul", "", ""], kind: ["op", "leaf", "leaf"], site: [-1, -1, -1], shape: [[], [], []] } };
   const answers = new Map(messages.map((message) => [message.type, { message, buffers: [] }])) as unknown as State["answers"];
   return { ...START, tab: "lesson", recording: recording as unknown as State["recording"], answers };
 }

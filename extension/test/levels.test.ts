@@ -4,6 +4,7 @@ import { firstView, LEGIBLE, namedAt, readableAt, wholeView, WORDS } from "../sr
 import { fromAfar } from "../src/view/graph/face";
 import { layout } from "../src/view/graph/layout";
 import { firstLevel, levelsOf, shownAt } from "../src/view/graph/levels";
+import { named } from "../src/view/graph/names";
 import { boxOf, TOP } from "../src/view/graph/tree";
 import { keyOf } from "../src/view/graph/walk";
 import { reduce, START, type State } from "../src/view/store";
@@ -81,6 +82,29 @@ describe("levels", () => {
     for (const box of scene.boxes) expect(k * Math.max(15, Math.min(LEGIBLE / k, fromAfar(box).title))).toBeGreaterThanOrEqual(LEGIBLE - 0.01);
     expect(readableAt(scene)).toBeLessThanOrEqual(WORDS);
     expect(namedAt(scene)).toBeLessThan(WORDS);
+  });
+});
+
+describe("names from far away", () => {
+  it("are those of the groups where their insides have no room for any, and never lie on each other", () => {
+    const { recording } = started(transformer(12));
+    const level = levelsOf(recording!.trees).at(-1)!;
+    const scene = layout(shownAt(recording!, level), level.open, "down");
+    let before = Infinity;
+    for (const k of [0.38, 0.3, 0.2, 0.12, 0.06]) {
+      const names = named(scene, k);
+      expect(names.length).toBeGreaterThan(0);
+      expect(names.length).toBeLessThanOrEqual(before);
+      before = names.length;
+      for (const box of names) {
+        for (const other of names) {
+          const apart = box === other || Math.abs(box.y + box.h / 2 - other.y - other.h / 2) * k >= LEGIBLE || Math.abs(box.x + box.w / 2 - other.x - other.w / 2) * k > LEGIBLE;
+          expect(apart, `${box.face.title} and ${other.face.title} at ${k}`).toBe(true);
+        }
+      }
+    }
+    expect(named(scene, 0.3).some(({ kind }) => kind === "op")).toBe(true);
+    expect(named(scene, 0.12).every(({ kind }) => kind === "open")).toBe(true);
   });
 });
 

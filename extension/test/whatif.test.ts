@@ -117,7 +117,7 @@ describe("a gradient of several consumers", () => {
       [e, "to come"],
     ]);
     const controller = { show: () => undefined } as never;
-    expect(sumLine(controller, state.recording!, addends)!.textContent).toMatch(/^= mul #2 .*, still to come from e$/);
+    expect(sumLine(controller, state.recording!, addends)!.textContent).toMatch(/^= mul 3 .*, still to come from e$/);
   });
 
   it("counts a consumer twice that takes it twice", async () => {

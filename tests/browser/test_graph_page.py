@@ -49,8 +49,8 @@ def test_a_loop_shows_the_iteration_that_its_slider_stands_at(lab):
     view = view_of(lab, 1)
     slider, status = view.get_by_test_id("wb-loop"), view.get_by_test_id("wb-status")
     expect(slider).to_have_attribute("aria-valuenow", "1")
-    expect(group(view, "scope iterations 2–10 hidden, 27 ops")).to_be_visible()  # 9 iterations of 3 ops
-    expect(group(view, "iteration iteration 5")).to_have_count(0)
+    expect(group(view, "hidden turns 2–12, 33 ops")).to_be_visible()  # 11 turns of 3 ops
+    expect(group(view, "iteration turn 5")).to_have_count(0)
 
     # The mouse drags the slider to the middle; the graph itself is not dragged by that.
     before = box_at_rest(group(view, "loop"))
@@ -59,8 +59,8 @@ def test_a_loop_shows_the_iteration_that_its_slider_stands_at(lab):
     lab.page.mouse.down()
     lab.page.mouse.move(track["x"] + track["width"] / 2, track["y"] + track["height"] / 2, steps=4)
     lab.page.mouse.up()
-    expect(slider).to_have_attribute("aria-valuenow", re.compile("^[56]$"))
-    expect(status).to_contain_text("hidden: 27 ops")  # 9 of the 12 iterations
+    expect(slider).to_have_attribute("aria-valuenow", re.compile("^[67]$"))
+    expect(status).to_contain_text("hidden: 33 ops")  # 11 of the 12 turns
     after = box_at_rest(group(view, "loop"))
     assert (after["x"], after["y"]) == (before["x"], before["y"])
 
@@ -68,18 +68,18 @@ def test_a_loop_shows_the_iteration_that_its_slider_stands_at(lab):
     now = int(slider.get_attribute("aria-valuenow") or 0)
     view.get_by_test_id("wb-graph").press("]")
     expect(slider).to_have_attribute("aria-valuenow", str(now + 1))
-    expect(group(view, f"iteration iteration {now + 1}")).to_have_attribute("aria-expanded", "true")
-    expect(status).to_contain_text(f"iteration {now + 1} is shown")
+    expect(group(view, f"iteration turn {now + 1}")).to_have_attribute("aria-expanded", "true")
+    expect(status).to_contain_text(f"turn {now + 1} is shown")
     view.get_by_test_id("wb-graph").press("u")
     expect(slider).to_have_count(0)
-    expect(view.locator('[aria-label^="iteration iteration"]')).to_have_count(12)
+    expect(view.locator('[aria-label^="iteration turn"]')).to_have_count(12)
     view.get_by_test_id("wb-graph").press("u")
     expect(slider).to_have_attribute("aria-valuenow", "1")
 
     # A double click on what stands for the hidden ones shows them all too.
     view.get_by_test_id("wb-graph").press("Space")  # all in sight
-    group(view, "scope iterations 2–10 hidden").dblclick()
-    expect(view.locator('[aria-label^="iteration iteration"]')).to_have_count(12)
+    group(view, "hidden turns 2–12").dblclick()
+    expect(view.locator('[aria-label^="iteration turn"]')).to_have_count(12)
 
 
 def test_paths_values_and_folds(lab):
@@ -120,12 +120,12 @@ def test_paths_values_and_folds(lab):
 
     # A fold shows the first of what is alike, and says what it hides.
     blocks = view_of(lab, 2)
-    hidden = group(blocks, "scope Sequential +5 more")
+    hidden = group(blocks, "hidden 5 more")
     expect(hidden).to_have_attribute("aria-label", re.compile(r"10 ops, 360 params"))  # 5 of (Linear and ReLU), 5 x 72 parameters
-    expect(blocks.get_by_test_id("wb-loop")).to_have_attribute("aria-valuenow", "0")
-    blocks.get_by_test_id("wb-graph").press("]")
     expect(blocks.get_by_test_id("wb-loop")).to_have_attribute("aria-valuenow", "1")
-    hidden = group(blocks, "scope Sequential +4 more")
+    blocks.get_by_test_id("wb-graph").press("]")
+    expect(blocks.get_by_test_id("wb-loop")).to_have_attribute("aria-valuenow", "2")
+    hidden = group(blocks, "hidden 4 more")
     expect(hidden).to_have_attribute("aria-label", re.compile("8 ops, 288 params"))
     blocks.get_by_test_id("wb-graph").press("Space")
     hidden.locator("[data-toggle]").click()
@@ -193,37 +193,36 @@ def test_a_pass_brings_its_iteration_and_headers_stay_in_sight(lab):
     view = view_of(lab, 1)
     slider = view.get_by_test_id("wb-loop")
     current = view.locator(".wb-pill.current")
-    last = group(view, "iteration iteration 11")
+    last = group(view, "iteration turn 12")
 
     # The last of the twelve passes is shown at its end, where the first layer's weight has got its gradient: in that iteration, once.
     expect(current).to_have_count(1)
     expect(current).to_be_in_viewport()
-    expect(slider).to_have_attribute("aria-valuenow", "11")
+    expect(slider).to_have_attribute("aria-valuenow", "12")
     wait_until_inside(last, current)
 
     # Another pass brings another iteration, and so does a step after the slider has been moved away.
     view.get_by_test_id("wb-pass").select_option(index=4)
-    expect(slider).to_have_attribute("aria-valuenow", "4")
-    view.get_by_test_id("wb-graph").press("]")
     expect(slider).to_have_attribute("aria-valuenow", "5")
+    view.get_by_test_id("wb-graph").press("]")
+    expect(slider).to_have_attribute("aria-valuenow", "6")
     view.get_by_test_id("wb-first").click()
     view.get_by_test_id("wb-next").click()
-    expect(slider).to_have_attribute("aria-valuenow", "4")
-    wait_until_inside(group(view, "iteration iteration 4"), view.locator(".wb-box.current:not(.open)"))
+    expect(slider).to_have_attribute("aria-valuenow", "5")
+    wait_until_inside(group(view, "iteration turn 5"), view.locator(".wb-box.current:not(.open)"))
 
     # Wherever the graph is dragged, the loop's header with its slider is in what is seen of the loop.
     graph = view.get_by_test_id("wb-graph")
     room = box_at_rest(graph)
     x, y = room["x"] + room["width"] / 2, room["y"] + room["height"] - 12
-    for _ in range(3):
-        lab.page.mouse.move(x, y)
-        lab.page.mouse.down()
-        lab.page.mouse.move(x, y - 150, steps=3)
-        lab.page.mouse.up()
+    lab.page.mouse.move(x, y)
+    lab.page.mouse.down()
+    lab.page.mouse.move(x, y - 150, steps=3)
+    lab.page.mouse.up()
     expect(view.locator(".header.pinned").filter(has=lab.page.get_by_test_id("wb-loop"))).to_be_visible()
     wait_until_inside(graph, slider)
     slider.locator("[data-iterate]").first.click()  # and it works there
-    expect(slider).to_have_attribute("aria-valuenow", "3")
+    expect(slider).to_have_attribute("aria-valuenow", "4")
 
 
 # Both at one moment: the camera may still glide.

@@ -100,9 +100,7 @@ def test_a_tensor_from_every_side(lab):
     seen("wb-memory-layout").get_by_text("Layout in memory").click()
     expect(seen("wb-placement").get_by_role("button", name="out", exact=True)).to_be_visible()
     view.get_by_test_id("wb-tab-grad").click()
-    expect(seen("wb-missing")).to_have_text(
-        re.compile(r"^It was detached from out \(#\d+\) at line 6 of In \[2\], so no gradient passes\.$")
-    )
+    expect(seen("wb-missing")).to_have_text(re.compile(r"^It was detached from out at line 6 of In \[2\], so no gradient passes\.$"))
 
     # pins, by key and by button
     view.get_by_test_id("wb-tab-value").click()

@@ -140,7 +140,7 @@ def test_all_holders_are_told_and_only_cutting_all_frees(kernel):
 def test_a_pass_that_is_stepped_through_is_told_as_the_workbenchs_own(kernel):
     kernel.run("s = wb.step(saved())")
     told = printed(kernel.run("print(wb.why(R()))"))
-    assert "the variable s (the workbench's View) → its graph → saved by exp #" in told, told
+    assert "the variable s (the workbench's View) → its graph → saved by exp 300×300, for d_input" in told, told
     assert "the view that was opened last, which the panel shows" in told and 'wb.release("view")' in told
     assert "the recording, so that it can be looked at" in told and 'wb.release("recordings")' in told
 

@@ -376,7 +376,7 @@ def test_the_peak_tells_the_live_set_with_line_saver_and_when_it_went():
     assert told["event"] == log.peak_event and told["live"] == log.peak == sum(held["bytes"] for held in told["holdings"])
     exp = row_of(session, "exp")
     held = next(held for held in told["holdings"] if held["node"] == exp and held["category"] == "saved")
-    assert held["why"] == f"saved by exp #{exp} for d_input"
+    assert held["why"] == "saved by exp, which made h, for d_input"
     assert graph["sites"][held["site"]]["text"] == "h = x.exp()"
     assert held["freed"] > told["event"] and held["freed_text"] == f"in the backward step of exp #{exp}"
     assert graph["sites"][held["freed_site"]]["text"] == "h = x.exp()"

@@ -72,7 +72,8 @@ def test_operands_that_do_not_fit_are_flagged_in_the_graph() -> None:
     report = checked(lambda: engine.ones(5, 8).exp() @ engine.ones(3, 8).exp())
     row = one(report, "shape-mismatch").node
     told = [(flag.glyph, flag.words) for flag in flags(report.findings, row)]
-    assert told == [("≠", "axis 1 (size 8) of exp #1 does not fit"), ("≠", "axis 0 (size 3) of exp #3 does not fit")]
+    exp = f"exp, line {test_operands_that_do_not_fit_are_flagged_in_the_graph.__code__.co_firstlineno + 1}"
+    assert told == [("≠", f"axis 1 (size 8) of {exp} does not fit"), ("≠", f"axis 0 (size 3) of {exp} does not fit")]
 
 
 def test_a_transpose_too_many_is_taken_back() -> None:

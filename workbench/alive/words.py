@@ -45,16 +45,16 @@ def told(root: Root, path: str, thing: Any, owner: Any) -> Chain:
         if found is not None:
             node, place = found
             slot = for_which(node.op, place)
-            links.append(f"saved by {numbered(node)}" + (f" for {slot}" if slot else ""))
+            links.append(f"saved by {_called(node)}" + (f", for {slot}" if slot else ""))
     if name:
         fix, advice = _cut(name, path, thing, direct)
     return Chain(tuple(links), fix, advice)
 
 
-def numbered(node: Any) -> str:
-    """The op of a node, with its number where a recording has it: "mul #12"."""
-    row = next((row for r in reversed(recent) if (row := r.times.get(node.time)) is not None), None)
-    return node.op.name if row is None else f"{node.op.name} #{row}"
+def _called(node: Any) -> str:
+    """The op of a node, with its line where a recording has it: "mul, line 12"."""
+    found = next(((r, row) for r in reversed(recent) if (row := r.times.get(node.time)) is not None), None)
+    return node.op.name if found is None else found[0].maker(found[1])
 
 
 def _is_in(thing: Any, owner: Any) -> bool:

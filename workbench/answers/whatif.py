@@ -14,7 +14,7 @@ from ..whatif import check, equation, fanout, local, one, paths, rerun, substeps
 from ..whatif.fork import Edit, Fork, Forks, forks_of, joined, relative_difference
 from ..whatif.ground import tape_nodes
 from ..whatif.picture import Pictures
-from ..whatif.recompute import Cannot, label
+from ..whatif.recompute import Cannot
 
 if TYPE_CHECKING:
     from ..session import Client, Sent, Session
@@ -46,7 +46,7 @@ def local_derivatives(session: Session, request: protocol.AskLocal, client: Clie
 
 def _part(op: one.One, slot: int, chosen: int, upstream: Any, given: Any, pictures: Pictures) -> protocol.LocalPart:
     target, name = op.sources[slot], op.names[slot]
-    called = label(op.recording, target) if target >= 0 else name
+    called = op.recording.called(target) if target >= 0 else name
     inside, terms = [], []
     if upstream is not None and given is not None:
         for s in substeps.sub_steps(op, slot, upstream, given, called):
@@ -182,7 +182,7 @@ def _fork(stepper: Stepper, fork: Fork) -> protocol.ForkPart:
     if here in fork.differences or here in fork.base.gradients:
         base, other = fork.base.gradients.get(here), fork.run.gradients.get(here)
         at = protocol.Beside(
-            here, label(recording, here), None if base is None else summary(base), None if other is None else summary(other),
+            here, recording.called(here), None if base is None else summary(base), None if other is None else summary(other),
             _number(fork.difference(here)),
         )  # fmt: skip
     differences = [_number(fork.difference(row)) for row in stepper.plan]
@@ -191,7 +191,7 @@ def _fork(stepper: Stepper, fork: Fork) -> protocol.ForkPart:
 
 def _beside(recording: Any, row: int, base: Any, other: Any) -> protocol.Beside:
     return protocol.Beside(
-        row, label(recording, row), None if base is None else summary(base), None if other is None else summary(other),
+        row, recording.called(row), None if base is None else summary(base), None if other is None else summary(other),
         _number(relative_difference(other, base)),
     )  # fmt: skip
 
@@ -200,7 +200,7 @@ def editable(session: Session, request: protocol.AskEdit, client: Client) -> lis
     """The elements of what can be edited: a gradient of the current step, or a value."""
     row = _row(session, request.node)
     r, pictures = session.recording, Pictures()
-    array, name, missing = None, label(r, row), ""
+    array, name, missing = None, r.called(row), ""
     if request.what == "value":
         try:
             array = rerun.value_of(r, row)
@@ -227,7 +227,7 @@ def again(session: Session, request: protocol.Rerun, client: Client) -> list[Sen
     found = rerun.rerun(r, root, [rerun.Change(row, request.text, index)], nodes)
     rows = [*found.base_gradients, *[row for row in found.gradients if row not in found.base_gradients]]
     parameters = [_beside(r, at, found.base_gradients.get(at), found.gradients.get(at)) for at in rows]
-    changes = [f"{label(r, c.row)}: {c}" for c in found.changes]
+    changes = [f"{r.called(c.row)}: {c}" for c in found.changes]
     message = protocol.Reran(request.id, r.name, changes, summary(found.base), summary(found.loss), parameters, found.notes)
     return [(message.to_json(), [])]
 

@@ -124,8 +124,8 @@ class Case:
     # -- words ------------------------------------------------------------------------------------------------------------------
 
     def called(self, row: int) -> str:
-        """What the user calls the row: "hidden", "layers.0.weight", or "matmul #7"."""
-        return self.r.names.get(row, "") or f"{self.r.op_name(row) or self.r.kind[row]} #{row}"
+        """What the user calls the row: "hidden", "layers.0.weight", or "matmul, line 7"."""
+        return self.r.called(row)
 
     def at(self, row: int) -> str:
         """Such as " at line 3 of In [2]"; "" where it is not known."""

@@ -7,6 +7,7 @@ import re
 from .. import inspector
 from ..protocol import Site
 from ..protocol.checks import Finding
+from ..sites import line_of
 from .case import Case, place
 
 
@@ -214,7 +215,7 @@ def _spoiled(case: Case) -> Finding:
         writers = [
             row for row in range(saved + 1, r.count) if r.note[row].startswith(("in place", "written through")) and r.code[row] is code
         ]
-        writer = next((row for row in reversed(writers) if case.sources.line(code, r.lasti[row]) == line), -1)
+        writer = next((row for row in reversed(writers) if line_of(code, r.lasti[row]) == line), -1)
         site = case.site(writer) or case.site_at(code, line)
     slot = re.search(r"saved '?(\w+)'?(\[\d+\])?", ended.text)
     by = re.search(r"and (\S+) wrote over it", ended.text)

@@ -10,6 +10,7 @@ from .. import source
 from ..inspector.reasons import UNUSED
 from ..protocol import Site
 from ..protocol.checks import Finding
+from ..sites import line_of
 from .case import Case, several
 
 LOOKED = 40  # parameters whose way is followed through the whole graph
@@ -131,7 +132,7 @@ def _leaves_the_graph(case: Case, row: int) -> tuple[str, int, str] | None:
         if any(s in reached for s, _ in r.inputs(at)):
             reached.add(at)
     names = {r.names[at] for at in reached if r.names.get(at, "").isidentifier()}
-    own = {(code, case.sources.line(code, r.lasti[at])) for at in reached if (code := r.code[at]) is not None}
+    own = {(code, line_of(code, r.lasti[at])) for at in reached if (code := r.code[at]) is not None}
     codes = list(dict.fromkeys(code for code in r.code if code is not None))
     for leaving in _LEAVING:
         for code in codes:

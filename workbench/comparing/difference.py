@@ -139,9 +139,7 @@ class Difference(Recording):
         lines = [f"{self.title}: " + ", ".join(f"{counts[status]} {status}" for status in ("same", "changed", "added", "removed"))]
         for row, change in enumerate(self.changes):
             if change.status != "same":
-                lines.append(
-                    f"  {GLYPHS[change.status]} #{row} {self.names.get(row) or self.op_name(row) or self.kind[row]}: {change.words}"
-                )
+                lines.append(f"  {GLYPHS[change.status]} {self.called(row)}: {change.words}")
         return "\n".join(lines)
 
 

@@ -49,7 +49,7 @@ class Board:
         if array.nbytes > LARGEST:
             size, most = inspector.bytes_text(array.nbytes), inspector.bytes_text(LARGEST)
             raise Refused(f"A pin keeps a copy, and this tensor has {size}; at most {most} are kept. Pin a part of it, such as x[0].")
-        name = recording.names.get(node) or f"{recording.op_name(node) or recording.kind[node]} #{node}"
+        name = recording.called(node)
         source = ", ".join(filter(None, (recording.title, moment)))
         pin = Pin(next(self._numbers), recording.name, node, what, name, source, array.copy())
         self.pins.append(pin)

@@ -41,7 +41,8 @@ def facts(array: Any, tensor: Tensor | None = None, recording: Recording | None 
         found.append(Fact("strides", f"{tuple(strides_of(array))}{'' if array.flags.c_contiguous else ', not contiguous'}"))
     if tensor is not None and tensor._base is not None:
         base = recording.find(tensor._base) if recording is not None else -1
-        found.append(Fact("view of", f"#{base}" if base >= 0 else f"a tensor of shape {tuple(tensor._base.shape)}"))
+        known = recording is not None and base >= 0
+        found.append(Fact("view of", recording.called(base) if known else f"a tensor of shape {tuple(tensor._base.shape)}"))
     elif array.base is not None and inplace.storage(array) is not array:
         found.append(Fact("view of", f"memory of {bytes_text(inplace.storage(array).nbytes)}"))
     version = inplace.version(array)

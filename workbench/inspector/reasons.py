@@ -16,6 +16,7 @@ from engine.op import registry
 from engine.tensor import Tensor
 
 from .. import source
+from ..sites import line_of
 
 if TYPE_CHECKING:
     from ..recording import Recording
@@ -60,7 +61,7 @@ class Reasons:
         if newer >= 0:
             return (
                 f"This is the tensor as it was before {r.op_name(newer)} wrote over it{self.at(newer)}; "
-                f"the tensor of now is #{newer}, and .grad is its."
+                f"the tensor of now is the result of {r.op_name(newer)}, and .grad is its."
             )
         if r.root >= 0 and row not in r.reachable(r.root):
             return "The loss does not depend on it, so no gradient reaches it." + self.cut(row)
@@ -115,7 +116,8 @@ class Reasons:
             where = self.at(row) or (f" at {line}" if line else "")
             return f"was detached from {self.called(self.detached[row])}{where}, so no gradient passes"
         op, code = r.ops[row], r.code[row]
-        opened = _no_grad_around(code, self.sources.line(code, r.lasti[row])) if code is not None else None
+        line = line_of(code, r.lasti[row])
+        opened = None if code is None or line is None else _no_grad_around(code, line)
         if not any(op.rules or ()) and (opened is None or name in registry):
             return f"is the result of {name}{self.at(row)}, which has no derivative"
         if not _floating(r.dtype[row]):
@@ -154,7 +156,7 @@ class Reasons:
         """The code and the line of it that detached the row; None where none, or more than one, comes into question."""
         own = self.r.code[row]
         if own is not None:  # an op that was recorded
-            return own, self.sources.line(own, self.r.lasti[row])
+            return own, line_of(own, self.r.lasti[row]) or own.co_firstlineno
         codes = {code for code in self.r.code if code is not None}
         name = self.r.names.get(row, "")
         found = [(code, line, to) for code in codes for line, to in _detaches(code)]
@@ -207,8 +209,7 @@ class Reasons:
     # -- words ------------------------------------------------------------------------------------------------------------------
 
     def called(self, row: int) -> str:
-        name = self.r.names.get(row, "")
-        return f"{name} (#{row})" if name else f"#{row}"
+        return self.r.called(row)
 
     def at(self, row: int) -> str:
         """Such as " at line 3 of In [2]"; "" where it is not known."""

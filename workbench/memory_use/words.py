@@ -9,16 +9,8 @@ from .log import CATEGORIES, GRADIENT, OPTIMIZER, Log
 
 
 def called(r: Recording, row: int) -> str:
-    """What the user calls a row; else its op and number."""
-    if row < 0:
-        return "something"
-    name = r.names.get(row)
-    return name if name else numbered(r, row)
-
-
-def numbered(r: Recording, row: int) -> str:
-    """The op and number of a row: "mul #12"."""
-    return f"{r.op_name(row) or r.kind[row]} #{row}"
+    """What sentences call a row, if there is one."""
+    return r.called(row) if row >= 0 else "something"
 
 
 def for_which(op: Any, place: int) -> str:
@@ -42,21 +34,21 @@ def kept_by_optimizer(log: Log, block: int) -> str:
 
 
 def saved_by(r: Recording, row: int, place: int) -> str:
-    """Who saves it, and for which gradient: "saved by mul #12 for d_other"."""
+    """Who saves it, and for which gradient: "saved by mul, line 3, for d_other"."""
     if row < 0:
         return "saved by a node that is not in this recording"
     slot = for_which(r.ops[row], place)
-    return f"saved by {numbered(r, row)}" + (f" for {slot}" if slot else "")
+    return f"saved by {r.maker(row)}" + (f", for {slot}" if slot else "")
 
 
 def place(log: Log, event: int, row: int) -> str:
-    """Where in the program an event was: "in the backward step of tanh #5"."""
+    """Where in the program an event was: "in the backward step of tanh, line 4"."""
     r = log.recording
     if log.where[event] < 0:
-        return "in a backward step" if row < 0 else f"in the backward step of {numbered(r, row)}"
+        return "in a backward step" if row < 0 else f"in the backward step of {r.maker(row)}"
     if log.where[event] >= log.rows and not r.live:
         return "after the last recorded op"
-    return "at the beginning" if row < 0 else f"after {numbered(r, row)}"
+    return "at the beginning" if row < 0 else f"after {r.maker(row)}"
 
 
 def happened(log: Log, event: int, row: int) -> str:
@@ -71,5 +63,5 @@ def happened(log: Log, event: int, row: int) -> str:
     if category == GRADIENT:
         return f"{what} came {place(log, event, row)}"
     if r.op_name(own):
-        return f"{numbered(r, own)} made {r.names[own]}" if r.names.get(own) else f"{numbered(r, own)} ran"
+        return f"{r.op_name(own)} made {r.names[own]}" if r.names.get(own) else f"{r.called(own)} ran"
     return f"{what}, {CATEGORIES[category]}, was first used"

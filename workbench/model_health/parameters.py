@@ -31,7 +31,7 @@ def parameters(recording: Recording, gradient: Gradient, optimizers: list[Optimi
             tensor, now = recording.tensor(row), row
             if tensor is None and (later := inspector.written_over(recording, row)) >= 0:
                 tensor, now = recording.tensor(later), later  # the code wrote into it after it was used
-            name = recording.names.get(row) or recording.names.get(now) or f"#{row}"
+            name = recording.names.get(row) or recording.called(now)
             found.append(described(row, name, tensor, recording.shape[row], array, missing, optimizers))
     for name, tensor in unused(recording):
         if hasattr(tensor, "materialize"):  # lazy

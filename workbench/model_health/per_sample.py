@@ -36,7 +36,7 @@ class Apart(Exception):
 
 def per_sample(recording: Recording, stepper: Stepper | None, row: int, re: int | None = None) -> SampleGradients:
     """Norms of the shares of all samples, and their angles to the sum. Not while the user's code runs: it computes rules of the engine."""
-    name = recording.names.get(row) or f"#{row}"
+    name = recording.called(row)
     try:
         if stepper is None:
             raise Apart(

@@ -184,9 +184,7 @@ class Question:
         return next((row for row in rows if row in expected), rows[0])
 
     def _called(self, row: int) -> str:
-        recording = self._place()[0]
-        name, op = recording.names.get(row, ""), recording.ops[row]
-        return f"{name or (op.name if op is not None else recording.kind[row])} (#{row})"
+        return self._place()[0].called(row)
 
     # -- telling --------------------------------------------------------------------------------------------------------------
 
@@ -223,7 +221,7 @@ def _typed(x: Any) -> str:
 
 
 def find(recording: Recording, what: Any) -> list[int]:
-    """The rows that a tensor, a number, a name such as "w", an op such as "mul" or "mul 2" (its second one) means."""
+    """The rows that a tensor, a number, a name such as "w", "add, line 3", an op such as "mul" or "mul 2" (its second one) means."""
     if isinstance(what, Tensor):
         row = -1 if what.node is None else recording.row_of(what.node)
         row = recording.find(what) if row < 0 else row
@@ -233,8 +231,8 @@ def find(recording: Recording, what: Any) -> list[int]:
     if not isinstance(what, str):
         raise TypeError(f"A place in a graph is a tensor, a name, an op or a number; got {type(what).__name__}")
     named = [row for row in range(recording.count) if recording.names.get(row) == what and recording.kind[row] != "constant"]
-    if named:
-        return named
+    if named or ", line " in what:
+        return named or [row for row in range(recording.count) if recording.called(row) == what]
     op, _, number = what.rpartition(" ")
     op, number = (op, int(number)) if op and number.isdigit() else (what, 0)
     rows = [row for row in range(recording.count) if recording.ops[row] is not None and recording.ops[row].name == op]

@@ -242,7 +242,7 @@ class TorchPass(Stepper):
                 there = step.place <= self.index
                 array = arrays.numpy_of(gain.gradient) if there and is_tensor(gain.gradient) else None
                 state = "to come" if not there else "let go" if array is None else "arrived"
-                addends.append(Addend(step.row, len(addends), f"{self._called(step.row)} #{step.row}", step.place, state, array))
+                addends.append(Addend(step.row, len(addends), self._called(step.row), step.place, state, array))
                 if array is not None and (total is None or total.shape == array.shape):
                     total = array if total is None else total + array
         return FanOut(row, addends, total)
@@ -262,9 +262,9 @@ class TorchPass(Stepper):
         site = self.graph.site(row)
         if taken.leaf:
             shown = operand(r, row)
-            name = shown.name or f"leaf #{row}"
+            name = shown.name or r.called(row)
             rule = typeset.accumulation(shown, upstream)
-            sentence = f"accumulate: the gradient of {name} ({size_text(arrived)}{told}) is {taken.leaf} {name}.grad."
+            sentence = f"accumulate: the gradient of {name} ({size_text(arrived)}{told}) is {taken.leaf} {f'{name}.grad' if shown.name else 'its .grad'}."
             return protocol.Step(taken.place, row, "accumulate", rule, arrived, [], site, f"Step {taken.place} of {self.total}, {sentence}")
         op, attrs = r.ops[row], r.attrs[row]
         slots = r.inputs(row)

@@ -28,7 +28,7 @@ def facts(recording: TorchRecording, row: int) -> list[Fact]:
         return [*found, Fact("requires_grad", str(r.grad[row]))]
     if tensor._is_view():
         base = r.find(tensor._base)
-        found.append(Fact("view of", f"#{base}" if base >= 0 else f"a tensor of shape {tuple(tensor._base.shape)}"))
+        found.append(Fact("view of", r.called(base) if base >= 0 else f"a tensor of shape {tuple(tensor._base.shape)}"))
     if not tensor.is_inference() and tensor._version:
         found.append(Fact("version", f"{tensor._version} ({_times(tensor._version)} written in place)"))
     found += [Fact("requires_grad", str(tensor.requires_grad)), Fact("leaf", str(tensor.is_leaf))]

@@ -16,7 +16,7 @@ from engine.tensor import Tensor
 from ..inspector import host, number_text
 from ..recording import Recording
 from .one import Nodes, One, called, recorded_inputs
-from .recompute import Cannot, attributes, call_again, label, unwatched
+from .recompute import Cannot, attributes, call_again, unwatched
 
 STEP = 6e-6  # the cube root of float64's rounding error: where truncation and cancellation are equally small
 RTOL, ATOL = 1e-5, 1e-7
@@ -98,7 +98,7 @@ def check_rule(recording: Recording, row: int, nodes: Nodes | None = None) -> Ru
     """Hold the rules of one op against finite differences of its forward. Cannot where the op cannot be called again, or is random."""
     op = recording.ops[row] if 0 <= row < recording.count else None
     if op is None:
-        raise Cannot(f"{label(recording, row)} was made by no op, so there is no rule to check." if 0 <= row < recording.count else
+        raise Cannot(f"{recording.called(row)} was made by no op, so there is no rule to check." if 0 <= row < recording.count else
                      f"There is no node {row} in this graph; it has {recording.count}.")  # fmt: skip
     inputs = [_wide(x) for x in recorded_inputs(recording, row, nodes)]
     node = (nodes or {}).get(row)

@@ -8,7 +8,6 @@ from typing import Any
 from engine import tape
 
 from ..stepper import Stepper
-from .recompute import label
 
 
 @dataclass
@@ -61,7 +60,7 @@ def fan_out(stepper: Stepper, row: int) -> FanOut:
         for slot, source in enumerate(node.inputs):
             if source is None or id(_step(source)) not in targets:
                 continue
-            addend = Addend(at, slot, label(recording, at) + _which(node, slot), i + 1, "to come")
+            addend = Addend(at, slot, recording.called(at) + _which(node, slot), i + 1, "to come")
             if i < stepper.index:
                 taken = stepper.taken[i] if i < len(stepper.taken) else None
                 if taken is None:

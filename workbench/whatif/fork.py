@@ -15,7 +15,7 @@ from ..inspector.numbers import norm, wide
 from ..stepper import Stepper
 from .expression import Expression, edited
 from .ground import Ground, Kept, ground_of
-from .recompute import Cannot, label, unwatched
+from .recompute import Cannot, unwatched
 
 KEEP = 128 << 20  # bytes of gradients that the forks of a pass hold; beyond it only those of leaves
 
@@ -100,10 +100,10 @@ class Fork:
 
     def __repr__(self) -> str:
         r = self.ground.recording
-        lines = [f"Fork “{self.name}”: at {label(r, self.edit.row)}, {self.edit}"]
+        lines = [f"Fork “{self.name}”: at {r.called(self.edit.row)}, {self.edit}"]
         for row in self.base.leaves:
             base, fork = (norm_of(run.leaves.get(row)) for run in (self.base, self.run))
-            lines.append(f"  {label(r, row)}: ‖∇‖ {base:.4g} → {fork:.4g}, relative difference {self.differences.get(row, 0.0):.3g}")
+            lines.append(f"  {r.called(row)}: ‖∇‖ {base:.4g} → {fork:.4g}, relative difference {self.differences.get(row, 0.0):.3g}")
         return "\n".join(lines)
 
 

@@ -17,7 +17,7 @@ from engine.tensor import Tensor
 
 from ..formulas.typeset import input_names
 from ..recording import Recording
-from .recompute import Cannot, Recomputed, attributes, call_again, label, unwatched
+from .recompute import Cannot, Recomputed, attributes, call_again, unwatched
 
 Nodes = Mapping[int, Any]  # the tape's nodes by row, where they are known
 
@@ -97,7 +97,7 @@ def one_op(recording: Recording, row: int, nodes: Nodes | None = None) -> One:
         raise Cannot(f"There is no node {row} in this graph; it has {recording.count}.")
     op = recording.ops[row]
     if op is None:
-        raise Cannot(f"{label(recording, row)} was made by no op, so it has no rule.")
+        raise Cannot(f"{recording.called(row)} was made by no op, so it has no rule.")
     given = {slot: source for source, slot in recording.inputs(row)}
     node = (nodes or {}).get(row)
     _dense(recording, row, given)
@@ -112,9 +112,9 @@ def _dense(recording: Recording, row: int, given: Mapping[int, int]) -> None:
     """Cannot where the op ran for all samples of a vmap at once, or on sparse tensors."""
     values = [recording.value(at) for at in (row, *given.values())]
     if isinstance(recording.ops[row], Crossing) or any(isinstance(value, Batched) for value in values):
-        raise Cannot(f"{label(recording, row)} is part of a vmap, which ran it for all samples at once: it has no derivative by itself.")
+        raise Cannot(f"{recording.called(row)} is part of a vmap, which ran it for all samples at once: it has no derivative by itself.")
     if any(isinstance(value, Coo) for value in values):
-        raise Cannot(f"{label(recording, row)} has sparse tensors, so its derivative by itself is not shown.")
+        raise Cannot(f"{recording.called(row)} has sparse tensors, so its derivative by itself is not shown.")
 
 
 def called(recording: Recording, row: int, node: Any, inputs: list) -> One:
@@ -128,7 +128,7 @@ def called(recording: Recording, row: int, node: Any, inputs: list) -> One:
             made.requires_grad_()
         tensors.append(made)
     if not any(isinstance(t, Tensor) and t.node is not None for t in tensors):
-        raise Cannot(f"None of the inputs of {label(recording, row)} requires grad.")
+        raise Cannot(f"None of the inputs of {recording.called(row)} requires grad.")
     with unwatched():
         result = call_again(op, tensors, attributes(recording, row, node))
     results = result if isinstance(result, (tuple, list)) else (result,)
@@ -165,7 +165,7 @@ def _input(recording: Recording, row: int, source: int, nodes: Nodes) -> Any:
         return array
     if op is None:
         what = "is gone" if array is None else "was written in place since"
-        raise Cannot(f"The value that {label(recording, source)} had {what}, so {label(recording, row)} cannot be computed again.")
+        raise Cannot(f"The value that {recording.called(source)} had {what}, so {recording.called(row)} cannot be computed again.")
     again = Recomputed(recording, source, nodes=nodes)
     return again.used(source, nodes.get(row), next(slot for at, slot in recording.inputs(row) if at == source)).array
 

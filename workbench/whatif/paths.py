@@ -19,7 +19,7 @@ from ..inspector.numbers import norm, wide
 from ..recording import Recording
 from .fork import joined
 from .ground import Ground, Kept
-from .recompute import Cannot, label, unwatched
+from .recompute import Cannot, unwatched
 
 MOST = 12  # entries that are listed unless more are asked for
 PRODUCTS = 20_000  # vector-Jacobian products that one answer may take
@@ -39,7 +39,7 @@ class Path:
     def names(self, recording: Recording) -> list[str]:
         """What the user calls the rows; of an op that takes one tensor twice also which input is meant."""
         return [
-            label(recording, row) + (f" (input {slot + 1})" if slot >= 0 else "") for row, slot in zip(self.rows, self.slots, strict=True)
+            recording.called(row) + (f" (input {slot + 1})" if slot >= 0 else "") for row, slot in zip(self.rows, self.slots, strict=True)
         ]
 
 
@@ -59,12 +59,12 @@ class Paths:
         """How many there are, and how much the first gives."""
         r = self.recording
         if not self.listed:
-            return f"No path leads from the loss to {label(r, self.row)}."
+            return f"No path leads from the loss to {r.called(self.row)}."
         if self.count == 1:
-            return f"One path leads from the loss to {label(r, self.row)}, {via(r, self.listed[0])}."
+            return f"One path leads from the loss to {r.called(self.row)}, {via(r, self.listed[0])}."
         first, many = self.listed[0], f"{self.count:,}" if self.count < 10**7 else f"{self.count:.2e}"
         share = f"the largest part, {first.share:.1%} of its gradient, comes {via(r, first)}"
-        return f"{many} paths lead from the loss to {label(r, self.row)}; {share}."
+        return f"{many} paths lead from the loss to {r.called(self.row)}; {share}."
 
     def __repr__(self) -> str:
         lines = [self.sentence]
@@ -76,7 +76,7 @@ class Paths:
 
 def via(recording: Recording, path: Path) -> str:
     """A path in few words: what lies between its ends. Of a group: how its paths end."""
-    between = [label(recording, row) for row in path.rows[path.paths == 1 : -1]]
+    between = [recording.called(row) for row in path.rows[path.paths == 1 : -1]]
     if path.paths > 1:
         return f"through {between[0]}" + (f" and then {between[-1]}" if len(between) > 1 else "")
     if not between:
@@ -106,13 +106,13 @@ def paths(ground: Ground, row: int, most: int = MOST, place: int = 0) -> Paths:
             if node.op is not None and node.op.picks:
                 continue
             if node is target and isinstance(upstream, list) and sum(g is not None for g in upstream) > 1:
-                raise Cannot(f"Gradients arrive at several results of {label(ground.recording, row)}; paths are told to one tensor.")
+                raise Cannot(f"Gradients arrive at several results of {ground.recording.called(row)}; paths are told to one tensor.")
             arrived[node] = joined(upstream)
             for slot, g in enumerate(gradients):
                 if g is not None:
                     edges[_step(node.inputs[slot])].append(_Edge(node, slot, g))
         if target not in arrived:
-            raise Cannot(f"No gradient arrives at {label(ground.recording, row)}.")
+            raise Cannot(f"No gradient arrives at {ground.recording.called(row)}.")
         return _search(ground, target, row, edges, arrived[target], most)
 
 

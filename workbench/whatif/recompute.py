@@ -39,11 +39,6 @@ def unwatched(grad: bool = True) -> Iterator[None]:
         observe.current = watcher
 
 
-def label(recording: Recording, row: int) -> str:
-    """What the user calls a row; else its op and number."""
-    return recording.names.get(row) or f"{recording.op_name(row) or recording.kind[row]} #{row}"
-
-
 def call_again(op: Any, inputs: list, attrs: dict) -> Any:
     """The op on these inputs, as the user's code called it. What it warned of then it does not say again."""
     function = getattr(op, "function", None)
@@ -69,7 +64,7 @@ def attributes(recording: Recording, row: int, node: Any = None) -> dict:
     attrs = {k: v for k, v in held.items() if not k.startswith("__") and k not in hidden}
     unknown = getattr(recording.ops[row], "required", frozenset()) - {*attrs, *recording.ops[row].inputs}
     if unknown or any(_opaque(v) for v in attrs.values()):
-        raise Cannot(f"{label(recording, row)} was called with arguments that neither the recording nor the tape kept.")
+        raise Cannot(f"{recording.called(row)} was called with arguments that neither the recording nor the tape kept.")
     return attrs
 
 
@@ -131,9 +126,9 @@ class Recomputed:
         if array is None:
             array = r.value(row)
             if array is None:
-                raise Cannot(f"The value of {label(r, row)} is gone: the program let go of it, and the recording had no room for it.")
+                raise Cannot(f"The value of {r.called(row)} is gone: the program let go of it, and the recording had no room for it.")
             if r.overwritten(row):
-                self.notes.append(f"{label(r, row)} was written in place after the recording; its values of now are used.")
+                self.notes.append(f"{r.called(row)} was written in place after the recording; its values of now are used.")
         made = Tensor._wrap(array)
         if r.grad[row] and FROM_NUMPY[array.dtype].rank >= FLOAT:
             self.leaves[row] = made.requires_grad_()
@@ -156,17 +151,17 @@ class Recomputed:
         """What was recorded, where it can neither be computed again nor needs to be."""
         array = self.recording.value(row)
         if array is None or self.recording.overwritten(row):
-            raise Cannot(f"The value of {label(self.recording, row)} is gone, and it cannot be computed again.")
+            raise Cannot(f"The value of {self.recording.called(row)} is gone, and it cannot be computed again.")
         return Tensor._wrap(array)
 
     def _arguments(self, row: int) -> tuple[list, dict]:
         r, op, node = self.recording, self.recording.ops[row], self.nodes.get(row)
         note = r.note[row]
         if r.dtype[row] is None:
-            raise Cannot(f"{label(r, row)} failed when it was recorded.")
+            raise Cannot(f"{r.called(row)} failed when it was recorded.")
         written = note.startswith("written through") or note.endswith("written in place")
         if written and (node is None or node.op is not op or len([s for s in node.inputs if s is not None]) > 2):
-            raise Cannot(f"{label(r, row)} is {note}: how it lies in the other's memory was not recorded. Use the out-of-place form there.")
+            raise Cannot(f"{r.called(row)} is {note}: how it lies in the other's memory was not recorded. Use the out-of-place form there.")
         attrs = attributes(r, row, node)
         given = {slot: source for source, slot in r.inputs(row)}
         function = getattr(op, "function", None)
@@ -194,7 +189,7 @@ class Recomputed:
         without = [t for t in result if isinstance(t, Tensor) and t.node is None]
         if len(without) == 1:
             return without[0]
-        raise Cannot(f"{label(self.recording, source)} has several results, and which of them was used was not recorded.")
+        raise Cannot(f"{self.recording.called(source)} has several results, and which of them was used was not recorded.")
 
 
 def differs(found: Any, recorded: Any) -> bool:

@@ -14,7 +14,7 @@ from ..inspector import host, number_text
 from ..recording import Recording
 from .expression import Expression, edited
 from .fork import norm_of, relative_difference
-from .recompute import Cannot, Recomputed, differs, label, unwatched
+from .recompute import Cannot, Recomputed, differs, unwatched
 
 
 @dataclass(frozen=True)
@@ -52,10 +52,10 @@ class Rerun:
 
     def __repr__(self) -> str:
         r = self.recording
-        what = ", ".join(f"{label(r, c.row)}: {c}" for c in self.changes)
+        what = ", ".join(f"{r.called(c.row)}: {c}" for c in self.changes)
         lines = [f"Re-run with {what}", f"  result {text_of(self.base)} → {text_of(self.loss)}"]
         for row, g in self.base_gradients.items():
-            lines.append(f"  {label(r, row)}: ‖∇‖ {norm_of(g):.4g} → {norm_of(self.gradients.get(row)):.4g}")
+            lines.append(f"  {r.called(row)}: ‖∇‖ {norm_of(g):.4g} → {norm_of(self.gradients.get(row)):.4g}")
         return "\n".join([*lines, *[f"  {note}" for note in self.notes]])
 
 
@@ -69,7 +69,7 @@ def rerun(recording: Recording, root: int, changes: list[Change], nodes: Mapping
     reachable = recording.reachable(root)
     for row in arrays:
         if row not in reachable:
-            raise Cannot(f"{label(recording, root)} does not depend on {label(recording, row)}, so nothing would change.")
+            raise Cannot(f"{recording.called(root)} does not depend on {recording.called(row)}, so nothing would change.")
     before, after = Recomputed(recording, root, nodes=nodes), Recomputed(recording, root, arrays, nodes)
     notes = list(before.notes)
     recorded = None if recording.overwritten(root) else recording.value(root)
@@ -87,15 +87,15 @@ def value_of(recording: Recording, row: int) -> Any:
         raise Cannot(f"There is no node {row} in this graph; it has {recording.count}.")
     if recording.ops[row] is not None:
         raise Cannot(
-            f"{label(recording, row)} is the result of {recording.op_name(row)}: its value follows from its inputs. Change one of those, "
+            f"{recording.called(row)} is the result of {recording.op_name(row)}: its value follows from its inputs. Change one of those, "
             "a parameter or an input."
         )
     value = recording.kept.get(row) if recording.kind[row] == "constant" else recording.value(row)
     if value is None:
-        raise Cannot(f"The value of {label(recording, row)} is gone: the program let go of it, and the recording had no room for it.")
+        raise Cannot(f"The value of {recording.called(row)} is gone: the program let go of it, and the recording had no room for it.")
     array = numpy.asarray(value) if not hasattr(value, "dtype") else value
     if array.dtype.kind not in "fiubc" and array.dtype.name != "bfloat16":
-        raise Cannot(f"{label(recording, row)} is no number that could be changed.")
+        raise Cannot(f"{recording.called(row)} is no number that could be changed.")
     return array
 
 

@@ -7,7 +7,7 @@ import { offeredOverlays } from "./graph/overlays";
 import { levelsOf } from "./graph/levels";
 import { SaveMenu, type Format } from "./save";
 import type { Search, State } from "./store";
-import { folded, TOP } from "./graph/tree";
+import { TOP } from "./graph/tree";
 import { countText, plural } from "./words";
 
 export interface ToolbarEvents extends KeyCommands {
@@ -96,9 +96,8 @@ export class Toolbar {
     // Of a group its header says so.
     const several = shared ? `, ${plural(shared, "shared tensor")}` : "";
     setText(this.ops, plural(ops, "op"));
-    const hidden = tree.plain ? folded(tree, recording.nodes) : 0;
-    setText(this.more, `${several}${hidden ? `, ${hidden} folded away` : ""}${dropped ? `, ${countText(dropped)} more not recorded` : ""}`);
-    const away = hidden && "Reshapes, slices and casts are drawn as part of what they come from. The last level shows them.";
+    setText(this.more, `${several}${tree.folded ? `, ${tree.folded} folded away` : ""}${dropped ? `, ${countText(dropped)} more not recorded` : ""}`);
+    const away = tree.folded && "Reshapes, slices and casts are drawn as part of what they come from. The last level shows them.";
     setAttribute(this.facts, "title", [left_out, away].filter(Boolean).join(" ") || null);
   }
 

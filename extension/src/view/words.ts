@@ -111,7 +111,18 @@ export function totalsText(totals: Totals): string {
   return parts.join(", ");
 }
 
-/** What the user calls a node; else its op and number. */
-export function nameOf({ nodes }: { nodes: Nodes }, node: number): string {
-  return nodes.name[node] || `${nodes.kind[node] === "op" ? nodes.op[node] : nodes.kind[node]} #${node}`;
+/** What the user calls a node; else its op, or what it is, and the line that made it: "add, line 3". The kernel's sentences call it so, too. */
+export function nameOf({ nodes, sites }: { nodes: Nodes; sites: readonly Site[] }, node: number): string {
+  const what = nodes.kind[node] === "op" ? nodes.op[node] : nodes.kind[node];
+  const line = sites[nodes.site[node]!]?.line;
+  return nodes.name[node] || (line === undefined ? `${what} ${nodes.shape[node]!.join("×")}`.trim() : `${what}, line ${line}`);
+}
+
+/** A node's note; what it says of other nodes by number is told by their names. */
+export function noteOf(recording: { nodes: Nodes; sites: readonly Site[] }, node: number): string {
+  const named = (number: string) => nameOf(recording, Number(number));
+  return (recording.nodes.note[node] ?? "").replace(/(?:\w+ )?#(\d+)/g, (text, number: string) => {
+    const word = text.includes(" ") ? text.slice(0, text.indexOf(" ") + 1) : "";
+    return Number(number) >= recording.nodes.op.length ? text : /^(of|view) $/.test(word) ? word + named(number) : named(number);
+  });
 }

@@ -7,6 +7,7 @@ import type { Flag, Mark } from "./marks";
 import type { Recording } from "../store";
 import { ALL } from "./tree";
 import type { Wire } from "./wires";
+import { noteOf } from "../words";
 
 export function drawBox(box: Box, recording: Recording, idPrefix = ""): SVGGElement {
   const isGroup = box.kind === "open" || box.kind === "closed";
@@ -32,7 +33,7 @@ export function drawBox(box: Box, recording: Recording, idPrefix = ""): SVGGElem
 
 function nodeParts(box: Box, recording: Recording, idPrefix: string): Child[] {
   const { w, h, face } = box;
-  const note = recording.nodes.note[box.id]!;
+  const note = noteOf(recording, box.id);
   const rx = box.kind === "source" ? Math.min(20, h / 2) : 8;
   return [
     note ? s("title", {}, note) : null,

@@ -3,7 +3,7 @@
 import { shownText } from "./loops";
 import type { Direction, Recording } from "../store";
 import { FIRST_STACK, isSummary } from "./tree";
-import { plural, shapeText, totalsText } from "../words";
+import { noteOf, plural, shapeText, totalsText } from "../words";
 
 export type TextStyle = "title" | "body" | "name";
 
@@ -256,7 +256,7 @@ export function describe(recording: Recording, key: string, open: boolean): stri
     const others = tree.consumers.of(id).length - 1;
     parts.push(`goes into ${nodes.op[tree.host[id]!]}${others ? ` and ${plural(others, "more op")}` : ""}`);
   }
-  if (nodes.note[id]) parts.push(nodes.note[id]!);
+  if (nodes.note[id]) parts.push(noteOf(recording, id));
   return parts.join(", ");
 }
 

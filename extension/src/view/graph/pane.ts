@@ -8,6 +8,7 @@ import { Headers } from "./headers";
 import { firstView, LEGIBLE, namedAt, readableAt, viewOf, wholeView, WORDS } from "./fit";
 import type { Box, Scene } from "./layout";
 import type { Marks } from "./marks";
+import { drawNames } from "./names";
 import { Minimap } from "./minimap";
 import { listenPresses, type GraphEvents } from "./press";
 import type { Recording, State } from "../store";
@@ -18,7 +19,7 @@ import { prefersStill } from "../theme";
 import type { Wire } from "./wires";
 
 const CLOSE = 1.3; // from this scale on wires have labels
-const BARE = 0.22; // and below this not even they
+const BARE = LEGIBLE / 28; // and below this not even they, but the names of what has room for one
 const BARE_MANY = 0.5; // of many boxes
 const DRAW_ALL = 300; // boxes: with fewer no culling is worth its while
 const FLIP = 200; // milliseconds
@@ -35,6 +36,8 @@ export class GraphPane {
   private readonly wires = s("g", { "aria-hidden": "true" });
   private readonly over = s("g", { role: "none" });
   private readonly pinned = s("g", { role: "none" });
+  private readonly names = s("g", { class: "names", "aria-hidden": "true" });
+  private namesAt = 0; // the scale they were drawn for
   private readonly minimap = new Minimap((x, y) => {
     const { k } = this.camera;
     this.moveByHand({ k, x: this.size.w / 2 - x * k, y: this.size.h / 2 - y * k });
@@ -65,7 +68,7 @@ export class GraphPane {
     private readonly prefix: string,
   ) {
     // Frames are all but transparent and lie over the wires, so that their titles stay readable.
-    this.world.append(this.wires, this.under, this.over, this.pinned);
+    this.world.append(this.wires, this.under, this.over, this.pinned, this.names);
     this.headers = new Headers(this.pinned);
     this.svg.append(this.world);
     this.element = h(
@@ -106,6 +109,7 @@ export class GraphPane {
     this.spare = same ? { scene: before, boxes: oldDrawn, wires: new Map(this.drawnWires), said: new Map(before.wires.map((wire) => [wire.key, wire])) } : null;
     this.scene = scene;
     this.named = namedAt(scene);
+    this.namesAt = -1;
     this.recording = recording;
     this.marks = marks;
     if (!before || !sameRecording) [this.moved, this.aim] = ["", ""];
@@ -314,10 +318,18 @@ export class GraphPane {
     }
     const bare = k < (this.scene && this.scene.boxes.length > DRAW_ALL ? BARE_MANY : BARE);
     this.svg.classList.toggle("bare", bare);
+    this.showNames(bare ? k : 0);
     if (!this.scene || !this.marks) return;
     const view: [number, number, number, number] = [-x / k, -y / k, (this.size.w - x) / k, (this.size.h - y) / k];
     this.drawNear(view);
     this.headers.stick(this.drawnBoxes, bare || !this.size.w ? null : view);
+  }
+
+  /** Draws the names of what has room for one at a scale; 0: none. */
+  private showNames(k: number): void {
+    if (this.namesAt === k) return;
+    this.namesAt = k;
+    this.names.replaceChildren(...(k && this.scene ? drawNames(this.scene, k) : []));
   }
 
   /** Draws what has come near the window since the last time. */

@@ -38,6 +38,7 @@ export interface Tree {
   /** In the plain tree: the op or tensor that a reshape, a slice or a cast is drawn as part of, or -1; and of each the nodes it is drawn for. */
   carrier: Int32Array;
   carried: ReadonlyMap<number, readonly number[]>;
+  folded: number; // ops that have a carrier
   /** No pills, and ops that only move elements or change their type are drawn as part of what they come from. */
   plain: boolean;
   /** Boxes of a group in order of creation: node ids and group ids. */
@@ -154,12 +155,14 @@ export function buildTree(nodes: Nodes, edges: Edges, groupList: readonly Group[
   let { totals, first } = totalled(nodes, place, places);
   const carrier = new Int32Array(size).fill(-1);
   const carried = new Map<number, number[]>();
+  let folded = 0;
   if (plain) {
     carry(nodes, { inputs, consumers, host, wraps, groups }, carrier);
     for (let node = 0; node < size; node++) {
       if (carrier[node]! < 0 && host[node]! < 0) continue;
       const box = boxOf({ host, carrier }, node);
       if (carrier[node]! >= 0) place[node] = place[box]!;
+      if (carrier[node]! >= 0 && nodes.kind[node] === "op") folded++;
       carried.set(box, [...(carried.get(box) ?? []), node]);
     }
     first = totalled(nodes, place, places).first;
@@ -169,7 +172,7 @@ export function buildTree(nodes: Nodes, edges: Edges, groupList: readonly Group[
   const children = childrenOf(boxed, places, first);
   const home = place.map((at) => ids[at]!);
   const parent = (group: number) => places.parent(group);
-  const drawn = { host, uses, shared, wraps, pills, carrier, carried, plain, children, totals, stacks: new Map() };
+  const drawn = { host, uses, shared, wraps, pills, carrier, carried, folded, plain, children, totals, stacks: new Map() };
   return { size, groups, parent, places, place, home, inputs, consumers, ...drawn };
 }
 
@@ -200,11 +203,6 @@ export function boxOf({ host, carrier }: Pick<Tree, "host" | "carrier">, node: n
   let at = node;
   while (host[at]! >= 0 || carrier[at]! >= 0) at = host[at]! >= 0 ? host[at]! : carrier[at]!;
   return at;
-}
-
-/** Ops that are drawn as part of others. */
-export function folded(tree: Tree, nodes: Nodes): number {
-  return nodes.kind.reduce((count, kind, node) => count + (kind === "op" && tree.carrier[node]! >= 0 ? 1 : 0), 0);
 }
 
 /** What is drawn of a node: its own box or pill, else the box that carries it. */

@@ -126,7 +126,8 @@ export class QuestionCard {
 
   private typed({ recording, selected }: State): string {
     const name = nameOf(recording!, selected);
-    return recording!.nodes.name.filter((one) => one === name).length === 1 ? name : `#${selected}`;
+    const same = recording!.nodes.name.filter((_, node) => nameOf(recording!, node) === name);
+    return same.length === 1 ? name : `#${selected}`;
   }
 
   private restore(answer: string): void {

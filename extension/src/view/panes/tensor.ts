@@ -5,7 +5,7 @@ import { h, put, putAround, type Child } from "../dom";
 import { resultText } from "../graph/face";
 import type { Inspected, Summary } from "../protocol";
 import { answered, changed, type State } from "../store";
-import { nameOf, numberText } from "../words";
+import { nameOf, noteOf, numberText } from "../words";
 import { drawHealth, drawHistogram } from "./charts";
 import { copyButton } from "./copy";
 import { type Cursor, drawHeat, type Range } from "./heat";
@@ -96,7 +96,7 @@ export class TensorPane implements Pane {
         answer && !answer.message.missing ? this.pins(answer.message) : null,
       ),
       siteLine(recording.sites[nodes.site[selected]!]),
-      nodes.note[selected] ? h("p", { class: "remark" }, nodes.note[selected]!) : null,
+      nodes.note[selected] ? h("p", { class: "remark" }, noteOf(recording, selected)) : null,
     );
     if (answer) return this.answer(answer.message, answer.buffers, state);
     this.parts.forEach((part) => put(part));

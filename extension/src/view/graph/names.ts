@@ -1,0 +1,31 @@
+// Names from far away: where the titles on boxes would be too small to read, those of the boxes and groups that have room for one are drawn over them.
+
+import { s } from "../dom";
+import { textWidth } from "./face";
+import { LEGIBLE } from "./fit";
+import type { Box, Scene } from "./layout";
+import { TOP } from "./tree";
+
+const TITLE = 15; // pixels that text widths are measured at
+const AROUND = 6; // pixels of room around a name
+
+/** The boxes whose names are drawn at a scale: the innermost ones that have room for them, so long as they are several in their group. */
+export function named({ boxes }: Scene, k: number): Box[] {
+  const inside = new Map<number, Box[]>();
+  for (const box of boxes) inside.set(box.parent, [...(inside.get(box.parent) ?? []), box]);
+  const fits = ({ w, h, face }: Box) => w * k >= (textWidth(face.title, "title") * LEGIBLE) / TITLE + AROUND && h * k >= LEGIBLE + 1;
+  const visit = (group: number): Box[] =>
+    (inside.get(group) ?? []).flatMap((box) => {
+      const inner = box.kind === "open" ? visit(box.id) : [];
+      if (inner.length > 1 || !fits(box)) return inner;
+      return [box];
+    });
+  return visit(TOP);
+}
+
+export function drawNames(scene: Scene, k: number): SVGElement[] {
+  const style = `font-size:${LEGIBLE / k}px;stroke-width:${3 / k}px`;
+  return named(scene, k).map(({ x, y, w, h, face }) =>
+    s("text", { x: x + w / 2, y: y + h / 2, style, "text-anchor": "middle", "dominant-baseline": "central" }, face.title),
+  );
+}
