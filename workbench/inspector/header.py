@@ -40,9 +40,9 @@ def facts(array: Any, tensor: Tensor | None = None, recording: Recording | None 
     if hasattr(array, "strides"):
         found.append(Fact("strides", f"{tuple(strides_of(array))}{'' if array.flags.c_contiguous else ', not contiguous'}"))
     if tensor is not None and tensor._base is not None:
-        base = recording.find(tensor._base) if recording is not None else -1
-        known = recording is not None and base >= 0
-        found.append(Fact("view of", recording.called(base) if known else f"a tensor of shape {tuple(tensor._base.shape)}"))
+        base = -1 if recording is None else recording.find(tensor._base)
+        known = None if recording is None or base < 0 else recording.called(base)
+        found.append(Fact("view of", known or f"a tensor of shape {tuple(tensor._base.shape)}"))
     elif array.base is not None and inplace.storage(array) is not array:
         found.append(Fact("view of", f"memory of {bytes_text(inplace.storage(array).nbytes)}"))
     version = inplace.version(array)

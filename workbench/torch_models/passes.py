@@ -264,7 +264,8 @@ class TorchPass(Stepper):
             shown = operand(r, row)
             name = shown.name or r.called(row)
             rule = typeset.accumulation(shown, upstream)
-            sentence = f"accumulate: the gradient of {name} ({size_text(arrived)}{told}) is {taken.leaf} {f'{name}.grad' if shown.name else 'its .grad'}."
+            held = f"{name}.grad" if shown.name else "its .grad"
+            sentence = f"accumulate: the gradient of {name} ({size_text(arrived)}{told}) is {taken.leaf} {held}."
             return protocol.Step(taken.place, row, "accumulate", rule, arrived, [], site, f"Step {taken.place} of {self.total}, {sentence}")
         op, attrs = r.ops[row], r.attrs[row]
         slots = r.inputs(row)
