@@ -11,7 +11,7 @@ const require = createRequire(new URL("package.json", extension));
 const { build } = await import(pathToFileURL(require.resolve("esbuild")).href);
 const { JSDOM } = require("jsdom");
 
-const [graphFile, folder, name, direction, wanted] = process.argv.slice(2);
+const [graphFile, folder, name, direction] = process.argv.slice(2);
 const { window } = new JSDOM("<!doctype html>");
 Object.assign(globalThis, { window, document: window.document, XMLSerializer: window.XMLSerializer });
 
@@ -31,7 +31,7 @@ const view = await import(`data:text/javascript;base64,${Buffer.from(bundle.outp
 
 const received = { do: "receive", received: { message: JSON.parse(readFileSync(graphFile, "utf8")), buffers: [] } };
 let state = view.reduce(view.START, received);
-state = { ...state, open: wanted === "all" ? new Set(state.recording.tree.groups.keys()) : view.frontier(state.recording.tree, Number(wanted)) };
+state = view.reduce({ ...state, recording: { ...state.recording, tree: state.recording.trees.full } }, { do: "open all", group: -1 });
 const { recording } = state;
 const { tree } = recording;
 

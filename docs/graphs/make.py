@@ -39,12 +39,12 @@ def recorded(name: str) -> dict[str, Any]:
     return session.graph.message().to_json()
 
 
-def compare(name: str, folder: Path, direction: str = "down", wanted: str = "all") -> dict[str, Any]:
+def compare(name: str, folder: Path, direction: str = "down") -> dict[str, Any]:
     """Both drawings into `folder`, and the counts of both."""
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         json.dump(recorded(name), file)
         file.flush()
-        command = ["node", str(HERE / "compare.mjs"), file.name, str(folder), name, direction, wanted]
+        command = ["node", str(HERE / "compare.mjs"), file.name, str(folder), name, direction]
         return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 

@@ -378,7 +378,7 @@ def test_the_peak_tells_the_live_set_with_line_saver_and_when_it_went():
     held = next(held for held in told["holdings"] if held["node"] == exp and held["category"] == "saved")
     assert held["why"] == "saved by exp, which made h, for d_input"
     assert graph["sites"][held["site"]]["text"] == "h = x.exp()"
-    assert held["freed"] > told["event"] and held["freed_text"] == f"in the backward step of exp #{exp}"
+    assert held["freed"] > told["event"] and held["freed_text"] == "in the backward step of exp, which made h"
     assert graph["sites"][held["freed_site"]]["text"] == "h = x.exp()"
     after, _ = ask(session, type="ask_moment", event=held["freed"])
     assert held["block"] not in {other["block"] for other in after["holdings"]}
@@ -405,7 +405,7 @@ def test_every_event_has_a_sentence_and_a_live_set_of_its_bytes():
         assert sum(held["bytes"] for held in told["holdings"]) == told["live"] == log.live[event]
         texts.append(told["text"])
     assert any(text.endswith("parameter, was first used") for text in texts)
-    assert any(text.startswith("linear #") for text in texts)
+    assert any(text.startswith("linear, line ") for text in texts)
     assert any("the gradient on its way to" in text and "came in the backward step of" in text for text in texts)
     assert any(text.startswith("the optimizer began to keep exp_avg of") for text in texts)
     assert any("was let go" in text for text in texts)

@@ -7,7 +7,7 @@ from typing import Any
 from engine import inplace, tape
 from engine.tensor import Tensor
 
-from ..memory_use.words import for_which
+from ..memory_use.words import for_which, saving
 from ..recording import recent
 from .chain import Chain, Root
 
@@ -45,7 +45,7 @@ def told(root: Root, path: str, thing: Any, owner: Any) -> Chain:
         if found is not None:
             node, place = found
             slot = for_which(node.op, place)
-            links.append(f"saved by {_called(node)}" + (f", for {slot}" if slot else ""))
+            links.append(saving(_called(node), slot))
     if name:
         fix, advice = _cut(name, path, thing, direct)
     return Chain(tuple(links), fix, advice)

@@ -20,6 +20,11 @@ def for_which(op: Any, place: int) -> str:
     return " and ".join(f"d_{name}" for name, rule in zip(op.inputs, op.rules, strict=False) if rule is not None and place in rule.keeps)
 
 
+def saving(maker: str, slot: str) -> str:
+    """Who saves it, for which gradient: "saved by mul, line 3, for d_other"."""
+    return f"saved by {maker}" + (f"{',' if ', ' in maker else ''} for {slot}" if slot else "")
+
+
 def gradient(log: Log, block: int) -> str:
     """What to call a gradient: the one that a tensor keeps, or one on its way through the pass."""
     own = called(log.recording, int(log.row[block]))
@@ -37,8 +42,7 @@ def saved_by(r: Recording, row: int, place: int) -> str:
     """Who saves it, and for which gradient: "saved by mul, line 3, for d_other"."""
     if row < 0:
         return "saved by a node that is not in this recording"
-    slot = for_which(r.ops[row], place)
-    return f"saved by {r.maker(row)}" + (f", for {slot}" if slot else "")
+    return saving(r.maker(row), for_which(r.ops[row], place))
 
 
 def place(log: Log, event: int, row: int) -> str:
