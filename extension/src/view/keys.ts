@@ -90,7 +90,7 @@ export const BINDINGS: readonly Binding[] = [
   { keys: ["Shift+P"], shown: "Shift p", does: "presenter mode: large, with values hidden", run: (c) => c.present() },
   { keys: ["v"], shown: "v", does: "reveal the next hidden value", run: (c) => c.revealValues(false) },
   { keys: ["Shift+V"], shown: "Shift v", does: "reveal all hidden values", run: (c) => c.revealValues(true) },
-  { keys: ["?"], shown: "?", does: "these keys", run: (c) => c.help() },
+  { keys: ["?"], shown: "?", does: "this legend and these keys", run: (c) => c.help() },
   { keys: ["Escape"], shown: "Esc", does: "close this, leave the search; then back to the notebook", run: (c) => c.escape() },
 ];
 

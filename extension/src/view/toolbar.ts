@@ -75,7 +75,7 @@ export class Toolbar {
         this.side,
         new SaveMenu((format) => events.save(format)).element,
         button("present", "Presenter mode (Shift p)", () => events.present(), "wb-present", "present"),
-        h("button", { title: "Keys (?)", "aria-label": "Keys (?)", "data-testid": "wb-help", click: () => events.help() }, "?"),
+        h("button", { title: "Legend and keys (?)", "aria-label": "Legend and keys (?)", "data-testid": "wb-help", click: () => events.help() }, "?"),
       ),
     );
   }

@@ -37,7 +37,7 @@ function nodeParts(box: Box, recording: Recording, idPrefix: string): Child[] {
   const rx = box.kind === "source" ? Math.min(20, h / 2) : 8;
   return [
     note ? s("title", {}, note) : null,
-    card(recording.nodes.kind[box.id]!, w, h),
+    outline(recording.nodes.kind[box.id]!, w, h),
     s("rect", { class: "tint", width: w, height: h, rx }),
     titleText(box, 23),
     s("text", { class: "badge", x: w - face.inset, y: 22.5, "text-anchor": "end" }),
@@ -56,10 +56,10 @@ function nodeParts(box: Box, recording: Recording, idPrefix: string): Child[] {
 }
 
 /** The outline tells the kind of node: ops have corners, parameters are round, leaves round and double, inputs point ahead, constants are square. */
-function card(kind: string, w: number, h: number): SVGElement {
+export function outline(kind: string, w: number, h: number): SVGElement {
   const round = Math.min(20, h / 2);
   if (kind === "input") return s("path", { class: "card", width: w, height: h, d: `M5 0H${w - 11}L${w} ${h / 2}L${w - 11} ${h}H5Q0 ${h} 0 ${h - 5}V5Q0 0 5 0Z` });
-  const outline = (cls: string, by: number) =>
+  const ring = (cls: string, by: number) =>
     s("rect", {
       class: cls,
       ...(by ? { x: by, y: by } : {}),
@@ -68,7 +68,7 @@ function card(kind: string, w: number, h: number): SVGElement {
       rx: kind === "op" ? 8 : kind === "constant" ? 2 : round - by,
     });
   // One element is the card; what else belongs to the outline lies in it.
-  return kind === "leaf" ? s("g", { class: "card double", width: w, height: h }, outline("", 0), outline("inner", 3)) : outline("card", 0);
+  return kind === "leaf" ? s("g", { class: "card double", width: w, height: h }, ring("", 0), ring("inner", 3)) : ring("card", 0);
 }
 
 /** From afar only titles are shown, as large as it takes to read them and as their box allows. */
@@ -110,7 +110,7 @@ function drawPill(pill: Pill, box: Box, recording: Recording, idPrefix: string):
           }
         : {}),
     },
-    card(pill.kind, pill.w, pill.h),
+    outline(pill.kind, pill.w, pill.h),
     s(
       "text",
       { x: 9, y: 16.5 },

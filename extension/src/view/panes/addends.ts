@@ -27,6 +27,13 @@ function placesOf(plan: readonly number[]): Map<number, number[]> {
   return found;
 }
 
+/** The steps up to where the pass stands that gave a node its gradient. */
+export function givers({ tree }: Recording, pass: Pass, node: number): { consumer: number; place: number }[] {
+  const steps = placesOf(pass.plan);
+  const found = tree.consumers.of(node).flatMap((consumer) => (steps.get(consumer) ?? []).map((place) => ({ consumer, place })));
+  return found.filter(({ place }) => place <= pass.index).sort((a, b) => a.place - b.place);
+}
+
 /** What each consumer hands to a node, in the order of the pass, as the view knows it. */
 export function addendsOf({ edges, tree }: Recording, pass: Pass, node: number): Addend[] {
   const found: Addend[] = [];

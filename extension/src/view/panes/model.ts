@@ -48,7 +48,7 @@ export class ModelPane implements Pane {
     const { parameters, activations, totals, title, note } = message;
     return [
       h("div", { class: "headline" }, h("h3", {}, title || "Parameters"), h("span", { class: "quiet" }, note)),
-      h("dl", { class: "facts" }, ...totals.flatMap(({ label, text }) => [h("dt", {}, label), h("dd", {}, text)])),
+      h("dl", { class: "facts" }, ...totals.flatMap(({ label, text }) => [h("dt", {}, label), h("dd", {}, text)]), ...largest(parameters, select)),
       flow(parameters, state.selected, select, this.context.width()),
       parameterTable(parameters, state.selected, select),
       this.samples(parameters.find(({ node }) => node >= 0 && node === state.selected), state),
@@ -68,6 +68,14 @@ export class ModelPane implements Pane {
       answer?.message.node === row.node ? drawSamples(answer.message) : null,
     );
   }
+}
+
+/** The parameter with the largest gradient, as a fact. */
+function largest(rows: readonly ParameterRow[], select: (node: number) => void): Child[] {
+  const most = rows.reduce<ParameterRow | null>((best, row) => ((row.grad_norm ?? -1) > (best?.grad_norm ?? 0) ? row : best), null);
+  if (!most || most.node < 0) return [];
+  const name = h("button", { class: "link", title: "Show it in the graph", "data-testid": "wb-largest", click: () => select(most.node) }, most.name);
+  return [h("dt", {}, "largest gradient"), h("dd", {}, name, `, norm ${numberText(most.grad_norm)}`)];
 }
 
 let known: { kind: readonly string[]; found: boolean } = { kind: [], found: false };

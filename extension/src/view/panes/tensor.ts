@@ -4,8 +4,9 @@ import type { Controller } from "../controller";
 import { h, put, putAround, type Child } from "../dom";
 import { resultText } from "../graph/face";
 import type { Inspected, Summary } from "../protocol";
-import { answered, changed, type State } from "../store";
+import { answered, changed, type Pass, type Recording, type State } from "../store";
 import { nameOf, noteOf, numberText } from "../words";
+import { givers } from "./addends";
 import { drawHealth, drawHistogram } from "./charts";
 import { copyButton } from "./copy";
 import { type Cursor, drawHeat, type Range } from "./heat";
@@ -17,6 +18,7 @@ import { depthSwitch, fitFormulas, ruleRows, siteLine, valuesText } from "./rule
 import { drawAllSeries } from "./series";
 import { drawTokens } from "./tokens";
 
+const MOST_GIVERS = 6;
 const WIDE = 434; // from here on the heat map of a tensor stands beside its numbers, as view.css says
 
 export class TensorPane implements Pane {
@@ -97,10 +99,26 @@ export class TensorPane implements Pane {
       ),
       siteLine(recording.sites[nodes.site[selected]!]),
       nodes.note[selected] ? h("p", { class: "remark" }, noteOf(recording, selected)) : null,
+      this.tab === "grad" && pass ? this.given(recording, pass, selected) : null,
     );
     if (answer) return this.answer(answer.message, answer.buffers, state);
     this.parts.forEach((part) => put(part));
     put(this.brief, waiting(state));
+  }
+
+  /** Why the gradient is what it is: the steps that gave it, each a way to its rule. */
+  private given(recording: Recording, pass: Pass, node: number): HTMLElement | null {
+    const found = givers(recording, pass, node);
+    if (!found.length) return null;
+    const link = ({ consumer, place }: { consumer: number; place: number }, at: number) => {
+      const go = () => {
+        this.controller.tab("step");
+        void this.controller.step("index", place);
+      };
+      const title = "Go to this step: its rule, with the numbers";
+      return [at ? ", " : null, h("button", { class: "link", title, click: go }, `step ${place}, ${nameOf(recording, consumer)}`)];
+    };
+    return h("p", { class: "line", "data-testid": "wb-given" }, "Given by ", ...found.slice(0, MOST_GIVERS).flatMap(link), found.length > MOST_GIVERS ? ` and ${found.length - MOST_GIVERS} more` : null);
   }
 
   private pins({ earlier }: Inspected): HTMLElement {

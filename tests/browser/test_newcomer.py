@@ -1,0 +1,96 @@
+"""The first five minutes: from the README's program to which parameter gets the largest gradient, and why, by mouse and by keys."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Locator, expect
+from test_breakpoints_page import view_of
+
+import engine
+from engine import nn
+
+README = [
+    "%load_ext workbench\nimport engine, engine.nn as nn, workbench as wb\n_ = engine.manual_seed(0)",
+    "model = nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))\nimages, labels = engine.randn(8, 64), engine.randint(0, 10, (8,))",
+    "%%watch\nloss = nn.functional.cross_entropy(model(images), labels)   # the graph appears while this runs",
+    "wb.step(loss)",
+]
+
+
+def expected() -> tuple[str, float]:
+    """The parameter with the largest gradient, and its norm, without the workbench."""
+    engine.manual_seed(0)
+    model = nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))
+    images, labels = engine.randn(8, 64), engine.randint(0, 10, (8,))
+    nn.functional.cross_entropy(model(images), labels).backward()
+    norms = {name: parameter.grad.norm().item() for name, parameter in model.named_parameters()}
+    name = max(norms, key=lambda one: norms[one])
+    return name, norms[name]
+
+
+def answered(view: Locator) -> None:
+    """What is seen at the end: the step that gave the gradient, its rule with the numbers' norm."""
+    name, norm = expected()
+    step = view.locator(".pane.step")
+    expect(step.locator("h3")).to_have_text("linear")
+    given = step.get_by_test_id("wb-contribution").filter(has=view.page.get_by_role("button", name=name, exact=True))
+    expect(given).to_contain_text("upstream")
+    assert float(given.get_attribute("data-norm") or "nan") == pytest.approx(norm, rel=1e-4)
+
+
+def test_by_mouse_in_five_clicks(lab):
+    lab.open(*README)
+    lab.run_all()
+    view = view_of(lab, 3)
+    name, norm = expected()
+    view.get_by_test_id("wb-last").click()  # 1
+    view.get_by_test_id("wb-tab-model").click()  # 2
+    largest = view.get_by_test_id("wb-largest")
+    expect(largest).to_have_text(name)
+    expect(view.get_by_test_id("wb-model")).to_contain_text(f"norm {norm:.4g}")
+    largest.click()  # 3
+    view.get_by_test_id("wb-tab-grad").click()  # 4
+    view.get_by_test_id("wb-given").get_by_role("button").click()  # 5
+    answered(view)
+
+
+IS_ACTIVE = "(one) => one.getRootNode().activeElement === one"
+
+
+def walk(view: Locator, target: Locator, key: str = "Tab") -> None:
+    """Presses the key until the target has the focus."""
+    for _ in range(40):
+        if target.count() and target.evaluate(IS_ACTIVE):
+            return
+        view.page.keyboard.press(key)
+    raise AssertionError(f"{key} never comes to {target}")
+
+
+def test_by_keys_alone(lab):
+    lab.open(*README)
+    press = lab.page.keyboard.press
+    press("Escape")
+    for index in range(len(README)):
+        lab.page.wait_for_function("(i) => window.jupyterapp.shell.currentWidget.content.activeCellIndex === i", arg=index)
+        press("Shift+Enter")
+    lab.wait_idle()
+    press("Control+Alt+g")  # the side panel, and the keys with it
+    view = lab.page.locator("#gradient-workbench")
+    expect(view.get_by_test_id("wb-graph")).to_be_focused()
+    press("End")
+    expect(view.get_by_test_id("wb-sentence")).to_have_text(re.compile("^Step 8 of 8"))
+    chosen = view.locator("[role=tab][aria-selected=true]")
+    for tab, button in (("Model", view.get_by_test_id("wb-largest")), ("Grad", view.get_by_test_id("wb-given").get_by_role("button"))):
+        walk(view, chosen, "Tab" if tab == "Model" else "Shift+Tab")
+        for _ in range(8):
+            if chosen.inner_text() == tab:
+                break
+            before = chosen.inner_text()
+            press("ArrowRight")
+            expect(chosen).not_to_have_text(before)
+        expect(chosen).to_have_text(tab)
+        walk(view, button)
+        press("Enter")
+    answered(view)
