@@ -79,6 +79,7 @@ def test_by_keys_alone(lab):
     press("Control+Alt+g")  # the side panel, and the keys with it
     view = lab.page.locator("#gradient-workbench")
     expect(view.get_by_test_id("wb-graph")).to_be_focused()
+    expect(view.get_by_test_id("wb-scrub")).to_have_value("0")
     press("End")
     expect(view.get_by_test_id("wb-sentence")).to_have_text(re.compile("^Step 8 of 8"))
     chosen = view.locator("[role=tab][aria-selected=true]")

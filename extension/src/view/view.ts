@@ -67,7 +67,8 @@ export class View {
   private readonly stops: (() => void)[] = [];
   private width = 0;
   private given = ""; // the height that the view gave itself
-  private grown = 0; // and how much of it is for this graph
+  private grown = 0; // and how much of it is for the graph
+  private grownFor = ""; // of this recording
   private dark = false;
   private gradients: Gradients = NO_GRADIENTS;
   private readonly track = new GradientTrack();
@@ -295,13 +296,16 @@ export class View {
   }
 
   /** A level that is whole and readable only in a higher view makes it higher. */
-  private growFor(scene: Scene, { level, window }: State): void {
+  private growFor(scene: Scene, { recording, level, touched, window }: State): void {
     if (level < 0 || !this.pane.size.w) return;
+    // It does not shrink by itself: a scroll bar that comes with the height and takes some width would make it flicker.
+    const kept = recording?.name === this.grownFor && !touched ? this.grown : 0;
+    this.grownFor = recording?.name ?? "";
     const least = window.h - (this.spare() + this.grown); // of the pane in a view of the usual height
     const most = wholeView(scene, window).k;
     const needed = [goodAt(scene), readableAt(scene)].find((k) => k <= most) ?? 0;
     const enough = wholeView(scene, { w: window.w, h: least }).k >= needed;
-    const grown = enough ? 0 : Math.max(0, Math.ceil(scene.bounds[3] * needed + 2 * MARGIN) - least);
+    const grown = enough ? kept : Math.max(kept, Math.ceil(scene.bounds[3] * needed + 2 * MARGIN) - least);
     if (grown === this.grown || this.spare() + this.grown === 0) return;
     this.grown = grown;
     this.showHeight();

@@ -154,7 +154,7 @@ function groupParts(box: Box): Child[] {
   ];
 }
 
-/** Chooses which iteration of a loop is shown; or, where all are, hides most again. */
+/** Chooses which turn of a loop is shown; or, where all are, shows one again. */
 function drawSlider(group: number, { at, last, x, words }: Slider): SVGGElement {
   const button = (left: number, w: number, to: number, path: string, title: string) =>
     s(
