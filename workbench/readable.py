@@ -21,6 +21,11 @@ def readable(text: str, most: int = MOST) -> str:
     return text if text.isprintable() else text.translate(_UNREADABLE)
 
 
+def amid(name: str) -> str:
+    """A name in the midst of a sentence: what a comma begins, as in "add, line 3", a comma ends."""
+    return f"{name}," if ", " in name else name
+
+
 def encodable(value: Any) -> Any:
     """A JSON value whose texts have no halves of characters, which UTF-8 cannot have: one, and the whole message cannot be sent."""
     if isinstance(value, str):

@@ -364,8 +364,10 @@ class Recording:
         name = self.names.get(row)
         if name:
             return name
-        what, line = self.op_name(row) or self.kind[row], line_of(self.code[row], self.lasti[row])
-        return f"{what}, line {line}" if line is not None else f"{what} {'×'.join(map(str, self.shape[row]))}".strip()
+        what, code = self.op_name(row) or self.kind[row], self.code[row]
+        if code is not None:
+            return f"{what}, line {line_of(code, self.lasti[row])}"
+        return f"{what} {'×'.join(map(str, self.shape[row]))}".strip()
 
     def maker(self, row: int) -> str:
         """The op of a row in words: "tanh, which made h", or "tanh, line 4"."""

@@ -16,10 +16,8 @@ def positions(code: CodeType) -> tuple:
     return tuple(code.co_positions())
 
 
-def line_of(code: CodeType | None, lasti: int) -> int | None:
-    """The line that the instruction stands on; None where the code is not known."""
-    if code is None:
-        return None
+def line_of(code: CodeType, lasti: int) -> int:
+    """The line that the instruction stands on; the code's first where that is not known."""
     found = positions(code)
     line = found[lasti // 2][0] if lasti // 2 < len(found) else None
     return code.co_firstlineno if line is None else line

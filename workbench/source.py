@@ -80,7 +80,7 @@ class Sources:
 
     def site(self, code: CodeType, lasti: int) -> Site:
         """Cell or file, line and text."""
-        file, line = code.co_filename, line_of(code, lasti) or code.co_firstlineno
+        file, line = code.co_filename, line_of(code, lasti)
         cell = _cells(file)
         text = linecache.getline(file, line).strip()
         if cell is not None:
@@ -94,7 +94,7 @@ class Sources:
 
     def loops(self, code: CodeType, lasti: int) -> list[Loop]:
         """The loops around the line, innermost first."""
-        line = line_of(code, lasti) or code.co_firstlineno
+        line = line_of(code, lasti)
         around = [loop for loop in self._file(code.co_filename)[1] if loop[0] <= line <= loop[1] and loop[0] >= code.co_firstlineno]
         return sorted(around, key=lambda loop: (-loop[0], loop[1]))
 

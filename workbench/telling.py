@@ -10,6 +10,7 @@ from . import protocol
 from .formulas import typeset
 from .formulas.typeset import Operand
 from .inspector import number_text, summary
+from .readable import amid
 from .recording import Recording
 
 if TYPE_CHECKING:
@@ -100,8 +101,7 @@ def one(grad: Any) -> Any:
 def gain_text(r: Recording, target: int, called: str, gained: protocol.Summary, now: protocol.Summary | None) -> str:
     """What an input gained, by its name or its op; `called`: what the op calls it; `now`: the sum, where there were gains before."""
     name = r.called(target) if r.names.get(target) or r.op_name(target) else called
-    name += "," if ", line " in name and not r.names.get(target) else ""
-    return f"gradient of {name} gains {size_text(gained)}" + (f", now {size_text(now)}" if now is not None else "")
+    return f"gradient of {amid(name)} gains {size_text(gained)}" + (f", now {size_text(now)}" if now is not None else "")
 
 
 def gains(told: list[str]) -> str:

@@ -9,53 +9,15 @@ import engine
 from engine import nn
 from engine.nn import functional as F
 
+with engine.install_as_torch():
+    from ten import ResNet18
+
 
 def mlp() -> Any:
     """A classifier of three layers."""
     model = nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 10))
     x, y = engine.randn(16, 64), engine.randint(0, 10, (16,))
     return lambda: F.cross_entropy(model(x), y)
-
-
-class BasicBlock(nn.Module):
-    """Two convolutions and the way around them (He et al. 2015, figure 2)."""
-
-    def __init__(self, inner: int, outer: int, stride: int) -> None:
-        super().__init__()
-        self.conv1 = nn.Conv2d(inner, outer, 3, stride, 1, bias=False)
-        self.bn1 = nn.BatchNorm2d(outer)
-        self.conv2 = nn.Conv2d(outer, outer, 3, 1, 1, bias=False)
-        self.bn2 = nn.BatchNorm2d(outer)
-        self.downsample = None
-        if stride != 1 or inner != outer:
-            self.downsample = nn.Sequential(nn.Conv2d(inner, outer, 1, stride, bias=False), nn.BatchNorm2d(outer))
-
-    def forward(self, x: Any) -> Any:
-        out = F.relu(self.bn1(self.conv1(x)))
-        out = self.bn2(self.conv2(out))
-        around = x if self.downsample is None else self.downsample(x)
-        return F.relu(out + around)
-
-
-class ResNet18(nn.Module):
-    """Eight blocks in four stages; narrow, since the graph does not depend on the width."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.conv1 = nn.Conv2d(3, 8, 7, 2, 3, bias=False)
-        self.bn1 = nn.BatchNorm2d(8)
-        self.maxpool = nn.MaxPool2d(3, 2, 1)
-        stages = [(8, 8, 1), (8, 16, 2), (16, 32, 2), (32, 64, 2)]
-        for at, (inner, outer, stride) in enumerate(stages, 1):
-            setattr(self, f"layer{at}", nn.Sequential(BasicBlock(inner, outer, stride), BasicBlock(outer, outer, 1)))
-        self.avgpool = nn.AdaptiveAvgPool2d(1)
-        self.fc = nn.Linear(64, 10)
-
-    def forward(self, x: Any) -> Any:
-        x = self.maxpool(F.relu(self.bn1(self.conv1(x))))
-        for stage in (self.layer1, self.layer2, self.layer3, self.layer4):
-            x = stage(x)
-        return self.fc(engine.flatten(self.avgpool(x), 1))
 
 
 def resnet18() -> Any:

@@ -116,8 +116,7 @@ class Reasons:
             where = self.at(row) or (f" at {line}" if line else "")
             return f"was detached from {self.called(self.detached[row])}{where}, so no gradient passes"
         op, code = r.ops[row], r.code[row]
-        line = line_of(code, r.lasti[row])
-        opened = None if code is None or line is None else _no_grad_around(code, line)
+        opened = None if code is None else _no_grad_around(code, line_of(code, r.lasti[row]))
         if not any(op.rules or ()) and (opened is None or name in registry):
             return f"is the result of {name}{self.at(row)}, which has no derivative"
         if not _floating(r.dtype[row]):
@@ -156,7 +155,7 @@ class Reasons:
         """The code and the line of it that detached the row; None where none, or more than one, comes into question."""
         own = self.r.code[row]
         if own is not None:  # an op that was recorded
-            return own, line_of(own, self.r.lasti[row]) or own.co_firstlineno
+            return own, line_of(own, self.r.lasti[row])
         codes = {code for code in self.r.code if code is not None}
         name = self.r.names.get(row, "")
         found = [(code, line, to) for code in codes for line, to in _detaches(code)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..readable import amid
 from ..recording import Recording
 from .log import CATEGORIES, GRADIENT, OPTIMIZER, Log
 
@@ -22,7 +23,7 @@ def for_which(op: Any, place: int) -> str:
 
 def saving(maker: str, slot: str) -> str:
     """Who saves it, for which gradient: "saved by mul, line 3, for d_other"."""
-    return f"saved by {maker}" + (f"{',' if ', ' in maker else ''} for {slot}" if slot else "")
+    return f"saved by {amid(maker)} for {slot}" if slot else f"saved by {maker}"
 
 
 def gradient(log: Log, block: int) -> str:

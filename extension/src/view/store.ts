@@ -10,11 +10,10 @@ import type { Window } from "./graph/fit";
 import { firstLevel, levelsOf, shownAt, type Trees } from "./graph/levels";
 import { caretNode, choosing, following, iterate, meeting, NO_LOOPS, unrolled, type Loops } from "./graph/loops";
 import { stacked } from "./graph/stacks";
-import { ALL, buildTree, closedAround, countBoxes, growing, hosted, homeOf, TOP, type Tree } from "./graph/tree";
+import { ALL, buildTree, closedAround, countBoxes, growing, HARD_CAP, hosted, homeOf, TOP, type Tree } from "./graph/tree";
 
 export type Direction = "right" | "down"; // the way that data flows
 export type Depth = "symbols" | "shapes" | "numbers";
-export const HARD_CAP = 2000;
 const LARGE = 50_000; // nodes
 
 export interface Recording extends Pick<
@@ -396,10 +395,10 @@ function openAll(state: State, group: number): State {
 function leveled(state: State, to: number): State {
   const levels = state.recording ? levelsOf(state.recording.trees) : [];
   const level = levels[to];
-  return level && to !== state.level ? { ...at(state, to), touched: true } : state;
+  return level && to !== state.level ? { ...atLevel(state, to), touched: true } : state;
 }
 
-function at(state: State, level: number): State {
+function atLevel(state: State, level: number): State {
   const recording = state.recording!;
   const { open, ...shown } = levelsOf(recording.trees)[level]!;
   return { ...state, level, open, recording: shownAt(recording, shown) };
@@ -410,7 +409,7 @@ function arranged(state: State): State {
   const { recording, touched } = state;
   if (!recording || recording.live || touched) return state;
   const level = firstLevel(recording, state.window);
-  return level === state.level ? state : at(state, level);
+  return level === state.level ? state : atLevel(state, level);
 }
 
 function capped(state: State, open: Set<number>): State {

@@ -113,7 +113,7 @@ export class Toolbar {
     [...this.levels.children].forEach((one, at) => {
       const { name, boxes } = levels[at]!;
       setAttribute(one, "aria-pressed", String(at === level));
-      setAttribute(one, "title", `Show the graph down to its ${name}: ${plural(boxes, "box", "boxes")} (, and . go a level out and in)`);
+      setAttribute(one, "title", `Level ${at + 1} of ${levels.length}, ${name}: ${plural(boxes, "box", "boxes")} (keys: , out and . in)`);
     });
   }
 

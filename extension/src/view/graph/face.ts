@@ -1,13 +1,16 @@
 // What stands on a box and how big it is: words, pills and sizes, without any drawing.
 
 import { shownText } from "./loops";
+import type { Group } from "../protocol";
 import type { Direction, Recording } from "../store";
 import { FIRST_STACK, isSummary } from "./tree";
 import { noteOf, plural, shapeText, totalsText } from "../words";
 
 export type TextStyle = "title" | "body" | "name";
 
-const FONTS: Record<TextStyle, string> = { title: "600 15px", body: "13px", name: "italic 13px" };
+export const TITLE = 15; // pixels
+export const MOST_GROWTH = 1.9; // of a title, seen from afar
+const FONTS: Record<TextStyle, string> = { title: `600 ${TITLE}px`, body: "13px", name: "italic 13px" };
 const WIDE = /[MWmw@%—…×∇]/;
 const NARROW = /[iljtf.,:;'|!()[\] ]/;
 
@@ -189,11 +192,16 @@ export function wrapText({ nodes, tree }: Recording, node: number): string {
   return words.filter((text) => text !== nodes.op[node]).join(" · ");
 }
 
+/** A group's name, where its label does not say it. */
+function ownName({ name, label }: Group): string {
+  return label.includes(name) ? "" : name;
+}
+
 const CONTAINERS = new Set(["Sequential", "ModuleList", "ModuleDict"]);
 
 export function groupFace(recording: Recording, id: number): Face {
   const group = recording.tree.groups.get(id)!;
-  const other = group.name && !group.label.includes(group.name) ? group.name : "";
+  const other = ownName(group);
   // Of what only holds others its name in the model says more than its class.
   const words = other && CONTAINERS.has(group.label) ? [other, group.label] : [group.label || group.name || group.kind, other];
   const title = clipText(words[0]!, "title", 220);
@@ -225,12 +233,10 @@ export function headerWidth(face: Face): number {
   return titleWidth(face) + (face.slider ? SLIDER_ROOM : 0);
 }
 
-const TITLE = 15; // pixels
-
 /** From afar only the title of a box is shown: the height up to which it can grow, in scene units; and with its name, or 0 where that has no room. */
 export function fromAfar({ kind, w, face }: { kind: string; w: number; face: Face }): { title: number; named: number } {
   const room = (name: string) => (w - 20) / Math.max(1, headWidth({ title: face.title, name, also: "" }));
-  const most = kind === "open" ? 1.7 : 1.9; // lines high
+  const most = kind === "open" ? 1.7 : MOST_GROWTH;
   const named = kind === "open" || kind === "closed" ? Math.min(most, room(face.name)) : 0;
   return { title: TITLE * Math.max(1, Math.min(most, room(""))), named: face.name && named >= LEAST_GROWTH ? TITLE * named : 0 };
 }
@@ -242,7 +248,7 @@ export function describe(recording: Recording, key: string, open: boolean): stri
   if (key.startsWith("g")) {
     const group = tree.groups.get(id);
     if (!group) return "";
-    const name = group.name && !group.label.includes(group.name) ? ` ${group.name}` : "";
+    const name = ownName(group) && ` ${ownName(group)}`;
     return `${id >= FIRST_STACK ? "hidden" : group.kind} ${group.label}${name}, ${totalsText(tree.totals.get(id)!)}, ${open ? "open" : "closed"}`;
   }
   const kind = nodes.kind[id] === "op" ? nodes.op[id] || "unnamed op" : nodes.kind[id]!;

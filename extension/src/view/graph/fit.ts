@@ -1,7 +1,7 @@
 // Which way a graph is drawn, and where the camera first stands: all of it in sight where that stays readable.
 
 import { fitted, type Camera } from "./camera";
-import { fromAfar } from "./face";
+import { fromAfar, TITLE } from "./face";
 import { layout, type Box, type Scene } from "./layout";
 import type { Recording } from "../store";
 import { countBoxes } from "./tree";
@@ -16,7 +16,7 @@ const GOOD = 0.75; // a scale at which left to right is taken without asking whe
 const CLOSE = 0.75; // the scale of a graph that cannot be shown whole
 export const MARGIN = 4; // pixels around the whole graph
 export const LEGIBLE = 11; // pixels that a letter needs on the screen
-export const WORDS = LEGIBLE / 15; // from this scale on all that stands on a box can be read
+export const WORDS = LEGIBLE / TITLE; // from this scale on all that stands on a box can be read
 
 export function isMany(recording: Recording, open: ReadonlySet<number>): boolean {
   return countBoxes(recording.tree, open) > MANY;

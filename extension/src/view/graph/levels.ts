@@ -1,8 +1,8 @@
 // Levels of folding: from the outermost groups alone to every op, with a name for each; and which of them a window has room for.
 
 import { bestScene, goodAt, wholeView, type Window } from "./fit";
-import { HARD_CAP, type Recording } from "../store";
-import { countBoxes, isRun, isSummary, TOP, type Tree } from "./tree";
+import type { Recording } from "../store";
+import { countBoxes, HARD_CAP, isRun, isSummary, TOP, type Tree } from "./tree";
 
 export interface Level {
   name: string; // "model", "blocks", "layers", "ops"
@@ -41,12 +41,15 @@ interface Inner {
 
 function distinct(trees: Trees): Omit<Level, "name">[] {
   const levels: Omit<Level, "name">[] = [];
+  const outer = innerOf(trees.plain);
   const add = (tree: Tree, open: ReadonlySet<number>) => {
     const level = { open, plain: tree.plain, boxes: countBoxes(tree, open) };
     const before = levels.at(-1);
-    if (before?.boxes !== level.boxes || (before.plain !== level.plain && !sameWords(trees))) levels.push(level);
+    // Without groups there is no architecture to see by leaving the pills out.
+    const tells = before?.plain !== level.plain && outer.length > 0 && !sameWords(trees);
+    if (before?.boxes === level.boxes && !tells) levels.pop();
+    levels.push(level);
   };
-  const outer = innerOf(trees.plain);
   const chosen = (all: readonly Inner[], opens: (one: Inner) => boolean) => new Set(all.filter(opens).map(({ id }) => id));
   const deepest = outer.reduce((most, { depth }) => Math.max(most, depth + 1), 0);
   for (let level = 0; level <= deepest; level++) add(trees.plain, chosen(outer, ({ depth, leaf }) => depth < level && !leaf));
@@ -61,7 +64,7 @@ function distinct(trees: Trees): Omit<Level, "name">[] {
 
 /** Whether both trees show the same: nothing rides as a pill, and nothing is folded away. */
 function sameWords({ full, plain }: Trees): boolean {
-  return full === plain || (!full.pills.size && !plain.carried.size);
+  return full === plain || (!full.pills.size && !plain.folded);
 }
 
 /** The groups of a tree that can be opened. */

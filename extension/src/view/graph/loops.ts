@@ -1,9 +1,9 @@
 // Which part of a loop or fold is shown: choosing an iteration, showing all, and finding what is hidden.
 
 import type { Trees } from "./levels";
-import { HARD_CAP, type Recording, type State } from "../store";
+import type { Recording, State } from "../store";
 import { stacked } from "./stacks";
-import { ALL, closedAround, countBoxes, hosted, homeOf, TOP, type Stack, type Tree } from "./tree";
+import { ALL, closedAround, countBoxes, HARD_CAP, hosted, homeOf, TOP, type Stack, type Tree } from "./tree";
 import { totalsText } from "../words";
 
 /** The view's own state of loops and folds: the trees without stacks, and what was chosen of each. */
@@ -40,7 +40,7 @@ export function iterate(state: State, holder: number, to: number): State {
   if (stack.at !== ALL && at !== ALL) openAlike(base, stack.items[stack.at]!, stack.items[at]!, open);
   const boxes = countBoxes(tree, open);
   if (boxes > HARD_CAP) {
-    const sentence = `That would draw ${boxes} boxes, and at most ${HARD_CAP} are drawn. Close some of the iterations, or choose one with the slider.`;
+    const sentence = `That would draw ${boxes} boxes, and at most ${HARD_CAP} are drawn. Close some of the turns, or choose one with the slider.`;
     return { ...state, status: { sentence, tone: "error" } };
   }
   const focus = hides(tree, open, state.focus) ? `g${holder}` : state.focus;

@@ -6,7 +6,7 @@ import type { Flag as NodeFlag } from "../protocol";
 import { answered, type State } from "../store";
 import { numbersOf, type Numbers } from "./overlays";
 import { summed } from "./stacks";
-import { closedAround, homeOf, reachedBy, type Tree } from "./tree";
+import { closedAround, drawnAs, homeOf, reachedBy, type Tree } from "./tree";
 import { gradientText, numberText } from "../words";
 import type { Wire } from "./wires";
 
@@ -34,11 +34,17 @@ export function marksOf(state: State, gradients: Gradients): Marks {
   const holder = (node: number) => (node < 0 || node >= tree.size ? null : closedAround(tree, state.open, homeOf(tree, node)));
   const currentGroup = holder(gradients.current);
   const hits = new Set(state.search.hits);
+  // What is drawn as part of another is marked there.
+  const drawn = (node: number) => (node < 0 || node >= tree.size ? -1 : drawnAs(tree, node));
+  const [selected, current] = [drawn(state.selected), drawn(gradients.current)];
+  const [hitBoxes, caret] = [new Set(state.search.hits.map(drawn)), new Set([...state.caret].map(drawn))];
   const caretGroups = new Set([...state.caret].map(holder));
   const found = counted(tree, hits);
   const numbers = numbersOf(state);
   const totals = numbers && totalsOf(numbers, tree);
   const flags = flagsOf(state);
+  const flagsAt = tree.plain ? new Map<number, Flag[]>() : flags;
+  if (tree.plain) for (const [node, own] of flags) flagsAt.set(drawn(node), [...(flagsAt.get(drawn(node)) ?? []), ...own]);
   const slopes = slopesOf(state);
   let hidden: Hidden | undefined; // what closed groups hide of the flags, found with the first of them
 
@@ -49,20 +55,18 @@ export function marksOf(state: State, gradients: Gradients): Marks {
 
   function nodeMark(node: number, host?: number): Mark {
     const classes: string[] = [];
-    const shows = tree.carried.get(node) ?? NO_NODES; // besides itself
-    const isAny = (wanted: (one: number) => boolean) => wanted(node) || shows.some(wanted);
     // of the places where a tensor is used those count through which the pass goes
     const passes = host === undefined || host === tree.host[node] || !reached || reached.has(host);
     const summary = passes ? gradients.total.get(node) : undefined;
-    if (isAny((one) => one === state.selected)) classes.push("selected");
-    if (passes && isAny((one) => one === gradients.current)) classes.push("current");
+    if (node === selected) classes.push("selected");
+    if (passes && node === current) classes.push("current");
     if (passes && gradients.done.has(node)) classes.push("done");
     else if (summary) classes.push("reached");
-    if (isAny((one) => hits.has(one))) classes.push("hit");
+    if (hitBoxes.has(node)) classes.push("hit");
     if (failed(recording, node)) classes.push("failed");
     if (node === recording.root) classes.push("root");
-    if (isAny((one) => state.caret.has(one))) classes.push("caret");
-    const own = shows.length ? [node, ...shows].flatMap((one) => flags.get(one) ?? NONE) : (flags.get(node) ?? NONE);
+    if (caret.has(node)) classes.push("caret");
+    const own = flagsAt.get(node) ?? NONE;
     if (numbers) {
       const value = numbers.of(node);
       const known = !Number.isNaN(value);
@@ -134,7 +138,6 @@ function full(norm: number | null | undefined): string | null {
 }
 
 const NONE: readonly Flag[] = [];
-const NO_NODES: readonly number[] = [];
 
 /** The flags of every origin, by node. */
 function flagsOf({ flags }: State): Map<number, Flag[]> {

@@ -1,18 +1,21 @@
 // Names from far away: where the titles on boxes would be too small to read, those of the boxes and groups that have room for one are drawn over them.
 
 import { s } from "../dom";
-import { textWidth } from "./face";
+import { textWidth, TITLE } from "./face";
 import { LEGIBLE } from "./fit";
 import type { Box, Scene } from "./layout";
 import { TOP } from "./tree";
 
-const TITLE = 15; // pixels that text widths are measured at
 const AROUND = 6; // pixels of room around a name
 
 /** The boxes whose names are drawn at a scale: the innermost ones that have room for them, so long as they are several in their group. */
 export function named({ boxes }: Scene, k: number): Box[] {
   const inside = new Map<number, Box[]>();
-  for (const box of boxes) inside.set(box.parent, [...(inside.get(box.parent) ?? []), box]);
+  for (const box of boxes) {
+    const list = inside.get(box.parent);
+    if (list) list.push(box);
+    else inside.set(box.parent, [box]);
+  }
   const fits = ({ w, h, face }: Box) => w * k >= (textWidth(face.title, "title") * LEGIBLE) / TITLE + AROUND && h * k >= LEGIBLE + 1;
   const visit = (group: number): Box[] =>
     (inside.get(group) ?? []).flatMap((box) => {

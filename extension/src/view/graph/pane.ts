@@ -3,7 +3,7 @@
 import { listenGestures, zoomAt, type Camera } from "./camera";
 import { h, s, setAttribute } from "../dom";
 import { drawBox, drawWire, besideHead, labelWire, markBox, markWire } from "./draw";
-import { HEADER, resultText, textWidth } from "./face";
+import { HEADER, MOST_GROWTH, resultText, textWidth, TITLE } from "./face";
 import { Headers } from "./headers";
 import { firstView, LEGIBLE, namedAt, readableAt, viewOf, wholeView, WORDS } from "./fit";
 import type { Box, Scene } from "./layout";
@@ -19,7 +19,7 @@ import { prefersStill } from "../theme";
 import type { Wire } from "./wires";
 
 const CLOSE = 1.3; // from this scale on wires have labels
-const BARE = LEGIBLE / 28; // and below this not even they, but the names of what has room for one
+const BARE = LEGIBLE / (TITLE * MOST_GROWTH); // and below this not even they, but the names of what has room for one
 const BARE_MANY = 0.5; // of many boxes
 const DRAW_ALL = 300; // boxes: with fewer no culling is worth its while
 const FLIP = 200; // milliseconds

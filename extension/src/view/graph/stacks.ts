@@ -84,7 +84,7 @@ function standIn(tree: Tree, holder: number, { items }: Stack, { id, from, to }:
   const [first, last] = [tree.groups.get(items[from]!)!, tree.groups.get(items[to]!)!];
   const own = { id, parent: holder, kind: "scope", count: to - from + 1 } as const;
   if (tree.groups.get(holder)!.kind === "loop") {
-    const noun = first.label.replace(/ \d+$/, "");
+    const noun = /^(\w+) \d+$/.exec(first.label)?.[1] ?? "part";
     return { ...own, name: "", label: from === to ? first.label : `${noun}s ${from + 1}–${to + 1}` };
   }
   const same = tree.groups.get(holder)!.label.includes("same weights") ? ", same weights" : "";

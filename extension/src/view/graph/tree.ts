@@ -7,6 +7,7 @@ import type { Totals } from "../words";
 export { TOP };
 const LONG = 1000; // more ops than this in one group are split into runs
 const RUN = 500;
+export const HARD_CAP = 2000; // boxes drawn at most
 const FEW = 60; // boxes drawn while the code runs, if nothing is opened by hand
 const FIRST_RUN = 1e9; // ids of runs: far above those of the recording's groups
 const MANY_SOURCES = 32; // more tensors that no op made are gathered
@@ -35,9 +36,8 @@ export interface Tree {
   inputs: Slices;
   consumers: Slices;
   pills: ReadonlyMap<number, number[]>;
-  /** In the plain tree: the op or tensor that a reshape, a slice or a cast is drawn as part of, or -1; and of each the nodes it is drawn for. */
+  /** In the plain tree: the op or tensor that a reshape, a slice or a cast is drawn as part of, or -1. */
   carrier: Int32Array;
-  carried: ReadonlyMap<number, readonly number[]>;
   folded: number; // ops that have a carrier
   /** No pills, and ops that only move elements or change their type are drawn as part of what they come from. */
   plain: boolean;
@@ -67,7 +67,6 @@ export interface Member {
   id: number;
   first: number; // the smallest node id inside: creation order
 }
-
 
 /** A stretch of a group with very many ops of its own. */
 export function isRun(group: number): boolean {
@@ -154,16 +153,13 @@ export function buildTree(nodes: Nodes, edges: Edges, groupList: readonly Group[
 
   let { totals, first } = totalled(nodes, place, places);
   const carrier = new Int32Array(size).fill(-1);
-  const carried = new Map<number, number[]>();
   let folded = 0;
   if (plain) {
     carry(nodes, { inputs, consumers, host, wraps, groups }, carrier);
     for (let node = 0; node < size; node++) {
-      if (carrier[node]! < 0 && host[node]! < 0) continue;
-      const box = boxOf({ host, carrier }, node);
-      if (carrier[node]! >= 0) place[node] = place[box]!;
-      if (carrier[node]! >= 0 && nodes.kind[node] === "op") folded++;
-      carried.set(box, [...(carried.get(box) ?? []), node]);
+      if (carrier[node]! < 0) continue;
+      place[node] = place[boxOf({ host, carrier }, node)]!;
+      if (nodes.kind[node] === "op") folded++;
     }
     first = totalled(nodes, place, places).first;
     pills.clear();
@@ -172,7 +168,7 @@ export function buildTree(nodes: Nodes, edges: Edges, groupList: readonly Group[
   const children = childrenOf(boxed, places, first);
   const home = place.map((at) => ids[at]!);
   const parent = (group: number) => places.parent(group);
-  const drawn = { host, uses, shared, wraps, pills, carrier, carried, folded, plain, children, totals, stacks: new Map() };
+  const drawn = { host, uses, shared, wraps, pills, carrier, folded, plain, children, totals, stacks: new Map() };
   return { size, groups, parent, places, place, home, inputs, consumers, ...drawn };
 }
 

@@ -118,7 +118,7 @@ export class TensorPane implements Pane {
       const title = "Go to this step: its rule, with the numbers";
       return [at ? ", " : null, h("button", { class: "link", title, click: go }, `step ${place}, ${nameOf(recording, consumer)}`)];
     };
-    return h("p", { class: "line", "data-testid": "wb-given" }, "Given by ", ...found.slice(0, MOST_GIVERS).flatMap(link), found.length > MOST_GIVERS ? ` and ${found.length - MOST_GIVERS} more` : null);
+    return h("p", { class: "line", "data-testid": "wb-given" }, "Came from ", ...found.slice(0, MOST_GIVERS).flatMap(link), found.length > MOST_GIVERS ? ` and ${found.length - MOST_GIVERS} more` : null);
   }
 
   private pins({ earlier }: Inspected): HTMLElement {
