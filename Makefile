@@ -7,9 +7,10 @@ BIN := $(VENV)/bin
 NPM := PATH="$(CURDIR)/$(BIN):$$PATH" npm --prefix extension
 SOURCES := pyproject.toml hatch_build.py extension/package-lock.json extension/build.mjs $(shell find extension/src extension/jupyter-config -type f)
 
-# `make test` leaves out tests marked `long`; FULL=1 includes them. WORKERS is pytest-xdist's number of processes.
+# `make test` leaves out tests marked `long`; FULL=1 includes them. WORKERS is pytest-xdist's number of processes: one more than cores,
+# since a test often waits for a kernel or a page.
 FULL ?=
-WORKERS ?= logical
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
 MARKS := not torch$(if $(FULL),, and not long)
 BASE ?= HEAD
 CHANGED = { git diff --name-only --diff-filter=d $(BASE); git ls-files --others --exclude-standard; }
