@@ -70,7 +70,7 @@ class Session:
         self.to_side_panel: Callable[[Session], None] | None = None  # where there is one: make it show a session
         self.flags: dict[str, list[protocol.Flag]] = {}  # small marks at nodes, by who says so
         self.findings: list[protocol.Finding] | None = None  # of the checks; None: they have not run
-        self.thorough = False  # every value was looked at
+        self.thorough, self.unsure = False, ""  # every value was looked at; what could not be judged
         self.vocabulary: inspector.Vocabulary | None = None  # what ids mean here; None: what wb.tokens was told
         self.watch: Any = None  # what follows a tensor of PyTorch's, as long as somebody looks
         self._alone = Client(self, lambda message, buffers: None)
@@ -101,7 +101,7 @@ class Session:
                 self.passes = [] if stepper is None else [stepper]
             if recording is not self.recording:
                 self.flags.clear()
-                self.findings, self.thorough = None, False
+                self.findings, self.thorough, self.unsure = None, False, ""
             self.recording, self.graph, self.stepper = recording, graph, stepper
             if self.breakpoints.all:
                 self._flag_breakpoints()
@@ -261,7 +261,7 @@ class Session:
     def check(self, thorough: bool = False, but: Client | None = None) -> None:
         """Run the checks, mark nodes with what they find, and tell all views except the one that is answered."""
         with self.lock:
-            self.findings = look.look(self.recording, self.graph.optimizers, thorough)
+            self.findings, self.unsure = look.look(self.recording, self.graph.optimizers, thorough)
             self.thorough = thorough
             if self.findings or "check" in self.flags:
                 self.flag("check", look.flags(self.findings, self.recording.failure))
@@ -372,7 +372,7 @@ class Session:
         if tensor is not None and tensor._grad is not None and (self.stepper is None or row not in self.stepper.plan or self.stepper.done):
             return tensor._grad.array, ""
         if self.stepper is not None and row in self.stepper.plan and not self.stepper.done:
-            return None, "Its gradient has not been computed yet: step on, or run to this node."
+            return None, inspector.NOT_YET
         return None, inspector.why_no_grad(r, row)
 
     def gone(self, row: int) -> str:

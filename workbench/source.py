@@ -177,8 +177,18 @@ def name_rows(recording: Recording, namespace: Mapping[str, Any] | None, sources
                 recording.ref[row] = ref(tensor)
         if row is not None and (recording.kind[row] != "parameter" or row not in names):
             names[row] = name
+    _before_writes(recording, names)
     for row, name in names.items():
         recording.names[row] = name
+
+
+def _before_writes(recording: Recording, names: dict[int, str]) -> None:
+    """A parameter or leaf that was written in place has its name before the write too."""
+    for row in range(recording.count - 1, -1, -1):
+        if row in names and recording.note[row].startswith(("in place", "written through")):
+            before = next((source for source, slot in recording.inputs(row) if slot == 0), -1)
+            if before >= 0 and (recording.kind[before] in ("parameter", "leaf") or recording.note[before].startswith("in place")):
+                names.setdefault(before, names[row])
 
 
 def _live_rows(recording: Recording) -> dict[int, int]:

@@ -16,7 +16,7 @@ from . import protocol, telling
 from .breakpoints import Breakpoint, Lookout, Stop, kept, named
 from .granularity import By, Places
 from .graph import Graph
-from .inspector import bytes_text
+from .inspector import NOT_YET, bytes_text
 from .recording import KEEP, Recording
 from .replay import Checkpoints, Replay
 
@@ -446,7 +446,7 @@ class Stepper:
             if there:
                 return there[-1][0], ""
         if row in self.plan and self.index < self.total:
-            return None, "Its gradient has not been computed yet: step on, or run to this node."
+            return None, NOT_YET
         return None, ""
 
     def _again(self, index: int) -> tuple[Any, tuple, list]:

@@ -198,7 +198,7 @@ class CheckedSession(ShownSession):
 
     def report(self) -> CheckReport:
         """The findings as a text."""
-        return CheckReport(look.report(self.findings or [], self.recording.title), self.findings or [])
+        return CheckReport(look.report(look.Looked(self.findings or [], self.unsure), self.recording.title), self.findings or [])
 
     def stills(self) -> dict[str, str]:
         return {**super().stills(), "text/plain": self.report().text}

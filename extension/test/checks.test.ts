@@ -40,7 +40,7 @@ function opened(findings: readonly Finding[], thorough = false) {
   const tell = (some: readonly Finding[], all: boolean) =>
     store.dispatch({
       do: "receive",
-      received: { message: { type: "findings", v: VERSION, re: null, recording: "r1", findings: [...some], thorough: all }, buffers: [] },
+      received: { message: { type: "findings", v: VERSION, re: null, recording: "r1", findings: [...some], thorough: all, unsure: "" }, buffers: [] },
     });
   const before = pane.offered(store.state);
   tell(findings, thorough);

@@ -546,7 +546,7 @@ TWINS: list[tuple[str, Program, Program]] = [
     ("not-in-optimizer", lambda: layer_replaced(False), lambda: layer_replaced(True)),
     ("frozen-output", lambda: frozen("last"), lambda: frozen("first")),
     ("zero-gradient", lambda: clipped(0.0), lambda: clipped(1.0)),
-    ("zero-gradient", lambda: killed(True), lambda: killed(False)),
+    ("dead-units", lambda: killed(True), lambda: killed(False)),
     ("dead-units", lambda: killed(True), lambda: killed(False)),
     ("learning-rate-too-large", lambda: regressed(100.0), lambda: regressed(0.1)),
     ("softmax-axis", lambda: attended(0), lambda: attended(-1)),

@@ -43,6 +43,7 @@ from engine import nn, observe
 from engine.optim import SGD, Adam
 from workbench import protocol
 from workbench.checks.look import look
+from workbench.graph import Graph
 from workbench.recorder import Recorder
 from workbench.session import Session
 
@@ -69,7 +70,7 @@ def test_a_mistake_is_found_and_its_corrected_twin_is_left_in_peace(code: str, m
         (lambda: regressed(100.0), ["learning-rate-too-large"]),  # not the gradient that explodes because of it
         (lambda: trained(Stacked(list)), ["unregistered-module"]),
         (lambda: trained(Scaled(engine.ones(3, requires_grad=True))), ["unregistered-parameter"]),  # not data with a gradient
-        (not_finite(lambda x: (x.exp() * engine.tensor([1.0, 1.0, 0.0])).sum() * 0, 1000.0), ["inf-forward", "nan-forward"]),
+        (not_finite(lambda x: (x.exp() * engine.tensor([1.0, 1.0, 0.0])).sum() * 0, 1000.0), ["inf-forward"]),
     ],
 )
 def test_the_cause_is_told_and_not_what_follows_from_it(program: Program, codes: list[str]) -> None:
@@ -99,9 +100,9 @@ def test_an_infinity_is_told_where_it_is_made_and_a_sum_of_both_by_its_reason() 
         loss.backward()
         return x, loss
 
-    made, after = checked(program).findings
-    assert made.code == "inf-forward" and made.sentence.startswith("exp made the first +Inf")
-    assert after.code == "nan-forward" and "+Inf and −Inf" in after.why and "empty" not in after.fix
+    made = one(checked(program), "inf-forward")
+    assert made.sentence.startswith("exp made the first +Inf")
+    assert "From it mean at line" in made.why and "mean of +Inf and −Inf together" in made.why and "empty" not in made.fix
 
 
 def test_of_several_infinities_the_first_is_told() -> None:
@@ -338,7 +339,76 @@ def test_nan_is_not_called_saturated() -> None:
 
 def test_dead_units_are_counted() -> None:
     finding = one(checked(lambda: dead(-100.0)), "dead-units")
-    assert finding.sentence.startswith("8 of 8 units of 1 relu") and finding.severity == "warning"
+    assert finding.sentence.startswith("8 of 8 units of 1 (relu)") and finding.severity == "warning"
+
+
+def test_thirty_layers_that_explode_are_one_finding_that_names_the_first_its_line_and_how_far_it_goes() -> None:
+    gradients: list[float] = []
+
+    def program() -> Any:
+        model = nn.Sequential(*[nn.Linear(16, 16, bias=False) for _ in range(30)])
+        with engine.no_grad():
+            for p in model.parameters():
+                p.mul_(6.0)
+        model(engine.randn(64, 16)).square().mean().backward()
+        gradients.extend(float(numpy.abs(p.grad.numpy()).max()) for p in model.parameters())
+        return model
+
+    finding = one(report := checked(program), "exploding-gradient")
+    assert len(report.findings) == 1 and all(size > 1e4 for size in gradients)
+    first, last = (float(f"{size:.4g}") for size in (gradients[0], gradients[-1]))
+    pattern = r"The gradient explodes in 30 of 30 parameters, from 0\.weight at line (\d+) of test_checks\.py, where .* is (\S+), to 29\.weight, where it is (\S+)\."
+    line, shown, ends = re.fullmatch(pattern, finding.sentence).groups()
+    text = Path(__file__).read_text(encoding="utf-8").splitlines()[int(line) - 1]
+    assert "model(engine.randn(64, 16))" in text and finding.site.line == int(line)
+    assert (float(shown), float(ends)) == pytest.approx((first, last), rel=1e-3) and 2 < len(finding.operands) <= 12
+
+
+def test_a_dead_layer_is_found_after_one_pass_with_the_gradients_that_are_zero_because_of_it() -> None:
+    recorder = Recorder("In [1]")
+    with observe.observing(recorder):
+        model = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 1))
+        with engine.no_grad():
+            model[0].bias.fill_(-100.0)
+        model(engine.randn(8, 4)).square().mean().backward()
+    Graph(recorder.stop()).name({"model": model})
+    assert not model[0].weight.grad.numpy().any() and not model[2].weight.grad.numpy().any()
+    (finding,) = look(recorder.recording).findings  # as each watched cell is looked at
+    assert (finding.code, finding.severity) == ("dead-units", "warning")
+    assert finding.sentence.startswith("16 of 16 units of 1 (relu) at line ")
+    assert finding.sentence.endswith("The gradients of 0.weight and 2.weight are exactly 0.")
+
+
+def test_dead_layers_one_behind_another_are_one_finding_and_so_are_saturated_ones() -> None:
+    def program(act: type[nn.Module], scale: float, bias: float) -> Any:
+        model = nn.Sequential(*[layer for _ in range(6) for layer in (nn.Linear(8, 8), act())])
+        with engine.no_grad():
+            for p in model.parameters():
+                p.mul_(scale) if p.dim() > 1 else p.fill_(bias)
+        model(engine.randn(64, 8)).sum().backward()
+        return model
+
+    found = checked(lambda: program(nn.ReLU, 1.0, -100.0)).findings
+    assert [one.code for one in found] == [
+        "dead-units"
+    ] and "so were 8 of 8 of 3 (relu), 8 of 8 of 5 (relu), 8 of 8 of 7 (relu) and 2 more" in found[0].sentence
+    saturated = one(checked(lambda: program(nn.Tanh, 100.0, 1.0)), "saturated")
+    assert re.search(r"^\d+ % of 1 \(tanh\).*; so are \d+ % of 3 \(tanh\), .* and \d more\.$", saturated.sentence)
+
+
+def test_a_few_units_that_are_zero_on_one_batch_are_no_finding_and_too_few_samples_are_said_to_be_too_few() -> None:
+    def program(units: int, off: int, samples: int) -> Any:
+        model = nn.Sequential(nn.Linear(4, units), nn.ReLU(), nn.Linear(units, 3))
+        with engine.no_grad():
+            model[0].weight.mul_(0.01)
+            model[0].bias.copy_(engine.tensor([-1.0] * off + [1.0] * (units - off)))
+        F.cross_entropy(model(engine.randn(samples, 4)), engine.zeros(samples, dtype=engine.int64)).backward()
+        return model
+
+    assert checked(lambda: program(32, 5, 64)).findings == []
+    few = checked(lambda: program(32, 16, 8))
+    assert few.findings == [] and "Too few samples to tell dead units from others: 16 of 32 of 1 (relu) were 0 for all 8." in few.text
+    assert [one.code for one in checked(lambda: program(32, 16, 32)).findings] == ["dead-units"]
 
 
 def test_the_documentation_runs_and_lists_every_code(

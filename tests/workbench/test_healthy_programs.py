@@ -169,4 +169,4 @@ def test_lessons_are_left_in_peace(lesson: Path, tmp_path: Path, monkeypatch: py
         with wb.record() as recorded:
             exec(compile(text, lesson.name, "exec"), names)
         if "mistake" not in cell["metadata"].get("tags", []):
-            assert [(one.code, one.sentence) for one in look(recorded.recording, recorded.graph.optimizers, thorough=True)] == []
+            assert [(one.code, one.sentence) for one in look(recorded.recording, recorded.graph.optimizers, thorough=True).findings] == []

@@ -80,6 +80,23 @@ def test_flags_of_what_is_wrong():
     assert [(f.label, f.text) for f in facts] == [("parameters", "9 in 2 tensors"), ("gradient norm", "5"), ("flags", "1 NaN")]
 
 
+def test_what_the_pass_has_not_come_to_is_not_yet_there_and_not_missing():
+    engine.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2))
+    stepper = wb.step(model(engine.ones(5, 4)).pow(2).sum())
+    stepper.graph.finish({"model": model})
+    session = wb.show(model[0].weight)
+    session.recording, session.graph, session.stepper = stepper.recording, stepper.graph, stepper
+    while not any(s.op == "linear" for s in [stepper.step(stepper.index)] if s):
+        stepper.next()
+    rows = rows_of(session)
+    assert {name: row["flag"] for name, row in rows.items()} == {"0.weight": "not yet", "0.bias": "not yet", "2.weight": "", "2.bias": ""}
+    assert "step on" in rows["0.weight"]["why"]
+    assert "flags" not in [fact["label"] for fact in asked(session, type="ask_model")[0]["totals"]]
+    stepper.finish()
+    assert {row["flag"] for row in rows_of(session).values()} == {""}
+
+
 def test_parameters_that_the_code_does_not_use_are_listed_last():
     def run():
         class Net(nn.Module):
@@ -188,7 +205,7 @@ def health(run):
 
 
 def test_units_that_are_zero_for_every_sample_are_dead():
-    x = numpy.array([[1.0, -1.0, -2.0, 0.5], [2.0, -3.0, 1.0, -0.5]], numpy.float32)
+    x = numpy.array([[1.0, -1.0, -2.0, 0.5], [2.0, -3.0, 1.0, -0.5]] * 16, numpy.float32)
 
     def run():
         h = engine.tensor(x)
@@ -204,6 +221,7 @@ def test_units_that_are_zero_for_every_sample_are_dead():
         return {"h": h, "y": h.relu()}
 
     assert health(one_sample)["", "relu"]["flag"] == ""  # of one sample nothing can be said
+    assert (row["samples"], health(one_sample)["", "relu"]["samples"]) == (32, 1)
 
 
 def test_channels_are_the_units_after_a_convolution_and_features_after_a_linear_layer():
@@ -237,8 +255,8 @@ def test_all_calls_of_one_module_count_together():
 
     def run():
         net = Net()
-        a = net(engine.tensor([[1.0, -1.0, -1.0]]))
-        b = net(engine.tensor([[-1.0, 1.0, -1.0]]))
+        a = net(engine.tensor([[1.0, -1.0, -1.0]] * 16))
+        b = net(engine.tensor([[-1.0, 1.0, -1.0]] * 16))
         return {"net": net, "a": a, "b": b}
 
     row = health(run)["act", "relu"]

@@ -90,7 +90,7 @@ def test_operands_on_different_devices_are_told() -> None:
         recorder.begins()
         said = "matmul: Expected all tensors to be on the same device, but found at least two devices, cpu and cuda:0!"
         recorder.failed(engine.matmul.op, (x, w), {}, RuntimeError(said))
-    finding = next(iter(look(recorder.stop())))
+    finding = look(recorder.stop()).findings[0]
     assert (
         finding.code == "device-mismatch" and "model.to(device)" in finding.fix and [o.shape for o in finding.operands] == [[2, 3], [3, 2]]
     )

@@ -20,4 +20,4 @@ def thorough(session: Session, request: protocol.AskFindings, client: Client) ->
 
 def told(session: Session, re: int | None) -> Sent:
     """The findings for a view."""
-    return protocol.Findings(re, session.recording.name, session.findings or [], session.thorough).to_json(), []
+    return protocol.Findings(re, session.recording.name, session.findings or [], session.thorough, session.unsure).to_json(), []

@@ -12,6 +12,7 @@ from weakref import ref
 
 from .. import inspector, protocol, source
 from ..inspector.reasons import Reasons
+from ..model_health import activations
 from ..model_health.gradient_flow import EXPLODING
 from ..protocol.checks import Finding, Operand, Severity
 from ..recording import Recording
@@ -115,6 +116,11 @@ class Case:
                 found.append((row, self.witness.largest[row]))
         return found
 
+    @cached_property
+    def activations(self) -> list[protocol.ActivationRow]:
+        """The health of each activation function."""
+        return activations.activations(self.r)[0]
+
     def diverges(self) -> bool:
         """Whether gradients that explode were of a usual size when the training began: then its steps are too long."""
         at_first = self.witness.earliest.values()
@@ -138,6 +144,14 @@ class Case:
     def site_of(self, where: tuple[Any, int] | None) -> protocol.Site | None:
         """The line of a code object's instruction."""
         return None if where is None or where[0] is None else self.sources.site(*where)
+
+    def site_of_use(self, row: int) -> protocol.Site | None:
+        """The line that first uses a parameter for something else than to write into it."""
+        for user in self.consumers.get(row, ()):
+            site = self.site_of_use(user) if self.r.note[user].startswith("in place") else self.site(user)
+            if site is not None:
+                return site
+        return None
 
     def site_at(self, code: CodeType, line: int) -> protocol.Site | None:
         """A line of a code object of which no instruction is known."""

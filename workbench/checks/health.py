@@ -2,68 +2,81 @@
 
 from __future__ import annotations
 
-import math
-
 from .. import inspector
 from ..model_health import activations
 from ..model_health.gradient_flow import EXPLODING, VANISHING
+from ..protocol import ActivationRow
 from ..protocol.checks import Finding
-from .case import Case, several
+from .case import Case, place, several
 
-DEAD, FEW_DEAD = 0.5, 0.25  # shares of a layer's units from which it is a warning, and a note
-SAMPLES = 32  # of fewer, a unit that is 0 for all says nothing
+DEAD = 0.5  # share of a layer's units from which it is a warning
 UNEVEN = 1000.0  # gradients that are small everywhere are those of a model that has learned
+LISTED = 12  # parameters of a finding about many
+
+Sizes = list[tuple[int, float]]  # rows and largest |gradient|, in depth order: that in which the program used them
 
 
 def check(case: Case, thorough: bool) -> list[Finding]:
     """Of the parameters' gradients as they are now, or were when an optimizer last used them; thorough: of activations too."""
-    return [*_gradients(case), *(_activations(case) if thorough else [])]
+    nothing = [row for row, largest in case.gradients if largest == 0 and len(case.r.shape[row]) > 1]
+    layers = case.activations if thorough or nothing else []
+    dead = [one for one in layers if one.flag in ("dead units", "all dead") and one.units > 1]
+    around = {one.node: _around(case, one.node) for one in dead if one.flag == "all dead"} if nothing else {}
+    if not thorough:  # only what tells why gradients are 0
+        dead = [one for one in dead if around.get(one.node, set()) & set(nothing)]
+    silenced = [row for row in nothing if any(row in rows for rows in around.values())]
+    found = [*_dead(case, dead, silenced)]
+    found += _gradients(case, [row for row in nothing if row not in silenced])
+    if thorough:
+        found += _saturated(case, [one for one in layers if one.flag == "saturated"])
+    return found
 
 
-def _gradients(case: Case) -> list[Finding]:
-    """Parameters in depth order: that in which the program used them."""
-    r, found = case.r, {"vanishing": [], "exploding": []}
-    sizes = case.gradients
-    nothing: list[tuple[int, float]] = []
-    for row, largest in sizes:
-        if largest == 0 and len(r.shape[row]) > 1:
-            nothing.append((row, largest))
-        elif 0 < largest < VANISHING and len(r.shape[row]) > 1:  # a bias before a normalisation has none
-            found["vanishing"].append((row, largest))
-        elif EXPLODING < largest < float("inf"):
-            found["exploding"].append((row, largest))
-    findings, most = [], max((size for _, size in sizes), default=0.0)
+def _around(case: Case, row: int) -> set[int]:
+    """What the row was computed from, and what it meets: if it is 0, no gradient passes to the one, and 0 times one to the other."""
+    met = {s for consumer in case.consumers.get(row, ()) for s, _ in case.r.inputs(consumer)}
+    return set(case.r.reachable(row)).union(*(case.r.reachable(s) for s in met))
+
+
+def _gradients(case: Case, nothing: list[int]) -> list[Finding]:
+    r, sizes, findings = case.r, case.gradients, []
+    most = max((size for _, size in sizes), default=0.0)
     if nothing and len(case.witness.updates) > 1 and case.loss() != 0:  # at first a layer after it may be zero on purpose
         findings.append(_zero(case, nothing, len(sizes), most))
-    if found["exploding"] and case.diverges():
-        found["exploding"] = []
-    for flag, some in found.items():
-        if not some or flag == "vanishing" and most < UNEVEN * min(size for _, size in some):
-            continue
-        depth = several([f"{case.called(row)} {inspector.number_text(size)}" for row, size in some])
-        small = flag == "vanishing"
-        sentence = (
-            f"The gradient {'vanishes in' if small else 'explodes in'} {len(some)} of {len(sizes)} parameters: "
-            f"largest |gradient|, in depth order: {depth}."
-        )
-        why = (
-            f"Below {VANISHING:g} a step changes nothing that float32 can hold."
-            if small
-            else f"Above {EXPLODING:g} one step throws the parameters far away; NaN is near."
-        )
-        fix = (
-            "ReLU or GELU instead of sigmoid/tanh, residual connections, normalisation, kaiming/xavier initialisation"
-            if small
-            else "nn.utils.clip_grad_norm_(model.parameters(), 1.0); a smaller learning rate; normalised inputs"
-        )
-        operands = [case.operand(row, (), f"largest |gradient| {inspector.number_text(size)}") for row, size in sizes[:24]]
-        findings.append(case.finding(f"{flag}-gradient", "warning", sentence, some[0][0], why, fix, operands=operands))
+    small = [(row, size) for row, size in sizes if 0 < size < VANISHING and len(r.shape[row]) > 1]  # a bias before a normalisation has none
+    if small and most >= UNEVEN * min(size for _, size in small):
+        why = f"Below {VANISHING:g} a step changes nothing that float32 can hold."
+        fix = "ReLU or GELU instead of sigmoid/tanh, residual connections, normalisation, kaiming/xavier initialisation"
+        findings.append(_spread(case, "vanishing", "vanishes", small, why, fix))
+    large = [(row, size) for row, size in sizes if EXPLODING < size < float("inf")]
+    if large and not case.diverges():
+        why = f"Above {EXPLODING:g} one step throws the parameters far away; NaN is near."
+        fix = "nn.utils.clip_grad_norm_(model.parameters(), 1.0); a smaller learning rate; normalised inputs"
+        findings.append(_spread(case, "exploding", "explodes", large, why, fix))
     return findings
 
 
-def _zero(case: Case, nothing: list[tuple[int, float]], count: int, most: float) -> Finding:
+def _spread(case: Case, flag: str, does: str, some: Sizes, why: str, fix: str) -> Finding:
+    """One finding for all parameters whose gradient is too small, or too large: the first one with its line, and how far it reaches."""
+    (first, size), (last, least) = some[0], some[-1]
+    site = case.site_of_use(first)
+    at = f" at {place(site)}" if site else ""
+    if len(some) == 1:
+        sentence = f"The gradient of {case.called(first)}{at} {does}: its largest |gradient| is {inspector.number_text(size)}."
+    else:
+        sentence = (
+            f"The gradient {does} in {len(some)} of {len(case.gradients)} parameters, from {case.called(first)}{at}, where the largest "
+            f"|gradient| is {inspector.number_text(size)}, to {case.called(last)}, where it is {inspector.number_text(least)}."
+        )
+    weights = [one for one in case.gradients if len(case.r.shape[one[0]]) > 1] or case.gradients
+    every = max(1, -(-len(weights) // LISTED))
+    operands = [case.operand(row, (), f"largest |gradient| {inspector.number_text(largest)}") for row, largest in weights[::every]]
+    return case.finding(f"{flag}-gradient", "warning", sentence, first, why, fix, site=site, operands=operands)
+
+
+def _zero(case: Case, nothing: list[int], count: int, most: float) -> Finding:
     """Parameters that an optimizer uses, whose gradient is 0 in every element."""
-    told = several([case.called(row) for row, _ in nothing])
+    told = several([case.called(row) for row in nothing])
     if most == 0:
         sentence = f"Every gradient is exactly 0, in all {count} parameters."
         why = "Nothing is learned: gradients were multiplied by 0 (a clipping to 0, a loss weighted by 0), or no unit lets any through."
@@ -72,33 +85,52 @@ def _zero(case: Case, nothing: list[tuple[int, float]], count: int, most: float)
         sentence = f"The gradient of {told} is exactly 0, while others are up to {inspector.number_text(most)}."
         why = "What lies between them and the loss has the slope 0: ReLUs that are dead, saturated units, or a multiplication by 0."
         fix = "a smaller learning rate and the model made anew; leaky_relu or GELU; normalised inputs"
-    return case.finding(
-        "zero-gradient", "warning", sentence, nothing[0][0], why, fix, operands=[case.operand(row) for row, _ in nothing[:4]]
-    )
+    return case.finding("zero-gradient", "warning", sentence, nothing[0], why, fix, operands=[case.operand(row) for row in nothing[:4]])
 
 
-def _activations(case: Case) -> list[Finding]:
-    findings = []
-    for one in activations.activations(case.r)[0]:
-        name = f"{one.module} {one.op}".strip() or one.op
-        if one.flag in ("dead units", "all dead") and one.units > 1:
-            share = one.dead / one.units
-            if share < FEW_DEAD or one.calls * math.prod(case.r.shape[one.node]) < SAMPLES * one.units:
-                continue
-            sentence = (
-                f"{one.dead} of {one.units} units of {name}{case.at(one.node)} were 0 for every sample of {one.calls} "
-                f"call{'s' if one.calls > 1 else ''}."
-            )
-            why = "A unit that is 0 for all inputs gets no gradient, and stays so: a large step, or a bias far below zero, has killed it."
-            fix = "a smaller learning rate; leaky_relu or GELU; kaiming initialisation"
-            findings.append(
-                case.finding(
-                    "dead-units", "warning" if share >= DEAD else "note", sentence, one.node, why, fix, operands=[case.operand(one.node)]
-                )
-            )
-        elif one.flag == "saturated":
-            sentence = f"{round(100 * one.saturated)} % of {name}{case.at(one.node)} are saturated: {one.limits}."
-            why = "There the slope is nearly 0, and hardly any gradient comes through."
-            fix = "smaller weights (xavier initialisation), normalised inputs, LayerNorm or BatchNorm before it"
-            findings.append(case.finding("saturated", "warning", sentence, one.node, why, fix, operands=[case.operand(one.node)]))
-    return findings
+def _named(one: ActivationRow) -> str:
+    return f"{one.module} ({one.op})" if one.module else one.op
+
+
+def _dead(case: Case, layers: list[ActivationRow], silenced: list[int]) -> list[Finding]:
+    """One finding for all layers with units that are 0 for every sample, and for the gradients that are 0 because of it."""
+    if not layers:
+        return []
+    first, *others = layers
+    calls = f"{first.calls} call{'s' if first.calls > 1 else ''}"
+    sentence = f"{first.dead} of {first.units} units of {_named(first)}{case.at(first.node)} were 0 for every sample of {calls}"
+    if others:
+        sentence += f"; so were {several([f'{one.dead} of {one.units} of {_named(one)}' for one in others])}"
+    if silenced:
+        told = several([case.called(row) for row in silenced])
+        sentence += f". The gradient{' of' if len(silenced) == 1 else 's of'} {told} {'is' if len(silenced) == 1 else 'are'} exactly 0"
+    why = "A unit that is 0 for all inputs gets no gradient, and stays so: a large step, or a bias far below zero, has killed it."
+    fix = "a smaller learning rate; leaky_relu or GELU; kaiming initialisation"
+    severe = any(one.dead >= DEAD * one.units for one in layers)
+    operands = [case.operand(one.node) for one in layers[:4]]
+    return [case.finding("dead-units", "warning" if severe else "note", sentence + ".", first.node, why, fix, operands=operands)]
+
+
+def _saturated(case: Case, layers: list[ActivationRow]) -> list[Finding]:
+    """One finding for all layers most of whose outputs lie where the slope is gone."""
+    if not layers:
+        return []
+    first, *others = layers
+    sentence = f"{round(100 * first.saturated)} % of {_named(first)}{case.at(first.node)} are saturated: {first.limits}"
+    if others:
+        sentence += f"; so are {several([f'{round(100 * one.saturated)} % of {_named(one)}' for one in others])}"
+    why = "There the slope is nearly 0, and hardly any gradient comes through."
+    fix = "smaller weights (xavier initialisation), normalised inputs, LayerNorm or BatchNorm before it"
+    return [
+        case.finding("saturated", "warning", sentence + ".", first.node, why, fix, operands=[case.operand(one.node) for one in layers[:4]])
+    ]
+
+
+def unsure(case: Case) -> str:
+    """Of layers with many units that are 0 for every sample, where the samples are too few to call them dead."""
+    few, enough = activations.FEW, activations.SAMPLES
+    some = [one for one in case.activations if not one.flag and one.dead >= few * one.units and 1 < one.samples < enough]
+    if not some:
+        return ""
+    told = several([f"{one.dead} of {one.units} of {_named(one)} were 0 for all {one.samples}" for one in some])
+    return f"Too few samples to tell dead units from others: {told}. A healthy unit is 0 for about half of them; {enough} are enough."

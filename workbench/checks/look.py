@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import ref
 
 from .. import protocol
@@ -27,7 +27,14 @@ MADE_BY = {
 }
 
 
-def look(recording: Recording, optimizers: Iterable[ref] = (), thorough: bool = False) -> list[Finding]:
+class Looked(NamedTuple):
+    """What was found, and what could not be judged, in a sentence; "" where everything could."""
+
+    findings: list[Finding]
+    unsure: str
+
+
+def look(recording: Recording, optimizers: Iterable[ref] = (), thorough: bool = False) -> Looked:
     """What is wrong with the recorded program, the gravest first. Without `thorough` what takes next to no time.
 
     `optimizers` are those among the user's variables.
@@ -39,7 +46,8 @@ def look(recording: Recording, optimizers: Iterable[ref] = (), thorough: bool = 
     checks += [lambda: training.check(case, thorough), lambda: health.check(case, thorough)]
     found = [one for check in checks for one in _done(check, case)]
     consequences = set().union(*[MADE_BY.get(one.code, set()) for one in found]) if found else set()
-    return sorted((one for one in found if one.code not in consequences), key=lambda one: ORDER[one.severity])
+    causes = sorted((one for one in found if one.code not in consequences), key=lambda one: ORDER[one.severity])
+    return Looked(causes, health.unsure(case) if thorough else "")
 
 
 def _done(check: Callable[[], list[Finding]], case: Case) -> list[Finding]:
@@ -71,11 +79,13 @@ def flags(findings: list[Finding], failed: int = -1) -> list[protocol.Flag]:
     return list(marks.values())
 
 
-def report(findings: list[Finding], title: str = "") -> str:
+def report(looked: Looked, title: str = "") -> str:
     """The findings for a terminal."""
+    findings, unsure = looked
     head = f"{title}: " if title else ""
     if not findings:
-        return f"{head}nothing found. Looked at: values and gradients that are not finite, shapes, parameters, the training loop, losses."
+        said = "nothing found. Looked at: values and gradients that are not finite, shapes, parameters, the training loop, losses."
+        return f"{head}{said} {unsure}".rstrip()
     counts = [(kind, sum(one.severity == kind for one in findings)) for kind in ORDER]
     lines = [head + ", ".join(f"{n} {kind}{'s' if n > 1 else ''}" for kind, n in counts if n)]
     for one in findings:
@@ -87,4 +97,6 @@ def report(findings: list[Finding], title: str = "") -> str:
             told = ", ".join(filter(None, [operand.words, operand.value]))
             lines.append(f"  · {operand.name}: {operand.dtype} {axes}{', ' + told if told else ''}")
         lines += [f"  why: {one.why}", f"  fix: {one.fix}"]
+    if unsure:
+        lines += ["", unsure]
     return "\n".join(lines)

@@ -15,7 +15,7 @@ from engine.tensor import Tensor
 
 from ..inspector import host, number_text
 from ..protocol import Refused
-from ..protocol.checks import Finding, Operand
+from ..protocol.checks import Finding, Operand, Severity
 from ..recording import Recording
 from ..whatif.recompute import Recomputed, unwatched
 from . import values
@@ -155,9 +155,7 @@ def check(case: Case, thorough: bool) -> list[Finding]:
             if array is not None and not values.finite(array) and (thorough or array.nbytes <= SMALL):
                 found = among(r, 0, row + 1, row)
                 break
-    nan = found.get("NaN")
-    infinite = nan is not None and any(_infinite(array) for _, array in nan.operands)  # then what made those is where to look
-    findings = [_forward(case, kind, bad, kind == "NaN" or nan is None, infinite) for kind, bad in found.items()]
+    findings = [_forward(case, *cause) for cause in _causes(r, found)]
     step = witness.bad_step
     if step is not None and not any(bad.number <= step.number for bad in found.values()):  # else what is wrong forward has made it
         findings += _backward(case, step)
@@ -166,21 +164,36 @@ def check(case: Case, thorough: bool) -> list[Finding]:
     return sorted(findings, key=lambda one: (one.severity != "error", one.node))
 
 
+def _causes(r: Recording, found: dict[str, BadRow]) -> Iterator[tuple[str, BadRow, BadRow | None, Severity]]:
+    """The kinds that nothing else of what was found has made, the NaN that came of it, and how grave it is."""
+    nan = found.get("NaN")
+    others = sorted((kind for kind in found if kind != "NaN"), key=lambda kind: found[kind].row)
+    made = nan is not None and any(_infinite(array) for _, array in nan.operands)  # then what made those is where to look
+    before: list[int] = []
+    for kind in others:
+        bad = found[kind]
+        way = set(r.reachable(bad.row))
+        if not any(row in way for row in before):  # else it was made of that one
+            yield kind, bad, nan if made else None, "error" if made or nan is None else "warning"
+        before.append(bad.row)
+    if nan is not None and not (made and others):
+        yield "NaN", nan, None, "error"
+
+
 def _infinite(array: Any) -> bool:
     return hasattr(array, "dtype") and any(kind != "NaN" for kind in values.kinds(array))
 
 
-def _forward(case: Case, kind: str, bad: BadRow, last: bool, infinite: bool) -> Finding:
-    """One finding: which op, which element, what its operands had there. `infinite`: the NaN was made from infinities."""
+def _forward(case: Case, kind: str, bad: BadRow, nan: BadRow | None, severity: Severity) -> Finding:
+    """One finding: which op, which element, what its operands had there. `nan` was made of it."""
     r, row = case.r, bad.row
     index = values.first(bad.value, kind)
     count = int(numpy.count_nonzero(values.KINDS[kind](numpy.real(host(bad.value)))))
     many = f" and {count - 1} more" if count > 1 else ""
-    name = case.called(row)
-    where = values.indexed(name, index)
+    where = values.indexed(case.called(row), index) if case.r.names.get(row) or r.ops[row] is None else f"at {list(index)}"
     turn = f" in pass {bad.number}" if bad.number > 1 else ""
     if r.ops[row] is None:
-        sentence = f"{name} came with {kind}{turn}: {where}{many}."
+        sentence = f"{case.called(row)} came with {kind}{turn}: {where}{many}."
         why = "Nothing that is recorded made it; every result that depends on this element has it too."
         fix = "assert isfinite(x).all() where the data is made; clean it there" if r.kind[row] == "input" else _RESET
         if r.passed_over:
@@ -189,15 +202,20 @@ def _forward(case: Case, kind: str, bad: BadRow, last: bool, infinite: bool) -> 
         return case.finding(f"{CODES[kind]}-input", "error", sentence, row, why, fix, operands=[_operand(case, row, bad.value, index)])
     op = r.op_name(row)
     operands = [_operand(case, s, array, opposite(r.ops[row], array, bad.value, index)) for s, array in bad.operands]
+    cause, fix = _because(case, kind, bad)
     sentence = f"{op} made the first {kind}{turn}{case.at(row)}: {where}{many}."
     if not bad.exact:
         sentence = f"{op} is the first op known to have {kind}{turn}{case.at(row)}: {where}{many}; values before it were let go."
-    points = [_at(array, opposite(r.ops[row], array, bad.value, index)) for _, array in bad.operands]
-    cause, fix = because(op, kind, points, any(_infinite(array) for _, array in bad.operands))
-    if not last:
-        cause += " The NaN that came later was made from it."
-    severity = "error" if last or infinite else "warning"
+    if nan is not None:
+        cause += f" From it {r.op_name(nan.row)}{case.at(nan.row)} made the first NaN: {_because(case, 'NaN', nan)[0]}"
     return case.finding(f"{CODES[kind]}-forward", severity, sentence, row, cause, fix, operands=operands)
+
+
+def _because(case: Case, kind: str, bad: BadRow) -> tuple[str, str]:
+    """Why the op gave that for these operands, and what helps."""
+    op, index = case.r.ops[bad.row], values.first(bad.value, kind)
+    points = [_at(array, opposite(op, array, bad.value, index)) for _, array in bad.operands]
+    return because(case.r.op_name(bad.row), kind, points, any(_infinite(array) for _, array in bad.operands))
 
 
 _RESET = "make the model and its optimizer anew (or load the last good checkpoint), with a smaller learning rate"

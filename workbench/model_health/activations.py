@@ -24,6 +24,9 @@ LIMITS = {
 }
 TRAINING = 4  # passes that are one
 DYING = ("relu", "relu6", "threshold")  # zero over a whole half-line: a unit can be stuck there
+# A healthy unit is 0 for about half of the samples: of fewer than so many, one that is 0 for all says nothing.
+SAMPLES = 32
+FEW = 0.25  # share of a layer's units that are 0 for every sample, from which it is flagged
 
 
 @dataclass
@@ -79,11 +82,15 @@ def _trained(r: Recording) -> int:
 def _row(module: str, op: str, one: _Found) -> ActivationRow:
     dead = one.units - int(one.alive.sum()) if op in DYING else 0
     saturated, flag = one.saturated / one.size, ""
-    if dead and one.samples > 1:
-        flag = "all dead" if dead == one.units else "dead units"
+    if dead == one.units and one.units * one.samples >= SAMPLES:
+        flag = "all dead"
+    elif dead >= FEW * one.units and one.samples >= SAMPLES:
+        flag = "dead units"
     elif saturated > 0.5:
         flag = "saturated"
-    return ActivationRow(one.node, module, op, one.calls, one.units, dead, one.zero / one.size, saturated, LIMITS.get(op, ""), flag)
+    return ActivationRow(
+        one.node, module, op, one.calls, one.samples, one.units, dead, one.zero / one.size, saturated, LIMITS.get(op, ""), flag
+    )
 
 
 def saturated(op: str, y: Any, attrs: dict) -> Any:

@@ -67,7 +67,8 @@ def described(
     weight = None if tensor is None else inspector.summary(tensor.array).norm
     ratio, told = ratio_of(tensor, grad, weight, optimizers)
     numbers = (_number(found.norm), _number(found.mean), _number(found.max))
-    return ParameterRow(row, name, list(shape), weight, *numbers, found.flag, missing, ratio, told)
+    flag = "not yet" if missing == inspector.NOT_YET else found.flag
+    return ParameterRow(row, name, list(shape), weight, *numbers, flag, missing, ratio, told)
 
 
 def ratio_of(tensor: Tensor | None, grad: Any, weight: float | None, optimizers: list[Optimizer]) -> tuple[float | None, str]:
@@ -116,7 +117,7 @@ def totals(rows: list[ParameterRow]) -> list[Fact]:
     norms = [row.grad_norm for row in rows if row.grad_norm is not None]
     if norms:
         facts.append(Fact("gradient norm", inspector.number_text(math.hypot(*norms))))
-    flags = [row.flag for row in rows if row.flag]
+    flags = [row.flag for row in rows if row.flag and row.flag != "not yet"]
     if flags:
         facts.append(Fact("flags", ", ".join(f"{flags.count(flag)} {flag}" for flag in dict.fromkeys(flags))))
     return facts

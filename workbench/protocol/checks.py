@@ -46,6 +46,7 @@ class Findings(ToView):
     recording: str
     findings: list[Finding]
     thorough: bool  # every value was looked at; else only what costs next to nothing
+    unsure: str  # what could not be judged, in a sentence; ""
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ class ParameterRow:
     grad_norm: float | None
     grad_mean: float | None  # mean of |grad|
     grad_max: float | None  # largest |grad|
-    flag: str  # "", "no gradient", "NaN", "Inf", "all zero", "vanishing", "exploding"
+    flag: str  # "", "no gradient", "not yet" (the pass has not come there), "NaN", "Inf", "all zero", "vanishing", "exploding"
     why: str  # why there is no gradient
     ratio: float | None  # |update| / |weight|
     ratio_from: str  # where the ratio comes from, or why there is none
@@ -33,6 +33,7 @@ class ActivationRow:
     module: str  # its path; "" at the top
     op: str
     calls: int
+    samples: int  # of each unit, in all calls
     units: int
     dead: int  # units that are zero for every sample
     zero: float  # share of the elements

@@ -14,7 +14,7 @@ import numpy
 from .. import protocol
 from ..formulas import typeset
 from ..graph import Graph
-from ..inspector import bytes_text, summary
+from ..inspector import NOT_YET, bytes_text, summary
 from ..recording import KEEP
 from ..stepper import PassEnded, Stepper, said
 from ..telling import gain_text, gains, operand, place_text, size_text
@@ -191,7 +191,7 @@ class TorchPass(Stepper):
             over = f"the gradients of this pass take more than {bytes_text(self.keep)}" if self.keep else "there is no room for this pass"
             return None, f"It was not kept: {over}. With a larger keep= more is held."
         if any(step.row == row or any(gain.target == row for gain in step.gains) for step in self.taken[self.index :]):
-            return None, "At this step of the record its gradient has not been computed yet: step on, or run to this node."
+            return None, NOT_YET
         return None, ""
 
     def gradients_at(self, index: int, arrived: bool = False) -> list[tuple[str, Any]]:

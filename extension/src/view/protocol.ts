@@ -11,6 +11,7 @@ export interface ActivationRow {
   module: string;
   op: string;
   calls: number;
+  samples: number;
   units: number;
   dead: number;
   zero: number;
@@ -673,6 +674,7 @@ export interface Findings {
   recording: string;
   findings: Finding[];
   thorough: boolean;
+  unsure: string;
 }
 
 /** The flags of one origin; they replace those that the same origin sent before. */

@@ -85,7 +85,7 @@ export function modelHealth(recording: string, re: number, { nodes }: Builder): 
     ...{ ratio: at % 5 === 4 ? null : 1e-3, ratio_from: "the next SGD step with this gradient" },
   }));
   const op = nodes.op.findIndex((name) => /relu|tanh/.test(name));
-  const activation = { node: op, module: "act", op: "relu", calls: 1, units: 8, dead: 2, zero: 0.4, saturated: 0, limits: "", flag: "dead units" };
+  const activation = { node: op, module: "act", op: "relu", calls: 1, samples: 64, units: 8, dead: 2, zero: 0.4, saturated: 0, limits: "", flag: "dead units" };
   const totals = [{ label: "parameters", text: "1,234 in 4 tensors" }];
   return { type: "model_health", v: VERSION, re, recording, title: "MLP", totals, parameters, activations: op < 0 ? [] : [activation], note: "Gradients are those in .grad now." };
 }

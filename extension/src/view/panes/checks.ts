@@ -43,7 +43,7 @@ export class ChecksPane implements Pane {
     if (!changed(state, before, "recording", "answers", "selected")) return;
     const message = answered(state, "findings")?.message;
     if (!message) return put(this.element, h("p", { class: "quiet" }, "The checks look at the code when it has ended."));
-    const { findings, thorough } = message;
+    const { findings, thorough, unsure } = message;
     const shown = findings.filter((finding) => !this.hidden.has(kindOf(finding)!));
     put(
       this.element,
@@ -51,6 +51,7 @@ export class ChecksPane implements Pane {
       ...(findings.length ? [] : [nothing(thorough)]),
       ...shown.map((finding) => this.card(finding, state)),
       shown.length < findings.length ? h("p", { class: "quiet" }, `${plural(findings.length - shown.length, "finding")} not shown.`) : null,
+      unsure ? h("p", { class: "quiet", "data-testid": "wb-unsure" }, unsure) : null,
       thorough ? null : this.more(),
     );
   }

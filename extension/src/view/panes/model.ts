@@ -4,7 +4,7 @@ import type { Request } from "../controller";
 import { h, put, s, type Child } from "../dom";
 import type { ActivationRow, ModelHealth, ParameterRow, SampleGradients } from "../protocol";
 import { answered, changed, type State } from "../store";
-import { numberText, shapeText } from "../words";
+import { numberText, plural, shapeText } from "../words";
 import { lazyTwin, table } from "./charts";
 import { type Pane, type PaneContext, waiting } from "./pane";
 
@@ -17,6 +17,7 @@ const GLYPHS: Record<string, string> = {
   Inf: "∞",
   "all zero": "0",
   "no gradient": "∅",
+  "not yet": "…",
   "dead units": "†",
   "all dead": "†",
   saturated: "⌐",
@@ -84,8 +85,11 @@ function hasParameters(kind: readonly string[]): boolean {
   return known.found;
 }
 
+/** Whether something is wrong; a gradient that the pass has not come to is only late. */
+const wrong = (flag: string) => flag !== "" && flag !== "not yet";
+
 function flagged(flag: string): HTMLElement | null {
-  return flag ? h("div", { class: "flagged" }, h("b", { "aria-hidden": "true" }, GLYPHS[flag] ?? "!"), ` ${flag}`) : null;
+  return flag ? h("div", { class: wrong(flag) ? "flagged" : "quiet" }, h("b", { "aria-hidden": "true" }, GLYPHS[flag] ?? "!"), ` ${flag}`) : null;
 }
 
 /** Height in the chart: 0 at 1e-12 and below, 1 at 1e6 and above. */
@@ -111,7 +115,7 @@ function flow(rows: readonly ParameterRow[], selected: number, select: (node: nu
       const words = `${row.name}: mean ${numberText(row.grad_mean)}, largest ${numberText(row.grad_max)}${row.flag ? `, ${row.flag}` : ""}`;
       const mark = s(
         "g",
-        { class: row.node >= 0 && row.node === selected ? "bar selected" : row.flag ? "bar flagged" : "bar" },
+        { class: row.node >= 0 && row.node === selected ? "bar selected" : wrong(row.flag) ? "bar flagged" : "bar" },
         s("title", {}, words),
         s("rect", { class: "hit", x: at * step, y: 0, width: step, height: high }),
         s("rect", { class: "largest", x, y: largest, width: bar, height: Math.max(0, mean - largest) }),
@@ -170,11 +174,11 @@ function activationTable(rows: readonly ActivationRow[], selected: number, selec
       h(
         "div",
         {},
-        h("button", { class: "link", click: () => select(row.node) }, row.module ? `${row.module} ${row.op}` : row.op),
+        h("button", { class: "link", click: () => select(row.node) }, row.module ? `${row.module} (${row.op})` : row.op),
         row.calls > 1 ? h("span", { class: "quiet" }, ` ×${row.calls}`) : null,
         flagged(row.flag),
       ),
-      row.limits && !/relu/.test(row.op) ? "–" : `${row.dead} of ${row.units}`,
+      row.limits && !/relu/.test(row.op) ? "–" : h("span", { title: `0 for all of ${plural(row.samples, "sample")}` }, `${row.dead} of ${row.units}`),
       percent(row.zero),
       row.limits ? h("span", { title: row.limits }, percent(row.saturated)) : "–",
     ]),
