@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import json
 
 import pytest
@@ -10,7 +12,7 @@ import engine
 import engine.nn.functional as F
 import workbench as wb
 from engine import nn, optim
-from workbench.teach.bugs import BUGS
+from workbench.teach.bugs import BUGS, Program
 from workbench.teach.sabotage import small
 
 pytestmark = pytest.mark.usefixtures("fresh_sheet")
@@ -120,6 +122,67 @@ def test_a_bug_is_there_is_found_and_is_mended(name):
     assert exercise.guess("no_zero_grad" if name != "no_zero_grad" else "detach") == "Not right."
     assert exercise.guess(BUGS[name].finding or name).startswith("Right.")
     assert wb.sabotage.solved().found and BUGS[name].title in repr(exercise)
+
+
+def until_it_falls(model, optimizer, loss, data):
+    def losses_at(lr):
+        trial, steps = copy.deepcopy((model, optimizer))
+        steps.param_groups[0]["lr"] = lr
+        return Program(trial, steps, loss, data).train()
+
+    lr = optimizer.param_groups[0]["lr"]
+    while losses_at(lr)[-1] > 0.5:
+        lr /= 10
+    optimizer.param_groups[0]["lr"] = lr
+    loop(model, optimizer, loss, data)
+
+
+def detached_totals(model, optimizer, loss, data):
+    for x, y in data:
+        loop(model, optimizer, loss, [(x, y)])
+        loss.total = loss.total.detach()
+
+
+# What the finding's fix says, and a loop that does just that.
+FOLLOWED = {
+    "no_zero_grad": ("for p in model.parameters(): p.grad = None", without_grads),
+    "zero_after_backward": ("type(optimizer).step(optimizer)", own_step),
+    "softmax_axis": ("F.cross_entropy(logits, target)", REPAIRS["softmax_axis"]),
+    "double_softmax": ("F.cross_entropy(logits, target)", REPAIRS["double_softmax"]),
+    "detach": ("for layer in model: x = layer(x)", REPAIRS["detach"]),
+    "eval_mode": ("type(model).train(model)", in_training),
+    "learning_rate": ("ten times smaller, and again until the loss falls", until_it_falls),
+    "forgotten_layer": ("add_param_group()", all_parameters),
+    "broadcast_loss": ("prediction.squeeze(-1)", lambda m, o, loss, d: loop(m, o, lambda p, y: loss(p.squeeze(-1), y), d)),
+    "labels_shifted": (
+        "y[p.argsort()]",
+        lambda m, o, loss, d: loop(m, o, loss, [(x, y[engine.roll(engine.arange(len(y)), 1).argsort()]) for x, y in d]),
+    ),
+    "dead_relu": ("layer.reset_parameters()", anew),
+    "vanishing_init": ("layer.reset_parameters()", anew),
+    "in_place": ("for layer in model: x = layer(x)", REPAIRS["in_place"]),
+    "graph_kept": ("total = total.detach()", detached_totals),
+    "target_dtype": ("target.long()", REPAIRS["target_dtype"]),
+}
+
+
+@pytest.mark.parametrize("name", BUGS)
+def test_what_the_finding_recommends_mends_the_bug_and_nothing_else_is_found(name):
+    words, train = FOLLOWED[name]
+    exercise = wb.sabotage(name)
+    with contextlib.suppress(RuntimeError), wb.record():
+        exercise.train()
+    (finding,) = wb.check().findings
+    assert words in finding.fix, finding.fix
+    verdict = exercise.solved(train)
+    assert verdict.fixed, verdict
+
+
+def test_a_pass_whose_error_was_caught_is_not_told_as_a_path_that_is_cut():
+    exercise = wb.sabotage("in_place")
+    with wb.record(), contextlib.suppress(RuntimeError):
+        exercise.train()
+    assert "gradient-lost" not in [one.code for one in wb.check().findings]
 
 
 @pytest.mark.parametrize("task", ["classes", "numbers"])

@@ -18,6 +18,7 @@ from workbench.recorder import Recorder
 from workbench.retrace import retrace
 from workbench.session import Session
 from workbench.stepper import Stepper
+from workbench.whatif import fanout
 from workbench.whatif.ask import row_of
 from workbench.whatif.expression import BadExpression, Expression, edited, fitted
 from workbench.whatif.fork import Edit, forks_of
@@ -455,6 +456,36 @@ def test_fan_out_through_the_session_says_what_is_still_to_come():
     assert "still to come from" in asked(session, "ask_fan_out", node=row)["sentence"]
     total = numpy.sqrt(((2 * x + numpy.exp(x) * x + numpy.exp(x) - 1) ** 2).sum())
     assert answer["total"]["summary"]["norm"] == pytest.approx(total, rel=1e-5)
+
+
+def test_a_root_is_handed_what_the_pass_begins_with_and_what_other_roots_add():
+    session = walked(fan_out)
+    row = session.stepper.plan[0]
+    session.stepper.to(0)
+    assert [a["state"] for a in asked(session, "ask_fan_out", node=row)["addends"]] == ["to come"]
+    session.stepper.to(1)
+    answer = asked(session, "ask_fan_out", node=row)
+    (addend,) = answer["addends"]
+    assert (addend["consumer"], addend["state"], addend["picture"]["summary"]["max"]) == (-1, "arrived", 1.0)
+    assert answer["total"]["summary"]["max"] == 1.0
+
+    x = leaf(3)
+    recorder = Recorder("test")
+    session = Session(recorder.recording)
+    watcher = PassWatcher(session, recorder, lambda stepper: setattr(stepper, "wanted", stepper.total), dict)
+    with observe.observing(watcher):
+        h = (x * x).sum()
+        engine.autograd.backward(
+            [h * 3, h], [engine.tensor(2.0), engine.tensor(5.0)]
+        )  # h begins with 5, and 2 * 3 comes through the product
+    watcher.close()
+    recorder.stop()
+    stepper = session.passes[-1]
+    stepper.to(stepper.total)
+    told = fanout.fan_out(stepper, recorder.recording.row_of(h.node))
+    assert {a.name.split(",")[0]: float(a.gradient) for a in told.addends} == {"the start of the pass": 5.0, "mul": 6.0}
+    assert float(told.total) == 11.0
+    numpy.testing.assert_allclose(x.grad.numpy(), 11 * 2 * x.detach().numpy(), rtol=1e-6)
 
 
 def test_the_example_of_the_page_runs(capsys):

@@ -43,6 +43,11 @@ class Case:
         held = [*self.witness.optimizers.values(), *self._optimizers]
         return list({id(one): one for weak in held if (one := weak()) is not None}.values())
 
+    @cached_property
+    def models(self) -> list[Any]:
+        """The outermost modules that ran and are still there."""
+        return [module for held in self.r.modules if (module := held()) is not None]
+
     def updates(self, p: Any) -> bool:
         """Whether an optimizer was given the parameter, also one that is gone: a training is often a function."""
         known = self.witness.given.get(id(p))
@@ -75,6 +80,14 @@ class Case:
         for source_row, target in zip(self.r.source, self.r.target, strict=True):
             found.setdefault(source_row, []).append(target)
         return found
+
+    def came_to_loss(self, row: int) -> bool:
+        """Whether the loss of one of the last passes was computed from the row."""
+        return row in self._before_losses
+
+    @cached_property
+    def _before_losses(self) -> set[int]:
+        return set().union(*(self.r.reachable(one.root) for one in self.witness.passes[-MOST:] if one.root >= 0))
 
     def input(self, row: int, slot: int = 0) -> int:
         """The row of input number `slot`; -1 for none."""

@@ -12,6 +12,7 @@ from .case import Case, place, several
 DEAD = 0.5  # share of a layer's units from which it is a warning
 UNEVEN = 1000.0  # gradients that are small everywhere are those of a model that has learned
 LISTED = 12  # parameters of a finding about many
+PASSED = 8  # ops between an activation and the next layer, such as those of a dropout
 
 Sizes = list[tuple[int, float]]  # rows and largest |gradient|, in depth order: that in which the program used them
 
@@ -34,8 +35,15 @@ def check(case: Case, thorough: bool) -> list[Finding]:
 
 def _around(case: Case, row: int) -> set[int]:
     """What the row was computed from, and what it meets: if it is 0, no gradient passes to the one, and 0 times one to the other."""
-    met = {s for consumer in case.consumers.get(row, ()) for s, _ in case.r.inputs(consumer)}
-    return set(case.r.reachable(row)).union(*(case.r.reachable(s) for s in met))
+    r, after = case.r, [row]
+    met: set[int] = set()
+    for at in after:  # as far as the next parameters
+        for consumer in case.consumers.get(at, ()):
+            others = {source for source, _ in r.inputs(consumer) if source != at}
+            met |= others
+            if len(after) < PASSED and not any(r.kind[leaf] in ("parameter", "leaf") for s in others for leaf in r.reachable(s)):
+                after.append(consumer)
+    return set(r.reachable(row)).union(*(r.reachable(source) for source in met))
 
 
 def _gradients(case: Case, nothing: list[int]) -> list[Finding]:
@@ -46,7 +54,7 @@ def _gradients(case: Case, nothing: list[int]) -> list[Finding]:
     small = [(row, size) for row, size in sizes if 0 < size < VANISHING and len(r.shape[row]) > 1]  # a bias before a normalisation has none
     if small and most >= UNEVEN * min(size for _, size in small):
         why = f"Below {VANISHING:g} a step changes nothing that float32 can hold."
-        fix = "ReLU or GELU instead of sigmoid/tanh, residual connections, normalisation, kaiming/xavier initialisation"
+        fix = "ReLU or GELU instead of sigmoid/tanh, residual connections, normalisation; layer.reset_parameters()"
         findings.append(_spread(case, "vanishing", "vanishes", small, why, fix))
     large = [(row, size) for row, size in sizes if EXPLODING < size < float("inf")]
     if large and not case.diverges():
@@ -105,7 +113,7 @@ def _dead(case: Case, layers: list[ActivationRow], silenced: list[int]) -> list[
         told = several([case.called(row) for row in silenced])
         sentence += f". The gradient{' of' if len(silenced) == 1 else 's of'} {told} {'is' if len(silenced) == 1 else 'are'} exactly 0"
     why = "A unit that is 0 for all inputs gets no gradient, and stays so: a large step, or a bias far below zero, has killed it."
-    fix = "a smaller learning rate; leaky_relu or GELU; kaiming initialisation"
+    fix = "initialise the layer before it anew: layer.reset_parameters(); a smaller learning rate; leaky_relu or GELU"
     severe = any(one.dead >= DEAD * one.units for one in layers)
     operands = [case.operand(one.node) for one in layers[:4]]
     return [case.finding("dead-units", "warning" if severe else "note", sentence + ".", first.node, why, fix, operands=operands)]

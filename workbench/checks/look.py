@@ -9,7 +9,7 @@ from weakref import ref
 from .. import protocol
 from ..protocol.checks import Finding
 from ..recording import Recording
-from . import errors, health, losses, not_finite, reach, registered, shapes, training
+from . import errors, health, losses, not_finite, reach, registered, replaced, shapes, training
 from .case import Case, place, several
 
 ORDER = {"error": 0, "warning": 1, "note": 2}
@@ -24,6 +24,7 @@ MADE_BY = {
     "step-before-backward": {"zero-grad-before-step"},
     "unregistered-module": {"not-in-optimizer"},
     "zero-gradient": {"learning-rate-zero"},
+    "learning-rate-too-large": {"zero-gradient", "dead-units", "saturated"},
 }
 
 
@@ -46,7 +47,7 @@ def look(recording: Recording, optimizers: Iterable[ref] = (), thorough: bool = 
     checks += [lambda: training.check(case, thorough), lambda: health.check(case, thorough)]
     found = [one for check in checks for one in _done(check, case)]
     consequences = set().union(*[MADE_BY.get(one.code, set()) for one in found]) if found else set()
-    causes = sorted((one for one in found if one.code not in consequences), key=lambda one: ORDER[one.severity])
+    causes = sorted((replaced.told(case, one) for one in found if one.code not in consequences), key=lambda one: ORDER[one.severity])
     return Looked(causes, health.unsure(case) if thorough else "")
 
 

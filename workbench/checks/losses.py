@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..protocol.checks import Finding
+from ..readable import amid
 from .case import Case, shape
 
 MOVES = ("view", "reshape", "squeeze", "unsqueeze", "transpose", "permute", "flatten", "getitem", "to_dtype", "clone", "movedim")
@@ -164,14 +165,14 @@ def _outer_difference(case: Case) -> Iterator[Finding]:
         if r.op_name(row) == "sub" and not _is_summed(case, row):
             continue
         sentence = (
-            f"{r.op_name(row)}{case.at(row)} compares {case.called(a)} of shape {shape(wide)} with "
-            f"{case.called(b)} of shape {shape(flat)}: broadcasting makes {n}×{n} differences of {n}."
+            f"{r.op_name(row)}{case.at(row)} compares {amid(case.called(a))} of shape {shape(wide)} with "
+            f"{amid(case.called(b))} of shape {shape(flat)}: broadcasting makes {n}×{n} differences of {n}."
         )
         why = (
             "Every prediction is held against every target, so the best answer is the mean of the targets: the "
             "loss looks plausible and the model learns nothing else."
         )
-        fix = f"{case.called(a)}.squeeze(-1)" if r.grad[a] else f"{case.called(b)}.unsqueeze(-1)"
+        fix = f"{r.names.get(a) or 'prediction'}.squeeze(-1)" if r.grad[a] else f"{r.names.get(b) or 'target'}.unsqueeze(-1)"
         yield case.finding("broadcast-in-loss", "error", sentence, row, why, fix, operands=[case.operand(a, [1]), case.operand(b, [0])])
 
 

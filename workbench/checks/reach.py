@@ -65,7 +65,7 @@ def _unreached(case: Case) -> Iterator[Finding]:
             site = site or _made_at(case, p)
         elif at >= 0:
             cut.setdefault(at, []).append((name, row))
-        else:
+        elif not case.came_to_loss(row):  # else a pass failed half-way, and somebody caught the error
             lost.append((name, row))
     for at, before in cut.items():
         told = several([name for name, _ in before])

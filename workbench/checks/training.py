@@ -161,7 +161,7 @@ def _rate(case: Case) -> Iterator[Finding]:
             sentence,
             -1,
             "About 0.001 is usual; above 0.1 the gradient of a point says little about where the step ends.",
-            "a learning rate ten times smaller",
+            "a learning rate ten times smaller, and again until the loss falls",
             site=site,
         )
     elif max(ratios) < NONE:
@@ -188,7 +188,7 @@ def _diverging(case: Case) -> Finding:
     if len(losses) > 1:
         sentence = f"{sentence[:-1]}, and the loss went from {losses[0]} to {losses[-1]}."
     why = "Each step is so long that it ends where the slope is steeper than before."
-    fix = "a learning rate ten times smaller; nn.utils.clip_grad_norm_(model.parameters(), 1.0) where single batches are to blame"
+    fix = "a learning rate ten times smaller, and again until the loss falls; nn.utils.clip_grad_norm_(...) if single batches are to blame"
     operands = [case.operand(row, (), f"largest |gradient| {inspector.number_text(size)}") for row, size in grown[:8]]
     return case.finding("learning-rate-too-large", "warning", sentence, row, why, fix, site=case.site_of(witness.updates[-1].where),
                         operands=operands)  # fmt: skip
@@ -212,7 +212,8 @@ def _kept_alive(case: Case) -> Iterator[Finding]:
         name = r.names.get(row, "") or "total"
         sentence = f"{name} adds up losses with their graphs{case.at(row)}: {len(rows)} losses that have had their backward pass."
         why = "Every graph that it came from stays in memory as long as the sum does."
-        yield case.finding("loss-without-item", "warning", sentence, row, why, f"{name} += loss.item()", operands=[case.operand(row)])
+        fix = f"{name} += loss.item(); or after each turn {name} = {name}.detach()"
+        yield case.finding("loss-without-item", "warning", sentence, row, why, fix, operands=[case.operand(row)])
 
 
 def _collected(case: Case) -> Iterator[Finding]:
@@ -320,6 +321,7 @@ def _shuffled_apart(case: Case) -> Iterator[Finding]:
             for at in range(r.count)
             if r.kind[at] == "input"
             and at != source
+            and getattr(r.dtype[at], "kind", "") == "f"
             and r.shape[at][:1] == (n,)
             and case.consumers.get(at)
             and not any(r.op_name(c) in ("getitem", "index_select") for c in case.consumers[at])
@@ -336,7 +338,7 @@ def _shuffled_apart(case: Case) -> Iterator[Finding]:
                 sentence,
                 row,
                 why,
-                "one permutation for both: x[p], y[p]",
+                "one permutation for both, x[p] and y[p]; or take that of the targets back: y[p.argsort()]",
                 operands=[case.operand(source), case.operand(whole[0])],
             )
             return

@@ -49,13 +49,6 @@ def fan_out(stepper: Stepper, row: int) -> FanOut:
     addends: list[Addend] = []
     total: Any = None
     targets = {id(node) for node, at in zip(stepper.nodes, stepper.plan, strict=True) if at == row}
-    for root in stepper.roots:
-        if id(_step(root)) in targets:
-            first = next((t for t in stepper.taken if t is not None and t.node is _step(root)), None)
-            arrived = stepper.index > 0 and first is not None and not isinstance(first.upstream, list)
-            seed = first.upstream if arrived and first is not None else None
-            addends.append(Addend(-1, 0, "the start of the pass", 0, "arrived", seed))
-            total = seed
     for i, (node, at) in enumerate(zip(stepper.nodes, stepper.plan, strict=True)):
         for slot, source in enumerate(node.inputs):
             if source is None or id(_step(source)) not in targets:
@@ -73,6 +66,12 @@ def fan_out(stepper: Stepper, row: int) -> FanOut:
                 else:
                     addend.state = "let go"
             addends.append(addend)
+    if any(id(_step(root)) in targets for root in stepper.roots):
+        own = next((t for t in stepper.taken[: stepper.index] if t is not None and id(t.node) in targets), None)
+        whole = None if own is None or isinstance(own.upstream, list) else own.upstream
+        seed = whole if whole is None or total is None else whole - total
+        addends.insert(0, Addend(-1, 0, "the start of the pass", 0, "arrived" if stepper.index else "to come", seed))
+        total = whole
     return FanOut(row, addends, total)
 
 
