@@ -128,11 +128,33 @@ def test_a_division_by_zero_is_said():
 
 def test_no_hint_is_the_answer():
     """Who types 1 would be told the answer as the factor that is missing, or by which 1 is too large."""
-    assert wb.quiz("?", 7.0, id="seven").answer(1) == "A factor is missing."
-    assert wb.quiz("?", -3.0, id="minus-three").answer(1) == "A factor is missing."
-    assert "too large" in wb.quiz("?", 0.125, id="eighth").answer(1)
-    assert not any(digit in wb.quiz("?", 0.125, id="eighth").answer(1) for digit in "0123456789")
+    assert wb.quiz("?", 7.0, id="seven").answer(1) == "Too small in magnitude."
+    assert wb.quiz("?", -3.0, id="minus-three").answer(1) == "Neither the sign nor the magnitude is right."
+    assert wb.quiz("?", 0.125, id="eighth").answer(1) == "Too large in magnitude."
     assert "A factor of 7" in wb.quiz("?", [7.0, 14.0], id="two").answer([1, 2])
+
+
+def test_a_hint_follows_from_the_answer_and_from_the_program():
+    """No word of a square or a mean where there is none, and a wrong sign is a wrong sign whatever the size."""
+    x = engine.tensor([1.5, -2.0], requires_grad=True)
+    squared, summed, averaged = (3 * x).square().sum(), (4 * x).sum(), (6 * x).mean()
+    for loss, times, words in (
+        (squared, 0.5, "A factor of 2 is missing. A square brings a 2."),
+        (summed, 0.5, "A factor of 2 is missing."),
+        (averaged, 2.0, "It is 2 times too large. A mean divides by the count."),
+        (summed, 2.0, "It is 2 times too large."),
+        (summed, 0.7, "All elements are too small, by the same factor."),
+        (summed, -1.0, "The magnitude is right, the sign is not."),
+        (summed, -0.5, "Neither the sign nor the magnitude is right."),
+        (averaged, -2.0, "Neither the sign nor the magnitude is right."),
+    ):
+        truth = engine.autograd.grad(loss, x, retain_graph=True)[0].numpy()
+        assert wb.quiz.gradient(x, loss, id=f"{words} {times}").answer((times * truth).tolist()) == words
+    w = engine.tensor(3.0, requires_grad=True)
+    for loss, given, words in ((4 * w, 2.0, "Too small in magnitude."), (w.square(), 3.0, "Too small in magnitude. A square brings a 2."),
+                               ((4 * w).mean(), 8.0, "Too large in magnitude. A mean divides by the count."),
+                               (4 * w, 8.0, "Too large in magnitude."), (4 * w, -4.0, "The magnitude is right, the sign is not.")):  # fmt: skip
+        assert wb.quiz.gradient(w, loss, id=f"{words} {given}").answer(given) == words
 
 
 def test_mean_and_transposition_are_recognised():

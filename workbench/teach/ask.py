@@ -187,6 +187,7 @@ class Quiz:
             tolerance=tolerance,
             points=points,
             parts=lambda: _parts(tensor, loss),
+            ops=lambda: _ops(tensor, loss),
             step="start",  # the graph would tell
         )
         question.about = latest if loss is None else loss
@@ -266,6 +267,18 @@ def _parts(tensor: Tensor, loss: Tensor | None) -> list[Any]:
         return []
     steps = reverse.start(loss, None, retain_graph=True, accumulate=False, in_place=False)
     return [g for node, _, grads in steps for source, g in zip(node.inputs, grads, strict=False) if source is tensor.node and g is not None]
+
+
+def _ops(tensor: Tensor, loss: Tensor | None) -> set[str]:
+    """The ops between the loss and the tensor."""
+    if loss is None or loss.node is None or tensor.node is None:
+        return set()
+    order = tape.plan([loss.node])
+    after = {tensor.node}
+    for node in reversed(order):
+        if any(source in after for source in node.inputs):
+            after.add(node)
+    return {node.op.name for node in order if node in after and node.op is not None}
 
 
 def present(what: Any, file: str | os.PathLike) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy
@@ -110,8 +111,16 @@ def close(a: numpy.ndarray, b: numpy.ndarray, tolerance: float) -> bool:
     return bool(numpy.allclose(a, b, rtol=tolerance, atol=tolerance * scale if scale else tolerance, equal_nan=True))
 
 
-def value(text: str, expected: numpy.ndarray, tolerance: float, parts: Callable[[], Sequence[numpy.ndarray]]) -> tuple[bool, str]:
-    """Right or not, and a sentence. `parts` gives what each path adds to a gradient, where it is one."""
+@dataclass(frozen=True)
+class About:
+    """What is known of the value that is asked for; each is computed only when a wrong answer has to be told from others."""
+
+    parts: Callable[[], Sequence[numpy.ndarray]] = tuple  # of a gradient: what each path adds to it
+    ops: Callable[[], Collection[str]] = tuple  # the ops between it and the loss
+
+
+def value(text: str, expected: numpy.ndarray, tolerance: float, about: About) -> tuple[bool, str]:
+    """Right or not, and a sentence: what the answer itself shows, and nothing that is only likely."""
     given = numbers(text)
     if given.size == expected.size == 1:
         given = given.reshape(expected.shape)
@@ -124,7 +133,7 @@ def value(text: str, expected: numpy.ndarray, tolerance: float, parts: Callable[
         return False, f"Not right: the true value is {there}."
     if not numpy.isfinite(expected).all():
         return False, "Not right."
-    return False, _other_value(given, expected, tolerance, parts)
+    return False, _other_value(given, expected, tolerance, about)
 
 
 def _other_shape(given: numpy.ndarray, expected: numpy.ndarray, tolerance: float) -> str:
@@ -137,10 +146,10 @@ def _other_shape(given: numpy.ndarray, expected: numpy.ndarray, tolerance: float
     return f"The shape {given.shape} cannot be right: it must be {expected.shape}. A gradient has the shape of its tensor."
 
 
-def _other_value(given: numpy.ndarray, expected: numpy.ndarray, tolerance: float, parts: Callable[[], Sequence[numpy.ndarray]]) -> str:
+def _other_value(given: numpy.ndarray, expected: numpy.ndarray, tolerance: float, about: About) -> str:
     if close(-given, expected, tolerance):
         return "The magnitude is right, the sign is not."
-    paths = list(parts())
+    paths = list(about.parts())
     if len(paths) > 1 and any(close(given, one, tolerance) for one in paths):
         return f"That is what one path adds. There are {len(paths)} paths to the loss, and the gradient is the sum over all of them."
     if given.ndim > 1 and given.shape[0] == given.shape[1] and close(given.T, expected, tolerance):
@@ -150,22 +159,36 @@ def _other_value(given: numpy.ndarray, expected: numpy.ndarray, tolerance: float
     known = given != 0
     ratio = float(numpy.median(expected[known] / given[known]))
     if ratio and math.isfinite(ratio) and close(given * ratio, expected, tolerance):
-        alone = given.size == 1  # then the factor would be the answer, for whoever types 1
-        if abs(ratio) >= 1 and math.isclose(ratio, round(ratio), rel_tol=tolerance):
-            if round(ratio) == 2:
-                return "A factor of 2 is missing. A square brings a 2, a sum or several uses a count."
-            return "A factor is missing." if alone else f"A factor of {round(ratio):d} is missing."
-        if math.isclose(1 / ratio, round(1 / ratio), rel_tol=tolerance):
-            often = "It is" if alone else f"It is {round(1 / ratio):d} times"
-            return f"{often} too large: is there a mean, which divides by the count?"
-        if given.size > 1:
-            return "The direction is right, the size is not: a factor that all elements share is missing."
+        if (told := _other_size(ratio, given.size == 1, tolerance, about)) is not None:
+            return told
     if given.size > 1:
         wrong = int((~numpy.isclose(given, expected, rtol=tolerance, atol=tolerance * float(abs(expected).max() or 1))).sum())
         return f"Not right: {wrong} of {given.size} elements differ."
     if abs(float(given) - float(expected)) <= 20 * tolerance * abs(float(expected)):
         return "Nearly: give more digits."
     return "Not right."
+
+
+_SQUARES, _MEANS = {"square", "pow", "mse_loss"}, {"mean", "mse_loss", "cross_entropy", "nll_loss"}
+
+
+def _other_size(ratio: float, alone: bool, tolerance: float, about: About) -> str | None:
+    """Of an answer that is the right one divided by `ratio`. `alone`: it is one number, and a factor would give the right one away."""
+    if alone and abs(abs(ratio) - 1) <= 20 * tolerance:
+        return "The sign is not right." if ratio < 0 else None  # nearly
+    if ratio < 0:
+        return "Neither the sign nor the magnitude is right."
+    times, whole = max(ratio, 1 / ratio), round(max(ratio, 1 / ratio))
+    counted = whole > 1 and math.isclose(times, whole, rel_tol=tolerance)
+    if ratio > 1:
+        hint = " A square brings a 2." if counted and whole == 2 and _SQUARES & set(about.ops()) else ""
+        if alone:
+            return f"Too small in magnitude.{hint}"
+        return f"A factor of {whole:d} is missing.{hint}" if counted else f"All elements are too small, by the same factor.{hint}"
+    hint = " A mean divides by the count." if counted and _MEANS & set(about.ops()) else ""
+    if alone:
+        return f"Too large in magnitude.{hint}"
+    return f"It is {whole:d} times too large.{hint}" if counted else f"All elements are too large, by the same factor.{hint}"
 
 
 def dims(text: str, expected: tuple[int, ...]) -> tuple[bool, str]:

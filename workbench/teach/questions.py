@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Literal, get_args
 
 import numpy
@@ -23,8 +23,8 @@ class Question:
 
     def __init__(
         self, prompt: str, answer: Any, kind: QuestionKind = "value", *, id: str = "", choices: Sequence[str] = (), tolerance: float = 1e-3,
-        points: float = 1.0, why: str = "", parts: Callable[[], Sequence[Any]] = tuple, at: Any = None,
-        step: Any = None,
+        points: float = 1.0, why: str = "", parts: Callable[[], Sequence[Any]] = tuple, ops: Callable[[], Collection[str]] = tuple,
+        at: Any = None, step: Any = None,
     ) -> None:  # fmt: skip
         if kind not in get_args(QuestionKind):
             raise ValueError(f"A question asks for one of {', '.join(get_args(QuestionKind))}, not {kind!r}")
@@ -47,7 +47,7 @@ class Question:
         self.choices = [str(one) for one in choices]
         self.tolerance, self.points, self.why, self.at = tolerance, points, why, at
         self.step = step  # where a lesson brings the pass when it asks; None: it stays
-        self._parts = parts
+        self._about = judge.About(lambda: [judge.array_of(one) for one in parts()], ops)
         self.where: Callable[[], Where] | None = None  # the recording and the pass that it is asked about
         self.feedback = ""
         self.expected = ""
@@ -121,7 +121,7 @@ class Question:
             raise judge.Unreadable("Type an answer first.")
         expected = self._computed()
         if self.kind == "value":
-            return judge.value(text, expected, self.tolerance, lambda: [judge.array_of(one) for one in self._parts()])
+            return judge.value(text, expected, self.tolerance, self._about)
         if self.kind == "shape":
             return judge.dims(text, expected)
         if self.kind == "node":
