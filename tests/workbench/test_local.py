@@ -268,6 +268,8 @@ def test_a_broadcast_input_is_summed_in_a_step_of_its_own():
         (lambda: leaf(3, 1) * leaf(1, 4, seed=1), "input", [1], "sum"),
         (lambda: leaf(5, 2, 3) @ leaf(3, 4, seed=1), "other", [0], "sum"),
         (lambda: leaf(3, 4).sum(1), "input", [1], "spread"),
+        (lambda: leaf(3, 2).sum(1), "input", [1], "spread"),
+        (lambda: leaf(2).sum(), "input", [0], "spread"),
         (lambda: leaf(3, 4).mean(), "input", [0, 1], "spread"),
         (lambda: leaf(3, 4).sum(0, keepdim=True), "input", [0], "spread"),
         (lambda: leaf(3, 4).logsumexp(1), "input", [1], "spread"),
