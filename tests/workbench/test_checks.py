@@ -342,6 +342,28 @@ def test_dead_units_are_counted() -> None:
     assert finding.sentence.startswith("8 of 8 units of 1 (relu)") and finding.severity == "warning"
 
 
+def test_what_one_model_makes_as_data_for_another_is_no_mistake_and_a_cut_within_a_model_is() -> None:
+    def program(stop: bool, updates: bool) -> Any:
+        generator, critic = (
+            nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2)),
+            nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 1)),
+        )
+        optimizer = SGD(critic.parameters(), 0.1)
+        made = generator(engine.randn(8, 4))
+        loss = critic(made.detach()).mean()
+        if stop:
+            loss = critic[2](critic[1](critic[0](engine.randn(8, 2))).detach()).mean()
+        loss.backward()
+        if updates:
+            optimizer.step()
+        return generator, critic, optimizer, made, loss
+
+    assert checked(lambda: program(False, True)).findings == []
+    apart = one(checked(lambda: program(False, False)), "gradient-cut")
+    assert apart.severity == "note" and "GAN" in apart.why
+    assert one(checked(lambda: program(True, False)), "gradient-cut").severity == "error"
+
+
 def test_thirty_layers_that_explode_are_one_finding_that_names_the_first_its_line_and_how_far_it_goes() -> None:
     gradients: list[float] = []
 

@@ -51,6 +51,8 @@ def _unreached(case: Case) -> Iterator[Finding]:
     site = None
     cut: dict[int, list[tuple[str, int]]] = {}  # row that is not tracked any more -> parameters before it
     lost: list[tuple[str, int]] = []
+    aside = _aside(case)
+    inside: set[int] = set()  # where it is cut within a model
     looked, last = 0, -1
     for name, p in parameters(case):
         if not p.requires_grad or _received(case, p) or case.witness.updates and not case.updates(p):
@@ -65,6 +67,8 @@ def _unreached(case: Case) -> Iterator[Finding]:
             site = site or _made_at(case, p)
         elif at >= 0:
             cut.setdefault(at, []).append((name, row))
+            if id(p) not in aside:
+                inside.add(at)
         elif not case.came_to_loss(row):  # else a pass failed half-way, and somebody caught the error
             lost.append((name, row))
     for at, before in cut.items():
@@ -73,12 +77,15 @@ def _unreached(case: Case) -> Iterator[Finding]:
             f"No gradient reaches {told}: what depends on {'it' if len(before) == 1 else 'them'}, "
             f"{case.called(at)}, {case.reasons.broke(at)}."
         )
+        between = at not in inside and at in case.reasons.detached
         why = "An optimizer leaves what has no gradient as it is: these parameters do not learn."
+        if between:
+            why = "Between two models that is often meant: the critic of a GAN takes what the generator made as data."
         fix = "take detach(), .data, no_grad(), or the op without a derivative, off the path from them to the loss"
         operands = [case.operand(row) for _, row in before[:4]]
         place = case.reasons.detached_at(at) if at in case.reasons.detached else None
         site = case.site_at(*place) if place is not None else None
-        yield case.finding("gradient-cut", "error", sentence, at, why, fix, site=site, operands=operands)
+        yield case.finding("gradient-cut", "note" if between else "error", sentence, at, why, fix, site=site, operands=operands)
     if lost:
         told, line = several([name for name, _ in lost]), _leaves_the_graph(case, lost[0][1])
         how = (
@@ -109,6 +116,13 @@ def _unreached(case: Case) -> Iterator[Finding]:
             "unused-parameter", "warning", sentence, -1, why, "call it in forward(), or remove it; requires_grad_(False) where it is meant",
             site=site,
         )  # fmt: skip
+
+
+def _aside(case: Case) -> set[int]:
+    """Parameters of models of which nothing received a gradient, while another model did."""
+    models = [list(model.parameters()) for model in case.models]
+    learning = {id(p) for own in models if any(_received(case, p) for p in own) for p in own}
+    return {id(p) for own in models for p in own if learning and id(p) not in learning}
 
 
 def _made_at(case: Case, p: Any) -> Site | None:

@@ -364,7 +364,7 @@ def _unused_output(case: Case) -> Iterator[Finding]:
         entered = r.scopes[scope]
         if entered.kind != "module" or entered.subject in used_subjects or any(row in needed for row in own):
             continue
-        if any(case.consumers.get(row) for row in own[-1:]):
+        if case.consumers.get(own[-1]) or own[-1] in case.reasons.detached.values():
             continue  # something was made of it; whether for the loss is that one's matter
         sentence = f"{entered.name} ran{case.at(own[-1])}, and no loss depends on its result."
         yield case.finding(
