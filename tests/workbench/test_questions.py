@@ -140,6 +140,7 @@ def test_a_hint_follows_from_the_answer_and_from_the_program():
     squared, summed, averaged = (3 * x).square().sum(), (4 * x).sum(), (6 * x).mean()
     for loss, times, words in (
         (squared, 0.5, "A factor of 2 is missing. A square brings a 2."),
+        (((u := 3 * x) * u).sum(), 0.5, "A factor of 2 is missing. A square brings a 2."),
         (summed, 0.5, "A factor of 2 is missing."),
         (averaged, 2.0, "It is 2 times too large. A mean divides by the count."),
         (summed, 2.0, "It is 2 times too large."),

@@ -270,7 +270,7 @@ def _parts(tensor: Tensor, loss: Tensor | None) -> list[Any]:
 
 
 def _ops(tensor: Tensor, loss: Tensor | None) -> set[str]:
-    """The ops between the loss and the tensor."""
+    """The ops between the loss and the tensor; a product with itself is a square."""
     if loss is None or loss.node is None or tensor.node is None:
         return set()
     order = tape.plan([loss.node])
@@ -278,7 +278,8 @@ def _ops(tensor: Tensor, loss: Tensor | None) -> set[str]:
     for node in reversed(order):
         if any(source in after for source in node.inputs):
             after.add(node)
-    return {node.op.name for node in order if node in after and node.op is not None}
+    squares = {"square" for node in order if node in after and node.op is not None and node.op.name == "mul" and len(set(node.inputs)) == 1}
+    return squares | {node.op.name for node in order if node in after and node.op is not None}
 
 
 def present(what: Any, file: str | os.PathLike) -> None:

@@ -190,7 +190,7 @@ function activationTable(rows: readonly ActivationRow[], selected: number, selec
     "div",
     {},
     made,
-    h("p", { class: "quiet" }, `A unit is dead when it is zero for every sample of the batch.${limits.length ? ` Saturated is ${limits.join("; ")}.` : ""}`),
+    h("p", { class: "quiet" }, `A unit is dead when it is zero for every sample. A layer is flagged where a quarter of its units are, in 32 samples or more.${limits.length ? ` Saturated is ${limits.join("; ")}.` : ""}`),
   );
 }
 
