@@ -115,6 +115,7 @@ FLOORS = [
         "workbench.teach.ask",
         "workbench.teach.sabotage",
         "workbench.watching",
+        "workbench.subjects",
         "workbench.torch_models.watch",
     )
     + ("workbench.exporting.ask",),
@@ -133,7 +134,7 @@ STAIRS = {
 # wb.show, wb.step and the like; of Jupyter, and %load_ext, in a notebook only
 STAIRS |= {
     ("workbench", f"workbench.{room}")
-    for room in ("surface", "watching", "whatif.ask", "teach.ask", "teach.sabotage", "exporting.ask", "jupyter")
+    for room in ("surface", "watching", "subjects", "whatif.ask", "teach.ask", "teach.sabotage", "exporting.ask", "jupyter")
 }
 STAIRS |= {
     ("workbench", f"workbench.jupyter.{room}")

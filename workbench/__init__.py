@@ -45,15 +45,18 @@ __all__ += ["follow", "grade", "lesson", "modes", "present", "quiz", "sabotage",
 __all__ += ["step", "time", "tokens", "track", "watch"]
 
 
-def show(tensor: Tensor | None = None) -> Any:
-    """The graph of everything that `tensor` was computed from; without it, the last recording.
+def show(tensor: Any = None) -> Any:
+    """The graph of everything that `tensor` was computed from, or of a module's latest run; without it, the last recording.
 
     In a notebook a view that can be explored; elsewhere an object that prints itself as a table. RuntimeError for a tensor that no
-    recorded op made and that does not require grad.
+    recorded op made and that does not require grad, and for a module that has not run under a watch.
     """
+    from .subjects import is_module, ran
     from .surface import opened
     from .torch_models import is_tensor
 
+    if is_module(tensor):
+        return _shown(ran(tensor, _names()))
     if is_tensor(tensor):
         from .watching import shown
 
@@ -111,18 +114,24 @@ def breakpoint(when: str = "", *, op: str = "", name: str = "", module: str = ""
     return kept.add(Breakpoint.of(when, op=op, name=name, module=module))
 
 
-def inspect(tensor: Tensor, tokens: Any = None) -> Any:
-    """Facts, counts, moments and distribution of a tensor, and its gradient or the reason why there is none.
+def inspect(tensor: Any, tokens: Any = None) -> Any:
+    """Facts, counts, moments and distribution of a tensor, and its gradient or the reason why there is none; or the parameters of a module.
 
     `tokens` is a vocabulary as `wb.tokens` takes it: whole numbers are shown as what they stand for.
     """
+    from .subjects import is_module, model
     from .torch_models import is_tensor
 
-    if is_tensor(tensor):
+    if is_module(tensor):
+        session: Any = model(tensor, _names())
+    elif is_tensor(tensor):
         from .watching import inspected
+
+        session = inspected(tensor, _names(), tokens)
     else:
         from .surface import inspected
-    session = inspected(tensor, _names(), tokens)
+
+        session = inspected(tensor, _names(), tokens)
     return _shown(session) if _page() else session.report()
 
 
@@ -136,11 +145,14 @@ def tokens(vocabulary: Any) -> None:
     known.use(vocabulary)
 
 
-def memory() -> Any:
-    """What memory the last recorded code needs now and needed at its peak, and why. RuntimeError when nothing was recorded."""
-    from .surface import remembered
+def memory(of: Any = None) -> Any:
+    """What memory the last recorded code needs now and needed at its peak, and why. RuntimeError when nothing was recorded.
 
-    session = remembered(_names())
+    `of` is a tensor, a module, a view, or what `with wb.record() as r` gives: the code that was recorded with it.
+    """
+    from .subjects import remembered
+
+    session = remembered(of, _names())
     return _shown(session) if _page() else session.report()
 
 
@@ -165,23 +177,27 @@ def release(*what: str) -> None:
     release(*what)
 
 
-def time() -> Any:
-    """Where the time of the last recorded code went: when each op ran, and totals by line, op and module. RuntimeError without one."""
-    from .surface import timed
+def time(of: Any = None) -> Any:
+    """Where the time of the last recorded code went: when each op ran, and totals by line, op and module. RuntimeError without one.
 
-    session = timed(_names())
+    `of` is a tensor, a module, a view, or what `with wb.record() as r` gives: the code that was recorded with it.
+    """
+    from .subjects import timed
+
+    session = timed(of, _names())
     return _shown(session) if _page() else session.report()
 
 
-def check(thorough: bool = True) -> Any:
+def check(of: Any = None, thorough: bool = True) -> Any:
     """What is wrong with the last recorded code: where, why it matters, and the line that mends it. RuntimeError when nothing was recorded.
 
-    In a notebook a view that opens on the findings; elsewhere a report that prints itself, with `findings`. Without `thorough` only what
-    every cell under %%watch is checked for.
+    `of` is a tensor, a module, a view, or what `with wb.record() as r` gives: the code that was recorded with it. In a notebook
+    a view that opens on the findings; elsewhere a report that prints itself, with `findings`. Without `thorough` only what every cell under
+    %%watch is checked for.
     """
-    from .surface import checked
+    from .subjects import checked
 
-    session = checked(_names(), thorough)
+    session = checked(of, _names(), thorough)
     return _shown(session) if _page() else session.report()
 
 
@@ -218,10 +234,10 @@ def assert_unchanged(loss: Tensor, file: str, update: bool | None = None) -> Non
 def diff(before: Any = None, after: Any = None) -> Any:
     """Two recordings in one graph: what was added, removed and changed, and how far values are apart.
 
-    `before` and `after` are tensors (all that they were computed from), views, or what `with wb.record() as r` gives; without them the
-    last two recordings. RuntimeError when there are no two.
+    `before` and `after` are tensors (all that they were computed from), modules, views, or what `with wb.record() as r` gives; without
+    them the last two recordings. RuntimeError when there are no two.
     """
-    from .surface import compared
+    from .subjects import compared
 
     return _shown(compared(before, after, _names()))
 

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Mapping
 from types import CodeType
-from typing import Any, Literal
+from typing import Any
 
 from . import protocol, source
 from .readable import readable
@@ -50,7 +50,7 @@ class Graph:
         self.scope_names: dict[int, str] = {}
         self.accessors: dict[int, str] = {}  # row -> the Python expression for its tensor, where the user holds it
         self.optimizers: list[Any] = []  # weak references to those among the user's variables
-        self.view: Literal["graph", "tensor", "memory", "time", "difference", "checks", "lesson"] = "graph"  # what the view opens on
+        self.view: protocol.View = "graph"  # what the view opens on
 
     def finish(self, namespace: Mapping[str, Any] | None = None) -> None:
         """The code has ended: names are given, loops found, alike neighbours folded."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from html import escape
 
 from . import inspector
-from .protocol import Fact, Finding, Histogram, Memory, Summary
+from .protocol import Fact, Finding, Histogram, Memory, ParameterRow, Summary
 
 _BARS = " ▁▂▃▄▅▆▇█"
 
@@ -80,6 +80,32 @@ class CheckReport:
 
     def _repr_html_(self) -> str:
         return f'<pre style="line-height:1.3;white-space:pre-wrap">{escape(self.text)}</pre>'
+
+
+@dataclass(frozen=True)
+class ModelReport:
+    """The parameters of a model, each with its gradient."""
+
+    title: str
+    totals: list[Fact]
+    parameters: list[ParameterRow]
+
+    def __repr__(self) -> str:
+        head = ", ".join(f"{fact.label}: {fact.text}" for fact in self.totals)
+        wide = max((len(row.name) for row in self.parameters), default=0)
+        lines = [f"{self.title + ': ' if self.title else ''}{head}"]
+        for row in self.parameters:
+            shape, norm = inspector.shape_text(tuple(row.shape)), _number(row.norm)
+            gradient = row.why or ", ".join(filter(None, [f"gradient norm {_number(row.grad_norm)}", row.flag]))
+            lines.append(f"  {row.name:<{wide}}  {shape:>9}  norm {norm:<9}  {gradient}")
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return f'<pre style="line-height:1.3">{escape(repr(self))}</pre>'
+
+
+def _number(x: float | None) -> str:
+    return "–" if x is None else inspector.number_text(x)
 
 
 def bars(histogram: Histogram, width: int = 32) -> str:

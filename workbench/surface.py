@@ -1,9 +1,9 @@
-"""What stands behind `wb.show`, `wb.step`, `wb.inspect`, `wb.memory` and `wb.diff`: finding or making the recording that answers."""
+"""What `wb.show`, `wb.inspect`, `wb.memory`, `wb.time`, `wb.check` and `wb.diff` give: sessions that also print themselves."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from typing import Any
 from weakref import ref
 
 from engine import inplace, tape
@@ -14,9 +14,10 @@ from .checks import look
 from .comparing.difference import Difference
 from .drawings import svg, text
 from .graph import Graph
+from .model_health import parameters
 from .recorder import is_parameter
 from .recording import Recording, recent
-from .report import CheckReport, Inspection, MemoryReport, TimeReport
+from .report import CheckReport, Inspection, MemoryReport, ModelReport, TimeReport
 from .retrace import retrace
 from .session import Session
 
@@ -58,6 +59,14 @@ def opened(tensor: Tensor | None, names: Mapping[str, Any]) -> ShownSession:
 def latest() -> Recording | None:
     """The newest recording that somebody still looks at."""
     return next((r for r in reversed(recent) if r.count), None)
+
+
+def newest() -> Recording:
+    """The newest recording. RuntimeError when there is none."""
+    recording = latest()
+    if recording is None:
+        raise RuntimeError("Nothing has been recorded yet. Run a cell under %%watch, or use `with wb.record():`.")
+    return recording
 
 
 def found(tensor: Tensor) -> Recording | None:
@@ -170,12 +179,6 @@ class MemorySession(ShownSession):
         return {**super().stills(), "text/plain": self.report().text}
 
 
-def remembered(names: Mapping[str, Any]) -> MemorySession:
-    """The memory of the newest recording. RuntimeError when there is none."""
-    recording = _newest()
-    return _named(MemorySession(recording, Graph(recording)), "memory", names)
-
-
 class TimeSession(ShownSession):
     """A session that opens on the times of the newest recording."""
 
@@ -185,12 +188,6 @@ class TimeSession(ShownSession):
 
     def stills(self) -> dict[str, str]:
         return {**super().stills(), "text/plain": self.report().text}
-
-
-def timed(names: Mapping[str, Any]) -> TimeSession:
-    """The times of the newest recording. RuntimeError when there is none."""
-    recording = _newest()
-    return _named(TimeSession(recording, Graph(recording)), "time", names)
 
 
 class CheckedSession(ShownSession):
@@ -207,27 +204,19 @@ class CheckedSession(ShownSession):
         return self.report().text
 
 
-def checked(names: Mapping[str, Any], thorough: bool) -> CheckedSession:
-    """The findings about the newest recording. RuntimeError when there is none."""
-    recording = next((r for r in reversed(recent) if r.count or r.witness.ended is not None), None) or _newest()
-    session = _named(CheckedSession(recording, Graph(recording)), "checks", names)
-    session.check(thorough)
-    return session
+class ModelSession(ShownSession):
+    """A session that opens on a model's parameters, and prints them in a terminal."""
 
+    def report(self) -> ModelReport:
+        """Every parameter with its gradient, and what is wrong with it."""
+        rows = parameters.parameters(self.recording, self.gradient, [])
+        return ModelReport(self.recording.title, parameters.totals(rows), rows)
 
-def _newest() -> Recording:
-    recording = latest()
-    if recording is None:
-        raise RuntimeError("Nothing has been recorded yet. Run a cell under %%watch, or use `with wb.record():`.")
-    return recording
+    def stills(self) -> dict[str, str]:
+        return {**super().stills(), "text/plain": repr(self)}
 
-
-def _named(session: Any, view: Literal["memory", "time", "checks"], names: Mapping[str, Any]) -> Any:
-    """The session, opening on that tab, with the user's names where the code has ended."""
-    session.graph.view = view
-    if not session.recording.live:
-        session.graph.finish(names)
-    return session
+    def __repr__(self) -> str:
+        return repr(self.report())
 
 
 class DifferenceSession(ShownSession):
@@ -243,23 +232,3 @@ class DifferenceSession(ShownSession):
     def __repr__(self) -> str:
         assert isinstance(self.recording, Difference)
         return self.recording.report()
-
-
-def compared(before: Any, after: Any, names: Mapping[str, Any]) -> DifferenceSession:
-    """Two recordings in one graph. RuntimeError when there are not two."""
-    if before is None and after is None:
-        made = [r for r in recent if r.count]
-        if len(made) < 2:
-            raise RuntimeError(f"wb.diff() compares the last two recordings, and there {'is only one' if made else 'is none'} yet.")
-        return DifferenceSession(Difference(made[-2], made[-1]), names)
-    return DifferenceSession(Difference(_recorded(before), _recorded(after)), names)
-
-
-def _recorded(what: Any) -> Recording:
-    """The recording of a tensor's past, of `with wb.record() as r`, of a view, or of None: the newest."""
-    if what is None or isinstance(what, Tensor):
-        return opened(what, {}).recording
-    recording = getattr(getattr(what, "session", what), "recording", what)
-    if not isinstance(recording, Recording):
-        raise TypeError(f"wb.diff takes tensors, views, or what `with wb.record() as r` gives, not {type(what).__name__}")
-    return recording

@@ -83,7 +83,7 @@ class TensorOfTorch(Watch):
     """A watch over the graph behind a tensor of PyTorch's: the graph now, and each backward pass through it from now on."""
 
     def __init__(self, tensor: Any, keep: int, *page: Any) -> None:
-        super().__init__(ShownSession(_empty()), *page)
+        super().__init__(ShownSession(empty()), *page)
         name = next((n for n, value in self.names().items() if value is tensor and not n.startswith("_")), "")
         self.session.watch = self._watch = TensorWatch(self.session, tensor, self.names, name, keep)
 
@@ -99,7 +99,7 @@ class ModuleWatch(Watch):
     """
 
     def __init__(self, module: Any, keep: int, *page: Any) -> None:
-        super().__init__(ShownSession(_empty()), *page)
+        super().__init__(ShownSession(empty()), *page)
         self._keep = keep
         self._torch = torch_models.is_module(module)
         self._title = "" if module is None else type(module).__name__
@@ -204,7 +204,7 @@ class ModuleWatch(Watch):
             self._call.passes.remove()
 
 
-def _empty() -> Recording:
+def empty() -> Recording:
     """What a session shows before anything ran; no recording of a program."""
     recording = Recording(keep=0)
     recent.forget(recording)
@@ -261,7 +261,7 @@ def stepped(tensor: Any, gradient: Any, names: Mapping[str, Any]) -> ShownSessio
     ops = [node for node in stepping.behind(tensor.grad_fn) if stepping.variable(node) is None]
     recording = next((r for r in reversed(recent) if isinstance(r, TorchRecording) and not r.live and any(map(r.marked, ops))), None)
     if recording is None:
-        session = ShownSession(_empty())
+        session = ShownSession(empty())
         name = next((n for n, value in names.items() if value is tensor and not n.startswith("_")), "")
         passes = TensorWatch(session, tensor, lambda: names, name).passes
         mine = True

@@ -12,7 +12,7 @@ from asking import asked
 import engine
 import workbench as wb
 from engine import nn
-from workbench import surface
+from workbench import subjects, surface
 
 
 def test_a_view_of_one_tensor_shows_its_numbers():
@@ -89,7 +89,7 @@ def test_stills_are_a_text_and_a_picture_in_which_names_are_text():
 def test_memory_opens_on_its_tab():
     with wb.record():
         y = (engine.ones(2, requires_grad=True) * 2).sum()
-    session = surface.remembered({"y": y})
+    session = subjects.remembered(y, {"y": y})
     assert asked(session, type="ready")[0]["view"] == "memory"
     told, _ = asked(session, type="ask_memory")
     assert told["live"] > 0 and told["peak"] >= told["live"]

@@ -16,7 +16,7 @@ import engine
 import workbench as wb
 from engine import autograd, devices, nn, observe, optim
 from engine.utils.checkpoint import checkpoint
-from workbench import surface
+from workbench import subjects
 from workbench.memory_use import Log, device, predict
 from workbench.recording import recent
 
@@ -103,7 +103,7 @@ def test_the_process_memory_is_what_the_system_says():
 def test_the_kernels_bytes_are_of_its_newest_recording_whichever_session_is_asked():
     with wb.record():
         x = engine.ones(1000) * 2
-    older = surface.remembered({})
+    older = subjects.remembered(None, {})
     with wb.record():
         y = engine.ones(10) * 2
         engine.ones(50) * 2

@@ -264,6 +264,59 @@ def test_memory_names_parameters_gradients_and_variables():
     assert why["0.weight"].startswith("a parameter") and "held by the variable x" in why["x"]
 
 
+def saved_of(loss) -> dict[int, int]:
+    """Address and bytes of every storage that PyTorch's nodes behind the loss keep."""
+    found, seen, todo = {}, set(), [loss.grad_fn]
+    while todo:
+        node = todo.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        todo += [before for before, _ in node.next_functions]
+        for name in dir(node):
+            tensor = getattr(node, name) if name.startswith("_saved_") else None
+            if isinstance(tensor, torch.Tensor):
+                found[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+    return found
+
+
+def test_memory_says_what_pytorchs_nodes_save_and_for_how_long():
+    model, x, t = mlp()
+    with wb.watch(model) as w:
+        loss = loss_of(model, x, t)
+    told = ask(w.session, "ask_memory")
+    kept = [holding for holding in told["holdings"] if "saved by" in holding["why"]]
+    assert sum(holding["bytes"] for holding in kept) == sum(saved_of(loss).values())
+    inner = [holding for holding in kept if holding["name"] == "kept by cross_entropy for loss"]
+    assert inner and all(holding["dtype"] == "" for holding in inner)  # a shape that is not its own is not told
+    assert sum(share["saved"] for share in told["lines"]) == sum(saved_of(loss).values())
+    loss.backward()
+    told = ask(w.session, "ask_memory")
+    assert not any("saved by" in holding["why"] or holding["name"].startswith("kept by") for holding in told["holdings"])
+
+
+def test_whatever_is_asked_about_tensors_and_modules_is_answered():
+    model, x, t = mlp()
+    with pytest.raises(RuntimeError, match="Sequential has not run under a watch yet"):
+        wb.check(model)
+    assert "parameters: " in repr(wb.inspect(model)) and "No backward() has run yet" in repr(wb.inspect(model))
+    with wb.watch(model) as w:
+        loss = loss_of(model, x, t)
+    loss.backward()
+    other = torch.nn.functional.cross_entropy(model(x * 2), t)
+    for about in (loss, model, model[0], w):
+        assert repr(wb.check(about)) == repr(wb.check(loss)) and repr(wb.memory(about)) == repr(wb.memory(loss))
+        assert " in 4 ops" in repr(wb.time(about))
+    assert repr(wb.show(model)) == repr(wb.show(model[0])) == repr(wb.show(loss))
+    assert "nothing found" in repr(wb.check(other)) and "saved by" in repr(wb.memory(other))
+    for name, p in model.named_parameters():
+        (line,) = [line for line in repr(wb.inspect(model)).splitlines() if line.split()[0] == name]
+        assert float(line.split("gradient norm ")[1].split(",")[0].replace("−", "-")) == pytest.approx(float(p.grad.norm()), rel=1e-3)
+    assert "only after: addmm" in repr(wb.diff(loss, other))
+    with pytest.raises(TypeError, match="Expected a tensor, a module, a view"):
+        wb.memory(3)
+
+
 def test_gradients_of_old_records_make_room_for_a_new_watch(monkeypatch: pytest.MonkeyPatch) -> None:
     model, x = torch.nn.Linear(200, 200), torch.randn(50, 200)
     watches = []

@@ -68,7 +68,9 @@ def _told(log: Log, graph: Any, blocks: Any, event: int, held: dict[int, list[in
             name = words.gradient(log, at)
         if category == OPTIMIZER:
             name = words.kept_by_optimizer(log, at)
-        known = 0 <= row < log.rows
+        if words.internal(log, at):
+            name = words.kept_by_op(log, at)
+        known = 0 <= row < log.rows and not words.internal(log, at)  # else its shape is not the row's
         shape = list(r.shape[row]) if known else []
         dtype = dtype_name(r.dtype[row]) if known else ""
         freed = int(log.died[at]) if log.died[at] < log.count else -1
@@ -76,14 +78,14 @@ def _told(log: Log, graph: Any, blocks: Any, event: int, held: dict[int, list[in
         found.append(
             protocol.Holding(
                 int(log.numbers[at]),
-                row if known else -1,
+                row if row < log.rows else -1,
                 name,
                 shape,
                 dtype,
                 int(log.bytes[at]),
                 CATEGORIES[category],  # type: ignore[arg-type]
                 "; ".join(why),
-                graph.site(row) if known else -1,
+                graph.site(row) if 0 <= row < log.rows else -1,
                 freed,
                 words.place(log, freed, last) if freed >= 0 else "",
                 graph.site(last) if last >= 0 else -1,
@@ -107,13 +109,12 @@ def _why(log: Log, at: int, row: int, category: int, savers: list[tuple[int, int
         why.append("it waits for a backward step" if log.flowing[at] else f"the gradient of {words.called(r, row)}")
     if category == OPTIMIZER:
         why.append("kept by the optimizer from step to step")
-    why += [words.saved_by(r, saver, place) for saver, place in savers[:3]]
-    if len(savers) > 3:
-        why.append(f"and by {len(savers) - 3} more")
+    saving = list(dict.fromkeys(words.saved_by(r, saver, place) for saver, place in savers))
+    why += [*saving[:3], *([f"and by {len(saving) - 3} more"] if len(saving) > 3 else [])]
     names = [name for at in tensors if (name := r.names.get(at))]
     if names:
         why.append(("a parameter: " if r.kind[tensors[0]] == "parameter" else "held by the variable ") + ", ".join(names))
-    elif tensors:
+    elif tensors and not (saving and r.foreign is not None):  # PyTorch's graph itself may be what holds it
         why.append("held by a tensor that the program still has")
     if not why and category == PARAMETER:
         why.append("a parameter")

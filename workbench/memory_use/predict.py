@@ -113,7 +113,7 @@ class Program:
     def _places(self, row: int, grad: numpy.ndarray) -> set[int] | None:
         """Places in `saved` that the rules of inputs with grad name; None: all, where the op does not say."""
         op = self.r.ops[row]
-        if getattr(op, "variadic", False) or not getattr(op, "rules", ()):
+        if self.r.foreign is not None or getattr(op, "variadic", False) or not getattr(op, "rules", ()):
             return None
         found: set[int] = set()
         for source, slot in self.r.inputs(row):

@@ -39,6 +39,17 @@ def kept_by_optimizer(log: Log, block: int) -> str:
     return f"{name} of {called(log.recording, row)}" if row >= 0 else name
 
 
+def internal(log: Log, block: int) -> bool:
+    """Whether the block is no tensor's: an op's node keeps it for backward, such as the probabilities of a cross entropy."""
+    return log.recording.roles.get(int(log.numbers[block]), ("",))[0] == "saved"
+
+
+def kept_by_op(log: Log, block: int) -> str:
+    """What to call such a block: "kept by cross_entropy, line 7"."""
+    r, row = log.recording, int(log.row[block])
+    return f"kept by {r.op_name(row)}" + (f" for {r.names[row]}" if r.names.get(row) else r.called(row).removeprefix(r.op_name(row)))
+
+
 def saved_by(r: Recording, row: int, place: int) -> str:
     """Who saves it, and for which gradient: "saved by mul, line 3, for d_other"."""
     if row < 0:

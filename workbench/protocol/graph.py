@@ -7,6 +7,8 @@ from typing import ClassVar, Literal
 
 from .base import Site, ToKernel, ToView
 
+View = Literal["graph", "tensor", "model", "memory", "time", "difference", "checks", "lesson"]  # what a view opens on
+
 
 @dataclass(frozen=True)
 class Group:
@@ -66,7 +68,7 @@ class Graph(ToView):
     left_out: str  # why, in a sentence; "" when there are none
     root: int  # the node that was asked about (the loss); -1: none
     # tensor: about `root` alone; memory, time, checks: opens there; difference: of 2
-    view: Literal["graph", "tensor", "memory", "time", "difference", "checks", "lesson"] = "graph"
+    view: View = "graph"
 
 
 @dataclass(frozen=True)

@@ -154,11 +154,11 @@ def extend(
             op, "op", shape, dtype, size, True, scope=scope, code=code, lasti=lasti, note=wrong, sources=sources, attrs=_settings(node)
         )
         mark = recording.mark(node, row)
-        recording.saved[row] = recording.saves(mark, [x for _, x in kept])
         for name, tensor in kept:
             source = row if name.startswith(_RESULTS) else recording.row_of(tensor.grad_fn) if tensor.requires_grad else -1
             if source >= 0 and recording.kind[source] == "op" and arrays.shape_of(tensor) == recording.shape[source]:
                 recording.saw(tensor, source)
+        recording.saved[row] = recording.saves(mark, [x for _, x in kept])
         _hang(node, mark, targets, hang)
 
 

@@ -255,10 +255,10 @@ class TorchRecorder:
         begun, took = self._time
         row = r.tensor_row(op, "op", first, scope=self._scope, code=code, lasti=lasti, note=note, attrs=settings, sources=sources,
                            begun=begun, took=took)  # fmt: skip
-        if new:
-            r.saved[row] = nodes.mark_all(r, new, row, self.passes.hang, self._scope)
         for x in made:
             r.stands(x, row)
+        if new:  # after its results have their places: what else the nodes save is their own
+            r.saved[row] = nodes.mark_all(r, new, row, self.passes.hang, self._scope)
         if self.first is not None:
             self._begun()
 
@@ -277,10 +277,10 @@ class TorchRecorder:
             behind = r.tensor_row(names.torch_op("copy_slices"), "op", base, scope=self._scope, code=code, lasti=lasti, note=note,
                                   sources=[old, row])  # fmt: skip
             new = nodes.unmarked(r, [base.grad_fn])
-            r.saved[behind] = nodes.mark_all(r, new, behind, self.passes.hang, self._scope)
             r.stands(base, behind)
-        r.saved[row] = nodes.mark_all(r, nodes.unmarked(r, [written.grad_fn]), row, self.passes.hang, self._scope)
+            r.saved[behind] = nodes.mark_all(r, new, behind, self.passes.hang, self._scope)
         r.stands(written, row)
+        r.saved[row] = nodes.mark_all(r, nodes.unmarked(r, [written.grad_fn]), row, self.passes.hang, self._scope)
         self._begun()
 
     def _failed(self, func: Any, args: tuple, kwargs: dict, before: Any, error: Exception) -> None:

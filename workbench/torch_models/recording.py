@@ -10,7 +10,7 @@ from weakref import ref
 import numpy
 
 from .. import protocol
-from ..recording import HOLDERS, KEEP, KEY, NUMBER, Recording
+from ..recording import HOLDERS, KEEP, KEY, NUMBER, USE, Recording
 from . import arrays, refusals, words
 from .loaded import is_tensor, torch
 from .witness import TorchWitness
@@ -190,19 +190,44 @@ class TorchRecording(Recording):
 
     def saves(self, mark: Mark, saved: list) -> int:
         """The node keeps these tensors for its backward, as long as it lives or until it is freed. Their bytes."""
-        keys, total = [], 0
+        keys, total, known = [], 0, self.blocks.keys()
         for tensor in saved:
+            internal = _storage(tensor)[0] not in known  # no tensor of the program lies there
             block = self._block(tensor, mark.row)
             block[HOLDERS] += 1
             keys.append(block[KEY])
             total += arrays.bytes_of(tensor)
+            if block[NUMBER] >= 0:
+                self.uses.frombytes(USE(block[NUMBER], -mark.number, -1, len(self.events)))  # the place is PyTorch's, and no rule's of ours
+                if internal:
+                    self.roles[block[NUMBER]] = "saved", mark.row
         if keys:
             self.times[-mark.number] = mark.row
             self.savings[-mark.number] = tuple(keys)
         return total
 
+    def settle(self) -> None:
+        """A pass that nobody watched may have freed what nodes saved: those that are still there are asked."""
+        super().settle()
+        if self.live or not self.savings:
+            return
+        from . import nodes  # it imports this module
+
+        tensors = [tensor for watch in list(self._watches.values()) if (tensor := watch()) is not None]
+        todo = [tensor.grad_fn for tensor in tensors if tensor.grad_fn is not None]
+        seen = set(todo)
+        for node in todo:
+            mark = self.marked(node)
+            if mark is not None and -mark.number in self.savings and nodes.saved(node)[1] == nodes.FREED:
+                self.free(mark.number)
+            before = {source for source, _ in node.next_functions if source is not None and source not in seen}
+            seen |= before
+            todo += before
+
     def free(self, number: int) -> None:
         """The node with this mark keeps nothing any more."""
+        if -number in self.savings:
+            self.freed[-number] = len(self.events)
         for key in self.savings.pop(-number, ()):
             if (block := self.blocks.get(key)) is not None:
                 self._release(block)

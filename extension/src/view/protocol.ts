@@ -716,7 +716,7 @@ export interface Graph {
   dropped: number;
   left_out: string;
   root: number;
-  view: "graph" | "tensor" | "memory" | "time" | "difference" | "checks" | "lesson";
+  view: "graph" | "tensor" | "model" | "memory" | "time" | "difference" | "checks" | "lesson";
 }
 
 export interface InSidePanel {

@@ -289,7 +289,7 @@ function graph(state: State, message: Graph): State {
   }
   const { direction, depth, text, by, window } = state;
   const selected = view === "tensor" ? root : -1;
-  const tab = view === "memory" || view === "time" || view === "checks" || view === "lesson" ? view : START.tab;
+  const tab = view === "graph" || view === "tensor" || view === "difference" ? START.tab : view;
   return { ...START, direction, overlay, depth, text, by, window, recording, loops, open, level, touched, status, selected, tab };
 }
 

@@ -1,0 +1,136 @@
+"""What `wb.check`, `wb.memory`, `wb.time` and `wb.diff` are asked about: the recording that answers, the engine's or PyTorch's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+from weakref import ref
+
+from engine.nn import Module
+from engine.tensor import Tensor
+
+from . import torch_models
+from .comparing.difference import Difference
+from .graph import Graph
+from .protocol import View
+from .recorder import is_parameter
+from .recording import Recording, recent
+from .surface import CheckedSession, DifferenceSession, MemorySession, ModelSession, ShownSession, TimeSession, newest, opened
+from .torch_models.naming import TorchGraph
+from .torch_models.recording import TorchRecording
+from .torch_models.watch import TensorWatch
+from .watching import empty, shown
+
+S = TypeVar("S", bound=ShownSession)
+
+
+def recording_of(what: Any, names: Mapping[str, Any]) -> Recording:
+    """The recording that knows a tensor, a module, a view, or what `with wb.record() as r` gives; None: the newest one.
+
+    RuntimeError where there is none, TypeError for anything else.
+    """
+    if what is None:
+        return newest()
+    if isinstance(what, Tensor):
+        return opened(what, names).recording
+    if torch_models.is_tensor(what):
+        return _of_torch(what, names)
+    if is_module(what):
+        found = latest_run(what)
+        if found is None:
+            raise RuntimeError(
+                f"{type(what).__name__} has not run under a watch yet. Call it in a cell under %%watch, or in `with wb.watch(model): ...`."
+            )
+        return found
+    recording = getattr(getattr(what, "session", what), "recording", what)
+    if not isinstance(recording, Recording):
+        raise TypeError(f"Expected a tensor, a module, a view, or what `with wb.record() as r` gives, not {type(what).__name__}")
+    return recording
+
+
+def is_module(what: Any) -> bool:
+    """Whether it is a module, the engine's or PyTorch's."""
+    return isinstance(what, Module) or torch_models.is_module(what)
+
+
+def latest_run(module: Any) -> Recording | None:
+    """The newest recording in which the module ran, by itself or as a part of another."""
+
+    def ran(r: Recording) -> bool:
+        return any(inner is module for held in r.modules if (outer := held()) is not None for inner in outer.modules())
+
+    return next((r for r in reversed(recent) if r.count and ran(r)), None)
+
+
+def _of_torch(tensor: Any, names: Mapping[str, Any]) -> Recording:
+    known = shown(tensor, names)
+    if known is not None:
+        return known.recording
+    if tensor.grad_fn is None:
+        raise RuntimeError("No recording knows this tensor, and it has no grad_fn, so there is no graph behind it to look at.")
+    name = next((n for n, value in names.items() if value is tensor and not n.startswith("_")), "")
+    session = ShownSession(empty())
+    TensorWatch(session, tensor, lambda: names, name).close()
+    return session.recording
+
+
+def remembered(what: Any, names: Mapping[str, Any]) -> MemorySession:
+    """The memory of what it was recorded with."""
+    return _opened(MemorySession, recording_of(what, names), "memory", names)
+
+
+def timed(what: Any, names: Mapping[str, Any]) -> TimeSession:
+    """The times of what it was recorded with."""
+    return _opened(TimeSession, recording_of(what, names), "time", names)
+
+
+def checked(what: Any, names: Mapping[str, Any], thorough: bool) -> CheckedSession:
+    """The findings about what it was recorded with; also about code that ended before its first op."""
+    ended = next((r for r in reversed(recent) if r.count or r.witness.ended is not None), None) if what is None else None
+    session = _opened(CheckedSession, ended or recording_of(what, names), "checks", names)
+    session.check(thorough)
+    return session
+
+
+def compared(before: Any, after: Any, names: Mapping[str, Any]) -> DifferenceSession:
+    """Two recordings in one graph. RuntimeError when there are not two."""
+    if before is None and after is None:
+        made = [r for r in recent if r.count]
+        if len(made) < 2:
+            raise RuntimeError(f"wb.diff() compares the last two recordings, and there {'is only one' if made else 'is none'} yet.")
+        return DifferenceSession(Difference(made[-2], made[-1]), names)
+    return DifferenceSession(Difference(recording_of(before, names), recording_of(after, names)), names)
+
+
+def ran(module: Any, names: Mapping[str, Any]) -> ShownSession:
+    """The latest run of a module."""
+    return _opened(ShownSession, recording_of(module, names), "graph", names)
+
+
+def model(module: Any, names: Mapping[str, Any]) -> ModelSession:
+    """The parameters of a module: in its latest run, or alone where none was watched."""
+    return _opened(ModelSession, latest_run(module) or _alone(module), "model", names)
+
+
+def _opened(kind: type[S], recording: Recording, view: View, names: Mapping[str, Any]) -> S:
+    """The session, opening on that tab, with the user's names where the code has ended."""
+    session = kind(recording, TorchGraph(recording) if isinstance(recording, TorchRecording) else Graph(recording))
+    session.graph.view = view
+    if not recording.live:
+        session.graph.finish(names)
+    return session
+
+
+def _alone(module: Any) -> Recording:
+    """The parameters of a module that nothing recorded has run."""
+    foreign = torch_models.is_module(module)
+    recording = TorchRecording(type(module).__name__, keep=0) if foreign else Recording(type(module).__name__, keep=0)
+    recent.forget(recording)
+    recording.modules.append(ref(module))
+    for p in module.parameters():
+        if isinstance(recording, TorchRecording):
+            recording.leaf(p)
+        elif p.node is not None:
+            kind = "parameter" if is_parameter(type(p)) else "leaf"
+            recording.append(None, kind, p.array.shape, p.array.dtype, p.array.nbytes, True, tensor=ref(p))
+    return recording
