@@ -30,6 +30,7 @@ class Places:
         self._groups = groups
         self._home = [home[row] if 0 <= row < len(home) else -1 for row in plan]
         self._labels: dict[str, list[int]] = {}
+        self._sizes: dict[int, int] = {}  # module -> its steps
 
     def after(self, by: By, index: int) -> int:
         """Where a step forth from `index` ends."""
@@ -40,6 +41,8 @@ class Places:
             self._there(by, any(self._leaf))
             return next((i + 1 for i in range(index, end) if self._leaf[i]), end)
         labels = self._label(by)
+        if by == "module" and (whole := self._whole(index, index - 1)) >= 0:
+            return next((i for i in range(index + 1, end) if whole not in self._around(i)), end)
         return next((i for i in range(index + 1, end) if labels[i] != labels[index]), end)
 
     def before(self, by: By, index: int) -> int:
@@ -50,6 +53,8 @@ class Places:
             self._there(by, any(self._leaf))
             return next((i for i in range(index - 1, 0, -1) if self._leaf[i - 1]), 0)
         labels = self._label(by)
+        if by == "module" and (whole := self._whole(index - 1, index)) >= 0:
+            return next((i for i in range(index - 1, 0, -1) if whole not in self._around(i - 1)), 0)
         return next((i for i in range(index - 1, 0, -1) if labels[i - 1] != labels[index - 1]), 0)
 
     def out(self, index: int) -> int:
@@ -64,6 +69,23 @@ class Places:
             if left > index:
                 return left
         return end
+
+    def _whole(self, step: int, beyond: int) -> int:
+        """The largest module that the step lies in and the step `beyond` it does not: a step goes over it. -1: there is none.
+
+        What has more than half of the pass, such as the model itself, is gone into.
+        """
+        outside = self._around(beyond) if 0 <= beyond < len(self.plan) else []
+        begins = [group for group in self._around(step) if group not in outside and self._groups[group].kind != "function"]
+        return next((group for group in reversed(begins) if 2 * self._steps(group) <= len(self.plan)), -1)
+
+    def _steps(self, group: int) -> int:
+        """How many steps lie in a module."""
+        if not self._sizes:
+            for step in range(len(self.plan)):
+                for around in self._around(step):
+                    self._sizes[around] = self._sizes.get(around, 0) + 1
+        return self._sizes.get(group, 0)
 
     def _around(self, step: int) -> list[int]:
         """The modules around a step, the innermost first."""

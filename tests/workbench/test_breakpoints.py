@@ -469,6 +469,34 @@ def test_by_module_a_step_leaves_the_module():
     assert back == [0, *borders[:-1]][::-1]
 
 
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lin, self.act, self.norm = nn.Linear(8, 8), nn.Tanh(), nn.LayerNorm(8)
+
+    def forward(self, x):
+        return self.norm(self.act(self.lin(x)) + x)
+
+
+def test_by_module_a_block_is_one_step_and_inside_it_its_layers_are():
+    engine.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), Block(), Block(), nn.Linear(8, 3))
+    stepper = recorded(lambda: nn.functional.cross_entropy(model(engine.randn(5, 4)), engine.randint(0, 3, (5,))), {"model": model})
+    modules = [module_of(stepper, i) for i in range(stepper.total)]
+    outer = [name.partition(".")[0] for name in modules]
+    borders = [i for i in range(1, stepper.total) if outer[i] != outer[i - 1]] + [stepper.total]
+    assert walk(stepper, "module") == borders and len(borders) == 6
+    back = []
+    while stepper.index:
+        back.append(stepper.previous("module"))
+    assert back == [0, *borders[:-1]][::-1]
+    inside = borders[1] + 1  # one op into the block
+    stepper.to(inside)
+    assert modules[inside - 1] == modules[inside] == "3.norm"
+    stops = [stepper.next("module") for _ in range(4)]
+    assert [modules[at - 1] for at in stops] == ["3.norm", "3", "3.act", "3.lin"] and stops[-1] == borders[2]
+
+
 def test_into_and_out_of_a_module():
     model, run = small_model()
     stepper = recorded(run, {"model": model})
