@@ -194,4 +194,34 @@ describe("presenter mode", () => {
     expect(host.className).toBe("");
     presenter.close();
   });
+
+  it("fills the screen, ends with Escape, and shows no hidden number as a tooltip", async () => {
+    const value = h("code", { class: "values", title: "0.25" }, "0.25");
+    const button = h("button", { title: "Next step" }, "Next");
+    const root = h("div", {}, h("section", { class: "panel" }, value, button));
+    const host = h("div", {}, root);
+    document.body.append(host);
+    let full: Element | null = null;
+    Object.defineProperty(document, "fullscreenElement", { configurable: true, get: () => full });
+    host.requestFullscreen = vi.fn(async () => void (full = host));
+    document.exitFullscreen = vi.fn(async () => void (full = null));
+    const presenter = new Presenter(host, root, controller, () => undefined);
+    presenter.toggle();
+    expect(full).toBe(host);
+    expect([value.title, button.title]).toEqual(["", "Next step"]);
+    presenter.toggle();
+    await vi.waitFor(() => expect(full).toBeNull());
+    expect(value.title).toBe("0.25");
+
+    presenter.toggle();
+    full = null; // Escape: the browser leaves the full screen, and says so afterwards
+    host.dispatchEvent(new Event("fullscreenchange"));
+    expect([presenter.on, root.querySelector(".veiled")]).toEqual([false, null]);
+
+    host.requestFullscreen = vi.fn(() => Promise.reject(new TypeError("not allowed")));
+    presenter.toggle();
+    await vi.waitFor(() => expect(controller.say).toHaveBeenLastCalledWith("The browser does not let the view fill the screen here."));
+    expect([presenter.on, value.classList.contains("veiled")]).toEqual([true, true]);
+    presenter.close();
+  });
 });

@@ -6,6 +6,7 @@ import { h, put, setAttribute, setText } from "./dom";
 import { icon, type Icon } from "./icons";
 import type { StepTo } from "./protocol";
 import { answered, type State } from "./store";
+import { plural } from "./words";
 
 const BY: readonly [StepTo["by"], string][] = [
   ["op", "op"],
@@ -117,6 +118,8 @@ export class StepperBar {
     setAttribute(this.scrub, "aria-valuetext", word);
     this.scrub.style.setProperty("--done", total ? `${(100 * index) / total}%` : "0%");
     setText(this.label, word);
+    const counted = countedSteps(state);
+    setAttribute(this.label, "title", counted);
     this.paused.hidden = pass.mode !== "paused" || pass.done;
     setText(this.paused, runs ? "cell runs to a breakpoint" : "cell waits");
     if (this.by.value !== by) this.by.value = by;
@@ -124,7 +127,7 @@ export class StepperBar {
     const step = pass.steps.get(index);
     setText(this.stopped, stopped);
     this.stopped.hidden = stopped === "" || pass.failed || pass.trouble !== "";
-    setText(this.words, (!pass.failed && pass.trouble) || pass.sentence || step?.sentence || "Press next to run the first step.");
+    setText(this.words, (!pass.failed && pass.trouble) || pass.sentence || step?.sentence || `${counted}. Press Next to run the first.`);
     this.sentence.classList.toggle("error", pass.failed || pass.trouble !== "");
     this.showBreakpoints(state);
     // Not `disabled`: a button that disables itself under the finger loses the focus.
@@ -159,6 +162,13 @@ export class StepperBar {
     const { playing } = this.controller;
     relabel(this.buttons.play, playing ? "pause" : "play", playing ? "Pause here (k)" : "Play step after step (k)", playing ? "Pause" : "Play");
   }
+}
+
+/** Why a graph of 6 ops can have 8 steps. */
+function countedSteps({ pass, recording }: State): string {
+  const leaves = pass!.plan.filter((node) => node >= 0 && recording?.nodes.kind[node] !== "op").length;
+  const stored = leaves ? ` and ${plural(leaves, "tensor")} that ${leaves === 1 ? "gets its" : "get their"} .grad` : "";
+  return `${plural(pass!.total, "step")}: ${plural(pass!.total - leaves, "op")}${stored}`;
 }
 
 function relabel(button: HTMLButtonElement, name: Icon, title: string, words = ""): void {

@@ -1,4 +1,4 @@
-// Presenter mode: large and high in contrast, without what a class does not need, and values hidden until they are revealed.
+// Presenter mode: the whole screen, large and high in contrast, without what a class does not need, and values hidden until they are revealed.
 
 import type { Controller } from "./controller";
 import { setAttribute } from "./dom";
@@ -6,7 +6,7 @@ import { answered, type State } from "./store";
 
 // In the order in which they are revealed: the text beside the graph first, then the sentence of the step, then the graph.
 const WORDS = [".secret", ".formula", ".gradient", ".values", ".line", ".numbers", ".heat", ".so-far"].map((one) => `.panel ${one}`).join(", ");
-const GRAPH = ".graph .badge, .graph .flow, .graph tspan.shape, .graph .thumb";
+const GRAPH = ".graph .badge, .graph .flow, .graph tspan.shape, .graph .thumb:not(.slider *)";
 const NUMBER = /^[∇‖ ]*[−+-]?(\d|NaN|Inf)[\d.e−+-]*$/; // not a shape, and not "scalar"
 
 export class Presenter {
@@ -23,6 +23,7 @@ export class Presenter {
   ) {
     this.observer = typeof MutationObserver === "undefined" ? null : new MutationObserver(() => this.veil());
     root.addEventListener("click", (event) => this.click(event), { capture: true });
+    host.addEventListener("fullscreenchange", () => this.resized());
   }
 
   toggle(): void {
@@ -33,11 +34,33 @@ export class Presenter {
     if (this.on) this.observer?.observe(this.root, { subtree: true, childList: true, characterData: true });
     else this.observer?.disconnect();
     this.veil();
+    void this.fill();
     requestAnimationFrame(() => {
       this.host.scrollIntoView?.({ block: "nearest" }); // it has another height now
       this.fit();
     });
     this.controller.say(this.on ? "Presenter mode: v reveals the next value, Shift v all of them, Shift p ends it." : "Presenter mode has ended.");
+  }
+
+  /** The whole screen, or the page again. Where the browser does not allow it, such as in some frames, the view stays in the page. */
+  private async fill(): Promise<void> {
+    try {
+      if (this.on) await this.host.requestFullscreen?.();
+      else if (this.isFull()) await document.exitFullscreen();
+    } catch (error) {
+      if (!(error instanceof TypeError || error instanceof DOMException)) throw error;
+      this.controller.say("The browser does not let the view fill the screen here.");
+    }
+  }
+
+  private isFull(): boolean {
+    return (this.host.getRootNode() as Document).fullscreenElement === this.host;
+  }
+
+  /** The browser's own way out of the full screen, Escape, ends the mode too. */
+  private resized(): void {
+    if (this.on && !this.isFull()) this.toggle();
+    else requestAnimationFrame(this.fit);
   }
 
   /** Reveals the next hidden value, or all. */
@@ -90,6 +113,12 @@ export class Presenter {
     const secrets = new Map(this.secrets());
     for (const one of this.root.querySelectorAll(".veiled")) if (!secrets.has(one)) this.cover(one, false);
     for (const [one, key] of secrets) this.cover(one, !this.shown.has(key));
+    // A tooltip would tell what is hidden.
+    for (const one of this.root.querySelectorAll(this.on ? "[title]" : "[data-title]")) {
+      if (this.on && one.matches("button, select, input")) continue;
+      one.setAttribute(this.on ? "data-title" : "title", one.getAttribute(this.on ? "title" : "data-title")!);
+      one.removeAttribute(this.on ? "title" : "data-title");
+    }
   }
 
   private cover(one: Element, on: boolean): void {
