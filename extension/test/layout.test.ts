@@ -1,5 +1,5 @@
 // The layout: what must hold for every graph, tried on random ones; and the graphs that users have.
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 import { channelOf } from "../src/view/graph/channel";
 import { describe as describeBox, textWidth } from "../src/view/graph/face";
 import { bestScene, firstView, readableAt, wholeView } from "../src/view/graph/fit";
@@ -13,7 +13,6 @@ import { allGroups, randomDag, received, recordingOf } from "./dag";
 import { random } from "./page/kernel";
 import { Builder, lstm, mlp, transformer } from "./page/recordings";
 
-vi.setConfig({ testTimeout: 30_000 });
 
 const SEEDS = Array.from({ length: 40 }, (_, seed) => seed);
 

@@ -14,7 +14,6 @@ import { allGroups, randomDag, received, recordingOf } from "./dag";
 import { random } from "./page/kernel";
 import { Builder, lstm, transformer } from "./page/recordings";
 
-vi.setConfig({ testTimeout: 30_000 });
 
 type Rect = [left: number, top: number, right: number, bottom: number];
 

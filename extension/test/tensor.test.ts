@@ -2,11 +2,11 @@
 import { describe, expect, it, vi } from "vitest";
 import { cellText, extentOf, indexOf, indexText, readHeat } from "../src/view/panes/heat";
 import { rgba } from "../src/view/panes/image";
-import { START_LOOK, withRole } from "../src/view/panes/look";
+import { axisRows, START_LOOK, withRole } from "../src/view/panes/look";
 import { decades } from "../src/view/panes/model";
 import { common, type SeriesData } from "../src/view/panes/series";
 import { visible } from "../src/view/panes/tokens";
-import type { Heat } from "../src/view/protocol";
+import type { Heat, Inspected } from "../src/view/protocol";
 import { eachOnAFreshPage, openView, wait } from "./page/opened";
 import { Builder, mlp } from "./page/recordings";
 import { bytesOf } from "./page/tensors";
@@ -34,6 +34,16 @@ describe("a heat map", () => {
     expect(extentOf([0, 0, 0, 7], "95")).toBe(7);
     expect(extentOf([...new Array<number>(99).fill(0), 7], "95")).toBe(7); // a range of nothing would colour nothing
     expect(extentOf([NaN], "max")).toBe(0);
+  });
+  it("loses no wish that was made while an answer was on its way", () => {
+    const summary = { shape: [4, 9, 5, 7] } as Inspected["summary"];
+    let look = { ...START_LOOK, index: [1, 5, 0, 0] }; // axis 0 was slid to 1 after this answer was asked for
+    const rows = axisRows({ summary, image: null, heat: heat({ axes: [-1, 2, 3] }) } as Inspected, () => look, (to) => void (look = to))!;
+    const slide = rows.querySelectorAll("input")[1]!;
+    expect([...rows.querySelectorAll("input")].map(({ value }) => value)).toEqual(["1", "5"]);
+    slide.value = "2";
+    slide.dispatchEvent(new Event("input"));
+    expect(look.index).toEqual([1, 2, 0, 0]);
   });
   it("lets two axes choose places", () => {
     expect(withRole(START_LOOK, [-1, 0, 1], 0, "cols")).toMatchObject({ facet: -1, rows: 1, cols: 0 });

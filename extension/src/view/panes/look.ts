@@ -38,8 +38,10 @@ export function axisRows(message: Inspected, look: () => Look, change: (to: Look
   const { heat, image } = message;
   if (image) return image.count > image.pixels.shape[0]! ? imageRow(image.count, image.first, look, change) : null;
   if (!heat || shape.length < 3) return null;
-  const index = [...heat.index];
-  if (heat.axes[0]! >= 0) index[heat.axes[0]!] = heat.first;
+  // What was wished for since this answer was asked for is not lost.
+  const wished = look().index.length === shape.length ? look().index : [];
+  const index = heat.index.map((at, axis) => wished[axis] ?? at);
+  if (heat.axes[0]! >= 0 && !wished.length) index[heat.axes[0]!] = heat.first;
   return h(
     "div",
     { class: "axes" },
