@@ -43,7 +43,7 @@ beforeEach(() => {
   const fake = {
     ...{ store: { get state() { return state; }, dispatch: (action: Record<string, unknown>) => { done.push(action); } } },
     ...{ ask: (request: Record<string, unknown>) => (asked.push(request), Promise.resolve(true)) },
-    ...{ say: vi.fn(), show: vi.fn(), tab: vi.fn(), setOverlay: vi.fn(), turnPage: () => undefined },
+    ...{ say: vi.fn(), show: vi.fn(), tab: vi.fn(), setOverlay: vi.fn() },
   };
   controller = fake as unknown as Controller;
   document.body.replaceChildren();
@@ -77,13 +77,13 @@ describe("a lesson", () => {
     const made = pane();
     show(made, stateOf(lesson(0)));
     expect(at("wb-page-count").textContent).toBe("page 1 of 2");
-    controller.turnPage(-1);
+    made.turnPage(-1);
     expect(asked).toEqual([]);
-    controller.turnPage(1);
+    made.turnPage(1);
     expect(asked.pop()).toEqual({ type: "turn_page", to: 1, follow: true });
     at("wb-follow").click();
     expect(asked.pop()).toEqual({ type: "turn_page", to: -1, follow: false });
-    controller.turnPage(1);
+    made.turnPage(1);
     expect(asked).toEqual([]); // the page is the view's own business now
     expect(at("wb-page-count").textContent).toBe("page 2 of 2");
     show(made, stateOf(lesson(0)));

@@ -23,7 +23,7 @@ async function open(change: (kernel: FakeKernel) => void = () => undefined) {
   channel.subscribe({ message: (received) => store.dispatch({ do: "receive", received }), trouble: () => undefined });
   const controller = new Controller(store, channel);
   const pane = new MemoryPane({ controller, isDark: () => false, prefix: "", width: () => 330 });
-  controller.asks = () => pane.asks();
+  controller.askers.add(() => pane.asks());
   document.body.append(pane.element);
   store.subscribe((state, before) => pane.update(state, before));
   controller.start();

@@ -7,6 +7,7 @@ import type { Pass } from "../src/view/store";
 import { FakeKernel } from "./page/kernel";
 import { eachOnAFreshPage, openView, wait } from "./page/opened";
 import { mlp } from "./page/recordings";
+import { nameOf } from "../src/view/words";
 
 eachOnAFreshPage();
 
@@ -113,6 +114,51 @@ it("plays at the chosen speed", async () => {
   expect(at() - began).toBeLessThanOrEqual(4);
   await click(one("wb-play"));
   expect(one("wb-play").textContent).toBe("Play");
+});
+
+it("plays in every view of a recording, and in none when it is paused in one", async () => {
+  const { again, one, click } = await opened();
+  const { root, away } = again();
+  const others = () => root.querySelector<HTMLElement>('[data-testid="wb-play"]')!;
+  await click(one("wb-play"));
+  expect([one("wb-play").textContent, others().textContent]).toEqual(["Pause", "Pause"]);
+  await click(others());
+  expect([one("wb-play").textContent, others().textContent]).toEqual(["Play", "Play"]);
+  away();
+  await click(one("wb-play"));
+  expect(one("wb-play").textContent).toBe("Pause");
+});
+
+it("goes on asking for what its own tab shows when another view of the recording is gone", async () => {
+  const { again, kernel, one, click } = await opened();
+  again().away();
+  await click(one("wb-tab-memory"));
+  expect(kernel.requests.at(-1)!.type).toBe("ask_memory");
+  const asked = () => kernel.requests.filter(({ type }) => type === "ask_memory").length;
+  again();
+  await wait();
+  const before = asked();
+  await click(one("wb-next"));
+  expect(asked()).toBe(before + 1); // two views, one question
+});
+
+it("shows the tensor of each step in the tab that was chosen, unless it is told to hold one", async () => {
+  const { core, one, seen, click, press } = await opened();
+  const heading = () => seen("wb-panel")[0]!.querySelector(".pane:not([hidden]) h3")?.textContent ?? "";
+  const nameAt = (index: number) => nameOf(core.store.state.recording!, core.store.state.pass!.plan[index - 1]!);
+  await click(one("wb-tab-value"));
+  for (const index of [1, 2, 3]) {
+    await press("ArrowRight");
+    expect([core.store.state.tab, heading()]).toEqual(["value", nameAt(index)]);
+  }
+  await click(seen("wb-hold")[0]!);
+  await press("ArrowRight");
+  expect(heading()).toBe(nameAt(3));
+  await click(seen("wb-hold")[0]!);
+  expect(heading()).toBe(nameAt(4));
+  await click(one("wb-tab-grad"));
+  await press("ArrowLeft");
+  expect([core.store.state.tab, heading()]).toEqual(["grad", nameAt(3)]);
 });
 
 it("edits conditions in the list: a sentence for what cannot be read, and Escape closes it", async () => {

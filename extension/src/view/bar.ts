@@ -44,7 +44,7 @@ export class StepperBar {
   private passes: readonly string[] = [];
 
   constructor(
-    private readonly controller: Controller,
+    controller: Controller,
     prefix: string,
   ) {
     const button = (name: Icon, test: string, title: string, click: () => void, words = "", after = false) => {
@@ -104,7 +104,6 @@ export class StepperBar {
       this.breakpoints.element,
       this.sentence,
     );
-    controller.onPlaying = () => this.showPlaying();
   }
 
   update(state: State): void {
@@ -130,6 +129,7 @@ export class StepperBar {
     setText(this.words, (!pass.failed && pass.trouble) || pass.sentence || step?.sentence || `${counted}. Press Next to run the first.`);
     this.sentence.classList.toggle("error", pass.failed || pass.trouble !== "");
     this.showBreakpoints(state);
+    this.showPlaying(state.playing);
     // Not `disabled`: a button that disables itself under the finger loses the focus.
     for (const name of ["first", "previous"] as const) setAttribute(this.buttons[name], "aria-disabled", index === 0 ? "true" : null);
     for (const name of ["next", "last", "into", "out"] as const) setAttribute(this.buttons[name], "aria-disabled", pass.done ? "true" : null);
@@ -158,8 +158,7 @@ export class StepperBar {
     this.breakpoints.update(state);
   }
 
-  private showPlaying(): void {
-    const { playing } = this.controller;
+  private showPlaying(playing: boolean): void {
     relabel(this.buttons.play, playing ? "pause" : "play", playing ? "Pause here (k)" : "Play step after step (k)", playing ? "Pause" : "Play");
   }
 }

@@ -25,6 +25,7 @@ export interface Parts {
   search(): HTMLInputElement;
   breakpoints(): BreakpointList;
   presenter(): Presenter;
+  turnPage(by: 1 | -1): void;
 }
 
 export class Commands implements ToolbarEvents {
@@ -177,7 +178,7 @@ export class Commands implements ToolbarEvents {
     this.parts.presenter().reveal(all);
   }
   page(by: 1 | -1): void {
-    this.controller.turnPage(by);
+    this.parts.turnPage(by);
   }
   side(): void {
     void this.controller.toSidePanel(this.parts.openSide);

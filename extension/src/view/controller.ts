@@ -15,11 +15,8 @@ const FINISHED = "The pass is finished.";
 const BEGINNING = "This is the start of the pass.";
 
 export class Controller {
-  playing = false;
   private speed = 1;
-  onPlaying: () => void = () => undefined;
-  asks: (state: State) => Request | null = () => null; // what the chosen pane wants to know
-  turnPage: (by: 1 | -1) => void = () => undefined; // of the lesson
+  readonly askers = new Set<(state: State) => Request | null>(); // what the chosen pane of each view wants to know
   private facesOf = ""; // the recording whose faces were asked for
   private facesAsked = new Set<number>();
   private busy = false;
@@ -81,7 +78,7 @@ export class Controller {
     this.askForNorms();
     if (fine) this.refresh();
     if (next) void this.step(next.do, next.to, next.by);
-    else if (this.playing) this.queue();
+    else if (this.store.state.playing) this.queue();
   }
 
   /** Asks what stands on the boxes of these nodes, as far as it is not known yet. While code runs nothing is asked. */
@@ -143,25 +140,22 @@ export class Controller {
   }
 
   play(): void {
-    if (this.playing) return this.pause();
-    const { pass } = this.store.state;
+    const { pass, playing } = this.store.state;
+    if (playing) return this.pause();
     if (!pass) return void this.step("next");
-    this.playing = true;
-    this.onPlaying();
+    this.store.dispatch({ do: "playing", on: true });
     void this.step(pass.index >= pass.total ? "first" : "next");
   }
 
   /** Steps in the time of one at speed 1. */
   setSpeed(speed: number): void {
     this.speed = speed;
-    if (this.playing && !this.busy) this.queue();
+    if (this.store.state.playing && !this.busy) this.queue();
   }
 
   pause(): void {
     clearTimeout(this.timer);
-    if (!this.playing) return;
-    this.playing = false;
-    this.onPlaying();
+    if (this.store.state.playing) this.store.dispatch({ do: "playing", on: false });
   }
 
   private queue(): void {
@@ -206,37 +200,39 @@ export class Controller {
   }
 
   private askForPane(): void {
-    const request = this.asks(this.store.state);
-    if (request) void this.ask(request);
+    const wanted = [...this.askers].map((asks) => asks(this.store.state)).filter((request) => request !== null);
+    const each = new Map(wanted.map((request) => [JSON.stringify(request), request])); // two views that want the same ask once
+    for (const request of each.values()) void this.ask(request);
   }
 
   /** Asks for what the open tab shows of the selected node, if it was not asked before; another tensor is looked at afresh. */
   inspect(look: Look | null = null, exact = false, again = false): void {
-    const { selected, tab, recording } = this.store.state;
-    if (selected < 0 || !recording || (tab !== "value" && tab !== "grad")) return;
-    const subject = JSON.stringify([recording.name, selected, tab]);
+    const { subject: node, tab, recording } = this.store.state;
+    if (node < 0 || !recording || (tab !== "value" && tab !== "grad")) return;
+    const subject = JSON.stringify([recording.name, node, tab]);
     this.look = look ?? (subject === this.lookedAt ? this.look : START_LOOK);
     this.lookedAt = subject;
     const wanted = JSON.stringify([subject, this.look, exact]);
     if (wanted === this.inspectedAt && !again) return;
     this.inspectedAt = wanted;
-    void this.ask({ type: "inspect", node: selected, what: tab, ...this.look, exact }).then((fine) => {
+    void this.ask({ type: "inspect", node, what: tab, ...this.look, exact }).then((fine) => {
       if (!fine && this.inspectedAt === wanted) this.inspectedAt = "";
     });
   }
 
   /** Keeps a copy of what is shown of the selected node, to be compared with others; or of its namesake in an earlier recording. */
   pin(what: "pin" | "pin earlier" = "pin"): void {
-    const { selected, tab } = this.store.state;
-    if (selected < 0) return this.say("Select a node first, then pin its value or its gradient.");
-    const request = { type: "ask_compare", do: what, node: selected, what: tab === "grad" ? "grad" : "value", pin: -1 } as const;
+    const { subject: node, tab } = this.store.state;
+    if (node < 0) return this.say("Select a node first, then pin its value or its gradient.");
+    const request = { type: "ask_compare", do: what, node, what: tab === "grad" ? "grad" : "value", pin: -1 } as const;
     void this.ask(request).then((fine) => fine && this.say("Pinned. The Compare tab shows what is pinned side by side."));
   }
 
   /** After a step, what is shown of a gradient or of the memory is old. */
   private refresh(): void {
-    if (this.store.state.tab === "grad") this.inspect(null, false, true);
-    else this.inspectedAt = "";
+    const { tab } = this.store.state;
+    if (tab !== "value") this.inspectedAt = "";
+    this.inspect();
     this.askForPane();
     if (overlayOf(this.store.state.overlay).moves) this.askForNumbers();
   }

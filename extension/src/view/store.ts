@@ -70,12 +70,16 @@ export interface State {
   touched: boolean; // the user has chosen what is open: the view no longer chooses
   window: Window; // of the graph, in pixels; without a width where it is not known yet
   selected: number; // node id, or -1
+  subject: number; // whose tensor the Value and Grad tabs show: the selected node's, or that of the step; -1
+  held: boolean; // the subject stays while the pass moves
+  playing: boolean; // step follows step
   trace: Trace | null; // what is lit: paths between nodes
   focus: string; // key of a box or pill: "n12", "g3"; or ""
   direction: "auto" | Direction;
   overlay: string; // of graph/overlays.ts
   depth: Depth;
   tab: string; // of a pane
+  tabbed: boolean; // the user has chosen it: a step does not bring its own
   by: StepTo["by"]; // how far a step goes
   pass: Pass | null;
   inspected: { message: Inspected; buffers: DataView[] } | null;
@@ -95,6 +99,8 @@ export type Action =
   | { do: "return"; to: State } // what came since cannot be shown
   | { do: "say"; status: Status }
   | { do: "select"; node: number }
+  | { do: "hold"; on: boolean }
+  | { do: "playing"; on: boolean }
   | { do: "focus"; key: string }
   | { do: "toggle"; group: number; open?: boolean }
   | { do: "open all"; group: number }
@@ -124,12 +130,16 @@ export const START: State = {
   touched: false,
   window: { w: 0, h: 0 },
   selected: -1,
+  subject: -1,
+  held: false,
+  playing: false,
   trace: null,
   focus: "",
   direction: "auto",
   overlay: "gradient",
   depth: "symbols",
   tab: "value",
+  tabbed: false,
   by: "op",
   pass: null,
   inspected: null,
@@ -155,8 +165,14 @@ export function reduce(state: State, action: Action): State {
     case "select": {
       const tab = action.node >= 0 && state.tab === "step" ? "value" : state.tab;
       const focus = action.node >= 0 ? `n${action.node}` : state.focus;
-      return { ...state, selected: action.node, trace: null, focus, tab: state.tab === "memory" ? "value" : tab };
+      const chosen = { selected: action.node, subject: action.node, held: false };
+      const brought = state.tab === "memory" ? "value" : tab;
+      return { ...state, ...chosen, trace: null, focus, tab: brought, tabbed: state.tabbed && brought === state.tab };
     }
+    case "hold":
+      return met({ ...state, held: action.on });
+    case "playing":
+      return { ...state, playing: action.on };
     case "focus":
       return { ...state, focus: action.key };
     case "toggle":
@@ -184,7 +200,7 @@ export function reduce(state: State, action: Action): State {
     case "depth":
       return { ...state, depth: action.to };
     case "tab":
-      return { ...state, tab: action.to };
+      return { ...state, tab: action.to, tabbed: true };
     case "by":
       return { ...state, by: action.to };
     case "tangents":
@@ -219,7 +235,7 @@ function receive(state: State, { message, buffers, answers }: Received): State {
       return { ...state, pass: { ...pass, norms: new Map([...pass.norms, ...sizesOf(message, buffers)]) } };
     }
     case "inspected":
-      return message.node === state.selected ? { ...state, inspected: { message, buffers } } : state;
+      return message.node === state.subject ? { ...state, inspected: { message, buffers } } : state;
     case "faces":
       return { ...state, faces: new Map([...state.faces, ...message.faces.map((face) => [face.node, face] as const)]) };
     case "findings":
@@ -290,7 +306,15 @@ function graph(state: State, message: Graph): State {
   const { direction, depth, text, by, window } = state;
   const selected = view === "tensor" ? root : -1;
   const tab = view === "graph" || view === "tensor" || view === "difference" ? START.tab : view;
-  return { ...START, direction, overlay, depth, text, by, window, recording, loops, open, level, touched, status, selected, tab };
+  return { ...START, direction, overlay, depth, text, by, window, recording, loops, open, level, touched, status, selected, subject: selected, tab };
+}
+
+/** The Value and Grad tabs show the tensor of the step that was taken, unless they hold another. */
+function met(state: State): State {
+  const { pass, held, selected } = state;
+  if (!pass || held) return state;
+  const node = pass.plan[pass.index - 1] ?? -1;
+  return { ...state, subject: node >= 0 ? node : selected };
 }
 
 /** The trees of what has been recorded so far; while the code runs there is one, without loops, and so there is of a very large recording. */
@@ -336,7 +360,7 @@ function stepper(state: State, message: Stepper): State {
   const where = { stopped, runs, number, passes, norms };
   const pass: Pass = { mode, plan, index, total: plan.length, steps, done, failed, sentence, ...where, trouble: "" };
   const tab = state.pass || state.tab === "lesson" ? state.tab : "step";
-  const next = following(meeting({ ...state, pass, recording: badged(state, "gradients"), tab }));
+  const next = following(meeting(met({ ...state, pass, recording: badged(state, "gradients"), tab })));
   return again ? next : arranged(next); // room for gradients makes boxes wider
 }
 
@@ -359,9 +383,9 @@ function stepped(state: State, message: Stepped): State {
   for (const step of message.steps) steps.set(step.index, step);
   const { index, total, done, failed, sentence, stopped, runs } = message;
   const base = state.pass ?? { mode: "live" as const, plan: [], index: 0, trouble: "", number: 0, passes: [], norms: new Map() };
-  const tab = state.tab === "value" ? "step" : state.tab;
+  const tab = state.tab === "value" && !state.tabbed ? "step" : state.tab;
   const trouble = index === base.index ? base.trouble : "";
-  return following({ ...state, tab, pass: { ...base, index, total, steps, done, failed, sentence, stopped, runs, trouble } });
+  return following(met({ ...state, tab, pass: { ...base, index, total, steps, done, failed, sentence, stopped, runs, trouble } }));
 }
 
 function toggle(state: State, group: number, wanted?: boolean): State {

@@ -110,6 +110,7 @@ export class View {
       search: () => this.toolbar.input,
       breakpoints: () => this.bar.breakpoints,
       presenter: () => this.presenter,
+      turnPage: (by) => this.panel.turnPage(by),
     });
     this.panel = new Panel(this.controller, () => this.dark, prefix);
     this.bar = new StepperBar(this.controller, prefix);
@@ -159,6 +160,7 @@ export class View {
     clearTimeout(this.later);
     this.stops.forEach((stop) => stop());
     this.presenter.close();
+    this.panel.close();
     this.pane.close();
     this.host.remove();
   }

@@ -45,6 +45,14 @@ export async function openView(builder: Builder = mlp(), { steps = true, change 
   };
   const core = view.open(model);
   const leave = view.render({ model, el, core });
+  /** The same once more on the page, as a second output shows it. */
+  const again = () => {
+    const other = document.createElement("div");
+    document.body.append(other);
+    const away = view.render({ model, el: other, core });
+    closing.push(away);
+    return { root: other.querySelector(".gradient-workbench")!.shadowRoot!, away };
+  };
   const close = () => {
     leave();
     core.close();
@@ -82,5 +90,5 @@ export async function openView(builder: Builder = mlp(), { steps = true, change 
     details.dispatchEvent(new Event("toggle"));
     await wait();
   };
-  return { kernel, core, el, root, close, ends, all, seen, one, node, click, press, choose, unfold };
+  return { kernel, core, el, root, again, close, ends, all, seen, one, node, click, press, choose, unfold };
 }

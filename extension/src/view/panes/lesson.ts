@@ -33,14 +33,13 @@ export class LessonPane implements Pane {
   constructor(private readonly context: PaneContext) {
     const { controller } = context;
     const button = (name: "previous" | "next", title: string, by: 1 | -1) =>
-      h("button", { title, "aria-label": title, "data-testid": `wb-page-${name}`, click: () => this.turn(by) }, icon(name));
+      h("button", { title, "aria-label": title, "data-testid": `wb-page-${name}`, click: () => this.turnPage(by) }, icon(name));
     this.back = button("previous", "Page before (Shift n)", -1);
     this.on = button("next", "Next page (n)", 1);
     this.follow = h("button", { class: "link", "data-testid": "wb-follow", click: () => this.leave(!this.free) });
     this.modes = new ModesTable(controller);
     this.bar = h("div", { class: "row pager" }, this.back, this.count, this.on, this.follow);
     this.element = h("div", { class: "pane lesson", "data-testid": "wb-lesson" }, this.heading, this.bar, this.trouble, this.text, this.modes.element);
-    controller.turnPage = (by) => this.turn(by);
   }
 
   offered(state: State): boolean {
@@ -52,7 +51,7 @@ export class LessonPane implements Pane {
   }
 
   /** The next page, for all that go along; who follows a teacher goes alone from then on. */
-  turn(by: 1 | -1): void {
+  turnPage(by: 1 | -1): void {
     const { lesson, context } = this;
     if (!lesson?.pages.length) return context.controller.say("There is no lesson here.");
     if (context.controller.store.state.tab !== this.tab) return context.controller.tab(this.tab);

@@ -26,6 +26,8 @@ export interface Pane {
   update(state: State, before: State | null, gradients: Gradients): void;
   /** What to ask the kernel for when the pane is opened, the graph is another one, or the pass has moved; null: nothing. */
   asks?(state: State): Request | null;
+  /** Another page, where there are pages. */
+  turnPage?(by: 1 | -1): void;
 }
 
 /** What stands in a pane while its answer has not come. */

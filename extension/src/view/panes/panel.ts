@@ -1,6 +1,6 @@
 // The side panel: a tab for each pane that has something to show, and the chosen pane below.
 
-import type { Controller } from "../controller";
+import type { Controller, Request } from "../controller";
 import { h, setAttribute } from "../dom";
 import type { State } from "../store";
 import type { Gradients } from "./gradients";
@@ -33,8 +33,19 @@ export class Panel {
     const bar = h("div", { class: "tabs", role: "tablist", "aria-label": "Details" }, ...this.tabs.values());
     bar.addEventListener("keydown", (event) => this.arrow(event));
     this.element = h("section", { class: "panel", "aria-label": "Details", "data-testid": "wb-panel" }, bar, this.scroller);
-    controller.asks = (state) => this.panes.find(({ tab }) => tab === state.tab)?.asks?.(state) ?? null;
+    controller.askers.add(this.asks);
   }
+
+  close(): void {
+    this.controller.askers.delete(this.asks);
+  }
+
+  /** Another page of the lesson. */
+  turnPage(by: 1 | -1): void {
+    for (const pane of this.panes) pane.turnPage?.(by);
+  }
+
+  private readonly asks = (state: State): Request | null => this.panes.find(({ tab }) => tab === state.tab)?.asks?.(state) ?? null;
 
   private arrow(event: KeyboardEvent): void {
     const by = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
@@ -59,7 +70,7 @@ export class Panel {
       setAttribute(button, "tabindex", chosen ? 0 : -1);
       if (!chosen) continue;
       setAttribute(this.scroller, "aria-labelledby", button.id);
-      if (!before || state.tab !== before.tab || (state.selected !== before.selected && !pane.stays)) this.scroller.scrollTop = 0;
+      if (!before || state.tab !== before.tab || (state.subject !== before.subject && !pane.stays)) this.scroller.scrollTop = 0;
       pane.update(state, this.shown === pane.tab ? before : null, gradients);
       this.shown = pane.tab;
     }

@@ -1,4 +1,4 @@
-// One tensor in full, the selected node's value or its gradient: health, distribution, pictures, tokens, formula, layout in memory, time.
+// One tensor in full, the value or the gradient of the selected node or of the step: health, distribution, pictures, tokens, formula, layout in memory, time.
 
 import type { Controller } from "../controller";
 import { h, put, putAround, type Child } from "../dom";
@@ -63,10 +63,10 @@ export class TensorPane implements Pane {
   }
 
   update(state: State, before: State | null): void {
-    if (!before || changed(state, before, "selected", "recording", "pass")) this.askForTime();
-    if (changed(state, before, "answers", "selected", "tab")) this.showTime(state);
+    if (!before || changed(state, before, "subject", "recording", "pass")) this.askForTime();
+    if (changed(state, before, "answers", "subject", "tab")) this.showTime(state);
     const waits = !answerOf(state) && changed(state, before, "status");
-    if (!waits && !changed(state, before, "inspected", "selected", "tab", "depth", "recording", "room")) {
+    if (!waits && !changed(state, before, "inspected", "subject", "held", "tab", "depth", "recording", "room")) {
       if (changed(state, before, "answers")) this.showElement(state);
       return;
     }
@@ -75,31 +75,32 @@ export class TensorPane implements Pane {
   }
 
   private inspect(state: State): void {
-    const { recording, selected, pass } = state;
+    const { recording, subject, pass } = state;
     const answer = answerOf(state);
     this.placement.hidden = !answer?.message.storage;
-    this.series.hidden = !recording || selected < 0 || recording.nodes.kind[selected] === "constant";
-    if (!recording || selected < 0) {
-      const hint = `Click a node to see its tensor.${pass ? "" : " wb.step(loss) steps through backward."}`;
+    this.series.hidden = !recording || subject < 0 || recording.nodes.kind[subject] === "constant";
+    if (!recording || subject < 0) {
+      const hint = pass ? "Click a node, or take a step, to see its tensor." : "Click a node to see its tensor. wb.step(loss) steps through backward.";
       put(this.head, h("p", { class: "quiet" }, hint));
       this.parts.forEach((part) => put(part));
       return;
     }
     const { nodes } = recording;
-    const kind = nodes.kind[selected] === "op" ? nodes.op[selected] : nodes.kind[selected];
+    const kind = nodes.kind[subject] === "op" ? nodes.op[subject] : nodes.kind[subject];
     put(
       this.head,
       h(
         "div",
         { class: "headline" },
-        h("h3", {}, nameOf(recording, selected)),
+        h("h3", {}, nameOf(recording, subject)),
         answer?.message.accessor ? copyButton(answer.message.accessor, this.controller) : null,
-        h("span", { class: "quiet" }, `${kind} · ${resultText(recording, selected)}`),
+        h("span", { class: "quiet" }, `${kind} · ${resultText(recording, subject)}`),
         answer && !answer.message.missing ? this.pins(answer.message) : null,
+        pass ? this.holder(state) : null,
       ),
-      siteLine(recording.sites[nodes.site[selected]!]),
-      nodes.note[selected] ? h("p", { class: "remark" }, noteOf(recording, selected)) : null,
-      this.tab === "grad" && pass ? this.given(recording, pass, selected) : null,
+      siteLine(recording.sites[nodes.site[subject]!]),
+      nodes.note[subject] ? h("p", { class: "remark" }, noteOf(recording, subject)) : null,
+      this.tab === "grad" && pass ? this.given(recording, pass, subject) : null,
     );
     if (answer) return this.answer(answer.message, answer.buffers, state);
     this.parts.forEach((part) => put(part));
@@ -119,6 +120,16 @@ export class TensorPane implements Pane {
       return [at ? ", " : null, h("button", { class: "link", title, click: go }, `step ${place}, ${nameOf(recording, consumer)}`)];
     };
     return h("p", { class: "line", "data-testid": "wb-given" }, "Came from ", ...found.slice(0, MOST_GIVERS).flatMap(link), found.length > MOST_GIVERS ? ` and ${found.length - MOST_GIVERS} more` : null);
+  }
+
+  /** Whether what is shown follows the steps of the pass. */
+  private holder({ held }: State): HTMLElement {
+    const title = held ? "Show the tensor of each step again" : "Keep showing this tensor while the pass moves";
+    const click = () => {
+      this.controller.store.dispatch({ do: "hold", on: !held });
+      this.controller.inspect();
+    };
+    return h("button", { class: "link", title, "aria-pressed": String(held), "data-testid": "wb-hold", click }, held ? "follow the step" : "hold");
   }
 
   private pins({ earlier }: Inspected): HTMLElement {
@@ -200,7 +211,7 @@ export class TensorPane implements Pane {
     const place = this.look.querySelector(".element");
     const told = answered(state, "element")?.message;
     if (!place) return;
-    if (!told || told.node !== state.selected || told.what !== this.tab) return put(place);
+    if (!told || told.node !== state.subject || told.what !== this.tab) return put(place);
     const path = told.path || `[${told.index.join(", ")}]`;
     put(
       place,
@@ -210,26 +221,26 @@ export class TensorPane implements Pane {
   }
 
   private askForTime(): void {
-    const { selected, recording, tab, pass } = this.controller.store.state;
-    if (!this.series.open || !recording || selected < 0 || tab !== this.tab) return;
-    const wanted = JSON.stringify([recording.name, selected, tab, tab === "grad" ? pass?.index : null]);
+    const { subject, recording, tab, pass } = this.controller.store.state;
+    if (!this.series.open || !recording || subject < 0 || tab !== this.tab) return;
+    const wanted = JSON.stringify([recording.name, subject, tab, tab === "grad" ? pass?.index : null]);
     if (wanted === this.timeOf) return;
     this.timeOf = wanted;
-    void this.controller.ask({ type: "ask_series", node: selected, what: this.tab }).then((fine) => {
+    void this.controller.ask({ type: "ask_series", node: subject, what: this.tab }).then((fine) => {
       if (!fine && this.timeOf === wanted) this.timeOf = "";
     });
   }
 
   private showTime(state: State): void {
     const answer = answered(state, "tensor_series");
-    const mine = answer?.message.node === state.selected && answer.message.what === this.tab;
+    const mine = answer?.message.node === state.subject && answer.message.what === this.tab;
     put(this.time, mine ? drawAllSeries(answer.message, answer.buffers, this.context.isDark()) : this.series.open ? waiting(state) : null);
   }
 }
 
-/** What the kernel said of the selected node, for the open tab. */
-function answerOf({ inspected, selected, tab }: State): State["inspected"] {
-  return inspected?.message.node === selected && inspected.message.what === tab ? inspected : null;
+/** What the kernel said of the tensor, for the open tab. */
+function answerOf({ inspected, subject, tab }: State): State["inspected"] {
+  return inspected?.message.node === subject && inspected.message.what === tab ? inspected : null;
 }
 
 function numbers(summary: Summary): HTMLElement {
