@@ -200,6 +200,25 @@ def test_retained_gradients_are_stepped_as_well():
     assert y.grad is None and x.grad is None
 
 
+@pytest.mark.parametrize("prepared", [False, True], ids=["in a script", "in a notebook"])
+def test_a_hook_fires_once_however_often_its_step_is_walked_over(prepared):
+    """The table in docs/stepping.md: when the rules run and hooks fire, and when `.grad` changes."""
+    x = leaf(3)
+    seen: list[int] = []
+    y = x * 2
+    y.register_hook(lambda g: seen.append(1))
+    stepper = stepper_of((y * y).sum())
+    if prepared:  # what wb.step does where a page shows the pass
+        stepper.prepare()
+    assert (stepper.index, x.grad, len(seen)) == (0, None, int(prepared))
+    for _ in range(3):
+        stepper.to(stepper.total)
+        numpy.testing.assert_allclose(x.grad.numpy(), 8 * x.detach().numpy(), rtol=1e-6)
+        stepper.to(0)
+        assert x.grad is None
+    assert len(seen) == 1
+
+
 def test_a_hook_that_changes_gradients_is_respected_in_both_directions():
     x = leaf(3)
     x.register_post_accumulate_grad_hook(lambda t: setattr(t, "grad", t.grad * 10))
