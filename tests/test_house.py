@@ -134,7 +134,7 @@ STAIRS = {
 # wb.show, wb.step and the like; of Jupyter, and %load_ext, in a notebook only
 STAIRS |= {
     ("workbench", f"workbench.{room}")
-    for room in ("surface", "watching", "subjects", "whatif.ask", "teach.ask", "teach.sabotage", "exporting.ask", "jupyter")
+    for room in ("session", "surface", "watching", "subjects", "whatif.ask", "teach.ask", "teach.sabotage", "exporting.ask", "jupyter")
 }
 STAIRS |= {
     ("workbench", f"workbench.jupyter.{room}")

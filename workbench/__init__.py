@@ -39,7 +39,7 @@ __all__ = [
     "scope",
     "show",
 ]
-__all__ += ["export"]
+__all__ += ["export", "level"]
 __all__ += ["assert_unchanged", "check", "fingerprint", "guard", "release", "why"]
 __all__ += ["follow", "grade", "lesson", "modes", "present", "quiz", "sabotage", "say"]
 __all__ += ["step", "time", "tokens", "track", "watch"]
@@ -143,6 +143,19 @@ def tokens(vocabulary: Any) -> None:
     from .inspector import vocabulary as known
 
     known.use(vocabulary)
+
+
+def level(name: str) -> None:
+    """How much all views show: "student" leaves the tabs Step and Value and a simple bar, "full" shows everything. The notebook keeps it.
+
+    ValueError for another name.
+    """
+    from . import levels
+    from .session import recent as sessions
+
+    levels.choose(name)
+    for session in sessions:
+        session.show_level()
 
 
 def memory(of: Any = None) -> Any:

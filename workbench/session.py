@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from threading import RLock
 from typing import Any
 
-from . import breakpoints, inspector, protocol, source
+from . import breakpoints, inspector, levels, protocol, source
 from .answers import ANSWERS, checks, teach
 from .answers import breakpoints as told
 from .checks import look
@@ -232,7 +232,7 @@ class Session:
             found.append((self.training.message().to_json(), []))
         if self.findings is not None:
             found.append(checks.told(self, None))
-        found += teach.told(self)
+        found += teach.told(self) + self._level()
         if self.recording.failure >= 0:
             found.append(self.problem(None, self.recording.note[self.recording.failure], self.recording.failure))
         return found
@@ -246,6 +246,16 @@ class Session:
     def stops(self) -> list[breakpoints.Breakpoint]:
         """The breakpoints at which a pass stops that goes on until one does."""
         return [*self.breakpoints.active, *self.until]
+
+    def show_level(self) -> None:
+        """The code wants views to show less, or more: say so in all of them."""
+        with self.lock:
+            for client in self.clients:
+                for message in self._level():
+                    client.send(*message)
+
+    def _level(self) -> list[Sent]:
+        return [] if levels.current is None else [(protocol.Level(levels.current).to_json(), [])]
 
     def show_breakpoints(self) -> None:
         """The breakpoints are others now: say so in all views."""

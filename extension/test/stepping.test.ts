@@ -161,6 +161,33 @@ it("shows the tensor of each step in the tab that was chosen, unless it is told 
   expect([core.store.state.tab, heading()]).toEqual(["grad", nameAt(3)]);
 });
 
+it("shows a student Step and Value alone, in every view of the page, until it is told to show all", async () => {
+  const { again, core, one, click } = await opened();
+  const { root } = again();
+  const tabs = (where: ParentNode) => [...where.querySelectorAll<HTMLElement>("[role=tab]:not([hidden])")].map(({ textContent }) => textContent);
+  const kept: boolean[] = [];
+  document.body.addEventListener("workbench-level", (event) => kept.push((event as CustomEvent<{ student: boolean }>).detail.student));
+  await click(one("wb-tab-memory"));
+  const all = tabs(one("wb-root"));
+  expect(all).toContain("Memory");
+  await click(one("wb-student"));
+  for (const where of [one("wb-root"), root]) expect(tabs(where)).toEqual(["Step", "Value"]);
+  expect([core.store.state.tab, one("wb-root").classList.contains("student"), kept.at(-1)]).toEqual(["step", true, true]);
+  await click(root.querySelector('[data-testid="wb-student"]')!);
+  expect([tabs(one("wb-root")), kept.at(-1)]).toEqual([all, false]);
+
+  core.store.dispatch({ do: "receive", received: { message: { type: "level", v: VERSION, level: "student" }, buffers: [] } });
+  expect(tabs(one("wb-root"))).toEqual(["Step", "Value"]);
+});
+
+it("is the level that the notebook keeps", async () => {
+  const give = (event: Event) => (event as CustomEvent<{ give(student: boolean): void }>).detail.give(true);
+  document.addEventListener("workbench-level-kept", give);
+  const { core } = await opened();
+  document.removeEventListener("workbench-level-kept", give);
+  expect(core.store.state.student).toBe(true);
+});
+
 it("edits conditions in the list: a sentence for what cannot be read, and Escape closes it", async () => {
   const { kernel, root, one, press } = await opened();
   await press("B", { shiftKey: true });

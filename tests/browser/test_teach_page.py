@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from playwright.sync_api import expect
+from real_lab import NOTEBOOK
+from test_breakpoints_page import view_of
 from test_faults import second_browser
+from test_lab import run_cell
 
 SETUP = """%load_ext workbench
 import engine
@@ -152,3 +156,28 @@ def test_a_second_browser_follows_until_it_goes_its_own_way(lab):
         student.get_by_test_id("wb-follow").click()
         expect(count).to_have_text("page 3 of 4")
         assert other.errors == []
+
+
+def test_a_student_sees_step_and_value_alone_and_the_notebook_keeps_it(lab):
+    lab.open(SETUP, "wb.step(loss)", 'wb.level("full")')
+    for at in (0, 1):
+        run_cell(lab, at)
+    tabs = lambda: view_of(lab, 1).get_by_role("tab").all_inner_texts()  # noqa: E731
+    expect(view_of(lab, 1).get_by_test_id("wb-tab-step")).to_be_visible()
+    assert {"Step", "Value", "Grad", "Memory"} <= set(tabs())
+    view_of(lab, 1).get_by_test_id("wb-student").click()
+    expect(view_of(lab, 1).get_by_test_id("wb-tab-memory")).to_be_hidden()
+    assert tabs() == ["Step", "Value"]
+    expect(view_of(lab, 1).get_by_test_id("wb-by")).to_be_hidden()
+    view_of(lab, 1).get_by_test_id("wb-next").click()
+    expect(view_of(lab, 1).get_by_test_id("wb-step-label")).to_have_text(re.compile("Step 1 of"))
+    assert lab.page.evaluate(f"() => {NOTEBOOK}.content.model.getMetadata('gradient_workbench').level") == "student"
+
+    lab.command("docmanager:save")
+    lab.wait_idle()
+    lab.reload()
+    expect(view_of(lab, 1).get_by_test_id("wb-tab-step")).to_be_visible()
+    expect(view_of(lab, 1).get_by_test_id("wb-tab-memory")).to_be_hidden()
+    run_cell(lab, 2)
+    expect(view_of(lab, 1).get_by_test_id("wb-tab-memory")).to_be_visible()
+    assert lab.page.evaluate(f"() => {NOTEBOOK}.content.model.getMetadata('gradient_workbench').level") == "full"

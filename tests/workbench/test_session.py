@@ -52,6 +52,23 @@ def test_ready_brings_everything():
     assert [s["index"] for s in stepped["steps"]] == [1, 2] and stepped["re"] is None
 
 
+def test_a_level_is_told_to_every_view_that_is_open_and_to_each_that_opens_later(monkeypatch):
+    monkeypatch.setattr("workbench.levels.current", None)
+    with wb.record() as first:
+        engine.ones(2) * 2
+    told: list[dict] = []
+    client = first.connect(lambda message, buffers: told.append(message))
+    assert "level" not in [message["type"] for message, _ in first.handle({"type": "ready", "v": protocol.VERSION, "id": 1}, client)]
+    wb.level("student")
+    assert told == [{"type": "level", "v": protocol.VERSION, "level": "student"}]
+    with wb.record() as later:
+        engine.ones(2) * 2
+    answers = [message for message, _ in later.handle({"type": "ready", "v": protocol.VERSION, "id": 1})]
+    assert [message["level"] for message in answers if message["type"] == "level"] == ["student"]
+    with pytest.raises(ValueError, match="'student', 'full', not 'teacher'"):
+        wb.level("teacher")
+
+
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
 def test_a_whole_pass_by_messages(program):
     leaves, run = program()

@@ -14,7 +14,7 @@ from .compare import AskCompare, Compared, Difference, Pinned
 from .export import AskExport, Exported
 from .faces import AskFaces, Faces, NodeFace
 from .flags import AskMetric, CellRun, CellRuns, Flag, Flags, Metric
-from .graph import Edges, Graph, Group, InSidePanel, Nodes, Problem, Ready, ToSidePanel, View
+from .graph import Edges, Graph, Group, InSidePanel, Level, LevelName, Nodes, Problem, Ready, ToSidePanel, View
 from .memory import (
     AskBytes,
     AskMemory,

@@ -81,6 +81,17 @@ class Problem(ToView):
     node: int  # where, or -1
 
 
+LevelName = Literal["student", "full"]
+
+
+@dataclass(frozen=True)
+class Level(ToView):
+    """How much the code wants views to show."""
+
+    kind: ClassVar[str] = "level"
+    level: LevelName
+
+
 @dataclass(frozen=True)
 class Ready(ToKernel):
     """A view has opened, or reloaded: send everything that it should show."""

@@ -9,7 +9,7 @@ import { HEARD, LEFT, OPEN, SIDE_PANEL } from "../view/notebook";
 import type { Site } from "../view/protocol";
 import { Hub } from "./hub";
 import { icon } from "./icon";
-import { keepAnswers } from "./keep";
+import { keepAnswers, keepLevels } from "./keep";
 import { tellNews } from "./news";
 import { WorkbenchPanel } from "./panel";
 import { reveal } from "./reveal";
@@ -102,6 +102,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
       panel?.content.node.focus();
     });
     keepAnswers(tracker);
+    keepLevels(tracker);
     showSaved(tracker);
     document.addEventListener("workbench-reveal", (event) => {
       void reveal(tracker, (event as CustomEvent<Site>).detail, event.target);

@@ -1,6 +1,7 @@
 // Answers to questions are kept in the notebook: in the metadata of the cell that asks, or of the notebook where no cell does.
 
 import type { INotebookTracker, NotebookPanel } from "@jupyterlab/notebook";
+import { LEVEL, LEVEL_KEPT } from "../view/notebook";
 
 const KEY = "gradient_workbench";
 
@@ -17,13 +18,35 @@ export function keepAnswers(tracker: INotebookTracker): void {
     const place = around(event.target) ? places[0] : (places.find((one) => Object.hasOwn(answersIn(one), key)) ?? places[0]);
     const kept = answersIn(place);
     // Writing marks the notebook as changed: only what is new is written.
-    if (place && JSON.stringify(kept[key]) !== JSON.stringify(value)) place.setMetadata(KEY, { answers: { ...kept, [key]: value } });
+    if (place && JSON.stringify(kept[key]) !== JSON.stringify(value)) keep(place, { answers: { ...kept, [key]: value } });
   });
   document.addEventListener("workbench-kept", (event) => {
     const { key, give } = (event as CustomEvent<{ key: string; give(value: unknown): void }>).detail;
     const place = placesOf(tracker, event.target).find((one) => Object.hasOwn(answersIn(one), key));
     if (place) give(answersIn(place)[key]);
   });
+}
+
+/** How much views show is kept in the notebook itself. */
+export function keepLevels(tracker: INotebookTracker): void {
+  document.addEventListener(LEVEL, (event) => {
+    const place = notebookOf(tracker, event.target)?.content.model as Metadata | null | undefined;
+    const level = (event as CustomEvent<{ student: boolean }>).detail.student ? "student" : "full";
+    if (place && levelIn(place) !== level) keep(place, { level });
+  });
+  document.addEventListener(LEVEL_KEPT, (event) => {
+    const place = notebookOf(tracker, event.target)?.content.model as Metadata | null | undefined;
+    if (place && levelIn(place) === "student") (event as CustomEvent<{ give(student: boolean): void }>).detail.give(true);
+  });
+}
+
+function levelIn(place: Metadata): unknown {
+  return (place.getMetadata(KEY) as { level?: unknown } | undefined)?.level ?? "full";
+}
+
+function keep(place: Metadata, more: Record<string, unknown>): void {
+  const kept = place.getMetadata(KEY);
+  place.setMetadata(KEY, { ...(typeof kept === "object" ? kept : {}), ...more });
 }
 
 function around(from: EventTarget | null): boolean {
@@ -35,9 +58,13 @@ function answersIn(place: Metadata | undefined): Record<string, unknown> {
   return typeof kept?.answers === "object" && kept.answers !== null ? kept.answers : {};
 }
 
+function notebookOf(tracker: INotebookTracker, from: EventTarget | null): NotebookPanel | null {
+  return (from instanceof Node && tracker.find((one) => one.node.contains(from))) || tracker.currentWidget;
+}
+
 /** The cell around, then the notebook, then its other cells: a panel beside the notebook stands in none. */
 function placesOf(tracker: INotebookTracker, from: EventTarget | null): Metadata[] {
-  const panel: NotebookPanel | null = (from instanceof Node && tracker.find((one) => one.node.contains(from))) || tracker.currentWidget;
+  const panel = notebookOf(tracker, from);
   const model = panel?.content.model;
   if (!panel || !model) return [];
   const cells = panel.content.widgets;

@@ -180,6 +180,10 @@ export class Commands implements ToolbarEvents {
   page(by: 1 | -1): void {
     this.parts.turnPage(by);
   }
+  student(): void {
+    this.store.dispatch({ do: "student", on: !this.store.state.student });
+    this.controller.tab(this.store.state.tab);
+  }
   side(): void {
     void this.controller.toSidePanel(this.parts.openSide);
   }

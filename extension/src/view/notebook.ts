@@ -30,6 +30,27 @@ export function tellPage(host: Element, event: typeof ASKED | typeof HEARD | typ
   host.dispatchEvent(new CustomEvent(event, { bubbles: true, composed: true }));
 }
 
+// A view's host tells, and asks for, the level that the notebook keeps.
+export const LEVEL = "workbench-level";
+export const LEVEL_KEPT = "workbench-level-kept";
+
+/** Tells the page which level was chosen; other views of the notebook take it over. */
+export function keepLevel(host: Element, student: boolean): void {
+  host.dispatchEvent(new CustomEvent(LEVEL, { detail: { student }, bubbles: true, composed: true }));
+}
+
+/** Calls back with the level that the notebook keeps, and with what another view of it chooses from now on. */
+export function followLevel(host: Element, told: (student: boolean) => void): () => void {
+  const hear = (event: Event) => {
+    const [around, from] = [host, event.target as Element].map((one) => one.closest(".jp-NotebookPanel"));
+    if (event.target !== host && (!around || !from || around === from)) told((event as CustomEvent<{ student: boolean }>).detail.student);
+  };
+  document.addEventListener(LEVEL, hear);
+  // The page hears it when the host is on it.
+  queueMicrotask(() => host.dispatchEvent(new CustomEvent(LEVEL_KEPT, { detail: { give: told }, bubbles: true, composed: true })));
+  return () => document.removeEventListener(LEVEL, hear);
+}
+
 /** Whether there is a side panel, and this host is not in it. */
 export function besideSidePanel(host: Element): boolean {
   return SIDE_PANEL in document.documentElement.dataset && !host.closest(".gradient-workbench-panel");

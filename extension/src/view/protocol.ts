@@ -762,6 +762,13 @@ export interface Lesson {
   trouble: string;
 }
 
+/** How much the code wants views to show. */
+export interface Level {
+  type: "level";
+  v: number;
+  level: "student" | "full";
+}
+
 /** The local derivatives of a node. */
 export interface Local {
   type: "local";
@@ -1341,8 +1348,8 @@ export interface TurnPage {
   follow: boolean;
 }
 
-export type ToView = Breakpoints | Bytes | CellRuns | Checked | Compared | Editable | Exported | Faces | FanOut | Findings | Flags | Forks | Graph | InSidePanel | Inspected | Lesson | Local | Memory | Metric | ModelHealth | Modes | Moment | Norms | Paths | Predictions | Problem | Reran | SampleGradients | Slopes | Stepped | Stepper | TensorElement | TensorSeries | Timing | Training | Why | Window;
+export type ToView = Breakpoints | Bytes | CellRuns | Checked | Compared | Editable | Exported | Faces | FanOut | Findings | Flags | Forks | Graph | InSidePanel | Inspected | Lesson | Level | Local | Memory | Metric | ModelHealth | Modes | Moment | Norms | Paths | Predictions | Problem | Reran | SampleGradients | Slopes | Stepped | Stepper | TensorElement | TensorSeries | Timing | Training | Why | Window;
 export type ToKernel = AnswerQuestion | AskBytes | AskCompare | AskEdit | AskElement | AskExport | AskFaces | AskFanOut | AskFindings | AskLocal | AskMemory | AskMetric | AskModel | AskMoment | AskNorms | AskPaths | AskPredictions | AskSampleGradients | AskSeries | AskSlopes | AskTiming | AskWhy | AskWindow | Break | CheckRule | ForkPass | Inspect | Ready | Rerun | StepTo | ToSidePanel | Train | TurnPage;
 
 /** The `type` of every message that this view understands. */
-export const TO_VIEW: readonly string[] = ["breakpoints", "bytes", "cell_runs", "checked", "compared", "editable", "exported", "faces", "fan_out", "findings", "flags", "forks", "graph", "in_side_panel", "inspected", "lesson", "local", "memory", "metric", "model_health", "modes", "moment", "norms", "paths", "predictions", "problem", "reran", "sample_gradients", "slopes", "stepped", "stepper", "element", "tensor_series", "timing", "training", "why", "window"];
+export const TO_VIEW: readonly string[] = ["breakpoints", "bytes", "cell_runs", "checked", "compared", "editable", "exported", "faces", "fan_out", "findings", "flags", "forks", "graph", "in_side_panel", "inspected", "lesson", "level", "local", "memory", "metric", "model_health", "modes", "moment", "norms", "paths", "predictions", "problem", "reran", "sample_gradients", "slopes", "stepped", "stepper", "element", "tensor_series", "timing", "training", "why", "window"];

@@ -73,6 +73,7 @@ export interface State {
   subject: number; // whose tensor the Value and Grad tabs show: the selected node's, or that of the step; -1
   held: boolean; // the subject stays while the pass moves
   playing: boolean; // step follows step
+  student: boolean; // little is shown: Step and Value, and a simple bar
   trace: Trace | null; // what is lit: paths between nodes
   focus: string; // key of a box or pill: "n12", "g3"; or ""
   direction: "auto" | Direction;
@@ -101,6 +102,7 @@ export type Action =
   | { do: "select"; node: number }
   | { do: "hold"; on: boolean }
   | { do: "playing"; on: boolean }
+  | { do: "student"; on: boolean }
   | { do: "focus"; key: string }
   | { do: "toggle"; group: number; open?: boolean }
   | { do: "open all"; group: number }
@@ -133,6 +135,7 @@ export const START: State = {
   subject: -1,
   held: false,
   playing: false,
+  student: false,
   trace: null,
   focus: "",
   direction: "auto",
@@ -173,6 +176,8 @@ export function reduce(state: State, action: Action): State {
       return met({ ...state, held: action.on });
     case "playing":
       return { ...state, playing: action.on };
+    case "student":
+      return student(state, action.on);
     case "focus":
       return { ...state, focus: action.key };
     case "toggle":
@@ -200,7 +205,7 @@ export function reduce(state: State, action: Action): State {
     case "depth":
       return { ...state, depth: action.to };
     case "tab":
-      return { ...state, tab: action.to, tabbed: true };
+      return { ...state, tab: action.to, tabbed: state.tabbed || action.to !== state.tab };
     case "by":
       return { ...state, by: action.to };
     case "tangents":
@@ -236,6 +241,8 @@ function receive(state: State, { message, buffers, answers }: Received): State {
     }
     case "inspected":
       return message.node === state.subject ? { ...state, inspected: { message, buffers } } : state;
+    case "level":
+      return student(state, message.level === "student");
     case "faces":
       return { ...state, faces: new Map([...state.faces, ...message.faces.map((face) => [face.node, face] as const)]) };
     case "findings":
@@ -245,6 +252,14 @@ function receive(state: State, { message, buffers, answers }: Received): State {
     default:
       return { ...state, answers: new Map(state.answers).set(message.type, { message, buffers }) };
   }
+}
+
+export const STUDENTS: ReadonlySet<string> = new Set(["lesson", "step", "value", "checks"]); // tabs
+
+function student(state: State, on: boolean): State {
+  if (on === state.student) return state;
+  const tab = !on || STUDENTS.has(state.tab) ? state.tab : state.pass ? "step" : "value";
+  return { ...state, student: on, tab };
 }
 
 /** Errors that come with a cell open their tab, as long as nothing else was looked at. */
@@ -303,10 +318,10 @@ function graph(state: State, message: Graph): State {
     const next = { ...state, recording, loops, open, level: touched ? state.level : level, touched, focus, status, pass };
     return old!.live && !live ? following(next) : next; // loops are found when the code has ended
   }
-  const { direction, depth, text, by, window } = state;
+  const { direction, depth, text, by, window, student } = state;
   const selected = view === "tensor" ? root : -1;
   const tab = view === "graph" || view === "tensor" || view === "difference" ? START.tab : view;
-  return { ...START, direction, overlay, depth, text, by, window, recording, loops, open, level, touched, status, selected, subject: selected, tab };
+  return { ...START, direction, overlay, depth, text, by, window, student, recording, loops, open, level, touched, status, selected, subject: selected, tab };
 }
 
 /** The Value and Grad tabs show the tensor of the step that was taken, unless they hold another. */

@@ -16,6 +16,7 @@ export interface ToolbarEvents extends KeyCommands {
   setOverlay(to: string): void;
   level(to: number): void;
   side(): void;
+  student(): void;
   save(format: Format): void;
 }
 
@@ -39,6 +40,7 @@ export class Toolbar {
   private readonly levels = h("span", { class: "levels", role: "group", "aria-label": "Level of detail", "data-testid": "wb-levels" });
   private readonly overlay: HTMLSelectElement;
   private readonly text: HTMLButtonElement;
+  private readonly student: HTMLButtonElement;
   readonly side: HTMLButtonElement; // hidden where there is no side panel
 
   constructor(private readonly events: ToolbarEvents, status: HTMLElement) {
@@ -47,6 +49,8 @@ export class Toolbar {
     this.overlay = h("select", { "aria-label": "What boxes and edges show", title: "What boxes and edges show (o)" });
     this.overlay.addEventListener("change", () => events.setOverlay(this.overlay.value));
     this.text = button("table", "As a table (t)", () => events.text(), "wb-text");
+    const least = "Student level: the tabs Step and Value and a simple bar, nothing else";
+    this.student = h("button", { title: least, "data-testid": "wb-student", click: () => events.student() }, "student");
     this.side = button("side", "Show in the side panel", () => events.side(), "wb-side");
     this.input.addEventListener("input", () => events.query(this.input.value));
     this.input.addEventListener("keydown", (event) => {
@@ -74,13 +78,14 @@ export class Toolbar {
         this.text,
         this.side,
         new SaveMenu((format) => events.save(format)).element,
+        this.student,
         button("present", "Presenter mode (Shift p)", () => events.present(), "wb-present", "present"),
         h("button", { title: "Legend and keys (?)", "aria-label": "Legend and keys (?)", "data-testid": "wb-help", click: () => events.help() }, "?"),
       ),
     );
   }
 
-  update({ recording, level, overlay, text, search }: State): void {
+  update({ recording, level, overlay, text, search, student }: State): void {
     this.showSearch(search);
     const title = recording && (recording.title || (recording.root >= 0 ? recording.nodes.name[recording.root] : ""));
     setText(this.title, title || "");
@@ -89,6 +94,7 @@ export class Toolbar {
     this.showOverlays(recording, overlay);
     this.showLevels(recording, level);
     setAttribute(this.text, "aria-pressed", String(text));
+    setAttribute(this.student, "aria-pressed", String(student));
     this.facts.hidden = !recording;
     if (!recording) return;
     const { dropped, left_out, tree } = recording;

@@ -14,7 +14,7 @@ import { GradientTrack, NO_GRADIENTS, type Gradients } from "./panes/gradients";
 import { GraphPane } from "./graph/pane";
 import { Help } from "./help";
 import { pressKey } from "./keys";
-import { besideSidePanel, followNotebook, HEARD, LEFT, OPEN, tellPage } from "./notebook";
+import { besideSidePanel, followLevel, followNotebook, HEARD, keepLevel, LEFT, OPEN, tellPage } from "./notebook";
 import { layout, type Scene } from "./graph/layout";
 import { marksOf } from "./graph/marks";
 import { MemoryPane } from "./panes/memory";
@@ -148,6 +148,7 @@ export class View {
         if (this.store.state.recording) this.panel.update(this.store.state, null, this.gradients);
       }),
       followNotebook(this.host, (news) => core.hear(news)),
+      followLevel(this.host, (on) => this.store.dispatch({ do: "student", on })),
       this.followSize(),
       this.followFonts(),
     );
@@ -206,6 +207,10 @@ export class View {
     const focused = this.host.shadowRoot!.activeElement as HTMLElement | null;
     const again = focused?.closest(".panel") ? finderOf(this.panel.element, focused) : null;
     if (changed("pass")) this.gradients = this.track.of(state.pass);
+    if (changed("student")) {
+      this.root.classList.toggle("student", state.student);
+      if (before) keepLevel(this.host, state.student);
+    }
     if (changed("recording")) this.showMode(state.recording);
     else if (!before?.pass !== !state.pass) this.showHeight();
     if (state.recording && !before?.recording) tellPage(this.host, HEARD);

@@ -2,7 +2,7 @@
 
 import type { Controller, Request } from "../controller";
 import { h, setAttribute } from "../dom";
-import type { State } from "../store";
+import { STUDENTS, type State } from "../store";
 import type { Gradients } from "./gradients";
 import { PANES } from "./index";
 import type { Pane, PaneContext } from "./pane";
@@ -62,7 +62,7 @@ export class Panel {
     for (const pane of this.panes) {
       const chosen = pane.tab === state.tab;
       const button = this.tabs.get(pane.tab)!;
-      button.hidden = !pane.offered(state);
+      button.hidden = !pane.offered(state) || (state.student && !STUDENTS.has(pane.tab) && !chosen);
       const caption = pane.caption?.(state) ?? pane.title;
       if (button.textContent !== caption) button.textContent = caption;
       pane.element.hidden = !chosen;
