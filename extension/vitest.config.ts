@@ -20,6 +20,6 @@ export default defineConfig({
     css: true,
     pool: "threads",
     isolate: false, // a page for each worker
-    testTimeout: 300_000, // a limit for what hangs, however busy the machine is
+    testTimeout: 1_200_000, // a limit for what hangs, however busy the machine is
   },
 });

@@ -54,10 +54,13 @@ def is_module(what: Any) -> bool:
 
 
 def latest_run(module: Any) -> Recording | None:
-    """The newest recording in which the module ran, by itself or as a part of another."""
+    """The newest recording in which the module ran, by itself or as a part of another, or one that was made from its graph."""
+    own = list(module.parameters())
 
     def ran(r: Recording) -> bool:
-        return any(inner is module for held in r.modules if (outer := held()) is not None for inner in outer.modules())
+        if any(inner is module for held in r.modules if (outer := held()) is not None for inner in outer.modules()):
+            return True
+        return isinstance(r, TorchRecording) is torch_models.is_module(module) and any(r.find(p) >= 0 for p in own)
 
     return next((r for r in reversed(recent) if r.count and ran(r)), None)
 

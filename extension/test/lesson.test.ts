@@ -8,7 +8,7 @@ import { Presenter } from "../src/view/presenter";
 import type { Controller } from "../src/view/controller";
 import type { Formula, Lesson, Modes, Question } from "../src/view/protocol";
 import { START, type State } from "../src/view/store";
-import { h } from "../src/view/dom";
+import { h, s } from "../src/view/dom";
 
 const HOSTILE = "<img src=x onerror=alert(1)>";
 
@@ -192,6 +192,22 @@ describe("presenter mode", () => {
     presenter.toggle();
     expect(root.querySelector(".veiled")).toBeNull();
     expect(host.className).toBe("");
+    presenter.close();
+  });
+
+  it("leaves revealed what was revealed in the graph, whatever else changes", async () => {
+    const badge = s("text", { class: "badge warm" }, "∇ 0.5");
+    const sum = h("div", { class: "equation" }, "[1, 2] → 3");
+    const root = h("div", {}, h("div", { class: "graph" }, s("svg", {}, s("g", { "data-node": 3 }, badge))), h("section", { class: "panel" }, sum));
+    const host = h("div", {}, root);
+    document.body.append(host);
+    const presenter = new Presenter(host, root, controller, () => undefined);
+    presenter.toggle();
+    expect([badge, sum].map((one) => one.classList.contains("veiled"))).toEqual([true, true]);
+    presenter.reveal(true);
+    root.append(h("p", {}, "something else"));
+    await new Promise((done) => setTimeout(done));
+    expect(root.querySelector(".veiled")).toBeNull();
     presenter.close();
   });
 

@@ -106,6 +106,17 @@ describe("the memory tab", () => {
     expect(pane.element.querySelector("[data-testid=wb-moment]")).toBeNull();
   });
 
+  it("leaves its buttons in place when only the bytes of the process are news", async () => {
+    const { one, kernel, wait, pane } = await open();
+    const asked = () => kernel.requests.filter(({ type }) => type === "ask_bytes").length;
+    const [before, buttons] = [asked(), [...pane.element.querySelectorAll("button")]];
+    await wait(10_000);
+    expect(asked()).toBeGreaterThan(before);
+    expect([...pane.element.querySelectorAll("button")]).toEqual(buttons);
+    expect(buttons.every((button) => button.isConnected)).toBe(true);
+    expect(one("wb-machine").textContent).not.toBe("");
+  });
+
   it("tells why something is alive, with the line that cuts each chain", async () => {
     const { one, click, last, pane } = await open();
     await click("wb-why");

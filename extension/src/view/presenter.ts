@@ -5,7 +5,7 @@ import { setAttribute } from "./dom";
 import { answered, type State } from "./store";
 
 // In the order in which they are revealed: the text beside the graph first, then the sentence of the step, then the graph.
-const WORDS = [".secret", ".formula", ".gradient", ".values", ".line", ".numbers", ".heat", ".so-far"].map((one) => `.panel ${one}`).join(", ");
+const WORDS = [".secret", ".formula", ".gradient", ".values", ".line", ".numbers", ".heat", ".so-far", ".equation"].map((one) => `.panel ${one}`).join(", ");
 const GRAPH = ".graph .badge, .graph .flow, .graph tspan.shape, .graph .thumb:not(.slider *)";
 const NUMBER = /^[∇‖ ]*[−+-]?(\d|NaN|Inf)[\d.e−+-]*$/; // not a shape, and not "scalar"
 
@@ -105,7 +105,7 @@ export class Presenter {
     const numbers = [...this.root.querySelectorAll(GRAPH)].filter((one) => NUMBER.test(one.textContent!.trim()) || one.matches(".thumb"));
     return [
       ...texts.map((one, at): [Element, string] => [one, `text ${at}`]),
-      ...numbers.map((one): [Element, string] => [one, `${one.closest("[data-node]")?.getAttribute("data-node")} ${one.getAttribute("class")} ${one.textContent}`]),
+      ...numbers.map((one): [Element, string] => [one, `${one.closest("[data-node]")?.getAttribute("data-node")} ${one.classList[0]} ${one.textContent}`]),
     ];
   }
 

@@ -101,7 +101,7 @@ export class Toolbar {
     const [ops, shared] = [tree.totals.get(TOP)?.ops ?? 0, tree.shared.get(TOP) ?? 0];
     // Of a group its header says so.
     const several = shared ? `, ${plural(shared, "shared tensor")}` : "";
-    setText(this.ops, plural(ops, "op"));
+    setText(this.ops, ops || recording.live || recording.view !== "model" ? plural(ops, "op") : "not run under a watch yet");
     setText(this.more, `${several}${tree.folded ? `, ${tree.folded} folded away` : ""}${dropped ? `, ${countText(dropped)} more not recorded` : ""}`);
     const away = tree.folded && "Reshapes, slices and casts are drawn as part of what they come from. The last level shows them.";
     setAttribute(this.facts, "title", [left_out, away].filter(Boolean).join(" ") || null);

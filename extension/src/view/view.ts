@@ -132,7 +132,10 @@ export class View {
     );
     // JupyterLab's own shortcuts must not take the keys while the focus is in here.
     this.host = h("div", { class: "gradient-workbench", "data-lm-suppress-shortcuts": "true" });
-    this.presenter = new Presenter(this.host, this.root, this.controller, () => this.commands.fit());
+    this.presenter = new Presenter(this.host, this.root, this.controller, () => {
+      this.pane.most = this.presenter.on ? 2 : 1; // for the last row
+      this.commands.fit();
+    });
     this.showHeight();
     this.host.attachShadow({ mode: "open" }).append(h("style", {}, STYLES), this.root);
     this.root.addEventListener("keydown", (event) => pressKey(event, this.commands));

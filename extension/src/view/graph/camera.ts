@@ -14,10 +14,10 @@ export function zoomAt(camera: Camera, factor: number, x: number, y: number): Ca
   return { k, x: x - ((x - camera.x) * k) / camera.k, y: y - ((y - camera.y) * k) / camera.k };
 }
 
-/** The whole of `bounds` in the middle of a window, never larger than life. */
-export function fitted(bounds: readonly [number, number, number, number], width: number, height: number, margin: number): Camera {
+/** The whole of `bounds` in the middle of a window, never larger than life unless told. */
+export function fitted(bounds: readonly [number, number, number, number], width: number, height: number, margin: number, most = 1): Camera {
   const [x, y, w, h] = bounds;
-  const k = Math.min(1, Math.max(LEAST, Math.min((width - 2 * margin) / Math.max(1, w), (height - 2 * margin) / Math.max(1, h))));
+  const k = Math.min(most, Math.max(LEAST, Math.min((width - 2 * margin) / Math.max(1, w), (height - 2 * margin) / Math.max(1, h))));
   return { k, x: (width - w * k) / 2 - x * k, y: (height - h * k) / 2 - y * k };
 }
 

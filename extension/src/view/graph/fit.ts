@@ -32,8 +32,8 @@ export function bestScene(recording: Recording, open: ReadonlySet<number>, windo
   return wholeView(down, window).k > scale ? down : right;
 }
 
-export function wholeView(scene: Scene, { w, h }: Window): Camera {
-  return fitted(scene.bounds, w, h, MARGIN);
+export function wholeView(scene: Scene, { w, h }: Window, most = 1): Camera {
+  return fitted(scene.bounds, w, h, MARGIN, most);
 }
 
 /** The smallest scale at which every title can be read: from afar titles grow, as far as their boxes have room. */

@@ -58,6 +58,7 @@ export class GraphPane {
   private goal: Camera | null = null; // where a glide ends
   private named = 0; // from this scale on groups have names
   private closeUp = false; // so near that wires say what flows along them
+  most = 1; // the scale to which fitting enlarges a graph
   private moved: "" | "fitted" | "by hand" = ""; // what the user last did to the camera
   private aim = ""; // the box that was last brought into sight
   size = { w: 0, h: 0 };
@@ -209,7 +210,7 @@ export class GraphPane {
   fit(): void {
     if (!this.scene) return;
     this.moved = "fitted";
-    this.move(wholeView(this.scene, this.size));
+    this.move(wholeView(this.scene, this.size, this.most));
   }
 
   /** The view that a new graph gets. */
@@ -290,7 +291,7 @@ export class GraphPane {
     if (this.scene && this.moved === "by hand") {
       this.camera = { ...this.camera, x: this.camera.x + (w - before.w) / 2, y: this.camera.y + (high - before.h) / 2 };
     } else if (this.scene) {
-      this.camera = this.moved ? wholeView(this.scene, this.size) : this.firstView();
+      this.camera = this.moved ? wholeView(this.scene, this.size, this.most) : this.firstView();
     }
     this.showCamera();
   }

@@ -66,6 +66,9 @@ export class MemoryPane implements Pane {
     if (state.recording && state.recording.name !== this.name) this.forget(state.recording.name);
     if (!changed(state, before, "recording", "answers") && (answer || !changed(state, before, "status"))) return;
     if (!answer || !state.recording) return put(this.element, waiting(state));
+    const bytes = answered(state, "bytes")?.message;
+    // What the machine says comes every second: buttons that were drawn anew under the finger would lose the click.
+    if (this.element.firstChild === this.figures && bytes && before && onlyBytes(state, before)) return put(this.machine, ...machine(bytes));
     if (this.element.firstChild !== this.figures) put(this.element, ...this.parts);
     this.draw(state, answer, state.recording);
   }
@@ -267,6 +270,13 @@ export class MemoryPane implements Pane {
       rest > 0 ? h("p", { class: "quiet" }, `${rest} smaller arrays, ${bytesText(moment.rest)}, are not listed.`) : null,
     ];
   }
+}
+
+/** Nothing has changed but the bytes of the process, and on a GPU not those that the chart shows. */
+function onlyBytes(state: State, before: State): boolean {
+  const [now, then] = [state, before].map((one) => answered(one, "bytes")?.message.gpu?.held);
+  const same = [...state.answers].every(([type, answer]) => type === "bytes" || before.answers.get(type) === answer);
+  return same && now === then && state.recording === before.recording;
 }
 
 function figure(bytes: number, label: string, click: (() => void) | null, id = "", hint = ""): HTMLElement {
