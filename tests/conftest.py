@@ -22,13 +22,22 @@ from typing import Any
 import hypothesis
 import pytest
 
+import engine
+import torch_tests
+
 pytest_plugins = ["grouping", "pytester"]
 
 HERE = str(Path(__file__).resolve().parent)
 
 
 class WithoutTorch(FileFinder):
-    """Finds everything in a folder but `torch`: without PyTorch, libraries that ask for it are to hear that it is not there."""
+    """Finds everything in a folder but `torch`: libraries that ask for PyTorch are to hear that it is not there."""
+
+    @classmethod
+    def look_in(cls, folder: str) -> None:
+        """All imports from the folder go through one."""
+        kinds = (ExtensionFileLoader, EXTENSION_SUFFIXES), (SourceFileLoader, SOURCE_SUFFIXES), (SourcelessFileLoader, BYTECODE_SUFFIXES)
+        sys.path_importer_cache[folder] = cls(folder, *kinds)
 
     def find_spec(self, fullname: str, target: Any = None) -> ModuleSpec | None:
         return None if fullname == "torch" else super().find_spec(fullname, target)
@@ -39,9 +48,21 @@ hypothesis.settings.register_profile("usual", max_examples=150, deadline=None, d
 hypothesis.settings.register_profile("full", max_examples=1000, deadline=None, derandomize=True)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "usual"))
 
-sys.path_importer_cache[HERE] = WithoutTorch(
-    HERE, (ExtensionFileLoader, EXTENSION_SUFFIXES), (SourceFileLoader, SOURCE_SUFFIXES), (SourcelessFileLoader, BYTECODE_SUFFIXES)
-)
+WithoutTorch.look_in(HERE)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Where no test of PyTorch runs, an installed one is not there for the others: tensorboardX would import it."""
+    if torch_tests.left_out(config):
+        for folder in sys.path:
+            if Path(folder, "torch").is_dir():
+                WithoutTorch.look_in(folder)
+
+
+@pytest.fixture(autouse=True)
+def seeded() -> None:
+    """The same random numbers whatever ran before in the process."""
+    engine.manual_seed(0)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

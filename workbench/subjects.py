@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 from weakref import ref
 
 from engine.nn import Module
+from engine.nn.parameter import is_lazy
 from engine.tensor import Tensor
 
 from . import torch_models
@@ -133,7 +134,7 @@ def _alone(module: Any) -> Recording:
     for p in module.parameters():
         if isinstance(recording, TorchRecording):
             recording.leaf(p)
-        elif p.node is not None:
+        elif not is_lazy(p):
             kind = "parameter" if is_parameter(type(p)) else "leaf"
-            recording.append(None, kind, p.array.shape, p.array.dtype, p.array.nbytes, True, tensor=ref(p))
+            recording.append(None, kind, p.array.shape, p.array.dtype, p.array.nbytes, p.requires_grad, tensor=ref(p))
     return recording

@@ -180,6 +180,19 @@ it("shows a student Step and Value alone, in every view of the page, until it is
   expect(tabs(one("wb-root"))).toEqual(["Step", "Value"]);
 });
 
+it("asks for the level when it is on the page: widgets are built before", async () => {
+  const give = (event: Event) => (event as CustomEvent<{ give(student: boolean): void }>).detail.give(true);
+  document.addEventListener("workbench-level-kept", give);
+  const { again, core } = await opened();
+  core.store.dispatch({ do: "student", on: false });
+  const { other } = again(true);
+  await wait();
+  expect(core.store.state.student).toBe(false);
+  document.body.append(other);
+  await vi.waitFor(() => expect(core.store.state.student).toBe(true));
+  document.removeEventListener("workbench-level-kept", give);
+});
+
 it("is the level that the notebook keeps", async () => {
   const give = (event: Event) => (event as CustomEvent<{ give(student: boolean): void }>).detail.give(true);
   document.addEventListener("workbench-level-kept", give);

@@ -413,9 +413,9 @@ def test_dead_layers_one_behind_another_are_one_finding_and_so_are_saturated_one
     found = checked(lambda: program(nn.ReLU, 1.0, -100.0)).findings
     assert [one.code for one in found] == [
         "dead-units"
-    ] and "so were 8 of 8 of 3 (relu), 8 of 8 of 5 (relu), 8 of 8 of 7 (relu) and 2 more" in found[0].sentence
+    ] and "so were 8 of 8 in 3 (relu), 8 of 8 in 5 (relu), 8 of 8 in 7 (relu) and 2 more" in found[0].sentence
     saturated = one(checked(lambda: program(nn.Tanh, 100.0, 1.0)), "saturated")
-    assert re.search(r"^\d+ % of 1 \(tanh\).*; so are \d+ % of 3 \(tanh\), .* and \d more\.$", saturated.sentence)
+    assert re.search(r"^\d+ % of 1 \(tanh\).*; so are \d+ % in 3 \(tanh\), .* and \d more\.$", saturated.sentence)
 
 
 def test_a_few_units_that_are_zero_on_one_batch_are_no_finding_and_too_few_samples_are_said_to_be_too_few() -> None:
@@ -429,7 +429,10 @@ def test_a_few_units_that_are_zero_on_one_batch_are_no_finding_and_too_few_sampl
 
     assert checked(lambda: program(32, 5, 64)).findings == []
     few = checked(lambda: program(32, 16, 8))
-    assert few.findings == [] and "Too few samples to tell dead units from others: 16 of 32 of 1 (relu) were 0 for all 8." in few.text
+    assert (
+        few.findings == []
+        and "Too few samples to tell dead units from others: 16 of 32 units of 1 (relu) were 0 for all 8 samples." in few.text
+    )
     assert [one.code for one in checked(lambda: program(32, 16, 32)).findings] == ["dead-units"]
 
 

@@ -111,3 +111,16 @@ def test_a_tensor_by_itself_is_called_what_it_is():
     ):
         nodes = surface.inspected(tensor, {"x": tensor}).graph.message().nodes
         assert (nodes.kind, nodes.op) == ([kind], [op])
+
+
+def test_a_module_that_nothing_recorded_shows_its_frozen_parameters_too() -> None:
+    model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
+    model[0].requires_grad_(False)
+    head, *lines = repr(wb.inspect(model)).splitlines()
+    assert "26 in 4 tensors" in head
+    assert [(line.split()[0], "does not require grad" in line) for line in lines] == [
+        ("0.weight", True),
+        ("0.bias", True),
+        ("2.weight", False),
+        ("2.bias", False),
+    ]

@@ -287,7 +287,7 @@ def test_memory_says_what_pytorchs_nodes_save_and_for_how_long():
     told = ask(w.session, "ask_memory")
     kept = [holding for holding in told["holdings"] if "saved by" in holding["why"]]
     assert sum(holding["bytes"] for holding in kept) == sum(saved_of(loss).values())
-    inner = [holding for holding in kept if holding["name"] == "kept by cross_entropy for loss"]
+    inner = [holding for holding in kept if holding["name"] == "kept by cross_entropy, which made loss"]
     assert inner and all(holding["dtype"] == "" for holding in inner)  # a shape that is not its own is not told
     assert sum(share["saved"] for share in told["lines"]) == sum(saved_of(loss).values())
     loss.backward()

@@ -108,7 +108,7 @@ def _dead(case: Case, layers: list[ActivationRow], silenced: list[int]) -> list[
     calls = f"{first.calls} call{'s' if first.calls > 1 else ''}"
     sentence = f"{first.dead} of {first.units} units of {_named(first)}{case.at(first.node)} were 0 for every sample of {calls}"
     if others:
-        sentence += f"; so were {several([f'{one.dead} of {one.units} of {_named(one)}' for one in others])}"
+        sentence += f"; so were {several([f'{one.dead} of {one.units} in {_named(one)}' for one in others])}"
     if silenced:
         told = several([case.called(row) for row in silenced])
         sentence += f". The gradient{' of' if len(silenced) == 1 else 's of'} {told} {'is' if len(silenced) == 1 else 'are'} exactly 0"
@@ -126,7 +126,7 @@ def _saturated(case: Case, layers: list[ActivationRow]) -> list[Finding]:
     first, *others = layers
     sentence = f"{round(100 * first.saturated)} % of {_named(first)}{case.at(first.node)} are saturated: {first.limits}"
     if others:
-        sentence += f"; so are {several([f'{round(100 * one.saturated)} % of {_named(one)}' for one in others])}"
+        sentence += f"; so are {several([f'{round(100 * one.saturated)} % in {_named(one)}' for one in others])}"
     why = "There the slope is nearly 0, and hardly any gradient comes through."
     fix = "smaller weights (xavier initialisation), normalised inputs, LayerNorm or BatchNorm before it"
     return [
@@ -140,5 +140,5 @@ def unsure(case: Case) -> str:
     some = [one for one in case.activations if not one.flag and one.dead >= few * one.units and 1 < one.samples < enough]
     if not some:
         return ""
-    told = several([f"{one.dead} of {one.units} of {_named(one)} were 0 for all {one.samples}" for one in some])
+    told = several([f"{one.dead} of {one.units} units of {_named(one)} were 0 for all {one.samples} samples" for one in some])
     return f"Too few samples to tell dead units from others: {told}. A healthy unit is 0 for about half of them; {enough} are enough."

@@ -80,7 +80,7 @@ def _unreached(case: Case) -> Iterator[Finding]:
         between = at not in inside and at in case.reasons.detached
         why = "An optimizer leaves what has no gradient as it is: these parameters do not learn."
         if between:
-            why = "Between two models that is often meant: the critic of a GAN takes what the generator made as data."
+            why = "Between two models this is often intended: a GAN's critic takes the generator's output as data."
         fix = "take detach(), .data, no_grad(), or the op without a derivative, off the path from them to the loss"
         operands = [case.operand(row) for _, row in before[:4]]
         place = case.reasons.detached_at(at) if at in case.reasons.detached else None

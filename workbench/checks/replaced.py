@@ -25,5 +25,5 @@ def told(case: Case, finding: Finding) -> Finding:
     subjects: Iterable[Any] = case.optimizers if whose == "optimizer" else case.models
     if not method or not any(method in vars(one) for one in subjects):
         return finding
-    why = f"{finding.why} This {whose}'s own {method} has been replaced, so calling it need not help."
+    why = f"{finding.why} {method} of this {whose} object has been replaced, so calling it may not help."
     return replace(finding, why=why, fix=fix)

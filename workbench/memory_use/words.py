@@ -46,8 +46,7 @@ def internal(log: Log, block: int) -> bool:
 
 def kept_by_op(log: Log, block: int) -> str:
     """What to call such a block: "kept by cross_entropy, line 7"."""
-    r, row = log.recording, int(log.row[block])
-    return f"kept by {r.op_name(row)}" + (f" for {r.names[row]}" if r.names.get(row) else r.called(row).removeprefix(r.op_name(row)))
+    return f"kept by {log.recording.maker(int(log.row[block]))}"
 
 
 def saved_by(r: Recording, row: int, place: int) -> str:

@@ -31,23 +31,43 @@ def variable(node: Any) -> Any:
 
 def saved(node: Any) -> tuple[list[tuple[str, Any]], str]:
     """`(name, tensor)` of what the node keeps for its backward; and what is wrong with it, "" for nothing."""
-    kind, found, wrong = type(node), [], ""
-    known = _saved_names.get(kind)
-    if known is None:
-        told = [name for name in dir(node) if name.startswith("_saved_")] or (["saved_tensors"] if hasattr(kind, "saved_tensors") else [])
-        known = _saved_names[kind] = [(name, name.removeprefix("_saved_")) for name in told]
+    found, wrong = [], ""
     tensor = torch().Tensor
-    for attribute, name in known:
-        try:
-            value = getattr(node, attribute)
-        except RuntimeError as error:  # PyTorch says in a sentence which of the two it is
-            wrong = SPOILT if "modified by an inplace operation" in str(error) else FREED
-            continue
+    for attribute, name in _attributes(node):
+        value, bad = _read(node, attribute)
+        wrong = bad or wrong
         if isinstance(value, tensor):
             found.append((name, value))
         elif isinstance(value, (tuple, list)):
             found += [(name, x) for x in value if isinstance(x, tensor)]
     return found, wrong
+
+
+def freed(node: Any) -> bool:
+    """Whether an earlier backward() has freed what the node saved. It frees all of it at once, so the first tensor tells."""
+    for attribute, _ in _attributes(node):
+        value, wrong = _read(node, attribute)
+        if wrong or isinstance(value, torch().Tensor):
+            return wrong == FREED
+    return False
+
+
+def _attributes(node: Any) -> list[tuple[str, str]]:
+    """What a node of its kind saves: PyTorch's name and ours."""
+    kind = type(node)
+    known = _saved_names.get(kind)
+    if known is None:
+        told = [name for name in dir(node) if name.startswith("_saved_")] or (["saved_tensors"] if hasattr(kind, "saved_tensors") else [])
+        known = _saved_names[kind] = [(name, name.removeprefix("_saved_")) for name in told]
+    return known
+
+
+def _read(node: Any, attribute: str) -> tuple[Any, str]:
+    """What a node saved under that name; and what is wrong with it."""
+    try:
+        return getattr(node, attribute), ""
+    except RuntimeError as error:  # PyTorch says in a sentence which of the two it is
+        return None, SPOILT if "modified by an inplace operation" in str(error) else FREED
 
 
 def unmarked(recording: TorchRecording, roots: Sequence[Any]) -> list[Any]:

@@ -218,7 +218,7 @@ class TorchRecording(Recording):
         seen = set(todo)
         for node in todo:
             mark = self.marked(node)
-            if mark is not None and -mark.number in self.savings and nodes.saved(node)[1] == nodes.FREED:
+            if mark is not None and -mark.number in self.savings and nodes.freed(node):
                 self.free(mark.number)
             before = {source for source, _ in node.next_functions if source is not None and source not in seen}
             seen |= before

@@ -46,9 +46,24 @@ export function followLevel(host: Element, told: (student: boolean) => void): ()
     if (event.target !== host && (!around || !from || around === from)) told((event as CustomEvent<{ student: boolean }>).detail.student);
   };
   document.addEventListener(LEVEL, hear);
-  // The page hears it when the host is on it.
-  queueMicrotask(() => host.dispatchEvent(new CustomEvent(LEVEL_KEPT, { detail: { give: told }, bubbles: true, composed: true })));
-  return () => document.removeEventListener(LEVEL, hear);
+  const ask = onceOnPage(host, () =>
+    host.dispatchEvent(new CustomEvent(LEVEL_KEPT, { detail: { give: told }, bubbles: true, composed: true })),
+  );
+  return () => {
+    document.removeEventListener(LEVEL, hear);
+    ask.cancel();
+  };
+}
+
+/** Acts when the host is on the page: a view may be built before, and no event of it is heard there until then. */
+function onceOnPage(host: Element, act: () => void): { cancel(): void } {
+  let frame = 0;
+  const look = () => {
+    if (host.isConnected) act();
+    else frame = requestAnimationFrame(look);
+  };
+  look();
+  return { cancel: () => cancelAnimationFrame(frame) };
 }
 
 /** Whether there is a side panel, and this host is not in it. */
@@ -64,8 +79,11 @@ export function followNotebook(host: Element, told: (news: NotebookNews) => void
     if (!around || around === news.notebook) told(news);
   };
   document.addEventListener(TOLD, hear);
-  tellPage(host, ASKED);
-  return () => document.removeEventListener(TOLD, hear);
+  const ask = onceOnPage(host, () => tellPage(host, ASKED));
+  return () => {
+    document.removeEventListener(TOLD, hear);
+    ask.cancel();
+  };
 }
 
 /** The nodes that a line made. In a cell that was edited above it, the line is found by its text. */

@@ -45,13 +45,13 @@ export async function openView(builder: Builder = mlp(), { steps = true, change 
   };
   const core = view.open(model);
   const leave = view.render({ model, el, core });
-  /** The same once more on the page, as a second output shows it. */
-  const again = () => {
+  /** The same once more on the page, as a second output shows it; `later` leaves it to the caller to put it there. */
+  const again = (later = false) => {
     const other = document.createElement("div");
-    document.body.append(other);
+    if (!later) document.body.append(other);
     const away = view.render({ model, el: other, core });
     closing.push(away);
-    return { root: other.querySelector(".gradient-workbench")!.shadowRoot!, away };
+    return { root: other.querySelector(".gradient-workbench")!.shadowRoot!, away, other };
   };
   const close = () => {
     leave();

@@ -34,6 +34,7 @@ export class QuestionCard {
   private told = -1;
   private selected: number | null = null; // what was selected before the question was there is no answer to it
   private problem = "";
+  private recalled = false; // the notebook was asked once for an earlier answer
 
   constructor(
     private readonly controller: Controller,
@@ -77,7 +78,7 @@ export class QuestionCard {
       event.preventDefault();
       this.send("answer");
     });
-    if (!question.attempts) this.recall();
+    queueMicrotask(() => this.recall());
   }
 
   private get text(): string {
@@ -93,14 +94,17 @@ export class QuestionCard {
 
   /** The host may have kept an answer of an earlier session in the notebook. */
   private recall(): void {
-    const { name } = this.question;
+    const { name, attempts } = this.question;
+    if (attempts || this.recalled) return;
     const give = (kept: Partial<Kept> | undefined) => {
       if (typeof kept?.answer !== "string" || typeof kept.attempts !== "number") return;
       const { answer, attempts, revealed } = kept;
       void this.controller.ask({ type: "answer_question", name, do: "keep", text: answer, attempts, revealed: revealed === true }, true);
     };
-    // The host hears it when the card is on the page.
-    queueMicrotask(() => this.tell("workbench-kept", { key: name, give }));
+    // The page hears it when the card is on it; a view may be built before.
+    if (!this.element.isConnected) return;
+    this.recalled = true;
+    this.tell("workbench-kept", { key: name, give });
   }
 
   private tell(event: string, detail: unknown): void {
@@ -117,6 +121,7 @@ export class QuestionCard {
     const value: Kept = { answer, attempts, revealed: how === "revealed" };
     if (attempts) this.tell("workbench-keep", { key: name, value });
     this.told = attempts;
+    this.recall();
     if (question.asks === "node" && state.selected !== this.selected && how !== "right") {
       if (state.selected >= 0 && this.selected !== null && state.recording) this.input.value = this.typed(state);
       this.selected = state.selected;
