@@ -85,6 +85,51 @@ describe("levels", () => {
   });
 });
 
+/** As many lines of three ops each, one after the other; a module in the middle, and a line of one op at the end. */
+function straight(lines: number): Builder {
+  const b = new Builder("straight");
+  const x = b.node("input", "", [4, 4], [], { name: "x" });
+  const block = b.group("module", "block", "Block");
+  let h = x;
+  for (let line = 1; line <= lines; line++) {
+    const site = b.site(line, `h${line} = tanh(h${line - 1} @ w${line} + h${line - 1})`);
+    const w = b.node("leaf", "", [4, 4], [], { name: `w${line}` });
+    const made = b.node("op", "matmul", [4, 4], [h, w], { site });
+    if (line === 3) h = b.node("op", "relu", [4, 4], [b.node("op", "neg", [4, 4], [made], { site, group: block })], { site, group: block });
+    h = b.node("op", "tanh", [4, 4], [b.node("op", "add", [4, 4], [line === 3 ? h : made, h], { site })], { site, name: `h${line}` });
+  }
+  b.root = b.node("op", "sum", [], [h], { site: b.site(lines + 1, "loss = h.sum()"), name: "loss" });
+  return b;
+}
+
+describe("straight-line code", () => {
+  const boxes = (state: State) => state.recording!.trees.plain.children.get(TOP)!.map(({ group, id }) => (group ? state.recording!.trees.plain.groups.get(id)!.label : state.recording!.nodes.op[id] || "x"));
+
+  it("shows a line of source in one box, what other boxes lie between in two; data stays outside", () => {
+    const state = started(straight(9), { w: 900, h: 700 });
+    const line = (at: number) => `h${at} = tanh(h${at - 1} @ w${at} + h${at - 1})`;
+    expect(boxes(state)).toEqual(["x", line(1), line(2), "matmul", "Block", line(3), ...[4, 5, 6, 7, 8, 9].map(line), "sum"]);
+    expect(names(state)).toEqual(["model", "ops"]);
+    expect([...state.recording!.trees.full.groups.values()].map(({ label }) => label)).toEqual(["Block"]);
+  });
+
+  it("shows several lines in one box where there are many, and leaves code with few ops as it is", () => {
+    const alone = (lines: number) => {
+      const b = straight(lines);
+      b.nodes.group.fill(-1);
+      b.groups.length = 0;
+      return started(b, { w: 860, h: 420 });
+    };
+    const many = alone(49);
+    expect(boxes(many)).toEqual(["x", ...[1, 8, 15, 22, 29, 36, 43].map((from) => `lines ${from}–${from + 6}`), "sum"]);
+    expect([names(alone(9)), names(many)]).toEqual([["lines", "ops"], ["outline", "lines", "ops"]]);
+    expect(names(alone(5))).toEqual(["ops"]);
+    const { recording, open } = many;
+    const scene = layout(recording!, open, "down");
+    expect(firstView(scene, { w: 860, h: 420 })).toEqual(wholeView(scene, { w: 860, h: 420 }));
+  });
+});
+
 describe("names from far away", () => {
   it("are those of the groups where their insides have no room for any, and never lie on each other", () => {
     const { recording } = started(transformer(12));

@@ -294,7 +294,7 @@ function graph(state: State, message: Graph): State {
   const overlay = view === "difference" ? "difference" : state.overlay === "difference" ? START.overlay : state.overlay;
   const badges = old?.name === message.recording ? old.badges : badgesOf(overlay);
   const chosen = old?.name === message.recording && !live && sameGroups(old.groups, groups) ? state.loops.chosen : NO_LOOPS.chosen;
-  const { trees, loops } = grownTrees(message, { nodes, edges, groups }, old?.name === message.recording ? state.pass : null, chosen);
+  const { trees, loops } = grownTrees(message, { nodes, edges, groups, sites }, old?.name === message.recording ? state.pass : null, chosen);
   const same = fresh ? old?.name === message.recording : true;
   // At the end of a cell the groups are arranged anew: what was open or closed then has no meaning any more.
   const alike = same && sameGroups(old!.groups, groups);
@@ -335,12 +335,12 @@ function met(state: State): State {
 /** The trees of what has been recorded so far; while the code runs there is one, without loops, and so there is of a very large recording. */
 function grownTrees(
   { live }: Graph,
-  { nodes, edges, groups }: Pick<Recording, "nodes" | "edges" | "groups">,
+  { nodes, edges, groups, sites }: Pick<Recording, "nodes" | "edges" | "groups" | "sites">,
   pass: Pass | null,
   chosen: Loops["chosen"],
 ): { trees: Trees; loops: Loops } {
   const built = (plain: boolean) => {
-    const tree = buildTree(nodes, edges, groups, live, plain);
+    const tree = buildTree(nodes, edges, groups, sites, live, plain);
     return pass ? hosted(tree, pass.plan) : tree;
   };
   const full = built(false);

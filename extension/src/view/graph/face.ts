@@ -1,5 +1,6 @@
 // What stands on a box and how big it is: words, pills and sizes, without any drawing.
 
+import { isLine } from "./lines";
 import { shownText } from "./loops";
 import type { Group } from "../protocol";
 import type { Direction, Recording } from "../store";
@@ -204,7 +205,7 @@ export function groupFace(recording: Recording, id: number): Face {
   const other = ownName(group);
   // Of what only holds others its name in the model says more than its class.
   const words = other && CONTAINERS.has(group.label) ? [other, group.label] : [group.label || group.name || group.kind, other];
-  const title = clipText(words[0]!, "title", 220);
+  const title = clipText(words[0]!, "title", isLine(id) ? 300 : 220);
   const name = clipText(words[1]!, "name", 170);
   const shared = recording.tree.shared.get(id);
   const also = shared ? plural(shared, "shared tensor") : "";

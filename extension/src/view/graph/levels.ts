@@ -1,6 +1,7 @@
 // Levels of folding: from the outermost groups alone to every op, with a name for each; and which of them a window has room for.
 
 import { bestScene, goodAt, wholeView, type Window } from "./fit";
+import { isLine } from "./lines";
 import type { Recording } from "../store";
 import { countBoxes, HARD_CAP, isRun, isSummary, TOP, type Tree } from "./tree";
 
@@ -29,7 +30,7 @@ const found = new WeakMap<Trees, readonly Level[]>();
  */
 export function levelsOf(trees: Trees): readonly Level[] {
   let levels = found.get(trees);
-  if (!levels) found.set(trees, (levels = named(trees.full, distinct(trees))));
+  if (!levels) found.set(trees, (levels = named(trees, distinct(trees))));
   return levels;
 }
 
@@ -79,7 +80,7 @@ function innerOf(tree: Tree): Inner[] {
       if (!group) modules ||= !!tree.wraps.get(id)?.some((one) => tree.groups.get(one)!.kind === "module");
       if (!group || isSummary(id)) continue;
       const { kind } = tree.groups.get(id)!;
-      const one: Inner = { id, depth: repeats ? depth - 1 : depth, leaf: kind === "function" };
+      const one: Inner = { id, depth: repeats ? depth - 1 : depth, leaf: kind === "function" || (isLine(id) && /^line/.test(tree.groups.get(id)!.name)) };
       inner.push(one);
       const holds = visit(id, one.depth + 1);
       one.leaf ||= kind === "module" && !holds;
@@ -91,12 +92,13 @@ function innerOf(tree: Tree): Inner[] {
   return inner;
 }
 
-function named(tree: Tree, levels: readonly Omit<Level, "name">[]): Level[] {
+function named({ full: tree, plain }: Trees, levels: readonly Omit<Level, "name">[]): Level[] {
   const modules = [...tree.places.kinds].includes("module");
   const middle = levels.length - 3; // between the first level, "layers" and "ops"
   const blocks = middle === 2 ? ["stages", "blocks"] : Array.from({ length: Math.max(0, middle) }, (_, at) => (middle === 1 ? "blocks" : `blocks ${at + 1}`));
-  const names = [modules ? "model" : "outline", ...blocks, modules ? "layers" : "functions", "ops"];
-  if (levels.length < 3) names.splice(levels.length === 2 ? 1 : 0, names.length - levels.length);
+  const last = modules ? "layers" : [...plain.places.kinds].includes("function") || ![...plain.groups.keys()].some(isLine) ? "functions" : "lines";
+  const names = [modules ? "model" : "outline", ...blocks, last, "ops"];
+  if (levels.length < 3) names.splice(last === "lines" || levels.length === 1 ? 0 : 1, names.length - levels.length);
   return levels.map((level, at) => ({ ...level, name: names[at]! }));
 }
 

@@ -1,7 +1,8 @@
 // The recording as a tree of groups: who holds what, what a closed group hides, which tensors ride as pills on their consumer.
 
 import { endsOf, grouped, Lazy, Places, TOP, type Slices } from "./columns";
-import type { Edges, Group, Nodes } from "../protocol";
+import { byLine, isLine } from "./lines";
+import type { Edges, Group, Nodes, Site } from "../protocol";
 import type { Totals } from "../words";
 
 export { TOP };
@@ -90,7 +91,7 @@ const PLUMBING = new Set(
 const COUNTS = /^(u?int|bool)/; // dtypes
 
 /** While the code runs (`live`) more may come into a group, so each stays a box. A `plain` tree is the one to see an architecture by. */
-export function buildTree(nodes: Nodes, edges: Edges, groupList: readonly Group[], live = false, plain = false): Tree {
+export function buildTree(nodes: Nodes, edges: Edges, groupList: readonly Group[], sites: readonly Site[], live = false, plain = false): Tree {
   const size = nodes.op.length;
   const places = new Places(groupList);
   const { groups, ids, up, depth, kinds } = places;
@@ -102,6 +103,7 @@ export function buildTree(nodes: Nodes, edges: Edges, groupList: readonly Group[
     place[node] = node && nodes.group[node] === nodes.group[node - 1] ? place[node - 1]! : places.of(nodes.group[node]!);
   }
   const wraps = live ? new Map<number, number[]>() : unwrapSingles(nodes, place, places, consumers);
+  if (plain) byLine(nodes, sites, place, places, (node) => !PLUMBING.has(nodes.op[node]!));
   splitLong(nodes, place, places);
   const common = (a: number, b: number): number => {
     let [x, y] = [a, b];
@@ -111,10 +113,10 @@ export function buildTree(nodes: Nodes, edges: Edges, groupList: readonly Group[
     }
     return x;
   };
-  // Data comes into a module or function from outside, even if it was first seen there.
+  // Data comes into a module, a function or a line from outside, even if it was first seen there.
   const outside = (from: number): number => {
     let at = from;
-    while (COMES_IN.has(kinds[at]!)) at = up[at]!;
+    while (COMES_IN.has(kinds[at]!) || isLine(ids[at]!)) at = up[at]!;
     return at;
   };
   const host = new Int32Array(size).fill(-1);
