@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-START_SECONDS = 90
+START_SECONDS = 300
 STOP_SECONDS = 20
 
 
@@ -30,7 +30,7 @@ class Server:
     def open(self, path: str, method: str = "GET") -> tuple[str, bytes]:
         """One request; returns the address that answered, redirections followed, and what it said."""
         request = urllib.request.Request(self.url + path, method=method, headers={"Authorization": f"token {self.token}"})
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             return answer.url, answer.read()
 
     def request(self, method: str, path: str) -> Any:

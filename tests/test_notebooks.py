@@ -27,7 +27,7 @@ def executed(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("lesson")
     shutil.copy(request.param, folder)
     notebook = nbformat.read(request.param, as_version=4)
-    NotebookClient(notebook, timeout=240, kernel_name="python3", resources={"metadata": {"path": str(folder)}}).execute()
+    NotebookClient(notebook, timeout=900, kernel_name="python3", resources={"metadata": {"path": str(folder)}}).execute()
     return request.param, notebook
 
 

@@ -24,7 +24,7 @@ def ran(tmp_path):
         path.write_text(text)
         environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parent.parent)}
         done = subprocess.run(
-            [*command, *(first or (name,)), *arguments], cwd=tmp_path, capture_output=True, text=True, env=environment, timeout=120
+            [*command, *(first or (name,)), *arguments], cwd=tmp_path, capture_output=True, text=True, env=environment, timeout=900
         )
         return done.returncode, done.stdout, done.stderr
 

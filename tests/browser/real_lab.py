@@ -29,9 +29,9 @@ FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
-ACTION_SECONDS = 60
-EXPECT_SECONDS = 30
-expect.set_options(timeout=1000 * EXPECT_SECONDS)  # a busy machine is slow, and a wait that succeeds costs nothing
+ACTION_SECONDS = 300  # a busy machine is slow, and a wait that succeeds costs nothing
+EXPECT_SECONDS = 120
+expect.set_options(timeout=1000 * EXPECT_SECONDS)
 
 # The notebook that has the focus. `jupyterapp` is there because of expose_app_in_browser.
 NOTEBOOK = "window.jupyterapp.shell.currentWidget"

@@ -38,7 +38,6 @@ THEME = "(theme) => window.jupyterapp.commands.execute('apputils:change-theme', 
 MUST = {"color-contrast", "button-name", "aria-required-children", "aria-required-parent", "aria-valid-attr-value", "label", "select-name"}
 
 
-@pytest.mark.timeout(200)
 @pytest.mark.parametrize("theme", ["JupyterLab Light", pytest.param("JupyterLab Dark", marks=pytest.mark.long)])
 def test_axe_finds_nothing_in_any_tab(lab, theme):
     lab.open(SETUP, RECORDED, "wb.inspect(x)")
@@ -125,7 +124,6 @@ def roots_of(lab, at: int):
 
 
 @pytest.mark.long
-@pytest.mark.timeout(200)
 def test_axe_finds_nothing_where_one_learns_and_mends(lab):
     lab.open(SETUP, TEACHING, WRONG, COMPARED, "wb.modes(lambda v: (v * v).tanh(), engine.randn(3))", LOOP)
     lab.run_all(wait=False)
@@ -174,7 +172,6 @@ def test_axe_finds_nothing_where_one_learns_and_mends(lab):
     lab.page.evaluate(f"() => {NOTEBOOK}.sessionContext.session.kernel.interrupt()")
 
 
-@pytest.mark.timeout(200)
 def test_a_panel_of_360_pixels_cuts_nothing(lab):
     lab.open(SETUP, RECORDED, TEACHING)
     lab.run_all()
@@ -226,7 +223,6 @@ PAINTED = """(root) => {
 }"""
 
 
-@pytest.mark.timeout(200)
 def test_axe_finds_nothing_in_a_replay_and_forced_colours_leave_nothing_unseen(browser, tmp_path):
     engine.manual_seed(0)
     model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from playwright.sync_api import expect
 
 SETUP = """%load_ext workbench
@@ -36,7 +35,6 @@ def at(view, step: int) -> None:
     expect(view.locator(".stepper")).to_have_attribute("data-index", str(step))
 
 
-@pytest.mark.timeout(200)
 def test_breakpoints_by_mouse_and_keys_conditions_and_passes(lab):
     lab.open(SETUP, TWO_PASSES)
     lab.run_all()
@@ -108,7 +106,6 @@ def test_breakpoints_by_mouse_and_keys_conditions_and_passes(lab):
     expect(view.locator(".stepper")).to_have_attribute("data-index", at_now)
 
 
-@pytest.mark.timeout(200)
 def test_a_paused_cell_stops_at_the_condition_only(lab):
     """Five of its six passes run by; the sixth stops where 3000·√3 is handed on, and the cell goes on from there."""
     lab.open(SETUP, 'wb.breakpoint("norm > 5000")\n' + PAUSED)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from playwright.sync_api import expect
 
 SETUP = """%load_ext workbench
@@ -42,7 +41,6 @@ def run(lab, index: int):
     return lab.cell(index).locator(".gradient-workbench")
 
 
-@pytest.mark.timeout(200)
 def test_findings_come_with_the_cell_and_lead_to_node_and_line(lab):
     lab.open(SETUP, RIGHT, NAN, SHAPE, LOOP, "wb.check()")
     run(lab, 0)

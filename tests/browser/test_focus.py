@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from playwright.sync_api import expect
 from real_lab import NOTEBOOK, wait_until
 from test_lab import panel_of
@@ -26,7 +25,6 @@ CELLS = (
 )
 
 
-@pytest.mark.timeout(200)
 def test_the_keys_stay_in_the_notebook(lab):
     lab.open(*CELLS)
     press = lab.page.keyboard.press

@@ -50,7 +50,6 @@ def bare(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Se
     server.stop()
 
 
-@pytest.mark.timeout(200)
 def test_notebook_7_without_extension_and_subshells(bare: Server, browser: Browser):
     """A view that fills while its cell runs, steps, and follows the theme."""
     cells = [nbformat.v4.new_code_cell(source) for source in (SETUP, GROWS, "wb.step(loss)", "print(w.grad)")]

@@ -50,7 +50,6 @@ def select(view, page, name: str):
     expect(view.locator(".pane:not([hidden]) h3").first).to_have_text(name)
 
 
-@pytest.mark.timeout(200)
 def test_a_tensor_from_every_side(lab):
     lab.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     lab.open(SETUP, WATCHED, ANSWERS)
@@ -125,7 +124,6 @@ def test_a_tensor_from_every_side(lab):
     assert float(first.nth(1).inner_text().replace("−", "-")) == pytest.approx(float(norm), rel=1e-3)
 
 
-@pytest.mark.timeout(200)
 def test_rich_looks_and_inspect_in_a_cell(lab):
     lab.open(
         SETUP,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from playwright.sync_api import expect
 from real_lab import wait_until
 from test_lab import panel_of
@@ -22,7 +21,6 @@ ACTIVE = """() => {
 }"""
 
 
-@pytest.mark.timeout(200)
 def test_a_whole_lesson_by_keys_alone(lab):
     cells = lesson_with(lab)
     at, press = cells.index("step"), lab.page.keyboard.press

@@ -147,7 +147,6 @@ print("the cell has ended")
 """
 
 
-@pytest.mark.timeout(200)
 @pytest.mark.parametrize("ipykernel", ipykernels.VERSIONS, ids=ipykernels.name_of)
 def test_paused_cell(lab, ipykernel):
     """`with wb.step():` holds the running cell inside backward(); the view drives it to the end and the cell goes on."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from playwright.sync_api import expect
 
 SETUP = "%load_ext workbench\nimport engine\nimport workbench as wb"
@@ -10,7 +9,6 @@ WATCHED = "%%watch\nw = engine.tensor([0.4, 0.9], requires_grad=True)\nloss = (w
 SAVED = "() => !window.jupyterapp.shell.currentWidget.context.model.dirty"
 
 
-@pytest.mark.timeout(200)
 def test_a_notebook_opened_again_shows_what_was_saved(lab):
     lab.open(SETUP, WATCHED, "wb.step(loss)", name="again.ipynb")
     lab.run_all()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 
-import pytest
 from playwright.sync_api import expect
 from real_lab import NOTEBOOK
 from test_breakpoints_page import view_of
@@ -36,7 +35,6 @@ def lesson_of(lab):
     return view
 
 
-@pytest.mark.timeout(240)
 def test_lesson_by_keys_is_kept_and_presented(lab):
     lab.open(SETUP, LESSON, MODES)
     lab.run_all()
@@ -133,7 +131,6 @@ def test_lesson_by_keys_is_kept_and_presented(lab):
     expect(modes.get_by_test_id("wb-modes-status")).to_contain_text("The pass gives the row ∂y = [2, 2, 2, 2].")
 
 
-@pytest.mark.timeout(200)
 def test_a_second_browser_follows_until_it_goes_its_own_way(lab):
     lab.open(SETUP, LESSON, name="class.ipynb")
     lab.run_all()

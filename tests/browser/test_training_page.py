@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from playwright.sync_api import expect
 
 SETUP = """%load_ext workbench
@@ -24,7 +23,6 @@ print("turns", len(losses), "again", losses[:2] == losses[2:4])"""
 AFTER = "print('back', bool((model.weight == start).all()), optimizer.state_dict()['state'])"
 
 
-@pytest.mark.timeout(200)
 def test_training_is_played_paused_stepped_and_put_back(lab):
     lab.open(SETUP, LOOP, AFTER)
     lab.run_all(wait=False)

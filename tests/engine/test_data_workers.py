@@ -176,7 +176,7 @@ def test_classes_of_a_notebook_travel_whole(tmp_path):
         "print([b.tolist() for b in DataLoader(Cell(), 2, num_workers=2, collate_fn=lambda b: __import__('engine').tensor(b))])\n"
     )
     root = Path(__file__).resolve().parents[2]
-    done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, timeout=150)
+    done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, timeout=900)
     assert done.stdout.strip() == "[[0, 3], [6, 9]]", done.stderr
 
 

@@ -14,7 +14,7 @@ from engine import nn
 from engine.distributed.optim import ZeroRedundancyOptimizer
 from engine.nn.parallel import DistributedDataParallel
 
-pytestmark = [pytest.mark.skipif(sys.platform == "win32", reason="POSIX processes"), pytest.mark.timeout(200)]
+pytestmark = [pytest.mark.skipif(sys.platform == "win32", reason="POSIX processes")]
 
 
 def line():

@@ -19,7 +19,7 @@ from engine import nn
 from engine.distributed.links import _BYE, _HEADER, Links
 from engine.nn.parallel import DistributedDataParallel
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform == "win32", reason="POSIX processes"), pytest.mark.timeout(200)]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform == "win32", reason="POSIX processes")]
 R = dist.ReduceOp
 
 

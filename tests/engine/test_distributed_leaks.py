@@ -21,7 +21,6 @@ from engine import multiprocessing as mp
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc and /dev/shm"),
-    pytest.mark.timeout(200),
 ]
 
 
@@ -40,7 +39,7 @@ def held():
 
 def assert_no_more_than(before):
     """Threads that read see the end of their links a moment later; those of other tests may have ended since `before`."""
-    end = time.monotonic() + 10
+    end = time.monotonic() + 60
     while more := held() - before:
         assert time.monotonic() < end, more
         gc.collect()

@@ -12,7 +12,7 @@ import engine.distributed as dist
 from engine import multiprocessing as mp
 from engine.distributed import nn as collectives
 
-pytestmark = [pytest.mark.skipif(sys.platform == "win32", reason="POSIX processes"), pytest.mark.timeout(200)]
+pytestmark = [pytest.mark.skipif(sys.platform == "win32", reason="POSIX processes")]
 
 
 def differentiated(rank, path):

@@ -11,7 +11,7 @@ import pytest
 
 import engine.distributed as dist
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform == "win32", reason="POSIX processes"), pytest.mark.timeout(200)]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform == "win32", reason="POSIX processes")]
 
 
 @pytest.mark.parametrize("kind", ["hash", "file", "tcp", "prefix"])

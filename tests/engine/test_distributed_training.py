@@ -14,7 +14,7 @@ import engine.distributed as dist
 from engine import nn
 from engine.nn.parallel import DistributedDataParallel
 
-pytestmark = [pytest.mark.skipif(sys.platform == "win32", reason="POSIX processes"), pytest.mark.timeout(200)]
+pytestmark = [pytest.mark.skipif(sys.platform == "win32", reason="POSIX processes")]
 
 
 class Branches(nn.Module):

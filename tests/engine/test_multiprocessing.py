@@ -18,7 +18,6 @@ from engine import nn
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(sys.platform == "win32", reason="descriptors are passed over Unix sockets"),
-    pytest.mark.timeout(200),
 ]
 
 

@@ -19,7 +19,7 @@ NAMES = sorted(path.stem for path in RUNNING.parent.glob("*.py") if path not in 
 
 
 def answers(library: str, *names: str) -> dict:
-    done = subprocess.run([sys.executable, RUNNING, library, *names], capture_output=True, text=True, timeout=250)
+    done = subprocess.run([sys.executable, RUNNING, library, *names], capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

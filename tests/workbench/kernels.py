@@ -12,7 +12,7 @@ from typing import Any
 from jupyter_client.manager import KernelManager
 
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE = 60.0
+PATIENCE = 300
 
 
 class Kernel:

@@ -21,7 +21,6 @@ def kernel():
     kernel.close()
 
 
-@pytest.mark.timeout(200)
 @pytest.mark.parametrize("name", [name for name, page in PAGES.items() if BLOCK.search(page.read_text("utf-8")) and name not in ELSEWHERE])
 def test_the_programs_of_a_page_run_cell_by_cell(name, kernel, tmp_path):
     kernel.run("%reset -f")

@@ -40,6 +40,6 @@ print(type(wb.show(loss)).__name__)
 
 @pytest.mark.slow
 def test_a_view_is_a_plain_anywidget_where_there_is_no_shell():
-    done = subprocess.run([sys.executable, "-W", "error", "-c", PROGRAM], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-W", "error", "-c", PROGRAM], capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == ["[4.0, 6.0]", "ShownSession"]

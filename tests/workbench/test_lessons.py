@@ -184,7 +184,7 @@ def test_a_class_follows_through_a_file(tmp_path, monkeypatch):
     client.close()
 
 
-def wait_for(true, seconds=10.0):
+def wait_for(true, seconds=60.0):
     import time
 
     end = time.monotonic() + seconds

@@ -32,7 +32,7 @@ VIEW = "application/vnd.jupyter.widget-state+json"
 def test_a_saved_view_of_a_large_graph_is_small(code, least):
     shows = [code, "view = wb.show()\nview", "view.session.recording.count"]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in (SETUP, *shows)])
-    nbclient.NotebookClient(notebook, timeout=120, kernel_name="python3", store_widget_state=True).execute()
+    nbclient.NotebookClient(notebook, timeout=900, kernel_name="python3", store_widget_state=True).execute()
     assert int(notebook.cells[3].outputs[0]["data"]["text/plain"]) >= least
     states = notebook.metadata["widgets"][VIEW]["state"]
     views = [state for state in states.values() if "_esm" in state["state"]]

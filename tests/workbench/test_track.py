@@ -299,7 +299,7 @@ def test_in_a_notebook_one_small_picture_stays(version, monkeypatch):
     cells = [nbformat.v4.new_code_cell(text) for text in (CELL, BREAK, FAIL, "ipykernel.__version__")]
     cells[2].metadata["tags"] = ["raises-exception"]
     notebook = nbformat.v4.new_notebook(cells=cells)
-    NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
+    NotebookClient(notebook, timeout=900, kernel_name="python3").execute()
     (output,) = cells[0].outputs
     page, text = output["data"]["text/html"], output["data"]["text/plain"]
     assert page.count("<progress") == 2 and page.count("<svg") == 2 and "3 of 3" in page and "20 of 20" in page
