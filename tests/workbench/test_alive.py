@@ -92,7 +92,6 @@ HOLDERS = {
         "import ipywidgets\nw = ipywidgets.Label(); w.payload = fresh(); del w", "a widget, Label.payload\n",
         "import ipywidgets; ipywidgets.Widget.close_all()",
     ),
-    "a recording": ("%%watch\nh = fresh()\ndel h", "the recording of In [", 'wb.release("recordings")'),
     "what the collector alone knows": (
         "cached = functools.lru_cache(lambda: fresh()); k = cached()\ndel k", "_lru_cache_wrapper that no name leads to", "cached.cache_clear()",
     ),
@@ -141,8 +140,18 @@ def test_a_pass_that_is_stepped_through_is_told_as_the_workbenchs_own(kernel):
     kernel.run("s = wb.step(saved())")
     told = printed(kernel.run("print(wb.why(R()))"))
     assert "the variable s (the workbench's View) → its graph → saved by exp 300×300 for d_input" in told, told
-    assert "the view that was opened last, which the panel shows" in told and 'wb.release("view")' in told
-    assert "the recording, so that it can be looked at" in told and 'wb.release("recordings")' in told
+    assert "by 1 chain:" in told
+    assert 'The workbench keeps it too, to show it: wb.release("view", "recordings") lets go of it.' in told
+    kernel.run("del s")
+
+
+def test_what_the_workbench_alone_keeps_is_no_chain(kernel):
+    kernel.run("%%watch\nh = fresh()\ndel h")
+    told = printed(kernel.run("print(wb.why(R()))"))
+    assert "nothing of yours was found that keeps it alive" in told
+    assert 'The workbench keeps it, to show it: wb.release("recordings") lets go of it.' in told
+    kernel.run('wb.release("recordings")')
+    assert printed(kernel.run("print(R() is None)")) == "True\n", told
 
 
 def test_a_function_that_runs_in_another_thread_is_told(kernel):

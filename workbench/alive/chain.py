@@ -16,6 +16,7 @@ class Root(NamedTuple):
     fix: str  # the line that lets go of it; "" for none
     advice: str  # what that line does
     most: int = MOST_OBJECTS  # that are looked at from there
+    own: str = ""  # of what the workbench keeps to show it: the word that wb.release takes
 
 
 @dataclass(frozen=True)
@@ -39,18 +40,21 @@ class Why:
     looked_at: int  # objects
     seconds: float
     complete: bool  # False: the search ended at its limit
+    own: tuple[str, ...] = ()  # what the workbench keeps it in, to show it, as wb.release calls that
 
     @property
     def sentence(self) -> str:
-        """How far was looked."""
+        """Whether the workbench keeps it as well, and how far was looked."""
+        words = ", ".join(f'"{word}"' for word in self.own)
+        own = f"The workbench keeps it{' too' if self.chains else ''}, to show it: wb.release({words}) lets go of it. " if words else ""
         bound = "" if self.complete else f" The search ended at its limit of {MOST_OBJECTS:,} objects, so there may be more."
-        return f"Looked at {self.looked_at:,} objects in {1000 * self.seconds:.0f} ms.{bound}"
+        return f"{own}Looked at {self.looked_at:,} objects in {1000 * self.seconds:.0f} ms.{bound}"
 
     def __repr__(self) -> str:
         count = len(self.chains)
         lines = [f"{self.what} is kept alive by {count} {'chain' if count == 1 else 'chains'}:"]
         if not self.chains:
-            lines = [f"{self.what}: nothing was found that keeps it alive, but what was asked with."]
+            lines = [f"{self.what}: nothing {'of yours ' if self.own else ''}was found that keeps it alive, but what was asked with."]
         for chain in self.chains:
             lines.append(f"  {chain}")
             if chain.fix or chain.advice:

@@ -65,12 +65,7 @@ def recordings() -> Iterator[Root]:
     for r in recent:
         if r.kept:
             title = f" of {r.title}" if r.title else ""
-            yield Root(
-                f"the recording{title}, so that it can be looked at",
-                r.kept,
-                'wb.release("recordings")',
-                "all recordings let go of their arrays",
-            )
+            yield Root(f"the recording{title}", r.kept, "", "", own="recordings")
 
 
 def last_errors() -> Iterator[Root]:

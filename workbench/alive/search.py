@@ -59,15 +59,15 @@ class Search:
         """Every chain that is found, the shortest first."""
         begun = perf_counter()
         complete = self._look()
-        chains = list(_different(self._chains()))
-        if not chains:
+        chains, own = self._chains()
+        if not chains and not own:
             chains = list(_different(self._referrers()))
         looked = len(self._seen)
         self._seen.clear()
         self._place.clear()
         self._nodes.clear()
         self._roots.clear()
-        return Why(what, tuple(chains[:MOST_CHAINS]), looked, perf_counter() - begun, complete)
+        return Why(what, tuple(chains[:MOST_CHAINS]), looked, perf_counter() - begun, complete, own)
 
     def _look(self) -> bool:
         for root in roots.roots(self.names, self._hidden):
@@ -135,10 +135,18 @@ class Search:
 
     # -- chains ---------------------------------------------------------------------------------------------------------------
 
-    def _chains(self) -> Iterator[Chain]:
+    def _chains(self) -> tuple[list[Chain], tuple[str, ...]]:
+        """The user's chains; and what the workbench itself keeps the memory in."""
+        chains: list[Chain] = []
+        own: dict[str, None] = {}
         for place in self._hits:
-            for root, labels in self._ways(place):
-                yield told(self._roots[root], spelled(reversed(labels)), self._seen[place].thing, self.owner)
+            for at, labels in self._ways(place):
+                root = self._roots[at]
+                if root.own:
+                    own[root.own] = None
+                else:
+                    chains.append(told(root, spelled(reversed(labels)), self._seen[place].thing, self.owner))
+        return list(_different(chains)), tuple(own)
 
     def _ways(self, place: int) -> Iterator[tuple[int, list[str]]]:
         """Roots that lead there, each once, with the labels of the way from below: `del model` is not enough while `best = model`.

@@ -36,7 +36,7 @@ def told(root: Root, path: str, thing: Any, owner: Any) -> Chain:
     """A chain in words, with the line that cuts it."""
     called, fix, advice = root.called, root.fix, root.advice
     name = fix.removeprefix("del ") if called == f"the variable {fix.removeprefix('del ')}" else ""
-    links = [called if called.startswith("the recording") else f"{called}{path}".replace(",[", "[").removesuffix(",")]
+    links = [f"{called}{path}".replace(",[", "[").removesuffix(",")]
     graph = thing if isinstance(thing, tape.Node) else thing.node if isinstance(thing, Tensor) else None
     direct = not isinstance(thing, tape.Node) and _is_in(thing, owner)
     if not direct and graph is not None:

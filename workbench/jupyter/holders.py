@@ -55,9 +55,7 @@ def roots() -> Iterator[alive.Root]:
         if result.result is not None and all(result.result is not value for value in shell.user_ns.get("_oh", {}).values()):
             yield alive.Root("the result of the last cell", result.result, "", "it goes when another cell has run")
     if comm.latest() is not None:
-        yield alive.Root(
-            "the view that was opened last, which the panel shows", comm.latest(), 'wb.release("view")', "the panel lets go of it"
-        )
+        yield alive.Root("the view that was opened last", comm.latest(), "", "", own="view")
     yield from _widgets()
 
 

@@ -9,7 +9,7 @@ export function whyCard({ name, bytes, chains, sentence }: Why, close: () => voi
   const count = chains.length;
   const head = count
     ? `${name}, ${bytesText(bytes)}, is kept alive by ${plural(count, "chain")}${count > 1 ? "; it goes when all are cut" : ""}:`
-    : `${name}, ${bytesText(bytes)}: nothing that keeps it alive was found.`;
+    : `${name}, ${bytesText(bytes)}: nothing of yours that keeps it alive was found.`;
   return h(
     "section",
     { class: "why", role: "region", "aria-label": "Why it is alive", "data-testid": "wb-why-card" },
