@@ -174,7 +174,11 @@ it("shows a student Step and Value alone, in every view of the page, until it is
   for (const where of [one("wb-root"), root]) expect(tabs(where)).toEqual(["Step", "Value"]);
   expect([core.store.state.tab, one("wb-root").classList.contains("student"), kept.at(-1)]).toEqual(["step", true, true]);
   await click(root.querySelector('[data-testid="wb-student"]')!);
-  expect([tabs(one("wb-root")), kept.at(-1)]).toEqual([all, false]);
+  expect([tabs(one("wb-root")), kept.at(-1), core.store.state.tab]).toEqual([all, false, "memory"]);
+  await click(one("wb-student"));
+  await click(one("wb-tab-value"));
+  await click(one("wb-student"));
+  expect(core.store.state.tab).toBe("value");
 
   core.store.dispatch({ do: "receive", received: { message: { type: "level", v: VERSION, level: "student" }, buffers: [] } });
   expect(tabs(one("wb-root"))).toEqual(["Step", "Value"]);

@@ -74,6 +74,7 @@ export interface State {
   held: boolean; // the subject stays while the pass moves
   playing: boolean; // step follows step
   student: boolean; // little is shown: Step and Value, and a simple bar
+  left: string; // the tab that the student level has hidden, and that comes back after it; "" for none
   trace: Trace | null; // what is lit: paths between nodes
   focus: string; // key of a box or pill: "n12", "g3"; or ""
   direction: "auto" | Direction;
@@ -136,6 +137,7 @@ export const START: State = {
   held: false,
   playing: false,
   student: false,
+  left: "",
   trace: null,
   focus: "",
   direction: "auto",
@@ -205,7 +207,7 @@ export function reduce(state: State, action: Action): State {
     case "depth":
       return { ...state, depth: action.to };
     case "tab":
-      return { ...state, tab: action.to, tabbed: state.tabbed || action.to !== state.tab };
+      return { ...state, tab: action.to, left: action.to === state.tab ? state.left : "", tabbed: state.tabbed || action.to !== state.tab };
     case "by":
       return { ...state, by: action.to };
     case "tangents":
@@ -258,8 +260,9 @@ export const STUDENTS: ReadonlySet<string> = new Set(["lesson", "step", "value",
 
 function student(state: State, on: boolean): State {
   if (on === state.student) return state;
-  const tab = !on || STUDENTS.has(state.tab) ? state.tab : state.pass ? "step" : "value";
-  return { ...state, student: on, tab };
+  if (!on) return { ...state, student: on, tab: state.left || state.tab, left: "" };
+  if (STUDENTS.has(state.tab)) return { ...state, student: on };
+  return { ...state, student: on, tab: state.pass ? "step" : "value", left: state.tab };
 }
 
 /** Errors that come with a cell open their tab, as long as nothing else was looked at. */
