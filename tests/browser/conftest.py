@@ -64,6 +64,7 @@ def lab(server: Server, browser: Browser) -> Iterator[Lab]:
     context.set_default_timeout(1000 * ACTION_SECONDS)
     lab = Lab(server, context.new_page())
     yield lab
+    print("The page's console:", *lab.console, sep="\n")  # seen where a test fails
     server.shut_down_sessions()
     context.close()
     assert lab.errors == []

@@ -98,9 +98,11 @@ class Lab:
     server: Server
     page: Page
     errors: list[str] = field(default_factory=list)  # uncaught errors of the page, with their stacks
+    console: list[str] = field(default_factory=list)  # errors and warnings that the page wrote there
 
     def __post_init__(self) -> None:
         self.page.on("pageerror", lambda error: self.errors.append(f"{error}\n{error.stack}"))
+        self.page.on("console", lambda said: self.console.append(said.text) if said.type in ("error", "warning") else None)
         # JupyterLab's file browser says on a slow machine that it could not list the folder; a user closes that.
         dialog = self.page.get_by_role("dialog", name="Directory not found")
         self.page.add_locator_handler(dialog, lambda shown: shown.get_by_role("button").last.click())

@@ -43,3 +43,19 @@ def test_a_view_is_a_plain_anywidget_where_there_is_no_shell():
     done = subprocess.run([sys.executable, "-W", "error", "-c", PROGRAM], capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == ["[4.0, 6.0]", "ShownSession"]
+
+
+TERMINAL = """
+from IPython.testing.globalipapp import start_ipython
+shell = start_ipython()
+shell.run_line_magic("load_ext", "workbench")
+shell.run_cell("import engine; x = engine.ones(3, requires_grad=True)")
+shell.run_cell("%%watch\\nloss = (x * 2).sum()")
+"""
+
+
+@pytest.mark.slow
+def test_a_terminal_prints_the_finished_graph_once():
+    done = subprocess.run([sys.executable, "-c", TERMINAL], capture_output=True, text=True, timeout=900)
+    assert done.returncode == 0, done.stderr
+    assert [line for line in done.stdout.splitlines() if " ops, " in line] == ["In [0]: 2 ops, 1 other leaf, 0 B saved for backward."]

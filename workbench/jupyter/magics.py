@@ -48,7 +48,8 @@ class WatchMagics(Magics):
         recorder = Recorder(cells.title(), keep, options.limit, options.every_turn)
         session = Session(recorder.recording)
         view = View(session)
-        shown: Any = display(view, display_id=True)
+        # What a terminal has printed stays as it is: it gets the finished graph alone.
+        shown: Any = display(view, display_id=True) if hasattr(self.shell, "kernel") else None
         recorder.listener = lambda: live(session)
         with ExitStack() as stack:
             stack.push(lambda kind, error, trace: self._finish(recorder, session, shown, view, error))
@@ -87,6 +88,8 @@ class WatchMagics(Magics):
         session.check()
         if shown is not None:
             shown.update(view)  # the stills in the saved notebook are of the finished graph
+        elif not hasattr(self.shell, "kernel"):
+            display(view)
 
     def _compiled(self, line: str, cell: str) -> list[Any]:
         """The cell's code under its own file name and line numbers, the last expression apart so that its value is displayed."""
