@@ -76,12 +76,12 @@ def test_a_pass_outlives_its_output_its_cell_and_the_name_of_its_file(lab):
     view.get_by_test_id("wb-next").click()
     stands_at(3, view, panel)
 
-    lab.page.evaluate(f"async () => {{ await {NOTEBOOK}.context.save(); await {NOTEBOOK}.context.rename('two.ipynb'); }}")
+    lab.page.evaluate(f"async () => {{ await {NOTEBOOK}.context.save(); await {NOTEBOOK}.context.rename('renamed.ipynb'); }}")
     view.get_by_test_id("wb-next").click()
     stands_at(4, view, panel)
     lab.page.evaluate(f"async () => {{ await {NOTEBOOK}.context.save(); {NOTEBOOK}.close(); }}")
     expect(panel.get_by_text("Open a notebook to see its graph here.")).to_be_visible()
-    lab.page.evaluate("() => window.jupyterapp.commands.execute('docmanager:open', { path: 'two.ipynb' })")
+    lab.page.evaluate("() => window.jupyterapp.commands.execute('docmanager:open', { path: 'renamed.ipynb' })")
     lab.page.wait_for_function(READY)
     stands_at(4, view_of(lab, 1), panel)
 
