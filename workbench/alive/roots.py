@@ -64,8 +64,7 @@ def recordings() -> Iterator[Root]:
     """The workbench's own: arrays that are kept so that they can be looked at."""
     for r in recent:
         if r.kept:
-            title = f" of {r.title}" if r.title else ""
-            yield Root(f"the recording{title}", r.kept, "", "", own="recordings")
+            yield Root("the recording", r.kept, "", "", own="recordings")
 
 
 def last_errors() -> Iterator[Root]:

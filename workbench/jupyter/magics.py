@@ -88,7 +88,7 @@ class WatchMagics(Magics):
         session.check()
         if shown is not None:
             shown.update(view)  # the stills in the saved notebook are of the finished graph
-        elif not hasattr(self.shell, "kernel"):
+        else:
             display(view)
 
     def _compiled(self, line: str, cell: str) -> list[Any]:

@@ -80,7 +80,7 @@ function innerOf(tree: Tree): Inner[] {
       if (!group) modules ||= !!tree.wraps.get(id)?.some((one) => tree.groups.get(one)!.kind === "module");
       if (!group || isSummary(id)) continue;
       const { kind } = tree.groups.get(id)!;
-      const one: Inner = { id, depth: repeats ? depth - 1 : depth, leaf: kind === "function" || (isLine(id) && /^line/.test(tree.groups.get(id)!.name)) };
+      const one: Inner = { id, depth: repeats ? depth - 1 : depth, leaf: kind === "function" || (isLine(id) && !tree.children.get(id)!.some(({ group: holds }) => holds)) };
       inner.push(one);
       const holds = visit(id, one.depth + 1);
       one.leaf ||= kind === "module" && !holds;

@@ -4,12 +4,12 @@ import type { Places } from "./columns";
 import type { Nodes, Site } from "../protocol";
 
 const MANY = 20; // ops or lines in one group that are drawn side by side
-const FIRST_LINE = 1.2e9; // ids of these groups: above those of runs, below those of bundles
-const LAST_LINE = 1.5e9;
+export const FIRST_LINE = 1.2e9; // ids of these groups: above those of runs, below those of bundles
+export const FIRST_BUNDLE = 1.5e9;
 
 /** The ops of one line of source, or several lines one after the other. */
 export function isLine(group: number): boolean {
-  return group >= FIRST_LINE && group < LAST_LINE;
+  return group >= FIRST_LINE && group < FIRST_BUNDLE;
 }
 
 interface Line {
@@ -61,5 +61,5 @@ function stretches(nodes: Nodes, sites: readonly Site[], place: Int32Array, own:
 }
 
 function span({ first, last }: Line): string {
-  return first.line < last.line && first.cell_id === last.cell_id ? `lines ${first.line}–${last.line}` : `line ${first.line} on`;
+  return first.line < last.line && first.cell_id === last.cell_id ? `lines ${first.line}–${last.line}` : `from line ${first.line}`;
 }

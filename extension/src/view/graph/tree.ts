@@ -1,7 +1,7 @@
 // The recording as a tree of groups: who holds what, what a closed group hides, which tensors ride as pills on their consumer.
 
 import { endsOf, grouped, Lazy, Places, TOP, type Slices } from "./columns";
-import { byLine, isLine } from "./lines";
+import { byLine, FIRST_BUNDLE, FIRST_LINE, isLine } from "./lines";
 import type { Edges, Group, Nodes, Site } from "../protocol";
 import type { Totals } from "../words";
 
@@ -12,8 +12,7 @@ export const HARD_CAP = 2000; // boxes drawn at most
 const FEW = 60; // boxes drawn while the code runs, if nothing is opened by hand
 const FIRST_RUN = 1e9; // ids of runs: far above those of the recording's groups
 const MANY_SOURCES = 32; // more tensors that no op made are gathered
-const FIRST_BUNDLE = 1.5e9; // ids of these groups; those of groups that hold nodes must fit into 32 bits
-export const FIRST_STACK = 2e9; // ids of groups that stand for hidden parts: that of the holder is in them
+export const FIRST_STACK = 2e9; // those of groups that hold nodes must fit into 32 bits; ids of groups that stand for hidden parts: that of the holder is in them
 export const ALL = -1; // chosen: none is hidden
 
 export interface Tree {
@@ -71,7 +70,7 @@ export interface Member {
 
 /** A stretch of a group with very many ops of its own. */
 export function isRun(group: number): boolean {
-  return group >= FIRST_RUN && group < FIRST_BUNDLE;
+  return group >= FIRST_RUN && group < FIRST_LINE;
 }
 
 /** A group whose inside says less than its label: many tensors that no op made, or what stands for hidden parts of a loop. */
