@@ -8,10 +8,11 @@ const SVG = "image/svg+xml";
 
 /** Shows what was saved with an output, in every notebook, as soon as its widget turns out to be lost. */
 export function showSaved(tracker: INotebookTracker): void {
+  const sought = new WeakSet<Element>();
   tracker.widgetAdded.connect((_, panel) => {
     const watch = new MutationObserver((records) => {
       for (const { target, addedNodes } of records) {
-        if (addedNodes.length === 1 && addedNodes[0]!.nodeType === Node.TEXT_NODE && addedNodes[0]!.nodeValue === LOST) draw(panel, target as Element);
+        if (addedNodes.length === 1 && addedNodes[0]!.nodeType === Node.TEXT_NODE && addedNodes[0]!.nodeValue === LOST) draw(panel, target as Element, sought);
       }
     });
     watch.observe(panel.content.node, { childList: true, subtree: true });
@@ -19,11 +20,12 @@ export function showSaved(tracker: INotebookTracker): void {
   });
 }
 
-function draw(panel: NotebookPanel, place: Element): void {
+function draw(panel: NotebookPanel, place: Element, sought: WeakSet<Element>): void {
   const area = panel.content.widgets.map((cell) => (cell as unknown as Partial<CodeCell>).outputArea).find((one) => one?.node.contains(place));
-  const at = area?.widgets.findIndex((output) => output.node.contains(place)) ?? -1;
-  const saved = at < 0 ? undefined : area!.model.get(at)?.data[SVG];
-  if (!saved) return; // another library's widget, which left no drawing
+  const output = area?.widgets.find((one) => one.node.contains(place));
+  const model = output && area!.model.get(area!.widgets.indexOf(output));
+  const saved = model?.data[SVG];
+  if (!output || !saved) return; // another library's widget, which left no drawing
   const svg = Array.isArray(saved) ? saved.join("") : String(saved);
   const picture = document.createElement("img"); // nothing in an image runs
   picture.src = `data:${SVG};charset=utf-8,${encodeURIComponent(svg)}`;
@@ -31,5 +33,11 @@ function draw(panel: NotebookPanel, place: Element): void {
   picture.style.maxWidth = "100%";
   const words = document.createElement("p");
   words.textContent = "As it was saved. Run the cell to have it live again.";
-  place.replaceChildren(words, picture);
+  if (!sought.has(place)) {
+    // The manager gives up after two seconds without a last look, and a busy page may have found the widget by then: it looks once more.
+    sought.add(place);
+    const renderer = [...output.children()].find((one) => one.node === place) as { renderModel?: (of: typeof model) => Promise<void> } | undefined;
+    void renderer?.renderModel?.(model);
+  }
+  place.replaceChildren(words, picture); // until the view is there
 }
