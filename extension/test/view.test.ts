@@ -1,6 +1,7 @@
 // The whole view on a kernel in the page: what a user sees after each gesture.
 import { describe, expect, it, vi } from "vitest";
 import { toSvg } from "../src/view/graph/picture";
+import { ASKED, TOLD } from "../src/view/notebook";
 import { VERSION, type Site } from "../src/view/protocol";
 import { reduce, START } from "../src/view/store";
 import { received } from "./dag";
@@ -49,6 +50,17 @@ describe("the view", () => {
       await click(one("wb-prev"));
       expect(shownNorms()).toEqual(states[k]);
     }
+  });
+
+  it("lights what the caret's line has made, when the graph comes after the caret has been told", async () => {
+    const { sites, nodes } = mlp();
+    const [{ cell_id, line, text }] = sites as [Site];
+    const tell = () => document.dispatchEvent(new CustomEvent(TOLD, { detail: { notebook: document.body, caret: { cell_id, line, text } } }));
+    document.addEventListener(ASKED, tell, { once: true });
+    const { root } = await openView(mlp());
+    const lit = [...root.querySelectorAll<SVGElement>("[data-node][aria-current=location]")].map((element) => Number(element.dataset.node));
+    expect(lit.sort((a, b) => a - b)).toEqual(nodes.site.flatMap((site, node) => (site === 0 ? [node] : [])));
+    expect(lit.length).toBeGreaterThan(0);
   });
 
   it("shows each rule with symbols, shapes or numbers", async () => {

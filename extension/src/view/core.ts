@@ -10,6 +10,7 @@ export class Core {
   readonly controller: Controller;
   private readonly stops: (() => void)[];
   private cells: NotebookNews["cells"] = undefined;
+  private caret: NotebookNews["caret"] = null;
   private started = false;
 
   constructor(private readonly channel: Channel) {
@@ -62,6 +63,7 @@ export class Core {
     const { controller } = this;
     if (before.recording && before.recording.name !== state.recording?.name) controller.forget();
     if (state.recording && state.recording !== before.recording) this.catchUp(state);
+    if (state.recording !== before.recording && !state.recording?.live) this.light();
     if (before.pass && state.pass && before.pass.index !== state.pass.index) controller.moved();
     if (state.pass !== before.pass) controller.askForNorms();
     if (state.recording !== before.recording || answered(state, "cell_runs") !== answered(before, "cell_runs")) this.flagStale();
@@ -70,11 +72,18 @@ export class Core {
   /** The caret rests elsewhere, cells were edited, or messages may have been lost. */
   hear({ caret, cells, reconnected }: NotebookNews): void {
     if (reconnected && this.started) this.controller.start();
-    const { recording, caret: old } = this.store.state;
     if (cells) this.cells = cells;
     if (cells) this.flagStale();
-    if (caret === undefined || !recording) return;
-    const nodes = new Set(caret ? nodesAt(recording, caret) : []);
+    if (caret === undefined) return;
+    this.caret = caret;
+    this.light();
+  }
+
+  /** Lights what the line under the caret has made; of a graph that comes after the caret too. */
+  private light(): void {
+    const { recording, caret: old } = this.store.state;
+    if (!recording) return;
+    const nodes = new Set(this.caret ? nodesAt(recording, this.caret) : []);
     if (nodes.size !== old.size || [...nodes].some((node) => !old.has(node))) this.store.dispatch({ do: "caret", nodes });
   }
 
