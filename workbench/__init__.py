@@ -282,12 +282,15 @@ def export(file: Any, target: Any = None, *, paths: bool = False, stats: bool = 
 
 @contextmanager
 def record(title: str = "", keep: int | None = None) -> Iterator[Any]:
-    """Record the ops inside the block: `with wb.record() as r: ...`, then `wb.show()` or `print(r)`. For scripts; cells have %%watch."""
+    """Record the ops inside the block: `with wb.record() as r: ...`, then `wb.show()` or `print(r)`. For scripts; cells have %%watch.
+
+    The newest recording stays until the next one is made, named or not.
+    """
     from engine import observe
 
     from .recorder import Recorder
     from .recording import KEEP
-    from .surface import ShownSession
+    from .surface import ShownSession, last
 
     recorder = Recorder(title, KEEP if keep is None else keep)
     session = ShownSession(recorder.recording)
@@ -303,6 +306,7 @@ def record(title: str = "", keep: int | None = None) -> Iterator[Any]:
         recorder.stop(ended)
         ended = None  # it holds this frame
         session.finish(_names_in(names))
+        last[:] = [session]
 
 
 def fork(walk: Any, expression: str, at: Tensor | None = None, slot: int = -1, index: Sequence[int] | None = None, name: str = "") -> Any:

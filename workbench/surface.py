@@ -56,6 +56,9 @@ def opened(tensor: Tensor | None, names: Mapping[str, Any]) -> ShownSession:
     return session
 
 
+last: list[ShownSession] = []  # the newest of `with wb.record():`, which may have no name: it is there until the next
+
+
 def latest() -> Recording | None:
     """The newest recording that somebody still looks at."""
     return next((r for r in reversed(recent) if r.count), None)

@@ -1,6 +1,7 @@
 // Formulas and numbers on their way to the screen; heat maps; the names of keys.
 import { describe, expect, it } from "vitest";
-import { badGlyph, heatColour, readHeat } from "../src/view/panes/heat";
+import { cellNumber, heatColour, heatInk } from "../src/view/panes/colours";
+import { badGlyph, readHeat } from "../src/view/panes/heat";
 import { readBuffer } from "../src/view/buffers";
 import { formula } from "../src/view/panes/formula";
 import type { Formula, Heat } from "../src/view/protocol";
@@ -107,6 +108,23 @@ describe("heat map", () => {
     const channels = (text: string) => text.match(/\d+/g)!.map(Number);
     const [low, high] = [channels(heatColour(-1, 1, false)), channels(heatColour(1, 1, false))];
     expect(low[2]! > low[0]! && high[0]! > high[2]!).toBe(true);
+  });
+  it("writes on every colour so that it can be read", () => {
+    const light = (text: string) => {
+      const parts = text.startsWith("#") ? [1, 3, 5].map((at) => parseInt(text.slice(at, at + 2), 16)) : text.match(/\d+/g)!.map(Number);
+      const [r, g, b] = parts.map((part) => (part / 255 <= 0.04045 ? part / 255 / 12.92 : ((part / 255 + 0.055) / 1.055) ** 2.4));
+      return 0.2126 * r! + 0.7152 * g! + 0.0722 * b!;
+    };
+    for (const dark of [false, true]) {
+      for (const value of [NaN, Infinity, ...Array.from({ length: 41 }, (_, at) => at / 20 - 1)]) {
+        const both = [light(heatColour(value, 1, dark)), light(heatInk(value, 1, dark))].sort((a, b) => b - a);
+        expect((both[0]! + 0.05) / (both[1]! + 0.05), `${value} ${dark}`).toBeGreaterThan(4.5);
+      }
+    }
+  });
+  it("has numbers that fit a cell", () => {
+    const shown = [0, 1, -0.12345, -0.0543, 0.00482, -1e-9, 12.345, -123.4, 9999.4, 54321, 1e6, NaN, -Infinity].map(cellNumber);
+    expect(shown).toEqual(["0", "1", "−0.123", "−0.054", "5e−3", "−1e−9", "12.3", "−123", "9999", "54321", "1e6", "NaN", "−Inf"]);
   });
   it("marks NaN and infinities with glyphs", () => {
     expect([0, 1, 2, 4, 6, 7].map(badGlyph)).toEqual(["", "X", "+I", "−I", "±I", "X"]);

@@ -6,6 +6,7 @@ import re
 
 import pytest
 from playwright.sync_api import expect
+from real_lab import box_at_rest
 
 SETUP = """%load_ext workbench
 import engine as torch
@@ -142,3 +143,45 @@ def test_rich_looks_and_inspect_in_a_cell(lab):
     chips = lab.cell(3).locator(".gradient-workbench")
     chips.scroll_into_view_if_needed()
     expect(chips.locator(".token:visible")).to_have_text(["un", "chat", "noir", "9"])
+
+
+SMALL = """W = engine.randn(6, 6, requires_grad=True)
+x = engine.randn(4, 6)
+small = engine.tanh(x @ W).pow(2).mean()
+wb.step(small)"""
+BY_HAND = """a, w = x.numpy(), W.detach().numpy()
+t = engine.tanh(x @ W).detach().numpy()
+print((a.T @ (2 * t * (1 - t * t) / t.size))[0, 0])"""
+CUT = """(panel) => [...panel.querySelectorAll('td, th, h3, button, .sign, figcaption')]
+  .filter((one) => one.checkVisibility() && (one.scrollWidth > one.clientWidth + 1 || one.getBoundingClientRect().right > panel.getBoundingClientRect().right))
+  .map((one) => one.outerHTML)"""
+OVERLAPS = """(bar) => {
+  const boxes = [...bar.querySelectorAll(':scope > :not(.count, .buttons), .count > *, .buttons > *')]
+    .filter((one) => one.checkVisibility() && one.getBoundingClientRect().width)
+    .map((one) => [one, one.getBoundingClientRect()]);
+  return boxes.flatMap(([one, a], at) => boxes.slice(at + 1)
+    .filter(([, b]) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1 && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 1)
+    .map(([other]) => one.outerHTML + other.outerHTML));
+}"""
+
+
+def test_small_matrices_are_numbers_and_nothing_is_cut_on_a_small_screen(lab):
+    lab.open("%load_ext workbench\nimport engine, workbench as wb\nengine.manual_seed(0)", SMALL, BY_HAND, name="small.ipynb")
+    lab.run_all()
+    view = lab.cell(1).get_by_test_id("wb-root")
+    expect(view).to_be_visible()
+    view.get_by_test_id("wb-last").click()
+    view.get_by_test_id("wb-prev").click()
+    view.get_by_test_id("wb-depth-numbers").click()
+    expect(view.get_by_test_id("wb-rule-numbers").first.get_by_test_id("wb-cells")).to_have_count(3)  # what matmul took and made
+    product = view.get_by_test_id("wb-contribution").get_by_test_id("wb-cells")
+    expect(product).to_have_count(3)  # xᵀ @ upstream = contribution
+    expect(product.last.locator("td")).to_have_count(36)
+    exact = float(lab.text(2))
+    shown = float(product.last.locator("td").first.inner_text().replace("−", "-"))
+    assert abs(shown - exact) <= 0.06 * abs(exact)
+    for size in ({"width": 1400, "height": 900}, {"width": 1024, "height": 768}):
+        lab.page.set_viewport_size(size)
+        box_at_rest(view.locator(".panel"))
+        assert view.locator(".panel").evaluate(CUT) == []
+        assert view.locator(".toolbar").evaluate(OVERLAPS) == []

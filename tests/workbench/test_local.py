@@ -334,6 +334,35 @@ def test_local_derivatives_travel_with_pictures_and_an_equation():
             assert [t["picture"]["label"] for t in message["parts"][1]["equation"]] == ["xᵀ", "upstream", "contribution"]
 
 
+def test_the_numbers_of_an_op_are_what_it_took_and_what_it_made():
+    x, w, b = leaf(3, 4), leaf(4, 2, seed=1), leaf(2, seed=2)
+    session = walked(engine.tanh(x @ w + b).sum())
+    session.stepper.finish()
+    made = {"matmul": [x.array, w.array, x.array @ w.array], "add": [x.array @ w.array, b.array, x.array @ w.array + b.array]}
+    for place, row in enumerate(session.stepper.plan, 1):
+        message, buffers = ask(session, "ask_local", node=row, place=place)
+        arrays = [numpy.frombuffer(buffers[t["picture"]["cells"]["index"]], "<f4") for t in message["forward"]]
+        signs = [t["sign"] for t in message["forward"]]
+        if session.recording.ops[row] is None:  # what its .grad gains
+            leaf_of = {(3, 4): x, (4, 2): w, (2,): b}[tuple(session.recording.shape[row])]
+            assert signs == ["+="]
+            numpy.testing.assert_allclose(arrays[0], leaf_of.grad.array.ravel(), rtol=1e-5)
+        elif expected := made.get(session.recording.op_name(row)):
+            assert signs == ["", "", "→"]
+            for array, one in zip(arrays, expected, strict=True):
+                numpy.testing.assert_allclose(array, one.ravel(), rtol=1e-5)
+
+
+def test_a_value_that_is_gone_leaves_the_numbers_out():
+    x = leaf(3)
+    session = walked((x.detach() * x).sum())
+    row = next(r for r in session.stepper.plan if session.recording.op_name(r) == "mul")
+    assert ask(session, "ask_local", node=row)[0]["forward"]
+    with engine.no_grad():
+        x.add_(1)
+    assert ask(session, "ask_local", node=row)[0]["forward"] == []
+
+
 def test_a_check_travels():
     x = leaf(3)
     session = walked((x * 2).exp().sum())  # nothing kept x * 2: it is computed again

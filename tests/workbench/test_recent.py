@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import weakref
 
+import engine
+import workbench as wb
+from workbench import recording, surface
 from workbench.recent import Recent
 
 
@@ -29,3 +33,13 @@ def test_no_python_code_runs_where_one_dies():
     thing = Thing()
     recent.add(thing)
     assert [one.__callback__ for one in weakref.getweakrefs(thing)] == [None]
+
+
+def test_a_recording_that_nobody_has_named_is_there_until_the_next():
+    gc.collect()
+    for title in ("first", "second"):
+        with wb.record(title):
+            engine.ones(3).exp()
+        gc.collect()
+        assert surface.newest().title == title
+    assert [r.title for r in recording.recent if r.title in ("first", "second")] == ["second"]

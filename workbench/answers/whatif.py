@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+import numpy
+
 from engine.backends.batch import Batched
 
 from .. import protocol
@@ -14,7 +16,7 @@ from ..whatif import check, equation, fanout, local, one, paths, rerun, substeps
 from ..whatif.fork import Edit, Fork, Forks, forks_of, joined, relative_difference
 from ..whatif.ground import tape_nodes
 from ..whatif.picture import Pictures
-from ..whatif.recompute import Cannot
+from ..whatif.recompute import Cannot, Recomputed
 
 if TYPE_CHECKING:
     from ..session import Client, Sent, Session
@@ -40,8 +42,30 @@ def local_derivatives(session: Session, request: protocol.AskLocal, client: Clie
             parts.append(_part(op, slot, request.chosen, upstream, given.get(slot), pictures))
     except Cannot as reason:
         missing = str(reason)
-    message = protocol.Local(request.id, r.name, row, request.place, shape, parts, missing)
+    forward = _forward(session, request, row, nodes, pictures)
+    message = protocol.Local(request.id, r.name, row, request.place, shape, forward, parts, missing)
     return [(message.to_json(), pictures.buffers)]
+
+
+def _forward(session: Session, request: protocol.AskLocal, row: int, nodes: one.Nodes, pictures: Pictures) -> list[protocol.Term]:
+    """The op's inputs and its result, or what a leaf's .grad gains; nothing where one of them is gone."""
+    r = session.recording
+    if r.ops[row] is None:
+        gained, _ = _taken(session.stepper, request.place, row)
+        return [] if gained is None else [protocol.Term("+=", pictures.of(gained, "upstream"))]
+    given = {slot: source for source, slot in r.inputs(row)}
+    try:
+        inputs = one.recorded_inputs(r, row, nodes)
+        made = r.value(row)
+        if made is None or r.overwritten(row):
+            made = Recomputed(r, row, nodes=nodes).output.array
+    except Cannot:
+        return []
+    terms = [("", r.called(source), inputs[slot]) for slot, source in sorted(given.items())]
+    return [
+        protocol.Term(sign, pictures.of(array if hasattr(array, "ndim") else numpy.asarray(array), label))
+        for sign, label, array in [*terms, ("→", r.called(row), made)]
+    ]
 
 
 def _part(op: one.One, slot: int, chosen: int, upstream: Any, given: Any, pictures: Pictures) -> protocol.LocalPart:

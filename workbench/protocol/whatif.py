@@ -69,6 +69,7 @@ class Local(ToView):
     node: int
     place: int  # the step of the pass; 0: none
     shape: list[int]  # of the result
+    forward: list[Term]  # what the op took and what it made, where all of it is known
     parts: list[LocalPart]
     missing: str
 

@@ -778,6 +778,7 @@ export interface Local {
   node: number;
   place: number;
   shape: number[];
+  forward: Term[];
   parts: LocalPart[];
   missing: string;
 }

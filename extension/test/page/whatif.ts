@@ -74,7 +74,8 @@ export class WhatIfs {
           });
         });
         const { node, place } = request;
-        return { message: { type: "local", ...head, node, place, shape: nodes.shape[node]!, parts, missing: "" }, buffers: pictures.buffers };
+        const forward = [{ sign: "", picture: of(node, "input") }, { sign: "→", picture: of(node, "result") }];
+        return { message: { type: "local", ...head, node, place, forward, shape: nodes.shape[node]!, parts, missing: "" }, buffers: pictures.buffers };
       }
       case "ask_fan_out": {
         const addends = edges.source.flatMap((source, row) => {

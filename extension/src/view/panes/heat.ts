@@ -5,18 +5,13 @@ import { h } from "../dom";
 import type { Heat } from "../protocol";
 import { numberText, plural } from "../words";
 import { lazyTwin, table } from "./charts";
+import { cellNumber, heatColour, heatInk, largest, NUMBER_WIDTH, NUMBERED } from "./colours";
 
 const HIGHEST = 260; // pixels of one picture
 const GAP = 6;
 const CAPTION = 14;
 const LONGEST_LABEL = 64; // pixels
 const LISTED = 24; // rows and columns of the table
-
-type Colour = readonly [number, number, number];
-
-// Blue, through the neutral middle, to orange: told apart by colour-blind readers, and dark enough at both ends.
-const NEGATIVE: Colour = [33, 102, 172];
-const POSITIVE: Colour = [200, 80, 10];
 
 /** How far the colours reach: to the largest magnitude, or to a percentile of the magnitudes. */
 export type Range = "max" | "99" | "95";
@@ -44,8 +39,9 @@ function markOf(value: number): number {
 
 /** The largest finite magnitude, or the one that so many percent do not exceed. */
 export function extentOf(values: ArrayLike<number>, range: Range): number {
+  if (range === "max") return largest(values);
   const sizes = Float64Array.from(values, Math.abs).filter(Number.isFinite);
-  if (range === "max" || !sizes.length) return sizes.reduce((a, b) => Math.max(a, b), 0);
+  if (!sizes.length) return 0;
   sizes.sort();
   const found = sizes[Math.min(sizes.length - 1, Math.ceil((sizes.length * Number(range)) / 100) - 1)]!;
   return found || sizes.at(-1)!; // nearly all are zero: then to the largest
@@ -56,15 +52,6 @@ export function badGlyph(bits: number): string {
   if (bits & 1) return "X";
   if ((bits & 6) === 6) return "±I";
   return bits & 2 ? "+I" : bits & 4 ? "−I" : "";
-}
-
-export function heatColour(value: number, extent: number, dark: boolean): string {
-  const middle: Colour = dark ? [38, 40, 46] : [247, 247, 247];
-  const share = extent > 0 ? Math.max(-1, Math.min(1, value / extent)) : 0;
-  const end = share < 0 ? NEGATIVE : POSITIVE;
-  const bright = dark ? 1.25 : 1;
-  const mix = (at: 0 | 1 | 2) => Math.min(255, Math.round(middle[at] + (end[at] * bright - middle[at]) * Math.abs(share) ** 0.8));
-  return `rgb(${mix(0)} ${mix(1)} ${mix(2)})`;
 }
 
 /** Where a cell is: its picture, row and column. */
@@ -109,6 +96,7 @@ interface Plan {
   caption: number;
   width: number;
   height: number;
+  numbers: boolean; // the cells are wide enough for theirs
 }
 
 function planOf(data: HeatData, room: number, labels: readonly string[]): Plan {
@@ -120,11 +108,13 @@ function planOf(data: HeatData, room: number, labels: readonly string[]): Plan {
   const across = pictures === 1 ? 1 : Math.max(1, Math.min(pictures, Math.max(wanted, Math.min(4, pictures))));
   const wide = (room - margin - GAP * (across - 1)) / across;
   const side = Math.max(1, Math.min(36, Math.floor(wide / Math.max(1, cols)), Math.floor(HIGHEST / Math.max(1, rows))));
+  const numbers = !data.pooled && pictures === 1 && Math.max(rows, cols) <= NUMBERED && wide / cols >= NUMBER_WIDTH;
   const stretched = (mine: number, other: number) => Math.max(side, Math.min(36, Math.floor((other * side) / 4 / Math.max(1, mine))));
-  const [w, tall] = pictures > 1 ? [side, side] : [stretched(cols, rows), stretched(rows, cols)];
+  const fitting = pictures > 1 ? [side, side] : [stretched(cols, rows), stretched(rows, cols)];
+  const [w, tall] = numbers ? [Math.min(56, Math.floor(wide / cols)), 28] : (fitting as [number, number]);
   const down = Math.ceil(pictures / across);
   return {
-    ...{ w, h: tall, across, left: margin, top: margin, caption },
+    ...{ w, h: tall, across, left: margin, top: margin, caption, numbers },
     width: margin + across * cols * w + (across - 1) * GAP,
     height: margin + down * (rows * tall + caption) + (down - 1) * GAP,
   };
@@ -301,19 +291,21 @@ function cells(context: CanvasRenderingContext2D, data: HeatData, plan: Plan, da
   const least = Math.min(plan.w, plan.h);
   context.textAlign = "center";
   context.textBaseline = "middle";
-  context.font = `700 ${Math.max(6, Math.min(14, least * 0.6))}px sans-serif`;
+  const bold = `700 ${Math.max(6, Math.min(14, least * 0.6))}px sans-serif`;
   for (let row = 0; row < data.rows; row++) {
     for (let col = 0; col < data.cols; col++) {
       const at = (picture * data.rows + row) * data.cols + col;
       const value = data.values[at]!;
       const mark = data.marks[at]!;
       const [x, y] = [left + col * plan.w, top + row * plan.h];
-      context.fillStyle = mark ? (mark & 1 ? "#d6006c" : "#7a00b8") : heatColour(value, data.extent, dark);
+      const colour = mark & 1 ? NaN : mark ? Infinity : value;
+      context.fillStyle = heatColour(colour, data.extent, dark);
       context.fillRect(x, y, plan.w, plan.h);
       const glyph = mark ? badGlyph(mark) : Math.abs(value) > data.extent ? (value > 0 ? "+" : "−") : "";
-      if (!glyph || least < 7) continue;
-      context.fillStyle = "#ffffff";
-      context.fillText(glyph, x + plan.w / 2, y + plan.h / 2);
+      if (least < 7 || (!glyph && !plan.numbers)) continue;
+      context.font = glyph ? bold : "11px sans-serif";
+      context.fillStyle = heatInk(colour, data.extent, dark);
+      context.fillText(glyph || cellNumber(value), x + plan.w / 2, y + plan.h / 2);
     }
   }
   if (least < 14) return;

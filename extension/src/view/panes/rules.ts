@@ -18,7 +18,7 @@ export function ruleRows(rules: Rules, depth: Depth, instead: HTMLElement | null
       return h(
         "div",
         { class: "formula", "data-testid": `wb-rule-${name}`, hidden: name !== depth },
-        tree ? formula(tree) : (instead ?? h("span", { class: "quiet" }, "more than 6 elements, or a value that was not kept: see Value")),
+        tree ? formula(tree) : (instead ?? h("span", { class: "quiet" }, "too many elements for a formula, or a value that was not kept: see Value")),
       );
     }),
   );

@@ -2,7 +2,8 @@
 
 import type { Controller } from "../controller";
 import { h, put } from "../dom";
-import type { Contribution, LocalPart, Step, Summary } from "../protocol";
+import { resultText } from "../graph/face";
+import type { Contribution, LocalPart, Step, Summary, Term } from "../protocol";
 import { answered, changed, type Recording, type State } from "../store";
 import { nameOf } from "../words";
 import { addendsOf, sumLine, sumPictures } from "./addends";
@@ -20,7 +21,7 @@ import { ValuesSection } from "./values";
 const ANSWERS = ["local", "fan_out", "paths", "checked", "forks", "editable", "reran"] as const; // that this pane shows
 
 /** What the kernel has said of the step's own op: its sub-steps and equations, by input. */
-type Parts = { parts: readonly LocalPart[]; options: StripOptions } | null;
+type Parts = { forward: readonly Term[]; parts: readonly LocalPart[]; options: StripOptions } | null;
 
 export class StepPane implements Pane {
   readonly tab = "step";
@@ -68,12 +69,13 @@ export class StepPane implements Pane {
 
   /** What the kernel says of this step beyond the step itself, asked for where it is shown. */
   private details(step: Step, state: State): Parts {
-    const wanted = step.contributions.some(({ unbroadcast, rule }) => unbroadcast.length || (state.depth === "numbers" && !rule.numbers));
+    const written = state.depth !== "numbers" || (step.forward.numbers && step.contributions.every(({ rule }) => rule.numbers));
+    const wanted = !written || step.contributions.some(({ unbroadcast }) => unbroadcast.length);
     const spread = step.contributions.some(({ gradient }) => gradient.size !== step.upstream.size);
     if (wanted || spread) this.local.ask(step.node, state.pass!.index);
     const answer = answered(state, "local");
     if (answer?.message.node !== step.node || answer.message.place !== state.pass!.index) return null;
-    return { parts: answer.message.parts, options: this.options(answer.buffers) };
+    return { forward: answer.message.forward, parts: answer.message.parts, options: this.options(answer.buffers) };
   }
 
   private options(buffers: readonly DataView[]): StripOptions {
@@ -100,11 +102,11 @@ export class StepPane implements Pane {
         "div",
         { class: "headline" },
         h("h3", {}, step.op),
-        h("span", { class: "quiet" }, recording.nodes.name[step.node] || `#${step.node}`),
+        h("span", { class: "quiet" }, recording.nodes.name[step.node] || resultText(recording, step.node)),
       ),
       siteLine(recording.sites[step.site]),
       h("div", { class: "row" }, h("h4", {}, isOp ? "Forward" : "Rule"), depthSwitch(state.depth, choose)),
-      ruleRows(step.forward, state.depth),
+      ruleRows(step.forward, state.depth, details?.forward.length ? equation(details.forward, details.options) : null),
       h(
         "div",
         { class: "row upstream", "data-testid": "wb-upstream", "data-norm": normOf(step.upstream) },

@@ -4,7 +4,7 @@ import { readBuffer } from "../buffers";
 import { h } from "../dom";
 import type { Picture, Term } from "../protocol";
 import { normText, numberText, shapeText } from "../words";
-import { heatColour } from "./heat";
+import { cellNumber, heatColour, heatInk, largest, NUMBER_WIDTH, NUMBERED } from "./colours";
 import { valuesText } from "./rules";
 
 export interface StripOptions {
@@ -32,13 +32,12 @@ export function strip(picture: Picture, options: StripOptions): HTMLElement | nu
     "aria-label": `${label}: ${summary.text}`,
     style: `width:${c * cell}px;height:${r * tall}px`,
   });
-  let extent = 0;
-  for (const value of values) if (Number.isFinite(value)) extent = Math.max(extent, Math.abs(value));
+  const extent = largest(values);
   const context = canvas.getContext("2d");
   values.forEach((value, at) => {
     if (!context) return;
     const [x, y] = [(at % c) * cell * 2, Math.floor(at / c) * tall * 2];
-    context.fillStyle = Number.isNaN(value) ? "#d6006c" : Number.isFinite(value) ? heatColour(value, extent, dark) : "#7a00b8";
+    context.fillStyle = heatColour(value, extent, dark);
     context.fillRect(x, y, cell * 2, tall * 2);
     if (at !== chosen) return;
     context.strokeStyle = dark ? "#ffffff" : "#000000";
@@ -64,8 +63,21 @@ export function strip(picture: Picture, options: StripOptions): HTMLElement | nu
 function cellOf(rows: number, cols: number, width: number, height: number): [number, number] {
   const cell = Math.max(1, Math.min(18, Math.floor(width / cols)));
   const tall = Math.max(1, Math.min(18, Math.floor(height / rows)));
-  // Square where there is room for it; a vector is a band that can be seen.
-  return [Math.min(cell, Math.max(tall, Math.ceil(24 / cols))), Math.min(tall, Math.max(cell, Math.ceil(14 / rows)))];
+  // Square where there is room for it; a vector is a band that can be seen, and no side is shorter than a quarter of the other.
+  const side = Math.min(cell, tall);
+  const least = (mine: number, other: number, pixels: number) => Math.max(side, Math.ceil(Math.max(pixels, (other * side) / 4) / mine));
+  return [Math.min(cell, least(cols, rows, 24)), Math.min(tall, least(rows, cols, 14))];
+}
+
+/** A small matrix as its numbers, tinted as the heat map would be; null where they are too many or there is no room. */
+function numbered({ cells, rows, cols, label, summary }: Picture, { buffers, dark, width, height = 56 }: StripOptions): HTMLElement | null {
+  const fits = rows <= NUMBERED && cols <= NUMBERED && cols * NUMBER_WIDTH <= width && rows * 20 <= height;
+  if (!cells || !fits || summary.dtype.startsWith("complex")) return null;
+  const values = [...readBuffer(cells, buffers)];
+  const extent = largest(values);
+  const cell = (value: number) => h("td", { title: numberText(value), style: `background:${heatColour(value, extent, dark)};color:${heatInk(value, extent, dark)}` }, cellNumber(value));
+  const line = (row: number) => h("tr", {}, ...values.slice(row * cols, (row + 1) * cols).map(cell));
+  return h("table", { class: "cells", "data-testid": "wb-cells", "aria-label": `${label}: ${summary.text}` }, h("tbody", {}, ...Array.from({ length: rows }, (_, row) => line(row))));
 }
 
 /** The index along each axis of an element of the flattened tensor. */
@@ -91,20 +103,22 @@ export function figure(picture: Picture, options: StripOptions): HTMLElement {
   return h(
     "figure",
     { class: "strip" },
-    values ? h("code", {}, values) : strip(picture, options),
+    values ? h("code", {}, values) : ((!options.choose && numbered(picture, options)) || strip(picture, options)),
     h("figcaption", {}, h("span", {}, label), h("span", { class: "quiet" }, ` ${shapeText(summary.shape)} · ‖·‖ ${normText(summary, 3)}`)),
   );
 }
 
-/** upstream ∘ local = contribution, as small heat maps that wrap where the panel is narrow. */
+const READABLE = 130; // pixels of a picture in an equation, at least where the panel has them
+
+/** upstream ∘ local = contribution: small matrices as numbers, larger ones as heat maps, on several lines where the panel is narrow. */
 export function equation(terms: readonly Term[], options: StripOptions): HTMLElement {
-  const share = Math.max(36, Math.floor(options.width / terms.length) - 24);
+  const share = Math.max(READABLE, Math.floor(options.width / terms.length) - 24);
+  const room = (picture: Picture) => (Math.max(picture.rows, picture.cols) <= NUMBERED ? options.width - 20 : Math.min(share, options.width - 20));
   return h(
     "div",
     { class: "equation", "data-testid": "wb-equation" },
-    ...terms.flatMap(({ sign, picture }) => [
-      sign ? h("span", { class: "sign" }, sign) : null,
-      figure(picture, { ...options, width: share }),
-    ]),
+    ...terms.map(({ sign, picture }) =>
+      h("div", { class: "term" }, sign ? h("span", { class: "sign" }, sign) : null, figure(picture, { ...options, width: room(picture), height: READABLE })),
+    ),
   );
 }
