@@ -398,6 +398,16 @@ describe("the view", () => {
     expect(alert.hidden).toBe(true);
   });
 
+  it("says that a cell waits for the pass, until the kernel has gone", async () => {
+    const { one, ends, click } = await openView(mlp(), { change: (kernel) => void (kernel.mode = "paused") });
+    await click(one("wb-next"));
+    expect(one("wb-paused").hidden).toBe(false);
+    ends.get("comm_live_update")!();
+    await wait();
+    expect(one("wb-paused").hidden).toBe(true);
+    expect(one("wb-step-label").textContent).toMatch(/^Step 1 of/);
+  });
+
   it("keeps what is on the screen when the kernel has gone", async () => {
     const { one, all, node, click, ends } = await openView(mlp());
     await click(one("wb-next"));

@@ -74,6 +74,23 @@ def test_kernel_restart_in_mid_step_says_so_and_the_next_run_works(lab):
     expect(view.get_by_test_id("wb-scrub")).to_have_value("1")
 
 
+def test_after_a_restart_no_cell_waits(lab):
+    lab.open(SETUP, "with wb.step():\n    loss.backward()", "print('alive')")
+    lab.run_all(wait=False)
+    view = view_of(lab, 1)
+    view.get_by_test_id("wb-next").click()
+    expect(view.get_by_test_id("wb-paused")).to_be_visible()
+    lab.page.evaluate(
+        "() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()"
+    )  # it is busy and answers nothing
+    expect(view.get_by_text("run the cell again", exact=False).first).to_be_visible()
+    expect(view.get_by_test_id("wb-paused")).to_be_hidden()
+    lab.page.wait_for_function("() => window.jupyterapp.shell.currentWidget.sessionContext.session?.kernel?.status === 'idle'")
+    lab.command("notebook:run-cell", at=2)
+    lab.wait_idle()
+    assert lab.text(2).strip() == "alive"
+
+
 def test_hostile_names_are_text(lab):
     hostile = "<script>alert(1)</script><img src=x onerror=alert(2)>"
     dialogs = []

@@ -35,8 +35,8 @@ export interface Channel {
 
 export interface Listener {
   message(received: Received): void;
-  /** Something is wrong with what arrived; the sentence can be shown. */
-  trouble(sentence: string): void;
+  /** Something is wrong with what arrived; the sentence can be shown. `gone`: the other side is. */
+  trouble(sentence: string, gone?: boolean): void;
 }
 
 export class ChannelError extends Error {}
@@ -110,7 +110,7 @@ export function openChannel(transport: Transport, patience = 20_000, firstId = 1
     if (!alive) return;
     gone = why ?? GONE;
     end(gone);
-    trouble(gone);
+    listeners.forEach((listener) => listener.trouble(gone, true));
   });
 
   function end(sentence: string): void {

@@ -19,7 +19,10 @@ export class Core {
       this.store.subscribe((state, before) => this.follow(state, before)),
       channel.subscribe({
         message: (received) => this.receive(received),
-        trouble: (sentence) => this.controller.say(sentence, "error"),
+        trouble: (sentence, gone) => {
+          if (gone) this.store.dispatch({ do: "gone" });
+          this.controller.say(sentence, "error");
+        },
       }),
     ];
   }

@@ -122,6 +122,7 @@ export type Action =
   | { do: "text"; on: boolean }
   | { do: "tangents"; to: ReadonlyMap<number, string> }
   | { do: "room" }
+  | { do: "gone" } // the kernel is, and with it the cell that waited for the pass
   | { do: "search"; query: string }
   | { do: "next hit"; by: 1 | -1 };
 
@@ -194,6 +195,8 @@ export function reduce(state: State, action: Action): State {
       return { ...state, flags: new Map(state.flags).set(action.origin, action.flags) };
     case "caret":
       return choosing({ ...state, caret: action.nodes }, caretNode(action.nodes, state.pass));
+    case "gone":
+      return { ...state, pass: state.pass && { ...state.pass, mode: "live", runs: false } };
     case "trace":
       return { ...state, trace: action.trace };
     case "iterate":

@@ -86,6 +86,7 @@ export class FakeKernel implements Transport {
   brief = false; // send a step's own message only, as of a pass with thousands of them
   readonly broken = new Set<number>(); // nodes with a breakpoint
   readonly conditions: string[] = [];
+  mode: "live" | "paused" = "live";
   passes = ["loss"];
   delay = 5;
   silent = false;
@@ -140,7 +141,7 @@ export class FakeKernel implements Transport {
       if (!this.plan.length) return;
       const start = { recording: this.recording, index: this.index, failed: false, sentence: "The pass has not started." };
       const passes = { number: 0, passes: this.passes, stopped: "", runs: false };
-      this.push({ type: "stepper", v: VERSION, mode: "live", plan: this.plan, ...start, ...passes });
+      this.push({ type: "stepper", v: VERSION, mode: this.mode, plan: this.plan, ...start, ...passes });
       this.sent = 0;
       this.push(this.stepped(null));
     } else if (request.type === "step" && this.refuse) {
