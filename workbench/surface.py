@@ -56,7 +56,7 @@ def opened(tensor: Tensor | None, names: Mapping[str, Any]) -> ShownSession:
     return session
 
 
-last: list[ShownSession] = []  # the newest of `with wb.record():`, which may have no name: it is there until the next
+last: list[ShownSession] = []  # holds the newest recording of wb.record(), which may have no name, until the next
 
 
 def latest() -> Recording | None:

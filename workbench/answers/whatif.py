@@ -21,6 +21,8 @@ from ..whatif.recompute import Cannot, Recomputed
 if TYPE_CHECKING:
     from ..session import Client, Sent, Session
 
+AGAIN = 500  # ops that are computed again at most, so that a step stays quick
+
 
 def local_derivatives(session: Session, request: protocol.AskLocal, client: Client) -> list[Sent]:
     """The Jacobian of one op, input by input; with the gradients of the pass where it has come by."""
@@ -54,6 +56,9 @@ def _forward(session: Session, request: protocol.AskLocal, row: int, nodes: one.
         gained, _ = _taken(session.stepper, request.place, row)
         return [] if gained is None else [protocol.Term("+=", pictures.of(gained, "upstream"))]
     given = {slot: source for source, slot in r.inputs(row)}
+    gone = any(r.ops[at] is not None and (r.value(at) is None or r.overwritten(at)) for at in (row, *given.values()))
+    if gone and len(r.reachable(row)) > AGAIN:
+        return []
     try:
         inputs = one.recorded_inputs(r, row, nodes)
         made = r.value(row)

@@ -62,7 +62,7 @@ export function openChannel(transport: Transport, patience = 20_000, firstId = 1
   let alive = true;
   let gone = GONE; // why, in a sentence
 
-  const trouble = (sentence: string) => listeners.forEach((listener) => listener.trouble(sentence));
+  const trouble = (sentence: string, ended = false) => listeners.forEach((listener) => listener.trouble(sentence, ended));
 
   function settle(id: number, received: Received): void {
     const entry = waiting.get(id);
@@ -110,7 +110,7 @@ export function openChannel(transport: Transport, patience = 20_000, firstId = 1
     if (!alive) return;
     gone = why ?? GONE;
     end(gone);
-    listeners.forEach((listener) => listener.trouble(gone, true));
+    trouble(gone, true);
   });
 
   function end(sentence: string): void {

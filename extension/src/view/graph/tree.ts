@@ -12,7 +12,8 @@ export const HARD_CAP = 2000; // boxes drawn at most
 const FEW = 60; // boxes drawn while the code runs, if nothing is opened by hand
 const FIRST_RUN = 1e9; // ids of runs: far above those of the recording's groups
 const MANY_SOURCES = 32; // more tensors that no op made are gathered
-export const FIRST_STACK = 2e9; // those of groups that hold nodes must fit into 32 bits; ids of groups that stand for hidden parts: that of the holder is in them
+// Of groups that stand for hidden parts: the holder's id is in theirs. Those of groups that hold nodes lie below and fit into 32 bits.
+export const FIRST_STACK = 2e9;
 export const ALL = -1; // chosen: none is hidden
 
 export interface Tree {

@@ -77,7 +77,7 @@ function numbered({ cells, rows, cols, label, summary }: Picture, { buffers, dar
   const extent = largest(values);
   const cell = (value: number) => h("td", { title: numberText(value), style: `background:${heatColour(value, extent, dark)};color:${heatInk(value, extent, dark)}` }, cellNumber(value));
   const line = (row: number) => h("tr", {}, ...values.slice(row * cols, (row + 1) * cols).map(cell));
-  return h("table", { class: "cells", "data-testid": "wb-cells", "aria-label": `${label}: ${summary.text}` }, h("tbody", {}, ...Array.from({ length: rows }, (_, row) => line(row))));
+  return h("table", { class: "numbered", "data-testid": "wb-cells", "aria-label": `${label}: ${summary.text}` }, h("tbody", {}, ...Array.from({ length: rows }, (_, row) => line(row))));
 }
 
 /** The index along each axis of an element of the flattened tensor. */
