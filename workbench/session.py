@@ -338,7 +338,7 @@ class Session:
                 waiting, client.waiting = client.waiting or [None], []
                 for re in waiting:
                     client.send(self.stepped(client, re).to_json(), [])
-                if self.stepper.mode == "live":
+                if self.stepper.mode != "paused":
                     client.send(self.stepper.message(self.passes).to_json(), [])
 
     # -- one tensor -----------------------------------------------------------------------------------------------------------

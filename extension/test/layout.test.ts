@@ -7,7 +7,7 @@ import { layout, type Box, type Scene } from "../src/view/graph/layout";
 import { inversions, orderBoxes, type Link } from "../src/view/graph/order";
 import { nearestFree } from "../src/view/graph/place";
 import { reduce, START, type Recording } from "../src/view/store";
-import { firstLevel, levelsOf, shownAt } from "../src/view/graph/levels";
+import { firstLook, shownAt } from "../src/view/graph/levels";
 import { countBoxes, TOP } from "../src/view/graph/tree";
 import { allGroups, randomDag, received, recordingOf } from "./dag";
 import { random } from "./page/kernel";
@@ -385,7 +385,7 @@ describe("real graphs", () => {
   });
 
   /** What is open at first in a window whose size is not known. */
-  const first = (recording: Recording) => levelsOf(recording.trees)[firstLevel(recording, { w: 0, h: 0 })]!.open;
+  const first = (recording: Recording) => firstLook(recording, { w: 0, h: 0 }).open;
 
   it("opens at most 60 boxes at first, and all of a classroom graph", () => {
     for (const builder of [mlp(), transformer(), lstm(500)]) {

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { firstView, LEGIBLE, namedAt, readableAt, wholeView, WORDS } from "../src/view/graph/fit";
 import { fromAfar } from "../src/view/graph/face";
 import { layout } from "../src/view/graph/layout";
-import { firstLevel, levelsOf, shownAt } from "../src/view/graph/levels";
+import { firstLook, levelsOf, shownAt } from "../src/view/graph/levels";
 import { named } from "../src/view/graph/names";
 import { boxOf, TOP } from "../src/view/graph/tree";
 import { keyOf } from "../src/view/graph/walk";
@@ -56,7 +56,7 @@ describe("levels", () => {
       let before = 0;
       for (const window of [{ w: 400, h: 260 }, { w: 860, h: 420 }, { w: 1400, h: 800 }, { w: 3800, h: 2000 }]) {
         const { recording, open, level } = started(builder, window);
-        expect(level).toBe(firstLevel(recording!, window));
+        expect(level).toBe(firstLook(recording!, window).level);
         expect(level).toBeGreaterThanOrEqual(before);
         before = level;
         if (!level) continue;
@@ -65,6 +65,31 @@ describe("levels", () => {
         expect([down, right].some((scene) => wholeView(scene, window).k >= readableAt(scene))).toBe(true);
       }
     }
+  });
+
+  it("open the part that holds nearly all ops a level further than the others, where there is room", () => {
+    const builder = new Builder("encoder");
+    const model = builder.group("module", "model", "Model", -1);
+    let at = builder.node("input", "", [4], [], { group: model });
+    const chain = (group: number, ops: number) => {
+      for (let op = 0; op < ops; op++) at = builder.node("op", "add", [4], [at], { group });
+    };
+    const part = (name: string, around: number) => builder.group("module", name, name, around);
+    const embeddings = part("embeddings", model);
+    for (const name of ["words", "places"]) chain(part(name, embeddings), 2);
+    const encoder = part("encoder", model);
+    for (const name of ["first", "second", "third"]) chain(part(name, encoder), 12 + 2 * name.length);
+    const pooler = part("pooler", model);
+    for (const name of ["dense", "tanh"]) chain(part(name, pooler), 1);
+    const first = (window: { w: number; h: number }) => {
+      const { recording, open, level } = started(builder, window);
+      return { level, open: [...open].map((id) => recording!.tree.groups.get(id)!.name).sort() };
+    };
+    expect(first({ w: 420, h: 300 })).toEqual({ level: 0, open: ["encoder", "model"] });
+    expect(first({ w: 420, h: 180 })).toEqual({ level: 0, open: ["model"] });
+    // Its level goes back to what all of that level open.
+    const state = started(builder, { w: 420, h: 300 });
+    expect(reduce(state, { do: "level", to: 0 }).open).toEqual(levelsOf(state.recording!.trees)[0]!.open);
   });
 
   it("choose anew with another window, unless the user looks at a part", () => {

@@ -235,3 +235,34 @@ INSIDE = """(holder, held) => {
 def wait_until_inside(holder: Locator, held: Locator) -> None:
     """Returns when a box lies in the frame of another one on the screen."""
     wait_until(lambda: holder.evaluate(INSIDE, held.element_handle()), lambda: f"{held} is not inside {holder}")
+
+
+DEEP = """class Block(nn.Module):
+    def __init__(self, stride):
+        super().__init__()
+        self.convs = nn.ModuleList(nn.Conv2d(4, 4, 3, stride=s, padding=1) for s in (stride, 1))
+        self.skip = nn.Conv2d(4, 4, 1, stride=stride)
+    def forward(self, x):
+        return F.relu(self.skip(x) + self.convs[1](F.relu(self.convs[0](x))))
+model = nn.Sequential(nn.Conv2d(1, 4, 3), *(Block(s) for s in (1, 2, 1, 2, 1, 2)), nn.Flatten(), nn.LazyLinear(3))
+with wb.watch():
+    loss = F.cross_entropy(model(engine.randn(2, 1, 18, 18)), engine.tensor([0, 2]))"""
+
+WHOLE_PASS = """s = wb.step(loss)
+s.finish()
+s"""
+
+
+def test_a_pass_that_comes_as_a_whole_leaves_the_whole_graph_in_sight(lab):
+    lab.open(SETUP, DEEP, WHOLE_PASS)
+    lab.run_all()
+    view = view_of(lab, 2)
+    expect(view.locator(".stepper")).to_have_attribute("data-index", re.compile("[1-9]"))
+    frame = view.get_by_test_id("wb-graph")
+    world = box_at_rest(frame.locator("svg > g").first)
+    around = box_at_rest(frame)
+    assert world["x"] >= around["x"] - 1 and world["x"] + world["width"] <= around["x"] + around["width"] + 1
+    assert world["y"] >= around["y"] - 1 and world["y"] + world["height"] <= around["y"] + around["height"] + 1
+    # A step taken by hand brings its node into sight, large enough to read.
+    view.get_by_test_id("wb-prev").click()
+    expect(view.locator(".current").first).to_be_visible()

@@ -38,6 +38,41 @@ def test_writes_in_place_make_rows_and_keep_gradients_right():
     assert [row for row in stepper.plan if row < 0] == []
 
 
+IN_PLACE = [
+    nn.ReLU,
+    nn.ReLU6,
+    nn.Hardswish,
+    nn.Hardsigmoid,
+    nn.SiLU,
+    nn.Mish,
+    nn.ELU,
+    nn.CELU,
+    nn.SELU,
+    nn.LeakyReLU,
+    nn.Dropout,
+    nn.Dropout1d,
+]
+
+
+@pytest.mark.parametrize("layer", IN_PLACE)
+def test_a_layer_with_inplace_is_a_row_of_the_model_s_own(layer):
+    model = nn.Sequential(nn.Linear(3, 4), layer(inplace=True), nn.Linear(4, 4))
+    with wb.watch() as w:
+        model(torch.randn(2, 5, 3)).sum().backward()
+    r = w.session.recording
+    rows = [row for row in range(r.count) if r.kind[row] == "op"]
+    assert [r.note[row] for row in rows] == ["", "in place", "", ""]
+    assert [r.scopes[r.scope[row]].name for row in rows[:3]] == ["0", "1", "2"]
+    assert [r.inputs(row)[0][0] for row in rows[1:]] == rows[:-1]
+
+
+def test_an_inplace_dropout_that_does_nothing_is_no_row():
+    model = nn.Sequential(nn.Linear(3, 4), nn.Dropout(inplace=True)).eval()
+    with wb.watch() as w:
+        model(torch.randn(2, 3)).sum().backward()
+    assert ops(w.session.recording) == ["linear", "sum"]
+
+
 def test_an_op_that_fails_is_shown_on_the_partial_graph():
     a, b = torch.ones(2, 3, requires_grad=True), torch.ones(4, 5)
     with wb.watch() as w, pytest.raises(RuntimeError, match="shapes cannot be multiplied"):

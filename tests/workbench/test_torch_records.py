@@ -226,6 +226,7 @@ def test_what_only_the_engine_can_answer_is_refused_in_a_sentence():
     row = named(w.session.recording, "h")
     # what a view asks by itself gets a quiet sentence, what the user wants done is a problem on the screen
     assert "PyTorch's engine" in ask(w.session, "ask_local", node=row, place=1)["missing"]
+    assert ask(w.session, "ask_local", node=999)["type"] == "problem"
     assert "PyTorch's engine" in ask(w.session, "ask_edit", node=row)["missing"]
     assert "PyTorch's engine" in ask(w.session, "ask_paths", node=row)["sentence"]
     assert ask(w.session, "fork", do="list")["forks"] == []
@@ -238,6 +239,31 @@ def test_what_only_the_engine_can_answer_is_refused_in_a_sentence():
         assert ask(w.session, kind, **fields)["type"] != "problem"
     for metric in ("activation", "gradient", "ratio", "bad", "time"):
         assert ask(w.session, "ask_metric", metric=metric)["type"] != "problem"
+
+
+def test_the_numbers_of_a_step_are_those_of_the_record():
+    x, a = torch.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True), torch.tensor([[0.5, -1.0], [2.0, 1.5]], requires_grad=True)
+    with wb.watch() as w:
+        z = x @ a
+        z.square().sum().backward()
+    r, stepper = w.session.recording, w.session.stepper
+
+    def told(place):
+        (message, buffers), *_ = w.session.handle({"type": "ask_local", "v": 1, "id": 1, "node": stepper.plan[place - 1], "place": place})
+        numbers = [[numpy.frombuffer(buffers[term["picture"]["cells"]["index"]], "<f4").reshape(2, 2) for term in terms]
+                   for terms in (message["forward"], *(part["equation"] for part in message["parts"]))]  # fmt: skip
+        return numbers, [part["input"] for part in message["parts"]]
+
+    place = 1 + next(at for at, row in enumerate(stepper.plan) if r.op_name(row) == "matmul")
+    numbers, inputs = told(place)
+    up = 2 * z.detach().numpy()
+    expected = [(x, a, z), (up, up @ a.detach().numpy().T), (up, x.detach().numpy().T @ up)]
+    assert inputs == ["input", "other"]
+    for terms, known in zip(numbers, expected, strict=True):
+        for term, one in zip(terms, known, strict=True):
+            numpy.testing.assert_allclose(term, one.detach().numpy() if hasattr(one, "detach") else one, rtol=1e-6)
+    place = 1 + stepper.plan.index(r.find(x))
+    numpy.testing.assert_allclose(told(place)[0][0][0], x.grad.numpy())
 
 
 def test_a_breakpoint_stops_in_the_record():

@@ -11,7 +11,11 @@ from engine.backends.batch import Batched
 
 from .. import protocol
 from ..inspector import host, plain_values, summary
+from ..recording import Recording
 from ..stepper import PassEnded, Stepper
+from ..torch_models.passes import TorchPass
+from ..torch_models.recording import TorchRecording
+from ..torch_models.refusals import SENTENCE as REFUSED
 from ..whatif import check, equation, fanout, local, one, paths, rerun, substeps
 from ..whatif.fork import Edit, Fork, Forks, forks_of, joined, relative_difference
 from ..whatif.ground import tape_nodes
@@ -26,8 +30,10 @@ AGAIN = 500  # ops that are computed again at most, so that a step stays quick
 
 def local_derivatives(session: Session, request: protocol.AskLocal, client: Client) -> list[Sent]:
     """The Jacobian of one op, input by input; with the gradients of the pass where it has come by."""
-    row, nodes = _nodes(session, request.node, request.place)
     r = session.recording
+    if isinstance(r, TorchRecording):
+        return _recorded(session, request, _row(session, request.node))
+    row, nodes = _nodes(session, request.node, request.place)
     missing, parts, pictures, shape = "", [], Pictures(), list(r.shape[row])
     try:
         _wait_for_cell(session)
@@ -49,6 +55,35 @@ def local_derivatives(session: Session, request: protocol.AskLocal, client: Clie
     return [(message.to_json(), pictures.buffers)]
 
 
+def _recorded(session: Session, request: protocol.AskLocal, row: int) -> list[Sent]:
+    """The numbers of a step of PyTorch's, as far as they were recorded. Derivatives by themselves there are none."""
+    r, stepper, pictures = session.recording, session.stepper, Pictures()
+    upstream, given = None, []
+    if isinstance(stepper, TorchPass) and 0 < request.place <= stepper.total and stepper.plan[request.place - 1] == row:
+        upstream, given = stepper.handed_on(request.place)
+    if r.ops[row] is None:
+        forward = [] if upstream is None else [protocol.Term("+=", pictures.of(upstream, "upstream"))]
+    else:
+        rows = [*(source for source, _ in sorted(r.inputs(row), key=lambda one: one[1])), row]
+        values = [None if r.overwritten(at) else r.value(at) for at in rows]
+        forward = [] if any(value is None for value in values) else _terms(r, rows, values, pictures)
+    parts = []
+    for slot, label, target, gradient in given:
+        known = upstream is not None and gradient is not None
+        terms = [("", "upstream", upstream), ("→", r.called(target), gradient)] if known else []
+        equation = [protocol.Term(sign, pictures.of(array, name)) for sign, name, array in terms]
+        parts.append(protocol.LocalPart(slot, label, target, "", "", "", None, 0, 0, None, -1, equation, [], ""))
+    message = protocol.Local(request.id, r.name, row, request.place, list(r.shape[row]), forward, parts, REFUSED)
+    return [(message.to_json(), pictures.buffers)]
+
+
+def _terms(r: Recording, rows: list[int], values: list[Any], pictures: Pictures) -> list[protocol.Term]:
+    """What an op took, and last what it made."""
+    arrays = [value if hasattr(value, "ndim") else numpy.asarray(value) for value in values]
+    signs = ["→" if at == len(rows) - 1 else "" for at in range(len(rows))]
+    return [protocol.Term(sign, pictures.of(array, r.called(row))) for sign, array, row in zip(signs, arrays, rows, strict=True)]
+
+
 def _forward(session: Session, request: protocol.AskLocal, row: int, nodes: one.Nodes, pictures: Pictures) -> list[protocol.Term]:
     """The op's inputs and its result, or what a leaf's .grad gains; nothing where one of them is gone."""
     r = session.recording
@@ -66,11 +101,8 @@ def _forward(session: Session, request: protocol.AskLocal, row: int, nodes: one.
             made = Recomputed(r, row, nodes=nodes).output.array
     except Cannot:
         return []
-    terms = [("", r.called(source), inputs[slot]) for slot, source in sorted(given.items())]
-    return [
-        protocol.Term(sign, pictures.of(array if hasattr(array, "ndim") else numpy.asarray(array), label))
-        for sign, label, array in [*terms, ("→", r.called(row), made)]
-    ]
+    taken = sorted(given.items())
+    return _terms(r, [*(source for _, source in taken), row], [*(inputs[slot] for slot, _ in taken), made], pictures)
 
 
 def _part(op: one.One, slot: int, chosen: int, upstream: Any, given: Any, pictures: Pictures) -> protocol.LocalPart:

@@ -44,7 +44,7 @@ class Stepper(ToView):
 
     kind: ClassVar[str] = "stepper"
     recording: str
-    mode: Literal["live", "paused"]  # paused: a running cell waits inside backward()
+    mode: Literal["live", "paused", "record"]  # paused: a running cell waits inside backward(); record: nothing can be computed anew
     plan: list[int]  # node ids in the order of the pass; len(plan) steps
     index: int  # steps done
     failed: bool  # an error ended the pass where it stands now; the sentence says which

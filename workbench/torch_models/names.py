@@ -6,6 +6,7 @@ import inspect
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from types import FunctionType
 from typing import Any
 
 from engine import ops  # noqa: F401 - fills the registry
@@ -30,7 +31,12 @@ _SAME = frozenset({
     "asin", "acos", "atan", "sinh", "cosh", "tanh", "sigmoid", "relu", "silu", "erf", "maximum", "minimum", "reciprocal", "hardswish",
     "hardsigmoid", "mish"
 })  # fmt: skip
-
+# inputs of nodes with weights, in the order of their gradients
+_INPUTS = {
+    **dict.fromkeys(("conv1d", "conv2d", "conv3d", "batch_norm", "layer_norm", "group_norm"), ("input", "weight", "bias")),
+    "addmm": ("input", "mat1", "mat2"), "baddbmm": ("input", "batch1", "batch2"), "mm": ("input", "mat2"), "bmm": ("input", "mat2"),
+    "embedding": ("weight", "indices"), "nll_loss": ("input", "target"), "scaled_dot_product_attention": ("query", "key", "value")
+}  # fmt: skip
 
 _PLAIN = frozenset((int, float, bool, str, type(None)))
 
@@ -87,9 +93,23 @@ def node_name(kind: str) -> str:
     return _NODES.get(words, words)
 
 
+def asks_in_place(func: Any, args: tuple, kwargs: Mapping[str, Any]) -> bool:
+    """Whether a call has `inplace=True`, by name or by place, as torch.nn's layers hand it on."""
+    at = _place_of_in_place(func) if kwargs.get("inplace") is None else -1
+    return bool(args[at] if 0 <= at < len(args) else kwargs.get("inplace"))
+
+
+@lru_cache(1024)
+def _place_of_in_place(func: Any) -> int:
+    known = _known_parameters(func) if isinstance(func, FunctionType) else ()
+    return known.index("inplace") if "inplace" in known else -1
+
+
 def of_call(func: Any, args: tuple, kwargs: Mapping[str, Any]) -> tuple[Any, list, dict]:
     """`(op, operands, settings)` of a call: our own op where its arguments fit, else a TorchOp."""
     name = function_name(func)
+    if (at := _place_of_in_place(func)) >= 0:  # where the result lies is no setting of the op
+        args, kwargs = args[:at], {key: value for key, value in kwargs.items() if key != "inplace"}
     if _reflected(func):
         args = args[::-1]
     ours = registry.get(name)
@@ -208,4 +228,4 @@ def of_node(kind: str, inputs: Sequence[int], weight: Any = None) -> Any:
     ours = registry.get(name)
     if name in _SAME and ours is not None and len(inputs) == len(ours.inputs) and min(inputs, default=-1) >= 0:
         return ours
-    return torch_op(name)
+    return torch_op(name, _INPUTS.get(name, ()))

@@ -18,6 +18,7 @@ Hang = Callable[[Any, Mark, Any], None]
 _saved_names: dict[type, list[tuple[str, str]]] = {}  # of a kind of node: PyTorch's name of what it saves, and ours
 _setting_names: dict[type, list[str]] = {}  # which of them are settings of the op
 _RESULTS = ("result", "out", "total_weight", "indices", "logsumexp", "rng", "philox", "mask")  # what an op made and kept, no operand
+_LOOKUPS = ("Embedding", "Index")  # nodes whose "indices" were given
 _STATE = ("running_mean", "running_var")  # operands only when the model is evaluated
 _SETTINGS = ("dim", "keepdim", "alpha", "exponent", "dims", "p", "stride", "padding", "dilation", "groups", "eps", "kernel_size")
 FREED = "freed by an earlier backward()"
@@ -164,7 +165,7 @@ def extend(
         sources = [-1 if source is None else recording.row_of(source) for source, _ in node.next_functions]
         for name, tensor in kept:
             idle = name in _STATE and getattr(node, "_saved_training", False)
-            if not (tensor.requires_grad or name.startswith(_RESULTS) or idle):
+            if not (tensor.requires_grad or _made_here(node, name) or idle):
                 _from_outside(recording, tensor, sources, inputs, scope)
         shape, dtype = _result(node, kept)
         size = 0 if dtype is None else prod(shape) * getattr(dtype, "itemsize", 1)
@@ -175,11 +176,16 @@ def extend(
         )
         mark = recording.mark(node, row)
         for name, tensor in kept:
-            source = row if name.startswith(_RESULTS) else recording.row_of(tensor.grad_fn) if tensor.requires_grad else -1
+            source = row if _made_here(node, name) else recording.row_of(tensor.grad_fn) if tensor.requires_grad else -1
             if source >= 0 and recording.kind[source] == "op" and arrays.shape_of(tensor) == recording.shape[source]:
                 recording.saw(tensor, source)
         recording.saved[row] = recording.saves(mark, [x for _, x in kept])
         _hang(node, mark, targets, hang)
+
+
+def _made_here(node: Any, name: str) -> bool:
+    """Whether what a node saved under that name is a result of its op, or was made on the way to one."""
+    return name.startswith(_RESULTS) and not (name == "indices" and type(node).__name__.startswith(_LOOKUPS))
 
 
 def _from_outside(recording: TorchRecording, tensor: Any, sources: list[int], inputs: dict[tuple, int], scope: int) -> None:
@@ -203,7 +209,7 @@ def _result(node: Any, kept: list[tuple[str, Any]]) -> tuple[tuple, Any]:
     told = getattr(node, "_input_metadata", None)
     if told:
         return tuple(map(int, told[0].shape)), arrays.dtype_of(told[0])
-    result = next((x for name, x in kept if name.startswith(_RESULTS)), None)
+    result = next((x for name, x in kept if _made_here(node, name)), None)
     return ((), None) if result is None else (arrays.shape_of(result), arrays.dtype_of(result))
 
 

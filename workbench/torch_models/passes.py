@@ -55,6 +55,7 @@ class TorchPass(Stepper):
     """The record of one backward pass. Steps stand in the order in which PyTorch's engine came to their ops."""
 
     is_record = True
+    mode = "record"
 
     def __init__(self, recording: TorchRecording, graph: Graph, keep: int = KEEP) -> None:
         super().__init__(recording, graph, (), [], None, keep)
@@ -253,6 +254,30 @@ class TorchPass(Stepper):
             return f"At the start of the backward pass: {self.total} steps. {RECORD}"
         return super().sentence() + (f" {RECORD}" if self.done else "")
 
+    def handed_on(self, place: int) -> tuple[Any, list[tuple[int, str, int, Any]]]:
+        """What arrived in a step, and `(slot, name, row, array)` of what it handed to each input; None where it was not kept."""
+        taken = self.taken[place - 1]
+        given = [] if taken.leaf else [(slot, label, gain.target, _told(gain.gradient)[1]) for gain, slot, label in self._placed(taken)]
+        return _shown(taken.upstream)[0], given
+
+    def _operands(self, row: int) -> list[Any]:
+        op, slots = self.recording.ops[row], self.recording.inputs(row)
+        operands: list[Any] = [None] * max([slot + 1 for _, slot in slots], default=0)
+        operands += [None] * (0 if op.variadic else len(op.inputs) - len(operands))
+        for source, slot in slots:
+            operands[slot] = operand(self.recording, source)
+        return operands
+
+    def _placed(self, taken: Any, operands: list[Any] | None = None) -> Iterator[tuple[_Gain, int, str]]:
+        """What a step handed on, each with the input's slot, -1 for one that the op does not name, and what the input is called."""
+        r = self.recording
+        names = typeset.input_names(r.ops[taken.row], len(self._operands(taken.row) if operands is None else operands))
+        free = list(r.inputs(taken.row))
+        for gain in taken.gains:
+            slot = next((slot for source, slot in free if source == gain.target), -1)
+            free = [(source, at) for source, at in free if at != slot]
+            yield gain, slot, names[slot] if slot >= 0 else r.op_name(gain.target)
+
     def _describe(self, taken: Any) -> protocol.Step:
         r, row = self.recording, taken.row
         upstream = _shown(taken.upstream)[0]
@@ -268,18 +293,10 @@ class TorchPass(Stepper):
             sentence = f"accumulate: the gradient of {name} ({size_text(arrived)}{told}) is {taken.leaf} {held}."
             return protocol.Step(taken.place, row, "accumulate", rule, arrived, [], site, f"Step {taken.place} of {self.total}, {sentence}")
         op, attrs = r.ops[row], r.attrs[row]
-        slots = r.inputs(row)
-        operands: list[Any] = [None] * max([slot + 1 for _, slot in slots], default=0)
-        operands += [None] * (0 if op.variadic else len(op.inputs) - len(operands))
-        for source, slot in slots:
-            operands[slot] = operand(r, source)
+        operands = self._operands(row)
         output = operand(r, row)
-        names = typeset.input_names(op, len(operands))
         contributions, said_of = [], []
-        free = list(slots)
-        for gain in taken.gains:
-            slot = next((slot for source, slot in free if source == gain.target), -1)
-            free = [(source, at) for source, at in free if at != slot]
+        for gain, slot, label in self._placed(taken, operands):
             gained, gradient = _told(gain.gradient)
             if gained is None:
                 continue
@@ -291,7 +308,6 @@ class TorchPass(Stepper):
                 axes = [] if upstream is None else typeset.broadcast_axes(op, upstream.shape, r.shape[gain.target])
             else:  # through a node that the op's inputs do not name, such as the memory that a view lies in
                 rule, axes = typeset.accumulation(operand(r, gain.target), gradient), []
-            label = names[slot] if slot >= 0 else r.op_name(gain.target)
             contributions.append(protocol.Contribution(gain.target, label, gained, now, addends, axes, rule))
             said_of.append(gain_text(r, gain.target, label, gained, now if addends > 1 else None))
         where = f" at {place_text(self.graph.sites[site])}" if site >= 0 else ""

@@ -22,7 +22,7 @@ from ..recording import Scope
 from . import names, nodes
 from .loaded import folder, torch
 from .passes import PassRecorder
-from .recording import TorchRecording
+from .recording import TorchRecording, writes_to
 
 # what asks of a tensor and computes nothing, and what only says how to go on
 SILENT = frozenset({
@@ -148,17 +148,19 @@ class TorchRecorder:
         if r.count >= self.limit:
             r.dropped += 1
             return func(*args, **kwargs)
-        written = args[0] if args and (name in _WRITES or name.endswith("_") and not name.endswith("__")) else kwargs.get("out")
+        in_place = names.asks_in_place(func, args, kwargs)
+        writes = in_place or name in _WRITES or name.endswith("_") and not name.endswith("__")
+        written = args[0] if args and writes else kwargs.get("out")
         written = written if isinstance(written, torch().Tensor) else None
         if written is not None and self._unknown_fill(name, written, args[1:]):
             return func(*args, **kwargs)
-        before = None
+        before, version = None, 0
         if written is not None:  # the operands as they are now
             with bookkeeping():
                 self._site()
                 if self._idle:
                     return func(*args, **kwargs)
-                before = self._operands(func, args, kwargs)
+                before, version = self._operands(func, args, kwargs), writes_to(written)
         begun = perf_counter()
         try:
             result = func(*args, **kwargs)
@@ -168,7 +170,9 @@ class TorchRecorder:
             raise
         self._time = begun, perf_counter() - begun
         with bookkeeping():
-            if written is not None:
+            if written is not None and in_place and version == writes_to(written):
+                pass  # such as a dropout in eval mode
+            elif written is not None:
                 self._wrote(before, written)
             else:
                 self._made(func, args, kwargs, result)

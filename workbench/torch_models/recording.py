@@ -78,6 +78,7 @@ class TorchRecording(Recording):
 
     def __init__(self, title: str = "", keep: int = KEEP) -> None:
         super().__init__(title, keep)
+        self.boxed = False  # its modules' calls were not seen, and are told from parameters
         self.witness: TorchWitness = TorchWitness()
         self.records: list[ref[TorchPass]] = []  # of its passes: a view has them
         self.key = f"gradient workbench {self.name}"  # of the marks
@@ -95,6 +96,10 @@ class TorchRecording(Recording):
                 recording._died(watch)
 
         self._on_death = died
+
+    def left_out(self) -> str:
+        """What was not recorded, in sentences."""
+        return " ".join(filter(None, (super().left_out(), words.BOXED if self.boxed else "")))
 
     # -- passes --------------------------------------------------------------------------------------------------------------
 
@@ -131,7 +136,7 @@ class TorchRecording(Recording):
         self._rows[key] = row
         if self.ref[row] is None:
             self.ref[row] = watch
-            self._changed[row] = _writes(tensor)
+            self._changed[row] = writes_to(tensor)
             if keep:
                 self._keep(tensor, row, block)
 
@@ -142,7 +147,7 @@ class TorchRecording(Recording):
 
     def _keep(self, tensor: Any, row: int, block: list) -> None:
         if arrays.ordinary(tensor) or not (arrays.wrapped(tensor) or tensor.is_meta):
-            self._changed.setdefault(row, _writes(tensor))
+            self._changed.setdefault(row, writes_to(tensor))
             self.hold(row, tensor.detach(), block)
 
     def leaf(self, tensor: Any, scope: int = -1) -> int:
@@ -284,7 +289,7 @@ class TorchRecording(Recording):
     def overwritten(self, row: int) -> bool:
         found = self.kept.get(row)
         found = self.its(row) if found is None else found
-        return is_tensor(found) and _writes(found) != self._changed.get(row, 0)
+        return is_tensor(found) and writes_to(found) != self._changed.get(row, 0)
 
     def unused(self) -> Iterator[tuple[str, Any]]:
         """Parameters of the modules that ran, which no recorded op used."""
@@ -347,7 +352,8 @@ class TorchRecording(Recording):
             self.ref[row] = None
 
 
-def _writes(tensor: Any) -> int:
+def writes_to(tensor: Any) -> int:
+    """PyTorch's count of the writes to a tensor's memory; 0 where it counts none."""
     return 0 if tensor.is_inference() else tensor._version
 
 

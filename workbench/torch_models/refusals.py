@@ -21,9 +21,6 @@ SENTENCE = (
 def answer(recording: TorchRecording, request: Any) -> protocol.ToView | None:
     """The answer that stands in for the engine's; None where there is a real one. Refused for what the user asks to be done."""
     r, name = request, recording.name
-    if isinstance(r, protocol.AskLocal):
-        shape = list(recording.shape[r.node]) if 0 <= r.node < recording.count else []
-        return protocol.Local(r.id, name, r.node, r.place, shape, [], SENTENCE)
     if isinstance(r, protocol.AskEdit):
         return protocol.Editable(r.id, name, r.node, r.what, r.slot, None, SENTENCE)
     if isinstance(r, protocol.AskPaths):

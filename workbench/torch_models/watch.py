@@ -11,7 +11,8 @@ from ..recorder import MAX_ROWS
 from ..recording import KEEP
 from ..session import Session
 from . import nodes
-from .naming import TorchGraph
+from .modules import put_in_boxes
+from .naming import TorchGraph, outermost
 from .passes import PassRecorder, TorchPass
 from .recorder import TorchRecorder, bookkeeping
 from .recording import TorchRecording
@@ -94,6 +95,7 @@ class TensorWatch:
             nodes.extend(self.recording, [tensor.grad_fn], self.passes.hang)
             self.recording.root = self.recording.row_of(tensor.grad_fn)
             self.recording.stands(tensor, self.recording.root)
+            put_in_boxes(self.recording, outermost(self.recording, names()))
         else:
             self.recording.root = self.recording.leaf(tensor)
         self.recording.title = title or self.recording.op_name(self.recording.root)

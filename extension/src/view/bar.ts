@@ -133,7 +133,7 @@ export class StepperBar {
     // Not `disabled`: a button that disables itself under the finger loses the focus.
     for (const name of ["first", "previous"] as const) setAttribute(this.buttons[name], "aria-disabled", index === 0 ? "true" : null);
     for (const name of ["next", "last", "into", "out"] as const) setAttribute(this.buttons[name], "aria-disabled", pass.done ? "true" : null);
-    setAttribute(this.buttons.run, "aria-disabled", pass.done && pass.mode === "live" ? "true" : null);
+    setAttribute(this.buttons.run, "aria-disabled", pass.done && pass.mode !== "paused" ? "true" : null);
     relabel(this.buttons.run, runs ? "stop" : "run", runs ? "Stop here (Shift F9)" : "On to the next breakpoint (F9)");
     setAttribute(this.buttons.target, "aria-disabled", selected < 0 ? "true" : null);
     setAttribute(this.element, "data-index", index);

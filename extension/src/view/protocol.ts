@@ -969,7 +969,7 @@ export interface Stepper {
   type: "stepper";
   v: number;
   recording: string;
-  mode: "live" | "paused";
+  mode: "live" | "paused" | "record";
   plan: number[];
   index: number;
   failed: boolean;

@@ -7,7 +7,7 @@ import { find } from "./graph/search";
 import type { Faces } from "./graph/dress";
 import type { Trace } from "./graph/trace";
 import type { Window } from "./graph/fit";
-import { firstLevel, levelsOf, shownAt, type Trees } from "./graph/levels";
+import { firstLook, levelsOf, shownAt, type Trees } from "./graph/levels";
 import { caretNode, choosing, following, iterate, meeting, NO_LOOPS, unrolled, type Loops } from "./graph/loops";
 import { stacked } from "./graph/stacks";
 import { ALL, buildTree, closedAround, countBoxes, growing, HARD_CAP, hosted, homeOf, TOP, type Tree } from "./graph/tree";
@@ -309,10 +309,11 @@ function graph(state: State, message: Graph): State {
   const own = { name: message.recording, nodes, edges, sites, groups, trees, tree: touched && old!.tree.plain ? trees.plain : trees.full };
   // While code runs, what is open stays open; the final choice is made when it ends.
   const now: Recording = { ...own, ...shown };
-  const level = touched || live ? -1 : firstLevel(now, state.window);
-  const recording = level < 0 ? now : shownAt(now, levelsOf(trees)[level]!);
+  const first = touched || live ? null : firstLook(now, state.window);
+  const level = first?.level ?? -1;
+  const recording = first ? shownAt(now, levelsOf(trees)[level]!) : now;
   const { tree } = recording;
-  const wanted = touched ? state.open : live ? growing(tree, alike ? state.open : new Set()) : levelsOf(trees)[level]!.open;
+  const wanted = touched ? state.open : live ? growing(tree, alike ? state.open : new Set()) : first!.open;
   const many = countBoxes(tree, wanted) > HARD_CAP;
   const open = many ? levelsOf(trees)[0]!.open : wanted;
   const closing = `The graph has grown past ${HARD_CAP} boxes, so groups were closed.`;
@@ -440,21 +441,25 @@ function openAll(state: State, group: number): State {
 function leveled(state: State, to: number): State {
   const levels = state.recording ? levelsOf(state.recording.trees) : [];
   const level = levels[to];
-  return level && to !== state.level ? { ...atLevel(state, to), touched: true } : state;
+  return level && level.open !== state.open ? { ...atLevel(state, to), touched: true } : state;
 }
 
-function atLevel(state: State, level: number): State {
+function atLevel(state: State, level: number, open?: ReadonlySet<number>): State {
   const recording = state.recording!;
-  const { open, ...shown } = levelsOf(recording.trees)[level]!;
-  return { ...state, level, open, recording: shownAt(recording, shown) };
+  const shown = levelsOf(recording.trees)[level]!;
+  return { ...state, level, open: open ?? shown.open, recording: shownAt(recording, shown) };
 }
 
 /** The level that suits the window, as long as the user has chosen none. */
 function arranged(state: State): State {
   const { recording, touched } = state;
   if (!recording || recording.live || touched) return state;
-  const level = firstLevel(recording, state.window);
-  return level === state.level ? state : atLevel(state, level);
+  const { level, open } = firstLook(recording, state.window);
+  return level === state.level && sameSet(open, state.open) ? state : atLevel(state, level, open);
+}
+
+function sameSet(a: ReadonlySet<number>, b: ReadonlySet<number>): boolean {
+  return a.size === b.size && [...a].every((one) => b.has(one));
 }
 
 function capped(state: State, open: Set<number>): State {

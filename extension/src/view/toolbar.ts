@@ -110,9 +110,11 @@ export class Toolbar {
   private showLevels(recording: State["recording"], level: number): void {
     const levels = !recording || recording.live ? [] : levelsOf(recording.trees);
     const names = levels.length > 1 ? levels.map(({ name }) => name) : [];
-    const shown = [...this.levels.children].map((one) => one.textContent);
+    const shown = [...this.levels.children].map((one) => one.getAttribute("data-level"));
     if (names.join() !== shown.join()) {
-      const choice = (name: string, to: number) => h("button", { "data-level": name, click: () => this.events.level(to) }, name);
+      // Of several levels of blocks the first one carries the word.
+      const short = (name: string) => name.replace(/^blocks (?!1$)/, "");
+      const choice = (name: string, to: number) => h("button", { "data-level": name, "aria-label": name, click: () => this.events.level(to) }, short(name));
       put(this.levels, ...names.map(choice));
     }
     this.levels.hidden = !names.length;

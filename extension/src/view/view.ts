@@ -263,7 +263,9 @@ export class View {
     else if (changed("pass", "selected", "overlay", "search", "answers", "flags", "caret", "tangents")) this.showMarks(state);
     if (changed("faces", "overlay", "recording") && state.recording) this.pane.dress(state.recording, state.faces, state.overlay === "saved");
     if (changed("focus", "recording", "open")) this.showFocus(state, before);
-    if (changed("pass") && before && this.gradients.current >= 0 && state.recording) {
+    const [pass, old] = [state.pass, before?.pass];
+    const walked = pass?.number === old?.number ? pass?.index !== old?.index : !pass?.done; // a pass that comes as a whole moves no camera
+    if (changed("pass") && before && walked && this.gradients.current >= 0 && state.recording) {
       this.pane.reveal(keyOf(state.recording, state.open, this.gradients.current));
     }
     const made = caretNode(state.caret, state.pass);

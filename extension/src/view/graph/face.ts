@@ -12,6 +12,7 @@ export type TextStyle = "title" | "body" | "name";
 export const TITLE = 15; // pixels
 export const MOST_GROWTH = 1.9; // of a title, seen from afar
 const FONTS: Record<TextStyle, string> = { title: `600 ${TITLE}px`, body: "13px", name: "italic 13px" };
+const PATH = /^\w+(\.\w+)+$/; // of a parameter: its end says which it is
 const WIDE = /[MWmw@%—…×∇]/;
 const NARROW = /[iljtf.,:;'|!()[\] ]/;
 
@@ -53,13 +54,14 @@ export function textWidth(text: string, style: TextStyle): number {
 
 export function clipText(text: string, style: TextStyle, room: number): string {
   if (textWidth(text, style) <= room) return text;
+  const short = PATH.test(text) ? (kept: number) => `…${text.slice(text.length - kept)}` : (kept: number) => `${text.slice(0, kept)}…`;
   let [fits, fails] = [0, text.length];
   while (fails - fits > 1) {
     const middle = (fits + fails) >> 1;
-    if (textWidth(`${text.slice(0, middle)}…`, style) <= room) fits = middle;
+    if (textWidth(short(middle), style) <= room) fits = middle;
     else fails = middle;
   }
-  return `${text.slice(0, fits)}…`;
+  return short(fits);
 }
 
 export interface Pill {

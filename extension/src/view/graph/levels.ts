@@ -19,6 +19,7 @@ export interface Trees {
 }
 
 const MOST_BOXES = 250; // more are not readable in any window, and need not be laid out to know it
+const MOST_OPS = 0.75; // a part of a model with more of the ops is what the model is about
 const UNSEEN = 60; // boxes that are opened while the window's size is not known
 const REPEATS = new Set(["loop", "fold"]);
 const found = new WeakMap<Trees, readonly Level[]>();
@@ -108,13 +109,39 @@ export function shownAt(recording: Recording, { plain }: Pick<Level, "plain">): 
   return tree === recording.tree ? recording : { ...recording, tree };
 }
 
-/** The level to begin with: the deepest one that the window shows whole, with every title readable; else the first. */
-export function firstLevel(recording: Recording, window: Window): number {
+/**
+ * What to begin with: the deepest level that the window shows whole, with every title readable; else the first. Where one part holds most
+ * of what the next levels would open, as a model's encoder does, that part is open too if there is room.
+ */
+export function firstLook(recording: Recording, window: Window): { level: number; open: ReadonlySet<number> } {
+  const levels = levelsOf(recording.trees);
+  const suits = (level: Pick<Level, "plain">, open: ReadonlySet<number>) => {
+    const scene = bestScene(shownAt(recording, level), open, window);
+    return wholeView(scene, window).k >= goodAt(scene);
+  };
   let best = 0;
-  for (const [at, level] of levelsOf(recording.trees).entries()) {
+  for (const [at, level] of levels.entries()) {
     if (level.boxes > (window.w ? MOST_BOXES : UNSEEN)) break;
-    const scene = window.w ? bestScene(shownAt(recording, level), level.open, window) : null;
-    if (!scene || wholeView(scene, window).k >= goodAt(scene)) best = at;
+    if (!window.w || suits(level, level.open)) best = at;
   }
-  return best;
+  const level = levels[best]!;
+  const { tree } = shownAt(recording, level);
+  let { open } = level;
+  if (!window.w || !suits(level, open)) return { level: best, open };
+  for (const next of levels.slice(best + 1)) {
+    const wider = next.plain === level.plain ? withMost(tree, open, next.open) : open;
+    if (wider === open || countBoxes(tree, wider) > MOST_BOXES || !suits(level, wider)) break;
+    open = wider;
+  }
+  return { level: best, open };
+}
+
+/** What is open, and that part which holds by far most of the ops that would be seen on the way to the next level. */
+function withMost(tree: Tree, open: ReadonlySet<number>, next: ReadonlySet<number>): ReadonlySet<number> {
+  const opsOf = (id: number) => tree.totals.get(id)!.ops;
+  const parts = [...next].filter((id) => !open.has(id) && (tree.parent(id) === TOP || open.has(tree.parent(id))));
+  const all = parts.reduce((sum, id) => sum + opsOf(id), 0);
+  const most = parts.filter((id) => opsOf(id) > MOST_OPS * all);
+  for (const id of most) most.push(...(tree.children.get(id) ?? []).filter((one) => one.group && next.has(one.id)).map((one) => one.id));
+  return parts.length > 1 && most.length ? new Set([...open, ...most]) : open;
 }

@@ -51,7 +51,7 @@ export class LocalSection {
     put(
       this.parts,
       message.missing ? h("p", { class: "missing" }, message.missing) : null,
-      ...message.parts.map((part) => this.part(part, message.shape, step.op, options)),
+      ...message.parts.filter(({ kind, missing }) => kind || missing).map((part) => this.part(part, message.shape, step.op, options)),
     );
     const checked = answered(state, "checked")?.message;
     if (checked?.node === step.node) put(this.outcome, ...outcomeOf(checked));

@@ -29,6 +29,7 @@ export class StepPane implements Pane {
   readonly element = h("div", { class: "pane step" });
   private readonly controller: Controller;
   private readonly now = h("div", { class: "now" });
+  private readonly further = h("div", {});
   private readonly sections: readonly { section: { element: HTMLElement }; update(state: State): void }[];
   private readonly local: LocalSection;
   private readonly sums: Asker;
@@ -38,7 +39,8 @@ export class StepPane implements Pane {
     this.sums = new Asker(this.controller);
     this.local = new LocalSection(context);
     this.sections = [this.local, new PathsSection(context), new ForksSection(context), new ValuesSection(context)];
-    this.element.append(this.now, ...this.sections.map(({ section }) => section.element));
+    this.further.append(...this.sections.map(({ section }) => section.element));
+    this.element.append(this.now, this.further);
   }
 
   offered(state: State): boolean {
@@ -49,7 +51,8 @@ export class StepPane implements Pane {
     const told = ANSWERS.some((type) => !before || answered(state, type) !== answered(before, type));
     if (!told && !changed(state, before, "pass", "depth", "recording", "selected", "room")) return;
     this.show(state, gradients);
-    for (const section of this.sections) section.update(state);
+    this.further.hidden = state.pass?.mode === "record"; // there is no engine that could answer
+    if (!this.further.hidden) for (const section of this.sections) section.update(state);
     fitFormulas(this.element);
   }
 

@@ -1,0 +1,174 @@
+"""Boxes of modules for a graph that no watch has seen being made: which parameters an op takes says whose op it is.
+
+Ops run in the order of their rows, and calls of modules nest. So an op between two that are known to be of `blocks.0.attn` and
+`blocks.0.mlp` was run by `blocks.0`, or by a part of it that has no parameters.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from ..recording import Scope
+from .loaded import torch
+from .recording import TorchRecording
+
+_LOOKUPS = frozenset(("embedding", "embedding_bag", "getitem", "index_select", "gather"))  # what makes values of the model of weights alone
+
+_BORROWED = "NonDynamicallyQuantizableLinear"  # MultiheadAttention uses its weights, and does not call it
+
+
+class _Part(NamedTuple):
+    module: Any
+    path: str
+
+
+Chain = list[_Part]  # each inside the one before
+
+
+class _Anchor(NamedTuple):
+    """An op that takes parameters of one module."""
+
+    row: int
+    chain: Chain  # down to that module
+    use: tuple[int, int]  # the parameter's row, and the row that took it as it is
+
+
+class _Call(NamedTuple):
+    """A box: one call of a module."""
+
+    part: _Part
+    scope: int
+    begin: int  # its first row
+    after: list[int]  # rows between its last op that is known and the first one that is known not to be of it
+
+
+def put_in_boxes(recording: TorchRecording, models: Iterable[Any]) -> None:
+    """Scopes for the ops of a recording that has none, as far as they take parameters of these models or stand between such ops."""
+    anchors, weights = _anchors(recording, dict(_owners(recording, models)))
+    calls = _calls(recording, anchors, weights)
+    _finish_calls(recording, calls, weights)
+    recording.boxed = bool(calls)
+    for row in sorted(weights, reverse=True):  # what was made of weights alone goes where it is used
+        recording.scope[row] = recording.scope[weights[row][0]] if weights[row] else -1
+
+
+def _owners(recording: TorchRecording, models: Iterable[Any]) -> Iterator[tuple[int, list[Chain]]]:
+    """The rows of parameters, each with the modules that hold it, in the order in which they were made."""
+    found: dict[int, list[Chain]] = defaultdict(list)
+    never_called = torch().nn.Module.forward
+    for model in models:
+        chains: dict[str, Chain] = {"": [_Part(model, "")]}
+        for path, module in model.named_modules():
+            if path:
+                uncalled = type(module).forward is never_called or type(module).__name__ == _BORROWED  # such as ModuleList
+                own = [] if uncalled else [_Part(module, path)]
+                chains[path] = chains[path.rpartition(".")[0]] + own
+            for parameter in module._parameters.values():
+                if parameter is not None and (row := recording.find(parameter)) >= 0:
+                    found[row].append(chains[path])
+    yield from found.items()
+
+
+def _anchors(r: TorchRecording, owners: dict[int, list[Chain]]) -> tuple[list[_Anchor], dict[int, list[int]]]:
+    """The ops that are some module's; and those that are made of weights alone, such as a transpose, each with the rows that use it."""
+    anchors: list[_Anchor] = []
+    made: dict[int, tuple[Chain, tuple[int, int]]] = {}  # row of what one module's weights alone made -> whose, of which use
+    weights: dict[int, list[int]] = {}
+    uses: dict[int, int] = defaultdict(int)
+    for row in range(r.count):
+        if r.kind[row] != "op":
+            continue
+        found, only = [], True
+        for source, _ in r.inputs(row):
+            if source in owners:  # of a shared one each further use is by its next owner
+                found.append((owners[source][min(uses[source], len(owners[source]) - 1)], (source, row)))
+                uses[source] += 1
+            elif source in made:
+                found.append(made[source])
+            only = only and r.op_name(row) not in _LOOKUPS and (source in owners or source in weights or r.kind[source] == "constant")
+            if source in weights:
+                weights[source].append(row)
+        whose = [chain for chain, _ in found]
+        if only and found:
+            weights[row] = []
+            if r.shape[row] and all(chain is whose[0] for chain in whose):  # a number made of weights is a penalty, and no part of a model
+                made[row] = found[0]
+        elif found:
+            anchors.append(_Anchor(row, _shared(whose), found[0][1]))
+    return [anchor for anchor in anchors if anchor.chain], weights
+
+
+def _calls(r: TorchRecording, anchors: list[_Anchor], weights: dict[int, list[int]]) -> list[_Call]:
+    """The calls of modules, and the ops in them: those between two ops in what is around both."""
+    calls: list[_Call] = []
+    stack: list[_Call] = []
+    uses: dict[tuple[int, int], tuple[tuple[int, int], int]] = {}  # a parameter in a module -> its last use, and by which anchor
+    done = 0
+    for at, (end, chain, use) in enumerate(anchors):
+        around = len(_shared([[call.part for call in stack], chain]))
+        key = use[0], id(chain[-1].module)
+        known, before = uses.get(key, (use, at))
+        if known != use:  # the same weights again: whatever holds all that ran since is called once more, the model itself is not
+            since = _shared([anchor.chain for anchor in anchors[before : at + 1]])
+            again = max(len(since) - 1, 1)
+            if again < around and stack[again].begin <= anchors[before].row:  # else it was called again already
+                around = again
+        uses[key] = use, at
+        between = [row for row in range(done, end) if r.kind[row] == "op" and row not in weights]
+        for call in stack[around:]:
+            call.after.extend(between)
+        del stack[around:]
+        for row in between if stack else ():
+            r.scope[row] = stack[-1].scope
+        for part in chain[around:]:
+            label = type(part.module).__name__
+            r.scopes.append(Scope(stack[-1].scope if stack else -1, "module", part.path or label, label, id(part.module), None, 0))
+            stack.append(_Call(part, len(r.scopes) - 1, end, []))
+            calls.append(stack[-1])
+        r.scope[end] = stack[-1].scope
+        done = end + 1
+    rest = [row for row in range(done, r.count) if r.kind[row] == "op" and row not in weights]
+    for call in stack:
+        call.after.extend(rest)
+    return calls
+
+
+def _shared(chains: list[Chain]) -> Chain:
+    """What all of them begin with."""
+    count = 0
+    for parts in zip(*chains, strict=False):
+        if any(part.module is not parts[0].module for part in parts):
+            break
+        count += 1
+    return chains[0][:count]
+
+
+def _finish_calls(r: TorchRecording, calls: list[_Call], weights: dict[int, list[int]]) -> None:
+    """An op behind a call's last known one is taken in if all calls of that class are followed by such an op, as by a residual sum."""
+    alike: dict[type, list[_Call]] = defaultdict(list)
+    for call in calls:
+        module = call.part.module
+        own = list(module.children())
+        whole = type(module).__module__.startswith("torch.nn.")
+        if not whole or own and not (isinstance(module, torch().nn.Sequential) and own[-1]._parameters):  # else its last op is known
+            alike[type(module)].append(call)
+    for same in alike.values():
+        tails = [[r.op_name(row) for row in _tail(r, call, weights)] for call in same]
+        many = next((at for at, ops in enumerate(zip(*tails, strict=False)) if len(set(ops)) > 1), min(map(len, tails)))
+        for call in same if len(same) > 1 else ():
+            for row in call.after[:many]:  # the innermost call has the largest number
+                r.scope[row] = max(r.scope[row], call.scope)
+
+
+def _tail(r: TorchRecording, call: _Call, weights: dict[int, list[int]]) -> Iterator[int]:
+    """The rows after a call that take nothing but what was made in it, or given to it."""
+    last = call.after[0] if call.after else r.count
+    given = {source for row in range(call.begin, last) for source, _ in r.inputs(row)}
+    for row in call.after:
+        if any(
+            r.kind[source] == "op" and source < call.begin and source not in given and source not in weights for source, _ in r.inputs(row)
+        ):
+            return
+        yield row
