@@ -210,7 +210,11 @@ def _seal(r: Recording, box: Box, intern: Any) -> None:
 
 
 def _token(r: Recording, item: Any, intern: Any) -> int:
-    return item.token if isinstance(item, Box) else intern((r.op_name(item), r.code[item], _place(r.code[item], r.lasti[item])))
+    if isinstance(item, Box):
+        return item.token
+    # Where no code is known, how far back its inputs were made tells an op from another one of its kind.
+    reach = [item - source for source, _ in r.inputs(item) if r.kind[source] == "op"] if r.code[item] is None else []
+    return intern((r.op_name(item), r.code[item], _place(r.code[item], r.lasti[item]), *reach))
 
 
 def _place(code: CodeType | None, lasti: int) -> Any:
@@ -243,17 +247,18 @@ def _with_loops(r: Recording, items: list, sources: source.Sources, intern: Any,
         if period == 1 and isinstance(body[0], Box):
             continue  # calls of one module in a row are folded instead
         code, lasti = _where(r, body[0])
-        if code is None:
+        own = holder is not None and (code, lasti) == (holder.code, holder.lasti)
+        around = None if own or code is None else _loop_around(r, body, sources)
+        if not _is_loop(body, count, code, around, holder):
             continue
-        around = _loop_around(r, body, sources) if holder is None or (code, lasti) != (holder.code, holder.lasti) else None
-        if around is None and code.co_name == "<module>" and (holder is None or holder.kind != "module"):
-            continue  # the same ops again, but no code says that it is a loop
         out += items[done:start]
         done = start + period * count
         header = around[2] if around else ""
         epochs = _epochs(r, code, around, [items[k] for k in range(start, done, period)], sources) if around else []
-        if holder is not None and not header and (code, lasti) == (holder.code, holder.lasti):
+        if own and code is not None and not header:
             each, name, label = "step", "step", f"step ×{count}"  # a loop in a layer's own code, such as an LSTM's over time
+        elif code is None:
+            each, name, label = "turn", "repeated", f"repeated ×{count}"
         else:
             each, name = ("turn", header) if header else ("call", code.co_name)
             if header.startswith("for "):
@@ -284,13 +289,20 @@ def _with_loops(r: Recording, items: list, sources: source.Sources, intern: Any,
     return out + items[done:]
 
 
+def _is_loop(body: list, count: int, code: CodeType | None, around: Any, holder: Box | None) -> bool:
+    """Whether a piece that runs again and again is a loop of the user's, and no chance."""
+    if code is None:  # no line is known: the same modules again are enough
+        return count >= FOLD and any(isinstance(item, Box) and (item.subject or item.kind == "loop") for item in body)
+    return around is not None or code.co_name != "<module>" or holder is not None and holder.kind == "module"
+
+
 def _renumbered(r: Recording, iterations: list[Box], each: str, intern: Any) -> None:
     for k, one in enumerate(iterations, 1):
         one.name, one.label = str(k), f"{each} {k}"
         _seal(r, one, intern)
 
 
-def _loop(name: str, label: str, items: list, around: Any, token: Any, alike: Any, *, code: CodeType, lasti: int, intern: Any) -> Box:
+def _loop(name: str, label: str, items: list, around: Any, token: Any, alike: Any, *, code: Any, lasti: int, intern: Any) -> Box:
     box = Box("loop", name, label, items, len(items), code=code, lasti=lasti)
     box.loop, box.token, box.alike = around, intern(("loop", token)), intern(("loop", len(items), alike))
     return box

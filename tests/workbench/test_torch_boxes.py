@@ -85,6 +85,18 @@ class Twins(nn.Module):
         return self.head((self.encoder(x[0]) - self.encoder(x[1])).abs())
 
 
+class Coded(nn.Module):
+    """Two stacks that end with an activation."""
+
+    def __init__(self):
+        super().__init__()
+        self.encoder = nn.Sequential(nn.Linear(3, 4), nn.ReLU())
+        self.mean, self.decoder = nn.Linear(4, 2), nn.Sequential(nn.Linear(2, 4), nn.LeakyReLU(), nn.Linear(4, 3), nn.Sigmoid())
+
+    def forward(self, x):
+        return self.decoder(self.mean(self.encoder(x)) * 2) + 1
+
+
 MOVES = ("view", "unsafe_view", "expand")
 
 
@@ -97,6 +109,7 @@ PROGRAMS = {
     "language": (Language, torch.tensor([[1, 2, 3, 4, 5], [5, 4, 3, 2, 1]])),
     "unrolled": (Unrolled, torch.randn(4, 2, 3)),
     "twins": (Twins, torch.randn(2, 5, 3)),
+    "encoder": (lambda: nn.ModuleDict({"m": Coded()})["m"], torch.randn(2, 3)),
     "convolutions": (lambda: _net(3), torch.randn(2, 1, 4, 4)),
     "attention": (lambda: nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), torch.randn(2, 3, 8)),
     "lstm": (lambda: nn.ModuleDict({"rnn": nn.LSTM(3, 4)})["rnn"], torch.randn(5, 2, 3)),
@@ -145,6 +158,54 @@ def test_ops_with_parameters_and_what_ends_a_block_stand_where_they_ran(name):
         if ran and ran[-1] in owns:
             assert told == ran, op
         assert len(set(told) & blocks) == len(set(ran) & blocks), op  # also the sum and the relu behind the last parameters
+
+
+def test_a_sequential_ends_with_its_last_layers():
+    model = Coded()
+    _, pairs = _both(model, torch.randn(2, 3))
+    for op, told, ran in pairs:
+        assert [m for m in told if m in (id(model.encoder), id(model.decoder))] == [
+            m for m in ran if m in (id(model.encoder), id(model.decoder))
+        ], op
+
+
+def test_a_model_that_is_called_again_and_again_has_a_box_for_each_call():
+    field = nn.Sequential(nn.Linear(2, 4), nn.Tanh(), nn.Linear(4, 2))
+
+    def integrated(model, out):
+        for _ in range(6):
+            k = model(out)
+            out = out + 0.1 * (k + model(out + 0.1 * k))
+        return out.square().mean()
+
+    recording, pairs = _both(field, torch.randn(1, 2), integrated)
+    assert len([scope for scope in recording.scopes if scope.subject == id(field)]) == 13
+    assert [(op, told) for op, told, ran in pairs if told != ran[: len(told)]] == []
+
+
+def test_what_the_same_modules_do_again_is_folded_as_a_loop():
+    field = nn.Linear(2, 2)
+    out = torch.randn(1, 2)
+    for _ in range(8):
+        k = field(out)
+        out = out + 0.1 * (k + field(out + 0.1 * k))
+    groups, _ = wb.watch(out).session.graph.arranged()
+    loops = [group for group in groups if group.kind == "loop"]
+    assert [(loop.label, loop.count) for loop in loops] == [(f"repeated ×{loops[0].count}", loops[0].count)] and loops[0].count in (6, 7)
+
+
+def test_of_modules_inside_each_other_the_outer_one_is_called_again():
+    class Wrapped(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.net = nn.Sequential(nn.Linear(2, 4), nn.Tanh(), nn.Linear(4, 2))
+
+        def forward(self, x):
+            return self.net(x**3)
+
+    model = Wrapped()
+    recording, _ = _both(model, torch.randn(1, 2), lambda model, out: model(model(out)).sum())
+    assert [scope.label for scope in recording.scopes if scope.parent < 0] == ["Wrapped"] * 3
 
 
 def test_calls_of_one_module_are_boxes_of_their_own():

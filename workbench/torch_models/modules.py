@@ -34,6 +34,11 @@ class _Anchor(NamedTuple):
     chain: Chain  # down to that module
     use: tuple[int, int]  # the parameter's row, and the row that took it as it is
 
+    @property
+    def key(self) -> tuple[int, int]:
+        """A parameter, and by which of its owners it was used."""
+        return self.use[0], id(self.chain[-1].module)
+
 
 class _Call(NamedTuple):
     """A box: one call of a module."""
@@ -105,14 +110,20 @@ def _calls(r: TorchRecording, anchors: list[_Anchor], weights: dict[int, list[in
     calls: list[_Call] = []
     stack: list[_Call] = []
     uses: dict[tuple[int, int], tuple[tuple[int, int], int]] = {}  # a parameter in a module -> its last use, and by which anchor
+    inside: dict[int, set[tuple[int, int]]] = defaultdict(set)  # such parameters of a module and its parts
+    for anchor in anchors:
+        for part in anchor.chain:
+            inside[id(part.module)].add(anchor.key)
     done = 0
     for at, (end, chain, use) in enumerate(anchors):
         around = len(_shared([[call.part for call in stack], chain]))
-        key = use[0], id(chain[-1].module)
+        key = anchors[at].key
         known, before = uses.get(key, (use, at))
-        if known != use:  # the same weights again: whatever holds all that ran since is called once more, the model itself is not
-            since = _shared([anchor.chain for anchor in anchors[before : at + 1]])
-            again = max(len(since) - 1, 1)
+        if known != use:  # the same weights again: a module is called once more, the outermost that has run as a whole since
+            since = anchors[before:at]
+            common, ran = _shared([anchor.chain for anchor in since]), {anchor.key for anchor in since}
+            whole = (depth for depth, part in enumerate(common) if inside[id(part.module)] <= ran)
+            again = next(whole, max(len(common) - 1, 1))
             if again < around and stack[again].begin <= anchors[before].row:  # else it was called again already
                 around = again
         uses[key] = use, at
@@ -146,20 +157,36 @@ def _shared(chains: list[Chain]) -> Chain:
 
 
 def _finish_calls(r: TorchRecording, calls: list[_Call], weights: dict[int, list[int]]) -> None:
-    """An op behind a call's last known one is taken in if all calls of that class are followed by such an op, as by a residual sum."""
-    alike: dict[type, list[_Call]] = defaultdict(list)
+    """Takes in the ops behind a call's last known one that are the call's too, as its activation or its residual sum."""
+    alike: dict[type, list[tuple[_Call, list[int]]]] = defaultdict(list)
     for call in calls:
-        module = call.part.module
-        own = list(module.children())
-        whole = type(module).__module__.startswith("torch.nn.")
-        if not whole or own and not (isinstance(module, torch().nn.Sequential) and own[-1]._parameters):  # else its last op is known
-            alike[type(module)].append(call)
+        module, tail = call.part.module, list(_tail(r, call, weights))
+        if isinstance(module, torch().nn.Sequential):
+            _take(r, call, tail[: _ending(r, module, tail)])
+        elif call.part.path and not type(module).__module__.startswith("torch.nn."):
+            alike[type(module)].append((call, tail))
     for same in alike.values():
-        tails = [[r.op_name(row) for row in _tail(r, call, weights)] for call in same]
+        if len({id(call.part.module) for call, _ in same}) < 2:
+            continue
+        tails = [[r.op_name(row) for row in tail] for _, tail in same]
         many = next((at for at, ops in enumerate(zip(*tails, strict=False)) if len(set(ops)) > 1), min(map(len, tails)))
-        for call in same if len(same) > 1 else ():
-            for row in call.after[:many]:  # the innermost call has the largest number
-                r.scope[row] = max(r.scope[row], call.scope)
+        for call, tail in same:  # all modules of that class are followed by such ops
+            _take(r, call, tail[:many])
+
+
+def _ending(r: TorchRecording, module: Any, tail: list[int]) -> int:
+    """With how many of these ops a Sequential ends: those of its last layers that have no parameters."""
+    last: list[str] = []
+    for layer in reversed(list(module.children())):
+        if any(True for _ in layer.parameters()):
+            break
+        last.insert(0, type(layer).__name__.lower())
+    return next((at for at, name in enumerate(last) if at == len(tail) or r.op_name(tail[at]).replace("_", "") != name), len(last))
+
+
+def _take(r: TorchRecording, call: _Call, rows: list[int]) -> None:
+    for row in rows:  # of calls inside each other the inner one has the larger number
+        r.scope[row] = max(r.scope[row], call.scope)
 
 
 def _tail(r: TorchRecording, call: _Call, weights: dict[int, list[int]]) -> Iterator[int]:
