@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from threading import RLock
-from typing import Any
+from typing import Any, Literal
 
 from . import breakpoints, inspector, levels, protocol, source
 from .answers import ANSWERS, checks, teach
@@ -64,6 +64,7 @@ class Session:
         self.breakpoints = breakpoints.kept
         self.until: list[breakpoints.Breakpoint] = []  # where the code itself wanted to be stopped
         self.clients: list[Client] = []
+        self.waits: Literal["", "pass", "loop"] = ""  # what of the running cell waits for a view
         self.opened = 0  # how often a view has asked for everything: somebody is there
         self.busy: Callable[[], bool] = lambda: False
         self.heard: Callable[[], None] = lambda: None  # a request was answered: a cell that waits looks whether it may go on

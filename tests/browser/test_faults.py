@@ -57,6 +57,35 @@ def test_reload_while_the_cell_is_paused(lab):
     lab.page.wait_for_function("() => window.jupyterapp.shell.currentWidget.sessionContext.session?.kernel?.status === 'idle'")
 
 
+def test_a_cell_that_waits_without_its_view_says_so_after_a_reload(lab):
+    lab.open(SETUP, PAUSED, "1 + 1")
+    lab.command("docmanager:save")
+    lab.wait_idle()
+    lab.run_all(wait=False)
+    view = view_of(lab, 1)
+    view.get_by_test_id("wb-next").click()
+    expect(view.get_by_test_id("wb-scrub")).to_have_value("1")
+    lab.page.on("dialog", lambda dialog: dialog.accept())  # leave without saving: the output with the view is lost
+
+    lab.reload()
+    lab.command("notebook:run-cell", at=2)
+    notice = lab.page.locator(".Toastify__toast").filter(has_text="waits inside backward()")
+    expect(notice).to_be_visible()
+    notice.get_by_role("button", name="Show it").click()
+    panel = panel_of(lab)
+    expect(panel.get_by_test_id("wb-paused")).to_be_visible()
+    expect(panel.get_by_test_id("wb-scrub")).to_have_value("1")
+
+    lab.page.evaluate("() => window.jupyterapp.shell.collapseRight()")
+    lab.reload()
+    notice.get_by_role("button", name="Let it run on").click()
+    lab.wait_idle()
+    lab.command("notebook:run-cell", at=2)
+    lab.wait_idle()
+    assert lab.text(2) == "2"
+    expect(notice).to_have_count(0)
+
+
 def test_kernel_restart_in_mid_step_says_so_and_the_next_run_works(lab):
     lab.open(SETUP, "wb.step(loss)", "print('alive')")
     lab.run_all()

@@ -12,7 +12,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from time import monotonic
-from typing import Any
+from typing import Any, Literal
 
 import zmq
 from IPython.core.getipython import get_ipython
@@ -72,7 +72,7 @@ class Pause:
 
     def _wait(self, stepper: Followed) -> None:
         """Until the view wants the pass to go on. KeyboardInterrupt comes through, and backward() ends there."""
-        if not self._alone and not attend(self.session, lambda: stepper.held, self.patience):
+        if not self._alone and not attend(self.session, "pass", lambda: stepper.held, self.patience):
             self._alone = True
             print(
                 f"wb.step(): no view has opened within {self.patience:.0f} s, so the backward pass runs on by itself.",
@@ -96,7 +96,7 @@ class Gate:
         if not loop.held:
             return
         loop.session.tell_training()
-        if not attend(loop.session, lambda: loop.held, self.patience):
+        if not attend(loop.session, "loop", lambda: loop.held, self.patience):
             print(f"wb.loop(): no view has opened within {self.patience:.0f} s, so the loop runs by itself.", file=sys.stderr)
             loop.wish("play")
 
@@ -112,19 +112,20 @@ def controlled(iterable: Iterable, subjects: tuple) -> Loop:
     return loop
 
 
-def attend(session: Session, held: Callable[[], bool], patience: float) -> bool:
+def attend(session: Session, waits: Literal["pass", "loop"], held: Callable[[], bool], patience: float) -> bool:
     """Serve the view as long as `held()`; False when none has opened in `patience` seconds, so that nobody could let the cell go on."""
     deadline = monotonic() + patience
     pump = Pump()
     with Bell() as bell:
         before, session.heard = session.heard, bell.ring
+        session.waits = waits
         try:
             while held():
                 pump.listen(TICK, bell)
                 if not session.opened and monotonic() > deadline:
                     return False
         finally:
-            session.heard = before
+            session.heard, session.waits = before, ""
     return True
 
 

@@ -238,6 +238,7 @@ class Bytes(ToView):
     running: bool  # it is being recorded
     resident: int  # main memory of the whole process; 0: unknown
     gpu: Gpu | None
+    waits: Literal["", "pass", "loop"]  # a running cell waits for a view, inside backward() or before a turn of its loop
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ import { WorkbenchPanel } from "./panel";
 import { reveal } from "./reveal";
 import { showSaved } from "./saved";
 import { StatusItem } from "./status";
+import { tellOfWaiting } from "./waiting";
 
 const CATEGORY = "Gradient Workbench";
 const SIDE = "gradient-workbench:open";
@@ -91,6 +92,8 @@ const plugin: JupyterFrontEndPlugin<void> = {
       hub.core?.controller.tab("memory");
     });
     statusBar?.registerStatusItem("gradient-workbench:memory", { item, align: "right", rank: 30 });
+
+    tellOfWaiting(hub, openSide);
 
     document.documentElement.dataset[SIDE_PANEL] = "";
     tellNews(tracker);

@@ -7,6 +7,7 @@ import { Signal } from "@lumino/signaling";
 import { CommModel } from "./model";
 
 const TARGET = "workbench";
+const IN_ORDER = 1000; // milliseconds after which a kernel that has not answered is asked in another way
 
 // A kernel logs an error when a comm is opened to a target that it does not know: ask first, in a way that leaves no trace in the notebook.
 const IS_LOADED = `"${TARGET}" in __import__("comm").get_comm_manager().targets`;
@@ -119,6 +120,7 @@ export class KernelLink {
   private async connect(kernel: Kernel.IKernelConnection): Promise<void> {
     if (this.loaded.has(kernel)) return this.openComm(kernel);
     this.asking = true;
+    void this.overtake(kernel);
     let answer: string | null;
     do {
       this.askAgain = false;
@@ -128,6 +130,23 @@ export class KernelLink {
     this.asking = false;
     if (this.comm !== null) return; // a view in the notebook was heard of meanwhile
     if (answer !== null) return void this.changed.emit({ sentence: answer, keeps: true });
+    this.loaded.add(kernel);
+    await this.openComm(kernel);
+  }
+
+  /**
+   * A kernel answers in order, so a cell that runs keeps it from saying whether the workbench is there. But where a cell waits for a view,
+   * the workbench itself answers what is asked about comms, before the cell has ended.
+   */
+  private async overtake(kernel: Kernel.IKernelConnection): Promise<void> {
+    await new Promise((resume) => setTimeout(resume, IN_ORDER));
+    if (!this.asking || kernel !== this.kernel) return;
+    try {
+      await kernel.requestCommInfo({});
+    } catch {
+      return; // the kernel ended
+    }
+    if (!this.asking || kernel !== this.kernel || this.comm !== null) return;
     this.loaded.add(kernel);
     await this.openComm(kernel);
   }

@@ -52,7 +52,8 @@ export class StatusItem extends Widget {
   /** A kernel that rests has nothing new to tell, and a question would keep it from being taken for idle. */
   private async ask(): Promise<void> {
     const { core } = this.hub;
-    const runs = this.hub.tracker.currentWidget?.sessionContext.session?.kernel?.status === "busy";
+    const waits = !!core && !!answered(core.store.state, "bytes")?.message.waits;
+    const runs = waits || this.hub.tracker.currentWidget?.sessionContext.session?.kernel?.status === "busy";
     if (!core || this.asking || document.hidden || !(runs || this.ran)) return;
     this.asking = true;
     this.ran = runs;

@@ -587,6 +587,7 @@ export interface Bytes {
   running: boolean;
   resident: number;
   gpu: Gpu | null;
+  waits: "" | "pass" | "loop";
 }
 
 /** All cells of the recording: what was made by an earlier run, or by another text than the notebook has now, is marked as stale. */

@@ -205,7 +205,7 @@ export class FakeKernel implements Transport {
     } else if (request.type === "ask_predictions") {
       this.push({ ...this.predictions(), re: request.id });
     } else if (request.type === "ask_bytes") {
-      const bytes = { newest: this.recording, live: 1, peak: 2, running: false, resident: 123e6, gpu: this.gpu };
+      const bytes = { newest: this.recording, live: 1, peak: 2, running: false, resident: 123e6, gpu: this.gpu, waits: "" };
       this.push({ type: "bytes", v: VERSION, re: request.id, ...bytes });
     } else if (request.type === "ask_memory") {
       const { message, buffers } = this.memory();

@@ -1,0 +1,53 @@
+// A cell that waits for a view which is on the page no more, as after a reload: a notification says so, and how to go on.
+
+import { Notification } from "@jupyterlab/apputils";
+import { answered, type State } from "../view/store";
+import type { Hub } from "./hub";
+
+const GRACE = 2000; // milliseconds in which a view may still come
+const WAITS = {
+  pass: "A cell of this notebook waits inside backward(), and none of its views is on the page. Cells that you run now begin when it has ended.",
+  loop: "A cell of this notebook waits in wb.loop(), and none of its views is on the page. Cells that you run now begin when it has ended.",
+};
+
+/** Tells of a waiting cell that nobody on the page could let go on. */
+export function tellOfWaiting(hub: Hub, openSide: () => void): void {
+  let [shown, late] = ["", undefined as ReturnType<typeof setTimeout> | undefined];
+  let stop: (() => void) | undefined;
+  const dismiss = () => {
+    clearTimeout(late);
+    late = undefined;
+    if (shown) Notification.dismiss(shown);
+    shown = "";
+  };
+  const tell = (kind: keyof typeof WAITS) => {
+    late = undefined;
+    const { core } = hub;
+    if (!core || answered(core.store.state, "bytes")?.message.waits !== kind || isSeen(hub)) return;
+    const goOn = () => core.controller.ask(kind === "pass" ? { type: "step", do: "last", to: -1, by: "op" } : { type: "train", do: "play" });
+    const actions = [
+      { label: "Show it", caption: "Open it in the side panel", callback: openSide },
+      { label: "Let it run on", caption: "The cell goes on without waiting", callback: () => void goOn() },
+    ];
+    shown = Notification.warning(WAITS[kind], { autoClose: false, actions });
+  };
+  const follow = (state: State) => {
+    const waits = answered(state, "bytes")?.message.waits;
+    if (!waits) return dismiss();
+    if (shown && isSeen(hub)) return dismiss();
+    if (!shown) late ??= setTimeout(() => tell(waits), GRACE);
+  };
+  hub.changed.connect(() => {
+    stop?.();
+    dismiss();
+    stop = hub.core?.store.subscribe(follow);
+  });
+}
+
+/** Whether a view stands in the notebook, or in a panel beside it. */
+function isSeen(hub: Hub): boolean {
+  const notebook = hub.tracker.currentWidget?.node;
+  return [...document.querySelectorAll<HTMLElement>(".gradient-workbench")].some(
+    (one) => (notebook?.contains(one) || !one.closest(".jp-NotebookPanel")) && one.getClientRects().length > 0,
+  );
+}
