@@ -137,6 +137,27 @@ describe("the view", () => {
     expect(root.querySelector("select")!.value).toBe("bytes");
   });
 
+  it("says what a part of the graph is where the mouse rests on it", async () => {
+    const { one, root, node, click, press } = await openView(mlp());
+    await click(one("wb-next"));
+    const over = (part: Element) => part.dispatchEvent(new Event("pointerover", { bubbles: true }));
+    const hint = (part: Element) => (over(part), part.closest("g:has(> title), text:has(> title)")!.querySelector(":scope > title")!.textContent);
+    const mean = node(15);
+    expect(mean.querySelector(":scope > title")).toBeNull(); // made only when it is wanted
+    expect(hint(mean.querySelector(".card")!)).toBe("mean, scalar");
+    expect(hint(mean.querySelector(".badge")!)).toContain("The gradient that has arrived here");
+    one("wb-graph").focus();
+    await press("o");
+    expect(hint(mean.querySelector(".badge")!)).toBe("Boxes show the bytes of their results.");
+    const wires = [...root.querySelectorAll(".wb-wire")];
+    expect(new Set(wires.map((wire) => hint(wire.firstElementChild!)))).toEqual(
+      new Set(["A result flows here", "A gradient has flowed back here; the wider, the larger"]),
+    );
+    // A note of its own stays what it was.
+    const noted = [...root.querySelectorAll("[data-node]")].find((one) => one.querySelector(":scope > title:not([data-hint])"))!;
+    expect(hint(noted.querySelector(".card")!)).toMatch(/^view of /);
+  });
+
   it("opens and closes groups by keys, the focus following", async () => {
     const { one, root, press, click } = await openView(lstm(40), { steps: false });
     await press("ArrowDown");

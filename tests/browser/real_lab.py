@@ -52,6 +52,8 @@ RUN = f"""([command, at]) => {{
 }}"""
 
 
+# The hints for a browser's first view, which would stand over it; a test that wants them says so in the page's session.
+NO_HINTS = """if (location.protocol.startsWith("http") && !sessionStorage.getItem("hints")) localStorage.setItem("gradient-workbench-hints", "yes");"""
 NO_CHROMIUM = "no Chromium found (install chromium, or name one in $CHROMIUM)"
 
 
@@ -101,6 +103,7 @@ class Lab:
     console: list[str] = field(default_factory=list)  # errors and warnings that the page wrote there
 
     def __post_init__(self) -> None:
+        self.page.add_init_script(NO_HINTS)
         self.page.on("pageerror", lambda error: self.errors.append(f"{error}\n{error.stack}"))
         self.page.on("console", lambda said: self.console.append(said.text) if said.type in ("error", "warning") else None)
         # JupyterLab's file browser says on a slow machine that it could not list the folder; a user closes that.

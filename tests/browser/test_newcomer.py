@@ -67,7 +67,8 @@ IS_ACTIVE = "(one) => one.getRootNode().activeElement === one"
 
 
 def walk(view: Locator, target: Locator, key: str = "Tab") -> None:
-    """Presses the key until the target has the focus."""
+    """Presses the key until the target has the focus. Its pane may still wait for the kernel, which a user would see."""
+    expect(target).to_be_visible()
     for _ in range(40):
         if target.count() and target.evaluate(IS_ACTIVE):
             return
@@ -102,3 +103,35 @@ def test_by_keys_alone(lab):
         walk(view, button)
         press("Enter")
     answered(view)
+
+
+def test_three_hints_come_once_in_a_browser(lab):
+    lab.open(README[0], *README[1:], "wb.step(loss)")
+    lab.page.evaluate("() => { sessionStorage.setItem('hints', 'wanted'); localStorage.removeItem('gradient-workbench-hints'); }")
+    for at in range(3):
+        lab.command("notebook:run-cell", at)
+        lab.wait_idle()
+    view = lab.cell(2).locator(".gradient-workbench")
+    hint, onward = view.get_by_test_id("wb-hint"), view.get_by_test_id("wb-hint-next")
+    expect(hint).to_contain_text("Double-click a box to look inside it")
+    assert lab.page.evaluate("() => document.activeElement.closest('.gradient-workbench')") is None  # no hint takes the keys
+    frame = view.bounding_box()
+    assert frame
+    for words in ("wb.step(loss) in a cell walks through", "is explained here"):
+        box = hint.bounding_box()
+        assert box and frame["x"] <= box["x"] and box["x"] + box["width"] <= frame["x"] + frame["width"]
+        assert frame["y"] <= box["y"] and box["y"] + box["height"] <= frame["y"] + frame["height"]
+        onward.click()
+        expect(hint).to_contain_text(words)
+    onward.click()
+    expect(hint).to_be_hidden()
+
+    lab.command("notebook:run-cell", 3)
+    lab.wait_idle()
+    expect(view_of(lab, 3).get_by_test_id("wb-hint")).to_be_hidden()
+    lab.command("docmanager:save")
+    lab.wait_idle()
+    lab.reload()
+    view = lab.cell(2).locator(".gradient-workbench")
+    expect(view.get_by_test_id("wb-levels")).to_be_visible()
+    expect(view.get_by_test_id("wb-hint")).to_be_hidden()

@@ -11,6 +11,7 @@ import memory from "./panes/memory.css";
 import parts from "./parts.css";
 import save from "./save.css";
 import presenter from "./presenter.css";
+import tour from "./tour.css";
 import view from "./view.css";
 
-export const STYLES = [view, parts, stepper, scene, save, step, time, tensor, memory, lesson, checks, presenter].join("\n");
+export const STYLES = [view, parts, stepper, scene, save, step, time, tensor, memory, lesson, checks, presenter, tour].join("\n");

@@ -37,7 +37,8 @@ export class Toolbar {
   private readonly more = h("span");
   private readonly facts = h("span", { class: "quiet count" }, this.ops, this.more);
   private readonly live = h("span", { class: "live", "data-testid": "wb-live", hidden: true }, "recording");
-  private readonly levels = h("span", { class: "levels", role: "group", "aria-label": "Level of detail", "data-testid": "wb-levels" });
+  readonly help: HTMLButtonElement;
+  readonly levels = h("span", { class: "levels", role: "group", "aria-label": "Level of detail", "data-testid": "wb-levels" });
   private readonly overlay: HTMLSelectElement;
   private readonly text: HTMLButtonElement;
   private readonly student: HTMLButtonElement;
@@ -52,6 +53,7 @@ export class Toolbar {
     const least = "Student level: the tabs Step and Value and a simple bar, nothing else";
     this.student = h("button", { title: least, "data-testid": "wb-student", click: () => events.student() }, "student");
     this.side = button("side", "Show in the side panel", () => events.side(), "wb-side");
+    this.help = h("button", { title: "Legend and keys (?)", "aria-label": "Legend and keys (?)", "data-testid": "wb-help", click: () => events.help() }, "?");
     this.input.addEventListener("input", () => events.query(this.input.value));
     this.input.addEventListener("keydown", (event) => {
       if (event.key !== "Enter") return;
@@ -80,7 +82,7 @@ export class Toolbar {
         new SaveMenu((format) => events.save(format)).element,
         this.student,
         button("present", "Presenter mode (Shift p)", () => events.present(), "wb-present", "present"),
-        h("button", { title: "Legend and keys (?)", "aria-label": "Legend and keys (?)", "data-testid": "wb-help", click: () => events.help() }, "?"),
+        this.help,
       ),
     );
   }

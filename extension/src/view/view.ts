@@ -26,6 +26,7 @@ import { fillTable } from "./graph/table";
 import { STYLES } from "./styles";
 import { followTheme, prefersStill } from "./theme";
 import { Toolbar } from "./toolbar";
+import { Tour } from "./tour";
 import { TrainingBar } from "./training";
 import { caretNode } from "./graph/loops";
 import { keyOf } from "./graph/walk";
@@ -36,6 +37,10 @@ const BAR = 90; // of the stepper: it takes none of the graph's room
 const STACKED = 640; // height where the details stand below the graph
 const NARROW = 560;
 const LARGE = 20_000; // nodes
+const LOOK_INSIDE = "This is the program as it ran. Double-click a box to look inside it; these levels open all boxes at once.";
+const WALK = "Next runs one step of the backward pass, and Previous takes it back.";
+const BEGIN = "Click a box to see its numbers here. wb.step(loss) in a cell walks through the backward pass, step by step.";
+const EXPLAINED = "Every colour, badge, edge and key is explained here.";
 let views = 0;
 
 /** What of the view is shown: both parts, or one of them where the other stands elsewhere on the page. */
@@ -62,6 +67,7 @@ export class View {
   private readonly empty = h("div", { class: "empty" });
   private readonly below: MemoryPane | null;
   private readonly presenter: Presenter;
+  private readonly tour: Tour | null; // in a cell's output
   private readonly list = h("div", { class: "table", tabindex: 0, "data-testid": "wb-table", hidden: true });
   private readonly root: HTMLElement;
   private readonly stops: (() => void)[] = [];
@@ -90,6 +96,7 @@ export class View {
         iterate: (loop, to) => this.commands.iterate(loop, to),
         connect: (node) => this.commands.connect(node),
         breakpoint: (node) => this.commands.breakpoint(node),
+        overlay: () => this.store.state.overlay,
         resized: ({ w, h: high }, keep) => {
           this.store.dispatch({ do: "window", to: { w, h: high + this.spare() }, keep });
           if (keep) return;
@@ -120,6 +127,13 @@ export class View {
     this.below = parts === "graph" ? new MemoryPane({ controller: this.controller, isDark: () => this.dark, prefix, width: () => this.width }) : null;
     const side = [splitter(() => this.panel.element), this.panel.element];
     const main = h("div", { class: "main" }, ...{ all: [stage, ...side], graph: [stage], details: [this.panel.element, this.empty] }[parts]);
+    const hints = [
+      { words: () => LOOK_INSIDE, at: () => (this.toolbar.levels.hidden ? pane.element : this.toolbar.levels) },
+      { words: () => (this.store.state.pass ? WALK : BEGIN), at: () => (this.store.state.pass ? this.bar.element : this.panel.element) },
+      { words: () => EXPLAINED, at: () => this.toolbar.help },
+    ];
+    const drawn = () => this.store.state.recording?.view === "graph" && !this.store.state.recording.live;
+    this.tour = parts === "all" && setting.height !== "100%" ? new Tour(() => this.root, hints, drawn) : null;
     this.root = h(
       "div",
       { class: `root only-${parts}`, "data-testid": "wb-root" },
@@ -129,6 +143,7 @@ export class View {
       main,
       this.below && h("div", { class: "below" }, this.below.element),
       this.keys.element,
+      this.tour?.element ?? null,
     );
     // JupyterLab's own shortcuts must not take the keys while the focus is in here.
     this.host = h("div", { class: "gradient-workbench", "data-lm-suppress-shortcuts": "true" });
@@ -164,6 +179,7 @@ export class View {
     clearTimeout(this.later);
     this.stops.forEach((stop) => stop());
     this.presenter.close();
+    this.tour?.close();
     this.panel.close();
     this.pane.close();
     this.host.remove();
@@ -180,6 +196,7 @@ export class View {
       this.showHeight();
       if (setFont(getComputedStyle(this.root).fontFamily)) this.layAnew();
       this.store.dispatch({ do: "room" });
+      this.tour?.place();
     });
     observer.observe(this.root);
     return () => observer.disconnect();
@@ -224,6 +241,7 @@ export class View {
       this.panel.update(state, before, this.gradients);
     }
     this.presenter.update(state);
+    if (changed("recording")) this.tour?.offer();
     this.updateBelow(state, before);
     this.empty.hidden = !!state.recording?.tree.size;
     if (!this.empty.hidden) put(this.empty, ...emptyWords(state));

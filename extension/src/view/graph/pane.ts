@@ -5,6 +5,7 @@ import { h, s, setAttribute } from "../dom";
 import { drawBox, drawWire, besideHead, labelWire, markBox, markWire } from "./draw";
 import { HEADER, MOST_GROWTH, resultText, textWidth, TITLE } from "./face";
 import { Headers } from "./headers";
+import { listenHints } from "./hints";
 import { firstView, LEGIBLE, namedAt, readableAt, viewOf, wholeView, WORDS } from "./fit";
 import type { Box, Scene } from "./layout";
 import type { Marks } from "./marks";
@@ -86,6 +87,7 @@ export class GraphPane {
       }),
     );
     listenPresses(this.element, this.svg, events);
+    listenHints(this.svg, () => events.overlay());
     if (typeof ResizeObserver !== "undefined") {
       const observer = new ResizeObserver(() => this.resized());
       observer.observe(this.element);

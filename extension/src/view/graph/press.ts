@@ -11,6 +11,8 @@ export interface GraphEvents {
   /** A second node: what lies between it and the selected one is asked for. */
   connect(node: number): void;
   breakpoint(node: number): void;
+  /** The name of what the boxes show. */
+  overlay(): string;
   /** The pane has another size; `keep`: the user has moved the camera. */
   resized(to: Window, keep: boolean): void;
 }
