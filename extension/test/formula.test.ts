@@ -76,6 +76,10 @@ describe("numbers in words", () => {
     ["-inf", "−Inf"],
     [true, "True"],
     [1e-320, "1e−320"],
+    [12345.6, "12346"],
+    [9999.9, "10000"],
+    [-99999, "−99999"],
+    [123456, "1.23e5"],
   ])("%j is %s", (value, text) => expect(numberText(value)).toBe(text));
   it("names shapes, counts and bytes", () => {
     expect([[4, 3], [], [5]].map(shapeText)).toEqual(["4×3", "scalar", "(5)"]);

@@ -61,7 +61,8 @@ export function numberText(value: number | boolean | string | null | undefined, 
     const [mantissa, exponent] = value.toExponential(Math.min(2, digits - 1)).split("e");
     text = `${trimZeros(mantissa!)}e${exponent!.replace("+", "")}`;
   } else {
-    text = trimZeros(value.toPrecision(digits));
+    const short = value.toPrecision(digits);
+    text = short.includes("e") ? value.toFixed(0) : trimZeros(short);
   }
   return text.replaceAll("-", "−");
 }
