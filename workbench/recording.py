@@ -63,6 +63,12 @@ class Scope(NamedTuple):
     lasti: int
 
 
+BOXED = (
+    "Calls of modules were not recorded: the boxes are told from the parameters that ops take, and for an op without any from the ops "
+    "around it. With %%watch over the forward pass they are exact."
+)
+
+
 class Recording:
     """The table. Columns only grow, and never hold a tensor.
 
@@ -91,6 +97,7 @@ class Recording:
         self.ops: list[Any] = []  # the engine's op, or None
         self.kind: list[str] = []
         self.scope: list[int] = []
+        self.boxed = False  # calls of modules were not seen, and are told from parameters
         self.code: list[CodeType | None] = []  # the user's code object, and the instruction in it
         self.lasti: list[int] = []
         self.shape: list[tuple] = []
@@ -428,7 +435,8 @@ class Recording:
                 f"{whole:,} of {self.turns:,} turns of the training were recorded, the first ones and then those whose number is a "
                 f"power of two. %%watch --every-turn records them all, as long as there is room."
             )
-        return f"{self.dropped:,} further ops were not recorded: the recording was full." if self.dropped else ""
+        full = f"{self.dropped:,} further ops were not recorded: the recording was full." if self.dropped else ""
+        return full or (BOXED if self.boxed else "")
 
     def room(self) -> int:
         """Bytes of the arrays that are held to be looked at."""

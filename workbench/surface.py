@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from weakref import ref
 
-from engine import inplace, tape
+from engine import inplace, nn, tape
 from engine.tensor import Tensor
 
 from . import inspector, memory_use, timing
+from .boxes import put_in_boxes
 from .checks import look
 from .comparing.difference import Difference
 from .drawings import svg, text
@@ -45,6 +46,9 @@ def opened(tensor: Tensor | None, names: Mapping[str, Any]) -> ShownSession:
                 "after detach(), or from tensors none of which requires grad."
             )
         recording = retrace([tensor.node], [tensor])
+        if not recording.scopes:  # nobody saw its modules run
+            mine = [value for name, value in names.items() if isinstance(value, nn.Module) and not name.startswith("_")]
+            put_in_boxes(recording, mine, nn)
     session = ShownSession(recording, Graph(recording))
     if tensor is not None:
         row = -1 if tensor.node is None else recording.row_of(tensor.node)

@@ -183,6 +183,14 @@ def test_a_model_that_is_called_again_and_again_has_a_box_for_each_call():
     assert [(op, told) for op, told, ran in pairs if told != ran[: len(told)]] == []
 
 
+def test_owners_of_a_shared_weight_take_turns():
+    model, x = Language(1), torch.tensor([[1, 2, 3, 4, 5]])
+    loss = model(x).mean() + model(x + 1).square().mean()
+    recording = wb.watch(loss).session.recording
+    using = [recording.scopes[recording.scope[row]].name for row in range(recording.count) if recording.op_name(row) in ("embedding", "mm")]
+    assert [name for name in using if name in ("tokens", "head")] == ["tokens", "head"] * 2
+
+
 def test_what_the_same_modules_do_again_is_folded_as_a_loop():
     field = nn.Linear(2, 2)
     out = torch.randn(1, 2)

@@ -38,20 +38,15 @@ class TorchGraph(Graph):
 
 def _in_modules(recording: TorchRecording, namespace: Mapping[str, Any]) -> Iterator[tuple[Any, str]]:
     """Parameters and buffers under their paths, the variable's name before them where there are several models."""
-    outer = outermost(recording, namespace)
+    models = {id(m): m for held in recording.modules if (m := held()) is not None}
+    models |= {id(value): value for name, value in namespace.items() if is_module(value) and not name.startswith("_")}
+    inner = {id(child) for m in models.values() for child in m.modules() if child is not m}
+    outer = [m for key, m in models.items() if key not in inner and _known(recording, m)]
     called = {id(value): name for name, value in namespace.items() if is_module(value) and not name.startswith("_")}
     for model in outer:
         lead = f"{called.get(id(model), type(model).__name__)}." if len(outer) > 1 else ""
         for path, tensor in (*model.named_parameters(), *model.named_buffers()):
             yield tensor, lead + path
-
-
-def outermost(recording: TorchRecording, namespace: Mapping[str, Any]) -> list[Any]:
-    """The models that ran or are the user's variables, and that the recording knows a tensor of; none that is a part of another."""
-    models = {id(m): m for held in recording.modules if (m := held()) is not None}
-    models |= {id(value): value for name, value in namespace.items() if is_module(value) and not name.startswith("_")}
-    inner = {id(child) for m in models.values() for child in m.modules() if child is not m}
-    return [m for key, m in models.items() if key not in inner and _known(recording, m)]
 
 
 def _known(recording: TorchRecording, model: Any) -> bool:

@@ -78,7 +78,6 @@ class TorchRecording(Recording):
 
     def __init__(self, title: str = "", keep: int = KEEP) -> None:
         super().__init__(title, keep)
-        self.boxed = False  # its modules' calls were not seen, and are told from parameters
         self.witness: TorchWitness = TorchWitness()
         self.records: list[ref[TorchPass]] = []  # of its passes: a view has them
         self.key = f"gradient workbench {self.name}"  # of the marks
@@ -96,10 +95,6 @@ class TorchRecording(Recording):
                 recording._died(watch)
 
         self._on_death = died
-
-    def left_out(self) -> str:
-        """What was not recorded, in sentences."""
-        return " ".join(filter(None, (super().left_out(), words.BOXED if self.boxed else "")))
 
     # -- passes --------------------------------------------------------------------------------------------------------------
 

@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from ..boxes import put_in_boxes
 from ..passes import PASSES
 from ..recorder import MAX_ROWS
 from ..recording import KEEP
 from ..session import Session
 from . import nodes
-from .modules import put_in_boxes
-from .naming import TorchGraph, outermost
+from .loaded import is_module, torch
+from .naming import TorchGraph
 from .passes import PassRecorder, TorchPass
 from .recorder import TorchRecorder, bookkeeping
 from .recording import TorchRecording
@@ -95,7 +96,8 @@ class TensorWatch:
             nodes.extend(self.recording, [tensor.grad_fn], self.passes.hang)
             self.recording.root = self.recording.row_of(tensor.grad_fn)
             self.recording.stands(tensor, self.recording.root)
-            put_in_boxes(self.recording, outermost(self.recording, names()))
+            mine = [value for name, value in names().items() if is_module(value) and not name.startswith("_")]
+            put_in_boxes(self.recording, mine, torch().nn)
         else:
             self.recording.root = self.recording.leaf(tensor)
         self.recording.title = title or self.recording.op_name(self.recording.root)

@@ -11,11 +11,6 @@ from . import arrays
 if TYPE_CHECKING:
     from .recording import TorchRecording
 
-BOXED = (
-    "Calls of modules were not recorded: the boxes are told from the parameters that ops take, and for an op without any from the ops "
-    "around it. With %%watch over the forward pass they are exact."
-)
-
 
 def facts(recording: TorchRecording, row: int) -> list[Fact]:
     """Shape, dtype, device, size, strides, storage, version, and what autograd knows, in PyTorch's words."""

@@ -10,12 +10,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from ..recording import Scope
-from .loaded import torch
-from .recording import TorchRecording
+from .recording import Recording, Scope
 
 _LOOKUPS = frozenset(("embedding", "embedding_bag", "getitem", "index_select", "gather"))  # what makes values of the model of weights alone
-
 _BORROWED = "NonDynamicallyQuantizableLinear"  # MultiheadAttention uses its weights, and does not call it
 
 
@@ -49,34 +46,39 @@ class _Call(NamedTuple):
     after: list[int]  # rows between its last op that is known and the first one that is known not to be of it
 
 
-def put_in_boxes(recording: TorchRecording, models: Iterable[Any]) -> None:
-    """Scopes for the ops of a recording that has none, as far as they take parameters of these models or stand between such ops."""
-    anchors, weights = _anchors(recording, dict(_owners(recording, models)))
+def put_in_boxes(recording: Recording, modules: Iterable[Any], nn: Any) -> None:
+    """Scopes for the ops of a recording that has none, as far as they take parameters of these modules or stand between such ops.
+
+    `nn` is where the modules' library has its layers: `engine.nn` or `torch.nn`.
+    """
+    anchors, weights = _anchors(recording, dict(_owners(recording, modules, nn)))
     calls = _calls(recording, anchors, weights)
-    _finish_calls(recording, calls, weights)
+    _finish_calls(recording, calls, weights, nn)
     recording.boxed = bool(calls)
     for row in sorted(weights, reverse=True):  # what was made of weights alone goes where it is used
         recording.scope[row] = recording.scope[weights[row][0]] if weights[row] else -1
 
 
-def _owners(recording: TorchRecording, models: Iterable[Any]) -> Iterator[tuple[int, list[Chain]]]:
+def _owners(recording: Recording, modules: Iterable[Any], nn: Any) -> Iterator[tuple[int, list[Chain]]]:
     """The rows of parameters, each with the modules that hold it, in the order in which they were made."""
     found: dict[int, list[Chain]] = defaultdict(list)
-    never_called = torch().nn.Module.forward
-    for model in models:
+    modules = list(modules)
+    rows = {id(tensor): row for row, held in enumerate(recording.ref) if held is not None and (tensor := held()) is not None}
+    inner = {id(part) for module in modules for part in module.modules() if part is not module}
+    for model in [module for module in modules if id(module) not in inner]:
         chains: dict[str, Chain] = {"": [_Part(model, "")]}
         for path, module in model.named_modules():
             if path:
-                uncalled = type(module).forward is never_called or type(module).__name__ == _BORROWED  # such as ModuleList
+                uncalled = type(module).forward is nn.Module.forward or type(module).__name__ == _BORROWED  # such as ModuleList
                 own = [] if uncalled else [_Part(module, path)]
                 chains[path] = chains[path.rpartition(".")[0]] + own
             for parameter in module._parameters.values():
-                if parameter is not None and (row := recording.find(parameter)) >= 0:
+                if (row := rows.get(id(parameter))) is not None:
                     found[row].append(chains[path])
     yield from found.items()
 
 
-def _anchors(r: TorchRecording, owners: dict[int, list[Chain]]) -> tuple[list[_Anchor], dict[int, list[int]]]:
+def _anchors(r: Recording, owners: dict[int, list[Chain]]) -> tuple[list[_Anchor], dict[int, list[int]]]:
     """The ops that are some module's; and those that are made of weights alone, such as a transpose, each with the rows that use it."""
     anchors: list[_Anchor] = []
     made: dict[int, tuple[Chain, tuple[int, int]]] = {}  # row of what one module's weights alone made -> whose, of which use
@@ -87,8 +89,8 @@ def _anchors(r: TorchRecording, owners: dict[int, list[Chain]]) -> tuple[list[_A
             continue
         found, only = [], True
         for source, _ in r.inputs(row):
-            if source in owners:  # of a shared one each further use is by its next owner
-                found.append((owners[source][min(uses[source], len(owners[source]) - 1)], (source, row)))
+            if source in owners:  # those that share a weight use it in turn
+                found.append((owners[source][uses[source] % len(owners[source])], (source, row)))
                 uses[source] += 1
             elif source in made:
                 found.append(made[source])
@@ -105,7 +107,7 @@ def _anchors(r: TorchRecording, owners: dict[int, list[Chain]]) -> tuple[list[_A
     return [anchor for anchor in anchors if anchor.chain], weights
 
 
-def _calls(r: TorchRecording, anchors: list[_Anchor], weights: dict[int, list[int]]) -> list[_Call]:
+def _calls(r: Recording, anchors: list[_Anchor], weights: dict[int, list[int]]) -> list[_Call]:
     """The calls of modules, and the ops in them: those between two ops in what is around both."""
     calls: list[_Call] = []
     stack: list[_Call] = []
@@ -156,14 +158,14 @@ def _shared(chains: list[Chain]) -> Chain:
     return chains[0][:count]
 
 
-def _finish_calls(r: TorchRecording, calls: list[_Call], weights: dict[int, list[int]]) -> None:
+def _finish_calls(r: Recording, calls: list[_Call], weights: dict[int, list[int]], nn: Any) -> None:
     """Takes in the ops behind a call's last known one that are the call's too, as its activation or its residual sum."""
     alike: dict[type, list[tuple[_Call, list[int]]]] = defaultdict(list)
     for call in calls:
         module, tail = call.part.module, list(_tail(r, call, weights))
-        if isinstance(module, torch().nn.Sequential):
+        if isinstance(module, nn.Sequential):
             _take(r, call, tail[: _ending(r, module, tail)])
-        elif call.part.path and not type(module).__module__.startswith("torch.nn."):
+        elif call.part.path and not type(module).__module__.startswith(f"{nn.__name__}."):
             alike[type(module)].append((call, tail))
     for same in alike.values():
         if len({id(call.part.module) for call, _ in same}) < 2:
@@ -174,7 +176,7 @@ def _finish_calls(r: TorchRecording, calls: list[_Call], weights: dict[int, list
             _take(r, call, tail[:many])
 
 
-def _ending(r: TorchRecording, module: Any, tail: list[int]) -> int:
+def _ending(r: Recording, module: Any, tail: list[int]) -> int:
     """With how many of these ops a Sequential ends: those of its last layers that have no parameters."""
     last: list[str] = []
     for layer in reversed(list(module.children())):
@@ -184,12 +186,12 @@ def _ending(r: TorchRecording, module: Any, tail: list[int]) -> int:
     return next((at for at, name in enumerate(last) if at == len(tail) or r.op_name(tail[at]).replace("_", "") != name), len(last))
 
 
-def _take(r: TorchRecording, call: _Call, rows: list[int]) -> None:
+def _take(r: Recording, call: _Call, rows: list[int]) -> None:
     for row in rows:  # of calls inside each other the inner one has the larger number
         r.scope[row] = max(r.scope[row], call.scope)
 
 
-def _tail(r: TorchRecording, call: _Call, weights: dict[int, list[int]]) -> Iterator[int]:
+def _tail(r: Recording, call: _Call, weights: dict[int, list[int]]) -> Iterator[int]:
     """The rows after a call that take nothing but what was made in it, or given to it."""
     last = call.after[0] if call.after else r.count
     given = {source for row in range(call.begin, last) for source, _ in r.inputs(row)}
