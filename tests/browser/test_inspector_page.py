@@ -185,3 +185,31 @@ def test_small_matrices_are_numbers_and_nothing_is_cut_on_a_small_screen(lab):
         box_at_rest(view.locator(".panel"))
         assert view.locator(".panel").evaluate(CUT) == []
         assert view.locator(".toolbar").evaluate(OVERLAPS) == []
+
+
+NESTED = """from engine import nn
+def nested(depth):
+    inner = [nested(depth - 1) for _ in range(2)] if depth else [nn.Linear(4, 4), nn.ReLU()]
+    return nn.Sequential(nn.Linear(4, 4), *inner, nn.Linear(4, 4))
+model = nested(5)
+loss = model(engine.randn(2, 4)).sum()
+wb.step(loss)"""
+
+
+def test_the_bar_of_a_model_with_many_levels_has_room_on_a_small_screen(lab):
+    lab.page.set_viewport_size({"width": 1024, "height": 768})
+    lab.open("%load_ext workbench\nimport engine, workbench as wb", NESTED)
+    lab.run_all()
+    view = lab.cell(1).get_by_test_id("wb-root")
+    expect(view.get_by_test_id("wb-levels")).to_be_visible()
+    bar, levels = view.locator(".toolbar"), view.get_by_test_id("wb-levels").get_by_role("button")
+    assert levels.count() > 6
+    expect(levels.nth(1)).to_have_accessible_name("blocks 1")
+    expect(levels.nth(2)).to_have_accessible_name("blocks 2")
+    expect(levels.nth(2)).to_have_text("2")  # the word stands once
+    for width in (1400, 1024, 900):
+        lab.page.set_viewport_size({"width": width, "height": 768})
+        frame = box_at_rest(bar)
+        last = box_at_rest(view.get_by_test_id("wb-help"))
+        assert last["x"] + last["width"] <= frame["x"] + frame["width"]
+        assert bar.evaluate(OVERLAPS) == []

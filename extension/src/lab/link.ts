@@ -120,11 +120,10 @@ export class KernelLink {
   private async connect(kernel: Kernel.IKernelConnection): Promise<void> {
     if (this.loaded.has(kernel)) return this.openComm(kernel);
     this.asking = true;
-    void this.overtake(kernel);
     let answer: string | null;
     do {
       this.askAgain = false;
-      answer = await ask(kernel);
+      answer = await ask(kernel, (waits) => void this.overtake(kernel, waits));
       if (kernel !== this.kernel) return; // another notebook, or another kernel, has become the active one meanwhile
     } while (answer !== null && this.askAgain);
     this.asking = false;
@@ -136,17 +135,17 @@ export class KernelLink {
 
   /**
    * A kernel answers in order, so a cell that runs keeps it from saying whether the workbench is there. But where a cell waits for a view,
-   * the workbench itself answers what is asked about comms, before the cell has ended.
+   * the workbench itself answers what is asked about comms later, and before that.
    */
-  private async overtake(kernel: Kernel.IKernelConnection): Promise<void> {
+  private async overtake(kernel: Kernel.IKernelConnection, waits: () => boolean): Promise<void> {
     await new Promise((resume) => setTimeout(resume, IN_ORDER));
-    if (!this.asking || kernel !== this.kernel) return;
+    if (!waits() || kernel !== this.kernel) return;
     try {
       await kernel.requestCommInfo({});
     } catch {
       return; // the kernel ended
     }
-    if (!this.asking || kernel !== this.kernel || this.comm !== null) return;
+    if (!waits() || kernel !== this.kernel || this.comm !== null) return;
     this.loaded.add(kernel);
     await this.openComm(kernel);
   }
@@ -203,13 +202,16 @@ function speaks(code: string): boolean {
   return code.includes("workbench");
 }
 
-/** null when the workbench is loaded in the kernel; otherwise the sentence that says why the panel is empty. */
-async function ask(kernel: Kernel.IKernelConnection): Promise<string | null> {
+/** null when the workbench is loaded in the kernel; otherwise the sentence that says why the panel is empty. `asked`: the question is on its way, and may wait. */
+async function ask(kernel: Kernel.IKernelConnection, asked: (waits: () => boolean) => void): Promise<string | null> {
   try {
     if ((await kernel.info).language_info.name !== "python") return NOT_PYTHON;
     for (;;) {
       const future = kernel.requestExecute({ code: "", silent: true, store_history: false, user_expressions: { loaded: IS_LOADED } });
+      let waits = true;
+      asked(() => waits);
       const { content } = await future.done;
+      waits = false;
       if (content.status === "ok") return isTrue(content.user_expressions.loaded) ? null : NOT_LOADED;
       if (content.status === "error") return NOT_LOADED;
       // "aborted": the cell before it raised an error, and the kernel dropped what was queued behind it
