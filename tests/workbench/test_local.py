@@ -10,6 +10,7 @@ import engine
 import workbench as wb
 from engine import nn
 from engine.autograd import Function
+from workbench.answers.whatif import AGAIN
 from workbench.graph import Graph
 from workbench.retrace import retrace
 from workbench.session import Session
@@ -361,6 +362,19 @@ def test_a_value_that_is_gone_leaves_the_numbers_out():
     with engine.no_grad():
         x.add_(1)
     assert ask(session, "ask_local", node=row)[0]["forward"] == []
+
+
+def test_numbers_that_take_long_to_compute_again_are_left_out():
+    """A step stays quick: at most AGAIN ops run again for it."""
+    for length, told in ((AGAIN // 2, True), (AGAIN + 50, False)):
+        x = leaf(3)
+        h = x
+        for _ in range(length):
+            h = -h  # the tape keeps nothing of it
+        session = walked((h + h).sum())
+        row = next(r for r in session.stepper.plan if session.recording.op_name(r) == "add")
+        del h
+        assert bool(ask(session, "ask_local", node=row)[0]["forward"]) == told
 
 
 def test_a_check_travels():
