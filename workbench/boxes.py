@@ -87,14 +87,14 @@ def _anchors(r: Recording, owners: dict[int, list[Chain]]) -> tuple[list[_Anchor
     for row in range(r.count):
         if r.kind[row] != "op":
             continue
-        found, only = [], True
+        found, only = [], r.op_name(row) not in _LOOKUPS
         for source, _ in r.inputs(row):
             if source in owners:  # those that share a weight use it in turn
                 found.append((owners[source][uses[source] % len(owners[source])], (source, row)))
                 uses[source] += 1
             elif source in made:
                 found.append(made[source])
-            only = only and r.op_name(row) not in _LOOKUPS and (source in owners or source in weights or r.kind[source] == "constant")
+            only = only and (source in owners or source in weights or r.kind[source] == "constant")
             if source in weights:
                 weights[source].append(row)
         whose = [chain for chain, _ in found]

@@ -64,8 +64,8 @@ class Scope(NamedTuple):
 
 
 BOXED = (
-    "Calls of modules were not recorded: the boxes are told from the parameters that ops take, and for an op without any from the ops "
-    "around it. With %%watch over the forward pass they are exact."
+    "Module calls were not recorded. Boxes are inferred from the parameters that each op uses, or from the ops around it. "
+    "Use %%watch on the forward pass for exact boxes."
 )
 
 

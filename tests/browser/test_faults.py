@@ -69,7 +69,7 @@ def test_a_cell_that_waits_without_its_view_says_so_after_a_reload(lab):
 
     lab.reload()
     lab.command("notebook:run-cell", at=2)
-    notice = lab.page.locator(".Toastify__toast").filter(has_text="waits inside backward()")
+    notice = lab.page.locator(".Toastify__toast").filter(has_text="is waiting inside backward()")
     expect(notice).to_be_visible()
     notice.get_by_role("button", name="Show it").click()
     panel = panel_of(lab)
@@ -78,7 +78,7 @@ def test_a_cell_that_waits_without_its_view_says_so_after_a_reload(lab):
 
     lab.page.evaluate("() => window.jupyterapp.shell.collapseRight()")
     lab.reload()
-    notice.get_by_role("button", name="Let it run on").click()
+    notice.get_by_role("button", name="Let it run").click()
     lab.wait_idle()
     lab.command("notebook:run-cell", at=2)
     lab.wait_idle()

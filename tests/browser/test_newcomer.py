@@ -113,11 +113,11 @@ def test_three_hints_come_once_in_a_browser(lab):
         lab.wait_idle()
     view = lab.cell(2).locator(".gradient-workbench")
     hint, onward = view.get_by_test_id("wb-hint"), view.get_by_test_id("wb-hint-next")
-    expect(hint).to_contain_text("Double-click a box to look inside it")
+    expect(hint).to_contain_text("Double-click a box to open it")
     assert lab.page.evaluate("() => document.activeElement.closest('.gradient-workbench')") is None  # no hint takes the keys
     frame = view.bounding_box()
     assert frame
-    for words in ("wb.step(loss) in a cell walks through", "is explained here"):
+    for words in ("run wb.step(loss) in a cell", "The legend explains"):
         box = hint.bounding_box()
         assert box and frame["x"] <= box["x"] and box["x"] + box["width"] <= frame["x"] + frame["width"]
         assert frame["y"] <= box["y"] and box["y"] + box["height"] <= frame["y"] + frame["height"]

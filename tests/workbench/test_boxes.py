@@ -49,7 +49,8 @@ PROGRAMS = {
 }
 
 
-def _modules(recording, row):
+def modules_around(recording, row):
+    """The modules around a row, outermost first."""
     found, scope = [], recording.scope[row]
     while scope >= 0:
         found.append(recording.scopes[scope])
@@ -64,18 +65,18 @@ def test_an_op_stands_in_the_boxes_of_modules_that_ran_it(name, monkeypatch):
     with wb.record() as seen:
         loss = model(x).square().mean()
     r = seen.recording
-    ran = {node.time: _modules(r, r.times[node.time]) for node in tape.plan([loss.node]) if not isinstance(node, tape.Leaf)}
+    ran = {node.time: modules_around(r, r.times[node.time]) for node in tape.plan([loss.node]) if not isinstance(node, tape.Leaf)}
     monkeypatch.setattr(surface, "found", lambda tensor: None)
     monkeypatch.setattr("workbench.retrace.recent", [])
     told = wb.step(loss).recording
-    assert told.boxed and "told from the parameters" in told.left_out()
+    assert told.boxed and "inferred from the parameters" in told.left_out()
     owns = {id(module) for module in model.modules() if module._parameters}
     blocks = {id(module) for module in model.modules() if isinstance(module, Block)}
     for node in tape.plan([loss.node]):
         if isinstance(node, tape.Leaf) or node.op.picks:
             continue
         row = told.times[node.time]
-        boxes, true = _modules(told, row), ran[node.time]
+        boxes, true = modules_around(told, row), ran[node.time]
         assert boxes == true[: len(boxes)], told.op_name(row)
         if true and true[-1] in owns and told.op_name(row) not in ("reshape", "transpose"):
             assert boxes == true, told.op_name(row)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
+from test_boxes import modules_around
 from torch import nn
 
 import workbench as wb
@@ -116,15 +117,6 @@ PROGRAMS = {
 }
 
 
-def _paths(recording, row):
-    """The modules around a row, outermost first."""
-    found, scope = [], recording.scope[row]
-    while scope >= 0:
-        found.append(recording.scopes[scope])
-        scope = recording.scopes[scope].parent
-    return [scope.subject for scope in reversed(found) if scope.kind == "module"]
-
-
 def _both(model, x, loss_of=lambda model, out: (out[0] if isinstance(out, tuple) else out).square().mean()):
     """For each op behind the loss: the modules told from parameters, and those that ran it."""
     with wb.watch() as w:
@@ -134,7 +126,7 @@ def _both(model, x, loss_of=lambda model, out: (out[0] if isinstance(out, tuple)
     for node in stepping.behind(loss.grad_fn):
         if stepping.variable(node) is None:
             row = told.row_of(node)
-            pairs[row] = told.op_name(row), _paths(told, row), _paths(seen, seen.row_of(node))
+            pairs[row] = told.op_name(row), modules_around(told, row), modules_around(seen, seen.row_of(node))
     return told, [pairs[row] for row in sorted(pairs)]
 
 
@@ -241,6 +233,6 @@ def test_what_is_said_of_the_boxes_is_said_only_of_such():
     with wb.watch() as w:
         loss = model(x).sum()
     assert w.session.recording.left_out() == ""
-    assert "told from the parameters" in wb.watch(loss).session.recording.left_out()
+    assert "inferred from the parameters" in wb.watch(loss).session.recording.left_out()
     a = torch.ones(2, requires_grad=True)
     assert wb.watch((a * 2).sum()).session.recording.left_out() == ""

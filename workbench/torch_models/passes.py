@@ -268,11 +268,11 @@ class TorchPass(Stepper):
             operands[slot] = operand(self.recording, source)
         return operands
 
-    def _placed(self, taken: Any, operands: list[Any] | None = None) -> Iterator[tuple[_Gain, int, str]]:
+    def _placed(self, taken: Any) -> Iterator[tuple[_Gain, int, str]]:
         """What a step handed on, each with the input's slot, -1 for one that the op does not name, and what the input is called."""
         r = self.recording
-        names = typeset.input_names(r.ops[taken.row], len(self._operands(taken.row) if operands is None else operands))
-        free = list(r.inputs(taken.row))
+        free, op = list(r.inputs(taken.row)), r.ops[taken.row]
+        names = typeset.input_names(op, max([0 if op.variadic else len(op.inputs), *(slot + 1 for _, slot in free)]))
         for gain in taken.gains:
             slot = next((slot for source, slot in free if source == gain.target), -1)
             free = [(source, at) for source, at in free if at != slot]
@@ -296,7 +296,7 @@ class TorchPass(Stepper):
         operands = self._operands(row)
         output = operand(r, row)
         contributions, said_of = [], []
-        for gain, slot, label in self._placed(taken, operands):
+        for gain, slot, label in self._placed(taken):
             gained, gradient = _told(gain.gradient)
             if gained is None:
                 continue

@@ -6,8 +6,8 @@ import type { Hub } from "./hub";
 
 const GRACE = 2000; // milliseconds in which a view may still come
 const WAITS = {
-  pass: "A cell of this notebook waits inside backward(), and none of its views is on the page. Cells that you run now begin when it has ended.",
-  loop: "A cell of this notebook waits in wb.loop(), and none of its views is on the page. Cells that you run now begin when it has ended.",
+  pass: "A cell in this notebook is waiting inside backward(), but its view is no longer on the page. Cells you run now will start after it ends.",
+  loop: "A cell in this notebook is waiting in wb.loop(), but its view is no longer on the page. Cells you run now will start after it ends.",
 };
 
 /** Tells of a waiting cell that nobody on the page could let go on. */
@@ -27,7 +27,7 @@ export function tellOfWaiting(hub: Hub, openSide: () => void): void {
     const goOn = () => core.controller.ask(kind === "pass" ? { type: "step", do: "last", to: -1, by: "op" } : { type: "train", do: "play" });
     const actions = [
       { label: "Show it", caption: "Open it in the side panel", callback: openSide },
-      { label: "Let it run on", caption: "The cell goes on without waiting", callback: () => void goOn() },
+      { label: "Let it run", caption: "Run the cell to its end without waiting", callback: () => void goOn() },
     ];
     shown = Notification.warning(WAITS[kind], { autoClose: false, actions });
   };

@@ -37,10 +37,10 @@ const BAR = 90; // of the stepper: it takes none of the graph's room
 const STACKED = 640; // height where the details stand below the graph
 const NARROW = 560;
 const LARGE = 20_000; // nodes
-const LOOK_INSIDE = "This is the program as it ran. Double-click a box to look inside it; these levels open all boxes at once.";
-const WALK = "Next runs one step of the backward pass, and Previous takes it back.";
-const BEGIN = "Click a box to see its numbers here. wb.step(loss) in a cell walks through the backward pass, step by step.";
-const EXPLAINED = "Every colour, badge, edge and key is explained here.";
+const LOOK_INSIDE = "This is the program as it ran. Double-click a box to open it, or use these levels to open all boxes at once.";
+const WALK = "Next takes one step of the backward pass; Previous undoes it.";
+const BEGIN = "Click a box to see its numbers here. To step through the backward pass, run wb.step(loss) in a cell.";
+const EXPLAINED = "The legend explains every colour, badge, edge and key.";
 let views = 0;
 
 /** What of the view is shown: both parts, or one of them where the other stands elsewhere on the page. */
