@@ -153,8 +153,9 @@ def test_totals_by_op_line_and_module_are_the_same_time_cut_in_other_ways():
     assert sum(t.seconds for t in tops) == whole
     assert [t.seconds for t in ops] == sorted((t.seconds for t in ops), reverse=True)
     assert {t.key: t.calls for t in ops if t.calls} == {"linear": 9, "relu": 3, "square": 3, "sum": 3}
-    hot = lines[0]
-    assert graph.sites[hot.key].text == "loss = model(x).square().sum()" and hot.calls == 18
+    # by its text, not by its place: on a busy machine one slow moment puts another line on top
+    (hot,) = (t for t in lines if t.key != timing.LEAF and graph.sites[t.key].text == "loss = model(x).square().sum()")
+    assert hot.calls == 18
     assert hot.forward > 0 and hot.backward > 0
     assert {t.label for t in lines if t.key == timing.LEAF} == {"adding up gradients in .grad"}
     by_name = {t.key: t for t in modules}
