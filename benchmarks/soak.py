@@ -3,8 +3,8 @@
     python benchmarks/soak.py [--minutes 10] [--json FILE]          (needs Chromium and the test extra)
 
 A real JupyterLab with the panel open; a cell under `%%watch` trains for so many minutes with its graph live. The recorder sees 8 seconds
-of training, then is taken off for 4, and so on: their speeds are compared, so that the machine's noise meets both alike. What the kernel
-and the page hold after the first minute is compared with what they hold at the end.
+of training, then is taken off for 4, and so on: their speeds are compared, so that the machine's noise meets both alike. Time counts from
+when the recording is full. What the kernel and the page hold after the first minute is compared with what they hold at the end.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "browser")]
 
-from real_lab import Lab, opened_lab  # noqa: E402
+from real_lab import Lab, opened_lab, wait_until  # noqa: E402
 
 TRAINING = """%load_ext workbench
 import json, time
 from pathlib import Path
-import engine, workbench as wb
+import engine, workbench as wb, workbench.recorder
 from engine import nn, observe
 from engine.nn import functional as F
 engine.manual_seed(0)
@@ -34,17 +34,25 @@ model = nn.Sequential(nn.Conv2d(1, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)
 optimizer = engine.optim.Adam(model.parameters())
 x, y = engine.randn(128, 1, 8, 8), engine.randint(0, 10, (128,))
 
+workbench.recorder.PLENTY = 5000  # rows; then a recording is full, and soon on a busy machine too
+
+def turn():
+    optimizer.zero_grad()
+    loss = F.cross_entropy(model(x), y)
+    loss.backward()
+    optimizer.step()
+
 def train(seconds):
-    noted, rates, begun = [], {True: [], False: []}, time.perf_counter()
     recorder, watched = observe.current, True
+    while not recorder.resting:
+        turn()
+    Path("full").touch()
+    noted, rates, begun = [], {True: [], False: []}, time.perf_counter()
     while time.perf_counter() - begun < seconds:
         steps, start = 0, time.perf_counter()
         observe.current = recorder if watched else None
         while (took := time.perf_counter() - start) < (8 if watched else 4):
-            optimizer.zero_grad()
-            loss = F.cross_entropy(model(x), y)
-            loss.backward()
-            optimizer.step()
+            turn()
             steps += 1
         rates[watched].append(steps / took)
         watched = not watched
@@ -64,13 +72,15 @@ def page_bytes(session: Any) -> dict[str, float]:
 
 def measured(lab: Lab, seconds: float) -> dict[str, Any]:
     """Trains for so many seconds with the page open; what was left of the speed, and what kernel and page held early and late."""
-    first = min(60.0, seconds / 2)  # until then the recording fills, and what is drawn of it grows
+    first = min(60.0, seconds / 2)  # until then the page draws what came last
     lab.open(TRAINING, WATCHED.format(seconds=seconds))
     lab.page.evaluate("() => window.jupyterapp.commands.execute('gradient-workbench:open')")
     devtools = lab.page.context.new_cdp_session(lab.page)
     devtools.send("Performance.enable")
     lab.run_all(wait=False)
-    file, began, page = lab.server.root / "soak.json", time.monotonic(), []
+    file, page = lab.server.root / "soak.json", []
+    wait_until((lab.server.root / "full").exists, lambda: f"the recording is not full: {lab.text(0)} {lab.text(1)}", 180)
+    began = time.monotonic()
     while not file.exists():
         if time.monotonic() - began > seconds + 180:
             raise TimeoutError(f"the training has not ended: {lab.text(0)} {lab.text(1)}")
