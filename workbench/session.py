@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from threading import RLock
 from typing import Any, Literal
 
-from . import breakpoints, inspector, levels, protocol, source
+from . import breakpoints, inspector, levels, offers, protocol, source
 from .answers import ANSWERS, checks, teach
 from .answers import breakpoints as told
 from .checks import look
@@ -229,6 +229,8 @@ class Session:
                 found.append((self.stepped(client, None).to_json(), []))
             if self.breakpoints.all:
                 found.append(told.told(self, None))
+        elif self.graph.view not in ("tensor", "difference") and (roots := offers.roots(self.recording)):
+            found.append((protocol.Offer(self.recording.name, roots).to_json(), []))
         if self.training is not None:
             found.append((self.training.message().to_json(), []))
         if self.findings is not None:

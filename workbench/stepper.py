@@ -81,11 +81,17 @@ class Stepper:
         self._replay: Replay | None = None
 
     @classmethod
-    def of(cls, recording: Recording, graph: Graph, tensor: Tensor, gradient: Tensor | None = None, keep: int = KEEP) -> Stepper:
-        """The pass that `tensor.backward(gradient)` would run. Raises what backward() would raise at its start."""
+    def of(
+        cls, recording: Recording, graph: Graph, tensor: Tensor, gradient: Tensor | None = None, keep: int = KEEP, accumulate: bool = True
+    ) -> Stepper:
+        """The pass that `tensor.backward(gradient)` would run; unless `accumulate`, leaves keep the `.grad` that they have.
+
+        Raises what backward() would raise at its start.
+        """
 
         def begin() -> Iterator:
-            return reverse.start(tensor, gradient, retain_graph=True, in_place=False)
+            leaves = None if accumulate else {node: None for node in tape.plan([tensor.node]) if node.op is None}
+            return reverse.start(tensor, gradient, retain_graph=True, captured=leaves, accumulate=accumulate, in_place=False)
 
         begin()  # refuses what backward() refuses
         plan = tape.plan([tensor.node])

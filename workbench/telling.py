@@ -34,7 +34,7 @@ def describe(stepper: Stepper, taken: Taken) -> protocol.Step:
         if node.tensor() is None:
             end = "is dropped, for the tensor is gone"
         elif not taken.changed:
-            end = f"is handed to the caller; {own} stays as it is"
+            end = f"is complete; {own} stays as it is"
         elif was is None or now is None:
             end = f"is stored in {own}"
         else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from typing import Any
 from weakref import ReferenceType, WeakKeyDictionary, ref
 
@@ -263,19 +263,15 @@ def stepped(tensor: Any, gradient: Any, names: Mapping[str, Any]) -> ShownSessio
     if recording is None:
         session = ShownSession(empty())
         name = next((n for n, value in names.items() if value is tensor and not n.startswith("_")), "")
-        passes = TensorWatch(session, tensor, lambda: names, name).passes
-        mine = True
+        with closing(TensorWatch(session, tensor, lambda: names, name)) as watch:
+            record = stepping.run(watch.passes, tensor, gradient)
     else:
         session = ShownSession(recording, TorchGraph(recording))
-        passes = stepping.recorder_of(recording, session.graph, tensor, lambda: room_of(session, recording.keep))
-        mine = passes.graph is session.graph
-        recording.root = recording.row_of(tensor.grad_fn)
-        session.graph.finish(names)
-    try:
-        record = stepping.run(passes, tensor, gradient)
-    finally:
-        if mine:
-            passes.remove()
+        room = lambda: room_of(session, recording.keep)  # noqa: E731
+        with stepping.recorder_of(recording, session.graph, tensor, room) as passes:
+            recording.root = recording.row_of(tensor.grad_fn)
+            session.graph.finish(names)
+            record = stepping.run(passes, tensor, gradient)
     with session.lock:
         session.passes, session.stepper = [record], record
     return session

@@ -105,6 +105,31 @@ def test_by_keys_alone(lab):
     answered(view)
 
 
+def test_the_view_of_a_forward_pass_begins_the_backward_pass(lab):
+    lab.open(*README[:3], "loss.backward()\nprint(all(p.grad is not None for p in model.parameters()))", "print(model[0].weight.grad)")
+    for at in (0, 1, 2):
+        lab.command("notebook:run-cell", at)
+        lab.wait_idle()
+    view = lab.cell(2).locator(".gradient-workbench")
+    button = view.get_by_test_id("wb-begin")
+    expect(button).to_have_text("Backward from loss")
+    view.get_by_test_id("wb-graph").focus()
+    lab.page.keyboard.press("F10")
+    expect(view).to_contain_text("The button “Backward from …” above the graph runs one.")
+    button.click()
+    expect(button).to_be_hidden()
+    expect(view.get_by_test_id("wb-sentence")).to_have_text("At the start of the backward pass: 8 steps.")
+    lab.page.keyboard.press("End")  # the keys are still the view's
+    expect(view.get_by_test_id("wb-sentence")).to_contain_text("Step 8 of 8")
+    expect(view.get_by_test_id("wb-sentence")).to_contain_text(".grad stays as it is")
+    lab.command("notebook:run-cell", 4)
+    lab.wait_idle()
+    assert lab.text(4).strip() == "None"
+    lab.command("notebook:run-cell", 3)
+    lab.wait_idle()
+    assert lab.text(3).strip() == "True"  # the graph was still there
+
+
 def test_three_hints_come_once_in_a_browser(lab):
     lab.open(README[0], *README[1:], "wb.step(loss)")
     lab.page.evaluate("() => { sessionStorage.setItem('hints', 'wanted'); localStorage.removeItem('gradient-workbench-hints'); }")
@@ -117,7 +142,7 @@ def test_three_hints_come_once_in_a_browser(lab):
     assert lab.page.evaluate("() => document.activeElement.closest('.gradient-workbench')") is None  # no hint takes the keys
     frame = view.bounding_box()
     assert frame
-    for words in ("run wb.step(loss) in a cell", "The legend explains"):
+    for words in ("This button runs the backward pass", "The legend explains"):
         box = hint.bounding_box()
         assert box and frame["x"] <= box["x"] and box["x"] + box["width"] <= frame["x"] + frame["width"]
         assert frame["y"] <= box["y"] and box["y"] + box["height"] <= frame["y"] + frame["height"]

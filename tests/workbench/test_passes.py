@@ -115,7 +115,7 @@ def test_a_pass_of_grad_stores_nothing_and_says_so():
     session = watched(lambda: engine.autograd.grad((w * w).sum(), w), {"w": w})
     (one,) = session.passes
     one.to(one.total)
-    assert "handed to the caller; w.grad stays as it is" in one.sentence() and w.grad is None
+    assert "is complete; w.grad stays as it is" in one.sentence() and w.grad is None
     step = one.step(one.total)
     assert step is not None and step.before is None and step.after is None
 

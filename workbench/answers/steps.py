@@ -8,7 +8,7 @@ import numpy
 
 from engine.backends.batch import Batched
 
-from .. import protocol
+from .. import offers, protocol
 from ..conditions import fetched, measure
 from ..inspector import whole
 from ..stepper import PassEnded, Stepper, said
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 def step(session: Session, request: protocol.StepTo, client: Client) -> list[Sent]:
     """The pass goes where the view wants it."""
+    if request.do == "begin":
+        _begin(session, session.row(request.to))
+        return [(session.stepped(client, request.id).to_json(), [])]
     stepper = session.stepper
     if stepper is None:
         raise PassEnded("There is no backward pass to step through. Use wb.step(loss) to get one.")
@@ -46,6 +49,14 @@ def step(session: Session, request: protocol.StepTo, client: Client) -> list[Sen
         return []
     session.tell_others(client)
     return [(session.stepped(client, request.id).to_json(), [])]
+
+
+def _begin(session: Session, row: int) -> None:
+    """Run the pass that was offered; where another view has begun one meanwhile, that is shown."""
+    if session.busy():
+        raise PassEnded("The kernel is running a cell. The pass can begin when the cell is done.")
+    if session.stepper is None:
+        session.step_through(offers.begin(session.recording, session.graph, row))
 
 
 def _go(session: Session, stepper: Stepper, request: protocol.StepTo) -> bool:

@@ -126,7 +126,7 @@ class Conversation:
         for message, _ in found:
             if message["type"] == "lesson":
                 message |= {"role": "", "trouble": ""}  # nobody presents to a file, or is followed by one
-        return [self.add(*sent) for sent in found if sent[0]["type"] not in ("stepped", "training")]
+        return [self.add(*sent) for sent in found if sent[0]["type"] not in ("stepped", "training", "offer")]
 
     def pages(self, stepper: Stepper | None) -> list[int | None]:
         """At which step of the pass each page of the lesson is; None where it is at no step."""

@@ -41,7 +41,7 @@ from .memory import (
 from .model import ActivationRow, AskModel, AskSampleGradients, ModelHealth, ParameterRow, SampleGradients
 from .read import BadMessage, Refused, read
 from .series import AskSeries, Series, TensorSeries
-from .steps import AskNorms, Contribution, Norms, Step, Stepped, Stepper, StepTo
+from .steps import AskNorms, Contribution, Norms, Offer, Step, Stepped, Stepper, StepTo
 from .teach import AnswerQuestion, Cost, Lesson, Mode, ModePass, Modes, ModeStep, Page, Question, QuestionKind, TurnPage
 from .tensor import (
     AskElement,

@@ -56,6 +56,15 @@ class Stepper(ToView):
 
 
 @dataclass(frozen=True)
+class Offer(ToView):
+    """The code has run no backward pass that could be stepped through, but one can begin at these nodes."""
+
+    kind: ClassVar[str] = "offer"
+    recording: str
+    roots: list[int]  # scalars, the one made last first
+
+
+@dataclass(frozen=True)
 class Stepped(ToView):
     """The pass now stands after `index` steps; `steps` are those that the view has not been sent yet."""
 
@@ -102,10 +111,12 @@ class Norms(ToView):
 
 @dataclass(frozen=True)
 class StepTo(ToKernel):
-    """Where the pass shall go. `run` and `back` go to the next breakpoint, `stop` ends such a run, `pass` shows another pass."""
+    """Where the pass shall go. `run` and `back` go to the next breakpoint, `stop` ends such a run, `pass` shows another pass, and `begin`
+    begins one at a node that was offered.
+    """
 
     kind: ClassVar[str] = "step"
     id: int
-    do: Literal["next", "previous", "first", "last", "index", "node", "into", "out", "run", "back", "stop", "pass"]
-    to: int = -1  # the index, the node or the pass, for those three
+    do: Literal["next", "previous", "first", "last", "index", "node", "into", "out", "run", "back", "stop", "pass", "begin"]
+    to: int = -1  # the index, the node or the pass, for those four
     by: Literal["op", "module", "parameter", "iteration"] = "op"  # how far next and previous go

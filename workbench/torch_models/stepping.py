@@ -21,8 +21,9 @@ _AGAIN = "backward through the graph a second time"  # PyTorch's words of a grap
 _NO_GRAD = "compatible with .grad()"  # of torch.utils.checkpoint with use_reentrant=True
 
 
-def recorder_of(recording: TorchRecording, graph: Graph, tensor: Any, room: Callable[[], int]) -> PassRecorder:
-    """Who records passes through the graph behind a tensor: a watch that still does, or a new one, to be removed again.
+@contextmanager
+def recorder_of(recording: TorchRecording, graph: Graph, tensor: Any, room: Callable[[], int]) -> Iterator[PassRecorder]:
+    """Who records passes through the graph behind a tensor: a watch that still does, or a new one, for the block.
 
     What the recording does not have of the graph yet, such as a loss outside a watched module, it has then.
     """
@@ -33,7 +34,11 @@ def recorder_of(recording: TorchRecording, graph: Graph, tensor: Any, room: Call
         for node, mark in marks:
             passes.hang(node, mark, variable(node))
     extend(recording, [tensor.grad_fn], passes.hang)
-    return passes
+    try:
+        yield passes
+    finally:
+        if passes is not live:
+            passes.remove()
 
 
 def run(passes: PassRecorder, tensor: Any, gradient: Any = None) -> TorchPass:

@@ -246,6 +246,7 @@ export class ReplayKernel implements Model {
       case "back":
         return Math.max(0, ...Object.keys(stops).map(Number).filter((place) => place < here));
       case "stop":
+      case "begin": // offered by a kernel alone
       case "pass": // another one: see choose
         return here;
     }

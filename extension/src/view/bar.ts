@@ -5,8 +5,8 @@ import type { Controller } from "./controller";
 import { h, put, setAttribute, setText } from "./dom";
 import { icon, type Icon } from "./icons";
 import type { StepTo } from "./protocol";
-import { answered, type State } from "./store";
-import { plural } from "./words";
+import { answered, offered, type State } from "./store";
+import { nameOf, plural } from "./words";
 
 const BY: readonly [StepTo["by"], string][] = [
   ["op", "op"],
@@ -41,10 +41,25 @@ export class StepperBar {
   private readonly stopped = h("strong", { class: "stopped", "data-testid": "wb-stopped", hidden: true });
   private readonly words = h("span", { "data-testid": "wb-sentence" });
   private readonly sentence = h("div", { class: "sentence", "aria-live": "polite" }, this.stopped, this.words);
+  private readonly begin = h("button", {
+    title: "Run the backward pass from here and step through it. Hooks run; no .grad changes, and the graph stays for your own backward().",
+    "data-testid": "wb-begin",
+    click: () => void this.start(),
+  });
+  private readonly root = h("select", { "aria-label": "Backward from which tensor", "data-testid": "wb-begin-at" });
+  private readonly offer = h(
+    "div",
+    { class: "offer", "data-testid": "wb-offer", hidden: true },
+    this.begin,
+    this.root,
+    h("span", { class: "quiet" }, "Runs the backward pass, to be stepped through. No .grad changes."),
+  );
+  private readonly controls: HTMLElement;
+  private offered = "";
   private passes: readonly string[] = [];
 
   constructor(
-    controller: Controller,
+    private readonly controller: Controller,
     prefix: string,
   ) {
     const button = (name: Icon, test: string, title: string, click: () => void, words = "", after = false) => {
@@ -84,23 +99,25 @@ export class StepperBar {
     this.pass.addEventListener("change", () => void controller.step("pass", Number(this.pass.value)));
     this.scrub.addEventListener("input", () => void controller.step("index", Number(this.scrub.value)));
     const { first, previous, play, next, last, into, out, run, target, list } = this.buttons;
+    this.controls = h(
+      "div",
+      { class: "controls" },
+      this.pass,
+      h("div", { class: "buttons" }, first, previous, next, last),
+      h("div", { class: "buttons play" }, play, this.speed),
+      h("div", { class: "buttons" }, into, out, run),
+      h("label", { class: "by" }, "by", this.by),
+      this.scrub,
+      this.paused,
+      this.label,
+      list,
+      target,
+    );
     this.element = h(
       "section",
       { class: "stepper", "aria-label": "Backward pass", hidden: true },
-      h(
-        "div",
-        { class: "controls" },
-        this.pass,
-        h("div", { class: "buttons" }, first, previous, next, last),
-        h("div", { class: "buttons play" }, play, this.speed),
-        h("div", { class: "buttons" }, into, out, run),
-        h("label", { class: "by" }, "by", this.by),
-        this.scrub,
-        this.paused,
-        this.label,
-        list,
-        target,
-      ),
+      this.offer,
+      this.controls,
       this.breakpoints.element,
       this.sentence,
     );
@@ -108,7 +125,9 @@ export class StepperBar {
 
   update(state: State): void {
     const { pass, selected, by } = state;
-    this.element.hidden = !pass;
+    this.showOffer(state);
+    this.element.hidden = !pass && this.offer.hidden;
+    this.controls.hidden = this.sentence.hidden = !pass;
     if (!pass) return;
     const { index, total, stopped, runs } = pass;
     setAttribute(this.scrub, "max", total);
@@ -137,6 +156,26 @@ export class StepperBar {
     relabel(this.buttons.run, runs ? "stop" : "run", runs ? "Stop here (Shift F9)" : "On to the next breakpoint (F9)");
     setAttribute(this.buttons.target, "aria-disabled", selected < 0 ? "true" : null);
     setAttribute(this.element, "data-index", index);
+  }
+
+  private showOffer(state: State): void {
+    const roots = offered(state);
+    this.offer.hidden = !roots.length;
+    const names = roots.map((root) => nameOf(state.recording!, root));
+    const told = `${roots} ${names}`;
+    if (this.offered === told) return;
+    this.offered = told;
+    this.root.hidden = roots.length < 2;
+    put(this.root, ...roots.map((root, at) => h("option", { value: root }, names[at]!)));
+    setText(this.begin, roots.length === 1 ? `Backward from ${names[0]}` : "Backward from");
+  }
+
+  /** PyTorch runs the whole pass now, which may take a while. */
+  private async start(): Promise<void> {
+    if (this.begin.getAttribute("aria-disabled")) return;
+    setAttribute(this.begin, "aria-disabled", "true");
+    await this.controller.step("begin", Number(this.root.value));
+    setAttribute(this.begin, "aria-disabled", null);
   }
 
   private showPasses(passes: readonly string[], number: number): void {

@@ -6,12 +6,14 @@ import { fromKernel } from "./save";
 import { unknown } from "./norms";
 import { offeredOverlays, overlayOf } from "./graph/overlays";
 import { START_LOOK, type Look } from "./panes/look";
-import { answered, type State, type Store } from "./store";
+import { answered, offered, type State, type Store } from "./store";
 
 export type { Request };
 
 const PLAY = 900; // milliseconds a step stays on the screen while playing at speed 1
 const FINISHED = "The pass is finished.";
+const NO_PASS = "There is no backward pass to step through. Use wb.step(loss) to get one.";
+const OFFERED = "The code has run no backward pass. The button “Backward from …” above the graph runs one.";
 const BEGINNING = "This is the start of the pass.";
 
 export class Controller {
@@ -60,9 +62,9 @@ export class Controller {
 
   async step(what: StepTo["do"], to = -1, by = this.store.state.by): Promise<void> {
     const { pass } = this.store.state;
-    if (!pass) return this.say("There is no backward pass to step through. Use wb.step(loss) to get one.");
-    if (/^(next|into|out|run)$/.test(what) && pass.done && !(what === "run" && pass.mode === "paused") && !this.busy) return this.say(FINISHED);
-    if (/^(previous|back)$/.test(what) && pass.index === 0 && !this.busy) return this.say(BEGINNING);
+    if (!pass && what !== "begin") return this.say(offered(this.store.state).length ? OFFERED : NO_PASS);
+    if (pass && /^(next|into|out|run)$/.test(what) && pass.done && !(what === "run" && pass.mode === "paused") && !this.busy) return this.say(FINISHED);
+    if (/^(previous|back)$/.test(what) && pass?.index === 0 && !this.busy) return this.say(BEGINNING);
     if ([FINISHED, BEGINNING].includes(this.store.state.status.sentence)) this.say(""); // true no longer
     if (this.busy) {
       this.wish = { do: what, to, by };

@@ -875,6 +875,14 @@ export interface Norms {
   total: Buffer;
 }
 
+/** The code has run no backward pass that could be stepped through, but one can begin at these nodes. */
+export interface Offer {
+  type: "offer";
+  v: number;
+  recording: string;
+  roots: number[];
+}
+
 /** Which path from the loss gave how much of a node's gradient. */
 export interface Paths {
   type: "paths";
@@ -1316,12 +1324,12 @@ export interface Rerun {
   index: number[] | null;
 }
 
-/** Where the pass shall go. `run` and `back` go to the next breakpoint, `stop` ends such a run, `pass` shows another pass. */
+/** Where the pass shall go. `run` and `back` go to the next breakpoint, `stop` ends such a run, `pass` shows another pass, and `begin` begins one at a node that was offered. */
 export interface StepTo {
   type: "step";
   v: number;
   id: number;
-  do: "next" | "previous" | "first" | "last" | "index" | "node" | "into" | "out" | "run" | "back" | "stop" | "pass";
+  do: "next" | "previous" | "first" | "last" | "index" | "node" | "into" | "out" | "run" | "back" | "stop" | "pass" | "begin";
   to: number;
   by: "op" | "module" | "parameter" | "iteration";
 }
@@ -1350,8 +1358,8 @@ export interface TurnPage {
   follow: boolean;
 }
 
-export type ToView = Breakpoints | Bytes | CellRuns | Checked | Compared | Editable | Exported | Faces | FanOut | Findings | Flags | Forks | Graph | InSidePanel | Inspected | Lesson | Level | Local | Memory | Metric | ModelHealth | Modes | Moment | Norms | Paths | Predictions | Problem | Reran | SampleGradients | Slopes | Stepped | Stepper | TensorElement | TensorSeries | Timing | Training | Why | Window;
+export type ToView = Breakpoints | Bytes | CellRuns | Checked | Compared | Editable | Exported | Faces | FanOut | Findings | Flags | Forks | Graph | InSidePanel | Inspected | Lesson | Level | Local | Memory | Metric | ModelHealth | Modes | Moment | Norms | Offer | Paths | Predictions | Problem | Reran | SampleGradients | Slopes | Stepped | Stepper | TensorElement | TensorSeries | Timing | Training | Why | Window;
 export type ToKernel = AnswerQuestion | AskBytes | AskCompare | AskEdit | AskElement | AskExport | AskFaces | AskFanOut | AskFindings | AskLocal | AskMemory | AskMetric | AskModel | AskMoment | AskNorms | AskPaths | AskPredictions | AskSampleGradients | AskSeries | AskSlopes | AskTiming | AskWhy | AskWindow | Break | CheckRule | ForkPass | Inspect | Ready | Rerun | StepTo | ToSidePanel | Train | TurnPage;
 
 /** The `type` of every message that this view understands. */
-export const TO_VIEW: readonly string[] = ["breakpoints", "bytes", "cell_runs", "checked", "compared", "editable", "exported", "faces", "fan_out", "findings", "flags", "forks", "graph", "in_side_panel", "inspected", "lesson", "level", "local", "memory", "metric", "model_health", "modes", "moment", "norms", "paths", "predictions", "problem", "reran", "sample_gradients", "slopes", "stepped", "stepper", "element", "tensor_series", "timing", "training", "why", "window"];
+export const TO_VIEW: readonly string[] = ["breakpoints", "bytes", "cell_runs", "checked", "compared", "editable", "exported", "faces", "fan_out", "findings", "flags", "forks", "graph", "in_side_panel", "inspected", "lesson", "level", "local", "memory", "metric", "model_health", "modes", "moment", "norms", "offer", "paths", "predictions", "problem", "reran", "sample_gradients", "slopes", "stepped", "stepper", "element", "tensor_series", "timing", "training", "why", "window"];

@@ -487,6 +487,11 @@ function nextHit(state: State, by: 1 | -1): State {
   return { ...reveal(state, hits[to]!), search: { ...state.search, at: to } };
 }
 
+/** The nodes at which a backward pass can begin; none where there is one already. */
+export function offered(state: State): readonly number[] {
+  return state.pass || state.recording?.live ? [] : (answered(state, "offer")?.message.roots ?? []);
+}
+
 /** What the kernel last said in a message of this type; undefined when it has not yet. */
 export function answered<T extends ToView["type"]>(state: State, type: T): Answer<T> | undefined {
   return state.answers.get(type) as Answer<T> | undefined;

@@ -40,6 +40,7 @@ const LARGE = 20_000; // nodes
 const LOOK_INSIDE = "This is the program as it ran. Double-click a box to open it, or use these levels to open all boxes at once.";
 const WALK = "Next takes one step of the backward pass; Previous undoes it.";
 const BEGIN = "Click a box to see its numbers here. To step through the backward pass, run wb.step(loss) in a cell.";
+const OFFER = "Click a box to see its numbers. This button runs the backward pass, to be stepped through; no .grad changes.";
 const EXPLAINED = "The legend explains every colour, badge, edge and key.";
 let views = 0;
 
@@ -129,7 +130,10 @@ export class View {
     const main = h("div", { class: "main" }, ...{ all: [stage, ...side], graph: [stage], details: [this.panel.element, this.empty] }[parts]);
     const hints = [
       { words: () => LOOK_INSIDE, at: () => (this.toolbar.levels.hidden ? pane.element : this.toolbar.levels) },
-      { words: () => (this.store.state.pass ? WALK : BEGIN), at: () => (this.store.state.pass ? this.bar.element : this.panel.element) },
+      {
+        words: () => (this.store.state.pass ? WALK : this.bar.element.hidden ? BEGIN : OFFER),
+        at: () => (this.bar.element.hidden ? this.panel.element : this.bar.element),
+      },
       { words: () => EXPLAINED, at: () => this.toolbar.help },
     ];
     const drawn = () => this.store.state.recording?.view === "graph" && !this.store.state.recording.live;

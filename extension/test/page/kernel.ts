@@ -154,7 +154,7 @@ export class FakeKernel implements Transport {
       const breaks = this.plan.map((node, row) => (this.broken.has(node) ? row + 1 : -1)).filter((place) => place > 0);
       const run = breaks.find((place) => place > this.index) ?? last;
       const before = breaks.filter((place) => place < this.index).pop() ?? 0;
-      const fine = { into: this.index + 1, out: forth, run, back: before, stop: this.index, pass: this.index };
+      const fine = { into: this.index + 1, out: forth, run, back: before, stop: this.index, pass: this.index, begin: 0 };
       const to = { next: forth, previous: back, first: 0, last, index: at, node: at, ...fine }[request.do];
       this.index = Math.max(0, Math.min(last, to));
       this.stopped = /^(run|back)$/.test(request.do) && breaks.includes(this.index) ? "Stopped at a breakpoint: loss." : "";

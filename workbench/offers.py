@@ -1,0 +1,61 @@
+"""Backward passes that the code has not run: where one could begin, and the pass itself. It changes no `.grad`, and the graph stays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from engine import tape
+
+from .graph import Graph
+from .recording import Recording
+from .stepper import PassEnded, Stepper
+from .torch_models import stepping
+
+GONE = "The program has let go of this tensor, so its backward pass cannot be run any more. Run the cell again."
+
+
+def roots(recording: Recording) -> list[int]:
+    """The rows of scalars that nothing was computed from any further, and whose graph is still there; the one made last first."""
+    if recording.live:
+        return []
+    used = {source for row in range(recording.count) if recording.grad[row] for source, _ in recording.inputs(row)}
+    return [row for row in range(recording.count - 1, -1, -1) if row not in used and _could_begin(recording, row)]
+
+
+def _could_begin(recording: Recording, row: int) -> bool:
+    if recording.kind[row] != "op" or not recording.grad[row]:
+        return False
+    tensor = _tensor(recording, row)
+    if tensor is None or not tensor.requires_grad or tensor.numel() != 1 or not tensor.is_floating_point():
+        return False
+    if recording.foreign is not None:  # only PyTorch's own engine can tell whether the graph was freed
+        return recording.row_of(tensor.grad_fn) == row
+    known = all(recording.row_of(node) >= 0 and not _freed(node) for node in tape.plan([tensor.node]))
+    return known and recording.row_of(tensor.node) == row
+
+
+def _tensor(recording: Recording, row: int) -> Any:
+    return recording.tensor(row) if recording.foreign is None else recording.foreign.its(row)
+
+
+def _freed(node: Any) -> bool:
+    return node.op is not None and node.saved is tape.FREED
+
+
+def begin(recording: Recording, graph: Graph, row: int) -> Stepper:
+    """The pass from the tensor of a row, run once and gone back to its start: whatever the program does next, it can be walked through.
+
+    PassEnded where it cannot begin.
+    """
+    tensor = _tensor(recording, row)
+    if tensor is None:
+        raise PassEnded(GONE)
+    try:
+        if recording.foreign is None:
+            stepper = Stepper.of(recording, graph, tensor, accumulate=False)
+            stepper.prepare()
+            return stepper
+        with stepping.recorder_of(recording.foreign, graph, tensor, lambda: recording.keep) as passes:
+            return stepping.run(passes, tensor)
+    except RuntimeError as error:
+        raise PassEnded(str(error)) from error
