@@ -74,7 +74,7 @@ def arrived(hooks: Hooks, grad: Any, recorded: bool) -> Any:
         grad = shown if recorded else shown.array
     tensor = hooks.retain() if hooks.retain is not None else None
     if tensor is not None:
-        kept = grad if recorded else _tensor(grad.copy())
+        kept = grad.clone() if recorded else _tensor(grad.copy())
         tensor._grad = kept if tensor._grad is None else tensor._grad + kept
     return grad
 

@@ -290,13 +290,10 @@ def rebase(target: Tensor, node: Any, once: tuple | None = None) -> None:
         base = target
     elif node is not None or base.node is not None:
         _becomes(base, _written(base, target, node, once))
-        _becomes(target, node if once is None else _seen_through(base, target))
-    live = base._views
-    if live:
-        for view_ref in live:
-            view = view_ref()
-            if view is not None and view is not target:
-                _becomes(view, _seen_through(base, view))
+    for view_ref in base._views or ():  # what was written too: its gradient goes through the base, whose own it is a part of
+        view = view_ref()
+        if view is not None and (view.node is None or view.node.op is not None):  # a leaf stays one
+            _becomes(view, _seen_through(base, view))
 
 
 def _becomes(tensor: Tensor, node: Any) -> None:

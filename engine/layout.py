@@ -123,6 +123,32 @@ def blank(xp: Any, shape: tuple, dtype: Any, format: memory_format) -> Any:
     return xp.empty(tuple(shape[a] for a in axes), dtype).transpose(back)
 
 
+def axes_of(array: Any) -> tuple[int, ...] | None:
+    """The axes of an array that lies without gaps or overlaps, from the outermost in memory to the innermost; None for row-major order,
+    which is also what the others get.
+    """
+    if array.ndim < 2 or getattr(array, "strides", None) is None or array.flags.c_contiguous or not array.size:
+        return None
+    axes, step = sorted(range(array.ndim), key=lambda axis: -array.strides[axis]), array.itemsize
+    for axis in reversed(axes):
+        if array.shape[axis] != 1:
+            if array.strides[axis] != step:
+                return None
+            step *= array.shape[axis]
+    return tuple(axes)
+
+
+def inverse(axes: tuple[int, ...]) -> tuple[int, ...]:
+    """The permutation that takes back another one."""
+    return tuple(sorted(range(len(axes)), key=axes.__getitem__))
+
+
+def copied(data: Any, like: Any) -> Any:
+    """A copy of an array that lies as another one of its shape does."""
+    axes = axes_of(like)
+    return data.copy() if axes is None or data.__class__ is not like.__class__ else data.transpose(axes).copy().transpose(inverse(axes))
+
+
 def as_first(data: Any, first: Any) -> Any:
     """An elementwise result in the order in which the first operand lies, where NumPy took another since the operands disagree."""
     if data.__class__ is not numpy.ndarray or data.shape != first.shape or data.strides == first.strides or 0 in first.strides:

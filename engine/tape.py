@@ -16,6 +16,7 @@ import numpy
 from . import errors, inplace, naming, observe
 from .backends.coo import Coo
 from .hooks import Handle, Hooks, _tensor, after_step, arrived, before_step, hooks_of
+from .layout import axes_of, contiguous_format, copied, inverse
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -420,14 +421,14 @@ def _receive(leaf: Leaf, grad: Any, recorded: bool, in_place: bool) -> None:
     if tensor is None:
         return
     before = tensor._grad
-    if recorded:
-        tensor._grad = grad if before is None else before + grad
-    elif before is None:
+    if before is None:
         # the leaf owns its gradient: a rule may have handed the same array to two inputs
-        tensor._grad = _tensor(grad.copy())
+        tensor._grad = _laid_as(grad, tensor) if recorded else _tensor(copied(grad, tensor.array))
+    elif recorded:
+        tensor._grad = before + grad
     elif grad.__class__ is Coo or before.array.__class__ is Coo:
         tensor._grad = _tensor(before.array + grad)
-    elif before.node is None and in_place:
+    elif in_place:
         before.array += grad  # as PyTorch does: whoever holds the gradient sees the sum
         inplace.note_write(before.array, "backward")
     elif before.node is None:
@@ -437,6 +438,16 @@ def _receive(leaf: Leaf, grad: Any, recorded: bool, in_place: bool) -> None:
     if leaf.hooks is not None:
         for fn in tuple(leaf.hooks.accumulated.values()):
             fn(tensor)
+
+
+def _laid_as(grad: Any, leaf: Any) -> Any:
+    """A recorded copy of a gradient, in the order in which the leaf lies."""
+    if grad.array.__class__ is Coo:
+        return grad.clone()
+    axes = axes_of(leaf.array)
+    if axes is None:
+        return grad.clone(memory_format=contiguous_format)
+    return grad.permute(axes).clone(memory_format=contiguous_format).permute(inverse(axes))
 
 
 def backward(roots: list[tuple[Any, Any]], xp: Any, retain: bool = False, captured: dict | None = None, accumulate: bool = True) -> None:

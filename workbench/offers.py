@@ -50,6 +50,8 @@ def begin(recording: Recording, graph: Graph, row: int) -> Stepper:
     tensor = _tensor(recording, row)
     if tensor is None:
         raise PassEnded(GONE)
+    if not tensor.requires_grad:
+        raise PassEnded("No gradient goes through this tensor: it does not require grad.")
     try:
         if recording.foreign is None:
             stepper = Stepper.of(recording, graph, tensor, accumulate=False)

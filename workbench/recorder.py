@@ -243,27 +243,30 @@ class Recorder(observe.Observer):
             sources = [self._input(target) if before is None else before, *self._sources(inputs[1:])]
             if target.array.__class__ is Batched:
                 self._shared(target, inputs, sources, code, lasti)
-            row = self._rewritten(op, target, sources, attrs, code, lasti, "in place")
+            known, base, views = before is not None, target._base, target._views
+            # of a view that was written, its new node on the tape is a part of the base; the op's own is what the base was written with
+            made = target.node if base is None or base.node is None or base.node.op is None else base.node.inputs[1]
+            row = self._rewritten(op, target, sources, attrs, code, lasti, "in place", made)
             r.begun[row], r.took[row] = self._begun, ended - self._begun
             if self._mark is not None and _on_gpu(target.array):
                 r.marks[row] = (self._mark, devices.gpu.mark())
-            base = target._base
             if base is None:
-                base, views = target, target._views
+                base = target
             else:
                 views = base._views
                 old = self._rows.get(id(base))
                 if old is not None or (base.node is not None and base.node.op is not None):
                     old = self._input(base) if old is None else old
                     written = base.node.op if base.node is not None and base.node.op is not None else op
-                    self._rewritten(written, base, [old, row], {}, code, lasti, f"written through its view #{row}")
+                    self._rewritten(written, base, [old, row], {}, code, lasti, f"written through its view #{row}", base.node)
             for weak in views or ():
                 view = weak()
-                if view is not None and view is not target and id(view) in self._rows and id(base) in self._rows:
+                own = view is target and (not known or view.node is None)  # nobody else has it; or it is no part of the tape
+                if view is not None and not own and id(view) in self._rows and id(base) in self._rows:
                     before, (made, how), *_ = view._view[1]
                     source = self._rows[id(base)]
                     how = how if before is None else {}  # a view of a view: from the base it is made by more than one op
-                    self._rewritten(made, view, [source], how, code, lasti, f"view of #{source}, written in place")
+                    self._rewritten(made, view, [source], how, code, lasti, f"view of #{source}, written in place", view.node)
         except BaseException:
             self._mend()
             raise
@@ -531,9 +534,9 @@ class Recorder(observe.Observer):
         self._rows[id(tensor)] = row
         return self._lifetimes.watch(tensor, id(tensor), block)
 
-    def _rewritten(self, op: Any, tensor: Tensor, sources: list, attrs: dict, code: Any, lasti: int, note: str) -> int:
-        """`tensor` has new contents, or a new place on the tape: a new row stands for it from now on."""
-        r, array, node = self.recording, tensor.array, tensor.node
+    def _rewritten(self, op: Any, tensor: Tensor, sources: list, attrs: dict, code: Any, lasti: int, note: str, node: Any) -> int:
+        """`tensor` has new contents, or a new place on the tape, `node`: a new row stands for it from now on."""
+        r, array = self.recording, tensor.array
         old = self._rows.get(id(tensor))
         weak = r.ref[old] if old is not None else None
         if old is not None:

@@ -229,7 +229,7 @@ class Session:
                 found.append((self.stepped(client, None).to_json(), []))
             if self.breakpoints.all:
                 found.append(told.told(self, None))
-        elif self.graph.view not in ("tensor", "difference") and (roots := offers.roots(self.recording)):
+        elif self.graph.view == "graph" and (roots := offers.roots(self.recording)):
             found.append((protocol.Offer(self.recording.name, roots).to_json(), []))
         if self.training is not None:
             found.append((self.training.message().to_json(), []))
