@@ -53,19 +53,22 @@ class FunctionCtx:
             raise tape.freed(self._name)
         saved = kept.forward if self._pushing else kept.backward
         for i, t in enumerate(saved):
-            if t is None or isinstance(t, graph.Kept):
+            if t is None or not hasattr(t, "array"):
                 continue
             write = inplace.last_write_of(t.array)
             if write is not None and write.time > self._sealed:
                 raise inplace.spoiled(t.array, write, self._name, f"saved_tensors[{i}]")
-        return tuple(t.open() if isinstance(t, _Output) else t.tensor() if isinstance(t, graph.Kept) else t for t in saved)
+        return tuple(t.open() if isinstance(t, (_Output, _Packed)) else t for t in saved)
 
     def _seal(self, name: str, node: tape.Node, outputs: tuple) -> None:
         """From now on the node has the tensors, and frees them. Outputs are kept as arrays: with what it made a node would be a cycle."""
         self._name, self._sealed = name, node.time
         own, hooks, saved = {id(o) for o in outputs}, graph.packing(), self._saved
         if hooks is not None:
-            saved.backward = tuple(t if t is None else hooks.pack(t.detach() if id(t) in own else t) for t in saved.backward)
+            saved.backward = tuple(
+                t if t is None else _Packed(hooks.pack(t.detach() if id(t) in own else t), _Output(None, t.node) if id(t) in own else t.node)
+                for t in saved.backward
+            )
         saved.backward, saved.forward = (
             tuple(_Output(t.array, t.node) if isinstance(t, Tensor) and id(t) in own else t for t in kept)
             for kept in (saved.backward, saved.forward)
@@ -98,8 +101,29 @@ class _Output:
         self._index, self._source = (node.attrs["index"], ref(node.inputs[0])) if node is not None and node.op.picks else (0, lambda: None)
 
     def open(self) -> Tensor:
-        out, source = Tensor._wrap(self.array), self._source()
+        return self.tied(self.array)
+
+    def tied(self, array: Any) -> Tensor:
+        """A tensor of this array, at the node."""
+        out, source = Tensor._wrap(array), self._source()
         out.node = self._node()
         if out.node is None and source is not None:
-            out.node = tape.picked(source, self._index, self.array)
+            out.node = tape.picked(source, self._index, array)
+        return out
+
+
+class _Packed:
+    """A saved tensor that hooks packed. What they give back has its numbers; its place on the tape is kept here: an output's, or a node."""
+
+    __slots__ = ("_kept", "_place")
+
+    def __init__(self, kept: graph.Kept, place: Any) -> None:
+        self._kept, self._place = kept, place
+
+    def open(self) -> Tensor:
+        found = self._kept.tensor()
+        if isinstance(self._place, _Output):
+            return self._place.tied(found.array)
+        out = Tensor._wrap(found.array)
+        out.node = self._place
         return out
