@@ -54,10 +54,12 @@ def _row_sums(index: Any, rows: Any, count: int) -> Any:
     """A matrix of `count` rows; row i is the sum of those rows whose index is i."""
     lib, n = module_of(rows), index.size
     index = lib.where(index < 0, index + count, index)
-    if count * n <= 1 << 18:
-        chosen = lib.zeros((count, n), rows.dtype)
-        chosen[index, lib.arange(n)] = 1
-        return chosen @ rows
+    if lib is numpy and count * n <= 1 << 18:
+        chosen = numpy.zeros((count, n), rows.dtype)
+        chosen[index, numpy.arange(n)] = 1
+        sums = chosen @ rows
+        if numpy.isfinite(sums).all():  # 0 * nan would be nan in the other rows as well
+            return sums
     out = lib.zeros((count, rows.shape[1]), rows.dtype)
     if lib is not numpy:
         lib.add.at(out, index, rows)
