@@ -224,15 +224,19 @@ def refuse_overlap(array: Any, name: str) -> None:
         )
 
 
+def refuse_cast(array: Any, value: Any, name: str) -> None:
+    """RuntimeError where numbers of a wider kind, as real ones are for integers, would go into the array."""
+    if FROM_NUMPY[value.dtype].rank > FROM_NUMPY[array.dtype].rank:
+        raise RuntimeError(
+            f"{name}: result type {FROM_NUMPY[value.dtype].name} can't be cast to the desired output type {FROM_NUMPY[array.dtype].name}"
+        )
+
+
 def put(target: Tensor, result: Tensor, name: str) -> None:
     """Make `target` hold `result`: its memory now, its node from now on, and the same for its base and all live views."""
     array, value = target.array, result.array
     if value.dtype is not array.dtype:
-        if FROM_NUMPY[value.dtype].rank > FROM_NUMPY[array.dtype].rank:
-            raise RuntimeError(
-                f"{name}: result type {FROM_NUMPY[value.dtype].name} can't be cast to the desired output type "
-                f"{FROM_NUMPY[array.dtype].name}"
-            )
+        refuse_cast(array, value, name)
     if 0 in array.strides:
         refuse_overlap(array, name)
     once = None if target._view is None or array.flags.c_contiguous else _once(array, value)

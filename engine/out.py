@@ -56,6 +56,8 @@ def into(op: Any, args: tuple, kwargs: dict) -> Any:
         if exact and target.array.dtype != r.array.dtype:
             wanted, got = (_C_NAMES.get(d, d) for d in (FROM_NUMPY[x.array.dtype].name for x in (r, target)))
             raise RuntimeError(f"{op.name}(): Expected out tensor to have dtype {wanted}, but got {got} instead{errors.at_user_line()}")
+        inplace.refuse_cast(target.array, r.array, f"{op.name}(out=)")
+    for target, r in zip(targets, results, strict=True):  # whatever is refused has changed none of them
         if target.array.shape != r.array.shape:
             if target.array.size:
                 warnings.warn(

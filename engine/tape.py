@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, MutableMapping
@@ -415,26 +416,40 @@ def _unpick(grads: dict, node: Node, g: Any) -> None:
     slots[i] = g if slots[i] is None else slots[i] + g
 
 
+_receiving = threading.RLock()  # passes of several threads may end at the same leaf
+
+
+def _unlocked() -> None:
+    """A forked process has no thread that could still hold the lock."""
+    global _receiving
+    _receiving = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_unlocked)
+
+
 def _receive(leaf: Leaf, grad: Any, recorded: bool, in_place: bool) -> None:
     """A leaf's gradient is whole. One assignment, so an interrupt finds it either untouched or complete."""
     tensor = leaf.tensor()
     if tensor is None:
         return
-    before = tensor._grad
-    if before is None:
-        # the leaf owns its gradient: a rule may have handed the same array to two inputs
-        tensor._grad = _laid_as(grad, tensor) if recorded else _tensor(copied(grad, tensor.array))
-    elif recorded:
-        tensor._grad = before + grad
-    elif grad.__class__ is Coo or before.array.__class__ is Coo:
-        tensor._grad = _tensor(before.array + grad)
-    elif in_place:
-        before.array += grad  # as PyTorch does: whoever holds the gradient sees the sum
-        inplace.note_write(before.array, "backward")
-    elif before.node is None:
-        tensor._grad = before._like(before.array + grad)
-    else:
-        tensor._grad = before.detach() + _tensor(grad)
+    with _receiving:
+        before = tensor._grad
+        if before is None:
+            # the leaf owns its gradient: a rule may have handed the same array to two inputs
+            tensor._grad = _laid_as(grad, tensor) if recorded else _tensor(copied(grad, tensor.array))
+        elif recorded:
+            tensor._grad = before + grad
+        elif grad.__class__ is Coo or before.array.__class__ is Coo:
+            tensor._grad = _tensor(before.array + grad)
+        elif in_place:
+            before.array += grad  # as PyTorch does: whoever holds the gradient sees the sum
+            inplace.note_write(before.array, "backward")
+        elif before.node is None:
+            tensor._grad = before._like(before.array + grad)
+        else:
+            tensor._grad = before.detach() + _tensor(grad)
     if leaf.hooks is not None:
         for fn in tuple(leaf.hooks.accumulated.values()):
             fn(tensor)

@@ -22,6 +22,7 @@ from ..op import RULES_ONLY, Op, composite, functions
 from ..return_types import result_type
 from ..tensor import Tensor
 from .linalg import matmul
+from .math import is_complex
 from .reduce import norm_dtype, vector_norm
 from .shape import clone, permute, transpose, unsqueeze, wrap_dim
 
@@ -227,11 +228,6 @@ def _no_driver(full_matrices, driver):
 
 def T(xp: Any, x: Any) -> Any:
     return xp.matrix_transpose(x)
-
-
-def is_complex(x: Any) -> bool:
-    """Of arrays and of Tensors."""
-    return getattr(x.dtype, "kind", "") == "c" or getattr(x.dtype, "is_complex", False)
 
 
 def conj(xp: Any, x: Any) -> Any:

@@ -15,6 +15,11 @@ from .front import Refusing, front, numbered
 UNARY = (((2, 3),), ((),))
 
 
+def is_complex(x):
+    """Of arrays and of Tensors."""
+    return getattr(x.dtype, "kind", "") == "c" or getattr(x.dtype, "is_complex", False)
+
+
 class Scaled(Elementwise):
     """`add` and `sub`: the keyword `alpha` scales `other` first, at no cost to `a + b`."""
 

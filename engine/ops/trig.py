@@ -6,7 +6,7 @@ from ..op import Elementwise, Linear, Op, composite
 from ..tensor import Tensor
 from .cast import complex_
 from .front import Refusing, front
-from .math import UNARY
+from .math import UNARY, is_complex
 
 INSIDE = (-0.9, 0.9)  # where the inverse functions are defined
 
@@ -98,7 +98,7 @@ class acosh(Elementwise):
     """Inverse hyperbolic cosine of each element; nan below 1."""
     aliases, types, samples, domain = ("arccosh",), "float", UNARY, (1.5, 2.5)
     def forward(xp, input): return xp.arccosh(input)
-    def d_input(xp, g, input): return g / xp.sqrt(input * input - 1)
+    def d_input(xp, g, input): return g / (xp.sqrt(input - 1) * xp.sqrt(input + 1) if is_complex(input) else xp.sqrt(input * input - 1))
 
 
 class atanh(Elementwise):

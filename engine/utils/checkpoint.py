@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from .. import autograd, casting, random, tape
+from .. import autograd, casting, inplace, random, tape
 from ..autograd.graph import saved_tensors_hooks
 from ..errors import warn
 from ..nn import Sequential
@@ -178,7 +178,7 @@ class _Frame:
         self.function, self.args, self.kwargs, self.check, self.debug = function, args, kwargs, check, debug
         self.state, self.autocast = random.get_rng_state() if preserve else None, casting.snapshot()
         self.first, self.second = context_fn()
-        self.early_stop = early_stop
+        self.early_stop, self.time = early_stop, tape.tick()
         self.told: list[tuple] = []  # shape, dtype and device of what the first run saved, in order
         self.again: dict[int, Tensor] = {}
         self.recomputing = False
@@ -203,6 +203,10 @@ class _Frame:
         return self.again.pop(place)
 
     def _recompute(self) -> None:
+        for i, given in enumerate(self.args):
+            write = inplace.last_write_of(given.array) if isinstance(given, Tensor) else None
+            if write is not None and write.time > self.time:
+                raise inplace.spoiled(given.array, write, "checkpoint", f"args[{i}]")
         self.again, self.seen, self.found = {}, 0, []
         stop = self.early_stop and _Settings.early_stop
 
