@@ -165,25 +165,13 @@ def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, r
         raise TypeError(f"full(): argument 'size' (position 1) must be tuple of ints, not {type(size).__name__}")
     fill_value = _number(fill_value, "full")
     d = dtypes.of_scalar(fill_value) if dtype is None else dtypes.as_dtype(dtype)
-    return made(numpy.full(_shape((size,)), _fitting(fill_value, d), d.numpy), device, requires_grad)
+    return made(numpy.full(_shape((size,)), dtypes.fitting(fill_value, d), d.numpy), device, requires_grad)
 
 
 def _number(value: Any, name: str) -> Any:
     value = value.item() if isinstance(value, Tensor) else value
     if not isinstance(value, (bool, int, float, complex, numpy.generic)):
         raise TypeError(f"{name}(): argument 'fill_value' (position 2) must be Number, not {type(value).__name__}")
-    return value
-
-
-def _fitting(value: Any, d: dtypes.dtype) -> Any:
-    """The number, unless the dtype cannot hold it."""
-    if isinstance(value, complex) and not d.is_complex and value.imag:
-        raise RuntimeError(f"value cannot be converted to type {d.name} without overflow")
-    if d.rank == dtypes.INT:
-        limits, real = numpy.iinfo(d.numpy), value.real if isinstance(value, complex) else value
-        if real != real or not limits.min - (0 if d.is_signed else limits.max) <= real <= limits.max:
-            raise RuntimeError(f"value cannot be converted to type {d.name} without overflow")
-        return numpy.array(int(real)).astype(d.numpy) if real < 0 and not d.is_signed else int(real)
     return value
 
 
@@ -236,7 +224,7 @@ def full_like(
 ) -> Tensor:
     """One number everywhere, like another tensor."""
     d = dtypes.as_dtype(input.dtype if dtype is None else dtype)
-    return _like(input, _fitting(_number(fill_value, "full_like"), d), dtype, device, requires_grad, memory_format)
+    return _like(input, dtypes.fitting(_number(fill_value, "full_like"), d), dtype, device, requires_grad, memory_format)
 
 
 @factory

@@ -154,6 +154,29 @@ def result(operands: tuple) -> dtype:
     return chosen
 
 
+def fitting(value: Any, d: dtype) -> Any:
+    """A number as one of a dtype: what is between two integers is cut off towards zero, and negative integers wrap around in unsigned ones.
+
+    RuntimeError where the dtype cannot hold it.
+    """
+    if d.rank == BOOL:
+        return bool(value)
+    real = value.real if isinstance(value, complex) else value
+    refused = isinstance(value, complex) and d.rank < COMPLEX and value.imag != 0
+    if d.rank == INT:
+        limits = numpy.iinfo(d.numpy)
+        wraps = not d.is_signed and not isinstance(real, (float, numpy.floating))
+        if refused or real != real or not (-limits.max if wraps else limits.min) <= real <= limits.max:
+            raise RuntimeError(f"value cannot be converted to type {d.name} without overflow")
+        return numpy.array(int(real)).astype(d.numpy) if real < 0 and not d.is_signed else int(real)
+    if refused or d.name in ("float32", "complex64") and math.isfinite(real) and abs(real) > _LARGEST:
+        raise RuntimeError(f"value cannot be converted to type {d.name} without overflow")
+    return value if d.rank == COMPLEX else real
+
+
+_LARGEST = float(numpy.finfo(numpy.float32).max)
+
+
 def as_numpy(d: Any) -> numpy.dtype:
     """The NumPy type of an engine dtype, a Python type (`float`, `int`, `bool`, `complex`) or a NumPy type."""
     return as_dtype(d).numpy

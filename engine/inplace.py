@@ -132,14 +132,64 @@ def mark_view(out: Tensor, source: Tensor, op: Any, attrs: dict) -> None:
         views.append(ref(out))
 
 
+SEVERAL = (
+    "is the output of a function that returns multiple views. Such functions do not allow the output views to be modified inplace. You "
+    "should replace the inplace operation by an out-of-place one."
+)
+FROM_FUNCTION = (
+    "was created inside a custom Function (or because an input was returned as-is) and the autograd logic to handle view+inplace would "
+    "override the custom backward associated with the custom Function, leading to incorrect gradients. You can fix this by cloning the "
+    "output of the custom Function."
+)
+FROM_NO_GRAD = (
+    "was created in no_grad mode, so its gradient is unknown. Make the view where ops are recorded, or write in no_grad mode too."
+)
+
+
 def together(views: list[Tensor], source: Tensor, maker: str) -> list[Tensor]:
     """Views that one call made of a tensor that requires grad: PyTorch lets none of them be written while ops are recorded."""
     if source.node is not None and tape.mode.grad:
         for i, view in enumerate(views):
             if view._view is not None:
-                base, (before, step) = view._view
-                view._view = base, (before, step, f"Output {i} of {maker}")
+                forbid_writes(view, f"Output {i} of {maker}", SEVERAL)
     return views
+
+
+def forbid_writes(view: Tensor, name: str, reason: str) -> None:
+    """Neither the view nor what it sees may be written if its gradient is to be had."""
+    assert view._view is not None
+    base, (before, step, *_) = view._view
+    view._view = base, (before, step, (name, reason))
+
+
+def _forbidden(view: Tensor) -> tuple[str, str] | None:
+    """What the view, or one that it is a view of, is called, and why it may not be written."""
+    link = None if view._view is None else view._view[1]
+    while link is not None:
+        if len(link) > 2:
+            return link[2]
+        link = link[0]
+    return None
+
+
+class _Modified:
+    """In place of the op behind a view whose memory was written and whose gradient is not known any more: the backward pass says so."""
+
+    name, function = "modified_view", None
+    picks = variadic = view = multi = False
+    ruled, rules, aux, defaults, slots, inputs, params, outputs = True, (), (), {}, (), (), (), ("out",)
+
+    def __init__(self, name: str, reason: str) -> None:
+        self.told = f"{name} is a view and its base or another view of its base has been modified inplace. This view {reason}"
+
+    def pull(self, node: Any, grad: Any, *xp: Any) -> Any:
+        raise RuntimeError(self.told)
+
+    pull_recorded = push = pull
+
+
+def _unknown(view: Tensor, name: str, reason: str) -> Any:
+    return tape.Node(_Modified(name, reason), (view.node,), {}, (), view.array.shape, view.array.dtype)
 
 
 def refuse_leaf(tensor: Tensor, name: str) -> None:
@@ -154,14 +204,10 @@ def refuse_leaf(tensor: Tensor, name: str) -> None:
     if base is None:
         return
     if node is not None:
+        if (forbidden := _forbidden(tensor)) is not None:
+            raise RuntimeError(f"{name}: {forbidden[0]} is a view and is being modified inplace. This view {forbidden[1]}")
         link = tensor._view[1] if tensor._view is not None else None
         while link is not None:
-            if len(link) > 2:
-                raise RuntimeError(
-                    f"{name}: {link[2]} is a view and is being modified inplace. This view is the output of a function that returns "
-                    "multiple views. Such functions do not allow the output views to be modified inplace. You should replace the inplace "
-                    "operation by an out-of-place one."
-                )
             link = link[0]
             if node.op is not None and node.op.view:
                 node = node.inputs[0]  # towards what it is a view of, which may be a leaf that is itself a view
@@ -171,10 +217,7 @@ def refuse_leaf(tensor: Tensor, name: str) -> None:
             "Wrap the write in torch.no_grad()."
         )
     if base.node is not None and tensor.node is None and FROM_NUMPY[tensor.array.dtype].rank >= FLOAT:
-        raise RuntimeError(
-            f"{name}: A view was created in no_grad mode and is being modified inplace with grad mode enabled; its gradient is unknown. "
-            "Make the view where ops are recorded, or write in no_grad mode too."
-        )
+        raise RuntimeError(f"{name}: A view {FROM_NO_GRAD}")
 
 
 def write(op: Any, target: Tensor, inputs: tuple, attrs: dict) -> Tensor:
@@ -256,6 +299,12 @@ def put(target: Tensor, result: Tensor, name: str) -> None:
         if node is None and target.node is not None:
             node = _constant(target)
         rebase(target, node, once)
+    elif target._view is not None or target._views:
+        base = target._base
+        for view_ref in (target if base is None else base)._views or ():
+            view = view_ref()
+            if view is not None and view.node is not None and (forbidden := _forbidden(view)) is not None:
+                _becomes(view, _unknown(view, *forbidden))
 
 
 def _once(array: Any, value: Any) -> tuple | None:
@@ -289,6 +338,7 @@ def rebase(target: Tensor, node: Any, once: tuple | None = None) -> None:
     `once` is the index of the elements that were written, where others of the target share their places.
     """
     base = target._base
+    unrecorded = (target if base is None else base).node is not None  # what does not require grad now was made in no_grad mode
     if base is None:
         _becomes(target, node)
         base = target
@@ -296,8 +346,15 @@ def rebase(target: Tensor, node: Any, once: tuple | None = None) -> None:
         _becomes(base, _written(base, target, node, once))
     for view_ref in base._views or ():  # what was written too: its gradient goes through the base, whose own it is a part of
         view = view_ref()
-        if view is not None and (view.node is None or view.node.op is not None):  # a leaf stays one
+        if view is None or view.node is not None and view.node.op is None:  # a leaf stays one
+            continue
+        forbidden = _forbidden(view)
+        if forbidden is None and unrecorded and view.node is None and FROM_NUMPY[view.array.dtype].rank >= FLOAT:
+            forbidden = "The result", FROM_NO_GRAD
+        if forbidden is None:
             _becomes(view, _seen_through(base, view))
+        elif base.node is not None or view.node is not None:
+            _becomes(view, _unknown(view, *forbidden))
 
 
 def _becomes(tensor: Tensor, node: Any) -> None:

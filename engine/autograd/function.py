@@ -10,6 +10,7 @@ from typing import Any
 
 from .. import devices, dtypes, inplace, observe, tape
 from ..batching import entered
+from ..op import registry
 from ..tensor import Tensor
 from . import anomaly_mode, function_vmap
 from .function_context import FunctionCtx
@@ -200,7 +201,7 @@ class Function:
         outputs = (result,) if single else result
         # an input handed through unchanged becomes a new tensor, unless it was written in place
         outputs = tuple(
-            o._like(o.array) if isinstance(o, Tensor) and any(o is a for a in args) and not any(o is d for d in ctx._dirty) else o
+            _seen_as(o) if isinstance(o, Tensor) and any(o is a for a in args) and not any(o is d for d in ctx._dirty) else o
             for o in outputs
         )
         if any(not any(o is d for o in outputs) for d in ctx._dirty):
@@ -236,11 +237,20 @@ class Function:
                 made = node if single else tape.picked(node, i, o.array)
                 if any(o is d for d in ctx._dirty):
                     inplace.rebase(o, made)
-                else:
-                    o.node = made
+                    continue
+                o.node = made
+                if o._view is not None:
+                    inplace.forbid_writes(o, f"Output {i} of {cls.__name__}", inplace.FROM_FUNCTION)
         ctx._seal(cls.__name__, node, outputs)
         if anomaly_mode.is_anomaly_enabled():
             anomaly_mode.note(node)
+
+
+def _seen_as(x: Tensor) -> Tensor:
+    """Another tensor that is a view of all of `x`."""
+    out = x._like(x.array)
+    inplace.mark_view(out, x, registry["view"], {"shape": x.array.shape})
+    return out
 
 
 def _told(x: Any) -> tuple | None:

@@ -65,10 +65,7 @@ class FunctionCtx:
         self._name, self._sealed = name, node.time
         own, hooks, saved = {id(o) for o in outputs}, graph.packing(), self._saved
         if hooks is not None:
-            saved.backward = tuple(
-                t if t is None else _Packed(hooks.pack(t.detach() if id(t) in own else t), _Output(None, t.node) if id(t) in own else t.node)
-                for t in saved.backward
-            )
+            saved.backward = tuple(t if t is None else _Packed(hooks, t, own=id(t) in own) for t in saved.backward)
         saved.backward, saved.forward = (
             tuple(_Output(t.array, t.node) if isinstance(t, Tensor) and id(t) in own else t for t in kept)
             for kept in (saved.backward, saved.forward)
@@ -117,8 +114,9 @@ class _Packed:
 
     __slots__ = ("_kept", "_place")
 
-    def __init__(self, kept: graph.Kept, place: Any) -> None:
-        self._kept, self._place = kept, place
+    def __init__(self, hooks: Any, tensor: Tensor, own: bool) -> None:
+        self._kept = hooks.pack(tensor.detach() if own else tensor)
+        self._place: Any = _Output(None, tensor.node) if own else tensor.node
 
     def open(self) -> Tensor:
         found = self._kept.tensor()

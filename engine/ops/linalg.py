@@ -14,6 +14,7 @@ from ..errors import Refused
 from ..op import RULES_ONLY, Linear, Op, composite
 from ..tensor import Tensor
 from .front import numbered
+from .math import scale
 from .shape import broadcast_tensors, diagonal, expand, permute, reshape, unsqueeze, wrap_dim
 
 _C_NAMES = {
@@ -304,9 +305,8 @@ def outer(input: Tensor, vec2: Tensor) -> Tensor:
 
 
 def _scaled(input: Tensor, product: Tensor, beta: float, alpha: float) -> Tensor:
-    kind = {dtypes.BOOL: bool, dtypes.INT: int}.get(dtypes.promote(input.dtype, product.dtype).rank)
-    if kind is not None:
-        beta, alpha = kind(beta), kind(alpha)  # PyTorch turns both into the result's dtype
+    result = dtypes.promote(input.dtype, product.dtype)
+    beta, alpha = dtypes.fitting(beta, result), dtypes.fitting(alpha, result)
     product = product if alpha == 1 else product * alpha
     # PyTorch ignores the input, NaN and all, when beta is 0
     return product if beta == 0 else (input if beta == 1 else input * beta) + product
@@ -342,7 +342,7 @@ def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: fl
 @_older
 def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """`beta * input + alpha * outer(vec1, vec2)`."""
-    return _scaled(input, outer(vec1, vec2), beta, alpha)
+    return _scaled(input, outer(vec1, vec2), scale(beta, "beta", input, vec1, vec2), scale(alpha, "alpha", input, vec1, vec2))
 
 
 @composite(method=True, in_place=True)

@@ -1,5 +1,6 @@
 """Losses of scores and distances that should lie apart: how much they lack to a margin."""
 
+from .. import dtypes
 from ..op import composite, functions
 from ..ranges import arange
 from .distance import pairwise_distance
@@ -60,12 +61,17 @@ def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=
     reduction = known_reduction(reduction_of(size_average, reduce, reduction))
     rows, at = (input, target) if input.ndim == 2 else (input.reshape(1, input.numel()), target.reshape(1))
     if rows.ndim != 2 or tuple(at.shape) != tuple(rows.shape[:1]): raise RuntimeError(f"inconsistent target size, expected {rows.shape[0]} but got {list(target.shape)}")
+    _classes(at)
     at = at.unsqueeze(1)
     each = (margin - rows.gather(1, at) + rows).clamp_min(0)
     each = each * each if p == 2 else each
     if weight is not None: each = each * weight[at]
     each = each.masked_fill(_one_hot(at, rows.shape[1]), 0).sum(1) / rows.shape[1]
     return finish(each if input.ndim == 2 or target.ndim else each.squeeze(0), reduction)
+
+
+def _classes(target):
+    if target.dtype is not dtypes.int64: raise RuntimeError(f"expected scalar type Long but found {target.type().rpartition('.')[2].removesuffix('Tensor')}")
 
 
 def _one_hot(at, classes):
@@ -79,6 +85,7 @@ def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduct
     reduction = known_reduction(reduction_of(size_average, reduce, reduction))
     if tuple(input.shape) != tuple(target.shape): raise RuntimeError(f"inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}")
     rows, at = (input, target) if input.ndim == 2 else (input.reshape(1, input.numel()), target.reshape(1, target.numel()))
+    _classes(at)
     live = (at < 0).cumsum(1) == 0
     safe = at.masked_fill(live.logical_not(), 0)
     inside = ((safe.unsqueeze(-1) == arange(rows.shape[1], device=at.device)) & live.unsqueeze(-1)).any(1)
@@ -99,4 +106,4 @@ def multilabel_soft_margin_loss(input, target, weight=None, size_average=None, r
 @composite(home="nn.functional")
 def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
     """log(1 + exp(-target * input)) for targets 1 and -1."""
-    return finish((-target * input).exp().log1p(), reduction_of(size_average, reduce, reduction))
+    return finish((-target.to(input.dtype) * input).exp().log1p(), reduction_of(size_average, reduce, reduction))

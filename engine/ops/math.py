@@ -1,5 +1,6 @@
 """Arithmetic, powers, exponentials and logarithms, element by element."""
 
+import functools
 import math
 
 import numpy
@@ -29,9 +30,17 @@ class Scaled(Elementwise):
         if "alpha" not in kwargs: return super().bind(args, kwargs)
         alpha = (kwargs := dict(kwargs)).pop("alpha")
         (input, other), attrs = super().bind(args, kwargs)
-        if isinstance(alpha, float) and not any(getattr(x, "dtype", None) is None or x.dtype.rank > 1 for x in (input, other)):
-            raise RuntimeError(f"{cls.name}: For integral input tensors, argument alpha must not be a floating point number.")
+        alpha = scale(alpha, "alpha", input, other)
         return (input, other if alpha == 1 else other * alpha), attrs
+
+
+def scale(number, name, *operands):
+    """A factor such as `alpha`, as PyTorch lets it be for these operands: of a kind that their result can hold."""
+    rank = max([x.dtype.rank if hasattr(x, "dtype") else dtypes.of_scalar(x).rank for x in operands])
+    if isinstance(number, bool) and rank != dtypes.BOOL: raise RuntimeError(f"Boolean {name} only supported for Boolean results.")
+    if isinstance(number, float) and rank < dtypes.FLOAT: raise RuntimeError(f"For integral input tensors, argument {name} must not be a floating point number.")
+    if isinstance(number, complex) and rank < dtypes.COMPLEX: raise RuntimeError(f"For non-complex input tensors, argument {name} must not be a complex number.")
+    return bool(number) if rank == dtypes.BOOL else number
 
 
 class add(Scaled):
@@ -339,11 +348,23 @@ class Valued(Elementwise):
     @classmethod
     def bind(cls, args, kwargs):
         if len(args) == 4: args, kwargs = numbered(cls.name, args, kwargs, ("value",))
-        return super().bind(args, kwargs)
+        inputs, attrs = super().bind(args, kwargs)
+        value = attrs.get("value", 1)
+        if (type(value) is not int or value != 1) and (not isinstance(value, float) or any(x.dtype.rank != dtypes.FLOAT for x in inputs)):
+            kind = max(x.dtype.rank for x in inputs)
+            result = functools.reduce(dtypes.promote, (x.dtype for x in inputs if x.dtype.rank == kind))
+            attrs = {**attrs, "value": dtypes.fitting(value, result)}
+        return inputs, attrs
 
 
 class addcmul(Valued):
     """`input + value * tensor1 * tensor2`."""
+
+    @classmethod
+    def prepare(cls, arrays):
+        if all(a.dtype.kind == "b" for a in arrays): raise NotImplementedError("\"addcmul_cpu_out\" not implemented for 'Bool'")
+        return super().prepare(arrays)
+
     inputs, samples = ("input", "tensor1", "tensor2"), (((2, 3),) * 3, ((2, 3), (3,), (2, 1)))
     def forward(xp, input, tensor1, tensor2, *, value=1): return input + value * tensor1 * tensor2
     def d_input(xp, g): return g

@@ -74,6 +74,12 @@ class index_add(Placing):
     inputs, order, inplace = ("input", "index", "source"), ("input", "dim", "index", "source", "alpha"), True
     examples = ((((3, 2), [0, 2, 0], (3, 2)), {"dim": 0}), (((2, 4), [3, 1], (2, 2)), {"dim": -1, "alpha": 2}))
     exempt = {"zero_size": "PyTorch does not look at the index when the input is empty; here it is checked as always."}
+
+    @classmethod
+    def bind(cls, args, kwargs):
+        inputs, attrs = super().bind(args, kwargs)
+        return inputs, {**attrs, "alpha": dtypes.fitting(attrs.get("alpha", 1), inputs[0].dtype)}
+
     def forward(xp, input, index, source, dim, alpha=1): return xp.index_add(input, dim, index, source, alpha)
     def d_input(xp, g): return g
     def d_source(xp, g, index, dim, alpha): return xp.index_select(g, dim, index) * alpha

@@ -1,0 +1,339 @@
+"""What once gave a wrong number without a word, and what is like it. Expected values are derived by hand, or are PyTorch 2.13's."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy
+import pytest
+
+import engine
+from engine import nn
+from engine.autograd import Function, grad
+from engine.autograd.graph import save_on_cpu, saved_tensors_hooks
+from engine.nn import functional as F
+from engine.utils.checkpoint import checkpoint
+
+
+def leaf(*values, **more):
+    return engine.tensor(values or (2.0, 3.0), requires_grad=True, **more)
+
+
+# -- a leaf owns its gradient ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+def test_leaves_of_one_pass_do_not_share_their_gradients(recorded):
+    a, b = leaf(1.0, 1.0), leaf(1.0, 1.0)
+    (a + b).sum().backward(create_graph=recorded)
+    (a * 5).sum().backward()
+    assert a.grad.tolist() == [6, 6] and b.grad.tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+def test_the_callers_gradient_stays_as_it_is(recorded):
+    a, g = leaf(1.0, 1.0), engine.ones(2)
+    a.backward(g, create_graph=recorded)
+    (a * 5).sum().backward()
+    assert g.tolist() == [1, 1] and a.grad.tolist() == [6, 6]
+
+
+def test_recorded_gradients_are_clipped_once():
+    a, b = leaf(1.0, 1.0), leaf(1.0, 1.0)
+    ((a + b) * 3).sum().backward(create_graph=True)
+    nn.utils.clip_grad_norm_([a, b], 1.0)
+    numpy.testing.assert_allclose(numpy.stack([a.grad.detach(), b.grad.detach()]), 0.5, rtol=1e-6)  # four numbers of norm 1
+
+
+def test_a_kept_gradient_is_no_part_of_another():
+    a = leaf(1.0, 1.0)
+    h = a * 1
+    h.retain_grad()
+    h.sum().backward(create_graph=True)
+    with engine.no_grad():
+        h.grad.mul_(7)
+    assert a.grad.tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+@pytest.mark.parametrize(
+    ("made", "strides"),
+    [
+        (lambda: engine.randn(2, 3).t(), (1, 3)),
+        (lambda: engine.randn(2, 3, 4, 5).permute(0, 2, 3, 1), (60, 5, 1, 20)),
+        (lambda: engine.randn(2, 1).expand(2, 3), (3, 1)),  # has overlaps: row by row
+        (lambda: engine.randn(4, 6)[:, ::2], (3, 1)),  # has gaps
+    ],
+)
+def test_a_gradient_lies_as_its_leaf_does(made, strides, recorded):
+    w = made().requires_grad_()
+    w.sum().backward(create_graph=recorded)
+    assert w.grad.stride() == strides
+
+
+def test_two_threads_lose_no_gradient():
+    for _ in range(40):
+        a = engine.ones(1000, requires_grad=True)
+
+        def passes(a=a):
+            for _ in range(5):
+                (a * 1).sum().backward()
+
+        threads = [threading.Thread(target=passes) for _ in range(2)]
+        for one in threads:
+            one.start()
+        for one in threads:
+            one.join()
+        assert a.grad[0] == 10
+
+
+# -- views that are written ------------------------------------------------------------------------------------------------
+
+
+def written():
+    """`a`, `h = a * 1`, and its first element after it was tripled: v = 3 a0."""
+    a = leaf()
+    h = a * 1
+    v = h[:1]
+    v.mul_(3)
+    return a, h, v
+
+
+def test_the_gradient_of_a_base_counts_what_its_written_view_went_into():
+    a, h, v = written()
+    assert grad((v * v).sum() + h.sum(), h)[0].tolist() == [13, 1]  # 2 h0 + 1, h0 = 6
+    a, h, v = written()
+    h.retain_grad()
+    ((v * v).sum() + h.sum()).backward()
+    assert h.grad.tolist() == [13, 1] and a.grad.tolist() == [39, 1]
+
+
+def test_a_hook_on_the_base_sees_the_whole_gradient():
+    a, h, v = written()
+    h.register_hook(lambda g: g * 10)
+    ((v * v).sum() + h.sum()).backward()
+    assert a.grad.tolist() == [390, 10]
+
+
+def test_a_view_keeps_its_gradient_after_its_base_was_written():
+    a = leaf()
+    h = a * 1
+    v = h[:1]
+    v.retain_grad()
+    h.mul_(3)
+    ((v * v).sum() + h.sum()).backward()
+    assert v.grad.tolist() == [12] and a.grad.tolist() == [39, 3]
+
+
+def test_a_leaf_that_is_a_view_stays_one():
+    x = engine.ones(3)
+    v = x[:1]
+    v.requires_grad_()
+    x.mul_(2)
+    assert v.is_leaf and v.requires_grad and v.tolist() == [2]
+
+
+class Hundred(Function):
+    """The identity, as a view, with a hundred times its gradient."""
+
+    @staticmethod
+    def forward(ctx, x, seen):
+        return seen(x)
+
+    @staticmethod
+    def backward(ctx, g):
+        return g.reshape(2) * 100, None
+
+
+SEEN = {"a view": lambda x: x.view(2, 1), "itself": lambda x: x}
+
+
+@pytest.mark.parametrize("seen", SEEN.values(), ids=list(SEEN))
+@pytest.mark.parametrize("recording", [True, False])
+def test_a_functions_view_has_no_gradient_once_its_base_is_written(seen, recording):
+    a = leaf()
+    h = a * 1
+    y = Hundred.apply(h, seen)
+    before = y.sum()
+    with engine.set_grad_enabled(recording):
+        h.mul_(2)
+    assert grad(before, a, retain_graph=True)[0].tolist() == [100, 100]  # computed before the write
+    with pytest.raises(RuntimeError, match="Output 0 of Hundred is a view and its base or another view of its base has been modified"):
+        y.sum().backward()
+
+
+@pytest.mark.parametrize("seen", SEEN.values(), ids=list(SEEN))
+def test_a_functions_view_may_not_be_written(seen):
+    y = Hundred.apply(leaf() * 1, seen)
+    with pytest.raises(RuntimeError, match="Output 0 of Hundred is a view and is being modified inplace"):
+        y.mul_(2)
+
+
+def test_of_several_views_none_has_a_gradient_once_the_base_is_written():
+    h = leaf() * 1
+    first, second = h.unbind(0)
+    h.mul_(2)
+    with pytest.raises(RuntimeError, match="Output 0 of Unbind is a view and its base"):
+        first.backward()
+
+
+def test_a_view_made_in_no_grad_mode_has_no_gradient_once_its_base_is_written():
+    h = leaf() * 1
+    with engine.no_grad():
+        v = h[:1]
+    h.mul_(2)
+    with pytest.raises(RuntimeError, match="created in no_grad mode"):
+        v.sum().backward()
+
+
+# -- double backward through what was packed ---------------------------------------------------------------------------------
+
+
+class Square(Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return g * 2 * x
+
+
+class Exp(Function):
+    @staticmethod
+    def forward(ctx, x):
+        y = x.exp()
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    def backward(ctx, g):
+        (y,) = ctx.saved_tensors
+        return g * y
+
+
+def packed(fn):
+    def run(a):
+        with saved_tensors_hooks(lambda t: t.detach().clone(), lambda t: t):
+            return fn(a)
+
+    return run
+
+
+def on_cpu(fn):
+    def run(a):
+        with save_on_cpu():
+            return fn(a)
+
+    return run
+
+
+WAYS = {"hooks": packed, "save_on_cpu": on_cpu, "checkpoint": lambda fn: lambda a: checkpoint(fn, a, use_reentrant=False)}
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=list(WAYS))
+def test_double_backward_through_packed_tensors_of_a_function(way):
+    a = leaf()
+    (g,) = grad(way(lambda a: Square.apply(a * 1) * a)(a).sum(), a, create_graph=True)
+    assert g.tolist() == [12, 27]  # 3 a^2
+    assert grad((g * g).sum(), a)[0].tolist() == [288, 972]  # 2 (3 a^2) (6 a)
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=list(WAYS))
+def test_double_backward_through_a_packed_output_of_a_function(way):
+    a = leaf(0.5, 1.0, dtype=engine.float64)
+    (g,) = grad(way(lambda a: Exp.apply(a * 2))(a).sum(), a, create_graph=True)
+    numpy.testing.assert_allclose(grad(g.sum(), a)[0], 4 * numpy.exp([1.0, 2.0]), rtol=1e-12)
+
+
+# -- a row that is no number -------------------------------------------------------------------------------------------------
+
+BAD = [[numpy.nan, 1.0], [2.0, 3.0], [4.0, numpy.inf]]
+READ = {
+    "embedding": lambda w, at: F.embedding(at, w),
+    "getitem": lambda w, at: w[at],
+    "index_select": lambda w, at: w.index_select(0, at),
+}
+
+
+@pytest.mark.parametrize("read", READ.values(), ids=list(READ))
+@pytest.mark.parametrize("rows", [4, 200_000])
+def test_a_nan_in_a_row_stays_in_its_row(read, rows):
+    w = engine.zeros(rows, 2, requires_grad=True)
+    read(w, engine.tensor([0, 1, 1])).backward(engine.tensor(BAD))
+    numpy.testing.assert_array_equal(w.grad[:3], [[numpy.nan, 1], [6, numpy.inf], [0, 0]])
+
+
+def test_a_nan_for_the_padding_goes_nowhere():
+    w = engine.zeros(4, 2, requires_grad=True)
+    F.embedding(engine.tensor([0, 1, 1]), w, padding_idx=0).backward(engine.tensor(BAD))
+    numpy.testing.assert_array_equal(w.grad, [[0, 0], [6, numpy.inf], [0, 0], [0, 0]])
+
+
+# -- a checkpoint's input ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_a_checkpoint_notices_that_its_input_was_overwritten(reentrant):
+    a = leaf()
+    h = a * 1
+    y = checkpoint(lambda t: (t * t).exp(), h, use_reentrant=reentrant)
+    h.mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
+
+
+# -- numbers -----------------------------------------------------------------------------------------------------------------
+
+
+def test_the_gradient_of_acosh_in_all_quadrants():
+    z = numpy.array([-1.5 + 0.3j, 1.5 - 0.2j, -0.3 - 1j, 0.2 + 0.1j])
+    x = engine.tensor(z, requires_grad=True)
+    x.acosh().backward(engine.ones(4, dtype=x.dtype))
+    step = 1e-6  # the derivative by central differences; PyTorch's gradient is its conjugate
+    numpy.testing.assert_allclose(x.grad, ((numpy.arccosh(z + step) - numpy.arccosh(z - step)) / (2 * step)).conj(), rtol=1e-8)
+
+
+def test_a_refused_out_is_as_it_was():
+    for out in (engine.zeros(0, dtype=engine.int64), engine.zeros(2, dtype=engine.int64)):
+        shape = out.shape
+        with pytest.raises(RuntimeError, match="can't be cast"):
+            engine.add(engine.ones(3), 1.5, out=out)
+        assert out.shape == shape and not out.any()
+
+
+@pytest.mark.parametrize("dtype", [engine.uint8, engine.bool, engine.float64])
+def test_soft_margin_loss_takes_targets_of_any_dtype(dtype):
+    loss = F.soft_margin_loss(engine.tensor([1.0, -2.0]), engine.tensor([1, 1]).to(dtype))
+    assert loss.dtype is engine.float32
+    numpy.testing.assert_allclose(loss, numpy.log1p(numpy.exp([-1.0, 2.0])).mean(), rtol=1e-6)
+
+
+def test_a_factor_is_one_of_the_results_dtype():
+    x, at, one = engine.tensor([1, 2, 3]), engine.tensor([0]), engine.tensor([5])
+    assert x.index_add(0, at, one, alpha=-0.5).tolist() == [1, 2, 3]  # cut off towards zero
+    assert x.index_add(0, at, one, alpha=2.5).tolist() == [11, 2, 3]
+    assert engine.addcmul(x, x, x, value=2.5).tolist() == [3, 10, 21]
+    assert engine.addcmul(x, x, x, value=2.5).dtype is engine.int64
+    true = engine.ones(2, dtype=engine.bool)
+    assert engine.add(true, true, alpha=2).dtype is engine.bool
+    for refused in (
+        lambda: x.to(engine.uint8).index_add(0, at, one.to(engine.uint8), alpha=-0.5),
+        lambda: engine.addmm(*[engine.ones(2, 2, dtype=engine.uint8)] * 3, alpha=-0.5),
+        lambda: engine.add(x, x, alpha=True),
+        lambda: engine.sub(x.float(), x.float(), alpha=1j),
+        lambda: engine.addr(engine.ones(1, 1, dtype=engine.int64), one, one, alpha=0.5),
+        lambda: engine.full((1,), -1.0, dtype=engine.uint8),
+    ):
+        with pytest.raises(RuntimeError):
+            refused()
+    assert engine.full((1,), -1, dtype=engine.uint8).tolist() == [255]
+
+
+@pytest.mark.parametrize("loss", [F.multi_margin_loss, F.multilabel_margin_loss])
+def test_class_numbers_are_long(loss):
+    target = engine.tensor([1, 0], dtype=engine.uint8)
+    with pytest.raises(RuntimeError, match="expected scalar type Long but found Byte"):
+        loss(engine.randn(2, 2), target if loss is F.multi_margin_loss else target.expand(2, 2))
