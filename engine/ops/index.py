@@ -381,7 +381,7 @@ _fill_everywhere = Tensor.fill_
 @functools.wraps(_fill_everywhere)
 def _fill_(self: Tensor, value: Any) -> Tensor:
     # a number is written also where elements share their places, as those of an expanded tensor do, but not while that has a gradient
-    if 0 in self.array.strides and not isinstance(value, Tensor) and self.node is None and inplace.overlaps(self.array):
+    if 0 in self.array.strides and not isinstance(value, Tensor) and (self.node is None or not tape.mode.grad) and inplace.overlaps(self.array):
         one = tuple([slice(0, 1) if stride == 0 else slice(None) for stride in self.array.strides])
         _fill_everywhere(getitem(self, one), value)
         return self

@@ -88,7 +88,7 @@ class div(Elementwise):
     operator, aliases, types = "truediv", ("divide", "true_divide"), "float"
     def forward(xp, input, other): return input / other
     def d_input(xp, g, other): return g / other
-    def d_other(xp, g, other, out): return -g * out / other
+    def d_other(xp, g, input, other): return -g * ((input / other) / other)
 
 
 class floor_divide(Refusing, Elementwise):

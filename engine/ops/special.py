@@ -31,7 +31,7 @@ class erfinv(NoComplex, Elementwise):
     """Inverse of erf: infinite at -1 and 1, nan outside."""
     types, samples, domain = "float", UNARY, (-0.9, 0.9)
     def forward(xp, input): return xp.erfinv(input)
-    def d_input(xp, g, out): return g * (math.sqrt(math.pi) / 2 * xp.exp(out * out))
+    def d_input(xp, g, input): return g * (math.sqrt(math.pi) / 2 * xp.exp(xp.square(xp.erfinv(input))))
 
 
 class lgamma(NoComplex, Elementwise):

@@ -73,6 +73,15 @@ def zero_sizes(case: Case) -> dict[str, Case]:
     return {str(n): case._replace(inputs=emptied(n)) for n in sizes}
 
 
+KEEPS, SPOILED, NOT_ASKED = ".", "x", "-"  # backward() after a tensor was overwritten: a gradient; refused; no such question
+
+
+def asking(xs: list) -> list[tuple[int, ...]]:
+    """Which inputs require a gradient: all that can, and each of them alone."""
+    places = [i for i, x in enumerate(xs) if floating(x)]
+    return [tuple(places), *([(i,) for i in places] if len(places) > 1 else [])]
+
+
 def special_inputs(case: Case) -> list[numpy.ndarray]:
     """Infinities, zeros of both signs, nan and ties: every pair of them for an op of two inputs."""
     return [a.ravel() for a in numpy.meshgrid(*[numpy.array(SPECIAL)] * len(case.inputs), indexing="ij")]

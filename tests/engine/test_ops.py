@@ -341,6 +341,56 @@ def test_specials(case):
         assert not wrong.any(), f"gradients {found[wrong]}, not {numpy.array(want)[wrong]}, at {numpy.array(xs)[:, wrong]}"
 
 
+# -- what was overwritten ----------------------------------------------------------------------------------------------------
+
+OVERWRITTEN = tables.stored("overwritten")
+# Ops that refuse where PyTorch does not, which keeps something else that it has computed on the way.
+STRICTER = {
+    "tanhshrink": "PyTorch keeps tanh(x)", "ndtr": "PyTorch keeps x / sqrt(2)", "l1_loss": "PyTorch keeps the difference",
+    "cross_entropy": "PyTorch keeps a second array of the scores' size, their logarithmic softmax",
+    "matmul": "PyTorch keeps a copy where it folds dimensions into one", "rms_norm": "PyTorch keeps the normalised input",
+    "qr": "the same rule serves forward mode, which starts from the input", "eigh": "as qr", "eigvalsh": "as qr", "svd": "as qr",
+    "svdvals": "as qr", "eig": "as qr", "eigvals": "as qr",
+}  # fmt: skip
+
+
+@cases.each("overwritten", lambda op: op.ruled and not op.variadic)
+def test_overwritten(case):
+    """After an input or a result was set to 0, backward() refuses, or gives the gradients as if it had not been; and gives them where
+    PyTorch does.
+    """
+    xs = draw(case)
+    answers = OVERWRITTEN.get(case.op.name, {}).get(case.key)
+    if case.op.name not in OVERWRITTEN:  # PyTorch has no function of this name: right or refused
+        answers = [tables.SPOILED * len([*xs, *case.op.outputs])] * len(tables.asking(xs))
+    assert answers is not None, f"PyTorch's answers for {case} are not stored: {MAKE} {case.op.name}"
+
+    def gradients_after(asking, place):
+        sources = [engine.tensor(x, requires_grad=i in asking) if isinstance(x, numpy.ndarray) else x for i, x in enumerate(xs)]
+        inputs = [x * 1 if floating(x_) else x for x, x_ in zip(sources, xs, strict=True)]
+        results = call(case, inputs)
+        live = [r for r in results if r.requires_grad]
+        target = None if place is None else [*inputs, *results][place]
+        if isinstance(target, Tensor) and (target.is_floating_point() or target.is_complex()):
+            with engine.no_grad():
+                target.zero_()
+        engine.autograd.backward(live, [engine.ones_like(r) for r in live])
+        return [sources[i].grad for i in asking]
+
+    for asking, letters in zip(tables.asking(xs), answers, strict=True):
+        for place, letter in enumerate(letters):
+            if letter == tables.NOT_ASKED:
+                continue
+            try:
+                found = gradients_after(asking, place)
+            except RuntimeError as error:
+                assert "modified by an inplace operation" in str(error)
+                assert letter == tables.SPOILED or case.op.name in STRICTER, f"{case}: {asking}, {place}"
+                continue
+            for got, want in zip(found, gradients_after(asking, None), strict=True):
+                numpy.testing.assert_array_equal(got, want, err_msg=f"{case}: {asking}, {place}")
+
+
 # -- words -----------------------------------------------------------------------------------------------------------------
 
 

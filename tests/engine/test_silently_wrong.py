@@ -337,3 +337,28 @@ def test_class_numbers_are_long(loss):
     target = engine.tensor([1, 0], dtype=engine.uint8)
     with pytest.raises(RuntimeError, match="expected scalar type Long but found Byte"):
         loss(engine.randn(2, 2), target if loss is F.multi_margin_loss else target.expand(2, 2))
+
+
+# -- what a rule keeps (the table for every op: tests/engine/test_ops.py, test_overwritten) ------------------------------------
+
+
+def test_what_was_standardised_may_be_scaled_in_place():
+    x = leaf(1.0, 2.0, 4.0, dtype=engine.float64)
+    s = (x - x.mean()) / x.std()
+    s *= 2
+    s.pow(3).sum().backward()
+    found = x.grad.clone()
+    step = numpy.eye(3) * 1e-6
+
+    def value(v):
+        return ((v - v.mean()) / v.std(ddof=1) * 2) ** 3
+
+    v = x.detach().numpy()
+    numpy.testing.assert_allclose(found, [(value(v + e).sum() - value(v - e).sum()) / 2e-6 for e in step], rtol=1e-6, atol=1e-8)
+
+
+def test_an_expanded_tensor_may_be_filled():
+    x = engine.ones(1).expand(3)
+    assert x.fill_(2).tolist() == [2, 2, 2] and x.zero_().tolist() == [0, 0, 0]
+    with pytest.raises(RuntimeError, match="single memory location"):
+        x.add_(1)

@@ -11,6 +11,7 @@ import json
 import operator
 import sys
 import warnings
+from itertools import count, repeat
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +146,33 @@ def specials(case: cases.Case) -> dict:
     return found
 
 
+def overwritten(case: cases.Case) -> list[str]:
+    """For each choice of inputs that require a gradient, a letter for each input and result: what backward() says after it was set to 0."""
+    xs = cases.draw(case)
+
+    def letter(asking: tuple, place: int) -> str | None:
+        inputs = [_rows(x).requires_grad_(i in asking) * 1 if cases.floating(x) else x for i, x in enumerate(xs)]
+        results = [r for r in call(case, inputs) if isinstance(r, torch.Tensor)]
+        all_of_them = [*inputs, *results]
+        if place >= len(all_of_them):
+            return None
+        target, live = all_of_them[place], [r for r in results if r.requires_grad]
+        if not live or not isinstance(target, torch.Tensor) or not (target.is_floating_point() or target.is_complex()):
+            return tables.NOT_ASKED
+        try:
+            with torch.no_grad():
+                target.zero_()
+        except RuntimeError:  # an expanded tensor, say
+            return tables.NOT_ASKED
+        try:
+            torch.autograd.backward(live, [torch.ones_like(r) for r in live])
+        except RuntimeError as error:
+            return tables.SPOILED if "modified by an inplace operation" in str(error) else tables.NOT_ASKED
+        return tables.KEEPS
+
+    return ["".join(iter(map(letter, repeat(asking), count()).__next__, None)) for asking in tables.asking(xs)]
+
+
 def scalar_pairs() -> dict:
     """torch.promote_types of all pairs, and torch.result_type of all pairs of 1-d and 0-d tensors and Python numbers."""
     one = {a: torch.ones(1).to(TORCH_DTYPES[d]) for a, d in LETTERS.items()}
@@ -184,6 +212,8 @@ def ask(op: Any, files: dict) -> None:
         files["zero_size"][op.name] = {
             case.key: {n: shapes(emptied) for n, emptied in tables.zero_sizes(case).items()} for case in declared
         }
+    if op.ruled and not op.variadic and "overwritten" not in op.exempt:
+        files["overwritten"][op.name] = {case.key: overwritten(case) for case in declared}
     if tables.has_specials(op) and "specials" not in op.exempt:
         files["specials"][op.name] = specials(declared[0])
 
@@ -200,7 +230,7 @@ def main(names: list[str]) -> None:
     if "--dtypes" in names or not names:
         save("dtypes", scalar_pairs())
     chosen = [op for op in cases.ops() if not names or op.name in names]
-    files = {name: tables.stored(name) if names else {} for name in ("promotion", "zero_size", "specials")}
+    files = {name: tables.stored(name) if names else {} for name in ("promotion", "zero_size", "specials", "overwritten")}
     for op in chosen:
         if function(op) is None:
             print(f"{op.name}: PyTorch has no function of this name")
