@@ -286,14 +286,17 @@ def spelled(name: str, kwargs: dict, further: dict[str, str]) -> dict:
 def _failed(op: Any, error: Exception, inputs: tuple, attrs: dict) -> Any:
     if isinstance(error, MemoryError):
         errors.out_of_memory(op.name, error)
-    if not isinstance(
-        error, (Refused, ValueError, TypeError, IndexError, RuntimeError, OverflowError, AttributeError, numpy.linalg.LinAlgError)
-    ):
-        raise error
-    told = op.explain(error, inputs, attrs)
-    if observe.current is not None:
-        observe.current.failed(op, inputs, attrs, told)
-    raise told from error
+    try:
+        if not isinstance(
+            error, (Refused, ValueError, TypeError, IndexError, RuntimeError, OverflowError, AttributeError, numpy.linalg.LinAlgError)
+        ):
+            raise error
+        told = op.explain(error, inputs, attrs)
+        if observe.current is not None:
+            observe.current.failed(op, inputs, attrs, told)
+        raise told from error
+    finally:  # an error that a frame of its own traceback holds is a cycle, and the inputs would wait for the collector
+        told = error = None  # type: ignore[assignment]
 
 
 def _run(op: Any, inputs: tuple, attrs: dict) -> Any:

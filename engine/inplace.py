@@ -20,6 +20,11 @@ class Write:
 
     __slots__ = ("storage", "version", "time", "op", "line")
 
+    def __init__(self, owner: Any) -> None:  # whole at once: an interrupt finds none or all of it
+        key = id(owner)
+        self.storage = ref(owner, lambda _: _writes.pop(key, None))
+        self.version, self.time, self.op, self.line = 0, 0, "", None
+
 
 _writes: dict[int, Write] = {}  # by id of the storage; only storages that were ever written are in it
 written = _writes.get  # the last write to the storage of that identity; None when it was never written in place
@@ -60,9 +65,7 @@ def note_write(array: Any, op_name: str) -> None:
     key = id(owner)
     write = _writes.get(key)
     if write is None:
-        write = _writes[key] = Write()
-        write.version = 0
-        write.storage = ref(owner, lambda _: _writes.pop(key, None))
+        write = _writes[key] = Write(owner)
     write.version += 1
     last_write = write.time = tape.tick()
     frame = errors.user_frame()
@@ -283,11 +286,11 @@ def put(target: Tensor, result: Tensor, name: str) -> None:
     if 0 in array.strides:
         refuse_overlap(array, name)
     once = None if target._view is None or array.flags.c_contiguous else _once(array, value)
+    note_write_to(target, name)  # first: an interrupt must not leave a write that nobody knows of
     if once is None:
         array[...] = value
     else:
         array[once] = value[once]
-    note_write_to(target, name)
     node = result.node
     if node is not None and node.op is not None:
         node.time = tape.tick()  # after the write: what it saved of the result is what the memory now holds

@@ -26,7 +26,9 @@ class Refusing:
         given, (arrays, xp) = arrays, super().prepare(arrays)  # type: ignore[misc]
         refused = cls._refused(given) if cls.types == "float" else None  # type: ignore[attr-defined]
         refused = refused or cls._refused(arrays)
-        if refused is not None: raise refused
+        if refused is not None:
+            try: raise refused
+            finally: del refused  # else the error and this frame, with the inputs, would hold each other
         return arrays, xp
 
     @classmethod

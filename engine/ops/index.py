@@ -110,7 +110,10 @@ def _understood(name: str, input: Tensor, index: Any) -> tuple[tuple | None, tup
         told = type(error)(f"{name}: {error}; input is {errors.describe(input)}{f' ({line})' if line else ''}")
         if observe.current is not None:
             observe.current.failed(getitem, (input,), {"index": index}, told)
-        raise told from None
+        try:
+            raise told from None
+        finally:
+            del told  # else the error and this frame, with the input, would hold each other
 
 
 def _parsed(input: Tensor, index: Any) -> tuple[tuple | None, tuple | None]:

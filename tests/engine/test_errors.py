@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import inspect
 import os
+import weakref
 
 import numpy
 import pytest
@@ -249,3 +251,36 @@ def test_warnings_point_at_the_programs_line():
     with pytest.warns(UserWarning, match="requires_grad=True") as told:
         engine.utils.checkpoint.checkpoint(lambda x: x * 2, engine.ones(1), use_reentrant=True)
     assert told[0].filename == __file__
+
+
+@pytest.mark.parametrize(
+    "fails",
+    [
+        lambda h: h + engine.ones(7),
+        lambda h: h @ engine.ones(7),
+        lambda h: h.view(7, 3),
+        lambda h: h[2000],
+        lambda h: engine.cat([h, engine.ones(1, 7)]),
+        lambda h: h.mul_(engine.ones(7)),
+        lambda h: engine.nn.Linear(3, 3)(h),
+        lambda h: h.sum(5),
+        lambda h: engine.add(h, "a"),
+        lambda h: h.__setitem__(slice(0, 3), engine.ones(7)),
+        lambda h: engine.linalg.inv(h),
+        lambda h: ~h,
+        lambda h: h.backward(),
+        lambda h: engine.autograd.grad(h.sum(), engine.ones(2)),
+    ],
+)
+def test_what_failed_holds_nothing(fails):
+    """No cycle through the error's traceback, in which the inputs would wait for the garbage collector."""
+    h = engine.ones(10, requires_grad=True) * 1
+    held = weakref.ref(h)
+    gc.disable()
+    try:
+        with pytest.raises((RuntimeError, IndexError, TypeError)):
+            fails(h)
+        del h
+        assert held() is None
+    finally:
+        gc.enable()
