@@ -26,7 +26,8 @@ class _GradMode:
         tape.mode.grad = self._want
 
     def __exit__(self, *exc: object) -> None:
-        tape.mode.grad = self._before.pop()
+        tape.mode.grad = self._before[-1]  # before any call, after which an interrupt may come
+        self._before.pop()
 
     def _clone(self) -> _GradMode:
         return type(self)()
@@ -108,7 +109,8 @@ class inference_mode(_GradMode):
         tape.mode.grad, tape.mode.inference = not self._on, self._on
 
     def __exit__(self, *exc: object) -> None:
-        tape.mode.grad, tape.mode.inference = self._before.pop()
+        tape.mode.grad, tape.mode.inference = self._before[-1]
+        self._before.pop()
 
     def _clone(self) -> _GradMode:
         return inference_mode(self._on)

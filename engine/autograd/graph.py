@@ -55,7 +55,7 @@ class _Hooks(threading.local):
     """The hooks of this thread, from the outside in, and why there may be none."""
 
     def __init__(self) -> None:
-        self.stack: list[saved_tensors_hooks] = []
+        self.stack: tuple[saved_tensors_hooks, ...] = ()
         self.disabled: str | None = None
 
 
@@ -70,16 +70,19 @@ class saved_tensors_hooks:
 
     def __init__(self, pack_hook: Callable, unpack_hook: Callable) -> None:
         self.pack_hook, self.unpack_hook = pack_hook, unpack_hook
+        self._outer: list[tuple] = []
 
     def __enter__(self) -> None:
         if _hooks.disabled is not None:
             raise RuntimeError(_hooks.disabled)
-        _hooks.stack.append(self)
+        self._outer.append(_hooks.stack)
+        _hooks.stack = (*_hooks.stack, self)
         noting(self._see).__enter__()  # not kept: that would be a cycle, and what the hooks keep would wait for the collector
 
     def __exit__(self, *exc: object) -> None:
+        _hooks.stack = self._outer[-1]  # before any call, after which an interrupt may come
+        self._outer.pop()
         noting(self._see).__exit__()
-        _hooks.stack.remove(self)
 
     def _see(self, node: tape.Node) -> None:
         if _hooks.stack and _hooks.stack[-1] is self and node.saved:
@@ -104,7 +107,7 @@ class saved_tensors_hooks:
             tensor.node = source
         before, version = tape.mode.grad, inplace.version(tensor.array)
         tape.mode.grad = False
-        stack, _hooks.stack = _hooks.stack, []
+        stack, _hooks.stack = _hooks.stack, ()
         try:
             packed = self.pack_hook(tensor)
         finally:
