@@ -23,7 +23,8 @@ class Write:
     def __init__(self, owner: Any) -> None:  # whole at once: an interrupt finds none or all of it
         key = id(owner)
         self.storage = ref(owner, lambda _: _writes.pop(key, None))
-        self.version, self.time, self.op, self.line = 0, 0, "", None
+        self.version, self.time, self.op = 0, 0, ""
+        self.line: tuple[Any, int] | None = None
 
 
 _writes: dict[int, Write] = {}  # by id of the storage; only storages that were ever written are in it

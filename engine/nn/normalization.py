@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from .. import dtypes
-from ..autograd import no_grad
 from ..create import ones, zeros
 from ..ops.join import cat
 from ..tensor import Tensor
@@ -94,8 +93,7 @@ class _BatchNorm(_NormBase):
         self._check_input_dim(input)
         momentum = 0.0 if self.momentum is None else self.momentum
         if self.training and self.track_running_stats and self.num_batches_tracked is not None:
-            with no_grad():
-                self.num_batches_tracked.add_(1)
+            self.num_batches_tracked.add_(1)
             if self.momentum is None:
                 momentum = 1.0 / self.num_batches_tracked.item()
         use_batch = self.training or (self.running_mean is None and self.running_var is None)
