@@ -1,0 +1,274 @@
+"""A program runs line by line on PyTorch and on the engine; after each line everything that a user could see is compared."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable
+from types import CodeType
+from typing import Any, NamedTuple
+
+import numpy
+import torch
+from compare import TOLERANCE
+from samples import KNOWN, number
+
+import engine
+from fuzz.prelude import names
+
+NAMED = re.compile(r"\bv\d+\b")
+SILENT = ("value", "gradient", "dtype", "shape")  # a program goes on with a wrong answer
+CLASSES = (*SILENT, "kind", "flags", "alias", "stride", "version", "refused", "accepted", "error type", "after refusal")
+WIDER = {"float32": "float64", "float16": "float64", "bfloat16": "float64", "complex64": "complex128"}
+
+
+class Difference(NamedTuple):
+    """What a user would see that PyTorch's users do not, after a line."""
+
+    kind: str  # one of CLASSES
+    line: str
+    told: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.line}\n    {self.told}"
+
+
+class Session:
+    """The two runs of one program so far."""
+
+    def __init__(self) -> None:
+        self.theirs, self.ours = names(torch), names(engine)
+        self.lines: list[str] = []
+        self.versions: dict[str, int] = {}  # by how much the engine's version of a variable was ahead when it was made
+        self.values = 0  # results that were compared
+        self.refusals = 0  # lines that PyTorch refuses
+        self.alike = True  # whether what follows can be compared
+        self.tell: Callable[[str], object] = lambda line: None  # is called before a line runs
+
+    # -- one line ----------------------------------------------------------------------------------------------------------------
+
+    def step(self, line: str) -> Difference | None:
+        """Runs a line on both. A line that uses what an earlier one failed to make is left out."""
+        used = set(NAMED.findall(line))
+        assigned = set(re.findall(r"^(?:with [^:]*: )?(v\d+)(?= = |$)", line)) | ({m for m in NAMED.findall(line.split(" = ")[0])} if re.match(r"v\d+(, v\d+)+ = ", line) else set())
+        if any(name not in self.theirs for name in used - assigned):
+            return None
+        self.lines.append(line)
+        self.tell(line)
+        code = compile(line, f"<{line}>", "exec")
+        before = {name: self.theirs[name] for name in assigned if name in self.theirs}
+        their_error, our_error = refusal(code, self.theirs), refusal(code, self.ours)
+        made = [name for name in assigned if name in self.theirs and self.theirs[name] is not before.get(name)]
+        if their_error is not None or our_error is not None:
+            self.refusals += their_error is not None
+            return self._refused(line, their_error, our_error, assigned)
+        for name in made:
+            self.values += 1
+            self.versions.pop(name, None)
+            if told := unlike(self.theirs[name], self.ours[name]):
+                kind, words = told
+                if kind in SILENT and "grad" in line.split("(")[0]:
+                    kind = "gradient"
+                if kind == "value" and self.rounding(name, line):
+                    self._forget(assigned)
+                    return None
+                self._forget(assigned)
+                self.alike = self.alike and not self._differs()
+                return Difference(kind, line, words)
+            agree(self.theirs[name], self.ours[name])
+        return self._state(line)
+
+    def _refused(self, line: str, theirs: Exception | None, ours: Exception | None, assigned: set[str]) -> Difference | None:
+        self._forget(assigned)
+        changed = self._differs()
+        self.alike = changed is None
+        if ours is None:
+            return Difference("accepted", line, f"PyTorch: {named(theirs)}")
+        if theirs is None:
+            return Difference("refused", line, f"engine: {named(ours)}")
+        if type(theirs).__name__ != type(ours).__name__:
+            return Difference("error type", line, f"PyTorch: {named(theirs)}\n    engine: {named(ours)}")
+        return Difference("after refusal", line, changed[1]) if changed else None
+
+    def _forget(self, assigned: set[str]) -> None:
+        for name in assigned:
+            self.theirs.pop(name, None)
+            self.ours.pop(name, None)
+            self.versions.pop(name, None)
+
+    # -- everything that a user could see -------------------------------------------------------------------------------------------
+
+    def tensors(self) -> dict[str, torch.Tensor]:
+        return {name: x for name, x in self.theirs.items() if isinstance(x, torch.Tensor) and name[0] == "v"}
+
+    def _state(self, line: str) -> Difference | None:
+        told = self._differs()
+        if told is None:
+            return None
+        kind, words = told
+        self.alike = False
+        if kind == "value" and self.rounding(words.split(":")[0].removesuffix(".grad"), line):
+            return None
+        return Difference(kind, line, words)
+
+    def _differs(self) -> tuple[str, str] | None:
+        """The first variable that differs from PyTorch's, itself or in how it hangs together with the others."""
+        memory: dict[int, str] = {}
+        ours: dict[int, str] = {}
+        for name, x in self.tensors().items():
+            y = self.ours[name]
+            if told := unlike(x, y) or flags(x, y):
+                return told[0], f"{name}: {told[1]}"
+            if not x.is_inference() and y._version - x._version != self.versions.setdefault(name, y._version - x._version):
+                return "version", f"{name}: version {y._version - self.versions[name]}, not {x._version}"
+            if x.numel():
+                here, there = memory.setdefault(x.untyped_storage().data_ptr(), name), ours.setdefault(y.untyped_storage().data_ptr(), name)
+                if here != there:
+                    return "alias", f"{name} lies in the memory of {there}, not of {here}"
+            if isinstance(at := place(x), dict) and (at["is_leaf"] or at["retains_grad"]) and x.requires_grad:
+                if told := unlike(x.grad, y.grad):
+                    return "gradient" if told[0] in SILENT or told[0] == "kind" else told[0], f"{name}.grad: {told[1]}"
+        return None
+
+    def rounding(self, name: str, line: str) -> bool:
+        """Whether PyTorch, asked in double precision, stands no closer to its own answer than to the engine's."""
+        wide = names(torch)
+        with torch.random.fork_rng():
+            for earlier in self.lines:
+                text = re.sub(r"T\.(%s)\b" % "|".join(WIDER), lambda m: f"T.{WIDER[m[1]]}", earlier)
+                refusal(compile(text, "<wide>", "exec"), wide)
+        return not further(wide.get(name), self.theirs.get(name), self.ours.get(name))
+
+
+def refusal(code: CodeType, space: dict[str, Any]) -> Exception | None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            exec(code, space)
+        except Exception as error:
+            return error.with_traceback(None)
+    return None
+
+
+def named(error: BaseException | None) -> str:
+    return f"{type(error).__name__}: {str(error).strip().splitlines()[0][:200] if str(error).strip() else ''}"
+
+
+# -- comparison --------------------------------------------------------------------------------------------------------------------
+
+
+def unlike(x: Any, y: Any) -> tuple[str, str] | None:
+    """The class of a difference and the difference in words; None where two results are alike."""
+    if isinstance(x, torch.Tensor):
+        if not isinstance(y, engine.Tensor):
+            return "kind", f"{type(y).__name__}, not a tensor"
+        return unlike_tensors(x, y)
+    if isinstance(x, (tuple, list)) and not isinstance(x, torch.Size):
+        if not isinstance(y, (tuple, list)) or len(x) != len(y):
+            return "kind", f"{y!r:.80}, not {x!r:.80}"
+        return next((told for a, b in zip(x, y, strict=True) if (told := unlike(a, b))), None)
+    if isinstance(x, dict):
+        if not isinstance(y, dict) or [*x] != [*y]:
+            return "kind", f"{y!r:.80}, not {x!r:.80}"
+        return unlike([*x.values()], [*y.values()])
+    if isinstance(x, torch.dtype):
+        return None if KNOWN.get(x) is y else ("dtype", f"{y}, not {x}")
+    if isinstance(x, (bool, int, float, complex, str, type(None), torch.Size)):
+        kind = tuple if isinstance(x, torch.Size) else type(x)
+        if not isinstance(y, kind) or isinstance(y, bool) != isinstance(x, bool):
+            return "kind", f"{y!r:.80} ({type(y).__name__}), not {x!r:.80} ({type(x).__name__})"
+        if isinstance(x, (float, complex)):
+            close = bool(numpy.isclose(y, x, rtol=1e-3 if abs(x) < 7e4 else 1e-2, atol=1e-6, equal_nan=True))
+            return None if close else ("value", f"{y!r}, not {x!r}")
+        return None if x == y else ("value", f"{y!r:.80}, not {x!r:.80}")
+    return None
+
+
+def unlike_tensors(x: torch.Tensor, y: engine.Tensor) -> tuple[str, str] | None:
+    if tuple(x.shape) != tuple(y.shape):
+        return "shape", f"{tuple(y.shape)}, not {tuple(x.shape)}"
+    if x.dtype not in KNOWN:
+        return None
+    if KNOWN[x.dtype] is not y.dtype:
+        return "dtype", f"{y.dtype}, not {x.dtype}"
+    if x.layout is not torch.strided or not x.numel():
+        return None
+    a, b = number(x), y.detach().resolve_conj().array
+    if a.tobytes() == b.tobytes():
+        return None
+    if a.dtype.kind in "biu":
+        close = a == b
+    else:
+        wide = numpy.complex128 if x.is_complex() else numpy.float64
+        a, b = a.astype(wide), b.astype(wide)
+        tolerance = TOLERANCE.get(x.dtype, 1e-6)
+        finite = numpy.abs(a[numpy.isfinite(a)])
+        close = numpy.isclose(b, a, rtol=tolerance, atol=tolerance * max(1e-2, finite.max() if finite.size else 1), equal_nan=True)
+    if close.all():
+        return None
+    at = tuple(int(i) for i in numpy.argwhere(~close)[0]) if a.ndim else ()
+    return "value", f"{b[at]}, not {a[at]}, at {at} and {int((~close).sum())} of {close.size} places"
+
+
+def flags(x: torch.Tensor, y: engine.Tensor) -> tuple[str, str] | None:
+    theirs, ours = place(x), place(y)
+    if theirs != ours:
+        return "flags", f"{ours}, not {theirs}"
+    if x.is_inference() != y.is_inference():
+        return "flags", f"is_inference() is {y.is_inference()}"
+    if x.layout is torch.strided and x.numel() and _steps(x) != _steps(y):
+        return "stride", f"strides {y.stride()}, not {x.stride()}"
+    if x.layout is torch.strided and x.numel() and x.storage_offset() != y.storage_offset():
+        return "stride", f"storage offset {y.storage_offset()}, not {x.storage_offset()}"
+    return None
+
+
+def place(x: Any) -> dict[str, bool] | str:
+    """Where a tensor stands in the graph. Of a view that lost its place to a write, that it cannot be asked."""
+    try:
+        return {"requires_grad": x.requires_grad, "is_leaf": x.is_leaf, "retains_grad": x.retains_grad, "grad_fn": x.grad_fn is not None}
+    except RuntimeError:
+        return "a view that a write has cut off"
+
+
+def _steps(x: Any) -> list[int]:
+    """The strides that matter: those of dimensions with more than one element."""
+    return [step for step, size in zip(x.stride(), x.shape, strict=True) if size > 1]
+
+
+def agree(x: Any, y: Any) -> None:
+    """Writes PyTorch's rounding over the engine's: what is compared next starts from the same numbers, also where it is not continuous."""
+    if isinstance(x, (tuple, list)):
+        for a, b in zip(x, y, strict=True):
+            agree(a, b)
+    elif isinstance(x, torch.Tensor) and (x.is_floating_point() or x.is_complex()) and x.dtype in KNOWN and x.numel():
+        a, b = number(x), y.detach().array
+        if a.tobytes() != b.tobytes() and b.flags.writeable and not y.is_conj():
+            b[...] = a
+
+
+def further(wide: Any, theirs: Any, ours: Any) -> bool:
+    """Whether the engine's answer is much further from that in double precision than PyTorch's is."""
+    if isinstance(theirs, (tuple, list)):
+        if not isinstance(wide, (tuple, list)) or len(wide) != len(theirs):
+            return True
+        return any(further(w, a, b) for w, a, b in zip(wide, theirs, ours, strict=True))
+    if not isinstance(theirs, torch.Tensor):
+        return not isinstance(theirs, (float, complex)) or not isinstance(wide, (float, complex)) or _away(wide, theirs, ours, 1e-4)
+    if not (theirs.is_floating_point() or theirs.is_complex()) or not isinstance(wide, torch.Tensor) or wide.shape != theirs.shape:
+        return unlike(theirs, ours) is not None
+    return _away(number(wide), number(theirs), ours.detach().resolve_conj().array, TOLERANCE.get(theirs.dtype, 1e-6))
+
+
+def _away(exact: Any, theirs: Any, ours: Any, tolerance: float) -> bool:
+    exact, theirs, ours = (numpy.asarray(z).astype(numpy.complex128) for z in (exact, theirs, ours))
+    if not numpy.isfinite(ours).all() and not (numpy.isfinite(ours) | ~numpy.isfinite(theirs) | ~numpy.isfinite(exact)).all():
+        return True  # infinite where both of PyTorch's answers are finite
+    known = numpy.isfinite(exact)
+    if (numpy.isfinite(theirs) & known & ~numpy.isfinite(ours)).any() or not known.any():
+        return bool((numpy.isfinite(theirs) & ~numpy.isfinite(ours)).any())
+    ours, theirs, exact = ours[known], theirs[known], exact[known]
+    with numpy.errstate(all="ignore"):
+        mine, other = numpy.abs(ours - exact), numpy.abs(theirs - exact)
+    bound = 8 * numpy.where(numpy.isfinite(other), other, numpy.inf).max() + tolerance * max(1e-2, numpy.abs(exact).max())
+    return bool((mine > bound).any())
