@@ -23,8 +23,8 @@ FUNCTIONAL = ("tanh({0})", "({0} * {0}).sum()", "{0}.sin().mul(2)", "T.softmax({
 class Generator:
     """One program. `lines` gives them as they are drawn and run; `difference` is the first that was found."""
 
-    def __init__(self, seed: int) -> None:
-        self.random = Random(seed)
+    def __init__(self, seed: int, ops: str = "") -> None:
+        self.random, self.ops = Random(seed), ops
         self.session = Session()
         self.count = 0
         self.kinds: list[tuple[Callable[[], str | None], float]] = [
@@ -70,8 +70,8 @@ class Generator:
 
     def expression(self, itself: str | None = None) -> str | None:
         """A call of an operator that makes something new."""
-        table = signatures()
-        for _ in range(20):
+        table = signatures(self.ops)
+        for _ in range(20 if table else 0):
             signature = self.random.choice(table[self.random.choice([*table])])
             if not signature.out and not signature.writes and (itself is None or signature.arguments and signature.arguments[0].kind == "Tensor"):
                 return self.writer.call(signature, itself)
@@ -94,9 +94,10 @@ class Generator:
     def sample(self) -> str | None:
         """One of PyTorch's own samples, some tensors of it replaced by those of the program that have their shape."""
         r = self.random
-        index = r.randrange(len(sampled()))
-        op = sampled()[index]
-        found = samples(index, getattr(torch, r.choices(("float64", "float32", "int64", "complex128", "bool"), (5, 4, 2, 1, 1))[0]))
+        if not sampled(self.ops):
+            return None
+        op = r.choice(sampled(self.ops))
+        found = samples(op, getattr(torch, r.choices(("float64", "float32", "int64", "complex128", "bool"), (5, 4, 2, 1, 1))[0]))
         if not found:
             return None
         sample = r.choice(found)
@@ -153,9 +154,9 @@ class Generator:
         w, x = self.writer, self.tensors[v]
         how = r.random()
         if how < 0.5:
-            table = signatures()
-            name = r.choice([n for n in table if n.endswith("_")])
-            text = w.call(r.choice(table[name]), v)
+            table = signatures(self.ops)
+            name = r.choice([n for n in table if n.endswith("_")] or [*signatures()])
+            text = w.call(r.choice(signatures()[name]), v)
             return text and (text if r.random() < 0.6 else f"{self.fresh()} = {text}")
         value = w.scalar(x) if r.random() < 0.4 else w.suiting(x, "other")
         if how < 0.75:
@@ -217,9 +218,8 @@ class Generator:
         return f"{self.fresh()} = {form}"
 
     def out(self) -> str | None:
-        r, table = self.random, signatures()
-        signature = r.choice([s for s in table[r.choice([*table])]])
-        with_out = [s for s in table[signature.name] if s.out]
+        r, table = self.random, signatures(self.ops)
+        with_out = [s for s in table[r.choice([*table])] if s.out] if table else []
         if not with_out:
             return None
         chosen: Signature = r.choice(with_out)

@@ -44,7 +44,7 @@ def minimised(lines: list[str], wanted: Difference) -> list[str]:
 def _without(lines: list[str], i: int) -> list[list[str]]:
     """Candidates that lack line `i`: the line dropped, or the value that it makes in place of how it is made."""
     found = [lines[:i] + lines[i + 1 :]]
-    name = re.match(r"(v\d+) = (?!T\.tensor\()", lines[i])
+    name = re.match(r"(v\d+) = (?!T\.(?:tensor|zeros)\()", lines[i])
     if name and (x := replay(lines[: i + 1])[0].theirs.get(name[1])) is not None and isinstance(x, torch.Tensor) and (text := source(x)):
         asks = ".requires_grad_()" if x.requires_grad else ""
         found.append([*lines[:i], f"{name[1]} = {text}{asks}", *lines[i + 1 :]])

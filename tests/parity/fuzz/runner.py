@@ -28,11 +28,11 @@ class Result:
     lost: str | None = None  # the line during which the process died or hung
 
 
-def run(seed: int, place: Any = None) -> Result:
+def run(seed: int, place: Any = None, ops: str = "") -> Result:
     """Draws and runs the program of a seed. `place` is told each line before it runs."""
     from fuzz.generator import Generator
 
-    program = Generator(seed)
+    program = Generator(seed, ops)
     if place is not None:
         program.session.tell = lambda line: setattr(place, "value", line.encode()[:2000])
     found = program.run()
@@ -40,7 +40,7 @@ def run(seed: int, place: Any = None) -> Result:
     return Result(seed, session.lines, session.values, session.refusals, found)
 
 
-def _work(connection: Connection, seed: Any, place: Any) -> None:
+def _work(connection: Connection, seed: Any, place: Any, ops: str) -> None:
     import torch
 
     torch.set_num_threads(1)
@@ -49,17 +49,17 @@ def _work(connection: Connection, seed: Any, place: Any) -> None:
         results = []
         for one in seeds:
             seed.value = one
-            results.append(run(one, place))
+            results.append(run(one, place, ops))
         connection.send(results)
 
 
 class _Worker:
     """One process and what it is at."""
 
-    def __init__(self, context: Any) -> None:
+    def __init__(self, context: Any, ops: str) -> None:
         self.ours, theirs = context.Pipe()
         self.seed, self.place = context.Value("q", 0), context.Array("c", 2001)
-        self.process = context.Process(target=_work, args=(theirs, self.seed, self.place), daemon=True)
+        self.process = context.Process(target=_work, args=(theirs, self.seed, self.place, ops), daemon=True)
         self.process.start()
         theirs.close()
         self.seeds: list[int] = []
@@ -81,7 +81,9 @@ class _Worker:
         self.ours.close()
 
 
-def programs(first: int, seconds: float, count: int | None = None, workers: int | None = None) -> Iterator[Result]:
+def programs(
+    first: int, seconds: float, count: int | None = None, workers: int | None = None, ops: str = ""
+) -> Iterator[Result]:
     """The results of the programs from seed `first` on, as they come, until the time is over or `count` have been run."""
     context = multiprocessing.get_context("spawn")
     until, end = time.monotonic() + seconds, None if count is None else first + count
@@ -98,7 +100,7 @@ def programs(first: int, seconds: float, count: int | None = None, workers: int 
     team: list[_Worker] = []
     for _ in range(workers or multiprocessing.cpu_count()):
         if seeds := more():
-            team.append(_Worker(context))
+            team.append(_Worker(context, ops))
             team[-1].give(seeds)
     try:
         while team:
@@ -118,7 +120,7 @@ def programs(first: int, seconds: float, count: int | None = None, workers: int 
                     yield Result(at, lost=worker.place.value.decode())
                     left = worker.seeds[worker.seeds.index(at) + 1 :]
                     worker.end()
-                    team[i] = worker = _Worker(context)
+                    team[i] = worker = _Worker(context, ops)
                     rest = left or more()
                 else:
                     continue

@@ -22,6 +22,9 @@ CLASSES = (*SILENT, "kind", "flags", "alias", "stride", "version", "refused", "a
 WIDER = {"float32": "float64", "float16": "float64", "bfloat16": "float64", "complex64": "complex128"}
 
 
+REFUSALS = {"_LinAlgError": engine.linalg.LinAlgError, "OutOfMemoryError": MemoryError}  # PyTorch's own errors, and the engine's
+
+
 class Difference(NamedTuple):
     """What a user would see that PyTorch's users do not, after a line."""
 
@@ -86,7 +89,7 @@ class Session:
             return Difference("accepted", line, f"PyTorch: {named(theirs)}")
         if theirs is None:
             return Difference("refused", line, f"engine: {named(ours)}")
-        if type(theirs).__name__ != type(ours).__name__:
+        if not isinstance(ours, REFUSALS.get(type(theirs).__name__, type(theirs))) or isinstance(ours, NotImplementedError) != isinstance(theirs, NotImplementedError):
             return Difference("error type", line, f"PyTorch: {named(theirs)}\n    engine: {named(ours)}")
         return Difference("after refusal", line, changed[1]) if changed else None
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import itertools
+import re
 from typing import Any, NamedTuple
 
 import torch
@@ -62,8 +64,10 @@ def _argument(given: Any) -> Argument:
 
 
 @functools.cache
-def signatures() -> dict[str, list[Signature]]:
-    """The overloads of every operator that PyTorch's programs call and the engine has, by name."""
+def signatures(ops: str = "") -> dict[str, list[Signature]]:
+    """The overloads of every operator that PyTorch's programs call and the engine has, by name; of those whose name contains `ops`."""
+    if ops:
+        return {name: overloads for name, overloads in signatures().items() if re.search(ops, name)}
     found: dict[str, list[Signature]] = {}
     for schema in torch._C._jit_get_all_schemas():
         name = schema.name.removeprefix("aten::")
@@ -93,8 +97,10 @@ def _there(function: str | None, method: str | None) -> bool:
 
 
 @functools.cache
-def sampled() -> list[Any]:
+def sampled(ops: str = "") -> list[Any]:
     """PyTorch's entries of operators with samples of their own."""
+    if ops:
+        return [op for op in sampled() if re.search(ops, op.name)]
     drop = {*ABSENT, *RANDOM, *LEFT_OUT, "linalg.svd", "linalg.eig", "linalg.eigh", "linalg.lstsq", "svd_lowrank", "pca_lowrank", "linalg.ldl_factor", "linalg.ldl_factor_ex", "linalg.ldl_solve"}
     return [op for op in op_db if op.name not in drop and not op.name.startswith(("torch.ops", "sparse.", "_refs", "nested", "to_sparse")) and _path(op) is not None]
 
@@ -112,15 +118,16 @@ def _path(op: Any) -> str | None:
 path = _path
 
 
+def samples(op: Any, dtype: torch.dtype) -> list[Any]:
+    """Samples of one entry that are small enough to be drawn again and again."""
+    return _samples(next(i for i, known in enumerate(sampled()) if known is op), dtype)
+
+
 @functools.cache
-def samples(index: int, dtype: torch.dtype) -> list[Any]:
-    """Samples of one entry that are small enough to be written down."""
+def _samples(index: int, dtype: torch.dtype) -> list[Any]:
     op = sampled()[index]
     if not op.supports_dtype(dtype, "cpu"):
         return []
-    found = []
     with torch.random.fork_rng():
         torch.manual_seed(index)
-        for sample, _ in zip(op.sample_inputs("cpu", dtype, requires_grad=False), range(60), strict=False):
-            found.append(sample)
-    return found
+        return [*itertools.islice(op.sample_inputs("cpu", dtype, requires_grad=False), 60)]
