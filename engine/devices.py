@@ -160,6 +160,11 @@ def of(array: Any) -> device:
     return CPU if isinstance(array, (numpy.ndarray, numpy.generic)) else device("cuda", array.device.id)
 
 
+def address(array: Any) -> int:
+    """Where the first element lies in memory."""
+    return array.__array_interface__["data"][0] if isinstance(array, numpy.ndarray) else array.data.ptr
+
+
 def common(arrays: list, name: str) -> Any:
     """The namespace that an op on these arrays runs in. A 0-d CPU array may join arrays on a GPU, as in PyTorch; nothing else mixes."""
     if not mixed:

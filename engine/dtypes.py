@@ -169,12 +169,12 @@ def fitting(value: Any, d: dtype) -> Any:
         if refused or real != real or not (-limits.max if wraps else limits.min) <= real <= limits.max:
             raise RuntimeError(f"value cannot be converted to type {d.name} without overflow")
         return numpy.array(int(real)).astype(d.numpy) if real < 0 and not d.is_signed else int(real)
-    if refused or d.name in ("float32", "complex64") and math.isfinite(real) and abs(real) > _LARGEST:
+    if refused or d.name in _LARGEST and math.isfinite(real) and abs(real) > _LARGEST[d.name]:
         raise RuntimeError(f"value cannot be converted to type {d.name} without overflow")
     return value if d.rank == COMPLEX else real
 
 
-_LARGEST = float(numpy.finfo(numpy.float32).max)
+_LARGEST = dict.fromkeys(("float32", "complex64"), float(numpy.finfo(numpy.float32).max)) | {"float16": 65504.0, "bfloat16": 3.3895313892515355e38}
 
 
 def as_numpy(d: Any) -> numpy.dtype:

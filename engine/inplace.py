@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
-from . import devices, errors, observe, tape
+import numpy
+
+from . import devices, dtypes, errors, observe, tape
 from .backends.batch import Batched
 from .dtypes import FLOAT, FROM_NUMPY
 
@@ -235,9 +237,7 @@ def write(op: Any, target: Tensor, inputs: tuple, attrs: dict) -> Tensor:
     old = target._like(target.array, target.node)
     if op.saves_input and tape.mode.grad and (target.node is not None or any(getattr(x, "node", None) is not None for x in inputs)):
         old.array = target.array.copy()
-    owner = storage(target.array)
-    # x.mul_(x): an operand that is about to be overwritten is kept as it was
-    inputs = tuple([x._like(x.array.copy(), x.node) if hasattr(x, "array") and storage(x.array) is owner else x for x in inputs])
+    inputs = tuple([apart(target, x, op) if hasattr(x, "array") else x for x in inputs])
     watcher = observe.current
     if watcher is not None:
         watcher.begins()
@@ -245,16 +245,53 @@ def write(op: Any, target: Tensor, inputs: tuple, attrs: dict) -> Tensor:
     try:
         named = dict(zip(op.inputs, (old, *inputs), strict=False)) if op.order else None  # the caller's order is not the inputs'
         result = op.call(old, *inputs, **attrs) if named is None else op.call(**named, **attrs)
+    except NotImplementedError:
+        if op.types == "promote" and op.casts:  # PyTorch looks at the shapes, and at what the target can hold, before it looks for a kernel
+            arrays = [getattr(x, "array", x) for x in (old, *inputs)]
+            _refuse_shape(target.array, numpy.broadcast_shapes(*[numpy.shape(a) for a in arrays]), name)
+            _refuse_kind(target.array, dtypes.result(tuple(arrays)), name)
+        raise
     finally:
         observe.current = watcher
-    if result.array.shape != target.array.shape:
-        raise RuntimeError(
-            f"{name}: the result has the shape {result.array.shape}, which does not fit into the target of shape {target.array.shape}"
-        )
+    _refuse_shape(target.array, result.array.shape, name)
     put(target, result, name)
     if watcher is not None:
         watcher.wrote(op, target, (old, *inputs), attrs)
     return target
+
+
+def _refuse_shape(array: Any, shape: tuple, name: str) -> None:
+    if shape != array.shape:
+        raise RuntimeError(f"{name}: output with shape {list(array.shape)} doesn't match the broadcast shape {list(shape)}")
+
+
+def apart(target: Tensor, operand: Tensor, op: Any) -> Tensor:
+    """An operand of a write into `target`: a copy where it lies in the same memory, so that `x.mul_(x)` reads what was there before.
+
+    RuntimeError where it is another view of elements that the write reaches, as in PyTorch, which would read some of them too late.
+    """
+    a, b = target.array, operand.array
+    if storage(a) is not storage(b):
+        return operand
+    if a is not b and a.size and b.size and not isinstance(a, Batched) and not isinstance(b, Batched) and _dense(a) and _dense(b):
+        first, begin = devices.address(a), devices.address(b)
+        same = first == begin and (a.strides, a.shape) == (b.strides, b.shape) and not op.scatters
+        if first < begin + b.nbytes and begin < first + a.nbytes and not same:
+            raise RuntimeError(
+                f"{op.name}_: unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
+                "memory location. Please clone() the tensor before performing the operation."
+            )
+    return operand._like(b.copy(), operand.node)
+
+
+def _dense(array: Any) -> bool:
+    """Whether the elements fill their stretch of memory, each place once, in whatever order of the dimensions."""
+    step = array.itemsize
+    for stride, n in sorted((s, n) for s, n in zip(array.strides, array.shape, strict=True) if n != 1):
+        if stride != step:
+            return False
+        step *= n
+    return True
 
 
 def overlaps(array: Any) -> bool:
@@ -273,10 +310,12 @@ def refuse_overlap(array: Any, name: str) -> None:
 
 def refuse_cast(array: Any, value: Any, name: str) -> None:
     """RuntimeError where numbers of a wider kind, as real ones are for integers, would go into the array."""
-    if FROM_NUMPY[value.dtype].rank > FROM_NUMPY[array.dtype].rank:
-        raise RuntimeError(
-            f"{name}: result type {FROM_NUMPY[value.dtype].name} can't be cast to the desired output type {FROM_NUMPY[array.dtype].name}"
-        )
+    _refuse_kind(array, FROM_NUMPY[value.dtype], name)
+
+
+def _refuse_kind(array: Any, kind: Any, name: str) -> None:
+    if kind.rank > FROM_NUMPY[array.dtype].rank:
+        raise RuntimeError(f"{name}: result type {kind.name} can't be cast to the desired output type {FROM_NUMPY[array.dtype].name}")
 
 
 def put(target: Tensor, result: Tensor, name: str) -> None:

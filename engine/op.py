@@ -69,6 +69,7 @@ class Op(metaclass=OpType):
     view: ClassVar[bool] = False  # the result may share the input's memory
     row_major: ClassVar[bool] = False  # results lie in row-major order in memory, whatever the input's strides
     laid: ClassVar[Callable | None] = None  # (result, first input) -> the result in PyTorch's order, where inputs are not in rows
+    scatters: ClassVar[bool] = False  # writes at places that an index names: in place, no operand may lie in the same memory
     casts: ClassVar[bool] = False  # an `out=` of another dtype takes the result
     exact: ClassVar[bool] = False  # only moves or casts elements, so half precision needs no detour through float32
     order: ClassVar[tuple[str, ...]] = ()  # the caller's order of arguments, where inputs do not come first
@@ -247,6 +248,13 @@ class Elementwise(Op):
     inplace = casts = True
     laid = staticmethod(as_first)
     samples = (((2, 3),) * 2, ((2, 3), (3,)), ((2, 1), (1, 3)), ((), (2,)))
+
+    @classmethod
+    def explain(cls, error: Exception, inputs: tuple, attrs: dict) -> Exception:
+        if isinstance(error, Refused) and error.kind is NotImplementedError:  # as in PyTorch, the shapes come before the dtypes
+            broken = cls.why(*[tuple(x.shape) for x in inputs if hasattr(x, "shape")])
+            error = Refused(broken) if broken else error
+        return super().explain(error, inputs, attrs)
 
     @classmethod
     def push(cls, node: tape.Node, tangents: list, xp: Any, recorded: bool) -> Any:

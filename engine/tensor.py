@@ -237,11 +237,11 @@ class Tensor:
 
     def storage_offset(self) -> int:
         """How many elements into its storage the tensor starts."""
-        return (_address(self.array) - _address(inplace.storage(self.array))) // self.array.dtype.itemsize
+        return (devices.address(self.array) - devices.address(inplace.storage(self.array))) // self.array.dtype.itemsize
 
     def data_ptr(self) -> int:
         """The address of the first element."""
-        return _address(self.array)
+        return devices.address(self.array)
 
     def is_floating_point(self) -> bool:
         return self.dtype.is_floating_point
@@ -587,10 +587,6 @@ def named_data(args: tuple, named: dict[str, Any]) -> tuple:
 
 
 NOT_KEPT = ("_view", "_views", "_apart", "_grad")  # what a tensor that is written to a file, or copied, leaves behind
-
-
-def _address(array: Any) -> int:
-    return array.__array_interface__["data"][0] if isinstance(array, numpy.ndarray) else array.data.ptr
 
 
 def _rebuild(cls: type | None, array: numpy.ndarray, requires_grad: bool, place: devices.device = devices.CPU) -> Tensor:

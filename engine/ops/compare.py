@@ -1,5 +1,6 @@
 """Comparisons, logic and bits: results are bool or integers, and carry no gradient."""
 
+from .. import dtypes
 from ..backends.batch import Batched, Unbatchable
 from ..errors import Refused
 from ..op import Elementwise, replacing
@@ -178,9 +179,18 @@ class bitwise_xor(Bits):
 
 
 class bitwise_not(Bits):
-    """The bits that an integer has not; logical not of bools. TypeError for floats."""
-    operator, samples, refusal = "invert", (TWO[:1], ([True, False],)), (TypeError, "~ (operator.invert) is only implemented on integer and Boolean-type tensors, not {}")
+    """The bits that an integer has not; logical not of bools. NotImplementedError for floats, of which `~` says TypeError."""
+    samples = TWO[:1], ([True, False],)
     def forward(xp, input): return xp.invert(input)
+
+
+def _invert(self):
+    """The tensor's bits inverted, `~x`."""
+    if self.dtype.rank >= dtypes.FLOAT: raise TypeError("~ (operator.invert) is only implemented on integer and Boolean-type tensors")
+    return bitwise_not(self)
+
+
+Tensor.__invert__ = _invert
 
 
 class bitwise_left_shift(Bits):

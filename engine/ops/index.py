@@ -7,7 +7,6 @@ rules. As in PyTorch, integers beside index tensors select first: `x[0, :, [1, 2
 from __future__ import annotations
 
 import functools
-import math
 from typing import Any
 
 import numpy
@@ -290,11 +289,8 @@ def assign(target: Tensor, index: Any, value: Any) -> None:
             value = value.to(target.device)
     elif not isinstance(value, (int, float, complex, numpy.integer)):
         raise TypeError(f"can't assign a {type(value).__name__} to a {target.type()}")
-    elif isinstance(value, complex) and dtype.rank < dtypes.COMPLEX:
-        raise RuntimeError(f"value cannot be converted to type {dtype.name} without overflow")
-    elif dtype.rank == dtypes.INT and not isinstance(value, int):
-        if not math.isfinite(value.real): raise RuntimeError(f"value cannot be converted to type {dtype.name} without overflow")
-        value = int(value.real)
+    else:
+        value = dtypes.fitting(value, dtype)
     recorded = tape.mode.grad and (target.node is not None or getattr(value, "node", None) is not None or getattr(target._base, "node", None) is not None)
     if recorded or observe.current is not None:
         seen = target if basic is None else getitem(target, basic)
@@ -363,6 +359,8 @@ class fill(Op):
 
 def _copy_(self: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
     """Write another tensor's numbers into this one, broadcast and cast as needed."""
+    if isinstance(src, (bool, int, float, complex)):
+        src = self._like(numpy.asarray(src, dtypes.of_scalar(src).numpy), None)
     if not isinstance(src, Tensor):
         raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {type(src).__name__}")
     src = src.to(self.device)
@@ -396,6 +394,8 @@ Tensor.fill_ = _fill_
 
 class Placing(Op):
     """Elements of one tensor go to places of another: both have one dtype."""
+
+    scatters = True
 
     @classmethod
     def prepare(cls, arrays):

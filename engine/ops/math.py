@@ -11,7 +11,7 @@ from ..from_data import tensor
 from ..inplace import write
 from ..op import RULES_ONLY, Elementwise, replacing
 from ..tensor import Tensor
-from .front import Refusing, front, numbered
+from .front import Refusing, front, must_be_tensor, numbered
 
 UNARY = (((2, 3),), ((),))
 
@@ -21,12 +21,24 @@ def is_complex(x):
     return getattr(x.dtype, "kind", "") == "c" or getattr(x.dtype, "is_complex", False)
 
 
-class Scaled(Elementwise):
+class Arithmetic(Elementwise):
+    """Arithmetic, the only ops that PyTorch takes two numbers for: `add(1, 2)` is a tensor."""
+
+    @classmethod
+    def prepare(cls, arrays):
+        if all(isinstance(a, (bool, int, float, complex)) for a in arrays):
+            arrays = [numpy.asarray(arrays[0], dtypes.of_scalar(arrays[0]).numpy), *arrays[1:]]
+        return super().prepare(arrays)
+
+
+class Scaled(Arithmetic):
     """`add` and `sub`: the keyword `alpha` scales `other` first, at no cost to `a + b`."""
 
     @classmethod
     def bind(cls, args, kwargs):
-        if len(args) == 3: args, kwargs = numbered(cls.name, args, kwargs, ("alpha",))
+        if len(args) == 3:
+            args, kwargs = numbered(cls.name, args, kwargs, ("alpha",))
+            if len(args) == 3 and not isinstance(args[1], Tensor): args, kwargs = args[:2], {"alpha": args[2], **kwargs}  # `x.add(1, 2)`
         if "alpha" not in kwargs: return super().bind(args, kwargs)
         alpha = (kwargs := dict(kwargs)).pop("alpha")
         (input, other), attrs = super().bind(args, kwargs)
@@ -70,12 +82,13 @@ _INVERT = "If you are trying to invert a mask, use the `~` or `logical_not()` op
 
 
 @front("rsub")
-def _rsub(input, other, *, alpha=1):
+def _rsub(input, other, alpha=1):
     """Difference with the operands exchanged: `other - alpha * input`."""
+    must_be_tensor("rsub", "input", input)
     return sub(other, input, alpha=alpha)
 
 
-class mul(Elementwise):
+class mul(Arithmetic):
     """Product of two tensors, element by element."""
     operator, aliases = "mul", ("multiply",)
     def forward(xp, input, other): return input * other
@@ -83,7 +96,7 @@ class mul(Elementwise):
     def d_other(xp, g, input): return g * input
 
 
-class div(Elementwise):
+class div(Arithmetic):
     """Quotient of two tensors, true division; `rounding_mode="floor"` or `"trunc"` rounds it down or towards zero."""
     operator, aliases, types = "truediv", ("divide", "true_divide"), "float"
     def forward(xp, input, other): return input / other
@@ -91,7 +104,7 @@ class div(Elementwise):
     def d_other(xp, g, input, other): return -g * ((input / other) / other)
 
 
-class floor_divide(Refusing, Elementwise):
+class floor_divide(Refusing, Arithmetic):
     """Quotient of two tensors rounded down; its derivative is 0 where it exists. RuntimeError for integers divided by 0."""
     operator, refuses = "floordiv", "bc"
     exempt = {"specials": "PyTorch refuses to differentiate it, where this is 0 as for div(rounding_mode='floor')."}

@@ -404,21 +404,21 @@ def adjoint(input: Tensor) -> Tensor:
 
 
 def _matrices(x: Tensor, name: str) -> Tensor:
-    if x.ndim < 2:
-        raise RuntimeError(f"tensor.{name} is only supported on matrices or batches of matrices. Got {x.ndim}-D tensor.")
-    return transpose(x, -2, -1)
+    if x.ndim == 1:
+        raise RuntimeError(f"tensor.{name} is only supported on matrices or batches of matrices. Got 1-D tensor.")
+    return transpose(x, -2, -1) if x.ndim else x
 
 
 def _h(x: Tensor) -> Tensor:
     if x.ndim not in (0, 2):
         raise RuntimeError(f"tensor.H is only supported on matrices (2-D tensors). Got {x.ndim}-D tensor.")
-    return adjoint(x) if x.ndim else x
+    return adjoint(x)
 
 
 Tensor.T = property(lambda x: permute(x, tuple(range(x.ndim))[::-1]), doc="The tensor with its dimensions in reverse order.")
 Tensor.mT = property(lambda x: _matrices(x, "mT"), doc="The transpose of the matrices in the last two dimensions.")
 Tensor.H = property(_h, doc="The conjugate transpose of a matrix.")
-Tensor.mH = property(lambda x: adjoint(x) if x.ndim > 1 else _matrices(x, "mH"), doc="The conjugate transpose of the matrices in the last two dimensions.")
+Tensor.mH = property(lambda x: adjoint(x) if x.ndim != 1 else _matrices(x, "mH"), doc="The conjugate transpose of the matrices in the last two dimensions.")
 
 
 @composite
