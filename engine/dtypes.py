@@ -174,7 +174,8 @@ def fitting(value: Any, d: dtype) -> Any:
     return value if d.rank == COMPLEX else real
 
 
-_LARGEST = dict.fromkeys(("float32", "complex64"), float(numpy.finfo(numpy.float32).max)) | {"float16": 65504.0, "bfloat16": 3.3895313892515355e38}
+_LARGEST = {"float16": 65504.0, "bfloat16": 3.3895313892515355e38}
+_LARGEST |= dict.fromkeys(("float32", "complex64"), float(numpy.finfo(numpy.float32).max))
 
 
 def as_numpy(d: Any) -> numpy.dtype:

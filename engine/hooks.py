@@ -7,7 +7,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
-from . import naming
+from . import dtypes, naming
 from .backends.coo import Coo
 from .errors import warn
 
@@ -82,27 +82,38 @@ def arrived(hooks: Hooks, grad: Any, recorded: bool) -> Any:
 def before_step(hooks: Hooks, grad: Any, recorded: bool) -> Any:
     """Node hooks see what the step is about to start from, and may give something else."""
     outer = grad if isinstance(grad, list) else [grad]  # a list: an op with several results
-    told = _shown(outer, recorded)
+    told = shown(outer, recorded)
     for fn in tuple(hooks.pre.values()):
         told = _changed(fn, told, fn(told))
-    outer = [g if g is None or recorded else g.array for g in told]
+    outer = _given(told, recorded)
     return outer if isinstance(grad, list) else outer[0]
 
 
 def after_step(hooks: Hooks, node: Any, input_grads: Any, grad: Any, recorded: bool) -> tuple:
     """Node hooks see the gradients on both sides of the step, for the inputs in the order of `next_functions`, and may give others."""
     order, given = naming.edges(node), list(input_grads)
-    found = _shown([given[i] for i in order], recorded)
-    outer = _shown(grad if isinstance(grad, list) else (grad,), recorded)
+    found = shown([given[i] for i in order], recorded)
+    outer = shown(grad if isinstance(grad, list) else (grad,), recorded)
     for fn in tuple(hooks.post.values()):
         found = _changed(fn, found, fn(found, outer))
-    for i, g in zip(order, found, strict=True):
-        given[i] = g if g is None or recorded else g.array
+    for i, g in zip(order, _given(found, recorded), strict=True):
+        given[i] = g
     return tuple(given)
 
 
-def _shown(grads: Any, recorded: bool) -> tuple:
+def shown(grads: Any, recorded: bool) -> tuple:
+    """Gradients as node hooks get them: rules transpose, PyTorch's gradient of a complex tensor is the conjugate of theirs."""
+    grads = (g if g is None or g.dtype not in _COMPLEX else g.conj() for g in grads)
     return tuple(g if g is None or recorded else _tensor(g) for g in grads)
+
+
+def _given(grads: tuple, recorded: bool) -> list:
+    """What node hooks made of them, as rules take them."""
+    back = [g if g is None or recorded else g.array for g in grads]
+    return [g if g is None or g.dtype not in _COMPLEX else g.conj() for g in back]
+
+
+_COMPLEX = {d if whose else d.numpy for d in (dtypes.complex64, dtypes.complex128) for whose in (True, False)}  # Tensors' and arrays'
 
 
 def _changed(fn: Callable, shown: tuple, changed: Any) -> tuple:

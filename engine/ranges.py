@@ -151,7 +151,7 @@ def _triangle(name: str, find: Any, row: int, col: int, offset: int, dtype: Any,
     for side, n in (("row", row), ("col", col)):
         if n < 0:
             raise RuntimeError(f"{side} must be non-negative, got{n}")
-    d = as_wanted(dtype)
+    d = as_wanted(dtypes.int64 if dtype is None else dtype)
     if d.kind not in "i":
         raise NotImplementedError(f'"{name}" not implemented for {dtypes.FROM_NUMPY[d].name!r}')
     return made(numpy.stack(find(row, offset, col)).astype(d), device)

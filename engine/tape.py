@@ -16,7 +16,7 @@ import numpy
 
 from . import errors, inplace, naming, observe
 from .backends.coo import Coo
-from .hooks import Handle, Hooks, _tensor, after_step, arrived, before_step, hooks_of
+from .hooks import Handle, Hooks, _tensor, after_step, arrived, before_step, hooks_of, shown
 from .layout import axes_of, contiguous_format, copied, inverse
 
 if TYPE_CHECKING:
@@ -334,6 +334,11 @@ def backward_steps(
     order = plan(grads, captured)
     ends = _ends(captured, order) if captured is not None and not accumulate else ()
     recorded = xp is not numpy and getattr(xp, "records", False)
+    if captured is not None and not grads.keys() <= (planned := set(order)):
+        # as in PyTorch, the hooks of a root see its gradient wherever it leads
+        for node in grads.keys() - planned:
+            if node.hooks is not None:
+                arrived(node.hooks, _conj(grads[node], node), recorded)
     if observe.current is not None:
         observe.current.backward_begins(tuple(grads), order)
     take = grads.pop
@@ -345,18 +350,21 @@ def backward_steps(
         if watcher is not None:
             watcher.step_begins(node)
         hooks = node.hooks
+        wanted = captured if captured is not None and node in captured else None
+        if wanted is not None and ends and node not in ends:  # on the way to another: PyTorch takes it before the tensor's hooks
+            wanted[node] = _conj(grad, node)
         if hooks is not None:
             mode.order = order
             grad = _conj(arrived(hooks, _conj(grad, node), recorded), node)
-        if captured is not None and node in captured:
-            captured[node] = _conj(grad, node)
-            if node in ends:
+        if wanted is not None and (not ends or node in ends):
+            wanted[node] = _conj(grad, node)
+            if ends:
                 if watcher is not None:
                     watcher.backward(node, grad, ())
                 yield node, grad, ()
                 continue
         if hooks is not None and hooks.pre:
-            grad = _conj(before_step(hooks, _conj(grad, node), recorded), node)
+            grad = before_step(hooks, grad, recorded)
         op = node.op
         if op is None:
             input_grads: Any = ()
@@ -364,7 +372,7 @@ def backward_steps(
                 _receive(node, _conj(grad, node), recorded, in_place)
             if hooks is not None and hooks.post:
                 for fn in tuple(hooks.post.values()):
-                    fn((), (grad if recorded else _tensor(grad),))
+                    fn((), shown((grad,), recorded))
         elif op.picks:
             input_grads = (grad,)
             _unpick(grads, node, grad)

@@ -229,7 +229,7 @@ class Tensor:
         strides = told_strides(self.array)
         return strides if dim is None else strides[self._axis(dim)]
 
-    def is_contiguous(self, memory_format: memory_format = contiguous_format) -> bool:
+    def is_contiguous(self, *, memory_format: memory_format = contiguous_format) -> bool:
         """Whether the elements lie in memory in the order of the dimensions, or in that of another format."""
         if memory_format is contiguous_format:
             return bool(self.array.flags.c_contiguous)

@@ -52,6 +52,8 @@ class _FunctionOp:
         ctx = self._context(node)
         if ctx._materialize:
             grads = _materialized(grads, node.attrs["__results__"])
+        # rules transpose, a user's backward does not
+        grads = [g.conj() if g is not None and g.array.dtype.kind == "c" else g for g in grads]
         rule = self.function.backward if self.function.backward is not Function.backward else self.function.vjp
         found = rule(ctx, *grads)
         found = list(found) if isinstance(found, (tuple, list)) else [found]
@@ -85,6 +87,7 @@ class _FunctionOp:
                         f"but expected shape compatible with {list(source.shape)}"
                     )
                 g = g.sum_to_size(source.shape)
+            g = g.conj() if g.array.dtype.kind == "c" else g
             checked.append(g if g.array.dtype == source.dtype else g.to(dtypes.FROM_NUMPY[source.dtype]))
         return checked
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy
 
+from .. import dtypes
 from .reference import _axis, module_of, new_zeros
 
 
@@ -235,9 +236,10 @@ def masked_fill(x: Any, mask: Any, value: Any) -> Any:
         raise ValueError(f"masked_fill_ only supports boolean masks, but got mask with dtype {mask.dtype}")
     if getattr(value, "ndim", 0):
         raise ValueError(f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s).")
-    if x.dtype.kind != "c" and (isinstance(value, complex) or hasattr(value, "dtype") and value.imag != 0):
+    if x.dtype.kind != "c" and hasattr(value, "dtype") and value.imag != 0:
         raise ValueError(f"value cannot be converted to type {x.dtype} without overflow")
-    return module_of(x).where(mask, x.dtype.type(value) if not hasattr(value, "dtype") else value.astype(x.dtype), x)
+    value = value.astype(x.dtype) if hasattr(value, "dtype") else x.dtype.type(dtypes.fitting(value, dtypes.FROM_NUMPY[x.dtype]))
+    return module_of(x).where(mask, value, x)
 
 
 # -- embedding ---------------------------------------------------------------------------------------------------------------

@@ -352,9 +352,12 @@ class copy(Op):
 class fill(Op):
     """One number everywhere: what `fill_` writes."""
     inplace, exact, inputs, samples = True, True, ("input", "value"), (((2, 3), ()),)
-    def forward(xp, input, value): return xp.copied(input, value)
     def d_input(xp, g): return xp.zeros_like(g)
     def d_value(xp, g): return g
+
+    def forward(xp, input, value):
+        if getattr(value, "ndim", 0): raise Refused(f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")
+        return xp.copied(input, value if hasattr(value, "dtype") else dtypes.fitting(value, dtypes.FROM_NUMPY[input.dtype]))
 
 
 def _copy_(self: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:

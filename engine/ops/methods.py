@@ -12,6 +12,7 @@ from ..op import composite, functions
 from ..tensor import Tensor
 from .shape import clone
 from .split import split
+from .strided import sliced
 
 
 def _by_element(name: str, self: Tensor, others: tuple, callable: Callable) -> Tensor:
@@ -136,9 +137,7 @@ def select_copy(input: Tensor, dim: int, index: int) -> Tensor:
 @composite
 def slice_copy(input: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Tensor:
     """A copy of the slices `start:end:step` of a dimension."""
-    if not -max(input.ndim, 1) <= dim < max(input.ndim, 1):
-        raise IndexError(f"Dimension out of range (expected to be in range of [{-input.ndim}, {input.ndim - 1}], but got {dim})")
-    return clone(input[(slice(None),) * (dim % input.ndim) + (slice(start, end, step),)])
+    return clone(sliced(input, dim, start, end, step))
 
 
 @composite(method=True)

@@ -167,6 +167,8 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     """The input with a number, or a 0-d tensor, written in the slices that a 1-d index names along a dimension."""
     if isinstance(value, Tensor) and value.ndim:
         raise RuntimeError(f"index_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s).")
+    if index.ndim > 1:
+        raise RuntimeError(f"index_fill_(): Index has to be a vector/scalar, but got {index.ndim} dimensions")
     xp, d = namespace(input.array), wrap_dim(dim, input.ndim)
     chosen = xp.zeros((input.array.shape or (1,))[d], dtype=bool)
     chosen[index.array] = True

@@ -92,12 +92,19 @@ class permute(View):
 class movedim(View):
     """With some dimensions moved to other places, the rest in their order."""
     aliases, examples = ("moveaxis",), ((((2, 3, 4),), {"source": 0, "destination": -1}), (((2, 3, 4),), {"source": (0, 1), "destination": (2, 0)}))
-    def forward(xp, input, source, destination): return xp.moveaxis(input, source, destination)
+    def forward(xp, input, source, destination):
+        if hasattr(source, "__index__") != hasattr(destination, "__index__"):
+            raise Refused("source and destination must be two ints or two tuples of ints", TypeError)
+        return xp.moveaxis(input, source, destination) if hasattr(source, "__index__") or len(source) else xp.broadcast_to(input, input.shape)
     def d_input(xp, g, source, destination): return xp.moveaxis(g, destination, source)
 
 
 class expand(View):
     """Dimensions of size 1, and new leading ones, repeated without copying; -1 keeps a size."""
+    @classmethod
+    def bind(cls, args, kwargs):
+        return super().bind(args, {k: v for k, v in kwargs.items() if k != "implicit"})  # a mark of PyTorch's own, of no effect
+
     home, varargs, examples = "Tensor", True, ((((2, 1, 3),), {"size": (2, 4, 3)}), (((3,),), {"size": (2, -1)}), (((),), {"size": (2,)}))
     def forward(xp, input, size): return xp.broadcast_to(input, expanded(input.shape, size))
     def d_input(xp, g): return g
@@ -382,8 +389,10 @@ def ravel(input: Tensor) -> Tensor:
 def contiguous(self: Tensor, memory_format: memory_format = contiguous_format) -> Tensor:
     """The tensor with its elements in row-major order in memory, or in that of another format: itself when they are, else a copy."""
     if memory_format is preserve_format:
+        if self.is_contiguous():
+            return self
         raise RuntimeError("preserve memory format is unsupported by the contiguous operator")
-    return self if self.is_contiguous(memory_format) else clone(self, memory_format=memory_format)
+    return self if self.is_contiguous(memory_format=memory_format) else clone(self, memory_format=memory_format)
 
 
 @composite(method=True)
@@ -424,8 +433,9 @@ Tensor.mH = property(lambda x: adjoint(x) if x.ndim != 1 else _matrices(x, "mH")
 @composite
 def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
     """The tensors expanded to the shape that they broadcast to."""
-    if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)):
-        tensors = tuple(tensors[0])
+    for i, t in enumerate(tensors):
+        if not isinstance(t, Tensor):
+            raise TypeError(f"broadcast_tensors(): expected Tensor as element {i} in argument 0, but got {type(t).__name__}")
     shape = broadcast_shapes(*[tuple(t.shape) for t in tensors])
     return tuple(t if tuple(t.shape) == shape else expand(t, shape) for t in tensors)
 
@@ -517,7 +527,10 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
 
 def _seen_otherwise(name: str, fn: Any) -> None:
     def call(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        return inplace.reshape_in_place(self, lambda x: fn(x, *args, **kwargs))
+        inplace.refuse_leaf(self, f"{name}_")
+        seen = inplace.reshape_in_place(self, lambda x: fn(x, *args, **kwargs))
+        inplace.note_write_to(self, f"{name}_")
+        return seen
 
     call.__name__ = call.__qualname__ = f"{name}_"
     call.__doc__ = f"In-place form of `{name}`: {fn.__doc__}"

@@ -87,7 +87,12 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
     if input.ndim == 0:
         raise RuntimeError("tensor_split expected at least a 1-D tensor, but got 0-D")
     n, cuts = input.array.shape[d], indices_or_sections
-    cuts = cuts.tolist() if isinstance(cuts, Tensor) else cuts
+    if isinstance(cuts, Tensor):
+        if cuts.dtype is not dtypes.int64 or cuts.ndim > 1:
+            raise RuntimeError(f"tensor_split expected indices_or_sections to be a 0-d or 1-d int64 tensor, but got {cuts.ndim} dimensions of {cuts.dtype.name}")
+        cuts = cuts.tolist()
+    elif not isinstance(cuts, (int, list, tuple)):
+        raise TypeError(f"tensor_split(): argument 'indices_or_sections' must be int, tuple of ints or Tensor, not {type(cuts).__name__}")
     if isinstance(cuts, int):
         if cuts <= 0:
             raise RuntimeError(f"number of sections must be larger than 0, got {cuts}")

@@ -133,7 +133,17 @@ def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
 @composite(method=True)
 def slice_scatter(input: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Tensor:
     """A copy of the input with `src` in the slices `start:end:step` of a dimension."""
-    return _replaced(input, src, lambda x: x[(slice(None),) * wrap_dim(dim, x.ndim) + (slice(start, end, step),)])
+    return _replaced(input, src, lambda x: sliced(x, dim, start, end, step))
+
+
+def sliced(input: Tensor, dim: int, start: int | None, end: int | None, step: int) -> Tensor:
+    """The slices `start:end:step` of a dimension, a view."""
+    d = wrap_dim(dim, input.ndim)
+    if input.ndim == 0:
+        raise IndexError("slice() cannot be applied to a 0-dim tensor.")
+    if step <= 0:
+        raise RuntimeError(f"slice step must be positive, got {step}")
+    return input[(slice(None),) * d + (slice(start, end, step),)]
 
 
 @composite(method=True)

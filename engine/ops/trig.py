@@ -5,7 +5,7 @@ import math
 from ..op import Elementwise, Linear, Op, composite
 from ..tensor import Tensor
 from .cast import complex_
-from .front import Refusing, front
+from .front import Refusing, front, must_be_tensor
 from .math import UNARY, is_complex
 
 INSIDE = (-0.9, 0.9)  # where the inverse functions are defined
@@ -185,6 +185,7 @@ class angle(Op):
 @composite(method=False)
 def polar(abs, angle):
     """Complex numbers from their absolute values and angles, two float tensors of one dtype."""
+    for name, x in (("abs", abs), ("angle", angle)): must_be_tensor("polar", name, x)
     if not (abs.is_floating_point() and angle.is_floating_point()):
         raise RuntimeError(f"Expected both inputs to be Half, Float or Double tensors but got {abs.dtype.name} and {angle.dtype.name}")
     if abs.dtype is not angle.dtype:

@@ -57,7 +57,9 @@ def main() -> None:
         print(f"  {found.told[: 2 * asked.lines]}")
     print(f"{time.monotonic() - start:.0f} s;", ", ".join(f"{counts[k]} {k}" for k in ("programs", "lines", "values", "refusals", "lost")))
     print(", ".join(f"{counts[kind]} {kind}" for kind in CLASSES))
-    print(f"{sum(counts[kind] for kind in SILENT)} silent differences; {1 - counts['error type'] / max(1, counts['refusals']):.2%} of refusals of one type")
+    print(
+        f"{sum(counts[kind] for kind in SILENT)} silent differences; {1 - counts['error type'] / max(1, counts['refusals']):.2%} of refusals of one type"
+    )
 
 
 def shortest(seed: int, found: Difference, ops: str) -> list[str]:

@@ -17,7 +17,16 @@ CONVERSIONS = ("bool({0})", "int({0})", "float({0})", "len({0})", "{0}.item()", 
                "{0}.is_contiguous()", "{0}.numel()", "{0}.data", "{0}.real", "{0}.imag", "{0}.T", "{0}.mT", "{0}.H", "{0}.mH", "[x for x in {0}]", "{0}.itemsize", "{0}.nbytes",
                "T.is_tensor({0})", "T.get_default_dtype()", "{0}.numpy(force=True).tolist()", "{0}.__contains__(1)", "T.finfo({0}.dtype).eps", "T.result_type({0}, 1.5)")  # fmt: skip
 CASTS = ("float", "double", "half", "bfloat16", "long", "int", "short", "char", "byte", "bool", "cfloat", "cdouble")
-FUNCTIONAL = ("tanh({0})", "({0} * {0}).sum()", "{0}.sin().mul(2)", "T.softmax({0}, -1)", "{0}.reshape(-1)[:1]", "{0}.exp() / 3", "{0}.relu()", "({0} @ {0}.mT)")
+FUNCTIONAL = (
+    "tanh({0})",
+    "({0} * {0}).sum()",
+    "{0}.sin().mul(2)",
+    "T.softmax({0}, -1)",
+    "{0}.reshape(-1)[:1]",
+    "{0}.exp() / 3",
+    "{0}.relu()",
+    "({0} @ {0}.mT)",
+)
 
 
 class Generator:
@@ -73,7 +82,11 @@ class Generator:
         table = signatures(self.ops)
         for _ in range(20 if table else 0):
             signature = self.random.choice(table[self.random.choice([*table])])
-            if not signature.out and not signature.writes and (itself is None or signature.arguments and signature.arguments[0].kind == "Tensor"):
+            if (
+                not signature.out
+                and not signature.writes
+                and (itself is None or signature.arguments and signature.arguments[0].kind == "Tensor")
+            ):
                 return self.writer.call(signature, itself)
         return None
 
@@ -127,7 +140,15 @@ class Generator:
             return None
         x, r = self.tensors[v], self.random
         w, n = self.writer, x.ndim
-        forms = [f"{v}[...]", f"{v}.unsqueeze({r.randint(-n - 1, n)})", f"{v}.view({tuple(w.reshaped(x))})", f"{v}.detach()", f"{v}.view_as({v})", f"{v}.reshape(-1)", f"{v}.squeeze()"]
+        forms = [
+            f"{v}[...]",
+            f"{v}.unsqueeze({r.randint(-n - 1, n)})",
+            f"{v}.view({tuple(w.reshaped(x))})",
+            f"{v}.detach()",
+            f"{v}.view_as({v})",
+            f"{v}.reshape(-1)",
+            f"{v}.squeeze()",
+        ]
         if n:
             d = r.randrange(n)
             forms += [f"{v}[0]", f"{v}[..., -1]", f"{v}[::2]", f"{v}[1:]", f"{v}.transpose({d}, {r.randint(-n, n - 1)})", f"{v}.diagonal()", f"{v}.unbind({d})", f"{v}.chunk(2, {d})",
@@ -163,7 +184,9 @@ class Generator:
             return f"{v}[{self._index(x)}] = {value}"
         if how < 0.9:
             return f"{v} {r.choice(BINARY[:8])}= {value}" if r.random() < 0.9 else f"{v} {r.choice(BINARY[12:])}= {value}"
-        return f"{v}.{r.choice(('copy_', 'add_', 'mul_', 'sub_', 'div_', 'fill_', 'zero_', 'masked_fill_', 'detach_', 't_', 'squeeze_', 'transpose_'))}({value})".replace("zero_(" + value, "zero_(")
+        return f"{v}.{r.choice(('copy_', 'add_', 'mul_', 'sub_', 'div_', 'fill_', 'zero_', 'masked_fill_', 'detach_', 't_', 'squeeze_', 'transpose_'))}({value})".replace(
+            "zero_(" + value, "zero_("
+        )
 
     def _index(self, x: torch.Tensor) -> str:
         r, w = self.random, self.writer
@@ -214,7 +237,16 @@ class Generator:
         r, v = self.random, self.pick()
         if v is None:
             return None
-        form = r.choice((f"{v}.{r.choice(CASTS)}()", f"{v}.to(T.{self.writer.dtype()})", f"{v}.type(T.{self.writer.dtype()})", f"{v}.to({self.pick()})", f"{v}.clone()", f"T.tensor({v}.tolist())"))
+        form = r.choice(
+            (
+                f"{v}.{r.choice(CASTS)}()",
+                f"{v}.to(T.{self.writer.dtype()})",
+                f"{v}.type(T.{self.writer.dtype()})",
+                f"{v}.to({self.pick()})",
+                f"{v}.clone()",
+                f"T.tensor({v}.tolist())",
+            )
+        )
         return f"{self.fresh()} = {form}"
 
     def out(self) -> str | None:
@@ -227,7 +259,12 @@ class Generator:
         if text is None:
             return None
         w = self.writer
-        places = [self.pick(lambda x: not x.requires_grad) if r.random() < 0.6 else w.literal(w.shape() if r.random() < 0.4 else [0], w.dtype(), grad=False) for _ in chosen.out]
+        places = [
+            self.pick(lambda x: not x.requires_grad)
+            if r.random() < 0.6
+            else w.literal(w.shape() if r.random() < 0.4 else [0], w.dtype(), grad=False)
+            for _ in chosen.out
+        ]
         if any(p is None for p in places):
             return None
         joined = str(places[0]) if len(places) == 1 else f"({', '.join(map(str, places))})"
@@ -253,19 +290,35 @@ class Generator:
             return None
         inputs = r.sample(leaves, min(len(leaves), r.randint(1, 3)))
         shape, dtype = list(x.shape), str(x.dtype)[6:]
-        seed = "" if not shape and r.random() < 0.7 else f", {self.writer.literal(shape, dtype, grad=False)}" if x.numel() < 65 else f", T.ones_like({v})"
+        seed = (
+            ""
+            if not shape and r.random() < 0.7
+            else f", {self.writer.literal(shape, dtype, grad=False)}"
+            if x.numel() < 65
+            else f", T.ones_like({v})"
+        )
         mode = r.choice((", create_graph=True", ", retain_graph=True", "", ", materialize_grads=True"))
         if r.random() < 0.95 and "materialize" not in mode:
             mode += ", allow_unused=True"
         names = ", ".join(self.fresh() for _ in inputs)
-        return f"{names} = T.autograd.grad({v}, ({', '.join(inputs)},){seed}{mode})" if len(inputs) > 1 else f"{names} = T.autograd.grad({v}, {inputs[0]}{seed}{mode})[0]"
+        return (
+            f"{names} = T.autograd.grad({v}, ({', '.join(inputs)},){seed}{mode})"
+            if len(inputs) > 1
+            else f"{names} = T.autograd.grad({v}, {inputs[0]}{seed}{mode})[0]"
+        )
 
     def backward(self) -> str | None:
         v = self.pick(lambda x: x.requires_grad and x.grad_fn is not None)
         if v is None:
             return None
         x = self.tensors[v]
-        seed = "" if not x.ndim else self.writer.literal(list(x.shape), str(x.dtype)[6:], grad=False) if x.numel() < 65 else f"T.ones_like({v})"
+        seed = (
+            ""
+            if not x.ndim
+            else self.writer.literal(list(x.shape), str(x.dtype)[6:], grad=False)
+            if x.numel() < 65
+            else f"T.ones_like({v})"
+        )
         keep = self.random.choice(("retain_graph=True", "", "create_graph=True"))
         return f"{v}.backward({', '.join(t for t in (seed, keep) if t)})"
 

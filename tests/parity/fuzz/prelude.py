@@ -48,7 +48,15 @@ def names(library: Any) -> dict[str, Any]:
         def backward(ctx: Any, g: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
             return g * 2
 
-    return {"T": library, "nan": float("nan"), "inf": float("inf"), "together": together, "Cube": Cube, "Product": Product, "Double": Double}
+    return {
+        "T": library,
+        "nan": float("nan"),
+        "inf": float("inf"),
+        "together": together,
+        "Cube": Cube,
+        "Product": Product,
+        "Double": Double,
+    }
 
 
 def together(*calls: Callable[[], Any]) -> list:

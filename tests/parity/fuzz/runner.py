@@ -81,9 +81,7 @@ class _Worker:
         self.ours.close()
 
 
-def programs(
-    first: int, seconds: float, count: int | None = None, workers: int | None = None, ops: str = ""
-) -> Iterator[Result]:
+def programs(first: int, seconds: float, count: int | None = None, workers: int | None = None, ops: str = "") -> Iterator[Result]:
     """The results of the programs from seed `first` on, as they come, until the time is over or `count` have been run."""
     context = multiprocessing.get_context("spawn")
     until, end = time.monotonic() + seconds, None if count is None else first + count

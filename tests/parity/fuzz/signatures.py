@@ -23,7 +23,16 @@ LEFT_OUT: dict[str, str] = {
     **dict.fromkeys(("save", "load", "from_file", "save_to", "backward", "data", "record_stream", "warn", "device", "get_device", "manual_seed", "seed", "initial_seed", "set_data", "requires_grad_", "is_pinned", "pin_memory", "cuda", "to_mkldnn", "share_memory_", "sym_size", "retain_grad", "tensor", "as_tensor", "Generator", "cpu", "Size", "set_grad_enabled", "get_autocast_dtype", "is_autocast_cpu_enabled", "is_autocast_enabled", "is_grad_enabled", "is_distributed", "output_nr", "is_set_to", "norm_except_dim"), STATE),
 }  # fmt: skip
 PREFIXES = ("cudnn", "miopen", "mkldnn", "quantize", "fake_quantize", "fbgemm", "sparse", "to_sparse", "dequantize", "q_", "int_repr", "fused_moving", "choose_qparams", "is_vulkan", "rnn_", "lstm", "gru", "quantized", "from_blob", "nested", "sspaddmm", "to_padded", "sym_", "copy_sparse", "hspmm", "smm", "saddmm", "ccol", "crow", "col_indices", "row_indices", "indices", "values", "coalesce", "is_coalesced", "dense_dim", "kl_div_backward", "embedding_renorm", "native_", "batch_norm_", "convolution_", "slice_inverse", "alias", "segment_reduce", "align", "rename", "refine_names", "wait", "fork")  # fmt: skip
-RANDOM_NAMES = {name.removeprefix("nn.functional.") for name in RANDOM} | {"rand", "randperm", "poisson", "dropout", "feature_dropout", "alpha_dropout", "binomial", "random"}
+RANDOM_NAMES = {name.removeprefix("nn.functional.") for name in RANDOM} | {
+    "rand",
+    "randperm",
+    "poisson",
+    "dropout",
+    "feature_dropout",
+    "alpha_dropout",
+    "binomial",
+    "random",
+}
 
 
 class Argument(NamedTuple):
@@ -71,7 +80,13 @@ def signatures(ops: str = "") -> dict[str, list[Signature]]:
     found: dict[str, list[Signature]] = {}
     for schema in torch._C._jit_get_all_schemas():
         name = schema.name.removeprefix("aten::")
-        if name == schema.name or name.startswith("_") or name in LEFT_OUT or name.startswith(PREFIXES) or name.removesuffix("_") in RANDOM_NAMES:
+        if (
+            name == schema.name
+            or name.startswith("_")
+            or name in LEFT_OUT
+            or name.startswith(PREFIXES)
+            or name.removesuffix("_") in RANDOM_NAMES
+        ):
             continue
         if name.endswith(("_backward", "_jvp", "_jagged", "_double_backward", "_for_eval")) or (name in RANDOM_NAMES):
             continue
@@ -79,10 +94,18 @@ def signatures(ops: str = "") -> dict[str, list[Signature]]:
         if function is None and method is None or not _there(function, method):
             continue
         arguments = [_argument(a) for a in schema.arguments]
-        if any(a.kind in ("Dimname", "Generator", "Storage", "Stream", "Device", "t") or "Dimname" in a.kind or a.kind.startswith(("Dict", "List[str", "__torch__", "Future")) for a in arguments if a.required):
+        if any(
+            a.kind in ("Dimname", "Generator", "Storage", "Stream", "Device", "t")
+            or "Dimname" in a.kind
+            or a.kind.startswith(("Dict", "List[str", "__torch__", "Future"))
+            for a in arguments
+            if a.required
+        ):
             continue
         out = tuple(a.name for a in schema.arguments if a.is_out)
-        kept = tuple(a for a in arguments if a.name not in out and a.name not in ("generator", "device", "layout", "pin_memory", "names", "copy"))
+        kept = tuple(
+            a for a in arguments if a.name not in out and a.name not in ("generator", "device", "layout", "pin_memory", "names", "copy")
+        )
         if function is None and (not kept or kept[0].name != "self"):
             continue
         found.setdefault(name, []).append(Signature(name, function, method if kept and kept[0].name == "self" else None, kept, out))
@@ -101,8 +124,27 @@ def sampled(ops: str = "") -> list[Any]:
     """PyTorch's entries of operators with samples of their own."""
     if ops:
         return [op for op in sampled() if re.search(ops, op.name)]
-    drop = {*ABSENT, *RANDOM, *LEFT_OUT, "linalg.svd", "linalg.eig", "linalg.eigh", "linalg.lstsq", "svd_lowrank", "pca_lowrank", "linalg.ldl_factor", "linalg.ldl_factor_ex", "linalg.ldl_solve"}
-    return [op for op in op_db if op.name not in drop and not op.name.startswith(("torch.ops", "sparse.", "_refs", "nested", "to_sparse")) and _path(op) is not None]
+    drop = {
+        *ABSENT,
+        *RANDOM,
+        *LEFT_OUT,
+        "linalg.svd",
+        "linalg.eig",
+        "linalg.eigh",
+        "linalg.lstsq",
+        "svd_lowrank",
+        "pca_lowrank",
+        "linalg.ldl_factor",
+        "linalg.ldl_factor_ex",
+        "linalg.ldl_solve",
+    }
+    return [
+        op
+        for op in op_db
+        if op.name not in drop
+        and not op.name.startswith(("torch.ops", "sparse.", "_refs", "nested", "to_sparse"))
+        and _path(op) is not None
+    ]
 
 
 def _path(op: Any) -> str | None:

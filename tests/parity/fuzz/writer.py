@@ -170,7 +170,9 @@ class Writer:
         if kind == "int" or kind == "SymInt":
             return self.integer(name, like)
         if kind in ("List[int]", "List[SymInt]"):
-            return self.integers(name, like) if r.random() < 0.85 or name in ("size", "split_sizes", "repeats") else self.integer(name, like)
+            return (
+                self.integers(name, like) if r.random() < 0.85 or name in ("size", "split_sizes", "repeats") else self.integer(name, like)
+            )
         if kind in ("number", "complex"):
             return self.scalar(like)
         if kind == "float":
