@@ -106,6 +106,11 @@ def _from_nested(data: Any, by_default: bool) -> numpy.ndarray:
         raise _uneven(nested) from None
     if by_default and int in seen and array.dtype != dtypes.I64 and seen.keys() <= {bool, int}:
         raise ValueError("Overflow when unpacking long long")
+    if array.dtype.kind == "f" and seen.keys() <= {bool, int}:  # NumPy makes floats of integers beyond int64 beside others
+        try:
+            array = numpy.array(nested, numpy.uint64)
+        except OverflowError as error:
+            raise RuntimeError(f"value cannot be converted to an integer type without overflow: {error}") from None
     if array.dtype.kind in "OUSM":
         wrong = next(t for t in seen if t not in (bool, int, float, complex))
         first = data

@@ -273,7 +273,8 @@ def apart(target: Tensor, operand: Tensor, op: Any) -> Tensor:
     a, b = target.array, operand.array
     if storage(a) is not storage(b):
         return operand
-    if (a is not b or op.scatters) and a.size and b.size and not isinstance(a, Batched) and not isinstance(b, Batched) and _dense(a) and _dense(b):
+    whole = not isinstance(a, Batched) and not isinstance(b, Batched) and a.size and b.size and _dense(a) and _dense(b)
+    if (a is not b or op.scatters) and whole:
         first, begin = devices.address(a), devices.address(b)
         same = first == begin and (a.strides, a.shape) == (b.strides, b.shape) and not op.scatters
         if first < begin + b.nbytes and begin < first + a.nbytes and not same:

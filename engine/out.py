@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from . import casting, devices, errors, inplace, tape
+from . import casting, errors, inplace, tape
 from .dtypes import FROM_NUMPY
 from .tensor import Tensor
 
@@ -67,6 +67,6 @@ def into(op: Any, args: tuple, kwargs: dict) -> Any:
                     "it, inplace, to zero elements with t.resize_(0).",
                     stacklevel=3,
                 )
-            target.array = devices.namespace(r.array).empty(r.array.shape, target.array.dtype)
+            target.resize_(r.array.shape)
         inplace.put(target, r, f"{op.name}(out=)")
     return result.__class__(*targets) if hasattr(result, "_fields") else out

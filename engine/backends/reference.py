@@ -38,7 +38,9 @@ def swapaxes(x: Any, a: int, b: int) -> Any:
 
 def moveaxis(x: Any, source: Any, destination: Any) -> Any:
     """Some dimensions moved to other places; of a 0-d array, the array."""
-    return module_of(x).moveaxis(x, source, destination) if x.ndim else swapaxes(x, source, destination)
+    if x.ndim or isinstance(source, (tuple, list)):
+        return module_of(x).moveaxis(x, source, destination)
+    return swapaxes(x, source, destination)
 
 
 def transpose(x: Any, axes: Any) -> Any:

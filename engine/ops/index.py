@@ -280,7 +280,8 @@ def assign(target: Tensor, index: Any, value: Any) -> None:
     dtype = target.dtype
     if isinstance(value, Tensor):
         if value.dtype is not dtype:
-            if advanced is not None and (value.array.ndim or len(advanced) > 1 or advanced[0].dtype != bool):
+            chosen = [i for i in advanced or () if not isinstance(i, slice)]
+            if advanced is not None and (value.array.size != 1 or [i.dtype for i in chosen] != [bool]):  # one number behind one mask is a fill
                 raise RuntimeError(
                     f"Index put requires the source and destination dtypes match, got {dtype.name} for the destination and {value.dtype.name} for the source."
                 )

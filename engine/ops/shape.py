@@ -95,7 +95,7 @@ class movedim(View):
     def forward(xp, input, source, destination):
         if hasattr(source, "__index__") != hasattr(destination, "__index__"):
             raise Refused("source and destination must be two ints or two tuples of ints", TypeError)
-        return xp.moveaxis(input, source, destination) if hasattr(source, "__index__") or len(source) else xp.broadcast_to(input, input.shape)
+        return xp.moveaxis(input, source, destination)
     def d_input(xp, g, source, destination): return xp.moveaxis(g, destination, source)
 
 

@@ -39,12 +39,15 @@ def main() -> None:
     parser.add_argument("--minimise", action="store_true", help="show the shortest program of each group")
     asked = parser.parse_args()
     warnings.simplefilter("ignore")
-    counts, groups, start = Counter(), {}, time.monotonic()
+    counts, known, groups, start = Counter(), Counter(), {}, time.monotonic()
     for result in programs(asked.first, asked.seconds, asked.programs, asked.workers, asked.ops):
         counts.update(programs=1, lines=len(result.lines), values=result.values, refusals=result.refusals, lost=result.lost is not None)
         if result.lost:
             print(f"seed {result.seed}: the process died or hung in: {result.lost[: asked.lines]}")
         for found in result.found:
+            if (why := found.reason) is not None:
+                known[why] += 1
+                continue
             counts[found.kind] += 1
             groups.setdefault((found.kind, op(found.line)), []).append((result.seed, found))
     wanted = asked.classes.split(",")
@@ -55,6 +58,8 @@ def main() -> None:
         program = shortest(seed, found, asked.ops) if asked.minimise else [found.line]
         print("\n".join(f"    {line[: asked.lines]}" for line in program))
         print(f"  {found.told[: 2 * asked.lines]}")
+    for why, n in known.most_common():
+        print(f"{n} known: {why}")
     print(f"{time.monotonic() - start:.0f} s;", ", ".join(f"{counts[k]} {k}" for k in ("programs", "lines", "values", "refusals", "lost")))
     print(", ".join(f"{counts[kind]} {kind}" for kind in CLASSES))
     print(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 import torch
-
 from fuzz.session import NAMED, Difference, Session
 from fuzz.writer import source
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from fuzz.session import Difference
 
-PATIENCE = 30.0  # seconds that one program may take
+PATIENCE = 8.0  # seconds that one program may take
 ROUND = 25  # programs that a worker is given at a time
 
 

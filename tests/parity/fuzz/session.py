@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import warnings
 from collections.abc import Callable
@@ -11,10 +12,11 @@ from typing import Any, NamedTuple
 import numpy
 import torch
 from compare import TOLERANCE
+from fuzz.prelude import names
+from fuzz.reasons import reason
 from samples import KNOWN, number
 
 import engine
-from fuzz.prelude import names
 
 NAMED = re.compile(r"\bv\d+\b")
 SILENT = ("value", "gradient", "dtype", "shape")  # a program goes on with a wrong answer
@@ -31,6 +33,11 @@ class Difference(NamedTuple):
     kind: str  # one of CLASSES
     line: str
     told: str
+
+    @property
+    def reason(self) -> str | None:
+        """Why it stays; None where it should not be."""
+        return reason(self.kind, self.line, self.told)
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.line}\n    {self.told}"
@@ -52,10 +59,7 @@ class Session:
 
     def step(self, line: str) -> Difference | None:
         """Runs a line on both. A line that uses what an earlier one failed to make is left out."""
-        used = set(NAMED.findall(line))
-        assigned = set(re.findall(r"^(?:with [^:]*: )?(v\d+)(?= = |$)", line)) | (
-            {m for m in NAMED.findall(line.split(" = ")[0])} if re.match(r"v\d+(, v\d+)+ = ", line) else set()
-        )
+        used, assigned = set(NAMED.findall(line)), made_by(line)
         if any(name not in self.theirs for name in used - assigned):
             return None
         self.lines.append(line)
@@ -142,9 +146,16 @@ class Session:
         wide = names(torch)
         with torch.random.fork_rng():
             for earlier in self.lines:
-                text = re.sub(r"T\.(%s)\b" % "|".join(WIDER), lambda m: f"T.{WIDER[m[1]]}", earlier)
+                text = re.sub(rf"T\.({'|'.join(WIDER)})\b", lambda m: f"T.{WIDER[m[1]]}", earlier)
                 refusal(compile(text, "<wide>", "exec"), wide)
         return not further(wide.get(name), self.theirs.get(name), self.ours.get(name))
+
+
+def made_by(line: str) -> set[str]:
+    """The variables that a line assigns."""
+    nodes = [*ast.walk(ast.parse(line))]
+    changed = {x.target.id for x in nodes if isinstance(x, ast.AugAssign) and isinstance(x.target, ast.Name)}
+    return {x.id for x in nodes if isinstance(x, ast.Name) and isinstance(x.ctx, ast.Store)} - changed
 
 
 def refusal(code: CodeType, space: dict[str, Any]) -> Exception | None:

@@ -7,7 +7,6 @@ from random import Random
 from typing import Any
 
 import torch
-
 from fuzz.signatures import Argument, Signature
 
 DTYPES = {

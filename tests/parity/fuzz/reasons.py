@@ -1,0 +1,50 @@
+"""Classes of differences that stay, each with its reason. What a row covers is counted under it, apart from the others."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+
+class Known(NamedTuple):
+    """Regular expressions over a difference's class, its line and what is told of it, and the reason why it stays."""
+
+    kinds: str
+    line: str
+    told: str
+    reason: str
+
+
+_SPECIAL = r"special\.(bessel|modified_bessel|scaled_modified|spherical_bessel|airy|chebyshev|hermite|laguerre|legendre|shifted)"
+KNOWN = [
+    Known("flags|gradient|value|refused|accepted|error type", _SPECIAL, "requires_grad|differentiation|derivative|not 0.0|at \\(",
+          "PyTorch declares these functions of torch.special not differentiable, silently; here they have their derivatives."),
+    Known("accepted", "", "not implemented for '|Unsupported|is not supported for|not supported on|only supports float",
+          "PyTorch has no CPU kernel for the dtype; here the op takes it."),
+    Known("accepted", "", "Could not run 'aten::", "An overload of PyTorch's that exists for other devices only."),
+    Known("accepted", "fft", "MKL FFT error", "A fault of the library behind PyTorch's FFT on empty or strided inputs."),
+    Known("accepted", "", "Batching rule not implemented|requires_grad_\\(\\) \\(or perhaps",
+          "A limit of PyTorch's vmap that is not one here."),
+    Known("accepted", "out=", "Trying to resize storage that is not resizable",
+          "PyTorch cannot resize memory that it borrowed; here a result that does not fit gets its own."),
+    Known("alias|stride|version", r"autograd\.grad|backward|func\.", "",
+          "How gradients that no leaf keeps lie in memory, and which of them share it, PyTorch promises to nobody."),
+    Known("alias|value|stride|flags|version", r"conj|\bmH|\.H\b|adjoint|\.imag|v\d+\.real|T\.real", "lies in the memory|v\\d+:|strides|grad_fn|leaf",
+          "Conjugates are computed at once here and do not share memory; a real tensor's real part is a view of it."),
+    Known("gradient|value", r"(var|std)(_mean)?\(.*(\[\]|\(\))|autograd\.grad|backward", "-?(inf|nan), not|not -?(inf|nan)|nan, not 0",
+          "An infinity in a gradient times 0, or in a variance over no dimensions, is nan in one order of the products and not in another."),
+    Known("accepted", r"logsumexp\(.*(\[\]|\(\))", "doesn't match the broadcast shape", "PyTorch refuses its own documented empty dim with the shape of another result."),
+    Known("flags", "heaviside|nextafter|unique|gcd|lcm", "requires_grad",
+          "PyTorch marks a result as differentiable and refuses in backward; here it is a constant from the start."),
+    Known("accepted", r"autograd\.grad|backward", "derivative for|is not implemented|not differentiable",
+          "The slope is 0 almost everywhere, which is what this engine answers."),
+    Known("accepted", r"autograd\.grad|backward", "second time|modified by an inplace operation",
+          "A rule that keeps nothing, or less than PyTorch's, has nothing that could have been freed or overwritten."),
+    Known("value|alias|after refusal|accepted", r"\b(v\d+)\b.*out=\(?\1\b", "", "Where `out` is an input too, PyTorch resizes or clears it before it has read it."),
+    Known("refused", r"func\.|vmap", "Unbatchable|vmap:", "What vmap cannot do here it says; nothing wrong comes of it."),
+]  # fmt: skip
+
+
+def reason(kind: str, line: str, told: str) -> str | None:
+    """Why a difference stays; None where it should not be."""
+    return next((k.reason for k in KNOWN if re.fullmatch(k.kinds, kind) and re.search(k.line, line) and re.search(k.told, told)), None)
