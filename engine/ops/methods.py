@@ -11,8 +11,7 @@ from .. import inplace
 from ..op import composite, functions
 from ..tensor import Tensor
 from .shape import clone
-from .split import split
-from .strided import sliced
+from .split import sliced, split
 
 
 def _by_element(name: str, self: Tensor, others: tuple, callable: Callable) -> Tensor:

@@ -12,12 +12,19 @@ from . import grid as _grid  # noqa: F401
 from .front import front
 from .split import split
 
-_REDUCTIONS, _MODES, _PADDINGS = ("none", "mean", "sum"), ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")
+_MODES, _PADDINGS = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")
 
 
 def _F(name: str, *args: Any, **kwargs: Any) -> Any:
     """The function of that name in `nn.functional`."""
     return functions[f"nn.functional.{name}"](*args, **kwargs)
+
+
+def _reduction(number: Any) -> str:
+    """PyTorch's functions take any other number for no reduction, and none is their default."""
+    if not isinstance(number, int) or isinstance(number, bool):
+        raise TypeError(f"argument 'reduction' must be int, not {type(number).__name__}; the functions in nn.functional take words")
+    return {1: "mean", 2: "sum"}.get(number, "none")
 
 
 def _word(words: tuple[str, ...], number: Any, what: str) -> str:
@@ -37,53 +44,53 @@ functions["native_channel_shuffle"] = functions["channel_shuffle"]
 
 
 @front("kl_div", method=False)
-def _kl_div(input, target, reduction=1, *, log_target=False):
-    """`nn.functional.kl_div`; `reduction` is 0 (none), 1 (mean) or 2 (sum)."""
-    word = _word(_REDUCTIONS, reduction, "reduction")
+def _kl_div(input, target, reduction=0, *, log_target=False):
+    """`nn.functional.kl_div`; `reduction` is 0 (none, the default here), 1 (mean) or 2 (sum)."""
+    word = _reduction(reduction)
     out = _F("kl_div", input, target, reduction="none" if word == "mean" else word, log_target=log_target)
     return out.mean() if word == "mean" else out  # nn.functional warns of "mean"
 
 
 @front("ctc_loss", method=False)
-def _ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reduction=1, zero_infinity=False):
-    """`nn.functional.ctc_loss`; `reduction` is 0 (none), 1 (mean) or 2 (sum)."""
-    return _F("ctc_loss", log_probs, targets, input_lengths, target_lengths, blank, _word(_REDUCTIONS, reduction, "reduction"), zero_infinity)
+def _ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reduction=0, zero_infinity=False):
+    """`nn.functional.ctc_loss`; `reduction` is 0 (none, the default here), 1 (mean) or 2 (sum)."""
+    return _F("ctc_loss", log_probs, targets, input_lengths, target_lengths, blank, _reduction(reduction), zero_infinity)
 
 
 @front("margin_ranking_loss", method=False)
-def _margin_ranking_loss(input1, input2, target, margin=0.0, reduction=1):
-    """`nn.functional.margin_ranking_loss`; `reduction` is 0 (none), 1 (mean) or 2 (sum)."""
-    return _F("margin_ranking_loss", input1, input2, target, margin, reduction=_word(_REDUCTIONS, reduction, "reduction"))
+def _margin_ranking_loss(input1, input2, target, margin=0.0, reduction=0):
+    """`nn.functional.margin_ranking_loss`; `reduction` is 0 (none, the default here), 1 (mean) or 2 (sum)."""
+    return _F("margin_ranking_loss", input1, input2, target, margin, reduction=_reduction(reduction))
 
 
 @front("hinge_embedding_loss", method=False)
-def _hinge_embedding_loss(input, target, margin=1.0, reduction=1):
-    """`nn.functional.hinge_embedding_loss`; `reduction` is 0 (none), 1 (mean) or 2 (sum)."""
-    return _F("hinge_embedding_loss", input, target, margin, reduction=_word(_REDUCTIONS, reduction, "reduction"))
+def _hinge_embedding_loss(input, target, margin=1.0, reduction=0):
+    """`nn.functional.hinge_embedding_loss`; `reduction` is 0 (none, the default here), 1 (mean) or 2 (sum)."""
+    return _F("hinge_embedding_loss", input, target, margin, reduction=_reduction(reduction))
 
 
 @front("cosine_embedding_loss", method=False)
-def _cosine_embedding_loss(input1, input2, target, margin=0.0, reduction=1):
-    """`nn.functional.cosine_embedding_loss`; `reduction` is 0 (none), 1 (mean) or 2 (sum)."""
-    return _F("cosine_embedding_loss", input1, input2, target, margin, reduction=_word(_REDUCTIONS, reduction, "reduction"))
+def _cosine_embedding_loss(input1, input2, target, margin=0.0, reduction=0):
+    """`nn.functional.cosine_embedding_loss`; `reduction` is 0 (none, the default here), 1 (mean) or 2 (sum)."""
+    return _F("cosine_embedding_loss", input1, input2, target, margin, reduction=_reduction(reduction))
 
 
 @front("triplet_margin_loss", method=False)
-def _triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2.0, eps=1e-6, swap=False, reduction=1):
-    """`nn.functional.triplet_margin_loss`; `reduction` is 0 (none), 1 (mean) or 2 (sum)."""
-    return _F("triplet_margin_loss", anchor, positive, negative, margin, p, eps, swap, reduction=_word(_REDUCTIONS, reduction, "reduction"))
+def _triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2.0, eps=1e-6, swap=False, reduction=0):
+    """`nn.functional.triplet_margin_loss`; `reduction` is 0 (none, the default here), 1 (mean) or 2 (sum)."""
+    return _F("triplet_margin_loss", anchor, positive, negative, margin, p, eps, swap, reduction=_reduction(reduction))
 
 
 @front("poisson_nll_loss", method=False)
 def _poisson_nll_loss(input, target, log_input, full, eps, reduction):
     """`nn.functional.poisson_nll_loss`; `reduction` is 0 (none), 1 (mean) or 2 (sum)."""
-    return _F("poisson_nll_loss", input, target, log_input, full, eps=eps, reduction=_word(_REDUCTIONS, reduction, "reduction"))
+    return _F("poisson_nll_loss", input, target, log_input, full, eps=eps, reduction=_reduction(reduction))
 
 
 @front("binary_cross_entropy_with_logits", method=False)
-def _binary_cross_entropy_with_logits(input, target, weight=None, pos_weight=None, reduction=1):
-    """`nn.functional.binary_cross_entropy_with_logits`; `reduction` is 0 (none), 1 (mean) or 2 (sum)."""
-    return _F("binary_cross_entropy_with_logits", input, target, weight, reduction=_word(_REDUCTIONS, reduction, "reduction"), pos_weight=pos_weight)
+def _binary_cross_entropy_with_logits(input, target, weight=None, pos_weight=None, reduction=0):
+    """`nn.functional.binary_cross_entropy_with_logits`; `reduction` is 0 (none, the default here), 1 (mean) or 2 (sum)."""
+    return _F("binary_cross_entropy_with_logits", input, target, weight, reduction=_reduction(reduction), pos_weight=pos_weight)
 
 
 # -- normalisation, dropout ----------------------------------------------------------------------------------------------------------

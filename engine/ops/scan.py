@@ -6,7 +6,8 @@ from ..op import RULES_ONLY, Linear, Op, composite
 from .front import Along, Refusing
 from .join import cat
 from .reduce import Accumulating, Pairs, as_told
-from .shape import clone
+from .shape import clone, wrap_dim
+from .split import sliced
 
 LINES = ((((4,),), {"dim": 0}), (((2, 3, 4),), {"dim": 1}), (((2, 3),), {"dim": -1}))
 
@@ -95,22 +96,31 @@ def diff(input, n=1, dim=-1, prepend=None, append=None):
     return out
 
 
-def _areas(y, x, dx, dim):
-    lead = (slice(None),) * (dim % y.ndim)
-    heights = y[(*lead, slice(1, None))] + y[(*lead, slice(None, -1))]
-    if x is None: return heights * (dx / 2)
-    width = diff(x, 1, -1 if x.ndim == 1 else dim)
-    if x.ndim == 1: width = width.reshape((-1,) + (1,) * (y.ndim - 1 - dim % y.ndim))
-    return heights * width / 2
+def _areas(name, y, x, dx, dim):
+    """Twice the area between each point and the next. Where `x` has several dimensions, it and `y` are broadcast after the differences."""
+    if "bool" in (y.dtype.name, getattr(x, "dtype", y.dtype).name): raise RuntimeError(f"{name}: received a bool input for `x` or `y`, but bool is not supported")
+    heights = sliced(y, dim, 1, None, 1) + sliced(y, dim, 0, -1, 1)
+    if x is None:
+        if isinstance(dx, (bool, complex)): raise RuntimeError(f"{name}: Currently, we only support dx as a real number.")
+        return heights * float(dx)
+    if x.ndim == 1:
+        if len(x) != y.shape[dim]: raise RuntimeError(f"{name}: There must be one `x` value for each sample point")
+        x = x.reshape((-1,) + (1,) * (y.ndim - 1 - dim % y.ndim))
+    x = x.reshape((1,) * (y.ndim - x.ndim) + tuple(x.shape))
+    return heights * (sliced(x, dim, 1, None, 1) - sliced(x, dim, 0, -1, 1))
 
 
 @composite(method=False, aliases=("trapz",))
 def trapezoid(y, x=None, *, dx=1, dim=-1):
     """Integral along `dim` by the trapezoidal rule, over the points `x`, or over steps of `dx`."""
-    return _areas(y, x, dx, dim).sum(dim)
+    d = wrap_dim(dim, y.ndim)
+    if y.ndim == 0: raise IndexError(f"trapezoid: Dimension specified as {dim} but tensor has no dimensions")
+    if not y.shape[d]: return y.new_zeros((*y.shape[:d], *y.shape[d + 1 :]))
+    return _areas("trapezoid", y, x, dx, d).sum(d) / 2
 
 
 @composite(method=False)
 def cumulative_trapezoid(y, x=None, *, dx=1, dim=-1):
     """Running integral along `dim` by the trapezoidal rule, over the points `x`, or over steps of `dx`."""
-    return cumsum(_areas(y, x, dx, dim), dim)
+    d = wrap_dim(dim, y.ndim)
+    return cumsum(_areas("cumulative_trapezoid", y, x, dx, d), d) / 2

@@ -202,6 +202,14 @@ def take(input: Tensor, index: Tensor) -> Tensor:
 @composite(method=True, in_place=True)
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     """The input with elements of `source` written, or added, at places of the flattened tensor."""
+    if index.dtype is not dtypes.int64:
+        raise RuntimeError(f"put_(): Expected a long tensor for index, but got {index.dtype.name}")
+    if source.dtype is not input.dtype:
+        raise RuntimeError(f"put_(): self and source expected to have the same dtype, but got {input.dtype.name} and {source.dtype.name}")
+    if source.numel() != index.numel():
+        raise IndexError(
+            f"put_(): Expected source and index to have the same number of elements, but got {source.numel()} and {index.numel()}"
+        )
     flat = index_put(reshape(input, (input.numel(),)), (reshape(index, (index.numel(),)),), reshape(source, (source.numel(),)), accumulate)
     return reshape(flat, tuple(input.shape))
 

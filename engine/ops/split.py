@@ -139,3 +139,13 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
         raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
     lead = (slice(None),) * wrap_dim(dim, input.ndim)
     return tuple(together([input[(*lead, i)] for i in range(input.array.shape[len(lead)])], input, "Unbind"))
+
+
+def sliced(input: Tensor, dim: int, start: int | None, end: int | None, step: int) -> Tensor:
+    """The slices `start:end:step` of a dimension, a view."""
+    d = wrap_dim(dim, input.ndim)
+    if input.ndim == 0:
+        raise IndexError("slice() cannot be applied to a 0-dim tensor.")
+    if step <= 0:
+        raise RuntimeError(f"slice step must be positive, got {step}")
+    return input[(slice(None),) * d + (slice(start, end, step),)]

@@ -14,8 +14,8 @@ from ..storage import resize_as_
 from ..tensor import Tensor
 from .index import index_put
 from .pad import constant_pad
-from .shape import View, clone, diag_embed, diagonal, reshape, wrap_dim
-from .split import narrow, split, unbind
+from .shape import View, clone, diag_embed, diagonal, reshape
+from .split import narrow, sliced, split, unbind
 
 
 class strided_view(View):
@@ -87,7 +87,10 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
 
     RuntimeError where that would leave the storage.
     """
-    size, stride = ((v,) if isinstance(v, int) else tuple(v) for v in (size, stride))
+    for i, (name, v) in enumerate((("size", size), ("stride", stride)), 2):
+        if isinstance(v, int):
+            raise TypeError(f"as_strided(): argument '{name}' (position {i}) must be tuple of ints, not int")
+    size, stride = tuple(size), tuple(stride)
     if len(size) != len(stride):
         raise RuntimeError(f"mismatch in length of strides and shape: {list(stride)} and {list(size)}")
     if any(s < 0 for s in stride):
@@ -134,16 +137,6 @@ def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
 def slice_scatter(input: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Tensor:
     """A copy of the input with `src` in the slices `start:end:step` of a dimension."""
     return _replaced(input, src, lambda x: sliced(x, dim, start, end, step))
-
-
-def sliced(input: Tensor, dim: int, start: int | None, end: int | None, step: int) -> Tensor:
-    """The slices `start:end:step` of a dimension, a view."""
-    d = wrap_dim(dim, input.ndim)
-    if input.ndim == 0:
-        raise IndexError("slice() cannot be applied to a 0-dim tensor.")
-    if step <= 0:
-        raise RuntimeError(f"slice step must be positive, got {step}")
-    return input[(slice(None),) * d + (slice(start, end, step),)]
 
 
 @composite(method=True)

@@ -167,3 +167,20 @@ def test_what_pytorch_takes_is_taken():
     assert T.movedim(scalar, (), ()).shape == () and scalar.expand((2,), implicit=True).shape == (2,)
     assert half.contiguous(memory_format=T.preserve_format) is half
     assert T.triu_indices(2, 2, dtype=None).dtype is T.int64
+
+
+def test_losses_of_torch_itself_are_unreduced_by_default():
+    x, t = T.tensor([[1.0, 2.0], [3.0, 4.0]]), T.tensor([[1.0, -1.0], [1.0, 1.0]])
+    assert T.hinge_embedding_loss(x, t).tolist() == [[1, 0], [3, 4]] and T.hinge_embedding_loss(x, t, reduction=1).item() == 2
+    assert T.margin_ranking_loss(x, x + 1, t, reduction=-1).tolist() == [[1, 0], [1, 1]] and T.kl_div(x, x).shape == (2, 2)
+    assert T.nn.functional.hinge_embedding_loss(x, t).item() == 2
+
+
+def test_points_and_heights_of_an_integral_broadcast_after_the_differences():
+    y = T.arange(6.0).reshape(2, 3)
+    assert T.trapezoid(y, T.ones(1, 3)).tolist() == [0, 0] and T.trapezoid(y, y * 2, dim=0).tolist() == [9, 15, 21]
+    assert T.trapezoid(T.zeros(2, 0, dtype=T.int8), T.zeros(2, 0, dtype=T.int8)).dtype is T.int8
+    for wrong, error in (((T.tensor(1.0),), IndexError), ((y > 1,), RuntimeError), ((y, T.ones(2)), RuntimeError)):
+        for fn in (T.trapezoid, T.cumulative_trapezoid):
+            with pytest.raises(error):
+                fn(*wrong)

@@ -257,7 +257,13 @@ def agree(x: Any, y: Any) -> None:
     if isinstance(x, (tuple, list)):
         for a, b in zip(x, y, strict=True):
             agree(a, b)
-    elif isinstance(x, torch.Tensor) and (x.is_floating_point() or x.is_complex()) and x.dtype in KNOWN and x.numel():
+    elif (
+        isinstance(x, torch.Tensor)
+        and (x.is_floating_point() or x.is_complex())
+        and x.dtype in KNOWN
+        and x.numel()
+        and x.layout is torch.strided
+    ):
         a, b = number(x), y.detach().array
         if a.tobytes() != b.tobytes() and b.flags.writeable and not y.is_conj():
             b[...] = a
