@@ -22,6 +22,30 @@ _CAST = {
     "tensorsolve", "var", "vstack", "vander", "polygamma", "mvlgamma", "div", "clamp", "clip", "xlogy", "fft", "fft2", "fftn", "hfft",
     "hfft2", "hfftn", "rfft", "rfft2", "rfftn", "ifft2", "ifftn", "ihfft2", "ihfftn", "irfft", "irfft2", "irfftn",
 }  # fmt: skip
+# Functions that have no `out` in PyTorch: those that it writes in Python or makes of others, views, and others yet.
+_WITHOUT = frozenset((
+    "_native_group_norm", "_native_layer_norm", "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
+    "adaptive_max_pool2d", "adaptive_max_pool3d", "adjoint", "affine_grid", "alpha_dropout", "argwhere", "as_strided", "as_strided_scatter",
+    "atleast_1d", "atleast_2d", "atleast_3d", "avg_pool1d", "batch_norm", "bilinear", "bincount", "binomial", "block_diag",
+    "broadcast_shapes", "broadcast_tensors", "broadcast_to", "cartesian_prod", "cdist", "celu", "channel_shuffle", "chunk", "clone",
+    "combinations", "constant_pad", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "corrcoef",
+    "cosine_embedding_loss", "cosine_similarity", "count_nonzero", "cov", "cross_entropy", "ctc_loss", "cumulative_trapezoid", "diag_embed",
+    "diagflat", "diagonal", "diagonal_scatter", "dist", "dropout", "dropout1d", "dropout2d", "dropout3d", "dsplit", "einsum", "embedding",
+    "embedding_bag", "feature_alpha_dropout", "fftshift", "fill", "flatten", "flip", "fliplr", "flipud", "fold", "fractional_max_pool2d",
+    "fractional_max_pool3d", "gaussian_nll_loss", "glu", "gradient", "grid_sample", "gumbel_softmax", "hinge_embedding_loss", "histogramdd",
+    "hsplit", "ifftshift", "imag", "index_fill", "index_put", "instance_norm", "interpolate", "is_conj", "isclose", "isfinite", "isinf",
+    "isnan", "isreal", "istft", "kl_div", "layer_norm", "linear_cross_entropy", "lobpcg", "local_response_norm", "logdet", "lp_pool1d",
+    "lp_pool2d", "lp_pool3d", "margin_ranking_loss", "masked_fill", "masked_scatter", "matrix_exp", "max_pool1d", "max_pool2d",
+    "max_pool3d", "max_unpool1d", "max_unpool2d", "max_unpool3d", "meshgrid", "movedim", "multi_head_attention_forward",
+    "multi_margin_loss", "multilabel_margin_loss", "multilabel_soft_margin_loss", "narrow", "norm_except_dim", "one_hot", "pad",
+    "pairwise_distance", "pca_lowrank", "pdist", "permute", "pinverse", "pixel_shuffle", "pixel_unshuffle", "poisson", "poisson_nll_loss",
+    "prelu", "put", "rand_like", "randint_like", "randn_like", "ravel", "real", "relu", "repeat_interleave", "reshape", "resolve_conj",
+    "rms_norm", "roll", "rot90", "rrelu", "scaled_dot_product_attention", "segment_reduce", "select", "select_scatter", "selu",
+    "soft_margin_loss", "softsign", "split", "squeeze", "std_mean", "stft", "svd_lowrank", "t", "tanhshrink", "tensor_split", "tile",
+    "trace", "transpose", "trapezoid", "triplet_margin_loss", "triplet_margin_with_distance_loss", "unbind", "unflatten", "unfold",
+    "unravel_index", "unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes", "unsqueeze", "upsample", "upsample_bilinear",
+    "upsample_nearest", "vander", "var_mean", "view_as_complex", "view_as_real", "vsplit",
+))  # fmt: skip
 _C_NAMES = {
     "float64": "double", "float32": "float", "float16": "c10::Half", "bfloat16": "c10::BFloat16", "int64": "long int", "int16": "short int",
     "int32": "int", "int8": "signed char", "uint8": "unsigned char", "bool": "bool", "complex64": "c10::complex<float>",
@@ -32,8 +56,11 @@ _C_NAMES = {
 def into(op: Any, args: tuple, kwargs: dict) -> Any:
     """Run an op and put its result into `out`: a tensor, or as many as there are results.
 
-    One of another shape is resized, with a warning unless it was empty. RuntimeError where its dtype cannot hold the result.
+    One of another shape is resized, with a warning unless it was empty. RuntimeError where its dtype cannot hold the result; TypeError
+    where PyTorch's function has no `out`.
     """
+    if op.name in _WITHOUT:
+        raise TypeError(f"{op.name}() got an unexpected keyword argument 'out'")
     kwargs = dict(kwargs)
     out = kwargs.pop("out")
     result = casting.alone(op.call, *args, **kwargs)
