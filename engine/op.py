@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import numpy
 
 from . import casting, devices, dtypes, errors, inplace, naming, observe, rules, tape
+from .backends import cpu
 from .call import bind, call_path, into, number, spelled, synonyms
 from .dtypes import FLOAT, FROM_NUMPY
 from .errors import Refused
@@ -196,6 +197,8 @@ class Op(metaclass=OpType):
     @classmethod
     def explain(cls, error: Exception, inputs: tuple, attrs: dict) -> Exception:
         """The backend refused; say why in the op's own terms. Costs nothing until it happens."""
+        if isinstance(error, Refused) and error.kind is NotImplementedError:
+            error = cls._broken(inputs, attrs) or error
         if isinstance(error, Refused):
             kind, rule = error.kind, str(error)
         elif isinstance(error, numpy.exceptions.AxisError):
@@ -219,6 +222,17 @@ class Op(metaclass=OpType):
             f"{k}={v!r}" for k, v in attrs.items() if not k.startswith("__") and cls.defaults.get(k) is not v and len(repr(v)) < 60
         )
         return kind(f"{cls.name}: {rule}; {told}{'; ' + chosen if chosen else ''}{errors.at_user_line()}")
+
+    @classmethod
+    def _broken(cls, inputs: tuple, attrs: dict) -> Exception | None:
+        """What is wrong beside the dtypes that the op refuses, which PyTorch looks at last: what `forward` says of other dtypes."""
+        taken = next(d for d in ("f4", "i8", "?") if numpy.dtype(d).kind not in getattr(cls, "refuses", "bi"))
+        given = [numpy.broadcast_to(numpy.ones((), taken), x.shape) if hasattr(x, "shape") else x for x in inputs]
+        try:
+            cls.forward(cpu, given, **attrs) if cls.variadic else cls.forward(cpu, *given, **attrs)
+        except Exception as error:
+            return error
+        return None
 
     @classmethod
     def _no_tensor(cls, inputs: tuple, error: Exception) -> tuple[str, Any] | None:
@@ -248,13 +262,6 @@ class Elementwise(Op):
     inplace = casts = True
     laid = staticmethod(as_first)
     samples = (((2, 3),) * 2, ((2, 3), (3,)), ((2, 1), (1, 3)), ((), (2,)))
-
-    @classmethod
-    def explain(cls, error: Exception, inputs: tuple, attrs: dict) -> Exception:
-        if isinstance(error, Refused) and error.kind is NotImplementedError:  # as in PyTorch, the shapes come before the dtypes
-            broken = cls.why(*[tuple(x.shape) for x in inputs if hasattr(x, "shape")])
-            error = Refused(broken) if broken else error
-        return super().explain(error, inputs, attrs)
 
     @classmethod
     def push(cls, node: tape.Node, tangents: list, xp: Any, recorded: bool) -> Any:

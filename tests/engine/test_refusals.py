@@ -137,6 +137,9 @@ REFUSED = {
     "T.bitwise_not(half)": NotImplementedError,
     "~half": TypeError,
     "half & i32[:, :2]": RuntimeError,  # the shapes come before the dtypes
+    "T.softmax(i32, 5)": IndexError,
+    "i32.bool() @ i32.bool()": RuntimeError,
+    "T.nn.functional.layer_norm(i32, (2,))": RuntimeError,
     "i32.bitwise_and_(0.5)": RuntimeError,
     "i32[0].bitwise_xor_(i32)": RuntimeError,
     "T.zeros(2, dtype=T.bool).bitwise_and_(0.5)": RuntimeError,
