@@ -150,12 +150,12 @@ def install_as_torch() -> Any:
 def __getattr__(name: str) -> Any:
     __tracebackhide__ = True
     if name in ("__config__", "__future__"):
-        return importlib.import_module(f"{__name__}.{name}")
-    if name == "torch" and sys.modules.get("torch") is sys.modules[__name__]:
+        return importlib.import_module(f"{__package__}.{name}")
+    if name == "torch" and sys.modules.get("torch") is sys.modules[__package__]:
         return sys.modules["torch"]  # PyTorch's own module has itself under this name
     if name in _ELSEWHERE:
-        return getattr(importlib.import_module(f"{__name__}.{_ELSEWHERE[name]}"), name)
-    return missing.attribute(__name__, name, 2)
+        return getattr(importlib.import_module(f"{__package__}.{_ELSEWHERE[name]}"), name)
+    return missing.attribute(__package__, name, 2)
 
 
 missing.watch()

@@ -114,6 +114,7 @@ def install_as_torch() -> Installation:
             )
     sys.meta_path.insert(0, _finder)
     _set(engine, "__version__", version)
+    _set(engine, "__name__", "torch")  # libraries compare it; the import system goes by `__spec__` and `__package__`
     _set(spawn, "get_preparation_data", _telling(spawn.get_preparation_data))
     for name in sorted(missing.known()["engine.Tensor"]):
         if not hasattr(Tensor, name):

@@ -425,7 +425,7 @@ class Tensor:
 
     def numpy(self, *, force: bool = False) -> numpy.ndarray:
         """The NumPy array that shares this tensor's memory. TypeError for a GPU tensor, RuntimeError when it requires grad."""
-        if self.node is not None and not force:
+        if self.node is not None and not force and tape.mode.grad:
             raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
         if self.is_cuda and not force:
             raise TypeError(

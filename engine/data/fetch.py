@@ -37,6 +37,12 @@ class StreamFetcher:
         return self.collate_fn(samples)
 
 
-def fetcher(dataset: Any, streams: bool, batched: bool, collate_fn: Callable, drop_last: bool) -> Any:
-    """The fetcher for a dataset."""
-    return (StreamFetcher if streams else MapFetcher)(dataset, batched, collate_fn, drop_last)
+class _DatasetKind:
+    """What a dataset is asked for: samples by index, or the next ones. Libraries' own loaders name it as PyTorch does."""
+
+    Map, Iterable = 0, 1
+
+    @staticmethod
+    def create_fetcher(kind: int, dataset: Any, auto_collation: bool, collate_fn: Callable, drop_last: bool) -> Any:
+        """The fetcher for a dataset."""
+        return (MapFetcher if kind == _DatasetKind.Map else StreamFetcher)(dataset, auto_collation, collate_fn, drop_last)

@@ -11,10 +11,9 @@ from typing import Any
 from ..errors import warn
 from .collate import default_collate, default_convert
 from .dataset import IterableDataset
+from .fetch import _DatasetKind
 from .passes import Here, Pass, Workers
 from .sampler import BatchSampler, RandomSampler, SequentialSampler
-from .stream import draw_seed
-from .team import Team
 
 _FIXED = frozenset({"batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers"})
 
@@ -38,7 +37,7 @@ class DataLoader:
     """
 
     _ready = False
-    _told_length: int | None = None  # what `len()` of a stream's loader was, once somebody asked
+    _IterableDataset_len_called: int | None = None  # what `len()` of a stream's loader was, once somebody asked
 
     def __init__(
         self, dataset: Any, batch_size: int | None = 1, shuffle: bool | None = None, sampler: Any = None, batch_sampler: Any = None,
@@ -68,8 +67,9 @@ class DataLoader:
             in_order,
         )
         self.multiprocessing_context, self.generator = multiprocessing_context, generator
-        self._streams = isinstance(dataset, IterableDataset)
-        if self._streams:
+        streams = isinstance(dataset, IterableDataset)
+        self._dataset_kind = _DatasetKind.Iterable if streams else _DatasetKind.Map
+        if streams:
             if shuffle not in (False, None):
                 raise ValueError(f"DataLoader with IterableDataset: expected unspecified shuffle option, but got shuffle={shuffle}")
             for name, given in (("sampler", sampler), ("batch_sampler", batch_sampler)):
@@ -84,7 +84,7 @@ class DataLoader:
         elif batch_size is None and drop_last:
             raise ValueError("batch_size=None option disables auto-batching and is mutually exclusive with drop_last")
         if sampler is None:
-            if self._streams:
+            if streams:
                 sampler = _Endless()
             else:
                 sampler = RandomSampler(dataset, generator=generator) if shuffle else SequentialSampler(dataset)
@@ -92,9 +92,9 @@ class DataLoader:
             batch_sampler = BatchSampler(sampler, batch_size, drop_last)
         self.batch_size, self.drop_last, self.sampler, self.batch_sampler = batch_size, drop_last, sampler, batch_sampler
         self.collate_fn: Any = collate_fn if collate_fn is not None else (default_collate if batch_sampler is not None else default_convert)
-        self._team: Team | None = None
+        self._iterator: Workers | None = None  # the last pass by workers that persist
         self._ready = True
-        _warn_of_too_many(num_workers)
+        self.check_worker_number_rationality()
 
     def __setattr__(self, name: str, value: Any) -> None:
         if self._ready and name in _FIXED:
@@ -111,36 +111,50 @@ class DataLoader:
         self._context = _checked_context(asked, self.num_workers)
 
     @property
-    def _batched(self) -> bool:
+    def _auto_collation(self) -> bool:
         return self.batch_sampler is not None
 
-    def _order(self) -> Any:
-        return self.batch_sampler if self._batched else self.sampler
+    @property
+    def _index_sampler(self) -> Any:
+        return self.batch_sampler if self._auto_collation else self.sampler
 
     def __len__(self) -> int:
-        if not self._streams:
-            return len(self._order())
-        n = self._told_length = len(self.dataset)
+        if self._dataset_kind == _DatasetKind.Map:
+            return len(self._index_sampler)
+        n = self._IterableDataset_len_called = len(self.dataset)
         if self.batch_size is None:
             return n
         n = n // self.batch_size if self.drop_last else -(-n // self.batch_size)
-        self._told_length = n
+        self._IterableDataset_len_called = n
         return n
 
     def __iter__(self) -> Pass:
+        team = None if self._iterator is None else self._iterator._team
+        found = self._get_iterator() if team is None or team.broken else Workers(self, team)
+        if self.persistent_workers and isinstance(found, Workers):
+            self._iterator = found
+        return found
+
+    def _get_iterator(self) -> Pass:
+        """A pass with processes of its own."""
         if self.num_workers == 0:
             if self.timeout:
                 raise AssertionError(f"DataLoader without worker processes requires timeout == 0, got {self.timeout}")
             return Here(self)
         if self.prefetch_factor == 0:
             raise AssertionError("prefetch_factor must be greater than 0 for a DataLoader with worker processes")
-        team, self._team = self._team, None
-        if team is None or team.broken:
-            iter(self._order())  # a sampler that draws at once draws before the seed, and again for the pass: so it does in PyTorch
-            team = Team(self, draw_seed(self.generator))
-        if self.persistent_workers:
-            self._team = team
-        return Workers(self, team)
+        return Workers(self)
+
+    def check_worker_number_rationality(self) -> None:
+        """PyTorch's warning of more workers than processors."""
+        most = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+        if most is not None and self.num_workers > most:
+            warn(
+                f"This DataLoader will create {self.num_workers} worker processes in total. Our suggested max number of worker in current "
+                f"system is {most}, which is smaller than what this DataLoader is going to create. Please be aware that excessive worker "
+                "creation might get DataLoader running slow or even freeze, lower the worker number to avoid potential slowness/freeze if "
+                "necessary."
+            )
 
 
 def _checked_context(asked: Any, num_workers: int) -> Any:
@@ -162,14 +176,3 @@ def _checked_context(asked: Any, num_workers: int) -> Any:
             f"multiprocessing_context={asked}"
         )
     return asked
-
-
-def _warn_of_too_many(num_workers: int) -> None:
-    """PyTorch's warning of more workers than processors."""
-    most = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    if most is not None and num_workers > most:
-        warn(
-            f"This DataLoader will create {num_workers} worker processes in total. Our suggested max number of worker in current system "
-            f"is {most}, which is smaller than what this DataLoader is going to create. Please be aware that excessive worker creation "
-            "might get DataLoader running slow or even freeze, lower the worker number to avoid potential slowness/freeze if necessary."
-        )

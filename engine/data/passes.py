@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from .. import observe
 from ..errors import warn
 from . import pin
-from .fetch import fetcher
+from .fetch import _DatasetKind
 from .stream import draw_seed
 from .team import Team
 
@@ -22,30 +22,33 @@ _REPLICAS = (
 
 
 class Pass:
-    """Batches, one after the other; `len()` is the loader's."""
+    """Batches, one after the other; `len()` is the loader's.
+
+    Of a loader it takes PyTorch's private names, so that a library's own loader can be passed over too.
+    """
 
     def __init__(self, loader: DataLoader) -> None:
-        self._loader, self._yielded = loader, 0
+        self._loader, self._num_yielded, self._index_sampler = loader, 0, loader._index_sampler
         self._pins = bool(loader.pin_memory) and pin.possible()
 
     def __iter__(self) -> Pass:
         return self
 
     def __len__(self) -> int:
-        return len(self._loader._order())
+        return len(self._index_sampler)
 
-    def _next(self) -> Any:
+    def _next_data(self) -> Any:
         raise NotImplementedError
 
     def __next__(self) -> Any:
         with observe.scope("DataLoader", "loading", self):
-            batch = self._next()
-        self._yielded += 1
-        told = self._loader._told_length
-        if told is not None and self._yielded > told:
+            batch = self._next_data()
+        self._num_yielded += 1
+        told = self._loader._IterableDataset_len_called
+        if told is not None and self._num_yielded > told:
             text = (
                 f"Length of IterableDataset {self._loader.dataset} was reported to be {told} (when accessing len(dataloader)), but "
-                f"{self._yielded} samples have been fetched. "
+                f"{self._num_yielded} samples have been fetched. "
             )
             warn(text + (_REPLICAS if self._loader.num_workers else ""))
         return pin.pinned(batch) if self._pins else batch
@@ -56,26 +59,31 @@ class Here(Pass):
 
     def __init__(self, loader: DataLoader) -> None:
         super().__init__(loader)
-        self._indices = iter(loader._order())
-        draw_seed(loader.generator)  # as PyTorch does, though nobody uses it
-        self._source = fetcher(loader.dataset, loader._streams, loader._batched, loader.collate_fn, loader.drop_last)
+        self._sampler_iter = iter(self._index_sampler)
+        self._base_seed = draw_seed(loader.generator)  # as PyTorch does, though nobody uses it
+        self._dataset_fetcher = _DatasetKind.create_fetcher(
+            loader._dataset_kind, loader.dataset, loader._auto_collation, loader.collate_fn, loader.drop_last
+        )
 
-    def _next(self) -> Any:
-        return self._source.fetch(next(self._indices))
+    def _next_data(self) -> Any:
+        return self._dataset_fetcher.fetch(next(self._sampler_iter))
 
 
 class Workers(Pass):
     """A pass by worker processes; they end with it unless they persist."""
 
-    def __init__(self, loader: DataLoader, team: Team) -> None:
+    def __init__(self, loader: DataLoader, team: Team | None = None) -> None:
         super().__init__(loader)
+        if team is None:
+            iter(self._index_sampler)  # a sampler that draws at once draws before the seed, and again for the pass: so it does in PyTorch
+            team = Team(loader, draw_seed(loader.generator))
         self._team: Team | None = team
         self._stays = loader.persistent_workers
         self._end = weakref.finalize(loader if self._stays else self, team.stop)  # unlike __del__, before the pipes are collected
         team.current = weakref.ref(self)
-        team.begin(iter(loader._order()))
+        team.begin(iter(self._index_sampler))
 
-    def _next(self) -> Any:
+    def _next_data(self) -> Any:
         team = self._team
         if team is None or team.current() is not self:
             raise StopIteration  # over, or another pass of the same workers has begun
@@ -83,14 +91,14 @@ class Workers(Pass):
             return team.next()
         except StopIteration:
             if not self._stays:
-                self.close()
+                self._shutdown_workers()
             raise
         except BaseException:
             if team.broken or not team.failed:
-                self.close()
+                self._shutdown_workers()
             raise
 
-    def close(self) -> None:
+    def _shutdown_workers(self) -> None:
         """End the processes."""
         self._team = None
         self._end()

@@ -54,7 +54,14 @@ class Team:
 
     def __init__(self, loader: Any, base_seed: int) -> None:
         context = context_for(loader.multiprocessing_context)
-        parts: Any = (loader.dataset, loader._streams, loader._batched, loader.collate_fn, loader.drop_last, loader.worker_init_fn)
+        parts: Any = (
+            loader._dataset_kind,
+            loader.dataset,
+            loader._auto_collation,
+            loader.collate_fn,
+            loader.drop_last,
+            loader.worker_init_fn,
+        )
         if context.get_start_method() != "fork":
             parts = workers.pack(parts)
         self.timeout, self.ahead, self.in_order = loader.timeout, loader.prefetch_factor or 2, loader.in_order

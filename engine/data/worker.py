@@ -18,7 +18,7 @@ import numpy
 
 from .. import observe, random
 from . import collate
-from .fetch import StreamFetcher, fetcher
+from .fetch import StreamFetcher, _DatasetKind
 from .slots import Slots
 
 
@@ -112,7 +112,7 @@ def main(pipe: Any, parts: Any, worker: int, workers: int, base_seed: int) -> No
     try:
         seed = seed_all(base_seed, worker)
         *parts, init_fn = pickle_loads(parts) if isinstance(parts, bytes) else parts
-        _info = WorkerInfo(id=worker, num_workers=workers, seed=seed, dataset=parts[0])
+        _info = WorkerInfo(id=worker, num_workers=workers, seed=seed, dataset=parts[1])
         if init_fn is not None:
             init_fn(worker)
     except Exception as error:  # told to the main process with the first batch that it asks for
@@ -144,7 +144,7 @@ def main(pipe: Any, parts: Any, worker: int, workers: int, base_seed: int) -> No
 
 def _source(parts: Any, where: str) -> Any:
     try:
-        return fetcher(*parts)
+        return _DatasetKind.create_fetcher(*parts)
     except Exception as error:
         return Failure(error, where)
 

@@ -481,9 +481,9 @@ class Module:
         states.save_own(self, destination, prefix, keep_vars)
 
     def _load_from_state_dict(
-        self, state: dict, prefix: str, local_metadata: dict, strict: bool, missing_keys: list, unexpected_keys: list, error_msgs: list
+        self, state_dict: dict, prefix: str, local_metadata: dict, strict: bool, missing_keys: list, unexpected_keys: list, error_msgs: list
     ) -> None:
-        states.load_own(self, state, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
+        states.load_own(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
 
     def get_extra_state(self) -> Any:
         """What else belongs into the state dict; subclasses that define it define `set_extra_state` too."""

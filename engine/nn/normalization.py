@@ -75,11 +75,11 @@ class _NormBase(_Norm):
     def _channels_at(self, input: Tensor) -> int:
         return 1
 
-    def _load_from_state_dict(self, state: dict, prefix: str, local_metadata: dict, *rest: Any) -> None:
+    def _load_from_state_dict(self, state_dict: dict, prefix: str, local_metadata: dict, *args: Any, **kwargs: Any) -> None:
         key = f"{prefix}num_batches_tracked"
-        if local_metadata.get("version") in (None, 1) and self.track_running_stats and key not in state:
-            state[key] = self.num_batches_tracked  # the first version, and files without versions, had no counter
-        super()._load_from_state_dict(state, prefix, local_metadata, *rest)
+        if local_metadata.get("version") in (None, 1) and self.track_running_stats and key not in state_dict:
+            state_dict[key] = self.num_batches_tracked  # the first version, and files without versions, had no counter
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, *args, **kwargs)
 
     def extra_repr(self) -> str:
         return (

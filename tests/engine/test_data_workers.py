@@ -81,9 +81,9 @@ def test_worker_init_and_persistence():
     engine.manual_seed(1000)
     expected = [engine.rand(()).item() for _ in range(4)]  # worker 0 goes on where it was in the second pass
     assert first[0::2] == pytest.approx(expected[:2])
-    processes = loader._team.processes
+    processes = loader._iterator._team.processes
     assert [b[0].item() for b in loader][0::2] == pytest.approx(expected[2:])
-    assert loader._team.processes is processes
+    assert loader._iterator._team.processes is processes
     del loader
 
 
@@ -162,7 +162,7 @@ def test_no_process_is_left():
     next(batches)
     processes = batches._team.processes
     assert len(processes) == 2 and all(p.is_alive() for p in processes)
-    batches.close()
+    batches._shutdown_workers()
     assert not any(p.is_alive() for p in processes)
 
 

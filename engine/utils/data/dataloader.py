@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar
 
 from ...data import DataLoader, default_collate, default_convert, get_worker_info
+from ...data.fetch import _DatasetKind  # noqa: F401
 from ...data.passes import Here as _SingleProcessDataLoaderIter  # noqa: F401
 from ...data.passes import Pass as _BaseDataLoaderIter  # noqa: F401
 from ...data.passes import Workers as _MultiProcessingDataLoaderIter  # noqa: F401

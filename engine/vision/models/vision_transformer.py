@@ -31,14 +31,14 @@ class MLPBlock(MLP):
                 init.xavier_uniform_(m.weight)
                 init.normal_(m.bias, std=1e-6)
 
-    def _load_from_state_dict(self, state_dict: Any, prefix: str, local_metadata: dict, *args: Any) -> None:
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, local_metadata: dict, *args: Any, **kwargs: Any) -> None:
         if (local_metadata.get("version") or 1) < 2:  # older files say linear_1 and linear_2
             for i in range(2):
                 for kind in ("weight", "bias"):
                     old = f"{prefix}linear_{i + 1}.{kind}"
                     if old in state_dict:
                         state_dict[f"{prefix}{3 * i}.{kind}"] = state_dict.pop(old)
-        super()._load_from_state_dict(state_dict, prefix, local_metadata, *args)
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, *args, **kwargs)
 
 
 class EncoderBlock(nn.Module):

@@ -20,9 +20,9 @@ class FrozenBatchNorm2d(nn.Module):
         self.register_buffer("running_mean", engine.zeros(num_features))
         self.register_buffer("running_var", engine.ones(num_features))
 
-    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any, **kwargs: Any) -> None:
         state_dict.pop(f"{prefix}num_batches_tracked", None)
-        super()._load_from_state_dict(state_dict, prefix, *args)
+        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
 
     def forward(self, x: Tensor) -> Tensor:
         scale = self.weight * (self.running_var + self.eps).rsqrt()
