@@ -20,7 +20,7 @@ PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-r
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: help lab quick pytest-quick check-changed test check-view check-python pytest parity fuzz bench build clean
+.PHONY: help lab quick pytest-quick check-changed test check-view check-python pytest parity ecosystem fuzz bench build clean
 
 help:
 	@echo 'make lab     open JupyterLab on lesson 1         (ARGS="--no-browser --port 8890": further arguments of `workbench lab`)'
@@ -28,6 +28,7 @@ help:
 	@echo 'make test    run the tests, types and style      (ARGS="tests/test_cli.py": further arguments of pytest)'
 	@echo 'make test FULL=1   with the long ones too: an older ipykernel, more random inputs, a minute of training in a browser'
 	@echo 'make parity  install torch, run the tests that compare with it'
+	@echo 'make ecosystem   install libraries that are written for torch, run programs of theirs on torch and on the engine'
 	@echo 'make fuzz    compare random programs with torch for SECONDS=600'
 	@echo 'make bench   measure the overhead of an op'
 	@echo 'make build   make the wheel and the source distribution in dist/'
@@ -69,6 +70,10 @@ pytest:
 
 parity: $(VENV)/parity.stamp
 	$(BIN)/python -m pytest -m torch $(ARGS)
+
+# -rP: what the programs printed, and their time beside PyTorch's.
+ecosystem: $(VENV)/ecosystem.stamp
+	$(BIN)/python -m pytest tests/ecosystem -m ecosystem -rP $(ARGS)
 
 # Random programs on PyTorch and on the engine; ARGS="--help" says more.
 SECONDS ?= 600

@@ -53,7 +53,7 @@ WithoutTorch.look_in(HERE)
 
 def pytest_configure(config: pytest.Config) -> None:
     """Where no test of PyTorch runs, an installed one is not there for the others: tensorboardX would import it."""
-    if torch_tests.left_out(config):
+    if all(torch_tests.left_out(config, mark) for mark in ("torch", "ecosystem")):
         for folder in sys.path:
             if Path(folder, "torch").is_dir():
                 WithoutTorch.look_in(folder)
