@@ -354,7 +354,7 @@ def _run(op: Any, inputs: tuple, attrs: dict) -> Any:
         whole = tuple(_in_rows(a, arrays[0]) if hasattr(a, "flags") and not a.flags.c_contiguous else a for a in whole)
     n_out = len(op.outputs)
     if op.laid is not None and (first := arrays[0]).__class__ is numpy.ndarray and first.ndim > 1 and not first.flags.c_contiguous:
-        whole = (*[op.laid(a, first) for a in whole[:n_out]], *whole[n_out:])
+        whole = (*[op.laid(a, *arrays) for a in whole[:n_out]], *whole[n_out:])
     results = []
     for data in whole[:n_out]:
         out = object.__new__(Tensor)

@@ -149,7 +149,20 @@ def copied(data: Any, like: Any) -> Any:
     return data.copy() if axes is None or data.__class__ is not like.__class__ else data.transpose(axes).copy().transpose(inverse(axes))
 
 
-def as_first(data: Any, first: Any) -> Any:
+def suggested(array: Any) -> memory_format:
+    """The memory format that PyTorch takes from an array's strides: channels last where they say so without doubt, rows else."""
+    format = {4: channels_last, 5: channels_last_3d}.get(array.ndim)
+    if format is None or not array.size:
+        return contiguous_format
+    strides, least = told_strides(array), 1
+    for axis in reversed(order(format, array.ndim)):
+        if strides[axis] < least or axis == 0 and least == strides[1]:
+            return contiguous_format
+        least = strides[axis] * array.shape[axis]
+    return format
+
+
+def as_first(data: Any, first: Any, *others: Any) -> Any:
     """An elementwise result in the order in which the first operand lies, where NumPy took another since the operands disagree."""
     if data.__class__ is not numpy.ndarray or data.shape != first.shape or data.strides == first.strides or 0 in first.strides:
         return data
@@ -160,11 +173,19 @@ def as_first(data: Any, first: Any) -> Any:
     return out
 
 
-def as_channels(data: Any, first: Any) -> Any:
+def as_channels(data: Any, first: Any, *others: Any) -> Any:
     """The result for images with their channels last in memory, laid so as well."""
-    format = channels_last if first.ndim == 4 else channels_last_3d
-    if data.__class__ is not numpy.ndarray or data.ndim != first.ndim or first.ndim not in (4, 5) or not lies_in(first, format):
+    format = suggested(first)
+    if format is contiguous_format or data.__class__ is not numpy.ndarray or data.ndim != first.ndim:
+        return data
+    if told_strides(data) == strides_of(data.shape, order(format, data.ndim)):
         return data
     out = blank(numpy, data.shape, data.dtype, format)
     out[...] = data
     return out
+
+
+def as_all(data: Any, first: Any, *others: Any) -> Any:
+    """The result of several images that all have their channels last in memory, laid so as well."""
+    format = suggested(first)
+    return as_channels(data, first) if all(suggested(other) is format for other in others) else data

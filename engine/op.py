@@ -69,7 +69,7 @@ class Op(metaclass=OpType):
     aux: ClassVar[tuple[str, ...]] = ()  # what forward returns after its results, for rules to name
     view: ClassVar[bool] = False  # the result may share the input's memory
     row_major: ClassVar[bool] = False  # results lie in row-major order in memory, whatever the input's strides
-    laid: ClassVar[Callable | None] = None  # (result, first input) -> the result in PyTorch's order, where inputs are not in rows
+    laid: ClassVar[Callable | None] = None  # (result, *inputs) -> the result in PyTorch's order, where the first is not in rows
     scatters: ClassVar[bool] = False  # writes at places that an index names: in place, no operand may lie in the same memory
     casts: ClassVar[bool] = False  # an `out=` of another dtype takes the result
     exact: ClassVar[bool] = False  # only moves or casts elements, so half precision needs no detour through float32

@@ -11,6 +11,7 @@ import numpy
 from .. import devices, dtypes
 from ..devices import namespace
 from ..errors import Refused, warn
+from ..layout import as_all
 from ..op import Linear, composite
 from ..tensor import Tensor
 from .index import getitem
@@ -38,6 +39,7 @@ class Join(Linear):
 class cat(Join):
     """The tensors one after the other along a dimension; in the others their sizes must agree."""
     aliases, nothing = ("concat", "concatenate"), ("expected a non-empty list of Tensors", ValueError)
+    laid = staticmethod(as_all)
     examples = ((((2, 3), (4, 3)), {}), (((2,), (3,), (1,)), {}), (((2, 3), (2, 1)), {"dim": -1}))
     def forward(xp, tensors, dim=0): return xp.concatenate(joinable(tensors, dim), axis=dim)
     def d_tensors(xp, g, shapes, dim): return [g[part] for part in parts(shapes, dim)]

@@ -29,7 +29,8 @@ x@x.mT;E.cat([x,x]);E.stack([x,x])"""
 OF_IMAGES = """F.conv2d(x,w);F.conv2d(x,w,padding=1,stride=2);F.conv_transpose2d(x,w.transpose(0,1));F.max_pool2d(x,2);F.avg_pool2d(x,2)
 F.adaptive_avg_pool2d(x,2);F.adaptive_max_pool2d(x,2);F.interpolate(x,scale_factor=2);F.interpolate(x,scale_factor=2,mode='bilinear')
 F.batch_norm(x,None,None,training=True);F.group_norm(x,3);F.pad(x,(1,1));F.relu(x);F.dropout2d(x);x.flatten(1);F.softmax(x,1);x.mean((2,3))
-F.max_pool2d(x,2,return_indices=True)[1];F.relu(F.conv2d(x,w))+F.conv2d(x,w)"""
+F.max_pool2d(x,2,return_indices=True)[1];F.relu(F.conv2d(x,w))+F.conv2d(x,w);E.cat([x,x]);E.cat([x,x[:,:1]],1)
+E.cat([x,x.contiguous()],1);E.cat([x,x[:,:1].contiguous()],1);F.conv2d(x[:,:2],w[:,:2]);F.avg_pool2d(x[:,:1],2)"""
 
 
 def cases(text: str) -> list[str]:
