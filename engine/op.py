@@ -17,7 +17,7 @@ import numpy
 from . import casting, devices, dtypes, errors, inplace, naming, observe, rules, tape
 from .backends import cpu
 from .call import bind, call_path, into, number, spelled, synonyms
-from .dtypes import FLOAT, FROM_NUMPY
+from .dtypes import FLOAT, FROM_NUMPY, LOW
 from .errors import Refused
 from .layout import as_first
 from .return_types import result_type
@@ -267,6 +267,8 @@ class Elementwise(Op):
     def push(cls, node: tape.Node, tangents: list, xp: Any, recorded: bool) -> Any:
         saved = rules.retied(cls, node, xp) if recorded else node.saved
         names = xp if recorded else devices.common([t for t in tangents if t is not None], cls.name)
+        if low := not recorded and node.dtype in LOW:
+            saved, tangents = rules.up(list(saved), names), rules.up(tangents, names)
         total = None
         for t, rule, source in zip(tangents, cls.rules, node.inputs, strict=True):
             if t is not None and rule is not None:
@@ -274,6 +276,8 @@ class Elementwise(Op):
                 total = term if total is None else total + term
         if total is not None and total.dtype != node.dtype and cls._is_real(node.dtype) and not cls._is_real(total.dtype):
             total = names.real(total)  # a real function of complex numbers: the rule's transpose is its real part
+        if low and total is not None:
+            total = names.astype(total, node.dtype)
         return total if total is None or tuple(total.shape) == node.shape else names.broadcast_to(total, node.shape)
 
     @staticmethod

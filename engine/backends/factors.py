@@ -7,13 +7,25 @@ from typing import Any
 
 import numpy
 
-from .products import cholesky
+from .products import cholesky, columns, in_columns
 from .reference import _through_host, module_of
 
-__all__ = ["cholesky_info", "eig", "fourier", "fourier_back", "ldl_factor", "ldl_solve", "lu_factor", "matrix_exp", "reflections"]
+__all__ = [
+    "cholesky_info",
+    "cholesky_partial",
+    "eig",
+    "fourier",
+    "fourier_back",
+    "ldl_factor",
+    "ldl_solve",
+    "lu_factor",
+    "matrix_exp",
+    "reflections",
+]
 
 
 @_through_host
+@in_columns
 def lu_factor(x: Any) -> tuple:
     """L (unit diagonal not stored) and U in one matrix, LAPACK's pivots counted from 1, and where each row of the input went."""
     from scipy.linalg.lapack import get_lapack_funcs
@@ -41,6 +53,7 @@ def exchanged(pivots: numpy.ndarray, m: int) -> numpy.ndarray:
 
 
 @_through_host
+@in_columns
 def eig(x: Any) -> tuple:
     """Eigenvalues and eigenvectors (columns of length 1), complex."""
     wide = numpy.result_type(x.dtype, numpy.complex64)
@@ -69,6 +82,16 @@ def cholesky_info(x: Any) -> Any:
     return info
 
 
+@_through_host
+def cholesky_partial(x: Any, upper: bool) -> Any:
+    """The factors as far as LAPACK comes: of a matrix that is not positive definite the columns before it fails, the rest as it was."""
+    from scipy.linalg.lapack import get_lapack_funcs
+
+    (potrf,) = get_lapack_funcs(("potrf",), (x,))
+    found = [potrf(matrix, lower=not upper, clean=1)[0] for matrix in x.reshape(-1, *x.shape[-2:])]
+    return columns(numpy.stack(found).reshape(x.shape))
+
+
 def _factored(matrix: Any) -> bool:
     try:
         cholesky(matrix)
@@ -91,6 +114,7 @@ def fourier_back(x: Any, dims: tuple, scale: float = 1.0) -> Any:
 
 
 @_through_host
+@in_columns
 def ldl_factor(x: Any, hermitian: bool = False) -> tuple:
     """L and D of `L D L^T` (`L D L^H` if Hermitian) in one lower triangle, LAPACK's pivots from 1, and where D has its first 0, or 0."""
     from scipy.linalg.lapack import get_lapack_funcs
@@ -117,10 +141,11 @@ def ldl_solve(packed: Any, pivots: Any, b: Any, hermitian: bool = False) -> Any:
     out = numpy.zeros((math.prod(b.shape[:-2]), n, k), b.dtype)
     for i, (matrix, places, right) in enumerate(zip(*flat, strict=True)):
         out[i], _ = trs(matrix, places, right, lower=1)
-    return out.reshape(b.shape)
+    return columns(out.reshape(b.shape))
 
 
 @_through_host
+@in_columns
 def reflections(x: Any) -> tuple:
     """LAPACK's geqrf: R above the diagonal and below it the vectors of the reflections that make it, and their factors tau."""
     from scipy.linalg.lapack import get_lapack_funcs

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy
@@ -56,6 +58,23 @@ def contract(operands: Any, equation: str) -> Any:
 # -- linear algebra ----------------------------------------------------------------------------------------------------------
 
 
+def columns(a: Any) -> Any:
+    """The same matrices, each with its columns one after the other in memory: how LAPACK leaves them, and PyTorch its results."""
+    return module_of(a).ascontiguousarray(a.swapaxes(-1, -2)).swapaxes(-1, -2)
+
+
+def in_columns(fn: Callable) -> Callable:
+    """A kernel whose results that are matrices, as its first argument is, lie in columns."""
+
+    @functools.wraps(fn)
+    def call(x: Any, *args: Any) -> Any:
+        found = fn(x, *args)
+        return tuple([columns(a) if a.ndim == x.ndim else a for a in found]) if isinstance(found, tuple) else columns(found)
+
+    return call
+
+
+@in_columns
 def inv(x: Any) -> Any:
     """The inverse; LinAlgError of a singular matrix."""
     return module_of(x).linalg.inv(x)
@@ -67,8 +86,9 @@ def det(x: Any) -> Any:
 
 
 def slogdet(x: Any) -> tuple:
-    """The determinant's sign and the logarithm of its size."""
-    return tuple(module_of(x).linalg.slogdet(x))
+    """The determinant's sign, 0 for a real matrix with nans, and the logarithm of its size."""
+    sign, size = module_of(x).linalg.slogdet(x)
+    return sign if sign.dtype.kind == "c" else module_of(x).where(size != size, sign.dtype.type(0), sign), size
 
 
 def cofactor(x: Any) -> Any:
@@ -82,18 +102,20 @@ def cofactor(x: Any) -> Any:
 
 def solve_matrix(a: Any, b: Any) -> Any:
     """The matrix X with `a @ X == b`."""
-    return module_of(a).linalg.solve(a, b)
+    return columns(module_of(a).linalg.solve(a, b))
 
 
+@in_columns
 def cholesky(x: Any, upper: bool = False) -> Any:
     """The lower (or upper) Cholesky factor, from that triangle; LinAlgError also of a nan on the diagonal, which LAPACK may let pass."""
     lib = module_of(x)
     out = lib.linalg.cholesky(x.conj().swapaxes(-1, -2) if upper else x)
     if lib.isnan(out.diagonal(0, -2, -1).sum()):
         raise numpy.linalg.LinAlgError("Matrix is not positive definite")
-    return out.conj().swapaxes(-1, -2).copy() if upper else out
+    return out.conj().swapaxes(-1, -2) if upper else out
 
 
+@in_columns
 def qr(x: Any, mode: str = "reduced") -> tuple:
     """Q and R; Q is empty in mode "r"."""
     if mode not in ("reduced", "complete", "r"):
@@ -102,11 +124,13 @@ def qr(x: Any, mode: str = "reduced") -> tuple:
     return (new_zeros(x, (0,)), found) if mode == "r" else tuple(found)
 
 
+@in_columns
 def eigh(x: Any, uplo: str = "L") -> tuple:
     """Eigenvalues and eigenvectors of a symmetric matrix."""
     return tuple(module_of(x).linalg.eigh(x, uplo))
 
 
+@in_columns
 def svd(x: Any, full_matrices: bool = True) -> tuple:
     """U, S and Vh."""
     return tuple(module_of(x).linalg.svd(x, full_matrices))
@@ -125,6 +149,8 @@ def smallest(lib: Any, x: Any, s: Any, atol: Any = None, rtol: Any = None) -> An
 def pinv(x: Any, rtol: Any = None, hermitian: bool = False, atol: Any = None) -> Any:
     """The pseudoinverse, from the singular values above the tolerance; of a Hermitian matrix from the eigenvalues."""
     lib = module_of(x)
+    if not x.size:
+        return lib.zeros((*x.shape[:-2], x.shape[-1], x.shape[-2]), x.dtype)
     if hermitian:
         values, v = lib.linalg.eigh(x)
         u, s, vh = v, lib.abs(values), v.conj().swapaxes(-1, -2)

@@ -82,6 +82,8 @@ def to(self: Tensor, *args: Any, dtype: Any = None, device: Any = None, non_bloc
             dtype, device = arg.dtype, arg.device
         elif isinstance(arg, (str, devices.device)) or isinstance(arg, int) and not isinstance(arg, bool):
             device = arg
+        elif not i and isinstance(arg, (bool, float, complex)):  # as `other`: PyTorch makes a tensor of a number
+            dtype = {bool: dtypes.bool_, float: dtypes.float64, complex: dtypes.complex128}[type(arg)]
         elif isinstance(arg, bool):
             copy = copy or (arg and i == len(args) - 1 and i > 0 and isinstance(args[i - 1], bool))
         elif arg is not None:

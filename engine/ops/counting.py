@@ -58,7 +58,7 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
     if size < 0:
         raise RuntimeError("nonzero_static: 'size' must be an non-negative integer")
     found = functions["nonzero"](input)[:size]
-    return functions["cat"]([found, found.new_full((size - found.shape[0], input.ndim), fill_value)])
+    return functions["cat"]([found, found.new_full((size - found.shape[0], input.ndim), fill_value)]).contiguous()
 
 
 _EMPTY = {"sum": 0.0, "mean": 0.0, "max": -math.inf, "min": math.inf, "prod": 1.0}

@@ -18,6 +18,7 @@ from .. import dtypes
 from ..backends.products import smallest
 from ..devices import namespace
 from ..errors import LinAlgError, Refused
+from ..layout import contiguous_format
 from ..op import RULES_ONLY, Op, composite, functions
 from ..return_types import result_type
 from ..tensor import Tensor
@@ -318,7 +319,7 @@ def _substituted(a: Tensor, B: Tensor, upper: bool) -> Tensor:
         for j, x in found.items():
             rest = rest - a[..., i, j, None] * x
         found[i] = rest / a[..., i, i, None]
-    return functions["stack"]([found[i] for i in range(a.shape[-1])], -2)
+    return functions["stack"]([found[i] for i in range(a.shape[-1])], -1).mT  # columns one after the other, as from LAPACK
 
 
 @composite(home="linalg")
@@ -347,7 +348,7 @@ def matrix_power(A: Tensor, n: int) -> Tensor:
             out = A if out is None else matmul(out, A)
         n >>= 1
         if not n:
-            return clone(out) if out is A else out
+            return clone(out, memory_format=contiguous_format) if out is A else out
         A = matmul(A, A)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy
 
 from ..backends.factors import exchanged
+from ..backends.products import columns
 from ..devices import namespace
 from ..dtypes import FLOAT
 from ..errors import LinAlgError
@@ -206,9 +207,12 @@ def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -
     if A.dtype.rank < FLOAT or A.array.dtype.itemsize < 4:
         raise NotImplementedError(f"linalg.cholesky: Expected a floating point or complex tensor of at least 32 bits as input. Got {A.dtype.name}")
     info = Tensor._wrap(namespace(A.array).asarray(namespace(A.array).cholesky_info(transposed(A.array) if upper else A.array)))
-    if check_errors and info.numel() and int(info.max()):
+    if not info.numel() or not int(info.max()):
+        return _Cholesky(cholesky(A, upper), info)
+    if check_errors:
         raise LinAlgError(f"linalg.cholesky_ex: {indefinite(info.array)}")
-    return _Cholesky(cholesky(_sound(A, info) if info.numel() and int(info.max()) else A, upper), info)
+    partial = Tensor._wrap(namespace(A.array).cholesky_partial(A.array, upper))
+    return _Cholesky(functions["where"]((info != 0)[..., None, None], partial, cholesky(_sound(A, info), upper)), info)
 
 
 @composite(method=True)
@@ -362,7 +366,7 @@ def householder_product(A: Tensor, tau: Tensor) -> Tensor:
     if n < tau.shape[-1]:
         raise RuntimeError("torch.linalg.householder_product: input.shape[-1] must be greater than or equal to tau.shape[-1]")
     xp = namespace(A.array)
-    out = expand(Tensor._wrap(xp.eye(m, n, dtype=A.array.dtype)), tuple(A.shape))
+    out = Tensor._wrap(columns(xp.copy(xp.broadcast_to(xp.eye(m, n, dtype=A.array.dtype), A.array.shape))))
     below = A.tril(-1) + Tensor._wrap(xp.eye(m, n, dtype=A.array.dtype))
     for i in reversed(range(tau.shape[-1])):
         v = below[..., i : i + 1]

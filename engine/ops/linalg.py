@@ -11,7 +11,7 @@ from typing import Any
 from .. import casting, devices, dtypes
 from ..dtypes import BOOL_NP, FROM_NUMPY
 from ..errors import Refused
-from ..op import RULES_ONLY, Linear, Op, composite
+from ..op import RULES_ONLY, Linear, Op, composite, functions
 from ..tensor import Tensor
 from .front import numbered
 from .math import scale
@@ -423,8 +423,10 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
 @composite(home="nn.functional")
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """The cosine of the angle between vectors along a dimension; lengths below `eps` count as `eps`."""
-    if not any(x.is_floating_point() or x.is_complex() for x in (x1, x2)):
-        raise RuntimeError(f"expected common dtype to be floating point, yet common dtype is {dtypes.promote(x1.dtype, x2.dtype).name}")
-    x1, x2 = broadcast_tensors(x1, x2)
-    lengths = [(x * x).sum(dim).clamp(min=eps * eps).sqrt() for x in (x1, x2)]
-    return (x1 * x2).sum(dim) / (lengths[0] * lengths[1])
+    common = dtypes.result((x1.array, x2.array))
+    if not common.is_floating_point:
+        raise RuntimeError(f"expected common dtype to be floating point, yet common dtype is {common.name}")
+    x1, x2 = (x.to(common) for x in broadcast_tensors(x1, x2))
+    lengths = [functions["linalg.vector_norm"](x, 2, dim, True) for x in (x1, x2)]
+    first, second = (x / (n + (n.clamp_min(eps) - n).detach()) for x, n in zip((x1, x2), lengths, strict=True))  # cut off without cutting the gradient
+    return (first * second).sum(dim)

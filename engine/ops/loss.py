@@ -16,7 +16,7 @@ def reduced(xp, loss, reduction):
     if reduction == "mean":
         if getattr(loss.dtype, "kind", "f") in "biu": raise Refused(f"mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: {loss.dtype}")
         return xp.mean(loss)
-    if reduction == "sum": return xp.sum(loss)
+    if reduction == "sum": return xp.sum(loss if getattr(loss.dtype, "kind", "f") != "u" else xp.astype(loss, dtypes.int64.numpy))
     if reduction == "none": return loss
     raise Refused(f"{reduction} is not a valid value for reduction", ValueError)
 
@@ -391,6 +391,6 @@ def poisson_nll_loss(input, target, log_input=True, full=False, size_average=Non
     each = input.exp() - target * input if log_input else input - target * (input + eps).log()
     if full:
         many = target.clamp(min=1)
-        stirling = many * many.log() - many + 0.5 * (2 * math.pi * many).log()
-        each = each + stirling.masked_fill(target <= 1, 0)
+        stirling = many * many.log() - target + 0.5 * (2 * math.pi * many).log()
+        each = each + stirling.masked_fill(target <= 1, 0).to(each.dtype)
     return finish(each, reduction_of(size_average, reduce, reduction))

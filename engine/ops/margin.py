@@ -11,7 +11,8 @@ from .loss import finish, known_reduction, reduction_of
 def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=None, reduction="mean"):
     """The distance itself where the target is 1; where it is -1, what it lacks to `margin`."""
     zero = input.new_zeros(())
-    each = zero.where(target == 1, (margin - input).clamp_min(0)) + zero.where(target == -1, input)
+    lack = (input.new_full(input.shape, margin) - input).clamp_min(0)  # of integers an integer, as in PyTorch
+    each = zero.where(target == 1, lack) + zero.where(target == -1, input)
     return finish(each, reduction_of(size_average, reduce, reduction))
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy
 
 from .. import inplace
+from ..layout import contiguous_format
 from ..op import composite, functions
 from ..tensor import Tensor
 from .shape import clone
@@ -124,19 +125,19 @@ functions |= {"detach": Tensor.detach, "dequantize": dequantize}
 @composite
 def detach_copy(input: Tensor) -> Tensor:
     """A copy of the tensor, cut from the graph."""
-    return clone(input.detach())
+    return clone(input.detach(), memory_format=contiguous_format)
 
 
 @composite
 def select_copy(input: Tensor, dim: int, index: int) -> Tensor:
     """A copy of one slice of a dimension."""
-    return clone(input.select(dim, index))
+    return clone(input.select(dim, index), memory_format=contiguous_format)
 
 
 @composite
 def slice_copy(input: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Tensor:
     """A copy of the slices `start:end:step` of a dimension."""
-    return clone(sliced(input, dim, start, end, step))
+    return clone(sliced(input, dim, start, end, step), memory_format=contiguous_format)
 
 
 @composite(method=True)

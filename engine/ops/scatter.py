@@ -259,7 +259,7 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
         return tuple(Tensor._wrap(namespace(array).ascontiguousarray(p)) for p in places)
     if places is None:
         return Tensor._wrap(namespace(array).zeros((int(bool(array)), 0), numpy.int64))
-    return Tensor._wrap(namespace(array).stack(places, axis=1))
+    return Tensor._wrap(namespace(array).stack(places).T)  # the indices of a dimension side by side in memory, as in PyTorch
 
 
 @composite(method=True)

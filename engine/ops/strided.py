@@ -9,6 +9,7 @@ import numpy
 from .. import dtypes, inplace
 from ..devices import namespace
 from ..errors import Refused
+from ..layout import contiguous_format
 from ..op import RULES_ONLY, Linear, composite, functions, replacing
 from ..storage import resize_as_
 from ..tensor import Tensor
@@ -172,14 +173,19 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
 def _copying(name: str, fn: Any) -> None:
     def call(input: Tensor, *args: Any, **kwargs: Any) -> Any:
         found = fn(input, *args, **kwargs)
-        return tuple(clone(x) for x in found) if isinstance(found, tuple) else clone(found)
+        return tuple(clone(x, memory_format=kept) for x in found) if isinstance(found, tuple) else clone(found, memory_format=kept)
 
+    kept = contiguous_format if name.endswith("_copy") else None
     call.__name__, call.__doc__ = name, f"A copy of what `{name.removesuffix('_copy')}` shows."
     composite(call)
 
 
+def _seen_as(input: Tensor, to: Any) -> Tensor:
+    return input.view(to) if isinstance(to, dtypes.dtype) else reshape(input, to)  # what is copied need not be a view
+
+
 _SEEN = {
-    "alias": lambda input: input, "narrow": narrow, "unbind": unbind, "split": split, "split_with_sizes": split, "view": Tensor.view, "unfold": Tensor.unfold,
+    "alias": lambda input: input, "narrow": narrow, "unbind": unbind, "split": split, "split_with_sizes": split, "view": _seen_as, "unfold": Tensor.unfold,
     "expand": Tensor.expand, "as_strided": as_strided, "diagonal": diagonal,
     **{name: functions[name] for name in ("permute", "squeeze", "t", "transpose", "unsqueeze", "view_as_real", "view_as_complex")},
 }  # fmt: skip

@@ -136,7 +136,7 @@ COMPLEX = ((((2, 3),), {}), (((),), {}), (([[1 + 2j, -1j], [3.0, 0.5 - 1j]],), {
 
 
 class real(Linear):
-    """The real part; a real tensor itself. It shares the tensor's memory."""
+    """The real part of a complex tensor. It shares the tensor's memory."""
     view, method, examples = True, False, COMPLEX
     def forward(xp, input): return xp.real(input)
     def d_input(xp, g): return g
@@ -149,10 +149,14 @@ class imag(Linear):
     def d_input(xp, g): return g * -1j
 
 
-def _seen_real(self): return real(self) if self.is_complex() else self
+@front("real", method=False)
+def _real(input):
+    """The real part, which shares the tensor's memory; a real tensor itself."""
+    must_be_tensor("real", "input", input)
+    return real(input) if input.is_complex() else input
 
 
-Tensor.real = property(_seen_real, lambda self, value: _seen_real(self).__setitem__(..., value), doc=real.__doc__)  # type: ignore[attr-defined]
+Tensor.real = property(_real, lambda self, value: _real(self).__setitem__(..., value), doc=real.__doc__)  # type: ignore[attr-defined]
 Tensor.imag = property(imag.call, lambda self, value: imag.call(self).__setitem__(..., value), doc=imag.__doc__)  # type: ignore[attr-defined]
 
 

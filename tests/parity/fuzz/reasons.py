@@ -7,12 +7,13 @@ from typing import NamedTuple
 
 
 class Known(NamedTuple):
-    """Regular expressions over a difference's class, its line and what is told of it, and the reason why it stays."""
+    """Regular expressions over a difference's class, its line, what is told of it and the program up to it, and the reason why it stays."""
 
     kinds: str
     line: str
     told: str
     reason: str
+    program: str = ""
 
 
 _SPECIAL = r"special\.(bessel|modified_bessel|scaled_modified|spherical_bessel|airy|chebyshev|hermite|laguerre|legendre|shifted)"
@@ -41,10 +42,21 @@ KNOWN = [
     Known("accepted", r"autograd\.grad|backward", "second time|modified by an inplace operation",
           "A rule that keeps nothing, or less than PyTorch's, has nothing that could have been freed or overwritten."),
     Known("value|alias|after refusal|accepted", r"\b(v\d+)\b.*out=\(?\1\b", "", "Where `out` is an input too, PyTorch resizes or clears it before it has read it."),
+    Known("gradient", r"autograd\.grad|backward|func\.", " not ", "For an empty `dim`, which means all, PyTorch's slope of a variance is that over no dimensions.",
+          r"(std|var)(_mean)?\((v\d+, |x, )?(dim=)?(\[\]|\(\))"),
+    Known("value|shape|kind|dtype", r"unique_consecutive\((\w+, )?(True|False)", "", "PyTorch takes the second argument for `return_counts` where it chooses what to return."),
+    Known("value", "kthvalue|median|mode|topk", r"^\d+, not \d+, at", "Which of several equal elements is named, PyTorch leaves open."),
+    Known("value|gradient", r"(std|var)_mean|(std|var)\(", "-?(inf|nan), not -?(inf|nan)", "PyTorch's running mean of numbers with infinities is nan; here it is what NumPy's is."),
+    Known("value|gradient", "igamma|gammainc", "nan, not [01].0", "Of a nan for a parameter PyTorch gives a number where the other argument is 0."),
+    Known("value", "polygamma|digamma|lgamma", r"inf, not -?(\d{6,}|\d\.\d+e\+)|nan, not -?\d", "At a pole PyTorch's sine of a rounded multiple of pi is not 0."),
+    Known("value", r"linalg\.(cond|qr)|\bqr\b|matrix_rank|pinv", r"e\+(1[5-9]|[2-9]\d)|^-?(\d\.\d{4})\d*, not -?\2", "Of a singular matrix, or for a sign that is free, one library of linear algebra has another answer than the next."),
+    Known("flags", r"func\.|detach_copy", "'requires_grad': False.*not .*'requires_grad': True", "A slope that does not depend on the input is a constant here; of a detached copy PyTorch says that it forgot the slope."),
+    Known("value|gradient|shape", r"vmap\(.*(fft\w*\(.*(dim=|, )(\[\]|\(\))|unfold\()", "", "PyTorch's vmap transforms all dimensions for none, and gives a number another window than outside of vmap."),
     Known("refused", r"func\.|vmap", "Unbatchable|vmap:", "What vmap cannot do here it says; nothing wrong comes of it."),
 ]  # fmt: skip
 
 
-def reason(kind: str, line: str, told: str) -> str | None:
+def reason(kind: str, line: str, told: str, program: str) -> str | None:
     """Why a difference stays; None where it should not be."""
-    return next((k.reason for k in KNOWN if re.fullmatch(k.kinds, kind) and re.search(k.line, line) and re.search(k.told, told)), None)
+    looked = ((kind, re.fullmatch), (line, re.search), (told, re.search), (program, re.search))
+    return next((k.reason for k in KNOWN if all(find(k[i if i < 3 else 4], text) for i, (text, find) in enumerate(looked))), None)

@@ -33,11 +33,12 @@ class Difference(NamedTuple):
     kind: str  # one of CLASSES
     line: str
     told: str
+    before: tuple[str, ...] = ()  # the program's lines up to it
 
     @property
     def reason(self) -> str | None:
         """Why it stays; None where it should not be."""
-        return reason(self.kind, self.line, self.told)
+        return reason(self.kind, self.line, self.told, "\n".join((*self.before, self.line)))
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.line}\n    {self.told}"
@@ -64,6 +65,10 @@ class Session:
             return None
         self.lines.append(line)
         self.tell(line)
+        told = self._step(line, assigned)
+        return told and told._replace(before=tuple(self.lines[:-1]))
+
+    def _step(self, line: str, assigned: set[str]) -> Difference | None:
         code = compile(line, f"<{line}>", "exec")
         before = {name: self.theirs[name] for name in assigned if name in self.theirs}
         their_error, our_error = refusal(code, self.theirs), refusal(code, self.ours)
@@ -76,7 +81,7 @@ class Session:
             self.versions.pop(name, None)
             if told := unlike(self.theirs[name], self.ours[name]):
                 kind, words = told
-                if kind in SILENT and "grad" in line.split("(")[0]:
+                if kind in SILENT and re.search(r"autograd\.grad|backward|func\.", line):
                     kind = "gradient"
                 if kind == "value" and self.rounding(name, line):
                     self._forget(assigned)
@@ -132,7 +137,7 @@ class Session:
                 return told[0], f"{name}: {told[1]}"
             if not x.is_inference() and y._version - x._version != self.versions.setdefault(name, y._version - x._version):
                 return "version", f"{name}: version {y._version - self.versions[name]}, not {x._version}"
-            if x.numel():
+            if x.layout is torch.strided and x.numel() and not x._is_zerotensor():
                 here, there = memory.setdefault(x.untyped_storage().data_ptr(), name), ours.setdefault(y.untyped_storage().data_ptr(), name)
                 if here != there:
                     return "alias", f"{name} lies in the memory of {there}, not of {here}"
