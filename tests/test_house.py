@@ -26,6 +26,7 @@ FLOORS = [
     ("engine.devices",),
     (
         "engine.op",
+        "engine.arguments",
         "engine.out",
         "engine.casting",
         "engine.cast_lists",

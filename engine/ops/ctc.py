@@ -33,13 +33,20 @@ def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reducti
     `log_probs` is, each class's probability less its posterior. The log_softmax passes it on as it is; a leaf of log-probabilities has
     it too, and it is not the slope of the formula there.
     """
-    lone = log_probs.ndim == 2
+    lengths = input_lengths, target_lengths
+    if not all(isinstance(v, Tensor) for v in lengths) and not all(isinstance(v, (tuple, list)) for v in lengths):
+        raise TypeError(f"ctc_loss(): input_lengths and target_lengths must both be Tensor or both tuple of ints, but are {' and '.join(type(v).__name__ for v in lengths)}")
+    for v in lengths:
+        if isinstance(v, Tensor) and v.dtype.rank != dtypes.INT: raise RuntimeError(f"ctc_loss: lengths must be integral, not {v.dtype.name}")
+    lone = log_probs.ndim != 3
     x = log_probs.unsqueeze(1) if lone else log_probs
+    if x.dtype not in (dtypes.float32, dtypes.float64): raise NotImplementedError(f"ctc_loss: not implemented for {x.dtype.name}; convert the input with .float()")
     if x.ndim != 3: raise RuntimeError(f"log_probs: expected 2 or 3 dimensions, got {log_probs.ndim}")
     steps, n, classes = x.shape
     targets = targets.to(x.device)
     inputs, lengths = (_lengths(v, n, name).to(x.device) for v, name in ((input_lengths, "input_lengths"), (target_lengths, "target_lengths")))
     if not 0 <= blank < classes: raise RuntimeError("blank must be in label range")
+    if min([0, *inputs.tolist(), *lengths.tolist()]) < 0: raise RuntimeError(f"ctc_loss: lengths must not be negative, but got {inputs.tolist()} and {lengths.tolist()}")
     if inputs.numel() and int(inputs.max()) > steps: raise RuntimeError(f"Expected input_lengths to have value at most {steps}, but got value {int(inputs.max())}")
     if targets.is_floating_point(): raise RuntimeError("targets must be integral")
     longest = int(lengths.max()) if lengths.numel() else 0
@@ -59,6 +66,6 @@ def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reducti
 
 
 def _lengths(given, n, name):
-    found = given.to(dtypes.int64).reshape(-1) if isinstance(given, Tensor) else tensor(list(given) if hasattr(given, "__iter__") else [given], dtype=dtypes.int64)
+    found = given.to(dtypes.int64).reshape(-1) if isinstance(given, Tensor) else tensor(list(given), dtype=dtypes.int64)
     if found.numel() != n: raise RuntimeError(f"{name} must be of size batch_size: expected {n}, got {found.numel()}")
     return found

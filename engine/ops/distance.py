@@ -13,7 +13,7 @@ from ..tensor import Tensor
 @composite
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
     """The p-norm of x1 - x2 + eps over the last dimension."""
-    return functions["linalg.vector_norm"](x1 - x2 + eps, p, -1, keepdim)
+    return functions["linalg.vector_norm"](x1 - x2 + float(eps), p, -1, keepdim)
 
 
 @composite

@@ -129,6 +129,13 @@ def refuse_whole_numbers(function: str, x: Tensor, allowed: tuple[str, ...] = ()
         raise NotImplementedError(f"{function}: not implemented for {x.dtype.name}; convert the input with .float()")
 
 
+def refuse_gradients(function: str, **constants: Tensor | None) -> None:
+    """RuntimeError for arguments that require a gradient where PyTorch's function has none."""
+    for name, x in constants.items():
+        if x is not None and x.requires_grad and tape.mode.grad:
+            raise RuntimeError(f"The function '{function}' is not differentiable with respect to argument '{name}'. This input cannot have requires_grad True.")
+
+
 def front(*names: str, method: bool = True, function: bool = True, home: str = "engine", out: bool = False) -> Callable:
     """Publish a function that chooses between ops under these names, as a function and as a method of Tensor; `out`: it takes `out=`."""
 

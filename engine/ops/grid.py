@@ -14,9 +14,22 @@ from ..op import composite, functions
 from ..ranges import linspace
 from ..tensor import Tensor
 from .front import refuse_whole_numbers
-from .linalg import matmul
+from .linalg import bmm
 from .scatter import gather
 from .shape import expand, reshape
+
+
+def refuse_unfit(input: Tensor, grid: Tensor) -> None:
+    """RuntimeError for images and places that do not fit each other; IndexError for a tensor without dimensions."""
+    n, sizes = input.ndim - 2, f"but got input with sizes {list(input.shape)} and grid with sizes {list(grid.shape)}"
+    if input.size(0) != grid.size(0):
+        raise RuntimeError(f"grid_sampler(): expected grid and input to have same batch size, {sizes}")
+    if grid.shape[-1] != n:
+        raise RuntimeError(f"grid_sampler(): expected grid to have size {n} in last dimension, {sizes}")
+    if not all(input.shape[2:]):
+        raise RuntimeError(f"grid_sampler(): expected input to have non-empty spatial dimensions, {sizes}")
+    if n not in (2, 3) or grid.ndim != input.ndim:
+        raise RuntimeError(f"grid_sampler(): expected 4D or 5D input and grid with same number of dimensions, {sizes}")
 
 
 @composite(home="nn.functional")
@@ -26,22 +39,15 @@ def grid_sample(input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mod
     A place is (x, y), or (x, y, z), between -1 and 1: the centres of the corner elements with `align_corners`, else their outer edges.
     Between elements: `mode` "bilinear", "nearest" or "bicubic" (images only). Outside: `padding_mode` "zeros", "border" or "reflection".
     """
-    refuse_whole_numbers("grid_sample", input)
     n = input.ndim - 2
     if mode not in ("bilinear", "nearest", "bicubic"):
         raise ValueError(f"nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: '{mode}'")
     if padding_mode not in ("zeros", "border", "reflection"):
         raise ValueError(f"nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or 'reflection', but got: '{padding_mode}'")
-    if n not in (2, 3) or grid.ndim != input.ndim:
-        raise RuntimeError(f"grid_sampler(): expected 4D or 5D input and grid with same number of dimensions, but got input with sizes {list(input.shape)} and grid with sizes {list(grid.shape)}")
-    if input.shape[0] != grid.shape[0]:
-        raise RuntimeError(f"grid_sampler(): expected grid and input to have same batch size, but got input with sizes {list(input.shape)} and grid with sizes {list(grid.shape)}")
-    if grid.shape[-1] != n:
-        raise RuntimeError(f"grid_sampler(): expected grid to have size {n} in last dimension, but got grid with sizes {list(grid.shape)}")
-    if not all(input.shape[2:]):
-        raise RuntimeError(f"grid_sampler(): expected input to have non-empty spatial dimensions, but input has sizes {list(input.shape)}")
+    refuse_unfit(input, grid)
     if mode == "bicubic" and n == 3:
         raise RuntimeError("grid_sampler(): bicubic interpolation only supports 4D input")
+    refuse_whole_numbers("grid_sample", input)
     if align_corners is None:
         warn("Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0. Please specify align_corners=True if the old behavior is desired.")
     corners, sizes = bool(align_corners), tuple(input.shape[2:])
@@ -113,12 +119,18 @@ def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> 
         raise ValueError("Expected non-zero, positive output size. Got " + str(tuple(size)))
     if align_corners is None:
         warn("Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0. Please specify align_corners=True if the old behavior is desired.")
+    return places(theta, size, align_corners)
+
+
+def places(theta: Tensor, size: Any, align_corners: bool | None) -> Tensor:
+    """`affine_grid`, of maps of any dtype."""
+    n = len(size) - 2
     lines = [linspace(-1, 1, m, dtype=theta.dtype, device=theta.device) if m > 1 else theta.new_zeros(1) for m in size[2:]]
     if not align_corners:  # rounded twice, as PyTorch rounds: the gradient of a map that moves nothing depends on the last bit
         lines = [line * (m - 1) / m for line, m in zip(lines, size[2:], strict=True)]
     grids = functions["meshgrid"](*lines, indexing="ij")
     base = functions["stack"]([*reversed(grids), grids[0].new_ones(tuple(grids[0].shape))], -1)
-    found = matmul(reshape(base, (1, -1, n + 1)), theta.mT)
+    found = bmm(expand(reshape(base, (1, -1, n + 1)), (size[0], -1, -1)), theta.transpose(1, 2))
     return reshape(found, (theta.shape[0], *size[2:], n))
 
 

@@ -414,8 +414,16 @@ def multi_dot(tensors: Any) -> Tensor:
 @composite(home="nn.functional")
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """`input1 @ weight[k] @ input2 + bias[k]` for inputs (*, n) and (*, m), a weight (out, n, m) and a bias (out): (*, out)."""
-    if input1.shape[:-1] != input2.shape[:-1]:
+    given = (input1, input2, weight) if bias is None else (input1, input2, weight, bias)
+    if len({x.dtype for x in given}) > 1:
+        raise RuntimeError(f"bilinear(): All tensors must have the same dtype, got {', '.join(x.dtype.name for x in given)}")
+    if input1.ndim != input2.ndim or input1.shape[:-1] != input2.shape[:-1]:
         raise RuntimeError(f"bilinear(): input batch dimensions do not match: got {list(input1.shape[:-1])} and {list(input2.shape[:-1])}")
+    for d, x in enumerate((input1, input2), 1):
+        if x.size(-1) != weight.size(d):
+            raise RuntimeError(f"bilinear(): input{d} size does not match weight size: got {x.size(-1)} but expected {weight.size(d)}")
+    if bias is not None and bias.size(0) != weight.size(0):
+        raise RuntimeError(f"bilinear(): bias size does not match weight size: got {bias.size(0)} but expected {weight.size(0)}")
     out = einsum("...n,knm,...m->...k", input1, weight, input2)
     return out if bias is None else out + bias
 

@@ -7,6 +7,7 @@ from ..errors import Refused, warn
 from ..from_data import tensor
 from ..op import Linear, Op, composite, functions
 from ..tensor import Tensor
+from .front import refuse_gradients
 
 _INNER = {"promotion": "only other ops use it.", "zero_size": "PyTorch has no function of this name; nll_loss has the test."}
 
@@ -206,12 +207,12 @@ def cross_entropy_(input, target, weight=None, size_average=None, ignore_index=-
     if not hasattr(target, "ndim"): raise TypeError(f"cross_entropy(): argument 'target' must be Tensor, not {type(target).__name__}")
     if not 0 <= label_smoothing <= 1: raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
     if reduction not in ("none", "mean", "sum"): raise ValueError(f"{reduction} is not a valid value for reduction")
-    if weight is not None and weight.requires_grad: raise RuntimeError("cross_entropy: the derivative for 'weight' is not implemented")
     same_type(input, weight)
     if input.ndim == target.ndim == 1 and target.shape[0] not in (1, input.shape[0]):
         raise ValueError(f"For 1D input, 1D target must have size 1, but got target size: {target.shape[0]}")
     if not input.ndim: raise RuntimeError("cross_entropy: expected an input of at least one dimension, the classes")
     if target.shape != input.shape or not target.is_floating_point():
+        refuse_gradients("nll_loss_forward", weight=weight)
         return cross_entropy(input, target, weight, ignore_index, reduction, label_smoothing)
     if ignore_index >= 0: raise RuntimeError("ignore_index is not supported for floating point target")
     axis = min(input.ndim - 1, 1)

@@ -1,6 +1,6 @@
 """`nn.functional`'s forms of elementwise losses: with PyTorch's older flags in place of `reduction`, and with a weight for each element."""
 
-from .front import front
+from .front import front, refuse_gradients
 from .loss import (
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
@@ -54,16 +54,19 @@ def _smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="me
 @front("nll_loss", home=F, method=False)
 def _nll_loss(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean"):
     same_type(input, weight)
+    refuse_gradients("nll_loss_forward", weight=weight)
     return nll_loss.call(input, target, weight, ignore_index, reduction_of(size_average, reduce, reduction))
 
 
 @front("binary_cross_entropy", home=F, method=False)
 def _binary_cross_entropy(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
+    refuse_gradients("binary_cross_entropy", weight=weight)
     return binary_cross_entropy.call(input, target, weight, reduction_of(size_average, reduce, reduction))
 
 
 @front("binary_cross_entropy_with_logits", home=F, method=False)
 def _binary_cross_entropy_with_logits(input, target, weight=None, size_average=None, reduce=None, reduction="mean", pos_weight=None):
+    refuse_gradients("binary_cross_entropy_with_logits", weight=weight, pos_weight=pos_weight)
     return binary_cross_entropy_with_logits.call(input, target, weight, reduction_of(size_average, reduce, reduction), pos_weight)
 
 

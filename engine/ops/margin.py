@@ -4,6 +4,7 @@ from .. import dtypes
 from ..op import composite, functions
 from ..ranges import arange
 from .distance import pairwise_distance
+from .front import refuse_gradients
 from .loss import finish, known_reduction, reduction_of
 
 
@@ -20,12 +21,13 @@ def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=No
 def margin_ranking_loss(input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"):
     """What the difference of the inputs, in the direction of the target (1 or -1), lacks to `margin`."""
     if not input1.ndim == input2.ndim == target.ndim: raise RuntimeError(f"margin_ranking_loss : All input tensors should have same dimension but got sizes: input1: {input1.shape}, input2: {input2.shape}, target: {target.shape} ")
-    return finish((-target * (input1 - input2) + margin).clamp_min(0), reduction_of(size_average, reduce, reduction))
+    return finish((-target * (input1 - input2) + float(margin)).clamp_min(0), reduction_of(size_average, reduce, reduction))
 
 
 @composite(home="nn.functional")
 def cosine_embedding_loss(input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"):
     """One minus the cosine of pairs whose target is 1; where it is -1, the cosine beyond `margin`."""
+    if target.ndim > 1: raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
     if target.ndim + 1 != input1.ndim or input1.ndim != input2.ndim: raise RuntimeError(f"{target.ndim}D target tensor expects {target.ndim + 1}D input tensors, but found inputs with sizes {list(input1.shape)} and {list(input2.shape)}.")
     dot, tiny = (input1 * input2).sum(-1), 1e-12
     cosine = dot / (((input1 * input1).sum(-1) + tiny) * ((input2 * input2).sum(-1) + tiny)).sqrt()
@@ -38,10 +40,15 @@ def cosine_embedding_loss(input1, input2, target, margin=0, size_average=None, r
 def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2, eps=1e-6, swap=False, size_average=None, reduce=None, reduction="mean"):
     """How much closer than by `margin` the anchor is to the positive than to the negative, in the p-norm."""
     if margin <= 0: raise ValueError(f"margin must be greater than 0, got {margin}")
+    return triplet(anchor, positive, negative, margin, p, eps, swap, reduction_of(size_average, reduce, reduction))
+
+
+def triplet(anchor, positive, negative, margin, p, eps, swap, reduction):
+    """`triplet_margin_loss` with any margin."""
     if not anchor.ndim == positive.ndim == negative.ndim: raise RuntimeError(f"The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got: anchor {anchor.ndim}D, positive {positive.ndim}D, and negative {negative.ndim}D inputs")
     near, far = pairwise_distance(anchor, positive, p, eps), pairwise_distance(anchor, negative, p, eps)
     if swap: far = far.minimum(pairwise_distance(positive, negative, p, eps))
-    return finish((margin + near - far).clamp_min(0), reduction_of(size_average, reduce, reduction))
+    return finish((margin + near - far).clamp_min(0), reduction)
 
 
 @composite(home="nn.functional")
@@ -59,6 +66,7 @@ def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=
     """How much each wrong class's score comes closer than `margin` to the target's, to the power `p` (1 or 2), averaged over classes."""
     if p not in (1, 2): raise ValueError("only p == 1 and p == 2 supported")
     if weight is not None and weight.ndim != 1: raise ValueError("weight must be one-dimensional")
+    refuse_gradients("multi_margin_loss", weight=weight)
     reduction = known_reduction(reduction_of(size_average, reduce, reduction))
     rows, at = (input, target) if input.ndim == 2 else (input.reshape(1, input.numel()), target.reshape(1))
     if rows.ndim != 2 or tuple(at.shape) != tuple(rows.shape[:1]): raise RuntimeError(f"inconsistent target size, expected {rows.shape[0]} but got {list(target.shape)}")
@@ -107,4 +115,5 @@ def multilabel_soft_margin_loss(input, target, weight=None, size_average=None, r
 @composite(home="nn.functional")
 def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
     """log(1 + exp(-target * input)) for targets 1 and -1."""
+    refuse_gradients("soft_margin_loss", target=target)
     return finish((-target.to(input.dtype) * input).exp().log1p(), reduction_of(size_average, reduce, reduction))

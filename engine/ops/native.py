@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..arguments import parsed
 from ..dtypes import float64
 from ..op import functions
 from ..tensor import Tensor
 from . import bag, conv, ctc, distance, embedding, loss, norm, pool, random, shape  # noqa: F401  their functions get further names
-from . import grid as _grid  # noqa: F401
-from .front import front
+from . import grid as _grid
+from . import margin as _margin
+from .front import front, refuse_gradients, refuse_whole_numbers
+from .pad import constant_pad
 from .split import split
 
 _MODES, _PADDINGS = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")
@@ -20,16 +24,17 @@ def _F(name: str, *args: Any, **kwargs: Any) -> Any:
     return functions[f"nn.functional.{name}"](*args, **kwargs)
 
 
-def _reduction(number: Any) -> str:
+def native(*names: str, out: bool = False) -> Callable:
+    """Publish a function of `torch` itself; arguments of other types than it declares are refused first, as PyTorch's parser does."""
+    return lambda fn: front(*names, method=False, out=out)(parsed(fn))
+
+
+def _reduction(number: int) -> str:
     """PyTorch's functions take any other number for no reduction, and none is their default."""
-    if not isinstance(number, int) or isinstance(number, bool):
-        raise TypeError(f"argument 'reduction' must be int, not {type(number).__name__}; the functions in nn.functional take words")
     return {1: "mean", 2: "sum"}.get(number, "none")
 
 
-def _word(words: tuple[str, ...], number: Any, what: str) -> str:
-    if not isinstance(number, int) or isinstance(number, bool):
-        raise TypeError(f"argument '{what}' must be int, not {type(number).__name__}; the functions in nn.functional take words")
+def _word(words: tuple[str, ...], number: int, what: str) -> str:
     if not 0 <= number < len(words):
         raise RuntimeError(f"{what} must be one of {', '.join(f'{i} ({w})' for i, w in enumerate(words))}, but got {number}")
     return words[number]
@@ -43,80 +48,98 @@ functions["native_channel_shuffle"] = functions["channel_shuffle"]
 # -- losses ------------------------------------------------------------------------------------------------------------------------
 
 
-@front("kl_div", method=False)
-def _kl_div(input, target, reduction=0, *, log_target=False):
+@native("kl_div")
+def _kl_div(input: Tensor, target: Tensor, reduction: int = 0, *, log_target: bool = False) -> Any:
     """`nn.functional.kl_div`; `reduction` is 0 (none, the default here), 1 (mean) or 2 (sum)."""
     word = _reduction(reduction)
     out = _F("kl_div", input, target, reduction="none" if word == "mean" else word, log_target=log_target)
     return out.mean() if word == "mean" else out  # nn.functional warns of "mean"
 
 
-@front("ctc_loss", method=False)
-def _ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reduction=0, zero_infinity=False):
+@native("ctc_loss")
+def _ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Tensor | Sequence[int], target_lengths: Tensor | Sequence[int], blank: int = 0, reduction: int = 0, zero_infinity: bool = False) -> Any:
     """`nn.functional.ctc_loss`; `reduction` is 0 (none, the default here), 1 (mean) or 2 (sum)."""
     return _F("ctc_loss", log_probs, targets, input_lengths, target_lengths, blank, _reduction(reduction), zero_infinity)
 
 
-@front("margin_ranking_loss", method=False)
-def _margin_ranking_loss(input1, input2, target, margin=0.0, reduction=0):
+@native("margin_ranking_loss")
+def _margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 0) -> Any:
     """`nn.functional.margin_ranking_loss`; `reduction` is 0 (none, the default here), 1 (mean) or 2 (sum)."""
-    return _F("margin_ranking_loss", input1, input2, target, margin, reduction=_reduction(reduction))
+    return loss.finish((-target * (input1 - input2) + float(margin)).clamp_min(0), _reduction(reduction))
 
 
-@front("hinge_embedding_loss", method=False)
-def _hinge_embedding_loss(input, target, margin=1.0, reduction=0):
+@native("hinge_embedding_loss")
+def _hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, reduction: int = 0) -> Any:
     """`nn.functional.hinge_embedding_loss`; `reduction` is 0 (none, the default here), 1 (mean) or 2 (sum)."""
     return _F("hinge_embedding_loss", input, target, margin, reduction=_reduction(reduction))
 
 
-@front("cosine_embedding_loss", method=False)
-def _cosine_embedding_loss(input1, input2, target, margin=0.0, reduction=0):
+@native("cosine_embedding_loss")
+def _cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 0) -> Any:
     """`nn.functional.cosine_embedding_loss`; `reduction` is 0 (none, the default here), 1 (mean) or 2 (sum)."""
     return _F("cosine_embedding_loss", input1, input2, target, margin, reduction=_reduction(reduction))
 
 
-@front("triplet_margin_loss", method=False)
-def _triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2.0, eps=1e-6, swap=False, reduction=0):
-    """`nn.functional.triplet_margin_loss`; `reduction` is 0 (none, the default here), 1 (mean) or 2 (sum)."""
-    return _F("triplet_margin_loss", anchor, positive, negative, margin, p, eps, swap, reduction=_reduction(reduction))
+@native("triplet_margin_loss")
+def _triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2.0, eps: float = 1e-6, swap: bool = False, reduction: int = 0) -> Any:
+    """`nn.functional.triplet_margin_loss` with any margin; `reduction` is 0 (none, the default here), 1 (mean) or 2 (sum)."""
+    return _margin.triplet(anchor, positive, negative, margin, p, eps, swap, _reduction(reduction))
 
 
-@front("poisson_nll_loss", method=False)
-def _poisson_nll_loss(input, target, log_input, full, eps, reduction):
+@native("poisson_nll_loss")
+def _poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool, full: bool, eps: float, reduction: int) -> Any:
     """`nn.functional.poisson_nll_loss`; `reduction` is 0 (none), 1 (mean) or 2 (sum)."""
     return _F("poisson_nll_loss", input, target, log_input, full, eps=eps, reduction=_reduction(reduction))
 
 
-@front("binary_cross_entropy_with_logits", method=False)
-def _binary_cross_entropy_with_logits(input, target, weight=None, pos_weight=None, reduction=0):
-    """`nn.functional.binary_cross_entropy_with_logits`; `reduction` is 0 (none, the default here), 1 (mean) or 2 (sum)."""
-    return _F("binary_cross_entropy_with_logits", input, target, weight, reduction=_reduction(reduction), pos_weight=pos_weight)
+@native("binary_cross_entropy_with_logits")
+def _binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tensor | None = None, pos_weight: Tensor | None = None, reduction: int = 0) -> Any:
+    """`nn.functional.binary_cross_entropy_with_logits`, of tensors that broadcast too; `reduction` is 0 (none, the default here), 1 (mean) or 2 (sum)."""
+    refuse_gradients("binary_cross_entropy_with_logits", weight=weight, pos_weight=pos_weight)
+    logs = _F("logsigmoid", input)
+    logs = logs if pos_weight is None else logs.mul_((pos_weight - 1) * target + 1)
+    each = (1 - target).mul_(input).sub_(logs)
+    return loss.finish(each if weight is None else each.mul_(weight), _reduction(reduction))
 
 
 # -- normalisation, dropout ----------------------------------------------------------------------------------------------------------
 
 
-@front("batch_norm", method=False)
-def _batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled=True):
-    """`nn.functional.batch_norm`; `cudnn_enabled` cannot change the result."""
-    return _F("batch_norm", input, running_mean, running_var, weight, bias, training, momentum, eps)
+@native("batch_norm")
+def _batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, training: bool, momentum: float, eps: float, cudnn_enabled: bool) -> Any:
+    """`nn.functional.batch_norm`, of one number a channel too; `cudnn_enabled` cannot change the result."""
+    return norm.normalized(input, running_mean, running_var, weight, bias, training, momentum, eps)
 
 
-@front("instance_norm", method=False)
-def _instance_norm(input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, cudnn_enabled=True):
-    """`nn.functional.instance_norm`; `cudnn_enabled` cannot change the result."""
-    return _F("instance_norm", input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)
+@native("instance_norm")
+def _instance_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, use_input_stats: bool, momentum: float, eps: float, cudnn_enabled: bool) -> Any:
+    """`nn.functional.instance_norm`, of one number a channel too; `cudnn_enabled` cannot change the result."""
+    if not use_input_stats and (running_mean is None or running_var is None):
+        raise RuntimeError("Expected running_mean and running_var to be defined when use_input_stats is false")
+    n, c = input.size(0), input.size(1)
+    each = [x if x is None else x.repeat(n) for x in (running_mean, running_var, weight, bias)]
+    out = norm.normalized(input.reshape((1, n * c, *input.shape[2:])), *each, use_input_stats, momentum, eps)
+    for running, moved in zip((running_mean, running_var), each, strict=False):
+        if running is not None: running.copy_(moved.reshape((n, c)).mean(0))
+    return out.reshape(input.shape)
 
 
-@front("layer_norm", method=False)
-def _layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5, cudnn_enable=True):
+@native("layer_norm")
+def _layer_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5, cudnn_enable: bool = True) -> Any:
     """`nn.functional.layer_norm`; `cudnn_enable` cannot change the result."""
     return _F("layer_norm", input, normalized_shape, weight, bias, eps)
 
 
-@front("group_norm", method=False)
-def _group_norm(input, num_groups, weight=None, bias=None, eps=1e-5, cudnn_enabled=True):
-    """`nn.functional.group_norm`; `cudnn_enabled` cannot change the result."""
+@native("rms_norm")
+def _rms_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None) -> Any:
+    """`nn.functional.rms_norm`."""
+    return norm.rms_norm.call(input, normalized_shape, weight, eps)
+
+
+@native("group_norm")
+def _group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5, cudnn_enabled: bool = True) -> Any:
+    """`nn.functional.group_norm`, of one number a group too; `cudnn_enabled` cannot change the result."""
+    input.size(1)  # IndexError where there are no channels
     return norm.group_norm.call(input, num_groups, weight, bias, eps)
 
 
@@ -124,23 +147,23 @@ def _spread(x: Tensor, dims: tuple[int, ...], eps: float) -> tuple[Tensor, Tenso
     return x.mean(dims, keepdim=True), (x.var(dims, correction=0, keepdim=True) + eps).rsqrt()
 
 
-@front("native_layer_norm", method=False, out=True)
-def _native_layer_norm(input, normalized_shape, weight, bias, eps):
+@native("native_layer_norm", out=True)
+def _native_layer_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None, bias: Tensor | None, eps: float) -> Any:
     """`layer_norm`, and the means and the inverse standard deviations that it divided by, as constants."""
     return (_layer_norm(input, normalized_shape, weight, bias, eps), *_spread(input.detach(), tuple(range(-len(normalized_shape), 0)), eps))
 
 
-@front("native_group_norm", method=False, out=True)
-def _native_group_norm(input, weight, bias, N, C, HxW, group, eps):
+@native("native_group_norm", out=True)
+def _native_group_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, N: int, C: int, HxW: int, group: int, eps: float) -> Any:
     """`group_norm`, and the means and inverse standard deviations of each group (N, group)."""
     spread = _spread(input.reshape((N, group, C // group * HxW)), (-1,), eps)
     return (_group_norm(input, group, weight, bias, eps), *(s[..., 0] for s in spread))
 
 
-@front("native_batch_norm", method=False, out=True)
-def _native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps):
+@native("native_batch_norm", out=True)
+def _native_batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, training: bool, momentum: float, eps: float) -> Any:
     """`batch_norm`, and the batch's means and inverse standard deviations (C), as constants; empty when it used the running ones."""
-    out = _batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)
+    out = norm.normalized(input, running_mean, running_var, weight, bias, training, momentum, eps)
     if not training:
         return out, input.new_empty(0), input.new_empty(0)
     return (out, *(s.reshape(-1) for s in _spread(input.detach(), tuple(d for d in range(input.ndim) if d != 1), eps)))
@@ -160,8 +183,8 @@ def _dropouts() -> None:
 _dropouts()
 
 
-@front("feature_dropout", method=False)
-def _feature_dropout(input, p, train):
+@native("feature_dropout")
+def _feature_dropout(input: Tensor, p: float, train: bool) -> Any:
     """Whole channels (N, C, ...) set to 0 with probability `p`, the others scaled by 1 / (1 - p)."""
     if input.ndim < 2:
         raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
@@ -169,8 +192,8 @@ def _feature_dropout(input, p, train):
     return input * kept
 
 
-@front("native_dropout", method=False)
-def _native_dropout(input, p, train):
+@native("native_dropout")
+def _native_dropout(input: Tensor, p: float, train: bool | None) -> Any:
     """`dropout`, and the mask of what was kept."""
     if not train and train is not None or p == 0:
         return input, input.new_ones(tuple(input.shape)).bool()
@@ -178,8 +201,8 @@ def _native_dropout(input, p, train):
     return input * kept, kept != 0
 
 
-@front("rrelu", method=False)
-def _rrelu(input, lower=0.125, upper=1 / 3, training=False, generator=None):
+@native("rrelu")
+def _rrelu(input: Tensor, lower: complex = 0.125, upper: complex = 1 / 3, training: bool = False, generator=None) -> Any:
     """`nn.functional.rrelu`: negative numbers times a slope between `lower` and `upper`, drawn for each when training."""
     if generator is not None:
         raise ValueError("rrelu: a generator of its own is not supported; it draws from the default generator")
@@ -189,17 +212,19 @@ def _rrelu(input, lower=0.125, upper=1 / 3, training=False, generator=None):
 # -- convolution, pooling, sampling ----------------------------------------------------------------------------------------------------
 
 
-@front("convolution", method=False)
-def _convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
+@native("convolution")
+def _convolution(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int], transposed: bool, output_padding: Sequence[int], groups: int) -> Any:
     """`conv1d` to `conv3d`, or with `transposed` `conv_transpose1d` to `conv_transpose3d`, by the weight's dimensions."""
     n = weight.ndim - 2
+    if n < 1: raise RuntimeError("weight should have at least three dimensions")
+    if n > 3: raise RuntimeError(f"convolution: expected a weight of 3 to 5 dimensions, but got {weight.ndim}")
     if transposed:
         return _F(f"conv_transpose{n}d", input, weight, bias, stride, padding, output_padding, groups, dilation)
     return _F(f"conv{n}d", input, weight, bias, stride, padding, dilation, groups)
 
 
-@front("conv_tbc", method=False)
-def _conv_tbc(input, weight, bias, pad=0):
+@native("conv_tbc")
+def _conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Any:
     """A convolution over time of an input (time, batch, in) with a weight (width, in, out) and a bias (out): (time', batch, out)."""
     if input.ndim != 3 or weight.ndim != 3 or bias.ndim != 1:
         raise RuntimeError("conv_tbc: Input and weight must have 3 dims: time, batch, in_channel and width, in_channel, out_channel; bias 1")
@@ -209,52 +234,71 @@ def _conv_tbc(input, weight, bias, pad=0):
 functions["nn.functional.conv_tbc"] = _conv_tbc
 
 
-@front("max_pool1d_with_indices", method=False)
-def _max_pool1d_with_indices(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False):
+@native("constant_pad_nd")
+def _constant_pad_nd(input: Tensor, pad: Sequence[int], value: complex = 0) -> Any:
+    """The tensor with a border of `value`: `pad` holds (before, after) from the last dimension on; negative sizes cut off."""
+    if len(pad) % 2: raise RuntimeError(f"Length of pad must be even but instead it equals {len(pad)}")
+    return constant_pad.call(input, pad, value)
+
+
+@native("max_pool1d_with_indices")
+def _max_pool1d_with_indices(input: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None, padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, ceil_mode: bool = False) -> Any:
     """`max_pool1d`, and where each maximum stood."""
     return _F("max_pool1d", input, kernel_size, None if stride is None or stride == [] else stride, padding, dilation, ceil_mode, True)
 
 
-@front("adaptive_max_pool1d", method=False)
-def _adaptive_max_pool1d(input, output_size):
+@native("adaptive_max_pool1d")
+def _adaptive_max_pool1d(input: Tensor, output_size: int | Sequence[int]) -> Any:
     """`nn.functional.adaptive_max_pool1d`, and where each maximum stood."""
     return _F("adaptive_max_pool1d", input, output_size, True)
 
 
-@front("grid_sampler", "grid_sampler_2d", "grid_sampler_3d", method=False)
-def _grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners):
+@native("grid_sampler", "grid_sampler_2d", "grid_sampler_3d")
+def _grid_sampler(input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Any:
     """`nn.functional.grid_sample`; modes are 0 (bilinear), 1 (nearest), 2 (bicubic), paddings 0 (zeros), 1 (border), 2 (reflection)."""
+    _grid.refuse_unfit(input, grid)
+    refuse_whole_numbers("grid_sampler", input)
     return _F("grid_sample", input, grid, _word(_MODES, interpolation_mode, "interpolation_mode"), _word(_PADDINGS, padding_mode, "padding_mode"), align_corners)
 
 
-@front("affine_grid_generator", method=False)
-def _affine_grid_generator(theta, size, align_corners):
+@native("affine_grid_generator")
+def _affine_grid_generator(theta: Tensor, size: Sequence[int], align_corners: bool) -> Any:
     """`nn.functional.affine_grid`."""
-    return _F("affine_grid", theta, size, align_corners)
+    if len(size) not in (4, 5): raise RuntimeError("AffineGridGenerator needs 4d (spatial) or 5d (volumetric) inputs.")
+    if min(size) < 0: raise RuntimeError(f"Trying to create tensor with negative dimension {min(size)}: {list(size)}")
+    if theta.dtype.name in ("bool", "uint16", "uint32", "uint64"): raise NotImplementedError(f"affine_grid_generator: not implemented for {theta.dtype.name}")
+    return _grid.places(theta, size, align_corners)
 
 
-@front("embedding", method=False)
-def _embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False):
-    """The rows of `weight` that `indices` name; `padding_idx` -1 is none."""
-    return _F("embedding", indices, weight, None if padding_idx == -1 else padding_idx, scale_grad_by_freq=scale_grad_by_freq, sparse=sparse)
+@native("embedding")
+def _embedding(weight: Tensor, indices: Tensor, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False) -> Any:
+    """The rows of `weight` that `indices` name; a `padding_idx` that names none of them is none."""
+    _refuse_no_table(weight)
+    return _F("embedding", indices, weight, padding_idx if 0 <= padding_idx < len(weight) else None, scale_grad_by_freq=scale_grad_by_freq, sparse=sparse)
+
+
+def _refuse_no_table(weight: Tensor) -> None:
+    if weight.requires_grad: weight.size(0)  # PyTorch asks for the number of rows first, for the gradient
+    if weight.ndim != 2: raise RuntimeError(f"'weight' must be 2-D, but has {weight.ndim} dimensions")
 
 
 _BAGS = ("sum", "mean", "max")
 
 
-@front("embedding_bag", "_embedding_bag", method=False)
-def _embedding_bag(weight, indices, offsets, scale_grad_by_freq=False, mode=0, sparse=False, per_sample_weights=None, include_last_offset=False, padding_idx=None):
+@native("embedding_bag", "_embedding_bag")
+def _embedding_bag(weight: Tensor, indices: Tensor, offsets: Tensor, scale_grad_by_freq: bool = False, mode: int = 0, sparse: bool = False, per_sample_weights: Tensor | None = None, include_last_offset: bool = False, padding_idx: int | None = None) -> Any:
     """`nn.functional.embedding_bag` and what PyTorch keeps of it: `(output, offset2bag, bag_size, max_indices)`; `mode` is 0 (sum), 1 (mean) or 2 (max).
 
     `offset2bag` is the bag of each index, `bag_size` how many indices count in each bag, and for the maximum `max_indices` the row each element
     came from. Of a sum they are, as in PyTorch, zeros, and `offset2bag` is empty unless the table is of float64 or `padding_idx` is given.
     """
-    word = _word(_BAGS, mode, "mode")
-    if indices.ndim != 1: raise RuntimeError(f"embedding_bag: indices must have 1 dimension, but got {indices.ndim}")
-    if weight.ndim != 2: raise RuntimeError(f"weight has to be a 2D Tensor, but got Tensor of dimension {weight.ndim}")
-    if per_sample_weights is not None and word != "sum": raise RuntimeError("embedding_bag: per_sample_weights only supported with mode='sum'")
-    if padding_idx is not None and not -len(weight) <= padding_idx < len(weight):
+    if padding_idx is not None and not -weight.size(0) <= padding_idx < weight.size(0):
         raise RuntimeError(f"padding_idx must be within the number of embeddings, {-len(weight)} through {len(weight) - 1}, but got {padding_idx}")
+    _refuse_no_table(weight)
+    word = _word(_BAGS, mode, "mode")
+    if indices.ndim != 1 or offsets.ndim != 1: raise RuntimeError(f"embedding_bag: indices and offsets must have 1 dimension, but have {indices.ndim} and {offsets.ndim}")
+    if per_sample_weights is not None and word != "sum": raise RuntimeError("embedding_bag: per_sample_weights only supported with mode='sum'")
+    if per_sample_weights is not None and per_sample_weights.shape != indices.shape: raise RuntimeError(f"expected per_sample_weights of the same shape as indices, but got {list(per_sample_weights.shape)} and {list(indices.shape)}")
     out = _F("embedding_bag", indices, weight, offsets, None, 2.0, scale_grad_by_freq, word, sparse, per_sample_weights, include_last_offset, padding_idx)
     count, none = out.shape[0], offsets.new_zeros((0,))
     if not indices.shape[0] or word == "sum" and padding_idx is None and weight.dtype is not float64:
@@ -271,8 +315,8 @@ def _embedding_bag(weight, indices, offsets, scale_grad_by_freq=False, mode=0, s
     return out, whole, sizes, bag.largest(weight, indices, counted, count)
 
 
-@front("_weight_norm", method=False)
-def weight_norm(v, g, dim=0):
+@native("_weight_norm")
+def weight_norm(v: Tensor, g: Tensor, dim: int = 0) -> Any:
     """g v / ||v||, with the norm over all dimensions but `dim`."""
     return v * (g / functions["norm_except_dim"](v, 2, dim))
 
@@ -280,7 +324,7 @@ def weight_norm(v, g, dim=0):
 # -- pieces ----------------------------------------------------------------------------------------------------------------------
 
 
-@front("split_with_sizes", "unsafe_split_with_sizes", method=False)
-def _split_with_sizes(input, split_sizes, dim=0):
+@native("split_with_sizes", "unsafe_split_with_sizes")
+def _split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> Any:
     """Views of pieces of the given sizes along a dimension."""
     return split(input, list(split_sizes), dim)

@@ -9,17 +9,22 @@ from ..errors import Refused
 from ..layout import as_channels
 from ..op import Op, composite, functions
 from ..tensor import Tensor
-from .front import front
+from .front import front, refuse_gradients
 
 _NORM = {"promotion": "PyTorch mixes dtypes for its weights alone, and in mixed-precision kernels only."}
 
 
+def layer_shape(normalized_shape):
+    """The sizes that are normalised; Refused when there are none."""
+    if not hasattr(normalized_shape, "__iter__"): raise Refused(f"argument 'normalized_shape' must be tuple of ints, not {type(normalized_shape).__name__}", TypeError)
+    if not len(normalized_shape): raise Refused("Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got normalized_shape = []")
+    return tuple(normalized_shape)
+
+
 def layer_axes(shape, normalized_shape):
     """The dimensions that are normalised, counted from the front; Refused when they do not end the input's shape."""
-    if not hasattr(normalized_shape, "__iter__"): raise Refused(f"argument 'normalized_shape' must be tuple of ints, not {type(normalized_shape).__name__}", TypeError)
-    want = tuple(normalized_shape)
+    want = layer_shape(normalized_shape)
     n = len(want)
-    if not n: raise Refused("Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got normalized_shape = []")
     if len(shape) < n or tuple(shape[len(shape) - n:]) != want:
         raise Refused(f"Given normalized_shape={list(want)}, expected input with shape [*, {', '.join(map(str, want))}], but got input of size {list(shape)}")
     return tuple(range(len(shape) - n, len(shape)))
@@ -108,29 +113,45 @@ def batch_norm(input, running_mean, running_var, weight=None, bias=None, trainin
     In training the batch's own statistics are used, and `running_mean` and `running_var` (unbiased) move towards them in place; else these
     two are used.
     """
+    if training:
+        if eps <= 0: raise ValueError(f"batch_norm eps must be positive during training, but got {eps}")
+        several(input.shape)
+    return normalized(input, running_mean, running_var, weight, bias, training, momentum, eps)
+
+
+def several(shape):
+    """ValueError where every channel has one number, whose deviation is 0."""
+    if math.prod((shape[0], *shape[2:])) == 1: raise ValueError(f"Expected more than 1 value per channel when training, got input size {shape}")
+
+
+def normalized(input, running_mean, running_var, weight, bias, training, momentum, eps):
+    """`batch_norm`, of one number a channel too."""
     if mixed(input, running_mean, running_var, weight, bias):
-        return batch_norm(input.float(), running_mean, running_var, weight, bias, training, momentum, eps).to(input.dtype)
-    channels = input.shape[1]
-    for name, x in (("running_mean", running_mean), ("running_var", running_var), ("weight", weight), ("bias", bias)):
-        if x is not None and tuple(x.shape) != (channels,): raise RuntimeError(f"{name} should contain {channels} elements not {x.numel()}")
+        return normalized(input.float(), running_mean, running_var, weight, bias, training, momentum, eps).to(input.dtype)
+    if not input.numel():  # a batch without elements has no statistics: nothing is learned from it
+        out = input.clone() if weight is None else input * weight[0]
+        return out if bias is None else out + bias[0]
+    channels = input.shape[1] if input.ndim > 1 else 0
+    for name, x in {"running_mean": running_mean, "running_var": running_var, "weight": weight, "bias": bias}.items():
+        if x is not None and x.numel() != channels: raise RuntimeError(f"{name} should contain {channels} elements not {x.numel()}")
+        if x is None and not training and name[0] == "r": raise RuntimeError(f"{name} must be defined in evaluation mode")
+    if not input.ndim: raise RuntimeError("batch_norm: expected an input with channels, but got a number")
+    input.size(1)
+    if input.dtype.rank < FLOAT: raise NotImplementedError(f"batch_norm: not implemented for {input.dtype.name}; convert the input with .float()")
+    refuse_gradients("native_batch_norm", running_mean=running_mean, running_var=running_var)
+    if (running_mean is None) != (running_var is None): raise ValueError("running_mean and running_var must either both be None or neither be None")
+    if running_mean is not None and not running_mean.ndim == running_var.ndim == 1: raise RuntimeError(f"running_mean and running_var must have one dimension, but have {running_mean.ndim} and {running_var.ndim}")
     if not training:
-        if running_mean is None or running_var is None: raise RuntimeError("Expected running_mean and running_var to be defined when training=False")
         shape = (1, channels) + (1,) * (input.ndim - 2)
         scale = (running_var + eps).rsqrt()
         scale = scale if weight is None else scale * weight
         shift = -running_mean * scale
         shift = shift if bias is None else shift + bias
         return input * scale.reshape(shape) + shift.reshape(shape)
-    n = input.numel() // max(channels, 1)
-    if eps <= 0: raise ValueError(f"batch_norm eps must be positive during training, but got {eps}")
-    if n == 0:  # a batch without elements has no statistics: nothing is learned from it
-        shape = (1, channels) + (1,) * (input.ndim - 2)
-        out = input * (1 if weight is None else weight.reshape(shape))
-        return out if bias is None else out + bias.reshape(shape)
-    if n == 1: raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.shape}")
+    n = input.numel() // channels
     found = batch_normalize(input, weight, bias, eps)
     if running_mean is not None: _towards(running_mean, found.mean.array, momentum)
-    if running_var is not None: _towards(running_var, found.var.array * (n / (n - 1)), momentum)
+    if running_var is not None: _towards(running_var, found.var.array * (n / (n - 1) if n > 1 else math.nan), momentum)
     return found.out
 
 
@@ -217,8 +238,10 @@ class rms_norm(Mixed, Op):
         return super().prepare(arrays)
 
     def forward(xp, input, weight=None, *, normalized_shape, eps=None):
-        axes = layer_axes(input.shape, normalized_shape)
-        fitting("weight", weight, input.shape[axes[0]:])
+        want = layer_shape(normalized_shape)
+        fitting("weight", weight, want)
+        if input.ndim < len(want): raise Refused(f"Input tensor must have at least {len(want)} dimensions, but got {input.ndim}", ValueError)
+        axes = layer_axes(input.shape, want)
         rstd = 1 / xp.sqrt(xp.mean(input * input, axis=axes, keepdims=True) + (dtypes.finfo(input.dtype).eps if eps is None else eps))
         return input * rstd if weight is None else input * rstd * weight, rstd
     def d_input(xp, g, input, weight, rstd, normalized_shape):

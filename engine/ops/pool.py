@@ -223,18 +223,28 @@ def _target(input, n, output_size):
     if input.ndim not in (n + 1, n + 2): raise RuntimeError(f"adaptive_pool{n}d: Expected {n + 1}D or {n + 2}D tensor, but got {list(input.shape)}")
     given = tuple(output_size) if hasattr(output_size, "__iter__") else (output_size,) * n
     if len(given) != n: raise RuntimeError(f"adaptive_pool{n}d: output_size must have {n} elements, but got {list(given)}")
+    if min([0, *(k for k in given if k is not None)]) < 0: raise RuntimeError(f"adaptive_pool{n}d: elements of output_size must be greater than or equal to 0, but got {list(given)}")
     return tuple(m if k is None else int(k) for k, m in zip(given, input.shape[-n:], strict=True))
 
 
+def _nothing(input, want):
+    """A tensor without elements that hangs in the graph all the same."""
+    return input.sum().expand((*input.shape[: -len(want)], *want))
+
+
 def _adaptive_mean(input, n, output_size):
-    refuse_whole_numbers(f"adaptive_avg_pool{n}d", input)
     want, have = _target(input, n, output_size), tuple(input.shape[-n:])
+    if all(k == 1 for k in want): return input.mean(tuple(range(-n, 0)), keepdim=True)
+    refuse_whole_numbers(f"adaptive_avg_pool{n}d", input)
+    if 0 in want: return _nothing(input, want)
     if all(k and m % k == 0 for k, m in zip(want, have, strict=True)): return avg_pool(input, tuple(m // k for k, m in zip(want, have, strict=True)))
     return resample(input, want, "mean")
 
 
 def _adaptive_max(input, n, output_size, return_indices):
-    found = adaptive_max(input, _target(input, n, output_size))
+    want = _target(input, n, output_size)
+    if 0 in want: return (_nothing(input, want), _nothing(input, want).long()) if return_indices else _nothing(input, want)
+    found = adaptive_max(input, want)
     return tuple(found) if return_indices else found.out
 
 

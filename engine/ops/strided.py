@@ -14,7 +14,6 @@ from ..op import RULES_ONLY, Linear, composite, functions, replacing
 from ..storage import resize_as_
 from ..tensor import Tensor
 from .index import index_put
-from .pad import constant_pad
 from .shape import View, clone, diag_embed, diagonal, reshape
 from .split import narrow, sliced, split, unbind
 
@@ -195,7 +194,7 @@ Tensor.narrow_copy = functions["narrow_copy"]  # type: ignore[attr-defined]
 for _name, _fn in {"unsafe_split": split, "unsafe_chunk": functions["chunk"]}.items():
     _copying(_name, _fn)
     setattr(Tensor, _name, functions[_name])
-functions |= {"constant_pad_nd": constant_pad.call, "resolve_neg": functions["resolve_conj"]}
+functions["resolve_neg"] = functions["resolve_conj"]
 functions |= {"zero_": Tensor.zero_, "resize_as_": resize_as_}  # type: ignore[attr-defined]
 Tensor.resolve_neg = functions["resolve_conj"]  # type: ignore[attr-defined]
 Tensor.conj_physical_ = replacing("conj_physical", functions["conj"])  # type: ignore[attr-defined]

@@ -1,0 +1,84 @@
+"""What PyTorch's argument parser refuses before a function runs: arguments of other Python types than the function declares."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy
+
+from .tensor import Tensor
+
+
+class Kind(NamedTuple):
+    """A Python type that parameters declare: the classes that usually come, who else fits, and what an error calls it."""
+
+    usual: frozenset[type]
+    fits: Callable[[Any], bool]
+    words: str
+
+
+def _lone(x: Any, kinds: str) -> bool:
+    """Whether a tensor of one element stands for a number of these NumPy kinds."""
+    return isinstance(x, Tensor) and x.ndim == 0 and not x.requires_grad and getattr(x.array.dtype, "kind", "f") in kinds
+
+
+def _integer(x: Any) -> bool:
+    return isinstance(x, (int, numpy.integer)) and not isinstance(x, bool) or _lone(x, "iu")
+
+
+def _integers(x: Any) -> bool:
+    return isinstance(x, (tuple, list)) and (not x or _integer(x[0]) and all(isinstance(n, bool) or _integer(n) for n in x[1:]))
+
+
+KINDS = {
+    "Tensor": Kind(frozenset((Tensor,)), lambda x: isinstance(x, Tensor), "Tensor"),
+    "int": Kind(frozenset((int,)), _integer, "int"),
+    "float": Kind(
+        frozenset((float, int)),
+        lambda x: isinstance(x, (float, int, numpy.number)) and not isinstance(x, numpy.complexfloating) or _lone(x, "biufV"),
+        "float",
+    ),
+    "complex": Kind(
+        frozenset((float, int, bool, complex)),
+        lambda x: isinstance(x, (float, int, complex, numpy.generic)) or _lone(x, "biufcV"),
+        "Number",
+    ),
+    "bool": Kind(frozenset((bool,)), lambda x: False, "bool"),
+    "str": Kind(frozenset((str,)), lambda x: isinstance(x, str), "str"),
+    "Sequence[int]": Kind(frozenset(), _integers, "tuple of ints"),
+    "None": Kind(frozenset((type(None),)), lambda x: False, "None"),
+}
+
+
+def kinds_of(fn: Callable) -> dict[str, tuple[Kind, ...]]:
+    """The kinds that each of a function's annotated parameters takes; parameters with other annotations take anything."""
+    found = {}
+    for name, annotation in fn.__annotations__.items():
+        words = str(getattr(annotation, "__name__", annotation)).split(" | ")
+        if name != "return" and all(word in KINDS for word in words):
+            found[name] = tuple(KINDS[word] for word in words)
+    return found
+
+
+def parsed(fn: Callable) -> Callable:
+    """The function, with TypeError for arguments that are not of the types that it declares, before it looks at any of them.
+
+    `int | Sequence[int]` is PyTorch's `int[1]`, `complex` its `Scalar`. Where types are alike to the parser, so they are here: a bool is
+    a float but no int, a tensor of one element is a number unless it requires a gradient.
+    """
+    kinds = kinds_of(fn)
+    names: Sequence[str] = fn.__code__.co_varnames[: fn.__code__.co_argcount]
+    usual = {name: frozenset().union(*(k.usual for k in given)) for name, given in kinds.items()}
+
+    @functools.wraps(fn)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        for name, x in (*zip(names, args, strict=False), *kwargs.items()):
+            if name in usual and x.__class__ not in usual[name] and not any(kind.fits(x) for kind in kinds[name]):
+                at = f" (position {names.index(name) + 1})" if name in names else ""
+                expected = next(kind.words for kind in reversed(kinds[name]) if kind.words != "None")
+                raise TypeError(f"{call.__name__}(): argument '{name}'{at} must be {expected}, not {type(x).__name__}")
+        return fn(*args, **kwargs)
+
+    return call

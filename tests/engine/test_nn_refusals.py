@@ -1,0 +1,100 @@
+"""Which calls of layers' functions are refused, and with which error: what PyTorch 2.13 says of them, shapes before dtypes, types before both."""
+
+from __future__ import annotations
+
+import engine as T
+from grouping import grouped
+
+F = T.nn.functional
+zero, row, matrix, images = T.tensor(1.0), T.ones(3), T.ones(2, 3), T.ones(2, 4, 4, 4)
+whole, rows, yes = T.ones(2, 3, dtype=T.int64), T.tensor([0, 1]), T.tensor(True)
+needs = T.ones(2, 3, requires_grad=True)
+REFUSED = {
+    # what the argument parser says
+    "T.convolution(images, images, None, [1, 1], 0, [1, 1], False, [0, 0], 1)": TypeError,
+    "T.layer_norm(matrix, 3)": TypeError,
+    "T.layer_norm(matrix, [3.0])": TypeError,
+    "T.group_norm(images, True)": TypeError,
+    "T.constant_pad_nd(matrix, 1)": TypeError,
+    "T.batch_norm(matrix, None, None, None, None, 1, 0.1, 0.1, True)": TypeError,
+    "T.embedding(matrix, 1)": TypeError,
+    "T.ctc_loss(T.ones(2, 2, 2), rows, [2, 2], rows)": TypeError,
+    "F.ctc_loss(T.ones(2, 2, 2), rows, 2, 2)": TypeError,
+    "T.cdist(matrix, matrix, 2.0, 1)": ValueError,
+    # dimensions that are not there
+    "T.group_norm(zero, 1)": IndexError,
+    "T.group_norm(row, 1)": IndexError,
+    "T.instance_norm(row, None, None, None, None, True, 0.1, 0.1, True)": IndexError,
+    "T.batch_norm(row, None, None, None, None, True, 0.1, 0.1, True)": IndexError,
+    "T.batch_norm(zero, None, None, None, None, True, 0.1, 0.1, True)": RuntimeError,
+    "T.grid_sampler(zero, zero, 0, 0, True)": IndexError,
+    "T.grid_sampler_2d(row, row, 0, 0, True)": RuntimeError,
+    "T.affine_grid_generator(row, (1, 1, 2, 2), True)": IndexError,
+    "T.affine_grid_generator(row, (1, 1), True)": RuntimeError,
+    "T.bilinear(row, row, row)": IndexError,
+    "T.ctc_loss(zero, rows, [1], [1])": IndexError,
+    "T.rms_norm(row, (2, 3))": ValueError,
+    "T.embedding(zero.clone().requires_grad_(), rows)": IndexError,
+    "T.embedding(row, rows)": RuntimeError,
+    "T.convolution(row, row, None, [1], [0], [1], False, [0], 1)": RuntimeError,
+    # shapes before dtypes
+    "T.group_norm(whole, 2)": RuntimeError,
+    "T.group_norm(whole, 3)": NotImplementedError,
+    "T.batch_norm(whole, row[:2], None, None, None, True, 0.1, 0.1, True)": RuntimeError,
+    "T.batch_norm(whole, None, None, None, None, True, 0.1, 0.1, True)": NotImplementedError,
+    "T.grid_sampler(images.long(), images, 0, 0, True)": RuntimeError,
+    "T.ctc_loss(whole, rows, [5], [1])": NotImplementedError,
+    "T.adaptive_avg_pool1d(whole, [1, 1])": RuntimeError,
+    "T.adaptive_avg_pool1d(whole, 1)": RuntimeError,
+    "T.adaptive_avg_pool1d(whole, 2)": NotImplementedError,
+    "T.bilinear(row, row.double(), row)": RuntimeError,
+    "T.cdist(matrix, matrix.double())": RuntimeError,
+    # what would have been taken
+    "T.constant_pad_nd(matrix, [1])": RuntimeError,
+    "T.bilinear(matrix, matrix, T.ones(1, 3, 2))": RuntimeError,
+    "T.adaptive_avg_pool1d(matrix, -1)": RuntimeError,
+    "T.cosine_embedding_loss(images, images, T.ones(2, 4, 4))": RuntimeError,
+    "T.hinge_embedding_loss(whole, whole, reduction=1)": RuntimeError,
+    "F.binary_cross_entropy_with_logits(matrix, matrix, needs)": RuntimeError,
+    "F.binary_cross_entropy_with_logits(matrix, matrix, pos_weight=needs)": RuntimeError,
+    "F.binary_cross_entropy(matrix, matrix, needs)": RuntimeError,
+    "F.nll_loss(matrix, rows, needs[0])": RuntimeError,
+    "F.soft_margin_loss(matrix, needs)": RuntimeError,
+    "F.multi_margin_loss(matrix, rows, weight=needs[0])": RuntimeError,
+    "F.batch_norm(matrix, needs[0], needs[1])": RuntimeError,
+}
+TAKEN = {
+    "T.batch_norm(T.ones(1, 2), None, None, None, None, True, 0.1, 0.1, True).shape": (1, 2),
+    "T.batch_norm(T.ones(3, 0), row, None, None, None, True, 0.1, 0.1, True).shape": (3, 0),
+    "T.instance_norm(T.ones(1, 2), None, None, None, None, True, 0.1, 0.1, True).tolist()": [[0, 0]],
+    "T.margin_ranking_loss(row, zero, rows[:1]).shape": (3,),
+    "T.embedding(matrix, rows, 5).shape": (2, 3),
+    "T.adaptive_avg_pool1d(matrix, 0).shape": (2, 0),
+    "[x.shape for x in T.adaptive_max_pool1d(matrix, 0)]": [(2, 0), (2, 0)],
+    "T.hinge_embedding_loss(whole, whole, 1.5, 0).tolist()": [[1, 1, 1], [1, 1, 1]],
+    "T.triplet_margin_loss(whole, whole, whole).dtype": T.float32,
+    "T.triplet_margin_loss(matrix, matrix, matrix, -1.0).tolist()": [0, 0],
+    "T.binary_cross_entropy_with_logits(zero * 0, matrix).shape": (2, 3),
+    "F.cross_entropy(matrix, matrix, needs[0]).requires_grad": True,
+}
+
+
+@grouped("call", REFUSED)
+def test_the_error_is_of_pytorchs_type(call):
+    try:
+        eval(call, globals())
+    except Exception as error:
+        assert type(error) is REFUSED[call], f"{type(error).__name__}: {error}"
+    else:
+        raise AssertionError("taken")
+
+
+@grouped("call", TAKEN)
+def test_what_pytorch_takes_is_taken(call):
+    assert eval(call, globals()) == TAKEN[call]
+
+
+def test_running_statistics_of_functions_of_torch_move():
+    mean, var = T.zeros(2), T.ones(2)
+    T.instance_norm(T.arange(12.0).reshape(2, 2, 3), None, None, mean, var, True, 0.5, 1e-5, True)
+    assert mean.tolist() == [2, 3.5] and var.tolist() == [1, 1]
