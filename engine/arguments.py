@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy
 
+from .errors import at_user_line
 from .tensor import Tensor
 
 
@@ -53,7 +54,11 @@ KINDS = {
 
 
 def kinds_of(fn: Callable) -> dict[str, tuple[Kind, ...]]:
-    """The kinds that each of a function's annotated parameters takes; parameters with other annotations take anything."""
+    """The kinds that each of a function's annotated parameters takes; parameters with other annotations take anything.
+
+    `int | Sequence[int]` is PyTorch's `int[1]`, `complex` its `Scalar`. What is alike to its parser is alike here: a bool is a float but no
+    int, a tensor of one element is a number unless it requires a gradient.
+    """
     found = {}
     for name, annotation in fn.__annotations__.items():
         words = str(getattr(annotation, "__name__", annotation)).split(" | ")
@@ -62,23 +67,27 @@ def kinds_of(fn: Callable) -> dict[str, tuple[Kind, ...]]:
     return found
 
 
-def parsed(fn: Callable) -> Callable:
-    """The function, with TypeError for arguments that are not of the types that it declares, before it looks at any of them.
+def refuse(function: str, kinds: dict[str, tuple[Kind, ...]], names: Sequence[str], args: Sequence, kwargs: dict[str, Any]) -> None:
+    """TypeError for the first argument that is of none of its parameter's kinds; `names` are the parameters' in their order."""
+    for name, x in (*zip(names, args, strict=False), *kwargs.items()):
+        if name in kinds and not any(x.__class__ in kind.usual or kind.fits(x) for kind in kinds[name]):
+            at = f" (position {names.index(name) + 1})" if name in names else ""
+            expected = next(kind.words for kind in reversed(kinds[name]) if kind.words != "None")
+            raise TypeError(f"{function}(): argument '{name}'{at} must be {expected}, not {type(x).__name__}{at_user_line()}")
 
-    `int | Sequence[int]` is PyTorch's `int[1]`, `complex` its `Scalar`. Where types are alike to the parser, so they are here: a bool is
-    a float but no int, a tensor of one element is a number unless it requires a gradient.
-    """
-    kinds = kinds_of(fn)
-    names: Sequence[str] = fn.__code__.co_varnames[: fn.__code__.co_argcount]
-    usual = {name: frozenset().union(*(k.usual for k in given)) for name, given in kinds.items()}
+
+def names_of(fn: Callable) -> Sequence[str]:
+    """The names of a function's parameters that may come by position."""
+    return fn.__code__.co_varnames[: fn.__code__.co_argcount]
+
+
+def parsed(fn: Callable) -> Callable:
+    """The function, with TypeError for arguments that are not of the types that it declares, before it looks at any of them."""
+    kinds, names = kinds_of(fn), names_of(fn)
 
     @functools.wraps(fn)
     def call(*args: Any, **kwargs: Any) -> Any:
-        for name, x in (*zip(names, args, strict=False), *kwargs.items()):
-            if name in usual and x.__class__ not in usual[name] and not any(kind.fits(x) for kind in kinds[name]):
-                at = f" (position {names.index(name) + 1})" if name in names else ""
-                expected = next(kind.words for kind in reversed(kinds[name]) if kind.words != "None")
-                raise TypeError(f"{call.__name__}(): argument '{name}'{at} must be {expected}, not {type(x).__name__}")
+        refuse(call.__name__, kinds, names, args, kwargs)
         return fn(*args, **kwargs)
 
     return call

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import numpy
 
-from . import casting, devices, dtypes, errors, inplace, naming, observe, rules, tape
+from . import arguments, casting, devices, dtypes, errors, inplace, naming, observe, rules, tape
 from .backends import cpu
 from .call import bind, call_path, into, number, spelled, synonyms
 from .dtypes import FLOAT, FROM_NUMPY, LOW
@@ -197,6 +197,10 @@ class Op(metaclass=OpType):
     @classmethod
     def explain(cls, error: Exception, inputs: tuple, attrs: dict) -> Exception:
         """The backend refused; say why in the op's own terms. Costs nothing until it happens."""
+        try:
+            arguments.refuse(cls.name, arguments.kinds_of(cls.forward), cls.params, (), attrs)
+        except TypeError as told:
+            return told
         if isinstance(error, Refused) and error.kind is NotImplementedError:
             error = cls._broken(inputs, attrs) or error
         if isinstance(error, Refused):
@@ -385,14 +389,6 @@ def replacing(name: str, fn: Callable) -> Callable:
     return call
 
 
-def _blame(name: str, fn: Callable, tensors: list[str], args: tuple, kwargs: dict, error: AttributeError) -> None:
-    """TypeError that names the first argument that should be a tensor and is none; nothing where all are."""
-    given = signature(fn).bind(*args, **kwargs).arguments if tensors else {}
-    for wrong in tensors:
-        if wrong in given and not isinstance(given[wrong], Tensor):
-            raise TypeError(f"{name}(): argument '{wrong}' must be Tensor, not {type(given[wrong]).__name__}") from error
-
-
 def composite(
     fn: Callable | None = None, *, home: str = "engine", method: bool = False, aliases: tuple[str, ...] = (), in_place: bool = False
 ) -> Any:  # fmt: skip
@@ -405,7 +401,7 @@ def composite(
     # PyTorch's functions that are written in Python take their own names only
     in_python = name != "cosine_similarity" if home == "nn.functional" else home == "engine" and name in ("norm", "split")
     further = {} if in_python else synonyms(params)
-    tensors = [n for n, kind in fn.__annotations__.items() if kind == "Tensor" and n != "return"] if home != "nn.functional" else []
+    kinds, names = arguments.kinds_of(fn), list(params)
     autocast, run = casting.policy(name, home), naming.by_function(name, fn)
 
     @functools.wraps(fn)
@@ -420,14 +416,14 @@ def composite(
         if watcher is None:
             try:
                 return run(*args, **kwargs)
-            except AttributeError as error:
-                _blame(name, fn, tensors, args, kwargs, error)
+            except Exception:
+                arguments.refuse(name, kinds, names, args, kwargs)
                 raise
         watcher.enter("function", name, fn)
         try:
             return run(*args, **kwargs)
-        except AttributeError as error:
-            _blame(name, fn, tensors, args, kwargs, error)
+        except Exception:
+            arguments.refuse(name, kinds, names, args, kwargs)
             raise
         finally:
             watcher.leave()

@@ -326,35 +326,35 @@ def _older(fn: Any) -> Any:
 
 @composite(method=True, in_place=True)
 @_older
-def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: complex = 1, alpha: complex = 1) -> Tensor:
     """`beta * input + alpha * (mat1 @ mat2)`."""
     return _scaled(input, mm(mat1, mat2), beta, alpha)
 
 
 @composite(method=True, in_place=True)
 @_older
-def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: complex = 1, alpha: complex = 1) -> Tensor:
     """`beta * input + alpha * (mat @ vec)`."""
     return _scaled(input, mv(mat, vec), beta, alpha)
 
 
 @composite(method=True, in_place=True)
 @_older
-def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: complex = 1, alpha: complex = 1) -> Tensor:
     """`beta * input + alpha * outer(vec1, vec2)`."""
     return _scaled(input, outer(vec1, vec2), scale(beta, "beta", input, vec1, vec2), scale(alpha, "alpha", input, vec1, vec2))
 
 
 @composite(method=True, in_place=True)
 @_older
-def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: complex = 1, alpha: complex = 1) -> Tensor:
     """`beta * input + alpha * (batch1 @ batch2)` for batches of matrices."""
     return _scaled(input, bmm(batch1, batch2), beta, alpha)
 
 
 @composite(method=True, in_place=True)
 @_older
-def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: complex = 1, alpha: complex = 1) -> Tensor:
     """`beta * input + alpha *` the sum over the batch of `batch1 @ batch2`."""
     return _scaled(input, bmm(batch1, batch2).sum(0), beta, alpha)
 
