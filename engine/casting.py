@@ -154,7 +154,7 @@ _METHODS = {F32: "float", BF16: "bfloat16", F16: "half"}
 def asked(lists: dict[str, str], values: Any) -> tuple[str, str] | None:
     """What this thread's autocast does to a call with these operands: the device type, and the list that the function is in there."""
     for device in _thread.active:
-        if device in lists and (len(_thread.active) == 1 or any(x.device.type == device for x in _tensors(values))):
+        if device in lists and (len(_thread.active) == 1 or any(x.device.type == device for x in tensors(values))):
             return device, lists[device]
     return None
 
@@ -162,7 +162,7 @@ def asked(lists: dict[str, str], values: Any) -> tuple[str, str] | None:
 def run(chosen: tuple[str, str], values: Any, call: Callable) -> Any:
     """`call(values)` with the operands among the values cast, and without an autocast inside."""
     (device, kind), active = chosen, _thread.active
-    operands = [x for x in _tensors(values) if _eligible(x, device)]
+    operands = [x for x in tensors(values) if _eligible(x, device)]
     if kind == UNSAFE and operands:
         raise RuntimeError(
             "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast.\nMany models use a sigmoid layer right "
@@ -208,11 +208,12 @@ def alone(call: Callable, *args: Any, **kwargs: Any) -> Any:
         _thread.active = active
 
 
-def _tensors(values: Any) -> list[Tensor]:
+def tensors(values: Any) -> list[Tensor]:
+    """The tensors in a nest of tuples, lists and dictionaries."""
     if isinstance(values, Tensor):
         return [values]
     inside = values.values() if isinstance(values, dict) else values if isinstance(values, (tuple, list)) else ()
-    return [x for value in inside for x in _tensors(value)]
+    return [x for value in inside for x in tensors(value)]
 
 
 def _eligible(x: Tensor, device: str) -> bool:

@@ -246,10 +246,10 @@ def write(op: Any, target: Tensor, inputs: tuple, attrs: dict) -> Tensor:
         named = dict(zip(op.inputs, (old, *inputs), strict=False)) if op.order else None  # the caller's order is not the inputs'
         result = op.call(old, *inputs, **attrs) if named is None else op.call(**named, **attrs)
     except NotImplementedError:
-        if op.types == "promote" and op.casts:  # PyTorch looks at the shapes, and at what the target can hold, before it looks for a kernel
-            arrays = [getattr(x, "array", x) for x in (old, *inputs)]
-            _refuse_shape(target.array, numpy.broadcast_shapes(*[numpy.shape(a) for a in arrays]), name)
-            _refuse_kind(target.array, dtypes.result(tuple(arrays)), name)
+        if op.casts:  # PyTorch looks at the shapes, and at what the target can hold, before it looks for a kernel
+            shapes = [tuple(getattr(x, "shape", ())) for x in (old, *inputs)]
+            _refuse_shape(target.array, numpy.broadcast_shapes(*shapes), name)
+            refuse_result(target.array, op, (old, *inputs), name)
         raise
     finally:
         observe.current = watcher
@@ -312,6 +312,13 @@ def refuse_overlap(array: Any, name: str) -> None:
 def refuse_cast(array: Any, value: Any, name: str) -> None:
     """RuntimeError where numbers of a wider kind, as real ones are for integers, would go into the array."""
     _refuse_kind(array, FROM_NUMPY[value.dtype], name)
+
+
+def refuse_result(array: Any, op: Any, inputs: tuple, name: str) -> None:
+    """RuntimeError where an elementwise op's result, which has not been computed, could not go into the array."""
+    if op.types in ("promote", "float"):
+        kind = dtypes.result(tuple([getattr(x, "array", x) for x in inputs]))
+        _refuse_kind(array, dtypes.default if op.types == "float" and kind.rank < FLOAT else kind, name)
 
 
 def _refuse_kind(array: Any, kind: Any, name: str) -> None:

@@ -46,11 +46,26 @@ _WITHOUT = frozenset((
     "unravel_index", "unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes", "unsqueeze", "upsample", "upsample_bilinear",
     "upsample_nearest", "vander", "var_mean", "view_as_complex", "view_as_real", "vsplit",
 ))  # fmt: skip
+_SEVERAL = frozenset(("split_copy", "split_with_sizes_copy", "unbind_copy"))  # their results are a list: `out` is one too
+_JOINED = frozenset(("cat", "stack", "hstack", "vstack", "dstack", "column_stack"))  # refuse a narrower `out` with TypeError
+_CHECKED = frozenset(("sign", "clamp", "lt", "le", "gt", "ge"))  # refuse complex numbers before they look at `out`
+_UNRECORDED = (
+    "{}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad."
+)
 _C_NAMES = {
     "float64": "double", "float32": "float", "float16": "c10::Half", "bfloat16": "c10::BFloat16", "int64": "long int", "int16": "short int",
     "int32": "int", "int8": "signed char", "uint8": "unsigned char", "bool": "bool", "complex64": "c10::complex<float>",
     "complex128": "c10::complex<double>",
 }  # fmt: skip
+
+
+def _refuse_first(op: Any, args: tuple, kwargs: dict, targets: Any, error: Exception) -> None:
+    """The call has failed with `error`: raise what PyTorch comes upon before."""
+    if tape.mode.grad and any(x.node is not None for x in casting.tensors((args, kwargs, targets))):
+        raise RuntimeError(_UNRECORDED.format(op.name)) from error
+    if isinstance(error, NotImplementedError) and getattr(op, "casts", False) and op.name not in _CHECKED:
+        for target in targets:
+            inplace.refuse_result(target.array, op, op.bind(args, kwargs)[0], f"{op.name}(out=)")
 
 
 def into(op: Any, args: tuple, kwargs: dict) -> Any:
@@ -63,27 +78,37 @@ def into(op: Any, args: tuple, kwargs: dict) -> Any:
         raise TypeError(f"{op.name}() got an unexpected keyword argument 'out'")
     kwargs = dict(kwargs)
     out = kwargs.pop("out")
-    result = casting.alone(op.call, *args, **kwargs)
     if out is None:
-        return result
+        return casting.alone(op.call, *args, **kwargs)
     targets = out if isinstance(out, (tuple, list)) else (out,)
-    results = result if isinstance(result, tuple) else (result,)
     for target in targets:
         if not isinstance(target, Tensor):
             raise TypeError(f"{op.name}(): argument 'out' must be Tensor, not {type(target).__name__}")
+    if targets is not out and op.name in _SEVERAL:
+        raise TypeError(f"{op.name}(): argument 'out' must be tuple of Tensors, not Tensor")
+    try:
+        result = casting.alone(op.call, *args, **kwargs)
+    except TypeError:
+        raise
+    except Exception as error:
+        _refuse_first(op, args, kwargs, targets, error)
+        raise
+    results = result if isinstance(result, tuple) else (result,)
     if len(targets) != len(results):
         raise TypeError(f"{op.name}(): argument 'out' must be {len(results)} tensors, one for each result, but got {len(targets)}")
     exact = op.name in _EXACT or not (getattr(op, "casts", False) or op.name in _CAST or "_polynomial_" in op.name)
     for target, r in zip(targets, results, strict=True):
         if tape.mode.grad and (r.node is not None or target.node is not None):
-            raise RuntimeError(
-                f"{op.name}(): functions with out=... arguments don't support automatic differentiation, "
-                "but one of the arguments requires grad."
-            )
+            raise RuntimeError(_UNRECORDED.format(op.name))
         if exact and target.array.dtype != r.array.dtype:
             wanted, got = (_C_NAMES.get(d, d) for d in (FROM_NUMPY[x.array.dtype].name for x in (r, target)))
             raise RuntimeError(f"{op.name}(): Expected out tensor to have dtype {wanted}, but got {got} instead{errors.at_user_line()}")
-        inplace.refuse_cast(target.array, r.array, f"{op.name}(out=)")
+        try:
+            inplace.refuse_cast(target.array, r.array, f"{op.name}(out=)")
+        except RuntimeError as error:
+            if op.name in _JOINED:
+                raise TypeError(str(error)) from None
+            raise
     for target, r in zip(targets, results, strict=True):  # whatever is refused has changed none of them
         if target.array.shape != r.array.shape:
             if target.array.size:

@@ -157,6 +157,12 @@ REFUSED = {
     "half.copy_('a')": TypeError,
     "T.channel_shuffle(half, 3, out=half)": TypeError,  # has no out
     "T.flip(half, [0], out=T.zeros(3))": TypeError,
+    "T.atan2(T.ones(3, dtype=T.complex64), half, out=T.zeros(3))": RuntimeError,  # what `out` can hold comes before the kernel
+    "T.lt(T.ones(3, dtype=T.complex64), half, out=T.zeros(3))": NotImplementedError,
+    "T.zeros(3).xlogy_(1j)": RuntimeError,
+    "T.sum(half.clone().requires_grad_(), 5, out=T.zeros(3))": RuntimeError,  # so does the gradient, before the dimension
+    "T.cat([half], out=T.zeros(3, dtype=T.int64))": TypeError,
+    "T.unbind_copy(half, out=half)": TypeError,
 }
 
 
