@@ -20,7 +20,8 @@ PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-r
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: help lab quick pytest-quick check-changed test check-view check-python pytest parity ecosystem fuzz bench build clean
+.PHONY: help lab quick pytest-quick check-changed test check-view check-python pytest parity ecosystem fuzz conformance suite-there \
+  bench build clean
 
 help:
 	@echo 'make lab     open JupyterLab on lesson 1         (ARGS="--no-browser --port 8890": further arguments of `workbench lab`)'
@@ -30,6 +31,7 @@ help:
 	@echo 'make parity  install torch, run the tests that compare with it'
 	@echo 'make ecosystem   install libraries that are written for torch, run programs of theirs on torch and on the engine'
 	@echo 'make fuzz    compare random programs with torch for SECONDS=600'
+	@echo "make conformance SUITE=path   run the array API consortium's tests from a checkout of theirs   (EXAMPLES=1000: more of each)"
 	@echo 'make bench   measure the overhead of an op'
 	@echo 'make build   make the wheel and the source distribution in dist/'
 	@echo 'make clean   remove .venv and everything that was built'
@@ -79,6 +81,23 @@ ecosystem: $(VENV)/ecosystem.stamp
 SECONDS ?= 600
 fuzz: $(VENV)/parity.stamp
 	$(BIN)/python tests/parity/fuzz --seconds $(SECONDS) $(ARGS)
+
+# The array API consortium's tests are no package: SUITE is a checkout of them. The second run is of those in xfails.txt that fail because
+# operators promote as PyTorch's do: where every kind of number has one type, they pass.
+SUITE ?=
+EXAMPLES ?= 100
+SUITED = ARRAY_API_TESTS_MODULE=engine.array_api HYPOTHESIS_STORAGE_DIRECTORY=$(CURDIR)/$(VENV)/hypothesis $(CURDIR)/$(BIN)/python -m pytest \
+  -n $(WORKERS) -q -p no:cacheprovider -W ignore::UserWarning --disable-deadline --max-examples $(EXAMPLES) $(ARGS)
+conformance: suite-there $(VENV)/conformance.stamp
+	cd '$(SUITE)' && $(SUITED) --xfails-file $(CURDIR)/tests/conformance/xfails.txt array_api_tests
+	cd '$(SUITE)' && ARRAY_API_TESTS_SKIP_DTYPES=int8,int16,int32,uint8,uint16,uint32,float64,complex128 $(SUITED) \
+	  -k "(__ or cross or outer or concat or stack or where) and not scalars" \
+	  $(patsubst %,array_api_tests/test_%.py,operators_and_elementwise_functions linalg manipulation_functions searching_functions)
+
+suite-there:
+	@test -d '$(SUITE)/array_api_tests' -a -d '$(SUITE)/array-api/src' || { \
+	  echo 'make conformance SUITE=path/to/array-api-tests: a checkout with its submodule, as this makes it:' >&2; \
+	  echo '  git clone --recurse-submodules https://github.com/data-apis/array-api-tests' >&2; exit 1; }
 
 bench: $(VENV)/lessons.stamp
 	$(BIN)/python benchmarks/overhead.py $(ARGS)

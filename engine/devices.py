@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import functools
 import importlib
 import re
@@ -198,3 +199,23 @@ def move(array: Any, to: device) -> Any:
     if to.type != "cuda":
         raise NotImplementedError(f"no tensor can be put on the device {str(to)!r} here; this engine computes on cpu and cuda")
     return cuda().to_device(array, to.index)
+
+
+class DLDeviceType(enum.IntEnum):
+    """Where memory lies, as DLPack numbers it."""
+
+    kDLCPU = 1
+    kDLCUDA = 2
+    kDLCUDAHost = 3
+    kDLOpenCL = 4
+    kDLVulkan = 7
+    kDLMetal = 8
+    kDLVPI = 9
+    kDLROCM = 10
+    kDLROCMHost = 11
+    kDLExtDev = 12
+    kDLCUDAManaged = 13
+    kDLOneAPI = 14
+    kDLWebGPU = 15
+    kDLHexagon = 16
+    kDLMAIA = 17

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import mmap
 import warnings
 from pathlib import Path
@@ -97,10 +98,41 @@ def _apart(array: numpy.ndarray) -> numpy.ndarray:
     return numpy.ndarray(array.shape, array.dtype, numpy.asarray(_Memory(array, n)), 0, array.strides)
 
 
+class _Capsule:
+    """A capsule with the method by which NumPy asks for one; such capsules are of the CPU's memory."""
+
+    def __init__(self, capsule: Any) -> None:
+        self._capsule = capsule
+
+    def __dlpack__(self, **kwargs: Any) -> Any:
+        return self._capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0
+
+
+def _writable(array: numpy.ndarray) -> numpy.ndarray:
+    """The array again, to be written to: a capsule does not say whether it may be, and NumPy then assumes that it may not."""
+    if array.flags.writeable or not array.size:
+        return array
+    extent = sum((n - 1) * s for n, s in zip(array.shape, array.strides, strict=True)) + array.itemsize
+    memory = (ctypes.c_char * extent).from_address(array.ctypes.data)
+    memory.owner = array  # type: ignore[attr-defined]  # the memory lives as long as this
+    return numpy.ndarray(array.shape, array.dtype, memory, 0, array.strides)
+
+
 def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
-    """A tensor that shares the memory of any object with `__dlpack__`; on another `device`, or with `copy`, its own."""
+    """A tensor on the memory of an object with `__dlpack__`, or of a capsule of the CPU's memory, which can be taken up once.
+
+    `copy=True` copies; `device` moves. A copy that `copy=False` forbids is a ValueError.
+    """
     if not hasattr(ext_tensor, "__dlpack__"):
-        raise RuntimeError(f"from_dlpack received an invalid capsule: expected an object with __dlpack__, got {type(ext_tensor).__name__}")
+        if type(ext_tensor).__name__ != "PyCapsule":
+            told = type(ext_tensor).__name__
+            raise RuntimeError(f"from_dlpack received an invalid capsule: expected an object with __dlpack__ or a capsule, got {told}")
+        if device is not None or copy is not None:
+            raise AssertionError("device and copy kwargs not supported when ext_tensor is already a DLPack capsule.")
+        return from_numpy(_writable(numpy.from_dlpack(_Capsule(ext_tensor))))
     on_gpu = ext_tensor.__dlpack_device__()[0] == 2
     found = Tensor._wrap(devices.cuda().from_dlpack(ext_tensor)) if on_gpu else from_numpy(numpy.from_dlpack(ext_tensor))
     moved = found if device is None else found.to(device)

@@ -447,16 +447,31 @@ class Tensor:
             return array.astype(dtype)
         return array.copy() if copy else array
 
-    def __dlpack__(self, **kwargs: Any) -> Any:
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = -1,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """The memory as a capsule for another library; `stream` -1 waits for no other stream, which on the CPU is all there is."""
         if self.node is not None:
             raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+        if stream is not None and type(stream) is not int:
+            raise TypeError("stream must be ``int`` or ``none``")
+        if not self.is_cuda:
+            if stream not in (None, -1):
+                raise AssertionError("stream should be None on cpu.")
+            stream = None
         array = self.array
         if any(s < 0 for s in array.strides):
             array = array.copy()  # negative strides abort the whole process in some consumers
-        return array.__dlpack__(**kwargs)
+        return array.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
 
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return self.array.__dlpack_device__()
+    def __dlpack_device__(self) -> tuple[devices.DLDeviceType, int]:
+        kind, number = self.array.__dlpack_device__()
+        return devices.DLDeviceType(kind), number
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
         """The functions of the array API standard on tensors: see `engine.array_api`."""

@@ -25,7 +25,7 @@ _SPELLED = {
     "invert": "bitwise_not", "equal": "eq", "not_equal": "ne", "less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge",
     "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh",
     "copy": "clone", "clip": "clamp", "put": "index_put", "sparse_rows": "add_rows", "windows": "unfold",
-    "write_through": "write_view", "read_through": "read_view",
+    "from_parts": "complex", "write_through": "write_view", "read_through": "read_view",
 }  # fmt: skip
 
 
@@ -140,6 +140,11 @@ def _beside(x: Any, fill: Any) -> Any:
 
 def zeros_like(x: Any) -> Any:
     return _beside(x, 0)
+
+
+def times_i(x: Any) -> Any:
+    parts = (-_registry["imag"].call(x), _registry["real"].call(x)) if x.dtype.is_complex else (zeros_like(x), x)
+    return _registry["complex"].call(*parts)
 
 
 def ones_like(x: Any) -> Any:

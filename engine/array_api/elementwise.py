@@ -75,7 +75,6 @@ sinh = _one("sinh")
 sqrt = _one("sqrt")
 square = _one("square")
 tan = _one("tan")
-tanh = _one("tanh")
 trunc = _one("trunc")
 
 add = _two("add")
@@ -113,7 +112,8 @@ def expm1(x: Tensor, /) -> Tensor:
     _refuse_others("expm1", x)
     if not x.is_complex():
         return engine.expm1(x)
-    return engine.where(engine.isfinite(x), engine.expm1(x), engine.exp(x) - 1)  # whose infinities are C99's
+    out = engine.where(engine.isfinite(x), engine.expm1(x), engine.exp(x) - 1)  # whose infinities are C99's
+    return engine.complex(out.real + 0, out.imag)  # the real part of a zero is +0
 
 
 def imag(x: Tensor, /) -> Tensor:
@@ -134,6 +134,15 @@ def sign(x: Tensor, /) -> Tensor:
     if x.is_complex():
         return engine.sgn(x)
     return engine.where(engine.isnan(x), x, engine.sign(x)) if x.is_floating_point() else engine.sign(x)
+
+
+def tanh(x: Tensor, /) -> Tensor:
+    """The hyperbolic tangent of each element. Where a real part is infinite, it is 1 or -1 and a zero with the imaginary part's sign."""
+    _refuse_others("tanh", x)
+    if not x.is_complex():
+        return engine.tanh(x)
+    limit = engine.complex(engine.tanh(x.real), engine.copysign(engine.zeros_like(x.real), x.imag))
+    return engine.where(engine.isinf(x.real), limit, engine.tanh(x))
 
 
 def clip(x: Tensor, /, min: Any = None, max: Any = None) -> Tensor:

@@ -56,11 +56,16 @@ def tensordot(x1: Tensor, x2: Tensor, /, *, axes: Any = 2) -> Tensor:
     return engine.tensordot(*alike(x1, x2), axes)
 
 
+def _check_axis(name: str, x1: Tensor, x2: Tensor, axis: int) -> None:
+    """An axis of both arrays, counted from the end where their numbers of dimensions differ; else IndexError."""
+    if not -min(x1.ndim, x2.ndim) <= axis < 0 and not (x1.ndim == x2.ndim and 0 <= axis < x1.ndim):
+        raise IndexError(f"{name}: axis {axis} is out of range for arrays of {x1.ndim} and {x2.ndim} dimensions")
+
+
 def vecdot(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
     """The dot products of the vectors along an axis, of which the first is conjugated."""
     x1, x2 = alike(x1, x2)
-    if not -min(x1.ndim, x2.ndim) <= axis < 0 and not (x1.ndim == x2.ndim and 0 <= axis < x1.ndim):
-        raise IndexError(f"vecdot: axis {axis} is out of range for arrays of {x1.ndim} and {x2.ndim} dimensions")
+    _check_axis("vecdot", x1, x2, axis)
     if x1.shape[axis] != x2.shape[axis]:
         raise ValueError(f"vecdot: the vectors have the lengths {x1.shape[axis]} and {x2.shape[axis]}")
     x1, x2 = broadcast_arrays(x1, x2)
@@ -75,7 +80,11 @@ def cholesky(x: Tensor, /, *, upper: bool = False) -> Tensor:
 
 def cross(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
     """The cross products of the vectors of three numbers along an axis."""
-    return engine.linalg.cross(*alike(x1, x2), dim=axis)
+    x1, x2 = alike(x1, x2)
+    _check_axis("cross", x1, x2, axis)
+    if not x1.shape[axis] == x2.shape[axis] == 3:
+        raise ValueError(f"cross: the vectors must have the length 3, not {x1.shape[axis]} and {x2.shape[axis]}")
+    return engine.linalg.cross(*broadcast_arrays(x1, x2), dim=axis)
 
 
 def det(x: Tensor, /) -> Tensor:

@@ -12,9 +12,9 @@ import numpy
 from ..errors import Refused
 
 __all__ = [
-    "angle", "clip", "conj", "floor_divide", "fmod", "gelu", "gelu_slope", "hardtanh", "imag", "lerp",
+    "angle", "clip", "conj", "floor_divide", "fmod", "from_parts", "gelu", "gelu_slope", "hardtanh", "imag", "lerp",
     "log1p", "log_sigmoid", "logaddexp", "logit", "power", "relu", "remainder", "round", "sgn",
-    "sigmoid", "sign", "silu", "sinc", "softplus", "threshold", "trunc_divide", "where",
+    "sigmoid", "sign", "silu", "sinc", "softplus", "threshold", "times_i", "trunc_divide", "where",
 ]  # fmt: skip
 
 BLOCK = 65536  # elements: the buffers of one block stay in the second-level cache
@@ -167,6 +167,18 @@ def imag(x: Any) -> Any:
     if x.dtype.kind != "c":
         raise Refused("imag is not implemented for tensors with non-complex dtypes")
     return x.imag
+
+
+def from_parts(real: Any, imag: Any) -> Any:
+    """Complex numbers of these parts. The sum real + imag * 1j is not: it has no -0, and infinity times 1j is no number."""
+    out = numpy.add(real, imag, dtype=numpy.result_type(real.dtype, imag.dtype, numpy.complex64))[...]
+    out.real, out.imag = real, imag
+    return out
+
+
+def times_i(x: Any) -> Any:
+    """The imaginary unit times each element, exactly: see `from_parts`."""
+    return from_parts(-x.imag, x.real) if x.dtype.kind == "c" else from_parts(numpy.zeros_like(x), x)
 
 
 def angle(x: Any) -> Any:

@@ -46,9 +46,9 @@ class complex_(Elementwise):
             raise Refused(f"Expected both inputs to be Half, Float or Double tensors but got {' and '.join(names)}")
         return super().prepare(arrays)
 
-    def forward(xp, real, imag): return real + imag * 1j
+    def forward(xp, real, imag): return xp.from_parts(real, imag)
     def d_real(xp, g): return g
-    def d_imag(xp, g): return g * 1j
+    def d_imag(xp, g): return xp.times_i(g)
 
 
 def _moved(x: Any, device: Any, source: Any) -> Any:

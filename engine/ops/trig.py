@@ -146,7 +146,7 @@ class imag(Linear):
     """The imaginary part of a complex tensor, RuntimeError for others. It shares the tensor's memory."""
     view, method, examples = True, False, ((([[1 + 2j, -1j], [3.0, 0.5 - 1j]],), {}),)
     def forward(xp, input): return xp.imag(input)
-    def d_input(xp, g): return g * -1j
+    def d_input(xp, g): return xp.times_i(-g)
 
 
 @front("real", method=False)

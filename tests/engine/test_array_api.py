@@ -392,6 +392,21 @@ def test_complex_numbers_of_which_a_part_is_no_number(case):
         parts_agree(got[-1].item(), want, False, (case, got))
 
 
+SIGNED = [  # where the specification names the sign of a zero, and what its symmetries make of it
+    *(("expm1", complex(a, b), complex(0, b)) for a in (0.0, -0.0) for b in (0.0, -0.0)),
+    *(("tanh", complex(sign * INF, b), complex(sign, math.copysign(0, b))) for sign in (1, -1) for b in (2.0, -2.0, 3e153, -0.0, -INF)),
+]
+
+
+@grouped("case", SIGNED, ids=str)
+def test_complex_zeros_have_the_sign_that_the_specification_names(case):
+    name, z, want = case
+    for dtype in (xp.complex64, xp.complex128) if abs(z.imag) < 1e38 else (xp.complex128,):
+        parts_agree(getattr(xp, name)(xp.full((3,), z, dtype=dtype))[1].item(), want, True, case)
+    x = xp.asarray([0.3 - 0.7j, -1.1 + 0.2j], dtype=xp.complex128).requires_grad_()
+    assert engine.autograd.gradcheck(getattr(xp, name), (x,))
+
+
 @grouped("name", COMPLEX)
 def test_special_values_of_complex_numbers(name):
     """As C99 has them, which Python's cmath follows; it raises at poles and where the result is no number."""
@@ -540,8 +555,9 @@ PAIRED = {  # of two arrays of these shapes
     "xp.vecdot(a, b)": ("ifc", [((3,), (3,)), ((2, 3), (3,)), ((2, 0), (2, 0)), ((4, 1, 3), (2, 3)), ((3,), (4,)), ((3,), (1,))]),
     "xp.vecdot(a, b, axis=-2)": ("ifc", [((3, 2), (3, 2)), ((3, 1), (5, 3, 4))]),
     "xp.linalg.outer(a, b)": ("ifc", [((3,), (4,)), ((0,), (2,))]),
-    "xp.linalg.cross(a, b)": ("ifc", [((3,), (3,)), ((2, 3), (2, 3)), ((4,), (4,))]),
+    "xp.linalg.cross(a, b)": ("ifc", [((3,), (3,)), ((2, 3), (2, 3)), ((4,), (4,)), ((3,), (2, 3)), ((4, 1, 3), (2, 3)), ((2, 3), (1,))]),
     "xp.linalg.cross(a, b, axis=0)": ("ifc", [((3, 2), (3, 2))]),
+    "xp.linalg.cross(a, b, axis=-2)": ("f", [((3, 1), (2, 3, 4))]),
     "xp.linalg.solve(a + 9 * xp.eye(3, dtype=a.dtype), b)": (
         "fc",
         [((3, 3), (3,)), ((3, 3), (3, 2)), ((2, 3, 3), (3,)), ((2, 3, 3), (3, 3)), ((3, 3, 3), (3, 3)), ((2, 3, 3), (2, 3, 1))],
@@ -778,7 +794,7 @@ def test_memory_is_shared_or_copied_as_asked():
     assert xp.from_dlpack(there).data_ptr() == there.ctypes.data and xp.from_dlpack(there, copy=True).data_ptr() != there.ctypes.data
     assert numpy.from_dlpack(x)[5] == 5 and x.__dlpack_device__() == (1, 0)
     assert xp.from_dlpack(xp.ones(2), device=xp.ones(2).device).tolist() == [1, 1]
-    assert x.__dlpack__(max_version=(1, 0), dl_device=(1, 0), copy=True) is not None
+    assert x.__dlpack__(stream=-1, max_version=(1, 0), dl_device=(1, 0), copy=True) is not None
     assert all(isinstance(number, kind) for number, kind in [(complex(xp.ones(())), complex), (xp.arange(3)[2].__index__(), int)])
     assert xp.broadcast_shapes() == () and xp.broadcast_shapes((2, 1), (3,)) == (2, 3)
     with pytest.raises(ValueError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 import threading
 
@@ -11,6 +12,7 @@ import pytest
 import engine
 from engine.futures import Future, collect_all, wait_all
 from engine.utils import dlpack
+from grouping import grouped
 
 
 def test_a_future_is_waited_for():
@@ -55,8 +57,31 @@ def test_capsules_share_memory():
     array = numpy.arange(3)
     assert dlpack.from_dlpack(array).data_ptr() == array.ctypes.data
     assert dlpack.from_dlpack(array, copy=True).data_ptr() != array.ctypes.data
-    with pytest.raises(TypeError, match="expected an object with __dlpack__ or a capsule, got list"):
-        dlpack.from_dlpack([1])
+    assert engine.from_dlpack(x.__dlpack__()).data_ptr() == x.data_ptr()
+
+
+REFUSED = {  # as PyTorch 2.13 refuses them
+    "dlpack.from_dlpack([1])": (RuntimeError, "received an invalid capsule"),
+    "dlpack.from_dlpack(x.__dlpack__(), copy=True)": (AssertionError, "device and copy kwargs not supported"),
+    "x.__dlpack__(stream=1)": (AssertionError, "stream should be None on cpu"),
+    "x.__dlpack__(stream='default')": (TypeError, "stream must be ``int`` or ``none``"),
+    "x.requires_grad_().__dlpack__()": (BufferError, "Can't export tensors that require gradient"),
+}
+
+
+@grouped("call", REFUSED)
+def test_capsules_are_refused(call):
+    kind, words = REFUSED[call]
+    with pytest.raises(kind, match=words):
+        eval(call, {"x": engine.arange(3.0), "dlpack": dlpack})
+
+
+def test_a_capsules_options_and_device():
+    x = engine.arange(3.0)
+    assert list(inspect.signature(x.__dlpack__).parameters) == ["stream", "max_version", "dl_device", "copy"]
+    x.__dlpack__(stream=-1)
+    x.__dlpack__(stream=None, max_version=(1, 0), dl_device=(1, 0), copy=True)
+    assert x.__dlpack_device__() == (dlpack.DLDeviceType.kDLCPU, 0) and type(x.__dlpack_device__()[0]) is dlpack.DLDeviceType
 
 
 def test_older_addresses():

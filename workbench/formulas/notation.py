@@ -236,6 +236,14 @@ class Math:
 
     # kernels with a notation that everybody knows
     @staticmethod
+    def from_parts(real: Any, imag: Any) -> Symbol:
+        return symbol(real) + symbol(imag) * 1j
+
+    @staticmethod
+    def times_i(x: Any) -> Symbol:
+        return symbol(x) * 1j
+
+    @staticmethod
     def sigmoid(x: Any) -> Symbol:
         return call("σ", x, shape=symbol(x)._shape)
 
