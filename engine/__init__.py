@@ -155,6 +155,8 @@ def __getattr__(name: str) -> Any:
         return sys.modules["torch"]  # PyTorch's own module has itself under this name
     if name in _ELSEWHERE:
         return getattr(importlib.import_module(f"{__package__}.{_ELSEWHERE[name]}"), name)
+    if name.startswith("_foreach_"):
+        return getattr(importlib.import_module(f"{__package__}.foreach"), name)
     return missing.attribute(__package__, name, 2)
 
 

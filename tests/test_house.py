@@ -82,6 +82,7 @@ FLOORS = [
         "engine.compiler",
         "engine.hub",
         "engine.quasirandom",
+        "engine.foreach",
         "engine.futures",
         "engine.fx",
         "engine.overrides",

@@ -36,7 +36,7 @@ from .poisson import Poisson
 from .transformed_distribution import TransformedDistribution
 from .uniform import Uniform
 from .utils import euler_constant as EULER
-from .utils import holds, sum_rightmost
+from .utils import holds, _sum_rightmost
 
 __all__ = ["kl_divergence", "register_kl"]
 
@@ -152,7 +152,7 @@ def _family_family(p: Any, q: Any) -> Tensor:
     gradients = engine.autograd.grad(normalizer.sum(), p_natural, create_graph=True)
     found = q._log_normalizer(*q._natural_params) - normalizer
     for pn, qn, g in zip(p_natural, q._natural_params, gradients, strict=True):
-        found = found - sum_rightmost((qn - pn) * g, len(q.event_shape))
+        found = found - _sum_rightmost((qn - pn) * g, len(q.event_shape))
     return found
 
 
@@ -304,4 +304,4 @@ def _cauchy_cauchy(p: Any, q: Any) -> Tensor:
 def _independent_independent(p: Any, q: Any) -> Tensor:
     if p.reinterpreted_batch_ndims != q.reinterpreted_batch_ndims:
         raise NotImplementedError("KL(p || q) of independents needs the same reinterpreted_batch_ndims")
-    return sum_rightmost(kl_divergence(p.base_dist, q.base_dist), p.reinterpreted_batch_ndims)
+    return _sum_rightmost(kl_divergence(p.base_dist, q.base_dist), p.reinterpreted_batch_ndims)

@@ -10,7 +10,7 @@ from engine import Tensor
 
 from ..backends.batch import Batched
 
-__all__ = ["broadcast_all", "clamp_probs", "lazy_property", "logits_to_probs", "probs_to_logits", "sum_rightmost", "tril_matrix_to_vec",
+__all__ = ["broadcast_all", "clamp_probs", "lazy_property", "logits_to_probs", "probs_to_logits", "_sum_rightmost", "tril_matrix_to_vec",
            "vec_to_tril_matrix"]  # fmt: skip
 
 euler_constant = 0.57721566490153286060
@@ -85,7 +85,7 @@ class lazy_property:
         def __set__(self, instance: Any, value: Any) -> None: ...
 
 
-def sum_rightmost(value: Any, dim: int) -> Any:
+def _sum_rightmost(value: Any, dim: int) -> Any:
     """The sum over the last `dim` dimensions."""
     return value if dim == 0 else value.reshape(value.shape[:-dim] + (-1,)).sum(-1)
 

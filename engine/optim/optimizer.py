@@ -20,28 +20,60 @@ from ..nn.parameter import forget_grad
 from ..tape import Handle
 from ..tensor import Tensor
 from . import recorded
+from .for_libraries import (  # noqa: F401  what optimisers of libraries import from here
+    Args,
+    DeviceDict,
+    DeviceDtypeDict,
+    GlobalOptimizerPostHook,
+    GlobalOptimizerPreHook,
+    Indices,
+    Kwargs,
+    ParamsT,
+    StateDict,
+    TensorListList,
+    _capturable_doc,
+    _default_to_fused_or_foreach,
+    _device_dtype_check_for_fused,
+    _differentiable_doc,
+    _disable_dynamo_if_unsupported,
+    _foreach_doc,
+    _foreach_supported_types,
+    _fused_doc,
+    _get_capturable_supported_devices,
+    _get_foreach_kernels_supported_devices,
+    _get_fused_kernels_supported_devices,
+    _get_scalar_dtype,
+    _get_value,
+    _group_tensors_by_device_and_dtype,
+    _maximize_doc,
+    _params_doc,
+    _stack_if_compiling,
+    _to_scalar,
+    _use_grad_for_differentiable,
+    _view_as_real,
+)
 
 
-class _Required:
+class _RequiredParameter:
     def __repr__(self) -> str:
         return "<required parameter>"
 
 
-required = _Required()
+required = _RequiredParameter()
 
 
-_everywhere_before: OrderedDict[int, Callable] = OrderedDict()  # the step hooks of all optimisers
-_everywhere_after: OrderedDict[int, Callable] = OrderedDict()
+_global_optimizer_pre_hooks: OrderedDict[int, Callable] = OrderedDict()  # the step hooks of all optimisers
+_global_optimizer_post_hooks: OrderedDict[int, Callable] = OrderedDict()
 
 
 def register_optimizer_step_pre_hook(hook: Callable) -> Handle:
     """Call `hook(optimizer, args, kwargs)` before every step of every optimiser; `args` begin with the optimiser."""
-    return _hung(_everywhere_before, hook)
+    return _hung(_global_optimizer_pre_hooks, hook)
 
 
 def register_optimizer_step_post_hook(hook: Callable) -> Handle:
     """Call `hook(optimizer, args, kwargs)` after every step of every optimiser; `args` begin with the optimiser."""
-    return _hung(_everywhere_after, hook)
+    return _hung(_global_optimizer_post_hooks, hook)
 
 
 def _hung(table: OrderedDict, hook: Callable, prepend: bool = False) -> Handle:
@@ -59,10 +91,10 @@ def _hooked(step: Callable) -> Callable:
     def call(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
         if self._stepping:
             return step(self, *args, **kwargs)
-        if "_before" not in self.__dict__:  # a wrapper around another optimizer, which never called __init__: its step is its own
+        if "_optimizer_step_pre_hooks" not in self.__dict__:  # a wrapper around another optimizer, which never called __init__: its step is its own
             return step(self, *args, **kwargs)
         args = (self, *args)  # so hooks get them
-        for hook in (*_everywhere_before.values(), *self._before.values()):
+        for hook in (*_global_optimizer_pre_hooks.values(), *self._optimizer_step_pre_hooks.values()):
             changed = hook(self, args, kwargs)
             if changed is not None:
                 if not (isinstance(changed, tuple) and len(changed) == 2):
@@ -78,7 +110,7 @@ def _hooked(step: Callable) -> Callable:
         self._steps += 1
         if observe.current is not None:
             observe.current.updated(self)
-        for hook in (*self._after.values(), *_everywhere_after.values()):
+        for hook in (*self._optimizer_step_post_hooks.values(), *_global_optimizer_post_hooks.values()):
             hook(self, args, kwargs)
         return loss
 
@@ -95,9 +127,12 @@ class Optimizer:
     state: defaultdict[Any, dict]
     param_groups: list[dict]
     _stepping = False
-    _before: OrderedDict[int, Callable]
-    _after: OrderedDict[int, Callable]
-    _saving: dict[str, OrderedDict[int, Callable]]
+    _optimizer_step_pre_hooks: OrderedDict[int, Callable]
+    _optimizer_step_post_hooks: OrderedDict[int, Callable]
+    _optimizer_state_dict_pre_hooks: OrderedDict[int, Callable]
+    _optimizer_state_dict_post_hooks: OrderedDict[int, Callable]
+    _optimizer_load_state_dict_pre_hooks: OrderedDict[int, Callable]
+    _optimizer_load_state_dict_post_hooks: OrderedDict[int, Callable]
     _steps: int  # how often step() ran; schedulers want to know that it did
     _scratch: dict[tuple, list]
 
@@ -117,12 +152,16 @@ class Optimizer:
         if defaults.get("fused") and defaults.get("differentiable"):
             raise RuntimeError("`fused` does not support `differentiable`")
         self.state, self.param_groups = defaultdict(dict), []
-        self.__dict__.update(_fresh())
+        self._patch_step_function()
         groups = list(params)
         if not groups:
             raise ValueError("optimizer got an empty parameter list")
         for group in groups if isinstance(groups[0], dict) else [{"params": groups}]:
             self.add_param_group(group)
+
+    def _patch_step_function(self) -> None:
+        """What an optimizer has beside groups and state, for one around another that never calls `Optimizer.__init__`."""
+        self.__dict__.update({name: value for name, value in _fresh().items() if name not in self.__dict__})
 
     # -- groups ---------------------------------------------------------------------------------------------------------------
 
@@ -251,33 +290,33 @@ class Optimizer:
 
     def register_step_pre_hook(self, hook: Callable) -> Handle:
         """Call `hook(optimizer, args, kwargs)` before every step; `args` begin with the optimiser. New `(args, kwargs)` may be returned."""
-        return _hung(self._before, hook)
+        return _hung(self._optimizer_step_pre_hooks, hook)
 
     def register_step_post_hook(self, hook: Callable) -> Handle:
         """Call `hook(optimizer, args, kwargs)` after every step; `args` begin with the optimiser."""
-        return _hung(self._after, hook)
+        return _hung(self._optimizer_step_post_hooks, hook)
 
     # -- saving and loading -------------------------------------------------------------------------------------------------------
 
     def register_state_dict_pre_hook(self, hook: Callable, prepend: bool = False) -> Handle:
         """Call `hook(optimizer)` before `state_dict()`."""
-        return _hung(self._saving["before"], hook, prepend)
+        return _hung(self._optimizer_state_dict_pre_hooks, hook, prepend)
 
     def register_state_dict_post_hook(self, hook: Callable, prepend: bool = False) -> Handle:
         """Call `hook(optimizer, state_dict)` after `state_dict()`; what it returns, unless None, takes the state dict's place."""
-        return _hung(self._saving["after"], hook, prepend)
+        return _hung(self._optimizer_state_dict_post_hooks, hook, prepend)
 
     def register_load_state_dict_pre_hook(self, hook: Callable, prepend: bool = False) -> Handle:
         """Call `hook(optimizer, state_dict)` before loading; what it returns, unless None, is loaded in its place."""
-        return _hung(self._saving["load_before"], hook, prepend)
+        return _hung(self._optimizer_load_state_dict_pre_hooks, hook, prepend)
 
     def register_load_state_dict_post_hook(self, hook: Callable, prepend: bool = False) -> Handle:
         """Call `hook(optimizer)` after loading."""
-        return _hung(self._saving["load_after"], hook, prepend)
+        return _hung(self._optimizer_load_state_dict_post_hooks, hook, prepend)
 
     def state_dict(self) -> dict[str, Any]:
         """`{"state": {number: ...}, "param_groups": [...]}` with the parameters by number, in PyTorch's layout; shares memory."""
-        for hook in list(self._saving["before"].values()):
+        for hook in list(self._optimizer_state_dict_pre_hooks.values()):
             hook(self)
         numbers: dict[int, int] = {}
         for p in chain.from_iterable(g["params"] for g in self.param_groups):
@@ -287,7 +326,7 @@ class Optimizer:
         ]
         state = {numbers[id(p)] if isinstance(p, Tensor) else p: value for p, value in self.state.items() if value}
         found = {"state": state, "param_groups": groups}
-        for hook in list(self._saving["after"].values()):
+        for hook in list(self._optimizer_state_dict_post_hooks.values()):
             changed = hook(self, found)
             found = found if changed is None else changed
         return found
@@ -295,7 +334,7 @@ class Optimizer:
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take over a state dict: groups must match in number and size. State is cast to each parameter's dtype and device."""
         state_dict = dict(state_dict)
-        for hook in list(self._saving["load_before"].values()):
+        for hook in list(self._optimizer_load_state_dict_pre_hooks.values()):
             changed = hook(self, state_dict)
             state_dict = state_dict if changed is None else changed
         groups, saved = self.param_groups, deepcopy(state_dict["param_groups"])
@@ -312,14 +351,15 @@ class Optimizer:
             if "param_names" in group:
                 loaded["param_names"] = group["param_names"]
         self.__setstate__({"state": state, "param_groups": saved})
-        for hook in list(self._saving["load_after"].values()):
+        for hook in list(self._optimizer_load_state_dict_post_hooks.values()):
             hook(self)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update({k: v for k, v in _fresh().items() if k not in self.__dict__}, **state)
+        self._patch_step_function()
+        self.__dict__.update(state)
         for group in self.param_groups:
             for name, value in self.defaults.items():
                 group.setdefault(name, value)
@@ -337,8 +377,8 @@ Optimizer.step = _hooked(Optimizer.step)
 
 def _fresh() -> dict[str, Any]:
     """What an optimiser has beside groups and state: hooks, how often step() ran (schedulers want to know), arrays to compute in."""
-    saving = {when: OrderedDict() for when in ("before", "after", "load_before", "load_after")}
-    return {"_before": OrderedDict(), "_after": OrderedDict(), "_saving": saving, "_steps": 0, "_scratch": {}}
+    moments = (f"_optimizer_{what}_{when}_hooks" for what in ("step", "state_dict", "load_state_dict") for when in ("pre", "post"))
+    return {**{name: OrderedDict() for name in moments}, "_steps": 0, "_scratch": {}}
 
 
 def _cast(param: Tensor, value: Any, key: Any = None) -> Any:

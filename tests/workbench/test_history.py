@@ -317,7 +317,7 @@ def test_hooks_go_with_close_and_with_the_history(data):
 
     def hooks() -> int:
         tables = [t for m in model.modules() if m._hooks for t in (m._hooks.before, m._hooks.after)]
-        return sum(map(len, [*tables, optimizer._before, optimizer._after]))
+        return sum(map(len, [*tables, optimizer._optimizer_step_pre_hooks, optimizer._optimizer_step_post_hooks]))
 
     h = wb.history(model, optimizer)
     assert hooks() == 1 + len(list(model.modules())) + 2

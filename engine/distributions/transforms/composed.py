@@ -12,7 +12,7 @@ import engine
 from engine import Size, Tensor
 
 from .. import constraints
-from ..utils import lazy_property, sum_rightmost
+from ..utils import lazy_property, _sum_rightmost
 from .base import Transform
 
 
@@ -81,7 +81,7 @@ class ComposeTransform(Transform):
         steps.append(y)
         terms, event_dim = [], self.domain.event_dim
         for part, before, after in zip(self.parts, steps[:-1], steps[1:], strict=True):
-            terms.append(sum_rightmost(part.log_abs_det_jacobian(before, after), event_dim - part.domain.event_dim))
+            terms.append(_sum_rightmost(part.log_abs_det_jacobian(before, after), event_dim - part.domain.event_dim))
             event_dim += part.codomain.event_dim - part.domain.event_dim
         return functools.reduce(operator.add, terms)
 
@@ -141,7 +141,7 @@ class IndependentTransform(Transform):
         return self.base_transform.inv(y)
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Tensor:
-        return sum_rightmost(self.base_transform.log_abs_det_jacobian(x, y), self.reinterpreted_batch_ndims)
+        return _sum_rightmost(self.base_transform.log_abs_det_jacobian(x, y), self.reinterpreted_batch_ndims)
 
     def forward_shape(self, shape: Any) -> Any:
         return self.base_transform.forward_shape(shape)
@@ -258,7 +258,7 @@ class CatTransform(_Parts):
         found = []
         for t, a, b in zip(self.transforms, self._split(x), self._split(y), strict=True):
             log = t.log_abs_det_jacobian(a, b)
-            found.append(sum_rightmost(log, self.event_dim - t.event_dim) if t.event_dim < self.event_dim else log)
+            found.append(_sum_rightmost(log, self.event_dim - t.event_dim) if t.event_dim < self.event_dim else log)
         dim = self.dim if self.dim < 0 else self.dim - x.dim()
         dim += self.event_dim
         return engine.cat(found, dim=dim) if dim < 0 else functools.reduce(operator.add, found)
