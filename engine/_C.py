@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from . import devices
+from .jit_types import *  # noqa: F403
 from .nn import moving
 from .random import Generator
 from .subclasses import DisableTorchFunctionSubclass

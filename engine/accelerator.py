@@ -1,7 +1,8 @@
-"""`engine.accelerator`: the GPU, asked for without naming its kind. Where there is none, it says so."""
+"""`engine.accelerator`: the GPU, asked for without naming its kind. Where there is none, it says so. `Stream` and `Event` of any device."""
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -71,3 +72,100 @@ memory_allocated, max_memory_allocated = cuda.memory_allocated, cuda.max_memory_
 memory_reserved, max_memory_reserved = cuda.memory_reserved, cuda.max_memory_reserved
 memory_stats, reset_peak_memory_stats = cuda.memory_stats, cuda.reset_peak_memory_stats
 reset_accumulated_memory_stats, get_memory_info = cuda.reset_accumulated_memory_stats, cuda.mem_get_info
+
+
+_NO_EVENTS = "cpu backend doesn't support events."
+
+
+class Stream(metaclass=abc.ABCMeta):
+    """A line of work of a device: `Stream("cuda")` is a `cuda.Stream`. A CPU has one, whose work is done when a call returns."""
+
+    __module__ = "torch"
+    device, device_type, device_index, stream_id = devices.device("cpu"), 0, -1, 0
+
+    def __new__(cls, device: Any = None, priority: int = 0) -> Any:
+        return cuda.Stream(device, priority) if _of_gpu(device) else object.__new__(cls)
+
+    def synchronize(self) -> None:
+        """There is nothing to wait for."""
+        return None
+
+    def query(self) -> bool:
+        """True: its work is done."""
+        return True
+
+    def record_event(self, event: Any = None) -> Any:
+        """RuntimeError: a CPU has no events."""
+        raise RuntimeError(_NO_EVENTS)
+
+    def wait_event(self, event: Any) -> None:
+        """There is nothing to wait for."""
+        return None
+
+    def wait_stream(self, stream: Any) -> None:
+        """RuntimeError: a CPU has no events."""
+        raise RuntimeError(_NO_EVENTS)
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        return None
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self)
+
+    def __hash__(self) -> int:
+        return hash(type(self))
+
+    def __repr__(self) -> str:
+        return f"torch.Stream device_type={self.device.type}, device_index={self.device_index}, stream_id={self.stream_id}"
+
+
+class Event(metaclass=abc.ABCMeta):
+    """A point in a stream of a device: `Event("cuda")` is a `cuda.Event`. On a CPU all that one could wait for is done."""
+
+    __module__ = "torch"
+    device, event_id = devices.device("cpu"), 0
+
+    def __new__(cls, device: Any = None, *, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> Any:
+        return cuda.Event(enable_timing, blocking, interprocess) if _of_gpu(device) else object.__new__(cls)
+
+    def __init__(self, device: Any = None, *, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> None:
+        self.enable_timing = enable_timing
+
+    def record(self, stream: Any = None) -> None:
+        """RuntimeError: a CPU has no events."""
+        raise RuntimeError(_NO_EVENTS)
+
+    def query(self) -> bool:
+        """True: what came before it is done."""
+        return True
+
+    def synchronize(self) -> None:
+        """There is nothing to wait for."""
+        return None
+
+    def wait(self, stream: Any = None) -> None:
+        """There is nothing to wait for."""
+        return None
+
+    def elapsed_time(self, other: Event) -> float:
+        """No time: an event of a CPU is never recorded. ValueError without `enable_timing=True`, else RuntimeError."""
+        if not (self.enable_timing and other.enable_timing):
+            raise ValueError("Both events must be created with argument 'enable_timing=True'.")
+        raise RuntimeError(_NO_EVENTS)
+
+    def __repr__(self) -> str:
+        return (
+            f"torch.Event device_type={self.device.type}, device_index=-1, event_flag={int(self.enable_timing)}, event_id={self.event_id}"
+        )
+
+
+Stream.register(cuda.Stream)
+Event.register(cuda.Event)
+
+
+def _of_gpu(device: Any) -> bool:
+    """Whether a stream or event is a GPU's: that of the device, or of the accelerator if there is one."""
+    return cuda.is_available() if device is None else devices.device(device).type == "cuda"

@@ -33,6 +33,7 @@ PATHS = {
     "engine.distributed.checkpoint.hf_storage": "engine.distributed.checkpoint",
     "engine.distributed.fsdp.api": "engine.distributed.fsdp",
     "engine.distributed.fsdp.fully_sharded_data_parallel": "engine.distributed.fsdp",
+    "engine.distributed.fsdp.wrap": "engine.distributed.wrapping",
     "engine.distributed.nn.functional": "engine.distributed.nn",
     "engine.distributed.tensor._utils": "engine.distributed.tensor",
     "engine.distributed.tensor.placement_types": "engine.distributed.tensor",

@@ -95,6 +95,8 @@ FLOORS = [
         "engine.symbolic",
         "engine.library",
         "engine.jit_annotations",
+        "engine.jit_types",
+        "engine.conditions",
         "engine.rare_dtypes",
         "engine._subclasses",
         "engine._tensor_str",

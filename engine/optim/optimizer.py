@@ -91,7 +91,8 @@ def _hooked(step: Callable) -> Callable:
     def call(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
         if self._stepping:
             return step(self, *args, **kwargs)
-        if "_optimizer_step_pre_hooks" not in self.__dict__:  # a wrapper around another optimizer, which never called __init__: its step is its own
+        if "_optimizer_step_pre_hooks" not in self.__dict__:  # a wrapper around another optimizer, without __init__: its step is its own
+            self._steps += 1
             return step(self, *args, **kwargs)
         args = (self, *args)  # so hooks get them
         for hook in (*_global_optimizer_pre_hooks.values(), *self._optimizer_step_pre_hooks.values()):
@@ -133,7 +134,7 @@ class Optimizer:
     _optimizer_state_dict_post_hooks: OrderedDict[int, Callable]
     _optimizer_load_state_dict_pre_hooks: OrderedDict[int, Callable]
     _optimizer_load_state_dict_post_hooks: OrderedDict[int, Callable]
-    _steps: int  # how often step() ran; schedulers want to know that it did
+    _steps = 0  # how often step() ran; schedulers want to know that it did
     _scratch: dict[tuple, list]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:

@@ -81,7 +81,7 @@ def printed(folder: Path, *command: str) -> list[dict[str, Any]]:
     )
     assert ran.returncode == 0, f"{' '.join(command)} ended with status {ran.returncode}:\n{ran.stdout[-2000:]}{ran.stderr[-6000:]}"
     print(f"{folder.name}:\n{ran.stdout}")
-    return [json.loads(line) for line in ran.stdout.splitlines() if line.startswith("{")]
+    return [json.loads(line) for line in ran.stdout.splitlines() if line.startswith('{"')]
 
 
 def differences(found: Any, expected: Any, rtol: float, path: str = "") -> list[str]:

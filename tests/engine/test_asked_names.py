@@ -154,7 +154,71 @@ def test_operators_inside_pytorch():
     assert engine.as_strided_scatter(engine.zeros(4), engine.tensor([1, 2]), (2,), (2,)).tolist() == [1, 0, 2, 0]  # cast as in a copy
 
 
-@pytest.mark.parametrize("name", ["tensor.parallel", "fsdp.wrap", "checkpoint.state_dict"])
+@pytest.mark.parametrize("name", ["tensor.parallel", "fsdp.sharded_grad_scaler", "checkpoint.state_dict"])
 def test_modules_below_what_is_refused_are_named(name):
     with engine.install_as_torch(), pytest.raises(ModuleNotFoundError, match=f"{name}' in this engine, though PyTorch has it"):
         importlib.import_module(f"torch.distributed.{name}")
+
+
+def test_conditions_are_stated():
+    from engine import _assert, _check, _check_index, _check_tensor_all, _check_value
+
+    yes, no = engine.tensor([True, True]), engine.tensor([True, False])
+    assert _assert(engine.tensor(1), "") is _check(True) is _check_index(True) is _check_tensor_all(yes) is None
+    with pytest.raises(AssertionError, match="^told$"):
+        _assert(engine.tensor(0), "told")
+    with pytest.raises(RuntimeError, match="Boolean value of Tensor with more than one value is ambiguous"):
+        _assert(yes, "")
+    for check, kind in ((_check, RuntimeError), (_check_index, IndexError), (_check_value, ValueError)):
+        with pytest.raises(kind, match="^told$"):
+            check(False, lambda: "told")
+    with pytest.raises(RuntimeError, match="Expected cond to be True, but got False"):
+        _check_tensor_all(no)
+    for wrong in (lambda: _check(yes), lambda: _check(1), lambda: _check_tensor_all(True), lambda: _check_tensor_all(engine.ones(2))):
+        with pytest.raises(TypeError, match="^cond "):
+            wrong()
+
+
+def test_types_of_torchscript_are_named():
+    number, text, tensor = engine.IntType.get(), engine.StringType.get(), engine.TensorType.get()
+    assert tensor is engine.TensorType.get() == tensor != number and engine._C.TensorType is engine.TensorType
+    made = engine.ListType(number), engine.OptionalType(tensor), engine.DictType(text, number), engine.TupleType([number, tensor])
+    assert [str(t) for t in (number, text, tensor, *made)] == [
+        "int", "str", "Tensor", "List[int]", "Optional[Tensor]", "Dict[str, int]", "Tuple[int, Tensor]",
+    ]  # fmt: skip
+    assert made[0] == engine.ListType(engine.IntType.get()) != engine.OptionalType(number) and made[0].kind() == "ListType"
+    assert made[0].getElementType() == made[2].getValueType() == number and made[3].elements() == [number, tensor]
+    assert isinstance(tensor, engine.Type) and made[1].annotation_str == "Optional[Tensor]"
+    for make in (engine.TensorType, engine.Type):
+        with pytest.raises(TypeError, match="No constructor defined!"):
+            make()
+
+
+def test_streams_and_events_of_a_cpu():
+    stream, event = engine.Stream(device="cpu"), engine.Event("cpu", enable_timing=True)
+    assert repr(stream) == "torch.Stream device_type=cpu, device_index=-1, stream_id=0" and stream == engine.Stream("cpu", priority=-1)
+    assert repr(event) == "torch.Event device_type=cpu, device_index=-1, event_flag=1, event_id=0"
+    assert stream.query() and event.query() and stream.device == engine.device("cpu")
+    assert stream.synchronize() is event.synchronize() is event.wait() is stream.wait_event(event) is None
+    with stream as inside:
+        assert inside is stream
+    for use in (stream.record_event, lambda: event.record(stream), lambda: stream.wait_stream(stream)):
+        with pytest.raises(RuntimeError, match="cpu backend doesn't support events"):
+            use()
+    with pytest.raises(ValueError, match="enable_timing=True"):
+        event.elapsed_time(engine.Event("cpu"))
+    assert isinstance(engine.cuda.Event(), engine.Event) and not isinstance(stream, engine.cuda.Stream)
+
+
+def test_policies_of_fsdp_answer():
+    from engine.distributed import wrapping
+
+    layer, heads, several = engine.nn.Linear(2, 2), engine.nn.MultiheadAttention(2, 1), engine.nn.ModuleList()
+    linear = wrapping.ModuleWrapPolicy([engine.nn.Linear])
+    assert linear(heads, True) and linear(layer, False) and not linear(heads, False)
+    assert wrapping.lambda_auto_wrap_policy(layer, False, 0, lambda m: m is layer) and wrapping.wrap(layer) is layer
+    sized = wrapping.size_based_auto_wrap_policy
+    assert [sized(layer, r, n, 10) for r, n in ((True, 10), (True, 9), (False, 10))] == [True, False, True]
+    assert not sized(heads, True, 10, 10) and sized(heads, False, 10, 10) and not sized(several, False, 10, 10)
+    with engine.install_as_torch():
+        assert importlib.import_module("torch.distributed.fsdp.wrap") is wrapping

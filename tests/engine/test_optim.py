@@ -397,8 +397,13 @@ def test_a_wrapper_that_never_called_init_runs_its_own_step():
 
     w = engine.tensor([1.0], requires_grad=True)
     optimizer = Wrapper(engine.optim.SGD([w], lr=0.5))
+    schedule = lr_scheduler.ExponentialLR(optimizer, 0.5)  # accelerate's wrapper has one
     (w * 3).sum().backward()
     optimizer.step()
     assert w.item() == -0.5
+    schedule.step()
+    assert optimizer.param_groups[0]["lr"] == 0.25
+    with pytest.warns(UserWarning, match="`lr_scheduler.step\\(\\)` before `optimizer.step\\(\\)`"):
+        lr_scheduler.ExponentialLR(Wrapper(optimizer.inner), 0.5).step()
     optimizer.zero_grad()
     assert w.grad is None

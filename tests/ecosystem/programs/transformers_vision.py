@@ -15,7 +15,9 @@ def noise(*shape):
 
 
 def vit():
-    return tf.ViTForImageClassification(tf.ViTConfig(**LAYERS, **IMAGES, num_labels=5)), dict(pixel_values=noise(4, 3, 32, 32), labels=torch.arange(4))
+    return tf.ViTForImageClassification(tf.ViTConfig(**LAYERS, **IMAGES, num_labels=5)), dict(
+        pixel_values=noise(4, 3, 32, 32), labels=torch.arange(4)
+    )
 
 
 def deit():
