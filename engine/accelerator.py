@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import abc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -77,10 +76,19 @@ reset_accumulated_memory_stats, get_memory_info = cuda.reset_accumulated_memory_
 _NO_EVENTS = "cpu backend doesn't support events."
 
 
-class Stream(metaclass=abc.ABCMeta):
+class _OfAnyDevice(type):
+    """Of classes that a class of the GPU's counts as a subclass of."""
+
+    gpu: type
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return super().__instancecheck__(instance) or isinstance(instance, cls.gpu)
+
+
+class Stream(metaclass=_OfAnyDevice):
     """A line of work of a device: `Stream("cuda")` is a `cuda.Stream`. A CPU has one, whose work is done when a call returns."""
 
-    __module__ = "torch"
+    __module__, gpu = "torch", cuda.Stream
     device, device_type, device_index, stream_id = devices.device("cpu"), 0, -1, 0
 
     def __new__(cls, device: Any = None, priority: int = 0) -> Any:
@@ -88,7 +96,6 @@ class Stream(metaclass=abc.ABCMeta):
 
     def synchronize(self) -> None:
         """There is nothing to wait for."""
-        return None
 
     def query(self) -> bool:
         """True: its work is done."""
@@ -100,7 +107,6 @@ class Stream(metaclass=abc.ABCMeta):
 
     def wait_event(self, event: Any) -> None:
         """There is nothing to wait for."""
-        return None
 
     def wait_stream(self, stream: Any) -> None:
         """RuntimeError: a CPU has no events."""
@@ -110,7 +116,7 @@ class Stream(metaclass=abc.ABCMeta):
         return self
 
     def __exit__(self, *error: object) -> None:
-        return None
+        pass
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self)
@@ -122,10 +128,10 @@ class Stream(metaclass=abc.ABCMeta):
         return f"torch.Stream device_type={self.device.type}, device_index={self.device_index}, stream_id={self.stream_id}"
 
 
-class Event(metaclass=abc.ABCMeta):
+class Event(metaclass=_OfAnyDevice):
     """A point in a stream of a device: `Event("cuda")` is a `cuda.Event`. On a CPU all that one could wait for is done."""
 
-    __module__ = "torch"
+    __module__, gpu = "torch", cuda.Event
     device, event_id = devices.device("cpu"), 0
 
     def __new__(cls, device: Any = None, *, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> Any:
@@ -144,11 +150,9 @@ class Event(metaclass=abc.ABCMeta):
 
     def synchronize(self) -> None:
         """There is nothing to wait for."""
-        return None
 
     def wait(self, stream: Any = None) -> None:
         """There is nothing to wait for."""
-        return None
 
     def elapsed_time(self, other: Event) -> float:
         """No time: an event of a CPU is never recorded. ValueError without `enable_timing=True`, else RuntimeError."""
@@ -160,10 +164,6 @@ class Event(metaclass=abc.ABCMeta):
         return (
             f"torch.Event device_type={self.device.type}, device_index=-1, event_flag={int(self.enable_timing)}, event_id={self.event_id}"
         )
-
-
-Stream.register(cuda.Stream)
-Event.register(cuda.Event)
 
 
 def _of_gpu(device: Any) -> bool:
