@@ -1,4 +1,4 @@
-"""Control flow as functions: `cond`, `while_loop`, `scan`, `associative_scan`. They run as Python's own do; gradients follow the way taken."""
+"""Control flow as functions: `cond`, `while_loop`, scans. They run as Python's own does; gradients follow the way that was taken."""
 
 from __future__ import annotations
 
