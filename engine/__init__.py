@@ -107,7 +107,7 @@ _ELSEWHERE = {
     "PyTorchFileReader": "serialize.reader",
     "ScriptFunction": "jit",
     "ScriptModule": "jit",
-    **dict.fromkeys(("Event", "Stream"), "accelerator"),
+    **dict.fromkeys(("Event", "Stream", "get_device_module"), "accelerator"),
     **dict.fromkeys(("cond", "while_loop"), "_higher_order_ops"),
     **dict.fromkeys(
         (

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import ModuleType
 from typing import Any
 
 from . import cuda, devices
@@ -74,6 +76,16 @@ reset_accumulated_memory_stats, get_memory_info = cuda.reset_accumulated_memory_
 
 
 _NO_EVENTS = "cpu backend doesn't support events."
+
+
+def get_device_module(device: Any = None) -> ModuleType:
+    """`torch.cuda`, `torch.cpu` ... for a device or its name; without one, that of the GPU if there is one. RuntimeError for others."""
+    if not (device is None or isinstance(device, (devices.device, str))):
+        raise RuntimeError(f"Invalid value of device '{device}', expect torch.device, str, or None")
+    kind = (current_accelerator() or devices.device("cpu")).type if device is None else devices.device(device).type
+    if kind not in ("cpu", "cuda", "mps", "xpu"):
+        raise RuntimeError(f"Device '{kind}' does not have a corresponding module registered as 'torch.{kind}'.")
+    return importlib.import_module(f"{__package__}.{kind}")
 
 
 class _OfAnyDevice(type):

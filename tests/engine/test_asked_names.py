@@ -207,6 +207,10 @@ def test_streams_and_events_of_a_cpu():
             use()
     with pytest.raises(ValueError, match="enable_timing=True"):
         event.elapsed_time(engine.Event("cpu"))
+    assert engine.get_device_module("cpu") is engine.get_device_module(engine.device("cpu")) is engine.cpu
+    assert engine.get_device_module("cuda:0") is engine.cuda
+    with pytest.raises(RuntimeError, match="Invalid value of device '3'"):
+        engine.get_device_module(3)
     assert isinstance(engine.cuda.Event(), engine.Event) and not isinstance(stream, engine.cuda.Stream)
 
 

@@ -17,8 +17,8 @@ MODELS = {
     "vit_tiny_patch16_224": dict(img_size=32, patch_size=8, depth=2, drop_path_rate=0.1, opt="adamw"),
     "convnext_atto": dict(depths=(1, 1, 1, 1), dims=(8, 16, 24, 32), opt="lamb"),
     "mobilenetv3_small_050": dict(drop_rate=0.2, opt="rmsproptf"),
-    "efficientnet_lite0": dict(drop_path_rate=0.2, opt="nadamw"),
-    "mixer_s32_224": dict(img_size=64, opt="adan"),
+    "efficientnet_lite0": dict(drop_path_rate=0.2, opt="nadamw", dtype=torch.float64),  # its rounding grows a thousandfold on images so small
+    "mixer_s32_224": dict(img_size=32, opt="adan"),
     "swin_tiny_patch4_window7_224": dict(
         img_size=32, patch_size=2, window_size=4, embed_dim=16, depths=(1, 1), num_heads=(2, 4), opt="lion"
     ),
@@ -29,14 +29,14 @@ seconds = 0.0
 for name, given in MODELS.items():
     torch.manual_seed(0)
     np.random.seed(0)
-    opt, momentum = given.pop("opt"), given.pop("momentum", 0.9)
-    model = timm.create_model(name, num_classes=5, **given).train()
+    opt, momentum, dtype = given.pop("opt"), given.pop("momentum", 0.9), given.pop("dtype", torch.float32)
+    model = timm.create_model(name, num_classes=5, **given).to(dtype).train()
     more = {} if opt in ("sgd", "lion") else {"eps": 1e-4}
     optimizer = create_optimizer_v2(model, opt=opt, lr=1e-3, weight_decay=0.05, momentum=momentum, **more)
     scheduler = CosineLRScheduler(optimizer, t_initial=4, warmup_t=1, warmup_lr_init=1e-4)
     mixup, criterion = Mixup(mixup_alpha=0.8, cutmix_alpha=1.0, label_smoothing=0.1, num_classes=5), SoftTargetCrossEntropy()
     ema = ModelEmaV3(model, decay=0.9)
-    images, labels = torch.randn(4, 3, 32, 32), torch.tensor([0, 1, 2, 3])
+    images, labels = torch.randn(4, 3, 32, 32, dtype=dtype), torch.tensor([0, 1, 2, 3])
     started = time.perf_counter()
     for step in range(3):
         mixed, targets = mixup(images.clone(), labels)
