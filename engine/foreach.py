@@ -43,7 +43,9 @@ def _of_three(op: Callable, tensors: Sequence[Tensor], tensor1: _Sets, tensor2: 
     return tuple(op(t, a, b, value=v) for t, a, b, v in _rows(tensors, tensor1, tensor2, value))
 
 
-def _between(op: Callable, tensors: Sequence[Tensor], tensors1: _Sets, weight: _Sets = None, *, weights: _Sets = None) -> tuple[Tensor, ...]:
+def _between(
+    op: Callable, tensors: Sequence[Tensor], tensors1: _Sets, weight: _Sets = None, *, weights: _Sets = None
+) -> tuple[Tensor, ...]:
     return tuple(op(t, a, w) for t, a, w in _rows(tensors, tensors1, weight if weights is None else weights))
 
 

@@ -231,7 +231,10 @@ class Op(metaclass=OpType):
     def _broken(cls, inputs: tuple, attrs: dict) -> Exception | None:
         """What is wrong beside the dtypes that the op refuses, which PyTorch looks at last: what `forward` says of other dtypes."""
         taken = next(d for d in ("f4", "i8", "?") if numpy.dtype(d).kind not in getattr(cls, "refuses", "bi"))
-        given = [numpy.broadcast_to(numpy.ones((), taken), x.shape) if hasattr(x, "shape") else x for x in inputs]
+        given = [
+            numpy.broadcast_to(numpy.ones((), taken), x.shape) if hasattr(x, "shape") else 1 if isinstance(x, complex) else x
+            for x in inputs
+        ]
         try:
             cls.forward(cpu, given, **attrs) if cls.variadic else cls.forward(cpu, *given, **attrs)
         except Exception as error:
@@ -401,7 +404,7 @@ def composite(
     # PyTorch's functions that are written in Python take their own names only
     in_python = name != "cosine_similarity" if home == "nn.functional" else home == "engine" and name in ("norm", "split")
     further = {} if in_python else synonyms(params)
-    kinds, names = arguments.kinds_of(fn), list(params)
+    kinds, names = arguments.kinds_of(fn), [p.name for p in params.values() if p.kind is Parameter.POSITIONAL_OR_KEYWORD]
     autocast, run = casting.policy(name, home), naming.by_function(name, fn)
 
     @functools.wraps(fn)

@@ -49,9 +49,7 @@ _WITHOUT = frozenset((
 _SEVERAL = frozenset(("split_copy", "split_with_sizes_copy", "unbind_copy"))  # their results are a list: `out` is one too
 _JOINED = frozenset(("cat", "stack", "hstack", "vstack", "dstack", "column_stack"))  # refuse a narrower `out` with TypeError
 _CHECKED = frozenset(("sign", "clamp", "lt", "le", "gt", "ge"))  # refuse complex numbers before they look at `out`
-_UNRECORDED = (
-    "{}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad."
-)
+_UNRECORDED = "{}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad."
 _C_NAMES = {
     "float64": "double", "float32": "float", "float16": "c10::Half", "bfloat16": "c10::BFloat16", "int64": "long int", "int16": "short int",
     "int32": "int", "int8": "signed char", "uint8": "unsigned char", "bool": "bool", "complex64": "c10::complex<float>",

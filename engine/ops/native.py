@@ -279,7 +279,7 @@ def _embedding(weight: Tensor, indices: Tensor, padding_idx: int = -1, scale_gra
 
 def _refuse_no_table(weight: Tensor) -> None:
     if weight.requires_grad: weight.size(0)  # PyTorch asks for the number of rows first, for the gradient
-    if weight.ndim != 2: raise RuntimeError(f"'weight' must be 2-D, but has {weight.ndim} dimensions")
+    if weight.ndim != 2: raise RuntimeError(f"weight has to be a 2D Tensor, but got Tensor of dimension {weight.ndim}")
 
 
 _BAGS = ("sum", "mean", "max")

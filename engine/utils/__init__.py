@@ -7,7 +7,9 @@ from typing import Any
 from .. import missing
 from . import data
 
-_LATER = frozenset({"_foreach_utils", "_pytree", "benchmark", "checkpoint", "collect_env", "dlpack", "flop_counter", "hooks", "model_zoo", "tensorboard"})
+_LATER = frozenset(
+    {"_foreach_utils", "_pytree", "benchmark", "checkpoint", "collect_env", "dlpack", "flop_counter", "hooks", "model_zoo", "tensorboard"}
+)
 __all__ = ["data"]
 
 
