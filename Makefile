@@ -89,7 +89,7 @@ EXAMPLES ?= 100
 SUITED = ARRAY_API_TESTS_MODULE=engine.array_api HYPOTHESIS_STORAGE_DIRECTORY=$(CURDIR)/$(VENV)/hypothesis $(CURDIR)/$(BIN)/python -m pytest \
   -n $(WORKERS) -q -p no:cacheprovider -W ignore::UserWarning --disable-deadline --max-examples $(EXAMPLES) $(ARGS)
 conformance: suite-there $(VENV)/conformance.stamp
-	cd '$(SUITE)' && $(SUITED) --xfails-file $(CURDIR)/tests/conformance/xfails.txt array_api_tests
+	cd '$(SUITE)' && $(SUITED) --xfails-file=$(CURDIR)/tests/conformance/xfails.txt array_api_tests
 	cd '$(SUITE)' && ARRAY_API_TESTS_SKIP_DTYPES=int8,int16,int32,uint8,uint16,uint32,float64,complex128 $(SUITED) \
 	  -k "(__ or cross or outer or concat or stack or where) and not scalars" \
 	  $(patsubst %,array_api_tests/test_%.py,operators_and_elementwise_functions linalg manipulation_functions searching_functions)

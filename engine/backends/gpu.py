@@ -28,8 +28,8 @@ from cupyx.scipy import special  # pyright: ignore[reportMissingImports]
 
 from ..errors import OutOfMemoryError, Refused
 from .elementwise import (  # noqa: F401  made of universal functions, which go to CuPy by themselves
-    angle, clip, conj, floor_divide, fmod, from_parts, hardtanh, imag, lerp, log_sigmoid, logaddexp, logit, relu, remainder, round, sgn, sign,
-    sinc, softplus, threshold, times_i, trunc_divide,
+    angle, clip, conj, floor_divide, fmod, from_parts, hardtanh, imag, lerp, log_sigmoid, logaddexp, logit, relu, remainder, round, sgn,
+    sign, sinc, softplus, threshold, times_i, trunc_divide,
 )  # fmt: skip
 from .coo import coo_matmul, sparse_rows  # noqa: F401
 from .factors import *  # noqa: F403

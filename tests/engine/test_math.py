@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy
@@ -234,6 +235,20 @@ def test_gradient_of_complex_parts():
         z = t([3 + 4j], engine.complex128).requires_grad_()
         f(z).sum().backward()
         same(z.grad, [expected])
+
+
+def test_complex_numbers_have_the_parts_that_they_are_given():
+    values = [0.0, -0.0, 1.5, -2.0, math.inf, -math.inf]
+    real, imag = (t([pair[i] for pair in itertools.product(values, repeat=2)]).requires_grad_() for i in (0, 1))
+    z = engine.complex(real, imag)
+    assert [str(x) for x in z.real.tolist()] == [str(x) for x in real.tolist()]  # -0.0 differs from 0.0
+    assert [str(x) for x in z.imag.tolist()] == [str(x) for x in imag.tolist()]
+    z.backward(z.detach())  # as in PyTorch, the gradient's parts; i times an infinite number has no NaN
+    assert real.grad.tolist() == real.tolist() and imag.grad.tolist() == imag.tolist()
+    (got,) = engine.autograd.grad(z.imag, z, imag.detach())
+    assert got.real.tolist() == [0] * 36 and got.imag.tolist() == imag.tolist()
+    assert engine.polar(t([math.inf, 2.0]), t([0.0, -0.0])).real.tolist() == [math.inf, 2]
+    assert str(engine.polar(t([2.0]), t([-0.0])).imag.item()) == "-0.0"
 
 
 # -- comparisons ---------------------------------------------------------------------------------------------------------------
