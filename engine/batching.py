@@ -12,7 +12,9 @@ from collections.abc import Callable
 from typing import Any
 
 from . import devices, observe, random, tape
+from .backends import meta
 from .backends.batch import Batched, Level, Namespace, at_work, space
+from .errors import Refused
 from .tensor import Tensor
 
 
@@ -127,7 +129,9 @@ def prepared(xp: Any, forward: Callable, arrays: list, nodes: list, attrs: dict)
     """An op's namespace, forward, arrays and nodes as they are on the innermost level among its arrays and attributes, if there is one."""
     inside = space(arrays, attrs)
     if inside.__class__ is not Namespace:
-        return xp, forward, arrays, nodes
+        if inside is meta.space and xp is not inside:  # an index, say
+            raise Refused("Tensor on device meta is not on the expected device cpu!")
+        return xp, at_work(xp, forward), arrays, nodes
     arrays, nodes = entered(inside.level, arrays, nodes)
     if space(attrs) is inside:  # as `x[i]` where only i differs from sample to sample: NumPy itself is not to see it
         arrays = [inside.marked(a) for a in arrays]

@@ -20,7 +20,7 @@ from .tensor import Tensor
 
 _FAST = quick.DTYPES
 _seen: list = []  # what each new node on the tape is told to, in the slow way: see `noting`
-_ARRAYS = frozenset(("ndarray", "Batched"))  # of NumPy, CuPy, and a vmap
+_ARRAYS = frozenset(("ndarray", "Batched", "Meta"))  # of NumPy, CuPy, a vmap, and without memory
 _mode = tape.mode
 
 

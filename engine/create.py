@@ -108,13 +108,13 @@ def factory(make: Any) -> Any:
 @factory
 def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """A tensor of zeros; the size is given as integers or as one sequence."""
-    return made(numpy.zeros(_shape(size), as_wanted(dtype)), device, requires_grad)
+    return made(devices.making(device).zeros(_shape(size), as_wanted(dtype)), device, requires_grad)
 
 
 @factory
 def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """A tensor of ones."""
-    return made(numpy.ones(_shape(size), as_wanted(dtype)), device, requires_grad)
+    return made(devices.making(device).ones(_shape(size), as_wanted(dtype)), device, requires_grad)
 
 
 @factory
@@ -124,8 +124,8 @@ def empty(
     """A tensor whose elements are whatever the memory held, lying there as the memory format says."""
     if memory_format is preserve_format:
         raise RuntimeError("unsupported memory format Preserve")
-    shape, d = _shape(size), as_wanted(dtype)
-    return made(numpy.empty(shape, d) if memory_format is None else blank(numpy, shape, d, memory_format), device, requires_grad)
+    shape, d, xp = _shape(size), as_wanted(dtype), devices.making(device)
+    return made(xp.empty(shape, d) if memory_format is None else blank(xp, shape, d, memory_format), device, requires_grad)
 
 
 @factory
@@ -137,9 +137,8 @@ def empty_strided(size: Any, stride: Any, *, dtype: Any = None, device: Any = No
     if any(s < 0 for s in stride):
         raise RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)} and strides={list(stride)}")
     reach = 0 if 0 in shape else sum((n - 1) * s for n, s in zip(shape, stride, strict=True)) + 1
-    storage = numpy.empty(reach, d)
-    array = numpy.ndarray(shape, d, storage, 0, tuple(s * d.itemsize for s in stride))
-    return made(array, device, requires_grad)
+    xp = devices.making(device)
+    return made(xp.strided(xp.empty(reach, d), shape, tuple(s * d.itemsize for s in stride)), device, requires_grad)
 
 
 @factory
@@ -165,7 +164,7 @@ def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, r
         raise TypeError(f"full(): argument 'size' (position 1) must be tuple of ints, not {type(size).__name__}")
     fill_value = _number(fill_value, "full")
     d = dtypes.of_scalar(fill_value) if dtype is None else dtypes.as_dtype(dtype)
-    return made(numpy.full(_shape((size,)), dtypes.fitting(fill_value, d), d.numpy), device, requires_grad)
+    return made(devices.making(device).full(_shape((size,)), dtypes.fitting(fill_value, d), d.numpy), device, requires_grad)
 
 
 def _number(value: Any, name: str) -> Any:
@@ -184,13 +183,14 @@ def _like(input: Tensor, fill: Any, dtype: Any, device: Any, requires_grad: bool
             raise NotImplementedError("a sparse tensor cannot be filled with a number that is not 0; use to_dense() first")
         none: Any = input.detach().clone().zero_()
         return none.to(dtype=dtypes.FROM_NUMPY[d], device=device).requires_grad_(requires_grad)
-    xp = devices.namespace(input.array)
-    if format in (None, preserve_format) and isinstance(input.array, numpy.ndarray) and 0 in input.array.strides:
+    like = input.array if device is None else devices.pattern(input.array, device)
+    xp = devices.namespace(like)
+    if format in (None, preserve_format) and isinstance(like, numpy.ndarray) and 0 in like.strides:
         format = contiguous_format  # an expanded tensor has no order of its own
     if format is None or format is preserve_format:
-        array = xp.empty_like(input.array, dtype=d) if fill is None else xp.full_like(input.array, fill, dtype=d)
+        array = xp.empty_like(like, dtype=d) if fill is None else xp.full_like(like, fill, dtype=d)
     else:
-        array = blank(xp, input.array.shape, d, format)
+        array = blank(xp, like.shape, d, format)
         if fill is not None:
             array[...] = fill
     return made(array, devices.of(array) if device is None else device, requires_grad)

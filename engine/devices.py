@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy
 
-from .backends import cpu
+from .backends import cpu, meta
 from .backends.batch import Batched, space
+from .backends.meta import Meta
 from .errors import Refused
 
 gpu: Any = None  # the CUDA backend, once a tensor has been put on a GPU; None: every array is NumPy's
-mixed = False  # whether there are other arrays than NumPy's: on a GPU, or one for each sample of a vmap
+mixed = False  # whether there are other arrays than NumPy's: on a GPU, without memory, or one for each sample of a vmap
 
 
 _TYPES = (
@@ -28,7 +29,8 @@ _TYPES = (
 class device:
     """Where a tensor's memory is: `device("cpu")`, `device("cuda")`, `device("cuda:1")`, `device("cuda", 1)`.
 
-    PyTorch's other types have names too, so that a program may ask for them; no tensor can be put there.
+    On `device("meta")` tensors have no memory. PyTorch's other types have names too, so that a program may ask for them; no tensor can be
+    put there.
     """
 
     __slots__ = ("_type", "_index")
@@ -105,7 +107,7 @@ def _device(text: str) -> device:
     return device(text)
 
 
-CPU = device("cpu")
+CPU, META = device("cpu"), device("meta")
 default: device | None = None  # where tensors are made that are not told where; None: in the CPU's memory
 _outer: list[device | None] = []  # what `default` was around each open `with device(...)`
 
@@ -145,10 +147,37 @@ def cuda_available() -> bool:
         return False
 
 
+def making(place: Any) -> Any:
+    """The namespace in which a new array for a device is made: the one without memory, or the CPU's, from which `move` takes it on."""
+    place = default if place is None else place
+    return cpu if place is None or device(place).type != "meta" else _memoryless()
+
+
+def known(condition: Any) -> bool:
+    """Whether something is seen to hold: a program that has no data to look at goes on, as in PyTorch."""
+    array = getattr(condition, "array", condition)
+    return array.__class__ is not Meta and bool(array)
+
+
+def pattern(array: Any, place: Any) -> Any:
+    """An array of the same shape and strides, in the namespace in which new ones for a device are made."""
+    if device(place).type == "meta":
+        return move(array, META)
+    return array.view(numpy.ndarray) if array.__class__ is Meta else array
+
+
+def _memoryless() -> Any:
+    global mixed
+    mixed = True
+    return meta.space
+
+
 def namespace(array: Any) -> Any:
-    """The array namespace (`xp`) of an array: the CPU's for NumPy arrays and numbers, else the GPU's or a vmap's."""
+    """The array namespace (`xp`) of an array: the CPU's for NumPy arrays and numbers, else the GPU's, a vmap's, or that without memory."""
     if array.__class__ is Batched:
         return array.level.xp
+    if array.__class__ is Meta:
+        return meta.space
     if gpu is None or isinstance(array, (numpy.ndarray, numpy.generic)) or not hasattr(array, "dtype"):
         return cpu
     return gpu
@@ -158,6 +187,8 @@ def of(array: Any) -> device:
     """The device that an array is on."""
     while array.__class__ is Batched:
         array = array.inner
+    if array.__class__ is Meta:
+        return META
     return CPU if isinstance(array, (numpy.ndarray, numpy.generic)) else device("cuda", array.device.id)
 
 
@@ -167,31 +198,34 @@ def address(array: Any) -> int:
 
 
 def common(arrays: list, name: str) -> Any:
-    """The namespace that an op on these arrays runs in. A 0-d CPU array may join arrays on a GPU, as in PyTorch; nothing else mixes."""
+    """The namespace that an op on these arrays runs in. A 0-d CPU array may join arrays of another device, as in PyTorch; nothing else mixes."""
     if not mixed:
         return cpu
     if any(a.__class__ is Batched for a in arrays):
         return space(arrays)
-    if gpu is None:
-        return cpu
     placed = [a for a in arrays if hasattr(a, "dtype") and not isinstance(a, numpy.generic)]
     devices = {of(a) for a in placed}
     if len(devices) < 2:
-        return cpu if not devices or CPU in devices else gpu
-    main = {of(a) for a in placed if a.ndim or not isinstance(a, numpy.ndarray)}
+        return namespace(placed[0]) if placed else cpu
+    main = {of(a) for a in placed if a.ndim or a.__class__ is not numpy.ndarray}
     if len(main) > 1:
         raise Refused(
             f"Expected all tensors to be on the same device, but found at least two devices, {' and '.join(sorted(map(str, main)))}!"
         )
+    xp = namespace(next(a for a in placed if a.__class__ is not numpy.ndarray))
     for i, a in enumerate(arrays):
-        if isinstance(a, numpy.ndarray) and a.ndim == 0:
-            arrays[i] = a.item() if a.dtype.kind in "bif" else gpu.asarray(a)
-    return gpu
+        if a.__class__ is numpy.ndarray and a.ndim == 0:
+            arrays[i] = a.item() if a.dtype.kind in "bif" else xp.asarray(a)
+    return xp
 
 
 def move(array: Any, to: device) -> Any:
     """The array on another device: itself when it is there already, else a copy."""
+    if to.type == "meta":
+        return array if array.__class__ is Meta else _memoryless().empty_like(array)
     here = of(array)
+    if here is META:
+        raise NotImplementedError("Cannot copy out of meta tensor; no data!")
     if here.type == to.type and (here.type == "cpu" or to.index is None or to.index == here.index):  # "cpu:1" is the one CPU too
         return array
     if to.type == "cpu":

@@ -9,6 +9,7 @@ import numpy
 
 from . import devices, dtypes, errors, observe, tape
 from .backends.batch import Batched
+from .backends.meta import Meta
 from .dtypes import FLOAT, FROM_NUMPY
 
 if TYPE_CHECKING:
@@ -331,6 +332,10 @@ def put(target: Tensor, result: Tensor, name: str) -> None:
     array, value = target.array, result.array
     if value.dtype is not array.dtype:
         refuse_cast(array, value, name)
+    if value.__class__ is not array.__class__ and Meta in (value.__class__, array.__class__):
+        raise RuntimeError(
+            f"{name}: Attempting to copy from device {result.device} to device {target.device}, but cross-device copies are not allowed!"
+        )
     if 0 in array.strides:
         refuse_overlap(array, name)
     once = None if target._view is None or array.flags.c_contiguous else _once(array, value)
@@ -362,7 +367,7 @@ def _once(array: Any, value: Any) -> tuple | None:
     """The index of one element for each place in memory, where elements of `array` share places as those of overlapping windows do.
 
     Of those that share a place it is the last that `value` changes: what an op left alone must not write the old number back. None
-    where no two elements share a place, and for vmap's arrays, all of whose elements are written.
+    where no two elements share a place, and for arrays without memory and a vmap's, all of whose elements are written.
     """
     span = array.itemsize
     for stride, n in sorted((abs(s), n) for s, n in zip(array.strides, array.shape, strict=True) if n > 1):
@@ -371,7 +376,7 @@ def _once(array: Any, value: Any) -> tuple | None:
         span += stride * (n - 1)
     else:
         return None
-    if not array.size or isinstance(array, Batched):
+    if not array.size or array.__class__ in (Batched, Meta):
         return None
     xp = devices.namespace(array).module_of(array)
     places = xp.zeros((), "int64")

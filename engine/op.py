@@ -215,7 +215,7 @@ class Op(metaclass=OpType):
         elif isinstance(error, AttributeError):
             return error
         else:
-            kind = IndexError if isinstance(error, IndexError) else RuntimeError
+            kind = next((k for k in (IndexError, NotImplementedError) if isinstance(error, k)), RuntimeError)
             shapes = [tuple(x.shape) if hasattr(x, "shape") else () for x in inputs if not isinstance(x, (tuple, list))]
             rule = cls.why(*shapes) or str(error)
         operands = list(zip(cls.inputs, inputs, strict=False))

@@ -132,9 +132,12 @@ def _nested(array: numpy.ndarray, indent: int, short: bool, text: Any) -> str:
 
 def _suffixes(tensor: Tensor) -> list[str]:
     dtype, found = tensor.dtype, []
-    if tensor.is_cuda:
+    if tensor.device.type != "cpu":
         found.append(f"device='{tensor.device}'")
-    if tensor.numel() == 0:
+    if tensor.is_meta:
+        found.append(f"size={tuple(tensor.shape)}")
+        usual = {dtypes.default}
+    elif tensor.numel() == 0:
         if tensor.ndim != 1:
             found.append(f"size={tuple(tensor.shape)}")
         usual = {dtypes.default}
@@ -159,6 +162,8 @@ def tensor_text(tensor: Tensor, name: str = "tensor") -> str:
 
 def elements_text(tensor: Tensor, indent: int) -> str:
     """The elements in brackets; lines after the first are indented."""
+    if tensor.is_meta:
+        return "..."
     array = tensor._host()
     if tensor.dtype is dtypes.bfloat16:
         array = array.astype(numpy.float32)

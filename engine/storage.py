@@ -37,7 +37,7 @@ class UntypedStorage:
     _whole: Any = None  # the memory before it was made shorter
 
     def __init__(self, size: Any = 0, *, device: Any = None):
-        data = numpy.zeros(size, numpy.uint8) if isinstance(size, int) else to_array(list(size), dtypes.uint8)
+        data = devices.making(device).zeros(size, numpy.uint8) if isinstance(size, int) else to_array(list(size), dtypes.uint8)
         self._own = True
         self.array = data if device is None else devices.move(data, devices.device(device))
 
@@ -71,7 +71,7 @@ class UntypedStorage:
 
     def data_ptr(self) -> int:
         """The address of the first byte."""
-        return Tensor._wrap(self.array).data_ptr()
+        return self._tensor().data_ptr()
 
     def _tensor(self) -> Tensor:
         return Tensor._wrap(self.array)
@@ -139,7 +139,7 @@ class UntypedStorage:
 
     def cpu(self) -> Any:
         """The same in the CPU's memory; itself when it is there."""
-        return self if not self.is_cuda else type(self)._of_like(self, devices.move(self.array, devices.CPU))
+        return self if self.device.type == "cpu" else type(self)._of_like(self, devices.move(self.array, devices.CPU))
 
     def cuda(self, device: Any = None, non_blocking: bool = False) -> Any:
         """The same in a GPU's memory."""
@@ -158,6 +158,8 @@ class UntypedStorage:
         return f"[torch.storage.{type(self).__name__}(device={self.device}) of size {len(self)}]"
 
     def __repr__(self) -> str:
+        if self.device.type == "meta":
+            return f"...\n{self._text()}"
         values = self.tolist()
         shown = values if len(values) <= 1000 else [*values[:500], "...", *values[-500:]]
         return "\n".join([*(f" {v}" for v in shown), self._text()])
@@ -174,7 +176,7 @@ class TypedStorage(UntypedStorage):
             self.array = wrap_storage.array.view(self._dtype.numpy)
             return
         size = args[0] if args else 0
-        data = numpy.zeros(size, self._dtype.numpy) if isinstance(size, int) else to_array(list(size), self._dtype)
+        data = devices.making(device).zeros(size, self._dtype.numpy) if isinstance(size, int) else to_array(list(size), self._dtype)
         self.array = data if device is None else devices.move(data, devices.device(device))
 
     @property
@@ -267,13 +269,18 @@ def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = 
     """Make the tensor see other memory: that of a tensor, or of a storage from an offset, under a size and strides; nothing without one."""
     _no_recorded(self, "set_(): a tensor that requires grad cannot be made to see other memory; use no_grad or detach()")
     if source is None:
-        self.array = numpy.empty(0, self.array.dtype)
+        self.array = devices.namespace(self.array).empty(0, self.array.dtype)
         return self
-    if isinstance(source, Tensor) and size is None:
+    if isinstance(source, Tensor) and size is None and source.is_meta == self.is_meta:
         if source.dtype is not self.dtype:
             raise RuntimeError(f"Could not set tensor of type {source.dtype.name} to a tensor of type {self.dtype.name}")
         self.array = source.array
         return self
+    if source.device.type != self.device.type:
+        raise RuntimeError(
+            f'Attempted to set the storage of a tensor on device "{self.device}" to a storage on different device "{source.device}".  '
+            "This is no longer allowed; the devices must match."
+        )
     flat = _flat(source.array, self.array.dtype)
     shape = (flat.size - storage_offset,) if size is None else tuple(size)
     self.array = _seen(flat, shape, _row_major(shape) if stride is None else tuple(stride), storage_offset)

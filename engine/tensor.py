@@ -12,6 +12,7 @@ import numpy
 
 from . import devices, dtypes, hooks, inplace, tape
 from .backends.batch import Batched
+from .backends.meta import Meta
 from .dtypes import FROM_NUMPY
 from .layout import contiguous_format, lies_in, memory_format, preserve_format, told_strides
 
@@ -150,7 +151,7 @@ class Tensor:
             shape = [n.__index__() for n in sizes] or [0]
             if min(shape) < 0:
                 raise RuntimeError(f"Trying to create tensor with negative dimension {min(shape)}: {shape}")
-            array = numpy.empty(shape, d.numpy)
+            array = devices.making(place).empty(shape, d.numpy)
             self.array = array if place is None else devices.move(array, devices.device(place))
         elif isinstance(data, str):
             raise TypeError("new(): invalid data type 'str'")
@@ -214,6 +215,11 @@ class Tensor:
         return not isinstance(self.array, numpy.ndarray)
 
     @property
+    def is_meta(self) -> bool:
+        """Whether the tensor is on the device "meta", where tensors have no memory."""
+        return self.array.__class__ is Meta
+
+    @property
     def itemsize(self) -> int:
         return self.array.dtype.itemsize
 
@@ -240,8 +246,8 @@ class Tensor:
         return (devices.address(self.array) - devices.address(inplace.storage(self.array))) // self.array.dtype.itemsize
 
     def data_ptr(self) -> int:
-        """The address of the first element."""
-        return devices.address(self.array)
+        """The address of the first element; 0 where there is no memory."""
+        return 0 if self.is_meta else devices.address(self.array)
 
     def is_floating_point(self) -> bool:
         return self.dtype.is_floating_point
@@ -421,13 +427,13 @@ class Tensor:
         return (host.astype(numpy.float32) if self.dtype is dtypes.bfloat16 else host).tolist()
 
     def _host(self) -> numpy.ndarray:
-        return self.array if isinstance(self.array, numpy.ndarray) else devices.cuda().to_host(self.array)
+        return self.array if self.array.__class__ is numpy.ndarray else devices.move(self.array, devices.CPU)
 
     def numpy(self, *, force: bool = False) -> numpy.ndarray:
         """The NumPy array that shares this tensor's memory. TypeError for a GPU tensor, RuntimeError when it requires grad."""
         if self.node is not None and not force and tape.mode.grad:
             raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
-        if self.is_cuda and not force:
+        if self.device.type != "cpu" and not force:
             raise TypeError(
                 f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."
             )
@@ -458,6 +464,8 @@ class Tensor:
         """The memory as a capsule for another library; `stream` -1 waits for no other stream, which on the CPU is all there is."""
         if self.node is not None:
             raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+        if self.is_meta:
+            raise BufferError("Cannot pack tensors on meta")
         if stream is not None and type(stream) is not int:
             raise TypeError("stream must be ``int`` or ``none``")
         if not self.is_cuda:
@@ -575,8 +583,9 @@ class Tensor:
         return out
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        place = (self.device,) if self.is_cuda else ()
-        made = _rebuild, (None if type(self) is Tensor else type(self), self._host(), self.requires_grad, *place)
+        place = () if self.device.type == "cpu" else (self.device,)
+        array = self.array if self.is_meta else self._host()
+        made = _rebuild, (None if type(self) is Tensor else type(self), array, self.requires_grad, *place)
         own = {name: value for name, value in self.__dict__.items() if name not in NOT_KEPT}
         return (*made, own) if own else made
 
@@ -587,7 +596,11 @@ class Tensor:
         return tensor_text(self, name) if self.array.__class__ is not Batched else repr(self.array)
 
     def __format__(self, spec: str) -> str:
-        return format(self.item(), spec) if self.array.ndim == 0 and type(self) is Tensor else object.__format__(self, spec)
+        return (
+            format(self.item(), spec)
+            if self.array.ndim == 0 and type(self) is Tensor and not self.is_meta
+            else object.__format__(self, spec)
+        )
 
 
 def named_data(args: tuple, named: dict[str, Any]) -> tuple:

@@ -12,12 +12,12 @@ __all__ = ["get_device", "is_distributed", "is_inference", "is_neg", "is_nonzero
 
 # every tensor here is dense, not quantised, and on a CPU or a CUDA device
 _NEVER = (
-    "is_sparse", "is_sparse_csr", "is_quantized", "is_mkldnn", "is_nested", "is_meta",
+    "is_sparse", "is_sparse_csr", "is_quantized", "is_mkldnn", "is_nested",
     "is_mps", "is_mtia", "is_maia", "is_vulkan", "is_xla", "is_xpu", "is_ipu",
 )  # fmt: skip
 for _name in _NEVER:
     setattr(Tensor, _name, property(lambda self: False, doc=f"{_name}: False of every tensor here: dense, on a CPU or a CUDA device."))
-Tensor.is_cpu = property(lambda self: not self.is_cuda, doc="Whether the tensor is in the CPU's memory.")  # type: ignore[attr-defined]
+Tensor.is_cpu = property(lambda self: self.device.type == "cpu", doc="Whether the tensor is in the CPU's memory.")  # type: ignore[attr-defined]
 Tensor.layout = property(lambda self: strided, doc="`torch.strided`: one block of memory, read with strides.")  # type: ignore[attr-defined]
 Tensor.name = property(lambda self: None, doc="None: tensors have no names of their own.")  # type: ignore[attr-defined]
 Tensor.grad_dtype = property(lambda self: self.dtype, doc="The dtype that the gradient has: the tensor's own.")  # type: ignore[attr-defined]
@@ -104,7 +104,7 @@ def is_pinned(self: Tensor, device: Any = None) -> bool:
 
 def pin_memory(self: Tensor, device: Any = None) -> Tensor:
     """The tensor itself: pinning speeds copies to a GPU up and changes no result. RuntimeError for a tensor on a GPU."""
-    if self.is_cuda:
+    if not self.is_cpu:
         raise RuntimeError(f"cannot pin '{self.type()}' only dense CPU tensors can be pinned")
     return self
 

@@ -110,7 +110,7 @@ def strided(x: Any, shape: tuple, strides: tuple, dtype: Any = None) -> Any:
     owner = x.base if isinstance(x.base, numpy.ndarray) else x
     buffer = _in_memory_order(owner)
     at = 0 if owner is x else x.__array_interface__["data"][0] - owner.__array_interface__["data"][0]
-    return numpy.ndarray(shape, dtype or x.dtype, buffer, at, strides)
+    return x.__class__(shape, dtype or x.dtype, buffer, at, strides)
 
 
 def strided_view(x: Any, size: tuple, stride: tuple, offset: int) -> Any:
@@ -123,7 +123,7 @@ def strided_view(x: Any, size: tuple, stride: tuple, offset: int) -> Any:
     if offset < 0 or reach * x.itemsize >= owner.nbytes and 0 not in size:
         told = f"sizes {list(size)}, strides {list(stride)}, storage offset {offset}"
         raise ValueError(f"{told} are out of bounds for storage of size {owner.nbytes // x.itemsize}")
-    out = numpy.ndarray(size, x.dtype, buffer, min(offset * x.itemsize, owner.nbytes), tuple(s * x.itemsize for s in stride))
+    out = x.__class__(size, x.dtype, buffer, min(offset * x.itemsize, owner.nbytes), tuple(s * x.itemsize for s in stride))
     out.flags.writeable = owner.flags.writeable
     return out
 

@@ -86,6 +86,8 @@ def share_(tensor: Tensor) -> Tensor:
     """
     if is_shared(tensor):
         return tensor
+    if tensor.is_meta:
+        raise RuntimeError("share_memory_: only available on CPU, and a meta tensor has no memory")
     base = tensor if tensor._base is None else tensor._base
     array = base.array
     like = numpy.empty_like(array, subok=False)  # strides in the same order, without gaps

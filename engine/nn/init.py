@@ -69,9 +69,9 @@ def trunc_normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float 
 
 def _drawn_again(tensor: Tensor, a: float, b: float, draw: Callable[[Tensor], Tensor]) -> Tensor:
     """Draws the whole tensor until each element has once been inside [a, b], the bounds as its dtype has them."""
-    low, high = (tensor.new_tensor(bound).item() for bound in (a, b))
+    low, high = (Tensor(()).new_tensor(bound, dtype=tensor.dtype).item() for bound in (a, b))
     draw(tensor)
-    while (outside := (tensor < low) | (tensor > high)).any():
+    while devices.known((outside := (tensor < low) | (tensor > high)).any()):
         tensor.copy_(draw(tensor.new_empty(tensor.shape)).where(outside, tensor))
     return tensor
 
@@ -81,7 +81,7 @@ def _from_the_tail(tensor: Tensor, mean: float, std: float, a: float, b: float, 
     peak = -0.5 * ((max(a, min(mean, b)) - mean) / std) ** 2
     tensor.uniform_(a, b, generator=generator)
     candidates, pending = tensor.clone(), None
-    while pending is None or pending.any():
+    while pending is None or devices.known(pending.any()):
         if pending is not None:
             candidates.uniform_(a, b, generator=generator)
             tensor.copy_(candidates.where(pending, tensor))

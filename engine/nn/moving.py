@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import numpy
-
 from .. import devices, dtypes
 from ..autograd import no_grad
+from ..create import empty_like
 from ..tensor import Tensor
 from .parameter import is_lazy
 
@@ -69,4 +68,4 @@ def moved(t: Tensor, device: devices.device | None, dtype: dtypes.dtype | None) 
 def unset(t: Tensor, device: Any) -> Tensor:
     """A tensor like this one on a device, its values not set."""
     place = devices.device(device)
-    return t.to(device=place) if is_lazy(t) else t._like(devices.move(numpy.empty(t.shape, t.array.dtype), place))
+    return t.to(device=place) if is_lazy(t) else empty_like(t.detach(), device=place)

@@ -4,7 +4,7 @@ import math
 
 from ..backends.batch import Batched
 from ..create import made
-from ..devices import namespace
+from ..devices import known, namespace
 from ..op import composite, functions
 from ..tensor import Tensor
 
@@ -37,7 +37,7 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
         # softmax of a row of -inf would be nan; such a row gets scores of 0 first and weights of 0 then
         xp = namespace(scores.array)
         rows = xp.all(scores.array == -math.inf, axis=-1, keepdims=True)
-        blind = Tensor._wrap(rows) if rows.__class__ is Batched or bool(xp.any(rows)) else None
+        blind = Tensor._wrap(rows) if rows.__class__ is Batched or known(xp.any(rows)) else None
     weights = (scores if blind is None else scores.masked_fill(blind, 0.0)).softmax(-1)
     if blind is not None: weights = weights.masked_fill(blind, 0.0)
     if dropout_p: weights = functions["nn.functional.dropout"](weights, dropout_p)

@@ -32,7 +32,7 @@ class to_device(Linear):
     @classmethod
     def explain(cls, error, inputs, attrs):
         # that there is no such device is not about these operands
-        return getattr(error, "kind", RuntimeError)(str(error)) if isinstance(error, (RuntimeError, Refused, ValueError)) else super().explain(error, inputs, attrs)
+        return getattr(error, "kind", NotImplementedError if isinstance(error, NotImplementedError) else RuntimeError)(str(error)) if isinstance(error, (RuntimeError, Refused, ValueError)) else super().explain(error, inputs, attrs)
 
 
 class complex_(Elementwise):
@@ -65,7 +65,7 @@ def cast(x: Tensor, dtype: dtypes.dtype) -> Tensor:
 def move(x: Tensor, device: Any) -> Tensor:
     """The tensor on another device: itself when it is there. RuntimeError when there is no such device."""
     want, here = devices.device(device), x.device
-    if want.type == here.type and want.index in (None, here.index):
+    if want.type == here.type and (want.index in (None, here.index) or x.is_meta):
         return x
     return to_device(x, device=str(want), source=str(here))
 
@@ -112,7 +112,8 @@ def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
         "int8": "Char", "uint8": "Byte", "bool": "Bool", "complex64": "ComplexFloat", "complex128": "ComplexDouble",
         "uint16": "UInt16", "uint32": "UInt32", "uint64": "UInt64",
     }  # fmt: skip
-    return f"torch.{'cuda.' if self.is_cuda else ''}{short[self.dtype.name]}Tensor"
+    place = self.device.type
+    return f"torch.{'' if place == 'cpu' else f'{place}.'}{short[self.dtype.name]}Tensor"
 
 
 @composite(home="Tensor", method=True)

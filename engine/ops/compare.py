@@ -2,6 +2,7 @@
 
 from .. import dtypes
 from ..backends.batch import Batched, Unbatchable
+from ..backends.meta import Meta
 from ..errors import Refused
 from ..op import Elementwise, replacing
 from ..tensor import Tensor
@@ -90,6 +91,7 @@ def _equal(input, other) -> bool:
 
 def _all(name, array) -> bool:
     if isinstance(array, Batched): raise Unbatchable(f"vmap: {name} answers with one bool, but samples may differ; all() of the elements answers for each")
+    if array.__class__ is Meta: raise NotImplementedError(f"{name} answers with one bool, and a meta tensor has no data to tell it from")
     return bool(array.all())
 
 

@@ -6,7 +6,8 @@ import numpy
 
 from .. import dtypes, inplace
 from ..backends.batch import Batched
-from ..devices import namespace
+from ..create import made
+from ..devices import known, namespace
 from ..op import RULES_ONLY, Op, composite
 from ..tape import mode
 from ..tensor import Tensor
@@ -90,9 +91,9 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         array = array.inner
     if array.size == 0 and num_classes <= 0:
         raise RuntimeError("Can not infer total number of classes from empty tensor.")
-    if array.size and int(array.min()) < 0:
+    if array.size and known(array.min() < 0):
         raise RuntimeError("Class values must be non-negative.")
     n = int(array.max()) + 1 if num_classes == -1 else num_classes
-    if array.size and int(array.max()) >= n:
+    if array.size and known(array.max() >= n):
         raise RuntimeError("Class values must be smaller than num_classes.")
-    return (tensor.unsqueeze(-1) == Tensor._wrap(namespace(array).arange(n))).to(dtypes.int64)
+    return (tensor.unsqueeze(-1) == made(namespace(array).arange(n), tensor.device)).to(dtypes.int64)

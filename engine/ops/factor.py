@@ -13,7 +13,7 @@ import numpy
 
 from ..backends.factors import exchanged
 from ..backends.products import columns
-from ..devices import namespace
+from ..devices import known, namespace
 from ..dtypes import FLOAT
 from ..errors import LinAlgError
 from ..op import composite, functions
@@ -132,7 +132,7 @@ def _first_zero(packed: Tensor) -> Tensor:
 
 
 def _refuse(info: Tensor, check: bool, words: str) -> None:
-    if check and info.numel() and int(info.max()):
+    if check and info.numel() and known(info.max()):
         raise LinAlgError(words.format(int(info.max())))
 
 
@@ -183,7 +183,7 @@ def inv_ex(A: Tensor, *, check_errors: bool = False) -> Any:
     _refuse_oblong("linalg.inv", A)
     info = _first_zero(lu_factor_.call(A.detach())[0])
     _refuse(info, check_errors, "linalg.inv_ex: The diagonal element {} is zero, the inversion could not be completed because the input matrix is singular.")
-    return _Inverse(inv(_sound(A, info) if info.numel() and int(info.max()) else A), info)
+    return _Inverse(inv(_sound(A, info) if info.numel() and known(info.max()) else A), info)
 
 
 _Inverse = result_type("inv_ex", ("inverse", "info"), "linalg")
@@ -197,7 +197,7 @@ def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = Fa
     _refuse_oblong("linalg.solve", A)
     info = _first_zero(lu_factor_.call(A.detach())[0])
     _refuse(info, check_errors, "torch.linalg.solve_ex: The solver failed because the input matrix is singular: element {} is zero.")
-    return _Solved(solve(_sound(A, info) if info.numel() and int(info.max()) else A, B, left=left), info)
+    return _Solved(solve(_sound(A, info) if info.numel() and known(info.max()) else A, B, left=left), info)
 
 
 @composite(home="linalg")
@@ -207,7 +207,7 @@ def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -
     if A.dtype.rank < FLOAT or A.array.dtype.itemsize < 4:
         raise NotImplementedError(f"linalg.cholesky: Expected a floating point or complex tensor of at least 32 bits as input. Got {A.dtype.name}")
     info = Tensor._wrap(namespace(A.array).asarray(namespace(A.array).cholesky_info(transposed(A.array) if upper else A.array)))
-    if not info.numel() or not int(info.max()):
+    if not info.numel() or not known(info.max()):
         return _Cholesky(cholesky(A, upper), info)
     if check_errors:
         raise LinAlgError(f"linalg.cholesky_ex: {indefinite(info.array)}")

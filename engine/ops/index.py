@@ -13,6 +13,7 @@ import numpy
 
 from .. import dtypes, errors, inplace, observe, tape
 from ..backends.batch import Batched
+from ..backends.meta import Meta
 from ..devices import namespace
 from ..errors import Refused, warn
 from ..op import RULES_ONLY, Linear, Op
@@ -41,7 +42,7 @@ class getitem(Linear):
             for item in index:
                 if item.__class__ not in _PLAIN or item.__class__ is slice and item.step is not None:
                     return _read(input, index)
-        elif kind is Tensor and index.array.dtype is dtypes.I64 and index.array.ndim and array.ndim:
+        elif kind is Tensor and index.array.dtype is dtypes.I64 and index.array.ndim and array.ndim and index.array.__class__ is array.__class__:
             return getitem(input, (index.array,))
         elif kind not in _PLAIN or kind is slice and index.step is not None:
             return _read(input, index)
@@ -249,6 +250,7 @@ def _index_array(item: Any, beside: Any) -> Any:
     if found.dtype not in _INDICES:
         raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
     here, there = namespace(found), namespace(beside)
+    if found.__class__ is Meta is not beside.__class__: raise NotImplementedError("Cannot copy out of meta tensor; no data!")
     return found if here is there or found.__class__ is Batched else there.asarray(found)
 
 
@@ -286,7 +288,7 @@ def assign(target: Tensor, index: Any, value: Any) -> None:
                     f"Index put requires the source and destination dtypes match, got {dtype.name} for the destination and {value.dtype.name} for the source."
                 )
             value = cast(value, dtype)
-        if value.is_cuda != target.is_cuda:
+        if value.is_cuda != target.is_cuda or value.is_meta != target.is_meta:
             value = value.to(target.device)
     elif not isinstance(value, (int, float, complex, numpy.integer)):
         raise TypeError(f"can't assign a {type(value).__name__} to a {target.type()}")

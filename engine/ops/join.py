@@ -196,6 +196,8 @@ def repeat_interleave(input: Tensor, repeats: Any = None, dim: int | None = None
     if dim is None:
         input, dim = reshape(input, (input.numel(),)), 0
     n = input.shape[wrap_dim(dim, input.ndim)]
+    if isinstance(repeats, Tensor) and repeats.is_meta:
+        raise RuntimeError("cannot repeat_interleave a meta tensor without output_size")
     counts = numpy.asarray(repeats._host() if isinstance(repeats, Tensor) else repeats)
     if counts.ndim > 1 or counts.size not in (1, n):
         raise RuntimeError(f"repeats must have the same size as input along dim, but got repeats.size(0) = {counts.size} and input.size({dim}) = {n}")

@@ -6,7 +6,7 @@ import functools
 from typing import Any
 
 from .. import dtypes
-from ..devices import namespace
+from ..devices import known, namespace
 from ..errors import LinAlgError
 from ..op import composite, functions
 from ..return_types import result_type
@@ -51,7 +51,7 @@ def ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bool = Fa
     """`ldl_factor`, and in `info` the place, from 1, of the first 0 on D's diagonal, or 0."""
     _matrices(A, "torch.linalg.ldl_factor_ex")
     packed, pivots, info = _kernel("ldl_factor", (A,), hermitian)
-    if check_errors and info.numel() and int(info.max()):
+    if check_errors and info.numel() and known(info.max()):
         raise LinAlgError(f"torch.linalg.ldl_factor_ex: The diagonal element {int(info.max())} of D is zero; ldl_solve would divide by it.")
     return _LDLEx(packed, pivots, info)
 

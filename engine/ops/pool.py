@@ -3,6 +3,7 @@
 import math
 
 from ..backends.windows import each
+from ..devices import known
 from ..errors import Refused, warn
 from ..layout import as_channels
 from ..op import Linear, Op, composite, functions
@@ -293,7 +294,7 @@ def _unpool(input, n, indices, kernel_size, stride, padding, output_size):
         raise ValueError(f"invalid output_size {list(size)}: each size must lie within one stride {list(steps)} of {list(usual)}")
     if tuple(indices.shape) != tuple(input.shape): raise RuntimeError(f"Expected shape of indices to be same as that of the input tensor ({list(input.shape)}), but got indices tensor with shape: {list(indices.shape)}")
     lead, places = tuple(input.shape[:-n]), math.prod(size)
-    if indices.numel() and not 0 <= int(indices.min()) <= int(indices.max()) < places: raise RuntimeError(f"Found an invalid max index among {indices.tolist()}: the output has {places} places, {list(size)}")
+    if indices.numel() and known((indices.min() < 0) | (indices.max() >= places)): raise RuntimeError(f"Found an invalid max index among {indices.tolist()}: the output has {places} places, {list(size)}")
     rows = functions["scatter"](input.new_zeros((*lead, places)), -1, indices.flatten(-n), input.flatten(-n))
     return rows.reshape(*lead, *size)
 

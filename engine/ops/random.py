@@ -6,10 +6,11 @@ import math
 import numpy
 
 from .. import dtypes, inplace, random
+from ..backends import cpu
 from ..backends import kernels_random as draw
 from ..batching import randomly
 from ..create import _shape, empty_like, factory, made
-from ..devices import namespace
+from ..devices import known, making, namespace
 from ..errors import warn
 from ..op import Elementwise, composite, functions
 from ..tensor import Tensor
@@ -52,10 +53,17 @@ def _source(generator):
     return random.default_generator if generator is None else generator
 
 
-def _drawn(draws, n, dtype, name):
+def _drawn(draws, n, dtype, name, device=None):
     """Numbers from `draws(n, dtype)`; complex ones are pairs of real ones."""
     d = dtypes.default if dtype is None else dtypes.as_dtype(dtype)
-    return draws(2 * n, d.to_real().numpy).view(d.numpy) if d.is_complex else draws(n, _float(dtype, name))
+    if d.is_complex: return _row(lambda n, d: draws(2 * n, dtypes.FROM_NUMPY[d].to_real().numpy).view(d), n, d.numpy, device)
+    return _row(draws, n, _float(dtype, name), device)
+
+
+def _row(draws, n, d, device):
+    """Numbers from `draws(n, d)`; none are drawn for a device without memory."""
+    xp = making(device)
+    return draws(n, d) if xp is cpu else xp.empty(n, d)
 
 
 def _float(dtype, name):
@@ -71,7 +79,7 @@ def _float(dtype, name):
 def rand(*size, generator=None, dtype=None, device=None, requires_grad=False):
     """Uniform random numbers in [0, 1)."""
     shape = _shape(size)
-    drawn = _drawn(lambda n, d: draw.uniform(_source(generator), n, d), math.prod(shape), dtype, "rand")
+    drawn = _drawn(lambda n, d: draw.uniform(_source(generator), n, d), math.prod(shape), dtype, "rand", device)
     return made(drawn.reshape(shape), device, requires_grad)
 
 
@@ -80,7 +88,7 @@ def randn(*size, generator=None, dtype=None, device=None, requires_grad=False):
     """Normal random numbers of mean 0 and variance 1."""
     shape = _shape(size)
     std = math.sqrt(0.5) if dtype is not None and dtypes.as_dtype(dtype).is_complex else 1.0  # of each part: the variance of the whole is 1
-    drawn = _drawn(lambda n, d: draw.normal(_source(generator), n, d, 0.0, std), math.prod(shape), dtype, "normal")
+    drawn = _drawn(lambda n, d: draw.normal(_source(generator), n, d, 0.0, std), math.prod(shape), dtype, "normal", device)
     return made(drawn.reshape(shape), device, requires_grad)
 
 
@@ -95,7 +103,8 @@ def randint(low=0, high=None, size=None, *, generator=None, dtype=None, device=N
     shape = _shape((size,))
     d = dtypes.int64 if dtype is None else dtypes.as_dtype(dtype)
     _within(int(low), int(high), d.numpy)
-    return made(draw.integers(_source(generator), math.prod(shape), int(low), int(high), d.numpy).reshape(shape), device, requires_grad)
+    drawn = _row(lambda n, d: draw.integers(_source(generator), n, int(low), int(high), d), math.prod(shape), d.numpy, device)
+    return made(drawn.reshape(shape), device, requires_grad)
 
 
 @public
@@ -103,7 +112,8 @@ def randperm(n, *, generator=None, dtype=None, device=None, requires_grad=False)
     """The integers from 0 to n - 1 in random order."""
     if n < 0: raise RuntimeError(f"n must be non-negative, got {n}")
     if dtype is not None and n: _within(0, n, dtypes.as_numpy(dtype))
-    return made(draw.permutation(_source(generator), n).astype((dtypes.int64 if dtype is None else dtypes.as_dtype(dtype)).numpy), device, requires_grad)
+    d = dtypes.int64 if dtype is None else dtypes.as_dtype(dtype)
+    return made(_row(lambda n, d: draw.permutation(_source(generator), n).astype(d), n, d.numpy, device), device, requires_grad)
 
 
 def _filled(fill, input, dtype, device, requires_grad, memory_format):
@@ -141,8 +151,9 @@ def normal(mean, std=None, size=None, *, generator=None, dtype=None, device=None
         if size is None: raise TypeError("normal() of two numbers needs the size")
         if std < 0: raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
         shape = _shape((size,))
-        return made(draw.normal(_source(generator), math.prod(shape), _float(dtype, "normal"), mean, std).reshape(shape), device, requires_grad)
-    if isinstance(std, Tensor) and bool((std < 0).any()): raise RuntimeError("normal expects all elements of std >= 0.0")
+        drawn = _row(lambda n, d: draw.normal(_source(generator), n, d, mean, std), math.prod(shape), _float(dtype, "normal"), device)
+        return made(drawn.reshape(shape), device, requires_grad)
+    if isinstance(std, Tensor) and known((std < 0).any()): raise RuntimeError("normal expects all elements of std >= 0.0")
     like = mean if isinstance(mean, Tensor) else std
     shape = broadcast_shapes(*[tuple(x.shape) for x in (mean, std) if isinstance(x, Tensor)])
     values = [x.detach() if isinstance(x, Tensor) else x for x in (mean, std)]
@@ -152,6 +163,7 @@ def normal(mean, std=None, size=None, *, generator=None, dtype=None, device=None
 @public
 def bernoulli(input, p=None, *, generator=None):
     """Ones with the probabilities that `input` holds (or all with `p`), else zeros; the dtype is the input's."""
+    if input.is_meta: return empty_like(input)
     host = input._host()
     if p is not None:
         drawn = draw.bernoulli(_source(generator), host.size, p)
@@ -169,6 +181,7 @@ def multinomial(input, num_samples, replacement=False, *, generator=None):
     if not input.is_floating_point(): raise RuntimeError(f"multinomial only supports floating-point dtypes for input, got: {input.dtype.name}")
     if num_samples <= 0: raise RuntimeError("cannot sample n_sample <= 0 samples")
     if not replacement and num_samples > input.shape[-1]: raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
+    if input.is_meta: return input.new_empty((*input.shape[:-1], num_samples), dtype=dtypes.int64)
     weights = input._host().reshape(-1, input.shape[-1])
     if not (numpy.isfinite(weights).all() and (weights >= 0).all()): raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
     if (weights.sum(1) == 0).any(): raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
@@ -180,6 +193,7 @@ def multinomial(input, num_samples, replacement=False, *, generator=None):
 def poisson(input, generator=None):
     """Poisson random numbers whose rates are the elements of `input`; the dtype is the input's."""
     _floating(input, "poisson_cpu")
+    if input.is_meta: return empty_like(input)
     host = input._host()
     if (host < 0).any(): raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
     return made(draw.poisson(_source(generator), host.reshape(-1).astype(float)).astype(host.dtype).reshape(host.shape), input.device)
@@ -190,6 +204,7 @@ def binomial(count, prob, generator=None):
     """How many of `count` trials of probability `prob` succeed, for each pair of elements of two float tensors that broadcast."""
     for name, x in (("count", count), ("prob", prob)):
         if not x.is_floating_point(): raise ValueError(f"binomial only supports floating-point dtypes for {name}, got: {x.dtype.name}")
+    if count.is_meta: return count + prob
     n, p = numpy.broadcast_arrays(count._host().astype(float), prob._host().astype(float))
     drawn = [draw.binomial(_source(generator), a, b) for a, b in zip(n.ravel().tolist(), p.ravel().tolist(), strict=True)]
     return made(numpy.array(drawn).reshape(n.shape).astype(count.array.dtype), count.device)
@@ -206,10 +221,11 @@ def _fill(tensor, name, numbers):
     inplace.refuse_leaf(tensor, name)
     array = tensor.array
     inplace.refuse_overlap(array, name)
-    order = sorted(range(array.ndim), key=lambda i: -abs(array.strides[i]))
-    drawn = numbers(array.size, array.dtype)
-    place = array.transpose(order)
-    place[...] = namespace(array).asarray(drawn.reshape(place.shape))
+    if not tensor.is_meta:
+        order = sorted(range(array.ndim), key=lambda i: -abs(array.strides[i]))
+        drawn = numbers(array.size, array.dtype)
+        place = array.transpose(order)
+        place[...] = namespace(array).asarray(drawn.reshape(place.shape))
     inplace.note_write_to(tensor, name)
     if tensor.node is not None and tensor.node.op is not None: inplace.rebase(tensor, None)
     return tensor
@@ -260,7 +276,7 @@ def _bounds(tensor, bounds, named):
 def bernoulli_(self, p=0.5, *, generator=None):
     """Fill with ones of probability `p`, a number or a tensor that broadcasts, and zeros."""
     if isinstance(p, Tensor):
-        host = numpy.broadcast_to(p._host(), self.shape)
+        host = numpy.broadcast_to(p.array if p.is_meta else p._host(), self.shape)
         return _fill(self, "bernoulli_", lambda n, d: draw.bernoulli_each(_source(generator), host).astype(d))
     if not 0 <= p <= 1: raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p}")
     return _fill(self, "bernoulli_", lambda n, d: draw.bernoulli(_source(generator), n, p).astype(d))
@@ -312,7 +328,7 @@ class masked_scale(Elementwise):
 @randomly
 def _kept(input, p, shape):
     """Which elements stay: a mask of the given shape. Numbers are drawn in the order in which the input's elements lie in memory, as in PyTorch."""
-    drawn = draw.bernoulli(random.default_generator, math.prod(shape), 1 - p)
+    drawn = _row(lambda n, d: draw.bernoulli(random.default_generator, n, 1 - p), math.prod(shape), numpy.bool_, input.device)
     return made(_laid_as(input.array, drawn) if shape == input.shape else drawn.reshape(shape), input.device)
 
 

@@ -12,6 +12,7 @@ import operator
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from itertools import count
+from types import ModuleType
 from typing import Any
 
 import numpy
@@ -302,15 +303,17 @@ def within(x: Any) -> Iterator:
 
 def space(*arguments: Any) -> Any:
     """The namespace that computes with these: of the innermost level among them, else of their device."""
-    found, innermost = None, 0
-    gpu = False
+    found, innermost, backend = None, 0, "cpu"
     for a in within(arguments):
         if a.__class__ is Batched:
             if a.level.number > innermost:
                 found, innermost = a.level.xp, a.level.number
-        elif type(a).__module__.startswith("cupy"):
-            gpu = True
-    return found if found is not None else import_module(f"engine.backends.{'gpu' if gpu else 'cpu'}")
+        elif a.__class__ is not numpy.ndarray:
+            module = type(a).__module__
+            backend = "gpu" if module.startswith("cupy") else "meta" if module.startswith("engine.backends.meta") else backend
+    if found is None:
+        found = import_module(f"engine.backends.{backend}")
+    return found.space if backend == "meta" and found.__class__ is ModuleType else found
 
 
 def changed(x: Any, fn: Callable) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 from .array import FLOW, Batched, Level, Unbatchable, changed, space, within
@@ -123,8 +124,8 @@ class Namespace:
 
 
 def at_work(xp: Any, fn: Callable) -> Callable:
-    """An op's `forward`, or a rule, itself; on the arrays of a vmap, so that it may fall back to one sample after the other."""
-    return fn if xp.__class__ is not Namespace else lambda xp, *args, **kwargs: xp.run(fn, args, kwargs)
+    """An op's `forward`, or a rule, itself; on the arrays of a vmap, or without memory, so that it may see values of others instead."""
+    return fn if xp.__class__ is ModuleType else lambda xp, *args, **kwargs: xp.run(fn, args, kwargs)
 
 
 def changed_all(x: Any, fn: Callable) -> Any:
