@@ -5,9 +5,12 @@ from __future__ import annotations
 import importlib
 import importlib.abc
 import importlib.machinery
+import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from importlib import metadata
 from multiprocessing import spawn
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -55,6 +58,28 @@ class _Finder(importlib.abc.MetaPathFinder):
         sys.modules.pop(fullname, None)  # where it stands already the import system takes its own spec, and runs its file a second time
         place = getattr(found, "__file__", None)
         return importlib.machinery.ModuleSpec(fullname, _Loader(found), origin=place, is_package=hasattr(found, "__path__"))
+
+    def find_distributions(self, context: metadata.DistributionFinder.Context | None = None) -> Iterator[metadata.Distribution]:
+        """PyTorch's and torchvision's packages, for `importlib.metadata`; of a path that a program names only what lies there counts."""
+        if context is not None and context.path is not sys.path:
+            return
+        for name in ("torch", "torchvision"):
+            if context is None or context.name is None or re.sub(r"[-_.]+", "-", context.name).lower() == name:
+                yield _Package(name)
+
+
+class _Package(metadata.Distribution):
+    """The metadata of a package in whose place the engine is: its name, its version, and the module that it brings."""
+
+    def __init__(self, name: str) -> None:
+        number = importlib.import_module(missing.TOPS[name]).__version__
+        self._texts = {"METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {number}\n", "top_level.txt": f"{name}\n"}
+
+    def read_text(self, filename: str) -> str | None:
+        return self._texts.get(filename)
+
+    def locate_file(self, path: Any) -> Path:
+        return Path(engine.__file__).parent / path
 
 
 class _Absent:

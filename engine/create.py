@@ -125,7 +125,7 @@ def empty(
     if memory_format is preserve_format:
         raise RuntimeError("unsupported memory format Preserve")
     shape, d, xp = _shape(size), as_wanted(dtype), devices.making(device)
-    return made(xp.empty(shape, d) if memory_format is None else blank(xp, shape, d, memory_format), device, requires_grad)
+    return made(xp.empty(shape, d) if memory_format is None else blank(xp.empty, shape, d, memory_format), device, requires_grad)
 
 
 @factory
@@ -190,7 +190,7 @@ def _like(input: Tensor, fill: Any, dtype: Any, device: Any, requires_grad: bool
     if format is None or format is preserve_format:
         array = xp.empty_like(like, dtype=d) if fill is None else xp.full_like(like, fill, dtype=d)
     else:
-        array = blank(xp, like.shape, d, format)
+        array = blank(xp.empty, like.shape, d, format)
         if fill is not None:
             array[...] = fill
     return made(array, devices.of(array) if device is None else device, requires_grad)

@@ -45,6 +45,8 @@ def asarray(obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | Non
     """
     if isinstance(obj, (bytes, bytearray, memoryview, mmap.mmap)):
         obj = frombuffer(obj, dtype=dtypes.default if dtype is None else dtype)
+    if hasattr(obj, "untyped"):  # a storage
+        obj = Tensor._wrap(obj.array)
     found = as_tensor(obj, dtype, device)
     shares = found is obj or isinstance(obj, numpy.ndarray) and not found.is_cuda and numpy.may_share_memory(found.array, obj)
     if copy is False and not shares:
@@ -188,6 +190,8 @@ def from_file(
     """
     path, d = Path(filename), as_wanted(dtype)
     needed = (size or 0) * d.itemsize
+    if not size:
+        return made(numpy.empty(0, d), device, requires_grad)
     if shared:
         with path.open("ab") as file:
             if file.tell() < needed:
@@ -196,10 +200,9 @@ def from_file(
         raise RuntimeError(f"unable to open file <{filename}> in read-only mode: there is no such file")
     if path.stat().st_size < needed:
         raise RuntimeError(f"file <{filename}> has {path.stat().st_size} bytes, and {needed} are needed for {size} elements of {d.name}")
-    if not size:
-        return made(numpy.empty(0, d), device, requires_grad)
-    mapped = numpy.memmap(path, d, "r+" if shared else "c", shape=(size,))
-    return made(mapped.view(numpy.ndarray), device, requires_grad)
+    with path.open("r+b" if shared else "rb") as file:
+        mapped = mmap.mmap(file.fileno(), needed, access=mmap.ACCESS_WRITE if shared else mmap.ACCESS_COPY)
+    return made(numpy.frombuffer(mapped, d), device, requires_grad)
 
 
 @factory

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy
@@ -116,11 +118,15 @@ def lies_in(array: Any, format: memory_format) -> bool:
     return True
 
 
-def blank(xp: Any, shape: tuple, dtype: Any, format: memory_format) -> Any:
-    """Unset memory of a shape in a format."""
+def blank(empty: Callable, shape: tuple, dtype: Any, format: memory_format) -> Any:
+    """Unset memory of a shape in a format, from a namespace's `empty`."""
     axes = order(format, len(shape))
     back = sorted(range(len(axes)), key=lambda i: axes[i])
-    return xp.empty(tuple(shape[a] for a in axes), dtype).transpose(back)
+    return empty(tuple(shape[a] for a in axes), dtype).transpose(back)
+
+
+def _empty_beside(array: Any, shape: tuple, dtype: Any) -> Any:
+    return numpy.empty_like(array, dtype, "C", shape=shape)
 
 
 def axes_of(array: Any) -> tuple[int, ...] | None:
@@ -164,7 +170,7 @@ def suggested(array: Any) -> memory_format:
 
 def as_first(data: Any, first: Any, *others: Any) -> Any:
     """An elementwise result in the order in which the first operand lies, where NumPy took another since the operands disagree."""
-    if data.__class__ is not numpy.ndarray or data.shape != first.shape or data.strides == first.strides or 0 in first.strides:
+    if data.__class__ is not first.__class__ or data.shape != first.shape or data.strides == first.strides or 0 in first.strides:
         return data
     out = numpy.empty_like(first, dtype=data.dtype)
     if out.strides == data.strides:
@@ -176,11 +182,11 @@ def as_first(data: Any, first: Any, *others: Any) -> Any:
 def as_channels(data: Any, first: Any, *others: Any) -> Any:
     """The result for images with their channels last in memory, laid so as well."""
     format = suggested(first)
-    if format is contiguous_format or data.__class__ is not numpy.ndarray or data.ndim != first.ndim:
+    if format is contiguous_format or data.__class__ is not first.__class__ or data.ndim != first.ndim:
         return data
     if told_strides(data) == strides_of(data.shape, order(format, data.ndim)):
         return data
-    out = blank(numpy, data.shape, data.dtype, format)
+    out = blank(functools.partial(_empty_beside, first), data.shape, data.dtype, format)
     out[...] = data
     return out
 

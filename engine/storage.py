@@ -10,6 +10,7 @@ from typing import Any
 import numpy
 
 from . import devices, dtypes, inplace, tape
+from .from_data import from_file
 from .from_lists import to_array
 from .tensor import Tensor
 
@@ -35,11 +36,19 @@ class UntypedStorage:
     _dtype: dtypes.dtype = dtypes.uint8
     _own = False  # whether it is memory of its own, and not a tensor's
     _whole: Any = None  # the memory before it was made shorter
+    filename: str | None = None  # the file that it is shared with
 
     def __init__(self, size: Any = 0, *, device: Any = None):
         data = devices.making(device).zeros(size, numpy.uint8) if isinstance(size, int) else to_array(list(size), dtypes.uint8)
         self._own = True
         self.array = data if device is None else devices.move(data, devices.device(device))
+
+    @classmethod
+    def from_file(cls, filename: str, shared: bool = False, nbytes: int = 0) -> Any:
+        """The first `nbytes` of a file, mapped into memory; with `shared`, writes reach the file, which grows where it is too short."""
+        out = cls._of(from_file(filename, shared, nbytes, dtype=dtypes.uint8, device="cpu").array)
+        out.filename = filename if shared and nbytes else None
+        return out
 
     @classmethod
     def _of(cls, array: Any) -> Any:
@@ -54,6 +63,10 @@ class UntypedStorage:
     @property
     def is_cuda(self) -> bool:
         return self.device.type == "cuda"
+
+    def is_shared(self) -> bool:
+        """Whether other processes see the memory."""
+        return self._tensor().is_shared()
 
     def size(self) -> int:
         """How many elements it has: bytes, in an untyped storage."""
@@ -179,6 +192,11 @@ class TypedStorage(UntypedStorage):
         data = devices.making(device).zeros(size, self._dtype.numpy) if isinstance(size, int) else to_array(list(size), self._dtype)
         self.array = data if device is None else devices.move(data, devices.device(device))
 
+    @classmethod
+    def from_file(cls, filename: str, shared: bool = False, size: int = 0) -> Any:
+        """RuntimeError: a file does not say what its elements are; `FloatStorage` and its like do."""
+        raise RuntimeError("from_file can only be called on derived classes")
+
     @property
     def dtype(self) -> dtypes.dtype:
         return self._dtype
@@ -206,6 +224,11 @@ class StorageType(type):
     def __call__(cls, *args: Any, device: Any = None) -> TypedStorage:
         """From a number of elements, zeros; from a sequence, its numbers."""
         return TypedStorage(*args, dtype=cls.dtype, device=device)
+
+    def from_file(cls, filename: str, shared: bool = False, size: int = 0) -> TypedStorage:
+        """The first `size` elements of a file, mapped into memory."""
+        bytes_ = UntypedStorage.from_file(filename, shared, size * cls.dtype.itemsize)
+        return TypedStorage(wrap_storage=bytes_, dtype=cls.dtype)
 
 
 types = {

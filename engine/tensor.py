@@ -246,8 +246,8 @@ class Tensor:
         return (devices.address(self.array) - devices.address(inplace.storage(self.array))) // self.array.dtype.itemsize
 
     def data_ptr(self) -> int:
-        """The address of the first element; 0 where there is no memory."""
-        return 0 if self.is_meta else devices.address(self.array)
+        """The address of the first element; where there is no memory, as if that began at 0."""
+        return devices.address(self.array) - (devices.address(inplace.storage(self.array)) if self.is_meta else 0)
 
     def is_floating_point(self) -> bool:
         return self.dtype.is_floating_point
@@ -428,6 +428,10 @@ class Tensor:
 
     def _host(self) -> numpy.ndarray:
         return self.array if self.array.__class__ is numpy.ndarray else devices.move(self.array, devices.CPU)
+
+    def _steering(self) -> numpy.ndarray:
+        """The values where they only steer what is computed: those on the host, or zeros where there are none."""
+        return self.array.view(numpy.ndarray) if self.is_meta else self._host()
 
     def numpy(self, *, force: bool = False) -> numpy.ndarray:
         """The NumPy array that shares this tensor's memory. TypeError for a GPU tensor, RuntimeError when it requires grad."""

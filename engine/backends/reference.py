@@ -151,7 +151,7 @@ def laid_out(x: Any, format: Any) -> Any:
     lib = module_of(x)
     if format is preserve_format:
         return lib.array(x)
-    out = blank(lib, x.shape, x.dtype, format)
+    out = blank(lib.empty, x.shape, x.dtype, format)
     out[...] = x
     return out
 

@@ -95,7 +95,7 @@ def collate_tensor_fn(batch: Sequence[Tensor], *, collate_fn_map: Any = None) ->
     for i, t in enumerate(batch):
         if not isinstance(t, Tensor):
             raise TypeError(f"expected Tensor as element {i} in argument 0, but got {type(t).__name__}")
-    if all(t.node is None and isinstance(t.array, numpy.ndarray) for t in batch):
+    if all(t.node is None and t.array.__class__ is numpy.ndarray for t in batch):
         found = _stacked([t.array for t in batch])
         if found is not None:
             return found

@@ -373,5 +373,5 @@ def get_default_backend_for_device(device: Any) -> str:
 
 def flat(array: Any) -> numpy.ndarray:
     """The values in one row, on the host."""
-    host = array if isinstance(array, numpy.ndarray) else devices.cuda().to_host(array)
+    host = devices.move(array, devices.CPU)
     return numpy.ascontiguousarray(host).reshape(-1)

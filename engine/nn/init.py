@@ -11,6 +11,7 @@ import numpy
 
 from .. import devices
 from ..autograd import no_grad
+from ..from_lists import to_array
 from ..op import functions
 from ..tensor import Tensor
 
@@ -69,7 +70,7 @@ def trunc_normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float 
 
 def _drawn_again(tensor: Tensor, a: float, b: float, draw: Callable[[Tensor], Tensor]) -> Tensor:
     """Draws the whole tensor until each element has once been inside [a, b], the bounds as its dtype has them."""
-    low, high = (Tensor(()).new_tensor(bound, dtype=tensor.dtype).item() for bound in (a, b))
+    low, high = (Tensor._wrap(to_array(bound, tensor.dtype)).item() for bound in (a, b))
     draw(tensor)
     while devices.known((outside := (tensor < low) | (tensor > high)).any()):
         tensor.copy_(draw(tensor.new_empty(tensor.shape)).where(outside, tensor))
@@ -170,7 +171,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
     """A (semi-)orthogonal matrix times gain; more than two dimensions are taken as (first, all others)."""
     if tensor.ndim < 2:
         raise ValueError("Only tensors with 2 or more dimensions are supported")
-    if tensor.numel() == 0:
+    if tensor.numel() == 0 or tensor.is_meta:
         return tensor
     rows, columns = tensor.shape[0], tensor.numel() // tensor.shape[0]
     flat = Tensor._wrap(numpy.empty((rows, columns), tensor.array.dtype))

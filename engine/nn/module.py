@@ -26,7 +26,7 @@ from .parameter import Buffer, Parameter, forget_grad, is_lazy
 
 _TABLES = ("_parameters", "_buffers", "_modules")
 
-_IncompatibleKeys = states.IncompatibleKeys  # PyTorch's name, which libraries import
+_IncompatibleKeys, _EXTRA_STATE_KEY_SUFFIX = states.IncompatibleKeys, states.EXTRA  # PyTorch's names, which libraries import
 
 
 class Module:

@@ -24,7 +24,13 @@ def replace(module: Module, fn: Callable[[Tensor], Tensor]) -> None:
             if is_lazy(param):
                 module._parameters[name] = fn(param)  # type: ignore[assignment]
                 continue
-            param.data = fn(param.data)
+            new = fn(param.data)
+            if new.is_meta != param.is_meta:  # as in PyTorch, who holds the old one keeps it
+                grad, param = param._grad, type(param)(new, param.requires_grad)
+                module._parameters[name] = param
+                param._grad = None if grad is None else fn(grad.detach())
+                continue
+            param.data = new
             if param._grad is not None:
                 param._grad.data = fn(param._grad.data)
         for name, buffer in module._buffers.items():
@@ -61,6 +67,11 @@ def moved(t: Tensor, device: devices.device | None, dtype: dtypes.dtype | None) 
     if dtype is not None and array.dtype != dtype.numpy:
         array = devices.namespace(array).astype(array, dtype.numpy)
     if device is not None:
+        if t.is_meta and device.type != "meta":
+            raise NotImplementedError(
+                "Cannot copy out of meta tensor; no data! Please use torch.nn.Module.to_empty() instead of torch.nn.Module.to() when moving "
+                "module from meta to a different device."
+            )
         array = devices.move(array, device)
     return t if array is t.array else t._like(array)
 

@@ -41,7 +41,7 @@ def blank(*shape: int, device: Any = None, dtype: Any = None) -> Parameter:
     d = dtypes.default if dtype is None else dtypes.as_dtype(dtype)
     if any(n < 0 for n in shape):
         raise RuntimeError(f"Trying to create tensor with negative dimension {min(shape)}: {list(shape)}")
-    array = numpy.empty(shape, d.numpy)
+    array = devices.making(device).empty(shape, d.numpy)
     device = devices.default if device is None else device
     return Parameter(Tensor._wrap(array if device is None else devices.move(array, devices.device(device))))
 

@@ -186,7 +186,19 @@ def load_own(
                 f"size mismatch for {key}: copying a param with shape {value.shape} from checkpoint, "
                 f"the shape in current model is {target.shape}."
             )
+        elif not assign and value.is_meta and not target.is_meta:
+            errors.append(
+                f'While copying the parameter named "{key}", whose dimensions in the model are {target.shape} and whose dimensions in the '
+                f"checkpoint are {value.shape}, an exception occurred : ('Cannot copy out of meta tensor; no data!',)."
+            )
         else:
+            if not assign and target.is_meta and not value.is_meta:
+                warnings.warn(
+                    f"for {key}: copying from a non-meta parameter in the checkpoint to a meta parameter in the current model, which is a "
+                    "no-op. (Did you mean to pass `assign=True` to assign items in the state dictionary to their corresponding key in the "
+                    "module instead of copying them in place?)",
+                    stacklevel=2,
+                )
             fitting.append((module, name, target, value, assign))
     extra = prefix + EXTRA
     if _has_extra_state(module):

@@ -35,7 +35,7 @@ def embedding_bag(
     if per_sample_weights is not None:
         rows = rows * per_sample_weights.reshape(-1, 1)
     if padding_idx is not None:
-        counted = input._host() != padding_idx % weight.shape[0]
+        counted = input._steering() != padding_idx % weight.shape[0]
         rows, bags = rows[_beside(rows, numpy.nonzero(counted)[0])], bags[counted]
     if mode == "max":
         return _maxima(rows, bags, count)
@@ -62,7 +62,7 @@ def _bags(input: Tensor, offsets: Any, include_last_offset: bool) -> tuple[numpy
         raise ValueError("offsets has to be a 1D Tensor but got None")
     if offsets.ndim != 1:
         raise ValueError("offsets has to be a 1D Tensor")
-    starts, n = offsets._host(), input.shape[0]
+    starts, n = offsets._steering(), input.shape[0]
     if starts.size and starts[0] != 0:
         raise RuntimeError(f"offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. However, got {starts[0]}")
     if starts.size and starts[-1] > n:

@@ -4,6 +4,7 @@ import math
 
 from .. import dtypes
 from ..create import full
+from ..devices import known
 from ..from_data import tensor
 from ..op import Op, composite
 from ..tensor import Tensor
@@ -46,10 +47,10 @@ def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reducti
     targets = targets.to(x.device)
     inputs, lengths = (_lengths(v, n, name).to(x.device) for v, name in ((input_lengths, "input_lengths"), (target_lengths, "target_lengths")))
     if not 0 <= blank < classes: raise RuntimeError("blank must be in label range")
-    if min([0, *inputs.tolist(), *lengths.tolist()]) < 0: raise RuntimeError(f"ctc_loss: lengths must not be negative, but got {inputs.tolist()} and {lengths.tolist()}")
-    if inputs.numel() and int(inputs.max()) > steps: raise RuntimeError(f"Expected input_lengths to have value at most {steps}, but got value {int(inputs.max())}")
+    if any(known((x < 0).any()) for x in (inputs, lengths)): raise RuntimeError(f"ctc_loss: lengths must not be negative, but got {inputs.tolist()} and {lengths.tolist()}")
+    if inputs.numel() and known(inputs.max() > steps): raise RuntimeError(f"Expected input_lengths to have value at most {steps}, but got value {int(inputs.max())}")
     if targets.is_floating_point(): raise RuntimeError("targets must be integral")
-    longest = int(lengths.max()) if lengths.numel() else 0
+    longest = int(lengths.max()) if lengths.numel() and not lengths.is_meta else 0
     if targets.ndim == 1 and not (lone and targets.numel() == longest):
         if targets.numel() != int(lengths.sum()): raise RuntimeError(f"Expected {int(lengths.sum())} targets in a row, the sum of target_lengths, but got {targets.numel()}")
         rows, at = full((n, max(longest, 1)), blank, dtype=dtypes.int64, device=targets.device), 0

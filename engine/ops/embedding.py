@@ -58,7 +58,7 @@ def embedding_(
         if not -n <= padding_idx < n:
             raise AssertionError("Padding_idx must be within num_embeddings")
         padding_idx %= n
-    if max_norm is not None:
+    if max_norm is not None and not weight.is_meta:
         _renormed(weight, input, max_norm, norm_type)
     if sparse and weight.requires_grad and weight.is_leaf and mode.grad:
         if scale_grad_by_freq:

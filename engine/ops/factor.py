@@ -75,7 +75,7 @@ def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpa
     k, xp = min(m, n), namespace(LU_data.array)
     P = L = U = LU_data.new_empty(0)
     if unpack_pivots:
-        order = exchanged(LU_pivots._host(), m)
+        order = exchanged(LU_pivots._steering(), m)
         P = Tensor._wrap(xp.asarray((numpy.arange(m)[:, None] == order[..., None, :]).astype(LU_data.array.dtype)))
     if unpack_data:
         one = Tensor._wrap(xp.eye(m, k, dtype=LU_data.array.dtype))

@@ -43,7 +43,7 @@ def _pooled(input: Tensor, dims: int, kernel: Any, size: Any, ratio: Any, return
     for s, k, o in zip(sizes, kernel, out, strict=True):
         if o + k - 1 > s:
             raise RuntimeError(f"{name}: pool size {k} and output size {o} are too large for the input size {s}")
-    draws = (functions["rand"]((n, c, dims), dtype=x.dtype) if samples is None else samples[:n])._host()
+    draws = (functions["rand"]((n, c, dims), dtype=x.dtype) if samples is None else samples[:n])._steering()
     order = range(dims) if dims == 3 else (1, 0)  # PyTorch draws depth, height, width; but in two dimensions width first
     flat = numpy.zeros((n, c) + (1,) * 2 * dims, numpy.int64)
     for d, at in enumerate(order):
@@ -59,7 +59,7 @@ def _pooled(input: Tensor, dims: int, kernel: Any, size: Any, ratio: Any, return
     shape = (*input.shape[: input.ndim - dims], *out)
     if not return_indices:
         return best.reshape(shape)
-    where = beside(numpy.take_along_axis(flat, which._host()[..., None], -1)[..., 0])
+    where = beside(numpy.take_along_axis(flat, which._steering()[..., None], -1)[..., 0])
     return best.reshape(shape), where.reshape(shape)
 
 

@@ -197,7 +197,10 @@ def repeat_interleave(input: Tensor, repeats: Any = None, dim: int | None = None
         input, dim = reshape(input, (input.numel(),)), 0
     n = input.shape[wrap_dim(dim, input.ndim)]
     if isinstance(repeats, Tensor) and repeats.is_meta:
-        raise RuntimeError("cannot repeat_interleave a meta tensor without output_size")
+        if output_size is None:
+            raise RuntimeError("cannot repeat_interleave a meta tensor without output_size")
+        at = wrap_dim(dim, input.ndim)
+        return input.new_empty((*input.shape[:at], output_size, *input.shape[at + 1 :]))
     counts = numpy.asarray(repeats._host() if isinstance(repeats, Tensor) else repeats)
     if counts.ndim > 1 or counts.size not in (1, n):
         raise RuntimeError(f"repeats must have the same size as input along dim, but got repeats.size(0) = {counts.size} and input.size({dim}) = {n}")

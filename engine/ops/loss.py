@@ -3,7 +3,6 @@
 import math
 
 from .. import dtypes
-from ..devices import known
 from ..errors import Refused, warn
 from ..from_data import tensor
 from ..op import Linear, Op, composite, functions
@@ -375,7 +374,7 @@ def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_
 def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"):
     """Minus the log-likelihood of targets under normal distributions with means `input` and variances `var`, which are kept above `eps`."""
     if not isinstance(var, Tensor): var = tensor(var, dtype=input.dtype).expand(input.shape)
-    if known((var < 0).any()): raise ValueError("var has negative entry/entries")
+    if bool((var < 0).any()): raise ValueError("var has negative entry/entries")
     if tuple(var.shape) != tuple(input.shape):
         once = [i for i, (v, n) in enumerate(zip(var.shape, input.shape, strict=False)) if v == 1 and n != 1]  # where one variance serves all
         if tuple(input.shape[:-1]) == tuple(var.shape): var = var.unsqueeze(-1)

@@ -111,7 +111,7 @@ def _quantile(name, input, q, dim, keepdim, interpolation, counted):
     if dim is not None: wrap_dim(dim, input.ndim)
     fractions = q if isinstance(q, Tensor) else tensor(float(q), dtype=input.dtype, device=input.device)
     if fractions.ndim > 1: raise RuntimeError(f"{name}() q must be a scalar or 1D tensor")
-    wanted = fractions._host()
+    wanted = fractions._steering()
     if not ((wanted >= 0) & (wanted <= 1)).all(): raise RuntimeError(f"{name}() q must be in the range [0, 1] but got {q.tolist() if isinstance(q, Tensor) else q}")
     x = input.reshape((-1,)) if dim is None or input.ndim == 0 else input.movedim(dim, -1)
     last, lost = counted(x)

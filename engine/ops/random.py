@@ -440,6 +440,7 @@ def feature_alpha_dropout(input, p=0.5, training=False, inplace=False):
 @randomly
 def _slopes(input, lower, upper):
     """Random slopes where the input is not positive, ones elsewhere."""
+    if input.is_meta: return empty_like(input.detach())
     below = input._host() <= 0
     slopes = numpy.ones(below.shape, input.array.dtype)
     slopes[below] = input.new_empty((int(below.sum()),), dtype=dtypes.float64).uniform_(lower, upper)._host()

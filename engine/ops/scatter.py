@@ -8,7 +8,7 @@ import numpy
 
 from .. import dtypes
 from ..backends.batch import Batched
-from ..devices import namespace
+from ..devices import known, namespace
 from ..op import RULES_ONLY, Op, composite
 from ..tensor import Tensor
 from .index import Placing, index_put
@@ -188,7 +188,7 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
     shape[d] = places[d] = 1
     both = list(broadcast_shapes(shape, places))
     wide = expand(input, (*both[:d], input.shape[d], *both[d + 1 :]))
-    if indices.array.__class__ is Batched or indices.numel() and int(indices.min()) < 0:
+    if indices.array.__class__ is Batched or indices.numel() and known(indices.min() < 0):
         indices = indices + (indices < 0) * input.shape[d]
     return gather(wide, d, expand(indices, (*both[:d], indices.shape[d], *both[d + 1 :])))
 
@@ -243,7 +243,7 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     if source.dtype is not input.dtype:
         raise RuntimeError(f"masked_scatter: expected self and source to have same dtypes but got {input.dtype.name} and {source.dtype.name}")
     shape = broadcast_shapes(tuple(input.shape), tuple(mask.shape))
-    where = numpy.broadcast_to(mask._host(), shape).copy()
+    where = numpy.broadcast_to(mask._steering(), shape).copy()
     n = int(where.sum())
     if source.numel() < n:
         raise RuntimeError(f"Number of elements of source < number of ones in mask: {source.numel()} < {n}")

@@ -5,7 +5,7 @@ import math
 import numpy
 
 from .. import dtypes
-from ..devices import namespace
+from ..devices import known, namespace
 from ..from_data import tensor
 from ..op import Elementwise, Op, composite
 from ..return_types import result_type
@@ -108,7 +108,7 @@ def within(index, size):
     """Whether all places are among 0 to size - 1; under `vmap` those of every sample."""
     places = index.array
     while hasattr(places, "inner"): places = places.inner
-    return not places.size or bool(places.min() >= 0 and places.max() < size)
+    return not places.size or not known((places.min() < 0) | (places.max() >= size))
 
 
 @composite(method=True, in_place=True)

@@ -22,7 +22,7 @@ from ..op import functions
 from ..storage import TypedStorage, UntypedStorage
 from ..tensor import Size, Tensor
 from .errors import CheckpointError, told
-from .storage import STORAGES, UNTYPED, Storage, bytes_of, storage_of, tensor_of
+from .storage import STORAGES, UNTYPED, Storage, bytes_of, storage_of, tensor_of, without_data
 
 _added: dict[str, Any] = {}  # what the user allows, by "module.name"
 
@@ -180,6 +180,12 @@ def _rebuild(
     return tensor_of(array, _flag(requires_grad))
 
 
+def _meta(dtype: Any, size: Any, stride: Any, requires_grad: Any) -> Tensor:
+    if not isinstance(dtype, dtypes.dtype):
+        raise TypeError(f"expected a dtype, got a {type(dtype).__name__}")
+    return tensor_of(without_data(dtype, size, stride), _flag(requires_grad))
+
+
 def _nothing(hooks: Any) -> bool:
     return hooks is None or isinstance(hooks, dict) and not hooks
 
@@ -295,7 +301,7 @@ _CALLS: dict[str, Callable] = {
     "torch._utils._rebuild_parameter_with_state": _parameter,
     "torch._utils._rebuild_sparse_tensor": _sparse,
     "torch._utils._rebuild_qtensor": _refused("quantized tensors"),
-    "torch._utils._rebuild_meta_tensor_no_storage": _refused("tensors without storage (device meta)"),
+    "torch._utils._rebuild_meta_tensor_no_storage": _meta,
     "torch._utils._rebuild_nested_tensor": _refused("nested tensors"),
     "torch._tensor._rebuild_from_type_v2": _typed,
     "torch.serialization._get_layout": _layout,

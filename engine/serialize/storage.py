@@ -65,11 +65,11 @@ class Storage:
             whole = self.data[: there * d.itemsize].view(d.numpy)
             return strided(whole[offset:], tuple(size), tuple(step * d.itemsize for step in stride)) if n else whole[:0].reshape(size)
         if n == 0:
-            return numpy.empty(tuple(size), d.numpy)
+            return devices.namespace(self.data).empty(tuple(size), d.numpy)
         strides = tuple(step * d.itemsize for step in stride)
         if self.data.ctypes.data % d.itemsize:  # a mapped file of another writer, not aligned
             self.data = self.data.copy()
-        return numpy.ndarray(tuple(size), d.numpy, self.data, offset * d.itemsize, strides)
+        return self.data.__class__(tuple(size), d.numpy, self.data, offset * d.itemsize, strides)
 
 
 def _counts(x: Any) -> bool:
@@ -96,7 +96,7 @@ def restore(storage: Storage, location: Any) -> Storage:
             "Attempting to deserialize object on a CUDA device but torch.cuda.is_available() is False. If you are running on a CPU-only "
             "machine, please use torch.load with map_location=torch.device('cpu') to map your storages to the CPU."
         )
-    if not name.startswith(("cpu", "cuda")):
+    if not name.startswith(("cpu", "cuda", "meta")):
         raise RuntimeError(f"don't know how to restore data location of a storage (tagged with {name}); give load a map_location")
     return storage.to(location)
 
@@ -138,6 +138,17 @@ def storage_of(storage: Storage) -> UntypedStorage:
 def bytes_of(storage: Any) -> Storage:
     """The bytes behind a storage that `storage_of` made."""
     return storage._bytes
+
+
+def without_data(d: dtypes.dtype, size: Any, stride: Any) -> Any:
+    """The array of a tensor on the device "meta": of what the file says only sizes are known."""
+    if not (_counts(size) and _counts(stride) and len(size) == len(stride) <= _MAX_DIMS):
+        raise CheckpointError(f"load: a tensor of shape {told(size)} and strides {told(stride)} cannot be")
+    reach = 0 if 0 in size else sum((n - 1) * s for n, s in zip(size, stride, strict=True)) + 1
+    if max(reach, math.prod(size)) * d.itemsize >= _LIMIT:
+        raise CheckpointError(f"load: a tensor of shape {tuple(size)} and strides {tuple(stride)} is too large")
+    xp = devices.making(devices.META)
+    return xp.strided(xp.empty(reach, d.numpy), tuple(size), tuple(s * d.itemsize for s in stride))
 
 
 def tensor_of(array: Any, requires_grad: bool, kind: type = Tensor) -> Tensor:

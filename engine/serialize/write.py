@@ -32,6 +32,7 @@ class _Name:
 
 
 _TENSOR, _UNTYPED_TENSOR = (_Name("torch._utils", f"_rebuild_tensor_{v}") for v in ("v2", "v3"))
+_META_TENSOR = _Name("torch._utils", "_rebuild_meta_tensor_no_storage")
 _PARAMETER, _PARAMETER_WITH_STATE = (_Name("torch._utils", f"_rebuild_parameter{s}") for s in ("", "_with_state"))
 _TYPED, _TENSOR_CLASS = _Name("torch._tensor", "_rebuild_from_type_v2"), _Name("torch", "Tensor")
 _SPARSE, _LAYOUT = _Name("torch._utils", "_rebuild_sparse_tensor"), _Name("torch.serialization", "_get_layout")
@@ -90,18 +91,14 @@ class Writer(_Pickler):
         return type(x), (x._wants_grad, str(x.device), x.dtype)
 
     def _tensor(self, x: Tensor) -> Any:
-        storage, offset, stride = self._storage(x)
-        args: tuple = (
-            storage,
-            offset,
-            tuple(map(int, x.shape)),
-            stride,
-            False if isinstance(x, Parameter) else x.requires_grad,
-            OrderedDict(),
-        )
-        make = _TENSOR
-        if x.dtype not in _STORAGES:
-            make, args = _UNTYPED_TENSOR, (*args, _DTYPES[x.dtype])
+        shape, grads = tuple(map(int, x.shape)), False if isinstance(x, Parameter) else x.requires_grad
+        if x.is_meta:
+            make, args = _META_TENSOR, (_DTYPES[x.dtype], shape, x.stride(), grads)
+        else:
+            storage, offset, stride = self._storage(x)
+            make, args = _TENSOR, (storage, offset, shape, stride, grads, OrderedDict())
+            if x.dtype not in _STORAGES:
+                make, args = _UNTYPED_TENSOR, (*args, _DTYPES[x.dtype])
         kind = type(x)
         state = {k: v for k, v in x.__dict__.items() if k not in NOT_KEPT}
         if kind is Parameter:

@@ -182,7 +182,7 @@ def new_zeros(beside: Any, shape: Any, dtype: Any = None) -> Meta:
 
 @rule("laid_out")
 def laid_out(x: Any, format: Any) -> Meta:
-    return x.copy("K") if format is preserve_format else in_format(space, x.shape, x.dtype, format)
+    return x.copy("K") if format is preserve_format else in_format(blank, x.shape, x.dtype, format)
 
 
 @rule("concatenate", "stack")
@@ -319,6 +319,11 @@ def of_matrices(fn: Callable, /, x: Any, *rest: Any, **kwargs: Any) -> Any:
 @rule("solve_matrix")
 def solve_matrix(a: Any, b: Any) -> Meta:
     return blank((*numpy.broadcast_shapes(a.shape[:-2], b.shape[:-2]), *b.shape[-2:]), a.dtype)
+
+
+@rule("ldl_solve")
+def ldl_solve(packed: Any, pivots: Any, b: Any, hermitian: bool = False) -> Meta:
+    return solve_matrix(packed, b)  # LAPACK would follow pivots of zero out of the matrix
 
 
 # -- what only values can tell -----------------------------------------------------------------------------------------------
