@@ -198,7 +198,7 @@ def address(array: Any) -> int:
 
 
 def common(arrays: list, name: str) -> Any:
-    """The namespace that an op on these arrays runs in. A 0-d CPU array may join arrays of another device, as in PyTorch; nothing else mixes."""
+    """The namespace that an op on these arrays runs in. A 0-d CPU array may join any, as in PyTorch; nothing else mixes."""
     if not mixed:
         return cpu
     if any(a.__class__ is Batched for a in arrays):

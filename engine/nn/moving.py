@@ -69,8 +69,8 @@ def moved(t: Tensor, device: devices.device | None, dtype: dtypes.dtype | None) 
     if device is not None:
         if t.is_meta and device.type != "meta":
             raise NotImplementedError(
-                "Cannot copy out of meta tensor; no data! Please use torch.nn.Module.to_empty() instead of torch.nn.Module.to() when moving "
-                "module from meta to a different device."
+                "Cannot copy out of meta tensor; no data! Please use torch.nn.Module.to_empty() instead of torch.nn.Module.to() when "
+                "moving module from meta to a different device."
             )
         array = devices.move(array, device)
     return t if array is t.array else t._like(array)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy
 
+from .. import dtypes
 from ..devices import namespace
 from ..op import composite, functions
 from ..return_types import result_type
@@ -57,6 +58,8 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
     """The indices of the first `size` elements that are not 0, as rows; rows of `fill_value` where there are fewer."""
     if size < 0:
         raise RuntimeError("nonzero_static: 'size' must be an non-negative integer")
+    if input.is_meta:
+        return input.new_empty((size, input.ndim), dtype=dtypes.int64)
     found = functions["nonzero"](input)[:size]
     return functions["cat"]([found, found.new_full((size - found.shape[0], input.ndim), fill_value)]).contiguous()
 

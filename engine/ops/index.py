@@ -250,7 +250,8 @@ def _index_array(item: Any, beside: Any) -> Any:
     if found.dtype not in _INDICES:
         raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
     here, there = namespace(found), namespace(beside)
-    if found.__class__ is Meta is not beside.__class__: raise NotImplementedError("Cannot copy out of meta tensor; no data!")
+    if beside.__class__ is Meta: return found  # what a mask in memory selects is known
+    if found.__class__ is Meta: raise NotImplementedError("Cannot copy out of meta tensor; no data!")
     return found if here is there or found.__class__ is Batched else there.asarray(found)
 
 

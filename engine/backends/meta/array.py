@@ -199,8 +199,8 @@ def _ruled(name: str) -> Callable:
 for _name in ("__bool__", "__int__", "__float__", "__complex__", "__index__", "item", "tolist", "tobytes", "tofile", "dump", "dumps"):
     setattr(Meta, _name, _refusing(_name))
 for _name in (
-    "argmax", "argmin", "argsort", "choose", "compress", "cumprod", "cumsum", "max", "mean", "min", "nonzero", "partition", "prod", "repeat",
-    "searchsorted", "std", "sum", "take", "trace", "var", "any", "all", "round", "clip",
+    "all", "any", "argmax", "argmin", "argsort", "choose", "clip", "compress", "cumprod", "cumsum", "max", "mean", "min", "nonzero",
+    "partition", "prod", "repeat", "round", "searchsorted", "std", "sum", "take", "trace", "var",
 ):  # fmt: skip
     setattr(Meta, _name, _ruled(_name))
 

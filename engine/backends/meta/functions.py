@@ -1,7 +1,7 @@
 """How functions of arrays without memory are done: what they give has the right shape, dtype and strides, and costs nothing.
 
-An elementwise function, a reduction or a scan runs on arrays of one element for its dtypes and its refusals; the shape follows from its kind.
-What is of no such kind computes with zeros, which are dropped.
+An elementwise function, a reduction or a scan runs on arrays of one element for its dtypes and its refusals; the shape follows from its
+kind. What is of no such kind computes with zeros, which are dropped.
 """
 
 from __future__ import annotations
@@ -61,6 +61,8 @@ def _single(x: numpy.ndarray) -> numpy.ndarray:
 def elementwise(fn: Callable, /, *args: Any, **kwargs: Any) -> Any:
     """A function of which an element of the result depends on one element of each array."""
     arrays = [*within(args), *within(tuple(kwargs.values()))]
+    if not arrays:
+        return fn(*args, **kwargs)
     shape = numpy.broadcast_shapes(*[a.shape for a in arrays])
     found = fn(*changed(args, _single), **changed(kwargs, _single))
     axes = axes_among(arrays, shape)
@@ -70,7 +72,7 @@ def elementwise(fn: Callable, /, *args: Any, **kwargs: Any) -> Any:
 
 def reduced(fn: Callable, /, x: Any, *args: Any, **kwargs: Any) -> Any:
     """A reduction whose parameters `axis` and `keepdims` have these names."""
-    given = _arguments(fn, (x, *args), kwargs)
+    given = arguments(fn, (x, *args), kwargs)
     axis, keepdims = given.get("axis"), bool(given.get("keepdims", False))
     axes = tuple(range(x.ndim)) if axis is None else numpy.lib.array_utils.normalize_axis_tuple(axis, x.ndim) if x.ndim else ()
     sizes = tuple(min(n, 1) if i in axes else 1 for i, n in enumerate(x.shape))
@@ -85,7 +87,8 @@ def reduced(fn: Callable, /, x: Any, *args: Any, **kwargs: Any) -> Any:
 _parameters = functools.cache(inspect.signature)
 
 
-def _arguments(fn: Callable, args: tuple, kwargs: dict) -> dict:
+def arguments(fn: Callable, args: tuple, kwargs: dict) -> dict:
+    """Arguments of a call by the names of the function's parameters."""
     if getattr(fn, "__name__", "") == "reduce":  # NumPy's tells no signature
         return {**dict(zip(("array", "axis", "dtype", "out", "keepdims"), args, strict=False)), **kwargs}
     return _parameters(fn).bind(*args, **kwargs).arguments

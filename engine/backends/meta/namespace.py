@@ -18,7 +18,7 @@ from ..batch.elements import ELEMENTWISE
 from ..kernels_conv import _check
 from ..windows import place
 from .array import Meta, NoData, axes_among, blank, ordered
-from .functions import alike, changed, dropped, elementwise, marked, own, reduced, zeros_of
+from .functions import alike, arguments, changed, dropped, elementwise, marked, own, reduced, within, zeros_of
 
 RULES: dict[str, Callable] = {}  # name -> function of arrays of which at least one has no memory
 
@@ -97,14 +97,14 @@ def triangle(fn: Callable, /, x: Any, k: int = 0) -> Any:
 
 
 rule(
-    "reshape", "view", "swapaxes", "moveaxis", "transpose", "matrix_transpose", "expand_dims", "squeeze", "diagonal", "strided_view", "strided",
-    "view_as_real", "view_as_complex", "windows", "real", "linear", "contract", "spread_to", "copied",
+    "contract", "copied", "diagonal", "expand_dims", "linear", "matrix_transpose", "moveaxis", "real", "reshape", "spread_to", "squeeze",
+    "strided", "strided_view", "swapaxes", "transpose", "view", "view_as_complex", "view_as_real", "windows",
 )(own)  # fmt: skip
 
 
 @rule("asarray")
-def asarray(x: Any, dtype: Any = None) -> Any:
-    return (x if dtype is None else x.astype(dtype, copy=False)) if x.__class__ is Meta else numpy.asarray(x, dtype)
+def asarray(x: Any, dtype: Any = None) -> Meta:
+    return marked(x if dtype is None else x.astype(dtype, copy=False)) if x.__class__ is Meta else marked(numpy.asarray(x, dtype))
 
 
 @rule("ascontiguousarray")
@@ -164,15 +164,13 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, order: Any = "C") -> Me
 
 
 @rule("empty_like", "zeros_like", "ones_like", "full_like")
-def like(
-    fn: Callable, /, x: Any, *fill: Any, dtype: Any = None, shape: Any = None, order: Any = "K", subok: bool = True, **kwargs: Any
-) -> Meta:
-    d = x.dtype if dtype is None else dtype
-    return (
-        blank(x.shape if shape is None else shape, d)
-        if shape is not None or order == "C"
-        else ordered(x.shape, d, axes_among([x], x.shape))
-    )
+def like(fn: Callable, /, x: Any, *args: Any, **kwargs: Any) -> Meta:
+    given = arguments(fn, (x, *args), kwargs)
+    d, shape = given.get("dtype"), given.get("shape")
+    d = x.dtype if d is None else d
+    if shape is not None or given.get("order") == "C":
+        return blank(x.shape if shape is None else shape, d)
+    return ordered(x.shape, d, axes_among([x], x.shape))
 
 
 @rule("new_zeros")
@@ -280,9 +278,14 @@ def class_spread(g: Any, target: Any, weight: Any, size: tuple, ignore: int = -1
     return blank(size, g.dtype)
 
 
-@rule("rows")
-def rows(weight: Any, index: Any) -> Meta:
+@rule("rows", "read_rows")
+def rows(fn: Callable, /, weight: Any, index: Any, *rest: Any, **kwargs: Any) -> Meta:
     return blank((*index.shape, *weight.shape[1:]), weight.dtype)
+
+
+@rule("add_rows")
+def add_rows(value: Any, index: Any, count: int, *rest: Any, **kwargs: Any) -> Meta:
+    return blank((count, value.shape[-1]), value.dtype)
 
 
 @rule("put_zeros")
@@ -331,4 +334,6 @@ def ldl_solve(packed: Any, pivots: Any, b: Any, hermitian: bool = False) -> Meta
 
 @rule("nonzero", "unique", "count_integers", "bincount")
 def unknown(fn: Callable, /, *args: Any, **kwargs: Any) -> Any:
+    if not any(a.__class__ is Meta for a in within((args, tuple(kwargs.values())))):
+        return fn(*args, **kwargs)
     raise NotImplementedError(f"{fn.__name__}: the shape of the result depends on the data, and a meta tensor has none")
