@@ -111,6 +111,10 @@ class _Uninitialized:
         return self._lazy_device
 
     @property
+    def is_meta(self) -> bool:
+        return self._lazy_device.type == "meta"
+
+    @property
     def requires_grad(self) -> bool:
         return self._wants_grad
 
