@@ -278,7 +278,7 @@ def apart(target: Tensor, operand: Tensor, op: Any) -> Tensor:
     if (a is not b or op.scatters) and whole:
         first, begin = devices.address(a), devices.address(b)
         same = first == begin and (a.strides, a.shape) == (b.strides, b.shape) and not op.scatters
-        if first < begin + b.nbytes and begin < first + a.nbytes and not same:
+        if first < begin + operand.nbytes and begin < first + target.nbytes and not same:
             raise RuntimeError(
                 f"{op.name}_: unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
                 "memory location. Please clone() the tensor before performing the operation."

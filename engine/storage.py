@@ -76,7 +76,7 @@ class UntypedStorage:
 
     def nbytes(self) -> int:
         """Its length in bytes."""
-        return self.array.nbytes
+        return self.array.size * self.array.itemsize
 
     def element_size(self) -> int:
         """The size of an element in bytes."""

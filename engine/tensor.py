@@ -228,7 +228,7 @@ class Tensor:
 
     @property
     def nbytes(self) -> int:
-        return self.array.nbytes
+        return self.array.size * self.array.dtype.itemsize
 
     def stride(self, dim: int | None = None) -> Any:
         """How many elements lie between neighbours along each dimension."""

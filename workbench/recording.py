@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from weakref import ref
 
 from engine import inplace, tape
+from engine.backends.meta import Meta
 from engine.tensor import Tensor
 
 from .checks.witness import Witness
@@ -405,12 +406,12 @@ class Recording:
         return None if held is None else held()
 
     def value(self, row: int) -> Any:
-        """The array of the row's result: the kept one, or the live tensor's. None when both are gone."""
+        """The array of the row's result: the kept one, or the live tensor's. None when both are gone, and on the device "meta"."""
         array = self.kept.get(row)
         if array is None:
             tensor = self.tensor(row)
             array = None if tensor is None else tensor.array
-        return array
+        return None if array.__class__ is Meta else array
 
     def overwritten(self, row: int) -> bool:
         """Whether the memory of the row's result was written in place after the row was made."""

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from threading import RLock
 from typing import Any, Literal
 
+from engine.backends.meta import Meta
+
 from . import breakpoints, inspector, levels, offers, protocol, source
 from .answers import ANSWERS, checks, teach
 from .answers import breakpoints as told
@@ -355,7 +357,8 @@ class Session:
     def array(self, row: int, what: str) -> tuple[Any, str]:
         """The value (or, for what="grad", the gradient) of a row; or None, and why it is not there."""
         if what == "grad":
-            return self.gradient(row)
+            array, missing = self.gradient(row)
+            return (array, missing) if array.__class__ is not Meta else (None, inspector.NO_NUMBERS)
         array = self.recording.value(row)
         return array, "" if array is not None else self.gone(row)
 
@@ -393,6 +396,9 @@ class Session:
         r = self.recording
         if r.note[row] and r.dtype[row] is None:
             return "The op failed, so it has no result: " + r.note[row]
+        tensor = r.tensor(row)
+        if tensor is not None and tensor.is_meta:
+            return inspector.NO_NUMBERS
         foreign = r.foreign
         if foreign is not None and (told := foreign.gone(row)):
             return told

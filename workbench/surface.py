@@ -118,7 +118,7 @@ class TensorSession(ShownSession):
         r, row = self.recording, self.recording.root
         array = r.value(row)
         if array is None:
-            raise RuntimeError("The tensor is gone: nothing refers to it any more.")
+            raise RuntimeError(self.gone(row))
         facts = inspector.facts(array, r.tensor(row), r, row)
         grad, missing = self.gradient(row)
         summary, histogram = inspector.summary(array), inspector.histogram(array, exact=True)
@@ -152,7 +152,8 @@ class TensorSession(ShownSession):
         return None if self._known is None else Session(self._known[0]).forward(self._known[1])
 
     def gone(self, row: int) -> str:
-        return "The tensor is gone: nothing refers to it any more."
+        tensor = self.recording.tensor(row)
+        return "The tensor is gone: nothing refers to it any more." if tensor is None or not tensor.is_meta else inspector.NO_NUMBERS
 
 
 def _known(tensor: Tensor) -> tuple[Recording, int] | None:

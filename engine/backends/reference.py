@@ -118,12 +118,12 @@ def strided_view(x: Any, size: tuple, stride: tuple, offset: int) -> Any:
     owner = x.base if isinstance(x.base, x.__class__) else x
     if not isinstance(x, numpy.ndarray):
         return module_of(x).lib.stride_tricks.as_strided(owner.ravel()[offset:], size, tuple(s * x.itemsize for s in stride))
-    buffer = _in_memory_order(owner)
+    buffer, there = _in_memory_order(owner), owner.size * owner.itemsize
     reach = offset + sum((n - 1) * s for n, s in zip(size, stride, strict=True)) if 0 not in size else 0
-    if offset < 0 or reach * x.itemsize >= owner.nbytes and 0 not in size:
+    if offset < 0 or reach * x.itemsize >= there and 0 not in size:
         told = f"sizes {list(size)}, strides {list(stride)}, storage offset {offset}"
-        raise ValueError(f"{told} are out of bounds for storage of size {owner.nbytes // x.itemsize}")
-    out = x.__class__(size, x.dtype, buffer, min(offset * x.itemsize, owner.nbytes), tuple(s * x.itemsize for s in stride))
+        raise ValueError(f"{told} are out of bounds for storage of size {there // x.itemsize}")
+    out = x.__class__(size, x.dtype, buffer, min(offset * x.itemsize, there), tuple(s * x.itemsize for s in stride))
     out.flags.writeable = owner.flags.writeable
     return out
 

@@ -199,8 +199,8 @@ class Witness:
         return tape.mode.grad
 
     def values(self, tensor: Any) -> Any:
-        """Its array."""
-        return tensor.array
+        """Its array; None where it has no numbers."""
+        return None if tensor.is_meta else tensor.array
 
     def has_gradient(self, tensor: Any) -> bool:
         """Whether it has a `.grad`."""
@@ -208,7 +208,7 @@ class Witness:
 
     def gradient(self, tensor: Any) -> Any:
         """The array of its `.grad`, or None."""
-        return None if tensor._grad is None else tensor._grad.array
+        return None if tensor._grad is None else self.values(tensor._grad)
 
     def version(self, tensor: Any) -> int:
         """How often its memory was written."""

@@ -10,8 +10,10 @@ import numpy
 
 from engine.backends.batch import Batched
 from engine.backends.coo import Coo
+from engine.backends.meta import Meta
 
 from ..protocol import Histogram, Summary
+from .reasons import NO_NUMBERS
 from .text import FEW, plain_values, sentence
 
 BINS = 64
@@ -57,6 +59,8 @@ def summary(array: Any) -> Summary:
     name = getattr(getattr(array, "dtype", None), "name", type(array).__name__)
     array = whole(array)
     shape, size = list(array.shape), array.size
+    if array.__class__ is Meta:
+        return Summary(shape, name, size, 0, 0, 0, 0, 0, 0, None, None, None, None, None, None, NO_NUMBERS)
     values = plain_values(host(array)) if size <= FEW else None
     data = real(array)
     xp = library(data)

@@ -21,6 +21,7 @@ from ..sites import line_of
 if TYPE_CHECKING:
     from ..recording import Recording
 
+NO_NUMBERS = "On the meta device a tensor has a shape and no numbers."
 NOT_YET = "Its gradient has not been computed yet: step on, or run to this node."
 UNUSED = -2
 RETAIN = "Call retain_grad() on it before backward(), or step the pass."

@@ -9,6 +9,7 @@ from typing import Any
 import ml_dtypes
 import numpy
 
+from ..inspector.reasons import NO_NUMBERS
 from .loaded import torch
 
 DENSE = 64 << 20  # bytes that a sparse tensor may take to be shown with its zeros
@@ -91,7 +92,7 @@ def unusual(tensor: Any) -> str:
     if tensor.is_nested:
         return f"A nested tensor of {tensor.size(0)} tensors: shown are their elements, one tensor after the other."
     if tensor.is_meta:
-        return "On the meta device a tensor has a shape and no numbers."
+        return NO_NUMBERS
     if tensor.is_quantized:
         return f"Quantised ({str(tensor.dtype).removeprefix('torch.')}): shown are the numbers that it stands for, dequantize()."
     if tensor.layout is not torch().strided:

@@ -99,6 +99,7 @@ class Meta(numpy.ndarray):
     """A NumPy array without memory."""
 
     __slots__ = ()
+    nbytes = 0  # type: ignore[assignment]
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: Any = None, **kwargs: Any) -> Any:
         found = _namespace().universal(ufunc, method, inputs, kwargs)
