@@ -357,8 +357,7 @@ class Session:
     def array(self, row: int, what: str) -> tuple[Any, str]:
         """The value (or, for what="grad", the gradient) of a row; or None, and why it is not there."""
         if what == "grad":
-            array, missing = self.gradient(row)
-            return (array, missing) if array.__class__ is not Meta else (None, inspector.NO_NUMBERS)
+            return self.gradient(row)
         array = self.recording.value(row)
         return array, "" if array is not None else self.gone(row)
 
@@ -383,8 +382,10 @@ class Session:
         if self.stepper is not None and self.stepper.index:
             array, missing = self.stepper.gradient(row, compute=self.stepper.mode == "paused" or not self.busy())
             if array is not None or missing:
-                return array, missing
+                return (array, missing) if array.__class__ is not Meta else (None, inspector.NO_NUMBERS)
         tensor = r.tensor(row)
+        if tensor is not None and tensor.is_meta:
+            return None, inspector.NO_NUMBERS
         if tensor is not None and tensor._grad is not None and (self.stepper is None or row not in self.stepper.plan or self.stepper.done):
             return tensor._grad.array, ""
         if self.stepper is not None and row in self.stepper.plan and not self.stepper.done:

@@ -165,9 +165,17 @@ def several_results() -> Made:
     return s.sum() + engine.linalg.slogdet(a)[1] + out.sum() + h.sum(), locals()
 
 
+def without_memory() -> Made:
+    with engine.device("meta"):
+        model, x = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1)), engine.randn(5, 3)
+        y = model(x)
+        y[0] = 1
+    return y.sum(), locals()
+
+
 PROGRAMS = [
     sparse, low_precision, own_class, mapped, per_sample, nested, jacobians, complex_numbers, channels_last, samples, checkpointed,
-    checkpointed_by_a_function, packed, parametrized, own_function, written, several_results,
+    checkpointed_by_a_function, packed, parametrized, own_function, written, several_results, without_memory,
 ]  # fmt: skip
 
 
