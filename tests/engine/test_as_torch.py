@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import pickle
 import re
 import subprocess
 import sys
 import warnings
+from importlib import metadata
 from pathlib import Path
 
 import cloudpickle
@@ -151,6 +153,29 @@ def test_it_can_be_undone_and_done_again():
 
 def test_libraries_that_ask_for_an_array_namespace_find_none_as_with_pytorch(torch):
     assert not hasattr(torch.Tensor, "__array_namespace__") and not hasattr(torch.ones(1), "to_device")
+
+
+def test_the_packages_metadata_is_there_as_long_as_it_lasts():
+    def ask(name):
+        try:
+            return metadata.version(name)
+        except metadata.PackageNotFoundError:
+            return None
+
+    before = [ask("torch"), ask("torchvision")]
+    aside = {name: sys.modules.pop(name) for name in list(sys.modules) if name.partition(".")[0] in ("torch", "torchvision", "functorch")}
+    try:
+        with engine.install_as_torch():
+            assert ask("torch") == ask("Torch") == str(engine.__version__) == "2.13.0+engine"
+            assert ask("torchvision") == engine.vision.__version__ and ask("torchaudio") is None
+            found = metadata.distribution("torch")
+            assert (found.name, found.metadata["Name"], found.requires) == ("torch", "torch", None)
+            assert {"torch", "torchvision"} <= metadata.packages_distributions().keys()
+            assert [one.name for one in metadata.distributions(path=[str(Path(__file__).parent)])] == []
+            assert importlib.util.find_spec("torch") is not None and importlib.util.find_spec("torchvision.ops") is not None
+    finally:
+        sys.modules.update(aside)
+    assert [ask("torch"), ask("torchvision")] == before
 
 
 def test_it_is_refused_beside_pytorch_itself(monkeypatch):

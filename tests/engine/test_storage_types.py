@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy
 import pytest
 
 import engine
@@ -58,3 +59,39 @@ def test_a_device_that_is_not_there_is_said_without_the_op_that_moves():
         with pytest.raises(RuntimeError) as refused:
             call()
         assert "to_device" not in str(refused.value) and "input is" not in str(refused.value)
+
+
+def test_a_file_as_a_storage(tmp_path):
+    path = str(tmp_path / "numbers")
+    numpy.arange(6, dtype=numpy.float32).tofile(path)
+    private = engine.UntypedStorage.from_file(path, False, 24)
+    assert private.nbytes() == 24 and private.filename is None and private[4:8].tolist() == [0, 0, 128, 63]
+    seen = engine.tensor([]).set_(private, 1, (2, 2))
+    seen[0] = 7
+    assert seen.tolist() == [[7, 7], [3, 4]] and numpy.fromfile(path, numpy.float32).tolist() == [0, 1, 2, 3, 4, 5]
+    assert engine.asarray(private[4:8], dtype=engine.uint8).view(dtype=engine.float32).tolist() == [7]
+    shared = engine.UntypedStorage.from_file(path, shared=True, nbytes=24)
+    engine.empty(0).set_(shared)[0] = 9
+    assert numpy.fromfile(path, numpy.float32)[0] == 9 and shared.filename == path
+    assert engine.FloatStorage.from_file(path, False, 6).tolist() == [9, 1, 2, 3, 4, 5]
+    assert engine.LongStorage.from_file(path, False, size=3).dtype is engine.int64
+    assert engine.from_file(path, size=3, dtype=engine.int32).tolist()[1:] == [1065353216, 1073741824]
+    grown = str(tmp_path / "new")
+    assert engine.UntypedStorage.from_file(grown, True, 10).nbytes() == 10 and (tmp_path / "new").stat().st_size == 10
+    assert engine.UntypedStorage.from_file(str(tmp_path / "absent"), False, 0).nbytes() == 0
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (lambda path: engine.UntypedStorage.from_file(path, False, 100), "100"),
+        (lambda path: engine.UntypedStorage.from_file(path + "no", False, 10), "unable to open file"),
+        (lambda path: engine.from_file(path, size=7), "28"),
+        (lambda path: engine.TypedStorage.from_file(path, False, 6), "from_file can only be called on derived classes"),
+    ],
+)
+def test_a_file_that_is_too_short_is_refused(tmp_path, call, told):
+    path = tmp_path / "numbers"
+    path.write_bytes(bytes(24))
+    with pytest.raises(RuntimeError, match=told):
+        call(str(path))
