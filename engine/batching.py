@@ -125,6 +125,14 @@ def _shared(array: Any, node: Any, level: Level) -> tuple:
     return array, node
 
 
+_PLAIN = frozenset((int, float, bool, str, slice, type(None), type(Ellipsis)))
+
+
+def plain(attrs: dict) -> bool:
+    """Whether it is seen at once that no array is among an op's attributes."""
+    return all(v.__class__ in _PLAIN or v.__class__ is tuple and all([i.__class__ in _PLAIN for i in v]) for v in attrs.values())
+
+
 def prepared(xp: Any, forward: Callable, arrays: list, nodes: list, attrs: dict) -> tuple:
     """An op's namespace, forward, arrays and nodes as they are on the innermost level among its arrays and attributes, if there is one."""
     inside = space(arrays, attrs)

@@ -338,7 +338,7 @@ def _run(op: Any, inputs: tuple, attrs: dict) -> Any:
             moves = op.exact or op.types == "any" and (op.view or not op.ruled)
             low = None if moves else next((a.dtype for a in arrays if getattr(a, "dtype", None) in LOW), None)
         forward = op.forward
-        if devices.mixed:
+        if devices.mixed and not (ready and kind is not None and batching.plain(attrs)):
             xp, forward, arrays, nodes = batching.prepared(xp, forward, arrays, nodes, attrs)
         given = arrays if low is None else [up(a, xp) for a in arrays]
         data = forward(xp, given, **attrs) if op.variadic else forward(xp, *given, **attrs)
