@@ -97,9 +97,18 @@ class UntypedStorage:
         return iter(self.tolist())
 
     def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, slice):
-            return type(self)._of_like(self, self.array[index])
-        return self._tensor()[index].item()
+        if isinstance(index, int):
+            return self._tensor()[index].item()
+        if not isinstance(index, slice):
+            raise TypeError(f"can't index a torch.{type(self).__name__} with {type(index).__name__}")
+        if isinstance(self, TypedStorage):
+            raise RuntimeError("slices are only supported in UntypedStorage.__getitem__")
+        if index.step not in (None, 1):
+            raise RuntimeError(f"Trying to slice with a step of {index.step}, but only a step of 1 is supported")
+        part = self.array[index]  # a storage of its own in the same memory: safetensors makes its tensors so, and wants them whole
+        return self._of_like(
+            self, numpy.frombuffer(memoryview(part), part.dtype) if part.__class__ is numpy.ndarray and part.size else part
+        )
 
     @staticmethod
     def _of_like(storage: Any, array: Any) -> Any:

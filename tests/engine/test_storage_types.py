@@ -95,3 +95,21 @@ def test_a_file_that_is_too_short_is_refused(tmp_path, call, told):
     path.write_bytes(bytes(24))
     with pytest.raises(RuntimeError, match=told):
         call(str(path))
+
+
+def test_a_slice_of_a_storage_is_one_of_its_own_in_the_same_memory():
+    """As safetensors cuts a file that it has mapped into tensors, each of which has its storage whole."""
+    whole = engine.arange(10, dtype=engine.uint8).untyped_storage()
+    part = whole[2:6]
+    assert part.nbytes() == 4 and part.data_ptr() == whole.data_ptr() + 2 and part.tolist() == [2, 3, 4, 5]
+    assert part[1:3].tolist() == [3, 4] and whole[5:2].nbytes() == whole[2:2].nbytes() == 0 and whole[-3:].nbytes() == 3
+    x = engine.tensor([], dtype=engine.uint8).set_(part).view(engine.int16)
+    assert x.untyped_storage().nbytes() == 4 and x.storage_offset() == 0
+    x[0] = -1
+    assert whole.tolist() == [0, 1, 255, 255, 4, 5, 6, 7, 8, 9] and part != whole
+    with pytest.raises(RuntimeError, match="slice with a step of 2, but only a step of 1 is supported"):
+        whole[::2]
+    with pytest.raises(RuntimeError, match="slices are only supported in UntypedStorage"):
+        engine.arange(4.0)._typed_storage()[1:3]
+    with pytest.raises(TypeError, match="can't index a torch.UntypedStorage with str"):
+        whole["a"]

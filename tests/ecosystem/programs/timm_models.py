@@ -17,7 +17,9 @@ MODELS = {
     "vit_tiny_patch16_224": dict(img_size=32, patch_size=8, depth=2, drop_path_rate=0.1, opt="adamw"),
     "convnext_atto": dict(depths=(1, 1, 1, 1), dims=(8, 16, 24, 32), opt="lamb"),
     "mobilenetv3_small_050": dict(drop_rate=0.2, opt="rmsproptf"),
-    "efficientnet_lite0": dict(drop_path_rate=0.2, opt="nadamw", dtype=torch.float64),  # its rounding grows a thousandfold on images so small
+    "efficientnet_lite0": dict(
+        drop_path_rate=0.2, opt="nadamw", dtype=torch.float64
+    ),  # its rounding grows a thousandfold on images so small
     "mixer_s32_224": dict(img_size=32, opt="adan"),
     "swin_tiny_patch4_window7_224": dict(
         img_size=32, patch_size=2, window_size=4, embed_dim=16, depths=(1, 1), num_heads=(2, 4), opt="lion"
