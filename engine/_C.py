@@ -13,7 +13,7 @@ from .subclasses import DisableTorchFunctionSubclass
 from .subclasses import disabled_torch_function as _disabled_torch_function_impl
 from .tensor import Tensor
 
-__all__ = ["DisableTorchFunctionSubclass", "Generator", "Value", "_disabled_torch_function_impl"]
+__all__ = ["DisableTorchFunctionSubclass", "Generator", "Graph", "Node", "Value", "_disabled_torch_function_impl"]
 
 _TensorMeta = type(Tensor)  # what a class of tensors is made by; a metaclass of a program's own derives from it
 
@@ -29,11 +29,19 @@ def _parse_to(*args: Any, **kwargs: Any) -> tuple:
     return device, dtype, bool(kwargs.get("non_blocking", False)), kwargs.get("memory_format")
 
 
-class Value:
-    """A value in a graph of TorchScript, of which there is none: programs name the class in imports and annotations."""
+class Graph:
+    """A graph of TorchScript, of which there is none: programs name the class in imports and annotations."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        raise NotImplementedError("torch._C.Value: there is no TorchScript in this engine, and so no value in a graph of its")
+        raise NotImplementedError(f"torch._C.{type(self).__name__}: there is no TorchScript in this engine, and so no graph of its")
+
+
+class Node(Graph):
+    """A node in such a graph."""
+
+
+class Value(Graph):
+    """A value in such a graph."""
 
 
 _nn = SimpleNamespace(_parse_to=_parse_to)

@@ -23,9 +23,7 @@ from .multihead import MultiheadAttention
 from .normalization import LayerNorm
 
 
-def _activation(activation: str | Callable) -> Callable:
-    if not isinstance(activation, str):
-        return activation
+def _get_activation_fn(activation: str) -> Callable:
     if activation not in ("relu", "gelu"):
         raise RuntimeError(f"activation should be relu/gelu, not {activation}")
     return F.relu if activation == "relu" else F.gelu
@@ -58,7 +56,7 @@ class _Layer(Module):
             setattr(self, f"norm{i}", LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **make))
         for i in range(1, self.blocks + 1):
             setattr(self, f"dropout{i}", Dropout(dropout))
-        self.activation = _activation(activation)
+        self.activation = _get_activation_fn(activation) if isinstance(activation, str) else activation
 
     def _feed_forward(self, x: Tensor) -> Tensor:
         return self.linear2(self.dropout(self.activation(self.linear1(x))))

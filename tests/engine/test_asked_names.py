@@ -32,6 +32,7 @@ def test_rare_dtypes_can_be_named_and_asked():
     lambda: engine.distributed.tensor.distribute_tensor(engine.ones(1)),
     lambda: engine.distributed.init_device_mesh("cpu", (1,)),
     lambda: engine._C.Value(),
+    lambda: engine._C.Graph(),
 ])  # fmt: skip
 def test_what_is_not_here_is_refused(make):
     with pytest.raises(NotImplementedError, match="engine"):
@@ -226,3 +227,13 @@ def test_policies_of_fsdp_answer():
     assert not sized(heads, True, 10, 10) and sized(heads, False, 10, 10) and not sized(several, False, 10, 10)
     with engine.install_as_torch():
         assert importlib.import_module("torch.distributed.fsdp.wrap") is wrapping
+
+
+def test_activations_of_transformers_are_found_by_name():
+    from engine.nn.modules.transformer import _get_activation_fn, _get_clones
+
+    assert _get_activation_fn("relu") is engine.nn.functional.relu and _get_activation_fn("gelu") is engine.nn.functional.gelu
+    with pytest.raises(RuntimeError, match="activation should be relu/gelu, not tanh"):
+        _get_activation_fn("tanh")
+    clones = _get_clones(engine.nn.Linear(2, 2), 3)
+    assert len(clones) == 3 and engine.equal(clones[0].weight, clones[2].weight) and clones[0].weight is not clones[2].weight
