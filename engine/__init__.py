@@ -83,6 +83,7 @@ _LATER = frozenset(
         "vision",
         "_C",
         "_VF",
+        "_jit_internal",
         "_dynamo",
         "_higher_order_ops",
         "_subclasses",
@@ -112,6 +113,7 @@ _ELSEWHERE = {
     **dict.fromkeys(
         (
             "_assert",
+            "_assert_async",
             "_check",
             "_check_index",
             "_check_is_size",

@@ -61,50 +61,55 @@ def _binary(op: Any) -> Callable:
     ndarray, generic, asarray = numpy.ndarray, numpy.generic, numpy.asarray
     node_class, mode, seen = tape.Node, _mode, observe
 
-    def call(x, y):
-        if isinstance(x, Tensor):
-            xd, xn = x.array, x.node
-        else:
-            xd, xn = x, None
-        if isinstance(y, Tensor):
-            yd, yn = y.array, y.node
-        else:
-            yd, yn = y, None
-        xc, yc = xd.__class__, yd.__class__
-        if xc is ndarray:
-            dtype = xd.dtype
-            ready = dtype in fast_types and (yd.dtype is dtype if yc is ndarray else yc is float or yc is int)
-        else:
-            ready = numbers and yc is ndarray and (xc is float or xc is int) and yd.dtype in fast_types
-        if not ready:
-            return _run(op, (x, y), attrs)
-        watcher = seen.current
-        if watcher is not None:
-            watcher.begins()
-        try:
-            data = forward(cpu, xd, yd)
-            if laid is not None and xc is yc and xd.ndim > 2 and not xd.flags.c_contiguous:
-                data = laid(data, xd)
-        except Exception as error:
-            _failed(op, error, (x, y), attrs)
-        out = new_tensor(Tensor)
-        out.array = data if data.__class__ is ndarray else asarray(data) if isinstance(data, generic) else _array(data)
-        out.node = None
-        if ruled and (xn is not None or yn is not None) and mode.grad:
-            out.node = node = new_node(node_class)
-            node.op, node.inputs, node.attrs, node.hooks, node.time = op, (xn, yn), attrs, None, tick()
-            if not keeps_any:
-                node.saved = ()
-            elif xn is not None and yn is not None:
-                node.saved = (xd if keeps_x else None, yd if keeps_y else None, out.array if keeps_out else None)
+    def path(otherwise):
+        def call(x, y):
+            if isinstance(x, Tensor):
+                xd, xn = x.array, x.node
             else:
-                node.saved = (xd if xn is not None and x_for_x or yn is not None and x_for_y else None,
-                              yd if xn is not None and y_for_x or yn is not None and y_for_y else None,
-                              out.array if xn is not None and out_for_x or yn is not None and out_for_y else None)  # fmt: skip
-            node.shape, node.dtype = data.shape, data.dtype
-        if watcher is not None:
-            watcher.op(op, (x, y), attrs, out)
-        return out
+                xd, xn = x, None
+            if isinstance(y, Tensor):
+                yd, yn = y.array, y.node
+            else:
+                yd, yn = y, None
+            xc, yc = xd.__class__, yd.__class__
+            if xc is ndarray:
+                dtype = xd.dtype
+                ready = dtype in fast_types and (yd.dtype is dtype if yc is ndarray else yc is float or yc is int)
+            else:
+                ready = numbers and yc is ndarray and (xc is float or xc is int) and yd.dtype in fast_types
+            if not ready:
+                return otherwise(op, (x, y), attrs)
+            watcher = seen.current
+            if watcher is not None:
+                watcher.begins()
+            try:
+                data = forward(cpu, xd, yd)
+                if laid is not None and xc is yc and xd.ndim > 2 and not xd.flags.c_contiguous:
+                    data = laid(data, xd)
+            except Exception as error:
+                _failed(op, error, (x, y), attrs)
+            out = new_tensor(Tensor)
+            out.array = data if data.__class__ is ndarray else asarray(data) if isinstance(data, generic) else _array(data)
+            out.node = None
+            if ruled and (xn is not None or yn is not None) and mode.grad:
+                out.node = node = new_node(node_class)
+                node.op, node.inputs, node.attrs, node.hooks, node.time = op, (xn, yn), attrs, None, tick()
+                if not keeps_any:
+                    node.saved = ()
+                elif xn is not None and yn is not None:
+                    node.saved = (xd if keeps_x else None, yd if keeps_y else None, out.array if keeps_out else None)
+                else:
+                    node.saved = (xd if xn is not None and x_for_x or yn is not None and x_for_y else None,
+                                  yd if xn is not None and y_for_x or yn is not None and y_for_y else None,
+                                  out.array if xn is not None and out_for_x or yn is not None and out_for_y else None)  # fmt: skip
+                node.shape, node.dtype = data.shape, data.dtype
+            if watcher is not None:
+                watcher.op(op, (x, y), attrs, out)
+            return out
+
+        return call
+
+    call = path(_run)
 
     def function(*args, **kwargs):
         if kwargs or len(args) != 2:
@@ -114,7 +119,7 @@ def _binary(op: Any) -> Callable:
             return call(x, y)
         return call(*args)
 
-    op.operate = staticmethod(call)
+    op.operate = staticmethod(path(_operated))
     return function
 
 
@@ -155,6 +160,8 @@ def _unary(op: Any) -> Callable:
         except Unbatchable:  # an attribute differs from sample to sample
             return _run(op, (input,), attrs)
         except Exception as error:
+            if any(map(_holds, attrs.values())):
+                return _run(op, (input,), {name: _plain(x) for name, x in attrs.items()})
             _failed(op, error, (input,), attrs)
         if data.__class__ is not ndarray:
             data = asarray(data) if isinstance(data, generic) else _array(data)
@@ -283,6 +290,23 @@ def spelled(name: str, kwargs: dict, further: dict[str, str]) -> dict:
     return own
 
 
+def _holds(x: Any) -> bool:
+    """Whether an attribute is, or has in it, a tensor of one number that needs no gradient: PyTorch takes those for numbers."""
+    if isinstance(x, (tuple, list)):
+        return any(map(_holds, x))
+    return (
+        isinstance(x, Tensor)
+        and x.node is None
+        and x.array.__class__ is numpy.ndarray
+        and not x.array.ndim
+        and x.array.dtype.kind in "iubf"
+    )
+
+
+def _plain(x: Any) -> Any:
+    return [_plain(one) for one in x] if isinstance(x, (tuple, list)) else x.array.item() if _holds(x) else x
+
+
 def _failed(op: Any, error: Exception, inputs: tuple, attrs: dict) -> Any:
     if isinstance(error, MemoryError):
         errors.out_of_memory(op.name, error)
@@ -297,6 +321,16 @@ def _failed(op: Any, error: Exception, inputs: tuple, attrs: dict) -> Any:
         raise told from error
     finally:  # an error that a frame of its own traceback holds is a cycle, and the inputs would wait for the collector
         told = error = None  # type: ignore[assignment]
+
+
+def _operated(op: Any, inputs: tuple, attrs: dict) -> Any:
+    """The same for an operator: of what is neither tensor nor number it leaves to the other operand what to do, `[0] * x` among them."""
+    return _run(op, inputs, attrs) if all(map(operand, inputs)) else NotImplemented
+
+
+def operand(x: Any) -> bool:
+    """Whether an operator of tensors takes it."""
+    return isinstance(x, (Tensor, int, float, complex)) or hasattr(x, "dtype")
 
 
 def _run(op: Any, inputs: tuple, attrs: dict) -> Any:
@@ -343,6 +377,8 @@ def _run(op: Any, inputs: tuple, attrs: dict) -> Any:
         given = arrays if low is None else [up(a, xp) for a in arrays]
         data = forward(xp, given, **attrs) if op.variadic else forward(xp, *given, **attrs)
     except Exception as error:
+        if any(map(_holds, attrs.values())):
+            return _run(op, inputs, {name: _plain(x) for name, x in attrs.items()})
         _failed(op, error, inputs, attrs)
     whole = data if data.__class__ is tuple else (data,)
     if xp.__class__ is Namespace:

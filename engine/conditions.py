@@ -17,6 +17,12 @@ def _assert(condition: Any, message: str | None = "") -> None:
         raise AssertionError(message)
 
 
+def _assert_async(condition: Tensor, message: str = "") -> None:
+    """RuntimeError with the message unless a tensor of one number is true. Here at once, and not when the GPU gets there."""
+    if not condition:
+        raise RuntimeError(message or "Expected Tensor with single nonzero value, but got zero")
+
+
 def _check_with(error_type: type[Exception], cond: bool, message: Callable[[], Any] | None) -> None:
     """An error of this type unless the condition, a bool, holds; `message()` is its text."""
     if not isinstance(cond, bool):

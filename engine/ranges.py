@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import warnings
 from typing import Any
 
@@ -89,7 +90,9 @@ def range(start: Any, end: Any = None, step: Any = 1, *, dtype: Any = None, devi
 def _evenly(start: Any, end: Any, steps: int, d: numpy.dtype) -> numpy.ndarray:
     """Numbers evenly apart, counted from the nearer bound; integers lie between the bounds' integer parts."""
     if not isinstance(steps, (int, numpy.integer)):
-        raise TypeError(f"linspace(): argument 'steps' must be int, not {type(steps).__name__}")
+        if not isinstance(steps, Tensor) or steps.ndim or steps.dtype.is_floating_point:
+            raise TypeError(f"linspace(): argument 'steps' must be int, not {type(steps).__name__}")
+        steps = operator.index(steps)
     if steps < 0:
         raise RuntimeError("number of steps must be non-negative")
     if steps == 0 or steps == 1:

@@ -88,6 +88,7 @@ FLOORS = [
         "engine.overrides",
         "engine._C",
         "engine._VF",
+        "engine._jit_internal",
         "engine.__config__",
         "engine.__future__",
         "engine._dynamo",

@@ -15,7 +15,7 @@ from .reference import module_of
 
 def each(value: Any, n: int, name: str) -> tuple:
     """One number for each of `n` dimensions, from a single one or from a sequence."""
-    if not hasattr(value, "__iter__"):
+    if not getattr(value, "ndim", 1) or not hasattr(value, "__iter__"):  # a tensor of one number is a number
         return (int(value),) * n
     values = tuple(int(v) for v in value)
     if len(values) == 1:

@@ -35,8 +35,8 @@ from .pareto import Pareto
 from .poisson import Poisson
 from .transformed_distribution import TransformedDistribution
 from .uniform import Uniform
+from .utils import _sum_rightmost, holds
 from .utils import euler_constant as EULER
-from .utils import holds, _sum_rightmost
 
 __all__ = ["kl_divergence", "register_kl"]
 

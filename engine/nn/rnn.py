@@ -87,6 +87,10 @@ class RNNBase(Module):
         """Nothing to do: the weights need not lie side by side."""
 
     @property
+    def _flat_weights_names(self) -> list[str]:
+        return [name for names in self._all_weights for name in names]
+
+    @property
     def _flat_weights(self) -> list[Parameter]:
         """All weights in a row, as `engine.lstm` takes them."""
         return [weight for weights in self.all_weights for weight in weights]

@@ -52,15 +52,6 @@ class ge(Comparison):
     def forward(xp, input, other): return xp.greater_equal(input, other)
 
 
-def _only_numbers(operate):
-    """`x == None` is False and `x == "a"` too, as Python has it for unlike things; a tensor is compared with tensors and numbers."""
-    def call(x, y): return operate(x, y) if isinstance(y, (Tensor, int, float, complex)) or hasattr(y, "dtype") else NotImplemented
-    return call
-
-
-Tensor.__eq__, Tensor.__ne__ = _only_numbers(eq.operate), _only_numbers(ne.operate)  # type: ignore[method-assign]
-
-
 for _op in (eq, ne, lt, le, gt, ge):
     for _name in (_op.name, *_op.aliases):
         setattr(Tensor, f"{_name}_", replacing(_name, _op.call))

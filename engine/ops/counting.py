@@ -14,7 +14,7 @@ from ..return_types import result_type
 from ..tensor import Tensor
 from .scatter import scatter_reduce
 from .shape import expand, reshape, wrap_dim
-from .statistics import equal_edges
+from .statistics import boxed, equal_edges
 
 _Histogram = result_type("histogramdd", ("hist", "bin_edges"))
 
@@ -40,7 +40,7 @@ def histogramdd(input: Tensor, bins: Any, *, range: Any = None, weight: Tensor |
     if range is not None and len(range) != 2 * count:
         raise RuntimeError(f"histogramdd(): for a {count}-dimensional histogram range should have {2 * count} elements, but got {len(range)}")
     edges = [_edges(x[:, d], b, None if range is None else range[2 * d : 2 * d + 2], d) for d, b in enumerate(bins)]
-    hist = numpy.histogramdd(x, edges, weights=w)[0].astype(x.dtype)
+    hist = boxed(list(x.T), edges, w)
     if density:
         sizes = [numpy.diff(e).reshape([-1 if i == d else 1 for i in numpy.arange(count)]) for d, e in enumerate(edges)]
         hist = hist / hist.sum() / math.prod(sizes)
@@ -51,6 +51,20 @@ def histogramdd(input: Tensor, bins: Any, *, range: Any = None, weight: Tensor |
 def _edges(x: numpy.ndarray, bins: Any, limits: Any, dim: int) -> numpy.ndarray:
     """The edges of the bins of one dimension."""
     return bins._host() if isinstance(bins, Tensor) else equal_edges("histogramdd", x, bins, limits, dim)
+
+
+@composite(method=True)
+def hash_tensor(input: Tensor, dim: Any = (), *, keepdim: bool = False, mode: int = 0) -> Tensor:
+    """The bits of all numbers, or of those along `dim`, by exclusive or: of floats as float64, of integers as int64; uint64."""
+    if mode:
+        raise RuntimeError(f"Unknown hash_tensor mode: {mode}")
+    if input.dtype.is_complex:
+        raise NotImplementedError(f"hash_tensor(): not implemented for {input.dtype.name!r}")
+    if not input.numel() and dim in ((), []):
+        raise RuntimeError("hash_tensor: Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument.")
+    dims = tuple(wrap_dim(d, input.ndim) for d in (dim if isinstance(dim, (tuple, list)) else (dim,))) or tuple(numpy.arange(input.ndim))
+    bits = input._host().astype("float64" if input.dtype.is_floating_point else "int64").view("uint64")
+    return Tensor._wrap(namespace(input.array).asarray(numpy.bitwise_xor.reduce(bits, axis=dims, keepdims=keepdim)))
 
 
 @composite(method=True)

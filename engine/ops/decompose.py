@@ -341,7 +341,7 @@ def matrix_power(A: Tensor, n: int) -> Tensor:
     if n < 0:
         A, n = inv(A), -n
     if n == 0:
-        return clone(Tensor._wrap(namespace(A.array).eye(A.shape[-1], dtype=A.array.dtype)).broadcast_to(tuple(A.shape)))
+        return clone(A).copy_(Tensor._wrap(namespace(A.array).eye(A.shape[-1], dtype=A.array.dtype)))  # recorded, as PyTorch does it
     out = None
     while True:
         if n & 1:

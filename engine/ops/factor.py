@@ -366,8 +366,9 @@ def householder_product(A: Tensor, tau: Tensor) -> Tensor:
     if n < tau.shape[-1]:
         raise RuntimeError("torch.linalg.householder_product: input.shape[-1] must be greater than or equal to tau.shape[-1]")
     xp = namespace(A.array)
-    out = Tensor._wrap(columns(xp.copy(xp.broadcast_to(xp.eye(m, n, dtype=A.array.dtype), A.array.shape))))
     below = A.tril(-1) + Tensor._wrap(xp.eye(m, n, dtype=A.array.dtype))
+    one = Tensor._wrap(columns(xp.copy(xp.broadcast_to(xp.eye(m, n, dtype=A.array.dtype), A.array.shape))))
+    out = one + A.triu(n)  # of A's zeros: PyTorch records this without reflections too
     for i in reversed(range(tau.shape[-1])):
         v = below[..., i : i + 1]
         out = out - tau[..., i, None, None] * matmul(v, matmul(functions["adjoint"](v), out))

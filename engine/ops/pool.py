@@ -333,6 +333,7 @@ def interpolate(input, size=None, scale_factor=None, mode="nearest", align_corne
     if mode not in _MODES: raise NotImplementedError(f"interpolate: unknown mode {mode!r}; expected one of {', '.join(_MODES)}")
     if not 1 <= n <= 3 or n != _ONLY.get(mode, n): raise NotImplementedError(f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {input.ndim}D) for the modes: {' | '.join(_MODES)} (got {mode})")
     if align_corners is not None and mode not in _ONLY: raise ValueError("align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear")
+    size = size.item() if not getattr(size, "ndim", 1) else size
     if (size is None) == (scale_factor is None): raise ValueError("either size or scale_factor should be defined" if size is None else "only one of size or scale_factor should be defined")
     lengths, scales = tuple(input.shape[-n:]), ()
     if size is not None:

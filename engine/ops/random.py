@@ -2,6 +2,7 @@
 
 import functools
 import math
+import operator
 
 import numpy
 
@@ -110,6 +111,7 @@ def randint(low=0, high=None, size=None, *, generator=None, dtype=None, device=N
 @public
 def randperm(n, *, generator=None, dtype=None, device=None, requires_grad=False):
     """The integers from 0 to n - 1 in random order."""
+    n = operator.index(n)
     if n < 0: raise RuntimeError(f"n must be non-negative, got {n}")
     if dtype is not None and n: _within(0, n, dtypes.as_numpy(dtype))
     d = dtypes.int64 if dtype is None else dtypes.as_dtype(dtype)

@@ -51,6 +51,7 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
     if tensor.ndim == 0:
         raise RuntimeError("split expects at least a 1-dimensional tensor")
     n, size = tensor.array.shape[d], split_size_or_sections
+    size = size.__index__() if isinstance(size, Tensor) and not size.ndim else size
     if isinstance(size, int):
         if size < 0 or size == 0 and n:
             raise RuntimeError(f"split expects split_size be non-negative, but got split_size={size}" if size < 0 else f"split_size can only be 0 if dimension size is 0, but got dimension size of {n}")

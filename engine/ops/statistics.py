@@ -134,7 +134,7 @@ histogram_result = result_type("histogram", ("hist", "bin_edges"))
 
 
 @composite(method=True)
-def histogram(input, bins, *, range=None, weight=None, density=False):
+def histogram(input, bins=100, *, range=None, weight=None, density=False):
     """How many elements, or how much weight, fall into each bin, and the bins' edges; the last bin is closed.
 
     `bins` is a number of equal bins over `range` (by default that of the data) or a tensor of edges; with `density` the integral is 1.
@@ -146,10 +146,24 @@ def histogram(input, bins, *, range=None, weight=None, density=False):
         edges = bins._host()
     else:
         edges = equal_edges("histogram", x, bins, range)
-    hist = numpy.histogram(x, edges, weights=w)[0].astype(x.dtype)
+    hist = numpy.histogram(x, edges, weights=w)[0].astype(x.dtype) if _rises(edges) else boxed([x], [edges], w)
     if density: hist = hist / (hist.sum() * numpy.diff(edges))
     xp = namespace(input.array)
     return histogram_result(Tensor._wrap(xp.asarray(hist)), Tensor._wrap(xp.asarray(edges)))
+
+
+def _rises(edges):
+    return bool((edges[1:] >= edges[:-1]).all())
+
+
+def boxed(points, edges, weight):
+    """How many points, or how much weight, fall into each box, by bisection: PyTorch takes edges in any order."""
+    at, inside, shape = 0, True, [len(e) - 1 for e in edges]
+    for x, e, n in zip(points, edges, shape, strict=True):
+        place = e.searchsorted(x, "right") if _rises(e) else numpy.array([e.searchsorted(one, "right") for one in x], numpy.int64)  # of many, each bounds the next
+        at, inside = at * n + numpy.minimum(place - 1, n - 1), inside & (x >= e[0]) & (x <= e[-1])
+    counts = numpy.bincount(at[inside], None if weight is None else weight[inside], math.prod(shape))
+    return counts.astype(points[0].dtype).reshape(shape)
 
 
 def equal_edges(name, x, bins, limits, dim=0):

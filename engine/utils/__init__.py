@@ -8,7 +8,19 @@ from .. import missing
 from . import data
 
 _LATER = frozenset(
-    {"_foreach_utils", "_pytree", "benchmark", "checkpoint", "collect_env", "dlpack", "flop_counter", "hooks", "model_zoo", "tensorboard"}
+    {
+        "_foreach_utils",
+        "_pytree",
+        "benchmark",
+        "checkpoint",
+        "collect_env",
+        "cpp_extension",
+        "dlpack",
+        "flop_counter",
+        "hooks",
+        "model_zoo",
+        "tensorboard",
+    }
 )
 __all__ = ["data"]
 

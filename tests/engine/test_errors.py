@@ -66,7 +66,8 @@ def test_the_line_is_the_users_also_from_inside_a_function():
         (lambda: A.t() @ A.double(), RuntimeError, ["matmul", "dtype", "float32", "float64"]),
         (lambda: A.gather(0, engine.ones(2, 3)), RuntimeError, ["gather", "int"]),
         (lambda: engine.ones(2, dtype=engine.int64).mean(), RuntimeError, ["mean", "floating point"]),
-        (lambda: A + "a", TypeError, ["add", "'a'"]),
+        (lambda: A + "a", TypeError, ["+", "'Tensor' and 'str'"]),  # Python's words, as of PyTorch's tensors
+        (lambda: engine.add(A, "a"), TypeError, ["add", "'a'"]),
         (lambda: A.sum(dim=0, banana=1), TypeError, ["sum", "banana"]),
         (lambda: engine.where(A > 0, A), (TypeError, RuntimeError), ["where"]),
         (lambda: A.permute(0, 0), RuntimeError, ["permute"]),

@@ -1,6 +1,6 @@
 """Invertible maps between regions, with the logarithm of how they change volume."""
 
-from .base import Transform
+from .base import Transform, _InverseTransform
 from .composed import (
     CatTransform,
     ComposeTransform,

@@ -12,7 +12,7 @@ import engine
 from engine import Size, Tensor
 
 from .. import constraints
-from ..utils import lazy_property, _sum_rightmost
+from ..utils import _sum_rightmost, lazy_property
 from .base import Transform
 
 

@@ -6,9 +6,32 @@ import warnings
 
 import torch
 from captum.attr import (
-    DeepLift, DeepLiftShap, Deconvolution, FeatureAblation, FeaturePermutation, GradientShap, GuidedBackprop, GuidedGradCam, InputXGradient,
-    IntegratedGradients, InternalInfluence, KernelShap, LRP, LayerActivation, LayerConductance, LayerDeepLift, LayerGradCam, LayerGradientXActivation,
-    LayerIntegratedGradients, Lime, NeuronConductance, NeuronGradient, NoiseTunnel, Occlusion, Saliency, ShapleyValueSampling,
+    LRP,
+    Deconvolution,
+    DeepLift,
+    DeepLiftShap,
+    FeatureAblation,
+    FeaturePermutation,
+    GradientShap,
+    GuidedBackprop,
+    GuidedGradCam,
+    InputXGradient,
+    IntegratedGradients,
+    InternalInfluence,
+    KernelShap,
+    LayerActivation,
+    LayerConductance,
+    LayerDeepLift,
+    LayerGradCam,
+    LayerGradientXActivation,
+    LayerIntegratedGradients,
+    Lime,
+    NeuronConductance,
+    NeuronGradient,
+    NoiseTunnel,
+    Occlusion,
+    Saliency,
+    ShapleyValueSampling,
 )  # fmt: skip
 from torch import nn
 
@@ -76,5 +99,8 @@ for name, make in (
     numpy.random.seed(3)
     told(name, make())
 words = nn.Sequential(nn.Embedding(10, 4), nn.Flatten(), nn.Linear(12, 2))
-told("embedding", LayerIntegratedGradients(words, words[0]).attribute(torch.tensor([[1, 2, 3]]), torch.zeros(1, 3, dtype=torch.long), target=0))
+told(
+    "embedding",
+    LayerIntegratedGradients(words, words[0]).attribute(torch.tensor([[1, 2, 3]]), torch.zeros(1, 3, dtype=torch.long), target=0),
+)
 print(json.dumps({"seconds": time.perf_counter() - started}))

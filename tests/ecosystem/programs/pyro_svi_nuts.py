@@ -7,7 +7,7 @@ import warnings
 import pyro
 import pyro.distributions as dist
 import torch
-from pyro.infer import HMC, MCMC, NUTS, SVI, Predictive, Trace_ELBO, TraceEnum_ELBO, TraceGraph_ELBO, config_enumerate, infer_discrete
+from pyro.infer import HMC, MCMC, NUTS, SVI, Predictive, Trace_ELBO, TraceEnum_ELBO, config_enumerate
 from pyro.infer.autoguide import AutoDelta, AutoDiagonalNormal, AutoLowRankMultivariateNormal, AutoMultivariateNormal
 from pyro.nn import PyroModule, PyroSample
 from pyro.optim import Adam, ClippedAdam
@@ -67,7 +67,15 @@ def mixture(data):
 pyro.clear_param_store()
 data = torch.cat([torch.randn(10) - 2, torch.randn(10) + 2])
 svi = SVI(mixture, lambda data: None, Adam({"lr": 0.05}), TraceEnum_ELBO(max_plate_nesting=1))
-print(json.dumps({"mixture": [svi.step(data) for _ in range(4)], "centres": pyro.param("centres").tolist(), "weights": pyro.param("weights").tolist()}))
+print(
+    json.dumps(
+        {
+            "mixture": [svi.step(data) for _ in range(4)],
+            "centres": pyro.param("centres").tolist(),
+            "weights": pyro.param("weights").tolist(),
+        }
+    )
+)
 for kernel in (HMC(model, step_size=0.05, num_steps=3), NUTS(model, max_tree_depth=3)):
     pyro.set_rng_seed(3)
     chain = MCMC(kernel, num_samples=3, warmup_steps=3, disable_progbar=True)

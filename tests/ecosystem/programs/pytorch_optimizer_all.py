@@ -13,7 +13,8 @@ from torch import nn
 warnings.filterwarnings("ignore")
 OF_A_MODEL = {"adalomo", "adammini", "lomo"}
 OF_GROUPS = {"adago", "adamuon", "distributedmuon", "muon", "muonclip", "normuon"}
-OPTIONS = {"bsam": {"num_data": 16}, "ranger21": {"num_iterations": 10}}
+TAKE_THEIR_STEP_IN_BACKWARD = {"adalomo", "lomo"}
+OPTIONS = {"bsam": {"num_data": 16, "foreach": False}, "ranger21": {"num_iterations": 10}}
 MULTIPLY_ROUNDING = {"kate", "lbfgs"}
 SEVERAL_PROCESSES = {"demo"}
 
@@ -47,7 +48,8 @@ def losses(name):
             optimizer.step(closure)
         else:
             closure()
-            optimizer.step()
+            if name not in TAKE_THEIR_STEP_IN_BACKWARD:
+                optimizer.step()
     closure()
     return found
 

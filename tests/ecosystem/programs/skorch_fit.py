@@ -6,12 +6,11 @@ import time
 
 import numpy as np
 import torch
-from sklearn.model_selection import GridSearchCV, cross_val_predict
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from skorch import NeuralNetBinaryClassifier, NeuralNetClassifier, NeuralNetRegressor
 from skorch.callbacks import Checkpoint, EarlyStopping, EpochScoring, GradientNormClipping, LRScheduler
-from skorch.helper import SliceDataset
 from torch import nn
 
 torch.manual_seed(0)
@@ -52,7 +51,10 @@ pipe = make_pipeline(StandardScaler(), regressor)
 pipe.fit(x, y[:, None].astype("float32"))
 print(json.dumps({"losses": pipe[-1].history[:, "train_loss"]}))
 grid = GridSearchCV(
-    NeuralNetClassifier(Net, criterion=nn.CrossEntropyLoss, max_epochs=2, verbose=0, train_split=None), {"lr": [0.1, 0.01], "module__width": [4, 8]}, cv=2, refit=False
+    NeuralNetClassifier(Net, criterion=nn.CrossEntropyLoss, max_epochs=2, verbose=0, train_split=None),
+    {"lr": [0.1, 0.01], "module__width": [4, 8]},
+    cv=2,
+    refit=False,
 )
 torch.manual_seed(1)
 grid.fit(x, y)

@@ -4,7 +4,7 @@ import json
 import time
 
 import torch
-from tensordict import TensorDict, tensorclass
+from tensordict import TensorDict
 from tensordict.nn import TensorDictModule, TensorDictSequential
 from torch import nn
 
@@ -12,7 +12,8 @@ torch.manual_seed(0)
 started = time.perf_counter()
 data = TensorDict({"x": torch.randn(4, 3), "nested": {"y": torch.arange(8.0).reshape(4, 2)}}, batch_size=[4])
 model = TensorDictSequential(
-    TensorDictModule(nn.Linear(3, 5), in_keys=["x"], out_keys=["hidden"]), TensorDictModule(nn.Sequential(nn.Tanh(), nn.Linear(5, 2)), in_keys=["hidden"], out_keys=["out"])
+    TensorDictModule(nn.Linear(3, 5), in_keys=["x"], out_keys=["hidden"]),
+    TensorDictModule(nn.Sequential(nn.Tanh(), nn.Linear(5, 2)), in_keys=["hidden"], out_keys=["out"]),
 )
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 for _ in range(3):

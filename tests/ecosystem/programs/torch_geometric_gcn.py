@@ -15,7 +15,13 @@ torch.manual_seed(0)
 edges = to_undirected(torch.randint(0, 20, (2, 40)))
 graph = NormalizeFeatures()(Data(x=torch.rand(20, 6), edge_index=edges, y=torch.randint(0, 3, (20,))))
 started = time.perf_counter()
-for kind in (GCNConv, GATConv, SAGEConv, TransformerConv, lambda i, o: GINConv(torch.nn.Sequential(torch.nn.Linear(i, o), torch.nn.ReLU()))):
+for kind in (
+    GCNConv,
+    GATConv,
+    SAGEConv,
+    TransformerConv,
+    lambda i, o: GINConv(torch.nn.Sequential(torch.nn.Linear(i, o), torch.nn.ReLU())),
+):
     torch.manual_seed(1)
     first, second = kind(6, 8), kind(8, 3)
     optimizer = torch.optim.Adam([*first.parameters(), *second.parameters()], lr=0.01, weight_decay=5e-4)

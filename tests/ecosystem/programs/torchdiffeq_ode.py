@@ -22,7 +22,20 @@ class Field(nn.Module):
 start, times = torch.tensor([[2.0, 0.0]]), torch.linspace(0, 1, 6)
 target = torch.randn(6, 1, 2)
 started = time.perf_counter()
-for method in ("dopri5", "dopri8", "bosh3", "fehlberg2", "adaptive_heun", "euler", "midpoint", "heun2", "heun3", "rk4", "explicit_adams", "implicit_adams"):
+for method in (
+    "dopri5",
+    "dopri8",
+    "bosh3",
+    "fehlberg2",
+    "adaptive_heun",
+    "euler",
+    "midpoint",
+    "heun2",
+    "heun3",
+    "rk4",
+    "explicit_adams",
+    "implicit_adams",
+):
     torch.manual_seed(1)
     field = Field()
     loss = (odeint(field, start, times, method=method) - target).abs().mean()

@@ -22,7 +22,14 @@ for i in range(0, 50, 10):
     collection.update(p[i : i + 10], t[i : i + 10])
 print(json.dumps({k: v.tolist() for k, v in collection.compute().items()}))
 b, bt = torch.rand(60), torch.randint(0, 2, (60,))
-for m in (c.BinaryAUROC(), c.BinaryROC(), c.BinaryPrecisionRecallCurve(thresholds=5), c.BinaryF1Score(), c.BinaryCalibrationError(), c.BinaryStatScores()):
+for m in (
+    c.BinaryAUROC(),
+    c.BinaryROC(),
+    c.BinaryPrecisionRecallCurve(thresholds=5),
+    c.BinaryF1Score(),
+    c.BinaryCalibrationError(),
+    c.BinaryStatScores(),
+):
     value = m(b, bt)
     print(json.dumps({type(m).__name__: [v.sum().item() for v in value] if isinstance(value, tuple) else value.tolist()}))
 for m in (c.MultilabelRankingLoss(4), c.MultilabelF1Score(4), c.MultilabelAUROC(4), c.MultilabelCoverageError(4)):
@@ -61,4 +68,14 @@ tracker = tm.wrappers.MetricTracker(c.MulticlassAccuracy(4))
 for _ in range(2):
     tracker.increment()
     tracker.update(p, t)
-print(json.dumps({"mean": mean.compute().item(), "state": sorted(collection.state_dict()), "best": tracker.best_metric(), "boot": boot.compute()["mean"].isfinite().item(), "seconds": time.perf_counter() - started}))
+print(
+    json.dumps(
+        {
+            "mean": mean.compute().item(),
+            "state": sorted(collection.state_dict()),
+            "best": tracker.best_metric(),
+            "boot": boot.compute()["mean"].isfinite().item(),
+            "seconds": time.perf_counter() - started,
+        }
+    )
+)

@@ -1,0 +1,249 @@
+"""What public libraries ask of PyTorch beyond its documented functions: private names, operators that stand back, numbers as tensors."""
+
+from __future__ import annotations
+
+import importlib
+import math
+import typing
+from types import SimpleNamespace
+
+import numpy
+import pytest
+
+import engine
+from engine import nn
+from engine.data import DataLoader, IterableDataset
+from engine.optim import optimizer as optimizers
+from engine.optim.optimizer import (
+    _default_to_fused_or_foreach,
+    _get_value,
+    _group_tensors_by_device_and_dtype,
+    _use_grad_for_differentiable,
+)
+from engine.utils.data.dataloader import _DatasetKind, _MultiProcessingDataLoaderIter, _SingleProcessDataLoaderIter
+from grouping import grouped
+
+t = engine.tensor
+
+
+class Other:
+    def __rmul__(self, other):
+        return "rmul"
+
+    def __rsub__(self, other):
+        return "rsub"
+
+    def __rpow__(self, other):
+        return "rpow"
+
+    def __rmatmul__(self, other):
+        return "rmatmul"
+
+    def __gt__(self, other):
+        return "gt"
+
+
+@grouped(
+    "found, expected",
+    [
+        (lambda: t(2) * Other(), "rmul"),
+        (lambda: t(2) - Other(), "rsub"),
+        (lambda: t(2) ** Other(), "rpow"),
+        (lambda: t([2]) @ Other(), "rmatmul"),
+        (lambda: t(2) < Other(), "gt"),
+        (lambda: (1, 2) * t(2), (1, 2, 1, 2)),
+        (lambda: [0] * t([3]), [0, 0, 0]),
+        (lambda: t(2) * "ab", "abab"),
+        (lambda: engine.Tensor.__add__(t(2), "a"), NotImplemented),
+    ],
+)
+def test_operators_leave_to_the_other_operand_what_they_do_not_know(found, expected):
+    assert found() == expected
+
+
+X = numpy.arange(6, dtype=numpy.float32).reshape(2, 3)
+
+
+@grouped(
+    "found, expected",
+    [
+        (lambda x, n: engine.linspace(0, 1, n(3)), [0, 0.5, 1]),
+        (lambda x, n: x.narrow(n(1), n(0), n(2)), X[:, :2]),
+        (lambda x, n: x.select(n(1), n(0)), X[:, 0]),
+        (lambda x, n: x.split(n(1))[1], X[1:]),
+        (lambda x, n: x.chunk(n(2))[1], X[1:]),
+        (lambda x, n: x.roll(n(1)), [[5, 0, 1], [2, 3, 4]]),
+        (lambda x, n: x[:1].squeeze(n(0)), X[0]),
+        (lambda x, n: x.unbind(n(0))[1], X[1]),
+        (lambda x, n: x.index_select(n(1), t([0])), X[:, :1]),
+        (lambda x, n: engine.randperm(n(1)), [0]),
+        (lambda x, n: engine.histc(x, n(3), n(0), n(5)), [2, 2, 2]),
+        (lambda x, n: nn.functional.conv1d(x[None], engine.ones(1, 2, 1), stride=n(1)), [[[3, 5, 7]]]),
+        (lambda x, n: nn.functional.avg_pool1d(x[None], n(2)), [[[0.5], [3.5]]]),
+        (lambda x, n: nn.functional.interpolate(x[None], size=n(4)), [[[0, 0, 1, 2], [3, 3, 4, 5]]]),
+    ],
+)
+def test_a_tensor_of_one_number_stands_for_a_number(found, expected):
+    numpy.testing.assert_array_equal(found(t(X), t).numpy(), expected)
+
+
+@grouped(
+    "name, args, expected",
+    [
+        ("add", ([t([1.0]), t([2.0])], 2), [3, 4]),
+        ("add", ([t([1.0]), t([2.0])], [t([3.0]), t([4.0])]), [4, 6]),
+        ("sub", ([t([1.0]), t([2.0])], [3, 4]), [-2, -2]),
+        ("mul", ([t([1.0]), t([2.0])], t(5.0)), [5, 10]),
+        ("maximum", ([t([1.0]), t([2.0])], 1.5), [1.5, 2]),
+        ("pow", ([t([3.0]), t([2.0])], 2), [9, 4]),
+        ("addcmul", ([t([1.0]), t([2.0])], [t([2.0])] * 2, [t([3.0])] * 2, [1, 10]), [7, 62]),
+        ("addcdiv", ([t([1.0]), t([2.0])], [t([2.0])] * 2, [t([4.0])] * 2, t([2.0, 4.0])), [2, 4]),
+        ("lerp", ([t([1.0]), t([2.0])], [t([3.0])] * 2, 0.5), [2, 2.5]),
+        ("sqrt", ([t([4.0]), t([9.0])],), [2, 3]),
+    ],
+)
+def test_an_op_on_each_tensor_of_a_list(name, args, expected):
+    args = (args[0] and [x.clone() for x in args[0]], *args[1:])
+    out = getattr(engine, f"_foreach_{name}")(*args)
+    assert type(out) is tuple and [x.item() for x in out] == expected
+    assert getattr(engine, f"_foreach_{name}_")(*args) is args[0] and [x.item() for x in args[0]] == expected
+
+
+def test_the_rest_of_the_ops_on_lists():
+    pair = [t([3.0, -4.0]), t([1.0])]
+    assert [x.item() for x in engine._foreach_norm(pair)] == [5, 1] and [x.item() for x in engine._foreach_norm(pair, math.inf)] == [4, 1]
+    assert [x.item() for x in engine._foreach_max(pair)] == [3, 1] and [x.item() for x in engine._foreach_powsum(pair, 2)] == [25, 1]
+    assert [x.tolist() for x in engine._foreach_pow(2.0, pair)] == [[8, 0.0625], [2]]
+    with pytest.raises(RuntimeError, match="at least one tensor"):
+        engine._foreach_add([], 1)
+    with pytest.raises(RuntimeError, match="same number"):
+        engine._foreach_add_(pair, [1.0])
+    engine._foreach_copy_(pair, [engine.ones(2), engine.ones(1)])
+    assert [x.tolist() for x in pair] == [[1, 1], [1]]
+    assert [x.tolist() for x in engine._foreach_zero_(pair)] == [[0, 0], [0]]
+
+
+def test_what_optimizers_of_libraries_take_from_pytorchs():
+    p = nn.Parameter(engine.ones(2))
+    assert _get_value(t(3.0)) == 3 and _get_value(4) == 4
+    assert _default_to_fused_or_foreach([p.detach()], False) == (False, False)
+    assert _default_to_fused_or_foreach([p.detach()], False, use_fused=True) == (True, False)
+    f32, i64 = (engine.device("cpu"), engine.float32), (engine.device("cpu"), engine.int64)
+    a, b, c = engine.ones(1), t([1]), engine.zeros(1)
+    assert _group_tensors_by_device_and_dtype([[a, b, c], [None, b, c]], True) == {
+        f32: ([[a, c], [None, c]], [0, 2]),
+        i64: ([[b], [b]], [1]),
+    }
+
+    class Own(engine.optim.Optimizer):
+        def __init__(self, params: optimizers.ParamsT, differentiable: bool) -> None:
+            super().__init__(params, {"differentiable": differentiable})
+
+        @_use_grad_for_differentiable
+        def step(self, closure=None):
+            return engine.is_grad_enabled()
+
+    assert [Own([p], differentiable).step() for differentiable in (False, True)] == [False, True]
+    own, told = Own([p], False), []
+    own.register_step_pre_hook(lambda *args: told.append("own"))
+    handle = optimizers.register_optimizer_step_pre_hook(lambda *args: told.append("all"))
+    assert len(own._optimizer_step_pre_hooks) == 1 and handle.id in optimizers._global_optimizer_pre_hooks
+    own.step()
+    handle.remove()
+    assert told == ["all", "own"] and not optimizers._global_optimizer_pre_hooks
+
+
+def test_a_librarys_loader_is_passed_over():
+    class Stream(IterableDataset):
+        def __iter__(self):
+            return iter([[1], [2]])
+
+    loader = SimpleNamespace(  # what fastai's has of PyTorch's
+        dataset=Stream(), _dataset_kind=_DatasetKind.Iterable, _auto_collation=False, collate_fn=lambda x: x, drop_last=False,
+        _index_sampler=range(9), generator=None, num_workers=0, pin_memory=False, _IterableDataset_len_called=None,
+    )  # fmt: skip
+    assert list(_SingleProcessDataLoaderIter(loader)) == [[1], [2]]
+    theirs = DataLoader(range(4), batch_size=2)
+    assert isinstance(iter(theirs), _SingleProcessDataLoaderIter) and theirs._dataset_kind == _DatasetKind.Map and theirs._auto_collation
+    assert not issubclass(_MultiProcessingDataLoaderIter, _SingleProcessDataLoaderIter)
+
+
+def test_a_parameter_as_numpy_where_nothing_is_recorded():
+    p = nn.Parameter(engine.ones(2))
+    with engine.no_grad():
+        assert p.numpy().tolist() == [1, 1]
+    with pytest.raises(RuntimeError, match="requires grad"):
+        p.numpy()
+
+
+def test_modules_load_by_pytorchs_names_of_the_arguments():
+    class Own(nn.BatchNorm1d):
+        def _load_from_state_dict(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs):
+            super()._load_from_state_dict(
+                state_dict=state_dict, prefix=prefix, local_metadata=local_metadata, strict=strict, missing_keys=missing_keys,
+                unexpected_keys=unexpected_keys, error_msgs=error_msgs,
+            )  # fmt: skip
+
+    assert str(Own(2).load_state_dict(nn.BatchNorm1d(2).state_dict())) == "<All keys matched successfully>"
+
+
+def test_annotations_of_layers_are_read_with_other_names_around():
+    hints = typing.get_type_hints(nn.MSELoss(), globalns={}, localns={})  # as fastai does
+    assert hints["training"] is bool
+
+
+def test_names_of_recurrent_weights():
+    gru = nn.GRU(2, 3, bidirectional=True)
+    assert gru._flat_weights_names == [name for name, _ in gru.named_parameters()]
+
+
+@grouped(
+    "found, expected",
+    [
+        (lambda: engine.hash_tensor(t([1.0, 2.0, 3.0])), 0x3FF8 << 48),  # of 1, 2, 3 in float64: 3FF0, 4000, 4008
+        (lambda: engine.hash_tensor(t([[1, 2], [3, 4]]), 1), [3, 7]),
+        (lambda: engine.hash_tensor(t([1, -2], dtype=engine.int8)), 2**64 - 1),
+        (lambda: engine.histogram(engine.arange(3.0))[0].sum(), 3),
+        (lambda: engine.histogram(engine.arange(3.0))[1].shape[0], 101),
+        (lambda: engine.histogram(engine.arange(10.0), t([0.0, 3.0, 2.0, 9.0]))[0], [2, 0, 8]),
+        (lambda: engine.histogramdd(t([[0.6, 0.9], [0.2, 0.1]]), [t([0.0, 0.5, 1.0]), t([1.0, 0.5, 0.0])])[0], [[0, 0], [0, 0]]),
+        (lambda: engine.matrix_power(t([[2.0]], requires_grad=True), 0).requires_grad, True),
+        (lambda: engine.linalg.householder_product(t([[2.0]], requires_grad=True), engine.ones(0)).requires_grad, True),
+    ],
+)
+def test_corners_that_public_programs_came_to(found, expected):
+    found = found()
+    assert (found.tolist() if isinstance(found, engine.Tensor) else found) == expected
+
+
+def test_the_gradient_of_rotary_embeddings_as_complex_numbers():
+    q = engine.arange(16.0).reshape(2, 8).requires_grad_()
+    turned = engine.view_as_real(engine.view_as_complex(q.reshape(2, 4, 2)) * engine.polar(engine.ones(4), engine.arange(4.0)))
+    turned.permute(2, 0, 1).reshape(2, -1)[0].sum().backward()  # its gradient does not lie as pairs
+    angles = numpy.arange(4)
+    numpy.testing.assert_allclose(
+        q.grad.numpy(), numpy.tile(numpy.stack([numpy.cos(angles), -numpy.sin(angles)], -1).reshape(-1), (2, 1)), atol=1e-6
+    )
+
+
+def test_nothing_is_compiled():
+    extension = importlib.import_module("engine.utils.cpp_extension")
+    assert not extension.is_ninja_available()
+    for name in ("load", "load_inline", "CppExtension", "BuildExtension"):
+        with pytest.raises(NotImplementedError, match="compiles no C"):
+            getattr(extension, name)("x", ["x.cpp"])
+
+
+def test_marks_for_scripts():
+    internal = importlib.import_module("engine._jit_internal")
+    pick = internal.boolean_dispatch("both", 1, False, lambda x, both=False: (x, x), lambda x, both=False: x, "m", "f")
+    assert pick(1) == 1 and pick(1, True) == pick(1, both=True) == (1, 1) and pick.__name__ == "f"
+    assert internal.is_optional(int | None) and not internal.is_optional(int) and internal.is_tuple(tuple[int, int])
+
+
+def test_torch_names_itself_while_installed():
+    with engine.install_as_torch():
+        import torch
+
+        assert torch.__name__ == "torch" and torch._assert_async(t(True)) is None
+    assert engine.__name__ == "engine"
