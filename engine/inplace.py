@@ -103,14 +103,22 @@ def spoiled(array: Any, write: Write, op_name: str, what: str) -> errors.Spoiled
 
 
 def reshape_in_place(target: Tensor, fn: Any) -> Tensor:
-    """Make `target` the view of itself that `fn` returns: its memory stays, its shape and strides change."""
+    """Make `target` the view of itself that `fn` returns: its memory stays, its shape and strides change, and a leaf stays one."""
     old = target._like(target.array, target.node)
     old._view, old._views = target._view, target._views
     for seen in old._views or ():
         if (view := seen()) is not None:
             view._view = old, view._view[1]
-    seen_as = fn(old)
+    mode, node = tape.mode, target.node
+    leaf, before = not mode.grad and node is not None and node.op is None, mode.grad
+    mode.grad = mode.grad or node is not None and not leaf  # what is no leaf has its gradient through the view, recorded or not
+    try:
+        seen_as = fn(old)
+    finally:
+        mode.grad = before
     target.array, target.node, target._view, target._views = seen_as.array, seen_as.node, seen_as._view, None
+    if leaf:
+        node.shape, target.node, target._view = target.array.shape, node, None
     if target._view is not None:
         views = target._view[0]._views = target._view[0]._views or []
         views.append(ref(target))
@@ -356,11 +364,15 @@ def put(target: Tensor, result: Tensor, name: str) -> None:
             node = _constant(target)
         rebase(target, node, once)
     elif target._view is not None or target._views:
-        base = target._base
-        for view_ref in (target if base is None else base)._views or ():
+        base = target if target._base is None else target._base
+        for view_ref in base._views or ():
             view = view_ref()
-            if view is not None and view.node is not None and (forbidden := _forbidden(view)) is not None:
+            if view is None or view.node is None:
+                continue
+            if (forbidden := _forbidden(view)) is not None:
                 _becomes(view, _unknown(view, *forbidden))
+            elif base.node is not None and view.node.op is not None:  # its hooks were on what it showed before
+                _becomes(view, _seen_through(base, view))
 
 
 def _once(array: Any, value: Any) -> tuple | None:
@@ -457,5 +469,7 @@ def _seen_through(base: Tensor, view: Tensor) -> Any:
     array = base.array
     for op, attrs in view._path:
         array = op.forward(devices.namespace(array), array, **attrs)
+        if FROM_NUMPY[array.dtype].rank < FLOAT:  # the memory seen as integers
+            return None
         node = tape.Node(op, (node,), attrs, (), array.shape, array.dtype)
     return node

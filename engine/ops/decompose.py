@@ -328,6 +328,8 @@ def matrix_rank(A: Tensor, tol: Any = None, hermitian: bool = False, *, atol: An
 
     Without either, `rtol` is max(n, m) eps; `tol` is the old name of `atol`. Of a `hermitian` matrix one triangle is read.
     """
+    if not A.numel():
+        return A.new_zeros(tuple(A.shape[:-2]), dtype=dtypes.int64)
     s = eigvalsh(A.detach()).abs() if hermitian else svdvals(A.detach())
     xp = namespace(s.array)
     return (s > Tensor._wrap(smallest(xp, A.array, s.array, tol if atol is None else atol, rtol)[..., None])).sum(-1)

@@ -431,7 +431,7 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
 @composite(home="nn.functional")
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """The cosine of the angle between vectors along a dimension; lengths below `eps` count as `eps`."""
-    common = dtypes.result((x1.array, x2.array))
+    common = dtypes.promote(x1.dtype, x2.dtype)
     if not common.is_floating_point:
         raise RuntimeError(f"expected common dtype to be floating point, yet common dtype is {common.name}")
     x1, x2 = (x.to(common) for x in broadcast_tensors(x1, x2))

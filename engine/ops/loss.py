@@ -389,7 +389,7 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
 @composite(home="nn.functional")
 def poisson_nll_loss(input, target, log_input=True, full=False, size_average=None, eps=1e-8, reduce=None, reduction="mean"):
     """Minus the log-likelihood of counts under Poisson distributions whose (log) rates are `input`; `full` adds Stirling's term."""
-    each = input.exp() - target * input if log_input else input - target * (input + eps).log()
+    each = input.exp() - target * input if log_input else input - target * (input + float(eps)).log()
     if full:
         many = target.clamp(min=1)
         stirling = many * many.log() - target + 0.5 * (2 * math.pi * many).log()

@@ -9,11 +9,11 @@ import numpy
 
 from .. import casting
 from ..devices import namespace
-from ..layout import as_channels
+from ..layout import as_channels, contiguous_format
 from ..op import Op, composite
 from ..tensor import Tensor
 from .index import getitem
-from .shape import permute, reshape
+from .shape import clone, permute, reshape
 
 
 class constant_pad(Op):
@@ -91,7 +91,12 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
         raise RuntimeError(f"pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, but input.size(-3)={c} is not divisible by {r * r}")
     n = len(lead)
     split_up = reshape(input, (*lead, c // (r * r), r, r, h, w))
-    return reshape(permute(split_up, (*range(n), n, n + 3, n + 1, n + 4, n + 2)), (*lead, c // (r * r), h * r, w * r))
+    return _rearranged(split_up, (*range(n), n, n + 3, n + 1, n + 4, n + 2), (*lead, c // (r * r), h * r, w * r))
+
+
+def _rearranged(x: Tensor, axes: tuple, shape: tuple) -> Tensor:
+    """The axes in another order and joined, in memory of its own, also where nothing has to move."""
+    return reshape(clone(permute(x, axes), memory_format=contiguous_format), shape)
 
 
 @composite(home="nn.functional")
@@ -105,7 +110,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
         raise RuntimeError(f"pixel_unshuffle expects height and width to be divisible by downscale_factor, but they are {h} and {w}, with downscale_factor={r}")
     n = len(lead)
     split_up = reshape(input, (*lead, c, h // r, r, w // r, r))
-    return reshape(permute(split_up, (*range(n), n, n + 2, n + 4, n + 1, n + 3)), (*lead, c * r * r, h // r, w // r))
+    return _rearranged(split_up, (*range(n), n, n + 2, n + 4, n + 1, n + 3), (*lead, c * r * r, h // r, w // r))
 
 
 @composite(home="nn.functional")
@@ -119,4 +124,4 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     if c % groups:
         raise RuntimeError(f"Number of channels must be divisible by groups. Got {c} channels and {groups} groups.")
     split_up = reshape(input, (n, groups, c // groups, *rest))
-    return reshape(permute(split_up, (0, 2, 1, *range(3, 3 + len(rest)))), (n, c, *rest))
+    return _rearranged(split_up, (0, 2, 1, *range(3, 3 + len(rest))), (n, c, *rest))

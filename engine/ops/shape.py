@@ -525,7 +525,9 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
 # -- in place: the same memory, seen otherwise -----------------------------------------------------------------------------------
 
 
-def _seen_otherwise(name: str, fn: Any) -> None:
+def seen_otherwise(name: str, fn: Any) -> None:
+    """Make the method that shows a tensor's memory in another way and leaves it in the same object."""
+
     def call(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         inplace.refuse_leaf(self, f"{name}_")
         seen = inplace.reshape_in_place(self, lambda x: fn(x, *args, **kwargs))
@@ -538,5 +540,5 @@ def _seen_otherwise(name: str, fn: Any) -> None:
 
 
 for _name, _fn in {"squeeze": squeeze, "unsqueeze": unsqueeze, "transpose": transpose, "swapaxes": transpose, "swapdims": transpose, "t": t}.items():
-    _seen_otherwise(_name, _fn)
+    seen_otherwise(_name, _fn)
 

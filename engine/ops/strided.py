@@ -14,7 +14,8 @@ from ..op import RULES_ONLY, Linear, composite, functions, replacing
 from ..storage import resize_as_
 from ..tensor import Tensor
 from .index import index_put
-from .shape import View, clone, diag_embed, diagonal, reshape
+from .pad import constant_pad
+from .shape import View, clone, diag_embed, diagonal, reshape, seen_otherwise
 from .split import narrow, sliced, split, unbind
 
 
@@ -99,7 +100,7 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
     return strided_view(input, size, stride, offset, _layout(input))
 
 
-Tensor.as_strided_ = lambda self, size, stride, storage_offset=None: inplace.reshape_in_place(self, lambda x: as_strided(x, size, stride, storage_offset))  # type: ignore[attr-defined]
+seen_otherwise("as_strided", as_strided)
 
 
 @composite(method=True)

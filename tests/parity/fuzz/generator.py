@@ -7,15 +7,17 @@ from collections.abc import Callable
 from random import Random
 
 import torch
+from fuzz.scenes import Scenes
 from fuzz.session import Difference, Session
 from fuzz.signatures import Signature, path, sampled, samples, signatures
-from fuzz.writer import Writer, source
+from fuzz.writer import THEMES, Writer, source
 
 BINARY = ("+", "-", "*", "/", "//", "%", "**", "@", "==", "<", ">=", "!=", "&", "|", "^", "<<", ">>")
 CONVERSIONS = ("bool({0})", "int({0})", "float({0})", "len({0})", "{0}.item()", "{0}.tolist()", "str({0}.dtype)", "complex({0})", "{0}.size()",
                "{0}.is_contiguous()", "{0}.numel()", "{0}.data", "{0}.real", "{0}.imag", "{0}.T", "{0}.mT", "{0}.H", "{0}.mH", "[x for x in {0}]", "{0}.itemsize", "{0}.nbytes",
                "T.is_tensor({0})", "T.get_default_dtype()", "{0}.numpy(force=True).tolist()", "{0}.__contains__(1)", "T.finfo({0}.dtype).eps", "T.result_type({0}, 1.5)")  # fmt: skip
 CASTS = ("float", "double", "half", "bfloat16", "long", "int", "short", "char", "byte", "bool", "cfloat", "cdouble")
+HANGS = re.compile(r"pinv|svd|matrix_rank|\bcond\b|lstsq|eig|matrix_norm|nuclear|matrix_exp|norm\(.*(nuc|ord=-?2)|slogdet|lu_|cholesky")
 FUNCTIONAL = (
     "tanh({0})",
     "({0} * {0}).sum()",
@@ -28,21 +30,28 @@ FUNCTIONAL = (
 )
 
 
+def _finite(x: torch.Tensor) -> bool:
+    return bool(torch.isfinite(x.detach().to_dense()).all())
+
+
 def _huge(x: torch.Tensor) -> bool:
     return not x.is_complex() and bool((x.detach().double().abs() > 1e6).any())
 
 
-class Generator:
+class Generator(Scenes):
     """One program. `lines` gives them as they are drawn and run; `difference` is the first that was found."""
 
     def __init__(self, seed: int, ops: str = "") -> None:
         self.random, self.ops = Random(seed), ops
+        self.theme = self.random.choices([*THEMES], [weight for weight, _ in THEMES.values()])[0]
         self.session = Session()
         self.count = 0
         self.kinds: list[tuple[Callable[[], str | None], float]] = [
             (self.create, 6), (self.operator, 40), (self.sample, 13), (self.view, 8), (self.write, 9), (self.python, 6), (self.convert, 3), (self.cast, 2),
             (self.out, 5), (self.hook, 3), (self.gradient, 6), (self.backward, 2), (self.function, 2), (self.checkpoint, 2), (self.transform, 3),
             (self.autocast, 2), (self.threads, 1), (self.mode, 2), (self.index, 5), (self.saved, 1),
+            (self.module, 2), (self.optimiser, 1), (self.twice, 3), (self.chain, 4), (self.fitting, 2), (self.handle, 1.5), (self.mapped, 2.5), (self.parallel, 0.5), (self.image, 0.7),
+            (self.nested_autocast, 0.7),
         ]  # fmt: skip
 
     def run(self) -> list[Difference]:
@@ -59,10 +68,17 @@ class Generator:
             self._step(self.gradient(), found)
         return found
 
-    def _step(self, line: str | None, found: list[Difference]) -> None:
-        if line is not None and "_polynomial_" in line and any(_huge(x) for n, x in self.tensors.items() if re.search(rf"\b{n}\b", line)):
-            return  # PyTorch counts up to the degree
-        if line is not None and len(line) < 1200 and (told := self.session.step(line)):
+    def _step(self, text: str | None, found: list[Difference]) -> None:
+        for line in text.split("\n") if text is not None else ():
+            self._line(line, found)
+
+    def _line(self, line: str, found: list[Difference]) -> None:
+        if not self.session.alike:
+            return
+        used = [x for n, x in self.tensors.items() if re.search(rf"\b{n}\b", line)]
+        if "_polynomial_" in line and any(_huge(x) for x in used) or HANGS.search(line) and ("nan" in line or "inf" in line or not all(map(_finite, used))):
+            return  # PyTorch counts up to the degree; LAPACK turns for ever
+        if len(line) < 1200 and (told := self.session.step(line)):
             found.append(told)
 
     # -- what lines are made of --------------------------------------------------------------------------------------------------
@@ -73,7 +89,7 @@ class Generator:
 
     @property
     def writer(self) -> Writer:
-        return Writer(self.random, self.tensors)
+        return Writer(self.random, self.tensors, self.theme)
 
     def fresh(self) -> str:
         self.count += 1

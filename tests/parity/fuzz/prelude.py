@@ -53,10 +53,17 @@ def names(library: Any) -> dict[str, Any]:
         "nan": float("nan"),
         "inf": float("inf"),
         "together": together,
+        "first": first,
+        "seeded": lambda make: (library.manual_seed(7), make())[1],
         "Cube": Cube,
         "Product": Product,
         "Double": Double,
     }
+
+
+def first(results: Any) -> Any:
+    """The first of several results."""
+    return results[0] if isinstance(results, tuple) else results
 
 
 def together(*calls: Callable[[], Any]) -> list:

@@ -81,11 +81,11 @@ class Session:
             self.versions.pop(name, None)
             if told := unlike(self.theirs[name], self.ours[name]):
                 kind, words = told
-                if kind in SILENT and re.search(r"autograd\.grad|backward|func\.", line):
-                    kind = "gradient"
-                if kind == "value" and self.rounding(name, line):
+                if kind == "value" and self.rounding(name):
                     self._forget(assigned)
                     return None
+                if kind in SILENT and re.search(r"autograd\.grad|backward|func\.", line):
+                    kind = "gradient"
                 self._forget(assigned)
                 self.alike = self.alike and not self._differs()
                 return Difference(kind, line, words)
@@ -118,12 +118,14 @@ class Session:
         return {name: x for name, x in self.theirs.items() if isinstance(x, torch.Tensor) and name[0] == "v"}
 
     def _state(self, line: str) -> Difference | None:
+        if ".step()" in line:
+            self.versions.clear()  # how often an optimiser writes in a step is its own affair
         told = self._differs()
         if told is None:
             return None
         kind, words = told
         self.alike = False
-        if kind == "value" and self.rounding(words.split(":")[0].removesuffix(".grad"), line):
+        if kind in ("value", "gradient") and self.rounding(words.split(":")[0]):
             return None
         return Difference(kind, line, words)
 
@@ -146,14 +148,17 @@ class Session:
                     return "gradient" if told[0] in SILENT or told[0] == "kind" else told[0], f"{name}.grad: {told[1]}"
         return None
 
-    def rounding(self, name: str, line: str) -> bool:
-        """Whether PyTorch, asked in double precision, stands no closer to its own answer than to the engine's."""
+    def rounding(self, name: str) -> bool:
+        """Whether PyTorch, asked in double precision for a variable or its `.grad`, stands no closer to its own answer than to the engine's."""
         wide = names(torch)
         with torch.random.fork_rng():
             for earlier in self.lines:
                 text = re.sub(rf"T\.({'|'.join(WIDER)})\b", lambda m: f"T.{WIDER[m[1]]}", earlier)
+                text = re.sub(r"T\.autocast\('cpu'[^)]*\)", "T.autocast('cpu', enabled=False)", text)
                 refusal(compile(text, "<wide>", "exec"), wide)
-        return not further(wide.get(name), self.theirs.get(name), self.ours.get(name))
+        name, _, grad = name.partition(".")
+        given = (space.get(name) for space in (wide, self.theirs, self.ours))
+        return not further(*(getattr(x, grad, None) if grad else x for x in given))
 
 
 def made_by(line: str) -> set[str]:
@@ -281,7 +286,9 @@ def further(wide: Any, theirs: Any, ours: Any) -> bool:
             return True
         return any(further(w, a, b) for w, a, b in zip(wide, theirs, ours, strict=True))
     if not isinstance(theirs, torch.Tensor):
-        return not isinstance(theirs, (float, complex)) or not isinstance(wide, (float, complex)) or _away(wide, theirs, ours, 1e-4)
+        if not isinstance(theirs, (float, complex)) or not isinstance(wide, (float, complex)):
+            return unlike(theirs, ours) is not None
+        return _away(wide, theirs, ours, 1e-4)
     if not (theirs.is_floating_point() or theirs.is_complex()) or not isinstance(wide, torch.Tensor) or wide.shape != theirs.shape:
         return unlike(theirs, ours) is not None
     return _away(number(wide), number(theirs), ours.detach().resolve_conj().array, TOLERANCE.get(theirs.dtype, 1e-6))

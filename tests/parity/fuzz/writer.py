@@ -13,6 +13,11 @@ DTYPES = {
     "float32": 30, "float64": 22, "float16": 5, "bfloat16": 5, "complex64": 5, "complex128": 5, "int64": 12, "int32": 4, "int16": 3,
     "int8": 3, "uint8": 4, "bool": 7, "uint16": 1, "uint32": 1, "uint64": 1,
 }  # fmt: skip
+# how often a program is of a kind, and the dtypes that it prefers then
+THEMES: dict[str, tuple[float, dict[str, float]]] = {
+    "": (70, DTYPES), "complex": (6, {"complex64": 4, "complex128": 5, "float64": 1}), "low": (5, {"float16": 4, "bfloat16": 5, "float32": 2}),
+    "integers": (6, {"int64": 4, "int32": 2, "int16": 2, "int8": 2, "uint8": 3, "bool": 3, "uint16": 1, "uint32": 1, "uint64": 1, "float32": 3}), "special": (8, DTYPES), "float": (5, {"float32": 3, "float64": 3}),
+}  # fmt: skip
 INDICES = ("index", "indices", "mask", "condition", "target", "targets", "pivots", "offsets", "batch_sizes", "boundaries")
 DIMS = ("dim", "dim0", "dim1", "dim2", "axis", "axis0", "axis1", "start_dim", "end_dim", "dimension", "destination", "source", "dims")
 WORDS = {
@@ -26,13 +31,13 @@ RARELY = 0.06  # how often something is drawn that probably does not fit
 class Writer:
     """Draws for one program. `tensors` are PyTorch's, by the names of the program's variables."""
 
-    def __init__(self, random: Random, tensors: dict[str, torch.Tensor]) -> None:
-        self.random, self.tensors = random, tensors
+    def __init__(self, random: Random, tensors: dict[str, torch.Tensor], theme: str = "") -> None:
+        self.random, self.tensors, self.dtypes, self.special = random, tensors, THEMES[theme][1], 0.25 if theme == "special" else 0.03
 
     # -- values ------------------------------------------------------------------------------------------------------------------
 
     def dtype(self) -> str:
-        return self.random.choices([*DTYPES], [*DTYPES.values()])[0]
+        return self.random.choices([*self.dtypes], [*self.dtypes.values()])[0]
 
     def shape(self) -> list[int]:
         ndim = self.random.choices(range(5), (12, 25, 38, 20, 5))[0]
@@ -49,8 +54,8 @@ class Writer:
             return r.randint(low, 5)
         if "complex" in dtype:
             return complex(self.number("float32"), self.number("float32"))
-        if r.random() < 0.03:
-            return r.choice((0.0, -0.0, math.nan, math.inf, -math.inf, 1e4, 1e-4))
+        if r.random() < self.special:
+            return r.choice((0.0, -0.0, math.nan, math.inf, -math.inf, 1e4, 1e-4, *((1e-40, -3e38, 65504.0, 1e-8, 1e30) if r.random() < 0.2 else ())))
         return r.choice((1, -1)) * r.randint(1, 12) / 4 if r.random() < 0.5 else round(r.uniform(-2, 2), 3)
 
     def literal(self, shape: list[int], dtype: str, most: int | None = None, grad: bool | None = None) -> str:
@@ -98,7 +103,7 @@ class Writer:
         r = self.random
         kind = r.choices(("int", "float", "bool", "complex", "special"), (40, 40, 5, 4, 6))[0]
         if kind == "special":
-            return r.choice(("0", "0.0", "-1", "nan", "inf", "300", "-0.5"))
+            return r.choice(("0", "0.0", "-1", "nan", "inf", "300", "-0.5", "1e-40", "9223372036854775808", "-9223372036854775809"))
         return str({"int": lambda: r.randint(-3, 4), "float": lambda: r.randint(-8, 8) / 4, "bool": lambda: r.random() < 0.5}.get(
             kind, lambda: complex(r.randint(-4, 4) / 2, r.randint(-4, 4) / 2))())  # fmt: skip
 
