@@ -237,6 +237,8 @@ class Op(metaclass=OpType):
         ]
         try:
             cls.forward(cpu, given, **attrs) if cls.variadic else cls.forward(cpu, *given, **attrs)
+        except RuntimeError:  # numbers that a dtype cannot hold come after it
+            return None
         except Exception as error:
             return error
         return None
@@ -404,7 +406,7 @@ def composite(
     # PyTorch's functions that are written in Python take their own names only
     in_python = name != "cosine_similarity" if home == "nn.functional" else home == "engine" and name in ("norm", "split")
     further = {} if in_python else synonyms(params)
-    kinds, names = arguments.kinds_of(fn), [p.name for p in params.values() if p.kind is Parameter.POSITIONAL_OR_KEYWORD]
+    kinds, names = arguments.kinds_of(fn), arguments.names_of(fn)
     autocast, run = casting.policy(name, home), naming.by_function(name, fn)
 
     @functools.wraps(fn)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy
 
+from .. import dtypes
 from ..errors import Refused
 
 __all__ = [
@@ -286,6 +287,7 @@ def hardtanh(x: Any, low: float, high: float) -> Any:
 
 def threshold(x: Any, threshold: float, value: float) -> Any:
     """`x` where it is greater than the threshold, or nan; elsewhere `value`, in the dtype of `x`."""
+    threshold, value = (dtypes.fitting(number, dtypes.FROM_NUMPY[x.dtype]) for number in (threshold, value))
     return numpy.where(x <= threshold, x.dtype.type(value), x)
 
 

@@ -1,10 +1,17 @@
 """Activation functions. Those that PyTorch has in `nn.functional` alone are found there alone."""
 
+from __future__ import annotations
+
 import math
 
+import numpy
+
+from .. import devices
+from ..arguments import parsed
 from ..errors import Refused, warn
 from ..inplace import write
 from ..op import RULES_ONLY, Elementwise, Op, composite, functions
+from ..tensor import Tensor
 from .front import Along, Refusing, front, real_gradient, refuse_whole_numbers
 from .math import UNARY
 
@@ -17,17 +24,33 @@ class Activation(Refusing, Elementwise):
     inputs, refuses, samples, domain, method, inplace, home = ("input",), "bic", UNARY, (-1.5, 1.5), False, False, F
 
 
-class relu(Refusing, Elementwise):
+def real(*numbers):
+    """Refused for a complex number where kernels take real ones."""
+    for number in numbers:
+        if number.__class__ is complex and number.imag: raise Refused("value cannot be converted to type double without overflow")
+
+
+class Bounded(Activation):
+    """What lies between bounds: PyTorch has it for integers too, and says of bools that they are an error."""
+
+    refuses = "bc"
+
+    @classmethod
+    def prepare(cls, arrays):
+        if getattr(arrays[0], "dtype", None) == numpy.bool_: raise Refused(f"Boolean inputs not supported for {cls.name}")
+        return super().prepare(arrays)
+
+
+class relu(Bounded):
     """max(x, 0) of each element x; the slope at 0 is 0, and a nan stays."""
-    refuses, samples, domain, formula = "bc", UNARY, (-1.5, 1.5), "max(input, 0)"
-    refusal = NotImplementedError, "{} inputs not supported for relu"
+    home, method, inplace, formula = "engine", True, True, "max(input, 0)"
     def forward(xp, input): return xp.relu(input)
     def d_input(xp, g, out): return xp.where(out <= 0, 0, g)
 
 
 class leaky_relu(Activation):
     """x where it is positive, else `negative_slope * x`."""
-    def forward(xp, input, negative_slope=0.01): return xp.where(input > 0, input, input * negative_slope)
+    def forward(xp, input, negative_slope: complex = 0.01): return xp.where(input > 0, input, input * negative_slope)
     def d_input(xp, g, input, negative_slope): return xp.where(input > 0, g, g * negative_slope)
 
 
@@ -36,20 +59,23 @@ class threshold(Activation):
     home, inputs, refuses = "engine", ("input",), "bc"
     formula = "input if input > threshold else value"
     examples = (((2, 3),), {"threshold": 0.1, "value": 20.0}), (((),), {"threshold": -0.5, "value": -1.0})
-    def forward(xp, input, threshold, value): return xp.threshold(input, threshold, value)
+    def forward(xp, input, threshold: complex, value: complex): return xp.threshold(input, threshold, value)
     def d_input(xp, g, input, threshold): return xp.where(input <= threshold, 0, g)
 
 
 class elu(Activation):
     """x where it is positive, else `alpha * (exp(x) - 1)`."""
-    def forward(xp, input, alpha=1.0): return xp.where(input > 0, input, alpha * xp.expm1(xp.clip(input, None, 0)))
+    def forward(xp, input, alpha: complex = 1.0): return xp.where(input > 0, input, alpha * xp.expm1(xp.clip(input, None, 0)))
     def d_input(xp, g, input, alpha): return xp.where(input > 0, g, g * (alpha * xp.exp(xp.clip(input, None, 0))))
 
 
 class celu(Activation):
     """x where it is positive, else `alpha * (exp(x / alpha) - 1)`."""
     home, inplace = "engine", True
-    def forward(xp, input, alpha=1.0): return xp.where(input > 0, input, alpha * xp.expm1(xp.clip(input, None, 0) / alpha))
+    def forward(xp, input, alpha: complex = 1.0):
+        real(alpha)
+        if alpha == 0: raise Refused("ZeroDivisionError: alpha cannot be 0 for CELU")
+        return xp.where(input > 0, input, alpha * xp.expm1(xp.clip(input, None, 0) / alpha))
     def d_input(xp, g, input, alpha): return xp.where(input > 0, g, g * xp.exp(xp.clip(input, None, 0) / alpha))
 
 
@@ -66,7 +92,7 @@ _ALPHA, _SCALE = 1.6732632423543772848170429916717, 1.05070098735548049341933498
 class gelu(Activation):
     """x times the probability that a standard normal variable is below x; `approximate="tanh"` replaces that by a tanh formula."""
     formula = "input * normal_cdf(input)"
-    def forward(xp, input, approximate="none"): return xp.gelu(input, approximate)
+    def forward(xp, input, approximate: str = "none"): return xp.gelu(input, approximate)
     def d_input(xp, g, input, approximate): return g * xp.gelu_slope(input, approximate)
 
 
@@ -107,18 +133,17 @@ class mish(Activation):
 def _mish_slope(xp, g, x, t): return g * (t + x * (1 - t * t) * xp.sigmoid(x))
 
 
-class hardtanh(Activation):
+class hardtanh(Bounded):
     """x between `min_val` and `max_val`, the slope 0 at both and beyond."""
-    refuses, formula = "bc", "min(max(input, min_val), max_val)"
-    def forward(xp, input, min_val=-1.0, max_val=1.0):
+    formula = "min(max(input, min_val), max_val)"
+    def forward(xp, input, min_val: complex = -1.0, max_val: complex = 1.0):
         if min_val > max_val: raise Refused("min_val cannot be greater than max_val", ValueError)
         return xp.hardtanh(input, min_val, max_val)
     def d_input(xp, g, input, min_val, max_val): return xp.where((input <= min_val) | (input >= max_val), 0, g)
 
 
-class relu6(Activation):
+class relu6(Bounded):
     """x between 0 and 6."""
-    refuses = "bc"
     def forward(xp, input): return xp.clip(input, 0, 6)
     def d_input(xp, g, input): return xp.where((input <= 0) | (input >= 6), 0, g)
 
@@ -138,7 +163,9 @@ class hardswish(Activation):
 
 class softplus(Activation):
     """log(1 + exp(beta x)) / beta; x itself where beta x is greater than `threshold`."""
-    def forward(xp, input, beta=1.0, threshold=20.0): return xp.softplus(input, beta, threshold)
+    def forward(xp, input, beta: complex = 1.0, threshold: complex = 20.0):
+        real(beta, threshold)
+        return xp.softplus(input, beta, threshold)
     def d_input(xp, g, input, beta, threshold): return xp.where(input * beta > threshold, g, g * xp.sigmoid(input * beta))
 
 
@@ -170,7 +197,7 @@ class tanhshrink(Activation):
 
 class softshrink(Activation):
     """x moved towards 0 by `lambd`, and 0 within that distance; a nan stays."""
-    def forward(xp, input, lambd=0.5):
+    def forward(xp, input, lambd: complex = 0.5):
         if lambd < 0: raise Refused(f"lambda must be in range [0, the largest number of the input dtype], found {lambd}")
         return xp.where(xp.abs(input) <= lambd, 0, input - lambd * xp.sign(input))
     def d_input(xp, g, input, lambd): return xp.where(xp.abs(input) <= lambd, 0, g)
@@ -179,7 +206,9 @@ class softshrink(Activation):
 class hardshrink(Activation):
     """x where its size is greater than `lambd`, else 0; a nan stays."""
     home, method = "engine", True
-    def forward(xp, input, lambd=0.5): return xp.where(xp.abs(input) <= lambd, 0, input)
+    def forward(xp, input, lambd: complex = 0.5):
+        real(lambd)
+        return xp.where(xp.abs(input) <= lambd, 0, input)
     def d_input(xp, g, input, lambd): return xp.where(xp.abs(input) <= lambd, 0, g)
 
 
@@ -193,8 +222,10 @@ class prelu_kernel(Refusing, Elementwise):
 
 
 @composite(method=True)
-def prelu(input, weight):
+@parsed
+def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """x where it is positive, else `weight * x`; `weight` has one element, or one for each channel (dimension 1)."""
+    if input.dtype != weight.dtype: raise RuntimeError(f"prelu: Type promoting not supported. Got {input.dtype.name} and {weight.dtype.name}")
     if weight.ndim > 1: raise RuntimeError(f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight.ndim}")
     channels = input.shape[1] if input.ndim > 1 else 1
     if weight.numel() not in (1, channels):
@@ -217,17 +248,33 @@ def glu(input, dim=-1):
 # -- along one dimension -------------------------------------------------------------------------------------------------------
 
 
-class softmax(Along, Refusing, Op):
+class Shares(Along, Refusing, Op):
+    """What softmax and its logarithm share."""
+
+    types, inputs, refuses = "promote", ("input",), "bic"
+
+    @classmethod
+    def bind(cls, args, kwargs):
+        inputs, attrs = super().bind(args, kwargs)
+        if not isinstance(attrs["dim"], int) and attrs["dim"] is not None: raise TypeError(f"{cls.name}(): argument 'dim' must be int, not {type(attrs['dim']).__name__}")
+        return inputs, attrs
+
+    @classmethod
+    def prepare(cls, arrays):
+        return super().prepare(arrays) if math.prod(arrays[0].shape) else (arrays, devices.common(arrays, cls.name))  # of nothing PyTorch takes any dtype
+
+
+class softmax(Shares):
     """exp(x) / sum(exp(x)) along `dim`; `dtype` casts first."""
-    types, inputs, refuses, formula = "promote", ("input",), "bic", "exp(input) / sum(exp(input))"
+    formula = "exp(input) / sum(exp(input))"
     examples = ((((2, 3),), {"dim": -1}), (((2, 3, 4),), {"dim": 1}), (((),), {"dim": 0}))
     def forward(xp, input, dim, dtype=None): return xp.softmax(input, dim)
     def d_input(xp, g, out, dim): return out * (g - xp.sum(g * out, axis=dim, keepdims=True))
 
 
-class log_softmax(Along, Refusing, Op):
+class log_softmax(Shares):
     """The logarithm of softmax along `dim`, exact where softmax is tiny; `dtype` casts first."""
-    types, inputs, refuses, formula = "promote", ("input",), "bic", "input - log(sum(exp(input)))"
+    formula = "input - log(sum(exp(input)))"
     examples = ((((2, 3),), {"dim": -1}), (((2, 3, 4),), {"dim": 1}), (((),), {"dim": 0}))
     def forward(xp, input, dim, dtype=None): return xp.log_softmax(input, dim)
     def d_input(xp, g, out, dim): return g - xp.exp(out) * xp.sum(g, axis=dim, keepdims=True)

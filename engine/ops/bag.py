@@ -7,6 +7,8 @@ from typing import Any
 import numpy
 
 from ..devices import namespace
+from ..dtypes import int64
+from ..errors import warn
 from ..op import composite, functions
 from ..tensor import Tensor
 
@@ -22,13 +24,21 @@ def embedding_bag(
     Bags are the rows of a matrix of indices `(B, N)`, or pieces of a vector that start at `offsets`. Indices equal to `padding_idx`
     do not count; an empty bag gives zeros. `per_sample_weights`, of the input's shape, scale the rows; only with mode "sum".
     """
-    if mode not in ("sum", "mean", "max"):
-        raise ValueError("mode has to be one of sum, mean or max")
+    if weight.dtype is int64 and input.is_floating_point():
+        warn("Argument order of nn.functional.embedding_bag was changed. Usage `embedding_bag(weight, input, ...)` is deprecated, and should now be `embedding_bag(input, weight, ...)`.")
+        input, weight = weight, input
     if per_sample_weights is not None:
-        if mode != "sum":
-            raise NotImplementedError(f"embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' (got mode='{mode}').")
         if tuple(per_sample_weights.shape) != tuple(input.shape):
             raise ValueError(f"embedding_bag: If per_sample_weights ({list(per_sample_weights.shape)}) is not None, then it must have the same shape as the input ({list(input.shape)})")
+    if weight.ndim != 2:
+        raise ValueError(f"weight has to be a 2D Tensor, but got Tensor of dimension {weight.ndim}")
+    _refuse_layout(input, offsets)
+    if mode not in ("sum", "mean", "max"):
+        raise ValueError("mode has to be one of sum, mean or max")
+    if mode == "max" and (scale_grad_by_freq or sparse):
+        raise ValueError("max mode does not support scaling the gradient by the frequency, nor sparse weights")
+    if per_sample_weights is not None and mode != "sum":
+        raise NotImplementedError(f"embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' (got mode='{mode}').")
     bags, count = _bags(input, offsets, include_last_offset)
     input = input.reshape(-1)[: bags.size]  # what no bag holds is not read
     rows = functions["nn.functional.embedding"](input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse)
@@ -50,18 +60,22 @@ def _beside(x: Tensor, array: numpy.ndarray) -> Tensor:
     return Tensor._wrap(namespace(x.array).asarray(array))
 
 
+def _refuse_layout(input: Tensor, offsets: Any) -> None:
+    """ValueError for indices and offsets that do not make bags."""
+    if input.ndim == 2 and offsets is not None:
+        raise ValueError("if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed length sequences. However, found offsets of type " + type(offsets).__name__)
+    if input.ndim not in (1, 2):
+        raise ValueError(f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input.ndim}")
+    if input.ndim == 1 and offsets is None:
+        raise ValueError("offsets has to be a 1D Tensor but got None")
+    if input.ndim == 1 and offsets.ndim != 1:
+        raise ValueError("offsets has to be a 1D Tensor")
+
+
 def _bags(input: Tensor, offsets: Any, include_last_offset: bool) -> tuple[numpy.ndarray, int]:
     """The bag that each index belongs to, and how many bags there are."""
     if input.ndim == 2:
-        if offsets is not None:
-            raise ValueError("if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed length sequences. However, found offsets of type " + type(offsets).__name__)
         return numpy.repeat(numpy.arange(input.shape[0]), input.shape[1]), input.shape[0]
-    if input.ndim != 1:
-        raise ValueError(f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input.ndim}")
-    if offsets is None:
-        raise ValueError("offsets has to be a 1D Tensor but got None")
-    if offsets.ndim != 1:
-        raise ValueError("offsets has to be a 1D Tensor")
     starts, n = offsets._steering(), input.shape[0]
     if starts.size and starts[0] != 0:
         raise RuntimeError(f"offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. However, got {starts[0]}")

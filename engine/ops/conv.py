@@ -1,5 +1,9 @@
 """Convolutions, transposed convolutions, and the unrolling of windows."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+
 from ..backends.windows import each
 from ..errors import Refused
 from ..layout import as_channels
@@ -68,21 +72,21 @@ def convolve(xp, n, input, weight, bias, stride, padding, dilation, groups):
 class conv1d(Convolution):
     """Convolution of signals (N, C, L) with a weight (out channels, C / groups, kernel)."""
     examples = ((((2, 3, 8), (4, 3, 3), (4,)), {}), (((2, 4, 8), (6, 2, 3), None), {"stride": 2, "padding": 1, "groups": 2}), (((3, 7), (2, 3, 2), (2,)), {"padding": "same", "dilation": 2}))
-    def forward(xp, input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1): return convolve(xp, 1, input, weight, bias, stride, padding, dilation, groups)
+    def forward(xp, input, weight, bias=None, stride: int | Sequence[int] = 1, padding: str | int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, groups: int = 1): return convolve(xp, 1, input, weight, bias, stride, padding, dilation, groups)
 
 
 class conv2d(Convolution):
     """Convolution of images (N, C, H, W) with a weight (out channels, C / groups, kernel height, kernel width)."""
     examples = ((((2, 3, 5, 6), (4, 3, 3, 2), (4,)), {}), (((2, 4, 7, 6), (8, 1, 3, 3), (8,)), {"stride": (2, 1), "padding": (1, 0), "groups": 4}),
                 (((3, 5, 5), (2, 3, 3, 3), None), {"padding": "same"}), (((2, 3, 4, 5), (4, 3, 1, 1), (4,)), {}), (((1, 2, 7, 7), (2, 2, 3, 3), None), {"dilation": 2}))  # fmt: skip
-    def forward(xp, input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1): return convolve(xp, 2, input, weight, bias, stride, padding, dilation, groups)
+    def forward(xp, input, weight, bias=None, stride: int | Sequence[int] = 1, padding: str | int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, groups: int = 1): return convolve(xp, 2, input, weight, bias, stride, padding, dilation, groups)
 
 
 class conv3d(Convolution):
     """Convolution of volumes (N, C, D, H, W) with a weight (out channels, C / groups, *kernel)."""
     laid = None  # rows, for volumes with their channels last too, as in PyTorch
     examples = ((((2, 2, 4, 5, 3), (3, 2, 2, 3, 2), (3,)), {"stride": (1, 2, 1), "padding": (0, 1, 1)}),)
-    def forward(xp, input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1): return convolve(xp, 3, input, weight, bias, stride, padding, dilation, groups)
+    def forward(xp, input, weight, bias=None, stride: int | Sequence[int] = 1, padding: str | int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, groups: int = 1): return convolve(xp, 3, input, weight, bias, stride, padding, dilation, groups)
 
 
 class Transposed(Op):
@@ -113,20 +117,20 @@ def deconvolve(xp, n, input, weight, bias, stride, padding, output_padding, grou
 class conv_transpose1d(Transposed):
     """Transposed convolution of signals (N, C, L) with a weight (C, out channels / groups, kernel)."""
     examples = ((((2, 3, 5), (3, 4, 3), (4,)), {"stride": 2, "output_padding": 1}), (((4, 5), (4, 1, 3), None), {"groups": 2, "padding": 1, "dilation": 2}))
-    def forward(xp, input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1): return deconvolve(xp, 1, input, weight, bias, stride, padding, output_padding, groups, dilation)
+    def forward(xp, input, weight, bias=None, stride: int | Sequence[int] = 1, padding: int | Sequence[int] = 0, output_padding: int | Sequence[int] = 0, groups: int = 1, dilation: int | Sequence[int] = 1): return deconvolve(xp, 1, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
 class conv_transpose2d(Transposed):
     """Transposed convolution of images (N, C, H, W) with a weight (C, out channels / groups, kernel height, kernel width)."""
     examples = ((((2, 3, 4, 3), (3, 4, 3, 2), (4,)), {"stride": 2, "padding": 1, "output_padding": (1, 0)}), (((4, 3, 4), (4, 2, 3, 3), None), {"groups": 2}))
-    def forward(xp, input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1): return deconvolve(xp, 2, input, weight, bias, stride, padding, output_padding, groups, dilation)
+    def forward(xp, input, weight, bias=None, stride: int | Sequence[int] = 1, padding: int | Sequence[int] = 0, output_padding: int | Sequence[int] = 0, groups: int = 1, dilation: int | Sequence[int] = 1): return deconvolve(xp, 2, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
 class conv_transpose3d(Transposed):
     """Transposed convolution of volumes (N, C, D, H, W) with a weight (C, out channels / groups, *kernel)."""
     laid = None  # rows, for volumes with their channels last too, as in PyTorch
     examples = ((((2, 2, 2, 3, 2), (2, 3, 2, 2, 2), (3,)), {"stride": (1, 2, 1)}),)
-    def forward(xp, input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1): return deconvolve(xp, 3, input, weight, bias, stride, padding, output_padding, groups, dilation)
+    def forward(xp, input, weight, bias=None, stride: int | Sequence[int] = 1, padding: int | Sequence[int] = 0, output_padding: int | Sequence[int] = 0, groups: int = 1, dilation: int | Sequence[int] = 1): return deconvolve(xp, 3, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
 class _Windows(Refusing):
@@ -138,7 +142,7 @@ class im2col(_Windows, Linear):
     home, inputs, exempt = "", ("input",), _INNER
     examples = ((((2, 3, 5, 4),), {"kernel_size": (2, 3), "padding": 1, "stride": (2, 1)}), (((2, 5, 5),), {"kernel_size": 2, "dilation": 2}))
     formula = "unfold(input)"
-    def forward(xp, input, kernel_size, dilation=1, padding=0, stride=1): return xp.im2col(input, kernel_size, dilation, padding, stride)
+    def forward(xp, input, kernel_size: int | Sequence[int], dilation: int | Sequence[int] = 1, padding: int | Sequence[int] = 0, stride: int | Sequence[int] = 1): return xp.im2col(input, kernel_size, dilation, padding, stride)
     def d_input(xp, g, shape, kernel_size, dilation, padding, stride): return xp.col2im(g, shape[-2:], kernel_size, dilation, padding, stride)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy
 
 from .. import dtypes, inplace
+from ..arguments import parsed
 from ..backends.batch import Batched
 from ..create import made
 from ..devices import known, namespace
@@ -51,13 +52,15 @@ def embedding_(
     `scale_grad_by_freq` divides gradients by how often a row is used. With `sparse` the gradient of a leaf is a sparse tensor of the rows
     that were read (a dense one where the pass is recorded itself, for second derivatives).
     """
-    if input.dtype.rank != dtypes.INT:
-        raise RuntimeError(f"Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got {input.dtype.name} instead (while checking arguments for embedding)")
     if padding_idx is not None:
-        n = weight.shape[0]
+        n = weight.size(0)
         if not -n <= padding_idx < n:
             raise AssertionError("Padding_idx must be within num_embeddings")
         padding_idx %= n
+    if weight.ndim != 2:
+        raise RuntimeError(f"'weight' must be 2-D, but has {weight.ndim} dimensions")
+    if input.dtype not in (dtypes.int64, dtypes.int32):
+        raise RuntimeError(f"Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got {input.dtype.name} instead (while checking arguments for embedding)")
     if max_norm is not None and not weight.is_meta:
         _renormed(weight, input, max_norm, norm_type)
     if sparse and weight.requires_grad and weight.is_leaf and mode.grad:
@@ -82,6 +85,7 @@ def _renormed(weight: Tensor, index: Tensor, max_norm: float, norm_type: float) 
 
 
 @composite(home="nn.functional")
+@parsed
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     """Int64 vectors with a one at each class index and zeros elsewhere, as a new last dimension."""
     if tensor.dtype is not dtypes.int64:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from .. import tape
 from .. import xp as recorded
 from ..call import into
-from ..dtypes import FLOAT, FROM_NUMPY
+from ..dtypes import FLOAT, FROM_NUMPY, dtype
 from ..errors import Refused, warn
 from ..op import functions
 from ..tensor import Tensor
@@ -57,8 +57,11 @@ class Along:
     def bind(cls, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
         inputs, attrs = super().bind(args, kwargs)  # type: ignore[misc]
         if attrs.get("dtype") is not None:
+            if not isinstance(attrs["dtype"], (dtype, type)): raise TypeError(f"{cls.name}(): argument 'dtype' must be torch.dtype, not {type(attrs['dtype']).__name__}")  # type: ignore[attr-defined]
+            if isinstance(inputs[0], (int, float, complex, list, tuple)): raise cls._refused_input("input", inputs[0])  # type: ignore[attr-defined]
             inputs, attrs["dtype"] = (recorded.astype(recorded.asarray(inputs[0]), attrs["dtype"]), *inputs[1:]), None
         dim = attrs["dim"]
+        if dim.__class__ is bool: raise TypeError(f"{cls.name}(): argument 'dim' must be int, not bool")  # type: ignore[attr-defined]
         if dim is None and "dim" in cls.required:  # type: ignore[attr-defined]
             raise TypeError(f"{cls.name}(): argument 'dim' must be int, not NoneType")  # type: ignore[attr-defined]
         if dim.__class__ is not int and dim is not None:

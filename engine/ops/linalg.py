@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from .. import casting, devices, dtypes
+from ..arguments import parsed
 from ..dtypes import BOOL_NP, FROM_NUMPY
 from ..errors import Refused
 from ..op import RULES_ONLY, Linear, Op, composite, functions
@@ -412,6 +413,7 @@ def multi_dot(tensors: Any) -> Tensor:
 
 
 @composite(home="nn.functional")
+@parsed
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """`input1 @ weight[k] @ input2 + bias[k]` for inputs (*, n) and (*, m), a weight (out, n, m) and a bias (out): (*, out)."""
     given = (input1, input2, weight) if bias is None else (input1, input2, weight, bias)
@@ -429,10 +431,12 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
 
 
 @composite(home="nn.functional")
+@parsed
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """The cosine of the angle between vectors along a dimension; lengths below `eps` count as `eps`."""
-    common = dtypes.promote(x1.dtype, x2.dtype)
-    if not common.is_floating_point:
+    if eps < 0:
+        raise RuntimeError(f"eps must be non-negative, got: {eps}")
+    if not (common := dtypes.promote(x1.dtype, x2.dtype)).is_floating_point:
         raise RuntimeError(f"expected common dtype to be floating point, yet common dtype is {common.name}")
     x1, x2 = (x.to(common) for x in broadcast_tensors(x1, x2))
     lengths = [functions["linalg.vector_norm"](x, 2, dim, True) for x in (x1, x2)]

@@ -1,8 +1,12 @@
 """Losses: how far predictions are from targets, as one number, or as one for each element."""
 
+from __future__ import annotations
+
 import math
+from typing import Any
 
 from .. import dtypes
+from ..arguments import parsed
 from ..errors import Refused, warn
 from ..from_data import tensor
 from ..op import Linear, Op, composite, functions
@@ -208,10 +212,9 @@ def cross_entropy_(input, target, weight=None, size_average=None, ignore_index=-
     if not 0 <= label_smoothing <= 1: raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
     if reduction not in ("none", "mean", "sum"): raise ValueError(f"{reduction} is not a valid value for reduction")
     same_type(input, weight)
-    if input.ndim == target.ndim == 1 and target.shape[0] not in (1, input.shape[0]):
-        raise ValueError(f"For 1D input, 1D target must have size 1, but got target size: {target.shape[0]}")
-    if not input.ndim: raise RuntimeError("cross_entropy: expected an input of at least one dimension, the classes")
+    if input.dtype.rank < dtypes.FLOAT: raise NotImplementedError(f"cross_entropy: not implemented for {input.dtype.name}; convert the input with .float()")
     if target.shape != input.shape or not target.is_floating_point():
+        one_target_each(input, target)
         refuse_gradients("nll_loss_forward", weight=weight)
         return cross_entropy(input, target, weight, ignore_index, reduction, label_smoothing)
     if ignore_index >= 0: raise RuntimeError("ignore_index is not supported for floating point target")
@@ -248,9 +251,15 @@ def linear_cross_entropy(input, linear_weight, target, *, linear_bias=None, weig
 
 
 def is_real(x):
-    """Whether a tensor holds more than integers or booleans; a TypeError for what is no tensor."""
-    if not isinstance(x, Tensor): raise TypeError(f"expected a Tensor, but got {type(x).__name__}")
+    """Whether a tensor holds more than integers or booleans."""
     return x.dtype.rank > dtypes.INT
+
+
+def one_target_each(input, target):
+    """ValueError where there is not one target class for each sample."""
+    if not input.ndim: raise ValueError("Expected 1 or more dimensions (got 0)")
+    if input.ndim == 1 and target.ndim == 1 and target.shape[0] != 1: raise ValueError(f"For 1D input, 1D target must have size 1, but got target size: {target.shape[0]}")
+    if input.ndim > 1 and (target.shape[0] if target.ndim else 0) != input.shape[0]: raise ValueError(f"Expected input batch_size ({input.shape[0]}) to match target batch_size ({target.shape[0] if target.ndim else 0}).")
 
 
 def same_type(input, weight):
@@ -358,40 +367,47 @@ def finish(each, reduction):
 
 
 @composite(home="nn.functional")
-def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_target=False):
+@parsed
+def kl_div(input: Tensor, target: Tensor, size_average=None, reduce=None, reduction="mean", log_target: bool = False):
     """Target times the log of target over prediction; `input` holds log-probabilities, `target` too with `log_target`.
 
     "batchmean" is the mathematical divergence for a batch; "mean" divides by the number of elements, too, and PyTorch warns of it.
     """
-    if not (is_real(input) and is_real(target)): raise RuntimeError(f"kl_div: Integral inputs not supported, but got {input.dtype.name} and {target.dtype.name}")
     given, reduction = reduction, reduction_of(size_average, reduce, reduction)
+    if reduction != "batchmean": known_reduction(reduction)
+    if input.is_complex() or target.is_complex(): raise RuntimeError("kl_div: Complex inputs not supported.")
+    if not (is_real(input) and is_real(target)): raise RuntimeError(f"kl_div: Integral inputs not supported, but got {input.dtype.name} and {target.dtype.name}")
     if given == "mean" and size_average is None and reduce is None: warn("reduction: 'mean' divides the total loss by both the batch size and the support size. 'batchmean' divides only by the batch size, and aligns with the KL div math definition. 'mean' will be changed to behave the same as 'batchmean' in the next major release.")
     each = target.exp() * (target - input) if log_target else target.xlogy(target) - target * input
     return each.sum() / max(input.shape[0], 1) if reduction == "batchmean" and input.ndim else finish(each, "sum" if reduction == "batchmean" else reduction)
 
 
 @composite(home="nn.functional")
-def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"):
+def gaussian_nll_loss(input: Tensor, target: Tensor, var: Any, full=False, eps=1e-6, reduction="mean"):
     """Minus the log-likelihood of targets under normal distributions with means `input` and variances `var`, which are kept above `eps`."""
-    if not isinstance(var, Tensor): var = tensor(var, dtype=input.dtype).expand(input.shape)
+    if isinstance(var, float): var = tensor(var, dtype=input.dtype).expand(input.shape)
+    if not isinstance(var, Tensor): raise TypeError(f"gaussian_nll_loss(): argument 'var' must be float or Tensor, not {type(var).__name__}")
     if bool((var < 0).any()): raise ValueError("var has negative entry/entries")
     if tuple(var.shape) != tuple(input.shape):
         once = [i for i, (v, n) in enumerate(zip(var.shape, input.shape, strict=False)) if v == 1 and n != 1]  # where one variance serves all
         if tuple(input.shape[:-1]) == tuple(var.shape): var = var.unsqueeze(-1)
         elif var.ndim != input.ndim or len(once) != 1 or any(v != n for i, (v, n) in enumerate(zip(var.shape, input.shape, strict=True)) if i not in once):
             raise ValueError(f"var is of incorrect size: expected {tuple(input.shape)}, or 1 in one of its dimensions, got {tuple(var.shape)}")
-    if reduction not in ("none", "mean", "sum"): raise ValueError(f"{reduction} is not valid")
-    var = var + (var.detach().clamp(min=eps) - var.detach())  # cut off without cutting the gradient
+    if reduction not in ("none", "mean", "sum"): raise ValueError(reduction + " is not valid")
+    var = var + (var.detach().clone().clamp_(min=eps) - var.detach())  # cut off without cutting the gradient
     each = 0.5 * (var.log() + (input - target) ** 2 / var)
     return finish(each + 0.5 * math.log(2 * math.pi) if full else each, reduction)
 
 
 @composite(home="nn.functional")
-def poisson_nll_loss(input, target, log_input=True, full=False, size_average=None, eps=1e-8, reduce=None, reduction="mean"):
+@parsed
+def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool = True, full: bool = False, size_average=None, eps: float = 1e-8, reduce=None, reduction="mean"):
     """Minus the log-likelihood of counts under Poisson distributions whose (log) rates are `input`; `full` adds Stirling's term."""
+    reduction = reduction_of(size_average, reduce, reduction)
+    if reduction not in ("none", "mean", "sum"): raise ValueError(reduction + " is not a valid value for reduction")
     each = input.exp() - target * input if log_input else input - target * (input + float(eps)).log()
     if full:
         many = target.clamp(min=1)
         stirling = many * many.log() - target + 0.5 * (2 * math.pi * many).log()
         each = each + stirling.masked_fill(target <= 1, 0).to(each.dtype)
-    return finish(each, reduction_of(size_average, reduce, reduction))
+    return finish(each, reduction)

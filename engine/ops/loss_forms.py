@@ -1,5 +1,7 @@
 """`nn.functional`'s forms of elementwise losses: with PyTorch's older flags in place of `reduction`, and with a weight for each element."""
 
+from __future__ import annotations
+
 from .front import front, refuse_gradients
 from .loss import (
     binary_cross_entropy,
@@ -10,6 +12,7 @@ from .loss import (
     l1_loss,
     mse_loss,
     nll_loss,
+    one_target_each,
     reduction_of,
     same_type,
     smooth_l1_loss,
@@ -53,21 +56,33 @@ def _smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="me
 
 @front("nll_loss", home=F, method=False)
 def _nll_loss(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean"):
+    reduction = known_reduction(reduction_of(size_average, reduce, reduction))
+    one_target_each(input, target)
     same_type(input, weight)
+    if input.ndim == target.ndim == 1: target = target.reshape(())
     refuse_gradients("nll_loss_forward", weight=weight)
-    return nll_loss.call(input, target, weight, ignore_index, reduction_of(size_average, reduce, reduction))
+    return nll_loss.call(input, target, weight, ignore_index, reduction)
+
+
+def same_size(input, target, rule):
+    """ValueError where there is not one target for each element; AttributeError for what is no tensor, as in PyTorch."""
+    if input.size() != target.size(): raise ValueError(rule.format(target.size(), input.size()))
 
 
 @front("binary_cross_entropy", home=F, method=False)
 def _binary_cross_entropy(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
+    reduction = known_reduction(reduction_of(size_average, reduce, reduction))
+    same_size(input, target, "Using a target size ({}) that is different to the input size ({}) is deprecated. Please ensure they have the same size.")
     refuse_gradients("binary_cross_entropy", weight=weight)
-    return binary_cross_entropy.call(input, target, weight, reduction_of(size_average, reduce, reduction))
+    return binary_cross_entropy.call(input, target, weight, reduction)
 
 
 @front("binary_cross_entropy_with_logits", home=F, method=False)
 def _binary_cross_entropy_with_logits(input, target, weight=None, size_average=None, reduce=None, reduction="mean", pos_weight=None):
+    reduction = known_reduction(reduction_of(size_average, reduce, reduction))
+    same_size(input, target, "Target size ({}) must be the same as input size ({})")
     refuse_gradients("binary_cross_entropy_with_logits", weight=weight, pos_weight=pos_weight)
-    return binary_cross_entropy_with_logits.call(input, target, weight, reduction_of(size_average, reduce, reduction), pos_weight)
+    return binary_cross_entropy_with_logits.call(input, target, weight, reduction, pos_weight)
 
 
 _smooth_l1_loss.__doc__, _nll_loss.__doc__ = smooth_l1_loss.__doc__, nll_loss.__doc__

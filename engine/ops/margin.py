@@ -1,8 +1,11 @@
 """Losses of scores and distances that should lie apart: how much they lack to a margin."""
 
+from __future__ import annotations
+
 from .. import dtypes
 from ..op import composite, functions
 from ..ranges import arange
+from ..tensor import Tensor
 from .distance import pairwise_distance
 from .front import refuse_gradients
 from .loss import finish, known_reduction, reduction_of
@@ -25,15 +28,16 @@ def margin_ranking_loss(input1, input2, target, margin=0, size_average=None, red
 
 
 @composite(home="nn.functional")
-def cosine_embedding_loss(input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"):
+def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average=None, reduce=None, reduction="mean"):
     """One minus the cosine of pairs whose target is 1; where it is -1, the cosine beyond `margin`."""
+    reduction = known_reduction(reduction_of(size_average, reduce, reduction))
     if target.ndim > 1: raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
     if target.ndim + 1 != input1.ndim or input1.ndim != input2.ndim: raise RuntimeError(f"{target.ndim}D target tensor expects {target.ndim + 1}D input tensors, but found inputs with sizes {list(input1.shape)} and {list(input2.shape)}.")
     dot, tiny = (input1 * input2).sum(-1), 1e-12
     cosine = dot / (((input1 * input1).sum(-1) + tiny) * ((input2 * input2).sum(-1) + tiny)).sqrt()
     zero = cosine.new_zeros(())
     each = (1 - cosine).where(target == 1, zero) + (cosine - margin).clamp_min(0).where(target == -1, zero)
-    return finish(each, reduction_of(size_average, reduce, reduction))
+    return finish(each, reduction)
 
 
 @composite(home="nn.functional")
@@ -68,8 +72,8 @@ def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=
     if weight is not None and weight.ndim != 1: raise ValueError("weight must be one-dimensional")
     refuse_gradients("multi_margin_loss", weight=weight)
     reduction = known_reduction(reduction_of(size_average, reduce, reduction))
-    rows, at = (input, target) if input.ndim == 2 else (input.reshape(1, input.numel()), target.reshape(1))
-    if rows.ndim != 2 or tuple(at.shape) != tuple(rows.shape[:1]): raise RuntimeError(f"inconsistent target size, expected {rows.shape[0]} but got {list(target.shape)}")
+    rows, at = (input if input.ndim == 2 else input.reshape(1, input.numel())), target.reshape(-1)
+    if rows.ndim != 2 or at.numel() != rows.shape[0] or target.ndim > 1: raise RuntimeError(f"inconsistent target size, expected {rows.shape[0]} but got {list(target.shape)}")
     _classes(at)
     at = at.unsqueeze(1)
     each = (margin - rows.gather(1, at) + rows).clamp_min(0)
@@ -89,7 +93,7 @@ def _one_hot(at, classes):
 
 
 @composite(home="nn.functional")
-def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
+def multilabel_margin_loss(input: Tensor, target: Tensor, size_average=None, reduce=None, reduction="mean"):
     """How much each class outside the target comes closer than 1 to each class inside; a row's target classes end at the first -1."""
     reduction = known_reduction(reduction_of(size_average, reduce, reduction))
     if tuple(input.shape) != tuple(target.shape): raise RuntimeError(f"inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}")
@@ -113,7 +117,9 @@ def multilabel_soft_margin_loss(input, target, weight=None, size_average=None, r
 
 
 @composite(home="nn.functional")
-def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
+def soft_margin_loss(input: Tensor, target: Tensor, size_average=None, reduce=None, reduction="mean"):
     """log(1 + exp(-target * input)) for targets 1 and -1."""
+    reduction = known_reduction(reduction_of(size_average, reduce, reduction))
+    if input.ndim < target.ndim: raise RuntimeError(f"output with shape {list(input.shape)} doesn't match the broadcast shape of a target {list(target.shape)}")
     refuse_gradients("soft_margin_loss", target=target)
-    return finish((-target.to(input.dtype) * input).exp().log1p(), reduction_of(size_average, reduce, reduction))
+    return finish((-target.to(input.dtype) * input).exp().log1p(), reduction)

@@ -114,14 +114,7 @@ def _batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, runni
 @native("instance_norm")
 def _instance_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, use_input_stats: bool, momentum: float, eps: float, cudnn_enabled: bool) -> Any:
     """`nn.functional.instance_norm`, of one number a channel too; `cudnn_enabled` cannot change the result."""
-    if not use_input_stats and (running_mean is None or running_var is None):
-        raise RuntimeError("Expected running_mean and running_var to be defined when use_input_stats is false")
-    n, c = input.size(0), input.size(1)
-    each = [x if x is None else x.repeat(n) for x in (running_mean, running_var, weight, bias)]
-    out = norm.normalized(input.reshape((1, n * c, *input.shape[2:])), *each, use_input_stats, momentum, eps)
-    for running, moved in zip((running_mean, running_var), each, strict=False):
-        if running is not None: running.copy_(moved.reshape((n, c)).mean(0))
-    return out.reshape(input.shape)
+    return norm.of_samples(input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)
 
 
 @native("layer_norm")

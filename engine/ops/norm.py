@@ -1,6 +1,9 @@
 """Normalisation layers as ops: over batches, layers, groups, instances; by the root mean square; to unit length."""
 
+from __future__ import annotations
+
 import math
+from collections.abc import Sequence
 
 from .. import casting, devices, dtypes, inplace
 from ..call import into
@@ -63,7 +66,7 @@ class layer_norm(Mixed, Op):
     order = ("input", "normalized_shape", "weight", "bias", "eps")
     examples = ((((4, 5), (5,), (5,)), {"normalized_shape": (5,)}), (((2, 3, 4), (3, 4), None), {"normalized_shape": (3, 4), "eps": 1e-3}), (((3, 6), None, None), {"normalized_shape": (6,)}))
     formula = "(input - mean) / sqrt(var + eps) * weight + bias"
-    def forward(xp, input, weight=None, bias=None, *, normalized_shape, eps=1e-5):
+    def forward(xp, input, weight=None, bias=None, *, normalized_shape: Sequence[int], eps: float = 1e-5):
         axes = layer_axes(input.shape, normalized_shape)
         fitting("weight", weight, input.shape[axes[0]:])
         fitting("bias", bias, input.shape[axes[0]:])
@@ -107,7 +110,7 @@ def beside(xp, weight, input):
 
 
 @composite(home="nn.functional")
-def batch_norm(input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5):
+def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None = None, bias: Tensor | None = None, training: bool = False, momentum: float | None = 0.1, eps: float = 1e-5):
     """Each channel of (N, C, ...) to zero mean and unit variance, then weight and bias.
 
     In training the batch's own statistics are used, and `running_mean` and `running_var` (unbiased) move towards them in place; else these
@@ -138,6 +141,8 @@ def normalized(input, running_mean, running_var, weight, bias, training, momentu
     if not input.ndim: raise RuntimeError("batch_norm: expected an input with channels, but got a number")
     input.size(1)
     if input.dtype.rank < FLOAT: raise NotImplementedError(f"batch_norm: not implemented for {input.dtype.name}; convert the input with .float()")
+    for name, x in (("weight", weight), ("bias", bias), ("running_mean", running_mean), ("running_var", running_var)):
+        if x is not None and x.dtype != input.dtype: raise RuntimeError(f"batch_norm: expected scalar type {input.dtype.name} but found {x.dtype.name}, the dtype of {name}")
     refuse_gradients("native_batch_norm", running_mean=running_mean, running_var=running_var)
     if (running_mean is None) != (running_var is None): raise ValueError("running_mean and running_var must either both be None or neither be None")
     if running_mean is not None and not running_mean.ndim == running_var.ndim == 1: raise RuntimeError(f"running_mean and running_var must have one dimension, but have {running_mean.ndim} and {running_var.ndim}")
@@ -169,7 +174,7 @@ class group_norm(Mixed, Op):
     laid = staticmethod(as_channels)
     examples = ((((2, 4, 3), (4,), (4,)), {"num_groups": 2}), (((3, 6), None, None), {"num_groups": 3, "eps": 1e-3}))
     formula = "(input - mean) / sqrt(var + eps) * weight + bias"
-    def forward(xp, input, weight=None, bias=None, *, num_groups, eps=1e-5):
+    def forward(xp, input, weight=None, bias=None, *, num_groups: int, eps: float = 1e-5):
         if input.ndim < 2: raise Refused(f"Expected at least 2 dimensions for input tensor but received {input.ndim}")
         if num_groups <= 0: raise Refused(f"Expected num groups to be greater than 0, got {num_groups}")
         if input.shape[1] % num_groups: raise Refused(f"Expected number of channels in input to be divisible by num_groups, but got input of shape {list(input.shape)} and num_groups={num_groups}")
@@ -202,25 +207,24 @@ def grouped(xp, x, num_groups):
 
 
 @composite(home="nn.functional")
-def instance_norm(input, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True, momentum=0.1, eps=1e-5):
+def instance_norm(input: Tensor, running_mean: Tensor | None = None, running_var: Tensor | None = None, weight: Tensor | None = None, bias: Tensor | None = None, use_input_stats: bool = True, momentum: float = 0.1, eps: float = 1e-5):
     """Each channel of each sample of (N, C, ...) to zero mean and unit variance, then each channel's weight and bias.
 
     Running statistics, when given, move towards the mean of the samples' own; with `use_input_stats` False they are used instead.
     """
-    if not use_input_stats:
-        return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
-    if mixed(input, running_mean, running_var, weight, bias):
-        return instance_norm(input.float(), running_mean, running_var, weight, bias, use_input_stats, momentum, eps).to(input.dtype)
-    n, c, *rest = input.shape
-    places = input.numel() // max(n * c, 1)
-    if places <= 1: raise ValueError(f"Expected more than 1 spatial element when training, got input size {input.shape}")
-    found = batch_normalize(input.reshape(1, n * c, *rest), None, None, eps)
-    if running_mean is not None: _towards(running_mean, found.mean.array.reshape(n, c).mean(0), momentum)
-    if running_var is not None: _towards(running_var, found.var.array.reshape(n, c).mean(0) * (places / (places - 1)), momentum)
-    shape = (1, c) + (1,) * len(rest)
-    out = found.out.reshape(input.shape)
-    out = out if weight is None else out * weight.reshape(shape)
-    return out if bias is None else out + bias.reshape(shape)
+    if use_input_stats and math.prod(input.shape[2:]) == 1: raise ValueError(f"Expected more than 1 spatial element when training, got input size {input.shape}")
+    return of_samples(input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)
+
+
+def of_samples(input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps):
+    """`instance_norm`, of one number a channel too: `batch_norm` of one sample that has the channels of all."""
+    if not use_input_stats and (running_mean is None or running_var is None): raise RuntimeError("Expected running_mean and running_var to be defined when use_input_stats is false")
+    n, c = input.size(0), input.size(1)
+    each = [x if x is None else x.repeat(n) for x in (running_mean, running_var, weight, bias)]
+    out = normalized(input.reshape((1, n * c, *input.shape[2:])), *each, use_input_stats, momentum, eps)
+    for running, moved in zip((running_mean, running_var), each, strict=False):
+        if running is not None: running.copy_(moved.reshape((n, c)).mean(0))
+    return out.reshape(input.shape)
 
 
 class rms_norm(Mixed, Op):
@@ -237,7 +241,7 @@ class rms_norm(Mixed, Op):
             arrays = [x, devices.namespace(weight).astype(weight, x.dtype)]  # PyTorch gives the input's dtype, whatever the weight's
         return super().prepare(arrays)
 
-    def forward(xp, input, weight=None, *, normalized_shape, eps=None):
+    def forward(xp, input, weight=None, *, normalized_shape: Sequence[int], eps: float | None = None):
         want = layer_shape(normalized_shape)
         fitting("weight", weight, want)
         if input.ndim < len(want): raise Refused(f"Input tensor must have at least {len(want)} dimensions, but got {input.ndim}", ValueError)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy
 
 from .. import casting
+from ..arguments import parsed
 from ..devices import namespace
 from ..layout import as_channels, contiguous_format
 from ..op import Op, composite
@@ -26,6 +27,7 @@ class constant_pad(Op):
 
 
 @composite(home="nn.functional")
+@parsed
 def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
     """The tensor with borders: `pad` holds (before, after) for the last dimension, then for the one before it, and so on.
 
@@ -81,6 +83,7 @@ def _image(input: Tensor, name: str) -> tuple[int, ...]:
 
 
 @composite(home="nn.functional")
+@parsed
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     """Channels turned into pixels: (*, C r^2, H, W) becomes (*, C, H r, W r)."""
     *lead, c, h, w = _image(input, "pixel_shuffle")
@@ -100,6 +103,7 @@ def _rearranged(x: Tensor, axes: tuple, shape: tuple) -> Tensor:
 
 
 @composite(home="nn.functional")
+@parsed
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     """Pixels turned into channels, the inverse of `pixel_shuffle`: (*, C, H r, W r) becomes (*, C r^2, H, W)."""
     *lead, c, h, w = _image(input, "pixel_unshuffle")
@@ -114,6 +118,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
 
 
 @composite(home="nn.functional")
+@parsed
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     """The channels of `groups` groups interleaved: channel j of group i moves to place j * groups + i."""
     if input.ndim < 3:

@@ -1,12 +1,18 @@
 """Pooling and resampling: windows become their maximum or mean, images change their size."""
 
-import math
+from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
+from .. import dtypes
+from ..arguments import parsed
 from ..backends.windows import each
 from ..devices import known
 from ..errors import Refused, warn
 from ..layout import as_channels
 from ..op import Linear, Op, composite, functions
+from ..tensor import Tensor
 from .antialias import antialiased
 from .front import refuse_whole_numbers
 
@@ -42,21 +48,21 @@ class MaxPool(Op):
 class max_pool1d(MaxPool):
     """The largest element of each window of signals (N, C, L)."""
     examples = ((((2, 3, 8),), {"kernel_size": 2}), (((3, 9),), {"kernel_size": 3, "stride": 2, "padding": 1, "ceil_mode": True}))
-    def forward(xp, input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False): return xp.max_pool(input, 1, kernel_size, stride, padding, dilation, ceil_mode)
+    def forward(xp, input, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None, padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, ceil_mode: bool = False): return xp.max_pool(input, 1, kernel_size, stride, padding, dilation, ceil_mode)
     def d_input(xp, g, taps, shape, kernel_size, stride, padding, dilation, ceil_mode): return xp.tap_scatter(g, taps, shape, each(kernel_size, 1, "kernel_size"), stride, padding, dilation, ceil_mode)
 
 
 class max_pool2d(MaxPool):
     """The largest element of each window of images (N, C, H, W)."""
     examples = ((((2, 3, 6, 4),), {"kernel_size": 2}), (((3, 7, 6),), {"kernel_size": (3, 2), "stride": (2, 1), "padding": 1, "ceil_mode": True}), (((1, 2, 6, 7),), {"kernel_size": 2, "stride": 1, "dilation": 2}))
-    def forward(xp, input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False): return xp.max_pool(input, 2, kernel_size, stride, padding, dilation, ceil_mode)
+    def forward(xp, input, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None, padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, ceil_mode: bool = False): return xp.max_pool(input, 2, kernel_size, stride, padding, dilation, ceil_mode)
     def d_input(xp, g, taps, shape, kernel_size, stride, padding, dilation, ceil_mode): return xp.tap_scatter(g, taps, shape, each(kernel_size, 2, "kernel_size"), stride, padding, dilation, ceil_mode)
 
 
 class max_pool3d(MaxPool):
     """The largest element of each window of volumes (N, C, D, H, W)."""
     examples = ((((2, 2, 4, 5, 4),), {"kernel_size": 2}), (((2, 4, 5, 4),), {"kernel_size": 3, "stride": 2, "padding": 1}))
-    def forward(xp, input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False): return xp.max_pool(input, 3, kernel_size, stride, padding, dilation, ceil_mode)
+    def forward(xp, input, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None, padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, ceil_mode: bool = False): return xp.max_pool(input, 3, kernel_size, stride, padding, dilation, ceil_mode)
     def d_input(xp, g, taps, shape, kernel_size, stride, padding, dilation, ceil_mode): return xp.tap_scatter(g, taps, shape, each(kernel_size, 3, "kernel_size"), stride, padding, dilation, ceil_mode)
 
 
@@ -66,7 +72,7 @@ class max_pool_with_indices(Op):
     laid = staticmethod(as_channels)
     examples = ((((2, 3, 6, 4),), {"n": 2, "kernel_size": 2}), (((3, 7, 6),), {"n": 2, "kernel_size": (3, 2), "stride": (2, 1), "padding": 1, "ceil_mode": True}))
     formula = "max over windows of input"
-    def forward(xp, input, n, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False):
+    def forward(xp, input, n, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None, padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, ceil_mode: bool = False):
         out, taps = xp.max_pool(input, n, kernel_size, stride, padding, dilation, ceil_mode)
         return out, xp.tap_places(taps, input.shape[-n:], kernel_size, stride, padding, dilation, ceil_mode), taps
     def d_input(xp, g, taps, shape, n, kernel_size, stride, padding, dilation, ceil_mode): return xp.tap_scatter(g, taps, shape, each(kernel_size, n, "kernel_size"), stride, padding, dilation, ceil_mode)
@@ -124,19 +130,22 @@ def sizes(value, n, name):
 
 
 @composite(home="nn.functional")
-def avg_pool1d(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True):
+@parsed
+def avg_pool1d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None, padding: int | Sequence[int] = 0, ceil_mode: bool = False, count_include_pad: bool = True):
     """The mean of each window of signals (N, C, L) or (C, L)."""
     return _mean(input, 1, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
 
 
 @composite(home="nn.functional")
-def avg_pool2d(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None):
+@parsed
+def avg_pool2d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None, padding: int | Sequence[int] = 0, ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None):
     """The mean of each window of images (N, C, H, W) or (C, H, W); `divisor_override` replaces the number of elements."""
     return _mean(input, 2, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
 @composite(home="nn.functional")
-def avg_pool3d(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None):
+@parsed
+def avg_pool3d(input: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None, padding: int | Sequence[int] = 0, ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None):
     """The mean of each window of volumes (N, C, D, H, W) or (C, D, H, W)."""
     return _mean(input, 3, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
@@ -250,53 +259,65 @@ def _adaptive_max(input, n, output_size, return_indices):
 
 
 @composite(home="nn.functional")
-def adaptive_avg_pool1d(input, output_size):
+@parsed
+def adaptive_avg_pool1d(input: Tensor, output_size: int | Sequence[int]):
     """The means of `output_size` nearly equal parts of signals (N, C, L)."""
     return _adaptive_mean(input, 1, output_size)
 
 
 @composite(home="nn.functional")
-def adaptive_avg_pool2d(input, output_size):
+def adaptive_avg_pool2d(input: Tensor, output_size):
     """The means of `output_size` (rows, columns) nearly equal parts of images (N, C, H, W); None keeps a dimension."""
     return _adaptive_mean(input, 2, output_size)
 
 
 @composite(home="nn.functional")
-def adaptive_avg_pool3d(input, output_size):
+def adaptive_avg_pool3d(input: Tensor, output_size):
     """The means of `output_size` nearly equal parts of volumes (N, C, D, H, W)."""
     return _adaptive_mean(input, 3, output_size)
 
 
 @composite(home="nn.functional")
-def adaptive_max_pool1d(input, output_size, return_indices=False):
+@parsed
+def adaptive_max_pool1d(input: Tensor, output_size: int | Sequence[int], return_indices=False):
     """The maxima of `output_size` nearly equal parts of signals (N, C, L)."""
     return _adaptive_max(input, 1, output_size, return_indices)
 
 
 @composite(home="nn.functional")
-def adaptive_max_pool2d(input, output_size, return_indices=False):
+def adaptive_max_pool2d(input: Tensor, output_size, return_indices=False):
     """The maxima of `output_size` (rows, columns) nearly equal parts of images (N, C, H, W); None keeps a dimension."""
     return _adaptive_max(input, 2, output_size, return_indices)
 
 
 @composite(home="nn.functional")
-def adaptive_max_pool3d(input, output_size, return_indices=False):
+def adaptive_max_pool3d(input: Tensor, output_size, return_indices=False):
     """The maxima of `output_size` nearly equal parts of volumes (N, C, D, H, W)."""
     return _adaptive_max(input, 3, output_size, return_indices)
 
 
 def _unpool(input, n, indices, kernel_size, stride, padding, output_size):
-    sides = sizes(kernel_size, n, "kernel_size")
-    steps, pads = sides if stride is None else sizes(stride, n, "stride"), sizes(padding, n, "padding")
-    usual = tuple((m - 1) * s - 2 * p + k for m, s, p, k in zip(input.shape[-n:], steps, pads, sides, strict=True))
-    size = usual if output_size is None else tuple(output_size)[-n:]
-    if len(size) != n or any(not u - s < k < u + s for k, u, s in zip(size, usual, steps, strict=True)):
-        raise ValueError(f"invalid output_size {list(size)}: each size must lie within one stride {list(steps)} of {list(usual)}")
+    sides, pads = _each(kernel_size, n), _each(padding, n)
+    steps = sides if stride is None else _each(stride, n)
+    size = tuple((input.shape[d - len(sides)] - 1) * steps[d] - 2 * pads[d] + sides[d] for d in range(len(sides)))
+    if output_size is not None:
+        usual, size = size, tuple(output_size)[2:] if len(output_size) == len(size) + 2 else tuple(output_size)
+        if len(size) != len(usual): raise ValueError(f"output_size should be a sequence containing {len(usual)} or {len(usual) + 2} elements, but it has a length of {len(output_size)}")
+        for d, (k, u) in enumerate(zip(size, usual, strict=True)):
+            if not u - steps[d] < k < u + steps[d]: raise ValueError(f"invalid output_size {list(size)}: each size must lie within one stride {list(steps)} of {list(usual)}")
+    if not isinstance(indices, Tensor): raise TypeError(f"max_unpool{n}d(): argument 'indices' (position 2) must be Tensor, not {type(indices).__name__}")
+    if indices.dtype != dtypes.int64: raise RuntimeError(f"elements in indices should be type int64, but got {indices.dtype.name}")
+    if len(size) != n or input.ndim not in (n + 1, n + 2): raise RuntimeError(f"max_unpool{n}d: expected {n} sizes and an input of {n + 1} or {n + 2} dimensions, but got {list(size)} and {list(input.shape)}")
     if tuple(indices.shape) != tuple(input.shape): raise RuntimeError(f"Expected shape of indices to be same as that of the input tensor ({list(input.shape)}), but got indices tensor with shape: {list(indices.shape)}")
     lead, places = tuple(input.shape[:-n]), math.prod(size)
     if indices.numel() and known((indices.min() < 0) | (indices.max() >= places)): raise RuntimeError(f"Found an invalid max index among {indices.tolist()}: the output has {places} places, {list(size)}")
     rows = functions["scatter"](input.new_zeros((*lead, places)), -1, indices.flatten(-n), input.flatten(-n))
     return rows.reshape(*lead, *size)
+
+
+def _each(value, n):
+    """A sequence as it is, a number once for each dimension."""
+    return tuple(value) if hasattr(value, "__iter__") else (value,) * n
 
 
 @composite(home="nn.functional")
@@ -328,23 +349,25 @@ def interpolate(input, size=None, scale_factor=None, mode="nearest", align_corne
     `align_corners` fixes the corner elements' centres (linear and cubic modes only). `antialias` widens the filter of "bilinear" and
     "bicubic" when an image shrinks.
     """
-    refuse_whole_numbers("interpolate", input, ("uint8",) if mode in ("nearest", "nearest-exact", "bilinear", "bicubic") else ())
     n = input.ndim - 2
-    if mode not in _MODES: raise NotImplementedError(f"interpolate: unknown mode {mode!r}; expected one of {', '.join(_MODES)}")
-    if not 1 <= n <= 3 or n != _ONLY.get(mode, n): raise NotImplementedError(f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {input.ndim}D) for the modes: {' | '.join(_MODES)} (got {mode})")
-    if align_corners is not None and mode not in _ONLY: raise ValueError("align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear")
     size = size.item() if not getattr(size, "ndim", 1) else size
+    if align_corners is not None and mode in ("nearest", "area", "nearest-exact"): raise ValueError("align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear")
     if (size is None) == (scale_factor is None): raise ValueError("either size or scale_factor should be defined" if size is None else "only one of size or scale_factor should be defined")
+    for name, given in (("output size", size), ("scale_factor", scale_factor)):
+        if isinstance(given, (tuple, list)) and len(given) != n: raise ValueError(f"Input and output must have the same number of spatial dimensions, but got input with spatial dimensions of {list(input.shape[2:])} and {name} of {given}")
+    if recompute_scale_factor and size is not None: raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
+    if antialias and not (mode in ("bilinear", "bicubic") and n == 2): raise ValueError("Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D tensor as input")
+    if not isinstance(mode, str) or mode not in _MODES or not 1 <= n <= 3 or n != _ONLY.get(mode, n): raise NotImplementedError(f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {input.ndim}D) for the modes: {' | '.join(_MODES)} (got {mode})")
     lengths, scales = tuple(input.shape[-n:]), ()
     if size is not None:
-        if hasattr(size, "__iter__") and len(size) != n: raise ValueError(f"Input and output must have the same number of spatial dimensions, but got input with spatial dimensions of {list(lengths)} and output size of {tuple(size)}")
         want = sizes(size, n, "size")
     else:
         factors = tuple(map(float, scale_factor)) if hasattr(scale_factor, "__iter__") else (float(scale_factor),) * n
-        if len(factors) != n: raise ValueError(f"Input and scale_factor must have the same number of spatial dimensions, but got input with spatial dimensions of {list(lengths)} and scale_factor of shape {list(factors)}")
+        if not all(map(math.isfinite, factors)): raise RuntimeError(f"interpolate: expected finite scale factors, but got {factors}")
         want = tuple(math.floor(m * f) for m, f in zip(lengths, factors, strict=True))
         if not recompute_scale_factor and mode != "area": scales = factors
     if min(want) <= 0: raise RuntimeError(f"Input and output sizes should be greater than 0, but got input ({', '.join(map(str, lengths))}) and output ({', '.join(map(str, want))})")
+    refuse_whole_numbers("interpolate", input, ("uint8",) if mode in ("nearest", "nearest-exact", "bilinear", "bicubic") else ())
     if antialias: return antialiased(input, want, mode, bool(align_corners), scales)
     return resample(input, want, _MODES[mode], bool(align_corners), scales)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy
 
-from .. import dtypes, inplace
+from .. import dtypes
 from ..devices import namespace
 from ..errors import Refused
 from ..layout import contiguous_format
@@ -14,7 +14,6 @@ from ..op import RULES_ONLY, Linear, composite, functions, replacing
 from ..storage import resize_as_
 from ..tensor import Tensor
 from .index import index_put
-from .pad import constant_pad
 from .shape import View, clone, diag_embed, diagonal, reshape, seen_otherwise
 from .split import narrow, sliced, split, unbind
 
