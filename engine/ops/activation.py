@@ -268,7 +268,7 @@ class softmax(Shares):
     """exp(x) / sum(exp(x)) along `dim`; `dtype` casts first."""
     formula = "exp(input) / sum(exp(input))"
     examples = ((((2, 3),), {"dim": -1}), (((2, 3, 4),), {"dim": 1}), (((),), {"dim": 0}))
-    def forward(xp, input, dim, dtype=None): return xp.softmax(input, dim)
+    def forward(xp, input, dim: int, dtype=None): return xp.softmax(input, dim)
     def d_input(xp, g, out, dim): return out * (g - xp.sum(g * out, axis=dim, keepdims=True))
 
 
@@ -276,7 +276,7 @@ class log_softmax(Shares):
     """The logarithm of softmax along `dim`, exact where softmax is tiny; `dtype` casts first."""
     formula = "input - log(sum(exp(input)))"
     examples = ((((2, 3),), {"dim": -1}), (((2, 3, 4),), {"dim": 1}), (((),), {"dim": 0}))
-    def forward(xp, input, dim, dtype=None): return xp.log_softmax(input, dim)
+    def forward(xp, input, dim: int, dtype=None): return xp.log_softmax(input, dim)
     def d_input(xp, g, out, dim): return g - xp.exp(out) * xp.sum(g, axis=dim, keepdims=True)
 
 

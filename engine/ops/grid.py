@@ -135,14 +135,14 @@ def places(theta: Tensor, size: Any, align_corners: bool | None) -> Tensor:
 
 
 @composite(home="nn.functional")
-def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
+def upsample_nearest(input: Any, size: Any = None, scale_factor: Any = None) -> Tensor:
     """The old name of `interpolate` with mode "nearest"."""
     warn("`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.")
     return functions["nn.functional.interpolate"](input, size, scale_factor, mode="nearest")
 
 
 @composite(home="nn.functional")
-def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
+def upsample_bilinear(input: Any, size: Any = None, scale_factor: Any = None) -> Tensor:
     """The old name of `interpolate` with mode "bilinear" and aligned corners."""
     warn("`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.")
     return functions["nn.functional.interpolate"](input, size, scale_factor, mode="bilinear", align_corners=True)

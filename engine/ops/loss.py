@@ -201,14 +201,13 @@ def along(xp, weight, ndim, axis):
 
 
 @composite(home="nn.functional")
-def cross_entropy_(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean", label_smoothing=0.0):
+def cross_entropy_(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average=None, ignore_index: int = -100, reduce=None, reduction="mean", label_smoothing=0.0):
     """The cross-entropy of logits (N, C, ...) with target classes (N, ...), or with target probabilities of the input's shape.
 
     `weight` scales classes, `ignore_index` marks targets that do not count, `label_smoothing` moves that share of each target to all
     classes evenly. The mean is weighted by the targets' weights; with probabilities it is over the batch.
     """
     reduction = reduction_of(size_average, reduce, reduction)
-    if not hasattr(target, "ndim"): raise TypeError(f"cross_entropy(): argument 'target' must be Tensor, not {type(target).__name__}")
     if not 0 <= label_smoothing <= 1: raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
     if reduction not in ("none", "mean", "sum"): raise ValueError(f"{reduction} is not a valid value for reduction")
     same_type(input, weight)

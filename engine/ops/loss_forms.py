@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ..arguments import parsed
+from ..tensor import Tensor
 from .front import front, refuse_gradients
 from .loss import (
     binary_cross_entropy,
@@ -55,7 +57,8 @@ def _smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="me
 
 
 @front("nll_loss", home=F, method=False)
-def _nll_loss(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean"):
+@parsed
+def _nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average=None, ignore_index: int = -100, reduce=None, reduction="mean"):
     reduction = known_reduction(reduction_of(size_average, reduce, reduction))
     one_target_each(input, target)
     same_type(input, weight)

@@ -12,7 +12,7 @@ from .loss import finish, known_reduction, reduction_of
 
 
 @composite(home="nn.functional")
-def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=None, reduction="mean"):
+def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, size_average=None, reduce=None, reduction="mean"):
     """The distance itself where the target is 1; where it is -1, what it lacks to `margin`."""
     zero = input.new_zeros(())
     lack = (input.new_full(input.shape, margin) - input).clamp_min(0)  # of integers an integer, as in PyTorch
@@ -41,7 +41,7 @@ def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin
 
 
 @composite(home="nn.functional")
-def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2, eps=1e-6, swap=False, size_average=None, reduce=None, reduction="mean"):
+def triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor, margin=1.0, p: float = 2, eps: float = 1e-6, swap=False, size_average=None, reduce=None, reduction="mean"):
     """How much closer than by `margin` the anchor is to the positive than to the negative, in the p-norm."""
     if margin <= 0: raise ValueError(f"margin must be greater than 0, got {margin}")
     return triplet(anchor, positive, negative, margin, p, eps, swap, reduction_of(size_average, reduce, reduction))
@@ -66,7 +66,7 @@ def triplet_margin_with_distance_loss(anchor, positive, negative, *, distance_fu
 
 
 @composite(home="nn.functional")
-def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=None, reduce=None, reduction="mean"):
+def multi_margin_loss(input: Tensor, target: Tensor, p=1, margin: float = 1.0, weight: Tensor | None = None, size_average=None, reduce=None, reduction="mean"):
     """How much each wrong class's score comes closer than `margin` to the target's, to the power `p` (1 or 2), averaged over classes."""
     if p not in (1, 2): raise ValueError("only p == 1 and p == 2 supported")
     if weight is not None and weight.ndim != 1: raise ValueError("weight must be one-dimensional")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from .. import tape
 from ..arguments import parsed
 from ..dtypes import float64
 from ..op import functions
@@ -267,11 +268,12 @@ def _affine_grid_generator(theta: Tensor, size: Sequence[int], align_corners: bo
 def _embedding(weight: Tensor, indices: Tensor, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False) -> Any:
     """The rows of `weight` that `indices` name; a `padding_idx` that names none of them is none."""
     _refuse_no_table(weight)
+    if indices.numel() and not len(weight): raise RuntimeError("embedding: indices into a table without rows")
     return _F("embedding", indices, weight, padding_idx if 0 <= padding_idx < len(weight) else None, scale_grad_by_freq=scale_grad_by_freq, sparse=sparse)
 
 
 def _refuse_no_table(weight: Tensor) -> None:
-    if weight.requires_grad: weight.size(0)  # PyTorch asks for the number of rows first, for the gradient
+    if weight.requires_grad and tape.mode.grad: weight.size(0)  # PyTorch asks for the number of rows first, for the gradient
     if weight.ndim != 2: raise RuntimeError(f"weight has to be a 2D Tensor, but got Tensor of dimension {weight.ndim}")
 
 

@@ -135,16 +135,17 @@ def normalized(input, running_mean, running_var, weight, bias, training, momentu
         out = input.clone() if weight is None else input * weight[0]
         return out if bias is None else out + bias[0]
     channels = input.shape[1] if input.ndim > 1 else 0
-    for name, x in {"running_mean": running_mean, "running_var": running_var, "weight": weight, "bias": bias}.items():
+    given = {"running_mean": running_mean, "running_var": running_var, "weight": weight, "bias": bias}
+    for name, x in given.items():
         if x is not None and x.numel() != channels: raise RuntimeError(f"{name} should contain {channels} elements not {x.numel()}")
         if x is None and not training and name[0] == "r": raise RuntimeError(f"{name} must be defined in evaluation mode")
     if not input.ndim: raise RuntimeError("batch_norm: expected an input with channels, but got a number")
     input.size(1)
-    if input.dtype.rank < FLOAT: raise NotImplementedError(f"batch_norm: not implemented for {input.dtype.name}; convert the input with .float()")
-    for name, x in (("weight", weight), ("bias", bias), ("running_mean", running_mean), ("running_var", running_var)):
-        if x is not None and x.dtype != input.dtype: raise RuntimeError(f"batch_norm: expected scalar type {input.dtype.name} but found {x.dtype.name}, the dtype of {name}")
     refuse_gradients("native_batch_norm", running_mean=running_mean, running_var=running_var)
     if (running_mean is None) != (running_var is None): raise ValueError("running_mean and running_var must either both be None or neither be None")
+    if input.dtype.rank < FLOAT: raise NotImplementedError(f"batch_norm: not implemented for {input.dtype.name}; convert the input with .float()")
+    for name, x in given.items():
+        if x is not None and x.dtype != input.dtype: raise RuntimeError(f"batch_norm: expected scalar type {input.dtype.name} but found {x.dtype.name}, the dtype of {name}")
     if running_mean is not None and not running_mean.ndim == running_var.ndim == 1: raise RuntimeError(f"running_mean and running_var must have one dimension, but have {running_mean.ndim} and {running_var.ndim}")
     if not training:
         shape = (1, channels) + (1,) * (input.ndim - 2)

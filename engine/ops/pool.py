@@ -239,14 +239,14 @@ def _target(input, n, output_size):
 
 def _nothing(input, want):
     """A tensor without elements that hangs in the graph all the same."""
-    return input.sum().expand((*input.shape[: -len(want)], *want))
+    return input.reshape(-1)[:0].reshape((*input.shape[: -len(want)], *want))
 
 
 def _adaptive_mean(input, n, output_size):
     want, have = _target(input, n, output_size), tuple(input.shape[-n:])
     if all(k == 1 for k in want): return input.mean(tuple(range(-n, 0)), keepdim=True)
+    if 0 in (*want, *input.shape[:-n]): return _nothing(input, want)
     refuse_whole_numbers(f"adaptive_avg_pool{n}d", input)
-    if 0 in want: return _nothing(input, want)
     if all(k and m % k == 0 for k, m in zip(want, have, strict=True)): return avg_pool(input, tuple(m // k for k, m in zip(want, have, strict=True)))
     return resample(input, want, "mean")
 
@@ -266,13 +266,13 @@ def adaptive_avg_pool1d(input: Tensor, output_size: int | Sequence[int]):
 
 
 @composite(home="nn.functional")
-def adaptive_avg_pool2d(input: Tensor, output_size):
+def adaptive_avg_pool2d(input, output_size):
     """The means of `output_size` (rows, columns) nearly equal parts of images (N, C, H, W); None keeps a dimension."""
     return _adaptive_mean(input, 2, output_size)
 
 
 @composite(home="nn.functional")
-def adaptive_avg_pool3d(input: Tensor, output_size):
+def adaptive_avg_pool3d(input, output_size):
     """The means of `output_size` nearly equal parts of volumes (N, C, D, H, W)."""
     return _adaptive_mean(input, 3, output_size)
 
@@ -285,13 +285,13 @@ def adaptive_max_pool1d(input: Tensor, output_size: int | Sequence[int], return_
 
 
 @composite(home="nn.functional")
-def adaptive_max_pool2d(input: Tensor, output_size, return_indices=False):
+def adaptive_max_pool2d(input, output_size, return_indices=False):
     """The maxima of `output_size` (rows, columns) nearly equal parts of images (N, C, H, W); None keeps a dimension."""
     return _adaptive_max(input, 2, output_size, return_indices)
 
 
 @composite(home="nn.functional")
-def adaptive_max_pool3d(input: Tensor, output_size, return_indices=False):
+def adaptive_max_pool3d(input, output_size, return_indices=False):
     """The maxima of `output_size` nearly equal parts of volumes (N, C, D, H, W)."""
     return _adaptive_max(input, 3, output_size, return_indices)
 

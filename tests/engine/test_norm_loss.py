@@ -294,7 +294,7 @@ def test_divergences_warn_once_and_want_real_numbers():
 
 
 def test_targets_that_are_no_tensors():
-    with pytest.raises(TypeError, match="'target' must be Tensor, not list"):
+    with pytest.raises(TypeError, match="'target' \\(position 2\\) must be Tensor, not list"):
         F.cross_entropy(t(Y), [0, 1, 2, 0])
     with pytest.raises(TypeError, match="'target' \\(position 2\\) must be Tensor, not list"):
         F.kl_div(t(Y), [1, 2])
