@@ -246,14 +246,21 @@ def write(op: Any, target: Tensor, inputs: tuple, attrs: dict) -> Tensor:
     old = target._like(target.array, target.node)
     if op.saves_input and tape.mode.grad and (target.node is not None or any(getattr(x, "node", None) is not None for x in inputs)):
         old.array = target.array.copy()
-    inputs = tuple([apart(target, x, op) if hasattr(x, "array") else x for x in inputs])
+    try:
+        inputs = tuple([apart(target, x, op) if hasattr(x, "array") else x for x in inputs])
+    except RuntimeError:  # PyTorch looks at the memory once it knows that the call is right otherwise
+        watcher, observe.current = observe.current, None
+        try:
+            _called(op, old, tuple([x._like(x.array.copy()) if hasattr(x, "array") else x for x in inputs]), attrs)
+        finally:
+            observe.current = watcher
+        raise
     watcher = observe.current
     if watcher is not None:
         watcher.begins()
     observe.current = None  # the observer hears of one in-place op, not of its parts
     try:
-        named = dict(zip(op.inputs, (old, *inputs), strict=False)) if op.order else None  # the caller's order is not the inputs'
-        result = op.call(old, *inputs, **attrs) if named is None else op.call(**named, **attrs)
+        result = _called(op, old, inputs, attrs)
     except NotImplementedError:
         if op.casts:  # PyTorch looks at the shapes, and at what the target can hold, before it looks for a kernel
             shapes = [tuple(getattr(x, "shape", ())) for x in (old, *inputs)]
@@ -267,6 +274,12 @@ def write(op: Any, target: Tensor, inputs: tuple, attrs: dict) -> Tensor:
     if watcher is not None:
         watcher.wrote(op, target, (old, *inputs), attrs)
     return target
+
+
+def _called(op: Any, old: Tensor, inputs: tuple, attrs: dict) -> Tensor:
+    if not op.order:
+        return op.call(old, *inputs, **attrs)
+    return op.call(**dict(zip(op.inputs, (old, *inputs), strict=False)), **attrs)  # the caller's order is not the inputs'
 
 
 def _refuse_shape(array: Any, shape: tuple, name: str) -> None:

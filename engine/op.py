@@ -231,10 +231,7 @@ class Op(metaclass=OpType):
     def _broken(cls, inputs: tuple, attrs: dict) -> Exception | None:
         """What is wrong beside the dtypes that the op refuses, which PyTorch looks at last: what `forward` says of other dtypes."""
         taken = next(d for d in ("f4", "i8", "?") if numpy.dtype(d).kind not in getattr(cls, "refuses", "bi"))
-        given = [
-            numpy.broadcast_to(numpy.ones((), taken), x.shape) if hasattr(x, "shape") else 1 if isinstance(x, complex) else x
-            for x in inputs
-        ]
+        given = [None if x is None else numpy.broadcast_to(numpy.ones((), taken), getattr(x, "shape", ())) for x in inputs]
         try:
             cls.forward(cpu, given, **attrs) if cls.variadic else cls.forward(cpu, *given, **attrs)
         except RuntimeError:  # numbers that a dtype cannot hold come after it

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
-from collections.abc import Iterable
 from typing import Any
 
-from . import casting, errors, inplace, tape
+from . import casting, dtypes, errors, inplace, tape
 from .dtypes import FROM_NUMPY
 from .tensor import Tensor
 
@@ -25,6 +25,7 @@ _CAST = {
 }  # fmt: skip
 # Functions that have no `out` in PyTorch: those that it writes in Python or makes of others, views, and others yet.
 _WITHOUT = frozenset((
+    "empty_like", "full_like", "ones_like", "scalar_tensor", "tril_indices", "triu_indices", "zeros_like",
     "_native_group_norm", "_native_layer_norm", "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
     "adaptive_max_pool2d", "adaptive_max_pool3d", "adjoint", "affine_grid", "alpha_dropout", "argwhere", "as_strided", "as_strided_scatter",
     "atleast_1d", "atleast_2d", "atleast_3d", "avg_pool1d", "batch_norm", "bilinear", "bincount", "binomial", "block_diag",
@@ -62,6 +63,10 @@ def _refuse_first(op: Any, args: tuple, kwargs: dict, targets: Any, error: Excep
     """The call has failed with `error`: raise what PyTorch comes upon before."""
     if tape.mode.grad and any(x.node is not None for x in casting.tensors((args, kwargs, targets))):
         raise RuntimeError(_UNRECORDED.format(op.name)) from error
+    if op.name in _JOINED:
+        kind = functools.reduce(dtypes.promote, [x.dtype for x in casting.tensors((args, kwargs))])
+        if any(kind.rank > target.dtype.rank for target in targets):
+            raise TypeError(f"{op.name}(): input types can't be cast to the desired output type {targets[0].dtype.name}") from error
     if isinstance(error, NotImplementedError) and getattr(op, "casts", False) and op.name not in _CHECKED:
         for target in targets:
             inplace.refuse_result(target.array, op, op.bind(args, kwargs)[0], f"{op.name}(out=)")

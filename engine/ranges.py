@@ -23,6 +23,14 @@ def _number(x: Any) -> Any:
     return x
 
 
+def _real(x: Any) -> Any:
+    """The same for what must be real: a complex number that is one counts, as in PyTorch."""
+    x = _number(x)
+    if isinstance(x, complex) and x.imag:
+        raise RuntimeError("value cannot be converted to type double without overflow")
+    return x.real if isinstance(x, complex) else x
+
+
 def _added(start: Any, step: Any, i: Any, d: numpy.dtype) -> numpy.ndarray:
     """start + step * i in a float dtype, rounded once, as a fused instruction does."""
     wide = numpy.longdouble if d == dtypes.F64 else numpy.float64
@@ -57,7 +65,7 @@ def arange(
     if end is None and start is None:
         raise TypeError("arange() received no bounds, but expected arange(end) or arange(start, end, step=1)")
     start, end = (0, start) if end is None else (start or 0, end)
-    start, end, step = map(_number, (start, end, step))
+    start, end, step = map(_real, (start, end, step))
     whole = all(isinstance(x, (int, numpy.integer)) for x in (start, end, step))
     d = as_wanted(dtype) if dtype is not None or not whole else dtypes.I64
     if d.kind in "bc":
@@ -82,7 +90,7 @@ def range(start: Any, end: Any = None, step: Any = 1, *, dtype: Any = None, devi
     )
     if end is None:
         raise TypeError('range() missing 1 required positional arguments: "end"')
-    start, end, step = map(_number, (start, end, step))
+    start, end, step = map(_real, (start, end, step))
     n, d = int(_count(start, end, step, "range")) + 1, as_wanted(dtype)
     return made((start + numpy.arange(n) * step).astype(d), device, requires_grad)
 

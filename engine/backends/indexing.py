@@ -86,8 +86,8 @@ def copied(x: Any, src: Any) -> Any:
 def _along(x: Any, dim: int, index: Any, name: str, src: Any = None) -> tuple:
     """The full index that an index array means along a dimension, checked as PyTorch does."""
     dim = _axis(x, dim)
-    if index.dtype.kind not in "iu":
-        raise ValueError(f"{name}(): Expected dtype int64 for index")
+    if index.dtype not in (numpy.int64, numpy.int32):
+        raise ValueError(f"{name}(): Expected dtype int32/int64 for index")
     lib, shape, want = module_of(x), x.shape or (1,), index.shape or (1,)
     if index.size == 0:
         return (lib.zeros((0,), numpy.int64),) * len(shape)
@@ -184,7 +184,7 @@ def _slices(x: Any, dim: int, index: Any, name: str, outside: type[Exception] = 
     dim, n = _axis(x, dim), x.shape[dim] if x.ndim else 1
     if index.ndim > 1:
         raise IndexError(f"{name}(): Index is supposed to be a vector, but got dim: {index.ndim}")
-    if index.dtype.kind not in "iu":
+    if index.dtype not in (numpy.int64, numpy.int32):
         raise ValueError(f"{name}(): Expected dtype int32/int64 for index")
     if index.size and (index.min() < 0 or index.max() >= n):
         raise outside("index out of range in self")
@@ -193,17 +193,22 @@ def _slices(x: Any, dim: int, index: Any, name: str, outside: type[Exception] = 
 
 def index_select(x: Any, dim: int, index: Any) -> Any:
     """The slices that a 1-d index names along a dimension."""
-    where = _slices(x, dim, index, "index_select")
+    second = x.ndim > 1 and dim in (1, 1 - x.ndim)  # for which PyTorch has a kernel with an error of its own
+    where = _slices(x, dim, index, "index_select", RuntimeError if second else IndexError)
     return x[where] if x.ndim else x.reshape(1)[where].reshape(())
 
 
-def _fitting(x: Any, dim: int, index: Any, source: Any, name: str) -> None:
+def _fitting(x: Any, dim: int, index: Any, source: Any, name: str, kind: type[Exception] = ValueError) -> None:
     """Refuse a `source` that does not have one slice of `x` for each index."""
     if not hasattr(source, "shape"):
         return
+    if not source.ndim and index.size != 1:
+        raise IndexError(f"{name}_(): When source is scalar, index should have one element (got {index.size})")
+    if kind is IndexError and x.ndim and source.ndim not in (0, x.ndim):
+        raise IndexError(f"{name}_(): source has {source.ndim} dimensions and self {x.ndim}: their dimensionality must match")
     dim, given = _axis(x, dim), source.shape or (1,)
-    if given[dim if source.ndim else 0] != index.size:
-        raise ValueError(f"{name}_(): Number of indices ({index.size}) should be equal to source.size(dim): ({given[dim]}), for dim: {dim}")
+    if dim >= len(given) or given[dim] != index.size:
+        raise kind(f"{name}_(): Number of indices ({index.size}) should be equal to source.size(dim), for dim {dim} of {list(given)}")
     want = x.shape or (1,)
     if source.ndim and given[:dim] + given[dim + 1 :] != want[:dim] + want[dim + 1 :]:
         raise ValueError(
@@ -224,7 +229,7 @@ def index_add(x: Any, dim: int, index: Any, source: Any, alpha: Any = 1) -> Any:
 def index_copy(x: Any, dim: int, index: Any, source: Any) -> Any:
     """A copy of `x` with slices of `source`, or a number, written."""
     where = _slices(x, dim, index, "index_copy")
-    _fitting(x, dim, index, source, "index_copy")
+    _fitting(x, dim, index, source, "index_copy", IndexError)
     out = module_of(x).array(x, order="C")
     out.reshape(x.shape or (1,))[where] = source
     return out

@@ -132,8 +132,13 @@ def eigh(x: Any, uplo: str = "L") -> tuple:
 
 @in_columns
 def svd(x: Any, full_matrices: bool = True) -> tuple:
-    """U, S and Vh."""
-    return tuple(module_of(x).linalg.svd(x, full_matrices))
+    """U, S and Vh; nan for a matrix with infinities, which LAPACK may never come back from."""
+    lib = module_of(x)
+    lost = (lib.isinf(x).any((-2, -1)) & ~lib.isnan(x).any((-2, -1)))[..., None, None]
+    if not lost.any():
+        return tuple(lib.linalg.svd(x, full_matrices))
+    u, s, vh = lib.linalg.svd(lib.where(lost, 0, x), full_matrices)
+    return lib.where(lost, math.nan, u), lib.where(lost[..., 0], math.nan, s), lib.where(lost, math.nan, vh)
 
 
 def smallest(lib: Any, x: Any, s: Any, atol: Any = None, rtol: Any = None) -> Any:
@@ -155,7 +160,7 @@ def pinv(x: Any, rtol: Any = None, hermitian: bool = False, atol: Any = None) ->
         values, v = lib.linalg.eigh(x)
         u, s, vh = v, lib.abs(values), v.conj().swapaxes(-1, -2)
     else:
-        u, s, vh = lib.linalg.svd(x, False)
+        u, s, vh = svd(x, False)
         values = s
     kept = s > smallest(lib, x, s, atol, rtol)[..., None]
     turned = lib.where(kept, 1 / lib.where(kept, values, 1), 0).astype(s.dtype)

@@ -106,13 +106,13 @@ class isfinite(Elementwise):
 
 class isposinf(Comparison):
     """Where elements are inf."""
-    samples = UNARY
+    samples, refusal = UNARY, (RuntimeError, "does not support {} inputs")
     def forward(xp, input): return xp.isposinf(input)
 
 
 class isneginf(Comparison):
     """Where elements are -inf."""
-    samples = UNARY
+    samples, refusal = UNARY, (RuntimeError, "does not support {} inputs")
     def forward(xp, input): return xp.isneginf(input)
 
 

@@ -14,7 +14,7 @@ from ..return_types import result_type
 from ..tensor import Tensor
 from .scatter import scatter_reduce
 from .shape import expand, reshape, wrap_dim
-from .statistics import boxed, equal_edges
+from .statistics import boxed, edges_fit, equal_edges
 
 _Histogram = result_type("histogramdd", ("hist", "bin_edges"))
 
@@ -26,19 +26,24 @@ def histogramdd(input: Tensor, bins: Any, *, range: Any = None, weight: Tensor |
     `bins` is a number for all dimensions, a list of numbers, or a list of tensors of edges; `range` has the lowest and highest edge of
     each dimension one after the other, by default those of the data. With `density` the integral is 1.
     """
-    if input.dtype.name not in ("float32", "float64"):
-        raise NotImplementedError(f"histogramdd(): not implemented for {input.dtype.name!r}")
+    if not input.ndim:
+        raise IndexError("Dimension specified as -1 but tensor has no dimensions")
     if input.ndim < 2:
         raise RuntimeError("torch.histogramdd: input tensor should have at least 2 dimensions")
-    if weight is not None and tuple(weight.shape) != tuple(input.shape[:-1]):
-        raise RuntimeError("histogramdd(): if weight tensor is provided it should have the same shape as the input tensor excluding its innermost dimension")
     count = input.shape[-1]
-    x, w = input._host().reshape(-1, count), None if weight is None else weight._host().reshape(-1)
     bins = [bins] * count if isinstance(bins, int) else list(bins)
     if len(bins) != count:
         raise RuntimeError(f"histogramdd(): The size of bins must be equal to the innermost dimension of the input, {count}, but got {len(bins)}")
     if range is not None and len(range) != 2 * count:
         raise RuntimeError(f"histogramdd(): for a {count}-dimensional histogram range should have {2 * count} elements, but got {len(range)}")
+    for d, b in enumerate(bins):
+        if isinstance(b, Tensor):
+            edges_fit("histogramdd", input, b, d)
+    if input.dtype.name not in ("float32", "float64"):
+        raise NotImplementedError(f"histogramdd(): not implemented for {input.dtype.name!r}")
+    if weight is not None and (tuple(weight.shape) != tuple(input.shape[:-1]) or weight.dtype is not input.dtype):
+        raise RuntimeError("histogramdd(): if weight tensor is provided it should have the input's dtype and its shape excluding the innermost dimension")
+    x, w = input._host().reshape(-1, count), None if weight is None else weight._host().reshape(-1)
     edges = [_edges(x[:, d], b, None if range is None else range[2 * d : 2 * d + 2], d) for d, b in enumerate(bins)]
     hist = boxed(list(x.T), edges, w)
     if density:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy
 
@@ -35,12 +35,14 @@ class Factor(Op):
     """An op on float matrices that PyTorch neither promotes nor runs in half precision."""
     home, method, inputs, samples, types = "linalg", False, ("input",), _SQUARE, "same"
     square, checks, least = True, True, 4  # of at least 4 bytes
+    lacks: ClassVar[str] = "h"  # refused for want of a kernel, not on principle: "i" integers and bools, "h" half precision; "" neither
     fails = "The algorithm failed to converge because the input matrix is ill-conditioned, or contained non-finite values."
 
     @classmethod
     def explain(cls, error, inputs, attrs):
         # float matrices come here without `prepare`: the fast path lets NumPy refuse them
-        if isinstance(error, numpy.linalg.LinAlgError): error = cls._misshapen(inputs[0]) or Refused(cls.fails, LinAlgError)
+        if isinstance(error, (numpy.linalg.LinAlgError, numpy.exceptions.AxisError)):
+            error = cls._misshapen(inputs[0]) or (Refused(cls.fails, LinAlgError) if isinstance(error, numpy.linalg.LinAlgError) else error)
         return super().explain(error, inputs, attrs)
 
     @classmethod
@@ -54,14 +56,32 @@ class Factor(Op):
         a = arrays[0]
         wrong = cls._misshapen(a)
         if wrong is not None: raise wrong
-        if dtypes.FROM_NUMPY[a.dtype].rank < dtypes.FLOAT or a.dtype.itemsize < cls.least:
-            raise Refused(f"Expected a floating point or complex tensor of at least 32 bits as input. Got {dtypes.FROM_NUMPY[a.dtype].name}")
+        refuse_dtype(dtypes.FROM_NUMPY[a.dtype], cls.lacks, cls.least)
         return super().prepare(arrays)
+
+    @classmethod
+    def _broken(cls, inputs, attrs): return None  # `prepare` looks at the shapes first
+
+
+def refuse_dtype(d: dtypes.dtype, lacks: str, least: int = 4) -> None:
+    """Refuse integers, bools and numbers of fewer bytes; `lacks` as in `Factor`."""
+    if d.rank < dtypes.FLOAT or d.itemsize < least:
+        if ("i" if d.rank < dtypes.FLOAT else "h") in lacks:
+            raise Refused(f"not implemented for {d.name}", NotImplementedError)
+        raise Refused(f"Expected a floating point or complex tensor of at least 32 bits as input. Got {d.name}")
+
+
+def need_floats(name: str, x: Tensor, lacks: str = "ih") -> None:
+    """`refuse_dtype` for a function made of ops."""
+    try:
+        refuse_dtype(x.dtype, lacks)
+    except Refused as error:
+        raise error.kind(f"{name}: {error}") from None
 
 
 class inv(Factor):
     """The inverse of a square matrix."""
-    fails = "The inversion could not be completed because the input matrix is singular."
+    fails, lacks = "The inversion could not be completed because the input matrix is singular.", ""
     def forward(xp, input): return xp.inv(input)
     def d_input(xp, g, out): return -xp.matmul(T(xp, out), xp.matmul(g, T(xp, out)))
 
@@ -85,7 +105,7 @@ class cofactor(Factor):
 
 class slogdet(Factor):
     """The sign of the determinant, and the logarithm of its absolute value."""
-    outputs = ("sign", "logabsdet")
+    outputs, lacks = ("sign", "logabsdet"), ""
     def forward(xp, input): return xp.slogdet(input)
     def d_input(xp, g, input, sign):
         slope = g[1] if not is_complex(input) else g[1] - 1j * xp.real(1j * g[0] * sign)  # a real sign does not move
@@ -96,6 +116,12 @@ class solve_matrix(Factor):
     """The matrix X with `input @ X == other`."""
     fails = "The solver failed because the input matrix is singular."
     home, inputs, samples, exempt = "", ("input", "other"), (((3, 3), (3, 2)), ((2, 3, 3), (2, 3, 2))), RULES_ONLY
+
+    @classmethod
+    def _broken(cls, inputs, attrs):
+        error = super(Factor, cls)._broken(inputs, attrs)
+        return None if isinstance(error, numpy.linalg.LinAlgError) else error  # what was asked about is singular
+
     def forward(xp, input, other): return xp.solve_matrix(input, other)
     def d_input(xp, g, input, out): return -xp.matmul(xp.solve_matrix(T(xp, input), g), T(xp, out))
     def d_other(xp, g, input): return xp.solve_matrix(T(xp, input), g)
@@ -150,7 +176,7 @@ class qr(Factor):
 
 class eigh(Factor):
     """Eigenvalues, ascending, and eigenvectors (columns) of a symmetric or Hermitian matrix, of which one triangle is read."""
-    outputs, exempt = ("eigenvalues", "eigenvectors"), ONE_TRIANGLE
+    outputs, exempt, lacks = ("eigenvalues", "eigenvectors"), ONE_TRIANGLE, "ih"
     samples = (([[2.0, 0.5, 0.1], [0.5, 1.5, -0.3], [0.1, -0.3, 1.0]],), ([[[2.0, 0.5], [0.5, 1.5]], [[1.0, -0.2], [-0.2, 3.0]]],))
     def forward(xp, input, UPLO="L"): return xp.eigh(input, UPLO)
     def d_input(xp, g, input, eigenvalues, eigenvectors):
@@ -162,7 +188,7 @@ class eigh(Factor):
 
 class eigvalsh(Factor):
     """The eigenvalues, ascending, of a symmetric or Hermitian matrix, of which one triangle is read."""
-    aux, exempt, samples = ("eigenvectors",), ONE_TRIANGLE, eigh.samples
+    aux, exempt, samples, lacks = ("eigenvectors",), ONE_TRIANGLE, eigh.samples, "ih"
     def forward(xp, A, UPLO="L"): return tuple(xp.eigh(A, UPLO))
     inputs = ("A",)
     def d_A(xp, g, A, eigenvectors): return conj(xp, xp.matmul(eigenvectors * g[..., None, :], H(xp, eigenvectors)))
@@ -203,7 +229,7 @@ class svdvals(Factor):
 
 class pinv(Factor):
     """The Moore-Penrose pseudoinverse; singular values up to `atol` or `rtol` times the largest count as zero."""
-    square, samples = False, (((4, 3),), ((3, 3),), ((2, 4),))
+    square, lacks, samples = False, "", (((4, 3),), ((3, 3),), ((2, 4),))
     def forward(xp, input, rtol=None, hermitian=False, *, atol=None): return xp.pinv(input, rtol, hermitian, atol)
 
     @classmethod
@@ -302,6 +328,11 @@ def solve_triangular(input: Tensor, B: Tensor, *, upper: bool, left: bool = True
     for name, x in (("A", input), ("B", B)):
         if x.ndim < 2:
             raise RuntimeError(f"linalg.solve_triangular: The input tensor {name} must have at least 2 dimensions.")
+    if input.shape[-1] != input.shape[-2] or input.shape[-1] != B.shape[-2 if left else -1]:
+        raise RuntimeError(f"linalg.solve_triangular: Incompatible shapes of a square matrix and what it multiplies: {list(input.shape)} and {list(B.shape)}")
+    if input.dtype is not B.dtype:
+        raise RuntimeError(f"linalg.solve_triangular: Expected A and B to have the same dtype, but found {input.dtype.name} and {B.dtype.name}")
+    need_floats("triangular_solve_cpu", input)
     a = input.triu() if upper else input.tril()
     if unitriangular:
         a = a - a.diagonal(0, -2, -1).diag_embed() + Tensor._wrap(namespace(a.array).eye(a.shape[-1], dtype=a.array.dtype))
@@ -328,6 +359,8 @@ def matrix_rank(A: Tensor, tol: Any = None, hermitian: bool = False, *, atol: An
 
     Without either, `rtol` is max(n, m) eps; `tol` is the old name of `atol`. Of a `hermitian` matrix one triangle is read.
     """
+    if A.ndim > 1:
+        need_floats("linalg.matrix_rank", A, "")
     if not A.numel():
         return A.new_zeros(tuple(A.shape[:-2]), dtype=dtypes.int64)
     s = eigvalsh(A.detach()).abs() if hermitian else svdvals(A.detach())
@@ -369,6 +402,8 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
         raise RuntimeError(f"torch.linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss), but got {driver}")
     vector = A.ndim - 1 == B.ndim and B.shape == A.shape[:-1]
     b = unsqueeze(B, -1) if vector else B
+    if A.ndim > 1:
+        need_floats("torch.linalg.lstsq", A, "")
     s = svdvals(A.detach())
     rcond = max(A.shape[-2:]) * float(numpy.finfo(s.array.dtype).eps) if rcond is None else rcond
     x = matmul(pinv(A, rcond), b)
@@ -390,9 +425,15 @@ def matrix_norm(A: Tensor, ord: Any = "fro", dim: tuple[int, int] = (-2, -1), ke
     A = A if dtype is None else A.to(norm_dtype("linalg.matrix_norm", A, dtype))
     if A.ndim < 2:
         raise RuntimeError(f"linalg.matrix_norm: The input tensor A must have at least 2 dimensions. Got {A.ndim}D")
+    if isinstance(dim, int):
+        raise TypeError(f"linalg_matrix_norm(): argument 'dim' must be tuple of ints, not {type(dim).__name__}")
+    if len(dim) != 2:
+        raise RuntimeError(f"linalg.matrix_norm: dim must be a 2-tuple. Got {list(dim)}")
     a, b = (wrap_dim(d, A.ndim) for d in dim)
     if ord == "fro":
         return vector_norm(A, 2, (a, b), keepdim)
+    if ord in ("nuc", 2, -2):
+        need_floats("linalg.matrix_norm", A, "")
     x = permute(A, (*[d for d in range(A.ndim) if d not in (a, b)], a, b))
     if ord == "nuc":
         out = svdvals(x).sum(-1)
@@ -473,6 +514,14 @@ def qr_(input: Tensor, some: bool = True) -> Any:
     return qr(input, "reduced" if some else "complete")
 
 
-for _name, _op in {"inverse": inv, "det": det, "slogdet": slogdet, "cholesky": cholesky}.items():
+@composite(method=True)
+def cholesky_(input: Tensor, upper: bool = False) -> Tensor:
+    """The same as `linalg.cholesky`."""
+    if cholesky._misshapen(input) is None:
+        need_floats("cholesky_cpu", input)
+    return cholesky(input, upper)
+
+
+for _name, _op in {"inverse": inv, "det": det, "slogdet": slogdet}.items():
     functions[_name] = _op.call
     setattr(Tensor, _name, _op.call)

@@ -14,8 +14,8 @@ import numpy
 from ..backends.factors import exchanged
 from ..backends.products import columns
 from ..devices import known, namespace
-from ..dtypes import FLOAT
-from ..errors import LinAlgError
+from ..dtypes import FLOAT, bool_, int32
+from ..errors import LinAlgError, Refused
 from ..op import composite, functions
 from ..return_types import result_type
 from ..tensor import Tensor
@@ -30,6 +30,7 @@ from .decompose import (
     indefinite,
     inv,
     matrix_norm,
+    need_floats,
     off_diagonal,
     on_diagonal,
     solve,
@@ -48,8 +49,11 @@ from .shape import broadcast_shapes, clone, diagonal, expand, permute, reshape, 
 class lu_factor_(Factor):
     """L and U of `A` with its rows exchanged, in one matrix (the ones on L's diagonal are not stored), and LAPACK's pivots from 1."""
     name, inputs, outputs, differentiable, aux, square = "lu_factor", ("A",), ("LU", "pivots"), ("LU",), ("where",), False
-    samples = (((3, 3),), ((2, 4, 2),), ((2, 3),))
-    def forward(xp, A, *, pivot=True): return xp.lu_factor(A)
+    samples, lacks = (((3, 3),), ((2, 4, 2),), ((2, 3),)), "ih"
+    def forward(xp, A, *, pivot=True):
+        if not pivot: raise Refused("LU without pivoting is not implemented on the CPU")
+        return xp.lu_factor(A)
+
     def d_A(xp, g, LU, where):
         g, k = conj(xp, g), min(LU.shape[-2:])
         one = unit(xp, LU, LU.shape[-2], k)
@@ -86,8 +90,7 @@ def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpa
 @composite(home="linalg")
 def lu(A: Tensor, *, pivot: bool = True) -> Any:
     """P, L and U with `P @ L @ U == A`: a permutation, a lower triangular matrix with ones on its diagonal, an upper triangular one."""
-    _pivoted(pivot)
-    packed, pivots = lu_factor_.call(A)
+    packed, pivots = lu_factor_.call(A, pivot=pivot)
     return _LU(*lu_unpack(packed, pivots))
 
 
@@ -96,11 +99,6 @@ def lu_(A: Tensor, pivot: bool = True, get_infos: bool = False) -> Any:
     """`linalg.lu_factor`, and with `get_infos` the place of the first 0 on U's diagonal besides: the old form."""
     found = lu_factor_ex(A, pivot=pivot)
     return tuple(found) if get_infos else tuple(found[:2])
-
-
-def _pivoted(pivot: bool) -> None:
-    if not pivot:
-        raise RuntimeError("linalg.lu_factor: LU without pivoting is not implemented on the CPU")
 
 
 _LUFactor, _LUFactorEx = result_type("lu_factor", ("LU", "pivots"), "linalg"), result_type("lu_factor_ex", ("LU", "pivots", "info"), "linalg")
@@ -117,8 +115,7 @@ def lu_factor(A: Tensor, *, pivot: bool = True) -> Any:
 @composite(home="linalg")
 def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -> Any:
     """`lu_factor`, and in `info` the place, from 1, of the first 0 on U's diagonal, or 0."""
-    _pivoted(pivot)
-    packed, pivots = lu_factor_.call(A)
+    packed, pivots = lu_factor_.call(A, pivot=pivot)
     info = _first_zero(packed)
     _refuse(info, check_errors, "linalg.lu_factor_ex: U[{0},{0}] is zero and using it on lu_solve would result in a division by zero.")
     return _LUFactorEx(packed, pivots, info)
@@ -139,8 +136,16 @@ def _refuse(info: Tensor, check: bool, words: str) -> None:
 @composite(home="linalg")
 def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False) -> Tensor:
     """X with `A @ X == B` from the LU factors of A (with `left` False `X @ A == B`, with `adjoint` A's conjugate transpose)."""
+    if LU.dtype.rank < FLOAT or LU.dtype is not B.dtype or pivots.dtype is not int32:
+        raise RuntimeError(f"linalg.lu_solve: Expected floating point or complex LU and B of one dtype, and pivots of int32, but got {LU.dtype.name}, {B.dtype.name} and {pivots.dtype.name}")
+    _refuse_oblong("linalg.lu_solve", LU)
     if B.ndim < 2:
         raise RuntimeError("linalg.lu_solve: The input tensor B must have at least 2 dimensions.")
+    if B.shape[-2 if left else -1] != LU.shape[-1]:
+        raise RuntimeError(f"linalg.lu_solve: Incompatible shapes of A and B: {list(LU.shape)} and {list(B.shape)}")
+    if pivots.shape != LU.shape[:-1]:
+        raise RuntimeError(f"linalg.lu_solve: Number of pivots per batch should be same as the dimension of the matrix, but got {list(pivots.shape)} and {list(LU.shape)}")
+    need_floats("lu_solve_cpu", LU)
     if not left:
         flipped = functions["adjoint"](B)
         return functions["adjoint"](lu_solve(LU, pivots, flipped, adjoint=not adjoint))
@@ -181,6 +186,7 @@ def _refuse_oblong(name: str, A: Tensor) -> None:
 def inv_ex(A: Tensor, *, check_errors: bool = False) -> Any:
     """The inverse, and in `info` 0 or the place, from 1, of the 0 met on the diagonal of a singular matrix, whose result is the identity."""
     _refuse_oblong("linalg.inv", A)
+    need_floats("linalg.inv", A, "")
     info = _first_zero(lu_factor_.call(A.detach())[0])
     _refuse(info, check_errors, "linalg.inv_ex: The diagonal element {} is zero, the inversion could not be completed because the input matrix is singular.")
     return _Inverse(inv(_sound(A, info) if info.numel() and known(info.max()) else A), info)
@@ -195,6 +201,7 @@ _Solved = result_type("solve_ex", ("result", "info"), "linalg")
 def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> Any:
     """`solve`, and in `info` 0 or the place, from 1, of the 0 met on the diagonal of a singular matrix."""
     _refuse_oblong("linalg.solve", A)
+    need_floats("linalg.solve", A, "h")
     info = _first_zero(lu_factor_.call(A.detach())[0])
     _refuse(info, check_errors, "torch.linalg.solve_ex: The solver failed because the input matrix is singular: element {} is zero.")
     return _Solved(solve(_sound(A, info) if info.numel() and known(info.max()) else A, B, left=left), info)
@@ -204,8 +211,7 @@ def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = Fa
 def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> Any:
     """`cholesky`, and in `info` 0 or the size of the smallest leading part of a matrix that is not positive definite."""
     _refuse_oblong("linalg.cholesky", A)
-    if A.dtype.rank < FLOAT or A.array.dtype.itemsize < 4:
-        raise NotImplementedError(f"linalg.cholesky: Expected a floating point or complex tensor of at least 32 bits as input. Got {A.dtype.name}")
+    need_floats("linalg.cholesky", A, "h")
     info = Tensor._wrap(namespace(A.array).asarray(namespace(A.array).cholesky_info(transposed(A.array) if upper else A.array)))
     if not info.numel() or not known(info.max()):
         return _Cholesky(cholesky(A, upper), info)
@@ -323,6 +329,8 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
 @composite(home="linalg")
 def vander(x: Tensor, *, N: int | None = None) -> Tensor:
     """The powers 0 to N - 1 (by default as many as there are numbers) of a vector's numbers, as rows."""
+    if x.dtype is bool_ or x.dtype.rank >= FLOAT and x.dtype.itemsize < 4:
+        raise RuntimeError(f"linalg.vander supports floating point, complex, and integer tensors, but got {x.dtype.name}")
     x = x if x.ndim else reshape(x, (1,))
     n = x.shape[-1] if N is None else N
     if n <= 1:
@@ -358,13 +366,18 @@ def tensorsolve(A: Tensor, B: Tensor, dims: Any = None) -> Tensor:
 @composite(home="linalg")
 def householder_product(A: Tensor, tau: Tensor) -> Tensor:
     """The first columns of the product of the reflections I - tau v v^H, whose vectors v stand below A's diagonal, as LAPACK packs them."""
-    if A.ndim < 2 or A.dtype.rank < FLOAT:
-        raise RuntimeError(f"linalg.householder_product: expected floating point or complex matrices, but got {A.dtype.name} of shape {list(A.shape)}")
+    if A.ndim < 2:
+        raise RuntimeError(f"torch.linalg.householder_product: input must have at least 2 dimensions, but it has the shape {list(A.shape)}")
+    if tau.shape[:-1] != A.shape[:-2] or not tau.ndim:
+        raise RuntimeError(f"torch.linalg.householder_product: Expected tau to have one dimension less than input, and its batch, but got {list(tau.shape)} and {list(A.shape)}")
     m, n = A.shape[-2:]
     if m < n:
         raise RuntimeError("torch.linalg.householder_product: input.shape[-2] must be greater than or equal to input.shape[-1]")
     if n < tau.shape[-1]:
         raise RuntimeError("torch.linalg.householder_product: input.shape[-1] must be greater than or equal to tau.shape[-1]")
+    if tau.dtype is not A.dtype:
+        raise RuntimeError(f"torch.linalg.householder_product: tau dtype {tau.dtype.name} does not match input dtype {A.dtype.name}")
+    need_floats("householder_product_cpu", A)
     xp = namespace(A.array)
     below = A.tril(-1) + Tensor._wrap(xp.eye(m, n, dtype=A.array.dtype))
     one = Tensor._wrap(columns(xp.copy(xp.broadcast_to(xp.eye(m, n, dtype=A.array.dtype), A.array.shape))))

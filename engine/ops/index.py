@@ -12,6 +12,7 @@ from typing import Any
 import numpy
 
 from .. import dtypes, errors, inplace, observe, tape
+from ..backends import cpu
 from ..backends.batch import Batched
 from ..backends.meta import Meta
 from ..devices import namespace
@@ -399,16 +400,35 @@ def _fill_(self: Tensor, value: Any) -> Tensor:
 Tensor.fill_ = _fill_
 
 
+class _Unlike(Refused):
+    """The two tensors have different dtypes."""
+
+
 class Placing(Op):
     """Elements of one tensor go to places of another: both have one dtype."""
 
     scatters = True
 
     @classmethod
+    def explain(cls, error, inputs, attrs):
+        return super().explain(cls._misplaced(inputs, attrs) or error if isinstance(error, _Unlike) else error, inputs, attrs)
+
+    @classmethod
+    def _misplaced(cls, inputs, attrs):
+        """The IndexError, if any, that the shapes lead to whatever numbers the indices hold: PyTorch comes upon it before the dtypes."""
+        nothing = lambda x: numpy.zeros(x.shape, getattr(x, "array", x).dtype)
+        input, *indices, source = map(nothing, inputs)
+        if "indices" in attrs: attrs = {**attrs, "indices": tuple(map(nothing, attrs["indices"]))}
+        try: cls.forward(cpu, input, *indices, source.astype(input.dtype), **attrs)
+        except IndexError as error: return error
+        except Exception: return None  # of the same type as the dtypes'
+        return None
+
+    @classmethod
     def prepare(cls, arrays):
         input, source = arrays[0], arrays[-1]
         if hasattr(source, "dtype") and input.dtype != source.dtype:
-            raise Refused(f"expected {cls.inputs[0]} and {cls.inputs[-1]} of one dtype, but got {input.dtype.name} and {source.dtype.name}")
+            raise _Unlike(f"expected {cls.inputs[0]} and {cls.inputs[-1]} of one dtype, but got {input.dtype.name} and {source.dtype.name}")
         return super().prepare(arrays)
 
 

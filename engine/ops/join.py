@@ -189,6 +189,11 @@ def repeat_interleave(input: Tensor, repeats: Any = None, dim: int | None = None
 
     Of a single tensor of repeats: each index as often as it says.
     """
+    counted = input if repeats is None else repeats
+    if isinstance(repeats, Tensor) and repeats.ndim > 1:
+        raise RuntimeError("repeats must be 0-dim or 1-dim tensor")
+    if isinstance(counted, Tensor) and counted.dtype not in (dtypes.int32, dtypes.int64):
+        raise NotImplementedError(f"repeat_interleave: not implemented for repeats of {counted.dtype.name}")
     if repeats is None:
         if input.ndim != 1:
             raise RuntimeError("repeat_interleave only accept 1D vector as repeat")

@@ -12,7 +12,7 @@ from ..op import composite, functions
 from ..return_types import result_type
 from ..tape import mode
 from ..tensor import Tensor
-from .decompose import cholesky, eigh, matrix_norm, qr, solve_triangular, svd
+from .decompose import cholesky, eigh, matrix_norm, need_floats, qr, solve_triangular, svd
 from .factor import householder_product
 from .linalg import matmul
 from .random import randn
@@ -23,13 +23,12 @@ functions["linalg.matmul"] = functions["matmul"]
 _adjoint = functions["adjoint"]
 
 
-def _kernel(name: str, tensors: tuple, *rest: Any) -> tuple:
+def _kernel(name: str, tensors: tuple, *rest: Any, lacks: str = "h") -> tuple:
     """A routine of LAPACK's that has no derivative, in PyTorch either."""
     arrays = tuple(t.array for t in tensors)
     if mode.grad and any(t.requires_grad for t in tensors):
         raise NotImplementedError(f"the derivative for '{name}' is not implemented; detach() its inputs, or use linalg.qr, solve or cholesky")
-    if any(a.dtype.kind not in "fc" or a.dtype.itemsize < 4 for a in arrays if a is arrays[0] or a.dtype.kind != "i"):
-        raise RuntimeError(f"linalg.{name}: Expected a floating point or complex tensor as input. Got {dtypes.FROM_NUMPY[arrays[0].dtype].name}")
+    need_floats(f"linalg.{name}", tensors[0], lacks)
     found = getattr(namespace(arrays[0]), name)(*arrays, *rest)
     return tuple(Tensor._wrap(a) for a in (found if isinstance(found, tuple) else (found,)))
 
@@ -90,7 +89,7 @@ _Geqrf = result_type("geqrf", ("a", "tau"))
 def geqrf(input: Tensor) -> Any:
     """A QR decomposition as LAPACK packs it: R and, below the diagonal, the vectors of reflections; and their factors `tau`."""
     _matrices(input, "torch.geqrf", square=False)
-    return _Geqrf(*_kernel("reflections", (input,)))
+    return _Geqrf(*_kernel("reflections", (input,), lacks="ih"))
 
 
 functions["orgqr"] = householder_product
@@ -103,13 +102,16 @@ def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpos
     _matrices(input, "torch.ormqr", square=False)
     if other.ndim < 2:
         raise RuntimeError("torch.ormqr: other must have at least 2 dimensions.")
-    if input.dtype.rank < dtypes.FLOAT:
-        raise RuntimeError(f"ormqr: Expected a floating point or complex tensor as input. Got {input.dtype.name}")
+    if tau.ndim != input.ndim - 1 or other.ndim != input.ndim:
+        raise RuntimeError(f"torch.ormqr: Expected tau to have one dimension less than input and other as many, but got {tau.ndim}, {input.ndim} and {other.ndim}")
     m, k = other.shape[-2 if left else -1], tau.shape[-1]
     if input.shape[-2] != m:
         raise RuntimeError(f"torch.ormqr: other.shape[{-2 if left else -1}] must be equal to input.shape[-2], got {m} and {input.shape[-2]}")
     if k != min(m, input.shape[-1]):
         raise RuntimeError(f"torch.ormqr: tau.shape[-1] must be equal to min(other.shape[{-2 if left else -1}], input.shape[-1]), got {k}")
+    if not input.dtype is tau.dtype is other.dtype:
+        raise RuntimeError(f"torch.ormqr: Expected input, tau and other to have one dtype, but got {input.dtype.name}, {tau.dtype.name} and {other.dtype.name}")
+    need_floats("ormqr_cpu", input)
     if not left:
         return _adjoint(ormqr(input, tau, _adjoint(other), True, not transpose))
     one = Tensor._wrap(namespace(input.array).eye(*input.shape[-2:], dtype=input.array.dtype))
@@ -194,8 +196,9 @@ def lobpcg(
 @composite
 def chain_matmul(*matrices: Any) -> Tensor:
     """The product of several matrices, from left to right: the old form of `linalg.multi_dot`."""
-    if len(matrices) == 1 and isinstance(matrices[0], (tuple, list)):
-        matrices = tuple(matrices[0])
+    for i, m in enumerate(matrices):
+        if not isinstance(m, Tensor):
+            raise TypeError(f"expected Tensor as element {i} in argument 0, but got {type(m).__name__}")
     if not matrices:
         raise RuntimeError("chain_matmul(): Expected one or more matrices")
     if any(m.ndim != 2 for m in matrices):
@@ -206,6 +209,8 @@ def chain_matmul(*matrices: Any) -> Tensor:
 @composite
 def nuclear_norm(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
     """The sum of a matrix's singular values: the old form of `linalg.matrix_norm`."""
+    if isinstance(dim, bool):  # `nuclear_norm(x, True)`
+        dim, keepdim = None, dim
     return matrix_norm(input, "nuc", (-2, -1) if dim is None else tuple(dim), keepdim)
 
 

@@ -13,10 +13,11 @@ from ..arguments import parsed
 from ..dtypes import BOOL_NP, FROM_NUMPY
 from ..errors import Refused
 from ..op import RULES_ONLY, Linear, Op, composite, functions
+from ..out import into
 from ..tensor import Tensor
 from .front import numbered
 from .math import scale
-from .shape import broadcast_tensors, diagonal, expand, permute, reshape, unsqueeze, wrap_dim
+from .shape import broadcast_shapes, broadcast_tensors, diagonal, expand, permute, reshape, unsqueeze, wrap_dim
 
 _C_NAMES = {
     "float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16", "int64": "long long", "int32": "int",
@@ -213,18 +214,22 @@ def _without_repeats(x: Tensor, term: str) -> tuple[Tensor, str]:
 
 
 @composite
-def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
+def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Any = None) -> Tensor:
     """Sums of products over the last `dims` dimensions of `a` and the first of `b`, or over two lists of dimensions."""
     if isinstance(dims, Tensor):
         dims = dims.tolist()
     if isinstance(dims, int):
         if dims < 0:
             raise RuntimeError(f"tensordot expects dims >= 0, but got dims={dims}")
+        if dims > min(a.ndim, b.ndim):
+            raise RuntimeError(f"tensordot expects dims < ndim_a or ndim_b, but got dims={dims}")
         dims_a, dims_b = list(range(a.ndim - dims, a.ndim)), list(range(dims))
     else:
         dims_a, dims_b = ([d] if isinstance(d, int) else list(d) for d in dims)
     if len(dims_a) != len(dims_b):
         raise RuntimeError(f"both dimension lists should have same length, got {dims_a} and {dims_b}")
+    if out is not None:
+        return into(tensordot, (a, b, (dims_a, dims_b)), {"out": out})
     letters = iter(string.ascii_letters)
     in_a, in_b = [next(letters) for _ in range(a.ndim)], [next(letters) for _ in range(b.ndim)]
     for i, j in zip(dims_a, dims_b, strict=True):
@@ -238,6 +243,11 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
 
 
 # -- products with their own names ---------------------------------------------------------------------------------------------
+
+
+def size(x: Tensor, dim: int) -> int:
+    """The size of a dimension. IndexError where there is none."""
+    return x.shape[wrap_dim(dim, x.ndim)]
 
 
 def _require(x: Tensor, ndim: int, words: str) -> None:
@@ -350,6 +360,7 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: complex = 1, alpha:
 @_older
 def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: complex = 1, alpha: complex = 1) -> Tensor:
     """`beta * input + alpha * (batch1 @ batch2)` for batches of matrices."""
+    broadcast_shapes(tuple(input.shape), (size(batch1, 0), size(batch1, 1), size(batch2, 2)))
     return _scaled(input, bmm(batch1, batch2), beta, alpha)
 
 
@@ -357,6 +368,7 @@ def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: complex = 1,
 @_older
 def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: complex = 1, alpha: complex = 1) -> Tensor:
     """`beta * input + alpha *` the sum over the batch of `batch1 @ batch2`."""
+    broadcast_shapes(tuple(input.shape), (size(batch1, 1), size(batch2, 2)))
     return _scaled(input, bmm(batch1, batch2).sum(0), beta, alpha)
 
 
@@ -382,6 +394,8 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
             raise RuntimeError("no dimension of size 3 in input")
     if not input.shape[dim] == other.shape[dim] == 3:
         raise RuntimeError(f"linalg.cross: inputs dimension {dim} must have length 3. Got {input.shape[dim]} and {other.shape[dim]}")
+    if input.dtype is dtypes.bool_:
+        raise NotImplementedError("cross: not implemented for bool")
     input, other = broadcast_tensors(input, other)
     return input.roll(-1, dim) * other.roll(-2, dim) - input.roll(-2, dim) * other.roll(-1, dim)
 

@@ -119,6 +119,7 @@ def scatter_(input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: 
     src = value if src is None else src
     if reduce is not None:
         if reduce not in ("add", "multiply"):
+            wrap_dim(dim, input.ndim)
             raise RuntimeError("reduce argument must be either add or multiply.")
         src = src if isinstance(src, Tensor) else input.new_full(tuple(index.shape), src)
         return scatter_reduce(input, dim, index, src, "sum" if reduce == "add" else "prod")
@@ -143,6 +144,9 @@ def scatter_reduce(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: 
     """
     if reduce not in ("sum", "prod", "mean", "amax", "amin"):
         raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}.")
+    wrap_dim(dim, input.ndim)
+    if input.ndim and index.ndim and not input.ndim == index.ndim == src.ndim:
+        raise RuntimeError(f"scatter_reduce(): index and src must have as many dimensions as self, but got {index.ndim}, {src.ndim} and {input.ndim}")
     if input.ndim and tuple(src.shape) != tuple(index.shape):
         src = src[tuple(slice(0, n) for n in index.shape)]
     if not include_self:
@@ -167,6 +171,8 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     """The input with a number, or a 0-d tensor, written in the slices that a 1-d index names along a dimension."""
     if isinstance(value, Tensor) and value.ndim:
         raise RuntimeError(f"index_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s).")
+    if index.dtype is not dtypes.int64:
+        raise IndexError(f"index_fill_(): Expected dtype int64 for index, but got {index.dtype.name}")
     if index.ndim > 1:
         raise RuntimeError(f"index_fill_(): Index has to be a vector/scalar, but got {index.ndim} dimensions")
     xp, d = namespace(input.array), wrap_dim(dim, input.ndim)
@@ -196,6 +202,8 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
 @composite(method=True)
 def take(input: Tensor, index: Tensor) -> Tensor:
     """The elements of the flattened tensor at an index tensor's places, in its shape."""
+    if index.dtype is not dtypes.int64:
+        raise RuntimeError(f"take(): Expected a long tensor for index, but got {index.dtype.name}")
     return reshape(input, (input.numel(),))[index if index.ndim else reshape(index, (1,))].reshape(tuple(index.shape))
 
 

@@ -126,7 +126,7 @@ class diagonal(View):
     @classmethod
     def explain(cls, error, inputs, attrs):
         if isinstance(error, ValueError) and hasattr(inputs[0], "ndim"):
-            n, dims = inputs[0].ndim, [attrs.get("dim1", 0), attrs.get("dim2", 1)]
+            n, dims = max(inputs[0].ndim, 1), [attrs.get("dim1", 0), attrs.get("dim2", 1)]
             wrong = [d for d in dims if not -n <= d < n]
             error = AxisError(wrong[0], n) if wrong else Refused(f"diagonal dimensions cannot be identical {dims[0]}, {dims[1]}")
         return super().explain(error, inputs, attrs)
@@ -369,8 +369,14 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 @composite(method=True)
 def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
     """One dimension split into several, whose sizes multiply to it; one may be -1."""
+    if not isinstance(sizes, (tuple, list)):
+        raise TypeError(f"unflatten(): argument 'sizes' must be tuple of ints, not {type(sizes).__name__}")
+    if not sizes:
+        raise RuntimeError("unflatten: sizes must be non-empty")
     shape = tuple(input.shape)
     d = wrap_dim(dim, len(shape))
+    if not shape:
+        raise RuntimeError("unflatten cannot be applied to a 0-dim tensor")
     sizes, n = tuple(sizes), shape[d]
     known = math.prod(s for s in sizes if s != -1)
     whole = tuple(n // known if s == -1 and known else s for s in sizes)
@@ -446,10 +452,12 @@ def broadcast_shapes(*shapes: Any) -> Size:
     out: list[int] = []
     for shape in shapes:
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        if any(n < 0 for n in shape):
+            raise ValueError(f"Attempting to broadcast a dimension with negative length! Got {shape}")
         out[:0] = [1] * (len(shape) - len(out))
         for i, n in enumerate(reversed(shape), 1):
             if n != 1 and out[-i] not in (1, n):
-                raise RuntimeError(f"Shape mismatch: objects cannot be broadcast to a single shape: {' and '.join(str(tuple(s)) for s in shapes)}")
+                raise RuntimeError(f"Shape mismatch: objects cannot be broadcast to a single shape: {' and '.join(map(str, shapes))}")
             out[-i] = n if out[-i] == 1 else out[-i]
     return Size(out)
 
@@ -462,7 +470,7 @@ def sum_to_size(self: Tensor, *size: Any) -> Tensor:
     shape = _sizes(size)
     try:
         fits = broadcast_shapes(shape, tuple(self.shape)) == tuple(self.shape)
-    except RuntimeError:
+    except (RuntimeError, ValueError):
         fits = False
     if not fits:
         raise RuntimeError(f"size {{{list(shape)}}} is not expandable to size {{{list(self.shape)}}}.")

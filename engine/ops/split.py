@@ -29,12 +29,12 @@ def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
     """`length` slices of a dimension from `start` on; a view."""
     if input.ndim == 0:
         raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
+    if length < 0:
+        raise RuntimeError("narrow(): length must be non-negative.")
     d = wrap_dim(dim, input.ndim)
     if isinstance(start, Tensor) and (start.ndim or start.dtype.rank != dtypes.INT):
         raise RuntimeError("start must be an 0-dim integral Tensor.")
     n, start = input.array.shape[d], int(start)
-    if length < 0:
-        raise RuntimeError("narrow(): length must be non-negative.")
     if not -n <= start <= n:
         raise IndexError(f"start out of range (expected to be in range of [{-n}, {n}], but got {start})")
     start = start + n if start < 0 else start

@@ -119,9 +119,13 @@ def index_reduce(input, dim, index, source, reduce, *, include_self=True):
     """
     if reduce not in ("prod", "mean", "amax", "amin"): raise RuntimeError(f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}.")
     if index.ndim > 1: raise IndexError(f"index_reduce_(): Expected a 1-D tensor for index, got {index.ndim}-D")
+    if index.dtype not in (dtypes.int32, dtypes.int64): raise RuntimeError(f"index_reduce_(): Expected dtype int32/int64 for index but got: {index.dtype.name}")
+    d = wrap_dim(dim, input.ndim)
+    if not source.ndim and index.numel() != 1: raise IndexError(f"index_reduce_(): Dimension specified as {dim} but tensor has no dimensions")
+    if source.dtype is not input.dtype: raise RuntimeError(f"index_reduce_(): self ({input.dtype.name}) and source ({source.dtype.name}) must have the same scalar type")
+    if source.ndim and (source.ndim <= d or source.shape[d] != index.numel()): raise RuntimeError(f"index_reduce_(): Number of indices ({index.numel()}) should be equal to source.size(dim), for dim {d} of {list(source.shape)}")
     size = input.shape[wrap_dim(dim, input.ndim)] if input.ndim else 1
     if not within(index, size): raise IndexError(f"index_reduce_(): index out of range: expected 0 to {size - 1}, got others")
-    d = wrap_dim(dim, input.ndim)
     if input.ndim == 0: return scatter_reduce(input, 0, index.reshape(()), source.reshape(()), reduce, include_self=include_self)
     shape = [-1 if i == d else 1 for i in range(input.ndim)]
     places = expand(reshape(index, tuple(shape)), tuple(index.numel() if i == d else n for i, n in enumerate(input.shape)))
@@ -139,8 +143,14 @@ def histogram(input, bins=100, *, range=None, weight=None, density=False):
 
     `bins` is a number of equal bins over `range` (by default that of the data) or a tensor of edges; with `density` the integral is 1.
     """
+    if isinstance(bins, Tensor):
+        edges_fit("histogram", input, bins, 0)
+    elif bins <= 0:
+        raise RuntimeError(f"histogram(): bins must be > 0, but got {bins} for dimension 0")
+    if range is not None and len(range) != 2: raise RuntimeError(f"histogram(): for a 1-dimensional histogram range should have 2 elements, but got {len(range)}")
+    if range is not None and range[0] > range[1]: raise RuntimeError(f"histogram(): min should not exceed max, but got {range}")
     if input.dtype.name not in ("float32", "float64"): raise NotImplementedError(f"histogram(): not implemented for {input.dtype.name!r}")
-    if weight is not None and weight.shape != input.shape: raise RuntimeError("histogram(): if weight tensor is provided it should have the same shape as the input tensor")
+    if weight is not None and (weight.shape != input.shape or weight.dtype is not input.dtype): raise RuntimeError("histogram(): if weight tensor is provided it should have the same shape and dtype as the input tensor")
     x, w = input._host().reshape(-1), None if weight is None else weight._host().reshape(-1)
     if isinstance(bins, Tensor):
         edges = bins._host()
@@ -164,6 +174,13 @@ def boxed(points, edges, weight):
         at, inside = at * n + numpy.minimum(place - 1, n - 1), inside & (x >= e[0]) & (x <= e[-1])
     counts = numpy.bincount(at[inside], None if weight is None else weight[inside], math.prod(shape))
     return counts.astype(points[0].dtype).reshape(shape)
+
+
+def edges_fit(name, input, bins, dim):
+    """Refuse a tensor of edges that is no vector, has none, or has another dtype than the points."""
+    if bins.dtype is not input.dtype: raise RuntimeError(f"{name}(): input tensor and bins tensors should have the same dtype, but got input with dtype {input.dtype.name} and bins for dimension {dim} with dtype {bins.dtype.name}")
+    if bins.ndim != 1: raise RuntimeError(f"{name}(): bins tensor should have one dimension, but got {bins.ndim} dimensions in the bins tensor for dimension {dim}")
+    if not bins.numel(): raise RuntimeError(f"{name}(): bins tensor should have at least 1 element, but got 0 elements in the bins tensor for dimension {dim}")
 
 
 def equal_edges(name, x, bins, limits, dim=0):

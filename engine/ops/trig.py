@@ -117,14 +117,14 @@ class sinc(Elementwise):
 
 class deg2rad(Refusing, Elementwise):
     """Degrees to radians."""
-    types, samples, refuses = "float", UNARY, "c"
+    types, samples, refuses, refusal = "float", UNARY, "c", (RuntimeError, "not supported for {}")
     def forward(xp, input): return input * (math.pi / 180)
     def d_input(xp, g): return g * (math.pi / 180)
 
 
 class rad2deg(Refusing, Elementwise):
     """Radians to degrees."""
-    types, samples, refuses = "float", UNARY, "c"
+    types, samples, refuses, refusal = "float", UNARY, "c", (RuntimeError, "not supported for {}")
     def forward(xp, input): return input * (180 / math.pi)
     def d_input(xp, g): return g * (180 / math.pi)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -127,18 +128,30 @@ def kaiser(M: int, *, beta: float = 12.0, sym: bool = True, dtype: Any = None, d
 # -- the old names: `periodic` is what `sym` is not ---------------------------------------------------------
 
 
+def _windowed(name: str, make: Callable, length: int, periodic: bool, dtype: Any, device: Any, requires_grad: bool) -> Tensor:
+    """The window that `make` has, which PyTorch has in each dtype but those of integers and, of more than one number, complex ones."""
+    d = dtypes.default if dtype is None else dtypes.as_dtype(dtype)
+    if d.rank < dtypes.FLOAT:
+        raise RuntimeError(f"{name} expects floating point dtypes, got: {d}")
+    if length < 0:
+        raise RuntimeError(f"{name} requires non-negative window_length, got window_length={length}")
+    if d.is_complex and length > 1:
+        raise NotImplementedError(f"{name}: not implemented for {d.name}")
+    return made(make(length, sym=not periodic, dtype=dtypes.float64).array.astype(d.numpy), device, requires_grad)
+
+
 def bartlett_window(
     window_length: int, periodic: bool = True, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
     """A triangle from 0 to 1 and back."""
-    return bartlett(window_length, sym=not periodic, dtype=dtype, device=device, requires_grad=requires_grad)
+    return _windowed("bartlett_window", bartlett, window_length, periodic, dtype, device, requires_grad)
 
 
 def blackman_window(
     window_length: int, periodic: bool = True, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
     """0.42 - 0.5 cos(t) + 0.08 cos(2 t), for t from 0 to 2 pi."""
-    return blackman(window_length, sym=not periodic, dtype=dtype, device=device, requires_grad=requires_grad)
+    return _windowed("blackman_window", blackman, window_length, periodic, dtype, device, requires_grad)
 
 
 def hamming_window(
@@ -146,16 +159,18 @@ def hamming_window(
     requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """alpha - beta cos(t), for t from 0 to 2 pi."""
-    return general_cosine(window_length, a=[alpha, beta], sym=not periodic, dtype=dtype, device=device, requires_grad=requires_grad)
+    make = functools.partial(general_cosine, a=[alpha, beta])
+    return _windowed("hamming_window", make, window_length, periodic, dtype, device, requires_grad)
 
 
 def hann_window(window_length: int, periodic: bool = True, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """(1 - cos(t)) / 2, for t from 0 to 2 pi."""
-    return hann(window_length, sym=not periodic, dtype=dtype, device=device, requires_grad=requires_grad)
+    return _windowed("hann_window", hann, window_length, periodic, dtype, device, requires_grad)
 
 
 def kaiser_window(
     window_length: int, periodic: bool = True, beta: float = 12.0, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:  # fmt: skip
     """i0(beta sqrt(1 - t^2)) / i0(beta), for t from -1 to 1."""
-    return kaiser(window_length, beta=beta, sym=not periodic, dtype=dtype, device=device, requires_grad=requires_grad)
+    make = functools.partial(kaiser, beta=abs(beta))
+    return _windowed("kaiser_window", make, window_length, periodic, dtype, device, requires_grad)
