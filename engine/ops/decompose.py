@@ -332,7 +332,7 @@ def solve_triangular(input: Tensor, B: Tensor, *, upper: bool, left: bool = True
         raise RuntimeError(f"linalg.solve_triangular: Incompatible shapes of a square matrix and what it multiplies: {list(input.shape)} and {list(B.shape)}")
     if input.dtype is not B.dtype:
         raise RuntimeError(f"linalg.solve_triangular: Expected A and B to have the same dtype, but found {input.dtype.name} and {B.dtype.name}")
-    need_floats("triangular_solve_cpu", input)
+    need_floats("triangular_solve", input)
     a = input.triu() if upper else input.tril()
     if unitriangular:
         a = a - a.diagonal(0, -2, -1).diag_embed() + Tensor._wrap(namespace(a.array).eye(a.shape[-1], dtype=a.array.dtype))
@@ -518,7 +518,7 @@ def qr_(input: Tensor, some: bool = True) -> Any:
 def cholesky_(input: Tensor, upper: bool = False) -> Tensor:
     """The same as `linalg.cholesky`."""
     if cholesky._misshapen(input) is None:
-        need_floats("cholesky_cpu", input)
+        need_floats("cholesky", input)
     return cholesky(input, upper)
 
 

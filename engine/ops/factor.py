@@ -145,7 +145,7 @@ def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoin
         raise RuntimeError(f"linalg.lu_solve: Incompatible shapes of A and B: {list(LU.shape)} and {list(B.shape)}")
     if pivots.shape != LU.shape[:-1]:
         raise RuntimeError(f"linalg.lu_solve: Number of pivots per batch should be same as the dimension of the matrix, but got {list(pivots.shape)} and {list(LU.shape)}")
-    need_floats("lu_solve_cpu", LU)
+    need_floats("lu_solve", LU)
     if not left:
         flipped = functions["adjoint"](B)
         return functions["adjoint"](lu_solve(LU, pivots, flipped, adjoint=not adjoint))
@@ -377,7 +377,7 @@ def householder_product(A: Tensor, tau: Tensor) -> Tensor:
         raise RuntimeError("torch.linalg.householder_product: input.shape[-1] must be greater than or equal to tau.shape[-1]")
     if tau.dtype is not A.dtype:
         raise RuntimeError(f"torch.linalg.householder_product: tau dtype {tau.dtype.name} does not match input dtype {A.dtype.name}")
-    need_floats("householder_product_cpu", A)
+    need_floats("householder_product", A)
     xp = namespace(A.array)
     below = A.tril(-1) + Tensor._wrap(xp.eye(m, n, dtype=A.array.dtype))
     one = Tensor._wrap(columns(xp.copy(xp.broadcast_to(xp.eye(m, n, dtype=A.array.dtype), A.array.shape))))

@@ -23,12 +23,12 @@ functions["linalg.matmul"] = functions["matmul"]
 _adjoint = functions["adjoint"]
 
 
-def _kernel(name: str, tensors: tuple, *rest: Any, lacks: str = "h") -> tuple:
+def _kernel(name: str, tensors: tuple, *rest: Any) -> tuple:
     """A routine of LAPACK's that has no derivative, in PyTorch either."""
     arrays = tuple(t.array for t in tensors)
     if mode.grad and any(t.requires_grad for t in tensors):
         raise NotImplementedError(f"the derivative for '{name}' is not implemented; detach() its inputs, or use linalg.qr, solve or cholesky")
-    need_floats(f"linalg.{name}", tensors[0], lacks)
+    need_floats(f"linalg.{name}", tensors[0], "h")
     found = getattr(namespace(arrays[0]), name)(*arrays, *rest)
     return tuple(Tensor._wrap(a) for a in (found if isinstance(found, tuple) else (found,)))
 
@@ -89,7 +89,8 @@ _Geqrf = result_type("geqrf", ("a", "tau"))
 def geqrf(input: Tensor) -> Any:
     """A QR decomposition as LAPACK packs it: R and, below the diagonal, the vectors of reflections; and their factors `tau`."""
     _matrices(input, "torch.geqrf", square=False)
-    return _Geqrf(*_kernel("reflections", (input,), lacks="ih"))
+    need_floats("geqrf", input)
+    return _Geqrf(*_kernel("reflections", (input,)))
 
 
 functions["orgqr"] = householder_product
@@ -111,7 +112,7 @@ def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpos
         raise RuntimeError(f"torch.ormqr: tau.shape[-1] must be equal to min(other.shape[{-2 if left else -1}], input.shape[-1]), got {k}")
     if not input.dtype is tau.dtype is other.dtype:
         raise RuntimeError(f"torch.ormqr: Expected input, tau and other to have one dtype, but got {input.dtype.name}, {tau.dtype.name} and {other.dtype.name}")
-    need_floats("ormqr_cpu", input)
+    need_floats("ormqr", input)
     if not left:
         return _adjoint(ormqr(input, tau, _adjoint(other), True, not transpose))
     one = Tensor._wrap(namespace(input.array).eye(*input.shape[-2:], dtype=input.array.dtype))

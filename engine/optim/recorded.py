@@ -6,6 +6,7 @@ into the cell, and the one that was there stays as it is on the tape.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -62,11 +63,13 @@ def _put(value: Any, out: Cell | None) -> Cell:
 
 
 def _operators(name: str) -> None:
+    operate = getattr(operator, name)
+
     def forward(self: Cell, other: Any) -> Cell:
-        return Cell(getattr(self.value, f"__{name}__")(_held(other)))
+        return Cell(operate(self.value, _held(other)))
 
     def reflected(self: Cell, other: Any) -> Cell:
-        return Cell(getattr(self.value, f"__r{name}__")(_held(other)))
+        return Cell(operate(_held(other), self.value))
 
     def in_place(self: Cell, other: Any) -> Cell:
         self.value = forward(self, other).value

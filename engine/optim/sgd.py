@@ -110,5 +110,5 @@ class Rprop(Optimizer):
         size *= xp.where(turn > 0, grow, xp.where(turn < 0, shrink, 1)).astype(size.dtype)
         size.clip(least, most, out=size)
         g = xp.where(turn < 0, g.dtype.type(0), g)
-        p -= xp.where(g > 0, size, xp.where(g < 0, -size, 0))  # no step where the gradient is nan
+        p -= xp.where(g == g, xp.sign(g), 0) * size  # no step where the gradient is nan
         previous[...] = g
