@@ -130,7 +130,7 @@ _PLAIN = frozenset((int, float, bool, str, slice, type(None), type(Ellipsis)))
 
 def plain(attrs: dict) -> bool:
     """Whether it is seen at once that no array is among an op's attributes."""
-    return all(v.__class__ in _PLAIN or v.__class__ is tuple and all([i.__class__ in _PLAIN for i in v]) for v in attrs.values())
+    return all(v.__class__ in _PLAIN or v.__class__ is tuple and all(i.__class__ in _PLAIN for i in v) for v in attrs.values())
 
 
 def prepared(xp: Any, forward: Callable, arrays: list, nodes: list, attrs: dict) -> tuple:

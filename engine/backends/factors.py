@@ -137,6 +137,8 @@ def ldl_solve(packed: Any, pivots: Any, b: Any, hermitian: bool = False) -> Any:
 
     (trs,) = get_lapack_funcs(("hetrs" if hermitian and packed.dtype.kind == "c" else "sytrs",), (packed,))
     n, k = b.shape[-2:]
+    if pivots.size and not 1 <= int(abs(pivots).min()) <= int(abs(pivots).max()) <= n:  # LAPACK would follow them out of the matrix
+        raise RuntimeError(f"Pivots given to ldl_solve must all satisfy 1 <= |pivot| <= {n}: pass what ldl_factor gave")
     flat = [a.reshape(-1, *a.shape[-d:]) if b.size else () for a, d in ((packed, 2), (pivots, 1), (b, 2))]
     out = numpy.zeros((math.prod(b.shape[:-2]), n, k), b.dtype)
     for i, (matrix, places, right) in enumerate(zip(*flat, strict=True)):

@@ -168,3 +168,10 @@ def test_what_is_checked_is_square(name, args):
         call(engine.ones(2, 3), *args)
     with pytest.raises(RuntimeError, match=f"linalg.{name}: The input tensor A must have at least 2 dimensions"):
         call(engine.ones(3), *args)
+
+
+@pytest.mark.parametrize("pivots", [[0, 0, 0], [9, 1, 1], [1, -7, 1]])
+def test_pivots_that_point_out_of_the_matrix_are_refused(pivots):
+    """LAPACK would follow them, and write to memory that is not its own."""
+    with pytest.raises(RuntimeError, match="Pivots given to ldl_solve must all satisfy"):
+        engine.linalg.ldl_solve(engine.eye(3), engine.tensor(pivots, dtype=engine.int32), engine.ones(3, 1))

@@ -297,31 +297,25 @@ def put_zeros(value: Any, shape: tuple, index: Any) -> Meta:
 
 
 @rule(
-    "cholesky",
-    "cholesky_info",
-    "cofactor",
-    "det",
-    "eig",
-    "eigh",
-    "inv",
-    "ldl_factor",
-    "lu_factor",
-    "matrix_exp",
-    "pinv",
-    "qr",
-    "slogdet",
-    "svd",
-)
+    "cholesky", "cholesky_info", "cofactor", "det", "eig", "eigh", "inv", "ldl_factor", "lu_factor", "matrix_exp", "pinv", "qr", "reflections",
+    "slogdet", "svd",
+)  # fmt: skip
 def of_matrices(fn: Callable, /, x: Any, *rest: Any, **kwargs: Any) -> Any:
     """A function of each matrix of a stack: the results for one identity."""
-    found = fn(numpy.eye(*x.shape[-2:], dtype=x.dtype), *rest, **kwargs)
-    made = lambda y: blank((*x.shape[:-2], *numpy.shape(y)), numpy.asarray(y).dtype)  # noqa: E731
+    found, lead = fn(numpy.eye(*x.shape[-2:], dtype=x.dtype), *rest, **kwargs), x.shape[:-2]
+
+    def made(y: Any) -> Meta:
+        y = numpy.asarray(y)
+        axes = tuple(range(len(lead))) + tuple(len(lead) + axis for axis in axes_among([y], y.shape))
+        return ordered((*lead, *y.shape), y.dtype, axes)
+
     return tuple(map(made, found)) if isinstance(found, tuple) else made(found)
 
 
 @rule("solve_matrix")
 def solve_matrix(a: Any, b: Any) -> Meta:
-    return blank((*numpy.broadcast_shapes(a.shape[:-2], b.shape[:-2]), *b.shape[-2:]), a.dtype)
+    shape = (*numpy.broadcast_shapes(a.shape[:-2], b.shape[:-2]), *b.shape[-2:])
+    return cpu.columns(blank(shape, a.dtype))
 
 
 @rule("ldl_solve")
