@@ -78,7 +78,7 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
     if size < 0:
         raise RuntimeError("nonzero_static: 'size' must be an non-negative integer")
     if input.is_meta:
-        return input.new_empty((size, input.ndim), dtype=dtypes.int64)
+        return input.new_empty((input.ndim, size), dtype=dtypes.int64).t()
     found = functions["nonzero"](input)[:size]
     return functions["cat"]([found, found.new_full((size - found.shape[0], input.ndim), fill_value)]).contiguous()
 

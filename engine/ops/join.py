@@ -204,8 +204,8 @@ def repeat_interleave(input: Tensor, repeats: Any = None, dim: int | None = None
     if isinstance(repeats, Tensor) and repeats.is_meta:
         if output_size is None:
             raise RuntimeError("cannot repeat_interleave a meta tensor without output_size")
-        at = wrap_dim(dim, input.ndim)
-        return input.new_empty((*input.shape[:at], output_size, *input.shape[at + 1 :]))
+        places = input.new_empty((output_size,), dtype=dtypes.int64)
+        return getitem(input, (slice(None),) * wrap_dim(dim, input.ndim) + (places.array,))
     counts = numpy.asarray(repeats._host() if isinstance(repeats, Tensor) else repeats)
     if counts.ndim > 1 or counts.size not in (1, n):
         raise RuntimeError(f"repeats must have the same size as input along dim, but got repeats.size(0) = {counts.size} and input.size({dim}) = {n}")

@@ -26,7 +26,8 @@ ASKING = {  # ops that look at values here
     r"(lin|log)space\.tensor_overload": "A bound without data is refused: how far the steps are apart is computed at once.",
     r"_segment_reduce.*": "Lengths and offsets without data are refused.",
     r"as_strided\.partial_views": "A view beyond its storage is refused; there the storage without memory grows.",
-    r"native_batch_norm|_native_batch_norm_legit": "Without training the saved statistics are empty, as on the CPU.",
+    r"_?native_batch_norm.*|_batch_norm_with_update": "Saved statistics are those of the CPU: of the input's dtype, and empty without training.",
+    r"nn\.functional\.fractional_max_pool3d": "A batch of no samples is refused, as on the CPU.",
 }
 
 
