@@ -60,7 +60,8 @@ def contract(operands: Any, equation: str) -> Any:
 
 def columns(a: Any) -> Any:
     """The same matrices, each with its columns one after the other in memory: how LAPACK leaves them, and PyTorch its results."""
-    return module_of(a).ascontiguousarray(a.swapaxes(-1, -2)).swapaxes(-1, -2)
+    turned = a.swapaxes(-1, -2)
+    return (turned if turned.flags.c_contiguous else turned.copy()).swapaxes(-1, -2)
 
 
 def in_columns(fn: Callable) -> Callable:

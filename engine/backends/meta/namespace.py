@@ -97,7 +97,7 @@ def triangle(fn: Callable, /, x: Any, k: int = 0) -> Any:
 
 
 rule(
-    "contract", "copied", "diagonal", "expand_dims", "linear", "matrix_transpose", "moveaxis", "real", "reshape", "spread_to", "squeeze",
+    "columns", "contract", "copied", "diagonal", "expand_dims", "linear", "matrix_transpose", "moveaxis", "real", "reshape", "spread_to", "squeeze",
     "strided", "strided_view", "swapaxes", "transpose", "view", "view_as_complex", "view_as_real", "windows",
 )(own)  # fmt: skip
 
