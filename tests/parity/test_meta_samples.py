@@ -21,7 +21,7 @@ LAID = {  # ops whose results lie otherwise than PyTorch's: as they do here on t
         "Some solutions and factors of matrices lie in rows where they lie in columns there, or the other way round."
     ),
     r"fft\..*|stft": "Transforms lie in rows here, whatever the dimension.",
-    r"expand_as|meshgrid.*|nanquantile|quantile|ravel|unsafe_\w+": "A step over one element is another one here.",
+    r"expand_as|unravel_index|meshgrid.*|nanquantile|quantile|ravel|unsafe_\w+": "A step over one element is another one here.",
 }
 ASKING = {  # ops that look at values here
     r"(lin|log)space\.tensor_overload": "A bound without data is refused: how far the steps are apart is computed at once.",
