@@ -169,7 +169,7 @@ def _asked(found, inverse, counts):
 class bincount(Op):
     """How often each non-negative integer occurs in a 1-d tensor, or the sum of its `weights`; at least `minlength` places."""
     inputs, examples = ("input", "weights"), ((([0, 1, 1, 3], None), {}), (([0, 1, 1], None), {"minlength": 5}), (([0, 2, 2], [0.5, 1.0, 2.0]), {}))
-    exempt = {"reverse": "PyTorch does not differentiate bincount, not even by the weights."}
+    exempt = {"reverse": "PyTorch does not differentiate bincount, not even by the weights.", "meta": "How many places there are, only the data tell."}
     def forward(xp, input, weights=None, minlength=0): return xp.count_integers(input, weights, minlength)
 
 

@@ -273,6 +273,30 @@ def test_noncontiguous(case, layout):
         assert a is None or numpy.allclose(a.array, b.array, rtol=1e-11, atol=1e-13)
 
 
+@pytest.mark.parametrize("layout", ["rows", "transposed"])
+@cases.each("meta")
+def test_meta(case, layout):
+    """Without memory the results, and the gradients, have the shapes, dtypes and strides that they have in memory."""
+    xs = [x.copy(order="F") if layout == "transposed" and isinstance(x, numpy.ndarray) else x for x in draw(case)]
+    inputs = [Tensor._wrap(x).requires_grad_(floating(x)) if isinstance(x, numpy.ndarray) else x for x in xs]
+    places = [x.detach().to("meta").requires_grad_(x.requires_grad) if isinstance(x, Tensor) else x for x in inputs]
+    if "device" in case.op.params:
+        case = case._replace(attrs={**case.attrs, "device": "meta", "source": "meta"})
+    try:
+        expected = call(case, inputs)
+    except RuntimeError as error:  # a view that these strides do not allow
+        with pytest.raises(type(error)):
+            call(case, places)
+        return
+    found = call(case, places)
+    told = lambda x: (x.dtype, x.shape, [s for s, n in zip(x.stride(), x.shape, strict=True) if n > 1])  # noqa: E731
+    assert all(x.is_meta for x in found) and [*map(told, found)] == [*map(told, expected)]
+    seeds = [[numpy.ones(x.shape, x.array.dtype) for x in smooth(case, expected)], [x.detach() for x in smooth(case, found)]]
+    wanted, came = gradients(smooth(case, expected), inputs, seeds[0]), gradients(smooth(case, found), places, seeds[1])
+    assert [told(g)[:2] if g is not None else None for g in came] == [told(g)[:2] if g is not None else None for g in wanted]
+    assert all(g is None or g.is_meta for g in came)
+
+
 ZERO_SIZE = tables.stored("zero_size")
 
 

@@ -85,7 +85,13 @@ def universal(ufunc: Any, method: str, inputs: tuple, kwargs: dict) -> Any:
 
 rule(*ELEMENTWISE.split(), "masked_fill")(elementwise)
 rule("all", "any", "argmax", "argmin", "count_nonzero", "logsumexp", "max", "mean", "min", "prod", "sum", "var", "vector_norm")(reduced)
-rule("argsort", "cumextreme", "cumprod", "cumsum", "flip", "log_softmax", "logcumsumexp", "roll", "softmax", "sort", "sorted")(alike)
+rule("argsort", "cumextreme", "cumprod", "cumsum", "log_softmax", "logcumsumexp", "roll", "softmax", "sort", "sorted")(alike)
+
+
+@rule("flip")
+def flip(x: Any, axis: Any = None) -> Meta:
+    cpu.flip(numpy.ones((1,) * x.ndim, bool), axis)  # what it refuses
+    return x.copy("K")
 
 
 @rule("tril", "triu")
