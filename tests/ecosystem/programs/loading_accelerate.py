@@ -3,7 +3,15 @@
 import json
 
 import torch
-from accelerate import Accelerator, dispatch_model, init_empty_weights, load_checkpoint_and_dispatch, load_checkpoint_in_model
+from accelerate import (
+    Accelerator,
+    cpu_offload,
+    disk_offload,
+    dispatch_model,
+    init_empty_weights,
+    load_checkpoint_and_dispatch,
+    load_checkpoint_in_model,
+)
 from accelerate.utils import compute_module_sizes, infer_auto_device_map, set_module_tensor_to_device
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
@@ -45,6 +53,14 @@ for folder in ("whole", "sharded", "model.bin"):
     loaded = load_checkpoint_and_dispatch(loaded, folder, device_map={"": "cpu"})
     with torch.no_grad():
         print(json.dumps({"folder": folder, "told": told(loaded), "sum": loaded(x).double().sum().item()}))
+for places in ({"": "disk"}, {"first": "cpu", "norm": "disk", "last": "cpu", "scale": "cpu"}):
+    with init_empty_weights():
+        loaded = Net()
+    loaded = load_checkpoint_and_dispatch(loaded, "model.bin", device_map=places, offload_folder="offloaded")
+    print(json.dumps({"places": places, "told": told(loaded), "sum": loaded(x).double().sum().item()}))
+for offloaded in (cpu_offload(Net(), torch.device("cpu")), disk_offload(Net(), "on disk", torch.device("cpu"))):
+    offloaded.eval()
+    print(json.dumps({"offloaded": told(offloaded), "shape": list(offloaded(x).shape)}))
 with init_empty_weights():
     loaded = Net()
 load_checkpoint_in_model(loaded, "whole", device_map={"": "cpu"}, dtype=torch.float64)
