@@ -21,14 +21,11 @@ __all__ = [
 ]
 
 
-class TransformGetItemToIndex:
-    """A block in which `x[i]` would be possible where `vmap` maps over `i`. NotImplementedError when it is entered."""
+class TransformGetItemToIndex(contextlib.nullcontext):
+    """A block in which `x[i]` picks elements where `vmap` maps over `i`. Here it does so everywhere."""
 
-    def __enter__(self) -> NoReturn:
-        raise NotImplementedError("TransformGetItemToIndex: x[i] where vmap maps over i is not possible in this engine")
-
-    def __exit__(self, *error: object) -> None:
-        pass
+    def __init__(self) -> None:
+        super().__init__(self)
 
 
 def mark_static_address(t: Any, guard: bool = True) -> None:

@@ -14,6 +14,7 @@ __all__ = [
     "contiguous_format",
     "jagged",
     "layout",
+    "legacy_contiguous_format",
     "memory_format",
     "preserve_format",
     "sparse_bsc",
@@ -61,6 +62,7 @@ LAYOUTS = {name: layout(name) for name in ("strided", "sparse_coo", "sparse_csr"
 FORMATS = {name: memory_format(name) for name in ("contiguous_format", "channels_last", "channels_last_3d", "preserve_format")}
 strided, sparse_coo, sparse_csr, sparse_csc, sparse_bsr, sparse_bsc, jagged = LAYOUTS.values()
 contiguous_format, channels_last, channels_last_3d, preserve_format = FORMATS.values()
+legacy_contiguous_format = contiguous_format
 _CHANNELS_LAST = {channels_last: (0, 2, 3, 1), channels_last_3d: (0, 2, 3, 4, 1)}
 
 

@@ -115,7 +115,7 @@ class floor_divide(Refusing, Arithmetic):
     def d_other(xp, g): return xp.zeros_like(g)
 
 
-class trunc_divide(Refusing, Elementwise):
+class trunc_divide(Refusing, Arithmetic):
     """Quotient of two tensors rounded towards zero; its derivative is 0 where it exists. RuntimeError for integers divided by 0."""
     exempt = RULES_ONLY
     home, refuses = "", "bc"

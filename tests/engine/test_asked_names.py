@@ -237,3 +237,19 @@ def test_activations_of_transformers_are_found_by_name():
         _get_activation_fn("tanh")
     clones = _get_clones(engine.nn.Linear(2, 2), 3)
     assert len(clones) == 3 and engine.equal(clones[0].weight, clones[2].weight) and clones[0].weight is not clones[2].weight
+
+
+def test_vmap_maps_over_an_index():
+    """The masks of attention that transformers makes by `vmap` look up, for each query, in which segment it is."""
+    segment = engine.tensor([0, 0, 1, 1])
+    same = engine.vmap(engine.vmap(lambda q, k: segment[q] == segment[k], (None, 0)), (0, None))
+    with engine._dynamo.TransformGetItemToIndex() as inside:
+        assert isinstance(inside, engine._dynamo.TransformGetItemToIndex)
+        found = same(engine.arange(4), engine.arange(4))
+    assert found.int().tolist() == [[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 1, 1], [0, 0, 1, 1]]
+
+
+def test_quotients_of_numbers_are_tensors():
+    quotients = [engine.div(-7, 2, rounding_mode=mode) for mode in (None, "trunc", "floor")]
+    assert [q.item() for q in quotients] == [-3.5, -3, -4] and [q.dtype for q in quotients] == [engine.float32, engine.int64, engine.int64]
+    assert engine.legacy_contiguous_format is engine.contiguous_format
