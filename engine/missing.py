@@ -155,6 +155,7 @@ def attribute(home: str, name: str, deep: int = 1) -> Any:
             if (error.name or "").partition(".")[0] != "engine":
                 raise  # a library that the module needs
             raise AttributeError(f"module {home!r} has no attribute {name!r}: {error}", name=name) from error
+        setattr(asked, name, found)  # which an import does only for a module at its own address
         watch()
         return found
     listed = (*vars(asked).get("__all__", ()), *vars(asked).get("_LATER", ()))
@@ -171,6 +172,11 @@ def _imports(frame: FrameType) -> bool:
 
 def module(name: str) -> ModuleNotFoundError:
     """The error for `import torch.name`, where the engine has no such module."""
+    return ModuleNotFoundError(_absence(name), name=name)
+
+
+@functools.lru_cache(1024)  # libraries try the same import for each tensor that they save
+def _absence(name: str) -> str:
     import difflib
 
     top, (above, _, last) = name.partition(".")[0], name.rpartition(".")
@@ -182,7 +188,7 @@ def module(name: str) -> ModuleNotFoundError:
         told = f"{told}, though torchvision has it"
     if top == "torch":
         told = f"{told}, though PyTorch has it" if there else f"{told}, and neither has PyTorch 2.13 a public one"
-    return ModuleNotFoundError(f"{told}{f'; the nearest name here is {above}.{near[0]}' if near else ''}", name=name)
+    return f"{told}{f'; the nearest name here is {above}.{near[0]}' if near else ''}"
 
 
 def watch() -> None:
