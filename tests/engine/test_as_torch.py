@@ -310,3 +310,18 @@ def test_what_every_op_walks_through_has_no_getattr():
     for name in ("observe", "devices", "tape", "inplace", "dtypes", "layout", "backends.cpu", "backends.reduction", "ops.math"):
         assert "__getattr__" not in vars(sys.modules[f"engine.{name}"]), name
     assert "__getattr__" in vars(engine.backends.cudnn)
+
+
+def test_what_libraries_ask_for_again_and_again_is_found_once(torch):
+    """huggingface_hub asks for each tensor that it saves, accelerate for each module."""
+    import torch._dynamo
+
+    name = "torch.distributed.tensor.not_there"
+    told = []
+    before = missing._absence.cache_info().hits
+    for _ in range(2):
+        with pytest.raises(ModuleNotFoundError, match="No module named") as info:
+            importlib.import_module(name)
+        told.append(str(info.value))
+    assert told[0] == told[1] and missing._absence.cache_info().hits == before + 1
+    assert torch._dynamo.eval_frame is torch._dynamo and "eval_frame" in vars(torch._dynamo)
