@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from .nn import recurrence
 from .op import functions
 
 
@@ -12,6 +13,6 @@ def __getattr__(name: str) -> Any:
     """The function as it stands in the package now."""
     __tracebackhide__ = True
     found = getattr(sys.modules[__package__], name, None) if not name.startswith("__") else None
-    if name in functions or getattr(found, "__module__", None) == f"{__package__}.nn.recurrence":
+    if name in functions or name in vars(recurrence) and vars(recurrence)[name] is found:
         return found
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.abc
 import importlib.machinery
+import inspect
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -114,6 +116,7 @@ class Installation:
 
 _NOT_PYTORCHS = ("__array_namespace__", "to_device")  # libraries that ask for them take another way than with PyTorch's tensors
 _finder = _Finder()
+_renamed: set[str] = set()  # modules whose classes say PyTorch's names
 _before: list[tuple[Any, str, Any]] = []  # what was changed: where, the name, the value to put back
 
 
@@ -150,13 +153,15 @@ def install_as_torch() -> Installation:
         _before.append((Tensor, name, vars(Tensor)[name]))
         delattr(Tensor, name)
     _set(Tensor, "__dir__", lambda self: [n for n in object.__dir__(self) if not isinstance(vars(Tensor).get(n), _Absent)])
+    importlib.import_module("engine.nn.modules")  # where the layers are at home
+    missing.arrivals.append(_rename)
     missing.watch()
     _alias()
     return Installation(True)
 
 
 def _set(where: Any, name: str, value: Any) -> None:
-    _before.append((where, name, vars(where).get(name)))
+    _before.append((where, name, vars(where).get(name) if name != "__module__" else where.__module__))
     setattr(where, name, value)
 
 
@@ -173,7 +178,34 @@ def _alias() -> None:
             sys.modules.setdefault(missing.named(name), sys.modules[place])
 
 
+@functools.cache
+def _homes() -> dict[str, dict[str, str]]:
+    """What is PyTorch's of a module of the engine's: name -> the module that it says it is from there."""
+    found: dict[str, dict[str, str]] = {}
+    for line in (Path(__file__).parent / "torch_homes.txt").read_text(encoding="utf-8").splitlines()[1:]:
+        theirs, ours, *names = line.split()
+        found.setdefault(ours, {}).update(dict.fromkeys(names, theirs))
+    return found
+
+
+def _rename() -> None:
+    """Classes and functions say that they are from where PyTorch has them: libraries ask, and pickles find them there."""
+    for ours, names in _homes().items():
+        module = sys.modules.get(ours)
+        if module is None or ours in _renamed:
+            continue
+        _renamed.add(ours)
+        for name, theirs in names.items():
+            found = vars(module).get(name)
+            if found is not None and getattr(found, "__module__", None) == ours:
+                if isinstance(found, type) and "__annotations__" in vars(found):  # as types: their text is read with the names around it
+                    _set(found, "__annotations__", inspect.get_annotations(found, eval_str=True))
+                _set(found, "__module__", theirs)
+
+
 def _uninstall() -> None:
+    missing.arrivals.remove(_rename)
+    _renamed.clear()
     sys.meta_path.remove(_finder)
     for name in list(sys.modules):
         if name.partition(".")[0] in missing.TOPS:

@@ -74,7 +74,7 @@ def _written(kind: Callable, op: Callable, tensors: Sequence[Tensor], *args: Any
 for _name, (_kind, _method) in _KINDS.items():
     globals()[f"_foreach_{_name}"] = functools.partial(_kind, getattr(Tensor, _method))
     globals()[f"_foreach_{_name}_"] = functools.partial(_written, _kind, getattr(Tensor, f"{_method}_"))
-_foreach_max = functools.partial(_of_one, Tensor.max)
+_foreach_max = functools.partial(_of_one, getattr(Tensor, "max"))  # noqa: B009  set by an op
 
 
 def _foreach_norm(tensors: Sequence[Tensor], ord: float = 2, dtype: Any = None) -> tuple[Tensor, ...]:

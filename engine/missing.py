@@ -7,6 +7,7 @@ import functools
 import importlib
 import importlib.util
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
@@ -191,11 +192,16 @@ def _absence(name: str) -> str:
     return f"{told}{f'; the nearest name here is {above}.{near[0]}' if near else ''}"
 
 
+arrivals: list[Callable[[], None]] = []  # what is called when modules may have been loaded
+
+
 def watch() -> None:
     """Every loaded module of the engine answers for names that it lacks, unless it does so itself."""
     for name, loaded in list(sys.modules.items()):
         if name.startswith("engine.") and isinstance(loaded, ModuleType) and "__getattr__" not in vars(loaded) and not _walked(name):
             vars(loaded)["__getattr__"] = functools.partial(attribute, loaded.__name__)
+    for told in arrivals:
+        told()
 
 
 def _walked(name: str) -> bool:

@@ -211,8 +211,8 @@ def disabled_torch_function(func: Callable, types: Any, args: tuple = (), kwargs
 def _defined(cls: type, **kwargs: Any) -> None:
     """A subclass of Tensor is defined: one outside the engine hears of calls from now on."""
     super(Tensor, cls).__init_subclass__(**kwargs)
-    engines = __name__.partition(".")[0]
-    if any(base not in (Tensor, object) and base.__module__.partition(".")[0] == engines for base in cls.__mro__):
+    engines = (__name__.partition(".")[0], "torch")
+    if any(base not in (Tensor, object) and base.__module__.partition(".")[0] in engines for base in cls.__mro__):
         return  # the engine's own, and what is made of them: to be a Parameter is no way to hear of calls
     cls._defined_by_a_program = True  # type: ignore[attr-defined]
     functions_ask()

@@ -143,7 +143,7 @@ if __name__ == "__main__":
 
 def test_python_finds_the_command_by_the_package_s_name(ran):
     found = ran("import sys, torch\nprint(sys.argv, torch.__name__)\n", "-x", command=[sys.executable, "-m", "workbench", "run"])
-    assert found == (0, "['program.py', '-x'] engine\n", "")
+    assert found == (0, "['program.py', '-x'] torch\n", "")
 
 
 def test_a_program_that_brings_its_own_torch_to_an_end_is_refused_clearly(tmp_path):

@@ -165,7 +165,7 @@ def _finish_calls(r: Recording, calls: list[_Call], weights: dict[int, list[int]
         module, tail = call.part.module, list(_tail(r, call, weights))
         if isinstance(module, nn.Sequential):
             _take(r, call, tail[: _ending(r, module, tail)])
-        elif call.part.path and not type(module).__module__.startswith(f"{nn.__name__}."):
+        elif call.part.path and getattr(nn, type(module).__name__, None) is not type(module):
             alike[type(module)].append((call, tail))
     for same in alike.values():
         if len({id(call.part.module) for call, _ in same}) < 2:

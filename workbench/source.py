@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import linecache
 import os
+import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
@@ -238,7 +239,7 @@ def optimizers(namespace: Mapping[str, Any] | None) -> list[ref]:
 
 
 def _is_optimizer(value: Any) -> bool:
-    return any(cls.__module__ == "engine.optim.optimizer" and cls.__name__ == "Optimizer" for cls in type(value).__mro__)
+    return isinstance(value, getattr(sys.modules.get("engine.optim.optimizer"), "Optimizer", ()))
 
 
 def _attribute(part: str) -> str:

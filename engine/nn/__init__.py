@@ -1,6 +1,5 @@
 """Neural networks: modules, layers, losses, initializers and their functions, under PyTorch's names."""
 
-import inspect
 from typing import Any
 
 from .. import missing
@@ -174,10 +173,6 @@ __all__ = [
     "Container", "CrossMapLRN2d", "DataParallel", "LinearCrossEntropyLoss", "LinearCrossEntropyOptions", "NLLLoss2d", "SyncBatchNorm",
     "functional", "init", "parameter", "utils",
 ]  # fmt: skip
-
-for _layer in {c for kind in map(globals().get, __all__) if isinstance(kind, type) and issubclass(kind, Module) for c in kind.__mro__}:
-    if "__annotations__" in vars(_layer):  # as types, not text: libraries read them with their own names around them
-        _layer.__annotations__ = inspect.get_annotations(_layer, eval_str=True)
 
 _LATER = ("_reduction", "attention", "common_types", "grad", "modules", "parallel")  # imported when a program first names them
 

@@ -249,9 +249,9 @@ def of_engine(module: str, name: str) -> Any:
     home, _, rest = module.partition(".")
     if home not in (_HOME, "torch"):
         return None
-    if home == _HOME:
+    if sys.modules.get(home) is sys.modules[_HOME]:  # in PyTorch's place the engine's classes say that they are from there
         found = _defined(module, name)
-        room = rest.split(".")[0]
+        room = rest.removeprefix("utils.").split(".")[0]
         if found is not None and (room in ("nn", "optim", "vision", "distributions") or room == "data" and _is_data(found)):
             return found
     if rest.startswith("nn.modules") or rest.startswith("nn.parameter"):
@@ -260,6 +260,9 @@ def of_engine(module: str, name: str) -> Any:
         return _class_in(optim.lr_scheduler, name)
     if rest.startswith("optim"):
         return _class_in(optim, name)
+    if rest.startswith("distributions"):
+        loaded = sys.modules.get("engine.distributions")
+        return None if loaded is None else _class_in(loaded, name)
     if rest.startswith("utils.data"):
         found = _class_in(data, name)
         return found if _is_data(found) else None

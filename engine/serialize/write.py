@@ -79,7 +79,7 @@ class Writer(_Pickler):
         kind = type(obj)
         if kind is layout:
             return _LAYOUT, (repr(obj),)
-        if kind.__module__ == return_types.__name__ and isinstance(obj, tuple):
+        if vars(return_types).get(kind.__name__) is kind and isinstance(obj, tuple):
             return _Name("torch.return_types", kind.__name__), (tuple(obj), {})
         if kind is Size:
             return _SIZE, (tuple(map(int, obj)),)
@@ -170,7 +170,7 @@ class Writer(_Pickler):
             self.save_reduce(_Name("builtins", "getattr"), (_TENSOR_CLASS, obj.__name__), obj=obj)
             return
         home, _, name = (name_of(obj) or "").rpartition(".")
-        if not name and obj.__module__ == init.__name__:
+        if not name and vars(init).get(obj.__name__) is obj:
             home, name = "nn.init", obj.__name__
         if name:
             self.save_name(_Name(f"torch.{home}" if home else "torch", name))

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import inspect
+import io
 import math
+import pickle
 import typing
 from types import SimpleNamespace
 
@@ -188,8 +191,33 @@ def test_modules_load_by_pytorchs_names_of_the_arguments():
 
 
 def test_annotations_of_layers_are_read_with_other_names_around():
-    hints = typing.get_type_hints(nn.MSELoss(), globalns={}, localns={})  # as fastai does
-    assert hints["training"] is bool
+    with engine.install_as_torch():
+        hints = typing.get_type_hints(nn.MSELoss(), globalns={}, localns={})  # as fastai does
+        assert hints["training"] is bool
+
+
+def test_classes_say_where_pytorch_has_them():
+    before = nn.Linear.__module__
+    with engine.install_as_torch():
+        from torch.optim.lr_scheduler import MultiStepLR
+
+        found = [
+            c.__module__ for c in (MultiStepLR, nn.Linear, engine.optim.RMSprop, DataLoader, engine.distributions.Normal, nn.init.ones_)
+        ]
+        assert found == [
+            "torch.optim.lr_scheduler", "torch.nn.modules.linear", "torch.optim.rmsprop", "torch.utils.data.dataloader",
+            "torch.distributions.normal", "torch.nn.init",
+        ]  # fmt: skip
+        for kind in (nn.GRU, engine.optim.Adam, engine.distributions.Normal, nn.functional.relu):
+            assert pickle.loads(pickle.dumps(kind)) is kind
+        assert inspect.getsource(nn.Linear).startswith("class Linear")
+        file = io.BytesIO()
+        engine.save([nn.GRU(1, 1), engine.distributions.Normal(0.0, 1.0)], file)
+        layer, normal = engine.load(io.BytesIO(file.getvalue()), weights_only=False)
+        assert type(layer) is nn.GRU and type(normal) is engine.distributions.Normal
+    assert nn.Linear.__module__ == before
+    layer, normal = engine.load(io.BytesIO(file.getvalue()), weights_only=False)  # by PyTorch's addresses
+    assert type(layer) is nn.GRU and type(normal) is engine.distributions.Normal
 
 
 def test_names_of_recurrent_weights():

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from copy import deepcopy
 from typing import Any
 
+from engine import optim
 from engine.optim import Optimizer
 from engine.optim.optimizer import library
 from engine.tensor import Tensor
@@ -93,7 +94,7 @@ def ratio_of(tensor: Tensor | None, grad: Any, weight: float | None, optimizers:
     if not weight:
         return None, "The weight's norm is 0 or not finite."
     kind = type(optimizer)
-    if kind._update is Optimizer._update or not kind.__module__.startswith("engine.optim"):
+    if kind._update is Optimizer._update or getattr(optim, kind.__name__, None) is not kind:
         return None, f"{kind.__name__} has no rule that could be tried out for one parameter."
     if tensor.array.size > LARGEST:
         return None, f"It has more than {LARGEST:,} elements; wb.history measures the update of a real step."
