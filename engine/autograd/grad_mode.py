@@ -29,6 +29,10 @@ class _GradMode:
         tape.mode.grad = self._before[-1]  # before any call, after which an interrupt may come
         self._before.pop()
 
+    def clone(self) -> _GradMode:
+        """Another one of the same kind, for another block."""
+        return self._clone()
+
     def _clone(self) -> _GradMode:
         return type(self)()
 

@@ -62,6 +62,15 @@ class Distribution:
         """The same distribution with its batch broadcast to `batch_shape`."""
         raise NotImplementedError(f"{type(self).__name__}.expand")
 
+    def _get_checked_instance(self, cls: type, _instance: Any = None) -> Any:
+        """What an `expand` fills: `_instance`, or a new object of this class, whose `__init__` must be that of `cls`."""
+        if _instance is None and type(self).__init__ != cls.__init__:  # type: ignore[misc]
+            raise NotImplementedError(
+                f"Subclass {type(self).__name__} of {cls.__name__} that defines a custom __init__ method must also define a custom "
+                ".expand() method."
+            )
+        return type(self).__new__(type(self)) if _instance is None else _instance
+
     def _expanded(self, _instance: Any, batch_shape: Any, *names: str) -> Any:
         """A copy whose parameters `names` are expanded to `batch_shape`; those it does not have are left out."""
         cls = type(self)

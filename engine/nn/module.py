@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from typing import Any, overload
+from typing import Any, Self, overload
 
 from .. import devices, dtypes, observe
 from ..tape import Handle
@@ -71,7 +71,19 @@ class Module:
         finally:
             watcher.leave()
 
-    _call_impl = __call__  # PyTorch's name
+    @property
+    def _is_full_backward_hook(self) -> bool | None:
+        return None if self._hooks is None else self._hooks.full
+
+    _call_impl = _wrapped_call_impl = __call__  # PyTorch's names
+    _compiled_call_impl = None  # nothing is compiled
+
+    def _replicate_for_data_parallel(self) -> Self:
+        """A copy with tables of its own, its parameters left out: they are put in as tensors."""
+        replica = self.__new__(type(self))
+        replica.__dict__ = {**self.__dict__, "_parameters": {}, "_buffers": dict(self._buffers), "_modules": dict(self._modules)}
+        replica._is_replica = True
+        return replica
 
     # -- registration ------------------------------------------------------------------------------------------------------
 
@@ -524,6 +536,9 @@ for _name, _table, _words in (
     ("_state_dict_hooks", "state_after", "hooks after the state was collected"),
     ("_load_state_dict_pre_hooks", "load_before", "hooks before a state is loaded"),
     ("_load_state_dict_post_hooks", "load_after", "hooks after a state was loaded"),
+    ("_forward_hooks_with_kwargs", "with_kwargs", "hooks of forward that are told keyword arguments"),
+    ("_forward_pre_hooks_with_kwargs", "with_kwargs", "hooks before forward that are told keyword arguments"),
+    ("_forward_hooks_always_called", "always", "hooks after forward that errors do not keep from being called"),
 ):
     setattr(Module, _name, _table_of_hooks(_table, _words))  # much code clears or counts these tables by PyTorch's private names
 

@@ -58,8 +58,11 @@ class _Layer(Module):
             setattr(self, f"dropout{i}", Dropout(dropout))
         self.activation = _get_activation_fn(activation) if isinstance(activation, str) else activation
 
-    def _feed_forward(self, x: Tensor) -> Tensor:
-        return self.linear2(self.dropout(self.activation(self.linear1(x))))
+    def _sa_block(self, x: Tensor, attn_mask: Any, key_padding_mask: Any, is_causal: bool = False) -> Tensor:
+        return self.dropout1(self._attended(self.self_attn, x, x, attn_mask, key_padding_mask, is_causal))
+
+    def _ff_block(self, x: Tensor) -> Tensor:
+        return getattr(self, f"dropout{self.blocks}")(self.linear2(self.dropout(self.activation(self.linear1(x)))))
 
     @staticmethod
     def _attended(attention: Module, x: Tensor, memory: Tensor, mask: Any, padding: Any, is_causal: bool) -> Tensor:
@@ -74,15 +77,12 @@ class TransformerEncoderLayer(_Layer):
     def forward(
         self, src: Tensor, src_mask: Tensor | None = None, src_key_padding_mask: Tensor | None = None, is_causal: bool = False
     ) -> Tensor:
-        def attend(x: Tensor) -> Tensor:
-            return self.dropout1(self._attended(self.self_attn, x, x, src_mask, src_key_padding_mask, is_causal))
-
         x = src
         if self.norm_first:
-            x = x + attend(self.norm1(x))
-            return x + self.dropout2(self._feed_forward(self.norm2(x)))
-        x = self.norm1(x + attend(x))
-        return self.norm2(x + self.dropout2(self._feed_forward(x)))
+            x = x + self._sa_block(self.norm1(x), src_mask, src_key_padding_mask, is_causal)
+            return x + self._ff_block(self.norm2(x))
+        x = self.norm1(x + self._sa_block(x, src_mask, src_key_padding_mask, is_causal))
+        return self.norm2(x + self._ff_block(x))
 
 
 class TransformerDecoderLayer(_Layer):
@@ -95,20 +95,17 @@ class TransformerDecoderLayer(_Layer):
         tgt_key_padding_mask: Tensor | None = None, memory_key_padding_mask: Tensor | None = None, tgt_is_causal: bool = False,
         memory_is_causal: bool = False,
     ) -> Tensor:  # fmt: skip
-        def attend(x: Tensor) -> Tensor:
-            return self.dropout1(self._attended(self.self_attn, x, x, tgt_mask, tgt_key_padding_mask, tgt_is_causal))
-
-        def consult(x: Tensor) -> Tensor:
-            return self.dropout2(self._attended(self.multihead_attn, x, memory, memory_mask, memory_key_padding_mask, memory_is_causal))
-
         x = tgt
         if self.norm_first:
-            x = x + attend(self.norm1(x))
-            x = x + consult(self.norm2(x))
-            return x + self.dropout3(self._feed_forward(self.norm3(x)))
-        x = self.norm1(x + attend(x))
-        x = self.norm2(x + consult(x))
-        return self.norm3(x + self.dropout3(self._feed_forward(x)))
+            x = x + self._sa_block(self.norm1(x), tgt_mask, tgt_key_padding_mask, tgt_is_causal)
+            x = x + self._mha_block(self.norm2(x), memory, memory_mask, memory_key_padding_mask, memory_is_causal)
+            return x + self._ff_block(self.norm3(x))
+        x = self.norm1(x + self._sa_block(x, tgt_mask, tgt_key_padding_mask, tgt_is_causal))
+        x = self.norm2(x + self._mha_block(x, memory, memory_mask, memory_key_padding_mask, memory_is_causal))
+        return self.norm3(x + self._ff_block(x))
+
+    def _mha_block(self, x: Tensor, mem: Tensor, attn_mask: Any, key_padding_mask: Any, is_causal: bool = False) -> Tensor:
+        return self.dropout2(self._attended(self.multihead_attn, x, mem, attn_mask, key_padding_mask, is_causal))
 
 
 class TransformerEncoder(Module):
@@ -206,10 +203,13 @@ class Transformer(Module):
         else:
             decoder_layer = TransformerDecoderLayer(*how, **make)
             self.decoder = TransformerDecoder(decoder_layer, num_decoder_layers, LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **make))
+        self._reset_parameters()
+        self.d_model, self.nhead, self.batch_first = d_model, nhead, batch_first
+
+    def _reset_parameters(self) -> None:
         for param in self.parameters():
             if param.ndim > 1:
                 init.xavier_uniform_(param)
-        self.d_model, self.nhead, self.batch_first = d_model, nhead, batch_first
 
     def forward(
         self, src: Tensor, tgt: Tensor, src_mask: Tensor | None = None, tgt_mask: Tensor | None = None, memory_mask: Tensor | None = None,

@@ -218,6 +218,18 @@ class Optimizer:
             for p in group["params"]:
                 forget_grad(p, set_to_none)
 
+    _group_tensors_by_device_and_dtype = staticmethod(_group_tensors_by_device_and_dtype)
+
+    def _cuda_graph_capture_health_check(self) -> None:
+        """Nothing: steps of this engine's are the same inside a graph. Optimizers of libraries call it before theirs."""
+
+    _accelerator_graph_capture_health_check = _optimizer_step_code = _cuda_graph_capture_health_check
+
+    @staticmethod
+    def profile_hook_step(func: Callable) -> Callable:
+        """The step as it is: what surrounds one stands around it already."""
+        return func
+
     # -- a step -----------------------------------------------------------------------------------------------------------------
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:

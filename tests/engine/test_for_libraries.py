@@ -220,6 +220,55 @@ def test_classes_say_where_pytorch_has_them():
     assert type(layer) is nn.GRU and type(normal) is engine.distributions.Normal
 
 
+def test_parts_of_transformer_layers_can_be_written_anew():
+    class Own(nn.TransformerDecoderLayer):
+        def _sa_block(self, x, attn_mask, key_padding_mask, is_causal=False):
+            return x * 0
+
+        def _mha_block(self, x, mem, attn_mask, key_padding_mask, is_causal=False):
+            return mem * 0
+
+        def _ff_block(self, x):
+            return x * 2
+
+    x, layer = engine.arange(8.0).reshape(1, 2, 4), Own(4, 2, 8, norm_first=True).eval()
+    engine.testing.assert_close(layer(x, x), x + 2 * layer.norm3(x))
+
+
+def test_a_schedule_of_a_programs_own_in_closed_form():
+    class Own(engine.optim.lr_scheduler.LRScheduler):
+        def get_lr(self):
+            return self.base_lrs
+
+        def _get_closed_form_lr(self):
+            return [self.last_epoch * 1.0 for _ in self.base_lrs]
+
+    optimizer = engine.optim.SGD([nn.Parameter(engine.ones(1))], lr=0.1)
+    schedule = Own(optimizer)
+    optimizer.step()
+    with pytest.warns(UserWarning, match="closed form"):
+        schedule.step(7)
+    assert schedule.get_last_lr() == [7.0]
+
+
+def test_a_distribution_of_a_programs_own_expands():
+    class Own(engine.distributions.Distribution):
+        arg_constraints = {}
+
+        def expand(self, batch_shape, _instance=None):
+            new = self._get_checked_instance(Own, _instance)
+            super(Own, new).__init__(batch_shape, validate_args=False)
+            return new
+
+    class Other(Own):
+        def __init__(self):
+            super().__init__()
+
+    assert tuple(Own(validate_args=False).expand((2,)).batch_shape) == (2,)
+    with pytest.raises(NotImplementedError, match="custom .expand"):
+        Other().expand((2,))
+
+
 def test_names_of_recurrent_weights():
     gru = nn.GRU(2, 3, bidirectional=True)
     assert gru._flat_weights_names == [name for name, _ in gru.named_parameters()]

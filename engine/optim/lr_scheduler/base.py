@@ -37,9 +37,9 @@ def asked_by_step(get_lr: Callable) -> Callable:
 
 
 class LRScheduler:
-    """The base: a subclass writes `get_lr()`, from the rate now to the next, and may write `closed_form()`, the rate at `last_epoch`."""
+    """The base: a subclass writes `get_lr()`, from one rate to the next, and may write `_get_closed_form_lr()`, the rate at `last_epoch`."""
 
-    closed_form: Callable[[], list[float]] | None = None
+    _get_closed_form_lr: Callable[[], list[float]] | None = None
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1):
         check_optimizer(optimizer)
@@ -56,9 +56,9 @@ class LRScheduler:
         self.base_lrs: list[float] = [group["initial_lr"] for group in optimizer.param_groups]
         self.last_epoch, self._step_count = last_epoch, 0
         self._is_initial = self._get_lr_called_within_step = False
-        self._start()
+        self._initial_step()
 
-    def _start(self) -> None:
+    def _initial_step(self) -> None:
         self._step_count = 0
         self._is_initial = True
         try:
@@ -88,11 +88,11 @@ class LRScheduler:
                 UserWarning,
                 stacklevel=2,
             )
-        self._advance(epoch)
+        self._update_lr(epoch)
 
-    def _advance(self, epoch: int | None) -> None:
+    def _update_lr(self, epoch: int | None) -> None:
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
-        self._put(self._rates() if epoch is None or self.closed_form is None else self.closed_form())
+        self._put(self._rates() if epoch is None or self._get_closed_form_lr is None else self._get_closed_form_lr())
 
     def _rates(self) -> list[float]:
         self._get_lr_called_within_step = True

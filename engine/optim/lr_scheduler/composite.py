@@ -56,7 +56,7 @@ class SequentialLR(_Composite):
             set_lr(group, group["initial_lr"])
         self._undo()
         first = schedulers[bisect_right(milestones, 0)]
-        first._start()
+        first._initial_step()
         self._last_lr = first.get_last_lr()
 
     def step(self) -> None:  # type: ignore[override]
@@ -65,7 +65,7 @@ class SequentialLR(_Composite):
         at = bisect_right(self._milestones, self.last_epoch)
         scheduler = self._schedulers[at]
         if at > 0 and self._milestones[at - 1] == self.last_epoch:
-            scheduler._advance(0)
+            scheduler._update_lr(0)
         else:
             scheduler.step()
         self._last_lr = scheduler.get_last_lr()

@@ -20,7 +20,7 @@ class CosineAnnealingLR(LRScheduler):
         if self._is_initial:
             return self._now()
         if self._step_count == 1 and self.last_epoch > 0:
-            return self.closed_form()
+            return self._get_closed_form_lr()
         low, n, t = self.eta_min, self.T_max, self.last_epoch
         if (t - 1 - n) % (2 * n) == 0:
             turn = (1 - math.cos(math.pi / n)) / 2
@@ -28,7 +28,7 @@ class CosineAnnealingLR(LRScheduler):
         ratio = (1 + math.cos(math.pi * t / n)) / (1 + math.cos(math.pi * (t - 1) / n))
         return [ratio * (lr - low) + low for lr in self._now()]
 
-    def closed_form(self) -> list[float]:
+    def _get_closed_form_lr(self) -> list[float]:
         wave = (1 + math.cos(math.pi * self.last_epoch / self.T_max)) / 2
         return [self.eta_min + (base - self.eta_min) * wave for base in self.base_lrs]
 
@@ -53,9 +53,9 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
     def step(self, epoch: float | None = None) -> None:  # type: ignore[override]
         """Go to the next epoch, or to `epoch`, which may lie between two."""
-        self._advance(epoch)
+        self._update_lr(epoch)
 
-    def _advance(self, epoch: float | None) -> None:  # type: ignore[override]
+    def _update_lr(self, epoch: float | None) -> None:  # type: ignore[override]
         if epoch is None and self.last_epoch < 0:
             epoch = 0
         if epoch is None:

@@ -62,7 +62,7 @@ class StepLR(LRScheduler):
     def get_lr(self) -> list[float]:
         return self._scaled(self.gamma if self.last_epoch and self.last_epoch % self.step_size == 0 else 1)
 
-    def closed_form(self) -> list[float]:
+    def _get_closed_form_lr(self) -> list[float]:
         return [base * self.gamma ** (self.last_epoch // self.step_size) for base in self.base_lrs]
 
 
@@ -77,7 +77,7 @@ class MultiStepLR(LRScheduler):
     def get_lr(self) -> list[float]:
         return self._scaled(self.gamma ** self.milestones.get(self.last_epoch, 0))
 
-    def closed_form(self) -> list[float]:
+    def _get_closed_form_lr(self) -> list[float]:
         passed = bisect_right(sorted(self.milestones.elements()), self.last_epoch)
         return [base * self.gamma**passed for base in self.base_lrs]
 
@@ -97,7 +97,7 @@ class ConstantLR(LRScheduler):
             return self._scaled(self.factor)
         return self._scaled(1.0 / self.factor if self.last_epoch == self.total_iters else 1)
 
-    def closed_form(self) -> list[float]:
+    def _get_closed_form_lr(self) -> list[float]:
         return [base * (self.factor + (self.last_epoch >= self.total_iters) * (1 - self.factor)) for base in self.base_lrs]
 
 
@@ -123,7 +123,7 @@ class LinearLR(LRScheduler):
         span = self.end_factor - self.start_factor
         return self._scaled(1.0 + span / (self.total_iters * self.start_factor + (self.last_epoch - 1) * span))
 
-    def closed_form(self) -> list[float]:
+    def _get_closed_form_lr(self) -> list[float]:
         done = min(self.total_iters, self.last_epoch) / self.total_iters
         return [base * (self.start_factor + (self.end_factor - self.start_factor) * done) for base in self.base_lrs]
 
@@ -139,7 +139,7 @@ class ExponentialLR(LRScheduler):
     def get_lr(self) -> list[float]:
         return self._scaled(1 if self._is_initial else self.gamma)
 
-    def closed_form(self) -> list[float]:
+    def _get_closed_form_lr(self) -> list[float]:
         return [base * self.gamma**self.last_epoch for base in self.base_lrs]
 
 
@@ -157,6 +157,6 @@ class PolynomialLR(LRScheduler):
         n = self.total_iters
         return self._scaled(((1.0 - self.last_epoch / n) / (1.0 - (self.last_epoch - 1) / n)) ** self.power)
 
-    def closed_form(self) -> list[float]:
+    def _get_closed_form_lr(self) -> list[float]:
         done = min(self.total_iters, self.last_epoch) / self.total_iters
         return [base * (1.0 - done) ** self.power for base in self.base_lrs]

@@ -38,7 +38,7 @@ class ReduceLROnPlateau(LRScheduler):
         """Tell the metric of an epoch."""
         current = float(metrics)
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
-        if self.is_better(current, self.best):
+        if self._is_better(current, self.best):
             self.best, self.num_bad_epochs = current, 0
         else:
             self.num_bad_epochs += 1
@@ -46,19 +46,22 @@ class ReduceLROnPlateau(LRScheduler):
             self.cooldown_counter -= 1
             self.num_bad_epochs = 0
         if self.num_bad_epochs > self.patience:
-            for group, least in zip(self.optimizer.param_groups, self.min_lrs, strict=True):
-                old = number(group["lr"])
-                new = max(old * self.factor, least)
-                if old - new > self.eps:
-                    set_lr(group, new)
+            self._reduce_lr(epoch)
             self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0
         self._last_lr = self._now()
+
+    def _reduce_lr(self, epoch: int | None) -> None:
+        for group, least in zip(self.optimizer.param_groups, self.min_lrs, strict=True):
+            old = number(group["lr"])
+            new = max(old * self.factor, least)
+            if old - new > self.eps:
+                set_lr(group, new)
 
     @property
     def in_cooldown(self) -> bool:
         return self.cooldown_counter > 0
 
-    def is_better(self, a: float, best: float) -> bool:
+    def _is_better(self, a: float, best: float) -> bool:
         """Whether `a` beats the best so far by more than the threshold."""
         sign = 1 if self.mode == "max" else -1
         least = best * (1 + sign * self.threshold) if self.threshold_mode == "rel" else best + sign * self.threshold
