@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from . import devices
+from .batching import running
 from .jit_types import *  # noqa: F403
 from .nn import moving
 from .random import Generator
@@ -53,3 +54,8 @@ def _log_api_usage_once(event: str) -> None:
 
 def _get_tracing_state() -> None:
     """No trace is ever being recorded by `torch.jit`."""
+
+
+def _are_functorch_transforms_active() -> bool:
+    """Whether a `vmap` runs in this thread; of the other transforms values can be read all along."""
+    return bool(running.levels)

@@ -334,7 +334,11 @@ def _parameters(forward: Callable) -> list[Parameter]:
 def _document(op: Any, params: list) -> None:
     call = op.call
     order = {Parameter.POSITIONAL_ONLY: 0, Parameter.POSITIONAL_OR_KEYWORD: 1, Parameter.VAR_POSITIONAL: 2, Parameter.KEYWORD_ONLY: 3}
-    op.signature = Signature(sorted(params, key=lambda p: (order[p.kind], p.default is not Parameter.empty)))
+    if op.order:
+        params = [p.replace(kind=Parameter.POSITIONAL_OR_KEYWORD) for p in params]  # in the caller's order
+    else:
+        params = sorted(params, key=lambda p: (order[p.kind], p.default is not Parameter.empty))
+    op.signature = Signature(params)
     call.__signature__ = op.signature
     call.__name__ = call.__qualname__ = op.name
     call.__doc__, call.op = op.__doc__, op

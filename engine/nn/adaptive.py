@@ -67,7 +67,8 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             down.reset_parameters()
             out.reset_parameters()
 
-    def forward(self, input: Tensor, target: Tensor) -> Any:
+    def forward(self, input_: Tensor, target_: Tensor) -> Any:
+        input, target = input_, target_
         if input.ndim not in (1, 2) or target.ndim != input.ndim - 1:
             raise RuntimeError("1D target tensor expects 2D input tensors, 0D target tensor expects 1D input tensors")
         if input.ndim == 2 and input.shape[0] != target.shape[0]:

@@ -71,10 +71,10 @@ class _Row(Module):
             self.append(module)
         return self
 
-    def pop(self, index: Any) -> Module:
+    def pop(self, key: Any) -> Module:
         """Remove a module and return it."""
-        module = self[index]  # type: ignore[index]
-        del self[index]
+        module = self[key]  # type: ignore[index]
+        del self[key]
         return module
 
 

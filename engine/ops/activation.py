@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from inspect import Parameter, Signature
 
 import numpy
 
@@ -308,6 +309,8 @@ def _with_inplace(op):
         (input,), attrs = op.bind((input, *args), kwargs)
         return write(op, input, (), attrs)
     call.__doc__ = f"{op.__doc__} `inplace=True` writes over the input."
+    parameters = [p.replace(kind=p.POSITIONAL_OR_KEYWORD) for p in op.signature.parameters.values()]
+    call.__signature__ = Signature([*parameters, Parameter("inplace", Parameter.POSITIONAL_OR_KEYWORD, default=False)])
     return call
 
 

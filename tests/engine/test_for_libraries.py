@@ -220,6 +220,21 @@ def test_classes_say_where_pytorch_has_them():
     assert type(layer) is nn.GRU and type(normal) is engine.distributions.Normal
 
 
+@grouped(
+    "found, names",
+    [
+        (nn.functional.relu, "input inplace"),
+        (nn.functional.hardtanh, "input min_val max_val inplace"),
+        (nn.functional.layer_norm, "input normalized_shape weight bias eps"),
+        (nn.functional.rms_norm, "input normalized_shape weight eps"),
+        (nn.RMSNorm.forward, "self x"),
+        (nn.AdaptiveLogSoftmaxWithLoss.forward, "self input_ target_"),
+    ],
+)
+def test_signatures_that_libraries_read(found, names):
+    assert list(inspect.signature(found).parameters) == names.split()
+
+
 def test_parts_of_transformer_layers_can_be_written_anew():
     class Own(nn.TransformerDecoderLayer):
         def _sa_block(self, x, attn_mask, key_padding_mask, is_causal=False):

@@ -37,7 +37,7 @@ def asked_by_step(get_lr: Callable) -> Callable:
 
 
 class LRScheduler:
-    """The base: a subclass writes `get_lr()`, from one rate to the next, and may write `_get_closed_form_lr()`, the rate at `last_epoch`."""
+    """The base: a subclass writes `get_lr()`, from one rate to the next, and may write `_get_closed_form_lr()`, that at `last_epoch`."""
 
     _get_closed_form_lr: Callable[[], list[float]] | None = None
 

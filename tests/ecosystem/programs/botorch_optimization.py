@@ -7,7 +7,13 @@ import time
 import warnings
 
 import torch
-from botorch.acquisition import LogExpectedImprovement, UpperConfidenceBound, qKnowledgeGradient, qLogExpectedImprovement, qLogNoisyExpectedImprovement
+from botorch.acquisition import (
+    LogExpectedImprovement,
+    UpperConfidenceBound,
+    qKnowledgeGradient,
+    qLogExpectedImprovement,
+    qLogNoisyExpectedImprovement,
+)
 from botorch.fit import fit_gpytorch_mll
 from botorch.models import MixedSingleTaskGP, SingleTaskGP
 from botorch.models.transforms import Normalize, Standardize

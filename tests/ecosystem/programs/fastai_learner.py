@@ -13,13 +13,13 @@ from fastai.basics import CategoryBlock, CrossEntropyLossFlat, DataBlock, DataLo
 from fastai.callback.hook import hook_outputs
 from fastai.callback.mixup import MixUp
 from fastai.callback.schedule import *  # noqa: F403  it puts fit_one_cycle and lr_find on the learner
+from fastai.data.transforms import Normalize
 from fastai.losses import LabelSmoothingCrossEntropyFlat
 from fastai.metrics import F1Score, accuracy
 from fastai.optimizer import ranger
-from fastai.tabular.data import TabularDataLoaders
 from fastai.tabular.core import Categorify, FillMissing
+from fastai.tabular.data import TabularDataLoaders
 from fastai.tabular.learner import tabular_learner
-from fastai.data.transforms import Normalize
 from fastai.text.models.awdlstm import AWD_LSTM
 from fastai.vision.augment import Resize
 from fastai.vision.core import PILImage, imagenet_stats
@@ -32,7 +32,11 @@ warnings.filterwarnings("ignore")
 
 
 def told(learner):
-    print(json.dumps({"losses": [float(v) for v in learner.recorder.losses], "values": [[float(v) for v in row] for row in learner.recorder.values]}))
+    print(
+        json.dumps(
+            {"losses": [float(v) for v in learner.recorder.losses], "values": [[float(v) for v in row] for row in learner.recorder.values]}
+        )
+    )
 
 
 set_seed(0)
@@ -74,7 +78,14 @@ print(json.dumps({"summary": "Total trainable params" in learner.summary()}))
 set_seed(2)
 table = pd.DataFrame({"a": np.random.randn(64), "b": np.random.choice(list("xyz"), 64), "y": np.random.choice(["p", "n"], 64)})
 loaders = TabularDataLoaders.from_df(
-    table, y_names="y", cat_names=["b"], cont_names=["a"], procs=[Categorify, FillMissing, Normalize], bs=16, valid_idx=range(48, 64), device="cpu"
+    table,
+    y_names="y",
+    cat_names=["b"],
+    cont_names=["a"],
+    procs=[Categorify, FillMissing, Normalize],
+    bs=16,
+    valid_idx=range(48, 64),
+    device="cpu",
 )
 learner = tabular_learner(loaders, layers=[8], metrics=accuracy)
 with learner.no_bar(), learner.no_logging():

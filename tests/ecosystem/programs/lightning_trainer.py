@@ -67,7 +67,9 @@ fit = trainer(
 fit.fit(Net(), DataLoader(data, 16, shuffle=True), DataLoader(data, 32))
 print(json.dumps({"seconds": time.perf_counter() - started, **{k: v.item() for k, v in fit.callback_metrics.items()}}))
 best = Net.load_from_checkpoint(kept.best_model_path)
-print(json.dumps({"score": kept.best_model_score.item(), "first": trainer(logger=False).predict(best, DataLoader(data, 64))[0][0].tolist()}))
+print(
+    json.dumps({"score": kept.best_model_score.item(), "first": trainer(logger=False).predict(best, DataLoader(data, 64))[0][0].tolist()})
+)
 again = trainer(max_epochs=4, logger=False, enable_checkpointing=False)
 again.fit(Net(), DataLoader(data, 16), ckpt_path=kept.best_model_path)
 print(json.dumps({"resumed": again.current_epoch, "train": again.callback_metrics["train_epoch"].item()}))
