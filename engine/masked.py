@@ -186,19 +186,24 @@ def std(
     return var(input, dim, unbiased, correction=correction, keepdim=keepdim, dtype=dtype, mask=mask).sqrt()
 
 
+def _first(input: Tensor, dim: Any) -> int:
+    """The one dimension, or the first of several."""
+    return (_dims(input, dim) or (0,))[0]
+
+
 def softmax(input: Tensor, dim: int, *, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
     """Softmax of the elements that count, 0 elsewhere; nan where none does."""
-    return _f["softmax"](_filled(_cast(input, dtype), mask, -math.inf), dim)
+    return _f["softmax"](_filled(_cast(input, dtype), mask, -math.inf), _first(input, dim))
 
 
 def log_softmax(input: Tensor, dim: int, *, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
     """The logarithm of `softmax`."""
-    return _f["log_softmax"](_filled(_cast(input, dtype), mask, -math.inf), dim)
+    return _f["log_softmax"](_filled(_cast(input, dtype), mask, -math.inf), _first(input, dim))
 
 
 def softmin(input: Tensor, dim: int, *, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
     """Softmax of minus the elements that count."""
-    return _f["softmax"](-_filled(_cast(input, dtype), mask, math.inf), dim)
+    return _f["softmax"](-_filled(_cast(input, dtype), mask, math.inf), _first(input, dim))
 
 
 def normalize(input: Tensor, ord: float, dim: int, *, eps: float = 1e-12, dtype: Any = None, mask: Tensor | None = None) -> Tensor:

@@ -203,6 +203,8 @@ class Op(metaclass=OpType):
             return told
         if isinstance(error, Refused) and error.kind is NotImplementedError:
             error = cls._broken(inputs, attrs) or error
+        if isinstance(error, Refused) and cls.types == "same" and (strange := cls._no_tensor(inputs, error)) is not None:
+            return cls._refused_input(*strange)
         if isinstance(error, Refused):
             kind, rule = error.kind, str(error)
         elif isinstance(error, numpy.exceptions.AxisError):

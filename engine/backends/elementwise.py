@@ -287,6 +287,8 @@ def hardtanh(x: Any, low: float, high: float) -> Any:
 
 def threshold(x: Any, threshold: float, value: float) -> Any:
     """`x` where it is greater than the threshold, or nan; elsewhere `value`, in the dtype of `x`."""
+    if isinstance(threshold, (tuple, list)) or isinstance(value, (tuple, list)):
+        raise Refused("threshold and value must be Numbers", TypeError)
     threshold, value = (dtypes.fitting(number, dtypes.FROM_NUMPY[x.dtype]) for number in (threshold, value))
     return numpy.where(x <= threshold, x.dtype.type(value), x)
 

@@ -26,8 +26,9 @@ class Activation(Refusing, Elementwise):
 
 
 def real(*numbers):
-    """Refused for a complex number where kernels take real ones."""
+    """Refused for a complex number where kernels take real ones, and for what is no number."""
     for number in numbers:
+        if isinstance(number, (tuple, list)): raise Refused(f"argument must be Number, not {type(number).__name__}", TypeError)
         if number.__class__ is complex and number.imag: raise Refused("value cannot be converted to type double without overflow")
 
 
@@ -191,7 +192,7 @@ class logsigmoid(Activation):
 
 class tanhshrink(Activation):
     """x - tanh(x)."""
-    types, refuses = "float", "b"
+    types, refuses, refusal = "float", "b", (RuntimeError, "Subtraction, the `-` operator, with a {} tensor is not supported")
     def forward(xp, input): return input - xp.tanh(input)
     def d_input(xp, g, input): return g * xp.square(xp.tanh(input))
 
@@ -199,6 +200,7 @@ class tanhshrink(Activation):
 class softshrink(Activation):
     """x moved towards 0 by `lambd`, and 0 within that distance; a nan stays."""
     def forward(xp, input, lambd: complex = 0.5):
+        real(lambd)
         if lambd < 0: raise Refused(f"lambda must be in range [0, the largest number of the input dtype], found {lambd}")
         return xp.where(xp.abs(input) <= lambd, 0, input - lambd * xp.sign(input))
     def d_input(xp, g, input, lambd): return xp.where(xp.abs(input) <= lambd, 0, g)
@@ -252,13 +254,7 @@ def glu(input, dim=-1):
 class Shares(Along, Refusing, Op):
     """What softmax and its logarithm share."""
 
-    types, inputs, refuses = "promote", ("input",), "bic"
-
-    @classmethod
-    def bind(cls, args, kwargs):
-        inputs, attrs = super().bind(args, kwargs)
-        if not isinstance(attrs["dim"], int) and attrs["dim"] is not None: raise TypeError(f"{cls.name}(): argument 'dim' must be int, not {type(attrs['dim']).__name__}")
-        return inputs, attrs
+    types, inputs, refuses, one = "promote", ("input",), "bic", True
 
     @classmethod
     def prepare(cls, arrays):
@@ -269,7 +265,9 @@ class softmax(Shares):
     """exp(x) / sum(exp(x)) along `dim`; `dtype` casts first."""
     formula = "exp(input) / sum(exp(input))"
     examples = ((((2, 3),), {"dim": -1}), (((2, 3, 4),), {"dim": 1}), (((),), {"dim": 0}))
-    def forward(xp, input, dim: int, dtype=None): return xp.softmax(input, dim)
+    def forward(xp, input, dim: int, dtype=None):
+        if dtype is not None: raise Refused("argument 'dtype' must be torch.dtype", TypeError)  # one that `bind` has not cast to
+        return xp.softmax(input, dim)
     def d_input(xp, g, out, dim): return out * (g - xp.sum(g * out, axis=dim, keepdims=True))
 
 
@@ -277,7 +275,9 @@ class log_softmax(Shares):
     """The logarithm of softmax along `dim`, exact where softmax is tiny; `dtype` casts first."""
     formula = "input - log(sum(exp(input)))"
     examples = ((((2, 3),), {"dim": -1}), (((2, 3, 4),), {"dim": 1}), (((),), {"dim": 0}))
-    def forward(xp, input, dim: int, dtype=None): return xp.log_softmax(input, dim)
+    def forward(xp, input, dim: int, dtype=None):
+        if dtype is not None: raise Refused("argument 'dtype' must be torch.dtype", TypeError)  # one that `bind` has not cast to
+        return xp.log_softmax(input, dim)
     def d_input(xp, g, out, dim): return g - xp.exp(out) * xp.sum(g, axis=dim, keepdims=True)
 
 
@@ -286,7 +286,7 @@ def _functional(name, op, sign=1):
         if dim is None:
             warn(f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.")
             dim = 0 if input.ndim in (0, 1, 3) else 1  # PyTorch's guess
-        return op.call(input if sign > 0 else -input, dim, dtype)
+        return getattr(input if sign > 0 else -input, op.name)(dim, dtype)
     call.__doc__ = op.__doc__ if sign > 0 else "softmax of -x along `dim`."
     return call
 

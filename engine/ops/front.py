@@ -51,6 +51,7 @@ class Along:
     """An op with a `dim`: lists become tuples, no dims mean all, `dtype` is a cast beforehand, a 0-d tensor counts as one of length 1."""
 
     row_major = True
+    one: ClassVar[bool] = False  # whether `dim` is one number and never several
     of_no_dims: ClassVar[tuple | None] = None  # what `dim=()` stands for
 
     @classmethod
@@ -61,7 +62,8 @@ class Along:
             if isinstance(inputs[0], (int, float, complex, list, tuple)): raise cls._refused_input("input", inputs[0])  # type: ignore[attr-defined]
             inputs, attrs["dtype"] = (recorded.astype(recorded.asarray(inputs[0]), attrs["dtype"]), *inputs[1:]), None
         dim = attrs["dim"]
-        if dim.__class__ is bool: raise TypeError(f"{cls.name}(): argument 'dim' must be int, not bool")  # type: ignore[attr-defined]
+        if dim.__class__ is bool or cls.one and dim.__class__ is not int and not (hasattr(dim, "__index__") or dim is None):
+            raise TypeError(f"{cls.name}(): argument 'dim' must be int, not {type(dim).__name__}")  # type: ignore[attr-defined]
         if dim is None and "dim" in cls.required:  # type: ignore[attr-defined]
             raise TypeError(f"{cls.name}(): argument 'dim' must be int, not NoneType")  # type: ignore[attr-defined]
         if dim.__class__ is not int and dim is not None:

@@ -48,6 +48,8 @@ def grid_sample(input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mod
     if mode == "bicubic" and n == 3:
         raise RuntimeError("grid_sampler(): bicubic interpolation only supports 4D input")
     refuse_whole_numbers("grid_sample", input)
+    if input.dtype != grid.dtype:
+        raise RuntimeError(f"grid_sampler(): expected scalar type {input.dtype.name} but found {grid.dtype.name}")
     if align_corners is None:
         warn("Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0. Please specify align_corners=True if the old behavior is desired.")
     corners, sizes = bool(align_corners), tuple(input.shape[2:])

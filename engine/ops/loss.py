@@ -210,10 +210,10 @@ def cross_entropy_(input: Tensor, target: Tensor, weight: Tensor | None = None, 
     reduction = reduction_of(size_average, reduce, reduction)
     if not 0 <= label_smoothing <= 1: raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
     if reduction not in ("none", "mean", "sum"): raise ValueError(f"{reduction} is not a valid value for reduction")
-    same_type(input, weight)
-    if input.dtype.rank < dtypes.FLOAT: raise NotImplementedError(f"cross_entropy: not implemented for {input.dtype.name}; convert the input with .float()")
+    if not input.is_floating_point(): raise NotImplementedError(f"cross_entropy: not implemented for {input.dtype.name}; convert the input with .float()")
     if target.shape != input.shape or not target.is_floating_point():
         one_target_each(input, target)
+        same_type(input, weight)
         refuse_gradients("nll_loss_forward", weight=weight)
         return cross_entropy(input, target, weight, ignore_index, reduction, label_smoothing)
     if ignore_index >= 0: raise RuntimeError("ignore_index is not supported for floating point target")

@@ -7,7 +7,7 @@ from typing import Any
 
 from .. import tape
 from ..arguments import parsed
-from ..dtypes import float64
+from ..dtypes import fitting, float64
 from ..op import functions
 from ..tensor import Tensor
 from . import bag, conv, ctc, distance, embedding, loss, norm, pool, random, shape  # noqa: F401  their functions get further names
@@ -232,7 +232,7 @@ functions["nn.functional.conv_tbc"] = _conv_tbc
 def _constant_pad_nd(input: Tensor, pad: Sequence[int], value: complex = 0) -> Any:
     """The tensor with a border of `value`: `pad` holds (before, after) from the last dimension on; negative sizes cut off."""
     if len(pad) % 2: raise RuntimeError(f"Length of pad must be even but instead it equals {len(pad)}")
-    return constant_pad.call(input, pad, value)
+    return constant_pad.call(input, pad, fitting(value, input.dtype))
 
 
 @native("max_pool1d_with_indices")
@@ -247,12 +247,27 @@ def _adaptive_max_pool1d(input: Tensor, output_size: int | Sequence[int]) -> Any
     return _F("adaptive_max_pool1d", input, output_size, True)
 
 
-@native("grid_sampler", "grid_sampler_2d", "grid_sampler_3d")
+@native("grid_sampler")
 def _grid_sampler(input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Any:
     """`nn.functional.grid_sample`; modes are 0 (bilinear), 1 (nearest), 2 (bicubic), paddings 0 (zeros), 1 (border), 2 (reflection)."""
     _grid.refuse_unfit(input, grid)
     refuse_whole_numbers("grid_sampler", input)
     return _F("grid_sample", input, grid, _word(_MODES, interpolation_mode, "interpolation_mode"), _word(_PADDINGS, padding_mode, "padding_mode"), align_corners)
+
+
+def _samplers() -> None:
+    for n in (2, 3):
+
+        def call(input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool, *, n=n) -> Any:
+            _grid.refuse_unfit(input, grid)
+            if input.ndim != n + 2: raise RuntimeError(f"grid_sampler(): expected {n + 2}D input and grid with same number of dimensions, but got input with sizes {list(input.shape)}")
+            return _grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners)
+
+        call.__doc__ = f"`grid_sampler` for inputs of {n + 2} dimensions."
+        native(f"grid_sampler_{n}d")(call)
+
+
+_samplers()
 
 
 @native("affine_grid_generator")

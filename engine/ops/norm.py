@@ -208,7 +208,7 @@ def grouped(xp, x, num_groups):
 
 
 @composite(home="nn.functional")
-def instance_norm(input: Tensor, running_mean: Tensor | None = None, running_var: Tensor | None = None, weight: Tensor | None = None, bias: Tensor | None = None, use_input_stats: bool = True, momentum: float = 0.1, eps: float = 1e-5):
+def instance_norm(input, running_mean: Tensor | None = None, running_var: Tensor | None = None, weight: Tensor | None = None, bias: Tensor | None = None, use_input_stats: bool = True, momentum: float = 0.1, eps: float = 1e-5):
     """Each channel of each sample of (N, C, ...) to zero mean and unit variance, then each channel's weight and bias.
 
     Running statistics, when given, move towards the mean of the samples' own; with `use_input_stats` False they are used instead.

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy
+
 from .. import dtypes
 from ..arguments import parsed
 from ..backends.windows import each
@@ -98,6 +100,13 @@ class avg_pool(Linear):
     laid = staticmethod(as_channels)
     examples = ((((2, 3, 5, 4),), {"kernel_size": (2, 2)}), (((3, 7, 6),), {"kernel_size": (3, 2), "stride": (2, 1), "padding": (1, 0), "ceil_mode": True, "count_include_pad": False}))
     formula = "mean over windows of input"
+
+    @classmethod
+    def prepare(cls, arrays):
+        d = getattr(arrays[0], "dtype", None)
+        if getattr(d, "kind", "f") in "biu" and d != dtypes.int64.numpy: raise Refused(f"not implemented for {d}; convert the input with .float()", NotImplementedError)
+        return super().prepare(arrays)
+
     def forward(xp, input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None): return xp.avg_pool(input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
     def d_input(xp, g, shape, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override): return xp.avg_pool_back(g, shape, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
@@ -355,9 +364,11 @@ def interpolate(input, size=None, scale_factor=None, mode="nearest", align_corne
     if (size is None) == (scale_factor is None): raise ValueError("either size or scale_factor should be defined" if size is None else "only one of size or scale_factor should be defined")
     for name, given in (("output size", size), ("scale_factor", scale_factor)):
         if isinstance(given, (tuple, list)) and len(given) != n: raise ValueError(f"Input and output must have the same number of spatial dimensions, but got input with spatial dimensions of {list(input.shape[2:])} and {name} of {given}")
+    if size is not None and not all(isinstance(k, (int, numpy.integer, Tensor)) for k in (size if isinstance(size, (tuple, list)) else (size,))): raise TypeError(f"expected size to be one of int or Tuple[int] or Tuple[int, int] or Tuple[int, int, int], but got {size}")
     if recompute_scale_factor and size is not None: raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
     if antialias and not (mode in ("bilinear", "bicubic") and n == 2): raise ValueError("Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D tensor as input")
     if not isinstance(mode, str) or mode not in _MODES or not 1 <= n <= 3 or n != _ONLY.get(mode, n): raise NotImplementedError(f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {input.ndim}D) for the modes: {' | '.join(_MODES)} (got {mode})")
+    if not isinstance(align_corners, (bool, type(None))): raise TypeError(f"interpolate(): argument 'align_corners' must be bool, not {type(align_corners).__name__}")
     lengths, scales = tuple(input.shape[-n:]), ()
     if size is not None:
         want = sizes(size, n, "size")
