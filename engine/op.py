@@ -203,7 +203,8 @@ class Op(metaclass=OpType):
             return told
         if isinstance(error, Refused) and error.kind is NotImplementedError:
             error = cls._broken(inputs, attrs) or error
-        if isinstance(error, Refused) and cls.types == "same" and (strange := cls._no_tensor(inputs, error)) is not None:
+        in_layers = isinstance(error, Refused) and cls.home == "nn.functional" and cls.types == "same"
+        if in_layers and (strange := cls._no_tensor(inputs, error)) is not None:
             return cls._refused_input(*strange)
         if isinstance(error, Refused):
             kind, rule = error.kind, str(error)

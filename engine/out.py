@@ -52,6 +52,7 @@ _SEVERAL = frozenset(("split_copy", "split_with_sizes_copy", "unbind_copy"))  # 
 _JOINED = frozenset(("cat", "stack", "hstack", "vstack", "dstack", "column_stack"))  # refuse a narrower `out` with TypeError
 _CHECKED = frozenset(("sign", "clamp", "lt", "le", "gt", "ge"))  # refuse complex numbers before they look at `out`
 _UNRECORDED = "{}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad."
+_STRUCTURED = frozenset(("softmax", "log_softmax", "hardshrink", "bitwise_not"))  # look at `out` before they refuse the input's dtype
 _C_NAMES = {
     "float64": "double", "float32": "float", "float16": "c10::Half", "bfloat16": "c10::BFloat16", "int64": "long int", "int16": "short int",
     "int32": "int", "int8": "signed char", "uint8": "unsigned char", "bool": "bool", "complex64": "c10::complex<float>",
@@ -67,6 +68,8 @@ def _refuse_first(op: Any, args: tuple, kwargs: dict, targets: Any, error: Excep
         kind = functools.reduce(dtypes.promote, [x.dtype for x in casting.tensors((args, kwargs))])
         if any(kind.rank > target.dtype.rank for target in targets):
             raise TypeError(f"{op.name}(): input types can't be cast to the desired output type {targets[0].dtype.name}") from error
+    if isinstance(error, NotImplementedError) and op.name in _STRUCTURED and args[0].dtype is not targets[0].dtype:
+        raise RuntimeError(f"{op.name}(): Found dtype {targets[0].dtype.name} but expected {args[0].dtype.name}") from error
     if isinstance(error, NotImplementedError) and getattr(op, "casts", False) and op.name not in _CHECKED:
         for target in targets:
             inplace.refuse_result(target.array, op, op.bind(args, kwargs)[0], f"{op.name}(out=)")

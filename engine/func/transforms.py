@@ -54,6 +54,8 @@ class _Traced:
             raise ValueError(f"{name}: Expected all arguments that are differentiated to be Tensors, but got a {type(x).__name__}")
         if name in ("jvp", "jacfwd", "linearize") and not (x.is_floating_point() or x.is_complex()):
             raise ValueError(f"Expected primal to be floating point or complex, but got: torch.{x.dtype.name}")
+        if name in ("jacrev", "jacfwd") and x.is_complex():
+            raise RuntimeError(f"{name}: Expected all inputs to be real but received a complex tensor")
         level = running.levels[-1] if running.levels else None
         inside = level is None or x.array.__class__ is Batched and x.array.level is level
         if self.outside and x.node is not None:

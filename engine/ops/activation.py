@@ -293,6 +293,14 @@ def _functional(name, op, sign=1):
 
 front("softmax", home=F, method=False)(_functional("softmax", softmax))
 front("log_softmax", home=F, method=False)(_functional("log_softmax", log_softmax))
+def _special(op):
+    def call(input, dim, dtype=None): return op.call(input, dim, dtype)  # without `out`
+    call.__doc__ = op.__doc__
+    return front(op.name, home="special", method=False)(call)
+
+
+_special(softmax)
+_special(log_softmax)
 front("softmin", home=F, method=False)(_functional("softmin", softmax, -1))
 
 

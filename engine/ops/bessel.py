@@ -179,5 +179,5 @@ def _density(xp, a, x):
 
 for _name, _of in {"modified_bessel_i0": "i0", "modified_bessel_i1": "special.i1", "gammainc": "igamma", "gammaincc": "igammac", "multigammaln": "mvlgamma"}.items():
     functions[f"special.{_name}"] = functions[_of]
-for _name in ("exp2", "expm1", "log1p", "round", "sinc", "softmax", "log_softmax", "logsumexp"):
+for _name in ("exp2", "expm1", "log1p", "round", "sinc", "logsumexp"):
     functions[f"special.{_name}"] = functions[_name]

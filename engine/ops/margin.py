@@ -121,5 +121,6 @@ def soft_margin_loss(input: Tensor, target: Tensor, size_average=None, reduce=No
     """log(1 + exp(-target * input)) for targets 1 and -1."""
     reduction = known_reduction(reduction_of(size_average, reduce, reduction))
     if input.ndim < target.ndim: raise RuntimeError(f"output with shape {list(input.shape)} doesn't match the broadcast shape of a target {list(target.shape)}")
+    if target.dtype.rank > input.dtype.rank: raise RuntimeError(f"result type {target.dtype.name} can't be cast to the desired output type {input.dtype.name}")
     refuse_gradients("soft_margin_loss", target=target)
     return finish((-target.to(input.dtype) * input).exp().log1p(), reduction)

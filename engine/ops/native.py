@@ -306,6 +306,7 @@ def _embedding_bag(weight: Tensor, indices: Tensor, offsets: Tensor, scale_grad_
         raise RuntimeError(f"padding_idx must be within the number of embeddings, {-len(weight)} through {len(weight) - 1}, but got {padding_idx}")
     _refuse_no_table(weight)
     word = _word(_BAGS, mode, "mode")
+    if indices.ndim == 2 and offsets.size(0) and offsets.ndim > 1 and not offsets.reshape(-1)[0].item(): raise IndexError(f"index_add_(): Index is supposed to be a vector, but got dim: {offsets.ndim}")
     if indices.ndim != 1 or offsets.ndim != 1: raise RuntimeError(f"embedding_bag: indices and offsets must have 1 dimension, but have {indices.ndim} and {offsets.ndim}")
     if per_sample_weights is not None and word != "sum": raise RuntimeError("embedding_bag: per_sample_weights only supported with mode='sum'")
     if per_sample_weights is not None and per_sample_weights.shape != indices.shape: raise RuntimeError(f"expected per_sample_weights of the same shape as indices, but got {list(per_sample_weights.shape)} and {list(indices.shape)}")
