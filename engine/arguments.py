@@ -84,10 +84,18 @@ def names_of(fn: Callable) -> Sequence[str]:
 def parsed(fn: Callable) -> Callable:
     """The function, with TypeError for arguments that are not of the types that it declares, before it looks at any of them."""
     kinds, names = kinds_of(fn), names_of(fn)
+    usual = {name: frozenset().union(*(kind.usual for kind in given)) for name, given in kinds.items()}
+    sequences = {name for name, given in kinds.items() if KINDS["Sequence[int]"] in given}
 
     @functools.wraps(fn)
     def call(*args: Any, **kwargs: Any) -> Any:
-        refuse(call.__name__, kinds, names, args, kwargs)
+        for name, x in (*zip(names, args, strict=False), *kwargs.items()) if kwargs else zip(names, args, strict=False):
+            kind = x.__class__
+            if name in usual and kind not in usual[name] and not (kind is tuple and name in sequences and _INT.issuperset(map(type, x))):
+                refuse(call.__name__, kinds, names, args, kwargs)
         return fn(*args, **kwargs)
 
     return call
+
+
+_INT = frozenset((int,))

@@ -256,9 +256,11 @@ def is_real(x):
 
 def one_target_each(input, target):
     """ValueError where there is not one target class for each sample."""
-    if not input.ndim: raise ValueError("Expected 1 or more dimensions (got 0)")
-    if input.ndim == 1 and target.ndim == 1 and target.shape[0] != 1: raise ValueError(f"For 1D input, 1D target must have size 1, but got target size: {target.shape[0]}")
-    if input.ndim > 1 and (target.shape[0] if target.ndim else 0) != input.shape[0]: raise ValueError(f"Expected input batch_size ({input.shape[0]}) to match target batch_size ({target.shape[0] if target.ndim else 0}).")
+    given, wanted = input.shape, target.shape
+    if not given: raise ValueError("Expected 1 or more dimensions (got 0)")
+    n = wanted[0] if wanted else 0
+    if len(given) > 1 and n != given[0]: raise ValueError(f"Expected input batch_size ({given[0]}) to match target batch_size ({n}).")
+    if len(given) == len(wanted) == 1 != n: raise ValueError(f"For 1D input, 1D target must have size 1, but got target size: {n}")
 
 
 def same_type(input, weight):

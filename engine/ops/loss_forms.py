@@ -61,9 +61,10 @@ def _smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="me
 def _nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average=None, ignore_index: int = -100, reduce=None, reduction="mean"):
     reduction = known_reduction(reduction_of(size_average, reduce, reduction))
     one_target_each(input, target)
-    same_type(input, weight)
     if input.ndim == target.ndim == 1: target = target.reshape(())
-    refuse_gradients("nll_loss_forward", weight=weight)
+    if weight is not None:
+        same_type(input, weight)
+        refuse_gradients("nll_loss_forward", weight=weight)
     return nll_loss.call(input, target, weight, ignore_index, reduction)
 
 

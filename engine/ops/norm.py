@@ -135,18 +135,7 @@ def normalized(input, running_mean, running_var, weight, bias, training, momentu
         out = input.clone() if weight is None else input * weight[0]
         return out if bias is None else out + bias[0]
     channels = input.shape[1] if input.ndim > 1 else 0
-    given = {"running_mean": running_mean, "running_var": running_var, "weight": weight, "bias": bias}
-    for name, x in given.items():
-        if x is not None and x.numel() != channels: raise RuntimeError(f"{name} should contain {channels} elements not {x.numel()}")
-        if x is None and not training and name[0] == "r": raise RuntimeError(f"{name} must be defined in evaluation mode")
-    if not input.ndim: raise RuntimeError("batch_norm: expected an input with channels, but got a number")
-    input.size(1)
-    refuse_gradients("native_batch_norm", running_mean=running_mean, running_var=running_var)
-    if (running_mean is None) != (running_var is None): raise ValueError("running_mean and running_var must either both be None or neither be None")
-    if input.dtype.rank < FLOAT: raise NotImplementedError(f"batch_norm: not implemented for {input.dtype.name}; convert the input with .float()")
-    for name, x in given.items():
-        if x is not None and x.dtype != input.dtype: raise RuntimeError(f"batch_norm: expected scalar type {input.dtype.name} but found {x.dtype.name}, the dtype of {name}")
-    if running_mean is not None and not running_mean.ndim == running_var.ndim == 1: raise RuntimeError(f"running_mean and running_var must have one dimension, but have {running_mean.ndim} and {running_var.ndim}")
+    refuse_statistics(input, channels, running_mean, running_var, weight, bias, training)
     if not training:
         shape = (1, channels) + (1,) * (input.ndim - 2)
         scale = (running_var + eps).rsqrt()
@@ -159,6 +148,24 @@ def normalized(input, running_mean, running_var, weight, bias, training, momentu
     if running_mean is not None: _towards(running_mean, found.mean.array, momentum)
     if running_var is not None: _towards(running_var, found.var.array * (n / (n - 1) if n > 1 else math.nan), momentum)
     return found.out
+
+
+def refuse_statistics(input, channels, running_mean, running_var, weight, bias, training):
+    """An error, in PyTorch's order, where an input does not fit its channels' weights and statistics."""
+    given, dtype = (running_mean, running_var, weight, bias), input.dtype
+    fits = channels and dtype.rank >= FLOAT and (running_mean is None) == (running_var is None) and (training or running_mean is not None)
+    if fits and all(x is None or x.array.shape == (channels,) and x.dtype is dtype and (i > 1 or x.node is None) for i, x in enumerate(given)): return
+    for name, x in zip(("running_mean", "running_var", "weight", "bias"), given, strict=True):
+        if x is not None and x.numel() != channels: raise RuntimeError(f"{name} should contain {channels} elements not {x.numel()}")
+        if x is None and not training and name[0] == "r": raise RuntimeError(f"{name} must be defined in evaluation mode")
+    if not input.ndim: raise RuntimeError("batch_norm: expected an input with channels, but got a number")
+    input.size(1)
+    refuse_gradients("native_batch_norm", running_mean=running_mean, running_var=running_var)
+    if (running_mean is None) != (running_var is None): raise ValueError("running_mean and running_var must either both be None or neither be None")
+    if dtype.rank < FLOAT: raise NotImplementedError(f"batch_norm: not implemented for {dtype.name}; convert the input with .float()")
+    for x in given:
+        if x is not None and x.dtype is not dtype: raise RuntimeError(f"batch_norm: expected scalar type {dtype.name} but found {x.dtype.name}")
+    if running_mean is not None and not running_mean.ndim == running_var.ndim == 1: raise RuntimeError(f"running_mean and running_var must have one dimension, but have {running_mean.ndim} and {running_var.ndim}")
 
 
 def _towards(running: Tensor, value, momentum):
@@ -220,12 +227,19 @@ def instance_norm(input, running_mean: Tensor | None = None, running_var: Tensor
 def of_samples(input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps):
     """`instance_norm`, of one number a channel too: `batch_norm` of one sample that has the channels of all."""
     if not use_input_stats and (running_mean is None or running_var is None): raise RuntimeError("Expected running_mean and running_var to be defined when use_input_stats is false")
-    n, c = input.size(0), input.size(1)
-    each = [x if x is None else x.repeat(n) for x in (running_mean, running_var, weight, bias)]
-    out = normalized(input.reshape((1, n * c, *input.shape[2:])), *each, use_input_stats, momentum, eps)
-    for running, moved in zip((running_mean, running_var), each, strict=False):
-        if running is not None: running.copy_(moved.reshape((n, c)).mean(0))
-    return out.reshape(input.shape)
+    n, c = input.shape[:2] if input.ndim > 1 else (input.size(0), input.size(1))
+    affine = all(x is None or x.array.shape == (c,) and x.dtype is input.dtype for x in (weight, bias))  # else what they lack is said below
+    whole, shape = input.reshape((1, n * c, *input.shape[2:])), (1, c) + (1,) * (input.ndim - 2)
+    if affine and running_mean is running_var is None and input.numel():
+        out = batch_normalize(whole, None, None, eps).out
+    else:
+        each = [x if x is None else x.repeat(n) for x in (running_mean, running_var, *((None, None) if affine else (weight, bias)))]
+        out = normalized(whole, *each, use_input_stats, momentum, eps)
+        for running, moved in zip((running_mean, running_var), each, strict=False):
+            if running is not None: running.copy_(moved.reshape((n, c)).mean(0))
+    out = out.reshape(input.shape)
+    if affine and weight is not None: out = out * weight.reshape(shape)
+    return out + bias.reshape(shape) if affine and bias is not None else out
 
 
 class rms_norm(Mixed, Op):
