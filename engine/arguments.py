@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -53,16 +54,40 @@ KINDS = {
 }
 
 
+# What parameters of these names take where a function does not annotate them: the attributes of ops, above all.
+USUAL = dict.fromkeys(("input", "self", "x", "A"), "Tensor")
+USUAL |= dict.fromkeys(("dim0", "dim1", "dim2", "k", "offset", "diagonal", "num_classes"), "int")
+USUAL |= dict.fromkeys(
+    (
+        "keepdim",
+        "descending",
+        "largest",
+        "sorted",
+        "upper",
+        "left",
+        "hermitian",
+        "include_self",
+        "accumulate",
+        "sparse_grad",
+        "density",
+        "full_matrices",
+    ),
+    "bool",
+)
+USUAL |= {"dim": "int | Sequence[int] | None", "correction": "complex | None", "reduce": "str", "UPLO": "str"}
+
+
 def kinds_of(fn: Callable) -> dict[str, tuple[Kind, ...]]:
-    """The kinds that each of a function's annotated parameters takes; parameters with other annotations take anything.
+    """The kinds that each of a function's annotated parameters takes, and those named as in `USUAL`; others take anything.
 
     `int | Sequence[int]` is PyTorch's `int[1]`, `complex` its `Scalar`. What is alike to its parser is alike here: a bool is a float but no
     int, a tensor of one element is a number unless it requires a gradient.
     """
-    found = {}
-    for name, annotation in fn.__annotations__.items():
+    found, code = {}, inspect.unwrap(fn).__code__
+    for name in {*code.co_varnames[: code.co_argcount + code.co_kwonlyargcount], *fn.__annotations__} - {"return"}:
+        annotation = fn.__annotations__.get(name, USUAL.get(name, ""))
         words = str(getattr(annotation, "__name__", annotation)).split(" | ")
-        if name != "return" and all(word in KINDS for word in words):
+        if all(word in KINDS for word in words):
             found[name] = tuple(KINDS[word] for word in words)
     return found
 

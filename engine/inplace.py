@@ -248,12 +248,11 @@ def write(op: Any, target: Tensor, inputs: tuple, attrs: dict) -> Tensor:
         old.array = target.array.copy()
     try:
         inputs = tuple([apart(target, x, op) if hasattr(x, "array") else x for x in inputs])
-    except RuntimeError:  # PyTorch looks at the memory once it knows that the call is right otherwise
-        watcher, observe.current = observe.current, None
-        try:
-            _called(op, old, tuple([x._like(x.array.copy()) if hasattr(x, "array") else x for x in inputs]), attrs)
-        finally:
-            observe.current = watcher
+    except RuntimeError:
+        if (
+            op.scatters and not op.memory_first and (wrong := op.misplaced((old, *inputs), attrs)) is not None
+        ):  # PyTorch looks at the indices first
+            raise op.explain(wrong, (old, *inputs), attrs) from None
         raise
     watcher = observe.current
     if watcher is not None:

@@ -373,8 +373,15 @@ def _in_place(op: Any) -> Callable:
     def call(self, *args, **kwargs):
         if pair and len(args) == 1 and not kwargs:
             return inplace.write(op, self, args, {})
+        if kwargs.get("dtype") not in (None, self.dtype):
+            raise RuntimeError(f"{op.name}_: input tensor dtype {self.dtype.name} and output tensor dtype {kwargs['dtype']} should match")
         inputs, attrs = op.bind((self, *args), kwargs)
-        return inplace.write(op, self, inputs[1:], attrs)
+        try:
+            return inplace.write(op, self, inputs[1:], attrs)
+        except (AttributeError, KeyError) as error:
+            if (strange := op._no_tensor(inputs, error)) is not None:
+                raise op._refused_input(*strange) from None
+            raise
 
     call.__name__ = call.__qualname__ = f"{op.name}_"
     call.__doc__ = f"In-place form of `{op.name}`: {op.__doc__}"

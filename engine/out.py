@@ -13,8 +13,9 @@ from .tensor import Tensor
 # Where PyTorch casts into an `out` of another dtype: in what works element by element, but for those which keep their input's dtype, and
 # in these others; everywhere else the dtype of `out` must be the result's.
 _EXACT = {
-    "abs", "ceil", "conj_physical", "frac", "floor", "heaviside", "softshrink", "hardshrink", "gelu", "neg", "round", "sign",
-    "signbit", "sgn", "trunc", "nan_to_num", "isposinf", "isneginf", "softplus", "logsigmoid", "frexp", "isin", "complex",
+    "abs", "bitwise_not", "ceil", "clamp_max", "clamp_min", "lerp", "conj_physical", "frac", "floor", "heaviside", "softshrink",
+    "hardshrink", "gelu", "neg", "round", "sign", "signbit", "sgn", "trunc", "nan_to_num", "isposinf", "isneginf", "softplus",
+    "logsigmoid", "frexp", "isin", "complex",
 }  # fmt: skip
 _CAST = {
     "addr", "angle", "cat", "cholesky_inverse", "cholesky_solve", "column_stack", "cond", "cumprod", "cumsum", "dstack", "eig",
@@ -49,7 +50,12 @@ _WITHOUT = frozenset((
     "upsample_nearest", "vander", "var_mean", "view_as_complex", "view_as_real", "vsplit",
 ))  # fmt: skip
 _SEVERAL = frozenset(("split_copy", "split_with_sizes_copy", "unbind_copy"))  # their results are a list: `out` is one too
+_TENSOR_FIRST = frozenset((  # take a number as the first operand, but not beside `out`
+    "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift", "remainder", "bucketize",
+))  # fmt: skip
+_DIM_TOO = frozenset(("median", "nanmedian", "prod"))  # of all elements they have no `out`
 _JOINED = frozenset(("cat", "stack", "hstack", "vstack", "dstack", "column_stack"))  # refuse a narrower `out` with TypeError
+_OTHER = frozenset(("argmax", "argmin", "argsort", "searchsorted", "bucketize", "histc"))  # have results of other dtypes than their inputs
 _CHECKED = frozenset(("sign", "clamp", "lt", "le", "gt", "ge"))  # refuse complex numbers before they look at `out`
 _UNRECORDED = "{}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad."
 _STRUCTURED = frozenset(("softmax", "log_softmax", "hardshrink", "bitwise_not"))  # look at `out` before they refuse the input's dtype
@@ -60,9 +66,19 @@ _C_NAMES = {
 }  # fmt: skip
 
 
+def _exact(op: Any) -> bool:
+    """Whether `out` must have the result's dtype."""
+    return op.name in _EXACT or not (getattr(op, "casts", False) or op.name in _CAST or "_polynomial_" in op.name)
+
+
+def _constant(op: Any) -> bool:
+    """Whether the op has no derivative, so that nobody follows what it writes."""
+    return not getattr(op, "ruled", True)
+
+
 def _refuse_first(op: Any, args: tuple, kwargs: dict, targets: Any, error: Exception) -> None:
     """The call has failed with `error`: raise what PyTorch comes upon before."""
-    if tape.mode.grad and any(x.node is not None for x in casting.tensors((args, kwargs, targets))):
+    if tape.mode.grad and not _constant(op) and any(x.node is not None for x in casting.tensors((args, kwargs, targets))):
         raise RuntimeError(_UNRECORDED.format(op.name)) from error
     if op.name in _JOINED:
         kind = functools.reduce(dtypes.promote, [x.dtype for x in casting.tensors((args, kwargs))])
@@ -70,6 +86,11 @@ def _refuse_first(op: Any, args: tuple, kwargs: dict, targets: Any, error: Excep
             raise TypeError(f"{op.name}(): input types can't be cast to the desired output type {targets[0].dtype.name}") from error
     if isinstance(error, NotImplementedError) and op.name in _STRUCTURED and args[0].dtype is not targets[0].dtype:
         raise RuntimeError(f"{op.name}(): Found dtype {targets[0].dtype.name} but expected {args[0].dtype.name}") from error
+    given = casting.tensors((args, kwargs))
+    if isinstance(error, NotImplementedError) and _exact(op) and op.name not in _OTHER and given and given[0].dtype is not targets[0].dtype:
+        raise RuntimeError(
+            f"{op.name}(): Expected out tensor to have dtype {given[0].dtype.name}, but got {targets[0].dtype.name} instead"
+        ) from error
     if isinstance(error, NotImplementedError) and getattr(op, "casts", False) and op.name not in _CHECKED:
         for target in targets:
             inplace.refuse_result(target.array, op, op.bind(args, kwargs)[0], f"{op.name}(out=)")
@@ -83,6 +104,10 @@ def into(op: Any, args: tuple, kwargs: dict) -> Any:
     """
     if op.name in _WITHOUT:
         raise TypeError(f"{op.name}() got an unexpected keyword argument 'out'")
+    if op.name in _DIM_TOO and len(args) < 2 and not kwargs.keys() & {"dim", "axis"}:
+        raise TypeError(f'{op.name}() missing 1 required positional arguments: "dim"')
+    if args and op.name in _TENSOR_FIRST and not isinstance(args[0], Tensor):
+        raise TypeError(f"{op.name}(): argument 'input' (position 1) must be Tensor, not {type(args[0]).__name__}, where 'out' is given")
     kwargs = dict(kwargs)
     out = kwargs.pop("out")
     if out is None:
@@ -103,9 +128,9 @@ def into(op: Any, args: tuple, kwargs: dict) -> Any:
     results = result if isinstance(result, tuple) else (result,)
     if len(targets) != len(results):
         raise TypeError(f"{op.name}(): argument 'out' must be {len(results)} tensors, one for each result, but got {len(targets)}")
-    exact = op.name in _EXACT or not (getattr(op, "casts", False) or op.name in _CAST or "_polynomial_" in op.name)
+    exact = _exact(op)
     for target, r in zip(targets, results, strict=True):
-        if tape.mode.grad and (r.node is not None or target.node is not None):
+        if tape.mode.grad and not _constant(op) and (r.node is not None or target.node is not None):
             raise RuntimeError(_UNRECORDED.format(op.name))
         if exact and target.array.dtype != r.array.dtype:
             wanted, got = (_C_NAMES.get(d, d) for d in (FROM_NUMPY[x.array.dtype].name for x in (r, target)))
@@ -127,5 +152,10 @@ def into(op: Any, args: tuple, kwargs: dict) -> Any:
                     stacklevel=3,
                 )
             target.resize_(r.array.shape)
-        inplace.put(target, r, f"{op.name}(out=)")
+        recorded = tape.mode.grad
+        tape.mode.grad = recorded and not _constant(op)
+        try:
+            inplace.put(target, r, f"{op.name}(out=)")
+        finally:
+            tape.mode.grad = recorded
     return result.__class__(*targets) if hasattr(result, "_fields") else out

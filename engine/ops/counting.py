@@ -20,13 +20,13 @@ _Histogram = result_type("histogramdd", ("hist", "bin_edges"))
 
 
 @composite(method=True)
-def histogramdd(input: Tensor, bins: Any, *, range: Any = None, weight: Tensor | None = None, density: bool = False) -> Any:
+def histogramdd(input: Tensor, bins: Any, range: Any = None, weight: Tensor | None = None, density: bool = False) -> Any:
     """How many of the points (*, D), or how much of their weight (*), fall into each box, and the edges of the bins in each dimension.
 
     `bins` is a number for all dimensions, a list of numbers, or a list of tensors of edges; `range` has the lowest and highest edge of
     each dimension one after the other, by default those of the data. With `density` the integral is 1.
     """
-    if not input.ndim:
+    if not input.ndim and isinstance(bins, int):
         raise IndexError("Dimension specified as -1 but tensor has no dimensions")
     if input.ndim < 2:
         raise RuntimeError("torch.histogramdd: input tensor should have at least 2 dimensions")

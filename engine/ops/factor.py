@@ -323,6 +323,8 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     """Sums of products along a dimension, with the first factor conjugated."""
     if x.dtype.rank < FLOAT:
         raise RuntimeError(f"linalg.vecdot: Expected a floating point or complex tensor as input. Got {x.dtype.name}")
+    if x.dtype is not y.dtype:
+        raise RuntimeError(f"linalg.vecdot: Expected x and y to have the same dtype, but found {x.dtype.name} and {y.dtype.name}")
     return ((x.conj() if x.is_complex() else x) * y).sum(dim)
 
 
@@ -345,6 +347,8 @@ def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
     """The inverse of a tensor taken for a matrix from its last dimensions to its first `ind`."""
     if ind <= 0:
         raise RuntimeError("Expected a strictly positive integer for 'ind'")
+    if ind > A.ndim:
+        raise RuntimeError(f"linalg.tensorinv: a tensor of {A.ndim} dimensions has no first {ind}")
     front, back = tuple(A.shape[:ind]), tuple(A.shape[ind:])
     if math.prod(front) != math.prod(back):
         raise RuntimeError(f"Expected self to satisfy the requirement prod(self.shape[ind:]) == prod(self.shape[:ind]), but got {math.prod(back)} != {math.prod(front)}")

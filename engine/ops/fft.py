@@ -201,7 +201,9 @@ def rfftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None, r
 
 def _shifted(x: Tensor, dim: Any, shift: Any) -> Tensor:
     dims = tuple(range(x.ndim)) if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
-    return roll(x, tuple(shift(x.shape[d]) for d in dims), dims) if dims else x
+    if not dims:
+        raise RuntimeError("`shifts` required")
+    return roll(x, tuple(shift(x.shape[d]) for d in dims), dims)
 
 
 @composite(home="fft")

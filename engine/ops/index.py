@@ -407,14 +407,14 @@ class _Unlike(Refused):
 class Placing(Op):
     """Elements of one tensor go to places of another: both have one dtype."""
 
-    scatters = True
+    scatters, memory_first = True, False  # the latter: in place, PyTorch looks at the memory before it looks at the indices
 
     @classmethod
     def explain(cls, error, inputs, attrs):
-        return super().explain(cls._misplaced(inputs, attrs) or error if isinstance(error, _Unlike) else error, inputs, attrs)
+        return super().explain(cls.misplaced(inputs, attrs) or error if isinstance(error, _Unlike) else error, inputs, attrs)
 
     @classmethod
-    def _misplaced(cls, inputs, attrs):
+    def misplaced(cls, inputs, attrs):
         """The IndexError, if any, that the shapes lead to whatever numbers the indices hold: PyTorch comes upon it before the dtypes."""
         nothing = lambda x: numpy.zeros(x.shape, getattr(x, "array", x).dtype)
         input, *indices, source = map(nothing, inputs)

@@ -212,6 +212,8 @@ def repeat_interleave(input: Tensor, repeats: Any = None, dim: int | None = None
     if counts.size and counts.min() < 0:
         raise RuntimeError("repeats can not be negative")
     places = numpy.repeat(numpy.arange(n), counts)
+    if output_size not in (None, len(places)):
+        raise RuntimeError(f"repeat_interleave: Invalid output_size, expected {len(places)} but got {output_size}")
     return getitem(input, (slice(None),) * wrap_dim(dim, input.ndim) + (namespace(input.array).asarray(places),))
 
 
@@ -242,6 +244,9 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
 @composite
 def cartesian_prod(*tensors: Tensor) -> Tensor:
     """All combinations of one element from each 1-d tensor, as rows."""
+    for i, x in enumerate(tensors):
+        if not isinstance(x, Tensor):
+            raise TypeError(f"expected Tensor as element {i} in argument 0, but got {type(x).__name__}")
     if len(tensors) == 1:
         return tensors[0]
     return stack([reshape(g, (g.numel(),)) for g in meshgrid(*tensors, indexing="ij")], 1)

@@ -212,6 +212,7 @@ def nuclear_norm(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tenso
     """The sum of a matrix's singular values: the old form of `linalg.matrix_norm`."""
     if isinstance(dim, bool):  # `nuclear_norm(x, True)`
         dim, keepdim = None, dim
+    dim = (dim,) if isinstance(dim, int) else dim
     return matrix_norm(input, "nuc", (-2, -1) if dim is None else tuple(dim), keepdim)
 
 

@@ -276,6 +276,8 @@ def bmm(input: Tensor, mat2: Tensor) -> Tensor:
 @composite(method=True)
 def mv(input: Tensor, vec: Tensor) -> Tensor:
     """Product of a matrix and a vector."""
+    if not input.ndim:
+        raise IndexError("Dimension specified as 0 but tensor has no dimensions")
     if input.ndim != 2 or vec.ndim != 1:
         raise RuntimeError(f"vector + matrix @ vector expected, got 1, {input.ndim}, {vec.ndim}")
     if input.shape[1] != vec.shape[0]:
@@ -323,6 +325,12 @@ def _scaled(input: Tensor, product: Tensor, beta: float, alpha: float) -> Tensor
     return product if beta == 0 else (input if beta == 1 else input * beta) + product
 
 
+def _refuse_growth(input: Tensor, shape: tuple[int, ...]) -> None:
+    """RuntimeError where the product's shape would grow by being added to the input."""
+    if broadcast_shapes(tuple(input.shape), shape) != shape:
+        raise RuntimeError(f"expand: the input of shape {list(input.shape)} does not expand to {list(shape)}")
+
+
 def _older(fn: Any) -> Any:
     """With PyTorch's older order besides: `addmm(beta, input, alpha, mat1, mat2)`, `x.addmm(beta, alpha, mat1, mat2)`."""
 
@@ -360,7 +368,7 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: complex = 1, alpha:
 @_older
 def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: complex = 1, alpha: complex = 1) -> Tensor:
     """`beta * input + alpha * (batch1 @ batch2)` for batches of matrices."""
-    broadcast_shapes(tuple(input.shape), (size(batch1, 0), size(batch1, 1), size(batch2, 2)))
+    _refuse_growth(input, (size(batch1, 0), size(batch1, 1), size(batch2, 2)))
     return _scaled(input, bmm(batch1, batch2), beta, alpha)
 
 
@@ -368,7 +376,7 @@ def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: complex = 1,
 @_older
 def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: complex = 1, alpha: complex = 1) -> Tensor:
     """`beta * input + alpha *` the sum over the batch of `batch1 @ batch2`."""
-    broadcast_shapes(tuple(input.shape), (size(batch1, 1), size(batch2, 2)))
+    _refuse_growth(input, (size(batch1, 1), size(batch2, 2)))
     return _scaled(input, bmm(batch1, batch2).sum(0), beta, alpha)
 
 

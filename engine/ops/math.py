@@ -234,7 +234,17 @@ def _float_power(input, exponent):
     return pow_(base if isinstance(base, Tensor) else tensor(base, dtype=dtypes.complex128 if isinstance(base, complex) else dtypes.float64), wide(exponent))
 
 
-Tensor.float_power_ = replacing("float_power", _float_power)  # type: ignore[attr-defined]
+def _float_power_(self: Tensor, exponent):
+    """In-place form of `float_power`: the tensor must have the dtype of the result."""
+    complex_ = any(isinstance(x, complex) or isinstance(x, Tensor) and x.dtype.is_complex for x in (self, exponent))
+    wide = dtypes.complex128 if complex_ else dtypes.float64
+    if self.dtype is not wide:
+        raise RuntimeError(f"the base given to float_power_ has dtype {self.dtype.name} but the operation's result requires dtype {wide.name}")
+    return _replaced(self, exponent)
+
+
+_replaced = replacing("float_power", _float_power)
+Tensor.float_power_ = _float_power_  # type: ignore[attr-defined]
 
 
 class sqrt(Elementwise):
@@ -347,9 +357,9 @@ class logaddexp2(Refusing, Elementwise):
 # -- products with a third -----------------------------------------------------------------------------------------------------
 
 
-class lerp(Elementwise):
+class lerp(Refusing, Elementwise):
     """The point between `input` and `end` that `weight` says: 0 is `input`, 1 is `end`."""
-    types, formula = "same", "input + weight * (end - input)"
+    types, refuses, formula = "same", "bi", "input + weight * (end - input)"
     samples = (((2, 3),) * 3, ((2, 3), (3,), (2, 1)))
     def forward(xp, input, end, weight): return xp.lerp(input, end, weight)
     def d_input(xp, g, weight): return g * (1 - weight)
@@ -377,7 +387,7 @@ class addcmul(Valued):
 
     @classmethod
     def prepare(cls, arrays):
-        if all(a.dtype.kind == "b" for a in arrays): raise NotImplementedError("\"addcmul_cpu_out\" not implemented for 'Bool'")
+        if all(a.dtype.kind == "b" for a in arrays): raise Refused("not implemented for bool", NotImplementedError)
         return super().prepare(arrays)
 
     inputs, samples = ("input", "tensor1", "tensor2"), (((2, 3),) * 3, ((2, 3), (3,), (2, 1)))

@@ -11,6 +11,7 @@ from .. import inplace
 from ..layout import contiguous_format
 from ..op import composite, functions
 from ..tensor import Tensor
+from .front import must_be_tensor
 from .shape import clone
 from .split import sliced, split
 
@@ -106,15 +107,16 @@ _IN_PLACE = ["abs", "acos", "acosh", "addmv", "arccos", "arccosh", "arcsin", "ar
 def _as_function(name: str) -> Any:
     """`torch.<name>_`: the method, or the function of torch.nn.functional told to work in place."""
     method, fn = getattr(Tensor, f"{name}_", None), functions.get(f"nn.functional.{name}")
-    if method is not None:
-        return method
 
     def call(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        must_be_tensor(f"{name}_", "input", input)
+        if method is not None:
+            return method(input, *args, **kwargs)
         assert fn is not None
         return fn(input, *args, **kwargs, inplace=True)
 
     call.__name__ = call.__qualname__ = f"{name}_"
-    call.__doc__ = f"In-place form of `{name}`: {fn.__doc__ if fn else ''}"
+    call.__doc__ = method.__doc__ if method is not None else f"In-place form of `{name}`: {fn.__doc__ if fn else ''}"
     return call
 
 

@@ -64,8 +64,8 @@ def _median(name, pairs, skip_nan):
         if axis is not None and dim is not None: raise TypeError(f"{name}() got multiple values for argument 'dim'")
         dim, keepdim = dim if axis is None else axis, keepdim or keepdims
         return median_of_all.call(input, skip_nan=skip_nan) if dim is None else pairs.call(input, dim, keepdim)
-    call.__doc__ = f"{pairs.__doc__} Without `dim`: the value of all elements alone; equal ones share its gradient."
-    front(name)(call)
+    call.__name__, call.__doc__ = name, f"{pairs.__doc__} Without `dim`: the value of all elements alone; equal ones share its gradient."
+    front(name, out=True)(call)
 
 
 _median("median", median_, False)

@@ -87,6 +87,7 @@ class index_add(Placing):
 
 class index_copy(Placing):
     """The input with slices of `source` written at the places that a 1-d index names along a dimension."""
+    memory_first = True
     inputs, order, exact, inplace = ("input", "index", "source"), ("input", "dim", "index", "source"), True, True
     examples = ((((3, 2), [0, 2], (2, 2)), {"dim": 0}), (((2, 4), [3, 1], (2, 2)), {"dim": -1}))
     def forward(xp, input, index, source, dim): return xp.index_copy(input, dim, index, source)
@@ -187,6 +188,8 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
     """`gather` with the other dimensions broadcast; without `dim`, from the flattened tensor."""
     if dim is None:
         return gather(reshape(input, (input.numel(),)), 0, reshape(indices, (indices.numel(),)))
+    if indices.dtype is not dtypes.int64:
+        raise RuntimeError(f"torch.take_along_dim(): dtype of indices should be Long but got {indices.dtype.name}")
     if input.ndim != indices.ndim:
         raise RuntimeError(f"torch.take_along_dim(): input and indices should have the same number of dimensions, but got {input.ndim} dimensions for input, and {indices.ndim} dimensions for indices")
     d = wrap_dim(dim, input.ndim)

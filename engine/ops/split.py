@@ -25,7 +25,7 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
 
 
 @composite(method=True)
-def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
+def narrow(input: Tensor, dim: int, start: int | Tensor, length: int) -> Tensor:
     """`length` slices of a dimension from `start` on; a view."""
     if input.ndim == 0:
         raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")

@@ -77,6 +77,7 @@ def dist(input, other, p=2):
 @composite(method=True, in_place=True)
 def renorm(input, p, dim, maxnorm):
     """The slices of a dimension, each divided so that its p-norm is at most `maxnorm`."""
+    if isinstance(p, complex): raise RuntimeError("renorm: p must be real-valued")
     if p <= 0: raise RuntimeError("renorm: non-positive-norm not supported")
     if maxnorm < 0: raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm}")
     if input.ndim < 2: raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {input.ndim} dimensions")
