@@ -57,35 +57,20 @@ KINDS = {
 # What parameters of these names take where a function does not annotate them: the attributes of ops, above all.
 USUAL = dict.fromkeys(("input", "self", "x", "A"), "Tensor")
 USUAL |= dict.fromkeys(("dim0", "dim1", "dim2", "k", "offset", "diagonal", "num_classes"), "int")
-USUAL |= dict.fromkeys(
-    (
-        "keepdim",
-        "descending",
-        "largest",
-        "sorted",
-        "upper",
-        "left",
-        "hermitian",
-        "include_self",
-        "accumulate",
-        "sparse_grad",
-        "density",
-        "full_matrices",
-    ),
-    "bool",
-)
+_FLAGS = ("keepdim", "descending", "largest", "sorted", "upper", "left", "hermitian", "include_self", "accumulate", "density")
+USUAL |= dict.fromkeys((*_FLAGS, "sparse_grad", "full_matrices"), "bool")
 USUAL |= {"dim": "int | Sequence[int] | None", "correction": "complex | None", "reduce": "str", "UPLO": "str"}
 
 
-def kinds_of(fn: Callable) -> dict[str, tuple[Kind, ...]]:
-    """The kinds that each of a function's annotated parameters takes, and those named as in `USUAL`; others take anything.
+def kinds_of(fn: Callable, usual: dict[str, str] = USUAL) -> dict[str, tuple[Kind, ...]]:
+    """The kinds that each of a function's annotated parameters takes, and those with `usual` names; others take anything.
 
     `int | Sequence[int]` is PyTorch's `int[1]`, `complex` its `Scalar`. What is alike to its parser is alike here: a bool is a float but no
     int, a tensor of one element is a number unless it requires a gradient.
     """
     found, code = {}, inspect.unwrap(fn).__code__
     for name in {*code.co_varnames[: code.co_argcount + code.co_kwonlyargcount], *fn.__annotations__} - {"return"}:
-        annotation = fn.__annotations__.get(name, USUAL.get(name, ""))
+        annotation = fn.__annotations__.get(name, usual.get(name, ""))
         words = str(getattr(annotation, "__name__", annotation)).split(" | ")
         if all(word in KINDS for word in words):
             found[name] = tuple(KINDS[word] for word in words)

@@ -417,7 +417,8 @@ def composite(
     # PyTorch's functions that are written in Python take their own names only
     in_python = name != "cosine_similarity" if home == "nn.functional" else home == "engine" and name in ("norm", "split")
     further = {} if in_python else synonyms(params)
-    kinds, names = arguments.kinds_of(fn), arguments.names_of(fn)
+    usual = {} if home == "nn.functional" else arguments.USUAL  # those fail as Python does
+    kinds, names = arguments.kinds_of(fn, usual), arguments.names_of(fn)
     autocast, run = casting.policy(name, home), naming.by_function(name, fn)
 
     @functools.wraps(fn)

@@ -66,9 +66,8 @@ class Factor(Op):
 def refuse_dtype(d: dtypes.dtype, lacks: str, least: int = 4) -> None:
     """Refuse integers, bools and numbers of fewer bytes; `lacks` as in `Factor`."""
     if d.rank < dtypes.FLOAT or d.itemsize < least:
-        if ("i" if d.rank < dtypes.FLOAT else "h") in lacks:
-            raise Refused(f"not implemented for {d.name}", NotImplementedError)
-        raise Refused(f"Expected a floating point or complex tensor of at least 32 bits as input. Got {d.name}")
+        kind = NotImplementedError if ("i" if d.rank < dtypes.FLOAT else "h") in lacks else RuntimeError
+        raise Refused(f"Expected a floating point or complex tensor of at least 32 bits as input. Got {d.name}", kind)
 
 
 def need_floats(name: str, x: Tensor, lacks: str = "ih") -> None:

@@ -136,11 +136,11 @@ def _refuse(info: Tensor, check: bool, words: str) -> None:
 @composite(home="linalg")
 def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False) -> Tensor:
     """X with `A @ X == B` from the LU factors of A (with `left` False `X @ A == B`, with `adjoint` A's conjugate transpose)."""
+    if B.ndim < 2:
+        raise RuntimeError("linalg.lu_solve: The input tensor B must have at least 2 dimensions.")
     if LU.dtype.rank < FLOAT or LU.dtype is not B.dtype or pivots.dtype is not int32:
         raise RuntimeError(f"linalg.lu_solve: Expected floating point or complex LU and B of one dtype, and pivots of int32, but got {LU.dtype.name}, {B.dtype.name} and {pivots.dtype.name}")
     _refuse_oblong("linalg.lu_solve", LU)
-    if B.ndim < 2:
-        raise RuntimeError("linalg.lu_solve: The input tensor B must have at least 2 dimensions.")
     if B.shape[-2 if left else -1] != LU.shape[-1]:
         raise RuntimeError(f"linalg.lu_solve: Incompatible shapes of A and B: {list(LU.shape)} and {list(B.shape)}")
     if pivots.shape != LU.shape[:-1]:
@@ -371,7 +371,7 @@ def tensorsolve(A: Tensor, B: Tensor, dims: Any = None) -> Tensor:
 def householder_product(A: Tensor, tau: Tensor) -> Tensor:
     """The first columns of the product of the reflections I - tau v v^H, whose vectors v stand below A's diagonal, as LAPACK packs them."""
     if A.ndim < 2:
-        raise RuntimeError(f"torch.linalg.householder_product: input must have at least 2 dimensions, but it has the shape {list(A.shape)}")
+        raise RuntimeError(f"torch.linalg.householder_product: input must have at least 2 dimensions, but it is of shape {list(A.shape)}")
     if tau.shape[:-1] != A.shape[:-2] or not tau.ndim:
         raise RuntimeError(f"torch.linalg.householder_product: Expected tau to have one dimension less than input, and its batch, but got {list(tau.shape)} and {list(A.shape)}")
     m, n = A.shape[-2:]

@@ -128,6 +128,13 @@ def must_be_tensor(function: str, name: str, x: Any) -> None:
         raise TypeError(f"{function}(): argument '{name}' (position 1) must be Tensor, not {type(x).__name__}")
 
 
+def must_be_tensors(tensors: Any) -> None:
+    """TypeError for the first of a function's loose tensors that is none."""
+    for i, x in enumerate(tensors):
+        if not isinstance(x, Tensor):
+            raise TypeError(f"expected Tensor as element {i} in argument 0, but got {type(x).__name__}")
+
+
 def refuse_whole_numbers(function: str, x: Tensor, allowed: tuple[str, ...] = ()) -> None:
     """NotImplementedError for integers and bools, which PyTorch has no kernel for, but for dtypes of the given names."""
     if x.dtype.rank < FLOAT and x.dtype.name not in allowed:

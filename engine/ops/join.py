@@ -14,6 +14,7 @@ from ..errors import Refused, warn
 from ..layout import as_all
 from ..op import Linear, composite
 from ..tensor import Tensor
+from .front import must_be_tensors
 from .index import getitem
 from .pad import constant_pad
 from .shape import expand, permute, reshape, unsqueeze, wrap_dim
@@ -244,9 +245,7 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
 @composite
 def cartesian_prod(*tensors: Tensor) -> Tensor:
     """All combinations of one element from each 1-d tensor, as rows."""
-    for i, x in enumerate(tensors):
-        if not isinstance(x, Tensor):
-            raise TypeError(f"expected Tensor as element {i} in argument 0, but got {type(x).__name__}")
+    must_be_tensors(tensors)
     if len(tensors) == 1:
         return tensors[0]
     return stack([reshape(g, (g.numel(),)) for g in meshgrid(*tensors, indexing="ij")], 1)
@@ -269,6 +268,7 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
 @composite
 def block_diag(*tensors: Tensor) -> Tensor:
     """A matrix with the given matrices, vectors (as rows) and numbers along its diagonal."""
+    must_be_tensors(tensors)
     for i, t in enumerate(tensors):
         if t.ndim > 2:
             raise RuntimeError(f"torch.block_diag: Input tensors must have 2 or fewer dimensions. Input {i} has {t.ndim} dimensions")

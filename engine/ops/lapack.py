@@ -14,6 +14,7 @@ from ..tape import mode
 from ..tensor import Tensor
 from .decompose import cholesky, eigh, matrix_norm, need_floats, qr, solve_triangular, svd
 from .factor import householder_product
+from .front import must_be_tensors
 from .linalg import matmul
 from .random import randn
 from .reduce import vector_norm
@@ -197,9 +198,7 @@ def lobpcg(
 @composite
 def chain_matmul(*matrices: Any) -> Tensor:
     """The product of several matrices, from left to right: the old form of `linalg.multi_dot`."""
-    for i, m in enumerate(matrices):
-        if not isinstance(m, Tensor):
-            raise TypeError(f"expected Tensor as element {i} in argument 0, but got {type(m).__name__}")
+    must_be_tensors(matrices)
     if not matrices:
         raise RuntimeError("chain_matmul(): Expected one or more matrices")
     if any(m.ndim != 2 for m in matrices):
