@@ -116,9 +116,13 @@ def reshape_in_place(target: Tensor, fn: Any) -> Tensor:
         seen_as = fn(old)
     finally:
         mode.grad = before
-    target.array, target.node, target._view, target._views = seen_as.array, seen_as.node, seen_as._view, None
+    target.array, target._view, target._views = seen_as.array, seen_as._view, None
     if leaf:
-        node.shape, target.node, target._view = target.array.shape, node, None
+        node.shape, target._view = target.array.shape, None
+    else:
+        _becomes(target, seen_as.node)
+        if node is None and old._view is None and not any(seen() is not None for seen in old._views or () if seen() is not seen_as):
+            target._view = None  # nobody else sees the memory
     if target._view is not None:
         views = target._view[0]._views = target._view[0]._views or []
         views.append(ref(target))

@@ -132,6 +132,11 @@ def _div(node: Any) -> str:
     return "Mul0" if above is not None and not hasattr(above, "dtype") else "Div0"
 
 
+def _lerp(node: Any) -> str:
+    weight = node.saved[2] if isinstance(node.saved, tuple) and len(node.saved) > 2 else None
+    return "Lerp1" if node.inputs[-1] is not None or hasattr(weight, "dtype") else "Lerp0"
+
+
 def _ranks(node: Any) -> list:
     """How many dimensions each input has, where that is known: of inputs with a node, or kept by one."""
     kept = node.saved if isinstance(node.saved, tuple) else ()
@@ -223,7 +228,7 @@ def _resampled(node: Any) -> str:
 BY_CALL: dict[str, Callable[[Any], str]] = {
     "squeeze": _squeeze, "sum": _reduced("Sum"), "mean": _reduced("Mean"), "prod": _reduced("Prod"), "pow": _pow, "div": _div,
     "remainder": _by_other("Remainder", 0, 1), "fmod": _by_other("Fmod", 0, 1), "matmul": _matmul, "linear": _linear, "getitem": _getitem,
-    "lerp": lambda node: "Lerp1" if node.inputs[-1] is not None or hasattr((*(node.saved if isinstance(node.saved, tuple) else ()), 0, 0, 0)[2], "dtype") else "Lerp0",
+    "lerp": _lerp,
     "avg_pool": _pooled("AvgPool"), "resample": _resampled, "cross_entropy": _cross_entropy,
     "l1_loss": lambda node: {"none": "Abs0", "sum": "Sum0"}.get(node.attrs.get("reduction"), "Mean0"),
     "max_pool_with_indices": lambda node: f"MaxPool{len(node.shape) - 2}DWithIndices0",

@@ -276,8 +276,10 @@ class Elementwise(Op):
     def push(cls, node: tape.Node, tangents: list, xp: Any, recorded: bool) -> Any:
         saved = rules.retied(cls, node, xp) if recorded else node.saved
         names = xp if recorded else devices.common([t for t in tangents if t is not None], cls.name)
-        if low := not recorded and node.dtype in LOW:
-            saved, tangents = rules.up(list(saved), names), rules.up(tangents, names)
+        if node.dtype in LOW:
+            saved, tangents = (
+                (saved, rules.up_recorded(tangents, xp)) if recorded else (rules.up(list(saved), names), rules.up(tangents, names))
+            )
         total = None
         for t, rule, source in zip(tangents, cls.rules, node.inputs, strict=True):
             if t is not None and rule is not None:
@@ -285,8 +287,8 @@ class Elementwise(Op):
                 total = term if total is None else total + term
         if total is not None and total.dtype != node.dtype and cls._is_real(node.dtype) and not cls._is_real(total.dtype):
             total = names.real(total)  # a real function of complex numbers: the rule's transpose is its real part
-        if low and total is not None:
-            total = names.astype(total, node.dtype)
+        if total is not None and node.dtype in LOW:
+            total = names.astype(total, FROM_NUMPY[node.dtype] if recorded else node.dtype)
         return total if total is None or tuple(total.shape) == node.shape else names.broadcast_to(total, node.shape)
 
     @staticmethod
@@ -314,12 +316,14 @@ class Linear(Op):
         saved = dict(zip(cls.slots, rules.retied(cls, node, xp) if recorded else node.saved or (None,) * len(cls.slots), strict=False))
         attrs = {k: v for k, v in node.attrs.items() if not k.startswith("__")}
         names = xp if recorded else devices.common([t for t in tangents if t is not None], cls.name)
+        if recorded and node.dtype in LOW:
+            tangents = rules.up_recorded(tangents, xp)  # as what is saved is
         run, total = functools.partial(cls.forward, **attrs), None
         for name, t in zip(cls.inputs, tangents, strict=True):
             if t is not None:
                 term = rules.at_work(names, run)(names, *[t if a == name else saved[a] for a in cls.inputs])
                 total = term if total is None else total + term
-        return total
+        return names.astype(total, FROM_NUMPY[node.dtype]) if recorded and node.dtype in LOW and total is not None else total
 
 
 # -- names -----------------------------------------------------------------------------------------------------------

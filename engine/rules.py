@@ -72,6 +72,8 @@ def pull_recorded(op: Any, node: tape.Node, grad: Any, xp: Any) -> list:
     saved, attrs = retied(op, node, xp), node.attrs
     if op.multi:
         grad = filled(node, grad, xp)
+    if node.dtype is not F32 and node.dtype in LOW:
+        grad = up_recorded(grad, xp)
     if op.variadic:
         found = op.rules[0](xp, grad, saved, attrs, None)
         return [None if s is None or g is None else fit_recorded(xp, g, s) for s, g in zip(node.inputs, found, strict=True)]
@@ -79,6 +81,13 @@ def pull_recorded(op: Any, node: tape.Node, grad: Any, xp: Any) -> list:
         None if source is None or rule is None else fit_recorded(xp, rule(xp, grad, saved, attrs, source.shape), source)
         for source, rule in zip(node.inputs, op.rules, strict=True)
     ]
+
+
+def up_recorded(a: Any, xp: Any) -> Any:
+    """`up` for Tensors."""
+    if isinstance(a, (list, tuple)):
+        return type(a)(up_recorded(x, xp) for x in a)
+    return xp.astype(a, FROM_NUMPY[F32]) if isinstance(a, Tensor) and a.array.dtype in LOW else a
 
 
 def pull_one(op: Any) -> Callable:
@@ -121,7 +130,7 @@ def pull_two(op: Any) -> Callable:
 
 
 def retied(op: Any, node: tape.Node, xp: Any) -> tuple:
-    """The saved arrays as Tensors tied back to the tape, for when the derivative itself is being recorded."""
+    """The saved arrays as Tensors tied back to the tape, for when the derivative itself is being recorded; half precision in float32."""
 
     def tied(array: Any, source: Any) -> Any:
         if array is None or not hasattr(array, "dtype"):
@@ -129,7 +138,9 @@ def retied(op: Any, node: tape.Node, xp: Any) -> tuple:
         tensor = Tensor._wrap(array)
         if source is not None and FROM_NUMPY[tensor.array.dtype].rank >= FLOAT:
             tensor.node = source
-        return tensor
+        return up_recorded(tensor, xp) if low else tensor
+
+    low = node.dtype is not F32 and node.dtype in LOW
 
     saved = node.saved
     if not saved:

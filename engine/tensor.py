@@ -334,7 +334,7 @@ class Tensor:
 
     def detach_(self) -> Tensor:
         """Cut this very tensor from the graph."""
-        if self._base is not None:
+        if self._base is not None and self.dtype.rank >= dtypes.FLOAT:
             raise RuntimeError("Can't detach views in-place. Use detach() instead.")
         self.node = None
         return self

@@ -65,8 +65,8 @@ def _ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Tensor | Sequen
 
 @native("margin_ranking_loss")
 def _margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 0) -> Any:
-    """`nn.functional.margin_ranking_loss`; `reduction` is 0 (none, the default here), 1 (mean) or 2 (sum)."""
-    return loss.finish((-target * (input1 - input2) + float(margin)).clamp_min(0), _reduction(reduction))
+    """`nn.functional.margin_ranking_loss` of whatever broadcasts; `reduction` is 0 (none, the default here), 1 (mean) or 2 (sum)."""
+    return _margin.ranked(input1, input2, target, margin, _reduction(reduction))
 
 
 @native("hinge_embedding_loss")

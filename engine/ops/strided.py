@@ -27,12 +27,21 @@ class strided_view(View):
     home, exempt = "", RULES_ONLY | {"noncontiguous": "It reads the storage, which another layout has otherwise."}
     examples = ((((8,),), {"size": (2, 3), "stride": (1, 2), "storage_offset": 1, "source": ((8,), (1,), 0)}),)
     def forward(xp, input, size, stride, storage_offset, source): return xp.strided_view(input, size, stride, storage_offset)
-    def d_input(xp, g, size, stride, storage_offset, source): return xp.restride(g, (size, stride, storage_offset), source)
+    def d_input(xp, g, size, stride, storage_offset, source): return _shared_out(xp, xp.restride(g, (size, stride, storage_offset), source), source)
 
     @classmethod
     def push(cls, node, tangents, xp, recorded):
-        a = node.attrs  # a tangent has a storage of its own
-        return (xp if recorded else namespace(tangents[0])).restride(tangents[0], a["source"], (a["size"], a["stride"], a["storage_offset"]))
+        a, xp = node.attrs, xp if recorded else namespace(tangents[0])  # a tangent has a storage of its own
+        return xp.restride(_shared_out(xp, tangents[0], a["source"]), a["source"], (a["size"], a["stride"], a["storage_offset"]))
+
+
+def _shared_out(xp, x, source):
+    """What belongs to a place in memory, in equal parts to the elements that share it, as those of an expanded tensor do."""
+    span = 1
+    for step, n in sorted((abs(step), n) for n, step in zip(*source[:2], strict=True) if n > 1):
+        if step < span: return x / xp.restride(xp.ones_like(x), source, source)
+        span += step * (n - 1)
+    return x
 
 
 class restride(Linear):

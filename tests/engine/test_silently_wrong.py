@@ -13,6 +13,7 @@ from engine.autograd import Function, grad
 from engine.autograd.graph import save_on_cpu, saved_tensors_hooks
 from engine.nn import functional as F
 from engine.utils.checkpoint import checkpoint
+from grouping import grouped
 
 
 def leaf(*values, **more):
@@ -362,3 +363,91 @@ def test_an_expanded_tensor_may_be_filled():
     assert x.fill_(2).tolist() == [2, 2, 2] and x.zero_().tolist() == [0, 0, 0]
     with pytest.raises(RuntimeError, match="single memory location"):
         x.add_(1)
+
+
+# -- what random programs found: expected values are PyTorch 2.13's ---------------------------------------------------------------------
+
+
+def test_elements_that_share_memory_share_a_gradient():
+    x = engine.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+    x.expand(3, 2, 2).as_strided((2,), (1,)).square().sum().backward()
+    assert x.grad.tolist() == [[2, 4], [0, 0]]
+    x.grad = None
+    x.as_strided((2, 2), (1, 1)).as_strided((2, 2), (1, 1)).square().sum().backward()  # 1, 2 and 2, 3 of the memory
+    assert x.grad.tolist() == [[2, 8], [6, 0]]
+
+
+def test_a_recorded_gradient_in_half_precision_is_as_exact_as_another():
+    rows = [[0.035, 1.102, -0.524, 1.25], [0.506, 1.234, -0.5, -0.511]]
+    x = engine.tensor(rows, dtype=engine.bfloat16, requires_grad=True)
+    y = F.rms_norm(x, (4,))
+    plain, recorded = (grad(y.square().sum(), x, create_graph=c, retain_graph=True)[0] for c in (False, True))
+    assert plain.tolist() == recorded.tolist()
+
+
+def test_tangents_have_the_dtype_of_the_result():
+    x = engine.tensor([[2.75], [1.25]], dtype=engine.bfloat16)
+    assert engine.func.jacfwd(lambda x: x.log10())(x).dtype is engine.bfloat16
+
+
+def test_a_leaf_that_changes_its_shape_in_no_grad_stays_one():
+    p = engine.ones(2, 3, requires_grad=True)
+    with engine.no_grad():
+        p.t_()
+    (p * engine.arange(6.0).reshape(3, 2)).sum().backward()
+    assert p.is_leaf and p.grad.tolist() == [[0, 1], [2, 3], [4, 5]]
+    h = p * 2
+    with engine.no_grad():
+        h.unsqueeze_(0)
+    assert grad(h.sum(), p)[0].tolist() == [[2, 2]] * 3
+
+
+def test_hooks_of_a_view_end_with_a_write_to_what_it_shows():
+    w = engine.ones(2, 2, requires_grad=True)
+    v = w[0]
+    v.register_hook(lambda g: g * 10)
+    with engine.no_grad():
+        w.mul_(2)
+    v.sum().backward()
+    assert w.grad.tolist() == [[1, 1], [0, 0]]
+
+
+def test_results_do_not_share_memory_where_nothing_had_to_move():
+    x = engine.ones(1, 2, 2)
+    for y in (F.pixel_shuffle(x, 1), F.pixel_unshuffle(x, 1), F.channel_shuffle(x[None], 1)):
+        y.zero_()
+    assert x.sum() == 4
+
+
+def test_matrices_that_are_not_positive_definite_are_factored_as_far_as_it_goes():
+    a = engine.tensor([[4.0, 1.0, 1.0], [1.0, -3.0, 2.0], [1.0, 2.0, 9.0]], dtype=engine.float64)
+    L, info = engine.linalg.cholesky_ex(a)
+    assert info == 2 and L[0].tolist() == [2, 0, 0] and L[:, 0].tolist() == [2, 0.5, 0.5]
+
+
+@grouped(
+    "dtype,made",
+    [
+        ("uint8", lambda: engine.hinge_embedding_loss(engine.tensor([3, 2]).byte(), engine.tensor([0, 1]))),
+        ("int64", lambda: F.l1_loss(engine.tensor([3, 2]).byte(), engine.tensor([1, 1]).byte(), reduction="sum")),
+        ("float16", lambda: F.poisson_nll_loss(engine.ones(2).half(), engine.tensor([2, 3]), full=True)),
+        ("float16", lambda: F.cosine_similarity(engine.ones(2).half(), engine.tensor([2, 3]), 0)),
+        ("float64", lambda: F.cosine_similarity(engine.ones(2).half(), engine.tensor(2.0, dtype=engine.float64), 0)),
+    ],
+)
+def test_losses_of_mixed_dtypes(dtype, made):
+    assert made().dtype.name == dtype
+
+
+def test_vectors_shorter_than_eps_have_the_slope_of_their_norm():
+    x = engine.tensor([0.9999, 0.8928, -0.3824], requires_grad=True)
+    F.cosine_similarity(x, engine.tensor([5.5, 5.5, 5.5]), dim=0, eps=3).backward()
+    length, eps, other = numpy.linalg.norm(x.detach()), 3, numpy.full(3, 1 / numpy.sqrt(3))  # the norm is cut off, its slope is not
+    slope = other / eps - x.detach().numpy() * (x.detach().numpy() @ other) / (eps * eps * length)
+    numpy.testing.assert_allclose(x.grad, slope, rtol=1e-5)
+
+
+def test_alpha_scales_in_the_dtype_of_the_result():
+    assert engine.sub(engine.zeros(1), engine.tensor([-(2**63)]), alpha=-3).item() == -3 * 2.0**63
+    half, wide = engine.tensor([4.827]).half(), engine.tensor([0.0], dtype=engine.float64)
+    assert engine.rsub(half, wide, alpha=3.125).item() == -3.125 * half.item()

@@ -76,7 +76,12 @@ class Generator(Scenes):
         if not self.session.alike:
             return
         used = [x for n, x in self.tensors.items() if re.search(rf"\b{n}\b", line)]
-        if "_polynomial_" in line and any(_huge(x) for x in used) or HANGS.search(line) and ("nan" in line or "inf" in line or not all(map(_finite, used))):
+        if (
+            "_polynomial_" in line
+            and any(_huge(x) for x in used)
+            or HANGS.search(line)
+            and ("nan" in line or "inf" in line or not all(map(_finite, used)))
+        ):
             return  # PyTorch counts up to the degree; LAPACK turns for ever
         if len(line) < 1200 and (told := self.session.step(line)):
             found.append(told)

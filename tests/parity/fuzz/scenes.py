@@ -28,7 +28,7 @@ MODULES = (
     ("MultiheadAttention(4, 2)", (3, 2, 4)), ("MultiheadAttention(4, 2, bias=False, add_zero_attn=True)", (3, 4)), ("TransformerEncoderLayer(4, 2, 5, dropout=0.0)", (3, 2, 4)),
     ("TransformerEncoderLayer(4, 2, 5, dropout=0.0, norm_first=True, activation='gelu')", (3, 2, 4)), ("Unfold(2)", (1, 4, 3, 3)), ("Flatten()", (2, 4, 3)), ("ELU(0.5)", (None, 4)), ("Threshold(0.1, -2)", (None, 4)),
     ("Sequential(T.nn.Linear(4, 4), T.nn.ReLU(inplace=True), T.nn.LayerNorm(4), T.nn.Linear(4, 1))", (None, 4)), ("Sequential(T.nn.Conv1d(4, 4, 1), T.nn.BatchNorm1d(4), T.nn.Tanh())", (2, 4, 3)),
-    ("utils.parametrizations.weight_norm(T.nn.Linear(4, 3))", (None, 4)), ("utils.parametrizations.orthogonal(T.nn.Linear(4, 4))", (None, 4)),
+    ("utils.parametrizations.weight_norm(T.nn.Linear(4, 3))", (None, 4)),
 )  # fmt: skip
 LOSSES = ("mse_loss({0}, {1})", "l1_loss({0}, {1}, reduction='sum')", "smooth_l1_loss({0}, {1}, beta=0.3)", "huber_loss({0}, {1}, delta=0.5, reduction='none')", "kl_div({0}, {1}.softmax(-1), reduction='sum')",
           "binary_cross_entropy_with_logits({0}, {1}.sigmoid())", "cosine_similarity({0}, {1}, dim=-1)", "pairwise_distance({0}, {1})", "soft_margin_loss({0}, {1}.sign())", "poisson_nll_loss({0}, {1})",
@@ -41,15 +41,15 @@ PARTS = ("[0]", "[-1]", "[:1]", "[1:]", "[::2]", "[..., :1]", "[..., -1]", ".mT"
          ".narrow(-1, 0, 1)", ".unflatten(-1, (-1, 1))", ".movedim(0, -1)", ".swapaxes(0, -1)", ".select(0, 0)", ".split(1)[0]", ".unbind()[-1]", ".tensor_split(2)[0]", ".chunk(2, -1)[-1]", "[None]", "[...]", ".detach()", ".data", ".as_strided((2, 2), (1, 1))",
          ".as_strided((3,), (0,))", ".contiguous()", ".flip(0)", ".real", ".view_as({0})", ".T.flatten()", "[T.tensor([0, 0])]", "[T.tensor(True)]")  # fmt: skip
 WRITES = ("{0}.mul_(2)", "{0}.add_({1})", "{0}.copy_({1})", "{0}.zero_()", "{0}[...] = {1}", "{0}[:1] = {1}", "{0} += {1}", "{0} *= 3", "{0}.sin_()", "{0}.div_(2)", "{0}.fill_(0.5)", "{0}.clamp_(-1, 1)", "{0}.relu_()", "{0}.sub_({1}, alpha=2)",
-          "{0}.index_put_((T.tensor([0, 0]),), {1}, accumulate=True)", "{0}[T.tensor([0, 0])] = {1}", "{0}[T.tensor([0, 0])] += {1}", "{0}[{0} > 0] = 0.25", "{0}.index_fill_(0, T.tensor([0]), 2)", "{0}.masked_fill_({0} < 0, 1.5)", "{0}.t_()", "{0}.squeeze_()", "{0}.unsqueeze_(0)", "{0}.transpose_(0, -1)",
+          "{0}.index_put_((T.tensor([0, 0]),), {0}[:1].clone(), accumulate=True)", "{0}[T.tensor([0, 0])] = {1}", "{0}[T.tensor([0, 0])] += {1}", "{0}[{0} > 0] = 0.25", "{0}.index_fill_(0, T.tensor([0]), 2)", "{0}.masked_fill_({0} < 0, 1.5)", "{0}.t_()", "{0}.squeeze_()", "{0}.unsqueeze_(0)", "{0}.transpose_(0, -1)",
           "{0}.addcmul_({0}, {0})", "{0}.lerp_({0}.detach() * 2, 0.5)", "{0}.pow_(2)", "{0}.exp_()", "{0}.index_add_(0, T.tensor([0, 0]), {0}[:1].clone().expand(2, *{0}.shape[1:]))", "{0}.cumsum_(0)", "{0}.tanh_()", "{0}.sigmoid_()", "{0}.fill_diagonal_(3)", "{0}.data.mul_(2)", "{0}.detach().add_(1)",
-          "{0}.data = {0}.data * 2", "{0}.neg_()", "{0}.triu_()", "{0}.swapaxes_(0, -1)", "{0}.sqrt_()", "{0}.scatter_(0, T.zeros_like({0}, dtype=T.int64)[:1], 2)", "{0}.requires_grad_()", "{0}.detach_()", "{0}.set_({0}.clone())", "{0}.nan_to_num_(1.0)", "{0}.where({0} > 0, {0}).mul_(2)")  # fmt: skip
+          "{0}.data = {0}.data * 2", "{0}.neg_()", "{0}.triu_()", "{0}.swapaxes_(0, -1)", "{0}.sqrt_()", "{0}.scatter_(0, T.zeros_like({0}, dtype=T.int64)[:1], 2)", "{0}.requires_grad_()", "{0}.detach_()", "{0}.nan_to_num_(1.0)", "{0}.where({0} > 0, {0}).mul_(2)")  # fmt: skip
 HOOKS = ("lambda g: g * 2", "lambda g: g.clamp(-1, 1)", "lambda g: None", "lambda g: g.detach()", "lambda g: g.sign() * g")
 HANDLES = ("{0}.register_hook({1})", "{0}.register_post_accumulate_grad_hook(lambda p: p.grad.mul_(2))", "{0}.grad_fn.register_hook(lambda i, o: tuple(g if g is None else g * 2 for g in i))", "{0}.grad_fn.register_prehook(lambda o: tuple(g if g is None else g * 3 for g in o))")  # fmt: skip
 MAPPED = ("x * y", "(x @ y.mT).sum(-1)", "x.sin() + y", "T.maximum(x, y)", "T.where(x > y, x, y * 2)", "(x - y).square().mean()", "T.nn.functional.mse_loss(x, y)", "T.stack((x, y))", "T.cat((x, y), -1)", "x.index_select(0, T.tensor([0])) + y", "x.clone().mul_(y)", "T.einsum('...i,...i->...', x, y)")  # fmt: skip
 NESTED = ("T.func.vmap(T.func.grad(lambda x: ({0}).sum()))({1})", "T.func.jvp(T.func.vmap(lambda x: {0}), ({1},), (T.ones_like({1}),))", "T.func.vmap(T.func.jacrev(lambda x: {0}))({1})", "T.func.hessian(lambda x: ({0}).sum())({1})",
           "T.func.jacfwd(T.func.jacrev(lambda x: ({0}).sum()))({1})", "T.func.grad(lambda x: T.func.vmap(lambda x: {0})(x).sum())({1})", "T.func.vmap(lambda x: T.func.jvp(lambda x: {0}, (x,), (x,))[1])({1})", "T.func.grad(T.func.grad(lambda x: ({0}).sum().sin()))({1}.sum())",
-          "T.func.grad_and_value(lambda x: ({0}).sum())({1})", "T.func.vmap(T.func.vmap(lambda x: {0}))({1})", "T.autograd.functional.hvp(lambda x: ({0}).sum(), {1}, T.ones_like({1}))", "T.autograd.functional.vjp(lambda x: {0}, {1}, T.ones_like({1}))", "T.func.linearize(lambda x: {0}, {1})[1](T.ones_like({1}))")  # fmt: skip
+          "T.func.grad_and_value(lambda x: ({0}).sum())({1})", "T.func.vmap(T.func.vmap(lambda x: {0}))({1})", "T.autograd.functional.hvp(lambda x: ({0}).sum(), {1}, T.ones_like({1}))", "T.autograd.functional.vjp(lambda x: {0}, {1}, T.ones_like({1}))")  # fmt: skip
 BODIES = ("x.sin()", "x * x", "x.exp() / 3", "x.softmax(-1)", "(x * 1).mul_(2)", "x.clone().add_(x)", "x.relu()", "x.abs().sqrt()", "T.cumsum(x, -1)", "x.sum(-1, keepdim=True) * x", "x[..., :1] * 3", "T.nn.functional.layer_norm(x, x.shape[-1:])", "x.std(-1)", "x.norm()", "x.logsumexp(-1)", "x.prod(-1)", "x.max(-1)[0]", "x.sort(-1)[0]", "x.tanh().detach() * x", "x.flip(-1)", "x.roll(1, -1)")  # fmt: skip
 
 
@@ -83,11 +83,21 @@ class Scenes:
         lines = [f"{m} = seeded(lambda: T.nn.{made}.to(T.{dtype}))", f"{x} = {self.writer.literal(size, dtype, grad=r.random() < 0.7)}" + (".clone(memory_format=T.channels_last)" if len(size) == 4 and r.random() < 0.3 else "")]  # fmt: skip
         if r.random() < 0.3:
             lines.append(f"{m}.eval()")
-        given = f"{x}, {x}, {x}" if made.startswith("Multihead") else f"{x}, {x}" if made.startswith("Bilinear") else f"{x} * 1" if "inplace" in made else x
+        given = (
+            f"{x}, {x}, {x}"
+            if made.startswith("Multihead")
+            else f"{x}, {x}"
+            if made.startswith("Bilinear")
+            else f"{x} * 1"
+            if "inplace" in made
+            else x
+        )
         lines.append(f"{y} = first({m}({given}))")
         wrapped = r.random()
         if wrapped < 0.1:
-            lines[-1] = f"{y} = T.utils.checkpoint.checkpoint(lambda x: first({m}({given.replace(x, 'x')})), {x}, use_reentrant={r.random() < 0.3})"
+            lines[-1] = (
+                f"{y} = T.utils.checkpoint.checkpoint(lambda x: first({m}({given.replace(x, 'x')})), {x}, use_reentrant={r.random() < 0.3})"
+            )
         elif wrapped < 0.2:
             lines[-1] = f"with T.autocast('cpu', dtype=T.bfloat16): {lines[-1]}"
         elif wrapped < 0.3:
@@ -95,7 +105,9 @@ class Scenes:
         g, more = self.fresh(), self.fresh()
         if r.random() < 0.4:
             lines.append(f"{g} = list(T.autograd.grad(({y} * {y}).sum(), [{x}, *{m}.parameters()], create_graph=True, allow_unused=True))")
-            lines.append(f"{more} = list(T.autograd.grad(sum((p * p).sum() for p in {g} if p is not None), [{x}, *{m}.parameters()], allow_unused=True))")
+            lines.append(
+                f"{more} = list(T.autograd.grad(sum((p * p).sum() for p in {g} if p is not None), [{x}, *{m}.parameters()], allow_unused=True))"
+            )
         else:
             lines.append(f"({y} * {y}).sum().backward()")
             lines.append(f"{g} = [p.grad for p in {m}.parameters()]")
@@ -106,9 +118,16 @@ class Scenes:
 
     def _steps(self, parameters: str, plain: bool) -> list[str]:
         r, o = self.random, f"o{self.random.randrange(10**6)}"
-        made = r.choice(OPTIMISERS[:3] if plain else OPTIMISERS).format(parameters)  # others make much of the least digit of a small gradient
+        made = r.choice(OPTIMISERS[:3] if plain else OPTIMISERS).format(
+            parameters
+        )  # others make much of the least digit of a small gradient
         options = r.choice(("", "", ", foreach=True", ", foreach=False"))
-        return [f"{o} = T.optim.{made[:-1]}{options})", f"{o}.step()", *([f"{o}.step()"] if r.random() < 0.5 else []), f"{o}.zero_grad(set_to_none={r.random() < 0.5})"]
+        return [
+            f"{o} = T.optim.{made[:-1]}{options})",
+            f"{o}.step()",
+            *([f"{o}.step()"] if r.random() < 0.5 else []),
+            f"{o}.zero_grad(set_to_none={r.random() < 0.5})",
+        ]
 
     def optimiser(self) -> str | None:
         """Steps of an optimiser on leaves of the program."""
@@ -116,7 +135,9 @@ class Scenes:
         if not leaves:
             return None
         chosen = self.random.sample(leaves, min(len(leaves), 2))
-        return "\n".join([f"sum((p * p).sum().double() for p in ({', '.join(chosen)},)).backward()", *self._steps(f"[{', '.join(chosen)}]", False)])
+        return "\n".join(
+            [f"sum((p * p).sum().double() for p in ({', '.join(chosen)},)).backward()", *self._steps(f"[{', '.join(chosen)}]", False)]
+        )
 
     def twice(self) -> str | None:
         """A loss, a normalisation or one of the program's expressions, differentiated twice."""
@@ -131,7 +152,9 @@ class Scenes:
         if text is None:
             return None
         lines = [f"{y} = {text}", f"{g} = T.autograd.grad({y}, {a}, T.ones_like({y}), create_graph=True)[0]"]
-        lines.append(f"{self.fresh()} = T.autograd.grad({g}, {r.choice((a, b))}, T.ones_like({g}), allow_unused=True{r.choice(('', ', create_graph=True', ', retain_graph=True'))})[0]")
+        lines.append(
+            f"{self.fresh()} = T.autograd.grad({g}, {r.choice((a, b))}, T.ones_like({g}), allow_unused=True{r.choice(('', ', create_graph=True', ', retain_graph=True'))})[0]"
+        )
         return "\n".join(lines)
 
     def chain(self) -> str | None:

@@ -55,7 +55,9 @@ class Writer:
         if "complex" in dtype:
             return complex(self.number("float32"), self.number("float32"))
         if r.random() < self.special:
-            return r.choice((0.0, -0.0, math.nan, math.inf, -math.inf, 1e4, 1e-4, *((1e-40, -3e38, 65504.0, 1e-8, 1e30) if r.random() < 0.2 else ())))
+            return r.choice(
+                (0.0, -0.0, math.nan, math.inf, -math.inf, 1e4, 1e-4, *((1e-40, -3e38, 65504.0, 1e-8, 1e30) if r.random() < 0.2 else ()))
+            )
         return r.choice((1, -1)) * r.randint(1, 12) / 4 if r.random() < 0.5 else round(r.uniform(-2, 2), 3)
 
     def literal(self, shape: list[int], dtype: str, most: int | None = None, grad: bool | None = None) -> str:
