@@ -460,7 +460,8 @@ def _receive(leaf: Leaf, grad: Any, recorded: bool, in_place: bool) -> None:
             tensor._grad = before.detach() + _tensor(grad)
     if leaf.hooks is not None:
         for fn in tuple(leaf.hooks.accumulated.values()):
-            fn(tensor)
+            if fn(tensor) is not None:
+                raise RuntimeError("Tensor post accumulate grad hooks should return None.")
 
 
 def _laid_as(grad: Any, leaf: Any) -> Any:

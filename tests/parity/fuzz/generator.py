@@ -76,13 +76,12 @@ class Generator(Scenes):
         if not self.session.alike:
             return
         used = [x for n, x in self.tensors.items() if re.search(rf"\b{n}\b", line)]
-        if (
-            "_polynomial_" in line
-            and any(_huge(x) for x in used)
-            or HANGS.search(line)
-            and ("nan" in line or "inf" in line or not all(map(_finite, used)))
-        ):
-            return  # PyTorch counts up to the degree; LAPACK turns for ever
+        if "_polynomial_" in line and (any(_huge(x) for x in used) or re.search(r"\d{7}", line)):
+            return  # PyTorch counts up to the degree
+        if HANGS.search(line) and ("nan" in line or "inf" in line or not all(map(_finite, used))):
+            return  # LAPACK turns for ever
+        if "T.embedding_bag" in line and ("[[" in line or any(x.ndim > 1 and not x.is_floating_point() for x in used)):
+            return  # PyTorch writes beyond its memory
         if len(line) < 1200 and (told := self.session.step(line)):
             found.append(told)
 
@@ -300,7 +299,7 @@ class Generator(Scenes):
         if v is None:
             return None
         return r.choice((f"{v}.retain_grad()", f"{v}.register_hook(lambda g: g * 2)", f"{v}.register_hook(lambda g: None)", f"{v}.register_hook(lambda g: g.mul(3).clone())",
-                         f"{v}.requires_grad_()", f"{v}.requires_grad_(False)", f"{v}.register_post_accumulate_grad_hook(lambda p: p.grad.mul_(2))", f"{v}.grad = None"))  # fmt: skip
+                         f"{v}.requires_grad_()", f"{v}.requires_grad_(False)", f"{v}.register_post_accumulate_grad_hook(lambda p: (p.grad.mul_(2), None)[1])", f"{v}.grad = None"))  # fmt: skip
 
     def gradient(self) -> str | None:
         """The gradients of one variable in others; half of the time recorded, so that later lines go through them once more."""

@@ -47,7 +47,8 @@ def _work(connection: Connection, seed: Any, place: Any, ops: str) -> None:
 
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
-    signatures(ops), sampled(ops)  # what every program draws from takes longer to read than a program
+    signatures(ops)  # what every program draws from takes longer to read than a program
+    sampled(ops)
     while (seeds := connection.recv()) is not None:
         results = []
         for one in seeds:

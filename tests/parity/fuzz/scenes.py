@@ -6,6 +6,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import torch
+from fuzz.signatures import signatures
 from fuzz.writer import Writer
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ WRITES = ("{0}.mul_(2)", "{0}.add_({1})", "{0}.copy_({1})", "{0}.zero_()", "{0}[
           "{0}.addcmul_({0}, {0})", "{0}.lerp_({0}.detach() * 2, 0.5)", "{0}.pow_(2)", "{0}.exp_()", "{0}.index_add_(0, T.tensor([0, 0]), {0}[:1].clone().expand(2, *{0}.shape[1:]))", "{0}.cumsum_(0)", "{0}.tanh_()", "{0}.sigmoid_()", "{0}.fill_diagonal_(3)", "{0}.data.mul_(2)", "{0}.detach().add_(1)",
           "{0}.data = {0}.data * 2", "{0}.neg_()", "{0}.triu_()", "{0}.swapaxes_(0, -1)", "{0}.sqrt_()", "{0}.scatter_(0, T.zeros_like({0}, dtype=T.int64)[:1], 2)", "{0}.requires_grad_()", "{0}.detach_()", "{0}.nan_to_num_(1.0)", "{0}.where({0} > 0, {0}).mul_(2)")  # fmt: skip
 HOOKS = ("lambda g: g * 2", "lambda g: g.clamp(-1, 1)", "lambda g: None", "lambda g: g.detach()", "lambda g: g.sign() * g")
-HANDLES = ("{0}.register_hook({1})", "{0}.register_post_accumulate_grad_hook(lambda p: p.grad.mul_(2))", "{0}.grad_fn.register_hook(lambda i, o: tuple(g if g is None else g * 2 for g in i))", "{0}.grad_fn.register_prehook(lambda o: tuple(g if g is None else g * 3 for g in o))")  # fmt: skip
+HANDLES = ("{0}.register_hook({1})", "{0}.register_post_accumulate_grad_hook(lambda p: (p.grad.mul_(2), None)[1])", "{0}.grad_fn.register_hook(lambda i, o: tuple(g if g is None else g * 2 for g in i))", "{0}.grad_fn.register_prehook(lambda o: tuple(g if g is None else g * 3 for g in o))")  # fmt: skip
 MAPPED = ("x * y", "(x @ y.mT).sum(-1)", "x.sin() + y", "T.maximum(x, y)", "T.where(x > y, x, y * 2)", "(x - y).square().mean()", "T.nn.functional.mse_loss(x, y)", "T.stack((x, y))", "T.cat((x, y), -1)", "x.index_select(0, T.tensor([0])) + y", "x.clone().mul_(y)", "T.einsum('...i,...i->...', x, y)")  # fmt: skip
 NESTED = ("T.func.vmap(T.func.grad(lambda x: ({0}).sum()))({1})", "T.func.jvp(T.func.vmap(lambda x: {0}), ({1},), (T.ones_like({1}),))", "T.func.vmap(T.func.jacrev(lambda x: {0}))({1})", "T.func.hessian(lambda x: ({0}).sum())({1})",
           "T.func.jacfwd(T.func.jacrev(lambda x: ({0}).sum()))({1})", "T.func.grad(lambda x: T.func.vmap(lambda x: {0})(x).sum())({1})", "T.func.vmap(lambda x: T.func.jvp(lambda x: {0}, (x,), (x,))[1])({1})", "T.func.grad(T.func.grad(lambda x: ({0}).sum().sin()))({1}.sum())",
@@ -57,6 +58,7 @@ class Scenes:
     """The kinds that draw several lines at once, or one that needs a look at what it will be run on."""
 
     random: Random
+    ops: str
     session: Session
     writer: Writer
     tensors: dict[str, torch.Tensor]
@@ -187,7 +189,9 @@ class Scenes:
 
     def fitting(self) -> str | None:
         """`out=` of the right size, often not contiguous, with others seeing the memory."""
-        r, text = self.random, self.expression()
+        r, table = self.random, signatures(self.ops)
+        with_out = [s for s in table[r.choice([*table])] if len(s.out) == 1 and s.function] if table else []
+        text = self.writer.call(r.choice(with_out)._replace(method=None)) if with_out else None
         if text is None:
             return None
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from random import Random
 from typing import Any
 
@@ -14,7 +15,7 @@ DTYPES = {
     "int8": 3, "uint8": 4, "bool": 7, "uint16": 1, "uint32": 1, "uint64": 1,
 }  # fmt: skip
 # how often a program is of a kind, and the dtypes that it prefers then
-THEMES: dict[str, tuple[float, dict[str, float]]] = {
+THEMES: dict[str, tuple[float, Mapping[str, float]]] = {
     "": (70, DTYPES), "complex": (6, {"complex64": 4, "complex128": 5, "float64": 1}), "low": (5, {"float16": 4, "bfloat16": 5, "float32": 2}),
     "integers": (6, {"int64": 4, "int32": 2, "int16": 2, "int8": 2, "uint8": 3, "bool": 3, "uint16": 1, "uint32": 1, "uint64": 1, "float32": 3}), "special": (8, DTYPES), "float": (5, {"float32": 3, "float64": 3}),
 }  # fmt: skip
