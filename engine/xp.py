@@ -138,6 +138,10 @@ def _beside(x: Any, fill: Any) -> Any:
     return _Tensor._wrap(_namespace(x.array).full(x.array.shape, fill, dtype=x.array.dtype))
 
 
+def laid_out(x: Any, format: Any) -> Any:
+    return _registry["clone"].call(x, memory_format=format)
+
+
 def zeros_like(x: Any) -> Any:
     return _beside(x, 0)
 

@@ -75,7 +75,6 @@ from numpy import (  # noqa: F401  the namespace itself
     maximum,
     minimum,
     moveaxis,
-    nan_to_num,
     nextafter,
     nonzero,
     not_equal,

@@ -20,7 +20,7 @@ from cupy import (  # noqa: F401  # pyright: ignore[reportMissingImports]
     bitwise_xor, ceil, concatenate, copysign, cos, cosh, divide, empty, empty_like, equal, exp, exp2, expm1, eye, floor, fmax, fmin,
     full, full_like, gcd, greater, greater_equal, hypot, invert, isclose, isfinite, isinf, isnan, isneginf, isposinf, isreal,
     lcm, left_shift, less, less_equal, log, log1p, log2, log10, logaddexp2, logical_and, logical_not, logical_or, logical_xor,
-    maximum, minimum, nan_to_num, nextafter, nonzero, not_equal, ones, ones_like, real,
+    maximum, minimum, nextafter, nonzero, not_equal, ones, ones_like, real,
     right_shift, roll, searchsorted, signbit, sin, sinh, sort, sqrt, square, squeeze, stack, subtract, take, take_along_axis, tan,
     tanh, tensordot, tile, tril, triu, trunc, unique, where, zeros, zeros_like,
 )  # fmt: skip

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
+import ml_dtypes
 import numpy
 
 from ..layout import blank, preserve_format
@@ -135,6 +136,18 @@ def _places(lib: Any, layout: tuple) -> Any:
     for d, (n, s) in enumerate(zip(size, stride, strict=True)):
         at = at + (lib.arange(n) * s).reshape((-1,) + (1,) * (len(size) - d - 1))
     return at
+
+
+def nan_to_num(x: Any, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Any:
+    """Numbers in place of nan and the infinities: by default 0 and the dtype's largest numbers."""
+    lib = module_of(x)
+    if x.dtype.kind == "c" or x.dtype.itemsize > 2 or x.dtype.kind in "biu":
+        return lib.nan_to_num(x, nan=nan, posinf=posinf, neginf=neginf)
+    most = float(ml_dtypes.finfo(x.dtype).max)
+    wide = lib.nan_to_num(
+        x.astype("float32"), nan=nan, posinf=most if posinf is None else posinf, neginf=-most if neginf is None else neginf
+    )
+    return wide.astype(x.dtype)
 
 
 def restride(x: Any, source: tuple, target: tuple) -> Any:

@@ -462,5 +462,5 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
         raise RuntimeError(f"expected common dtype to be floating point, yet common dtype is {common.name}")
     x1, x2 = (x.to(common) for x in broadcast_tensors(x1, x2))
     lengths = [functions["linalg.vector_norm"](x, 2, dim, True) for x in (x1, x2)]
-    first, second = (x / (n + (n.clamp_min(eps) - n).detach()) for x, n in zip((x1, x2), lengths, strict=True))  # cut off without cutting the gradient
+    first, second = (x / functions["where"](n < eps, n + (eps - n).detach(), n) for x, n in zip((x1, x2), lengths, strict=True))  # cut off, and its slope is not
     return (first * second).sum(dim)

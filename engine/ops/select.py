@@ -130,7 +130,7 @@ class heaviside(Refusing, Elementwise):
 
 class nan_to_num(Elementwise):
     """Each element, with numbers in place of nan and the infinities: by default 0 and the dtype's largest numbers."""
-    samples, inputs = UNARY, ("input",)
+    samples, inputs, exact = UNARY, ("input",), True  # the largest numbers are those of the input's own dtype
     def forward(xp, input, nan=None, posinf=None, neginf=None): return xp.nan_to_num(input, nan=nan or 0.0, posinf=posinf, neginf=neginf)
     def d_input(xp, g, input): return xp.where(xp.isfinite(input), g, 0)
 

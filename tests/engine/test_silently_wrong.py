@@ -451,3 +451,17 @@ def test_alpha_scales_in_the_dtype_of_the_result():
     assert engine.sub(engine.zeros(1), engine.tensor([-(2**63)]), alpha=-3).item() == -3 * 2.0**63
     half, wide = engine.tensor([4.827]).half(), engine.tensor([0.0], dtype=engine.float64)
     assert engine.rsub(half, wide, alpha=3.125).item() == -3.125 * half.item()
+
+
+@pytest.mark.parametrize("dtype", [engine.float16, engine.bfloat16])
+def test_infinities_in_half_precision_become_its_largest_number(dtype):
+    x = engine.tensor([numpy.inf, -numpy.inf, numpy.nan, 1.5], dtype=dtype)
+    most = engine.finfo(dtype).max
+    assert engine.nan_to_num(x, 2.0).tolist() == [most, -most, 2, 1.5] == x.nan_to_num_(2.0).tolist()
+
+
+def test_copies_of_views_have_derivatives_of_derivatives():
+    x = engine.arange(6.0).reshape(2, 3)
+    found = engine.func.hessian(lambda x: engine.transpose_copy(x, 0, 1).square().sum())(x)
+    assert found.reshape(6, 6).tolist() == (2 * engine.eye(6)).tolist()
+    assert engine.func.jacfwd(lambda x: x.narrow_copy(0, 1, 1))(x).sum() == 3
