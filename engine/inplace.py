@@ -117,7 +117,7 @@ def reshape_in_place(target: Tensor, fn: Any) -> Tensor:
     finally:
         mode.grad = before
     target.array, target._view, target._views = seen_as.array, seen_as._view, None
-    if leaf:
+    if leaf and node is not None:
         node.shape, target._view = target.array.shape, None
     else:
         _becomes(target, seen_as.node)

@@ -103,8 +103,8 @@ def triangle(fn: Callable, /, x: Any, k: int = 0) -> Any:
 
 
 rule(
-    "columns", "contract", "copied", "diagonal", "expand_dims", "linear", "matrix_transpose", "moveaxis", "real", "reshape", "spread_to", "squeeze",
-    "strided", "strided_view", "swapaxes", "transpose", "view", "view_as_complex", "view_as_real", "windows",
+    "columns", "contract", "copied", "diagonal", "expand_dims", "linear", "matrix_transpose", "moveaxis", "real", "reshape", "spread_to",
+    "squeeze", "strided", "strided_view", "swapaxes", "transpose", "view", "view_as_complex", "view_as_real", "windows",
 )(own)  # fmt: skip
 
 
@@ -303,8 +303,8 @@ def put_zeros(value: Any, shape: tuple, index: Any) -> Meta:
 
 
 @rule(
-    "cholesky", "cholesky_info", "cofactor", "det", "eig", "eigh", "inv", "ldl_factor", "lu_factor", "matrix_exp", "pinv", "qr", "reflections",
-    "slogdet", "svd",
+    "cholesky", "cholesky_info", "cofactor", "det", "eig", "eigh", "inv", "ldl_factor", "lu_factor", "matrix_exp", "pinv", "qr",
+    "reflections", "slogdet", "svd",
 )  # fmt: skip
 def of_matrices(fn: Callable, /, x: Any, *rest: Any, **kwargs: Any) -> Any:
     """A function of each matrix of a stack: the results for one identity."""
