@@ -185,7 +185,7 @@ def _softsign_slope(xp, g, x, size):
 
 class logsigmoid(Activation):
     """log(1 / (1 + exp(-x))), without overflow."""
-    formula, row_major = "-log(1 + exp(-input))", True
+    formula, row_major, laid = "-log(1 + exp(-input))", True, None
     def forward(xp, input): return xp.log_sigmoid(input)
     def d_input(xp, g, input): return g * xp.sigmoid(-input)
 
