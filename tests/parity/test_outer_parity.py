@@ -8,6 +8,7 @@ import operator
 import random
 import warnings
 
+import make_torch_homes
 import make_torch_names
 import numpy
 import pytest
@@ -126,6 +127,13 @@ def test_arguments_have_the_same_names_and_order(ours, theirs):
         found = found.__new__
     wanted = [n for n in inspect.signature(found).parameters if n not in ("cls", "self", "args", "kwargs", "extras")]
     assert [n for n in inspect.signature(ours).parameters if n not in ("args", "kwargs")] == wanted
+
+
+def test_where_classes_and_functions_are_is_told_of_this_pytorch():
+    lines = make_torch_homes.FILE.read_text(encoding="utf-8").splitlines()
+    assert lines[0] == f"# PyTorch {torch.__version__.split('+')[0]}"
+    told = {(theirs, ours): set(names) for theirs, ours, *names in map(str.split, lines[1:])}
+    assert told == make_torch_homes.homes()
 
 
 def test_the_list_of_names_is_of_this_pytorch():
