@@ -259,7 +259,7 @@ class frexp(Refusing, Op):
 
 class nextafter(Refusing, Elementwise):
     """The next number after `input` towards `other` that the dtype can hold. The slope is 1 in `input` unless it is `other` already."""
-    refuses, inplace = "bic", True
+    refuses, inplace, exact = "bic", True, True
     exempt = {"value": "Compared with NumPy in float32 its steps are those of float64."}
     def forward(xp, input, other): return xp.nextafter(input, other)
     def d_input(xp, g, input, other): return xp.where(input == other, 0, g)

@@ -465,3 +465,15 @@ def test_copies_of_views_have_derivatives_of_derivatives():
     found = engine.func.hessian(lambda x: engine.transpose_copy(x, 0, 1).square().sum())(x)
     assert found.reshape(6, 6).tolist() == (2 * engine.eye(6)).tolist()
     assert engine.func.jacfwd(lambda x: x.narrow_copy(0, 1, 1))(x).sum() == 3
+
+
+@pytest.mark.parametrize("dtype", [engine.float16, engine.bfloat16])
+def test_the_next_number_is_one_of_the_dtype(dtype):
+    step = engine.finfo(dtype).eps
+    x = engine.ones(1, dtype=dtype)
+    assert engine.nextafter(x, x * 2).item() == 1 + step and engine.nextafter(x, x * 0).item() == 1 - step / 2
+
+
+def test_complex_infinities_keep_their_parts():
+    inf = engine.tensor([numpy.inf])
+    assert engine.complex(inf, inf).real.item() == engine.complex(inf, inf).imag.item() == numpy.inf

@@ -78,6 +78,7 @@ KNOWN = [
     Known("value", r"(solve|inv)_ex\(", "", "What is in the place of the solution where `info` says that there is none."),
     Known("value", "polygamma|digamma|lgamma", "inf, not nan|nan, not -?inf", "Beside a pole whose number is too large for its fraction."),
     Known("shape", "pixel_(un)?shuffle", r"0", "Of no elements PyTorch gives the shape of the input."),
+    Known("value", r"gelu|pow|\*\*|zeta|softsign|gcd", r"not \(?-?nan", "PyTorch's vector units give nan at an infinity or at 0j."),
     Known("value", "airy_ai", r"(-?\d\.\d{5})\d*(e-\d+)?, not \1", "PyTorch's series is good to seven digits, also in double precision."),
     Known("flags", "", "'requires_grad': False, 'is_leaf': True.* not {'requires_grad': True, 'is_leaf': True",
           "A view that was made where nothing is recorded, or before its base, says in PyTorch that it requires a gradient, which then reaches nobody.",
