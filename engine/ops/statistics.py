@@ -82,8 +82,9 @@ def renorm(input, p, dim, maxnorm):
     if maxnorm < 0: raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm}")
     if input.ndim < 2: raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {input.ndim} dimensions")
     d = wrap_dim(dim, input.ndim)
-    norm = vector_norm(input, p, tuple(i for i in range(input.ndim) if i != d), True)
-    return input * where(norm > maxnorm, maxnorm / (norm + 1e-7), 1.0)
+    wide = input.float() if input.dtype.itemsize == 2 and input.is_floating_point() else input  # a norm that half precision need not hold
+    norm = vector_norm(wide, p, tuple(i for i in range(input.ndim) if i != d), True)
+    return (wide * where(norm > maxnorm, maxnorm / (norm + 1e-7), 1.0)).to(input.dtype)
 
 
 # -- order -----------------------------------------------------------------------------------------------------------------------

@@ -136,6 +136,7 @@ class Scenes:
         leaves = [n for n, x in self.tensors.items() if x.is_leaf and x.requires_grad and self._floating(x)]
         if not leaves:
             return None
+        leaves = [*{id(self.tensors[n]): n for n in leaves}.values()]
         chosen = self.random.sample(leaves, min(len(leaves), 2))
         return "\n".join(
             [f"sum((p * p).sum().double() for p in ({', '.join(chosen)},)).backward()", *self._steps(f"[{', '.join(chosen)}]", False)]
