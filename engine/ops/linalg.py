@@ -363,7 +363,7 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: complex = 1, alpha:
     """`beta * input + alpha * outer(vec1, vec2)`."""
     beta, alpha = scale(beta, "beta", input, vec1, vec2), scale(alpha, "alpha", input, vec1, vec2)
     common = dtypes.promote(input.dtype, dtypes.promote(vec1.dtype, vec2.dtype))  # also where the input is one number
-    return _scaled(input.to(common), outer(vec1, vec2), beta, alpha)
+    return _scaled(input.to(common), outer(vec1, vec2).to(common), beta, alpha)
 
 
 @composite(method=True, in_place=True)
