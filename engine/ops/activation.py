@@ -238,12 +238,13 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
 
 
 @composite(home=F)
-def glu(input, dim=-1):
+@parsed
+def glu(input: Tensor, dim: int = -1) -> Tensor:
     """The first half along `dim` times the sigmoid of the second half."""
     if not input.ndim: raise RuntimeError("glu does not support scalars because halving size must be even")
-    refuse_whole_numbers("glu", input)
-    size = input.shape[dim]
+    size = input.size(dim)
     if size % 2: raise RuntimeError(f"glu: Halving dimension must be even, but dimension {dim % input.ndim} is size {size}")
+    refuse_whole_numbers("glu", input)
     lead = (slice(None),) * (dim % input.ndim)
     return input[(*lead, slice(None, size // 2))] * input[(*lead, slice(size // 2, None))].sigmoid()
 

@@ -155,9 +155,16 @@ class col2im(_Windows, Linear):
     def d_input(xp, g, kernel_size, dilation, padding, stride): return xp.im2col(g, kernel_size, dilation, padding, stride)
 
 
+def _refuse_single(**sizes):
+    """RuntimeError for a sequence that does not say both of two numbers."""
+    for name, given in sizes.items():
+        if isinstance(given, (tuple, list)) and len(given) != 2: raise RuntimeError(f"It is expected {name} equals to 2, but got size {len(given)}")
+
+
 @composite(home="nn.functional")
 def unfold(input, kernel_size, dilation=1, padding=0, stride=1):
     """Every window of an image as one column: (N, C, H, W) to (N, C * kernel, windows). (C, H, W) works too."""
+    _refuse_single(kernel_size=kernel_size, dilation=dilation, padding=padding, stride=stride)
     if input.ndim < 3: raise IndexError(f"unfold: expected images (N, C, H, W) or (C, H, W), but got {list(input.shape)}: dimension out of range")
     if input.ndim > 4: raise RuntimeError(f"unfold: Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, but got: {list(input.shape)}")
     return im2col(input, kernel_size, dilation, padding, stride)
@@ -166,6 +173,7 @@ def unfold(input, kernel_size, dilation=1, padding=0, stride=1):
 @composite(home="nn.functional")
 def fold(input, output_size, kernel_size, dilation=1, padding=0, stride=1):
     """The transpose of `unfold`: columns are put back into images of `output_size`, and summed where windows overlap."""
+    _refuse_single(output_size=output_size, kernel_size=kernel_size, dilation=dilation, padding=padding, stride=stride)
     return col2im(input, each(output_size, 2, "output_size"), kernel_size, dilation, padding, stride)
 
 

@@ -144,7 +144,7 @@ def refuse_whole_numbers(function: str, x: Tensor, allowed: tuple[str, ...] = ()
 def refuse_gradients(function: str, **constants: Tensor | None) -> None:
     """RuntimeError for arguments that require a gradient where PyTorch's function has none."""
     for name, x in constants.items():
-        if x is not None and x.requires_grad and tape.mode.grad:
+        if isinstance(x, Tensor) and x.requires_grad and tape.mode.grad:
             raise RuntimeError(f"The function '{function}' is not differentiable with respect to argument '{name}'. This input cannot have requires_grad True.")
 
 

@@ -32,8 +32,8 @@ class Product:
     @classmethod
     def prepare(cls, arrays):
         first = getattr(arrays[0], "dtype", None)
-        if first is BOOL_NP: raise Refused("not implemented for bool", NotImplementedError)
         if first is not None and all(a is None or getattr(a, "dtype", None) is first for a in arrays):
+            if first is BOOL_NP: raise Refused("not implemented for bool", NotImplementedError)
             return arrays, devices.common(arrays, cls.name)
         seen = list(dict.fromkeys(FROM_NUMPY[a.dtype].name for a in arrays if hasattr(a, "dtype")))
         if len(seen) > 1:

@@ -19,6 +19,7 @@ from .loss import (
     same_type,
     smooth_l1_loss,
 )
+from .shape import broadcast_shapes
 
 F = "nn.functional"
 
@@ -77,7 +78,10 @@ def same_size(input, target, rule):
 def _binary_cross_entropy(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
     reduction = known_reduction(reduction_of(size_average, reduce, reduction))
     same_size(input, target, "Using a target size ({}) that is different to the input size ({}) is deprecated. Please ensure they have the same size.")
-    refuse_gradients("binary_cross_entropy", weight=weight)
+    if weight is not None:
+        refuse_gradients("binary_cross_entropy", weight=weight)
+        if broadcast_shapes(weight.shape, input.shape) != input.shape: raise RuntimeError(f"output with shape {list(input.shape)} doesn't match the broadcast shape of a weight {list(weight.shape)}")
+        if weight.dtype.rank < input.dtype.rank: weight = weight.to(input.dtype)
     return binary_cross_entropy.call(input, target, weight, reduction)
 
 

@@ -9,15 +9,17 @@ from ..tensor import Tensor
 from .distance import pairwise_distance
 from .front import refuse_gradients
 from .loss import finish, known_reduction, reduction_of
+from .shape import broadcast_shapes
 
 
 @composite(home="nn.functional")
 def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, size_average=None, reduce=None, reduction="mean"):
     """The distance itself where the target is 1; where it is -1, what it lacks to `margin`."""
+    reduction = known_reduction(reduction_of(size_average, reduce, reduction))
     zero = input.new_zeros(())
     lack = (input.new_full(input.shape, margin) - input).clamp_min(0)  # of integers an integer, as in PyTorch
     each = zero.where(target == 1, lack) + zero.where(target == -1, input)
-    return finish(each, reduction_of(size_average, reduce, reduction))
+    return finish(each, reduction)
 
 
 @composite(home="nn.functional")
@@ -125,7 +127,7 @@ def multilabel_soft_margin_loss(input, target, weight=None, size_average=None, r
 def soft_margin_loss(input: Tensor, target: Tensor, size_average=None, reduce=None, reduction="mean"):
     """log(1 + exp(-target * input)) for targets 1 and -1."""
     reduction = known_reduction(reduction_of(size_average, reduce, reduction))
-    if input.ndim < target.ndim: raise RuntimeError(f"output with shape {list(input.shape)} doesn't match the broadcast shape of a target {list(target.shape)}")
+    if broadcast_shapes(input.shape, target.shape) != input.shape: raise RuntimeError(f"output with shape {list(input.shape)} doesn't match the broadcast shape of a target {list(target.shape)}")
     if target.dtype.rank > input.dtype.rank: raise RuntimeError(f"result type {target.dtype.name} can't be cast to the desired output type {input.dtype.name}")
     refuse_gradients("soft_margin_loss", target=target)
     return finish((-target.to(input.dtype) * input).exp().log1p(), reduction)

@@ -49,10 +49,11 @@ class Mixed:
 
     @classmethod
     def prepare(cls, arrays):
-        refuse_integers(arrays[0])
         if getattr(arrays[0], "dtype", None) in LOW and all(getattr(a, "dtype", F32) == F32 for a in arrays[1:]):
             return arrays, devices.common(arrays, cls.name)
-        return super().prepare(arrays)  # type: ignore[misc]
+        found = super().prepare(arrays)  # type: ignore[misc]
+        refuse_integers(arrays[0])
+        return found
 
 
 def mixed(input, *weights):

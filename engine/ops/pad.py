@@ -50,6 +50,11 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     if not (1 <= padded <= 3 and input.ndim in (padded + 1, padded + 2)):
         raise NotImplementedError(f'Padding mode "{mode}" pads the last 1 to 3 dimensions of a tensor that has one or two more, '
                                   f"but got padding length {len(widths)} and input of dimension {input.ndim}")  # fmt: skip
+    if mode != "circular" and 0 in input.shape[-padded - 1 :]:
+        raise RuntimeError(f"Expected {padded + 1}D or {padded + 2}D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, but got: {list(input.shape)}")
+    sizes = [n + widths[2 * i] + widths[2 * i + 1] for i, n in enumerate(reversed(input.shape[-padded:]))]
+    if min(sizes) < (0 if mode == "circular" else 1):
+        raise RuntimeError(f"input {list(input.shape)} is too small for a padding of {list(widths)}: calculated output sizes {sizes[::-1]}")
     bordered = casting.listed(f"{mode} pad{padded}d", _bordered)
     return bordered(input, widths, mode, names[mode])
 

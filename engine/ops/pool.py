@@ -83,7 +83,8 @@ class max_pool_with_indices(Op):
 def _max_pool(n):
     only_values = functions[f"nn.functional.max_pool{n}d"]
 
-    def max_pool(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
+    @parsed
+    def max_pool(input, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None, padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, ceil_mode: bool = False, return_indices=False):
         if return_indices: return tuple(max_pool_with_indices(input, n, kernel_size, stride, padding, dilation, ceil_mode))
         return only_values(input, kernel_size, stride, padding, dilation, ceil_mode)
 

@@ -105,7 +105,19 @@ REFUSED = {
     "T.softmax(whole, 0, out=matrix)": RuntimeError,
     "F.soft_margin_loss(whole, matrix)": RuntimeError,
     "T.func.jacrev(lambda x: x.abs())(matrix.cfloat())": RuntimeError,
+    "F.layer_norm(whole, (3,), row)": RuntimeError,
+    "F.linear(matrix.bool(), matrix)": RuntimeError,
+    "F.linear(matrix.bool(), matrix.bool())": NotImplementedError,
+    "F.glu(whole.char(), 5)": IndexError,
     # what would have been taken
+    "F.max_pool1d(matrix, True)": TypeError,
+    "F.glu(matrix, False)": TypeError,
+    "F.unfold(images, [2])": RuntimeError,
+    "F.fold(T.ones(1, 4, 4), [3], 2)": RuntimeError,
+    "F.pad(images[:0, :, 0], (1, 1, 1, 1), 'reflect')": RuntimeError,
+    "F.pad(matrix, (-2, -1), 'replicate')": RuntimeError,
+    "F.binary_cross_entropy(matrix, matrix, matrix[None])": RuntimeError,
+    "F.soft_margin_loss(T.ones(3, 1), T.ones(5))": RuntimeError,
     "F.pdist(matrix, -1.0)": RuntimeError,
     "F.cosine_similarity(matrix, matrix, eps=-1)": RuntimeError,
     "F.softplus(matrix, 2j)": RuntimeError,
@@ -141,6 +153,7 @@ TAKEN = {
     "T.softmax(whole[:0], 1).dtype": T.int64,
     "T.masked.softmax(matrix, [1]).shape": (2, 3),
     "F.nll_loss(row, rows[1:]).item()": -1,
+    "F.binary_cross_entropy(matrix, matrix, whole).item()": 0,
 }
 
 
@@ -162,6 +175,14 @@ def test_what_pytorch_takes_is_taken(call):
 def test_the_old_order_of_embedding_bag():
     with pytest.warns(UserWarning, match="order"):
         assert F.embedding_bag(matrix, rows, offsets=rows).shape == (2, 3)
+
+
+@pytest.mark.parametrize("name", ["hinge_embedding_loss", "soft_margin_loss", "multilabel_soft_margin_loss", "poisson_nll_loss", "kl_div"])
+def test_losses_take_the_old_flags(name):
+    loss = getattr(F, name)
+    with pytest.warns(UserWarning, match="reduction='sum'"):
+        found = loss(matrix, matrix, size_average=False)
+    assert found.item() == loss(matrix, matrix, reduction="sum").item()
 
 
 def test_running_statistics_of_functions_of_torch_move():
