@@ -88,7 +88,8 @@ def refuse(function: str, kinds: dict[str, tuple[Kind, ...]], names: Sequence[st
 
 def names_of(fn: Callable) -> Sequence[str]:
     """The names of a function's parameters that may come by position."""
-    return fn.__code__.co_varnames[: fn.__code__.co_argcount]
+    code = inspect.unwrap(fn).__code__
+    return code.co_varnames[: code.co_argcount]
 
 
 def parsed(fn: Callable) -> Callable:

@@ -298,16 +298,23 @@ def apart(target: Tensor, operand: Tensor, op: Any) -> Tensor:
     a, b = target.array, operand.array
     if storage(a) is not storage(b):
         return operand
+    refuse_shared(a, b, f"{op.name}_", op.scatters)
+    return operand._like(b.copy(), operand.node)
+
+
+def refuse_shared(a: Any, b: Any, name: str, scatters: bool) -> None:
+    """RuntimeError where elements that a write into `a` reaches are others of `b`; where it scatters, also where they are the same."""
+    if storage(a) is not storage(b):
+        return
     whole = not isinstance(a, Batched) and not isinstance(b, Batched) and a.size and b.size and _dense(a) and _dense(b)
-    if (a is not b or op.scatters) and whole:
+    if (a is not b or scatters) and whole:
         first, begin = devices.address(a), devices.address(b)
-        same = first == begin and (a.strides, a.shape) == (b.strides, b.shape) and not op.scatters
-        if first < begin + operand.nbytes and begin < first + target.nbytes and not same:
+        same = first == begin and (a.strides, a.shape) == (b.strides, b.shape) and not scatters
+        if first < begin + b.nbytes and begin < first + a.nbytes and not same:
             raise RuntimeError(
-                f"{op.name}_: unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
+                f"{name}: unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
                 "memory location. Please clone() the tensor before performing the operation."
             )
-    return operand._like(b.copy(), operand.node)
 
 
 def _dense(array: Any) -> bool:

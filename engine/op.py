@@ -392,13 +392,18 @@ def _in_place(op: Any) -> Callable:
     return call
 
 
-def replacing(name: str, fn: Callable) -> Callable:
-    """`x.<name>_(...)` from a function that is made of several ops: compute, then put the result into x's memory."""
+def replacing(name: str, fn: Callable, scatters: bool = False) -> Callable:
+    """`x.<name>_(...)` from a function that is made of several ops: compute, then put the result into x's memory.
+
+    `scatters`: no operand may lie in that memory.
+    """
 
     def call(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         inplace.refuse_leaf(self, f"{name}_")
         kept = self._like(self.array.copy(), self.node)
         result = casting.alone(fn, kept, *args, **kwargs)
+        for x in casting.tensors((args, kwargs)) if scatters else ():
+            inplace.refuse_shared(self.array, x.array, f"{name}_", True)
         if result.array.shape != self.array.shape:
             raise RuntimeError(f"{name}_: the result has the shape {result.array.shape}, the tensor to hold it {self.array.shape}")
         inplace.put(self, result, f"{name}_")

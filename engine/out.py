@@ -13,7 +13,7 @@ from .tensor import Tensor
 # Where PyTorch casts into an `out` of another dtype: in what works element by element, but for those which keep their input's dtype, and
 # in these others; everywhere else the dtype of `out` must be the result's.
 _EXACT = {
-    "abs", "bitwise_not", "ceil", "clamp_max", "clamp_min", "lerp", "conj_physical", "frac", "floor", "heaviside", "softshrink",
+    "abs", "bitwise_not", "ceil", "conj_physical", "frac", "floor", "heaviside", "softshrink",
     "hardshrink", "gelu", "neg", "round", "sign", "signbit", "sgn", "trunc", "nan_to_num", "isposinf", "isneginf", "softplus",
     "logsigmoid", "frexp", "isin", "complex",
 }  # fmt: skip
@@ -21,13 +21,14 @@ _CAST = {
     "addr", "angle", "cat", "cholesky_inverse", "cholesky_solve", "column_stack", "cond", "cumprod", "cumsum", "dstack", "eig",
     "eigvals", "float_power", "geqrf", "hstack", "householder_product", "kron", "ldexp", "logsumexp", "lstsq", "matrix_power",
     "matrix_rank", "mean", "nanmean", "nansum", "normalize", "outer", "pinv", "prod", "stack", "std", "sum", "tensorinv",
-    "tensorsolve", "var", "vstack", "vander", "polygamma", "mvlgamma", "div", "clamp", "clip", "xlogy", "fft", "fft2", "fftn", "hfft",
-    "hfft2", "hfftn", "rfft", "rfft2", "rfftn", "ifft2", "ifftn", "ihfft2", "ihfftn", "irfft", "irfft2", "irfftn",
+    "tensorsolve", "var", "vstack", "vander", "polygamma", "clamp_min", "clamp_max", "mvlgamma", "div", "clamp", "clip", "xlogy",
+    "fft", "fft2", "fftn", "hfft", "hfft2", "hfftn", "rfft", "rfft2", "rfftn", "ifft2", "ifftn", "ihfft2", "ihfftn", "irfft",
+    "irfft2", "irfftn",
 }  # fmt: skip
 # Functions that have no `out` in PyTorch: those that it writes in Python or makes of others, views, and others yet.
 _WITHOUT = frozenset((
     "empty_like", "full_like", "ones_like", "scalar_tensor", "tril_indices", "triu_indices", "zeros_like",
-    "_native_group_norm", "_native_layer_norm", "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
+    "native_group_norm", "native_layer_norm", "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
     "adaptive_max_pool2d", "adaptive_max_pool3d", "adjoint", "affine_grid", "alpha_dropout", "argwhere", "as_strided", "as_strided_scatter",
     "atleast_1d", "atleast_2d", "atleast_3d", "avg_pool1d", "batch_norm", "bilinear", "bincount", "binomial", "block_diag",
     "broadcast_shapes", "broadcast_tensors", "broadcast_to", "cartesian_prod", "cdist", "celu", "channel_shuffle", "chunk", "clone",
@@ -80,7 +81,7 @@ def _refuse_first(op: Any, args: tuple, kwargs: dict, targets: Any, error: Excep
     """The call has failed with `error`: raise what PyTorch comes upon before."""
     if tape.mode.grad and not _constant(op) and any(x.node is not None for x in casting.tensors((args, kwargs, targets))):
         raise RuntimeError(_UNRECORDED.format(op.name)) from error
-    if op.name in _JOINED:
+    if op.name in _JOINED and op.name != "stack":
         kind = functools.reduce(dtypes.promote, [x.dtype for x in casting.tensors((args, kwargs))])
         if any(kind.rank > target.dtype.rank for target in targets):
             raise TypeError(f"{op.name}(): input types can't be cast to the desired output type {targets[0].dtype.name}") from error

@@ -1,6 +1,8 @@
 """Comparisons, logic and bits: results are bool or integers, and carry no gradient."""
 
-from .. import dtypes
+import functools
+
+from .. import dtypes, tape
 from ..backends.batch import Batched, Unbatchable
 from ..backends.meta import Meta
 from ..errors import Refused
@@ -147,6 +149,20 @@ class logical_not(Elementwise):
     """Where elements are 0."""
     samples = UNARY
     def forward(xp, input): return xp.logical_not(input)
+
+
+def _unfollowed(write):
+    """In place, a tensor keeps its place in the graph: autograd follows no logic, and lets it write to leaves too."""
+    @functools.wraps(write)
+    def call(self, *args, **kwargs):
+        recorded, tape.mode.grad = tape.mode.grad, False
+        try: return write(self, *args, **kwargs)
+        finally: tape.mode.grad = recorded
+    return call
+
+
+for _name in ("logical_and", "logical_or", "logical_xor", "logical_not"):
+    setattr(Tensor, f"{_name}_", _unfollowed(getattr(Tensor, f"{_name}_")))
 
 
 class Bits(Refusing, Elementwise):

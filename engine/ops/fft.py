@@ -11,6 +11,7 @@ from .. import dtypes
 from ..errors import Refused, warn
 from ..from_data import tensor
 from ..op import RULES_ONLY, Linear, composite, functions
+from ..out import into
 from ..tensor import Tensor
 from .pad import pad
 from .shape import flip, put_windows, roll, wrap_dim
@@ -186,16 +187,20 @@ def _frequencies(name: str, n: int, d: float, places: numpy.ndarray, dtype: Any,
 
 
 @composite(home="fft")
-def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def fftfreq(n: int, d: float = 1.0, *, out: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """The frequencies of the elements of `fft`, for samples `d` apart."""
+    if out is not None:
+        return into(fftfreq, (n, d), {"out": out, "dtype": out.dtype if dtype is None else dtype})
     half = (n + 1) // 2
     places = numpy.concatenate([numpy.arange(half), numpy.arange(half - n, 0)])
     return _frequencies("fftfreq", n, d, places, dtype, device, requires_grad)
 
 
 @composite(home="fft")
-def rfftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def rfftfreq(n: int, d: float = 1.0, *, out: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """The frequencies of the elements of `rfft`, for samples `d` apart."""
+    if out is not None:
+        return into(rfftfreq, (n, d), {"out": out, "dtype": out.dtype if dtype is None else dtype})
     return _frequencies("rfftfreq", n, d, numpy.arange(n // 2 + 1), dtype, device, requires_grad)
 
 
@@ -238,6 +243,8 @@ def stft(
     padded so that piece t is centred at t * hop_length; without it, with `align_to_window`, so that its window, where that is shorter
     than the piece, begins at t * hop_length.
     """
+    if center and align_to_window is None and 1 <= input.ndim <= 2:  # PyTorch pads before it looks further
+        x = pad(input.reshape((1, 1, -1)) if input.ndim == 1 else input.unsqueeze(0), (n_fft // 2, n_fft // 2), pad_mode)
     if return_complex is None and not input.is_complex() and not (window is not None and window.is_complex()):
         raise RuntimeError("stft requires the return_complex parameter be given for real inputs, and will further require that return_complex=True in a future PyTorch release.")
     hop, length = n_fft // 4 if hop_length is None else hop_length, n_fft if win_length is None else win_length
@@ -253,10 +260,8 @@ def stft(
         raise RuntimeError(f"stft: expected hop_length > 0, but got hop_length={hop}")
     if window is not None and tuple(window.shape) != (length,):
         raise RuntimeError(f"stft: expected a 1D window tensor of size equal to win_length={length}, but got window with size {list(window.shape)}")
-    x = input
-    if center:
-        x = pad(x.reshape((1, 1, -1)) if x.ndim == 1 else x.unsqueeze(0), (n_fft // 2, n_fft // 2), pad_mode).reshape((*input.shape[:-1], -1))
-    elif align_to_window:
+    x = x.reshape((*input.shape[:-1], -1)) if center else input
+    if not center and align_to_window:
         left = (n_fft - length) // 2
         x = pad(x, (left, n_fft - length - left))
     if not 0 < n_fft <= x.shape[-1]:

@@ -154,6 +154,7 @@ def front(*names: str, method: bool = True, function: bool = True, home: str = "
     def publish(fn: Callable) -> Callable:
         fn = outward(fn) if out else fn
         fn.__name__ = fn.__qualname__ = names[0]
+        if out: fn.name = names[0]  # type: ignore[attr-defined]
         fn.__module__ = "engine"
         for name in names:
             if function:

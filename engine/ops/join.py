@@ -50,7 +50,10 @@ class stack(Join):
     """The tensors, all of one shape, along a new dimension."""
     nothing = ("stack expects a non-empty TensorList",)
     examples = ((((2, 3), (2, 3)), {}), (((2, 3), (2, 3)), {"dim": -1}), (((), (), ()), {}))
-    def forward(xp, tensors, dim=0): return xp.stack(alike(tensors), axis=dim)
+    def forward(xp, tensors, dim=0):
+        wrap_dim(dim, tensors[0].ndim + 1)
+        return xp.stack(alike(tensors), axis=dim)
+
     def d_tensors(xp, g, shapes, dim): return [g[(slice(None),) * (dim % g.ndim) + (i,)] for i in range(len(shapes))]
 
 

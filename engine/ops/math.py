@@ -360,6 +360,12 @@ class logaddexp2(Refusing, Elementwise):
 class lerp(Refusing, Elementwise):
     """The point between `input` and `end` that `weight` says: 0 is `input`, 1 is `end`."""
     types, refuses, formula = "same", "bi", "input + weight * (end - input)"
+
+    @classmethod
+    def _no_tensor(cls, inputs, error):
+        weight = 0 if isinstance(inputs[2], (bool, int, float, complex)) else inputs[2]
+        return super()._no_tensor(inputs[:2] if weight is not inputs[2] else inputs, error)
+
     samples = (((2, 3),) * 3, ((2, 3), (3,), (2, 1)))
     def forward(xp, input, end, weight): return xp.lerp(input, end, weight)
     def d_input(xp, g, weight): return g * (1 - weight)

@@ -167,6 +167,7 @@ def nansum(input, dim=None, keepdim=False, *, dtype=None):
 def nanmean(input, dim=None, keepdim=False, *, dtype=None):
     """Mean of the elements that are not nan."""
     if input.dtype.rank < 2: raise RuntimeError(f"nanmean(): expected input to have floating point or complex dtype but got {input.dtype.name}")
+    if dtype is not None and dtype.rank < 2: raise RuntimeError(f"nanmean(): could not infer output dtype. Optional dtype must be either a floating point or complex dtype. Got: {dtype.name}")
     numbers = ~isnan(input)
     return nansum(input, dim, keepdim, dtype=dtype) / sum_(numbers, dim, keepdim)
 

@@ -9,7 +9,7 @@ import numpy
 from .. import dtypes
 from ..backends.batch import Batched
 from ..devices import known, namespace
-from ..op import RULES_ONLY, Op, composite
+from ..op import RULES_ONLY, Op, composite, functions, replacing
 from ..tensor import Tensor
 from .index import Placing, index_put
 from .shape import broadcast_shapes, expand, reshape, wrap_dim
@@ -223,6 +223,10 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
         )
     flat = index_put(reshape(input, (input.numel(),)), (reshape(index, (index.numel(),)),), reshape(source, (source.numel(),)), accumulate)
     return reshape(flat, tuple(input.shape))
+
+
+for _name in ("scatter", "scatter_reduce", "put"):
+    setattr(Tensor, f"{_name}_", replacing(_name, functions[_name], scatters=True))
 
 
 # -- masks -----------------------------------------------------------------------------------------------------------------------

@@ -452,12 +452,12 @@ def broadcast_shapes(*shapes: Any) -> Size:
     out: list[int] = []
     for shape in shapes:
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
-        if any(n < 0 for n in shape):
-            raise ValueError(f"Attempting to broadcast a dimension with negative length! Got {shape}")
         out[:0] = [1] * (len(shape) - len(out))
         for i, n in enumerate(reversed(shape), 1):
             if n != 1 and out[-i] not in (1, n):
                 raise RuntimeError(f"Shape mismatch: objects cannot be broadcast to a single shape: {' and '.join(map(str, shapes))}")
+            if n < 0:
+                raise ValueError(f"Attempting to broadcast a dimension with negative length! Got {shape}")
             out[-i] = n if out[-i] == 1 else out[-i]
     return Size(out)
 

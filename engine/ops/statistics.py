@@ -7,10 +7,10 @@ import numpy
 from .. import dtypes
 from ..devices import known, namespace
 from ..from_data import tensor
-from ..op import Elementwise, Op, composite
+from ..op import Elementwise, Op, composite, replacing
 from ..return_types import result_type
 from ..tensor import Tensor
-from .front import Refusing
+from .front import Refusing, must_be_tensor
 from .index import getitem
 from .join import cat
 from .math import pow_
@@ -134,6 +134,9 @@ def index_reduce(input, dim, index, source, reduce, *, include_self=True):
     return scatter_reduce(input, d, places.long(), source, reduce, include_self=include_self)
 
 
+Tensor.index_reduce_ = replacing("index_reduce", index_reduce, scatters=True)
+
+
 # -- counting --------------------------------------------------------------------------------------------------------------------
 
 histogram_result = result_type("histogram", ("hist", "bin_edges"))
@@ -246,7 +249,8 @@ def _slope(x, d, h, order):
 @composite(method=True, in_place=True)
 def ldexp(input, other):
     """`input * 2 ** other`."""
-    return input * pow_(tensor(2.0, dtype=dtypes.default if not isinstance(input, Tensor) or input.dtype.rank < dtypes.FLOAT else input.dtype), other)
+    must_be_tensor("ldexp", "input", input)
+    return input * pow_(tensor(2.0, dtype=dtypes.default if input.dtype.rank < dtypes.FLOAT else input.dtype), other)
 
 
 class frexp(Refusing, Op):
