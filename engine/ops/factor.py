@@ -372,7 +372,9 @@ def householder_product(A: Tensor, tau: Tensor) -> Tensor:
     """The first columns of the product of the reflections I - tau v v^H, whose vectors v stand below A's diagonal, as LAPACK packs them."""
     if A.ndim < 2:
         raise RuntimeError(f"torch.linalg.householder_product: input must have at least 2 dimensions, but it is of shape {list(A.shape)}")
-    if tau.shape[:-1] != A.shape[:-2] or not tau.ndim:
+    if not tau.ndim:
+        raise IndexError("Dimension specified as -1 but tensor has no dimensions")
+    if tau.shape[:-1] != A.shape[:-2]:
         raise RuntimeError(f"torch.linalg.householder_product: Expected tau to have one dimension less than input, and its batch, but got {list(tau.shape)} and {list(A.shape)}")
     m, n = A.shape[-2:]
     if m < n:

@@ -3,6 +3,7 @@
 import math
 
 from ..op import RULES_ONLY, Linear, Op, composite
+from ..tensor import Tensor
 from .front import Along, Refusing
 from .join import cat
 from .reduce import Accumulating, Pairs, as_told
@@ -111,7 +112,7 @@ def _areas(name, y, x, dx, dim):
 
 
 @composite(method=False, aliases=("trapz",))
-def trapezoid(y, x=None, *, dx=1, dim=-1):
+def trapezoid(y: Tensor, x=None, *, dx=1, dim=-1):
     """Integral along `dim` by the trapezoidal rule, over the points `x`, or over steps of `dx`."""
     d = wrap_dim(dim, y.ndim)
     if y.ndim == 0: raise IndexError(f"trapezoid: Dimension specified as {dim} but tensor has no dimensions")
@@ -120,7 +121,7 @@ def trapezoid(y, x=None, *, dx=1, dim=-1):
 
 
 @composite(method=False)
-def cumulative_trapezoid(y, x=None, *, dx=1, dim=-1):
+def cumulative_trapezoid(y: Tensor, x=None, *, dx=1, dim=-1):
     """Running integral along `dim` by the trapezoidal rule, over the points `x`, or over steps of `dx`."""
     d = wrap_dim(dim, y.ndim)
     return cumsum(_areas("cumulative_trapezoid", y, x, dx, d), d) / 2
