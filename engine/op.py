@@ -75,6 +75,7 @@ class Op(metaclass=OpType):
     exact: ClassVar[bool] = False  # only moves or casts elements, so half precision needs no detour through float32
     order: ClassVar[tuple[str, ...]] = ()  # the caller's order of arguments, where inputs do not come first
     picks: ClassVar[bool] = False  # true of the tape's own `pick` alone
+    tensors: ClassVar[bool] = False  # refuses numbers in place of tensors: said where a call has failed, and in place at once
     checks: ClassVar[bool] = False  # `prepare` looks at more than dtypes: it is called for floats of one dtype too
     samples: ClassVar[tuple] = (((2, 3),),)  # input shapes the tests try
     examples: ClassVar[tuple] = ()  # instead of samples, calls that the tests try: (inputs, attributes); see docs/add-an-op.md
@@ -197,6 +198,8 @@ class Op(metaclass=OpType):
     @classmethod
     def explain(cls, error: Exception, inputs: tuple, attrs: dict) -> Exception:
         """The backend refused; say why in the op's own terms. Costs nothing until it happens."""
+        if cls.tensors and (strange := cls._no_tensor(inputs, error)) is not None:
+            return cls._refused_input(*strange)
         try:
             arguments.refuse(cls.name, arguments.kinds_of(cls.forward), cls.params, (), attrs)
         except TypeError as told:
@@ -247,7 +250,7 @@ class Op(metaclass=OpType):
     def _no_tensor(cls, inputs: tuple, error: Exception) -> tuple[str, Any] | None:
         """The first input, with its name, that is no tensor. A number beside a tensor is right where dtypes are promoted."""
         names = [f"{cls.inputs[0]}[{i}]" for i in range(len(inputs))] if cls.variadic else cls.inputs
-        beside = any(hasattr(x, "shape") for x in inputs) and (cls.numbers or cls.types == "any" and not isinstance(error, AttributeError))
+        beside = not cls.tensors and any(hasattr(x, "shape") for x in inputs) and (cls.numbers or cls.types == "any" and not isinstance(error, AttributeError))
         for name, x in zip(names, inputs, strict=False):
             number = beside and isinstance(x, (bool, int, float, complex))
             if not (number or hasattr(x, "shape") or x is None and name in cls.optional):
@@ -372,13 +375,15 @@ def _install(op: Any) -> None:
 
 
 def _in_place(op: Any) -> Callable:
-    pair = len(op.inputs) == 2 and hasattr(op, "operate")  # `x += y` needs no sorting of its arguments, as `x + y` does not
+    pair = len(op.inputs) == 2 and hasattr(op, "operate") and not op.tensors  # `x += y` needs no sorting of its arguments, as `x + y` does not
 
     def call(self, *args, **kwargs):
         if pair and len(args) == 1 and not kwargs:
             return inplace.write(op, self, args, {})
         if kwargs.get("dtype") not in (None, self.dtype):
             raise RuntimeError(f"{op.name}_: input tensor dtype {self.dtype.name} and output tensor dtype {kwargs['dtype']} should match")
+        if op.tensors and (strange := op._no_tensor((self, *args), TypeError())) is not None and not op.order:
+            raise op._refused_input(*strange)
         inputs, attrs = op.bind((self, *args), kwargs)
         try:
             return inplace.write(op, self, inputs[1:], attrs)

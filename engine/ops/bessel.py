@@ -152,6 +152,7 @@ class zeta(Special):
 
 class Incomplete(Refusing, Elementwise):
     """A regularised incomplete gamma function: without a rule for its parameter, as in PyTorch."""
+    tensors = True
     types, refuses, inplace, samples, exempt = "promote", "bic", True, _WHOLE, {"specials": _REFUSED}
 
 

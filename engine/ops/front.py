@@ -132,7 +132,8 @@ def must_be_tensors(tensors: Any) -> None:
     """TypeError for the first of a function's loose tensors that is none."""
     for i, x in enumerate(tensors):
         if not isinstance(x, Tensor):
-            raise TypeError(f"expected Tensor as element {i} in argument 0, but got {type(x).__name__}")
+            kind = f"numpy.{type(x).__name__}" if hasattr(x, "dtype") else type(x).__name__
+            raise TypeError(f"expected Tensor as element {i} in argument 0, but got {kind}")
 
 
 def refuse_whole_numbers(function: str, x: Tensor, allowed: tuple[str, ...] = ()) -> None:

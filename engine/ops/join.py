@@ -121,7 +121,9 @@ def untiled(xp: Any, g: Any, shape: tuple, dims: Any) -> Any:
 
 def _each(fn: Any, tensors: tuple) -> Any:
     if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)):
+        must_be_tensors(tensors[0])
         return tuple(fn(t) for t in tensors[0])
+    must_be_tensors(tensors)
     found = tuple(fn(t) for t in tensors)
     return found[0] if len(found) == 1 else found
 
@@ -147,6 +149,7 @@ def atleast_3d(*tensors: Any) -> Any:
 def _some(tensors: Sequence[Tensor], name: str) -> Sequence[Tensor]:
     if not len(tensors):
         raise RuntimeError(f"{name} expects a non-empty TensorList")
+    must_be_tensors(tensors)
     return tensors
 
 
@@ -232,6 +235,7 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
         indexing = "ij"
     if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)):
         tensors = tuple(tensors[0])
+    must_be_tensors(tensors)
     if indexing not in ("ij", "xy"):
         raise RuntimeError(f'meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
     if not tensors:

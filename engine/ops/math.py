@@ -280,6 +280,7 @@ class reciprocal(Elementwise):
 
 class hypot(Refusing, Elementwise):
     """Length of the hypotenuse over two legs, without overflow in the squares."""
+    tensors = True
     refuses = "bic"
     def forward(xp, input, other): return xp.hypot(input, other)
     def d_input(xp, g, input, out): return g * (input / out)
@@ -340,6 +341,7 @@ class log1p(Elementwise):
 
 class logaddexp(Refusing, Elementwise):
     """log(exp(input) + exp(other)), without overflow."""
+    tensors = True
     refuses = "bi"
     def forward(xp, input, other): return xp.logaddexp(input, other)
     def d_input(xp, g, input, other): return g / (1 + xp.exp(other - input))
@@ -348,6 +350,7 @@ class logaddexp(Refusing, Elementwise):
 
 class logaddexp2(Refusing, Elementwise):
     """log2(2 ** input + 2 ** other), without overflow."""
+    tensors = True
     refuses = "bic"
     def forward(xp, input, other): return xp.logaddexp2(input, other)
     def d_input(xp, g, input, other): return g / (1 + xp.exp2(other - input))
@@ -390,6 +393,7 @@ class Valued(Elementwise):
 
 class addcmul(Valued):
     """`input + value * tensor1 * tensor2`."""
+    tensors = True
 
     @classmethod
     def prepare(cls, arrays):
@@ -405,6 +409,7 @@ class addcmul(Valued):
 
 class addcdiv(Refusing, Valued):
     """`input + value * tensor1 / tensor2`; not for integers."""
+    tensors = True
     inputs, samples, refuses = ("input", "tensor1", "tensor2"), (((2, 3),) * 3, ((2, 3), (3,), (2, 1))), "bi"
     refusal = RuntimeError, "Integer division with addcdiv is not supported; divide with div() first"
 

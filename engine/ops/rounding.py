@@ -44,11 +44,13 @@ class frac(Refusing, Elementwise):
 
 class gcd(Refusing, Elementwise):
     """Greatest common divisor of integers."""
+    tensors = True
     refuses, examples = "bfc", INTEGERS
     def forward(xp, input, other): return xp.gcd(input, other)
 
 
 class lcm(Refusing, Elementwise):
     """Least common multiple of integers."""
+    tensors = True
     refuses, examples = "bfc", INTEGERS
     def forward(xp, input, other): return xp.lcm(input, other)

@@ -17,6 +17,7 @@ from .shape import broadcast_shapes, expand, reshape, wrap_dim
 
 class gather(Op):
     """`out[i][j] = input[i][index[i][j]]` for dim 1, and so on: the elements that an index tensor names along a dimension."""
+    tensors = True
     inputs, order, exact, row_major = ("input", "index"), ("input", "dim", "index", "sparse_grad"), True, True
     examples = ((((3, 3), [[0, 2, 1], [1, 1, 0]]), {"dim": 0}), (((2, 4), [[0, 2, 2], [3, 1, 0]]), {"dim": -1}))
     def forward(xp, input, index, dim, sparse_grad=False): return xp.gather(input, dim, index)
@@ -25,6 +26,7 @@ class gather(Op):
 
 class scatter_add(Placing):
     """The input with the elements of `src` added at the places that an index tensor names along a dimension."""
+    tensors = True
     inputs, order, exact, inplace = ("input", "index", "src"), ("input", "dim", "index", "src"), True, True
     examples = ((((3, 3), [[0, 2, 1], [0, 1, 0]], (2, 3)), {"dim": 0}), (((2, 4), [[0, 2, 2], [3, 1, 0]], (2, 4)), {"dim": 1}))
     def forward(xp, input, index, src, dim): return xp.scatter_add(input, dim, index, src)
@@ -71,6 +73,7 @@ class scatter_prod(Placing):
 
 class index_add(Placing):
     """The input with slices of `source`, times `alpha`, added at the places that a 1-d index names along a dimension."""
+    tensors = True
     inputs, order, inplace = ("input", "index", "source"), ("input", "dim", "index", "source", "alpha"), True
     examples = ((((3, 2), [0, 2, 0], (3, 2)), {"dim": 0}), (((2, 4), [3, 1], (2, 2)), {"dim": -1, "alpha": 2}))
     exempt = {"zero_size": "PyTorch does not look at the index when the input is empty; here it is checked as always."}
@@ -87,6 +90,7 @@ class index_add(Placing):
 
 class index_copy(Placing):
     """The input with slices of `source` written at the places that a 1-d index names along a dimension."""
+    tensors = True
     memory_first = True
     inputs, order, exact, inplace = ("input", "index", "source"), ("input", "dim", "index", "source"), True, True
     examples = ((((3, 2), [0, 2], (2, 2)), {"dim": 0}), (((2, 4), [3, 1], (2, 2)), {"dim": -1}))
@@ -97,6 +101,7 @@ class index_copy(Placing):
 
 class index_select(Op):
     """The slices that a 1-d index tensor names along a dimension; a copy."""
+    tensors = True
     inputs, order, exact, row_major = ("input", "index"), ("input", "dim", "index"), True, True
     examples = ((((3, 2), [0, 2, 0]), {"dim": 0}), (((2, 4), [3, 1]), {"dim": -1}))
     def forward(xp, input, index, dim): return xp.index_select(input, dim, index)

@@ -84,6 +84,7 @@ class clamp_max(Refusing, Elementwise):
 
 class maximum(Refusing, Elementwise):
     """The larger of two elements; nan where either is nan. At a tie each gets half of the gradient."""
+    tensors = True
     refuses, refusal = "c", (RuntimeError, "not implemented for {}")
     def forward(xp, input, other): return xp.maximum(input, other)
     def d_input(xp, g, input, other): return xp.where(input == other, g / 2, xp.where(input < other, 0, g))
@@ -92,6 +93,7 @@ class maximum(Refusing, Elementwise):
 
 class minimum(Refusing, Elementwise):
     """The smaller of two elements; nan where either is nan. At a tie each gets half of the gradient."""
+    tensors = True
     refuses, refusal = "c", (RuntimeError, "not implemented for {}")
     def forward(xp, input, other): return xp.minimum(input, other)
     def d_input(xp, g, input, other): return xp.where(input == other, g / 2, xp.where(input > other, 0, g))
@@ -100,6 +102,7 @@ class minimum(Refusing, Elementwise):
 
 class fmax(Refusing, Elementwise):
     """The larger of two elements, the other one where one is nan. At a tie `input` gets the gradient."""
+    tensors = True
     refuses, refusal = "c", (RuntimeError, "not implemented for {}")
     def forward(xp, input, other): return xp.fmax(input, other)
     def d_input(xp, g, input, other): return xp.where((input >= other) | xp.isnan(other), g, 0)
@@ -108,6 +111,7 @@ class fmax(Refusing, Elementwise):
 
 class fmin(Refusing, Elementwise):
     """The smaller of two elements, the other one where one is nan. At a tie `input` gets the gradient."""
+    tensors = True
     refuses, refusal = "c", (RuntimeError, "not implemented for {}")
     def forward(xp, input, other): return xp.fmin(input, other)
     def d_input(xp, g, input, other): return xp.where((input <= other) | xp.isnan(other), g, 0)
@@ -124,6 +128,7 @@ class copysign(Refusing, Elementwise):
 
 class heaviside(Refusing, Elementwise):
     """0 where `input` is negative, 1 where it is positive, `values` where it is 0. No gradient."""
+    tensors = True
     types, refuses, refusal = "same", "c", (RuntimeError, "not implemented for {}")
     def forward(xp, input, values): return xp.where(input == 0, values, xp.astype(input > 0, values.dtype))
 

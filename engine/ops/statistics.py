@@ -114,7 +114,7 @@ def within(index, size):
 
 
 @composite(method=True, in_place=True)
-def index_reduce(input, dim, index, source, reduce, *, include_self=True):
+def index_reduce(input, dim: int, index: Tensor, source: Tensor, reduce, *, include_self=True):
     """The prod, mean, amax or amin of the input's slices and those of `source`, sent to the places that a 1-d index names.
 
     With `include_self` False the input's slice does not count where another comes; places that nothing is sent to keep theirs.
@@ -264,7 +264,7 @@ class frexp(Refusing, Op):
 
 class nextafter(Refusing, Elementwise):
     """The next number after `input` towards `other` that the dtype can hold. The slope is 1 in `input` unless it is `other` already."""
-    refuses, inplace, exact = "bic", True, True
+    refuses, inplace, exact, tensors = "bic", True, True, True
     exempt = {"value": "Compared with NumPy in float32 its steps are those of float64."}
     def forward(xp, input, other): return xp.nextafter(input, other)
     def d_input(xp, g, input, other): return xp.where(input == other, 0, g)

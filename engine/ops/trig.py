@@ -55,6 +55,7 @@ class atan(Elementwise):
 
 class atan2(Refusing, Elementwise):
     """The angle of the point with the height `input` and the width `other`, in radians; the slope at the origin is 0."""
+    tensors = True
     aliases, types, refuses = ("arctan2",), "float", "c"
     def forward(xp, input, other): return xp.arctan2(input, other)
     def d_input(xp, g, input, other): return g * (other / _square_of_radius(xp, input, other))
