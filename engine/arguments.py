@@ -59,7 +59,8 @@ USUAL = dict.fromkeys(("input", "self", "x", "A"), "Tensor") | dict.fromkeys(("w
 USUAL |= dict.fromkeys(("dim0", "dim1", "dim2", "k", "offset", "diagonal", "num_classes"), "int")
 _FLAGS = ("keepdim", "descending", "largest", "sorted", "upper", "left", "hermitian", "include_self", "accumulate", "density")
 USUAL |= dict.fromkeys((*_FLAGS, "sparse_grad", "full_matrices"), "bool")
-USUAL |= {"dim": "int | Sequence[int] | None", "correction": "complex | None", "size": "int | Sequence[int]", "rounding_mode": "str | None", "reduce": "str", "UPLO": "str"}
+USUAL |= {"dim": "int | Sequence[int] | None", "size": "int | Sequence[int]", "correction": "complex | None"}
+USUAL |= {"rounding_mode": "str | None", "reduce": "str", "UPLO": "str"}
 
 
 def kinds_of(fn: Callable, usual: dict[str, str] = USUAL) -> dict[str, tuple[Kind, ...]]:

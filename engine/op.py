@@ -250,7 +250,8 @@ class Op(metaclass=OpType):
     def _no_tensor(cls, inputs: tuple, error: Exception) -> tuple[str, Any] | None:
         """The first input, with its name, that is no tensor. A number beside a tensor is right where dtypes are promoted."""
         names = [f"{cls.inputs[0]}[{i}]" for i in range(len(inputs))] if cls.variadic else cls.inputs
-        beside = not cls.tensors and any(hasattr(x, "shape") for x in inputs) and (cls.numbers or cls.types == "any" and not isinstance(error, AttributeError))
+        taken = cls.numbers or cls.types == "any" and not isinstance(error, AttributeError)
+        beside = not cls.tensors and taken and any(hasattr(x, "shape") for x in inputs)
         for name, x in zip(names, inputs, strict=False):
             number = beside and isinstance(x, (bool, int, float, complex))
             if not (number or hasattr(x, "shape") or x is None and name in cls.optional):
@@ -375,10 +376,10 @@ def _install(op: Any) -> None:
 
 
 def _in_place(op: Any) -> Callable:
-    pair = len(op.inputs) == 2 and hasattr(op, "operate") and not op.tensors  # `x += y` needs no sorting of its arguments, as `x + y` does not
+    pair = len(op.inputs) == 2 and hasattr(op, "operate") and not op.tensors
 
     def call(self, *args, **kwargs):
-        if pair and len(args) == 1 and not kwargs:
+        if pair and len(args) == 1 and not kwargs:  # `x += y` needs no sorting of its arguments, as `x + y` does not
             return inplace.write(op, self, args, {})
         if kwargs.get("dtype") not in (None, self.dtype):
             raise RuntimeError(f"{op.name}_: input tensor dtype {self.dtype.name} and output tensor dtype {kwargs['dtype']} should match")
