@@ -267,6 +267,22 @@ def test_derivatives_of_all_kinds():
     assert g is None and leaf.grad is None
 
 
+def test_a_vmap_of_what_one_side_shares():
+    shared, mapped = m(2, 4), m(2, 3)
+    with pytest.raises(RuntimeError, match="broadcast"):
+        engine.vmap(lambda x, y: x * y, in_dims=(None, 1))(shared, mapped)
+    assert engine.vmap(lambda x, y: x * y, in_dims=(None, 1))(m(4, 2), mapped).shape == (3, 4, 2)
+    assert engine.vmap(engine.func.jacrev(lambda x: x.prod(-1)))(m(3, 2)).shape == (3, 2)
+
+
+def test_writes_as_wide_as_their_place():
+    x = m(2, 3)
+    x[0] = m(1, 3)  # leading dimensions of one element are nothing
+    x[:, 0] = engine.tensor(2.0)
+    with pytest.raises(RuntimeError, match="shape mismatch"):
+        x[0] = m(2, 3)
+
+
 def test_modules():
     layer = nn.Linear(2, 3)
     before = layer.weight

@@ -102,6 +102,8 @@ class Meta(numpy.ndarray):
     nbytes = 0  # type: ignore[assignment]
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: Any = None, **kwargs: Any) -> Any:
+        if any(hasattr(x, "shape") and not isinstance(x, (numpy.ndarray, numpy.generic)) for x in inputs):
+            return NotImplemented  # an array of a vmap knows how
         found = _namespace().universal(ufunc, method, inputs, kwargs)
         if out is None:
             return found
@@ -124,9 +126,11 @@ class Meta(numpy.ndarray):
         return _namespace().taken(self, items)
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        place = self[index].shape
-        if numpy.broadcast_shapes(place, numpy.shape(value)) != place:
-            raise ValueError(f"could not broadcast input array from shape {numpy.shape(value)} into shape {place}")
+        place, came = self[index].shape, numpy.shape(value)
+        while len(came) > len(place) and came[0] == 1:
+            came = came[1:]
+        if numpy.broadcast_shapes(place, came) != place:
+            raise ValueError(f"could not broadcast input array from shape {came} into shape {place}")
 
     def __iter__(self) -> Iterator:
         return (self[i] for i in range(len(self)))

@@ -303,8 +303,8 @@ def put_zeros(value: Any, shape: tuple, index: Any) -> Meta:
 
 
 @rule(
-    "cholesky", "cholesky_info", "cofactor", "det", "eig", "eigh", "inv", "ldl_factor", "lu_factor", "matrix_exp", "pinv", "qr",
-    "reflections", "slogdet", "svd",
+    "cholesky", "cholesky_info", "cofactor", "det", "eig", "eigh", "inv", "ldl_factor", "lu_factor", "matrix_exp", "qr", "reflections",
+    "slogdet", "svd",
 )  # fmt: skip
 def of_matrices(fn: Callable, /, x: Any, *rest: Any, **kwargs: Any) -> Any:
     """A function of each matrix of a stack: the results for one identity."""
