@@ -1,9 +1,12 @@
-"""PyTorch's private address of what programs take from it: many tensors as one vector, and views of a vector as many tensors."""
+"""PyTorch's private address of what programs take from it: tensors as one vector and back, numbers of devices, sizes of elements."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+from . import dtypes
+from .devices import device as torch_device
 from .ops.join import cat
 from .tensor import Tensor
 
@@ -22,3 +25,24 @@ def _unflatten_dense_tensors(flat: Tensor, tensors: Sequence[Tensor]) -> tuple[T
         views.append(flat.narrow(0, at, t.numel()).view(t.shape))
         at += t.numel()
     return tuple(views)
+
+
+def _element_size(dtype: dtypes.dtype) -> int:
+    """How many bytes a number takes."""
+    return dtype.itemsize
+
+
+def _get_device_index(device: Any, optional: bool = False, allow_cpu: bool = False) -> int:
+    """The number of a GPU; -1 of the CPU with `allow_cpu`. ValueError for one without a number, unless the current may be meant."""
+    if isinstance(device, int):
+        return device
+    found = None if device is None else torch_device(device)
+    if found is not None and found.type == "cpu":
+        if not allow_cpu:
+            raise ValueError(f"Expected a non cpu device, but got: {device}")
+        return -1
+    if found is not None and found.index is not None:
+        return found.index
+    if not optional:
+        raise ValueError(f"Expected a torch.device with a specified index or an integer, but got: {device}")
+    return 0

@@ -67,8 +67,13 @@ def get_dir() -> str:
     """The folder of the cache: what `set_dir` said, else `$TORCH_HOME/hub`, by default ~/.cache/torch/hub, the same as PyTorch's."""
     if _dir is not None:
         return _dir
+    return os.path.join(_get_torch_home(), "hub")
+
+
+def _get_torch_home() -> str:
+    """The folder above it, of all of PyTorch's caches."""
     cache = os.getenv("XDG_CACHE_HOME", "~/.cache")
-    return os.path.join(os.path.expanduser(os.getenv("TORCH_HOME", os.path.join(cache, "torch"))), "hub")
+    return os.path.expanduser(os.getenv("TORCH_HOME", os.path.join(cache, "torch")))
 
 
 def set_dir(d: str | os.PathLike) -> None:

@@ -26,6 +26,11 @@ from .parameter import Buffer, Parameter, forget_grad, is_lazy
 
 _TABLES = ("_parameters", "_buffers", "_modules")
 
+_global_forward_pre_hooks, _global_forward_hooks = hooks.everywhere.before, hooks.everywhere.after
+_global_backward_pre_hooks, _global_backward_hooks = hooks.everywhere.backward_before, hooks.everywhere.backward
+_global_parameter_registration_hooks, _global_buffer_registration_hooks, _global_module_registration_hooks = (
+    hooks.registered[kind] for kind in ("parameter", "buffer", "module")
+)
 _IncompatibleKeys, _EXTRA_STATE_KEY_SUFFIX = states.IncompatibleKeys, states.EXTRA  # PyTorch's names, which libraries import
 
 

@@ -58,6 +58,28 @@ def _edges(x: numpy.ndarray, bins: Any, limits: Any, dim: int) -> numpy.ndarray:
     return bins._host() if isinstance(bins, Tensor) else equal_edges("histogramdd", x, bins, limits, dim)
 
 
+@composite
+def _convert_indices_from_coo_to_csr(input: Tensor, size: int, *, out_int32: bool = False) -> Tensor:
+    """Where each of `size` rows begins among sorted row numbers, and at the end how many there are."""
+    starts = numpy.searchsorted(input._host(), numpy.arange(size + 1))
+    return Tensor._wrap(namespace(input.array).asarray(starts.astype("int32" if out_int32 else "int64")))
+
+
+@composite
+def _convert_indices_from_csr_to_coo(crow_indices: Tensor, col_indices: Tensor, *, out_int32: bool = False, transpose: bool = False) -> Tensor:
+    """The rows and columns of elements, from where each row begins and the columns; with `transpose` columns first."""
+    begins = crow_indices._host()
+    rows = numpy.repeat(numpy.arange(len(begins) - 1), numpy.diff(begins))
+    pair = (col_indices._host(), rows) if transpose else (rows, col_indices._host())
+    return Tensor._wrap(namespace(col_indices.array).asarray(numpy.stack(pair).astype("int32" if out_int32 else "int64")))
+
+
+@composite
+def _shape_as_tensor(self: Tensor) -> Tensor:
+    """The shape as a tensor of integers."""
+    return Tensor._wrap(numpy.array(self.shape, numpy.int64))
+
+
 @composite(method=True)
 def hash_tensor(input: Tensor, dim: Any = (), *, keepdim: bool = False, mode: int = 0) -> Tensor:
     """The bits of all numbers, or of those along `dim`, by exclusive or: of floats as float64, of integers as int64; uint64."""

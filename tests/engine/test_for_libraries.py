@@ -284,6 +284,24 @@ def test_a_distribution_of_a_programs_own_expands():
         Other().expand((2,))
 
 
+def test_tables_of_hooks_of_all_modules():
+    module = importlib.import_module("engine.nn.module")
+    handles = [module.register_module_forward_hook(print), module.register_module_parameter_registration_hook(lambda *args: None)]
+    assert handles[0].id in module._global_forward_hooks and handles[1].id in module._global_parameter_registration_hooks
+    for handle in handles:
+        handle.remove()
+    assert not module._global_forward_hooks and not module._global_parameter_registration_hooks
+
+
+def test_helpers_of_layers_are_attributes_too():
+    assert nn.modules.utils._pair(3) == (3, 3)
+    internal = importlib.import_module("engine._utils")
+    assert internal._get_device_index("cuda:1") == 1 and internal._get_device_index("cpu", allow_cpu=True) == -1
+    assert internal._element_size(engine.float64) == 8
+    with pytest.raises(ValueError, match="non cpu"):
+        internal._get_device_index("cpu")
+
+
 def test_names_of_recurrent_weights():
     gru = nn.GRU(2, 3, bidirectional=True)
     assert gru._flat_weights_names == [name for name, _ in gru.named_parameters()]
@@ -299,6 +317,10 @@ def test_names_of_recurrent_weights():
         (lambda: engine.histogram(engine.arange(3.0))[1].shape[0], 101),
         (lambda: engine.histogram(engine.arange(10.0), t([0.0, 3.0, 2.0, 9.0]))[0], [2, 0, 8]),
         (lambda: engine.histogramdd(t([[0.6, 0.9], [0.2, 0.1]]), [t([0.0, 0.5, 1.0]), t([1.0, 0.5, 0.0])])[0], [[0, 0], [0, 0]]),
+        (lambda: engine._convert_indices_from_coo_to_csr(t([0, 0, 1, 3]), 5), [0, 2, 3, 3, 4, 4]),
+        (lambda: engine._convert_indices_from_csr_to_coo(t([0, 2, 3]), t([1, 2, 0])), [[0, 0, 1], [1, 2, 0]]),
+        (lambda: engine._convert_indices_from_csr_to_coo(t([0, 2, 3]), t([1, 2, 0]), transpose=True), [[1, 2, 0], [0, 0, 1]]),
+        (lambda: engine._shape_as_tensor(engine.ones(2, 3)), [2, 3]),
         (lambda: engine.matrix_power(t([[2.0]], requires_grad=True), 0).requires_grad, True),
         (lambda: engine.linalg.householder_product(t([[2.0]], requires_grad=True), engine.ones(0)).requires_grad, True),
     ],

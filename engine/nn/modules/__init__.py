@@ -1,5 +1,6 @@
 """PyTorch's addresses of the layers: `engine.nn.modules.conv` is `engine.nn.conv`, and so on."""
 
+import importlib
 import sys
 
 from .. import *  # noqa: F403
@@ -26,7 +27,7 @@ from .. import (
     transformer,
     upsampling,
 )  # fmt: skip
-from . import batchnorm, utils
+from . import batchnorm
 
 _ELSEWHERE = {
     "channelshuffle": pixelshuffle, "instancenorm": normalization, "sparse": embedding,
@@ -35,6 +36,7 @@ _ELSEWHERE = {
         pixelshuffle, pooling, rnn, transformer, upsampling,
     )},
 }  # fmt: skip
+utils = importlib.import_module(f"{__name__}.utils")  # `from . import` would find the `utils` of the layers
 for _name, _module in _ELSEWHERE.items():
     sys.modules[f"{__name__}.{_name}"] = globals()[_name] = _module
 
