@@ -257,19 +257,9 @@ class Math:
     # functions of one element each: the result has the operands' common shape
     _PLAIN = frozenset(
         """log log2 log10 log1p expm1 exp2 sin cos tan sinh cosh tanh arcsin arccos arctan arcsinh arccosh arctanh erf erfc lgamma digamma
-        conj isnan isinf isfinite rint trunc relu softplus logaddexp arctan2 hypot complex_of copysign logical_not clip gelu silu
-        erfinv""".split()  # noqa: SIM905
+        conj isnan isinf isfinite rint trunc relu softplus logaddexp arctan2 hypot copysign logical_not clip gelu silu erfinv""".split()  # noqa: SIM905
     )
-    _SPELLED = {
-        "log": "ln",
-        "log2": "log₂",
-        "log10": "log₁₀",
-        "rint": "round",
-        "arctan2": "atan2",
-        "complex_of": "complex",
-        "lgamma": "ln Γ",
-        "digamma": "ψ",
-    }
+    _SPELLED = {"log": "ln", "log2": "log₂", "log10": "log₁₀", "rint": "round", "arctan2": "atan2", "lgamma": "ln Γ", "digamma": "ψ"}
     pi, e, inf, nan = math.pi, math.e, math.inf, math.nan
     newaxis = None
 
