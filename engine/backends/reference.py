@@ -171,6 +171,7 @@ def laid_out(x: Any, format: Any) -> Any:
 
 def view_as_real(x: Any) -> Any:
     """Complex numbers as pairs, in a new last dimension; a view."""
+    x = numpy.asarray(x) if isinstance(x, numpy.generic) else x  # NumPy makes a scalar of a conjugate without dimensions
     half = x.real
     if not isinstance(x, numpy.ndarray):
         return module_of(x).lib.stride_tricks.as_strided(half, (*x.shape, 2), (*x.strides, half.itemsize))

@@ -477,3 +477,9 @@ def test_the_next_number_is_one_of_the_dtype(dtype):
 def test_complex_infinities_keep_their_parts():
     inf = engine.tensor([numpy.inf])
     assert engine.complex(inf, inf).real.item() == engine.complex(inf, inf).imag.item() == numpy.inf
+
+
+def test_one_complex_number_seen_as_two_real_ones_has_a_gradient():
+    x = engine.tensor([[0.5, 2.0], [1.0, 3.0]], requires_grad=True)
+    z = engine.view_as_complex(x.sum(0))  # no dimensions are left: NumPy's conjugate of it is a scalar, without memory to look into
+    assert grad(z, x, engine.tensor(3 + 2j))[0].tolist() == [[3, 2], [3, 2]]
