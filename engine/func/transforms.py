@@ -121,6 +121,10 @@ def _tensors(outputs: list, name: str) -> None:
     for o in outputs:
         if not isinstance(o, Tensor):
             raise RuntimeError(f"{name}: Expected f(*args) to return only tensors, got type {type(o)}")
+        if name.startswith(("vjp", "jacrev")) and not (o.is_floating_point() or o.is_complex()):
+            raise RuntimeError(f"{name}: All outputs of f must be floating-point or complex Tensors, got Tensor with dtype {o.dtype}")
+        if name.startswith("jac") and o.is_complex():
+            raise RuntimeError(f"{name}: Expected all outputs to be real but received a complex tensor")
 
 
 def grad_and_value(func: Callable, argnums: Any = 0, has_aux: bool = False) -> Callable:

@@ -239,7 +239,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
 
 @composite(home=F)
 @parsed
-def glu(input: Tensor, dim: int = -1) -> Tensor:
+def glu(input, dim: int = -1) -> Tensor:
     """The first half along `dim` times the sigmoid of the second half."""
     if not input.ndim: raise RuntimeError("glu does not support scalars because halving size must be even")
     size = input.size(dim)

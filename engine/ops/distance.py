@@ -26,7 +26,7 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
         raise RuntimeError(f"pdist only supports 2D tensors, got: {input.ndim}D")
     if not input.is_floating_point():
         raise RuntimeError(f"pdist only supports floating-point dtypes, got: {input.dtype.name}")
-    if p < 0:
+    if not p >= 0:
         raise RuntimeError("pdist only supports non-negative p values")
     first, second = (Tensor._wrap(places) for places in numpy.triu_indices(input.shape[0], 1))
     gaps: Any = input[first.to(input.device)] - input[second.to(input.device)]

@@ -7,7 +7,7 @@ from typing import Any
 
 from .. import tape
 from ..arguments import parsed
-from ..dtypes import fitting, float64
+from ..dtypes import fitting, float64, int32, int64
 from ..op import functions
 from ..tensor import Tensor
 from . import bag, conv, ctc, distance, embedding, loss, norm, pool, random, shape  # noqa: F401  their functions get further names
@@ -305,10 +305,12 @@ def _embedding_bag(weight: Tensor, indices: Tensor, offsets: Tensor, scale_grad_
     if padding_idx is not None and not -weight.size(0) <= padding_idx < weight.size(0):
         raise RuntimeError(f"padding_idx must be within the number of embeddings, {-len(weight)} through {len(weight) - 1}, but got {padding_idx}")
     _refuse_no_table(weight)
-    word = _word(_BAGS, mode, "mode")
+    if indices.dtype not in (int32, int64) or offsets.dtype not in (int32, int64) or not weight.is_floating_point():
+        raise RuntimeError(f"embedding_bag: expected indices and offsets of int64 or int32 and a floating weight, but got {indices.dtype.name}, {offsets.dtype.name} and {weight.dtype.name}")
+    if per_sample_weights is not None and mode: raise RuntimeError("embedding_bag: per_sample_weights only supported with mode='sum'")
     if indices.ndim == 2 and offsets.size(0) and offsets.ndim > 1 and not offsets.reshape(-1)[0].item(): raise IndexError(f"index_add_(): Index is supposed to be a vector, but got dim: {offsets.ndim}")
     if indices.ndim != 1 or offsets.ndim != 1: raise RuntimeError(f"embedding_bag: indices and offsets must have 1 dimension, but have {indices.ndim} and {offsets.ndim}")
-    if per_sample_weights is not None and word != "sum": raise RuntimeError("embedding_bag: per_sample_weights only supported with mode='sum'")
+    word = _word(_BAGS, mode, "mode")
     if per_sample_weights is not None and per_sample_weights.shape != indices.shape: raise RuntimeError(f"expected per_sample_weights of the same shape as indices, but got {list(per_sample_weights.shape)} and {list(indices.shape)}")
     out = _F("embedding_bag", indices, weight, offsets, None, 2.0, scale_grad_by_freq, word, sparse, per_sample_weights, include_last_offset, padding_idx)
     count, none = out.shape[0], offsets.new_zeros((0,))

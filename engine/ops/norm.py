@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from .. import casting, devices, dtypes, inplace
+from ..arguments import parsed
 from ..call import into
 from ..dtypes import F32, FLOAT, FROM_NUMPY, LOW
 from ..errors import Refused
@@ -111,7 +112,8 @@ def beside(xp, weight, input):
 
 
 @composite(home="nn.functional")
-def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None = None, bias: Tensor | None = None, training: bool = False, momentum: float | None = 0.1, eps: float = 1e-5):
+@parsed
+def batch_norm(input, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None = None, bias: Tensor | None = None, training: bool = False, momentum: float | None = 0.1, eps: float = 1e-5):
     """Each channel of (N, C, ...) to zero mean and unit variance, then weight and bias.
 
     In training the batch's own statistics are used, and `running_mean` and `running_var` (unbiased) move towards them in place; else these
