@@ -12,6 +12,7 @@ from ..devices import known, namespace
 from ..op import RULES_ONLY, Op, composite
 from ..tape import mode
 from ..tensor import Tensor
+from .front import refuse_complex_gradients
 from .layouts import load_sparse
 
 
@@ -63,6 +64,7 @@ def embedding_(
         raise RuntimeError(f"Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got {input.dtype.name} instead (while checking arguments for embedding)")
     if max_norm is not None and not weight.is_meta:
         _renormed(weight, input, max_norm, norm_type)
+    refuse_complex_gradients("embedding", weight)
     if sparse and weight.requires_grad and weight.is_leaf and mode.grad:
         if scale_grad_by_freq:
             raise RuntimeError("embedding_backward: scale_grad_by_freq not supported with sparse gradients")

@@ -110,13 +110,19 @@ def outward(fn: Callable) -> Callable:
     return call
 
 
+def refuse_complex_gradients(function: str, *tensors: Tensor) -> None:
+    """RuntimeError for complex tensors that require a gradient where PyTorch's function has one for real numbers alone."""
+    for x in tensors:
+        if x.node is not None and x.array.dtype.kind == "c" and tape.mode.grad:
+            raise RuntimeError(f"{function} does not support automatic differentiation for outputs with complex dtype.")
+
+
 def real_gradient(fn: Callable) -> Callable:
     """The function, which has a gradient for real numbers alone: PyTorch refuses complex inputs that require one."""
 
     @functools.wraps(fn)
     def call(input: Any, *args: Any, **kwargs: Any) -> Any:
-        if getattr(input, "node", None) is not None and input.array.dtype.kind == "c" and tape.mode.grad:
-            raise RuntimeError(f"{fn.__name__} does not support automatic differentiation for outputs with complex dtype.")
+        if isinstance(input, Tensor): refuse_complex_gradients(fn.__name__, input)
         return fn(input, *args, **kwargs)
 
     return call

@@ -15,7 +15,7 @@ from ..errors import Refused
 from ..op import RULES_ONLY, Linear, Op, composite, functions
 from ..out import into
 from ..tensor import Tensor
-from .front import numbered
+from .front import numbered, refuse_complex_gradients
 from .math import scale
 from .shape import broadcast_shapes, broadcast_tensors, diagonal, expand, permute, reshape, unsqueeze, wrap_dim
 
@@ -452,6 +452,7 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
             raise RuntimeError(f"bilinear(): input{d} size does not match weight size: got {x.size(-1)} but expected {weight.size(d)}")
     if bias is not None and bias.size(0) != weight.size(0):
         raise RuntimeError(f"bilinear(): bias size does not match weight size: got {bias.size(0)} but expected {weight.size(0)}")
+    refuse_complex_gradients("_trilinear", *given)
     out = einsum("...n,knm,...m->...k", input1, weight, input2)
     return out if bias is None else out + bias
 

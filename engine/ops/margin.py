@@ -7,7 +7,7 @@ from ..op import composite, functions
 from ..ranges import arange
 from ..tensor import Tensor
 from .distance import pairwise_distance
-from .front import refuse_gradients
+from .front import refuse_complex_gradients, refuse_gradients
 from .loss import finish, known_reduction, reduction_of
 from .shape import broadcast_shapes
 
@@ -130,4 +130,5 @@ def soft_margin_loss(input: Tensor, target: Tensor, size_average=None, reduce=No
     if broadcast_shapes(input.shape, target.shape) != input.shape: raise RuntimeError(f"output with shape {list(input.shape)} doesn't match the broadcast shape of a target {list(target.shape)}")
     if target.dtype.rank > input.dtype.rank: raise RuntimeError(f"result type {target.dtype.name} can't be cast to the desired output type {input.dtype.name}")
     refuse_gradients("soft_margin_loss", target=target)
+    refuse_complex_gradients("soft_margin_loss", input)
     return finish((-target.to(input.dtype) * input).exp().log1p(), reduction)
