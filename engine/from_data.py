@@ -208,7 +208,8 @@ def from_file(
 @factory
 def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """A 0-d tensor that holds a number, of the default float dtype unless told otherwise."""
-    return made(numpy.array(s, dtype=as_wanted(dtype)), device, requires_grad)
+    d = as_wanted(dtype)
+    return made(numpy.array(dtypes.fitting(s, dtypes.FROM_NUMPY[d]), dtype=d), device, requires_grad)
 
 
 def _new_tensor(self: Tensor, data: Any, *, dtype: Any = None, device: Any = None, **kwargs: Any) -> Tensor:

@@ -306,11 +306,12 @@ def refuse_shared(a: Any, b: Any, name: str, scatters: bool) -> None:
     """RuntimeError where elements that a write into `a` reaches are others of `b`; where it scatters, also where they are the same."""
     if storage(a) is not storage(b):
         return
+    itself = a is b and scatters
     whole = not isinstance(a, Batched) and not isinstance(b, Batched) and a.size and b.size and _dense(a) and _dense(b)
-    if (a is not b or scatters) and whole:
+    if itself or a is not b and whole:
         first, begin = devices.address(a), devices.address(b)
         same = first == begin and (a.strides, a.shape) == (b.strides, b.shape) and not scatters
-        if first < begin + b.nbytes and begin < first + a.nbytes and not same:
+        if itself or first < begin + b.nbytes and begin < first + a.nbytes and not same:
             raise RuntimeError(
                 f"{name}: unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
                 "memory location. Please clone() the tensor before performing the operation."

@@ -383,13 +383,13 @@ def _in_place(op: Any) -> Callable:
             return inplace.write(op, self, args, {})
         if kwargs.get("dtype") not in (None, self.dtype):
             raise RuntimeError(f"{op.name}_: input tensor dtype {self.dtype.name} and output tensor dtype {kwargs['dtype']} should match")
-        if op.tensors and (strange := op._no_tensor((self, *args), TypeError())) is not None and not op.order:
-            raise op._refused_input(*strange)
-        inputs, attrs = op.bind((self, *args), kwargs)
         try:
+            inputs, attrs = op.bind((self, *args), kwargs)
+            if op.tensors and (strange := op._no_tensor(inputs, TypeError())) is not None:
+                raise op._refused_input(*strange)
             return inplace.write(op, self, inputs[1:], attrs)
         except (AttributeError, KeyError) as error:
-            if (strange := op._no_tensor(inputs, error)) is not None:
+            if (strange := op._no_tensor((self, *args), error)) is not None:
                 raise op._refused_input(*strange) from None
             raise
 

@@ -19,9 +19,9 @@ _EXACT = {
 }  # fmt: skip
 _CAST = {
     "addr", "angle", "cat", "cholesky_inverse", "cholesky_solve", "column_stack", "cond", "cumprod", "cumsum", "dstack", "eig",
-    "eigvals", "float_power", "geqrf", "hstack", "householder_product", "kron", "ldexp", "logsumexp", "lstsq", "matrix_power",
+    "eigvals", "geqrf", "hstack", "householder_product", "kron", "ldexp", "logsumexp", "lstsq", "matrix_power",
     "matrix_rank", "mean", "nanmean", "nansum", "normalize", "outer", "pinv", "prod", "stack", "std", "sum", "tensorinv",
-    "tensorsolve", "var", "vstack", "vander", "polygamma", "clamp_min", "clamp_max", "mvlgamma", "div", "clamp", "clip", "xlogy",
+    "tensorsolve", "var", "vstack", "vander", "polygamma", "clamp_min", "clamp_max", "mvlgamma", "div", "clamp", "clip", "xlogy", "diff",
     "fft", "fft2", "fftn", "hfft", "hfft2", "hfftn", "rfft", "rfft2", "rfftn", "ifft2", "ifftn", "ihfft2", "ihfftn", "irfft",
     "irfft2", "irfftn",
 }  # fmt: skip
@@ -56,8 +56,8 @@ _TENSOR_FIRST = frozenset((  # take a number as the first operand, but not besid
 ))  # fmt: skip
 _DIM_TOO = frozenset(("median", "nanmedian", "prod"))  # of all elements they have no `out`
 _JOINED = frozenset(("cat", "stack", "hstack", "vstack", "dstack", "column_stack"))  # refuse a narrower `out` with TypeError
-_OTHER = frozenset(("argmax", "argmin", "argsort", "searchsorted", "bucketize", "histc"))  # have results of other dtypes than their inputs
-_CHECKED = frozenset(("sign", "clamp", "lt", "le", "gt", "ge"))  # refuse complex numbers before they look at `out`
+_OTHER = frozenset(("argmax", "argmin", "argsort", "searchsorted", "bucketize"))  # have results of other dtypes than their inputs
+_CHECKED = frozenset(("sign", "signbit", "clamp", "lt", "le", "gt", "ge"))  # refuse complex numbers before they look at `out`
 _UNRECORDED = "{}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad."
 _STRUCTURED = frozenset(("softmax", "log_softmax", "hardshrink", "bitwise_not"))  # look at `out` before they refuse the input's dtype
 _C_NAMES = {
@@ -88,7 +88,13 @@ def _refuse_first(op: Any, args: tuple, kwargs: dict, targets: Any, error: Excep
     if isinstance(error, NotImplementedError) and op.name in _STRUCTURED and args[0].dtype is not targets[0].dtype:
         raise RuntimeError(f"{op.name}(): Found dtype {targets[0].dtype.name} but expected {args[0].dtype.name}") from error
     given = casting.tensors((args, kwargs))
-    if isinstance(error, NotImplementedError) and _exact(op) and op.name not in _OTHER and given and given[0].dtype is not targets[0].dtype:
+    if (
+        isinstance(error, NotImplementedError)
+        and _exact(op)
+        and op.name not in _OTHER | _CHECKED
+        and given
+        and given[0].dtype is not targets[0].dtype
+    ):
         raise RuntimeError(
             f"{op.name}(): Expected out tensor to have dtype {given[0].dtype.name}, but got {targets[0].dtype.name} instead"
         ) from error
@@ -117,6 +123,8 @@ def into(op: Any, args: tuple, kwargs: dict) -> Any:
     for target in targets:
         if not isinstance(target, Tensor):
             raise TypeError(f"{op.name}(): argument 'out' must be Tensor, not {type(target).__name__}")
+    if (wanted := kwargs.get("dtype")) is not None and any(target.dtype is not wanted for target in targets):
+        raise RuntimeError(f"{op.name}(): dtype {wanted} does not match dtype of out parameter ({targets[0].dtype})")
     if targets is not out and op.name in _SEVERAL:
         raise TypeError(f"{op.name}(): argument 'out' must be tuple of Tensors, not Tensor")
     try:

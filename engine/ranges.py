@@ -90,8 +90,11 @@ def range(start: Any, end: Any = None, step: Any = 1, *, dtype: Any = None, devi
     )
     if end is None:
         raise TypeError('range() missing 1 required positional arguments: "end"')
+    d = as_wanted(dtype)
+    if d.kind in "bc" or d.kind == "u" and d.itemsize > 1:
+        raise NotImplementedError(f'"range_cpu" not implemented for {dtypes.FROM_NUMPY[d].name!r}')
     start, end, step = map(_real, (start, end, step))
-    n, d = int(_count(start, end, step, "range")) + 1, as_wanted(dtype)
+    n = int(_count(start, end, step, "range")) + 1
     return made((start + numpy.arange(n) * step).astype(d), device, requires_grad)
 
 

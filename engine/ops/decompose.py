@@ -41,7 +41,7 @@ class Factor(Op):
     @classmethod
     def explain(cls, error, inputs, attrs):
         # float matrices come here without `prepare`: the fast path lets NumPy refuse them
-        if isinstance(error, (numpy.linalg.LinAlgError, numpy.exceptions.AxisError)):
+        if isinstance(error, (numpy.linalg.LinAlgError, IndexError)):
             error = cls._misshapen(inputs[0]) or (Refused(cls.fails, LinAlgError) if isinstance(error, numpy.linalg.LinAlgError) else error)
         return super().explain(error, inputs, attrs)
 
@@ -311,6 +311,8 @@ def tall_qr(xp: Any, gQ: Any, gR: Any, Q: Any, R: Any) -> Any:
 @composite(home="linalg")
 def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     """X with `A @ X == B` (with `left` False, `X @ A == B`); B is a matrix (*, n, k) or a batch of vectors (*, n)."""
+    if A.ndim < 2:
+        raise RuntimeError("linalg.solve: The input tensor A must have at least 2 dimensions.")
     vector = B.ndim == 1 or A.ndim - 1 == B.ndim and B.shape == A.shape[:-1]
     if vector and not left:
         raise RuntimeError(f"linalg.solve: vectors B of shape {list(B.shape)} have no X with X @ A == B; give them as rows of a matrix")
@@ -457,6 +459,8 @@ def matrix_norm(A: Tensor, ord: Any = "fro", dim: tuple[int, int] = (-2, -1), ke
 @composite(home="linalg", method=False)
 def norm(A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """A vector norm over `dim` or, for two dimensions (or a matrix with `ord` given), a matrix norm."""
+    if isinstance(dim, (tuple, list)) and len(dim) not in (1, 2):
+        raise RuntimeError(f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got {list(dim)}")
     pair = len(dim) == 2 if isinstance(dim, (tuple, list)) else dim is None and A.ndim == 2
     if pair and ord is not None:
         return matrix_norm(A, ord, (-2, -1) if dim is None else tuple(dim), keepdim, dtype=dtype)

@@ -60,6 +60,8 @@ class Along:
         if attrs.get("dtype") is not None:
             if not isinstance(attrs["dtype"], (dtype, type)): raise TypeError(f"{cls.name}(): argument 'dtype' must be torch.dtype, not {type(attrs['dtype']).__name__}")  # type: ignore[attr-defined]
             if isinstance(inputs[0], (int, float, complex, list, tuple)): raise cls._refused_input("input", inputs[0])  # type: ignore[attr-defined]
+            if getattr(inputs[0], "node", None) is not None and tape.mode.grad and getattr(attrs["dtype"], "rank", FLOAT) < FLOAT:
+                raise RuntimeError(f"Autograd not support dtype: {attrs['dtype']!r}")
             inputs, attrs["dtype"] = (recorded.astype(recorded.asarray(inputs[0]), attrs["dtype"]), *inputs[1:]), None
         dim = attrs["dim"]
         if dim.__class__ is bool or cls.one and dim.__class__ is not int and not (hasattr(dim, "__index__") or dim is None):

@@ -466,6 +466,7 @@ def _fitting(input: Any, values: Any, indices: tuple) -> tuple:
 
 def _index_put_(self: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
     """Write values, or add them, at the places that a tuple of index tensors names."""
+    inplace.refuse_leaf(self, "index_put_")
     return inplace.write(index_put, self, (values,), {"indices": plain(indices), "accumulate": accumulate})
 
 

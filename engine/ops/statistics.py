@@ -212,6 +212,7 @@ def gradient(input, *, spacing=1, dim=None, edge_order=1):
     dims = tuple(wrap_dim(d, input.ndim) for d in dims)
     if len(set(dims)) != len(dims): raise RuntimeError(f"dim {dims} appears multiple times in the list of dims")
     if edge_order not in (1, 2): raise RuntimeError("torch.gradient only supports edge_order=1 and edge_order=2.")
+    if spacing is None and isinstance(dim, (tuple, list)): raise TypeError("gradient(): argument 'spacing' must be given for several dimensions, not None")
     spacing = 1 if spacing is None else spacing
     steps = (spacing,) * len(dims) if not isinstance(spacing, (list, tuple)) else tuple(spacing)
     if len(steps) != len(dims): raise RuntimeError(f"torch.gradient expected spacing to be unspecified, a scalar, or a list of length {len(dims)}, but got a list of length {len(steps)}.")

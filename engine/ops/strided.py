@@ -115,6 +115,10 @@ seen_otherwise("as_strided", as_strided)
 def as_strided_scatter(input: Tensor, src: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
     """A copy of the input with `src` in the place that `as_strided` would show of it."""
     size, stride = tuple(size), tuple(stride)
+    if len(size) != len(stride):
+        raise RuntimeError("mismatch in length of strides and shape")
+    if any(s < 0 for s in stride) or storage_offset is not None and storage_offset < 0:
+        raise RuntimeError(f"as_strided: strides and the offset must not be negative, got {list(stride)} and {storage_offset}")
     if tuple(src.shape) != size:
         raise RuntimeError(f"expected src to have a size equal to the slice of self. src size = {list(src.shape)}, slice size = {list(size)}")
     at = numpy.full((), 0 if storage_offset is None else storage_offset)
