@@ -60,6 +60,7 @@ class polygamma(NoComplex, Elementwise):
 @front("polygamma", method=False, out=True)
 def _polygamma(n, input):
     """The n-th derivative of digamma; n is at least 0."""
+    if not hasattr(n, "__index__") or isinstance(n, (bool, Tensor)): raise TypeError(f"polygamma(): argument 'n' (position 1) must be int, not {type(n).__name__}")
     if n < 0: raise RuntimeError(f"polygamma: n must not be negative, got {n}")
     return polygamma(input, n)
 
