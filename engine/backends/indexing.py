@@ -86,7 +86,7 @@ def copied(x: Any, src: Any) -> Any:
 def _along(x: Any, dim: int, index: Any, name: str, src: Any = None) -> tuple:
     """The full index that an index array means along a dimension, checked as PyTorch does."""
     dim = _axis(x, dim)
-    if index.dtype not in (numpy.int64, numpy.int32):
+    if index.size and index.dtype not in (numpy.int64, numpy.int32):
         raise ValueError(f"{name}(): Expected dtype int32/int64 for index")
     lib, shape, want = module_of(x), x.shape or (1,), index.shape or (1,)
     if index.size == 0:
@@ -184,7 +184,7 @@ def _slices(x: Any, dim: int, index: Any, name: str, outside: type[Exception] = 
     dim, n = _axis(x, dim), x.shape[dim] if x.ndim else 1
     if index.ndim > 1:
         raise IndexError(f"{name}(): Index is supposed to be a vector, but got dim: {index.ndim}")
-    if index.dtype not in (numpy.int64, numpy.int32):
+    if index.size and index.dtype not in (numpy.int64, numpy.int32):
         raise ValueError(f"{name}(): Expected dtype int32/int64 for index")
     if index.size and (index.min() < 0 or index.max() >= n):
         raise outside("index out of range in self")
