@@ -95,6 +95,7 @@ _LATER = frozenset(
         "fx",
         "hub",
         "mps",
+        "mtia",
         "types",
         "version",
         "torch_version",

@@ -103,6 +103,7 @@ FLOORS = [
         "engine._tensor_str",
         "engine.accelerator",
         "engine.mps",
+        "engine.mtia",
         "engine.xpu",
         "engine.cpu",
         "engine.types",

@@ -56,6 +56,7 @@ def test_without_a_gpu_requests_do_nothing_or_are_refused():
 def test_other_kinds_of_gpus_are_not_there():
     assert not engine.backends.mps.is_available() and not engine.backends.mps.is_built() and engine.mps.device_count() == 0
     assert not engine.xpu.is_available() and engine.xpu.device_count() == 0
+    assert not engine.mtia.is_available() and engine.mtia.device_count() == 0
     engine.mps.manual_seed(0), engine.xpu.manual_seed_all(0), engine.mps.empty_cache()
     with pytest.raises(RuntimeError, match=r"mps\.synchronize: there is no MPS device"):
         engine.mps.synchronize()

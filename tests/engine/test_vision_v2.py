@@ -132,3 +132,11 @@ def test_mixing(kind):
         getattr(v2, kind)()(engine.tensor(images), labels)
     with pytest.raises(NotImplementedError, match="labels_getter"):
         getattr(v2, kind)(labels_getter=None)
+
+
+def test_grey_becomes_colour_and_colour_stays():
+    colour, grey = engine.tensor(BYTES), engine.tensor(BYTES[:1])
+    made = v2.functional.grayscale_to_rgb(grey)
+    assert made.dtype is engine.uint8 and np.array_equal(made.numpy(), np.repeat(BYTES[:1], 3, 0)) and made.is_contiguous()
+    assert v2.functional.grayscale_to_rgb(colour) is colour
+    assert v2.RGB()((PICTURE.convert("L"), 3))[0].mode == "RGB" and v2.RGB()(grey[None]).shape == (1, 3, 20, 26)

@@ -33,3 +33,10 @@ class Normalize(on_samples("Normalize", __name__)):
     def forward(self, *inputs: Any) -> Any:
         sample = inputs if len(inputs) != 1 else inputs[0]
         return changed(sample, lambda image: functional.normalize(image, self.mean, self.std, self.inplace))
+
+
+class RGB(OnSamples):
+    """An image in grey with its channel three times; one in colour stays."""
+
+    def forward(self, *inputs: Any) -> Any:
+        return changed(inputs if len(inputs) != 1 else inputs[0], functional.grayscale_to_rgb)

@@ -44,3 +44,10 @@ def normalize(inpt: Tensor, mean: Any, std: Any, inplace: bool = False) -> Tenso
     """`(inpt - mean) / std`, by channels, of a float image (..., C, H, W); one channel becomes as many as there are means."""
     mean, std = statistics(inpt, mean, std)
     return (inpt.sub_(mean) if inplace else inpt - mean).div_(std)
+
+
+def grayscale_to_rgb(inpt: Any) -> Any:
+    """An image in grey with its channel three times; one in colour stays."""
+    if is_pil(inpt):
+        return inpt.convert("RGB")
+    return inpt.repeat_interleave(3, -3) if inpt.shape[-3] == 1 else inpt
