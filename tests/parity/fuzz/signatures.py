@@ -16,11 +16,11 @@ import engine
 # Not asked at all, each with its reason.
 UNSET = "new elements hold whatever the memory held"
 CHOICE = "right in more than one way: signs of vectors, an arbitrary rank or order"
-STATE = "changes the library, a device, a file or a process"
+STATE = "changes the library, a device, a file or a process, or tells how PyTorch keeps a tensor"
 LEFT_OUT: dict[str, str] = {
     **dict.fromkeys(("empty", "empty_like", "empty_strided", "empty_permuted", "empty_quantized", "new_empty", "new_empty_strided", "resize", "resize_", "resize_as", "resize_as_", "set_", "sparse_resize_", "sparse_resize_and_clear_"), UNSET),
     **dict.fromkeys(("svd", "eig", "eigh", "linalg_svd", "linalg_eig", "linalg_eigh", "lobpcg", "geqrf", "ormqr", "orgqr", "lu_unpack", "linalg_lstsq", "lstsq", "linalg_ldl_factor", "linalg_ldl_factor_ex", "linalg_ldl_solve"), CHOICE),
-    **dict.fromkeys(("save", "load", "from_file", "save_to", "backward", "data", "record_stream", "warn", "device", "get_device", "manual_seed", "seed", "initial_seed", "set_data", "requires_grad_", "is_pinned", "pin_memory", "cuda", "to_mkldnn", "share_memory_", "sym_size", "retain_grad", "tensor", "as_tensor", "Generator", "cpu", "Size", "set_grad_enabled", "get_autocast_dtype", "is_autocast_cpu_enabled", "is_autocast_enabled", "is_grad_enabled", "is_distributed", "output_nr", "is_set_to", "norm_except_dim", "mT", "mH", "retains_grad", "is_leaf"), STATE),
+    **dict.fromkeys(("save", "load", "from_file", "save_to", "backward", "data", "record_stream", "warn", "device", "get_device", "manual_seed", "seed", "initial_seed", "set_data", "requires_grad_", "is_pinned", "pin_memory", "cuda", "to_mkldnn", "share_memory_", "sym_size", "retain_grad", "tensor", "as_tensor", "Generator", "cpu", "Size", "set_grad_enabled", "get_autocast_dtype", "is_autocast_cpu_enabled", "is_autocast_enabled", "is_grad_enabled", "is_distributed", "output_nr", "is_set_to", "norm_except_dim", "mT", "mH", "retains_grad", "is_leaf", "is_inference"), STATE),
 }  # fmt: skip
 PREFIXES = ("cudnn", "miopen", "mkldnn", "quantize", "fake_quantize", "fbgemm", "sparse", "to_sparse", "dequantize", "q_", "int_repr", "fused_moving", "choose_qparams", "is_vulkan", "rnn_", "lstm", "gru", "quantized", "from_blob", "nested", "sspaddmm", "to_padded", "sym_", "copy_sparse", "hspmm", "smm", "saddmm", "ccol", "crow", "col_indices", "row_indices", "indices", "values", "coalesce", "is_coalesced", "dense_dim", "kl_div_backward", "embedding_renorm", "native_", "batch_norm_", "convolution_", "slice_inverse", "alias", "segment_reduce", "align", "rename", "refine_names", "wait", "fork")  # fmt: skip
 RANDOM_NAMES = {name.removeprefix("nn.functional.") for name in RANDOM} | {
