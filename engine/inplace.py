@@ -133,7 +133,12 @@ def reshape_in_place(target: Tensor, fn: Any) -> Tensor:
 
 
 def mark_view(out: Tensor, source: Tensor, op: Any, attrs: dict) -> None:
-    """`out` shares memory with `source`: remember the way from the base, so that a write through one is seen by all."""
+    """`out` shares memory with `source`: remember the way from the base, so that a write through one is seen by all.
+
+    Not where no gradient could go that way, as through bytes that are read as another dtype: what is written there has its own.
+    """
+    if not op.ruled:
+        return
     seen = source._view
     if seen is None:
         base = source
@@ -493,7 +498,5 @@ def _seen_through(base: Tensor, view: Tensor) -> Any:
     array = base.array
     for op, attrs in view._path:
         array = op.forward(devices.namespace(array), array, **attrs)
-        if FROM_NUMPY[array.dtype].rank < FLOAT:  # the memory seen as integers
-            return None
         node = tape.Node(op, (node,), attrs, (), array.shape, array.dtype)
     return node

@@ -483,3 +483,16 @@ def test_one_complex_number_seen_as_two_real_ones_has_a_gradient():
     x = engine.tensor([[0.5, 2.0], [1.0, 3.0]], requires_grad=True)
     z = engine.view_as_complex(x.sum(0))  # no dimensions are left: NumPy's conjugate of it is a scalar, without memory to look into
     assert grad(z, x, engine.tensor(3 + 2j))[0].tolist() == [[3, 2], [3, 2]]
+
+
+def test_what_is_written_into_memory_seen_as_another_dtype_has_its_gradient():
+    x = engine.tensor([-1.25, 3.0], dtype=engine.float16)
+    y = engine.tensor(2.0, dtype=engine.bfloat16, requires_grad=True)
+    seen = x.view(engine.bfloat16)
+    seen.zero_().add_(y)
+    seen.sum().backward()
+    assert y.grad == 2 and not x.requires_grad and not x.view(engine.int16)._is_view()
+    h = engine.ones(2, requires_grad=True) * 1
+    again = h.view(engine.int32).view(engine.float32)
+    h.mul_(2)
+    assert not again.requires_grad and again.tolist() == [2, 2]
