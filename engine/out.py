@@ -79,7 +79,8 @@ def _constant(op: Any) -> bool:
 
 def _refuse_first(op: Any, args: tuple, kwargs: dict, targets: Any, error: Exception) -> None:
     """The call has failed with `error`: raise what PyTorch comes upon before."""
-    if tape.mode.grad and not _constant(op) and any(x.node is not None for x in casting.tensors((args, kwargs, targets))):
+    followed = targets if _constant(op) and "f" in getattr(op, "refuses", "") else () if _constant(op) else (args, kwargs, targets)
+    if tape.mode.grad and any(x.node is not None for x in casting.tensors(followed)):
         raise RuntimeError(_UNRECORDED.format(op.name)) from error
     if op.name in _JOINED and op.name != "stack":
         kind = functools.reduce(dtypes.promote, [x.dtype for x in casting.tensors((args, kwargs))])

@@ -243,8 +243,8 @@ def stft(
     padded so that piece t is centred at t * hop_length; without it, with `align_to_window`, so that its window, where that is shorter
     than the piece, begins at t * hop_length.
     """
-    if center and align_to_window is None and 1 <= input.ndim <= 2:  # PyTorch pads before it looks further
-        x = pad(input.reshape((1, 1, -1)) if input.ndim == 1 else input.unsqueeze(0), (n_fft // 2, n_fft // 2), pad_mode)
+    if center and align_to_window is None:  # PyTorch pads before it looks further
+        x = pad(input.reshape((*[1] * (3 - input.ndim), *input.shape)), (n_fft // 2, n_fft // 2), pad_mode)
     if return_complex is None and not input.is_complex() and not (window is not None and window.is_complex()):
         raise RuntimeError("stft requires the return_complex parameter be given for real inputs, and will further require that return_complex=True in a future PyTorch release.")
     hop, length = n_fft // 4 if hop_length is None else hop_length, n_fft if win_length is None else win_length

@@ -190,18 +190,19 @@ def repeat(self: Tensor, *sizes: Any, repeats: Any = None) -> Tensor:
     return tile(self, sizes)
 
 
+def _countable(repeats: Tensor) -> None:
+    if repeats.dtype not in (dtypes.int32, dtypes.int64):
+        raise NotImplementedError(f"repeat_interleave: not implemented for repeats of {repeats.dtype.name}")
+
+
 @composite(method=True)
 def repeat_interleave(input: Tensor, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None) -> Tensor:
     """Each slice repeated `repeats` times, a number or one number for each; without `dim` the elements of the flattened tensor.
 
     Of a single tensor of repeats: each index as often as it says.
     """
-    counted = input if repeats is None else repeats
-    if isinstance(repeats, Tensor) and repeats.ndim > 1:
-        raise RuntimeError("repeats must be 0-dim or 1-dim tensor")
-    if isinstance(counted, Tensor) and counted.dtype not in (dtypes.int32, dtypes.int64):
-        raise NotImplementedError(f"repeat_interleave: not implemented for repeats of {counted.dtype.name}")
     if repeats is None:
+        _countable(input)
         if input.ndim != 1:
             raise RuntimeError("repeat_interleave only accept 1D vector as repeat")
         return repeat_interleave(Tensor._wrap(namespace(input.array).arange(input.shape[0])), input, 0)
@@ -216,6 +217,8 @@ def repeat_interleave(input: Tensor, repeats: Any = None, dim: int | None = None
     counts = numpy.asarray(repeats._host() if isinstance(repeats, Tensor) else repeats)
     if counts.ndim > 1 or counts.size not in (1, n):
         raise RuntimeError(f"repeats must have the same size as input along dim, but got repeats.size(0) = {counts.size} and input.size({dim}) = {n}")
+    if isinstance(repeats, Tensor):
+        _countable(repeats)
     if counts.size and counts.min() < 0:
         raise RuntimeError("repeats can not be negative")
     places = numpy.repeat(numpy.arange(n), counts)
