@@ -251,6 +251,12 @@ def cubic(t: Any) -> tuple:
     return far(t + 1), near(t), near(1 - t), far(2 - t)
 
 
+def for_bytes(weights: numpy.ndarray) -> numpy.ndarray:
+    """Weights as PyTorch multiplies bytes by them: 16-bit numbers over the largest power of two for which the largest weight is one."""
+    scale = next(2.0**bits for bits in range(23) if bits == 22 or int(0.5 + weights.max() * 2.0 ** (bits + 1)) >= 1 << 15)
+    return numpy.trunc(weights * scale + numpy.copysign(0.5, weights)) / scale
+
+
 def resample(x: Any, size: tuple, mode: str, align: bool = False, scales: tuple = ()) -> Any:
     """The last dimensions brought to `size`, one after the other, each a weighted sum of neighbours; bytes are rounded each time."""
     xp, n, kind = module_of(x), len(size), x.dtype
@@ -262,6 +268,11 @@ def resample(x: Any, size: tuple, mode: str, align: bool = False, scales: tuple 
             if x.shape[axis] == m:  # PyTorch leaves bytes as they are along what keeps its size
                 continue
             x = x.astype(numpy.float32)
+            for j in range(1, index.shape[1]):  # an element at the edge that stands for several has their weights in one
+                twice = index[:, j] == index[:, j - 1]
+                weights[twice, j] += weights[twice, j - 1]
+                weights[twice, j - 1] = 0
+            weights = for_bytes(weights)
         for j in range(index.shape[1]):
             part = xp.take(x, xp.asarray(index[:, j]), axis)
             if index.shape[1] > 1:

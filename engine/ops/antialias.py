@@ -4,6 +4,7 @@
 import numpy
 
 from .. import dtypes
+from ..backends.kernels_pool import for_bytes
 from ..errors import Refused
 from ..from_data import asarray
 
@@ -32,13 +33,13 @@ def weights(length, want, mode, align_corners, factor):
 
 
 def antialiased(input, want, mode, align_corners, factors):
-    """Images (N, C, H, W) brought to `want` (rows, columns): columns first, then rows. uint8 goes through float32 and is rounded after each."""
+    """Images (N, C, H, W) brought to `want` (rows, columns): columns first, then rows. uint8 goes through float32, exactly, and is rounded after each."""
     if mode not in _FILTERS or input.ndim != 4: raise ValueError("Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D tensor as input")
     bytes_ = input.dtype == dtypes.uint8
     if not bytes_ and not input.is_floating_point(): raise Refused(f"interpolate: antialias=True needs floats or uint8, got {input.dtype}", NotImplementedError)
     x = input.float() if bytes_ else input
     rows, columns = (
-        asarray(weights(m, w, mode, align_corners, f), dtype=x.dtype, device=x.device)
+        asarray((for_bytes if bytes_ else numpy.asarray)(weights(m, w, mode, align_corners, f)), dtype=x.dtype, device=x.device)
         for m, w, f in zip(input.shape[-2:], want, factors or (None, None), strict=True)
     )
     if not bytes_: return rows @ (x @ columns.mT)

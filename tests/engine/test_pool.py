@@ -192,3 +192,14 @@ def test_padding_that_leaves_nothing_to_repeat():
 def test_refusals_of_shuffles(call, words):
     with pytest.raises(RuntimeError, match=words):
         call(engine.tensor(X))
+
+
+def test_bytes_are_resized_with_weights_of_16_bits():
+    """PyTorch's own numbers: with weights that are not rounded to 16 bits two of them would be one less, and a few of the sums others."""
+    x = (engine.arange(0, 250, 7, dtype=engine.uint8) * 37 % 251).reshape(1, 1, 4, 9)
+    found = F.interpolate(x, size=(3, 4), mode="bicubic", antialias=True)
+    assert found[0, 0].tolist() == [[7, 13, 21, 27], [43, 49, 57, 63], [78, 84, 92, 98]]
+    x = (engine.arange(1200) * 37 % 251).to(engine.uint8).reshape(1, 1, 30, 40)
+    for mode, total, weighed in (("bilinear", 54674, 11967884), ("bicubic", 54670, 11942930)):
+        y = F.interpolate(x, size=(19, 23), mode=mode)[0, 0].long()
+        assert (y.sum().item(), (y * engine.arange(19 * 23).reshape(19, 23)).sum().item()) == (total, weighed)
