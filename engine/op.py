@@ -291,7 +291,7 @@ class Elementwise(Op):
                 total = term if total is None else total + term
         if total is not None and total.dtype != node.dtype and cls._is_real(node.dtype) and not cls._is_real(total.dtype):
             total = names.real(total)  # a real function of complex numbers: the rule's transpose is its real part
-        if total is not None and node.dtype in LOW:
+        if total is not None and getattr(total, "array", total).dtype != node.dtype:
             total = names.astype(total, FROM_NUMPY[node.dtype] if recorded else node.dtype)
         return total if total is None or tuple(total.shape) == node.shape else names.broadcast_to(total, node.shape)
 

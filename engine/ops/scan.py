@@ -97,13 +97,17 @@ def diff(input, n=1, dim=-1, prepend=None, append=None):
     return out
 
 
+def _refuse_points(name, y, x, dx):
+    """RuntimeError for points that are bools and steps that are no real number."""
+    if "bool" in (y.dtype.name, getattr(x, "dtype", y.dtype).name): raise RuntimeError(f"{name}: received a bool input for `x` or `y`, but bool is not supported")
+    if x is None and isinstance(dx, (bool, complex)): raise RuntimeError(f"{name}: Currently, we only support dx as a real number.")
+
+
 def _areas(name, y, x, dx, dim):
     """Twice the area between each point and the next. Where `x` has several dimensions, it and `y` are broadcast after the differences."""
-    if "bool" in (y.dtype.name, getattr(x, "dtype", y.dtype).name): raise RuntimeError(f"{name}: received a bool input for `x` or `y`, but bool is not supported")
+    _refuse_points(name, y, x, dx)
     heights = sliced(y, dim, 1, None, 1) + sliced(y, dim, 0, -1, 1)
-    if x is None:
-        if isinstance(dx, (bool, complex)): raise RuntimeError(f"{name}: Currently, we only support dx as a real number.")
-        return heights * float(dx)
+    if x is None: return heights * float(dx)
     if x.ndim == 1:
         if len(x) != y.shape[dim]: raise RuntimeError(f"{name}: There must be one `x` value for each sample point")
         x = x.reshape((-1,) + (1,) * (y.ndim - 1 - dim % y.ndim))
@@ -117,6 +121,9 @@ def trapezoid(y: Tensor, x=None, *, dx=1, dim=-1):
     d = wrap_dim(dim, y.ndim)
     if y.ndim == 0: raise IndexError(f"trapezoid: Dimension specified as {dim} but tensor has no dimensions")
     if not y.shape[d]: return y.new_zeros((*y.shape[:d], *y.shape[d + 1 :]))
+    if x is None:
+        _refuse_points("trapezoid", y, x, dx)
+        return (y.sum(d) - (y.select(d, 0) + y.select(d, -1)) * 0.5) * float(dx)
     return _areas("trapezoid", y, x, dx, d).sum(d) / 2
 
 

@@ -92,7 +92,7 @@ class xlogy(NoComplex, Elementwise):
     """`input * log(other)`, and 0 where `input` is 0, unless `other` is nan."""
     types = "float"
     def forward(xp, input, other): return xp.xlogy(input, other)
-    def d_input(xp, g, input, other): return xp.where((input == 0) & (other <= 0), 0, g * xp.log(other))
+    def d_input(xp, g, input, other): return xp.where((input == 0) & (other <= 0), 0, xp.xlogy(g, other))
     def d_other(xp, g, input, other): return g * (input / other)
 
 

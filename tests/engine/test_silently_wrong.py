@@ -496,3 +496,9 @@ def test_what_is_written_into_memory_seen_as_another_dtype_has_its_gradient():
     again = h.view(engine.int32).view(engine.float32)
     h.mul_(2)
     assert not again.requires_grad and again.tolist() == [2, 2]
+
+
+def test_forward_mode_of_xlogy_with_a_number():
+    x, t = engine.tensor([20.0, 8.75]), engine.tensor([1.0, 0.0])
+    found = engine.func.jvp(lambda x: engine.xlogy(x, -3), (x,), (t,))[1]
+    assert found.dtype is engine.float32 and found[0].isnan() and found[1] == 0
