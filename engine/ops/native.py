@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .. import tape
+from .. import casting, tape
 from ..arguments import parsed
 from ..dtypes import fitting, float64, int32, int64
 from ..op import functions
@@ -28,6 +28,12 @@ def _F(name: str, *args: Any, **kwargs: Any) -> Any:
 def native(*names: str, out: bool = False) -> Callable:
     """Publish a function of `torch` itself; arguments of other types than it declares are refused first, as PyTorch's parser does."""
     return lambda fn: front(*names, method=False, out=out)(parsed(fn))
+
+
+def _cast(name: str, fn: Any, *args: Any) -> Any:
+    """The function of these arguments, cast as autocast casts those of the loss of that name."""
+    chosen = casting.asked(casting.policy(name, "nn.functional"), (args, {})) if casting.on else None
+    return fn(*args) if chosen is None else casting.run(chosen, args, lambda given: fn(*given))
 
 
 def _reduction(number: int) -> str:
@@ -66,7 +72,7 @@ def _ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Tensor | Sequen
 @native("margin_ranking_loss")
 def _margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 0) -> Any:
     """`nn.functional.margin_ranking_loss` of whatever broadcasts; `reduction` is 0 (none, the default here), 1 (mean) or 2 (sum)."""
-    return _margin.ranked(input1, input2, target, margin, _reduction(reduction))
+    return _cast("margin_ranking_loss", _margin.ranked, input1, input2, target, margin, _reduction(reduction))
 
 
 @native("hinge_embedding_loss")
@@ -84,7 +90,7 @@ def _cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margi
 @native("triplet_margin_loss")
 def _triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2.0, eps: float = 1e-6, swap: bool = False, reduction: int = 0) -> Any:
     """`nn.functional.triplet_margin_loss` with any margin; `reduction` is 0 (none, the default here), 1 (mean) or 2 (sum)."""
-    return _margin.triplet(anchor, positive, negative, margin, p, eps, swap, _reduction(reduction))
+    return _cast("triplet_margin_loss", _margin.triplet, anchor, positive, negative, margin, p, eps, swap, _reduction(reduction))
 
 
 @native("poisson_nll_loss")
