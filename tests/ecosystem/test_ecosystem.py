@@ -24,6 +24,7 @@ import pytest
 pytestmark = pytest.mark.ecosystem
 
 ROOT = Path(__file__).resolve().parents[2]
+STARTER = str(Path(__file__).with_name("on_pytorch.py"))
 PROGRAMS = sorted(Path(__file__).with_name("programs").glob("*.py"))
 ENVIRONMENT = {
     "PYTHONPATH": str(ROOT),
@@ -42,7 +43,7 @@ def test_a_program_prints_what_it_prints_on_pytorch(program: Path, tmp_path: Pat
     for package in sorted(packages(text)):
         if reason := missing(package):
             pytest.skip(reason)
-    expected = printed(tmp_path / "pytorch", str(program))
+    expected = printed(tmp_path / "pytorch", STARTER, str(program))
     found = printed(tmp_path / "engine", "-m", "workbench.cli", "run", str(program))
     theirs, ours = (sum(line.pop("seconds", 0.0) for line in lines) for lines in (expected, found))
     assert any(expected), "the program prints nothing to compare"
@@ -69,7 +70,7 @@ def missing(package: str) -> str | None:
     """Why a package cannot be used beside PyTorch, if it cannot."""
     if find_spec(package) is None:
         return f"{package} is not installed: make ecosystem installs it"
-    ran = subprocess.run([sys.executable, "-c", f"import {package}"], env={**os.environ, **ENVIRONMENT}, capture_output=True, text=True)
+    ran = subprocess.run([sys.executable, STARTER, package], env={**os.environ, **ENVIRONMENT}, capture_output=True, text=True)
     return f"import {package} fails beside PyTorch: {ran.stderr.splitlines()[-1]}" if ran.returncode else None
 
 
