@@ -87,7 +87,7 @@ def _binary(op: Any) -> Callable:
                 if laid is not None and xc is yc and xd.ndim > 2 and not xd.flags.c_contiguous:
                     data = laid(data, xd)
             except Exception as error:
-                _failed(op, error, (x, y), attrs)
+                failed(op, error, (x, y), attrs)
             out = new_tensor(Tensor)
             out.array = data if data.__class__ is ndarray else asarray(data) if isinstance(data, generic) else _array(data)
             out.node = None
@@ -147,7 +147,7 @@ def _unary(op: Any) -> Callable:
             if input is None:
                 op.bind(args, kwargs)  # says what is missing
             if isinstance(input, (bool, int, float, complex)) and not isinstance(input, numpy.generic):
-                _failed(op, TypeError(), (input,), attrs)  # NumPy would take it
+                failed(op, TypeError(), (input,), attrs)  # NumPy would take it
             return _run(op, (input,), attrs)
         array, source = input.array, input.node
         if array.__class__ is not ndarray or array.dtype not in _FAST:
@@ -162,7 +162,7 @@ def _unary(op: Any) -> Callable:
         except Exception as error:
             if any(map(_holds, attrs.values())):
                 return _run(op, (input,), {name: _plain(x) for name, x in attrs.items()})
-            _failed(op, error, (input,), attrs)
+            failed(op, error, (input,), attrs)
         if data.__class__ is not ndarray:
             data = asarray(data) if isinstance(data, generic) else _array(data)
         elif row_major and not data.flags.c_contiguous:
@@ -307,7 +307,7 @@ def _plain(x: Any) -> Any:
     return [_plain(one) for one in x] if isinstance(x, (tuple, list)) else x.array.item() if _holds(x) else x
 
 
-def _failed(op: Any, error: Exception, inputs: tuple, attrs: dict) -> Any:
+def failed(op: Any, error: Exception, inputs: tuple, attrs: dict) -> Any:
     if isinstance(error, MemoryError):
         errors.out_of_memory(op.name, error)
     try:
@@ -360,7 +360,7 @@ def _run(op: Any, inputs: tuple, attrs: dict) -> Any:
             ready = False
             if op.variadic and isinstance(x, (numpy.ndarray, numpy.generic)):
                 refused = f"expected Tensor as element {len(arrays)} in argument 0, but got numpy.{type(x).__name__}"
-                _failed(op, Refused(refused, TypeError), inputs, attrs)
+                failed(op, Refused(refused, TypeError), inputs, attrs)
         arrays.append(x)
         nodes.append(node)
         bit += bit
@@ -379,7 +379,7 @@ def _run(op: Any, inputs: tuple, attrs: dict) -> Any:
     except Exception as error:
         if any(map(_holds, attrs.values())):
             return _run(op, inputs, {name: _plain(x) for name, x in attrs.items()})
-        _failed(op, error, inputs, attrs)
+        failed(op, error, inputs, attrs)
     whole = data if data.__class__ is tuple else (data,)
     if xp.__class__ is Namespace:
         whole = tuple(map(xp.marked, whole))

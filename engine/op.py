@@ -16,7 +16,7 @@ import numpy
 
 from . import arguments, casting, devices, dtypes, errors, inplace, naming, observe, rules, tape
 from .backends import cpu
-from .call import bind, call_path, into, number, spelled, synonyms
+from .call import bind, call_path, failed, into, number, spelled, synonyms
 from .dtypes import FLOAT, FROM_NUMPY, LOW
 from .errors import Refused
 from .layout import as_first
@@ -194,6 +194,11 @@ class Op(metaclass=OpType):
             a if a is None else (a if a.dtype is d else xp.astype(a, d)) if hasattr(a, "dtype") else number(a, want)
             for a in arrays
         ], xp  # fmt: skip
+
+    @classmethod
+    def refuse(cls, inputs: tuple, rule: str, kind: type[Exception] = RuntimeError) -> None:
+        """Refuse operands before the op is called, as it would itself: they are told, and a watcher sees them."""
+        failed(cls, Refused(rule, kind), inputs, {})
 
     @classmethod
     def explain(cls, error: Exception, inputs: tuple, attrs: dict) -> Exception:

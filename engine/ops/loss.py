@@ -212,7 +212,7 @@ def cross_entropy_(input: Tensor, target: Tensor, weight: Tensor | None = None, 
     if reduction not in ("none", "mean", "sum"): raise ValueError(f"{reduction} is not a valid value for reduction")
     if not input.is_floating_point(): raise NotImplementedError(f"cross_entropy: not implemented for {input.dtype.name}; convert the input with .float()")
     if target.shape != input.shape or not target.is_floating_point():
-        one_target_each(input, target)
+        one_target_each(cross_entropy, input, target)
         same_type(input, weight)
         refuse_gradients("nll_loss_forward", weight=weight)
         return cross_entropy(input, target, weight, ignore_index, reduction, label_smoothing)
@@ -254,13 +254,13 @@ def is_real(x):
     return x.dtype.rank > dtypes.INT
 
 
-def one_target_each(input, target):
-    """ValueError where there is not one target class for each sample."""
+def one_target_each(op, input, target):
+    """Let the op refuse targets that are not one class for each sample, with ValueError."""
     given, wanted = input.shape, target.shape
-    if not given: raise ValueError("Expected 1 or more dimensions (got 0)")
+    if not given: op.refuse((input, target), "Expected 1 or more dimensions (got 0)", ValueError)
     n = wanted[0] if wanted else 0
-    if len(given) > 1 and n != given[0]: raise ValueError(f"Expected input batch_size ({given[0]}) to match target batch_size ({n}).")
-    if len(given) == len(wanted) == 1 != n: raise ValueError(f"For 1D input, 1D target must have size 1, but got target size: {n}")
+    if len(given) > 1 and n != given[0]: op.refuse((input, target), f"Expected input batch_size ({given[0]}) to match target batch_size ({n}).", ValueError)
+    if len(given) == len(wanted) == 1 != n: op.refuse((input, target), f"For 1D input, 1D target must have size 1, but got target size: {n}", ValueError)
 
 
 def same_type(input, weight):

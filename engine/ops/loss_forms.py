@@ -61,7 +61,7 @@ def _smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="me
 @parsed
 def _nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average=None, ignore_index: int = -100, reduce=None, reduction="mean"):
     reduction = known_reduction(reduction_of(size_average, reduce, reduction))
-    one_target_each(input, target)
+    one_target_each(nll_loss, input, target)
     if input.ndim == target.ndim == 1: target = target.reshape(())
     if weight is not None:
         same_type(input, weight)
@@ -69,15 +69,15 @@ def _nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_
     return nll_loss.call(input, target, weight, ignore_index, reduction)
 
 
-def same_size(input, target, rule):
-    """ValueError where there is not one target for each element; AttributeError for what is no tensor, as in PyTorch."""
-    if input.size() != target.size(): raise ValueError(rule.format(target.size(), input.size()))
+def same_size(op, input, target, rule):
+    """Let the op refuse targets that are not one for each element, with ValueError; AttributeError for what is no tensor, as in PyTorch."""
+    if input.size() != target.size(): op.refuse((input, target), rule.format(target.size(), input.size()), ValueError)
 
 
 @front("binary_cross_entropy", home=F, method=False)
 def _binary_cross_entropy(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
     reduction = known_reduction(reduction_of(size_average, reduce, reduction))
-    same_size(input, target, "Using a target size ({}) that is different to the input size ({}) is deprecated. Please ensure they have the same size.")
+    same_size(binary_cross_entropy, input, target, "Using a target size ({}) that is different to the input size ({}) is deprecated. Please ensure they have the same size.")
     if weight is not None:
         refuse_gradients("binary_cross_entropy", weight=weight)
         if broadcast_shapes(weight.shape, input.shape) != input.shape: raise RuntimeError(f"output with shape {list(input.shape)} doesn't match the broadcast shape of a weight {list(weight.shape)}")
@@ -88,7 +88,7 @@ def _binary_cross_entropy(input, target, weight=None, size_average=None, reduce=
 @front("binary_cross_entropy_with_logits", home=F, method=False)
 def _binary_cross_entropy_with_logits(input, target, weight=None, size_average=None, reduce=None, reduction="mean", pos_weight=None):
     reduction = known_reduction(reduction_of(size_average, reduce, reduction))
-    same_size(input, target, "Target size ({}) must be the same as input size ({})")
+    same_size(binary_cross_entropy_with_logits, input, target, "Target size ({}) must be the same as input size ({})")
     refuse_gradients("binary_cross_entropy_with_logits", weight=weight, pos_weight=pos_weight)
     return binary_cross_entropy_with_logits.call(input, target, weight, reduction, pos_weight)
 

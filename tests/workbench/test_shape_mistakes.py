@@ -59,6 +59,9 @@ def test_shapes_clash_exactly_where_numpy_refuses_them_and_what_is_offered_works
         (lambda: nn.Linear(64, 10)(engine.ones(2, 4, 4, 4)), [[3], [1], []], ".flatten(1)"),
         (lambda: engine.cat([engine.ones(2, 3), engine.ones(2, 4)]), [[1], [1]], "print the shapes"),
         (lambda: F.binary_cross_entropy_with_logits(engine.ones(4, 1), engine.ones(4)), [[0, 1], [0]], ".unsqueeze(-1)"),
+        (lambda: F.binary_cross_entropy(engine.ones(4, 1), engine.ones(4)), [[0, 1], [0]], ".unsqueeze(-1)"),
+        (lambda: F.cross_entropy(engine.ones(4, 3), engine.arange(5)), [[0], [0]], "print the shapes"),
+        (lambda: F.nll_loss(engine.ones(4, 3), engine.arange(5)), [[0], [0]], "print the shapes"),
         (lambda: engine.ones(4, 3).reshape(5, 3), [[0, 1]], "reshape"),
     ],
 )
