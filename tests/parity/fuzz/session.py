@@ -289,7 +289,8 @@ def further(wide: Any, theirs: Any, ours: Any) -> bool:
         if not isinstance(theirs, (float, complex)) or not isinstance(wide, (float, complex)):
             return unlike(theirs, ours) is not None
         return _away(wide, theirs, ours, 1e-4)
-    if not (theirs.is_floating_point() or theirs.is_complex()) or not isinstance(wide, torch.Tensor) or wide.shape != theirs.shape:
+    compared = (theirs.is_floating_point() or theirs.is_complex()) and isinstance(wide, torch.Tensor) and isinstance(ours, engine.Tensor)
+    if not compared or not tuple(wide.shape) == tuple(theirs.shape) == tuple(ours.shape):
         return unlike(theirs, ours) is not None
     return _away(number(wide), number(theirs), ours.detach().resolve_conj().array, TOLERANCE.get(theirs.dtype, 1e-6))
 
