@@ -95,6 +95,8 @@ KNOWN = [
           r"no_grad|inference_mode|requires_grad_\("),
     Known("flags", r"func\.|detach_copy|create_graph=True|backward|matrix_power|(eq|ne|lt|le|gt|ge|greater|less|equal|not_equal)_\(", "'requires_grad': False.*not .*'requires_grad': True", "A slope that does not depend on the input is a constant here; of a detached copy PyTorch says that it forgot the slope."),
     Known("value|gradient|shape", r"vmap\(.*(fft\w*\(.*(dim=|, )(\[\]|\(\))|unfold\()", "", "PyTorch's vmap transforms all dimensions for none, and gives a number another window than outside of vmap."),
+    Known("gradient", "backward", r"^v\d+\.grad: \(.*\), not \(", "PyTorch's retained gradient of a tensor that was reshaped in place has the former shape; here it has the tensor's.",
+          r"(v\d+)\.retain_grad\(\)(.*\n)*.*\b\1\.(transpose|t|swapaxes|swapdims|squeeze|unsqueeze)_\("),
     Known("refused", r"func\.|vmap", "Unbatchable|vmap:", "What vmap cannot do here it says; nothing wrong comes of it."),
 ]  # fmt: skip
 
