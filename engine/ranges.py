@@ -64,7 +64,7 @@ def arange(
     """The numbers from `start` (0 when only one is given) up to but without `end`, `step` apart; int64 when all three are integers."""
     if end is None and start is None:
         raise TypeError("arange() received no bounds, but expected arange(end) or arange(start, end, step=1)")
-    start, end = (0, start) if end is None else (start or 0, end)
+    start, end = (0, start) if end is None else (0 if start is None else start, end)
     start, end, step = map(_real, (start, end, step))
     whole = all(isinstance(x, (int, numpy.integer)) for x in (start, end, step))
     d = as_wanted(dtype) if dtype is not None or not whole else dtypes.I64

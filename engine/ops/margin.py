@@ -83,7 +83,7 @@ def multi_margin_loss(input: Tensor, target: Tensor, p=1, margin: float = 1.0, w
     if rows.ndim != 2 or at.numel() != rows.shape[0] or target.ndim > 1: raise RuntimeError(f"inconsistent target size, expected {rows.shape[0]} but got {list(target.shape)}")
     _classes(at)
     at = at.unsqueeze(1)
-    each = (margin - rows.gather(1, at) + rows).clamp_min(0)
+    each = (margin - rows.gather(1, at) + rows).relu()  # at the margin itself the slope is 0
     each = each * each if p == 2 else each
     if weight is not None: each = each * weight[at]
     each = each.masked_fill(_one_hot(at, rows.shape[1]), 0).sum(1) / rows.shape[1]
@@ -109,7 +109,7 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, size_average=None, red
     live = (at < 0).cumsum(1) == 0
     safe = at.masked_fill(live.logical_not(), 0)
     inside = ((safe.unsqueeze(-1) == arange(rows.shape[1], device=at.device)) & live.unsqueeze(-1)).any(1)
-    gaps = (1 - rows.gather(1, safe).unsqueeze(2) + rows.unsqueeze(1)).clamp_min(0)
+    gaps = (1 - rows.gather(1, safe).unsqueeze(2) + rows.unsqueeze(1)).relu()
     each = gaps.masked_fill((live.unsqueeze(2) & inside.logical_not().unsqueeze(1)).logical_not(), 0).sum((1, 2)) / rows.shape[1]
     return finish(each if input.ndim == 2 else each.squeeze(0), reduction)
 

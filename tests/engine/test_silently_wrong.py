@@ -502,3 +502,16 @@ def test_forward_mode_of_xlogy_with_a_number():
     x, t = engine.tensor([20.0, 8.75]), engine.tensor([1.0, 0.0])
     found = engine.func.jvp(lambda x: engine.xlogy(x, -3), (x,), (t,))[1]
     assert found.dtype is engine.float32 and found[0].isnan() and found[1] == 0
+
+
+def test_a_range_from_a_float_zero_is_one_of_floats():
+    assert engine.arange(0.0, 4, step=2).dtype is engine.arange(0.0, 4, 2).dtype is engine.float32
+    assert engine.arange(0, 4).dtype is engine.arange(None, 4).dtype is engine.int64
+
+
+def test_a_score_that_is_at_the_margin_has_no_gradient():
+    x = engine.tensor([[1.25, 1.75, 2.75], [0.5, 0.5, 1.5]], requires_grad=True)
+    for p in (1, 2):
+        assert grad(F.multi_margin_loss(x, engine.tensor([2, 2]), p=p), x)[0].tolist() == [[0] * 3] * 2
+    (g,) = grad(F.multilabel_margin_loss(x, engine.tensor([[2, -1, -1], [2, 0, -1]])), x)
+    assert engine.allclose(g, engine.tensor([[0, 0, 0], [-1 / 6, 1 / 6, 0]]))
