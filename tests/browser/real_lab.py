@@ -42,6 +42,10 @@ READY = """() => {
 IDLE = f"""() => window.workbenchTestRuns === 0
   && {NOTEBOOK}.sessionContext.session?.kernel?.status === "idle"
   && {NOTEBOOK}.content.widgets.every((cell) => (cell.model.executionState ?? "idle") === "idle")"""
+SUBSHELLS = f"""async () => {{
+  const kernel = {NOTEBOOK}.sessionContext.session.kernel;
+  if (kernel.supportsSubshells) await kernel.requestListSubshell({{}}).done;
+}}"""
 RUN = f"""([command, at]) => {{
   if (at !== null) {{
     {NOTEBOOK}.content.deselectAll();
@@ -164,6 +168,15 @@ class Lab:
         question waits for that one.
         """
         self.page.evaluate(f"async () => {{ await {NOTEBOOK}.sessionContext.session.kernel.requestKernelInfo(); }}")
+        self.wait_subshells()
+
+    def wait_subshells(self) -> None:
+        """Returns when the kernel has made all subshells that this page has asked it for, also while a cell runs.
+
+        Each comm asks for one, and where a restart or a cut line comes before the answer, JupyterLab lets "Canceled future for
+        create_subshell_request" go uncaught. Subshells are the control channel's, so a question there waits for them.
+        """
+        self.page.evaluate(SUBSHELLS)
 
     def restart_kernel(self) -> None:
         """Restarts the kernel of the notebook; returns when the line to the new one is there."""

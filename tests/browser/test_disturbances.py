@@ -101,6 +101,7 @@ def test_a_line_is_cut_a_paused_notebook_starts_anew_and_a_kernel_is_shut_down(l
     view, panel = view_of(lab, 1), panel_of(lab)
     stands_at(0, view, panel)
 
+    lab.wait_subshells()
     lab.page.evaluate("() => window.loseAnswers()")
     panel.get_by_test_id("wb-next").click()
     lab.page.wait_for_function("() => window.lost > 0")
@@ -108,6 +109,7 @@ def test_a_line_is_cut_a_paused_notebook_starts_anew_and_a_kernel_is_shut_down(l
     heal_line(lab)
     stands_at(1, view, panel)  # they ask again
 
+    lab.wait_subshells()
     cut_line(lab)
     view.get_by_test_id("wb-next").click()  # said when the line is there again
     heal_line(lab)
@@ -119,6 +121,7 @@ def test_a_line_is_cut_a_paused_notebook_starts_anew_and_a_kernel_is_shut_down(l
     paused = view_of(lab, 2)
     paused.get_by_test_id("wb-next").click()
     stands_at(1, paused, panel)
+    lab.wait_subshells()
     lab.command("notebook:restart-run-all")
     lab.page.get_by_role("button", name="Confirm Kernel Restart").click()
     expect(view_of(lab, 2).get_by_test_id("wb-paused")).to_be_visible()
@@ -128,6 +131,7 @@ def test_a_line_is_cut_a_paused_notebook_starts_anew_and_a_kernel_is_shut_down(l
     lab.page.wait_for_function(f"() => {NOTEBOOK}.content.widgets[3].model.outputs.length > 0")
     assert lab.text(3).strip() == "alive"
 
+    lab.wait_answered()
     lab.page.evaluate(f"() => {NOTEBOOK}.sessionContext.shutdown()")
     expect(lab.page.get_by_role("region", name="Gradient Workbench").get_by_text("has no running kernel")).to_be_visible()
     view = view_of(lab, 1)

@@ -109,9 +109,9 @@ def test_after_a_restart_no_cell_waits(lab):
     view = view_of(lab, 1)
     view.get_by_test_id("wb-next").click()
     expect(view.get_by_test_id("wb-paused")).to_be_visible()
-    lab.page.evaluate(
-        "() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()"
-    )  # it is busy and answers nothing
+    lab.wait_subshells()
+    # Not `restart_kernel`: it is busy and answers nothing else.
+    lab.page.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()")
     expect(view.get_by_text("run the cell again", exact=False).first).to_be_visible()
     expect(view.get_by_test_id("wb-paused")).to_be_hidden()
     lab.page.wait_for_function("() => window.jupyterapp.shell.currentWidget.sessionContext.session?.kernel?.status === 'idle'")
