@@ -131,6 +131,11 @@ class Lab:
         self.page.evaluate("() => window.jupyterapp.restored")
         self.page.evaluate("() => { window.workbenchTestRuns = 0; }")
 
+    def wait_saved(self, holds: str) -> None:
+        """Returns when JupyterLab has saved a workspace of which `holds`, a predicate in JavaScript, is true; it saves a while after a change."""
+        saved = f"async () => (await window.jupyterapp.serviceManager.workspaces.list()).values.some(({{ data }}) => ({holds})(data))"
+        wait_until(lambda: self.page.evaluate(saved), lambda: f"no workspace is saved of which {holds}")
+
     def open_notebook(self, path: str) -> None:
         """Opens a notebook of the server's root folder and waits until its kernel is ready."""
         self.goto(f"/lab/tree/{path}")

@@ -57,13 +57,6 @@ def test_reload_while_the_cell_is_paused(lab):
     lab.page.wait_for_function("() => window.jupyterapp.shell.currentWidget.sessionContext.session?.kernel?.status === 'idle'")
 
 
-# JupyterLab saves its layout a while after each change; a page that comes back with the panel open has no reason to tell of the cell.
-SIDE_IS_SAVED_AS = """async (how) => {
-  const { data } = await window.jupyterapp.serviceManager.workspaces.fetch("default");
-  return data["layout-restorer:data"]?.right?.collapsed === (how === "hidden");
-}"""
-
-
 def test_a_cell_that_waits_without_its_view_says_so_after_a_reload(lab):
     lab.open(SETUP, PAUSED, "1 + 1")
     lab.command("docmanager:save")
@@ -83,9 +76,10 @@ def test_a_cell_that_waits_without_its_view_says_so_after_a_reload(lab):
     expect(panel.get_by_test_id("wb-paused")).to_be_visible()
     expect(panel.get_by_test_id("wb-scrub")).to_have_value("1")
 
-    lab.page.wait_for_function(SIDE_IS_SAVED_AS, arg="shown")
+    # Where the panel comes back open there is no reason to tell of the cell.
+    lab.wait_saved("(data) => data['layout-restorer:data']?.right?.collapsed === false")
     lab.page.evaluate("() => window.jupyterapp.shell.collapseRight()")
-    lab.page.wait_for_function(SIDE_IS_SAVED_AS, arg="hidden")
+    lab.wait_saved("(data) => data['layout-restorer:data']?.right?.collapsed")
     lab.reload()
     notice.get_by_role("button", name="Let it run").click()
     lab.wait_idle()

@@ -19,20 +19,7 @@ h = (w * x).tanh()
 loss = square(h).sum()
 loss.backward()"""
 
-# JupyterLab keeps its layout on the server, some time after it has changed.
-# Looks until JupyterLab has kept a layout with the tab in it. (A promise as a predicate of wait_for_function would be true at once.)
-LAYOUT_KEPT = """async () => {
-  for (let tries = 0; tries < 300; tries++) {
-    const { workspaces } = await (await fetch("/lab/api/workspaces")).json();
-    const kept = workspaces.values.some(({ data }) => {
-      const { main } = data["layout-restorer:data"] ?? {};
-      return data["gradient-workbench:graph"] && JSON.stringify(main ?? {}).includes("gradient-workbench:graph");
-    });
-    if (kept) return;
-    await new Promise((again) => setTimeout(again, 100));
-  }
-  throw new Error("the layout was not kept");
-}"""
+TAB_IS_IN = """(data) => data["gradient-workbench:graph"] && JSON.stringify(data["layout-restorer:data"]?.main ?? {}).includes("gradient-workbench:graph")"""
 
 
 def tab_of(lab):
@@ -139,7 +126,7 @@ def test_graph_in_a_tab_details_beside_it_and_bytes_in_the_status_bar(lab):
     lab.cell(0).locator(".cm-line").first.click()
     lab.command("docmanager:save")
     lab.wait_idle()
-    lab.page.evaluate(LAYOUT_KEPT)
+    lab.wait_saved(TAB_IS_IN)
     lab.reload()
     expect(tab.get_by_test_id("wb-graph")).to_be_visible()
     expect(side.get_by_test_id("wb-panel")).to_be_visible()
