@@ -25,6 +25,7 @@ OTHERWISE = {  # ops whose kernels have other names in PyTorch
     "to_dtype": "ToCopy", "vector_norm": "LinalgVectorNorm", "write_view": "CopySlices", "xlog1py": "SpecialXlog1Py",
     "zeta": "SpecialZeta",
     "fourier_back": "FftC2C", "put_diagonal": "DiagEmbed", "solve_matrix": "LinalgSolveEx", "strided_view": "AsStrided",
+    "solve_triangle": "LinalgSolveTriangular",
 }  # fmt: skip
 
 
@@ -60,11 +61,11 @@ def _averaged(n: int) -> Callable:
 
 _KERNELS = (  # functions whose nodes have their own names
     "adaptive_max_pool2d", "adaptive_max_pool3d", "addbmm", "addmm", "addmv", "addr", "aminmax", "baddbmm", "block_diag", "bmm",
-    "cdist", "channel_shuffle", "cholesky_inverse", "cholesky_solve", "diagonal_scatter", "dist", "embedding_bag", "glu",
+    "cdist", "channel_shuffle", "cholesky_solve", "diagonal_scatter", "dist", "embedding_bag", "glu",
     "index_fill", "ldexp", "masked_scatter", "masked_select", "max_unpool2d", "max_unpool3d", "multi_margin_loss",
     "multilabel_margin_loss", "nansum", "pdist", "pixel_shuffle", "pixel_unshuffle", "polar", "put", "renorm", "rot90",
-    "scatter_reduce", "select_scatter", "slice_scatter", "soft_margin_loss", "std_mean", "t", "take", "trace", "unbind",
-    "var_mean",
+    "scatter_reduce", "select_scatter", "slice_scatter", "soft_margin_loss", "std_mean", "t", "take", "trace",
+    "triangular_solve", "unbind", "var_mean",
 )  # fmt: skip
 BY_FUNCTION: dict[str, str | Callable] = {  # PyTorch's kernels that are made of several ops here: the nodes of their results
     **dict.fromkeys(_KERNELS, ""),
@@ -74,7 +75,7 @@ BY_FUNCTION: dict[str, str | Callable] = {  # PyTorch's kernels that are made of
     "combinations": "Stack0", "grid_sample": _sampled, "householder_product": "LinalgHouseholderProduct0", "kron": "UnsafeView0",
     "lstsq": "LinalgLstsq0",
     "lu_solve": "LinalgLuSolve0", "pad": _padded, "pairwise_distance": "Norm1", "quantile": "Squeeze4", "split": _split,
-    "solve_triangular": "LinalgSolveTriangular0", **dict.fromkeys(("rfft", "rfft2", "rfftn"), "FftR2C0"),
+    **dict.fromkeys(("rfft", "rfft2", "rfftn"), "FftR2C0"),
     **dict.fromkeys(("irfft", "irfft2", "irfftn", "hfft"), "FftC2R0"),
 }  # fmt: skip
 REFLECTED = {"sub": "Rsub1", "div": "Mul0"}  # `1 - x`, and `1 / x`, which PyTorch computes as `x.reciprocal() * 1`

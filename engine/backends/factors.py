@@ -12,6 +12,7 @@ from .reference import _through_host, module_of
 
 __all__ = [
     "cholesky_info",
+    "cholesky_inverse",
     "cholesky_partial",
     "eig",
     "fourier",
@@ -21,6 +22,7 @@ __all__ = [
     "lu_factor",
     "matrix_exp",
     "reflections",
+    "solve_triangle",
 ]
 
 
@@ -66,9 +68,13 @@ def matrix_exp(x: Any) -> Any:
     """The exponential of a square matrix."""
     from scipy.linalg import expm
 
-    if x.ndim < 2 or x.shape[-1] != x.shape[-2]:  # SciPy takes a number, and what is empty, for a matrix
-        raise numpy.linalg.LinAlgError("The last two dimensions must be square")
+    _must_be_square(x)  # SciPy takes a number, and what is empty, for a matrix
     return expm(x).astype(x.dtype, copy=False) if x.size else x.copy()
+
+
+def _must_be_square(x: Any) -> None:
+    if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
+        raise numpy.linalg.LinAlgError("The last two dimensions must be square")
 
 
 @_through_host
@@ -90,6 +96,24 @@ def cholesky_partial(x: Any, upper: bool) -> Any:
     (potrf,) = get_lapack_funcs(("potrf",), (x,))
     found = [potrf(matrix, lower=not upper, clean=1)[0] for matrix in x.reshape(-1, *x.shape[-2:])]
     return columns(numpy.stack(found).reshape(x.shape))
+
+
+@_through_host
+@in_columns
+def cholesky_inverse(x: Any, upper: bool = False) -> Any:
+    """The inverse of the matrix whose Cholesky factor stands in one triangle; LinAlgError where its diagonal has a 0."""
+    from scipy.linalg.lapack import get_lapack_funcs
+
+    _must_be_square(x)
+    (potri,) = get_lapack_funcs(("potri",), (x,))
+    out = numpy.zeros(x.shape, x.dtype)
+    for i in numpy.ndindex(x.shape[:-2] if x.size else (0,)):
+        found, info = potri(x[i], not upper)
+        if info:
+            raise numpy.linalg.LinAlgError("Singular matrix")
+        half = numpy.triu(found) if upper else numpy.tril(found)
+        out[i] = numpy.where(numpy.eye(len(half), dtype=bool), half, half + half.conj().T)
+    return out
 
 
 def _factored(matrix: Any) -> bool:
@@ -159,3 +183,18 @@ def reflections(x: Any) -> tuple:
     for i in range(count if k else 0):
         packed[i], tau[i] = geqrf(flat[i])[:2]
     return packed.reshape(x.shape), tau.reshape(*x.shape[:-2], k)
+
+
+@_through_host
+def solve_triangle(a: Any, b: Any, upper: bool, left: bool = True, unitriangular: bool = False) -> Any:
+    """X with `a @ X == b` or, without `left`, `X @ a == b`, by substitution: a 0 on the diagonal is divided by."""
+    from scipy.linalg.blas import get_blas_funcs
+
+    (trsm,) = get_blas_funcs(("trsm",), (a,))
+    lead, (n, k) = numpy.broadcast_shapes(a.shape[:-2], b.shape[:-2]), b.shape[-2:]
+    count = math.prod(lead)
+    a, b = (numpy.broadcast_to(x, (*lead, *x.shape[-2:])).reshape(count, *x.shape[-2:]) for x in (a, b))
+    out = numpy.zeros((count, k, n), a.dtype)
+    for i in range(count if out.size else 0):
+        out[i] = trsm(1.0, a[i], b[i], not left, not upper, 0, unitriangular).T
+    return out.reshape(*lead, k, n).swapaxes(-1, -2)

@@ -9,7 +9,6 @@ The gradients of eigenvectors and singular vectors are finite only where the val
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy
@@ -126,6 +125,18 @@ class solve_matrix(Factor):
     def d_other(xp, g, input): return xp.solve_matrix(T(xp, input), g)
 
 
+class solve_triangle(Factor):
+    """X with `input @ X == other` (without `left`, `X @ input == other`) for a triangular matrix, of which only that triangle is read."""
+    home, inputs, exempt = "", ("input", "other"), RULES_ONLY
+    examples = ((((3, 3), (3, 2)), {"upper": True}), (((2, 3, 3), (2, 2, 3)), {"upper": False, "left": False}), (((3, 3), (2, 3, 2)), {"upper": False, "unitriangular": True}))
+    def forward(xp, input, other, upper, left=True, unitriangular=False): return xp.solve_triangle(input, other, upper, left, unitriangular)
+    def d_input(xp, g, input, out, upper, left, unitriangular):
+        g = xp.solve_triangle(T(xp, input), g, not upper, left, unitriangular)
+        whole = xp.matmul(g, T(xp, out)) if left else xp.matmul(T(xp, out), g)
+        return -(xp.triu(whole, int(unitriangular)) if upper else xp.tril(whole, -int(unitriangular)))
+    def d_other(xp, g, input, upper, left, unitriangular): return xp.solve_triangle(T(xp, input), g, not upper, left, unitriangular)
+
+
 class cholesky(Factor):
     """The lower triangular L with `L @ L.mT` equal to a symmetric positive definite matrix, of which one triangle is read."""
     samples, exempt = (([[2.0, 0.5, 0.1], [0.5, 1.5, -0.3], [0.1, -0.3, 1.0]],), ([[[2.0, 0.5], [0.5, 1.5]], [[1.0, -0.2], [-0.2, 3.0]]],)), ONE_TRIANGLE
@@ -141,8 +152,8 @@ class cholesky(Factor):
         g = conj(xp, g)
         L, g = (H(xp, out), H(xp, g)) if upper else (out, g)
         lower = xp.tril(xp.matmul(H(xp, L), g))
-        left = xp.solve_matrix(H(xp, L), lower + H(xp, off_diagonal(xp, lower)))
-        return conj(xp, H(xp, xp.solve_matrix(H(xp, L), H(xp, left)))) / 2
+        left = xp.solve_triangle(H(xp, L), lower + H(xp, off_diagonal(xp, lower)), True)
+        return conj(xp, xp.solve_triangle(L, left, False, False)) / 2
 
 
 def indefinite(info: Any) -> str:
@@ -302,7 +313,7 @@ def tall_qr(xp: Any, gQ: Any, gR: Any, Q: Any, R: Any) -> Any:
     """The gradient of the input of `qr` with at least as many rows as columns."""
     m = xp.triu(xp.matmul(gR, H(xp, R)) - xp.matmul(H(xp, Q), gQ))
     whole = gQ + xp.matmul(Q, xp.where(eye_of(xp, m), xp.real(m), m) + H(xp, off_diagonal(xp, m)))
-    return H(xp, xp.solve_matrix(R, H(xp, whole)))
+    return xp.solve_triangle(H(xp, R), whole, False, False)
 
 
 # -- made of the above ---------------------------------------------------------------------------------------------------------
@@ -334,24 +345,7 @@ def solve_triangular(input: Tensor, B: Tensor, *, upper: bool, left: bool = True
     if input.dtype is not B.dtype:
         raise RuntimeError(f"linalg.solve_triangular: Expected A and B to have the same dtype, but found {input.dtype.name} and {B.dtype.name}")
     need_floats("triangular_solve", input)
-    a = input.triu() if upper else input.tril()
-    if unitriangular:
-        a = a - a.diagonal(0, -2, -1).diag_embed() + Tensor._wrap(namespace(a.array).eye(a.shape[-1], dtype=a.array.dtype))
-    try:
-        return _sided(solve_matrix, a, B, left)
-    except LinAlgError:
-        return _sided(partial(_substituted, upper=upper == left), a, B, left)
-
-
-def _substituted(a: Tensor, B: Tensor, upper: bool) -> Tensor:
-    """X with `a @ X == B`, row by row, which divides by a 0 on the diagonal too."""
-    found: dict[int, Tensor] = {}
-    for i in reversed(range(a.shape[-1])) if upper else range(a.shape[-1]):
-        rest = B[..., i, :]
-        for j, x in found.items():
-            rest = rest - a[..., i, j, None] * x
-        found[i] = rest / a[..., i, i, None]
-    return functions["stack"]([found[i] for i in range(a.shape[-1])], -1).mT  # columns one after the other, as from LAPACK
+    return solve_triangle(input, B, upper, left, unitriangular)
 
 
 @composite(home="linalg")

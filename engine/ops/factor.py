@@ -58,14 +58,15 @@ class lu_factor_(Factor):
         g, k = conj(xp, g), min(LU.shape[-2:])
         one = unit(xp, LU, LU.shape[-2], k)
         L, U = xp.where(one, 1, xp.tril(LU[..., :, :k])), xp.triu(LU[..., :k, :])
+        def under_l(x): return xp.solve_triangle(H(xp, L1), x, True, True, True)
         L1, U1, g1 = L[..., :k, :], U[..., :, :k], g[..., :k, :k]
         low, high = xp.matmul(H(xp, L1), off_diagonal(xp, xp.tril(g1))), xp.matmul(xp.triu(g1), H(xp, U1))
         if LU.shape[-1] > k: low = low - xp.matmul(g[..., :, k:], H(xp, U[..., :, k:]))
         if LU.shape[-2] > k: high = high - xp.matmul(H(xp, L[..., k:, :]), g[..., k:, :])
         middle = off_diagonal(xp, xp.tril(low)) + xp.triu(high)
-        found = xp.solve_matrix(H(xp, L1), H(xp, xp.solve_matrix(U1, H(xp, middle))))
-        if LU.shape[-1] > k: found = xp.concatenate([found, xp.solve_matrix(H(xp, L1), g[..., :, k:])], axis=-1)
-        if LU.shape[-2] > k: found = xp.concatenate([found, H(xp, xp.solve_matrix(U1, H(xp, g[..., k:, :])))], axis=-2)
+        found = under_l(xp.solve_triangle(H(xp, U1), middle, False, False))
+        if LU.shape[-1] > k: found = xp.concatenate([found, under_l(g[..., :, k:])], axis=-1)
+        if LU.shape[-2] > k: found = xp.concatenate([found, xp.solve_triangle(H(xp, U1), g[..., k:, :], False, False)], axis=-2)
         return conj(xp, xp.take_along_axis(found, xp.broadcast_to(where[..., None], LU.shape), -2))
 
 
@@ -231,12 +232,16 @@ def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False) -> Tensor:
     return solve_triangular(second, solve_triangular(first, B, upper=False), upper=True)
 
 
-@composite(method=True)
-def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
+class cholesky_inverse(Factor):
     """The inverse of `L @ L.mH` for a lower triangular L (with `upper`, of `L.mH @ L`)."""
-    _refuse_oblong("cholesky_inverse", L)
-    one = Tensor._wrap(namespace(L.array).eye(L.shape[-1], dtype=L.array.dtype))
-    return cholesky_solve(expand(one, tuple(L.shape)), L.triu() if upper else L.tril(), upper)
+    home, method, lacks = "engine", True, "ih"
+    fails = "The inversion could not be completed because the input matrix is singular: its diagonal has a 0."
+    examples = ((((3, 3),), {}), (((2, 3, 3),), {"upper": True}))
+    def forward(xp, input, upper=False): return xp.cholesky_inverse(input, upper)
+    def d_input(xp, g, input, out, upper):
+        g = conj(xp, g)
+        inner = xp.matmul(out, xp.matmul(g + H(xp, g), out))
+        return conj(xp, -(xp.triu(xp.matmul(xp.triu(input), inner)) if upper else xp.tril(xp.matmul(inner, xp.tril(input)))))
 
 
 _Triangular = result_type("triangular_solve", ("solution", "cloned_coefficient"))

@@ -303,8 +303,8 @@ def put_zeros(value: Any, shape: tuple, index: Any) -> Meta:
 
 
 @rule(
-    "cholesky", "cholesky_info", "cofactor", "det", "eig", "eigh", "inv", "ldl_factor", "lu_factor", "matrix_exp", "qr", "reflections",
-    "slogdet", "svd",
+    "cholesky", "cholesky_info", "cholesky_inverse", "cofactor", "det", "eig", "eigh", "inv", "ldl_factor", "lu_factor", "matrix_exp",
+    "qr", "reflections", "slogdet", "svd",
 )  # fmt: skip
 def of_matrices(fn: Callable, /, x: Any, *rest: Any, **kwargs: Any) -> Any:
     """A function of each matrix of a stack: the results for one identity."""
@@ -318,15 +318,15 @@ def of_matrices(fn: Callable, /, x: Any, *rest: Any, **kwargs: Any) -> Any:
     return tuple(map(made, found)) if isinstance(found, tuple) else made(found)
 
 
-@rule("solve_matrix")
-def solve_matrix(a: Any, b: Any) -> Meta:
+@rule("solve_matrix", "solve_triangle")
+def solve_matrix(fn: Callable, /, a: Any, b: Any, *how: bool) -> Meta:
     shape = (*numpy.broadcast_shapes(a.shape[:-2], b.shape[:-2]), *b.shape[-2:])
     return cpu.columns(blank(shape, a.dtype))
 
 
 @rule("ldl_solve")
 def ldl_solve(packed: Any, pivots: Any, b: Any, hermitian: bool = False) -> Meta:
-    return solve_matrix(packed, b)  # LAPACK would follow pivots of zero out of the matrix
+    return RULES["solve_matrix"](packed, b)  # LAPACK would follow pivots of zero out of the matrix
 
 
 # -- what only values can tell -----------------------------------------------------------------------------------------------

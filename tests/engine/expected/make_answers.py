@@ -18,7 +18,7 @@ from typing import Any
 import numpy
 import torch
 
-sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[3])]
+sys.path[:0] = [str(Path(__file__).parents[i]) for i in (1, 2, 3)]
 
 import tables  # noqa: E402
 from tables import LETTERS, NO_KERNEL, REFUSED, SCALARS, Typed  # noqa: E402

@@ -29,6 +29,13 @@ def _lu(A):
     return packed.reshape(A.shape), (pivots + 1).reshape(*A.shape[:-2], -1)
 
 
+def _solve_triangle(input, other, upper, left=True, unitriangular=False):
+    a = np.triu(input) if upper else np.tril(input)
+    if unitriangular:
+        a = np.where(np.eye(a.shape[-1], dtype=bool), 1, a)
+    return np.linalg.inv(a) @ other if left else other @ np.linalg.inv(a)
+
+
 def _exponential(input):
     """The series, up to a term that no digit shows."""
     term = total = np.broadcast_to(np.eye(input.shape[-1]), input.shape)
@@ -55,7 +62,11 @@ LINEAR = {
     "cofactor": _cofactor,
     "slogdet": lambda input: (np.sign(np.linalg.det(input)), np.log(np.abs(np.linalg.det(input)))),
     "solve_matrix": lambda input, other: np.linalg.inv(input) @ other,
+    "solve_triangle": _solve_triangle,
     "cholesky": lambda input, upper=False: np.linalg.cholesky(input).swapaxes(-1, -2).conj() if upper else np.linalg.cholesky(input),
+    "cholesky_inverse": lambda input, upper=False: np.linalg.inv(
+        np.triu(input).swapaxes(-1, -2) @ np.triu(input) if upper else np.tril(input) @ np.tril(input).swapaxes(-1, -2)
+    ),
     "qr": lambda input, mode="reduced": tuple(np.linalg.qr(input, mode)),
     "eigh": lambda input, UPLO="L": tuple(np.linalg.eigh(input, UPLO)),
     "eigvalsh": lambda input, UPLO="L": np.sort(np.linalg.eigvals(input).real, -1),

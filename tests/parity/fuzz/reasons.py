@@ -88,6 +88,8 @@ KNOWN = [
     Known("gradient", "", r"not None \(NoneType\)", "PyTorch's slope of a norm of order 0 is no gradient in place of zeros.", r"(dist|norm)\w*\(.*\b(p=)?0(\.0)?\b"),
     Known("value", r"^(v\d+)( [-+*/]= |\.\w+_\()\1\[", "", "A part of what is written is read before or after: PyTorch leaves it open where neither is dense; before, here."),
     Known("gradient", "backward|grad", "", "PyTorch goes through what was reshaped in place without recording it as if it had not been.", r"no_grad\(\): v\d+\.(transpose|t|swapaxes|squeeze|unsqueeze)_\("),
+    Known("gradient", r"autograd\.grad|backward|func\.", r"^(v\d+\.grad: )?\(?-?0(\.0)?\S*, not", "PyTorch's slope of cholesky_inverse is not 0 in the triangle that the function does not read.", "cholesky_inverse"),
+    Known("value", r"fftfreq\(.*out=", "", "PyTorch's fftfreq loses half of what it writes to an `out` with gaps in its memory."),
     Known("shape", "topk", r"\(0,\), not \(\)", "Of none of the elements of a number PyTorch gives one that nobody set."),
     Known("value", "airy_ai", r"(-?\d\.\d{5})\d*(e-\d+)?, not \1", "PyTorch's series is good to seven digits, also in double precision."),
     Known("flags", "", "'requires_grad': False, 'is_leaf': True.* not {'requires_grad': True, 'is_leaf': True",
