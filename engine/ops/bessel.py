@@ -32,8 +32,8 @@ class i1e(Special):
     domain = (-2, 2)
     def forward(xp, input): return xp.i1e(input)
     def d_input(xp, g, input, out):
-        at_zero = input == 0
-        return g * xp.where(at_zero, 0.5, xp.i0e(input) - out * (xp.sign(input) + 1 / xp.where(at_zero, 1, input)))
+        off = xp.abs(input) > 0
+        return g * xp.where(off, xp.i0e(input) - out * (xp.sign(input) + 1 / xp.where(off, input, 1)), 0.5)
 
 
 class bessel_j0(Bessel):
@@ -107,7 +107,10 @@ class log_ndtr(Special):
     """The logarithm of the normal distribution function, exact far below 0 too."""
     domain = (-3, 3)
     def forward(xp, input): return xp.log_ndtr(input)
-    def d_input(xp, g, input): return g * math.sqrt(2 / math.pi) / xp.erfcx(-input * math.sqrt(0.5))
+    def d_input(xp, g, input):
+        low = xp.clip(input, None, 0)
+        high = input - low  # erfcx of the negative of it would overflow
+        return g * (math.sqrt(2 / math.pi) * xp.exp(-high * high / 2)) / (xp.erfcx(-low * math.sqrt(0.5)) * xp.erfc(-high * math.sqrt(0.5)))
 
 
 class ndtri(Special):

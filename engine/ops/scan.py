@@ -36,7 +36,7 @@ class logcumsumexp(Along, Refusing, Op):
     def forward(xp, input, dim): return xp.logcumsumexp(input, dim)
     def d_input(xp, g, input, out, dim):
         if g.ndim == 0: return g
-        rise = xp.where(out == -math.inf, 0, xp.exp(xp.where(out == -math.inf, 0, out) - _shifted(xp, out, dim, 1, math.inf)))
+        rise = xp.where(xp.isinf(out), 0, xp.exp(xp.where(xp.isinf(out), 0, out) - _shifted(xp, out, dim, 1, math.inf)))
         return xp.where(input == -math.inf, 0, later(xp, g, rise, dim) * xp.exp(input - xp.where(out == -math.inf, 0, out)))
 
 

@@ -85,7 +85,7 @@ class i1(NoComplex, Elementwise):
     """Modified Bessel function of the first kind, order 1."""
     home, method, types, samples = "special", False, "float", UNARY
     def forward(xp, input): return xp.i1(input)
-    def d_input(xp, g, input, out): return g * (xp.i0(input) - xp.where(input == 0, 0.5, out / xp.where(input == 0, 1, input)))
+    def d_input(xp, g, input, out): return g * xp.where(xp.abs(input) > 0, xp.i0(input) - out / xp.where(xp.abs(input) > 0, input, 1), 0.5)
 
 
 class xlogy(NoComplex, Elementwise):
@@ -107,10 +107,10 @@ class logit(NoComplex, Elementwise):
     """log(x / (1 - x)) of each element x, the inverse of sigmoid; `eps` keeps x between eps and 1 - eps first."""
     types, samples, inputs, domain = "float", UNARY, ("input",), (0.1, 0.9)
     def forward(xp, input, eps=None): return xp.logit(input, eps)
-    def d_input(xp, g, input, eps): return xp.where(_inside(input, eps), g / xp.abs(input * (1 - input)), math.nan if eps is None else 0)
+    def d_input(xp, g, input, eps): return xp.where(_inside(input, eps or 0), g / ((input + 0.0) * (1 - input)), math.nan if eps is None else xp.where(input == input, 0, math.nan))
 
 
-def _inside(x, eps): return ((x >= (eps or 0)) & (x <= 1 - (eps or 0))) | (x != x)  # what is not outside: nan stays nan
+def _inside(x, eps): return (x >= eps) & (x <= 1 - eps)
 
 
 for _name in ("erf", "erfc", "erfinv", "digamma", "polygamma", "i0", "xlogy", "logit"):

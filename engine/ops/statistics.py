@@ -83,8 +83,10 @@ def renorm(input, p, dim, maxnorm):
     if input.ndim < 2: raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {input.ndim} dimensions")
     d = wrap_dim(dim, input.ndim)
     wide = input.float() if input.dtype.itemsize == 2 and input.is_floating_point() else input  # a norm that half precision need not hold
-    norm = vector_norm(wide, p, tuple(i for i in range(input.ndim) if i != d), True)
-    return (wide * where(norm > maxnorm, maxnorm / (norm + 1e-7), 1.0)).to(input.dtype)
+    dims = tuple(i for i in range(input.ndim) if i != d)
+    over = vector_norm(wide.detach(), p, dims, True) > maxnorm
+    held = where(over, wide, 1.0)  # the slope of a norm that is not used may be nan
+    return where(over, held * (maxnorm / (vector_norm(held, p, dims, True) + 1e-7)), wide).to(input.dtype)
 
 
 # -- order -----------------------------------------------------------------------------------------------------------------------
