@@ -56,6 +56,7 @@ _TENSOR_FIRST = frozenset((  # take a number as the first operand, but not besid
 ))  # fmt: skip
 _DIM_TOO = frozenset(("median", "nanmedian", "prod"))  # of all elements they have no `out`
 _JOINED = frozenset(("cat", "stack", "hstack", "vstack", "dstack", "column_stack"))  # refuse a narrower `out` with TypeError
+_COUNTED = frozenset(("arange", "range", "linspace", "logspace"))  # leave an `out` of as many elements its shape
 _OTHER = frozenset(("argmax", "argmin", "argsort", "searchsorted", "bucketize"))  # have results of other dtypes than their inputs
 _CHECKED = frozenset(("sign", "signbit", "clamp", "lt", "le", "gt", "ge"))  # refuse complex numbers before they look at `out`
 _UNRECORDED = "{}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad."
@@ -152,6 +153,8 @@ def into(op: Any, args: tuple, kwargs: dict) -> Any:
                 raise TypeError(str(error)) from None
             raise
     for target, r in zip(targets, results, strict=True):  # whatever is refused has changed none of them
+        if op.name in _COUNTED and target.array.size == r.array.size:
+            r = r.reshape(target.shape)
         if target.array.shape != r.array.shape:
             if target.array.size:
                 warnings.warn(

@@ -46,15 +46,21 @@ def _steps(start: Any, step: Any, n: int, d: numpy.dtype) -> numpy.ndarray:
     return _added((numpy.float64(start) + numpy.float64(step) * (i - lane)).astype(d), d.type(step), lane, d)
 
 
-def _count(start: Any, end: Any, step: Any, name: str) -> float:
-    """How many steps lead from start to end, checked."""
+def _check(start: Any, end: Any, step: Any, name: str) -> None:
+    """RuntimeError where no number of steps leads from start to end."""
     if step == 0:
         raise RuntimeError("step must be nonzero")
     if not all(map(math.isfinite, (start, end, step))):
         raise RuntimeError(f"unsupported range: {start} -> {end}")
     if (end - start) * step < 0:
         raise RuntimeError(f"upper bound and lower bound inconsistent with step sign: {name}({start}, {end}, {step})")
-    return (end - start) / step
+
+
+def _whole(start: Any, end: Any, step: Any, name: str) -> tuple[int, int, int]:
+    """The three without their fractions, as integers are counted. RuntimeError for a step that has nothing else, at which PyTorch dies."""
+    if not int(step):
+        raise RuntimeError(f"{name}: a step of {step} between integers is 0")
+    return int(start), int(end), int(step)
 
 
 @factory
@@ -70,9 +76,9 @@ def arange(
     d = as_wanted(dtype) if dtype is not None or not whole else dtypes.I64
     if d.kind in "bc":
         raise NotImplementedError(f'"arange_cpu" not implemented for {dtypes.FROM_NUMPY[d].name!r}')
-    _count(start, end, step, "arange")
+    _check(start, end, step, "arange")
     if d == dtypes.I64:
-        start, end, step, whole = int(start), int(end), int(step), True  # also when they were floats
+        start, end, step, whole = *_whole(start, end, step, "arange"), True  # also when they were floats
     n = -((start - end) // step) if whole else math.ceil((end - start) / step)
     if d.kind in "iu":
         return made((int(start) + numpy.arange(n, dtype=numpy.int64) * int(step)).astype(d), device, requires_grad)
@@ -94,7 +100,10 @@ def range(start: Any, end: Any = None, step: Any = 1, *, dtype: Any = None, devi
     if d.kind in "bc" or d.kind == "u" and d.itemsize > 1:
         raise NotImplementedError(f'"range_cpu" not implemented for {dtypes.FROM_NUMPY[d].name!r}')
     start, end, step = map(_real, (start, end, step))
-    n = int(_count(start, end, step, "range")) + 1
+    _check(start, end, step, "range")
+    if d.kind in "iu":
+        start, end, step = _whole(start, end, step, "range")
+    n = int((end - start) / step) + 1
     return made((start + numpy.arange(n) * step).astype(d), device, requires_grad)
 
 

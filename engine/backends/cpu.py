@@ -147,8 +147,9 @@ pi, inf, nan = numpy.pi, numpy.inf, numpy.nan
 
 def astype(x: Any, dtype: Any) -> numpy.ndarray:
     """The array in another dtype; itself when it has that dtype already. Works on NumPy scalars too."""
-    return numpy.asarray(x).astype(dtype, copy=False)
+    x = numpy.asarray(x)
+    return x.astype(dtype, "C" if 0 in x.strides else "K", copy=False)  # an expanded array has no order of its own
 
 
 def copy(x: Any) -> numpy.ndarray:
-    return numpy.array(x, copy=True, order="C" if 0 in x.strides else "K")  # an expanded array has no order of its own
+    return numpy.array(x, copy=True, order="C" if 0 in x.strides else "K")

@@ -7,17 +7,29 @@ from typing import Any
 import numpy
 
 from .. import dtypes
+from ..layout import axes_of
 from .reference import _axis, module_of, new_zeros
 
 
 def put(x: Any, index: Any, value: Any, accumulate: bool = False) -> Any:
     """A copy of `x` with `value` written, or added, at `index`."""
-    out = module_of(x).array(x, order="C")  # a NumPy scalar too becomes an array, that can be written to
+    out = module_of(x).array(x, order="C" if 0 in x.strides else "K")  # a NumPy scalar too becomes an array, that can be written to
     if accumulate:
         _add_at(out, index, value)
     else:
+        index, value = in_memory_order(out, index, value)
         out[index] = value
     return out
+
+
+def in_memory_order(x: Any, index: tuple, value: Any) -> tuple:
+    """The index and the value turned so that of several elements for one place the last in memory is the one that stays, as in PyTorch."""
+    axes = axes_of(value) if getattr(value, "ndim", 0) > 1 and len(index) == x.ndim else None
+    if axes is None or any(getattr(i, "dtype", numpy.bool_) == numpy.bool_ for i in index):
+        return index, value
+    if numpy.broadcast_shapes(*[i.shape for i in index]) != value.shape:
+        return index, value
+    return tuple(module_of(i).broadcast_to(i, value.shape).transpose(axes) for i in index), value.transpose(axes)
 
 
 def put_zeros(value: Any, shape: tuple, index: Any) -> Any:

@@ -316,7 +316,8 @@ def assign(target: Tensor, index: Any, value: Any) -> None:
         else:
             if isinstance(value, Tensor) and value.array.ndim > 1:  # NumPy takes no leading ones behind a mask
                 value = _without_leading_ones(value, _reached(seen.ndim, advanced))
-            seen[advanced] = value.array if isinstance(value, Tensor) else value
+            advanced, data = cpu.in_memory_order(seen, advanced, value.array if isinstance(value, Tensor) else value)
+            seen[advanced] = data
     except (ValueError, IndexError, TypeError) as error:
         raise _refused_write(target, index, value, error) from None
     inplace.note_write_to(target, "setitem")

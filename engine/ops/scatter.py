@@ -226,7 +226,7 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
         raise IndexError(
             f"put_(): Expected source and index to have the same number of elements, but got {source.numel()} and {index.numel()}"
         )
-    flat = index_put(reshape(input, (input.numel(),)), (reshape(index, (index.numel(),)),), reshape(source, (source.numel(),)), accumulate)
+    flat = index_put(reshape(input, (input.numel(),)), (reshape(index, tuple(source.shape)),), source, accumulate)
     return reshape(flat, tuple(input.shape))
 
 

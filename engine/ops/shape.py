@@ -185,7 +185,7 @@ class roll(Linear):
     inputs, exact, row_major = ("input",), True, True
     examples = ((((2, 3),), {"shifts": 1}), (((2, 3),), {"shifts": (1, -2), "dims": (0, 1)}))
     def forward(xp, input, shifts, dims=None): return xp.roll(input, *aligned(shifts, dims))
-    def d_input(xp, g, shifts, dims): return xp.roll(g, opposite(shifts), dims)
+    def d_input(xp, g, shifts, dims): return xp.roll(g, *aligned(opposite(shifts), dims))
 
 
 class tril(Linear):
@@ -291,7 +291,7 @@ def aligned(shifts: Any, dims: Any) -> tuple:
         raise Refused("`shifts` required")
     if n != m and (m or n > 1):
         raise Refused(f"shifts and dimensions must align. shifts: {n}, dims:{m}")
-    return shifts, dims
+    return shifts, dims if m else None
 
 
 def opposite(shifts: Any) -> Any:

@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy
 
-from .. import dtypes
+from .. import dtypes, inplace
+from ..backends.batch import Batched
 from ..devices import namespace
 from ..errors import Refused
 from ..layout import contiguous_format
 from ..op import RULES_ONLY, Linear, composite, functions, replacing
 from ..storage import resize_as_
 from ..tensor import Tensor
-from .index import index_put
 from .shape import View, clone, diag_embed, diagonal, reshape, seen_otherwise
 from .split import narrow, sliced, split, unbind
 
@@ -121,18 +121,21 @@ def as_strided_scatter(input: Tensor, src: Tensor, size: Any, stride: Any, stora
         raise RuntimeError(f"as_strided: strides and the offset must not be negative, got {list(stride)} and {storage_offset}")
     if tuple(src.shape) != size:
         raise RuntimeError(f"expected src to have a size equal to the slice of self. src size = {list(src.shape)}, slice size = {list(size)}")
-    at = numpy.full((), 0 if storage_offset is None else storage_offset)
-    for n, s in zip(size, stride, strict=True):
-        at = at[..., None] + numpy.arange(n) * s
-    if at.size and at.max() >= input.numel():
-        raise RuntimeError(f"setStorage: sizes {list(size)}, strides {list(stride)} reach beyond the {input.numel()} elements of the input")
-    xp = namespace(input.array)
-    flat = index_put(reshape(input, (input.numel(),)), (Tensor._wrap(xp.asarray(at.reshape(-1))),), reshape(src, (src.numel(),)).to(input.dtype))
-    return reshape(flat, tuple(input.shape))
+    return _replaced(input, src, lambda x: as_strided(x, size, stride, storage_offset))
+
+
+def _with_surroundings(input: Tensor) -> Tensor:
+    """A copy of the tensor and of the memory around it, seen by the same strides: so PyTorch copies what it will write a part of."""
+    owner = inplace.storage(input.array)
+    size = owner.nbytes // input.itemsize
+    if size == input.numel() or owner.__class__ is Batched or inplace.overlaps(input.array):
+        return clone(input)
+    around = clone(as_strided(input, (size,), (1,), 0))
+    return as_strided(around, input.shape, input.stride(), input.storage_offset())
 
 
 def _replaced(input: Tensor, src: Tensor, seen: Any) -> Tensor:
-    out = clone(input)
+    out = _with_surroundings(input)
     part = seen(out)
     if part.shape != src.shape:
         raise RuntimeError(f"expected src to have a size equal to the slice of self. src size = {list(src.shape)}, slice size = {list(part.shape)}")

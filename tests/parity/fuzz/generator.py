@@ -8,7 +8,7 @@ from random import Random
 
 import torch
 from fuzz.scenes import Scenes
-from fuzz.session import Difference, Session
+from fuzz.session import NAMED, Difference, Session
 from fuzz.signatures import Signature, path, sampled, samples, signatures
 from fuzz.writer import THEMES, Writer, source
 
@@ -28,6 +28,18 @@ FUNCTIONAL = (
     "{0}.relu()",
     "({0} @ {0}.mT)",
 )
+
+# what a line writes: the variable before an in-place method, an assignment to a part or Python's augmented one, and those behind `out=`
+WRITTEN = re.compile(r"(?:^|: |= )(v\d+)(?:\[.*\])? ?(?:\.\w+_\(|[-+*/%&|^<>@]*= )|out=(\(.*|v\d+)")
+DENSE = torch.ops.aten.is_non_overlapping_and_dense.default
+
+
+def places(x: torch.Tensor) -> list[int]:
+    """Where the elements of a tensor lie in its storage, in bytes."""
+    at = torch.zeros((), dtype=torch.int64)
+    for n, step in zip(x.shape, x.stride(), strict=True):
+        at = at[..., None] + torch.arange(n) * step
+    return ((at + x.storage_offset()) * x.itemsize).reshape(-1).tolist()
 
 
 def _finite(x: torch.Tensor) -> bool:
@@ -82,8 +94,31 @@ class Generator(Scenes):
             return  # LAPACK turns for ever
         if "T.embedding_bag" in line and ("[[" in line or any(x.ndim > 1 and not x.is_floating_point() for x in used)):
             return  # PyTorch writes beyond its memory
+        if "narrow_copy" in line and "out=" in line and not all(x.is_contiguous() for x in used):
+            return  # PyTorch writes as if the elements of `out` lay side by side
+        if re.search(r"\.(stride|storage_offset)\(", line) and any(1 in x.shape or not x.numel() for x in used):
+            return  # nothing is ever found by such a step
+        if re.search(r"T\.range\(.*[ =(-]0?\.\d.*dtype=T\.u?int", line):
+            return  # PyTorch dies of a step that has no whole part
+        if self._raced(line, used):
+            return
         if len(line) < 1200 and (told := self.session.step(line)):
             found.append(told)
+
+    def _raced(self, line: str, used: list[torch.Tensor]) -> bool:
+        """Whether a line reads elements at other places than it writes them: PyTorch leaves open which come first, unless it refuses."""
+        written = WRITTEN.findall(line)
+        targets = [self.tensors[n] for n in NAMED.findall(" ".join(map("".join, written))) if n in self.tensors]
+        scatters = re.search(r"(masked_scatter|scatter\w*|put|index_\w+)_\(|\] = ", line)
+        for a in targets:
+            for b in used:
+                if a.untyped_storage().data_ptr() != b.untyped_storage().data_ptr() or (a is b and not scatters):
+                    continue
+                if all(map(DENSE, (a, b))) and "masked_scatter" not in line:
+                    continue  # what PyTorch refuses, where it matters
+                if (scatters or places(a) != places(b)) and {*places(a)} & {*places(b)}:
+                    return True
+        return False
 
     # -- what lines are made of --------------------------------------------------------------------------------------------------
 

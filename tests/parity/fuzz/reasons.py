@@ -45,6 +45,7 @@ KNOWN = [
     Known("gradient", r"autograd\.grad|backward|func\.", " not ", "For an empty `dim`, which means all, PyTorch's slope of a variance is that over no dimensions.",
           r"(std|var)(_mean)?\((v\d+, |x, )?(dim=)?(\[\]|\(\))"),
     Known("value|shape|kind|dtype", r"unique_consecutive\((\w+, )?(True|False)", "", "PyTorch takes the second argument for `return_counts` where it chooses what to return."),
+    Known("value", r"topk\(.*sorted=False|topk\((v\d+, )?\d+, -?\d+, (True|False), False\)", "", "Unsorted, PyTorch gives the largest elements in any order."),
     Known("value", "kthvalue|median|mode|topk|sort", r"^\d+, not \d+, at", "Which of several equal elements is named, PyTorch leaves open."),
     Known("value|gradient", r"(std|var)_mean|(std|var)\(", "-?(inf|nan), not -?(inf|nan)", "PyTorch's running mean of numbers with infinities is nan; here it is what NumPy's is."),
     Known("value|gradient", r"\bigamma|gammainc", "nan, not [01].0", "Of a nan for a parameter PyTorch gives a number where the other argument is 0."),
