@@ -56,10 +56,16 @@ def version_at(identity: int) -> int:
     return 0 if write is None else write.version
 
 
-def note_write_to(target: Tensor, op_name: str) -> None:
-    """The tensor's memory has just changed, unless it is the memory of a `.data`, which autograd is not to know of."""
-    if not (target if target._view is None else target._view[0])._apart:
+def note_write_to(target: Tensor, op_name: str, recorded: bool = False) -> None:
+    """The tensor's memory has just changed, unless it is the memory of a `.data`, which autograd is not to know of.
+
+    Where nobody will `rebase` what has seen that memory, as nothing is recorded, the views are derived anew from the base as it stands.
+    """
+    base = target if target._view is None else target._view[0]
+    if not base._apart:
         note_write(target.array, op_name)
+    if base._views and not recorded:
+        _derive_views(base)
 
 
 def note_write(array: Any, op_name: str) -> None:
@@ -104,29 +110,51 @@ def spoiled(array: Any, write: Write, op_name: str, what: str) -> errors.Spoiled
 
 def reshape_in_place(target: Tensor, fn: Any) -> Tensor:
     """Make `target` the view of itself that `fn` returns: its memory stays, its shape and strides change, and a leaf stays one."""
-    old = target._like(target.array, target.node)
-    old._view, old._views = target._view, target._views
-    for seen in old._views or ():
-        if (view := seen()) is not None:
-            view._view = old, view._view[1]
     mode, node = tape.mode, target.node
+    old = target._like(target.array, node)
+    old._view = target._view
     leaf, before = not mode.grad and node is not None and node.op is None, mode.grad
     mode.grad = mode.grad or node is not None and not leaf  # what is no leaf has its gradient through the view, recorded or not
     try:
         seen_as = fn(old)
     finally:
         mode.grad = before
-    target.array, target._view, target._views = seen_as.array, seen_as._view, None
-    if leaf and node is not None:
-        node.shape, target._view = target.array.shape, None
+    target.array = seen_as.array
+    if seen_as._view is None or seen_as._view[1] is (target._view or (None, None))[1]:
+        return target  # it had that shape before
+    back = _back(seen_as._view[1][1], old.array.shape)
+    if leaf:
+        target.node = tape.moved(node, target, *back)
     else:
         _becomes(target, seen_as.node)
-        if node is None and old._view is None and not any(seen() is not None for seen in old._views or () if seen() is not seen_as):
-            target._view = None  # nobody else sees the memory
     if target._view is not None:
-        views = target._view[0]._views = target._view[0]._views or []
-        views.append(ref(target))
+        target._view = seen_as._view
+    for view in _live(target._views):  # from now on they are seen through the new shape
+        view._view = target, _after(back, view._view[1])
     return target
+
+
+def _back(step: tuple, shape: tuple) -> tuple:
+    """The view that undoes one which a tensor was reshaped by: as an op and its attributes, too."""
+    from .op import registry
+
+    op, attrs = step
+    if op.name in ("transpose", "permute"):  # two dimensions changed places
+        return step
+    if op.name == "strided_view":
+        layout = dict(zip(("size", "stride", "storage_offset"), attrs["source"], strict=True))
+        return op, {**layout, "source": (attrs["size"], attrs["stride"], attrs["storage_offset"])}
+    return registry["reshape"], {"shape": shape}
+
+
+def _after(step: tuple, link: tuple) -> tuple:
+    """The way from a base to a view, with a further step at its beginning."""
+    before, *rest = link
+    return ((None, step) if before is None else _after(step, before), *rest)
+
+
+def _live(views: list | None) -> list:
+    return [view for seen in views or () if (view := seen()) is not None]
 
 
 # -- views -----------------------------------------------------------------------------------------------------------------
@@ -210,6 +238,21 @@ class _Modified:
         raise RuntimeError(self.told)
 
     pull_recorded = push = pull
+
+
+class _Nowhere(_Modified):
+    """In place of the op behind a view of what asks for no gradient, which was written: the gradient ends there."""
+
+    def __init__(self) -> None:
+        self.name = "strided_view"
+
+    def pull(self, node: Any, grad: Any, *xp: Any) -> Any:
+        return ()
+
+    pull_recorded = pull
+
+
+_nowhere = _Nowhere()
 
 
 def _unknown(view: Tensor, name: str, reason: str) -> Any:
@@ -376,7 +419,7 @@ def put(target: Tensor, result: Tensor, name: str) -> None:
     if 0 in array.strides:
         refuse_overlap(array, name)
     once = None if target._view is None or array.flags.c_contiguous else _once(array, value)
-    note_write_to(target, name)  # first: an interrupt must not leave a write that nobody knows of
+    note_write_to(target, name, tape.mode.grad)  # first: an interrupt must not leave a write that nobody knows of
     if once is None:
         array[...] = value
     else:
@@ -392,16 +435,6 @@ def put(target: Tensor, result: Tensor, name: str) -> None:
         if node is None and target.node is not None:
             node = _constant(target)
         rebase(target, node, once)
-    elif target._view is not None or target._views:
-        base = target if target._base is None else target._base
-        for view_ref in base._views or ():
-            view = view_ref()
-            if view is None or view.node is None:
-                continue
-            if (forbidden := _forbidden(view)) is not None:
-                _becomes(view, _unknown(view, *forbidden))
-            elif base.node is not None and view.node.op is not None:  # its hooks were on what it showed before
-                _becomes(view, _seen_through(base, view))
 
 
 def _once(array: Any, value: Any) -> tuple | None:
@@ -441,9 +474,8 @@ def rebase(target: Tensor, node: Any, once: tuple | None = None) -> None:
         base = target
     elif node is not None or base.node is not None:
         _becomes(base, _written(base, target, node, once))
-    for view_ref in base._views or ():  # what was written too: its gradient goes through the base, whose own it is a part of
-        view = view_ref()
-        if view is None or view.node is not None and view.node.op is None:  # a leaf stays one
+    for view in _live(base._views):  # what was written too: its gradient goes through the base, whose own it is a part of
+        if view.node is not None and view.node.op is None:  # a leaf stays one
             continue
         forbidden = _forbidden(view)
         if forbidden is None and unrecorded and view.node is None and FROM_NUMPY[view.array.dtype].rank >= FLOAT:
@@ -452,6 +484,16 @@ def rebase(target: Tensor, node: Any, once: tuple | None = None) -> None:
             _becomes(view, _seen_through(base, view))
         elif base.node is not None or view.node is not None:
             _becomes(view, _unknown(view, *forbidden))
+
+
+def _derive_views(base: Tensor) -> None:
+    """New nodes for the views of a base that was written and keeps its own: hooks stay with what was seen before."""
+    for view in _live(base._views):
+        if view.node is not None:
+            if (forbidden := _forbidden(view)) is not None:
+                _becomes(view, _unknown(view, *forbidden))
+            elif view.node.op is not None:
+                _becomes(view, _seen_through(base, view))
 
 
 def _becomes(tensor: Tensor, node: Any) -> None:
@@ -491,10 +533,10 @@ def _written_at(base: Tensor, view: Tensor, node: Any, once: tuple) -> Any:
 
 
 def _seen_through(base: Tensor, view: Tensor) -> Any:
-    """The node of a view, derived anew from its base."""
+    """The node of a view, derived anew from its base; as in PyTorch it leads nowhere where the base itself asks for no gradient."""
     node = base.node
     if node is None:
-        return None
+        return None if view.node is None else tape.Node(_nowhere, (), {}, (), view.array.shape, view.array.dtype)
     array = base.array
     for op, attrs in view._path:
         array = op.forward(devices.namespace(array), array, **attrs)

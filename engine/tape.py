@@ -56,22 +56,33 @@ class Packed:
         self.open = opened
 
 
-class Node:
+class _Place:
+    """A place in the graph: what nodes and leaves have in common, so that a leaf can become a node."""
+
+    __slots__ = ("op", "inputs", "attrs", "saved", "shape", "dtype", "time", "hooks", "__weakref__")
+    op: Any
+    inputs: tuple
+    attrs: dict
+    saved: Any
+    shape: Any
+    dtype: Any
+    time: int
+    hooks: Hooks | None
+
+    @property
+    def metadata(self) -> dict:
+        """A dict for whatever the user wants to note there; it lives as long as the graph."""
+        return hooks_of(self).metadata
+
+
+class Node(_Place):
     """One op that ran. It keeps arrays, never Tensors, so tape and tensors form no cycle.
 
     `inputs` are the nodes of the op's inputs (None where no gradient is wanted), `saved` the arrays that live rules name, `shape`
     and `dtype` (NumPy's) those of the result. A node of an op with several results has shape None; each result has a `pick` node.
     """
 
-    __slots__ = ("op", "inputs", "attrs", "saved", "shape", "dtype", "time", "hooks", "__weakref__")
-    op: Any
-    inputs: tuple
-    attrs: dict
-    saved: tuple
-    shape: tuple | None
-    dtype: Any
-    time: int
-    hooks: Hooks | None
+    __slots__ = ()
 
     def __init__(self, op: Any, inputs: tuple, attrs: dict, saved: tuple, shape: tuple | None, dtype: Any):
         self.op, self.inputs, self.attrs, self.saved, self.shape, self.dtype = op, inputs, attrs, saved, shape, dtype
@@ -90,11 +101,6 @@ class Node:
     def name(self) -> str:
         """PyTorch's name of the op that ran: `MulBackward0`."""
         return naming.backward_name(self)
-
-    @property
-    def metadata(self) -> dict:
-        """A dict for whatever the user wants to note at this node; it lives as long as the graph."""
-        return hooks_of(self).metadata
 
     def _kept(self, slot: str) -> Any:
         """What `node._saved_self`, `_saved_result`, ... are: an attribute, or what was kept for the backward step."""
@@ -184,14 +190,14 @@ def show_saved(slots: Iterable[str]) -> None:
                 setattr(Node, f"_raw_saved_{name}", property(lambda node, slot=slot: node._raw(slot)))
 
 
-class Leaf:
+class Leaf(_Place):
     """Where a gradient comes to rest: a tensor that the user asked to differentiate by. It does not keep the tensor alive."""
 
-    __slots__ = ("tensor", "shape", "dtype", "time", "hooks", "__weakref__")
-    op, inputs, attrs = None, (), {}
+    __slots__ = ()
+    tensor: Any = _Place.saved  # a weak reference, in the place of what a node saves
 
     def __init__(self, tensor: Tensor):
-        self.tensor, self.time, self.hooks = ref(tensor), tick(), None
+        self.op, self.inputs, self.attrs, self.tensor, self.time, self.hooks = None, (), _NONE, ref(tensor), tick(), None
         self.shape, self.dtype = tensor.array.shape, tensor.array.dtype
 
     next_functions = ()
@@ -203,10 +209,6 @@ class Leaf:
         if tensor is None:
             raise AttributeError("AccumulateGrad has no variable any more: the program let go of it, and the graph keeps no leaves")
         return tensor
-
-    @property
-    def metadata(self) -> dict:
-        return hooks_of(self).metadata
 
     def name(self) -> str:
         return "torch::autograd::AccumulateGrad"
@@ -224,6 +226,16 @@ class Leaf:
 
 
 Leaf.__name__ = Leaf.__qualname__ = "AccumulateGrad"  # what PyTorch calls the type, where programs ask
+_NONE: dict = {}
+
+
+def moved(leaf: Leaf, tensor: Tensor, back: Any, attrs: dict) -> Leaf:
+    """The leaf of a tensor that was reshaped in place; where the former one is used, it is now the view `back` to the former shape."""
+    now = Leaf(tensor)
+    now.hooks, now.time = leaf.hooks, leaf.time
+    leaf.__class__ = Node  # type: ignore[assignment]
+    leaf.op, leaf.inputs, leaf.attrs, leaf.saved, leaf.hooks = back, (now,), attrs, (), None
+    return now
 
 
 class _Pick:

@@ -214,7 +214,7 @@ class Function:
             )
         for t in ctx._dirty:
             inplace.refuse_leaf(t, cls.__name__)
-            inplace.note_write(t.array, cls.__name__)
+            inplace.note_write_to(t, cls.__name__)
         if any(n is not None for n in nodes) and tape.mode.grad:
             cls._record(ctx, args, nodes, outputs)
         answer = outputs[0] if single else outputs

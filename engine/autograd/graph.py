@@ -45,7 +45,7 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
 def increment_version(tensor: Any) -> None:
     """Say that a tensor's memory was changed by something the engine does not see: who saved it can no longer use it."""
     for t in (tensor,) if isinstance(tensor, Tensor) else tensor:
-        inplace.note_write(t.array, "increment_version")
+        inplace.note_write_to(t, "increment_version")
 
 
 # -- hooks on what is saved --------------------------------------------------------------------------------------------------

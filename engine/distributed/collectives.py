@@ -38,7 +38,7 @@ def _put(target: Tensor, values: Any, name: str) -> None:
     if not isinstance(array, numpy.ndarray) and isinstance(shaped, numpy.ndarray):
         shaped = devices.move(shaped, devices.of(array))
     array[...] = shaped
-    inplace.note_write(array, name)
+    inplace.note_write_to(target, name)
 
 
 def _outside(group: Any) -> bool:

@@ -201,6 +201,7 @@ class RNNBase(Module):
         start = self._start(hx, batch, x)
         data, state = self._run(x.reshape(steps * batch, self.input_size), (batch,) * steps, start)
         output = data.reshape(steps, batch, data.shape[-1])
+        output._view = None  # nobody else has the rows: PyTorch's steps are stacked
         if unbatched:
             return output.squeeze(1), self._told(tuple(s.squeeze(1) for s in state))
         return named(output.transpose(0, 1) if self.batch_first else output, self._node()), self._told(state)

@@ -83,7 +83,7 @@ def _renormed(weight: Tensor, index: Tensor, max_norm: float, norm_type: float) 
     norms = (abs(rows) ** norm_type).sum(-1) ** (1 / norm_type) if norm_type != numpy.inf else abs(rows).max(-1)
     scale = xp.where(norms > max_norm, max_norm / (norms + 1e-7), 1)
     array[used] = rows * scale[:, None].astype(array.dtype)
-    inplace.note_write(array, "embedding")
+    inplace.note_write_to(weight, "embedding")
 
 
 @composite(home="nn.functional")

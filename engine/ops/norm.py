@@ -175,7 +175,7 @@ def _towards(running: Tensor, value, momentum):
     """Move a running statistic towards the batch's, in place; no momentum: take the batch's."""
     array = running.array
     array += (value - array) * (1.0 if momentum is None else momentum)
-    inplace.note_write(array, "batch_norm")
+    inplace.note_write_to(running, "batch_norm")
 
 
 class group_norm(Mixed, Op):

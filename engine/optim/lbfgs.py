@@ -57,7 +57,7 @@ class LBFGS(Optimizer):
             pairs = as_real(array)
             pairs += step * direction[at : at + pairs.size].reshape(pairs.shape)
             at += pairs.size
-            inplace.note_write(array, "LBFGS.step")
+            inplace.note_write_to(p, "LBFGS.step")
 
     def _step(self, closure: Callable[[], Any] | None = None) -> Any:
         if closure is None:

@@ -252,12 +252,12 @@ class Optimizer:
                     if grad.__class__ is Coo:
                         grad = grad.coalesced()
                         self._update_sparse(library(grad.values), array, -grad if group.get("maximize") else grad, self.state[p], group)
-                        inplace.note_write(array, name)
+                        inplace.note_write_to(p, name)
                         continue
                     update = self._update_complex if array.dtype.kind == "c" else self._update
                     xp = library(grad)  # a negative of no dimensions would be a number
                     update(xp, array, xp.asarray(-grad) if group.get("maximize") else grad, self.state[p], group)
-                    inplace.note_write(array, name)
+                    inplace.note_write_to(p, name)
         return loss
 
     def _recorded(self, name: str) -> None:

@@ -515,3 +515,19 @@ def test_a_score_that_is_at_the_margin_has_no_gradient():
         assert grad(F.multi_margin_loss(x, engine.tensor([2, 2]), p=p), x)[0].tolist() == [[0] * 3] * 2
     (g,) = grad(F.multilabel_margin_loss(x, engine.tensor([[2, -1, -1], [2, 0, -1]])), x)
     assert engine.allclose(g, engine.tensor([[0, 0, 0], [-1 / 6, 1 / 6, 0]]))
+
+
+@pytest.mark.parametrize("reshape", [lambda x: x.t_(), lambda x: x.unsqueeze_(1), lambda x: x.swapaxes_(0, 1)])
+def test_what_used_a_leaf_before_it_was_reshaped_in_place_sends_its_gradient_to_the_same_elements(reshape):
+    x, w = engine.ones(2, 3, requires_grad=True), engine.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    seen = []
+    x.register_hook(lambda g: seen.append(tuple(g.shape)))
+    loss = (x * w).sum() + 10 * x[0].sum()
+    with engine.no_grad():
+        reshape(x)
+    (g,) = grad(loss, x, retain_graph=True)
+    loss.backward()
+    expected = engine.tensor([[11.0, 12.0, 13.0], [4.0, 5.0, 6.0]])
+    with engine.no_grad():
+        reshape(expected)
+    assert x.is_leaf and engine.equal(x.grad, expected) and engine.equal(g, expected) and seen == [tuple(x.shape)] * 2
