@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from . import dtypes, naming
+from .backends.batch import Batched
 from .backends.coo import Coo
 from .errors import warn
 
@@ -73,10 +74,15 @@ def arrived(hooks: Hooks, grad: Any, recorded: bool) -> Any:
                 shown = _replacing(fn, shown, changed)
         grad = shown if recorded else shown.array
     tensor = hooks.retain() if hooks.retain is not None else None
-    if tensor is not None:
+    if tensor is not None and _level(grad.array if recorded else grad) in (None, _level(tensor.array)):
         kept = grad.clone() if recorded else _tensor(grad.copy())
         tensor._grad = kept if tensor._grad is None else tensor._grad + kept
     return grad
+
+
+def _level(array: Any) -> Any:
+    """The vmap of whose samples the array holds one each; None for one that is the same outside. What outlives a vmap keeps none of its own."""
+    return array.level if array.__class__ is Batched else None
 
 
 def before_step(hooks: Hooks, grad: Any, recorded: bool) -> Any:

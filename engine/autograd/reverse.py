@@ -11,7 +11,7 @@ import numpy
 
 from .. import errors, tape, xp
 from ..backends.batch import Batched
-from ..batching import spread
+from ..batching import running, spread
 from ..tensor import Tensor
 from .anomaly_mode import is_anomaly_enabled, looked_at
 from .graph import GradientEdge
@@ -99,6 +99,11 @@ def backward(
     inputs: Any = None,
 ) -> None:
     """Sum the gradients of `tensors` into `.grad` of the leaves they depend on, or of `inputs` only."""
+    if running.levels:
+        raise RuntimeError(
+            "backward() called inside a functorch transform. This is not supported, please use functorch.grad or functorch.vjp instead "
+            "or call backward() outside of functorch transforms."
+        )
     if grad_variables is not None:
         warnings.warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning, stacklevel=2)
         if grad_tensors is not None:

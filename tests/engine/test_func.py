@@ -235,3 +235,14 @@ def test_derivatives_within_a_derivative_do_not_require_grad():
     assert g.item() == pytest.approx(-4 * 1.5**3 * math.sin(0.75) - 1.5**4 * 0.5 * math.cos(0.75))
     v = leaf(0.5)
     assert grad(loss)(w, v).requires_grad  # what lies outside still gets its gradient
+
+
+def test_no_gradient_of_a_vmaps_samples_outlives_it():
+    x = engine.ones(2, requires_grad=True) * 1
+    x.retain_grad()
+    (g,) = engine.autograd.grad(x * 2, x, engine.ones(3, 2), is_grads_batched=True)
+    assert g.tolist() == [[2, 2]] * 3 and x.grad is None
+    with pytest.raises(RuntimeError, match="inside a functorch transform"):
+        engine.func.vmap(lambda s: (x.backward(s), s)[1])(engine.ones(3, 2))
+    (x * 2).sum().backward()
+    assert x.grad.tolist() == [2, 2]
