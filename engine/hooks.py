@@ -81,7 +81,7 @@ def arrived(hooks: Hooks, grad: Any, recorded: bool) -> Any:
 
 
 def _level(array: Any) -> Any:
-    """The vmap of whose samples the array holds one each; None for one that is the same outside. What outlives a vmap keeps none of its own."""
+    """The vmap of whose samples the array holds one each, which nothing that outlives it may keep; None for what is one array."""
     return array.level if array.__class__ is Batched else None
 
 
