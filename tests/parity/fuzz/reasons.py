@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import NamedTuple
 
 
 class Known(NamedTuple):
-    """Regular expressions over a difference's class, its line, what is told of it and the program up to it, and the reason why it stays."""
+    """Regular expressions over a difference's class, its line, what is told of it and the program up to it, and the reason why it stays.
+
+    With `instead`, replacements of regular expressions in the program, it stays only where PyTorch then gives the engine's answer.
+    """
 
     kinds: str
     line: str
     told: str
     reason: str
     program: str = ""
+    instead: tuple[tuple[str, str], ...] = ()
 
 
 _SPECIAL = r"special\.(bessel|modified_bessel|scaled_modified|spherical_bessel|airy|chebyshev|hermite|laguerre|legendre|shifted)"
@@ -104,7 +109,16 @@ KNOWN = [
 ]  # fmt: skip
 
 
+def _rows(kind: str, line: str, told: str, program: str) -> Iterator[Known]:
+    looked = ((kind, re.fullmatch), (line, re.search), (told, re.search), (program, re.search))
+    return (k for k in KNOWN if all(find(k[i if i < 3 else 4], text) for i, (text, find) in enumerate(looked)))
+
+
 def reason(kind: str, line: str, told: str, program: str) -> str | None:
     """Why a difference stays; None where it should not be."""
-    looked = ((kind, re.fullmatch), (line, re.search), (told, re.search), (program, re.search))
-    return next((k.reason for k in KNOWN if all(find(k[i if i < 3 else 4], text) for i, (text, find) in enumerate(looked))), None)
+    return next((k.reason for k in _rows(kind, line, told, program) if not k.instead), None)
+
+
+def written_otherwise(kind: str, line: str, told: str, program: str) -> list[Known]:
+    """The rows that ask PyTorch once more."""
+    return [k for k in _rows(kind, line, told, program) if k.instead]

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import ast
 import re
-import warnings
 from collections.abc import Callable
-from types import CodeType
 from typing import Any, NamedTuple
 
 import numpy
 import torch
 from compare import TOLERANCE
+from fuzz import again
+from fuzz.again import refusal
 from fuzz.prelude import names
-from fuzz.reasons import reason
+from fuzz.reasons import reason, written_otherwise
 from samples import KNOWN, number
 
 import engine
@@ -21,8 +21,6 @@ import engine
 NAMED = re.compile(r"\bv\d+\b")
 SILENT = ("value", "gradient", "dtype", "shape")  # a program goes on with a wrong answer
 CLASSES = (*SILENT, "kind", "flags", "alias", "stride", "version", "refused", "accepted", "error type", "after refusal")
-WIDER = {"float32": "float64", "float16": "float64", "bfloat16": "float64", "complex64": "complex128"}
-
 
 REFUSALS = {"_LinAlgError": engine.linalg.LinAlgError, "OutOfMemoryError": MemoryError}  # PyTorch's own errors, and the engine's
 
@@ -34,11 +32,12 @@ class Difference(NamedTuple):
     line: str
     told: str
     before: tuple[str, ...] = ()  # the program's lines up to it
+    excuse: str | None = None  # why it stays, where PyTorch gives the engine's answer to the same written otherwise
 
     @property
     def reason(self) -> str | None:
         """Why it stays; None where it should not be."""
-        return reason(self.kind, self.line, self.told, "\n".join((*self.before, self.line)))
+        return self.excuse or reason(self.kind, self.line, self.told, "\n".join((*self.before, self.line)))
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.line}\n    {self.told}"
@@ -65,7 +64,12 @@ class Session:
             return None
         self.lines.append(line)
         self.tell(line)
-        told = self._step(line, assigned)
+        try:
+            told = self._step(line, assigned)
+        except Exception as error:  # of the comparison: what a library gave could not be read
+            self._forget(assigned)
+            self.alike = False
+            told = Difference("kind", line, f"not to be compared: {named(error)}")
         return told and told._replace(before=tuple(self.lines[:-1]))
 
     def _step(self, line: str, assigned: set[str]) -> Difference | None:
@@ -86,9 +90,10 @@ class Session:
                     return None
                 if kind in SILENT and re.search(r"autograd\.grad|backward|func\.", line):
                     kind = "gradient"
+                found = self._told(Difference(kind, line, words), name)
                 self._forget(assigned)
                 self.alike = self.alike and not self._differs()
-                return Difference(kind, line, words)
+                return found
             agree(self.theirs[name], self.ours[name])
         return self._state(line)
 
@@ -127,9 +132,10 @@ class Session:
             return None
         kind, words = told
         self.alike = False
-        if kind in ("value", "gradient") and self.rounding(words.split(":")[0]):
+        name = words.split(":")[0]
+        if kind in ("value", "gradient") and self.rounding(name):
             return None
-        return Difference(kind, line, words)
+        return self._told(Difference(kind, line, words), name)
 
     def _differs(self) -> tuple[str, str] | None:
         """The first variable that differs from PyTorch's, itself or in how it hangs together with the others."""
@@ -151,16 +157,25 @@ class Session:
         return None
 
     def rounding(self, name: str) -> bool:
-        """Whether PyTorch, asked in double precision for a variable or its `.grad`, stands no closer to its own answer than to the engine's."""
-        wide = names(torch)
-        with torch.random.fork_rng():
-            for earlier in self.lines:
-                text = re.sub(rf"T\.({'|'.join(WIDER)})\b", lambda m: f"T.{WIDER[m[1]]}", earlier)
-                text = re.sub(r"T\.autocast\('cpu'[^)]*\)", "T.autocast('cpu', enabled=False)", text)
-                refusal(compile(text, "<wide>", "exec"), wide)
-        name, _, grad = name.partition(".")
-        given = (space.get(name) for space in (wide, self.theirs, self.ours))
-        return not further(*(getattr(x, grad, None) if grad else x for x in given))
+        """Whether PyTorch, asked for a variable or its `.grad` in double precision or with other roundings, stands no closer to its own
+        answer than to the engine's."""
+        runs = (lambda: again.wide(self.lines), *[lambda seed=seed: again.shaken(self.lines, seed) for seed in range(3)])
+        return any(not further(*(_named(space, name) for space in (run(), self.theirs, self.ours))) for run in runs)
+
+    def _told(self, found: Difference, name: str) -> Difference:
+        """The difference in a variable or its `.grad`, with its excuse where PyTorch has the engine's answer for the same written otherwise."""
+        if found.kind not in SILENT:
+            return found
+        for row in written_otherwise(found.kind, found.line, found.told, "\n".join(self.lines)):
+            if unlike(_named(again.otherwise(self.lines, row.instead), name), _named(self.ours, name)) is None:
+                return found._replace(excuse=row.reason)
+        return found
+
+
+def _named(space: dict[str, Any], name: str) -> Any:
+    """A variable of a run, or its gradient: `v3`, `v3.grad`."""
+    name, _, grad = name.partition(".")
+    return getattr(space.get(name), grad, None) if grad else space.get(name)
 
 
 def made_by(line: str) -> set[str]:
@@ -168,16 +183,6 @@ def made_by(line: str) -> set[str]:
     nodes = [*ast.walk(ast.parse(line))]
     changed = {x.target.id for x in nodes if isinstance(x, ast.AugAssign) and isinstance(x.target, ast.Name)}
     return {x.id for x in nodes if isinstance(x, ast.Name) and isinstance(x.ctx, ast.Store)} - changed
-
-
-def refusal(code: CodeType, space: dict[str, Any]) -> Exception | None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            exec(code, space)
-        except Exception as error:
-            return error.with_traceback(None)
-    return None
 
 
 def named(error: BaseException | None) -> str:
