@@ -322,17 +322,18 @@ class Linear(Op):
     def push(cls, node: tape.Node, tangents: list, xp: Any, recorded: bool) -> Any:
         if cls.variadic or cls.multi or cls.aux:
             return super().push(node, tangents, xp, recorded)
-        saved = dict(zip(cls.slots, rules.retied(cls, node, xp) if recorded else node.saved or (None,) * len(cls.slots), strict=False))
+        kept = rules.retied(cls, node, xp) if recorded else node.saved
         attrs = {k: v for k, v in node.attrs.items() if not k.startswith("__")}
         names = xp if recorded else devices.common([t for t in tangents if t is not None], cls.name)
-        if recorded and node.dtype in LOW:
-            tangents = rules.up_recorded(tangents, xp)  # as what is saved is
+        if low := node.dtype in LOW:
+            kept, tangents = (kept, rules.up_recorded(tangents, xp)) if recorded else (rules.up([*kept], names), rules.up(tangents, names))
+        saved = dict(zip(cls.slots, kept or (None,) * len(cls.slots), strict=False))
         run, total = functools.partial(cls.forward, **attrs), None
         for name, t in zip(cls.inputs, tangents, strict=True):
             if t is not None:
                 term = rules.at_work(names, run)(names, *[t if a == name else saved[a] for a in cls.inputs])
                 total = term if total is None else total + term
-        return names.astype(total, FROM_NUMPY[node.dtype]) if recorded and node.dtype in LOW and total is not None else total
+        return names.astype(total, FROM_NUMPY[node.dtype] if recorded else node.dtype) if low and total is not None else total
 
 
 # -- names -----------------------------------------------------------------------------------------------------------
