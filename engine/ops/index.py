@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy
 
-from .. import dtypes, errors, inplace, observe, tape
+from .. import dtypes, errors, inplace, observe, rules, tape
 from ..backends import cpu
 from ..backends.batch import Batched
 from ..backends.meta import Meta
-from ..devices import namespace
+from ..devices import common, namespace
 from ..errors import Refused, warn
 from ..op import RULES_ONLY, Linear, Op
 from ..tensor import Tensor
@@ -433,7 +433,20 @@ class Placing(Op):
         return super().prepare(arrays)
 
 
-class index_put(Placing):
+class Overwriting(Placing):
+    """What is written takes the place of what was there: of several elements for one place the last stays, and its tangent does too."""
+
+    @classmethod
+    def push(cls, node, tangents, xp, recorded):
+        if tangents[-1] is None: return super().push(node, tangents, xp, recorded)
+        names = xp if recorded else common([t for t in tangents if t is not None], cls.name)
+        base = names.new_zeros(tangents[-1], node.shape) if tangents[0] is None else tangents[0]
+        indices = (rules.retied(cls, node, xp) if recorded else node.saved)[1:len(cls.inputs) - 1]
+        attrs = {k: v for k, v in node.attrs.items() if not k.startswith("__")}
+        return rules.at_work(names, functools.partial(cls.forward, **attrs))(names, base, *indices, tangents[-1])
+
+
+class index_put(Overwriting):
     """The tensor with values written, or added with `accumulate`, at the places that a tuple of index tensors names."""
     exact, inputs, order = True, ("input", "values"), ("input", "indices", "values", "accumulate")
     examples = (

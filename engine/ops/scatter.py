@@ -11,7 +11,7 @@ from ..backends.batch import Batched
 from ..devices import known, namespace
 from ..op import RULES_ONLY, Op, composite, functions, replacing
 from ..tensor import Tensor
-from .index import Placing, index_put
+from .index import Overwriting, Placing, index_put
 from .shape import broadcast_shapes, expand, reshape, wrap_dim
 
 
@@ -34,7 +34,7 @@ class scatter_add(Placing):
     def d_src(xp, g, index, shape, dim): return grown(xp, xp.gather(g, dim, index), shape)
 
 
-class scatter(Placing):
+class scatter(Overwriting):
     """The input with elements of `src`, or a number, written at the places that an index tensor names along a dimension."""
     home, inputs, order, exact = "", ("input", "index", "src"), ("input", "dim", "index", "src"), True
     examples = ((((3, 3), [[0, 2, 1], [1, 1, 0]], (2, 3)), {"dim": 0}), (((2, 4), [[0, 2, 1], [3, 1, 0]], (2, 4)), {"dim": 1}))
@@ -88,7 +88,7 @@ class index_add(Placing):
     def d_source(xp, g, index, dim, alpha): return xp.index_select(g, dim, index) * alpha
 
 
-class index_copy(Placing):
+class index_copy(Overwriting):
     """The input with slices of `source` written at the places that a 1-d index names along a dimension."""
     tensors = True
     memory_first = True
