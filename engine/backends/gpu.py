@@ -338,6 +338,8 @@ def vector_norm(x: Any, ord: float = 2.0, axis: Any = None, keepdims: bool = Fal
         return sum(x != 0, axis, keepdims, size.dtype)
     if math.isinf(ord):
         return (max if ord > 0 else min)(size, axis, keepdims)
+    if count(x, axis) == 1:
+        return sum(size, axis, keepdims)
     return cupy.sqrt(sum(size * size, axis, keepdims)) if ord == 2 else sum(size**ord, axis, keepdims) ** (1 / ord)
 
 

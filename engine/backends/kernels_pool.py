@@ -41,6 +41,11 @@ def max_pool(x: Any, n: int, kernel: Any, stride: Any = None, padding: Any = 0, 
     if x.dtype.kind == "f" and out.size and xp.isnan(out.max()):  # as in PyTorch, a nan is larger than everything
         for i, tap in enumerate(at.taps):
             xp.copyto(taps, kind(i), where=xp.isnan(wide[tap]))
+    if not at.bare and (least := out == _lowest(x.dtype)).any():  # there the maximum is an element of the input, not the padding
+        input = xp.zeros(at.padded, bool)
+        input[at.inside] = True
+        for i, tap in reversed([*enumerate(at.taps)]):
+            xp.copyto(taps, kind(i), where=least & input[tap])
     return out.copy() if math.prod(at.kernel) == 1 else xp.ascontiguousarray(out), taps
 
 
@@ -178,7 +183,9 @@ def adaptive_max(x: Any, size: tuple) -> tuple:
         flat = flat * length + i
     inner = math.prod(p.shape[1] for p in places)
     parts = x[(..., *index)].reshape(*x.shape[:-n], *size, inner)
-    best = parts.argmax(-1)
+    best, nans = parts.argmax(-1), xp.isnan(parts)
+    if nans.any():  # the last one counts, as in PyTorch
+        best = xp.where(nans.any(-1), inner - 1 - nans[..., ::-1].argmax(-1), best)
     flat = xp.broadcast_to(flat.reshape(*size, inner), parts.shape)
     return xp.take_along_axis(parts, best[..., None], -1)[..., 0], xp.take_along_axis(flat, best[..., None], -1)[..., 0]
 

@@ -119,6 +119,8 @@ def vector_norm(x: Any, ord: float = 2.0, axis: Any = None, keepdims: bool = Fal
         raise Refused(f"cannot compute the {ord} norm on an empty tensor because the operation does not have an identity")
     if ord == 0:
         return numpy.add.reduce(numpy.not_equal(x, 0), axis, x.real.dtype, None, keepdims)
+    if count(x, axis) == 1:
+        return sum(numpy.abs(x), axis, keepdims)  # no power could overflow
     if ord == 2 and axis is None and not keepdims and x.dtype in _FAST and x.flags.c_contiguous:
         return numpy.sqrt(numpy.vdot(x, x))
     if ord == 2 and x.dtype.kind != "c":

@@ -2,9 +2,8 @@
 
 import math
 
-from ..backends.batch import Batched
 from ..create import made
-from ..devices import known, namespace
+from ..devices import namespace
 from ..op import composite, functions
 from ..tensor import Tensor
 
@@ -28,18 +27,11 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
     scale = 1 / math.sqrt(max(query.shape[-1], 1)) if scale is None else scale
     scores = (query * scale) @ key.transpose(-2, -1)
     if is_causal: attn_mask = causal_mask(query, key.shape[-2])
-    blind = None
     if attn_mask is not None and attn_mask.dtype.name == "bool":
         scores = scores.masked_fill(attn_mask.logical_not(), -math.inf)
     elif attn_mask is not None:
         scores = scores + attn_mask.to(scores.dtype)
-    if attn_mask is not None:
-        # softmax of a row of -inf would be nan; such a row gets scores of 0 first and weights of 0 then
-        xp = namespace(scores.array)
-        rows = xp.all(scores.array == -math.inf, axis=-1, keepdims=True)
-        blind = Tensor._wrap(rows) if rows.__class__ is Batched or known(xp.any(rows)) else None
-    weights = (scores if blind is None else scores.masked_fill(blind, 0.0)).softmax(-1)
-    if blind is not None: weights = weights.masked_fill(blind, 0.0)
+    weights = functions["_safe_softmax"](scores, -1)
     if dropout_p: weights = functions["nn.functional.dropout"](weights, dropout_p)
     return weights @ value
 

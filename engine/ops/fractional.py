@@ -8,6 +8,7 @@ import numpy
 
 from ..devices import namespace
 from ..op import composite, functions
+from ..ranges import arange
 from ..tensor import Tensor
 
 
@@ -41,7 +42,7 @@ def _pooled(input: Tensor, dims: int, kernel: Any, size: Any, ratio: Any, return
     kernel = each(kernel)
     out = each(size) if size is not None else tuple(int(s * r) for s, r in zip(sizes, each(ratio), strict=True))
     for s, k, o in zip(sizes, kernel, out, strict=True):
-        if o + k - 1 > s:
+        if o + k - 1 > s - (dims == 3):  # for volumes less, as in PyTorch
             raise RuntimeError(f"{name}: pool size {k} and output size {o} are too large for the input size {s}")
     draws = (functions["rand"]((n, c, dims), dtype=x.dtype) if samples is None else samples[:n])._steering()
     order = range(dims) if dims == 3 else (1, 0)  # PyTorch draws depth, height, width; but in two dimensions width first
@@ -55,7 +56,10 @@ def _pooled(input: Tensor, dims: int, kernel: Any, size: Any, ratio: Any, return
     flat = flat.reshape(n, c, -1, int(numpy.prod(kernel)))
     lead = numpy.arange(n)[:, None, None, None], numpy.arange(c)[None, :, None, None]
     beside = lambda a: Tensor._wrap(namespace(x.array).asarray(a))
-    best, which = x.reshape(n, c, -1)[tuple(beside(a) for a in (*lead, flat))].max(-1)
+    found = x.reshape(n, c, -1)[tuple(beside(a) for a in (*lead, flat))]
+    nans = (found.isnan() * arange(1, found.shape[-1] + 1, device=x.device)).amax(-1)  # where the last nan is, counted from 1
+    which = functions["where"](nans > 0, nans - 1, found.argmax(-1))
+    best = found.gather(-1, which.unsqueeze(-1))
     shape = (*input.shape[: input.ndim - dims], *out)
     if not return_indices:
         return best.reshape(shape)

@@ -87,7 +87,7 @@ def _inside(x: Tensor, size: int, padding: str, corners: bool) -> Tensor:
         turns = (x.detach() / span).floor()
         rest = x - turns * span
         x = functions["where"](turns % 2 == 0, rest, span - rest) + low
-    return x if padding == "zeros" else x.clamp(0, size - 1)
+    return x if padding == "zeros" else functions["nn.functional.hardtanh"](x, 0, size - 1)  # at the border itself the slope is 0
 
 
 def _nearest(x: Tensor) -> list:

@@ -465,7 +465,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
         raise RuntimeError(f"eps must be non-negative, got: {eps}")
     if not (common := dtypes.promote(x1.dtype, x2.dtype)).is_floating_point:
         raise RuntimeError(f"expected common dtype to be floating point, yet common dtype is {common.name}")
-    x1, x2 = (x.to(common) for x in broadcast_tensors(x1, x2))
+    x1, x2 = (x if x.is_floating_point() else x.to(common) for x in broadcast_tensors(x1, x2))  # a float keeps its own precision to the end
     lengths = [functions["linalg.vector_norm"](x, 2, dim, True) for x in (x1, x2)]
     first, second = (x / functions["where"](n < eps, n + (eps - n).detach(), n) for x, n in zip((x1, x2), lengths, strict=True))  # cut off, and its slope is not
     return (first * second).sum(dim)

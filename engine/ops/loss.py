@@ -177,7 +177,8 @@ class cross_entropy(Op):
             classes = input.shape[axis]
             if weight is None: even = flat * classes - xp.sum(input, axis=axis)
             else: even = xp.sum((lse - input) * along(xp, weight, input.ndim, axis), axis=axis)
-            each = (1 - label_smoothing) * each + label_smoothing / classes * even * xp.class_weights(target, None, ignore_index, input.dtype)
+            each = (1 - label_smoothing) * each + label_smoothing / classes * even
+        each = xp.where(target == ignore_index, 0, each)  # also of scores that are not finite
         return xp.sum(each) / xp.sum(shares) if reduction == "mean" else reduced(xp, each, reduction), lse
     def d_input(xp, g, input, target, weight, lse, ignore_index, reduction, label_smoothing):
         shares = xp.class_weights(target, weight, ignore_index, input.dtype)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..arguments import parsed
+from ..dtypes import promote
 from ..tensor import Tensor
 from .front import front, refuse_gradients
 from .loss import (
@@ -90,6 +91,9 @@ def _binary_cross_entropy_with_logits(input, target, weight=None, size_average=N
     reduction = known_reduction(reduction_of(size_average, reduce, reduction))
     same_size(binary_cross_entropy_with_logits, input, target, "Target size ({}) must be the same as input size ({})")
     refuse_gradients("binary_cross_entropy_with_logits", weight=weight, pos_weight=pos_weight)
+    if input.dtype != target.dtype and input.is_floating_point() and target.is_floating_point():  # the result has the target's dtype
+        wide = promote(input.dtype, target.dtype)
+        return binary_cross_entropy_with_logits.call(input.to(wide), target.to(wide), weight, reduction, pos_weight).to(target.dtype)
     return binary_cross_entropy_with_logits.call(input, target, weight, reduction, pos_weight)
 
 

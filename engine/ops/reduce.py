@@ -6,6 +6,7 @@ from ..dtypes import FLOAT, as_dtype, as_numpy, promote
 from ..naming import named
 from ..op import Linear, Op, composite
 from ..return_types import result_type
+from ..rules import pull
 from .compare import isnan
 from .front import Along, Refusing, front
 from .select import maximum, minimum, where
@@ -185,8 +186,9 @@ class logsumexp(Reduction, Op):
 class vector_norm(Along, Refusing, Op):
     """(sum |x|^ord)^(1/ord) over the given dimensions, or over all; the largest or smallest |x| for inf and -inf, the count of non-zeros for 0.
 
-    The slope is 0 where the norm is 0; the largest elements share theirs equally.
+    The slope is 0 where the norm is 0; the largest elements share theirs equally; a count has no gradient.
     """
+    pull = classmethod(pull)  # the general one: the rule may give none
     home, method, types, inputs, formula, domain = "linalg", False, "promote", ("input",), "sum(abs(input) ** ord) ** (1 / ord)", (0.5, 2.0)
     examples = (*((((2, 3),), {"ord": p, "dim": d}) for p, d in ((2, None), (1, 0), (3, (0, 1)), (0.5, -1), (1.5, 1), (-1, 1), (0, 0))),
                 (((2, 3),), {"ord": math.inf, "dim": 1, "keepdim": True}), (((2, 3),), {"ord": -math.inf}), (([-1.0, 2.0, -3.0],), {"ord": 2.5}))  # fmt: skip
@@ -198,7 +200,7 @@ class vector_norm(Along, Refusing, Op):
         return super().bind(args, kwargs)
 
     def forward(xp, input, ord=2, dim=None, keepdim=False, *, dtype=None): return xp.vector_norm(input, ord, dim, keepdim)
-    def d_input(xp, g, input, out, ord, dim): return spread(xp, g, input.shape, dim) * _norm_slope(xp, input, spread(xp, out, input.shape, dim), ord, dim)
+    def d_input(xp, g, input, out, ord, dim): return None if ord == 0 else spread(xp, g, input.shape, dim) * _norm_slope(xp, input, spread(xp, out, input.shape, dim), ord, dim)
 
 
 def norm_dtype(name, x, dtype):
@@ -214,7 +216,6 @@ def norm_dtype(name, x, dtype):
 
 def _norm_slope(xp, x, norm, p, dim):
     """x |x|^(p-2) / norm^(p-1), kept finite: the quotient |x| / norm goes to a power."""
-    if p == 0: return xp.zeros_like(x)
     if p == 1: return xp.conj(xp.sgn(x))
     if math.isinf(p): return xp.conj(xp.sgn(x)) * shared(xp, xp.abs(x), norm, dim)
     if p == 2: return xp.where(norm == 0, 0, xp.conj(x) / norm)  # the second derivative at 0 is nan, as PyTorch's

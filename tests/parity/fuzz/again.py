@@ -39,6 +39,7 @@ def _run(lines: Iterable[str], around: Any = None) -> dict[str, Any]:
 def wide(lines: Iterable[str]) -> dict[str, Any]:
     """What the lines make in double precision."""
     wider = (re.sub(rf"T\.({'|'.join(WIDER)})\b", lambda m: f"T.{WIDER[m[1]]}", line) for line in lines)
+    wider = (re.sub(r"\.(half|bfloat16|float)\(\)", r".\1().double()", line) for line in wider)
     return _run(re.sub(r"T\.autocast\('cpu'[^)]*\)", "T.autocast('cpu', enabled=False)", line) for line in wider)
 
 

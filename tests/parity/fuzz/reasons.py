@@ -105,6 +105,8 @@ KNOWN = [
     Known("value|gradient|shape", r"vmap\(.*(fft\w*\(.*(dim=|, )(\[\]|\(\))|unfold\()", "", "PyTorch's vmap transforms all dimensions for none, and gives a number another window than outside of vmap."),
     Known("gradient", "backward", r"^v\d+\.grad: \(.*\), not \(", "PyTorch's retained gradient of a tensor that was reshaped in place has the former shape; here it has the tensor's.",
           r"(v\d+)\.retain_grad\(\)(.*\n)*.*\b\1\.(transpose|t|swapaxes|swapdims|squeeze|unsqueeze)_\("),
+    Known("gradient", "autograd|backward|func", "", "PyTorch's slope of soft_margin_loss negates a target of bytes, and wraps.", r"uint8(.*\n)*.*soft_margin_loss|soft_margin_loss.*uint8"),
+    Known("dtype", "pairwise_distance", "torch.float32, not torch.float16", "There is no complex32 here: half precision beside a complex number becomes complex64, and its length float32.", "complex"),
     Known("refused", r"func\.|vmap", "Unbatchable|vmap:", "What vmap cannot do here it says; nothing wrong comes of it."),
 ]  # fmt: skip
 
