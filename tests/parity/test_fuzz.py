@@ -44,6 +44,15 @@ def test_a_program_that_differs_is_found_and_shortened(monkeypatch):
     assert minimised(lines, found) == ["v0 = T.tensor([1.0, 4.0], dtype=T.float64)", "v1 = v0.sin()"]
 
 
+def test_only_what_has_no_one_answer_is_left_open(monkeypatch):
+    import engine
+
+    right = engine.linalg.pinv
+    monkeypatch.setattr(engine.linalg, "pinv", lambda x, rtol: right(x, rtol) * 1.5)
+    singular, regular = ([f"v0 = T.tensor([[1.1, 2.0], [2.2, {x}]], dtype=T.float64)", "v1 = T.linalg.pinv(v0, 0.0)"] for x in (4.0, 1.0))
+    assert not replay(singular)[1] and replay(regular)[1]
+
+
 def test_reasons_are_sentences():
     for row in reasons.KNOWN:
         assert row.reason.endswith(".") and len(row.reason) > 40

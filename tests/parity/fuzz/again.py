@@ -18,6 +18,13 @@ from torch.utils._pytree import tree_leaves
 WIDER = {"float32": "float64", "float16": "float64", "bfloat16": "float64", "complex64": "complex128"}
 
 
+# decompositions, and what is made of them: of a singular matrix they have no one answer
+DECOMPOSES = re.compile(
+    r"(qr|svd\w*|p?inv\w*|eig\w*|lu|lu_\w+|lstsq|cond|\w*rank|solve\w*|\w*solve|\w*det|\w*norm|cholesky\w*|lobpcg|pca)\("
+)
+GRADIENT = re.compile(r"autograd\.grad|backward|func\.")
+
+
 def refusal(code: CodeType, space: dict[str, Any]) -> Exception | None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -28,8 +35,8 @@ def refusal(code: CodeType, space: dict[str, Any]) -> Exception | None:
     return None
 
 
-def _run(lines: Iterable[str], around: Any = None) -> dict[str, Any]:
-    space = names(torch)
+def _run(lines: Iterable[str], around: Any = None, **more: Any) -> dict[str, Any]:
+    space = names(torch) | more
     with torch.random.fork_rng(), around or nullcontext():
         for line in lines:
             refusal(compile(line, "<again>", "exec"), space)
@@ -46,6 +53,26 @@ def wide(lines: Iterable[str]) -> dict[str, Any]:
 def shaken(lines: Iterable[str], seed: int) -> dict[str, Any]:
     """What the lines make when the last bit of whatever PyTorch computes on the way is another one."""
     return _run(lines, _Shaking(seed))
+
+
+def moved(lines: list[str], seed: int) -> dict[str, Any]:
+    """What the lines make when what they ask of, for a gradient all that the program is given, moves by a rounding."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def move(x: Any, **kwargs: Any) -> Any:
+        x = x if isinstance(x, torch.Tensor) else torch.tensor(x, **kwargs)
+        if not (x.is_floating_point() or x.is_complex()):
+            return x
+        step = (torch.rand(x.shape, generator=generator, dtype=torch.float64) * 4 - 2) * torch.finfo(x.dtype).eps
+        return (x.detach() * (1 + step)).to(x.dtype)
+
+    *before, last = lines
+    given = re.sub(r"\bT\.tensor\(", "move(", last)
+    if GRADIENT.search(last):
+        before = [re.sub(r"\bT\.tensor\(", "move(", line) for line in before]
+    else:
+        before += [f"if isinstance({used}, T.Tensor): {used} = move({used})" for used in sorted({*re.findall(r"\bv\d+\b", last)})]
+    return _run([*before, given], move=move)
 
 
 def otherwise(lines: Iterable[str], instead: Iterable[tuple[str, str]]) -> dict[str, Any]:

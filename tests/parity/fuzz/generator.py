@@ -110,6 +110,8 @@ class Generator(Scenes):
         written = WRITTEN.findall(line)
         targets = [self.tensors[n] for n in NAMED.findall(" ".join(map("".join, written))) if n in self.tensors]
         scatters = re.search(r"(masked_scatter|scatter\w*|put|index_\w+)_\(|\] = ", line)
+        if re.search(r"\b(v\d+)\.(add(mm|bmm|mv|r)|baddbmm)_\(.*\b\1\b", line):
+            return True  # PyTorch scales what it is added to before it multiplies
         for a in targets:
             for b in used:
                 if a.untyped_storage().data_ptr() != b.untyped_storage().data_ptr() or (a is b and not scatters):
