@@ -84,8 +84,8 @@ def _binary(op: Any) -> Callable:
                 watcher.begins()
             try:
                 data = forward(cpu, xd, yd)
-                if laid is not None and xc is yc and xd.ndim > 2 and not xd.flags.c_contiguous:
-                    data = laid(data, xd)
+                if laid is not None and xc is yc and data.ndim > 2 and not xd.flags.c_contiguous:
+                    data = laid(data, xd, yd)
             except Exception as error:
                 failed(op, error, (x, y), attrs)
             out = new_tensor(Tensor)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -127,10 +126,6 @@ def blank(empty: Callable, shape: tuple, dtype: Any, format: memory_format) -> A
     return empty(tuple(shape[a] for a in axes), dtype).transpose(back)
 
 
-def _empty_beside(array: Any, shape: tuple, dtype: Any) -> Any:
-    return numpy.empty_like(array, dtype, "C", shape=shape)
-
-
 def axes_of(array: Any) -> tuple[int, ...] | None:
     """The axes of an array that lies without gaps or overlaps, from the outermost in memory to the innermost; None for row-major order,
     which is also what the others get.
@@ -170,15 +165,77 @@ def suggested(array: Any) -> memory_format:
     return format
 
 
-def as_first(data: Any, first: Any, *others: Any) -> Any:
-    """An elementwise result in the order in which the first operand lies, where NumPy took another since the operands disagree."""
-    if data.__class__ is not first.__class__ or data.shape != first.shape or data.strides == first.strides or 0 in first.strides:
+def common_axes(shape: tuple, operands: list[tuple]) -> tuple[int, ...]:
+    """The axes of a shape from the outermost in memory to the innermost in which PyTorch lays a result of operands with these strides.
+
+    Of two axes the first operand that is broadcast along neither decides, by its strides, and by the sizes where those are equal.
+    """
+    inner = [*range(len(shape))][::-1]
+
+    def before(a: int, b: int) -> int:
+        for strides in operands:
+            if strides[a] and strides[b]:
+                if strides[a] != strides[b]:
+                    return -1 if strides[a] < strides[b] else 1
+                if shape[a] > shape[b]:
+                    return 1
+        return 0
+
+    for i in range(1, len(inner)):
+        for j in range(i - 1, -1, -1):
+            if (order := before(inner[j], inner[i])) < 0:
+                break
+            if order > 0:
+                inner[i], inner[j], i = inner[j], inner[i], j
+    return tuple(reversed(inner))
+
+
+def _laid(data: Any, axes: tuple, beside: Any) -> Any:
+    """The array with its axes in this order in memory; itself where they are."""
+    if told_strides(data) == strides_of(data.shape, axes):
         return data
-    out = numpy.empty_like(first, dtype=data.dtype)
-    if out.strides == data.strides:
-        return data
+    out = numpy.empty_like(beside, data.dtype, "C", shape=tuple([data.shape[a] for a in axes])).transpose(inverse(axes))
     out[...] = data
     return out
+
+
+def as_first(data: Any, first: Any, *others: Any) -> Any:
+    """An elementwise result in the order in which the first operand lies, where NumPy took another since the operands disagree."""
+    if data.__class__ is not first.__class__ or data.strides == first.strides:
+        return data
+    if data.shape == first.shape and 0 not in first.strides:
+        out = numpy.empty_like(first, dtype=data.dtype)
+        if out.strides == data.strides:
+            return data
+        out[...] = data
+        return out
+    operands = [_steps(x, data.shape) for x in (first, *others) if x.__class__ is first.__class__]
+    return _laid(data, common_axes(data.shape, operands), first)
+
+
+def _steps(array: Any, shape: tuple) -> tuple[int, ...]:
+    """The strides of an array that is broadcast to a shape, 0 along what is repeated."""
+    lead = len(shape) - array.ndim
+    return (0,) * lead + tuple([s if n == m else 0 for s, n, m in zip(told_strides(array), array.shape, shape[lead:], strict=True)])
+
+
+def as_indexed(data: Any, array: Any, index: tuple) -> Any:
+    """What arrays in an index have picked: in memory, the dimensions that the index leaves alone follow each other as in the array."""
+    kept, dim, picked, places = [], 0, [], [item for item in index if hasattr(item, "dtype")]
+    for item in index:
+        if item.__class__ is slice:
+            kept.append(array.strides[dim])
+            dim += 1
+        else:
+            picked.append(len(kept))
+            dim += item.ndim if item.dtype == bool else 1
+    kept += array.strides[dim:]
+    n = data.ndim - len(kept)
+    at = picked[0] if len(set(picked)) == 1 else 0
+    shape = data.shape[at : at + n]
+    among = [_steps(i, shape) if i.dtype != bool else (1,) for i in places]
+    operands = [(*kept[:at], *[0] * n, *kept[at:]), *[(*[0] * at, *strides, *[0] * (len(kept) - at)) for strides in among]]
+    return _laid(data, common_axes(data.shape, operands), array)
 
 
 def as_channels(data: Any, first: Any, *others: Any) -> Any:
@@ -186,11 +243,7 @@ def as_channels(data: Any, first: Any, *others: Any) -> Any:
     format = suggested(first)
     if format is contiguous_format or data.__class__ is not first.__class__ or data.ndim != first.ndim:
         return data
-    if told_strides(data) == strides_of(data.shape, order(format, data.ndim)):
-        return data
-    out = blank(functools.partial(_empty_beside, first), data.shape, data.dtype, format)
-    out[...] = data
-    return out
+    return _laid(data, order(format, data.ndim), first)
 
 
 def as_all(data: Any, first: Any, *others: Any) -> Any:

@@ -147,8 +147,8 @@ def logaddexp(
     input: Tensor, other: Tensor, *, dtype: Any = None, input_mask: Tensor | None = None, other_mask: Tensor | None = None
 ) -> Tensor:
     """log(exp(input) + exp(other)) of the elements that count."""
-    a, b = _cast(input, dtype), _cast(other, dtype)
-    return _f["logaddexp"](_filled(a, input_mask, -math.inf), _filled(b, other_mask, -math.inf))
+    out = _f["logaddexp"](_filled(input, input_mask, -math.inf), _filled(other, other_mask, -math.inf))
+    return _cast(out, input.dtype if dtype is None else dtype)
 
 
 def norm(

@@ -56,6 +56,7 @@ _TENSOR_FIRST = frozenset((  # take a number as the first operand, but not besid
 ))  # fmt: skip
 _DIM_TOO = frozenset(("median", "nanmedian", "prod"))  # of all elements they have no `out`
 _JOINED = frozenset(("cat", "stack", "hstack", "vstack", "dstack", "column_stack"))  # refuse a narrower `out` with TypeError
+_IN_DTYPE = frozenset(("sum", "nansum", "prod", "cumsum", "cumprod", "mean", "nanmean"))  # compute in the dtype of `out`
 _COUNTED = frozenset(("arange", "range", "linspace", "logspace"))  # leave an `out` of as many elements its shape
 _OTHER = frozenset(("argmax", "argmin", "argsort", "searchsorted", "bucketize"))  # have results of other dtypes than their inputs
 _CHECKED = frozenset(("sign", "signbit", "clamp", "lt", "le", "gt", "ge"))  # refuse complex numbers before they look at `out`
@@ -127,6 +128,9 @@ def into(op: Any, args: tuple, kwargs: dict) -> Any:
             raise TypeError(f"{op.name}(): argument 'out' must be Tensor, not {type(target).__name__}")
     if (wanted := kwargs.get("dtype")) is not None and any(target.dtype is not wanted for target in targets):
         raise RuntimeError(f"{op.name}(): dtype {wanted} does not match dtype of out parameter ({targets[0].dtype})")
+    given = casting.tensors((args, kwargs)) if op.name in _IN_DTYPE else ()
+    if given and given[0].dtype is not targets[0].dtype and (given[0].dtype.rank >= dtypes.FLOAT or "mean" not in op.name):
+        kwargs["dtype"] = targets[0].dtype
     if targets is not out and op.name in _SEVERAL:
         raise TypeError(f"{op.name}(): argument 'out' must be tuple of Tensors, not Tensor")
     try:

@@ -90,7 +90,7 @@ def _row_sums(index: Any, rows: Any, count: int) -> Any:
 
 def copied(x: Any, src: Any) -> Any:
     """`src`, an array or a number, in the shape and dtype of `x`."""
-    out = module_of(x).empty_like(x)
+    out = module_of(x).empty_like(x, order="C" if 0 in x.strides else "K")
     out[...] = src
     return out
 

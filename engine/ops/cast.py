@@ -7,7 +7,7 @@ from typing import Any
 
 from .. import devices, dtypes, legacy
 from ..errors import Refused
-from ..layout import preserve_format
+from ..layout import preserve_format, suggested
 from ..op import Elementwise, Linear, composite
 from ..tensor import Tensor
 
@@ -89,13 +89,15 @@ def to(self: Tensor, *args: Any, dtype: Any = None, device: Any = None, non_bloc
         elif arg is not None:
             dtype = arg
     out = self if device is None else move(self, device)
-    out = _laid(out if dtype is None else cast(out, dtypes.as_dtype(dtype)), memory_format)
+    out = _laid(out if dtype is None else cast(out, dtypes.as_dtype(dtype)), self, memory_format)
     return out.clone() if copy and out is self else out
 
 
-def _laid(x: Tensor, memory_format: Any) -> Tensor:
-    """The tensor with its elements in the order of a memory format; None keeps the order."""
-    return x if memory_format is None or memory_format is preserve_format else x.contiguous(memory_format=memory_format)
+def _laid(x: Tensor, source: Tensor, memory_format: Any) -> Tensor:
+    """The tensor with its elements in the order of a memory format; None keeps the order, and so does what is `source` and looks like it."""
+    if memory_format is None or memory_format is preserve_format or x is source and suggested(x.array) is memory_format:
+        return x
+    return x.contiguous(memory_format=memory_format)
 
 
 @composite(home="Tensor", method=True)
@@ -125,13 +127,13 @@ def type_as(self: Tensor, other: Tensor) -> Tensor:
 @composite(home="Tensor", method=True)
 def cpu(self: Tensor, memory_format: Any = None) -> Tensor:
     """The tensor in the CPU's memory; itself when it is there."""
-    return _laid(move(self, "cpu"), memory_format)
+    return _laid(move(self, "cpu"), self, memory_format)
 
 
 @composite(home="Tensor", method=True)
 def cuda(self: Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Tensor:
     """The tensor in a GPU's memory. RuntimeError, saying what is missing, where there is no GPU."""
-    return _laid(move(self, "cuda" if device is None else device), memory_format)
+    return _laid(move(self, "cuda" if device is None else device), self, memory_format)
 
 
 def _casts() -> None:
@@ -142,7 +144,7 @@ def _casts() -> None:
 
     def method(name: str, dtype: dtypes.dtype) -> Callable:
         def call(self: Tensor, memory_format: Any = None) -> Tensor:
-            return _laid(cast(self, dtype), memory_format)
+            return _laid(cast(self, dtype), self, memory_format)
 
         call.__name__ = call.__qualname__ = name
         call.__doc__ = f"The tensor cast to {dtype!r}; itself when it has that dtype."

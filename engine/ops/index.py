@@ -17,6 +17,7 @@ from ..backends.batch import Batched
 from ..backends.meta import Meta
 from ..devices import common, namespace
 from ..errors import Refused, warn
+from ..layout import as_indexed
 from ..op import RULES_ONLY, Linear, Op
 from ..tensor import Tensor
 from .cast import cast
@@ -44,7 +45,7 @@ class getitem(Linear):
                 if item.__class__ not in _PLAIN or item.__class__ is slice and item.step is not None:
                     return _read(input, index)
         elif kind is Tensor and index.array.dtype is dtypes.I64 and index.array.ndim and array.ndim and index.array.__class__ is array.__class__:
-            return getitem(input, (index.array,))
+            return _picked(input, (index.array,))
         elif kind not in _PLAIN or kind is slice and index.step is not None:
             return _read(input, index)
         if array.__class__ is not numpy.ndarray:
@@ -95,8 +96,15 @@ def _read(input: Tensor, index: Any) -> Tensor:
     basic, advanced = _understood("getitem", input, index)
     if advanced is None:
         return getitem(input, basic)
-    seen = input if basic is None else getitem(input, basic)
-    return getitem(seen, advanced)
+    return _picked(input if basic is None else getitem(input, basic), advanced)
+
+
+def _picked(input: Tensor, index: tuple) -> Tensor:
+    """The elements that arrays in an index name, in memory as PyTorch lays them."""
+    out, array = getitem(input, index), input.array
+    if isinstance(array, numpy.ndarray) and not array.flags.c_contiguous and out.array.size:
+        out.array = as_indexed(out.array, array, index)
+    return out
 
 
 # -- what an index means --------------------------------------------------------------------------------------------------

@@ -59,7 +59,7 @@ class stack(Join):
 
 class tile(Linear):
     """The tensor repeated `dims[i]` times along each dimension."""
-    inputs, varargs, exact = ("input",), True, True
+    inputs, varargs, exact, row_major = ("input",), True, True, True
     examples = ((((2, 3),), {"dims": (2, 2)}), (((2, 3),), {"dims": (2,)}), (((3,),), {"dims": (2, 1, 2)}))
     def forward(xp, input, dims): return xp.tile(input, dims)
     def d_input(xp, g, shape, dims): return untiled(xp, g, shape, dims)

@@ -59,9 +59,12 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     return bordered(input, widths, mode, names[mode])
 
 
-def _bordered(x: Tensor, widths: tuple[int, ...], mode: str, numpy_mode: Any) -> Tensor:
+def _bordered(input: Tensor, widths: tuple[int, ...], mode: str, numpy_mode: Any) -> Tensor:
+    x = input
     for i in range(len(widths) // 2):
         x = _along(x, x.ndim - 1 - i, widths[2 * i], widths[2 * i + 1], mode, numpy_mode)
+    if mode != "circular" and isinstance(input.array, numpy.ndarray):
+        x.array = as_channels(x.array, input.array)
     return x
 
 

@@ -267,7 +267,7 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     n = int(where.sum())
     if source.numel() < n:
         raise RuntimeError(f"Number of elements of source < number of ones in mask: {source.numel()} < {n}")
-    return index_put(expand(input, shape), (namespace(input.array).asarray(where),), reshape(source, (source.numel(),))[:n])
+    return index_put(expand(input, shape).contiguous(), (namespace(input.array).asarray(where),), reshape(source, (source.numel(),))[:n])
 
 
 @composite(method=True)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from .. import dtypes
 from ..errors import Refused
+from ..layout import as_first
 from ..op import Op, composite
 from ..tensor import Tensor
 
 
 class sort(Op):
     """The elements in order along a dimension, and where each was; NaN counts as the largest."""
-    inputs, outputs, differentiable = ("input",), ("values", "indices"), ("values",)
+    inputs, outputs, differentiable, laid = ("input",), ("values", "indices"), ("values",), staticmethod(as_first)
     examples = ((((3, 4),), {}), (((3, 4),), {"dim": 0, "descending": True}), (((4,),), {"stable": True}))
 
     @classmethod

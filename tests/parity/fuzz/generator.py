@@ -31,6 +31,7 @@ FUNCTIONAL = (
 
 # what a line writes: the variable before an in-place method, an assignment to a part or Python's augmented one, and those behind `out=`
 WRITTEN = re.compile(r"(?:^|: |= )(v\d+)(?:\[.*\])? ?(?:\.\w+_\(|[-+*/%&|^<>@]*= )|out=(\(.*|v\d+)")
+SEEN = re.compile(r"v\d+(?:\[[^][]*\]|\.m?T\b|\.detach\(\))+(?! *[-+*/%&|^<>@]*= )")  # views of variables, but what is written
 DENSE = torch.ops.aten.is_non_overlapping_and_dense.default
 
 
@@ -107,20 +108,26 @@ class Generator(Scenes):
 
     def _raced(self, line: str, used: list[torch.Tensor]) -> bool:
         """Whether a line reads elements at other places than it writes them: PyTorch leaves open which come first, unless it refuses."""
-        written = WRITTEN.findall(line)
-        targets = [self.tensors[n] for n in NAMED.findall(" ".join(map("".join, written))) if n in self.tensors]
+        targets = [self.tensors[n] for n in NAMED.findall(" ".join(map("".join, WRITTEN.findall(line)))) if n in self.tensors]
+        used = [*used, *(self._seen(text) for text in SEEN.findall(line))] if targets else []
         scatters = re.search(r"(masked_scatter|scatter\w*|put|index_\w+)_\(|\] = ", line)
         if re.search(r"\b(v\d+)\.(add(mm|bmm|mv|r)|baddbmm)_\(.*\b\1\b", line):
             return True  # PyTorch scales what it is added to before it multiplies
         for a in targets:
             for b in used:
-                if a.untyped_storage().data_ptr() != b.untyped_storage().data_ptr() or (a is b and not scatters):
+                if b is None or a.untyped_storage().data_ptr() != b.untyped_storage().data_ptr() or (a is b and not scatters):
                     continue
                 if all(map(DENSE, (a, b))) and "masked_scatter" not in line:
                     continue  # what PyTorch refuses, where it matters
                 if (scatters or places(a) != places(b)) and {*places(a)} & {*places(b)}:
                     return True
         return False
+
+    def _seen(self, text: str) -> torch.Tensor | None:
+        try:
+            return eval(text, dict(self.session.theirs))
+        except Exception:
+            return None
 
     # -- what lines are made of --------------------------------------------------------------------------------------------------
 
@@ -172,6 +179,8 @@ class Generator(Scenes):
         if not sampled(self.ops):
             return None
         op = r.choice(sampled(self.ops))
+        if op.name in ("bucketize", "searchsorted"):
+            return None  # in the samples, what they search is not sorted
         found = samples(op, getattr(torch, r.choices(("float64", "float32", "int64", "complex128", "bool"), (5, 4, 2, 1, 1))[0]))
         if not found:
             return None

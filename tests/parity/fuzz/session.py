@@ -22,7 +22,7 @@ import engine
 NAMED = re.compile(r"\bv\d+\b")
 SILENT = ("value", "gradient", "dtype", "shape")  # a program goes on with a wrong answer
 CLASSES = (*SILENT, "kind", "flags", "alias", "stride", "version", "refused", "accepted", "error type", "after refusal")
-
+ABSENT = (torch.complex32,)  # dtypes that the engine does not have
 REFUSALS = {"_LinAlgError": engine.linalg.LinAlgError, "OutOfMemoryError": MemoryError}  # PyTorch's own errors, and the engine's
 
 
@@ -90,6 +90,9 @@ class Session:
         if their_error is not None or our_error is not None:
             self.refusals += their_error is not None
             return self._refused(line, their_error, our_error, assigned)
+        if any(getattr(self.theirs[name], "dtype", self.theirs[name]) in ABSENT for name in made):
+            self._forget(assigned)  # as good as refused: what PyTorch goes on with is not here
+            return None
         for name in made:
             self.values += 1
             self.versions.pop(name, None)
@@ -214,7 +217,8 @@ def unlike(x: Any, y: Any) -> tuple[str, str] | None:
     if isinstance(x, (tuple, list)) and not isinstance(x, torch.Size):
         if not isinstance(y, (tuple, list)) or len(x) != len(y):
             return "kind", f"{y!r:.80}, not {x!r:.80}"
-        return next((told for a, b in zip(x, y, strict=True) if (told := unlike(a, b))), None)
+        found = ((i, unlike(a, b)) for i, (a, b) in enumerate(zip(x, y, strict=True)))
+        return next(((told[0], f"{told[1]} of result {i}") for i, told in found if told), None)
     if isinstance(x, dict):
         if not isinstance(y, dict) or [*x] != [*y]:
             return "kind", f"{y!r:.80}, not {x!r:.80}"

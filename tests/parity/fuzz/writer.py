@@ -26,6 +26,7 @@ WORDS = {
     "interpolation": ("linear", "lower", "higher", "midpoint", "nearest"), "ord": ("fro", "nuc"), "UPLO": ("L", "U"), "side": ("left", "right"),
     "mode": ("reduced", "complete", "r"), "p": ("fro", "nuc"), "padding": ("valid", "same"), "driver": ("gelsd",), "indexing": ("ij", "xy"),
 }  # fmt: skip
+SORTED = ("boundaries", "sorted_sequence")  # what is found among others leaves PyTorch open
 RARELY = 0.06  # how often something is drawn that probably does not fit
 
 
@@ -171,7 +172,7 @@ class Writer:
         if argument.optional and r.random() < 0.2:
             return "None"
         if kind == "Tensor":
-            return self.suiting(like, name)
+            return self.suiting(like, name) + (".sort(-1)[0]" if name in SORTED else "")
         if kind in ("List[Tensor]", "List[Optional[Tensor]]"):
             return "[" + ", ".join(self.suiting(like, name) for _ in range(r.choice((1, 2, 2, 3)))) + "]"
         if kind == "int" or kind == "SymInt":
@@ -202,6 +203,7 @@ class Writer:
         if first is not None and first.kind == "Tensor":
             itself = itself or self.variable() or self.literal(self.shape(), self.dtype(), grad=False)
             like = self.tensors.get(itself)
+            itself += ".sort(-1)[0]" if first.name in SORTED else ""
             rest = signature.arguments[1:]
         positional = True
         for argument in rest:
