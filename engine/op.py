@@ -102,7 +102,10 @@ class Op(metaclass=OpType):
         tape.show_saved((*cls.slots, *cls.params))
         if not isinstance(cls.__dict__["forward"], staticmethod):
             cls.forward = staticmethod(cls.forward)
-        cls.rules = tuple(rules.rule_of(cls, name) for name in cls.inputs)
+        cls.rules = tuple(rules.rule_of(cls, f"d_{name}") for name in cls.inputs)
+        own = [rules.rule_of(cls, f"t_{name}") for name in cls.inputs]
+        pointwise = issubclass(cls, Elementwise)
+        cls.slopes = tuple(t or d if pointwise else t for t, d in zip(own, cls.rules, strict=True)) if pointwise or any(own) else ()
         cls.ruled = any(cls.rules)
         cls.saves_input = any(rule is not None and 0 in rule.keeps for rule in cls.rules)
         cls._plans = {}  # which inputs are live -> what to record, filled as it occurs
@@ -130,6 +133,8 @@ class Op(metaclass=OpType):
     @classmethod
     def push(cls, node: tape.Node, tangents: list, xp: Any, recorded: bool) -> Any:
         """Forward mode through one node. A pull is linear in `g`, so its transpose is the push: one reverse pass through the pull."""
+        if cls.slopes:
+            return cls._along(node, tangents, xp, recorded)
         from . import xp as engine_xp
 
         beside = next(t for t in tangents if t is not None)
@@ -169,6 +174,30 @@ class Op(metaclass=OpType):
 
         out = [tangent(c, h.array) for c, h in zip(captured.values(), heads, strict=True)]
         return out if cls.multi else out[0]
+
+    @classmethod
+    def _along(cls, node: tape.Node, tangents: list, xp: Any, recorded: bool) -> Any:
+        """The sum of what the slopes make of the tangents."""
+        saved = rules.retied(cls, node, xp) if recorded else node.saved
+        names = xp if recorded else devices.common([t for t in tangents if t is not None], cls.name)
+        if node.dtype in LOW:
+            saved, tangents = (
+                (saved, rules.up_recorded(tangents, xp)) if recorded else (rules.up(list(saved), names), rules.up(tangents, names))
+            )
+        total = None
+        for t, rule, source in zip(tangents, cls.slopes, node.inputs, strict=True):
+            if t is not None and rule is not None:
+                term = rules.at_work(names, rule)(names, t, saved, node.attrs, source.shape)
+                total = term if total is None else total + term
+        if total is not None and total.dtype != node.dtype and cls._is_real(node.dtype) and not cls._is_real(total.dtype):
+            total = names.real(total)  # a real function of complex numbers: the rule's transpose is its real part
+        if total is not None and getattr(total, "array", total).dtype != node.dtype:
+            total = names.astype(total, FROM_NUMPY[node.dtype] if recorded else node.dtype)
+        return total if total is None or tuple(total.shape) == node.shape else names.broadcast_to(total, node.shape)
+
+    @staticmethod
+    def _is_real(dtype: Any) -> bool:
+        return getattr(dtype, "numpy", dtype).kind != "c"
 
     # -- what goes in ------------------------------------------------------------------------------------------------------
 
@@ -280,29 +309,6 @@ class Elementwise(Op):
     inplace = casts = True
     laid = staticmethod(as_first)
     samples = (((2, 3),) * 2, ((2, 3), (3,)), ((2, 1), (1, 3)), ((), (2,)))
-
-    @classmethod
-    def push(cls, node: tape.Node, tangents: list, xp: Any, recorded: bool) -> Any:
-        saved = rules.retied(cls, node, xp) if recorded else node.saved
-        names = xp if recorded else devices.common([t for t in tangents if t is not None], cls.name)
-        if node.dtype in LOW:
-            saved, tangents = (
-                (saved, rules.up_recorded(tangents, xp)) if recorded else (rules.up(list(saved), names), rules.up(tangents, names))
-            )
-        total = None
-        for t, rule, source in zip(tangents, cls.rules, node.inputs, strict=True):
-            if t is not None and rule is not None:
-                term = rules.at_work(names, rule)(names, t, saved, node.attrs, source.shape)
-                total = term if total is None else total + term
-        if total is not None and total.dtype != node.dtype and cls._is_real(node.dtype) and not cls._is_real(total.dtype):
-            total = names.real(total)  # a real function of complex numbers: the rule's transpose is its real part
-        if total is not None and getattr(total, "array", total).dtype != node.dtype:
-            total = names.astype(total, FROM_NUMPY[node.dtype] if recorded else node.dtype)
-        return total if total is None or tuple(total.shape) == node.shape else names.broadcast_to(total, node.shape)
-
-    @staticmethod
-    def _is_real(dtype: Any) -> bool:
-        return getattr(dtype, "numpy", dtype).kind != "c"
 
     @staticmethod
     def why(*shapes: tuple) -> str | None:

@@ -15,17 +15,17 @@ from .tensor import Tensor
 
 
 def rule_of(cls: Any, name: str) -> Any:
-    """`d_<name>` as `rule(xp, g, saved, attrs, shape)`; `rule.keeps` says which slots it needs filled."""
-    d = getattr(cls, f"d_{name}", None)
+    """The method `name` of an op, `d_<input>` say, as `rule(xp, g, saved, attrs, shape)`; `rule.keeps` says which slots it needs filled."""
+    d = getattr(cls, name, None)
     if d is None:
         return None
-    setattr(cls, f"d_{name}", staticmethod(d))
+    setattr(cls, name, staticmethod(d))
     code = d.__code__
     wants = code.co_varnames[2 : code.co_argcount + code.co_kwonlyargcount]
     known_attrs = {p for p in cls.params if p not in cls.inputs}
     for w in wants:
         if w not in cls.slots and w not in known_attrs and w not in ("shape", "shapes"):
-            raise TypeError(f"{cls.__name__}.d_{name} asks for {w!r}, which is not an input, result, attribute or 'shape'")
+            raise TypeError(f"{cls.__name__}.{name} asks for {w!r}, which is not an input, result, attribute or 'shape'")
     # what is left of looking things up by name: `lambda xp, g, saved, attrs, shape: d(xp, g, saved[0], attrs["dim"])`
     told = [f"saved[{cls.slots.index(w)}]" if w in cls.slots else w if w == "shape" else f"attrs[{w!r}]" for w in wants]
     # a copy of the code for each rule: CPython remembers in the code what was called there

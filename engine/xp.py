@@ -173,7 +173,8 @@ def normalize(x: Any, axes: tuple, eps: float, weight: Any = None, bias: Any = N
 
 def normalize_input(g: Any, x: Any, centre: Any, rstd: Any, axes: tuple, weight: Any = None) -> Any:
     g, unit = g if weight is None else g * weight, (x - centre) * rstd
-    return rstd * (g - mean(g, axes, True) - unit * mean(g * unit, axes, True))
+    apart = g - mean(g, axes, True)
+    return rstd * (apart - unit * mean(apart * unit, axes, True))
 
 
 def normalize_weight(g: Any, x: Any, centre: Any, rstd: Any, axes: tuple) -> Any:

@@ -51,12 +51,11 @@ def normalize_input(g: Any, x: Any, mean: Any, rstd: Any, axes: tuple, weight: A
         few, into, r = g[block], out[block], rstd[block]
         if weight is not None:
             few = xp.multiply(few, weight, out=into)
+        # r (c - unit mean(c unit)), with c = g - mean(g), which does not see the rounding of x's mean, and unit = r apart
+        xp.subtract(few, _sum(xp, few, axes) / n, out=into)
         apart = x[block] - mean[block]
-        # r (g - mean(g) - unit mean(g unit)), with unit = r apart
-        scale, shift = r * r * _dot(xp, few, apart, axes) / n, _sum(xp, few, axes) / n
-        apart *= scale
-        apart += shift
-        xp.subtract(few, apart, out=into)
+        apart *= r * r * _dot(xp, into, apart, axes) / n
+        into -= apart
         into *= r
     return out
 

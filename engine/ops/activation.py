@@ -222,6 +222,7 @@ class prelu_kernel(Refusing, Elementwise):
     def forward(xp, input, weight): return xp.where(input > 0, input, weight * input)
     def d_input(xp, g, input, weight): return xp.where(input > 0, g, weight * g)
     def d_weight(xp, g, input): return xp.where(input > 0, 0, input * g)
+    def t_input(xp, t, input, weight): return xp.where(input >= 0, t, weight * t)
 
 
 @composite(method=True)
@@ -270,6 +271,7 @@ class softmax(Shares):
         if dtype is not None: raise Refused("argument 'dtype' must be torch.dtype", TypeError)  # one that `bind` has not cast to
         return xp.softmax(input, dim)
     def d_input(xp, g, out, dim): return out * (g - xp.sum(g * out, axis=dim, keepdims=True))
+    def t_input(xp, t, out, dim): return out * (t - xp.sum(t * out, axis=dim, keepdims=True) / xp.sum(out, axis=dim, keepdims=True))
 
 
 class log_softmax(Shares):
@@ -280,6 +282,7 @@ class log_softmax(Shares):
         if dtype is not None: raise Refused("argument 'dtype' must be torch.dtype", TypeError)  # one that `bind` has not cast to
         return xp.log_softmax(input, dim)
     def d_input(xp, g, out, dim): return g - xp.exp(out) * xp.sum(g, axis=dim, keepdims=True)
+    def t_input(xp, t, out, dim): return t - xp.sum(t * xp.exp(out), axis=dim, keepdims=True) / xp.sum(xp.exp(out), axis=dim, keepdims=True)
 
 
 def _functional(name, op, sign=1):

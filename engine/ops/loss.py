@@ -83,7 +83,7 @@ class l1_loss(Difference):
 
 def smooth(xp, d, beta):
     """The slope of the smooth L1 loss: the difference in units of `beta`, cut off at 1 and -1."""
-    return xp.sign(d) if beta == 0 else xp.where(xp.abs(d) < beta, d / beta, xp.sign(d))
+    return xp.sign(d) if beta == 0 else xp.where(xp.abs(d) >= beta, xp.sign(d), d / beta)
 
 
 class smooth_l1_loss(Difference):

@@ -76,6 +76,11 @@ class layer_norm(Mixed, Op):
     def d_input(xp, g, input, weight, mean, rstd, normalized_shape): return xp.normalize_input(g, input, mean, rstd, layer_axes(g.shape, normalized_shape), weight)
     def d_weight(xp, g, input, mean, rstd, normalized_shape): return xp.normalize_weight(g, input, mean, rstd, tuple(range(layer_axes(g.shape, normalized_shape)[0])))
     def d_bias(xp, g): return g
+    def t_input(xp, t, input, weight, mean, rstd, normalized_shape):
+        along = xp.normalize_input(t, input, mean, rstd, layer_axes(t.shape, normalized_shape))
+        return along if weight is None else along * weight
+    def t_weight(xp, t, input, mean, rstd): return t * ((input - mean) * rstd)
+    def t_bias(xp, t): return t
 
 
 class batch_normalize(Op):

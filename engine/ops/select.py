@@ -72,6 +72,7 @@ class clamp_min(Refusing, Elementwise):
     def forward(xp, input, min): return xp.maximum(input, min)
     def d_input(xp, g, input, min): return xp.where(input >= min, g, 0)
     def d_min(xp, g, input, min): return xp.where(input < min, g, 0)
+    def t_min(xp, t, input, min): return xp.where(input >= min, 0, t)
 
 
 class clamp_max(Refusing, Elementwise):
@@ -80,6 +81,7 @@ class clamp_max(Refusing, Elementwise):
     def forward(xp, input, max): return xp.minimum(input, max)
     def d_input(xp, g, input, max): return xp.where(input <= max, g, 0)
     def d_max(xp, g, input, max): return xp.where(input > max, g, 0)
+    def t_max(xp, t, input, max): return xp.where(input <= max, 0, t)
 
 
 class maximum(Refusing, Elementwise):
@@ -89,6 +91,8 @@ class maximum(Refusing, Elementwise):
     def forward(xp, input, other): return xp.maximum(input, other)
     def d_input(xp, g, input, other): return xp.where(input == other, g / 2, xp.where(input < other, 0, g))
     def d_other(xp, g, input, other): return xp.where(input == other, g / 2, xp.where(other < input, 0, g))
+    def t_input(xp, t, input, other): return xp.where(input == other, t / 2, xp.where(input > other, t, 0))
+    def t_other(xp, t, input, other): return xp.where(input == other, t / 2, xp.where(input > other, 0, t))
 
 
 class minimum(Refusing, Elementwise):
@@ -98,6 +102,8 @@ class minimum(Refusing, Elementwise):
     def forward(xp, input, other): return xp.minimum(input, other)
     def d_input(xp, g, input, other): return xp.where(input == other, g / 2, xp.where(input > other, 0, g))
     def d_other(xp, g, input, other): return xp.where(input == other, g / 2, xp.where(other > input, 0, g))
+    def t_input(xp, t, input, other): return xp.where(input == other, t / 2, xp.where(input < other, t, 0))
+    def t_other(xp, t, input, other): return xp.where(input == other, t / 2, xp.where(input < other, 0, t))
 
 
 class fmax(Refusing, Elementwise):
@@ -107,6 +113,8 @@ class fmax(Refusing, Elementwise):
     def forward(xp, input, other): return xp.fmax(input, other)
     def d_input(xp, g, input, other): return xp.where((input >= other) | xp.isnan(other), g, 0)
     def d_other(xp, g, input, other): return xp.where((input >= other) | xp.isnan(other), 0, g)
+    def t_input(xp, t, input, other): return xp.where((input > other) | xp.isnan(other), t, 0)
+    def t_other(xp, t, input, other): return xp.where((input > other) | xp.isnan(other), 0, t)
 
 
 class fmin(Refusing, Elementwise):
@@ -122,7 +130,7 @@ class copysign(Refusing, Elementwise):
     """The size of `input` with the sign of `other`; the slope at 0 is 0."""
     types, refuses = "float", "c"
     def forward(xp, input, other): return xp.copysign(input, other)
-    def d_input(xp, g, input, out): return g * (xp.sign(out) * xp.sign(input))
+    def d_input(xp, g, input, out): return g * xp.where(input == 0, 0, out / xp.where(input == 0, 1, input))
     def d_other(xp, g): return xp.zeros_like(g)
 
 

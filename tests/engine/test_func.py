@@ -246,3 +246,30 @@ def test_no_gradient_of_a_vmaps_samples_outlives_it():
         engine.func.vmap(lambda s: (x.backward(s), s)[1])(engine.ones(3, 2))
     (x * 2).sum().backward()
     assert x.grad.tolist() == [2, 2]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_tangents_of_half_precision_are_rounded_once(dtype):
+    functions = {
+        "cumsum": lambda x: x.cumsum(0)[-1],
+        "mean": lambda x: x.mean() * 300,
+        "product": lambda x: x @ engine.ones_like(x),
+        "pool": lambda x: engine.nn.functional.avg_pool1d(x[None], 300).sum() * 300,
+    }
+    x = engine.full((300,), 0.3, dtype=getattr(engine, dtype))
+    exact, digits = x.double().sum().item(), engine.finfo(x.dtype).eps
+    for name, fn in functions.items():
+        value, tangent = jvp(fn, (x,), (x,))
+        assert tangent.dtype is value.dtype is x.dtype, name
+        assert tangent.item() == pytest.approx(exact, rel=digits), name
+
+
+def test_a_layer_norm_does_not_move_with_its_mean():
+    """However the mean is rounded, the same cotangent or tangent for all elements gives 0."""
+    x = engine.tensor([[0.5343, 0.47], [100.1, 100.3], [-3.3, 7.1]])
+
+    def norm(x):
+        return engine.nn.functional.layer_norm(x, (2,))
+
+    assert grad(lambda x: norm(x).sum())(x).abs().max() < 1e-12
+    assert jvp(norm, (x,), (engine.ones_like(x),))[1].abs().max() < 1e-12

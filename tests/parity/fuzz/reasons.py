@@ -105,6 +105,17 @@ KNOWN = [
           r"(v\d+)\.retain_grad\(\)(.*\n)*.*\b\1\.(transpose|t|swapaxes|swapdims|squeeze|unsqueeze)_\("),
     Known("gradient", "autograd|backward|func", "", "PyTorch's slope of soft_margin_loss negates a target of bytes, and wraps.", r"uint8(.*\n)*.*soft_margin_loss|soft_margin_loss.*uint8"),
     Known("dtype", "pairwise_distance", "torch.float32, not torch.float16", "There is no complex32 here: half precision beside a complex number becomes complex64, and its length float32.", "complex"),
+    Known("gradient", r"(jvp|jacfwd|hessian)\(.*(renorm|frexp|ldexp|addcmul|addcdiv|var|std)", r"^torch\.(b?float16, not torch\.float32|b?float16, not torch\.float64|float32, not torch\.float64)$",
+          "PyTorch's tangent of these is of another dtype than their result; here the two are of one."),
+    Known("gradient", r"(jvp|jacfwd|hessian)\(.*scatter_reduce\(.*prod", r"not -?0\.0, at", "PyTorch's tangent of a product of scattered elements is 0, and its gradient is not."),
+    Known("gradient", r"autograd\.grad|backward", "", "PyTorch's tangent of a norm, differentiated, holds mean and deviation fixed; finite differences say otherwise.",
+          r"(jvp|jacfwd)\(.*(layer|instance|batch)_norm"),
+    Known("gradient", r"(vmap|jacrev|hessian)\(.*cdist", "", "PyTorch's gradient of cdist is not that of finite differences inside a vmap, and so in a Jacobian."),
+    Known("gradient", r"autograd|backward|func\.", "", "PyTorch's slope of ldexp by integers is 2 to the power of them as an integer, 0 where they are negative.", r"ldexp\w*\("),
+    Known("value|gradient", r"ldexp", "", "PyTorch's ldexp takes of an exponent its last 32 bits.", r"\d{10}"),
+    Known("gradient|accepted", r"vmap\(.*out_dims=-1", r"not \(\d{9,}|\[\d{9,}", "PyTorch counts a negative `out_dims` from memory that is not the shape's where no sample differs."),
+    Known("gradient", r"vmap\(.*(addcmul|addcdiv)", "^torch.float32, not torch.float64$", "PyTorch's vmap promotes these as if a number for each sample were a vector."),
+    Known("gradient", r"(jvp|jacfwd)\(", " not -?0.0, at", "PyTorch lays tangents as their tensors lie; where elements of these share memory, so do the tangents'.", r"(as_strided|unfold|expand)\("),
     Known("refused", r"func\.|vmap", "Unbatchable|vmap:", "What vmap cannot do here it says; nothing wrong comes of it."),
 ]  # fmt: skip
 
