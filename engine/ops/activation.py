@@ -221,7 +221,7 @@ class prelu_kernel(Refusing, Elementwise):
     home, refuses, domain = "", "bic", (-1.5, 1.5)
     def forward(xp, input, weight): return xp.where(input > 0, input, weight * input)
     def d_input(xp, g, input, weight): return xp.where(input > 0, g, weight * g)
-    def d_weight(xp, g, input): return xp.where(input > 0, 0, input * g)
+    def d_weight(xp, g, input): return xp.where(input >= 0, 0, input * g)
     def t_input(xp, t, input, weight): return xp.where(input >= 0, t, weight * t)
 
 

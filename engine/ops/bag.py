@@ -95,7 +95,15 @@ def _bags(input: Tensor, offsets: Any, include_last_offset: bool) -> tuple[numpy
 def _maxima(rows: Tensor, bags: numpy.ndarray, count: int) -> Tensor:
     """The maximum of each bag; zero for an empty one."""
     filled, empty, _ = _side_by_side(rows, bags, count)
-    return functions["where"](empty, 0.0, filled.max(1)[0])
+    return functions["where"](empty, 0.0, filled.gather(1, _first_largest(filled))[:, 0])
+
+
+def _first_largest(filled: Tensor) -> Tensor:
+    """Where the maximum of each bag is, `(count, 1, columns)`: a nan counts only where it comes first, as in PyTorch."""
+    known = filled.detach()
+    lost = known.isnan()
+    lost[:, :1] = False
+    return known.masked_fill(lost, -numpy.inf).argmax(1, keepdim=True)
 
 
 def _side_by_side(rows: Tensor, bags: numpy.ndarray, count: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -115,5 +123,5 @@ def of_each(indices: Tensor, offsets: Tensor, include_last_offset: bool) -> Tens
 def largest(weight: Tensor, indices: Tensor, bags: Tensor, count: int) -> Tensor:
     """From which row of `weight` the maximum of each bag comes, `(count, columns)`; 0 for an empty one."""
     filled, empty, taken = _side_by_side(weight.detach()[indices], bags._host(), count)
-    at = taken.gather(1, filled.max(1)[1])
+    at = taken.gather(1, _first_largest(filled)[:, 0])
     return functions["where"](empty, 0, functions["cat"]([indices, indices.new_zeros((1,))])[at])

@@ -465,25 +465,6 @@ def norm(A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, 
     return vector_norm(A, 2 if ord is None else ord, dim, keepdim, dtype=dtype)
 
 
-@composite
-def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: Any = "use_mm_for_euclid_dist_if_necessary") -> Tensor:
-    """The p-norm distance of every pair of rows, (*, n, d) and (*, m, d): (*, n, m). The gradient between equal rows is 0."""
-    if compute_mode not in ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist"):
-        raise ValueError(f"{compute_mode} is not a valid value for compute_mode")
-    for name, x in (("X1", x1), ("X2", x2)):
-        if not x.is_floating_point():
-            raise RuntimeError(f"cdist only supports floating-point dtypes, {name} got: {x.dtype.name}")
-        if x.ndim < 2:
-            raise RuntimeError(f"cdist only supports at least 2D tensors, {name} got: {x.ndim}D")
-    if x1.shape[-1] != x2.shape[-1]:
-        raise RuntimeError(f"X1 and X2 must have the same number of columns. X1: {x1.shape[-1]} X2: {x2.shape[-1]}")
-    if p < 0:
-        raise RuntimeError("cdist only supports non-negative p values")
-    if x1.dtype != x2.dtype and x1.numel() and x2.numel():
-        raise (RuntimeError if x1.dtype.itemsize > 2 else NotImplementedError)(f"cdist: expected scalar type {x1.dtype.name} but found {x2.dtype.name}")
-    return vector_norm(unsqueeze(x1, -2) - unsqueeze(x2, -3), p, -1)
-
-
 @composite(method=True)
 def logdet(input: Tensor) -> Tensor:
     """The logarithm of the determinant: NaN where it is negative, -inf where it is 0."""

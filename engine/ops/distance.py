@@ -1,14 +1,34 @@
-"""Distances between vectors: compositions of other ops."""
+"""Distances between vectors."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy
 
 from ..arguments import parsed
-from ..op import composite, functions
+from ..op import RULES_ONLY, Op, composite, functions
 from ..tensor import Tensor
+from .reduce import norm_slope
+
+
+class gap_norm(Op):
+    """The p-norm of differences over the last dimension, with the slopes of PyTorch's `cdist` and `pdist`.
+
+    For p = inf every largest difference has the whole slope; a difference of nan has one of nan; for p = 0 they are zeros.
+    """
+
+    home, inputs, exempt, formula = "", ("input",), RULES_ONLY, "sum(abs(input) ** p) ** (1 / p)"
+    examples = tuple((((2, 3),), {"p": p}) for p in (0, 0.5, 1, 1.5, 2, 3, math.inf))
+    def forward(xp, input, p): return xp.sum(xp.minimum(xp.ceil(xp.abs(input)), 1), axis=-1) if p == 0 else xp.vector_norm(input, p, -1)
+    def d_input(xp, g, input, out, p):
+        g, out = xp.expand_dims(g, -1), xp.expand_dims(out, -1)
+        if p == 0: return xp.zeros_like(input)
+        sign = xp.where(input == input, xp.sign(input), math.nan)
+        if p == 1: return g * sign
+        if p == math.inf: return g * sign * (1 - xp.minimum(xp.ceil(xp.abs(xp.abs(input) - out)), 1))
+        return g * norm_slope(xp, input, out, p, -1)
 
 
 @composite
@@ -30,4 +50,26 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
         raise RuntimeError("pdist only supports non-negative p values")
     first, second = (Tensor._wrap(places) for places in numpy.triu_indices(input.shape[0], 1))
     gaps: Any = input[first.to(input.device)] - input[second.to(input.device)]
-    return functions["linalg.vector_norm"](gaps, p, -1)
+    return gap_norm(gaps, p)
+
+
+@composite
+def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: Any = "use_mm_for_euclid_dist_if_necessary") -> Tensor:
+    """The p-norm distance of every pair of rows, (*, n, d) and (*, m, d): (*, n, m). The gradient between equal rows is 0."""
+    if compute_mode not in ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist"):
+        raise ValueError(f"{compute_mode} is not a valid value for compute_mode")
+    for name, x in (("X1", x1), ("X2", x2)):
+        if not x.is_floating_point():
+            raise RuntimeError(f"cdist only supports floating-point dtypes, {name} got: {x.dtype.name}")
+        if x.ndim < 2:
+            raise RuntimeError(f"cdist only supports at least 2D tensors, {name} got: {x.ndim}D")
+    if x1.shape[-1] != x2.shape[-1]:
+        raise RuntimeError(f"X1 and X2 must have the same number of columns. X1: {x1.shape[-1]} X2: {x2.shape[-1]}")
+    if p < 0:
+        raise RuntimeError("cdist only supports non-negative p values")
+    if x1.dtype != x2.dtype and x1.numel() and x2.numel():
+        raise (RuntimeError if x1.dtype.itemsize > 2 else NotImplementedError)(f"cdist: expected scalar type {x1.dtype.name} but found {x2.dtype.name}")
+    gaps = x1.unsqueeze(-2) - x2.unsqueeze(-3)
+    if p == math.inf:
+        gaps = gaps.masked_fill(gaps.isnan(), 0)  # the largest number, as in PyTorch
+    return gap_norm(gaps, p).to(x1.dtype)  # of no rows any two dtypes are taken, and the first one's is given

@@ -57,42 +57,55 @@ def grid_sample(input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mod
     at = [((places[..., n - 1 - d] + 1) * size - 1) / 2 if not corners else (places[..., n - 1 - d] + 1) / 2 * (size - 1) for d, size in enumerate(sizes)]
     flat = reshape(input, (*input.shape[:2], math.prod(sizes)))
     if mode != "bicubic":
-        at = [_inside(x, size, padding_mode, corners) for x, size in zip(at, sizes, strict=True)]
+        at = [_inside(x, size, padding_mode, corners, n == 3) for x, size in zip(at, sizes, strict=True)]
     taps = [{"nearest": _nearest, "bilinear": _linear, "bicubic": _cubic}[mode](x) for x in at]
     out = None
     for chosen in itertools.product(*taps):
         weight, index, valid = None, None, None
         for (i, w), size in zip(chosen, sizes, strict=True):
-            i = _inside(i, size, padding_mode, corners) if mode == "bicubic" else i
+            i = _inside(i, size, padding_mode, corners, False) if mode == "bicubic" else i
             here = (i >= 0) & (i <= size - 1)
             valid = here if valid is None else valid & here
             i = i.nan_to_num().clamp(0, size - 1).to(dtypes.int64)
             index = i if index is None else index * size + i
             weight = w if weight is None else weight if w is None else weight * w
         found = gather(flat, 2, expand(index.unsqueeze(1), (*flat.shape[:2], index.shape[-1])))
-        found = found.masked_fill(valid.logical_not().unsqueeze(1), 0)
+        outside = valid.logical_not().unsqueeze(1)
+        if n == 2:  # there a place that is nan stays one
+            found = found.masked_fill(outside, 0)
         found = found if weight is None else found * weight.unsqueeze(1)
+        if n == 3:
+            found = found.masked_fill(outside, 0)
         out = found if out is None else out + found
     return reshape(out, (*input.shape[:2], *grid.shape[1:-1]))
 
 
-def _inside(x: Tensor, size: int, padding: str, corners: bool) -> Tensor:
+def _filled(x: Tensor, value: float) -> Tensor:
+    """A constant whose gradient is zeros."""
+    return x.masked_fill(ones_like(x, dtype=dtypes.bool_), value)
+
+
+def _inside(x: Tensor, size: int, padding: str, corners: bool, volume: bool) -> Tensor:
     """Places outside brought to the border, or reflected at it."""
     if padding == "reflection":
         low, high = (0.0, size - 1.0) if corners else (-0.5, size - 0.5)
         span = high - low
         if span == 0:
-            return x * 0
+            return _filled(x, 0.0)
         x = (x - low).abs()
         turns = (x.detach() / span).floor()
         rest = x - turns * span
         x = functions["where"](turns % 2 == 0, rest, span - rest) + low
-    return x if padding == "zeros" else functions["nn.functional.hardtanh"](x, 0, size - 1)  # at the border itself the slope is 0
+    if padding == "zeros":
+        return x
+    # the slope at the border itself is 0; a nan goes to the first element of an image, and to the last of a volume, as in PyTorch
+    where, last = functions["where"], size - 1.0
+    return where(x < last, where(x > 0, x, 0.0), last) if volume else where(x > 0, where(x < last, x, last), 0.0)
 
 
 def _nearest(x: Tensor) -> list:
     # the places have a gradient, of zeros: the weight is 1 wherever they lie
-    weight = x.masked_fill(ones_like(x, dtype=dtypes.bool_), 1.0) if x.requires_grad else None
+    weight = _filled(x, 1.0) if x.requires_grad else None
     return [(x.detach().round(), weight)]
 
 

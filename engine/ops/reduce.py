@@ -200,7 +200,7 @@ class vector_norm(Along, Refusing, Op):
         return super().bind(args, kwargs)
 
     def forward(xp, input, ord=2, dim=None, keepdim=False, *, dtype=None): return xp.vector_norm(input, ord, dim, keepdim)
-    def d_input(xp, g, input, out, ord, dim): return None if ord == 0 else spread(xp, g, input.shape, dim) * _norm_slope(xp, input, spread(xp, out, input.shape, dim), ord, dim)
+    def d_input(xp, g, input, out, ord, dim): return None if ord == 0 else spread(xp, g, input.shape, dim) * norm_slope(xp, input, spread(xp, out, input.shape, dim), ord, dim)
 
 
 def norm_dtype(name, x, dtype):
@@ -214,13 +214,13 @@ def norm_dtype(name, x, dtype):
     return d
 
 
-def _norm_slope(xp, x, norm, p, dim):
+def norm_slope(xp, x, norm, p, dim):
     """x |x|^(p-2) / norm^(p-1), kept finite: the quotient |x| / norm goes to a power."""
     if p == 1: return xp.conj(xp.sgn(x))
     if math.isinf(p): return xp.conj(xp.sgn(x)) * shared(xp, xp.abs(x), norm, dim)
     if p == 2: return xp.where(norm == 0, 0, xp.conj(x) / norm)  # the second derivative at 0 is nan, as PyTorch's
     size, safe = xp.abs(x), xp.where(norm == 0, 1, norm)
-    return xp.where((size == 0) | (norm == 0), 0, xp.conj(xp.sgn(x)) * xp.power(xp.where(size == 0, 1, size) / safe, p - 1))
+    return xp.where((size == 0) & xp.isfinite(norm) | (norm == 0), 0, xp.conj(xp.sgn(x)) * xp.power(xp.where(size == 0, 1, size) / safe, p - 1))
 
 
 @composite(method=True)

@@ -91,6 +91,7 @@ ALONG = {
     "std": lambda input, **attrs: np.sqrt(_var(input, **attrs)),
     "logsumexp": lambda input, dim, keepdim=False: scipy.special.logsumexp(input, _dims(dim), keepdims=keepdim),
     "vector_norm": _vector_norm,
+    "gap_norm": lambda input, p: _vector_norm(input, p, -1),
     "max": _along(lambda line: (max(line), line.index(max(line)))),
     "min": _along(lambda line: (min(line), line.index(min(line)))),
     "argmax": lambda input, dim=None, keepdim=False: np.argmax(input, dim, keepdims=keepdim),
