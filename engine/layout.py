@@ -221,6 +221,8 @@ def _steps(array: Any, shape: tuple) -> tuple[int, ...]:
 
 def as_indexed(data: Any, array: Any, index: tuple) -> Any:
     """What arrays in an index have picked: in memory, the dimensions that the index leaves alone follow each other as in the array."""
+    if data.__class__ is not array.__class__:  # picked for each sample of a vmap
+        return data
     kept, dim, picked, places = [], 0, [], [item for item in index if hasattr(item, "dtype")]
     for item in index:
         if item.__class__ is slice:

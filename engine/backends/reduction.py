@@ -40,7 +40,11 @@ def count(x: Any, axis: Any = None) -> int:
     """How many elements each result of a reduction over `axis` is made of."""
     if axis is None or not x.ndim:
         return x.size
-    return x.shape[axis] if axis.__class__ is int else math.prod(x.shape[a] for a in axis)
+    axes = (axis,) if axis.__class__ is int else axis
+    for a in axes:
+        if not -x.ndim <= a < x.ndim:
+            raise numpy.exceptions.AxisError(a, x.ndim)
+    return math.prod([x.shape[a] for a in axes])
 
 
 # -- sums and means ------------------------------------------------------------------------------------------------------------

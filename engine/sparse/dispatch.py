@@ -92,7 +92,7 @@ def _onto(a: Any, b: SparseTensor) -> Tensor:
             f"add: expected 'self' and 'other' to have same size, but got {list(getattr(a, 'shape', ()))} and {list(b.shape)}"
         )
     want = dtypes.promote(a.dtype, b.dtype)
-    return a.to(want).index_put(tuple(b._indices()), b._values().to(want), accumulate=True)
+    return a.to(want).contiguous().index_put(tuple(b._indices()), b._values().to(want), accumulate=True)
 
 
 @rule("sub")
