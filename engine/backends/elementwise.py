@@ -13,7 +13,7 @@ from .. import dtypes
 from ..errors import Refused
 
 __all__ = [
-    "angle", "clip", "conj", "floor_divide", "fmod", "from_parts", "gelu", "gelu_slope", "hardtanh", "imag", "lerp",
+    "angle", "clip", "conj", "floor_divide", "fmod", "from_parts", "gcd", "gelu", "gelu_slope", "hardtanh", "imag", "lcm", "lerp",
     "log1p", "log_sigmoid", "logaddexp", "logit", "power", "relu", "remainder", "round", "sgn",
     "sigmoid", "sign", "silu", "sinc", "softplus", "threshold", "times_i", "trunc_divide", "where",
 ]  # fmt: skip
@@ -109,6 +109,24 @@ def trunc_divide(x: Any, y: Any) -> Any:
     _no_zero(x, y)
     kind = (x if hasattr(x, "dtype") else y).dtype.kind
     return (x - numpy.fmod(x, y)) // y if kind in "iu" else numpy.trunc(x / y)
+
+
+def gcd(x: Any, y: Any) -> Any:
+    """The greatest common divisor; of the smallest integer, which has no absolute value, with the sign that Euclid's steps in C leave."""
+    out = numpy.gcd(x, y)
+    least = numpy.iinfo(out.dtype).min
+    if not least or not ((x == least).any() or (y == least).any()):
+        return out
+    a, b = numpy.broadcast_arrays(numpy.abs(x), numpy.abs(y))
+    while a.any():
+        a, b = numpy.where(a != 0, numpy.fmod(b, numpy.where(a != 0, a, 1)), 0), numpy.where(a != 0, a, b)
+    return b
+
+
+def lcm(x: Any, y: Any) -> Any:
+    """The least common multiple; what wraps around is positive, as C's absolute value of an int or a long is."""
+    out = numpy.lcm(x, y)
+    return numpy.abs(out) if out.itemsize >= 4 else out
 
 
 def power(x: Any, y: Any) -> Any:

@@ -19,7 +19,7 @@ from cupy import (  # noqa: F401  # pyright: ignore[reportMissingImports]
     bitwise_and, bitwise_or,
     bitwise_xor, ceil, concatenate, copysign, cos, cosh, divide, empty, empty_like, equal, exp, exp2, expm1, eye, floor, fmax, fmin,
     full, full_like, gcd, greater, greater_equal, hypot, invert, isclose, isfinite, isinf, isnan, isneginf, isposinf, isreal,
-    lcm, left_shift, less, less_equal, log, log1p, log2, log10, logaddexp2, logical_and, logical_not, logical_or, logical_xor,
+    lcm, ldexp, left_shift, less, less_equal, log, log1p, log2, log10, logaddexp2, logical_and, logical_not, logical_or, logical_xor,
     maximum, minimum, nextafter, nonzero, not_equal, ones, ones_like, real,
     right_shift, roll, searchsorted, signbit, sin, sinh, sort, sqrt, square, squeeze, stack, subtract, take, take_along_axis, tan,
     tanh, tensordot, tile, tril, triu, trunc, unique, where, zeros, zeros_like,
@@ -336,7 +336,7 @@ def vector_norm(x: Any, ord: float = 2.0, axis: Any = None, keepdims: bool = Fal
     size = cupy.abs(x)
     if ord == 0:
         return sum(x != 0, axis, keepdims, size.dtype)
-    if math.isinf(ord):
+    if math.isinf(ord) or count(x, axis) == 1:
         return (max if ord > 0 else min)(size, axis, keepdims)
     if count(x, axis) == 1:
         return sum(size, axis, keepdims)

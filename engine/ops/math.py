@@ -43,8 +43,8 @@ class Scaled(Arithmetic):
         alpha = (kwargs := dict(kwargs)).pop("alpha")
         (input, other), attrs = super().bind(args, kwargs)
         alpha = scale(alpha, "alpha", input, other)
-        if alpha != 1 and isinstance(input, Tensor) and isinstance(other, Tensor) and input.dtype is not other.dtype:
-            other = other.to(dtypes.result((input.array, other.array)))  # what its own dtype cannot hold, the result can
+        if alpha != 1 and isinstance(other, Tensor) and getattr(input, "dtype", None) is not other.dtype:
+            other = other.to(dtypes.result((getattr(input, "array", input), other.array)))  # what its own dtype cannot hold, the result can
         return (input, other if alpha == 1 else other * alpha), attrs
 
 

@@ -7,7 +7,7 @@ import numpy
 from .. import dtypes
 from ..devices import known, namespace
 from ..from_data import tensor
-from ..op import Elementwise, Op, composite, replacing
+from ..op import RULES_ONLY, Elementwise, Op, composite, replacing
 from ..return_types import result_type
 from ..tensor import Tensor
 from .front import Refusing, must_be_tensor
@@ -253,7 +253,17 @@ def _slope(x, d, h, order):
 def ldexp(input, other):
     """`input * 2 ** other`."""
     must_be_tensor("ldexp", "input", input)
-    return input * pow_(tensor(2.0, dtype=dtypes.default if input.dtype.rank < dtypes.FLOAT else input.dtype), other)
+    must_be_tensor("ldexp", "other", other)
+    if input.is_floating_point() and other.dtype.rank == dtypes.INT:
+        return exponent_added(input, other.int())
+    return input * pow_(2.0, other)
+
+
+class exponent_added(Elementwise):
+    """Floats times 2 to the power of integers, rounded once: what 2 ** other cannot hold, the product may."""
+    home, types, samples, exempt = "", "any", (((2, 3), [[1, -2, 0], [3, 0, -1]]),), RULES_ONLY
+    def forward(xp, input, other): return xp.ldexp(input, other)
+    def d_input(xp, g, other): return xp.ldexp(g, other)
 
 
 class frexp(Refusing, Op):

@@ -68,6 +68,7 @@ ELEMENTWISE = (
     | bessels(kv="modified_bessel_k0 modified_bessel_k1", kve="scaled_modified_bessel_k0 scaled_modified_bessel_k1")
     | {
         "add": np.add,
+        "exponent_added": lambda input, other: input * 2.0**other,
         "sub": np.subtract,
         "mul": np.multiply,
         "div": np.divide,
