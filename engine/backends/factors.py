@@ -69,7 +69,8 @@ def matrix_exp(x: Any) -> Any:
     from scipy.linalg import expm
 
     _must_be_square(x)  # SciPy takes a number, and what is empty, for a matrix
-    return expm(x).astype(x.dtype, copy=False) if x.size else x.copy()
+    wide = numpy.result_type(x.dtype, numpy.float64)  # what is small beside a large eigenvalue would overflow on the way
+    return expm(x.astype(wide)).astype(x.dtype, copy=False) if x.size else x.copy()
 
 
 def _must_be_square(x: Any) -> None:

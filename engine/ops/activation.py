@@ -67,7 +67,7 @@ class threshold(Activation):
 
 class elu(Activation):
     """x where it is positive, else `alpha * (exp(x) - 1)`."""
-    def forward(xp, input, alpha: complex = 1.0): return xp.where(input > 0, input, alpha * xp.expm1(xp.clip(input, None, 0)))
+    def forward(xp, input, alpha: complex = 1.0): return xp.where(input < 0, alpha * xp.expm1(xp.clip(input, None, 0)), input)
     def d_input(xp, g, input, alpha): return xp.where(input <= 0, g * (alpha * xp.exp(xp.where(input < 0, input, 0))), g)
 
 
@@ -77,14 +77,14 @@ class celu(Activation):
     def forward(xp, input, alpha: complex = 1.0):
         real(alpha)
         if alpha == 0: raise Refused("ZeroDivisionError: alpha cannot be 0 for CELU")
-        return xp.where(input > 0, input, alpha * xp.expm1(xp.clip(input, None, 0) / alpha))
+        return xp.where(input < 0, alpha * xp.expm1(xp.clip(input, None, 0) / alpha), input)
     def d_input(xp, g, input, alpha): return xp.where(input <= 0, g * xp.exp(xp.where(input < 0, input, 0) / alpha), g)
 
 
 class selu(Activation):
     """`scale * elu(x, alpha)` with the constants for which normalised activations stay normalised (Klambauer et al., 2017)."""
     home, inplace = "engine", True
-    def forward(xp, input): return _SCALE * xp.where(input > 0, input, _ALPHA * xp.expm1(xp.clip(input, None, 0)))
+    def forward(xp, input): return _SCALE * xp.where(input < 0, _ALPHA * xp.expm1(xp.clip(input, None, 0)), input)
     def d_input(xp, g, input): return xp.where(input <= 0, g * (_SCALE * _ALPHA * xp.exp(xp.where(input < 0, input, 0))), g * _SCALE)
 
 
