@@ -116,10 +116,10 @@ class huber_loss(Difference):
         return reduced(xp, xp.where(a <= delta, a * a * 0.5, (a - delta / 2) * delta), reduction)
     def d_input(xp, g, input, target, reduction, delta):
         d = input - target
-        return shared(g, d, reduction) * xp.where(xp.abs(d) > delta, delta * xp.sign(d), d)
+        return shared(g, d, reduction) * xp.where(xp.abs(d) < delta, d, delta * xp.sign(d))
     def d_target(xp, g, input, target, reduction, delta):
         d = target - input
-        return shared(g, d, reduction) * xp.where(xp.abs(d) > delta, delta * xp.sign(d), d)
+        return shared(g, d, reduction) * xp.where(xp.abs(d) < delta, d, delta * xp.sign(d))
 
 
 # -- classes -------------------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 import math
 
-from ..dtypes import FLOAT, as_dtype, as_numpy, promote
+from ..dtypes import FLOAT, LOW, as_dtype, as_numpy, promote
 from ..naming import named
 from ..op import Linear, Op, composite
 from ..return_types import result_type
@@ -44,7 +44,7 @@ class Accumulating(Reduction):
     @classmethod
     def bind(cls, args, kwargs):
         inputs, attrs = super().bind(args, kwargs)
-        if kwargs.get("dtype") is not None and as_numpy(kwargs["dtype"]).kind not in "fc": attrs["dtype"] = as_numpy(kwargs["dtype"])
+        if kwargs.get("dtype") is not None and ((d := as_numpy(kwargs["dtype"])).kind not in "fc" or d in LOW): attrs["dtype"] = d
         return inputs, attrs
 
     @classmethod
@@ -54,7 +54,7 @@ class Accumulating(Reduction):
 
 
 def as_told(xp, x, dtype):
-    """The result in a dtype of integers that was asked for; the others were cast to before."""
+    """The result in a dtype of integers or of half precision that was asked for; the others were cast to before."""
     return x if dtype is None else xp.astype(x, dtype)
 
 

@@ -22,6 +22,12 @@ class Known(NamedTuple):
 
 
 _SPECIAL = r"special\.(bessel|modified_bessel|scaled_modified|spherical_bessel|airy|chebyshev|hermite|laguerre|legendre|shifted)"
+_ATTENTION = r"T\.nn\.functional\.scaled_dot_product_attention\("
+_SLOWLY = (
+    (_ATTENTION, "T.nn.attention.sdpa_kernel(T.nn.attention.SDPBackend.MATH)(T.nn.functional.scaled_dot_product_attention)("),
+    (_ATTENTION + r"(v\d+), (v\d+), (v\d+), is_causal=True\)",  # it adds -inf to nan
+     r"T._safe_softmax((\1 @ \2.mT / \1.shape[-1] ** 0.5).masked_fill(T.ones(\1.shape[-2], \2.shape[-2]).tril() == 0, -inf), -1) @ \3"),
+)  # fmt: skip
 KNOWN = [
     Known("flags|gradient|value|refused|accepted|error type", _SPECIAL, "requires_grad|differentiation|derivative|not 0.0|at \\(",
           "PyTorch declares these functions of torch.special not differentiable, silently; here they have their derivatives."),
@@ -111,6 +117,13 @@ KNOWN = [
           r"(v\d+)\.retain_grad\(\)(.*\n)*.*\b\1\.(transpose|t|swapaxes|swapdims|squeeze|unsqueeze)_\("),
     Known("gradient", "autograd|backward|func", "", "PyTorch's slope of soft_margin_loss negates a target of bytes, and wraps.", "soft_margin_loss",
           ((r"\bT\.uint8", "T.float32"),)),
+    *[Known("value|gradient", "", "nan, not", "Of a query whose scores are all nan PyTorch's quick attention makes zeros; its other way of attention, and this one, nan.", "scaled_dot_product_attention",
+            (pair,)) for pair in _SLOWLY],
+    Known("shape", "conv", r"^\((\d+, )?\d+, .*\), not \((\d+, )?0, ", "Of inputs without channels PyTorch's results have none; here they have the weight's, which hold the bias."),
+    Known("gradient", "create_graph|autograd|backward", r"\d{9}|e\+", "At a probability of 0 or 1 PyTorch's second derivative is bounded by 1e24, and here by 1e12.", r"binary_cross_entropy\(.*(\n.*)*create_graph=True"),
+    Known("value|gradient", r"conv\dd?\(.*padding|autograd|backward", "(nan|inf).*, not", "PyTorch skips padding beside a weight that is not finite, or multiplies 0 with it, as its kernel for the dtype does.", r"conv\dd?\(.*padding"),
+    Known("kind", r"autograd\.grad", r"not None \(NoneType\)", "The mean and deviation that native_group_norm gives beside its result lose their gradients in PyTorch.", "native_group_norm"),
+    Known("gradient", "", r"nan, not -?\d|, not (-?0\.0|nan), at", "PyTorch's vector units have another slope at nan than its loop over the elements that are left.", r"(?s)(?=.*\bnan\b).*\b(relu6|hardtanh|softshrink|hardshrink|hardswish|elu|celu|selu)_?\("),
     Known("dtype", "pairwise_distance", "torch.float32, not torch.float16", "There is no complex32 here: half precision beside a complex number becomes complex64, and its length float32.", "complex"),
     Known("gradient", r"(jvp|jacfwd|hessian)\(.*(renorm|frexp|ldexp|addcmul|addcdiv|var|std)", r"^torch\.(b?float16, not torch\.float32|b?float16, not torch\.float64|float32, not torch\.float64)$",
           "PyTorch's tangent of these is of another dtype than their result; here the two are of one."),
