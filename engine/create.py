@@ -15,7 +15,7 @@ from . import devices, dtypes, errors
 from .backends.batch import Batched
 from .backends.coo import Coo
 from .call import into
-from .layout import blank, contiguous_format, memory_format, preserve_format, strided, strides_of
+from .layout import blank, common_axes, memory_format, preserve_format, strided, strides_of, told_strides
 from .tensor import Tensor
 
 __all__ = [
@@ -174,7 +174,7 @@ def _number(value: Any, name: str) -> Any:
     return value
 
 
-def _like(input: Tensor, fill: Any, dtype: Any, device: Any, requires_grad: bool, format: memory_format | None) -> Tensor:
+def _like(input: Tensor, fill: Any, dtype: Any, device: Any, requires_grad: bool, format: memory_format | tuple | None) -> Tensor:
     if not isinstance(input, Tensor):
         raise TypeError(f"argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
     d = input.array.dtype if dtype is None else as_wanted(dtype)
@@ -186,7 +186,7 @@ def _like(input: Tensor, fill: Any, dtype: Any, device: Any, requires_grad: bool
     like = input.array if device is None else devices.pattern(input.array, device)
     xp = devices.namespace(like)
     if format in (None, preserve_format) and isinstance(like, numpy.ndarray) and 0 in like.strides:
-        format = contiguous_format  # an expanded tensor has no order of its own
+        format = common_axes(like.shape, [told_strides(like)])  # what is repeated has no order of its own
     if format is None or format is preserve_format:
         array = xp.empty_like(like, dtype=d) if fill is None else xp.full_like(like, fill, dtype=d)
     else:
@@ -198,7 +198,7 @@ def _like(input: Tensor, fill: Any, dtype: Any, device: Any, requires_grad: bool
 
 @factory
 def zeros_like(
-    input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: memory_format | None = None
+    input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: memory_format | tuple | None = None
 ) -> Tensor:
     """Zeros with the shape, and unless told otherwise the dtype, device and order in memory, of another tensor."""
     return _like(input, 0, dtype, device, requires_grad, memory_format)

@@ -11,6 +11,7 @@ from . import devices, dtypes, errors, observe, tape
 from .backends.batch import Batched
 from .backends.meta import Meta
 from .dtypes import FLOAT, FROM_NUMPY
+from .layout import overlaps
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -374,11 +375,6 @@ def _dense(array: Any) -> bool:
             return False
         step *= n
     return True
-
-
-def overlaps(array: Any) -> bool:
-    """Whether elements of the array share their places in memory, as those of an expanded tensor do."""
-    return bool(array.size) and any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True))
 
 
 def refuse_overlap(array: Any, name: str) -> None:

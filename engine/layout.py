@@ -119,11 +119,10 @@ def lies_in(array: Any, format: memory_format) -> bool:
     return True
 
 
-def blank(empty: Callable, shape: tuple, dtype: Any, format: memory_format) -> Any:
-    """Unset memory of a shape in a format, from a namespace's `empty`."""
-    axes = order(format, len(shape))
-    back = sorted(range(len(axes)), key=lambda i: axes[i])
-    return empty(tuple(shape[a] for a in axes), dtype).transpose(back)
+def blank(empty: Callable, shape: tuple, dtype: Any, format: memory_format | tuple) -> Any:
+    """Unset memory of a shape in a format, or with its axes in an order, from a namespace's `empty`."""
+    axes = format if isinstance(format, tuple) else order(format, len(shape))
+    return empty(tuple(shape[a] for a in axes), dtype).transpose(inverse(axes))
 
 
 def axes_of(array: Any) -> tuple[int, ...] | None:
@@ -144,6 +143,22 @@ def axes_of(array: Any) -> tuple[int, ...] | None:
 def inverse(axes: tuple[int, ...]) -> tuple[int, ...]:
     """The permutation that takes back another one."""
     return tuple(sorted(range(len(axes)), key=axes.__getitem__))
+
+
+def overlaps(array: Any) -> bool:
+    """Whether elements of the array share their places in memory, as those of an expanded tensor do."""
+    return bool(array.size) and any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True))
+
+
+def kept_order(array: Any) -> Any:
+    """NumPy's word for the order in which a copy of the array lies: its own, but in rows where it is expanded and has none."""
+    return "C" if 0 in array.strides and overlaps(array) else "K"
+
+
+def condensed(array: Any, dtype: Any) -> Any:
+    """A copy of an expanded array: what it repeats has no order in memory, the rest keeps its own."""
+    axes = common_axes(array.shape, [told_strides(array)])
+    return numpy.array(array.transpose(axes), dtype, order="C").transpose(inverse(axes))
 
 
 def copied(data: Any, like: Any) -> Any:
@@ -223,7 +238,7 @@ def as_indexed(data: Any, array: Any, index: tuple) -> Any:
     """What arrays in an index have picked: in memory, the dimensions that the index leaves alone follow each other as in the array."""
     if data.__class__ is not array.__class__:  # picked for each sample of a vmap
         return data
-    kept, dim, picked, places = [], 0, [], [item for item in index if hasattr(item, "dtype")]
+    kept, dim, picked = [], 0, []
     for item in index:
         if item.__class__ is slice:
             kept.append(array.strides[dim])
@@ -234,9 +249,12 @@ def as_indexed(data: Any, array: Any, index: tuple) -> Any:
     kept += array.strides[dim:]
     n = data.ndim - len(kept)
     at = picked[0] if len(set(picked)) == 1 else 0
-    shape = data.shape[at : at + n]
-    among = [_steps(i, shape) if i.dtype != bool else (1,) for i in places]
-    operands = [(*kept[:at], *[0] * n, *kept[at:]), *[(*[0] * at, *strides, *[0] * (len(kept) - at)) for strides in among]]
+    shape, ones = data.shape[at : at + n], (1,) * (len(kept) - at)
+    operands = [(*kept[:at], *[0] * n, *kept[at:])]
+    for item in index:
+        if item.__class__ is not slice:  # a mask stands for the places where it is true, one after the other
+            places = numpy.broadcast_to(item, shape) if item.dtype != bool else numpy.empty(shape)
+            operands.append(_steps(places.reshape((1,) * at + shape + ones), data.shape))
     return _laid(data, common_axes(data.shape, operands), array)
 
 

@@ -109,6 +109,7 @@ from numpy import (  # noqa: F401  the namespace itself
     zeros_like,
 )  # fmt: skip
 
+from ..layout import condensed, overlaps
 from . import malloc  # noqa: F401  sets malloc's thresholds
 from .coo import coo_matmul, sparse_rows  # noqa: F401
 from .elementwise import *  # noqa: F403
@@ -147,8 +148,10 @@ pi, inf, nan = numpy.pi, numpy.inf, numpy.nan
 def astype(x: Any, dtype: Any) -> numpy.ndarray:
     """The array in another dtype; itself when it has that dtype already. Works on NumPy scalars too."""
     x = numpy.asarray(x)
-    return x.astype(dtype, "C" if 0 in x.strides else "K", copy=False)  # an expanded array has no order of its own
+    if 0 in x.strides and x.dtype != dtype and overlaps(x):
+        return condensed(x, dtype)
+    return x.astype(dtype, copy=False)
 
 
 def copy(x: Any) -> numpy.ndarray:
-    return numpy.array(x, copy=True, order="C" if 0 in x.strides else "K")
+    return condensed(x, x.dtype) if 0 in x.strides and overlaps(x) else numpy.array(x, copy=True, order="K")

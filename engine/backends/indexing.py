@@ -7,13 +7,13 @@ from typing import Any
 import numpy
 
 from .. import dtypes
-from ..layout import axes_of
+from ..layout import axes_of, kept_order
 from .reference import _axis, module_of, new_zeros
 
 
 def put(x: Any, index: Any, value: Any, accumulate: bool = False) -> Any:
     """A copy of `x` with `value` written, or added, at `index`."""
-    out = module_of(x).array(x, order="C" if 0 in x.strides else "K")  # a NumPy scalar too becomes an array, that can be written to
+    out = module_of(x).array(x, order=kept_order(x))  # a NumPy scalar too becomes an array, that can be written to
     if accumulate:
         _add_at(out, index, value)
     else:
@@ -90,7 +90,7 @@ def _row_sums(index: Any, rows: Any, count: int) -> Any:
 
 def copied(x: Any, src: Any) -> Any:
     """`src`, an array or a number, in the shape and dtype of `x`."""
-    out = module_of(x).empty_like(x, order="C" if 0 in x.strides else "K")
+    out = module_of(x).empty_like(x, order=kept_order(x))
     out[...] = src
     return out
 

@@ -10,7 +10,7 @@ from typing import Any
 import ml_dtypes
 import numpy
 
-from ..layout import blank, preserve_format
+from ..layout import blank, kept_order, preserve_format
 
 
 def reshape(x: Any, shape: Any) -> Any:
@@ -227,7 +227,7 @@ def flip(x: Any, axis: Any = None) -> Any:
     axis = (axis,) if isinstance(axis, int) else axis
     if axis is not None and len({d % max(x.ndim, 1) for d in axis}) != len(axis):
         raise ValueError(f"dim {axis[-1]} appears multiple times in the list of dims")
-    return numpy.flip(x, axis if x.ndim else ()).copy("C" if 0 in x.strides else "K")  # in the input's order in memory, if it has one
+    return numpy.flip(x, axis if x.ndim else ()).copy(kept_order(x))
 
 
 def _axis(x: Any, dim: int) -> int:

@@ -28,6 +28,12 @@ _SLOWLY = (
     (_ATTENTION + r"(v\d+), (v\d+), (v\d+), is_causal=True\)",  # it adds -inf to nan
      r"T._safe_softmax((\1 @ \2.mT / \1.shape[-1] ** 0.5).masked_fill(T.ones(\1.shape[-2], \2.shape[-2]).tril() == 0, -inf), -1) @ \3"),
 )  # fmt: skip
+# elementwise functions of two tensors, and what is made of them
+_TWO = (
+    r" [-+*/%<>=!&|^]{1,2} |\b(add|sub|mul|div|floor_divide|remainder|fmod|pow|hypot|logaddexp2?|eq|ne|lt|le|gt|ge|bitwise_\w+|logical_\w+|maximum|minimum"
+    r"|fmax|fmin|clamp\w*|clip|copysign|gcd|lcm|xlogy|xlog1py|nextafter|atan2|arctan2|true_divide|divide|multiply|subtract|greater\w*|less\w*|not_equal"
+    r"|addcmul|addcdiv|lerp|rsub|float_power|ldexp|complex|\w+_loss|householder_product|Product)\b"
+)
 KNOWN = [
     Known("flags|gradient|value|refused|accepted|error type", _SPECIAL, "requires_grad|differentiation|derivative|not 0.0|at \\(",
           "PyTorch declares these functions of torch.special not differentiable, silently; here they have their derivatives."),
@@ -68,7 +74,8 @@ KNOWN = [
     Known("value|gradient", r"autograd\.grad|backward", "", "PyTorch's second derivative of weight normalisation is not that of finite differences; this one is.", r"weight_norm"),
     Known("dtype", "autocast.*pinv", "", "PyTorch's pseudoinverse ends in a product of half precision under autocast."),
     Known("gradient", r"autograd\.grad", "", "PyTorch's slope of copysign names its result, so that a second derivative by the result alone is not 0; their sum is.", "copysign"),
-    Known("version", "", "", "A version is one of memory here, also of what `.data` shows, and a function that is made of ops may write `out=` once or twice.", r"\.data\b|out="),
+    Known("version", "", "", "A version is one of memory here, also of what `.data` shows.", r"\.data\b"),
+    Known("version", "out=", "", "A function that is made of ops may write `out=` once or twice."),
     Known("flags", "", "not a view that a write has cut off", "PyTorch cannot be asked of a view after such a write; here it can until its gradient is wanted."),
     Known("value|gradient", r"\.step\(\)", "(nan|inf), not|not -?(nan|inf)", "Where a sum of squares overflows, the order of the products decides between nan and infinity."),
     Known("version", "", "", "PyTorch counts the memory that a tensor is given as a write.", r"\.set_\("),
@@ -78,7 +85,7 @@ KNOWN = [
     Known("refused", r"logical_(and|or|xor|not)_", "leaf", "PyTorch lets the logical functions write over a leaf that requires a gradient."),
     Known("refused", r"\] [^=]*= ", "more than one element", "PyTorch only warns of an assignment by index to memory whose elements overlap."),
     Known("stride", "fft", "", "PyTorch has the transformed dimension innermost in memory."),
-    Known("stride", "", r"strides \((\d+, )*\d+, 1\), not \((\d+, )*1, \d+\)", "A matrix in columns beside one in rows gives rows here: looking at strides would cost each op."),
+    Known("stride", _TWO, r"strides \(\d+, 1\), not \(1, \d+\)", "A matrix in columns beside one in rows gives rows here: looking at strides would cost each op."),
     Known("value", r"_\(|[-+*/%]= |\] = ", "", "How often an element is written that several places of a tensor share, PyTorch leaves open; once here.", r"(unfold|as_strided|expand)\("),
     Known("flags", "create_graph=True", "", "Whether a second derivative that is 0 is recorded depends on how the first is written."),
     Known("dtype", r"autocast.*(einsum|inner|tensordot)", "", "Along dimensions of one element PyTorch multiplies in place of a matrix product, and autocast does not see it."),
@@ -138,6 +145,7 @@ KNOWN = [
     Known("gradient", r"vmap\(.*(addcmul|addcdiv)", "^torch.float32, not torch.float64$", "PyTorch's vmap promotes these as if a number for each sample were a vector."),
     Known("gradient", r"(jvp|jacfwd)\(", "", "PyTorch lays tangents as their tensors lie; where elements of these share memory, so do the tangents'.", r"(as_strided|unfold|expand)\(",
           ((r"\((v\d+)\)$", r"(\1.clone())"), (r", \((v\d+),\), \(", r", (\1.clone(),), ("))),
+    Known("gradient", r"vmap\(.*index_select\(-?\d, (index=)?T\.tensor\(\d", r"^\(", "Of a number for an index, PyTorch's index_select in a vmap gives all slices."),
     Known("refused", r"func\.|vmap", "Unbatchable|vmap:", "What vmap cannot do here it says; nothing wrong comes of it."),
 ]  # fmt: skip
 
