@@ -155,10 +155,10 @@ def kept_order(array: Any) -> Any:
     return "C" if 0 in array.strides and overlaps(array) else "K"
 
 
-def condensed(array: Any, dtype: Any) -> Any:
-    """A copy of an expanded array: what it repeats has no order in memory, the rest keeps its own."""
-    axes = common_axes(array.shape, [told_strides(array)])
-    return numpy.array(array.transpose(axes), dtype, order="C").transpose(inverse(axes))
+def condensed(array: Any, dtype: Any, like: Any = None) -> Any:
+    """A copy of an expanded array: what it, or `like`, repeats has no order in memory, the rest keeps its own."""
+    axes = common_axes(array.shape, [told_strides(array if like is None else like)])
+    return array.transpose(axes).astype(dtype, "C").transpose(inverse(axes))
 
 
 def copied(data: Any, like: Any) -> Any:

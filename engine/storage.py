@@ -12,6 +12,7 @@ import numpy
 from . import devices, dtypes, inplace, tape
 from .from_data import from_file
 from .from_lists import to_array
+from .layout import contiguous_format, order, strides_of
 from .tensor import Tensor
 
 _DEPRECATED = (
@@ -24,8 +25,8 @@ _DEPRECATED = (
 def _flat(array: Any, dtype: Any) -> Any:
     """All of the memory that an array is a part of, as a 1-d array of a dtype."""
     owner = inplace.storage(array)
-    order = sorted(range(owner.ndim), key=lambda d: -abs(owner.strides[d]))
-    whole = owner.transpose(order).reshape(-1)
+    axes = sorted(range(owner.ndim), key=lambda d: -abs(owner.strides[d]))
+    whole = owner.transpose(axes).reshape(-1)
     return whole if whole.dtype == dtype else whole.view(dtype)
 
 
@@ -324,13 +325,16 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
     shape = tuple(sizes[0]) if len(sizes) == 1 and not hasattr(sizes[0], "__index__") else tuple(sizes)
     if any(n < 0 for n in shape):
         raise RuntimeError(f"Trying to resize storage with an invalid negative size: {list(shape)}")
+    if shape == self.array.shape and memory_format is None and not self.requires_grad:
+        return self
+    return _lay(self, shape, order(memory_format or contiguous_format, len(shape)))
+
+
+def _lay(self: Tensor, shape: tuple, axes: tuple) -> Tensor:
+    """In place another size over the same memory, which grows where it must, with the axes in this order there."""
     if self.requires_grad:
         raise RuntimeError("cannot resize variables that require grad")
-    from .layout import contiguous_format, order, strides_of
-
-    if shape == self.array.shape and memory_format is None:
-        return self
-    strides = strides_of(shape, order(memory_format or contiguous_format, len(shape)))
+    strides = strides_of(shape, axes)
     flat, offset, needed = _flat(self.array, self.array.dtype), self.storage_offset(), math.prod(shape)
     if offset + needed > flat.size:
         grown = devices.namespace(flat).zeros(offset + needed, flat.dtype)
@@ -357,5 +361,5 @@ def resize_as(self: Tensor, tensor: Tensor) -> Tensor:
     return self.reshape(tuple(tensor.shape))
 
 
-for _fn in (untyped_storage, storage, _typed_storage, storage_type, set_, resize_, resize_as_, resize, resize_as):
+for _fn in (untyped_storage, storage, _typed_storage, storage_type, set_, _lay, resize_, resize_as_, resize, resize_as):
     setattr(Tensor, _fn.__name__, _fn)

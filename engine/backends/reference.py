@@ -10,7 +10,7 @@ from typing import Any
 import ml_dtypes
 import numpy
 
-from ..layout import blank, kept_order, preserve_format
+from ..layout import blank, condensed, overlaps, preserve_format
 
 
 def reshape(x: Any, shape: Any) -> Any:
@@ -227,7 +227,8 @@ def flip(x: Any, axis: Any = None) -> Any:
     axis = (axis,) if isinstance(axis, int) else axis
     if axis is not None and len({d % max(x.ndim, 1) for d in axis}) != len(axis):
         raise ValueError(f"dim {axis[-1]} appears multiple times in the list of dims")
-    return numpy.flip(x, axis if x.ndim else ()).copy(kept_order(x))
+    turned = numpy.flip(x, axis if x.ndim else ())
+    return condensed(turned, x.dtype, x) if 0 in x.strides and overlaps(x) else turned.copy("K")
 
 
 def _axis(x: Any, dim: int) -> int:

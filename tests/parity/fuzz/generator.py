@@ -97,8 +97,10 @@ class Generator(Scenes):
             return  # PyTorch writes beyond its memory
         if "narrow_copy" in line and "out=" in line and not all(x.is_contiguous() for x in used):
             return  # PyTorch writes as if the elements of `out` lay side by side
-        if re.search(r"\.(stride|storage_offset)\(", line) and any(1 in x.shape or not x.numel() for x in used):
+        if re.search(r"\.(stride|storage_offset)\(", line) and any(1 in x.shape for x in used):
             return  # nothing is ever found by such a step
+        if re.search(r"\.(stride|storage_offset)\(|as_strided", line) and not all(x.numel() for x in used):
+            return  # where a tensor of no elements lies, NumPy forgets
         if re.search(r"T\.range\(.*[ =(-]0?\.\d.*dtype=T\.u?int", line):
             return  # PyTorch dies of a step that has no whole part
         if self._raced(line, used):
