@@ -260,6 +260,12 @@ def var(x: Any, axis: Any = None, correction: float = 0, keepdims: bool = False)
 
 
 @_of_points
+def std(x: Any, axis: Any = None, correction: float = 0, keepdims: bool = False) -> Any:
+    """The square root of `var`."""
+    return cupy.sqrt(var(x, axis, correction, keepdims))
+
+
+@_of_points
 def prod(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     return cupy.prod(x, axis=axis, keepdims=keepdims)
 

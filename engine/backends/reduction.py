@@ -14,7 +14,8 @@ from .reference import _along, _through_host, broadcast_to, module_of
 
 __all__ = [
     "all", "any", "argmax", "argmin", "count", "count_nonzero", "cumextreme", "cumprod", "cumsum", "count_integers", "histogram",
-    "log_softmax", "logcumsumexp", "logsumexp", "max", "mean", "min", "prod", "search", "softmax", "spread_to", "sum", "var", "vector_norm",
+    "log_softmax", "logcumsumexp", "logsumexp", "max", "mean", "min", "prod", "search", "softmax", "spread_to", "std", "sum",
+    "var", "vector_norm",
 ]  # fmt: skip
 
 _FAST = (numpy.dtype("float32"), numpy.dtype("float64"))
@@ -98,6 +99,14 @@ def var(x: Any, axis: Any = None, correction: float = 0, keepdims: bool = False)
     squares = (d * d.conj()).real if d.dtype.kind == "c" else d * d
     total, n = sum(squares, axis, keepdims), count(x, axis) - correction
     return total / n if n > 0 else numpy.where(total > 0, numpy.inf, numpy.nan).astype(squares.dtype)
+
+
+def std(x: Any, axis: Any = None, correction: float = 0, keepdims: bool = False) -> Any:
+    """The square root of `var`; finite also where single precision cannot hold the squares."""
+    out = numpy.sqrt(var(x, axis, correction, keepdims))
+    if out.dtype == numpy.float32 and numpy.isinf(out).any() and numpy.isfinite(x).all():
+        return numpy.sqrt(var(x.astype(numpy.result_type(x.dtype, numpy.float64)), axis, correction, keepdims)).astype(out.dtype)
+    return out
 
 
 def prod(x: Any, axis: Any = None, keepdims: bool = False) -> Any:

@@ -129,7 +129,7 @@ class var(Spread, Op):
 class std(Spread, Op):
     """Standard deviation over the given dimensions, or over all: the square root of `var`. Its slope is 0 where it is 0."""
     examples = (*DIMS[:5], (((2, 3),), {"correction": 0}), (((4,),), {"correction": 2}))
-    def forward(xp, input, dim=None, *, correction=1, keepdim=False): return xp.sqrt(xp.var(input, dim, correction, keepdim))
+    def forward(xp, input, dim=None, *, correction=1, keepdim=False): return xp.std(input, dim, correction, keepdim)
     def d_input(xp, g, input, out, dim, correction):
         g = xp.where(out == 0, 0, g / xp.where(out == 0, 1, 2 * out))
         return spread(xp, g, input.shape, dim) * _var_slope(xp, input, dim, correction)

@@ -58,11 +58,11 @@ def logsumexp(xp: Namespace, x: Any, axis: Any = None, keepdims: bool = False) -
     return reduced("logsumexp", xp, x, axis, keepdims)
 
 
-@rule("var")
-def var(xp: Namespace, x: Any, axis: Any = None, correction: float = 0, keepdims: bool = False) -> Any:
+@rule("std", "var")
+def spread(name: str, xp: Namespace, x: Any, axis: Any = None, correction: float = 0, keepdims: bool = False) -> Any:
     if x.ndim == 0:
-        return xp.level.wrap(space(x.inner).var(x.inner.reshape(-1, 1), 1, correction))
-    return xp.level.wrap(space(x.inner).var(x.inner, axes_of(axis, x.ndim), correction, keepdims))
+        return xp.level.wrap(apply(name, (x.inner.reshape(-1, 1), 1, correction), {}))
+    return xp.level.wrap(apply(name, (x.inner, axes_of(axis, x.ndim), correction, keepdims), {}))
 
 
 @rule("vector_norm")

@@ -84,7 +84,8 @@ def universal(ufunc: Any, method: str, inputs: tuple, kwargs: dict) -> Any:
 # -- kinds of functions ------------------------------------------------------------------------------------------------------
 
 rule(*ELEMENTWISE.split(), "masked_fill")(elementwise)
-rule("all", "any", "argmax", "argmin", "count_nonzero", "logsumexp", "max", "mean", "min", "prod", "sum", "var", "vector_norm")(reduced)
+rule("all", "any", "argmax", "argmin", "count_nonzero", "logsumexp", "max", "mean", "min", "prod")(reduced)
+rule("std", "sum", "var", "vector_norm")(reduced)
 rule("argsort", "cumextreme", "cumprod", "cumsum", "log_softmax", "logcumsumexp", "roll", "softmax", "sort", "sorted")(alike)
 
 
