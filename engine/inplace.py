@@ -423,6 +423,7 @@ def put(target: Tensor, result: Tensor, name: str) -> None:
     node = result.node
     if node is not None and node.op is not None:
         node.time = tape.tick()  # after the write: what it saved of the result is what the memory now holds
+        node.dtype = array.dtype  # and so that of its gradient
         if "out" in node.op.slots and isinstance(node.saved, tuple) and node.saved:
             i = node.op.slots.index("out")
             if i < len(node.saved) and node.saved[i] is value:

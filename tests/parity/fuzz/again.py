@@ -63,8 +63,9 @@ def moved(lines: list[str], seed: int) -> dict[str, Any]:
         x = x if isinstance(x, torch.Tensor) else torch.tensor(x, **kwargs)
         if not (x.is_floating_point() or x.is_complex()):
             return x
-        step = (torch.rand(x.shape, generator=generator, dtype=torch.float64) * 4 - 2) * torch.finfo(x.dtype).eps
-        return (x.detach() * (1 + step)).to(x.dtype)
+        way, info = torch.rand(x.shape, generator=generator, dtype=torch.float64) * 4 - 2, torch.finfo(x.dtype)
+        x = torch.where(x.detach() == 0, info.tiny, x.detach())  # a decomposition asks for the sign of a zero
+        return (x * (1 + way * info.eps) * torch.where(x.abs() > info.tiny, 1, way.sign())).to(x.dtype)
 
     *before, last = lines
     given = re.sub(r"\bT\.tensor\(", "move(", last)

@@ -17,7 +17,9 @@ CONVERSIONS = ("bool({0})", "int({0})", "float({0})", "len({0})", "{0}.item()", 
                "{0}.is_contiguous()", "{0}.numel()", "{0}.data", "{0}.real", "{0}.imag", "{0}.T", "{0}.mT", "{0}.H", "{0}.mH", "[x for x in {0}]", "{0}.itemsize", "{0}.nbytes",
                "T.is_tensor({0})", "T.get_default_dtype()", "{0}.numpy(force=True).tolist()", "{0}.__contains__(1)", "T.finfo({0}.dtype).eps", "T.result_type({0}, 1.5)")  # fmt: skip
 CASTS = ("float", "double", "half", "bfloat16", "long", "int", "short", "char", "byte", "bool", "cfloat", "cdouble")
-HANGS = re.compile(r"pinv|svd|matrix_rank|\bcond\b|lstsq|eig|matrix_norm|nuclear|matrix_exp|norm\(.*(nuc|ord=-?2)|slogdet|lu_|cholesky")
+HANGS = re.compile(
+    r"\bqr\b|geqrf|householder|\blu\b|lu_factor|pinv|svd|matrix_rank|\bcond\b|lstsq|eig|matrix_norm|nuclear|matrix_exp|norm\(.*(nuc|ord=-?2)|slogdet|lu_|cholesky"
+)
 FUNCTIONAL = (
     "tanh({0})",
     "({0} * {0}).sum()",

@@ -110,7 +110,6 @@ KNOWN = [
     Known("value|gradient", r"median\(", "", "PyTorch's median along a dimension whose elements share their memory reads what lies behind it.", r"as_strided\(|expand"),
     Known("gradient", r"autograd\.grad|backward|func\.", "", "PyTorch's slope of ldexp by integers is an integer power of 2, which is 0 for negative ones.", r"ldexp(.*\n)*.*T\.u?int|T\.u?int(.*\n)*.*ldexp"),
     Known("gradient", r"func\.jvp.*(frexp|norm)\(", r"^torch\.\w+, not torch\.\w+$", "PyTorch's tangent has another dtype than the result that it belongs to."),
-    Known("value", r"\b(qr|geqrf|lu\w*|householder_product)\(", r"nan, not|not \(?-?(nan|inf)", "What is left of a matrix that holds a nan, one library of linear algebra tells otherwise than the next."),
     Known("gradient", "", r"inf, not -?(\d{6,}|\d\.\d+e\+)|nan, not -?0", "At a pole PyTorch's sine of a rounded multiple of pi is not 0, and the slope not infinite.", "polygamma|digamma|psi"),
     Known("value", r"fftfreq\(.*out=", "", "PyTorch's fftfreq loses half of what it writes to an `out` with gaps in its memory."),
     Known("shape", "topk", r"\(0,\), not \(\)", "Of none of the elements of a number PyTorch gives one that nobody set."),
