@@ -405,9 +405,10 @@ def _refuse_kind(array: Any, kind: Any, name: str) -> None:
 
 def put(target: Tensor, result: Tensor, name: str) -> None:
     """Make `target` hold `result`: its memory now, its node from now on, and the same for its base and all live views."""
-    array, value = target.array, result.array
+    array, value, node = target.array, result.array, result.node
     if value.dtype is not array.dtype:
         refuse_cast(array, value, name)
+        node = _narrowed(node, array)
     if value.__class__ is not array.__class__ and Meta in (value.__class__, array.__class__):
         raise RuntimeError(
             f"{name}: Attempting to copy from device {result.device} to device {target.device}, but cross-device copies are not allowed!"
@@ -420,7 +421,6 @@ def put(target: Tensor, result: Tensor, name: str) -> None:
         array[...] = value
     else:
         array[once] = value[once]
-    node = result.node
     if node is not None and node.op is not None:
         node.time = tape.tick()  # after the write: what it saved of the result is what the memory now holds
         node.dtype = array.dtype  # and so that of its gradient
@@ -432,6 +432,13 @@ def put(target: Tensor, result: Tensor, name: str) -> None:
         if node is None and target.node is not None:
             node = _constant(target)
         rebase(target, node, once)
+
+
+def _narrowed(node: Any, array: Any) -> Any:
+    """The node of a result that is written into an array of another dtype: the gradient has the array's."""
+    from .op import registry
+
+    return node and tape.Node(registry["to_dtype"], (node,), {"dtype": FROM_NUMPY[array.dtype]}, (), array.shape, array.dtype)
 
 
 def _once(array: Any, value: Any) -> tuple | None:

@@ -80,7 +80,7 @@ class _Traced:
         """The gradients of the inputs for these gradients of the outputs."""
         live = [(o, s) for o, s in zip(self.outputs, seeds, strict=True) if o.node is not None]
         if not live:
-            return [xp.zeros_like(x) for x in self.inputs]
+            return [xp.zeros_like(x).detach() for x in self.inputs]
         outs, given = zip(*live, strict=True)
         with autograd.enable_grad():
             return list(

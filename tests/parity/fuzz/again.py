@@ -76,7 +76,7 @@ def moved(lines: list[str], seed: int) -> dict[str, Any]:
     return _run([*before, given], move=move)
 
 
-def otherwise(lines: Iterable[str], instead: Iterable[tuple[str, str]]) -> dict[str, Any]:
+def otherwise(lines: Iterable[str], instead: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     """What the lines make after these replacements of regular expressions."""
     text = "\n".join(lines)
     for pattern, replacement in instead:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 
@@ -18,7 +18,7 @@ class Known(NamedTuple):
     told: str
     reason: str
     program: str = ""
-    instead: tuple[tuple[str, str], ...] = ()
+    instead: tuple[tuple[str, str | Callable[[re.Match], str]], ...] = ()
 
 
 _SPECIAL = r"special\.(bessel|modified_bessel|scaled_modified|spherical_bessel|airy|chebyshev|hermite|laguerre|legendre|shifted)"
@@ -34,6 +34,13 @@ _TWO = (
     r"|fmax|fmin|clamp\w*|clip|copysign|gcd|lcm|xlogy|xlog1py|nextafter|atan2|arctan2|true_divide|divide|multiply|subtract|greater\w*|less\w*|not_equal"
     r"|addcmul|addcdiv|lerp|rsub|float_power|ldexp|complex|\w+_loss|householder_product|Product)\b"
 )
+_RESHAPED = "transpose|t|swapaxes|swapdims|squeeze|unsqueeze"
+
+
+def _copied(text: str) -> str:
+    return re.sub(r"\bv\d+\b", r"\g<0>.clone()", text)
+
+
 KNOWN = [
     Known("flags|gradient|value|refused|accepted|error type", _SPECIAL, "requires_grad|differentiation|derivative|not 0.0|at \\(",
           "PyTorch declares these functions of torch.special not differentiable, silently; here they have their derivatives."),
@@ -58,7 +65,8 @@ KNOWN = [
           "The slope is 0 almost everywhere, which is what this engine answers."),
     Known("accepted", r"autograd\.grad|backward", "second time|modified by an inplace operation",
           "A rule that keeps nothing, or less than PyTorch's, has nothing that could have been freed or overwritten."),
-    Known("value|shape|alias|after refusal|accepted", r"\b(v\d+)\b.*out=\(?(v\d+, )*\1\b", "", "Where `out` is an input too, PyTorch resizes or clears it before it has read it."),
+    Known("value|shape", "out=", "", "Where `out` is an input too, PyTorch resizes or clears it before it has read it.", "", ((r"(.*)(\bout=.*)\Z", lambda m: _copied(m[1]) + m[2]),)),
+    Known("alias|after refusal|accepted", r"\b(v\d+)\b.*out=\(?(v\d+, )*\1\b", "", "Where `out` is an input too, PyTorch resizes or clears it before it has read it."),
     Known("gradient", r"autograd\.grad|backward|func\.", " not ", "For an empty `dim`, which means all, PyTorch's slope of a variance is that over no dimensions.",
           r"(std|var)(_mean)?\((v\d+, |x, )?(dim=)?(\[\]|\(\))"),
     Known("value|shape|kind|dtype", r"unique_consecutive\((\w+, )?(True|False)", "", "PyTorch takes the second argument for `return_counts` where it chooses what to return."),
@@ -73,7 +81,6 @@ KNOWN = [
     Known("value", "threshold|searchsorted|bucketize", r"^\d+, not \d+", "PyTorch takes a negative number beside unsigned integers for a large one.", "uint"),
     Known("value|gradient", r"autograd\.grad|backward", "", "PyTorch's second derivative of weight normalisation is not that of finite differences; this one is.", r"weight_norm"),
     Known("dtype", "autocast.*pinv", "", "PyTorch's pseudoinverse ends in a product of half precision under autocast."),
-    Known("gradient", r"autograd\.grad", "", "PyTorch's slope of copysign names its result, so that a second derivative by the result alone is not 0; their sum is.", "copysign"),
     Known("version", "", "", "A version is one of memory here, also of what `.data` shows.", r"\.data\b"),
     Known("version", "out=", "", "A function that is made of ops may write `out=` once or twice."),
     Known("flags", "", "not a view that a write has cut off", "PyTorch cannot be asked of a view after such a write; here it can until its gradient is wanted."),
@@ -86,25 +93,26 @@ KNOWN = [
     Known("refused", r"\] [^=]*= ", "more than one element", "PyTorch only warns of an assignment by index to memory whose elements overlap."),
     Known("stride", "fft", "", "PyTorch has the transformed dimension innermost in memory."),
     Known("stride", _TWO, r"strides \(\d+, 1\), not \(1, \d+\)", "A matrix in columns beside one in rows gives rows here: looking at strides would cost each op."),
-    Known("value", r"_\(|[-+*/%]= |\] = ", "", "How often an element is written that several places of a tensor share, PyTorch leaves open; once here.", r"(unfold|as_strided|expand)\("),
+    Known("value|gradient", "", "elements that share a place were written", "What a write to elements that share a place in memory leaves there, and its gradient, PyTorch leaves open; here each place is written once."),
     Known("flags", "create_graph=True", "", "Whether a second derivative that is 0 is recorded depends on how the first is written."),
     Known("dtype", r"autocast.*(einsum|inner|tensordot)", "", "Along dimensions of one element PyTorch multiplies in place of a matrix product, and autocast does not see it."),
-    Known("gradient", "", "", "PyTorch gives the gradient to the part that is replaced, and none to the rest.", "as_strided_scatter"),
-    Known("gradient", "narrow_copy|autograd|backward", "", "PyTorch loses the gradient of narrow_copy for a start that is counted from the end.", r"narrow_copy\([^)]*-\d"),
-    Known("gradient", r"autograd|backward|func\.", "", "PyTorch multiplies `value` with a tensor of bytes before it is one of floats, and wraps.", r"(addcmul|addcdiv)(.*\n)*.*uint|uint(.*\n)*.*(addcmul|addcdiv)"),
-    Known("value|gradient", "", "", "PyTorch moves running statistics again while it recomputes a checkpoint; here once, where nothing after them was recorded.", r"(BatchNorm|InstanceNorm)(.*\n)*.*checkpoint\(lambda x: first\(m\d+\(x\)\)"),
+    Known("gradient", "", "", "PyTorch's slope of cholesky_inverse reaches the triangle that is not read.", "cholesky_inverse", ((r"(?:T\.cholesky_inverse\((v\d+|x)(?:, )?|\b(v\d+|x)\.cholesky_inverse\()((?:upper=)?True)?", lambda m: f"{m[1] or m[2]}.tri{'u' if m[3] else 'l'}().cholesky_inverse({m[3] or ''}"),)),
+    Known("gradient", "", "", "PyTorch gives the gradient to the part that is replaced, and none to the rest.", "as_strided_scatter",
+          ((r"(?:T|\b(v\d+|x))\.as_strided_scatter\(", lambda m: f"(lambda x, src, *at, **kw: (lambda y: (y.as_strided(*at, **kw).copy_(src), y)[1])(x.clone(memory_format=T.contiguous_format)))({m[1] + ', ' if m[1] else ''}"),)),
+    Known("gradient", "narrow_copy|autograd|backward", "", "PyTorch loses the gradient of narrow_copy for a start that is counted from the end.", r"narrow_copy\([^)]*-\d", ((r"narrow_copy\(", "narrow("),)),
+    Known("gradient", r"autograd|backward|func\.", "", "PyTorch multiplies `value` with a tensor of bytes before it is one of floats, and wraps.", "addcmul|addcdiv", ((r"T\.uint\d+", "T.int64"),)),
+    Known("value|gradient", "", "", "PyTorch moves running statistics again while it recomputes a checkpoint; here once, where nothing after them was recorded.", "BatchNorm|InstanceNorm",
+          ((r"T\.utils\.checkpoint\.checkpoint\((lambda x: .*), (v\d+), use_reentrant=\w+\)", r"(\1)(\2)"),)),
     Known("value", "", r"\([^)]*(nan|inf)[^)]*j\), not|not \([^)]*(nan|inf)", "What a function of a complex infinity or nan is, one library of elementary functions tells otherwise than the next."),
     Known("value", r"(solve|inv)_ex\(", "", "What is in the place of the solution where `info` says that there is none."),
     Known("value|gradient", "polygamma|digamma|psi|lgamma|gammaln", "inf, not nan|nan, not -?inf", "Beside a pole whose number is too large for its fraction."),
     Known("shape", "pixel_(un)?shuffle", r"0", "Of no elements PyTorch gives the shape of the input."),
     Known("value", r"gelu|pow|\*\*|zeta|softsign|gcd", r"not \(?-?nan", "PyTorch's vector units give nan at an infinity or at 0j."),
-    Known("gradient", "", "", "PyTorch's slope of polar by a negative length has the wrong sign.", "polar"),
+    Known("gradient", "", "", "PyTorch's slope of polar by a negative length has the wrong sign.", r"polar\(",
+          ((r"T\.polar\(", "(lambda abs, angle: T.complex(abs * angle.cos(), abs * angle.sin()))("),)),
     Known("value", "out=", r"^v\d+:", "What else sees the memory of an `out` that has to be resized, PyTorch may overwrite."),
-    Known("kind", r"autograd\.grad", "NoneType, not a tensor", "A view stays one of what was there before it was reshaped in place.", r"(squeeze|transpose|swapaxes|t)_\("),
     Known("flags", r"requires_grad_\(\)$", "'requires_grad': False.*not .*'requires_grad': True", "A view that was made before its base required a gradient has none."),
     Known("value", "lgamma|gammaln", "^inf, not", "Of a number below the smallest normal one SciPy's is infinite."),
-    Known("gradient", "backward|grad", "", "PyTorch goes through what was reshaped in place without recording it as if it had not been.", r"no_grad\(\): v\d+\.(transpose|t|swapaxes|squeeze|unsqueeze)_\("),
-    Known("gradient", r"autograd\.grad|backward|func\.", r"^(v\d+\.grad: )?\(?-?0(\.0)?\S*, not", "PyTorch's slope of cholesky_inverse is not 0 in the triangle that the function does not read.", "cholesky_inverse"),
     Known("value", r"\bcov\(.*weights", r"^v\d+: ", "PyTorch's cov of one observation with a weight takes the mean away from the input itself."),
     Known("value", r"ihfft(n|2)\(.*out=", "", "PyTorch's ihfftn over one dimension leaves `out` as it was."),
     Known("value|gradient", r"median\(", "", "PyTorch's median along a dimension whose elements share their memory reads what lies behind it.", r"as_strided\(|expand"),
@@ -112,6 +120,8 @@ KNOWN = [
     Known("gradient", r"func\.jvp.*(frexp|norm)\(", r"^torch\.\w+, not torch\.\w+$", "PyTorch's tangent has another dtype than the result that it belongs to."),
     Known("gradient", "", r"inf, not -?(\d{6,}|\d\.\d+e\+)|nan, not -?0", "At a pole PyTorch's sine of a rounded multiple of pi is not 0, and the slope not infinite.", "polygamma|digamma|psi"),
     Known("value", r"fftfreq\(.*out=", "", "PyTorch's fftfreq loses half of what it writes to an `out` with gaps in its memory."),
+    Known("gradient", "backward|grad", "", "PyTorch goes through what was reshaped in place without recording it as if it had not been.", "",
+          ((rf"^with T\.(?:no_grad|inference_mode)\(\): (v\d+)\.({_RESHAPED})_\((.*)\)$", r"\1 = \1.\2(\3)"),)),
     Known("shape", "topk", r"\(0,\), not \(\)", "Of none of the elements of a number PyTorch gives one that nobody set."),
     Known("value", "airy_ai", r"(-?\d\.\d{5})\d*(e-\d+)?, not \1", "PyTorch's series is good to seven digits, also in double precision."),
     Known("flags", "", "'requires_grad': False, 'is_leaf': True.* not {'requires_grad': True, 'is_leaf': True",

@@ -19,6 +19,7 @@ from samples import KNOWN, number
 
 import engine
 
+WRITES = re.compile(r"\w_\(|[-+*/%@&|^]= |\] = |\.step\(\)")
 NAMED = re.compile(r"\bv\d+\b")
 SILENT = ("value", "gradient", "dtype", "shape")  # a program goes on with a wrong answer
 CLASSES = (*SILENT, "kind", "flags", "alias", "stride", "version", "refused", "accepted", "error type", "after refusal")
@@ -55,6 +56,7 @@ class Session:
         self.values = 0  # results that were compared
         self.refusals = 0  # lines that PyTorch refuses
         self.alike = True  # whether what follows can be compared
+        self.shared = False  # whether a tensor was written of whose elements some share a place in memory
         self.tell: Callable[[str], object] = lambda line: None  # is called before a line runs
 
     # -- one line ----------------------------------------------------------------------------------------------------------------
@@ -85,6 +87,8 @@ class Session:
     def _step(self, line: str, assigned: set[str]) -> Difference | None:
         code = compile(line, f"<{line}>", "exec")
         before = {name: self.theirs[name] for name in assigned if name in self.theirs}
+        if WRITES.search(line):
+            self.shared |= any(share(x) for name, x in self.tensors().items() if name in line or ".step()" in line and x.requires_grad)
         their_error, our_error = refusal(code, self.theirs), refusal(code, self.ours)
         made = [name for name in assigned if name in self.theirs and self.theirs[name] is not before.get(name)]
         if their_error is not None or our_error is not None:
@@ -182,6 +186,8 @@ class Session:
         """The difference in a variable or its `.grad`, with its excuse where PyTorch has the engine's answer for the same written otherwise."""
         if found.kind not in SILENT:
             return found
+        if self.shared:
+            found = found._replace(told=f"{found.told}; elements that share a place were written")
         for row in written_otherwise(found.kind, found.line, found.told, "\n".join(self.lines)):
             if unlike(_named(again.otherwise(self.lines, row.instead), name), _named(self.ours, name)) is None:
                 return found._replace(excuse=row.reason)
@@ -279,6 +285,17 @@ def place(x: Any) -> dict[str, bool] | str:
         return {"requires_grad": x.requires_grad, "is_leaf": x.is_leaf, "retains_grad": x.retains_grad, "grad_fn": x.grad_fn is not None}
     except RuntimeError:
         return "a view that a write has cut off"
+
+
+def share(x: torch.Tensor) -> bool:
+    """Whether some of the elements lie in the same place, as those of an expanded tensor do."""
+    reach = 1
+    for step, n in sorted(zip(x.stride(), x.shape, strict=True)) if x.layout is torch.strided else ():
+        if n > 1:
+            if step < reach:
+                return True
+            reach += step * (n - 1)
+    return False
 
 
 def _steps(x: Any) -> list[int]:
