@@ -541,8 +541,13 @@ def _seen_through(base: Tensor, view: Tensor) -> Any:
     node = base.node
     if node is None:
         return None if view.node is None else tape.Node(_nowhere, (), {}, (), view.array.shape, view.array.dtype)
-    array = base.array
-    for op, attrs in view._path:
+    array, path = base.array, view._path
+    for i, (op, attrs) in reversed([*enumerate(path)]):
+        if op.name == "strided_view":  # it shows the storage, whatever of it was seen on the way
+            source = tuple(base.shape), base.stride(), base.storage_offset()
+            path = (op, {**attrs, "source": source}), *path[i + 1 :]
+            break
+    for op, attrs in path:
         array = op.forward(devices.namespace(array), array, **attrs)
         node = tape.Node(op, (node,), attrs, (), array.shape, array.dtype)
     return node
