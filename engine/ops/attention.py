@@ -5,7 +5,6 @@ import math
 from ..create import made
 from ..devices import namespace
 from ..op import composite, functions
-from ..tensor import Tensor
 
 
 @composite(home="nn.functional")
