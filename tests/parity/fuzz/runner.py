@@ -112,7 +112,7 @@ def programs(first: int, seconds: float, count: int | None = None, workers: int 
                 try:
                     if worker.ours in ready:
                         done = worker.ours.recv()
-                except EOFError:
+                except (EOFError, ConnectionResetError):  # it has died
                     pass
                 if done is not None:
                     yield from done
