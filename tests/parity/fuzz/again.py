@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import re
 import warnings
-from collections.abc import Iterable
-from contextlib import nullcontext
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from types import CodeType
 from typing import Any
 
@@ -47,7 +47,17 @@ def wide(lines: Iterable[str]) -> dict[str, Any]:
     """What the lines make in double precision."""
     wider = (re.sub(rf"T\.({'|'.join(WIDER)})\b", lambda m: f"T.{WIDER[m[1]]}", line) for line in lines)
     wider = (re.sub(r"\.(half|bfloat16|float)\(\)", r".\1().double()", line) for line in wider)
-    return _run(re.sub(r"T\.autocast\('cpu'[^)]*\)", "T.autocast('cpu', enabled=False)", line) for line in wider)
+    return _run((re.sub(r"T\.autocast\('cpu'[^)]*\)", "T.autocast('cpu', enabled=False)", line) for line in wider), _doubles())
+
+
+@contextmanager
+def _doubles() -> Iterator[None]:
+    """What PyTorch makes of integers is of double precision too."""
+    torch.set_default_dtype(torch.float64)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(torch.float32)
 
 
 def shaken(lines: Iterable[str], seed: int) -> dict[str, Any]:

@@ -41,6 +41,9 @@ def _copied(text: str) -> str:
     return re.sub(r"\bv\d+\b", r"\g<0>.clone()", text)
 
 
+_INVERSE = "lambda L, upper=False: T.linalg.inv(L.triu().mH @ L.triu() if upper else L.tril() @ L.tril().mH)"
+
+
 KNOWN = [
     Known("flags|gradient|value|refused|accepted|error type", _SPECIAL, "requires_grad|differentiation|derivative|not 0.0|at \\(",
           "PyTorch declares these functions of torch.special not differentiable, silently; here they have their derivatives."),
@@ -76,7 +79,7 @@ KNOWN = [
     Known("value|gradient", r"(std|var)_mean|(std|var)\(", "-?(inf|nan), not -?(inf|nan)", "PyTorch's running mean of numbers with infinities is nan; here it is what NumPy's is."),
     Known("value|gradient", r"\bigamma|gammainc", "nan, not [01].0", "Of a nan for a parameter PyTorch gives a number where the other argument is 0."),
     Known("value|gradient", "polygamma|digamma|psi|lgamma|gammaln", r"inf, not -?(\d{6,}|\d\.\d+e\+)|nan, not -?\d", "At a pole PyTorch's sine of a rounded multiple of pi is not 0."),
-    Known("value", r"\bmode\(", "nan", "PyTorch's mode sorts nans by where they stand."),
+    Known("value|gradient", r"\bmode\(", "nan", "PyTorch's mode sorts nans by where they stand."),
     Known("value|gradient", "fft", "nan|inf", "An infinity times 0 in a sum of a Fourier transform depends on how the sum is split."),
     Known("value", "threshold|searchsorted|bucketize", r"^\d+, not \d+", "PyTorch takes a negative number beside unsigned integers for a large one.", "uint"),
     Known("value|gradient", r"autograd\.grad|backward", "", "PyTorch's second derivative of weight normalisation is not that of finite differences; this one is.", r"weight_norm"),
@@ -107,7 +110,7 @@ KNOWN = [
     Known("value", r"(solve|inv)_ex\(", "", "What is in the place of the solution where `info` says that there is none."),
     Known("value|gradient", "polygamma|digamma|psi|lgamma|gammaln", "inf, not nan|nan, not -?inf", "Beside a pole whose number is too large for its fraction."),
     Known("shape", "pixel_(un)?shuffle", r"0", "Of no elements PyTorch gives the shape of the input."),
-    Known("value", r"gelu|pow|\*\*|zeta|softsign|gcd", r"not \(?-?nan", "PyTorch's vector units give nan at an infinity or at 0j."),
+    Known("value", r"gelu|pow|\*\*|zeta|polygamma|softsign|gcd", r"not \(?-?nan", "PyTorch's vector units give nan at an infinity or at 0j."),
     Known("gradient", "", "", "PyTorch's slope of polar by a negative length has the wrong sign.", r"polar\(",
           ((r"T\.polar\(", "(lambda abs, angle: T.complex(abs * angle.cos(), abs * angle.sin()))("),)),
     Known("value", "out=", r"^v\d+:", "What else sees the memory of an `out` that has to be resized, PyTorch may overwrite."),
@@ -116,7 +119,6 @@ KNOWN = [
     Known("value", r"\bcov\(.*weights", r"^v\d+: ", "PyTorch's cov of one observation with a weight takes the mean away from the input itself."),
     Known("value", r"ihfft(n|2)\(.*out=", "", "PyTorch's ihfftn over one dimension leaves `out` as it was."),
     Known("value|gradient", r"median\(", "", "PyTorch's median along a dimension whose elements share their memory reads what lies behind it.", r"as_strided\(|expand"),
-    Known("gradient", r"autograd\.grad|backward|func\.", "", "PyTorch's slope of ldexp by integers is an integer power of 2, which is 0 for negative ones.", r"ldexp(.*\n)*.*T\.u?int|T\.u?int(.*\n)*.*ldexp"),
     Known("gradient", r"func\.jvp.*(frexp|norm)\(", r"^torch\.\w+, not torch\.\w+$", "PyTorch's tangent has another dtype than the result that it belongs to."),
     Known("gradient", "", r"inf, not -?(\d{6,}|\d\.\d+e\+)|nan, not -?0", "At a pole PyTorch's sine of a rounded multiple of pi is not 0, and the slope not infinite.", "polygamma|digamma|psi"),
     Known("value", r"fftfreq\(.*out=", "", "PyTorch's fftfreq loses half of what it writes to an `out` with gaps in its memory."),
@@ -128,7 +130,7 @@ KNOWN = [
           "A view that was made where nothing is recorded, or before its base, says in PyTorch that it requires a gradient, which then reaches nobody.",
           r"no_grad|inference_mode|requires_grad_\("),
     Known("flags", r"func\.|detach_copy|create_graph=True|backward|matrix_power|(eq|ne|lt|le|gt|ge|greater|less|equal|not_equal)_\(", "'requires_grad': False.*not .*'requires_grad': True", "A slope that does not depend on the input is a constant here; of a detached copy PyTorch says that it forgot the slope."),
-    Known("value|gradient|shape", r"vmap\(.*(fft\w*\(.*(dim=|, )(\[\]|\(\))|unfold\()", "", "PyTorch's vmap transforms all dimensions for none, and gives a number another window than outside of vmap."),
+    Known("value|gradient|shape", r"vmap\(.*((fft\w*|any|all)\(.*(dim=|, )(\[\]|\(\))|unfold\()", "", "PyTorch's vmap takes all dimensions for none, and gives a number another window than outside of vmap."),
     Known("gradient", "backward", r"^v\d+\.grad: \(.*\), not \(", "PyTorch's retained gradient of a tensor that was reshaped in place has the former shape; here it has the tensor's.",
           r"(v\d+)\.retain_grad\(\)(.*\n)*.*\b\1\.(transpose|t|swapaxes|swapdims|squeeze|unsqueeze)_\("),
     Known("gradient", "autograd|backward|func", "", "PyTorch's slope of soft_margin_loss negates a target of bytes, and wraps.", "soft_margin_loss",
@@ -155,6 +157,12 @@ KNOWN = [
     Known("gradient", r"(jvp|jacfwd)\(", "", "PyTorch lays tangents as their tensors lie; where elements of these share memory, so do the tangents'.", r"(as_strided|unfold|expand)\(",
           ((r"\((v\d+)\)$", r"(\1.clone())"), (r", \((v\d+),\), \(", r", (\1.clone(),), ("))),
     Known("gradient", r"vmap\(.*index_select\(-?\d, (index=)?T\.tensor\(\d", r"^\(", "Of a number for an index, PyTorch's index_select in a vmap gives all slices."),
+    Known("gradient", r"vmap\(.*(aminmax|argmax|argmin)\(.*keepdim=True", r"^\([\d, ]+\), not \([\d, ]+\)$", "Over all dimensions of a sample, `keepdim` keeps one in PyTorch's vmap, and all outside of it."),
+    Known("gradient", r"vmap\(.*softm(ax|in)", r"^nan, not 0\.0", "Of a single number PyTorch's vmap makes the slope of softmax 0, also where it is nan.", r"T\.tensor\(\[(-?[\w.]+, )*nan"),
+    Known("gradient", r"(jvp|jacfwd|hessian)\(.*cholesky_inverse", "", "PyTorch's tangent of cholesky_inverse is not that of finite differences.", "",
+          ((r"T\.cholesky_inverse\(", f"({_INVERSE})("), (r"\b(x|v\d+)\.cholesky_inverse\(", rf"({_INVERSE})(\1, "))),
+    Known("gradient", r"func\..*\bqr\(", r"nan, not|not -?nan", "What nan and infinities come to in a decomposition depends on the order in which a library works."),
+    Known("gradient", r"func\..*prod\(", r"^-?nan, not -?0\.0", "Where a product overflows and another factor is 0, the order of the products decides between nan and 0."),
     Known("refused", r"func\.|vmap", "Unbatchable|vmap:", "What vmap cannot do here it says; nothing wrong comes of it."),
 ]  # fmt: skip
 

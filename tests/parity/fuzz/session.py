@@ -340,6 +340,8 @@ def _away(exact: Any, theirs: Any, ours: Any, tolerance: float) -> bool:
     exact, theirs, ours = (numpy.asarray(z).astype(numpy.complex128) for z in (exact, theirs, ours))
     if not numpy.isfinite(ours).all() and not (numpy.isfinite(ours) | ~numpy.isfinite(theirs) | ~numpy.isfinite(exact)).all():
         return True  # infinite where both of PyTorch's answers are finite
+    if (numpy.isfinite(ours) & ~numpy.isfinite(theirs) & ~numpy.isfinite(exact)).any():
+        return True  # a number where both are none
     known = numpy.isfinite(exact)
     if (numpy.isfinite(theirs) & known & ~numpy.isfinite(ours)).any() or not known.any():
         return bool((numpy.isfinite(theirs) & ~numpy.isfinite(ours)).any())
