@@ -54,12 +54,14 @@ class atan(Elementwise):
 
 
 class atan2(Refusing, Elementwise):
-    """The angle of the point with the height `input` and the width `other`, in radians; the slope at the origin is 0."""
+    """The angle of the point with the height `input` and the width `other`, in radians; the gradient at the origin is 0, a tangent nan."""
     tensors = True
     aliases, types, refuses = ("arctan2",), "float", "c"
     def forward(xp, input, other): return xp.arctan2(input, other)
     def d_input(xp, g, input, other): return g * (other / _square_of_radius(xp, input, other))
     def d_other(xp, g, input, other): return g * (-input / _square_of_radius(xp, input, other))
+    def t_input(xp, t, input, other): return t * (other / (input * input + other * other))
+    def t_other(xp, t, input, other): return t * (-input / (input * input + other * other))
 
 
 def _square_of_radius(xp, y, x):

@@ -42,8 +42,6 @@ def _copied(text: str) -> str:
 
 
 _INVERSE = "lambda L, upper=False: T.linalg.inv(L.triu().mH @ L.triu() if upper else L.tril() @ L.tril().mH)"
-
-
 KNOWN = [
     Known("flags|gradient|value|refused|accepted|error type", _SPECIAL, "requires_grad|differentiation|derivative|not 0.0|at \\(",
           "PyTorch declares these functions of torch.special not differentiable, silently; here they have their derivatives."),
@@ -143,7 +141,7 @@ KNOWN = [
     Known("kind", r"autograd\.grad", r"not None \(NoneType\)", "The mean and deviation that native_group_norm gives beside its result lose their gradients in PyTorch.", "native_group_norm"),
     Known("gradient", "", r"nan, not -?\d|, not (-?0\.0|nan), at", "PyTorch's vector units have another slope at nan than its loop over the elements that are left.", r"(?s)(?=.*\bnan\b).*\b(relu6|hardtanh|softshrink|hardshrink|hardswish|elu|celu|selu)_?\("),
     Known("dtype", "pairwise_distance", "torch.float32, not torch.float16", "There is no complex32 here: half precision beside a complex number becomes complex64, and its length float32.", "complex"),
-    Known("gradient", r"(jvp|jacfwd|hessian)\(.*(renorm|frexp|ldexp|addcmul|addcdiv|var|std)", r"^torch\.(b?float16, not torch\.float32|b?float16, not torch\.float64|float32, not torch\.float64)$",
+    Known("gradient", r"(jvp|jacfwd|hessian)\(.*(renorm|frexp|ldexp|addcmul|addcdiv|var|std)", r"^torch\.(b?float16, not torch\.float32|b?float16, not torch\.float64|float32, not torch\.float64)( of result \d)?$",
           "PyTorch's tangent of these is of another dtype than their result; here the two are of one."),
     Known("gradient", r"(jvp|jacfwd|hessian)\(.*scatter_reduce\(.*prod", r"not -?0\.0, at", "PyTorch's tangent of a product of scattered elements is 0, and its gradient is not."),
     Known("gradient", r"autograd\.grad|backward", "", "PyTorch's tangent of a norm, differentiated, holds mean and deviation fixed; finite differences say otherwise.",
@@ -157,12 +155,16 @@ KNOWN = [
     Known("gradient", r"(jvp|jacfwd)\(", "", "PyTorch lays tangents as their tensors lie; where elements of these share memory, so do the tangents'.", r"(as_strided|unfold|expand)\(",
           ((r"\((v\d+)\)$", r"(\1.clone())"), (r", \((v\d+),\), \(", r", (\1.clone(),), ("))),
     Known("gradient", r"vmap\(.*index_select\(-?\d, (index=)?T\.tensor\(\d", r"^\(", "Of a number for an index, PyTorch's index_select in a vmap gives all slices."),
-    Known("gradient", r"vmap\(.*(aminmax|argmax|argmin)\(.*keepdim=True", r"^\([\d, ]+\), not \([\d, ]+\)$", "Over all dimensions of a sample, `keepdim` keeps one in PyTorch's vmap, and all outside of it."),
+    Known("gradient", r"vmap\(.*(aminmax|argmax|argmin)\(.*keepdim=True", r"^\([\d, ]+\), not \([\d, ]+\)", "Over all dimensions of a sample, `keepdim` keeps one in PyTorch's vmap, and all outside of it."),
     Known("gradient", r"vmap\(.*softm(ax|in)", r"^nan, not 0\.0", "Of a single number PyTorch's vmap makes the slope of softmax 0, also where it is nan.", r"T\.tensor\(\[(-?[\w.]+, )*nan"),
     Known("gradient", r"(jvp|jacfwd|hessian)\(.*cholesky_inverse", "", "PyTorch's tangent of cholesky_inverse is not that of finite differences.", "",
           ((r"T\.cholesky_inverse\(", f"({_INVERSE})("), (r"\b(x|v\d+)\.cholesky_inverse\(", rf"({_INVERSE})(\1, "))),
     Known("gradient", r"func\..*\bqr\(", r"nan, not|not -?nan", "What nan and infinities come to in a decomposition depends on the order in which a library works."),
-    Known("gradient", r"func\..*prod\(", r"^-?nan, not -?0\.0", "Where a product overflows and another factor is 0, the order of the products decides between nan and 0."),
+    Known("gradient|value", r"func.*prod\(", r"^-?nan, not -?0\.0|, not -?nan", "Where a factor is infinite, or a product overflows, the order of the products decides between nan and a number.",
+          r"(?s)(?=.*(inf|nan|e\+\d)).*prod"),
+    Known("gradient", r"vmap\(.*\bqr\(.*'r'", r"^\([\d, ]+\), not \(0,\)", "Without Q, PyTorch's qr in a vmap gives an empty one without the batch."),
+    Known("gradient", r"(jvp|jacfwd)\(.*logsumexp", r"^0\.0, not nan", "PyTorch's tangent of the logarithm of no sum is nan.", r"tensor\(\[\]|zeros\("),
+    Known("gradient", r"(grad|func|backward).*logcumsumexp|backward|grad", r"^(v\d+\.grad: )?-?0\.0, not nan", "PyTorch's slope of logcumsumexp is nan where the sum is still 0; its limit is not.", r"(?s)(?=.*-inf).*logcumsumexp"),
     Known("refused", r"func\.|vmap", "Unbatchable|vmap:", "What vmap cannot do here it says; nothing wrong comes of it."),
 ]  # fmt: skip
 
