@@ -147,16 +147,21 @@ def _spread(x: Tensor, dims: tuple[int, ...], eps: float) -> tuple[Tensor, Tenso
     return x.mean(dims, keepdim=True), (x.var(dims, correction=0, keepdim=True) + eps).rsqrt()
 
 
+def _wide(input: Tensor, *weights: Tensor | None) -> Tensor:
+    """The input in the dtype of its statistics: float32 for half precision beside weights in float32."""
+    return input.float() if norm.mixed(input, *weights) else input
+
+
 @native("native_layer_norm", out=True)
 def _native_layer_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None, bias: Tensor | None, eps: float) -> Any:
     """`layer_norm`, and the means and the inverse standard deviations that it divided by, as constants."""
-    return (_layer_norm(input, normalized_shape, weight, bias, eps), *_spread(input.detach(), tuple(range(-len(normalized_shape), 0)), eps))
+    return (_layer_norm(input, normalized_shape, weight, bias, eps), *_spread(_wide(input.detach(), weight, bias), tuple(range(-len(normalized_shape), 0)), eps))
 
 
 @native("native_group_norm", out=True)
 def _native_group_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, N: int, C: int, HxW: int, group: int, eps: float) -> Any:
     """`group_norm`, and the means and inverse standard deviations of each group (N, group)."""
-    spread = _spread(input.reshape((N, group, C // group * HxW)), (-1,), eps)
+    spread = _spread(_wide(input, weight, bias).reshape((N, group, C // group * HxW)), (-1,), eps)
     return (_group_norm(input, group, weight, bias, eps), *(s[..., 0] for s in spread))
 
 
@@ -166,7 +171,7 @@ def _native_batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None
     out = norm.normalized(input, running_mean, running_var, weight, bias, training, momentum, eps)
     if not training:
         return out, input.new_empty(0), input.new_empty(0)
-    return (out, *(s.reshape(-1) for s in _spread(input.detach(), tuple(d for d in range(input.ndim) if d != 1), eps)))
+    return (out, *(s.reshape(-1) for s in _spread(_wide(input.detach(), running_mean, running_var, weight, bias), tuple(d for d in range(input.ndim) if d != 1), eps)))
 
 
 def _dropouts() -> None:

@@ -194,7 +194,10 @@ class Generator(Scenes):
         ]
         if any(text is None for text in texts):
             return None
-        return f"{self.fresh()} = {path(op)}({', '.join(t for t in texts if t)})"
+        text = f"{path(op)}({', '.join(t for t in texts if t)})"
+        return f"{self.fresh()} = " + (
+            f"seeded(lambda: {text})" if "multi_head_attention_forward" in text else text
+        )  # it may draw a dropout
 
     def _argument(self, x: object) -> str | None:
         if isinstance(x, torch.Tensor) and x.layout is torch.strided:
