@@ -37,6 +37,14 @@ SEEN = re.compile(r"v\d+(?:\[[^][]*\]|\.m?T\b|\.detach\(\))+(?! *[-+*/%&|^<>@]*=
 DENSE = torch.ops.aten.is_non_overlapping_and_dense.default
 
 
+def memory(x: torch.Tensor | None) -> int | None:
+    """Where a tensor's storage begins; None where it has none, as a sparse one or one of a transform that is over."""
+    try:
+        return None if x is None or x.layout is not torch.strided else x.untyped_storage().data_ptr()
+    except RuntimeError:  # NotImplementedError is one
+        return None
+
+
 def places(x: torch.Tensor) -> list[int]:
     """Where the elements of a tensor lie in its storage, in bytes."""
     at = torch.zeros((), dtype=torch.int64)
@@ -119,11 +127,11 @@ class Generator(Scenes):
             return True  # PyTorch scales what it is added to before it multiplies
         for a in targets:
             for b in used:
-                if b is None or a.untyped_storage().data_ptr() != b.untyped_storage().data_ptr() or (a is b and not scatters):
+                if memory(a) is None or memory(a) != memory(b) or (a is b and not scatters):
                     continue
-                if all(map(DENSE, (a, b))) and "masked_scatter" not in line:
+                if all(map(DENSE, (a, b))) and "masked_scatter" not in line and "out=" not in line:
                     continue  # what PyTorch refuses, where it matters
-                if (scatters or places(a) != places(b)) and {*places(a)} & {*places(b)}:
+                if (scatters or "out=" in line or places(a) != places(b)) and {*places(a)} & {*places(b)}:
                     return True
         return False
 
