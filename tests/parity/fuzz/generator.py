@@ -32,7 +32,7 @@ FUNCTIONAL = (
 )
 
 # what a line writes: the variable before an in-place method, an assignment to a part or Python's augmented one, and those behind `out=`
-WRITTEN = re.compile(r"(?:^|: |= )(v\d+)(?:\[.*\])? ?(?:\.\w+_\(|[-+*/%&|^<>@]*= )|out=(\(.*|v\d+)")
+WRITTEN = re.compile(r"(?:^|(?<=: )|(?<== ))(v\d+)(?:\.\w+_\(|\[.*\] = | ?(?:[-+*/%&|^@]|//|\*\*|<<|>>)= )|out=(\(.*|v\d+)")
 SEEN = re.compile(r"v\d+(?:\[[^][]*\]|\.m?T\b|\.detach\(\))+(?! *[-+*/%&|^<>@]*= )")  # views of variables, but what is written
 DENSE = torch.ops.aten.is_non_overlapping_and_dense.default
 
@@ -129,7 +129,7 @@ class Generator(Scenes):
             for b in used:
                 if memory(a) is None or memory(a) != memory(b) or (a is b and not scatters):
                     continue
-                if all(map(DENSE, (a, b))) and "masked_scatter" not in line and "out=" not in line:
+                if all(map(DENSE, (a, b))) and not re.search(r"masked_scatter|out=|\] = ", line):
                     continue  # what PyTorch refuses, where it matters
                 if (scatters or "out=" in line or places(a) != places(b)) and {*places(a)} & {*places(b)}:
                     return True

@@ -154,7 +154,6 @@ KNOWN = [
     Known("gradient", r"vmap\(.*(addcmul|addcdiv)", "^torch.float32, not torch.float64$", "PyTorch's vmap promotes these as if a number for each sample were a vector."),
     Known("gradient", r"(jvp|jacfwd)\(", "", "PyTorch lays tangents as their tensors lie; where elements of these share memory, so do the tangents'.", r"(as_strided|unfold|expand)\(",
           ((r"\((v\d+)\)$", r"(\1.clone())"), (r", \((v\d+),\), \(", r", (\1.clone(),), ("))),
-    Known("gradient", r"vmap\(.*index_select\(-?\d, (index=)?T\.tensor\(\d", r"^\(", "Of a number for an index, PyTorch's index_select in a vmap gives all slices."),
     Known("gradient", r"vmap\(.*(aminmax|argmax|argmin)\(.*keepdim=True", r"^\([\d, ]+\), not \([\d, ]+\)", "Over all dimensions of a sample, `keepdim` keeps one in PyTorch's vmap, and all outside of it."),
     Known("gradient", r"vmap\(.*softm(ax|in)", r"^nan, not 0\.0", "Of a single number PyTorch's vmap makes the slope of softmax 0, also where it is nan.", r"T\.tensor\(\[(-?[\w.]+, )*nan"),
     Known("gradient", r"(jvp|jacfwd|hessian)\(.*cholesky_inverse", "", "PyTorch's tangent of cholesky_inverse is not that of finite differences.", "",
@@ -165,6 +164,10 @@ KNOWN = [
     Known("gradient", r"vmap\(.*\bqr\(.*'r'", r"^\([\d, ]+\), not \(0,\)", "Without Q, PyTorch's qr in a vmap gives an empty one without the batch."),
     Known("gradient", r"(jvp|jacfwd)\(.*logsumexp", r"^0\.0, not nan", "PyTorch's tangent of the logarithm of no sum is nan.", r"tensor\(\[\]|zeros\("),
     Known("gradient", r"(grad|func|backward).*logcumsumexp|backward|grad", r"^(v\d+\.grad: )?-?0\.0, not nan", "PyTorch's slope of logcumsumexp is nan where the sum is still 0; its limit is not.", r"(?s)(?=.*-inf).*logcumsumexp"),
+    Known("gradient", r"autograd|backward|func\.", r"^(v\d+\.grad: )?\(?-?\d\S*, not", "PyTorch counts the tensor itself among equal extremes also where `include_self` leaves it out, and its share of the gradient is lost.",
+          r"(scatter_reduce|index_reduce)\(.*am(ax|in).*include_self=False"),
+    Known("value", r"as_strided_scatter\(.*\), [[(]1(, 1)+[])]", "", "Of several elements that are written to one place PyTorch leaves open which stays."),
+    Known("gradient", r"vmap\(.*index_select\((x, )?-?\d, (index=)?T\.tensor\(\d", r"^\(", "Of a number for an index, PyTorch's index_select in a vmap gives all slices."),
     Known("refused", r"func\.|vmap", "Unbatchable|vmap:", "What vmap cannot do here it says; nothing wrong comes of it."),
 ]  # fmt: skip
 
