@@ -296,7 +296,7 @@ def write(op: Any, target: Tensor, inputs: tuple, attrs: dict) -> Tensor:
     """
     name = f"{op.name}_"
     refuse_leaf(target, name)
-    old = target._like(target.array, target.node)
+    old = target._like(target.array, past_hooks(target))
     if op.saves_input and tape.mode.grad and (target.node is not None or any(getattr(x, "node", None) is not None for x in inputs)):
         old.array = target.array.copy()
     try:
@@ -326,6 +326,18 @@ def write(op: Any, target: Tensor, inputs: tuple, attrs: dict) -> Tensor:
     if watcher is not None:
         watcher.wrote(op, target, (old, *inputs), attrs)
     return target
+
+
+def past_hooks(target: Tensor) -> Any:
+    """The node of what is about to be written. Of a view with hooks on its way from the base, one without: as in PyTorch, the gradient of a
+    write goes to the base at once, and the hooks stay with what the view showed before.
+    """
+    base, node = target._base, target.node
+    while node is not None and node.op is not None and node.op.view and base is not None and base.node not in (None, node):
+        if node.hooks is not None:
+            return _seen_through(base, target)
+        node = node.inputs[0]
+    return target.node
 
 
 def _called(op: Any, old: Tensor, inputs: tuple, attrs: dict) -> Tensor:

@@ -418,7 +418,7 @@ def replacing(name: str, fn: Callable, scatters: bool = False) -> Callable:
 
     def call(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         inplace.refuse_leaf(self, f"{name}_")
-        kept = self._like(self.array.copy(), self.node)
+        kept = self._like(self.array.copy(), inplace.past_hooks(self))
         result = casting.alone(fn, kept, *args, **kwargs)
         for x in casting.tensors((args, kwargs)) if scatters else ():
             inplace.refuse_shared(self.array, x.array, f"{name}_", True)
