@@ -325,9 +325,10 @@ def histogram(x: Any, bins: int, low: float, high: float) -> Any:
         raise Refused(f"range of [{low}, {high}] is not finite")
     if low == high:
         low, high = low - 1, high + 1
+    low, high, n = (x.dtype.type(a) for a in (low, high, bins))  # in this order and precision PyTorch rounds
     inside = x[(x >= low) & (x <= high)]
-    places = numpy.minimum(((inside - low) / (high - low) * bins).astype(numpy.int64), bins - 1)
-    return numpy.bincount(places, minlength=bins).astype(x.dtype)
+    places = numpy.minimum(((inside - low) * n / (high - low)).astype(numpy.int64), bins - 1)
+    return numpy.bincount(places[places >= 0], minlength=bins).astype(x.dtype)  # half precision may overflow
 
 
 @_through_host

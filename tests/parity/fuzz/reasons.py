@@ -98,6 +98,7 @@ KNOWN = [
     Known("flags", "create_graph=True", "", "Whether a second derivative that is 0 is recorded depends on how the first is written."),
     Known("dtype", r"autocast.*(einsum|inner|tensordot)", "", "Along dimensions of one element PyTorch multiplies in place of a matrix product, and autocast does not see it."),
     Known("gradient", "", "", "PyTorch's slope of cholesky_inverse reaches the triangle that is not read.", "cholesky_inverse", ((r"(?:T\.cholesky_inverse\((v\d+|x)(?:, )?|\b(v\d+|x)\.cholesky_inverse\()((?:upper=)?True)?", lambda m: f"{m[1] or m[2]}.tri{'u' if m[3] else 'l'}().cholesky_inverse({m[3] or ''}"),)),
+    Known("gradient", "", "", "PyTorch's slope of cholesky_solve by the factor reaches the triangle that is not read.", "cholesky_solve", ((r"(T\.cholesky_solve\((?:v\d+|x), |(?<!T)\.cholesky_solve\()(v\d+|x)(?=(, (?:upper=)?True)?)", lambda m: f"{m[1]}{m[2]}.tri{'u' if m[3] else 'l'}()"),)),
     Known("gradient", "", "", "PyTorch gives the gradient to the part that is replaced, and none to the rest.", "as_strided_scatter",
           ((r"(?:T|\b(v\d+|x))\.as_strided_scatter\(", lambda m: f"(lambda x, src, *at, **kw: (lambda y: (y.as_strided(*at, **kw).copy_(src), y)[1])(x.clone(memory_format=T.contiguous_format)))({m[1] + ', ' if m[1] else ''}"),)),
     Known("gradient", "narrow_copy|autograd|backward", "", "PyTorch loses the gradient of narrow_copy for a start that is counted from the end.", r"narrow_copy\([^)]*-\d", ((r"narrow_copy\(", "narrow("),)),
