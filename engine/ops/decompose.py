@@ -192,7 +192,7 @@ class eigh(Factor):
     def d_input(xp, g, input, eigenvalues, eigenvectors):
         gw, gV, V = g[0], conj(xp, g[1]), eigenvectors
         gaps = apart(xp, eigenvalues[..., None, :] - eigenvalues[..., :, None])
-        inner = off_diagonal(xp, skew(xp, xp.matmul(H(xp, V), gV)) / (2 * gaps))
+        inner = off_diagonal(xp, ratio(xp, skew(xp, xp.matmul(H(xp, V), gV)), 2 * gaps, gV))
         return conj(xp, xp.matmul(V, xp.matmul(inner + on_diagonal(xp, gw), H(xp, V))))
 
 
@@ -216,15 +216,15 @@ class svd(Factor):
         row, column = S[..., None, :], S[..., :, None]
         gaps = apart(xp, (row - column) * (row + column))
         turn = skew(xp, xp.matmul(H(xp, U), gU))
-        skew_u, skew_v = off_diagonal(xp, turn / gaps), off_diagonal(xp, skew(xp, xp.matmul(H(xp, V), gV)) / gaps)
+        skew_u, skew_v = off_diagonal(xp, ratio(xp, turn, gaps, gU)), off_diagonal(xp, ratio(xp, skew(xp, xp.matmul(H(xp, V), gV)), gaps, gV))
         middle = skew_u * row + column * skew_v + on_diagonal(xp, gS)
         if is_complex(U):  # singular vectors may turn in the complex plane
-            middle = middle + xp.where(eye_of(xp, turn), turn / (2 * row), 0)
+            middle = middle + xp.where(eye_of(xp, turn), ratio(xp, turn, 2 * row, gU), 0)
         found = xp.matmul(U, xp.matmul(middle, H(xp, V)))
         if U.shape[-2] > k:
-            found = found + xp.matmul(outside(xp, U, gU) / row, H(xp, V))
+            found = found + xp.matmul(ratio(xp, outside(xp, U, gU), row, gU), H(xp, V))
         if V.shape[-2] > k:
-            found = found + xp.matmul(U, H(xp, outside(xp, V, gV) / row))
+            found = found + xp.matmul(U, H(xp, ratio(xp, outside(xp, V, gV), row, gV)))
         return conj(xp, found)
 
 
@@ -298,6 +298,11 @@ def on_diagonal(xp: Any, v: Any) -> Any:
 def apart(xp: Any, gaps: Any) -> Any:
     """Differences of eigenvalues, to divide by: 1 on the diagonal, where the numerator is 0."""
     return xp.where(eye_of(xp, gaps), 1, gaps)
+
+
+def ratio(xp: Any, a: Any, b: Any, g: Any) -> Any:
+    """`a / b`, for an `a` that comes of the gradient `g` of vectors; 0 / 0 is 0 where nobody asks for them, and values alone have a slope."""
+    return a / xp.where((b == 0) & (xp.sum(xp.abs(g), axis=(-2, -1), keepdims=True) == 0), 1, b)
 
 
 def skew(xp: Any, x: Any) -> Any:

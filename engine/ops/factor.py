@@ -33,6 +33,7 @@ from .decompose import (
     need_floats,
     off_diagonal,
     on_diagonal,
+    ratio,
     solve,
     solve_triangular,
     svd,
@@ -271,7 +272,7 @@ class eig(Factor):
         gaps = apart(xp, conj(xp, eigenvalues[..., None, :] - eigenvalues[..., :, None]))
         inner = xp.matmul(H(xp, V), gV)
         along = xp.real(xp.sum(xp.where(eye_of(xp, inner), inner, 0), axis=-1))
-        inner = (inner - xp.matmul(H(xp, V), V * along[..., None, :])) / gaps
+        inner = ratio(xp, inner - xp.matmul(H(xp, V), V * along[..., None, :]), gaps, gV)
         middle = xp.where(eye_of(xp, inner), gL[..., None, :], inner)
         return conj(xp, xp.solve_matrix(H(xp, V), xp.matmul(middle, H(xp, V))))
 
@@ -312,6 +313,9 @@ def cond(A: Tensor, p: Any = None) -> Tensor:
         return s[..., -1] / s[..., 0] if p == -2 else s[..., 0] / s[..., -1]
     if A.shape[-1] != A.shape[-2]:
         raise RuntimeError(f"linalg.cond: A must be batches of square matrices, but they are {A.shape[-2]} by {A.shape[-1]} matrices")
+    if p == "nuc":
+        s = svdvals(A)
+        return s.sum(-1) * (1 / s).sum(-1)
     inverse, info = inv_ex(A)
     found = matrix_norm(A, p) * matrix_norm(inverse, p)
     return found.masked_fill(info != 0, math.inf)
