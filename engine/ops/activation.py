@@ -26,10 +26,11 @@ class Activation(Refusing, Elementwise):
 
 
 def real(*numbers):
-    """Refused for a complex number where kernels take real ones, and for what is no number."""
+    """The first as a real number. Refused are complex ones where kernels take real ones, and what is no number."""
     for number in numbers:
         if isinstance(number, (tuple, list)): raise Refused(f"argument must be Number, not {type(number).__name__}", TypeError)
         if number.__class__ is complex and number.imag: raise Refused("value cannot be converted to type double without overflow")
+    return numbers[0].real if numbers[0].__class__ is complex else numbers[0]
 
 
 class Bounded(Activation):
@@ -52,8 +53,8 @@ class relu(Bounded):
 
 class leaky_relu(Activation):
     """x where it is positive, else `negative_slope * x`."""
-    def forward(xp, input, negative_slope: complex = 0.01): return xp.where(input > 0, input, input * negative_slope)
-    def d_input(xp, g, input, negative_slope): return xp.where(input > 0, g, g * negative_slope)
+    def forward(xp, input, negative_slope: complex = 0.01): return xp.where(input > 0, input, input * real(negative_slope))
+    def d_input(xp, g, input, negative_slope): return xp.where(input > 0, g, g * real(negative_slope))
 
 
 class threshold(Activation):
@@ -67,18 +68,18 @@ class threshold(Activation):
 
 class elu(Activation):
     """x where it is positive, else `alpha * (exp(x) - 1)`."""
-    def forward(xp, input, alpha: complex = 1.0): return xp.where(input < 0, alpha * xp.expm1(xp.clip(input, None, 0)), input)
-    def d_input(xp, g, input, alpha): return xp.where(input <= 0, g * (alpha * xp.exp(xp.where(input < 0, input, 0))), g)
+    def forward(xp, input, alpha: complex = 1.0): return xp.where(input < 0, real(alpha) * xp.expm1(xp.clip(input, None, 0)), input)
+    def d_input(xp, g, input, alpha): return xp.where(input <= 0, g * (real(alpha) * xp.exp(xp.where(input < 0, input, 0))), g)
 
 
 class celu(Activation):
     """x where it is positive, else `alpha * (exp(x / alpha) - 1)`."""
     home, inplace = "engine", True
     def forward(xp, input, alpha: complex = 1.0):
-        real(alpha)
+        alpha = real(alpha)
         if alpha == 0: raise Refused("ZeroDivisionError: alpha cannot be 0 for CELU")
         return xp.where(input < 0, alpha * xp.expm1(xp.clip(input, None, 0) / alpha), input)
-    def d_input(xp, g, input, alpha): return xp.where(input <= 0, g * xp.exp(xp.where(input < 0, input, 0) / alpha), g)
+    def d_input(xp, g, input, alpha): return xp.where(input <= 0, g * xp.exp(xp.where(input < 0, input, 0) / real(alpha)), g)
 
 
 class selu(Activation):

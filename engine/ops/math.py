@@ -369,6 +369,12 @@ class lerp(Refusing, Elementwise):
         weight = 0 if isinstance(inputs[2], (bool, int, float, complex)) else inputs[2]
         return super()._no_tensor(inputs[:2] if weight is not inputs[2] else inputs, error)
 
+    @classmethod
+    def prepare(cls, arrays):
+        kind = dtypes.FROM_NUMPY[arrays[0].dtype]
+        if arrays[2].__class__ is complex and kind.rank == dtypes.FLOAT: arrays = [*arrays[:2], dtypes.fitting(arrays[2], kind)]
+        return super().prepare(arrays)
+
     samples = (((2, 3),) * 3, ((2, 3), (3,), (2, 1)))
     def forward(xp, input, end, weight): return xp.lerp(input, end, weight)
     def d_input(xp, g, weight): return g * (1 - weight)

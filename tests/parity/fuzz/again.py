@@ -73,9 +73,11 @@ def moved(lines: list[str], seed: int) -> dict[str, Any]:
         x = x if isinstance(x, torch.Tensor) else torch.tensor(x, **kwargs)
         if not (x.is_floating_point() or x.is_complex()):
             return x
-        way, info = torch.rand(x.shape, generator=generator, dtype=torch.float64) * 4 - 2, torch.finfo(x.dtype)
-        x = torch.where(x.detach() == 0, info.tiny, x.detach())  # a decomposition asks for the sign of a zero
-        return (x * (1 + way * info.eps) * torch.where(x.abs() > info.tiny, 1, way.sign())).to(x.dtype)
+        parts = torch.view_as_real(x.detach().resolve_conj()) if x.is_complex() else x.detach()
+        way, info = torch.rand(parts.shape, generator=generator, dtype=torch.float64) * 4 - 2, torch.finfo(x.dtype)
+        zero = way.sign() * info.tiny  # a decomposition asks for the sign of a zero
+        parts = torch.where(parts == 0, zero, parts * (1 + way * info.eps)).to(parts.dtype)
+        return torch.view_as_complex(parts) if x.is_complex() else parts
 
     *before, last = lines
     given = re.sub(r"\bT\.tensor\(", "move(", last)
