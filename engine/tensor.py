@@ -77,6 +77,7 @@ class Tensor:
     # (base, link), set on views only: whose memory, and (the link before, (op, attrs)), with the maker of one view among several behind
     _view: tuple | None = None
     _grad: Tensor | None = None
+    _resting: Any = None  # the hooks of a leaf that requires no gradient for a while
     _apart: bool = False  # made by `.data`: what is written through it counts for no version
     _views: list | None = None  # weak references to the tensors that see this one's memory
     __array_priority__ = 1000
@@ -276,13 +277,15 @@ class Tensor:
                         f"only Tensors of floating point and complex dtype can require gradients, this one is {self.dtype.name}"
                     )
                 self.node = tape.Leaf(self)
+                if self._resting is not None:
+                    self.node.hooks, self._resting = self._resting, None
         elif self.node is not None:
             if self.node.op is not None:
                 raise RuntimeError(
                     "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a subgraph "
                     "that doesn't require differentiation use var_no_grad = var.detach()."
                 )
-            self.node = None
+            self._end_as_leaf()
         return self
 
     @property
@@ -336,8 +339,14 @@ class Tensor:
         """Cut this very tensor from the graph."""
         if self._base is not None and self.dtype.rank >= dtypes.FLOAT:
             raise RuntimeError("Can't detach views in-place. Use detach() instead.")
-        self.node = None
+        self._end_as_leaf()
         return self
+
+    def _end_as_leaf(self) -> None:
+        """No node any more; the hooks of a leaf wait until it requires a gradient again."""
+        if self.node is not None and self.node.op is None and self.node.hooks is not None:
+            self._resting = self.node.hooks
+        self.node = None
 
     @property
     def data(self) -> Tensor:
@@ -582,7 +591,7 @@ class Tensor:
         if self.node is not None:
             out.requires_grad_()
         for name, value in self.__dict__.items():
-            if name not in ("_view", "_views", "_apart"):  # the copy has memory of its own
+            if name not in ("_view", "_views", "_apart", "_resting"):  # the copy has memory of its own
                 setattr(out, name, deepcopy(value, memo))
         return out
 
@@ -618,7 +627,7 @@ def named_data(args: tuple, named: dict[str, Any]) -> tuple:
     return args
 
 
-NOT_KEPT = ("_view", "_views", "_apart", "_grad")  # what a tensor that is written to a file, or copied, leaves behind
+NOT_KEPT = ("_view", "_views", "_apart", "_grad", "_resting")  # what a tensor that is written to a file, or copied, leaves behind
 
 
 def _rebuild(cls: type | None, array: numpy.ndarray, requires_grad: bool, place: devices.device = devices.CPU) -> Tensor:
