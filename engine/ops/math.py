@@ -104,6 +104,7 @@ class div(Arithmetic):
     def forward(xp, input, other): return input / other
     def d_input(xp, g, other): return g / other
     def d_other(xp, g, input, other): return -g * ((input / other) / other)
+    def t_other(xp, t, input, other): return -(t * (input / other)) / other
 
 
 class floor_divide(Refusing, Arithmetic):

@@ -41,6 +41,10 @@ def _copied(text: str) -> str:
     return re.sub(r"\bv\d+\b", r"\g<0>.clone()", text)
 
 
+_CLAMP = (
+    "lambda input, min=None, max=None: T.where(input > max, max, input) if min is None else T.where(input < min, min, input) if max is None"
+    " else T.where(input < min, min, T.where(input > max, max, input))"
+)
 _INVERSE = "lambda L, upper=False: T.linalg.inv(L.triu().mH @ L.triu() if upper else L.tril() @ L.tril().mH)"
 KNOWN = [
     Known("flags|gradient|value|refused|accepted|error type", _SPECIAL, "requires_grad|differentiation|derivative|not 0.0|at \\(",
@@ -161,12 +165,14 @@ KNOWN = [
     Known("gradient", r"vmap\(.*softm(ax|in)", r"^nan, not 0\.0", "Of a single number PyTorch's vmap makes the slope of softmax 0, also where it is nan.", r"T\.tensor\(\[(-?[\w.]+, )*nan"),
     Known("gradient", r"(jvp|jacfwd|hessian)\(.*cholesky_inverse", "", "PyTorch's tangent of cholesky_inverse is not that of finite differences.", "",
           ((r"T\.cholesky_inverse\(", f"({_INVERSE})("), (r"\b(x|v\d+)\.cholesky_inverse\(", rf"({_INVERSE})(\1, "))),
+    Known("gradient", r"(jvp|jacfwd|hessian)\(.*cl(am|i)p\(", "", "Where an element is equal to a bound that is a tensor, PyTorch's tangent is the bound's and its gradient the element's; here both are the element's.", "",
+          ((r"T\.cl(am|i)p\(", f"({_CLAMP})("), (r"\b(x|v\d+)\.cl(?:am|i)p\(", rf"({_CLAMP})(\1, "))),
     Known("gradient", r"func\..*\bqr\(", r"nan, not|not -?nan", "What nan and infinities come to in a decomposition depends on the order in which a library works."),
     Known("gradient|value", r"func.*prod\(", r"^-?nan, not -?0\.0|, not -?nan", "Where a factor is infinite, or a product overflows, the order of the products decides between nan and a number.",
           r"(?s)(?=.*(inf|nan|e\+\d)).*prod"),
     Known("gradient", r"vmap\(.*\bqr\(.*'r'", r"^\([\d, ]+\), not \(0,\)", "Without Q, PyTorch's qr in a vmap gives an empty one without the batch."),
     Known("gradient", r"(jvp|jacfwd)\(.*logsumexp", r"^0\.0, not nan", "PyTorch's tangent of the logarithm of no sum is nan.", r"tensor\(\[\]|zeros\("),
-    Known("gradient", r"(grad|func|backward).*logcumsumexp|backward|grad", r"^(v\d+\.grad: )?-?0\.0, not nan", "PyTorch's slope of logcumsumexp is nan where the sum is still 0; its limit is not.", r"(?s)(?=.*-inf).*logcumsumexp"),
+    Known("gradient", "backward|grad|func", r"^(v\d+\.grad: )?-?0\.0, not nan", "PyTorch's slope of logcumsumexp is nan where the sum is still 0; its limit is not.", r"(?s)(?=.*-inf).*logcumsumexp"),
     Known("gradient", r"autograd|backward|func\.", r"^(v\d+\.grad: )?\(?-?\d\S*, not", "PyTorch counts the tensor itself among equal extremes also where `include_self` leaves it out, and its share of the gradient is lost.",
           r"(scatter_reduce|index_reduce)\(.*am(ax|in).*include_self=False"),
     Known("value", r"as_strided_scatter\(.*\), [[(]1(, 1)+[])]", "", "Of several elements that are written to one place PyTorch leaves open which stays."),
