@@ -45,6 +45,8 @@ class Difference(Op):
             warn(
                 f"Using a target size ({list(b.shape)}) that is different to the input size ({list(a.shape)}). This will likely lead to incorrect "
                 "results due to broadcasting. Please ensure they have the same size.")  # fmt: skip
+            most = max(a.ndim, b.ndim)  # a number repeated is one no more, and its dtype counts
+            arrays = [x if x.ndim else x.reshape((1,) * most) for x in arrays]
         return super().prepare(arrays)
 
 

@@ -87,7 +87,7 @@ def multi_margin_loss(input: Tensor, target: Tensor, p=1, margin: float = 1.0, w
     each = each * each if p == 2 else each
     if weight is not None: each = each * weight[at]
     each = each.masked_fill(_one_hot(at, rows.shape[1]), 0).sum(1) / rows.shape[1]
-    return finish(each if input.ndim == 2 or target.ndim else each.squeeze(0), reduction)
+    return finish(each if input.ndim == 2 or target.ndim else each.squeeze(0), reduction).to(input.dtype)
 
 
 def _classes(target):

@@ -244,7 +244,7 @@ def of_samples(input, running_mean, running_var, weight, bias, use_input_stats, 
         each = [x if x is None else x.repeat(n) for x in (running_mean, running_var, *((None, None) if affine else (weight, bias)))]
         out = normalized(whole, *each, use_input_stats, momentum, eps)
         for running, moved in zip((running_mean, running_var), each, strict=False):
-            if running is not None: running.copy_(moved.reshape((n, c)).mean(0))
+            if running is not None and use_input_stats: running.copy_(moved.reshape((n, c)).mean(0))
     out = out.reshape(input.shape)
     if affine and weight is not None: out = out * weight.reshape(shape)
     return out + bias.reshape(shape) if affine and bias is not None else out
