@@ -247,6 +247,7 @@ class amax(Reduction, Refusing, Op):
     refuses = "c"
     def forward(xp, input, dim=None, keepdim=False): return xp.max(input, axis=dim, keepdims=keepdim)
     def d_input(xp, g, input, out, dim): return spread(xp, g, input.shape, dim) * shared(xp, input, spread(xp, out, input.shape, dim), dim, dim is None)
+    def t_input(xp, t, input, out, dim, keepdim): return xp.sum(t * shared(xp, input, spread(xp, out, input.shape, dim), dim, False), axis=dim, keepdims=keepdim)
 
 
 class amin(Reduction, Refusing, Op):
@@ -254,6 +255,7 @@ class amin(Reduction, Refusing, Op):
     refuses = "c"
     def forward(xp, input, dim=None, keepdim=False): return xp.min(input, axis=dim, keepdims=keepdim)
     def d_input(xp, g, input, out, dim): return spread(xp, g, input.shape, dim) * shared(xp, input, spread(xp, out, input.shape, dim), dim, dim is None)
+    def t_input(xp, t, input, out, dim, keepdim): return xp.sum(t * shared(xp, input, spread(xp, out, input.shape, dim), dim, False), axis=dim, keepdims=keepdim)
 
 
 PLACES = ((((2, 3),), {"dim": 0}), (((2, 3, 4),), {"dim": 1}), (((2, 3),), {"dim": -1, "keepdim": True}), (([[1.0, 3.0, 3.0], [2.0, 0.0, 2.0]],), {"dim": 1}))
