@@ -89,7 +89,8 @@ class Jacobian:
         """The tangent of a node. An op without a rule of its own for that transposes its pull, and is counted as that pull: a linear map
         and its transpose take the same multiplications (Griewank and Walther, section 3.4)."""
         op = node.op
-        if op.push.__func__ is not Op.push.__func__ and not (issubclass(op, Linear) and (op.variadic or op.multi or op.aux)):
+        pushes = op.push.__func__ is not Op.push.__func__ and not (issubclass(op, Linear) and (op.variadic or op.multi or op.aux))
+        if pushes or op.slopes:
             with _counting(node, tally):
                 return counted(node.op.push(node, given, numpy, False), tally)
         carrying = {source for source, one in zip(node.inputs, given, strict=True) if one is not None}
