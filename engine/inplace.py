@@ -334,7 +334,7 @@ def past_hooks(target: Tensor) -> Any:
     """
     base, node = target._base, target.node
     while node is not None and node.op is not None and node.op.view and base is not None and base.node not in (None, node):
-        if node.hooks is not None:
+        if node.hooks is not None or node.op.name == "strided_view" and node.inputs[0] is not base.node:  # which shows more than a part
             return _seen_through(base, target)
         node = node.inputs[0]
     return target.node
@@ -532,14 +532,14 @@ def _written(base: Tensor, view: Tensor, node: Any, once: tuple | None) -> Any:
 
     if once is not None:
         return _written_at(base, view, node, once)
-    return tape.Node(write_view, (base.node, node), {"path": view._path}, (), base.array.shape, base.array.dtype)
+    return tape.Node(write_view, (base.node, node), {"path": _way(base, view)}, (), base.array.shape, base.array.dtype)
 
 
 def _written_at(base: Tensor, view: Tensor, node: Any, once: tuple) -> Any:
     """The base after the elements at the index `once` of one of its views were written."""
     from .op import registry
 
-    array, path = base.array, view._path
+    array, path = base.array, _way(base, view)
     xp = devices.namespace(array).module_of(array)
     places = devices.namespace(array).read_through(xp.arange(array.size).reshape(array.shape), path)[once]
     if node is not None:
@@ -548,18 +548,23 @@ def _written_at(base: Tensor, view: Tensor, node: Any, once: tuple) -> Any:
     return tape.Node(registry["index_put"], (base.node, node), attrs, (), array.shape, array.dtype)
 
 
+def _way(base: Tensor, view: Tensor) -> tuple:
+    """The views between a base and a view of it, from the last one by strides on: it shows the storage, whatever was seen before."""
+    path = view._path
+    for i, (op, attrs) in reversed([*enumerate(path)]):
+        if op.name == "strided_view":
+            source = tuple(base.shape), base.stride(), base.storage_offset()
+            return (op, {**attrs, "source": source}), *path[i + 1 :]
+    return path
+
+
 def _seen_through(base: Tensor, view: Tensor) -> Any:
     """The node of a view, derived anew from its base; as in PyTorch it leads nowhere where the base itself asks for no gradient."""
     node = base.node
     if node is None:
         return None if view.node is None else tape.Node(_nowhere, (), {}, (), view.array.shape, view.array.dtype)
-    array, path = base.array, view._path
-    for i, (op, attrs) in reversed([*enumerate(path)]):
-        if op.name == "strided_view":  # it shows the storage, whatever of it was seen on the way
-            source = tuple(base.shape), base.stride(), base.storage_offset()
-            path = (op, {**attrs, "source": source}), *path[i + 1 :]
-            break
-    for op, attrs in path:
+    array = base.array
+    for op, attrs in _way(base, view):
         array = op.forward(devices.namespace(array), array, **attrs)
         node = tape.Node(op, (node,), attrs, (), array.shape, array.dtype)
     return node
