@@ -93,12 +93,14 @@ def slogdet(x: Any) -> tuple:
 
 
 def cofactor(x: Any) -> Any:
-    """The matrix of cofactors, from the singular values: det(U) det(V) conj(U diag(products of the others) V^H)."""
+    """The matrix of cofactors, from the singular values: det(U) det(V) conj(U diag(products of the others) V^H); nan where `x` is not finite."""
     lib, n = module_of(x), x.shape[-1]
-    u, s, vh = lib.linalg.svd(x)
+    known = lib.isfinite(x).all((-2, -1))[..., None, None]
+    u, s, vh = lib.linalg.svd(x if known.all() else lib.where(known, x, 0))
     others = lib.where(lib.eye(n, dtype=bool), 1, s[..., None, :]).prod(-1)
     turn = lib.linalg.det(u) * lib.linalg.det(vh)
-    return turn[..., None, None] * ((u * others[..., None, :]) @ vh).conj()
+    out = turn[..., None, None] * ((u * others[..., None, :]) @ vh).conj()
+    return out if known.all() else lib.where(known, out, math.nan)
 
 
 def solve_matrix(a: Any, b: Any) -> Any:
