@@ -167,9 +167,9 @@ def log1p(x: Any) -> Any:
 
 
 def sign(x: Any) -> Any:
-    """-1, 0 or 1; PyTorch's sign of nan is 0, and of a complex number its direction."""
+    """-1, 0 or 1; PyTorch's sign of nan is 0, and of a complex number its direction, which one that is not finite does not have."""
     if x.dtype.kind in "bc":
-        return x.copy() if x.dtype.kind == "b" else numpy.sign(x)
+        return x.copy() if x.dtype.kind == "b" else numpy.where(numpy.isfinite(x), numpy.sign(x), x.dtype.type(complex("nan+nanj")))
     return ((x > 0).view("int8") - (x < 0).view("int8")).astype(x.dtype)
 
 
