@@ -93,7 +93,10 @@ def slogdet(x: Any) -> tuple:
 
 
 def cofactor(x: Any) -> Any:
-    """The matrix of cofactors, from the singular values: det(U) det(V) conj(U diag(products of the others) V^H); nan where `x` is not finite."""
+    """The matrix of cofactors, from the singular values: det(U) det(V) conj(U diag(products of the others) V^H).
+
+    Of a matrix that is not finite it is nan.
+    """
     lib, n = module_of(x), x.shape[-1]
     known = lib.isfinite(x).all((-2, -1))[..., None, None]
     u, s, vh = lib.linalg.svd(x if known.all() else lib.where(known, x, 0))
