@@ -255,8 +255,8 @@ def mean(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
 def var(x: Any, axis: Any = None, correction: float = 0, keepdims: bool = False) -> Any:
     """The mean squared distance from the mean, with the count reduced by `correction`."""
     d = x - mean(x, axis, True)
-    total, n = sum((d * d.conj()).real, axis, keepdims), count(x, axis) and count(x, axis) - correction
-    return total / n if n > 0 else cupy.where(total > 0, inf, nan).astype(total.dtype)
+    total, n = sum((d * d.conj()).real, axis, keepdims), count(x, axis)
+    return total / (n - correction) if n > 0 and n > correction else cupy.where(total > 0, inf, nan).astype(total.dtype)
 
 
 @_of_points

@@ -97,8 +97,8 @@ def var(x: Any, axis: Any = None, correction: float = 0, keepdims: bool = False)
     """The mean squared distance from the mean, with the count reduced by `correction`."""
     d = x - mean(x, axis, True)
     squares = (d * d.conj()).real if d.dtype.kind == "c" else d * d
-    total, n = sum(squares, axis, keepdims), count(x, axis) and count(x, axis) - correction
-    return total / n if n > 0 else numpy.where(total > 0, numpy.inf, numpy.nan).astype(squares.dtype)
+    total, n = sum(squares, axis, keepdims), count(x, axis)
+    return total / (n - correction) if n > 0 and n > correction else numpy.where(total > 0, numpy.inf, numpy.nan).astype(squares.dtype)
 
 
 def std(x: Any, axis: Any = None, correction: float = 0, keepdims: bool = False) -> Any:
