@@ -210,7 +210,8 @@ def _follow(held: ref, file: Path) -> None:
         if not lesson.session.clients:
             continue
         try:
-            stamp = file.stat().st_mtime_ns
+            found = file.stat()
+            stamp = found.st_mtime_ns, found.st_ino  # a clock may tick in milliseconds; a new place is a new file
             if stamp != seen or lesson.trouble:
                 lesson.heard(place_in(file))
                 seen = stamp if not lesson.session.busy() else None
