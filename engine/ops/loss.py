@@ -83,9 +83,14 @@ class l1_loss(Difference):
         return shared(g, d, reduction) * xp.conj(xp.sgn(d))
 
 
+def cut(xp, d, bound):
+    """The difference, cut off at `bound` and `-bound`, from where on it is constant; nan is constant too."""
+    return xp.where(xp.abs(d) < bound, d, xp.clip(2 * d, -bound, bound))
+
+
 def smooth(xp, d, beta):
     """The slope of the smooth L1 loss: the difference in units of `beta`, cut off at 1 and -1."""
-    return xp.sign(d) if beta == 0 else xp.where(xp.abs(d) >= beta, xp.sign(d), d / beta)
+    return xp.sign(d) if beta == 0 else cut(xp, d, beta) / beta
 
 
 class smooth_l1_loss(Difference):
@@ -118,10 +123,10 @@ class huber_loss(Difference):
         return reduced(xp, xp.where(a <= delta, a * a * 0.5, (a - delta / 2) * delta), reduction)
     def d_input(xp, g, input, target, reduction, delta):
         d = input - target
-        return shared(g, d, reduction) * xp.where(xp.abs(d) < delta, d, delta * xp.sign(d))
+        return shared(g, d, reduction) * cut(xp, d, delta)
     def d_target(xp, g, input, target, reduction, delta):
         d = target - input
-        return shared(g, d, reduction) * xp.where(xp.abs(d) < delta, d, delta * xp.sign(d))
+        return shared(g, d, reduction) * cut(xp, d, delta)
 
 
 # -- classes -------------------------------------------------------------------------------------------------------------

@@ -90,7 +90,7 @@ class Session:
         if WRITES.search(line):
             self.shared |= any(share(x) for name, x in self.tensors().items() if name in line or ".step()" in line and x.requires_grad)
         their_error, our_error = refusal(code, self.theirs), refusal(code, self.ours)
-        made = [name for name in assigned if name in self.theirs and self.theirs[name] is not before.get(name)]
+        made = [name for name in assigned if name in self.theirs and (name not in before or self.theirs[name] is not before[name])]
         if their_error is not None or our_error is not None:
             self.refusals += their_error is not None
             return self._refused(line, their_error, our_error, assigned)
