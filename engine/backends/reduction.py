@@ -216,9 +216,16 @@ def cumsum(x: Any, axis: int) -> Any:
         out = _running(x.reshape(-1, x.shape[axis], lines)).reshape(x.shape)
         if numpy.isfinite(sum(out)):  # in a product, an infinity or nan would reach what stands before it
             return out
-    return numpy.add.accumulate(x, axis)
+    return _accumulated(numpy.add, x, axis)
 
 
+def _accumulated(ufunc: Any, x: Any, axis: int) -> Any:
+    """A scan whose running value has twice the digits, as PyTorch's on the CPU, at no cost."""
+    wide = _WIDER.get(x.dtype)
+    return ufunc.accumulate(x, axis) if wide is None else ufunc.accumulate(x, axis, wide).astype(x.dtype)
+
+
+_WIDER = {numpy.dtype("float32"): numpy.dtype("float64"), numpy.dtype("complex64"): numpy.dtype("complex128")}
 _MANY = 1 << 14  # elements; for fewer, products take as long as sums in order
 _SIZES = (*range(16, 33), *range(15, 7, -1))  # of blocks, the best first
 
@@ -240,7 +247,7 @@ def _running(x: Any) -> Any:
 
 @_along
 def cumprod(x: Any, axis: int) -> Any:
-    return numpy.multiply.accumulate(x, axis)
+    return _accumulated(numpy.multiply, x, axis)
 
 
 @_along

@@ -131,4 +131,4 @@ def trapezoid(y: Tensor, x=None, *, dx=1, dim=-1):
 def cumulative_trapezoid(y: Tensor, x=None, *, dx=1, dim=-1):
     """Running integral along `dim` by the trapezoidal rule, over the points `x`, or over steps of `dx`."""
     d = wrap_dim(dim, y.ndim)
-    return cumsum(_areas("cumulative_trapezoid", y, x, dx, d), d) / 2
+    return cumsum(_areas("cumulative_trapezoid", y, x, dx, d) / 2, d)

@@ -112,7 +112,7 @@ KNOWN = [
     Known("value|gradient", "", "", "PyTorch moves running statistics again while it recomputes a checkpoint; here once, where nothing after them was recorded.", "BatchNorm|InstanceNorm",
           ((r"T\.utils\.checkpoint\.checkpoint\((lambda x: .*), (v\d+), use_reentrant=\w+\)", r"(\1)(\2)"),)),
     Known("value", "", r"\([^)]*(nan|inf)[^)]*j\), not|not \([^)]*(nan|inf)", "What a function of a complex infinity or nan is, one library of elementary functions tells otherwise than the next."),
-    Known("value", r"(solve|inv)_ex\(", "", "What is in the place of the solution where `info` says that there is none."),
+    Known("value|gradient", r"(solve|inv)_ex\(", "", "What is in the place of the solution where `info` says that there is none."),
     Known("value|gradient", "polygamma|digamma|psi|lgamma|gammaln", "inf, not nan|nan, not -?inf", "Beside a pole whose number is too large for its fraction."),
     Known("shape", "pixel_(un)?shuffle", r"0", "Of no elements PyTorch gives the shape of the input."),
     Known("value", r"gelu|pow|\*\*|zeta|polygamma|softsign|gcd", r"not \(?-?nan", "PyTorch's vector units give nan at an infinity or at 0j."),
@@ -182,6 +182,8 @@ KNOWN = [
           r"(scatter_reduce|index_reduce)\(.*am(ax|in).*include_self=False"),
     Known("value", r"as_strided_scatter\(.*\), [[(]1(, 1)+[])]", "", "Of several elements that are written to one place PyTorch leaves open which stays."),
     Known("gradient", r"vmap\(.*index_select\((x, )?-?\d, (index=)?T\.tensor\(\d", r"^\(", "Of a number for an index, PyTorch's index_select in a vmap gives all slices."),
+    Known("value", "alpha=", r"^(v\d+: )?-?inf, not -?\d\.\d+e\+\d+", "PyTorch's vector units add a multiple with one rounding, and it does not overflow on the way."),
+    Known("value", "", r"^(v\d+: )?-?\d+, not -?\d+", "What bits a nan has is left open.", r"(?s)dtype=T\.u?int\d+\).*\.view\(T\.(complex|float|bfloat|half)"),
     Known("refused", r"func\.|vmap", "Unbatchable|vmap:", "What vmap cannot do here it says; nothing wrong comes of it."),
 ]  # fmt: skip
 
