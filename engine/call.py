@@ -32,7 +32,9 @@ def number(x: Any, want: dtypes.dtype) -> Any:
         bits = want.itemsize * 8
         x &= (1 << bits) - 1
         return want.numpy.type(x - (1 << bits) if want.is_signed and x >> (bits - 1) else x)
-    return want.numpy.type(x) if want.numpy in LOW or isinstance(x, numpy.generic) else x
+    if want.numpy in LOW:
+        return want.numpy.type(float(x))  # which takes no integers of more than 64 bits
+    return want.numpy.type(x) if isinstance(x, numpy.generic) else x
 
 
 def _array(data: Any) -> Any:
@@ -55,7 +57,7 @@ def _binary(op: Any) -> Callable:
     forward, (dx, dy) = op.forward, op.rules
     (x_for_x, y_for_x, out_for_x), (x_for_y, y_for_y, out_for_y) = ([d is not None and i in d.keeps for i in range(3)] for d in (dx, dy))
     keeps_x, keeps_y, keeps_out = x_for_x or x_for_y, y_for_x or y_for_y, out_for_x or out_for_y
-    keeps_any = keeps_x or keeps_y or keeps_out
+    for_x, for_y = x_for_x or y_for_x or out_for_x, x_for_y or y_for_y or out_for_y
     ruled, laid, fast_types, numbers = op.ruled, op.laid, _FAST if op.types != "any" else (), op.numbers
     new_tensor, new_node, tick, attrs = object.__new__, tape.Node.__new__, tape.tick, {}
     ndarray, generic, asarray = numpy.ndarray, numpy.generic, numpy.asarray
@@ -94,14 +96,14 @@ def _binary(op: Any) -> Callable:
             if ruled and (xn is not None or yn is not None) and mode.grad:
                 out.node = node = new_node(node_class)
                 node.op, node.inputs, node.attrs, node.hooks, node.time = op, (xn, yn), attrs, None, tick()
-                if not keeps_any:
+                if not (for_x and xn is not None or for_y and yn is not None):
                     node.saved = ()
-                elif xn is not None and yn is not None:
-                    node.saved = (xd if keeps_x else None, yd if keeps_y else None, out.array if keeps_out else None)
+                elif xn is None:
+                    node.saved = (xd if x_for_y else None, yd if y_for_y else None, out.array if out_for_y else None)
+                elif yn is None:
+                    node.saved = (xd if x_for_x else None, yd if y_for_x else None, out.array if out_for_x else None)
                 else:
-                    node.saved = (xd if xn is not None and x_for_x or yn is not None and x_for_y else None,
-                                  yd if xn is not None and y_for_x or yn is not None and y_for_y else None,
-                                  out.array if xn is not None and out_for_x or yn is not None and out_for_y else None)  # fmt: skip
+                    node.saved = (xd if keeps_x else None, yd if keeps_y else None, out.array if keeps_out else None)
                 node.shape, node.dtype = data.shape, data.dtype
             if watcher is not None:
                 watcher.op(op, (x, y), attrs, out)

@@ -61,6 +61,10 @@ _IN_DTYPE = frozenset(("sum", "nansum", "prod", "cumsum", "cumprod", "mean", "na
 _COUNTED = frozenset(("arange", "range", "linspace", "logspace", "fftfreq", "rfftfreq"))  # leave an `out` of as many elements its shape
 _OTHER = frozenset(("argmax", "argmin", "argsort", "searchsorted", "bucketize"))  # have results of other dtypes than their inputs
 _CHECKED = frozenset(("sign", "signbit", "clamp", "lt", "le", "gt", "ge"))  # refuse complex numbers before they look at `out`
+_FOLLOWED = frozenset((  # write what they have computed as `copy_` does, so that an input may require a gradient
+    "cond", "conj_physical", "diag", "eigvals", "ihfft", "inner", "ldl_solve", "log_softmax", "lu", "matrix_norm", "nanquantile", "ndtr",
+    "quantile", "slice_scatter", "softmax", "tensordot", "tensorinv", "tensorsolve",
+))  # fmt: skip
 _UNRECORDED = "{}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad."
 _STRUCTURED = frozenset(("softmax", "log_softmax", "hardshrink", "bitwise_not"))  # look at `out` before they refuse the input's dtype
 _C_NAMES = {
@@ -80,9 +84,17 @@ def _constant(op: Any) -> bool:
     return not getattr(op, "ruled", True)
 
 
+def _followed(op: Any) -> bool:
+    """Whether what the op writes is recorded, as an assignment is."""
+    return op.name in _FOLLOWED or op.name.endswith("_copy") and op.name not in _SEVERAL | {"narrow_copy"}
+
+
 def _refuse_first(op: Any, args: tuple, kwargs: dict, targets: Any, error: Exception) -> None:
     """The call has failed with `error`: raise what PyTorch comes upon before."""
-    followed = targets if _constant(op) and "f" in getattr(op, "refuses", "") else () if _constant(op) else (args, kwargs, targets)
+    if _followed(op) or _constant(op) and "f" not in getattr(op, "refuses", ""):
+        followed: Any = ()
+    else:
+        followed = targets if _constant(op) else (args, kwargs, targets)
     if tape.mode.grad and any(x.node is not None for x in casting.tensors(followed)):
         raise RuntimeError(_UNRECORDED.format(op.name)) from error
     if op.name in _JOINED and op.name != "stack":
@@ -146,8 +158,11 @@ def into(op: Any, args: tuple, kwargs: dict) -> Any:
         raise TypeError(f"{op.name}(): argument 'out' must be {len(results)} tensors, one for each result, but got {len(targets)}")
     exact = _exact(op)
     for target, r in zip(targets, results, strict=True):
-        if tape.mode.grad and not _constant(op) and (r.node is not None or target.node is not None):
-            raise RuntimeError(_UNRECORDED.format(op.name))
+        if tape.mode.grad and not _constant(op):
+            if _followed(op):
+                inplace.refuse_leaf(target, f"{op.name}(out=)")
+            elif r.node is not None or target.node is not None:
+                raise RuntimeError(_UNRECORDED.format(op.name))
         if exact and target.array.dtype != r.array.dtype:
             wanted, got = (_C_NAMES.get(d, d) for d in (FROM_NUMPY[x.array.dtype].name for x in (r, target)))
             raise RuntimeError(f"{op.name}(): Expected out tensor to have dtype {wanted}, but got {got} instead{errors.at_user_line()}")

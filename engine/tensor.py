@@ -337,7 +337,9 @@ class Tensor:
 
     def detach_(self) -> Tensor:
         """Cut this very tensor from the graph."""
-        if self._base is not None and self.dtype.rank >= dtypes.FLOAT:
+        if tape.mode.inference:  # as in PyTorch, where nothing is detached that has not been recorded
+            return self
+        if self._base is not None:
             raise RuntimeError("Can't detach views in-place. Use detach() instead.")
         self._end_as_leaf()
         return self

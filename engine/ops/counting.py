@@ -41,7 +41,7 @@ def histogramdd(input: Tensor, bins: Any, range: Any = None, weight: Tensor | No
             edges_fit("histogramdd", input, b, d)
     if input.dtype.name not in ("float32", "float64"):
         raise NotImplementedError(f"histogramdd(): not implemented for {input.dtype.name!r}")
-    if weight is not None and (tuple(weight.shape) != tuple(input.shape[:-1]) or weight.dtype is not input.dtype):
+    if weight is not None and ((tuple(weight.shape) or (1,)) != tuple(input.shape[:-1]) or weight.dtype is not input.dtype):
         raise RuntimeError("histogramdd(): if weight tensor is provided it should have the input's dtype and its shape excluding the innermost dimension")
     x, w = input._host().reshape(-1, count), None if weight is None else weight._host().reshape(-1)
     edges = [_edges(x[:, d], b, None if range is None else range[2 * d : 2 * d + 2], d) for d, b in enumerate(bins)]

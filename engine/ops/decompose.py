@@ -347,10 +347,8 @@ def solve_triangular(input: Tensor, B: Tensor, *, upper: bool, left: bool = True
             raise RuntimeError(f"linalg.solve_triangular: The input tensor {name} must have at least 2 dimensions.")
     if input.shape[-1] != input.shape[-2] or input.shape[-1] != B.shape[-2 if left else -1]:
         raise RuntimeError(f"linalg.solve_triangular: Incompatible shapes of a square matrix and what it multiplies: {list(input.shape)} and {list(B.shape)}")
-    if input.dtype is not B.dtype:
-        raise RuntimeError(f"linalg.solve_triangular: Expected A and B to have the same dtype, but found {input.dtype.name} and {B.dtype.name}")
     need_floats("triangular_solve", input)
-    return solve_triangle(input, B, upper, left, unitriangular)
+    return solve_triangle(input, B.to(input.dtype), upper, left, unitriangular)
 
 
 @composite(home="linalg")

@@ -41,7 +41,7 @@ from .decompose import (
     transposed,
     unit,
 )
-from .linalg import matmul
+from .linalg import matmul, vdot
 from .shape import broadcast_shapes, clone, diagonal, expand, permute, reshape, transpose, unsqueeze, wrap_dim
 
 # -- LU ----------------------------------------------------------------------------------------------------------------------------
@@ -334,6 +334,8 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
         raise RuntimeError(f"linalg.vecdot: Expected a floating point or complex tensor as input. Got {x.dtype.name}")
     if x.dtype is not y.dtype:
         raise RuntimeError(f"linalg.vecdot: Expected x and y to have the same dtype, but found {x.dtype.name} and {y.dtype.name}")
+    if x.ndim == y.ndim == 1:
+        return vdot(x, y)  # whatever `dim` says
     return ((x.conj() if x.is_complex() else x) * y).sum(dim)
 
 

@@ -5,7 +5,7 @@ import math
 
 import numpy
 
-from .. import dtypes
+from .. import devices, dtypes
 from ..errors import Refused
 from ..from_data import tensor
 from ..inplace import write
@@ -374,6 +374,9 @@ class lerp(Refusing, Elementwise):
     def prepare(cls, arrays):
         kind = dtypes.FROM_NUMPY[arrays[0].dtype]
         if arrays[2].__class__ is complex and kind.rank == dtypes.FLOAT: arrays = [*arrays[:2], dtypes.fitting(arrays[2], kind)]
+        if getattr(arrays[2], "shape", None) == () and arrays[0].dtype == arrays[1].dtype:  # one weight for all elements is of any dtype
+            d = dtypes.result(tuple(arrays)).numpy
+            arrays = [devices.namespace(a).astype(a, d) for a in arrays]
         return super().prepare(arrays)
 
     samples = (((2, 3),) * 3, ((2, 3), (3,), (2, 1)))

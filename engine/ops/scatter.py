@@ -151,10 +151,10 @@ def scatter_reduce(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: 
     if reduce not in ("sum", "prod", "mean", "amax", "amin"):
         raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}.")
     wrap_dim(dim, input.ndim)
-    if input.ndim and index.ndim and not input.ndim == index.ndim == src.ndim:
+    if input.ndim and index.ndim and index.numel() and not input.ndim == index.ndim == src.ndim:
         raise RuntimeError(f"scatter_reduce(): index and src must have as many dimensions as self, but got {index.ndim}, {src.ndim} and {input.ndim}")
-    if input.ndim and tuple(src.shape) != tuple(index.shape):
-        src = src[tuple(slice(0, n) for n in index.shape)]
+    if input.ndim and src.shape != index.shape:
+        src = src[tuple(slice(0, n) for n in index.shape)] if index.numel() else reshape(reshape(src, (-1,))[:0], tuple(index.shape))
     if not include_self:
         start = {"sum": 0, "mean": 0, "prod": 1}.get(reduce)
         if start is None:

@@ -38,7 +38,7 @@ _RESHAPED = "transpose|t|swapaxes|swapdims|squeeze|unsqueeze"
 
 
 def _copied(text: str) -> str:
-    return re.sub(r"\bv\d+\b", r"\g<0>.clone()", text)
+    return re.sub(r"\bv\d+\b(?! = )", r"\g<0>.clone()", text)
 
 
 _CLAMP = (
@@ -96,6 +96,24 @@ KNOWN = [
     Known("refused", r"autograd\.grad|backward", "second time", "A pass through a second derivative goes through the steps of a function that is made of ops here, and frees them.", "create_graph=True"),
     Known("refused", r"logical_(and|or|xor|not)_", "leaf", "PyTorch lets the logical functions write over a leaf that requires a gradient."),
     Known("refused", r"\] [^=]*= ", "more than one element", "PyTorch only warns of an assignment by index to memory whose elements overlap."),
+    Known("after refusal", "", "only PyTorch has changed it$", "PyTorch has resized or written something before it refuses; here a refused call changes nothing."),
+    Known("gradient|accepted|refused", r"autograd|backward", "", "PyTorch says of what these write to `out` that it has a gradient, which then reaches nobody.", r"(_copy|softmax)\(.*out="),
+    Known("refused", "", "would become complex32", "There is no complex32 here for a pair of float16 to become."),
+    Known("refused", r"\.split\('", "must be Tensor, not str", "PyTorch's split asks whatever it is given to split itself, a string too."),
+    Known("refused", r"T\.cholesky\(|\bv\d+\.cholesky\(", r"input is \((.*\b)?0\b", "PyTorch's old cholesky looks at nothing of a tensor without elements."),
+    Known("refused", "", r"of at least 32 bits as input|not implemented (for|on).* is \((.*\b)?0\b", "Without elements PyTorch comes to no kernel that would refuse the dtype.", r"\(.*\b0\b|\[\]|:\]"),
+    Known("refused", r"rfftfreq\(-", "negative dimension", "PyTorch counts down from a negative number of frequencies."),
+    Known("refused", r"tri[ul]_\(", "more than one element", "PyTorch's triu_ and tril_ do not look whether elements share their memory."),
+    Known("refused", r"masked_fill_\(", "more than one element", "PyTorch only warns of a masked_fill_ in memory whose elements overlap."),
+    Known("refused", r"searchsorted|bucketize", "Overflow when unpacking", "An integer of more than 63 bits PyTorch lets wrap around, or makes a float."),
+    Known("refused", r"autograd|backward", r"igammac?: input' is not implemented", "Here all derivatives of an op are asked for together, those too that lead to nothing that was asked for."),
+    Known("refused", r"autograd|backward", r"second time: the arrays that (mul|lerp) saved", "A product with a number keeps it, for `alpha` and `beta` too, where PyTorch keeps nothing.", "alpha=|beta=|lerp|sub|add"),
+    Known("refused", r"autograd|backward", r"inplace operation: mul saved", "PyTorch's kron keeps views of which it does not know that they were written.", r"\bkron\("),
+    Known("refused", r"autograd|backward", r"inplace operation: svdvals saved", "PyTorch's slope of singular values reads what was made, not what was given.", "nuc"),
+    Known("refused", r"vmap\(.*_\(", "doesn't match the broadcast shape", "PyTorch's vmap takes a write that gives each sample another shape, which it refuses outside of vmap."),
+    Known("refused", r"vmap\(.*heaviside", "of one dtype", "PyTorch's vmap does not look at heaviside's dtypes."),
+    Known("refused", r"vmap\(.*(broadcast_to|expand)\(", "leading, non-existing dimension", "PyTorch's vmap counts the samples as the dimension that -1 leaves as it is."),
+    Known("refused", r"vmap\(.*tri[ul]\(", "at least 2 dimensions", "PyTorch's vmap counts the samples as a dimension of triu and tril."),
     Known("stride", "fft", "", "PyTorch has the transformed dimension innermost in memory."),
     Known("stride", _TWO, r"strides \(\d+, 1\), not \(1, \d+\)", "A matrix in columns beside one in rows gives rows here: looking at strides would cost each op."),
     Known("value|gradient", "", "elements that share a place were written", "What a write to elements that share a place in memory leaves there, and its gradient, PyTorch leaves open; here each place is written once."),

@@ -127,7 +127,13 @@ class Session:
             theirs, NotImplementedError
         ):
             return Difference("error type", line, f"PyTorch: {named(theirs)}\n    engine: {named(ours)}")
-        return Difference("after refusal", line, changed[1]) if changed else None
+        return Difference("after refusal", line, f"{changed[1]}{self._by_whom(*changed)}") if changed else None
+
+    def _by_whom(self, kind: str, words: str) -> str:
+        """What is to be added where a refused line has changed something in PyTorch and nothing in the engine."""
+        name, before = words.split(":")[0], again.otherwise(self.lines[:-1], ())
+        kept = kind in SILENT and unlike(_named(before, name), _named(self.ours, name)) is None
+        return "; only PyTorch has changed it" if kept else ""
 
     def _forget(self, assigned: set[str]) -> None:
         for name in assigned:
