@@ -219,7 +219,7 @@ def _reduction(op: str) -> Callable:
 
 TABLE |= {
     "sum": _reduction("ReduceSum"), "mean": _reduction("ReduceMean"), "prod": _reduction("ReduceProd"), "amax": _reduction("ReduceMax"),
-    "amin": _reduction("ReduceMin"), "logsumexp": _reduction("ReduceLogSumExp"),
+    "amin": _reduction("ReduceMin"), "max_of_all": _reduction("ReduceMax"), "min_of_all": _reduction("ReduceMin"), "logsumexp": _reduction("ReduceLogSumExp"),
 }  # fmt: skip
 
 

@@ -216,7 +216,7 @@ class pow_(Elementwise):
 
     def forward(xp, input, exponent): return xp.power(input, exponent)
     def d_input(xp, g, input, exponent): return _slope_by_base(xp, g, input, exponent)
-    def d_exponent(xp, g, input, exponent, out): return xp.where((input == 0) & (xp.real(exponent) >= 0), 0, g * (out * xp.log(input)))
+    def d_exponent(xp, g, input, exponent, out): return g * xp.where((input == 0) & (exponent == xp.abs(exponent)), 0, out * xp.log(input))
 
 
 def _slope_by_base(xp, g, x, n):

@@ -4,12 +4,12 @@ from .. import devices
 from ..dtypes import int64
 from ..errors import Refused
 from ..from_data import tensor
-from ..op import RULES_ONLY, Op, composite
+from ..op import Op, composite
 from ..tensor import Tensor
 from .compare import isnan
 from .front import Refusing, front, must_be_tensor
 from .math import lerp
-from .reduce import PLACES, Pairs, at_places, shared
+from .reduce import PLACES, OfAll, Pairs, at_places
 from .rounding import ceil, floor, round_
 from .scatter import gather
 from .shape import wrap_dim
@@ -51,12 +51,10 @@ class nanmedian_(Pairs, Op):
     def d_input(xp, g, indices, shape, dim): return at_places(xp, g, indices, shape, dim)
 
 
-class median_of_all(Refusing, Op):
+class median_of_all(OfAll, Op):
     """The lower median of all elements (of those that are not nan with `skip_nan`); equal ones share the gradient."""
-    exempt = RULES_ONLY
-    home, types, inputs, refuses, examples = "", "promote", ("input",), "bc", ((((2, 3),), {}), (((5,),), {"skip_nan": True}))
+    refuses, examples = "bc", ((((2, 3),), {}), (((5,),), {"skip_nan": True}))
     def forward(xp, input, skip_nan=False): return xp.median_of_all(input, skip_nan)
-    def d_input(xp, g, input, out): return g * shared(xp, input, out, None)
 
 
 def _median(name, pairs, skip_nan):
@@ -86,23 +84,21 @@ def quantile(input, q, dim=None, keepdim=False, *, interpolation="linear"):
 
     Between two elements: `interpolation` is "linear", "lower", "higher", "nearest" or "midpoint". A 1-d `q` becomes the first dimension.
     """
-    return _quantile("quantile", input, q, dim, keepdim, interpolation, lambda x: (x.shape[-1] - 1, isnan(x).any(-1, keepdim=True)))
+    return _quantile("quantile", input, q, dim, keepdim, interpolation, lambda x, q: (q * (n := x.shape[-1] - 1)).masked_fill(isnan(x).any(-1, keepdim=True), n))
 
 
 @composite(method=True)
 def nanquantile(input, q, dim=None, keepdim=False, *, interpolation="linear"):
     """`quantile` of the elements that are not nan; nan where there are none."""
-    def counted(x):
-        numbers = isnan(x).logical_not().sum(-1, keepdim=True)
-        return (numbers - 1).clamp(min=0).to(x.dtype), numbers == 0
-    return _quantile("nanquantile", input, q, dim, keepdim, interpolation, counted)
+    def ranked(x, q): return q * (isnan(x).logical_not().sum(-1, keepdim=True) - 1).clamp(min=0).to(x.dtype)
+    return _quantile("nanquantile", input, q, dim, keepdim, interpolation, ranked)
 
 
 _ROUNDED = {"linear": None, "lower": floor, "higher": ceil, "midpoint": None, "nearest": round_}
 
 
-def _quantile(name, input, q, dim, keepdim, interpolation, counted):
-    """`counted(x)`: the rank of the last element that counts, from 0, in the last dimension, and where a nan is the answer."""
+def _quantile(name, input, q, dim, keepdim, interpolation, ranked):
+    """`ranked(x, q)`: between which places of the sorted last dimension the fractions lie; nans are sorted last."""
     if input.dtype.name not in ("float32", "float64"): raise RuntimeError(f"{name}() input tensor must be either float or double dtype")
     if isinstance(q, Tensor) and q.dtype is not input.dtype: raise RuntimeError(f"{name}() q tensor must be same dtype as the input tensor")
     if interpolation not in _ROUNDED: raise RuntimeError(f"{name}() interpolation must be one of {', '.join(_ROUNDED)}, but got {interpolation}")
@@ -114,8 +110,7 @@ def _quantile(name, input, q, dim, keepdim, interpolation, counted):
     wanted = fractions._steering()
     if not ((wanted >= 0) & (wanted <= 1)).all(): raise RuntimeError(f"{name}() q must be in the range [0, 1] but got {q.tolist() if isinstance(q, Tensor) else q}")
     x = input.reshape((-1,)) if dim is None or input.ndim == 0 else input.movedim(dim, -1)
-    last, lost = counted(x)
-    rank = (fractions.reshape((-1,)) * last).masked_fill(lost, x.shape[-1] - 1)  # nans are sorted last
+    rank = ranked(x, fractions.reshape((-1,)))
     rank = _ROUNDED[interpolation](rank) if _ROUNDED[interpolation] else rank
     ordered, low = sort(x, -1).values, rank.detach().floor()
     out = gather(ordered, -1, low.long())

@@ -2,14 +2,16 @@
 
 import math
 
+from ..devices import known
 from ..dtypes import FLOAT, LOW, as_dtype, as_numpy, promote
 from ..naming import named
-from ..op import Linear, Op, composite
+from ..op import RULES_ONLY, Elementwise, Linear, Op, composite
 from ..return_types import result_type
 from ..rules import pull
 from .compare import isnan
 from .front import Along, Refusing, front
-from .select import maximum, minimum, where
+from .math import UNARY
+from .select import maximum, minimum
 
 DIMS = (
     (((2, 3),), {}), (((2, 3, 4),), {"dim": 1}), (((2, 3, 4),), {"dim": (0, -1)}), (((2, 3),), {"dim": -1, "keepdim": True}),
@@ -82,7 +84,16 @@ class prod(Accumulating, Op):
         return inputs, attrs
 
     def forward(xp, input, dim=None, keepdim=False, *, dtype=None): return as_told(xp, xp.prod(input, axis=dim, keepdims=keepdim), dtype)
-    def d_input(xp, g, input, dim): return spread(xp, g, input.shape, dim) * product_of_others(xp, input, dim)
+    def d_input(xp, g, input, out, dim):
+        others = spread(xp, out, input.shape, dim) / input if no_zeros(input) else product_of_others(xp, input, dim)
+        return spread(xp, g, input.shape, dim) * others
+    def t_input(xp, t, input, dim, keepdim): return xp.sum(t * product_of_others(xp, input, dim), axis=dim, keepdims=keepdim)
+
+
+def no_zeros(x):
+    """Whether products of all elements but one may be found by division; where not all samples of a vmap tell, they may not."""
+    array = getattr(x, "array", x)
+    return not hasattr(array, "inner") and known((array != 0).all())
 
 
 def product_of_others(xp, x, dim):
@@ -136,8 +147,9 @@ class std(Spread, Op):
 
 
 def _var_slope(xp, x, dim, correction):
-    n = count(x.shape, dim) - correction
-    return xp.conj(x - xp.mean(x, axis=dim, keepdims=True)) * (2 / n if n > 0 else math.inf)
+    n, apart = count(x.shape, dim) - correction, xp.conj(x - xp.mean(x, axis=dim, keepdims=True))
+    if dim is None and n <= 0: return xp.where(apart == 0, math.nan, math.inf)
+    return apart * (2 / n if n else math.inf)
 
 
 @composite(method=False)
@@ -157,11 +169,19 @@ def std_mean(input, *args, **kwargs):
 # -- past nans -----------------------------------------------------------------------------------------------------------------
 
 
+class without_nans(Elementwise):
+    """The elements, and 0 in place of nan. There the gradient is multiplied by 0."""
+    home, exempt, samples = "", RULES_ONLY, UNARY
+    def forward(xp, input): return xp.where(xp.isnan(input), 0, input)
+    def d_input(xp, g, input): return g * (input == input)
+    def t_input(xp, t, input): return xp.where(xp.isnan(input), 0, t)
+
+
 @composite(method=True)
 def nansum(input, dim=None, keepdim=False, *, dtype=None):
     """Sum of the elements that are not nan."""
     if input.dtype.is_complex: raise RuntimeError("nansum does not support complex inputs")
-    return sum_(where(isnan(input), 0, input), dim, keepdim, dtype=dtype)
+    return sum_(without_nans(input), dim, keepdim, dtype=dtype)
 
 
 @composite(method=True)
@@ -217,7 +237,7 @@ def norm_dtype(name, x, dtype):
 def norm_slope(xp, x, norm, p, dim):
     """x |x|^(p-2) / norm^(p-1), kept finite: the quotient |x| / norm goes to a power."""
     if p == 1: return xp.conj(xp.sgn(x))
-    if math.isinf(p): return xp.conj(xp.sgn(x)) * shared(xp, xp.abs(x), norm, dim)
+    if math.isinf(p): return xp.conj(xp.sgn(x)) * shared(xp, xp.abs(x), norm, dim, True)
     if p == 2: return xp.where(norm == 0, 0, xp.conj(x) / norm)  # the second derivative at 0 is nan, as PyTorch's
     size, safe = xp.abs(x), xp.where(norm == 0, 1, norm)
     return xp.where((size == 0) & xp.isfinite(norm) | (norm == 0), 0, xp.conj(xp.sgn(x)) * xp.power(xp.where(size == 0, 1, size) / safe, p - 1))
@@ -236,26 +256,45 @@ def norm(input, p="fro", dim=None, keepdim=False, *, dtype=None):
 # -- extremes ------------------------------------------------------------------------------------------------------------------
 
 
-def shared(xp, x, extreme, dim, nans=True):
-    """1 / n at each of the n elements equal to the extreme along `dim`, else 0. Where the extreme is nan, the nans share; or all is nan."""
+def shared(xp, x, extreme, dim, nans=False):
+    """1 / n at each of the n elements equal to the extreme along `dim`, else 0. Where the extreme is nan, all is; or with `nans`, these share."""
     ties = xp.astype((x == extreme) | (xp.isnan(x) & xp.isnan(extreme)) if nans else x == extreme, x.dtype)
     return ties / xp.sum(ties, axis=dim, keepdims=True)
 
 
 class amax(Reduction, Refusing, Op):
-    """Largest element over the given dimensions, or over all; equal ones share the gradient, and nans do where all are reduced, as by `max`."""
+    """Largest element over the given dimensions, or over all; equal ones share the gradient, which is nan where the largest is."""
     refuses = "c"
     def forward(xp, input, dim=None, keepdim=False): return xp.max(input, axis=dim, keepdims=keepdim)
-    def d_input(xp, g, input, out, dim): return spread(xp, g, input.shape, dim) * shared(xp, input, spread(xp, out, input.shape, dim), dim, dim is None)
-    def t_input(xp, t, input, out, dim, keepdim): return xp.sum(t * shared(xp, input, spread(xp, out, input.shape, dim), dim, False), axis=dim, keepdims=keepdim)
+    def d_input(xp, g, input, out, dim): return spread(xp, g, input.shape, dim) * shared(xp, input, spread(xp, out, input.shape, dim), dim)
+    def t_input(xp, t, input, out, dim, keepdim): return xp.sum(t * shared(xp, input, spread(xp, out, input.shape, dim), dim), axis=dim, keepdims=keepdim)
 
 
 class amin(Reduction, Refusing, Op):
-    """Smallest element over the given dimensions, or over all; equal ones share the gradient, and nans do where all are reduced, as by `min`."""
+    """Smallest element over the given dimensions, or over all; equal ones share the gradient, which is nan where the smallest is."""
     refuses = "c"
     def forward(xp, input, dim=None, keepdim=False): return xp.min(input, axis=dim, keepdims=keepdim)
-    def d_input(xp, g, input, out, dim): return spread(xp, g, input.shape, dim) * shared(xp, input, spread(xp, out, input.shape, dim), dim, dim is None)
-    def t_input(xp, t, input, out, dim, keepdim): return xp.sum(t * shared(xp, input, spread(xp, out, input.shape, dim), dim, False), axis=dim, keepdims=keepdim)
+    def d_input(xp, g, input, out, dim): return spread(xp, g, input.shape, dim) * shared(xp, input, spread(xp, out, input.shape, dim), dim)
+    def t_input(xp, t, input, out, dim, keepdim): return xp.sum(t * shared(xp, input, spread(xp, out, input.shape, dim), dim), axis=dim, keepdims=keepdim)
+
+
+class OfAll(Refusing):
+    """One out of all elements. Among nans the gradient is shared, but the tangent is nan."""
+    home, types, inputs, exempt = "", "promote", ("input",), RULES_ONLY
+    def d_input(xp, g, input, out): return g * shared(xp, input, out, None, True)
+    def t_input(xp, t, input, out): return xp.sum(t * shared(xp, input, out, None))
+
+
+class max_of_all(OfAll, Op):
+    """The largest of all elements; equal ones share the gradient, and so do nans."""
+    refuses = "c"
+    def forward(xp, input): return xp.max(input)
+
+
+class min_of_all(OfAll, Op):
+    """The smallest of all elements; equal ones share the gradient, and so do nans."""
+    refuses = "c"
+    def forward(xp, input): return xp.min(input)
 
 
 PLACES = ((((2, 3),), {"dim": 0}), (((2, 3, 4),), {"dim": 1}), (((2, 3),), {"dim": -1, "keepdim": True}), (([[1.0, 3.0, 3.0], [2.0, 0.0, 2.0]],), {"dim": 1}))
@@ -296,8 +335,8 @@ def _extreme(name, whole, pairs, pairwise):
     return call
 
 
-front("max")(_extreme("max", amax, max_, maximum))
-front("min")(_extreme("min", amin, min_, minimum))
+front("max")(_extreme("max", max_of_all, max_, maximum))
+front("min")(_extreme("min", min_of_all, min_, minimum))
 
 aminmax_result = result_type("aminmax", ("min", "max"))
 

@@ -6,7 +6,7 @@ from ..op import RULES_ONLY, Linear, Op, composite
 from ..tensor import Tensor
 from .front import Along, Refusing
 from .join import cat
-from .reduce import Accumulating, Pairs, as_told
+from .reduce import Accumulating, Pairs, as_told, no_zeros
 from .shape import clone, wrap_dim
 from .split import sliced
 
@@ -17,7 +17,12 @@ class cumsum(Accumulating, Linear):
     """Running sum along `dim`; integers sum to int64, `dtype` casts first."""
     examples, inplace = LINES, True
     def forward(xp, input, dim, *, dtype=None): return as_told(xp, xp.cumsum(input, dim), dtype)
-    def d_input(xp, g, dim): return g if g.ndim == 0 else xp.flip(xp.cumsum(xp.flip(g, dim), dim), dim)
+    def d_input(xp, g, dim): return _from_here(xp, g, dim)
+
+
+def _from_here(xp, g, dim):
+    """The sums of each element and those behind it."""
+    return g if g.ndim == 0 else xp.flip(xp.cumsum(xp.flip(g, dim), dim), dim)
 
 
 class cumprod(Accumulating, Op):
@@ -26,8 +31,13 @@ class cumprod(Accumulating, Op):
     def forward(xp, input, dim, *, dtype=None): return as_told(xp, xp.cumprod(input, dim), dtype)
     def d_input(xp, g, input, out, dim):
         # y[i] = y[i-1] x[i]: the gradient of y flows back through the factors, and meets y[i-1] at x[i]
-        if g.ndim == 0: return g
+        if g.ndim == 0 or g.shape[dim] == 1: return g
+        if no_zeros(input): return _from_here(xp, g * out, dim) / input
         return later(xp, g, _shifted(xp, input, dim, 1, 0), dim) * _shifted(xp, out, dim, -1, 1)
+    def t_input(xp, t, input, out, dim):
+        if t.ndim == 0: return t
+        zeros = xp.cumsum(xp.astype(input == 0, t.dtype), dim)
+        return xp.where(zeros == 0, xp.cumsum(t / input, dim) * out, xp.cumprod(xp.where((input == 0) & (zeros == 1), t, input), dim))
 
 
 class logcumsumexp(Along, Refusing, Op):

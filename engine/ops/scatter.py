@@ -51,10 +51,9 @@ class scatter_extreme(Placing):
         (((3, 3), [[0, 2, 1], [0, 1, 0]], (2, 3)), {"dim": 0, "reduce": "amax"}), (((2, 4), [[0, 2, 2], [3, 1, 0]], (2, 3)), {"dim": 1, "reduce": "amin"}),
     )  # fmt: skip
     def forward(xp, input, index, src, dim, reduce): return xp.scatter_extreme(input, dim, index, src, reduce)
-    def d_input(xp, g, input, index, src, out, dim): return xp.where(input == out, g / ties(xp, input, index, src, out, dim), 0)
+    def d_input(xp, g, input, index, src, out, dim): return g / ties(xp, input, index, src, out, dim) * (input == out)
     def d_src(xp, g, input, index, src, out, dim):
-        won = src == xp.gather(out, dim, index)
-        return xp.where(won, xp.gather(g / ties(xp, input, index, src, out, dim), dim, index), 0)
+        return xp.gather(g / ties(xp, input, index, src, out, dim), dim, index) * (src == xp.gather(out, dim, index))
 
 
 class scatter_prod(Placing):
@@ -63,7 +62,9 @@ class scatter_prod(Placing):
     home, inputs, order, exact = "", ("input", "index", "src"), ("input", "dim", "index", "src"), True
     examples = ((((3, 3), [[0, 2, 1], [0, 1, 0]], (2, 3)), {"dim": 0}), (((2, 4), [[0, 2, 2], [3, 1, 0]], (2, 3)), {"dim": 1}))
     def forward(xp, input, index, src, dim): return xp.scatter_prod(input, dim, index, src)
-    def d_input(xp, g, index, src, dim): return g * xp.scatter_prod(xp.ones_like(g), dim, index, src)
+    def d_input(xp, g, input, index, src, dim):
+        x = xp.where(input == 0, 1, input)
+        return g * xp.scatter_prod(x, dim, index, src) / x
     def d_src(xp, g, input, index, src, dim):
         nonzero_product = xp.scatter_prod(xp.where(input == 0, 1, input), dim, index, xp.where(src == 0, 1, src))
         zeros_there = xp.scatter_add(xp.astype(input == 0, g.dtype), dim, index, xp.astype(src == 0, g.dtype))
@@ -114,7 +115,7 @@ def grown(xp: Any, g: Any, shape: tuple) -> Any:
 
 
 def ties(xp: Any, input: Any, index: Any, src: Any, out: Any, dim: int) -> Any:
-    """How many elements reached each place's extreme: they share the gradient."""
+    """How many elements reached each place's extreme: they share the gradient, which is nan where that is."""
     d = out.dtype
     return xp.scatter_add(xp.astype(input == out, d), dim, index, xp.astype(src == xp.gather(out, dim, index), d))
 

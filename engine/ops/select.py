@@ -1,5 +1,7 @@
 """Choosing between elements: where, clamp, maximum and minimum, and what is defined piece by piece."""
 
+import numpy
+
 from .. import devices
 from ..dtypes import BOOL_NP, FROM_NUMPY, result
 from ..errors import Refused
@@ -52,13 +54,22 @@ def _where_method(self, condition, other):
 
 
 class clamp(Refusing, Elementwise):
-    """Each element, but at least `min` and at most `max` (numbers, tensors or None); `max` where they cross. A nan stays."""
+    """Each element, but at least `min` and at most `max` (numbers, tensors or None); `max` where they cross. A nan stays.
+
+    The gradient at a tie is the element's. So is the tangent, unless one tensor alone bounds it; a nan's is 0 between numbers.
+    """
     aliases, refuses, inputs, formula = ("clip",), "c", ("input", "min", "max"), "min(max(input, low), high)"
     samples, domain = THREE, (-1.5, 1.5)
     def forward(xp, input, min=None, max=None): return xp.clip(input, min, max)
     def d_input(xp, g, input, min, max): return xp.where(_inside(input, min, max), g, 0)
     def d_min(xp, g, input, min, max): return xp.where(input < min if max is None else (input < min) & (min < max), g, 0)
     def d_max(xp, g, input, min, max): return xp.where(input > max if min is None else (input > max) | (max < min), g, 0)
+    def t_input(xp, t, input, min, max):
+        if isinstance(max if min is None else min, (int, float, numpy.generic)): return xp.where(_inside(input, min, max), t, 0)
+        if max is None: return xp.where(input > min, t, 0)
+        return xp.where(input < max, t, 0) if min is None else xp.where((min > max) | (input < min) | (input > max), 0, t)
+    def t_min(xp, t, input, min, max): return xp.where(input > min, 0, t) if max is None else xp.where(min > max, 0, xp.where(input < min, t, 0))
+    def t_max(xp, t, input, min, max): return xp.where(input < max, 0, t) if min is None else xp.where((min > max) | (input > max), t, 0)
 
 
 def _inside(x, low, high):
@@ -145,7 +156,7 @@ class nan_to_num(Elementwise):
     """Each element, with numbers in place of nan and the infinities: by default 0 and the dtype's largest numbers."""
     samples, inputs, exact = UNARY, ("input",), True  # the largest numbers are those of the input's own dtype
     def forward(xp, input, nan=None, posinf=None, neginf=None): return xp.nan_to_num(input, nan=nan or 0.0, posinf=posinf, neginf=neginf)
-    def d_input(xp, g, input): return xp.where(xp.isfinite(input), g, 0)
+    def d_input(xp, g, input): return g * xp.isfinite(input)
 
 
 front("nan_to_num", out=True)(real_gradient(nan_to_num.call))
