@@ -341,15 +341,27 @@ def histogram(x: Any, bins: int, low: float, high: float) -> Any:
 @_through_host
 def search(ordered: Any, values: Any, right: bool = False) -> Any:
     """Where `values` would be inserted into the ordered last axis: before equal elements, or after them with `right`."""
-    side = "right" if right else "left"
     ordered, values = (x.astype(numpy.float32) if x.dtype.kind == "V" else x for x in (ordered, values))  # bfloat16's nan is not put last
     if ordered.ndim == 1:
-        return numpy.searchsorted(ordered, values, side)
+        return _place(ordered, values, right)
     if ordered.shape[:-1] != values.shape[:-1]:
         raise Refused(
             "boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries tensor and input value tensor must match, "
             f"but we got boundaries tensor {list(ordered.shape)} and input value tensor {list(values.shape)}"
         )
-    rows = zip(ordered.reshape(-1, ordered.shape[-1]), values.reshape(-1, values.shape[-1]), strict=True) if values.size else ()
-    found = [numpy.searchsorted(o, v, side) for o, v in rows]
+    rows = (x.reshape(math.prod(x.shape[:-1]), x.shape[-1]) for x in (ordered, values))
+    found = [_place(o, v, right) for o, v in zip(*rows, strict=True)]
     return numpy.array(found, numpy.int64).reshape(values.shape)
+
+
+def _place(ordered: Any, values: Any, right: bool) -> Any:
+    if (ordered[1:] >= ordered[:-1]).all() and (ordered[:1] == ordered[:1]).all():
+        return numpy.searchsorted(ordered, values, "right" if right else "left")
+    # not in order, or with nans, which NumPy takes for the largest: bisection as PyTorch's
+    low, high = numpy.zeros(values.shape, numpy.int64), numpy.full(values.shape, len(ordered))
+    while (apart := low < high).any():
+        mid = (low + high) // 2
+        at = ordered[numpy.minimum(mid, len(ordered) - 1)]
+        before = at > values if right else at >= values
+        low, high = numpy.where(apart & ~before, mid + 1, low), numpy.where(apart & before, mid, high)
+    return low

@@ -218,8 +218,9 @@ def _reduction(op: str) -> Callable:
 
 
 TABLE |= {
-    "sum": _reduction("ReduceSum"), "mean": _reduction("ReduceMean"), "prod": _reduction("ReduceProd"), "amax": _reduction("ReduceMax"),
-    "amin": _reduction("ReduceMin"), "max_of_all": _reduction("ReduceMax"), "min_of_all": _reduction("ReduceMin"), "logsumexp": _reduction("ReduceLogSumExp"),
+    "sum": _reduction("ReduceSum"), "mean": _reduction("ReduceMean"), "prod": _reduction("ReduceProd"),
+    "logsumexp": _reduction("ReduceLogSumExp"),
+    **dict.fromkeys(("amax", "max_of_all"), _reduction("ReduceMax")), **dict.fromkeys(("amin", "min_of_all"), _reduction("ReduceMin")),
 }  # fmt: skip
 
 

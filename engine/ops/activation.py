@@ -177,6 +177,7 @@ class softsign(Activation):
     types, refuses = "float", ""
     def forward(xp, input): return input / (1 + xp.abs(input))
     def d_input(xp, g, input): return _softsign_slope(xp, g, input, xp.abs(input))
+    def t_input(xp, t, input): return _softsign_slope(xp, t, xp.conj(input), xp.abs(input))
 
 
 def _softsign_slope(xp, g, x, size):

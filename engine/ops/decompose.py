@@ -28,6 +28,7 @@ from .shape import clone, permute, transpose, unsqueeze, wrap_dim
 
 _SQUARE = (((3, 3),), ((2, 3, 3),))
 ONE_TRIANGLE = dict.fromkeys(("reverse", "second"), "One triangle is read and the gradient is spread over both; tests/engine/test_decompose.py checks symmetric changes.")
+ASYMMETRIC = {"forward": "Of a change that is not symmetric the gradient takes the symmetric part, and the tangent, as PyTorch's, one triangle of a product."}
 
 
 class Factor(Op):
@@ -139,7 +140,7 @@ class solve_triangle(Factor):
 
 class cholesky(Factor):
     """The lower triangular L with `L @ L.mT` equal to a symmetric positive definite matrix, of which one triangle is read."""
-    samples, exempt = (([[2.0, 0.5, 0.1], [0.5, 1.5, -0.3], [0.1, -0.3, 1.0]],), ([[[2.0, 0.5], [0.5, 1.5]], [[1.0, -0.2], [-0.2, 3.0]]],)), ONE_TRIANGLE
+    samples, exempt = (([[2.0, 0.5, 0.1], [0.5, 1.5, -0.3], [0.1, -0.3, 1.0]],), ([[[2.0, 0.5], [0.5, 1.5]], [[1.0, -0.2], [-0.2, 3.0]]],)), ONE_TRIANGLE | ASYMMETRIC
     @classmethod
     def explain(cls, error, inputs, attrs):
         a = getattr(inputs[0], "array", inputs[0])
@@ -154,6 +155,11 @@ class cholesky(Factor):
         lower = xp.tril(xp.matmul(H(xp, L), g))
         left = xp.solve_triangle(H(xp, L), lower + H(xp, off_diagonal(xp, lower)), True)
         return conj(xp, xp.solve_triangle(L, left, False, False)) / 2
+    def t_input(xp, t, out, upper):
+        L = H(xp, out) if upper else out
+        lower = xp.tril(xp.solve_triangle(H(xp, L), xp.solve_triangle(L, t, False), True, False))
+        found = xp.matmul(L, lower + off_diagonal(xp, lower)) / 2
+        return H(xp, found) if upper else found
 
 
 def indefinite(info: Any) -> str:

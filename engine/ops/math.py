@@ -194,7 +194,14 @@ class sgn(Elementwise):
     """Each element divided by its absolute value, 0 where that is 0; for real numbers the sign."""
     samples = UNARY
     def forward(xp, input): return xp.sgn(input)
-    def d_input(xp, g, input, out): return xp.where(out == 0, 0, (g - xp.conj(out) * xp.real(out * g)) / xp.where(out == 0, 1, xp.abs(input)))
+    def d_input(xp, g, input, out): return _turned(xp, g, input, out)
+    def t_input(xp, t, input, out): return _turned(xp, t, input, xp.conj(out))
+
+
+def _turned(xp, g, x, way):
+    """What is left of a gradient, or with the conjugate of the way of a tangent, of x / |x|: how far it turns."""
+    if not is_complex(x): return xp.zeros_like(g)
+    return xp.where(way == 0, 0, (g - xp.conj(way) * xp.real(way * g)) / xp.where(way == 0, 1, xp.abs(x)))
 
 
 # -- powers --------------------------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ import math
 import numpy
 
 from .. import dtypes
+from ..backends.reduction import search
 from ..devices import known, namespace
 from ..from_data import tensor
 from ..op import RULES_ONLY, Elementwise, Op, composite, replacing
@@ -177,8 +178,7 @@ def boxed(points, edges, weight):
     """How many points, or how much weight, fall into each box, by bisection: PyTorch takes edges in any order."""
     at, inside, shape = 0, True, [len(e) - 1 for e in edges]
     for x, e, n in zip(points, edges, shape, strict=True):
-        place = e.searchsorted(x, "right") if _rises(e) else numpy.array([e.searchsorted(one, "right") for one in x], numpy.int64)  # of many, each bounds the next
-        at, inside = at * n + numpy.minimum(place - 1, n - 1), inside & (x >= e[0]) & (x <= e[-1])
+        at, inside = at * n + numpy.minimum(search(e, x, True) - 1, n - 1), inside & (x >= e[0]) & (x <= e[-1])
     counts = numpy.bincount(at[inside], None if weight is None else weight[inside], math.prod(shape))
     return counts.astype(points[0].dtype).reshape(shape)
 

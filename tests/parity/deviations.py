@@ -67,6 +67,10 @@ DEVIATIONS = [
         "cholesky_(solve|inverse)", "PyTorch gives a gradient to the triangle that it does not read; finite differences there say 0.",
         tests=("gradients", "second"),
     ),
+    Deviation(
+        "(linalg\\.)?cholesky(_ex)?", "Of a change that is not symmetric PyTorch's gradient takes the symmetric part and its tangent one triangle of a product; so it is here.",
+        tests=("forward",),
+    ),
     Deviation("istft", "PyTorch takes the window for a constant; here it has its gradient.", lambda s: s.kwargs.get("window") is not None, ("gradients",)),
     Deviation(
         "matrix_exp", "In half precision PyTorch's powers overflow to nan; here they are computed in float32.",

@@ -41,10 +41,6 @@ def _copied(text: str) -> str:
     return re.sub(r"\bv\d+\b(?! = )", r"\g<0>.clone()", text)
 
 
-_CLAMP = (
-    "lambda input, min=None, max=None: T.where(input > max, max, input) if min is None else T.where(input < min, min, input) if max is None"
-    " else T.where(input < min, min, T.where(input > max, max, input))"
-)
 _INVERSE = "lambda L, upper=False: T.linalg.inv(L.triu().mH @ L.triu() if upper else L.tril() @ L.tril().mH)"
 KNOWN = [
     Known("flags|gradient|value|refused|accepted|error type", _SPECIAL, "requires_grad|differentiation|derivative|not 0.0|at \\(",
@@ -142,7 +138,7 @@ KNOWN = [
     Known("value", r"\bcov\(.*weights", r"^v\d+: ", "PyTorch's cov of one observation with a weight takes the mean away from the input itself."),
     Known("value", r"ihfft(n|2)\(.*out=", "", "PyTorch's ihfftn over one dimension leaves `out` as it was."),
     Known("value|gradient", r"median\(", "", "PyTorch's median along a dimension whose elements share their memory reads what lies behind it.", r"as_strided\(|expand"),
-    Known("gradient", r"func\.jvp.*(frexp|norm|var|std)\(", r"^torch\.\w+, not torch\.\w+( of result 1)?$", "PyTorch's tangent has another dtype than the result that it belongs to."),
+    Known("gradient", r"func\.jvp.*(frexp|norm|var|std|nextafter)\(", r"^torch\.\w+, not torch\.\w+( of result 1)?$", "PyTorch's tangent has another dtype than the result that it belongs to."),
     Known("gradient", "", r"inf, not -?(\d{6,}|\d\.\d+e\+)|nan, not -?0", "At a pole PyTorch's sine of a rounded multiple of pi is not 0, and the slope not infinite.", "polygamma|digamma|psi"),
     Known("value", r"fftfreq\(.*out=", "", "PyTorch's fftfreq loses half of what it writes to an `out` with gaps in its memory."),
     *[Known("gradient", "backward|grad", "", "PyTorch goes through what was reshaped in place without recording it as if it had not been.", "",
@@ -188,10 +184,8 @@ KNOWN = [
     Known("gradient", r"vmap\(.*softm(ax|in)", r"^nan, not 0\.0", "Of a single number PyTorch's vmap makes the slope of softmax 0, also where it is nan.", "nan|inf"),
     Known("gradient", r"(jvp|jacfwd|hessian)\(.*cholesky_inverse", "", "PyTorch's tangent of cholesky_inverse is not that of finite differences.", "",
           ((r"T\.cholesky_inverse\(", f"({_INVERSE})("), (r"\b(x|v\d+)\.cholesky_inverse\(", rf"({_INVERSE})(\1, "))),
-    Known("gradient", r"(jvp|jacfwd|hessian)\(.*cl(am|i)p\(", "", "Where an element is equal to a bound that is a tensor, PyTorch's tangent is the bound's and its gradient the element's; here both are the element's.", "",
-          ((r"T\.cl(am|i)p\(", f"({_CLAMP})("), (r"\b(x|v\d+)\.cl(?:am|i)p\(", rf"({_CLAMP})(\1, "))),
     Known("gradient", r"func\..*\bqr\(", r"nan, not|not -?nan", "What nan and infinities come to in a decomposition depends on the order in which a library works."),
-    Known("gradient|value", r"func.*prod\(", r"^-?nan, not -?0\.0|, not -?nan", "Where a factor is infinite, or a product overflows, the order of the products decides between nan and a number.",
+    Known("gradient|value", r"func.*prod\(", "nan", "Where a factor is infinite or nan, or a product overflows, the order of the products decides between nan and a number.",
           r"(?s)(?=.*(inf|nan|e\+\d)).*prod"),
     Known("gradient", r"vmap\(.*\bqr\(.*'r'", r"^\([\d, ]+\), not \(0,\)", "Without Q, PyTorch's qr in a vmap gives an empty one without the batch."),
     Known("gradient", r"(jvp|jacfwd)\(.*logsumexp", r"^0\.0, not nan", "PyTorch's tangent of the logarithm of no sum is nan.", r"tensor\(\[\]|zeros\("),
@@ -202,6 +196,15 @@ KNOWN = [
     Known("gradient", r"vmap\(.*index_select\((x, )?-?\d, (index=)?T\.tensor\(\d", r"^\(", "Of a number for an index, PyTorch's index_select in a vmap gives all slices."),
     Known("value", "alpha=", r"^(v\d+: )?-?inf, not -?\d\.\d+e\+\d+", "PyTorch's vector units add a multiple with one rounding, and it does not overflow on the way."),
     Known("value", "", r"^(v\d+: )?-?\d+, not -?\d+", "What bits a nan has is left open.", r"(?s)dtype=T\.u?int\d+\).*\.view\(T\.(complex|float|bfloat|half)"),
+    Known("value|gradient", r"vmap\(.*roll\(", "", "PyTorch's vmap rolls numbers along the batch.", "",
+          ((r"\bx\.roll\(", "(lambda x, shifts, *dims: x.reshape(-1).roll(shifts).reshape(x.shape))(x, "),)),
+    Known("value", r"\b(var|std)_mean\(", "", "Beside the mean PyTorch's variance keeps the digits that it rounds alone; here the two are one.", "",
+          ((r"T\.(var|std)_mean\(", r"(lambda *args, **kw: (T.\1(*args, **kw), T.var_mean(*args, **kw)[1]))("),)),
+    Known("gradient", "backward|grad|func", "", "PyTorch takes slopes at another place than it reads where a place in a volume is no number.",
+          r"(?s)(?=.*\b(nan|inf)\b).*grid_sample\(.*(border|reflection)"),
+    Known("gradient", "", "", "PyTorch's slopes of logcumsumexp take a nan in the gradient for 0, and the largest of all for the largest so far.", "logcumsumexp",
+          ((r"(?:T|\b(v\d+|x))\.logcumsumexp\(", lambda m: f"(lambda x, dim: x.exp().cumsum(dim).log())({m[1] + ', ' if m[1] else ''}"),)),
+    Known("gradient", r"(jvp|jacfwd|hessian)\(.*\bdet\(", "not -?0\\.0", "PyTorch's tangent of the determinant of a singular matrix is 0; finite differences say otherwise."),
     Known("refused", r"func\.|vmap", "Unbatchable|vmap:", "What vmap cannot do here it says; nothing wrong comes of it."),
 ]  # fmt: skip
 
