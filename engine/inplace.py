@@ -66,7 +66,8 @@ def note_write_to(target: Tensor, op_name: str, recorded: bool = False) -> None:
     if not base._apart:
         note_write(target.array, op_name)
     if base._views and not recorded:
-        _derive_views(base)
+        for view in _live(base._views):
+            _derive(view)
 
 
 def note_write(array: Any, op_name: str) -> None:
@@ -131,7 +132,8 @@ def reshape_in_place(target: Tensor, fn: Any) -> Tensor:
     if target._view is not None:
         target._view = seen_as._view
     for view in _live(target._views):  # from now on they are seen through the new shape
-        view._view = target, _after(back, view._view[1])
+        if view._base is target:
+            view._view = target, _after(back, view._view[1])
     return target
 
 
@@ -167,7 +169,7 @@ def mark_view(out: Tensor, source: Tensor, op: Any, attrs: dict) -> None:
     Not where no gradient could go that way, as through bytes that are read as another dtype: what is written there has its own.
     """
     if not op.ruled:
-        return
+        return seen_together(out, source)
     seen = source._view
     if seen is None:
         base = source
@@ -206,6 +208,16 @@ def together(views: list[Tensor], source: Tensor, maker: str) -> list[Tensor]:
             if view._view is not None:
                 forbid_writes(view, f"Output {i} of {maker}", SEVERAL)
     return views
+
+
+def seen_together(out: Tensor, source: Tensor) -> None:
+    """`out` has the memory of `source` and no way back to it: views of either are told of what is written through the other."""
+    base = source if source._view is None else source._view[0]
+    if base._views is None:
+        base._views = []
+    out._views = base._views
+    if base._apart:
+        out._apart = True
 
 
 def forbid_writes(view: Tensor, name: str, reason: str) -> None:
@@ -491,6 +503,9 @@ def rebase(target: Tensor, node: Any, once: tuple | None = None) -> None:
     elif node is not None or base.node is not None:
         _becomes(base, _written(base, target, node, once))
     for view in _live(base._views):  # what was written too: its gradient goes through the base, whose own it is a part of
+        if view._base is not base:
+            _derive(view)
+            continue
         if view.node is not None and view.node.op is None:  # a leaf stays one
             continue
         forbidden = _forbidden(view)
@@ -502,14 +517,13 @@ def rebase(target: Tensor, node: Any, once: tuple | None = None) -> None:
             _becomes(view, _unknown(view, *forbidden))
 
 
-def _derive_views(base: Tensor) -> None:
-    """New nodes for the views of a base that was written and keeps its own: hooks stay with what was seen before."""
-    for view in _live(base._views):
-        if view.node is not None:
-            if (forbidden := _forbidden(view)) is not None:
-                _becomes(view, _unknown(view, *forbidden))
-            elif view.node.op is not None:
-                _becomes(view, _seen_through(base, view))
+def _derive(view: Tensor) -> None:
+    """A new node for a view of a base that was written and keeps its own: hooks stay with what was seen before."""
+    if view.node is not None:
+        if (forbidden := _forbidden(view)) is not None:
+            _becomes(view, _unknown(view, *forbidden))
+        elif view.node.op is not None:
+            _becomes(view, _seen_through(view._base, view))
 
 
 def _becomes(tensor: Tensor, node: Any) -> None:

@@ -79,7 +79,7 @@ class Tensor:
     _grad: Tensor | None = None
     _resting: Any = None  # the hooks of a leaf that requires no gradient for a while
     _apart: bool = False  # made by `.data`: what is written through it counts for no version
-    _views: list | None = None  # weak references to the tensors that see this one's memory
+    _views: list | None = None  # weak references to the views of this one, and of those that it was detached from or to
     __array_priority__ = 1000
 
     if TYPE_CHECKING:  # the ops install these, and every other method
@@ -333,7 +333,10 @@ class Tensor:
 
     def detach(self) -> Tensor:
         """The same memory, cut from the graph: writes to either are seen by both, gradients do not pass."""
-        return self._like(self.array)
+        out = self._like(self.array)
+        if self.node is not None or self._view is not None or self._views is not None or self._apart:
+            inplace.seen_together(out, self)
+        return out
 
     def detach_(self) -> Tensor:
         """Cut this very tensor from the graph."""
@@ -353,8 +356,8 @@ class Tensor:
     @property
     def data(self) -> Tensor:
         """The same memory, apart from the graph: writes through it are not noticed, and a gradient that needs the old values is wrong."""
-        out = self.detach()
-        out._view, out._apart = None, True
+        out = self._like(self.array)
+        out._apart = True
         return out
 
     @data.setter

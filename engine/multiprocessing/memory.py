@@ -96,7 +96,7 @@ def share_(tensor: Tensor) -> Tensor:
     base.array = shared
     for seen in base._views or ():
         view = seen()
-        if view is not None:
+        if view is not None and view._base is base:
             view.array = _along(base, view)
     return tensor
 

@@ -510,6 +510,38 @@ def test_detach_and_data_share_memory():
     assert x.grad.tolist() == [2, 2]
 
 
+@pytest.mark.parametrize("seen", [lambda y: y.detach(), lambda y: y[1:].detach().detach()[:1], lambda y: y.view(engine.int64)])
+def test_views_hear_of_writes_through_a_detached_tensor(seen):
+    x = leaf(1.0, 2.0)
+    y = x * 1
+    view = y[1:]
+    view.register_hook(lambda g: g * 10)
+    before = (view * 3).sum()
+    seen(y).zero_()
+    given, none = engine.autograd.grad(before, (x, view), allow_unused=True, retain_graph=True)
+    assert given.tolist() == [0, 30] and none is None
+    given, own = engine.autograd.grad((view * 3).sum(), (x, view))
+    assert given.tolist() == [0, 3] and own.tolist() == [3]
+
+
+def test_views_of_a_detached_tensor_hear_of_writes_to_the_original():
+    y = leaf(1.0, 2.0) * 1
+    leaf_in_its_memory = y.detach().requires_grad_()
+    view = leaf_in_its_memory[1:]
+    before = (view * 3).sum()
+    y.mul_(2)
+    given, none = engine.autograd.grad(before, (leaf_in_its_memory, view), allow_unused=True)
+    assert given.tolist() == [0, 3] and none is None and view.tolist() == [4]
+
+
+def test_data_tells_no_view():
+    y = leaf(1.0, 2.0) * 1
+    view = y[1:]
+    before = (view * view).sum()
+    y.data.detach().mul_(2)
+    assert engine.autograd.grad(before, view)[0].tolist() == [8] and y._version == 0
+
+
 def test_a_write_under_no_grad_keeps_the_graph():
     x = leaf(1.0, 2.0)
     y = x + 1
