@@ -6,7 +6,7 @@ from .. import dtypes, tape
 from ..backends.batch import Batched, Unbatchable
 from ..backends.meta import Meta
 from ..errors import Refused
-from ..op import Elementwise, replacing
+from ..op import Elementwise, functions, replacing
 from ..tensor import Tensor
 from .front import Refusing, front
 from .math import UNARY
@@ -54,9 +54,20 @@ class ge(Comparison):
     def forward(xp, input, other): return xp.greater_equal(input, other)
 
 
+def _written(op):
+    """What `lt_` and its like write: as in PyTorch both operands have a slope there, of 0."""
+    def compare(x, other):
+        out = op.call(x, other)
+        for given in (x, other):
+            if getattr(given, "node", None) is not None: out = out + functions["fill"](given.to(x.dtype), 0)
+        return out
+    compare.__doc__ = op.__doc__
+    return compare
+
+
 for _op in (eq, ne, lt, le, gt, ge):
     for _name in (_op.name, *_op.aliases):
-        setattr(Tensor, f"{_name}_", replacing(_name, _op.call))
+        setattr(Tensor, f"{_name}_", replacing(_name, _written(_op)))
 
 
 class isclose(Refusing, Elementwise):

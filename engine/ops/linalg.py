@@ -321,8 +321,9 @@ def _scaled(input: Tensor, product: Tensor, beta: float, alpha: float) -> Tensor
     result = dtypes.promote(input.dtype, product.dtype)
     beta, alpha = dtypes.fitting(beta, result), dtypes.fitting(alpha, result)
     product = product if alpha == 1 else product * alpha
-    # PyTorch ignores the input, NaN and all, when beta is 0
-    return product if beta == 0 else (input if beta == 1 else input * beta) + product
+    if beta == 0:  # as in PyTorch the input is ignored, nan and all, and its gradient is 0
+        return product if input.node is None else functions["fill"](input, 0) + product
+    return (input if beta == 1 else input * beta) + product
 
 
 def _refuse_growth(input: Tensor, shape: tuple[int, ...]) -> None:

@@ -224,7 +224,7 @@ def unlike(x: Any, y: Any) -> tuple[str, str] | None:
     """The class of a difference and the difference in words; None where two results are alike."""
     if isinstance(x, torch.Tensor):
         if not isinstance(y, engine.Tensor):
-            return "kind", f"{type(y).__name__}, not a tensor"
+            return "kind", f"{type(y).__name__}, not {'a tensor' if x.is_sparse or x.any() else 'zeros'}"
         return unlike_tensors(x, y)
     if isinstance(x, (tuple, list)) and not isinstance(x, torch.Size):
         if not isinstance(y, (tuple, list)) or len(x) != len(y):
@@ -277,7 +277,7 @@ def unlike_tensors(x: torch.Tensor, y: engine.Tensor) -> tuple[str, str] | None:
 def flags(x: torch.Tensor, y: engine.Tensor) -> tuple[str, str] | None:
     theirs, ours = place(x), place(y)
     if theirs != ours:
-        return "flags", f"{ours}, not {theirs}"
+        return "flags", f"{ours}, not {theirs} of {x.dtype}"
     if x.layout is torch.strided and x.numel() and _steps(x) != _steps(y):
         return "stride", f"strides {y.stride()}, not {x.stride()}"
     if x.layout is torch.strided and x.numel() and x.storage_offset() != y.storage_offset():
