@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy
 
-from .products import cholesky, columns, in_columns
+from .elimination import eliminated, factored, finite
+from .products import columns, in_columns
 from .reference import _through_host, module_of
 
 __all__ = [
-    "cholesky_info",
+    "cholesky_ex",
     "cholesky_inverse",
-    "cholesky_partial",
     "eig",
     "fourier",
     "fourier_back",
@@ -38,7 +38,10 @@ def lu_factor(x: Any) -> tuple:
     count = math.prod(lead)
     packed, pivots = numpy.zeros((count, m, n), x.dtype), numpy.zeros((count, k), numpy.int32)
     for i in range(count if x.size else 0):
-        packed[i], found, _ = getrf(flat[i])
+        if finite(flat[i]):
+            packed[i], found, _ = getrf(flat[i])
+        else:
+            packed[i], found = eliminated(flat[i])
         pivots[i] = found + 1
     pivots = pivots.reshape(*lead, k)
     return packed.reshape(x.shape), pivots, numpy.argsort(exchanged(pivots, m), -1)
@@ -79,24 +82,17 @@ def _must_be_square(x: Any) -> None:
 
 
 @_through_host
-def cholesky_info(x: Any) -> Any:
-    """0 for a positive definite matrix, else the size of the smallest leading part that is not."""
-    flat = x.reshape(-1, *x.shape[-2:]) if x.size else ()
-    info = numpy.zeros(x.shape[:-2], numpy.int32)
-    for i, matrix in enumerate(flat):
-        if not _factored(matrix):
-            info.reshape(-1)[i] = next(k for k in range(1, len(matrix) + 1) if not _factored(matrix[:k, :k]))
-    return info
-
-
-@_through_host
-def cholesky_partial(x: Any, upper: bool) -> Any:
-    """The factors as far as LAPACK comes: of a matrix that is not positive definite the columns before it fails, the rest as it was."""
+@in_columns
+def cholesky_ex(x: Any, upper: bool = False) -> tuple:
+    """The factors, and 0 or the size of the smallest leading part that is not positive definite: from there on all is as it was."""
     from scipy.linalg.lapack import get_lapack_funcs
 
+    _must_be_square(x)
     (potrf,) = get_lapack_funcs(("potrf",), (x,))
-    found = [potrf(matrix, lower=not upper, clean=1)[0] for matrix in x.reshape(-1, *x.shape[-2:])]
-    return columns(numpy.stack(found).reshape(x.shape))
+    out, info, half = numpy.zeros(x.shape, x.dtype), numpy.zeros(x.shape[:-2], numpy.int32), numpy.triu if upper else numpy.tril
+    for i in numpy.ndindex(x.shape[:-2] if x.size else (0,)):
+        out[i], info[i] = potrf(x[i], not upper) if finite(half(x[i])) else factored(x[i], upper)
+    return out, info
 
 
 @_through_host
@@ -115,14 +111,6 @@ def cholesky_inverse(x: Any, upper: bool = False) -> Any:
         half = numpy.triu(found) if upper else numpy.tril(found)
         out[i] = numpy.where(numpy.eye(len(half), dtype=bool), half, half + half.conj().T)
     return out
-
-
-def _factored(matrix: Any) -> bool:
-    try:
-        cholesky(matrix)
-    except numpy.linalg.LinAlgError:
-        return False
-    return True
 
 
 def fourier(x: Any, dims: tuple, scale: float = 1.0) -> Any:

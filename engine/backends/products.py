@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy
 
+from .elimination import finite, pivots_of, substituted
 from .reference import module_of, new_zeros
 
 
@@ -78,18 +79,30 @@ def in_columns(fn: Callable) -> Callable:
 @in_columns
 def inv(x: Any) -> Any:
     """The inverse; LinAlgError of a singular matrix."""
-    return module_of(x).linalg.inv(x)
+    lib = module_of(x)
+    return lib.linalg.inv(x) if finite(x) else substituted(x, lib.eye(x.shape[-1]))
+
+
+def quotients(x: Any) -> Any:
+    """The inverse; of a singular matrix what dividing by 0 makes."""
+    try:
+        return inv(x)
+    except numpy.linalg.LinAlgError:
+        return substituted(x.swapaxes(-1, -2), module_of(x).eye(x.shape[-1]), False).swapaxes(-1, -2)
 
 
 def det(x: Any) -> Any:
     """The determinant."""
-    return module_of(x).linalg.det(x)
+    return module_of(x).linalg.det(x) if x.dtype.kind == "c" or finite(x) else pivots_of(x).prod(-1)
 
 
 def slogdet(x: Any) -> tuple:
     """The determinant's sign, 0 for a real matrix with nans, and the logarithm of its size."""
-    sign, size = module_of(x).linalg.slogdet(x)
-    return sign if sign.dtype.kind == "c" else module_of(x).where(size != size, sign.dtype.type(0), sign), size
+    lib = module_of(x)
+    if x.dtype.kind == "c" or finite(x):
+        return tuple(lib.linalg.slogdet(x))
+    d = pivots_of(x)
+    return lib.where(d != d, d.dtype.type(0), lib.sign(d)).prod(-1), lib.log(abs(d)).sum(-1)
 
 
 def cofactor(x: Any) -> Any:
@@ -108,7 +121,7 @@ def cofactor(x: Any) -> Any:
 
 def solve_matrix(a: Any, b: Any) -> Any:
     """The matrix X with `a @ X == b`."""
-    return columns(module_of(a).linalg.solve(a, b))
+    return columns(module_of(a).linalg.solve(a, b) if finite(a) else substituted(a, b))
 
 
 @in_columns

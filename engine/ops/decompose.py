@@ -31,6 +31,7 @@ ONE_TRIANGLE = dict.fromkeys(("reverse", "second"), "One triangle is read and th
 ASYMMETRIC = {"forward": "Of a change that is not symmetric the gradient takes the symmetric part, and the tangent, as PyTorch's, one triangle of a product."}
 
 
+
 class Factor(Op):
     """An op on float matrices that PyTorch neither promotes nor runs in half precision."""
     home, method, inputs, samples, types = "linalg", False, ("input",), _SQUARE, "same"
@@ -108,7 +109,7 @@ class slogdet(Factor):
     def forward(xp, input): return xp.slogdet(input)
     def d_input(xp, g, input, sign):
         slope = g[1] if not is_complex(input) else g[1] - 1j * xp.real(1j * g[0] * sign)  # a real sign does not move
-        return slope[..., None, None] * T(xp, xp.inv(input))
+        return slope[..., None, None] * T(xp, xp.quotients(input))
 
 
 class solve_matrix(Factor):
@@ -145,21 +146,29 @@ class cholesky(Factor):
     def explain(cls, error, inputs, attrs):
         a = getattr(inputs[0], "array", inputs[0])
         if isinstance(error, numpy.linalg.LinAlgError) and cls._misshapen(a) is None:
-            error = Refused(indefinite(namespace(a).cholesky_info(transposed(a) if attrs.get("upper") else a)), LinAlgError)
+            error = Refused(indefinite(namespace(a).cholesky_ex(a, attrs.get("upper", False))[1]), LinAlgError)
         return super().explain(error, inputs, attrs)
 
     def forward(xp, input, upper=False): return xp.cholesky(input, upper)
-    def d_input(xp, g, out, upper):
-        g = conj(xp, g)
-        L, g = (H(xp, out), H(xp, g)) if upper else (out, g)
-        lower = xp.tril(xp.matmul(H(xp, L), g))
-        left = xp.solve_triangle(H(xp, L), lower + H(xp, off_diagonal(xp, lower)), True)
-        return conj(xp, xp.solve_triangle(L, left, False, False)) / 2
-    def t_input(xp, t, out, upper):
-        L = H(xp, out) if upper else out
-        lower = xp.tril(xp.solve_triangle(H(xp, L), xp.solve_triangle(L, t, False), True, False))
-        found = xp.matmul(L, lower + off_diagonal(xp, lower)) / 2
-        return H(xp, found) if upper else found
+    def d_input(xp, g, out, upper): return cholesky_slope(xp, g, out, upper)
+    def t_input(xp, t, out, upper): return cholesky_push(xp, t, out, upper)
+
+
+def cholesky_slope(xp: Any, g: Any, out: Any, upper: bool) -> Any:
+    """The gradient of the matrix whose factor is `out`."""
+    g = conj(xp, g)
+    L, g = (H(xp, out), H(xp, g)) if upper else (out, g)
+    lower = xp.tril(xp.matmul(H(xp, L), g))
+    left = xp.solve_triangle(H(xp, L), lower + H(xp, off_diagonal(xp, lower)), True)
+    return conj(xp, xp.solve_triangle(L, left, False, False)) / 2
+
+
+def cholesky_push(xp: Any, t: Any, out: Any, upper: bool) -> Any:
+    """The tangent of the factor `out`."""
+    L = H(xp, out) if upper else out
+    lower = xp.tril(xp.solve_triangle(H(xp, L), xp.solve_triangle(L, t, False), True, False))
+    found = xp.matmul(L, lower + off_diagonal(xp, lower)) / 2
+    return H(xp, found) if upper else found
 
 
 def indefinite(info: Any) -> str:
@@ -168,11 +177,6 @@ def indefinite(info: Any) -> str:
     which = f"(Batch element {at}): " if info.ndim else ""
     words = f"not positive-definite (the leading minor of order {int(info.reshape(-1)[at])} is not positive-definite)."
     return f"{which}The factorization could not be completed because the input is {words}"
-
-
-def transposed(a: Any) -> Any:
-    """The conjugate transposes of an array's matrices."""
-    return a.swapaxes(-1, -2).conj()
 
 
 class qr(Factor):
@@ -380,7 +384,7 @@ def matrix_power(A: Tensor, n: int) -> Tensor:
     if n < 0:
         A, n = inv(A), -n
     if n == 0:
-        return clone(A).copy_(Tensor._wrap(namespace(A.array).eye(A.shape[-1], dtype=A.array.dtype)))  # recorded, as PyTorch does it
+        return clone(A, memory_format=contiguous_format).copy_(Tensor._wrap(namespace(A.array).eye(A.shape[-1], dtype=A.array.dtype)))  # recorded, as PyTorch does it
     out = None
     while True:
         if n & 1:

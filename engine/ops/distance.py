@@ -16,19 +16,23 @@ from .reduce import norm_slope
 class gap_norm(Op):
     """The p-norm of differences over the last dimension, with the slopes of PyTorch's `cdist` and `pdist`.
 
-    For p = inf every largest difference has the whole slope; a difference of nan has one of nan; for p = 0 they are zeros.
+    For p = inf every largest difference has the whole slope; a difference of nan has one of nan, also where `past_nans` the largest
+    number is the norm; for p = 0 they are zeros, and for p < 1 that of a difference of 0 is.
     """
 
     home, inputs, exempt, formula = "", ("input",), RULES_ONLY, "sum(abs(input) ** p) ** (1 / p)"
     examples = tuple((((2, 3),), {"p": p}) for p in (0, 0.5, 1, 1.5, 2, 3, math.inf))
-    def forward(xp, input, p): return xp.sum(xp.minimum(xp.ceil(xp.abs(input)), 1), axis=-1) if p == 0 else xp.vector_norm(input, p, -1)
+    def forward(xp, input, p, past_nans=False):
+        if p == 0: return xp.sum(xp.minimum(xp.ceil(xp.abs(input)), 1), axis=-1)
+        return xp.vector_norm(xp.where(xp.isnan(input), 0, input) if past_nans else input, p, -1)
     def d_input(xp, g, input, out, p):
         g, out = xp.expand_dims(g, -1), xp.expand_dims(out, -1)
         if p == 0: return xp.zeros_like(input)
         sign = xp.where(input == input, xp.sign(input), math.nan)
         if p == 1: return g * sign
         if p == math.inf: return g * sign * (1 - xp.minimum(xp.ceil(xp.abs(xp.abs(input) - out)), 1))
-        return g * norm_slope(xp, input, out, p, -1)
+        slope = g * norm_slope(xp, input, out, p, -1)
+        return xp.where(input == 0, 0, slope) if p < 1 else slope
 
 
 @composite
@@ -70,6 +74,4 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: Any = "use_mm_fo
     if x1.dtype != x2.dtype and x1.numel() and x2.numel():
         raise (RuntimeError if x1.dtype.itemsize > 2 else NotImplementedError)(f"cdist: expected scalar type {x1.dtype.name} but found {x2.dtype.name}")
     gaps = x1.unsqueeze(-2) - x2.unsqueeze(-3)
-    if p == math.inf:
-        gaps = gaps.masked_fill(gaps.isnan(), 0)  # the largest number, as in PyTorch
-    return gap_norm(gaps, p).to(x1.dtype)  # of no rows any two dtypes are taken, and the first one's is given
+    return gap_norm(gaps, p, past_nans=p == math.inf).to(x1.dtype)  # of no rows any two dtypes are taken, and the first one's is given

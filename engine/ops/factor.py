@@ -25,6 +25,8 @@ from .decompose import (
     T,
     apart,
     cholesky,
+    cholesky_push,
+    cholesky_slope,
     conj,
     eye_of,
     indefinite,
@@ -38,7 +40,6 @@ from .decompose import (
     solve_triangular,
     svd,
     svdvals,
-    transposed,
     unit,
 )
 from .linalg import matmul, vdot
@@ -209,18 +210,23 @@ def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = Fa
     return _Solved(solve(_sound(A, info) if info.numel() and known(info.max()) else A, B, left=left), info)
 
 
+class cholesky_ex_(Factor):
+    """`cholesky`, and 0 or the size of the smallest leading part of a matrix that is not positive definite; its slope is taken to be that of a factor."""
+    name, outputs, differentiable, samples, exempt = "cholesky_ex", ("L", "info"), ("L",), cholesky.samples, cholesky.exempt
+    def forward(xp, input, upper=False): return xp.cholesky_ex(input, upper)
+    def d_input(xp, g, L, upper): return cholesky_slope(xp, g, L, upper)
+    def t_input(xp, t, L, upper): return cholesky_push(xp, t, L, upper)
+
+
 @composite(home="linalg")
 def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> Any:
     """`cholesky`, and in `info` 0 or the size of the smallest leading part of a matrix that is not positive definite."""
     _refuse_oblong("linalg.cholesky", A)
     need_floats("linalg.cholesky", A, "h")
-    info = Tensor._wrap(namespace(A.array).asarray(namespace(A.array).cholesky_info(transposed(A.array) if upper else A.array)))
-    if not info.numel() or not known(info.max()):
-        return _Cholesky(cholesky(A, upper), info)
-    if check_errors:
+    L, info = cholesky_ex_.call(A, upper)
+    if check_errors and info.numel() and known(info.max()):
         raise LinAlgError(f"linalg.cholesky_ex: {indefinite(info.array)}")
-    partial = Tensor._wrap(namespace(A.array).cholesky_partial(A.array, upper))
-    return _Cholesky(functions["where"]((info != 0)[..., None, None], partial, cholesky(_sound(A, info), upper)), info)
+    return _Cholesky(L, info)
 
 
 @composite(method=True)

@@ -71,7 +71,21 @@ def tensordot(xp: Namespace, a: Any, b: Any, axes: Any = 2) -> Any:
     return contract(xp, (a, b), f"{''.join(one)},{''.join(two)}->{''.join(kept)}")
 
 
-@rule("cholesky", "cholesky_inverse", "cofactor", "det", "eig", "eigh", "inv", "lu_factor", "matrix_exp", "qr", "slogdet", "svd")
+@rule(
+    "cholesky",
+    "cholesky_ex",
+    "cholesky_inverse",
+    "cofactor",
+    "det",
+    "eig",
+    "eigh",
+    "inv",
+    "lu_factor",
+    "matrix_exp",
+    "qr",
+    "slogdet",
+    "svd",
+)
 def on_matrices(name: str, xp: Namespace, x: Any, *rest: Any, **more: Any) -> Any:
     if name == "qr" and (more.get("mode") or (*rest, "")[0]) == "r":
         return xp.each(lambda one: apply(name, (one, *rest), more), (x,), {})

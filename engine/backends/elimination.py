@@ -1,0 +1,83 @@
+"""Factors, solutions and determinants of matrices that are not finite, or singular: there LAPACK's libraries differ.
+
+They are made one column after the other, as in the textbook and in what PyTorch calls: in which order is multiplied shows here.
+"""
+
+from __future__ import annotations
+
+import cmath
+import math
+from typing import Any
+
+import numpy
+
+from .reference import _through_host, module_of
+
+
+def finite(x: Any) -> bool:
+    """Whether all elements are."""
+    return cmath.isfinite(x.sum()) or bool(module_of(x).isfinite(x).all())  # the sum, which may overflow, is quicker
+
+
+@numpy.errstate(all="ignore")
+def eliminated(x: Any) -> tuple:
+    """L and U of a matrix in one, and which row each was exchanged with."""
+    x, pivots = x.copy(), numpy.arange(min(x.shape))
+    for j in pivots:
+        size = abs(x[j:, j].real) + abs(x[j:, j].imag)
+        for i in range(1, len(size)):
+            if size[i] > size[pivots[j] - j]:  # none is larger than a first nan
+                pivots[j] = j + i
+        x[[j, pivots[j]]] = x[[pivots[j], j]]
+        if x[j, j]:
+            x[j + 1 :, j] /= x[j, j]
+        x[j + 1 :, j + 1 :] -= x[j + 1 :, j, None] * x[j, j + 1 :]
+    return x, pivots
+
+
+@_through_host
+@numpy.errstate(all="ignore")
+def substituted(a: Any, b: Any, checked: bool = True) -> Any:
+    """X with `a @ X == b`; of a singular matrix LinAlgError or, unchecked, what dividing by 0 makes."""
+    lead = numpy.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    a, out = numpy.broadcast_to(a, (*lead, *a.shape[-2:])), numpy.broadcast_to(b, (*lead, *b.shape[-2:])).astype(a.dtype)
+    for i in numpy.ndindex(lead):
+        packed, pivots = eliminated(a[i])
+        if checked and not packed.diagonal().all():
+            raise numpy.linalg.LinAlgError("Singular matrix")
+        x = out[i]
+        for j, other in enumerate(pivots):
+            x[[j, other]] = x[[other, j]]
+        for j in range(len(x)):
+            x[j + 1 :] -= packed[j + 1 :, j, None] * x[j]
+        for j in reversed(range(len(x))):
+            x[j] /= packed[j, j]
+            x[:j] -= packed[:j, j, None] * x[j]
+    return out
+
+
+@_through_host
+def pivots_of(x: Any) -> Any:
+    """The numbers on U's diagonal, the first of them with the sign of the exchanges: their product is the determinant."""
+    out = numpy.empty(x.shape[:-1], x.dtype)
+    turned = x.swapaxes(-1, -2) if x.flags.c_contiguous else x  # as PyTorch hands them on
+    for i in numpy.ndindex(x.shape[:-2]):
+        packed, pivots = eliminated(turned[i])
+        out[i] = packed.diagonal()
+        out[(*i, 0)] *= (-1) ** int((pivots != numpy.arange(len(pivots))).sum())
+    return out
+
+
+@numpy.errstate(all="ignore")
+def factored(x: Any, upper: bool) -> tuple:
+    """The Cholesky factor as far as it goes, the rest as it was, and 0 or the place, from 1, where it ends."""
+    out = numpy.tril(x.conj().T if upper else x)
+    info = 0
+    for j in range(len(out)):
+        out[j, j] = out[j, j].real - (abs(out[j, :j]) ** 2).sum()
+        if not out[j, j].real > 0:
+            info = j + 1
+            break
+        out[j, j] = math.sqrt(out[j, j].real)
+        out[j + 1 :, j] = (out[j + 1 :, j] - out[j + 1 :, :j] @ out[j, :j].conj()) / out[j, j]
+    return out.conj().T if upper else out, info
