@@ -208,7 +208,7 @@ KNOWN = [
     Known("value", r"as_strided_scatter\(.*\), [[(]1(, 1)+[])]", "", "Of several elements that are written to one place PyTorch leaves open which stays."),
     Known("gradient", r"vmap\(.*index_select\((x, )?-?\d, (index=)?T\.tensor\(\d", r"^\(", "Of a number for an index, PyTorch's index_select in a vmap gives all slices."),
     Known("value", "alpha=", r"^(v\d+: )?-?inf, not -?\d\.\d+e\+\d+", "PyTorch's vector units add a multiple with one rounding, and it does not overflow on the way."),
-    Known("value", "", r"^(v\d+: )?-?\d+, not -?\d+", "What bits a nan has is left open.", r"(?s)dtype=T\.u?int\d+\).*\.view\(T\.(complex|float|bfloat|half)"),
+    Known("value", "", r"^(v\d+: )?-?\d+, not -?\d+", "What bits a nan has is left open by everyone.", r"(?s)dtype=T\.u?int\d+\).*\.view\(T\.(complex|float|bfloat|half)"),
     Known("value|gradient", r"vmap\(.*roll\(", "", "PyTorch's vmap rolls numbers along the batch.", "",
           ((r"\bx\.roll\(", "(lambda x, shifts, *dims: x.reshape(-1).roll(shifts).reshape(x.shape))(x, "),)),
     Known("value", r"\b(var|std)_mean\(", "", "Beside the mean PyTorch's variance keeps the digits that it rounds alone; here the two are one.", "",
