@@ -214,7 +214,7 @@ class write_view(Op):
     examples = ((((3, 4), (2, 6)), {"path": ((permute, {"dims": (1, 0)}), (reshape, {"shape": (2, 6)}))}), (((3, 4), (3,)), {"path": ((diagonal, {}),)}))
     def forward(xp, input, other, path=()): return xp.write_through(input, other, path)
     def d_input(xp, g, path): return xp.write_through(g, 0, path)
-    def d_other(xp, g, path): return xp.read_through(g, path)
+    def d_other(xp, g, path): return xp.conj(xp.read_through(xp.conj(g), path))  # as PyTorch's gradient, for a view may be real where the base is complex
 
 
 class read_view(Linear):
@@ -223,7 +223,11 @@ class read_view(Linear):
     home, inputs, exact = "", ("input",), True
     examples = ((((3, 4),), {"path": ((permute, {"dims": (1, 0)}), (reshape, {"shape": (2, 6)}))}), (((3, 4),), {"path": ((diagonal, {}),)}))
     def forward(xp, input, path=()): return xp.read_through(input, path)
-    def d_input(xp, g, shape, path): return xp.write_through(xp.new_zeros(g, shape), g, path)
+    def d_input(xp, g, shape, path):
+        zeros = xp.new_zeros(g, shape)
+        kinds = [op.name for op, _ in path if op.name in ("real", "view_as_real", "view_as_complex")]
+        if kinds: zeros = xp.real(zeros) if kinds[0] == "view_as_complex" else zeros * 1j
+        return xp.conj(xp.write_through(zeros, xp.conj(g), path))
 
 
 # -- shapes and dimensions -------------------------------------------------------------------------------------------------
