@@ -230,9 +230,9 @@ def _neighbours(length: int, m: int, mode: str, align: bool, scale: float | None
     i = numpy.arange(m)
     if mode == "mean":
         index = _parts(length, m)
-        start, end = i * length // m, -(-(i + 1) * length // m)
-        count = (end - start)[:, None]
-        return index, numpy.where(numpy.arange(index.shape[1])[None] < count, 1 / count, 0.0)
+        times = (index == index[:, -1:]).sum(1, keepdims=True)  # the last one of a shorter part shares its weight with its repetitions
+        count = index.shape[1] - times + 1
+        return index, numpy.where(index == index[:, -1:], 1 / (count * times), 1 / count)
     if mode == "nearest":
         return numpy.minimum(numpy.floor((i * numpy.float32(step)).astype(numpy.float32)), length - 1).astype(numpy.int64)[
             :, None
@@ -244,7 +244,8 @@ def _neighbours(length: int, m: int, mode: str, align: bool, scale: float | None
         at = numpy.maximum(at, 0)
         low = numpy.minimum(numpy.floor(at).astype(numpy.int64), length - 1)
         t = (at - low)[:, None]
-        return numpy.stack([low, numpy.minimum(low + 1, length - 1)], 1), numpy.concatenate([1 - t, t], 1)
+        high = low if length == m else numpy.minimum(low + 1, length - 1)
+        return numpy.stack([low, high], 1), numpy.concatenate([1 - t, t], 1)
     low = numpy.floor(at)
     index = low.astype(numpy.int64)[:, None] + numpy.arange(-1, 3)[None]
     return numpy.clip(index, 0, length - 1), numpy.stack(cubic(at - low), 1)
@@ -274,7 +275,7 @@ def resample(x: Any, size: tuple, mode: str, align: bool = False, scales: tuple 
         if kind == numpy.uint8 and index.shape[1] > 1:
             if x.shape[axis] == m:  # PyTorch leaves bytes as they are along what keeps its size
                 continue
-            x = x.astype(numpy.float32)
+            x, weights = x.astype(numpy.float32), weights.copy()
             for j in range(1, index.shape[1]):  # an element at the edge that stands for several has their weights in one
                 twice = index[:, j] == index[:, j - 1]
                 weights[twice, j] += weights[twice, j - 1]
@@ -295,8 +296,14 @@ def resample_back(g: Any, size: tuple, mode: str, align: bool = False, scales: t
     for d, length in enumerate(size):
         axis = g.ndim - n + d
         index, weights = _neighbours(length, g.shape[axis], mode, align, scales[d] if scales else None)
-        matrix = numpy.zeros((length, g.shape[axis]))
-        for j in range(index.shape[1]):
-            numpy.add.at(matrix, (index[:, j], numpy.arange(len(index))), weights[:, j])
-        g = xp.moveaxis(xp.tensordot(xp.asarray(matrix.astype(g.dtype)), g, (1, axis)), 0, axis)
+        to, order = index.reshape(-1), numpy.argsort(index, axis=None, kind="stable")
+        part = xp.take(g, xp.asarray(order // index.shape[1]), axis)
+        if index.shape[1] > 1:
+            part *= xp.asarray(weights.reshape(-1)[order].astype(g.dtype)).reshape(-1, *(1,) * (n - 1 - d))
+        g, lead = xp.zeros((*g.shape[:axis], length, *g.shape[axis + 1 :]), g.dtype), (slice(None),) * axis
+        if xp is numpy:  # `add.at` along a dimension takes ten times as long
+            first = numpy.flatnonzero(numpy.diff(to[order], prepend=-1))
+            g[(*lead, to[order][first])] = numpy.add.reduceat(part, first, axis)
+        else:
+            xp.add.at(g, (*lead, xp.asarray(to[order])), part)
     return g
