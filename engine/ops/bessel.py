@@ -33,7 +33,8 @@ class i1e(Special):
     def forward(xp, input): return xp.i1e(input)
     def d_input(xp, g, input, out):
         off = xp.abs(input) > 0
-        return g * xp.where(off, xp.i0e(input) - out * (xp.sign(input) + 1 / xp.where(off, input, 1)), 0.5)
+        safe = xp.where(off, input, 1)
+        return g * xp.where(off, xp.i0e(safe) - out * (xp.sign(safe) + 1 / safe), 0.5)
 
 
 class bessel_j0(Bessel):

@@ -31,7 +31,7 @@ class gap_norm(Op):
         sign = xp.where(input == input, xp.sign(input), math.nan)
         if p == 1: return g * sign
         if p == math.inf: return g * sign * (1 - xp.minimum(xp.ceil(xp.abs(xp.abs(input) - out)), 1))
-        slope = g * norm_slope(xp, input, out, p, -1)
+        slope = norm_slope(xp, g, input, out, p, -1)
         return xp.where(input == 0, 0, slope) if p < 1 else slope
 
 

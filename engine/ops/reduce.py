@@ -147,9 +147,9 @@ class std(Spread, Op):
 
 
 def _var_slope(xp, x, dim, correction):
-    n, apart = count(x.shape, dim) - correction, xp.conj(x - xp.mean(x, axis=dim, keepdims=True))
-    if dim is None and n <= 0: return xp.where(apart == 0, math.nan, math.inf)
-    return apart * (2 / n if n else math.inf)
+    n, middle = count(x.shape, dim) - correction, xp.mean(x, axis=dim, keepdims=True)
+    if n <= 0 and (dim is None or not x.ndim): return xp.where(x == middle, math.nan, math.inf)
+    return xp.conj(x - middle) * (2 / n if n else math.inf)
 
 
 @composite(method=False)
@@ -220,7 +220,7 @@ class vector_norm(Along, Refusing, Op):
         return super().bind(args, kwargs)
 
     def forward(xp, input, ord=2, dim=None, keepdim=False, *, dtype=None): return xp.vector_norm(input, ord, dim, keepdim)
-    def d_input(xp, g, input, out, ord, dim): return None if ord == 0 else spread(xp, g, input.shape, dim) * norm_slope(xp, input, spread(xp, out, input.shape, dim), ord, dim)
+    def d_input(xp, g, input, out, ord, dim): return None if ord == 0 else norm_slope(xp, spread(xp, g, input.shape, dim), input, spread(xp, out, input.shape, dim), ord, dim)
 
 
 def norm_dtype(name, x, dtype):
@@ -234,13 +234,14 @@ def norm_dtype(name, x, dtype):
     return d
 
 
-def norm_slope(xp, x, norm, p, dim):
-    """x |x|^(p-2) / norm^(p-1), kept finite: the quotient |x| / norm goes to a power."""
-    if p == 1: return xp.conj(xp.sgn(x))
-    if math.isinf(p): return xp.conj(xp.sgn(x)) * shared(xp, xp.abs(x), norm, dim, True)
-    if p == 2: return xp.where(norm == 0, 0, xp.conj(x) / norm)  # the second derivative at 0 is nan, as PyTorch's
+def norm_slope(xp, g, x, norm, p, dim):
+    """`g` times x |x|^(p-2) / norm^(p-1), kept finite: the quotient |x| / norm goes to a power."""
+    if p == 1: return g * xp.conj(xp.sgn(x))
+    if math.isinf(p): return g * xp.conj(xp.sgn(x)) * shared(xp, xp.abs(x), norm, dim, True)
+    if p == 2: return g * xp.where(norm == 0, 0, xp.conj(x) / norm)  # the second derivative at 0 is nan, as PyTorch's
     size, safe = xp.abs(x), xp.where(norm == 0, 1, norm)
-    return xp.where((size == 0) & xp.isfinite(norm) | (norm == 0), 0, xp.conj(xp.sgn(x)) * xp.power(xp.where(size == 0, 1, size) / safe, p - 1))
+    g = g if p < 1 else xp.where(norm == 0, 0, g)  # also an infinite one
+    return g * xp.where((size == 0) & xp.isfinite(norm) | (norm == 0), 0, xp.conj(xp.sgn(x)) * xp.power(xp.where(size == 0, 1, size) / safe, p - 1))
 
 
 @composite(method=True)
@@ -281,7 +282,9 @@ class amin(Reduction, Refusing, Op):
 class OfAll(Refusing):
     """One out of all elements. Among nans the gradient is shared, but the tangent is nan."""
     home, types, inputs, exempt = "", "promote", ("input",), RULES_ONLY
-    def d_input(xp, g, input, out): return g * shared(xp, input, out, None, True)
+    def d_input(xp, g, input, out):
+        ties = (input == out) | xp.isnan(input) & xp.isnan(out)
+        return xp.where(ties, g / xp.sum(ties), 0)
     def t_input(xp, t, input, out): return xp.sum(t * shared(xp, input, out, None))
 
 

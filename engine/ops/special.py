@@ -85,7 +85,10 @@ class i1(NoComplex, Elementwise):
     """Modified Bessel function of the first kind, order 1."""
     home, method, types, samples = "special", False, "float", UNARY
     def forward(xp, input): return xp.i1(input)
-    def d_input(xp, g, input, out): return g * xp.where(xp.abs(input) > 0, xp.i0(input) - out / xp.where(xp.abs(input) > 0, input, 1), 0.5)
+    def d_input(xp, g, input, out):
+        off = xp.abs(input) > 0
+        safe = xp.where(off, input, 1)
+        return g * xp.where(off, xp.i0(safe) - out / safe, 0.5)
 
 
 class xlogy(NoComplex, Elementwise):
@@ -107,7 +110,9 @@ class logit(NoComplex, Elementwise):
     """log(x / (1 - x)) of each element x, the inverse of sigmoid; `eps` keeps x between eps and 1 - eps first."""
     types, samples, inputs, domain = "float", UNARY, ("input",), (0.1, 0.9)
     def forward(xp, input, eps=None): return xp.logit(input, eps)
-    def d_input(xp, g, input, eps): return xp.where(_inside(input, eps or 0), g / ((input + 0.0) * (1 - input)), math.nan if eps is None else xp.where(input == input, 0, math.nan))
+    def d_input(xp, g, input, eps):
+        eps = -1 if eps is None else eps  # a negative one is none
+        return xp.where(_inside(input, max(eps, 0)), g / ((input + 0.0) * (1 - input)), math.nan if eps < 0 else xp.where(input == input, 0, math.nan))
 
 
 def _inside(x, eps): return (x >= eps) & (x <= 1 - eps)
