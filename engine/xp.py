@@ -182,7 +182,8 @@ def normalize_weight(g: Any, x: Any, centre: Any, rstd: Any, axes: tuple) -> Any
 
 
 def log_sum_exp(x: Any) -> Any:
-    return _registry["logsumexp"].call(x, _classes(x), True)
+    most = x.detach().amax(_classes(x), True)
+    return _registry["logsumexp"].call(x - most, _classes(x), True) + most  # nan where that is infinite
 
 
 def softmax_minus(x: Any, lse: Any, scale: Any, g: Any, target: Any, ignore: int) -> Any:

@@ -42,11 +42,13 @@ def embedding_bag(
     bags, count = _bags(input, offsets, include_last_offset)
     input = input.reshape(-1)[: bags.size]  # what no bag holds is not read
     rows = functions["nn.functional.embedding"](input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse)
-    if per_sample_weights is not None:
-        rows = rows * per_sample_weights.reshape(-1, 1)
+    shares = None if per_sample_weights is None else per_sample_weights.reshape(-1, 1)
     if padding_idx is not None:
         counted = input._steering() != padding_idx % weight.shape[0]
-        rows, bags = rows[_beside(rows, numpy.nonzero(counted)[0])], bags[counted]
+        kept = _beside(rows, numpy.nonzero(counted)[0])
+        rows, bags, shares = rows[kept], bags[counted], shares if shares is None else shares[kept]
+    if shares is not None:
+        rows = rows * shares
     if mode == "max":
         return _maxima(rows, bags, count)
     total = rows.new_zeros((count, weight.shape[1])).index_add(0, _beside(rows, bags), rows)

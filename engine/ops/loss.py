@@ -403,7 +403,8 @@ def gaussian_nll_loss(input: Tensor, target: Tensor, var: Any, full=False, eps=1
         elif var.ndim != input.ndim or len(once) != 1 or any(v != n for i, (v, n) in enumerate(zip(var.shape, input.shape, strict=True)) if i not in once):
             raise ValueError(f"var is of incorrect size: expected {tuple(input.shape)}, or 1 in one of its dimensions, got {tuple(var.shape)}")
     if reduction not in ("none", "mean", "sum"): raise ValueError(reduction + " is not valid")
-    var = var + (var.detach().clone().clamp_(min=eps) - var.detach())  # cut off without cutting the gradient
+    var = var.clone()
+    var.data.clamp_(min=eps)  # cut off without cutting the gradient
     each = 0.5 * (var.log() + (input - target) ** 2 / var)
     return finish(each + 0.5 * math.log(2 * math.pi) if full else each, reduction)
 
@@ -416,7 +417,6 @@ def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool = True, full
     if reduction not in ("none", "mean", "sum"): raise ValueError(reduction + " is not a valid value for reduction")
     each = input.exp() - target * input if log_input else input - target * (input + float(eps)).log()
     if full:
-        many = target.clamp(min=1)
-        stirling = many * many.log() - target + 0.5 * (2 * math.pi * many).log()
+        stirling = target * target.log() - target + 0.5 * (2 * math.pi * target).log()
         each = each + stirling.masked_fill(target <= 1, 0).to(each.dtype)
     return finish(each, reduction)

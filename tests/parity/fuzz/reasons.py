@@ -34,6 +34,7 @@ _TWO = (
     r"|fmax|fmin|clamp\w*|clip|copysign|gcd|lcm|xlogy|xlog1py|nextafter|atan2|arctan2|true_divide|divide|multiply|subtract|greater\w*|less\w*|not_equal"
     r"|addcmul|addcdiv|lerp|rsub|float_power|ldexp|complex|\w+_loss|householder_product|Product)\b"
 )
+_TWICE = r"(?s)\b(v\d+)\b[^\n=]*= [^\n]*create_graph=True[^\n]*\n(.*\n)?[^\n]*\b\1\b[^\n]*\Z"  # the last line goes through a gradient
 _RESHAPED = "transpose|t|swapaxes|swapdims|squeeze|unsqueeze"
 
 
@@ -64,8 +65,6 @@ KNOWN = [
           "How gradients that no leaf keeps lie in memory, and which of them share it, PyTorch promises to nobody."),
     Known("alias|value|stride|flags|version", r"conj|\bmH|\.H\b|adjoint|\.imag|v\d+\.real|T\.real", "lies in the memory|v\\d+:|strides|grad_fn|leaf",
           "Conjugates are computed at once here and do not share memory; a real tensor's real part is a view of it."),
-    Known("gradient|value", r"(var|std)(_mean)?\(.*(\[\]|\(\))|autograd\.grad|backward", "-?(inf|nan), not|not -?(inf|nan)|nan, not 0",
-          "An infinity in a gradient times 0, or in a variance over no dimensions, is nan in one order of the products and not in another."),
     Known("accepted", r"logsumexp\(.*(\[\]|\(\))", "doesn't match the broadcast shape", "PyTorch refuses its own documented empty dim with the shape of another result."),
     Known("flags", "heaviside|nextafter|unique|gcd|lcm", "requires_grad",
           "PyTorch marks a result as differentiable and refuses in backward; here it is a constant from the start."),
@@ -128,6 +127,15 @@ KNOWN = [
     Known("flags", r"inference_mode\(\): v\d+\.detach_\(", "", "PyTorch's `detach_` does nothing in inference mode."),
     Known("kind", r"autograd\.grad", "NoneType, not zeros", "Whether a second derivative that is 0 is recorded depends on how the first is written.", "create_graph=True"),
     Known("dtype", r"autocast.*(einsum|inner|tensordot)", "", "Along dimensions of one element PyTorch multiplies in place of a matrix product, and autocast does not see it."),
+    Known("gradient", r"autograd\.grad|backward", "nan|inf", "Where something is 0 or not finite, a second derivative is 0 or nan as the first is written, with a mask or a product.", _TWICE),
+    Known("gradient", r"autograd\.grad|backward", "not -?0.0", "PyTorch's second derivative of these losses is 0 at nan.", rf"{_TWICE[:4]}(?=.*(huber|smooth_l1)_loss.*)(?=.*nan){_TWICE[4:]}"),
+    Known("gradient", r"autograd\.grad|backward", "nan|inf", "What nan and infinities come to in a decomposition depends on the order in which a library works.",
+          r"(?s)(?=.*(nan|inf|e\+)).*\b(lu|lu_\w+|qr|\w*solve\w*|\w*inv\w*|\w*det|svd\w*|eig\w*|cholesky\w*|cond|householder_product|lstsq|matrix_(norm|exp|power))\("),
+    Known("gradient", r"autograd\.grad|backward|func\.", "nan|inf", "An infinity times 0 in a sum of a Fourier transform depends on how the sum is split.", r"fft|stft"),
+    Known("gradient", r"autograd\.grad|backward", "^(v\\d+\\.grad: )?nan, not", "PyTorch's slope of logcumsumexp takes a gradient of nan for none.", r"logcumsumexp"),
+    Known("gradient", r"autograd\.grad|backward", "not -?(nan|inf)", "PyTorch divides a product by each factor, and loses the slope where the product overflows or is nan; here it is the product of the others.", r"prod\("),
+    Known("gradient", r"autograd\.grad|backward", "^(v\\d+\\.grad: )?nan, not -?0.0", "PyTorch's logit has another slope at nan, and outside of its domain, when it is recorded.", r"(?s)(?=.*create_graph=True).*logit"),
+    Known("gradient", r"autograd\.grad|backward", "not nan", "PyTorch's slope of log_ndtr is nan where the square of a number overflows.", r"log_ndtr"),
     Known("gradient|shape", r"vmap\(.*arg(max|min)\((x, )?(dim=None, )?keepdim=True\)", r"^\([\d, ]*\), not \([\d, ]*\)$", "PyTorch's vmap keeps one dimension where argmax of all elements keeps all."),
     Known("value|gradient", "polygamma|digamma|psi", "^inf, not", "At a pole PyTorch's sine of a rounded multiple of pi is not 0.", "9223372036854775808"),
     Known("gradient", "", "", "PyTorch's slope of cholesky_inverse reaches the triangle that is not read.", "cholesky_inverse", ((r"(?:T\.cholesky_inverse\((v\d+|x)(?:, )?|\b(v\d+|x)\.cholesky_inverse\()((?:upper=)?True)?", lambda m: f"{m[1] or m[2]}.tri{'u' if m[3] else 'l'}().cholesky_inverse({m[3] or ''}"),)),
@@ -152,15 +160,14 @@ KNOWN = [
     Known("value", r"ihfft(n|2)\(.*out=", "", "PyTorch's ihfftn over one dimension leaves `out` as it was."),
     Known("value|gradient", r"median\(", "", "PyTorch's median along a dimension whose elements share their memory reads what lies behind it.", r"as_strided\(|expand"),
     Known("gradient", r"func\.jvp.*(frexp|norm|var|std|nextafter)\(", r"^torch\.\w+, not torch\.\w+( of result 1)?$", "PyTorch's tangent has another dtype than the result that it belongs to."),
-    Known("gradient", "", r"inf, not -?(\d{6,}|\d\.\d+e\+)|nan, not -?0", "At a pole PyTorch's sine of a rounded multiple of pi is not 0, and the slope not infinite.", "polygamma|digamma|psi"),
+    Known("gradient", "", r"inf, not -?(\d{6,}|\d\.\d+e\+)|nan, not -?0", "At a pole PyTorch's sine of a rounded multiple of pi is not 0, and the slope not infinite.", "polygamma|digamma|psi|lgamma|gammaln"),
     Known("value", r"fftfreq\(.*out=", "", "PyTorch's fftfreq loses half of what it writes to an `out` with gaps in its memory."),
     *[Known("gradient", "backward|grad", "", "PyTorch goes through what was reshaped in place without recording it as if it had not been.", "",
             ((rf"^with T\.(?:no_grad|inference_mode)\(\): (v\d+)\.({_RESHAPED})_\((.*)\)$", recorded),)) for recorded in (r"\1 = \1.\2(\3)", r"\1.\2_(\3)")],
     Known("shape", "topk", r"\(0,\), not \(\)", "Of none of the elements of a number PyTorch gives one that nobody set."),
     Known("value", "airy_ai", r"(-?\d\.\d{5})\d*(e-\d+)?, not \1", "PyTorch's series is good to seven digits, also in double precision."),
-    Known("flags", "", "'requires_grad': False, 'is_leaf': True.* not {'requires_grad': True, 'is_leaf': True",
-          "A view that was made where nothing is recorded, or before its base, says in PyTorch that it requires a gradient, which then reaches nobody.",
-          r"no_grad|inference_mode|requires_grad_\("),
+    Known("flags", r"^with T\.(no_grad|inference_mode)\(\): ", "'requires_grad': False, 'is_leaf': True.* not {'requires_grad': True, 'is_leaf': True",
+          "A view that was made where nothing is recorded says in PyTorch that it requires a gradient, which then reaches nobody."),
     Known("flags", r"func\.|detach_copy|create_graph=True|backward|matrix_power", "'requires_grad': False.*not .*'requires_grad': True", "A slope that does not depend on the input is a constant here; of a detached copy PyTorch says that it forgot the slope."),
     Known("value|gradient|shape", r"vmap\(.*((fft\w*|any|all)\(.*(dim=|, )(\[\]|\(\))|unfold\()", "", "PyTorch's vmap takes all dimensions for none, and gives a number another window than outside of vmap."),
     Known("gradient", "backward|grad", r"^v\d+\.grad: ", "PyTorch keeps the gradient of what a tensor was before it was reshaped in place; here, as after any other write, that of the tensor.", "",
