@@ -29,6 +29,8 @@ def number(x: Any, want: dtypes.dtype) -> Any:
     if not isinstance(x, (bool, int, float, complex, numpy.generic)):
         raise Refused(f"expected a Tensor or a number, got {errors.describe(x)}", TypeError)
     if want.rank == dtypes.INT and isinstance(x, int) and not isinstance(x, bool):
+        if not -(1 << 63) <= x < 1 << 64:
+            raise Refused(f"{x} is an integer of more than 64 bits", OverflowError)
         bits = want.itemsize * 8
         x &= (1 << bits) - 1
         return want.numpy.type(x - (1 << bits) if want.is_signed and x >> (bits - 1) else x)

@@ -55,7 +55,7 @@ _SEVERAL = frozenset(("split_copy", "split_with_sizes_copy", "unbind_copy"))  # 
 _TENSOR_FIRST = frozenset((  # take a number as the first operand, but not beside `out`
     "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift", "remainder", "bucketize",
 ))  # fmt: skip
-_DIM_TOO = frozenset(("median", "nanmedian", "prod"))  # of all elements they have no `out`
+_DIM_TOO = frozenset(("median", "nanmedian", "prod", "sum"))  # of all elements they have no `out`
 _JOINED = frozenset(("cat", "stack", "hstack", "vstack", "dstack", "column_stack"))  # refuse a narrower `out` with TypeError
 _IN_DTYPE = frozenset(("sum", "nansum", "prod", "cumsum", "cumprod", "mean", "nanmean"))  # compute in the dtype of `out`
 _COUNTED = frozenset(("arange", "range", "linspace", "logspace", "fftfreq", "rfftfreq"))  # leave an `out` of as many elements its shape

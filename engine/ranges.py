@@ -127,9 +127,12 @@ def _evenly(start: Any, end: Any, steps: int, d: numpy.dtype) -> numpy.ndarray:
     return numpy.where(i < steps // 2, _added(start, step, i, real), _added(end, -step, steps - 1 - i, real)).astype(d)
 
 
-def _dtype(start: Any, end: Any, dtype: Any) -> numpy.dtype:
-    complex_ = dtype is None and any(isinstance(x, complex) for x in (start, end))
-    return dtypes.default.to_complex().numpy if complex_ else as_wanted(dtype)
+def _dtype(name: str, start: Any, end: Any, dtype: Any) -> numpy.dtype:
+    complex_ = any(isinstance(x, complex) for x in (start, end))
+    d = dtypes.default.to_complex().numpy if complex_ and dtype is None else as_wanted(dtype)
+    if complex_ and d.kind != "c":
+        raise RuntimeError(f"torch.{name}(): inferred dtype complex can't be safely cast to passed dtype {dtypes.FROM_NUMPY[d].name}")
+    return d
 
 
 def _scalars(name: str, *given: Any) -> list:
@@ -143,7 +146,7 @@ def _scalars(name: str, *given: Any) -> list:
 def linspace(start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """`steps` numbers from `start` to `end`, both included, evenly apart."""
     start, end = _scalars("linspace", start, end)
-    return made(_evenly(start, end, steps, _dtype(start, end, dtype)), device, requires_grad)
+    return made(_evenly(start, end, steps, _dtype("linspace", start, end, dtype)), device, requires_grad)
 
 
 @factory
@@ -152,7 +155,7 @@ def logspace(
 ) -> Tensor:
     """`base` to the power of `steps` numbers evenly apart from `start` to `end`."""
     start, end = _scalars("logspace", start, end)
-    d = _dtype(start, end, dtype)
+    d = _dtype("logspace", start, end, dtype)
     if d.kind in "iu":
         start, end = int(start), int(end)
         powers = start + (end - start) / max(steps - 1, 1) * numpy.arange(steps) if steps >= 0 else _evenly(start, end, steps, d)

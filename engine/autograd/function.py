@@ -87,6 +87,8 @@ class _FunctionOp:
                         f"but expected shape compatible with {list(source.shape)}"
                     )
                 g = g.sum_to_size(source.shape)
+            if g.is_complex() and source.dtype.kind != "c":
+                raise RuntimeError(f"Function {self.name}Backward returned a complex gradient at index {i} for a real input")
             g = g.conj() if g.array.dtype.kind == "c" else g
             checked.append(g if g.array.dtype == source.dtype else g.to(dtypes.FROM_NUMPY[source.dtype]))
         return checked

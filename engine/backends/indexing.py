@@ -138,7 +138,7 @@ def _source(src: Any, index: Any) -> Any:
 
 def _scattered(x: Any, dim: int, index: Any, src: Any, name: str, write: Any) -> Any:
     """A copy of `x` changed by `write(out, where, src)` at the places of an index array."""
-    where = _along(x, dim, index, name, src if getattr(src, "ndim", 0) else None)
+    where = _along(x, dim, index, name, src if hasattr(src, "ndim") else None)
     out = module_of(x).array(x, order="C")
     if index.size:
         src = _source(src, index)
@@ -240,6 +240,8 @@ def index_add(x: Any, dim: int, index: Any, source: Any, alpha: Any = 1) -> Any:
 
 def index_copy(x: Any, dim: int, index: Any, source: Any) -> Any:
     """A copy of `x` with slices of `source`, or a number, written."""
+    if index.dtype == numpy.int32:
+        raise ValueError("index_copy_(): Expected a long tensor for index, but got Int")
     where = _slices(x, dim, index, "index_copy")
     _fitting(x, dim, index, source, "index_copy", IndexError)
     out = module_of(x).array(x, order="C")

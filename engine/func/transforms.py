@@ -142,6 +142,8 @@ def grad_and_value(func: Callable, argnums: Any = 0, has_aux: bool = False) -> C
                 "grad_and_value(f)(*args): Expected f(*args) to return a scalar tensor, got tensor with "
                 f"{value.ndim} dims. Maybe you wanted to use the vjp or jacrev APIs instead?"
             )
+        if value.is_complex():
+            raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {value.dtype}")
         found = tree.filled(run.nests, iter(run.pulled([xp.ones_like(value)], run.open, run.open)))
         grads = tuple(found) if many else found[0]
         value = run.released(value)

@@ -21,6 +21,7 @@ from ..layout import contiguous_format
 from ..op import RULES_ONLY, Op, composite, functions
 from ..return_types import result_type
 from ..tensor import Tensor
+from .front import refuse_gradients
 from .linalg import matmul
 from .math import is_complex
 from .reduce import norm_dtype, vector_norm
@@ -77,6 +78,13 @@ def need_floats(name: str, x: Tensor, lacks: str = "ih") -> None:
         refuse_dtype(x.dtype, lacks)
     except Refused as error:
         raise error.kind(f"{name}: {error}") from None
+
+
+def refuse_complex(function: str, **tolerances: Any) -> None:
+    """RuntimeError for a tolerance that is a complex tensor."""
+    for name, x in tolerances.items():
+        if isinstance(x, Tensor) and x.is_complex():
+            raise RuntimeError(f"{function}: {name} tensor of complex type is not supported. Got {x.dtype.name}")
 
 
 class inv(Factor):
@@ -255,7 +263,11 @@ class pinv(Factor):
     @classmethod
     def bind(cls, args, kwargs):
         """PyTorch's older name of `rtol`."""
-        return super().bind(args, {"rtol" if k == "rcond" else k: v for k, v in kwargs.items()})
+        inputs, attrs = super().bind(args, {"rtol" if k == "rcond" else k: v for k, v in kwargs.items()})
+        tolerances = {k: attrs[k] for k in ("atol", "rtol")}
+        refuse_complex("linalg.pinv", **tolerances)
+        refuse_gradients("linalg_pinv", **tolerances)
+        return inputs, attrs
 
     def d_input(xp, g, input, out):
         P, PH, gH = out, H(xp, out), T(xp, g)
@@ -367,6 +379,7 @@ def matrix_rank(A: Tensor, tol: Any = None, hermitian: bool = False, *, atol: An
 
     Without either, `rtol` is max(n, m) eps; `tol` is the old name of `atol`. Of a `hermitian` matrix one triangle is read.
     """
+    refuse_complex("linalg.matrix_rank", atol=tol if atol is None else atol, rtol=rtol)
     if A.ndim > 1:
         need_floats("linalg.matrix_rank", A, "")
     if not A.numel():

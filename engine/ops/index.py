@@ -358,7 +358,9 @@ class copy(Op):
     """The second tensor's numbers in the first one's shape and dtype: what `copy_` writes."""
     exempt = RULES_ONLY
     home, exact, inputs, samples = "", True, ("input", "src"), (((2, 3), (2, 3)), ((2, 3), (3,)), ((2,), ()))
-    def forward(xp, input, src): return xp.copied(input, src)
+    def forward(xp, input, src):
+        if getattr(src, "ndim", 0) > input.ndim: raise Refused(f"output with shape {list(input.shape)} doesn't match the broadcast shape {list(src.shape)}")
+        return xp.copied(input, src)
     def d_input(xp, g): return xp.zeros_like(g)
     def d_src(xp, g): return g
 

@@ -17,7 +17,7 @@ from ..tensor import Tensor
 from .front import must_be_tensors
 from .index import getitem
 from .pad import constant_pad
-from .shape import expand, permute, reshape, unsqueeze, wrap_dim
+from .shape import expand, in_sequence, permute, reshape, unsqueeze, wrap_dim
 
 
 class Join(Linear):
@@ -63,6 +63,9 @@ class tile(Linear):
     examples = ((((2, 3),), {"dims": (2, 2)}), (((2, 3),), {"dims": (2,)}), (((3,),), {"dims": (2, 1, 2)}))
     def forward(xp, input, dims): return xp.tile(input, dims)
     def d_input(xp, g, shape, dims): return untiled(xp, g, shape, dims)
+
+
+in_sequence(tile, "dims")
 
 
 # -- what the ops check and compute ------------------------------------------------------------------------------------------
@@ -205,6 +208,8 @@ def repeat_interleave(input: Tensor, repeats: Any = None, dim: int | None = None
         _countable(input)
         if input.ndim != 1:
             raise RuntimeError("repeat_interleave only accept 1D vector as repeat")
+        if output_size is not None and output_size != input.sum().item():
+            raise RuntimeError("allocated size does not match required size")
         return repeat_interleave(Tensor._wrap(namespace(input.array).arange(input.shape[0])), input, 0)
     if dim is None:
         input, dim = reshape(input, (input.numel(),)), 0

@@ -218,6 +218,8 @@ def nuclear_norm(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tenso
 @composite
 def frobenius_norm(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
     """The root of the sum of squares over one or two dimensions, or over all."""
+    if not isinstance(dim, int) and len(dim) > 2:
+        raise RuntimeError(f"Expected at most 2 dimensions, but got {len(dim)} dimensions instead.")
     return vector_norm(input, 2, None if not isinstance(dim, int) and not len(dim) else dim, keepdim)
 
 

@@ -34,14 +34,18 @@ class Arithmetic(Elementwise):
 class Scaled(Arithmetic):
     """`add` and `sub`: the keyword `alpha` scales `other` first, at no cost to `a + b`."""
 
+    @staticmethod
+    def refuse_bools(operands): pass
+
     @classmethod
     def bind(cls, args, kwargs):
         if len(args) == 3:
             args, kwargs = numbered(cls.name, args, kwargs, ("alpha",))
-            if len(args) == 3 and not isinstance(args[1], Tensor): args, kwargs = args[:2], {"alpha": args[2], **kwargs}  # `x.add(1, 2)`
+            if len(args) == 3 and not isinstance(args[1], Tensor): args, kwargs = args[::2], {"alpha": args[1], **kwargs}  # `x.add(1, 2)`
         if "alpha" not in kwargs: return super().bind(args, kwargs)
         alpha = (kwargs := dict(kwargs)).pop("alpha")
         (input, other), attrs = super().bind(args, kwargs)
+        cls.refuse_bools((input, other))
         alpha = scale(alpha, "alpha", input, other)
         if alpha != 1 and isinstance(other, Tensor) and getattr(input, "dtype", None) is not other.dtype:
             other = other.to(dtypes.result((getattr(input, "array", input), other.array)))  # what its own dtype cannot hold, the result can
@@ -74,10 +78,14 @@ class sub(Scaled):
 
     @classmethod
     def prepare(cls, arrays):
-        bools = sum(isinstance(a, bool) or getattr(a, "dtype", None) == numpy.bool_ for a in arrays)
-        if bools == 2: raise Refused("Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator instead.")
-        if bools: raise Refused(f"Subtraction, the `-` operator, with a bool tensor is not supported. {_INVERT}")
+        cls.refuse_bools(arrays)
         return super().prepare(arrays)
+
+    @staticmethod
+    def refuse_bools(operands):
+        bools = sum(isinstance(a, bool) or getattr(a, "dtype", None) in (numpy.bool_, dtypes.bool_) for a in operands)
+        if bools == 2: raise RuntimeError("Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator instead.")
+        if bools: raise RuntimeError(f"Subtraction, the `-` operator, with a bool tensor is not supported. {_INVERT}")
 
 
 _INVERT = "If you are trying to invert a mask, use the `~` or `logical_not()` operator instead."
@@ -207,6 +215,12 @@ def _turned(xp, g, x, way):
 # -- powers --------------------------------------------------------------------------------------------------------------------
 
 
+def held(arrays):
+    """RuntimeError for an integer that is not one of those of the tensor before it, where PyTorch does not let it wrap around."""
+    d = dtypes.FROM_NUMPY.get(getattr(arrays[0], "dtype", None))
+    if arrays[1].__class__ is int and d is not None and d.rank == dtypes.INT: dtypes.fitting(arrays[1], d)
+
+
 class pow_(Elementwise):
     """`input` to the power `exponent`, both tensors or numbers.
 
@@ -217,9 +231,11 @@ class pow_(Elementwise):
 
     @classmethod
     def prepare(cls, arrays):
+        prepared = super().prepare(arrays)
         if arrays[1].__class__ is int and arrays[1] < 0 and getattr(getattr(arrays[0], "dtype", None), "kind", "") in ("i", "u"):
             raise Refused("Integers to negative integer powers are not allowed.")
-        return super().prepare(arrays)
+        held(arrays)
+        return prepared
 
     def forward(xp, input, exponent): return xp.power(input, exponent)
     def d_input(xp, g, input, exponent): return _slope_by_base(xp, g, input, exponent)

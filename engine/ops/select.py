@@ -7,7 +7,7 @@ from ..dtypes import BOOL_NP, FROM_NUMPY, result
 from ..errors import Refused
 from ..op import Elementwise
 from .front import Refusing, front, must_be_tensor, real_gradient
-from .math import UNARY
+from .math import UNARY, held
 
 THREE = (((2, 3),) * 3, ((2, 3), (3,), (2, 1)))
 
@@ -80,6 +80,13 @@ def _inside(x, low, high):
 class clamp_min(Refusing, Elementwise):
     """Each element, but at least `min`, a number or a tensor; the slope at a tie goes to the element."""
     refuses = "c"
+
+    @classmethod
+    def prepare(cls, arrays):
+        prepared = super().prepare(arrays)
+        held(arrays)
+        return prepared
+
     def forward(xp, input, min): return xp.maximum(input, min)
     def d_input(xp, g, input, min): return xp.where(input >= min, g, 0)
     def d_min(xp, g, input, min): return xp.where(input < min, g, 0)
@@ -89,6 +96,13 @@ class clamp_min(Refusing, Elementwise):
 class clamp_max(Refusing, Elementwise):
     """Each element, but at most `max`, a number or a tensor; the slope at a tie goes to the element."""
     refuses = "c"
+
+    @classmethod
+    def prepare(cls, arrays):
+        prepared = super().prepare(arrays)
+        held(arrays)
+        return prepared
+
     def forward(xp, input, max): return xp.minimum(input, max)
     def d_input(xp, g, input, max): return xp.where(input <= max, g, 0)
     def d_max(xp, g, input, max): return xp.where(input > max, g, 0)

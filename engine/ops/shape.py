@@ -309,7 +309,7 @@ def _sizes(size: tuple) -> tuple:
 # -- made of the above -------------------------------------------------------------------------------------------------------
 
 
-def _in_sequence(op: Any, name: str) -> None:
+def in_sequence(op: Any, name: str) -> None:
     """The function takes as one sequence what the method takes as loose numbers too."""
 
     def call(input: Any, *args: Any, **kwargs: Any) -> Any:
@@ -323,7 +323,7 @@ def _in_sequence(op: Any, name: str) -> None:
 
 
 for _op, _name in ((reshape, "shape"), (permute, "dims"), (flip, "dims")):
-    _in_sequence(_op, _name)
+    in_sequence(_op, _name)
 
 
 @composite(home="Tensor", method=True)

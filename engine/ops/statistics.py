@@ -44,6 +44,7 @@ def cov(input, *, correction=1, fweights=None, aweights=None):
         total, mean = n, x.sum(1, keepdim=True) / n
     else:
         total = weights.sum()
+        if total.item() == 0: raise RuntimeError("cov(): weights sum to zero, can't be normalized")
         mean = (x * weights).sum(1, keepdim=True) / total
     count = total - correction
     if weights is not None and aweights is not None and correction != 0: count = total - correction * (weights * aweights).sum() / total

@@ -102,6 +102,8 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
     size, stride = tuple(size), tuple(stride)
     if len(size) != len(stride):
         raise RuntimeError(f"mismatch in length of strides and shape: {list(stride)} and {list(size)}")
+    if any(n < 0 for n in size):
+        raise RuntimeError(f"as_strided: sizes must not be negative, got {list(size)}")
     if any(s < 0 for s in stride):
         raise RuntimeError(f"as_strided: Negative strides are not supported at the moment, got strides: {list(stride)}")
     offset = input.storage_offset() if storage_offset is None else int(storage_offset)
