@@ -164,7 +164,9 @@ def _linear(node: Any) -> str:
 def edges(node: Any) -> Sequence[int]:
     """The inputs that PyTorch's node has edges to, in its order: those that the kernel behind it can differentiate by."""
     every = range(len(node.inputs))
-    if len(node.op.rules) != len(node.inputs) or hasattr(node.op, "function"):  # of any number of tensors, or a program's own
+    if "__context__" in node.attrs:  # a program's own: its tensors
+        return [i for i, told in enumerate(node.attrs["__inputs__"]) if told is not None]
+    if len(node.op.rules) != len(node.inputs):  # of any number of tensors
         return every
     arranged = _ARRANGED.get(node.op.name)
     order = every if arranged is None else arranged(node)

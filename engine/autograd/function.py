@@ -215,10 +215,12 @@ class Function:
                 "modified inplace must all be outputs of the Function."
             )
         for t in ctx._dirty:
-            inplace.refuse_leaf(t, cls.__name__)
             inplace.note_write_to(t, cls.__name__)
+            inplace.refuse_leaf(t, cls.__name__)
         if any(n is not None for n in nodes) and tape.mode.grad:
             cls._record(ctx, args, nodes, outputs)
+        else:
+            outputs = tuple(o.detach() if isinstance(o, Tensor) and o.node is not None else o for o in outputs)
         answer = outputs[0] if single else outputs
         if watcher is not None:
             watcher.op(_FunctionOp(cls, len(outputs)), args, {}, answer)
@@ -241,6 +243,8 @@ class Function:
             if any(o is c for c in carrying):
                 made = node if single else tape.picked(node, i, o.array)
                 if any(o is d for d in ctx._dirty):
+                    if o._view is not None and not single:
+                        raise RuntimeError(_DIRTY_VIEW)
                     inplace.rebase(o, made)
                     continue
                 o.node = made
@@ -249,6 +253,14 @@ class Function:
         ctx._seal(cls.__name__, node, outputs)
         if anomaly_mode.is_anomaly_enabled():
             anomaly_mode.note(node)
+
+
+_DIRTY_VIEW = (
+    "If your Function modifies inplace an input that is a view of another Tensor, your Function cannot return more than one Tensor. This "
+    "is not supported by the current autograd engine. You should either make sure the input is not a view (using .clone() for example) or "
+    "make your Function only return one Tensor (potentially splitting it into two Functions: one doing the inplace that returns a single "
+    "Tensor and a second one that does the other operations)."
+)
 
 
 def _seen_as(x: Tensor) -> Tensor:

@@ -85,6 +85,7 @@ class prod(Accumulating, Op):
 
     def forward(xp, input, dim=None, keepdim=False, *, dtype=None): return as_told(xp, xp.prod(input, axis=dim, keepdims=keepdim), dtype)
     def d_input(xp, g, input, out, dim):
+        if count(input.shape, dim) == 1: return xp.reshape(g, input.shape)
         others = spread(xp, out, input.shape, dim) / input if no_zeros(input) else product_of_others(xp, input, dim)
         return spread(xp, g, input.shape, dim) * others
     def t_input(xp, t, input, dim, keepdim): return xp.sum(t * product_of_others(xp, input, dim), axis=dim, keepdims=keepdim)

@@ -232,3 +232,22 @@ def test_what_a_hook_may_not_give(hang, kind, told):
     with pytest.raises(kind, match=told):
         y.backward()
     assert x.grad is None
+
+
+def test_hooks_of_a_programs_own_function_see_its_tensors_only():
+    class Scaled(engine.autograd.Function):
+        @staticmethod
+        def forward(ctx, factor, x, name, y):
+            ctx.factor = factor
+            return x * factor + y
+
+        @staticmethod
+        def backward(ctx, g):
+            return None, g * ctx.factor, None, None
+
+    x, seen = engine.ones(2, requires_grad=True), []
+    z = Scaled.apply(3.0, x, "name", engine.ones(2))
+    z.grad_fn.register_hook(lambda into, out: seen.append([None if g is None else g.tolist() for g in into]))
+    assert [node is None for node, _ in z.grad_fn.next_functions] == [False, True]
+    z.sum().backward()
+    assert seen == [[[3, 3], None]]
