@@ -7,6 +7,8 @@ from collections.abc import Callable
 from types import CodeType, FunctionType
 from typing import Any
 
+import numpy
+
 from . import devices, tape
 from .backends import cpu
 from .backends.batch import at_work
@@ -135,6 +137,8 @@ def retied(op: Any, node: tape.Node, xp: Any) -> tuple:
     def tied(array: Any, source: Any) -> Any:
         if array is None or not hasattr(array, "dtype"):
             return array
+        if isinstance(array, numpy.generic):  # a number among half precision
+            return float(array)
         tensor = Tensor._wrap(array)
         if source is not None and FROM_NUMPY[tensor.array.dtype].rank >= FLOAT:
             tensor.node = source
@@ -203,4 +207,6 @@ def filled(node: tape.Node, grads: list, xp: Any) -> list:
 
 
 def up(a: Any, xp: Any) -> Any:
-    return xp.astype(a, F32) if getattr(a, "dtype", None) in LOW else [up(x, xp) for x in a] if isinstance(a, (list, tuple)) else a
+    if getattr(a, "dtype", None) in LOW:
+        return a.astype(F32) if isinstance(a, numpy.generic) else xp.astype(a, F32)  # what was given as a number stays one
+    return [up(x, xp) for x in a] if isinstance(a, (list, tuple)) else a
