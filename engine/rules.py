@@ -137,8 +137,8 @@ def retied(op: Any, node: tape.Node, xp: Any) -> tuple:
     def tied(array: Any, source: Any) -> Any:
         if array is None or not hasattr(array, "dtype"):
             return array
-        if isinstance(array, numpy.generic):  # a number among half precision
-            return float(array)
+        if isinstance(array, numpy.generic):  # a number
+            return array.item()
         tensor = Tensor._wrap(array)
         if source is not None and FROM_NUMPY[tensor.array.dtype].rank >= FLOAT:
             tensor.node = source

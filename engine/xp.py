@@ -42,7 +42,7 @@ def log(x: Any) -> Any:
     if isinstance(x, _Tensor):
         return _registry["log"].call(x)
     with _numpy.errstate(divide="ignore", invalid="ignore"):
-        return float(_numpy.log(x))
+        return _numpy.log(x).item()
 
 
 def _axis(axis: Any, ndim: int) -> tuple:

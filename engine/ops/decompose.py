@@ -204,7 +204,7 @@ class qr(Factor):
 
 class eigh(Factor):
     """Eigenvalues, ascending, and eigenvectors (columns) of a symmetric or Hermitian matrix, of which one triangle is read."""
-    outputs, exempt, lacks = ("eigenvalues", "eigenvectors"), ONE_TRIANGLE, "ih"
+    outputs, exempt, lacks = ("eigenvalues", "eigenvectors"), ONE_TRIANGLE | ASYMMETRIC, "ih"
     samples = (([[2.0, 0.5, 0.1], [0.5, 1.5, -0.3], [0.1, -0.3, 1.0]],), ([[[2.0, 0.5], [0.5, 1.5]], [[1.0, -0.2], [-0.2, 3.0]]],))
     def forward(xp, input, UPLO="L"): return xp.eigh(input, UPLO)
     def d_input(xp, g, input, eigenvalues, eigenvectors):
@@ -212,6 +212,10 @@ class eigh(Factor):
         gaps = apart(xp, eigenvalues[..., None, :] - eigenvalues[..., :, None])
         inner = off_diagonal(xp, ratio(xp, skew(xp, xp.matmul(H(xp, V), gV)), 2 * gaps, gV))
         return conj(xp, xp.matmul(V, xp.matmul(inner + on_diagonal(xp, gw), H(xp, V))))
+    def t_input(xp, t, eigenvalues, eigenvectors):
+        inner = xp.matmul(H(xp, eigenvectors), xp.matmul(t, eigenvectors))
+        gaps = apart(xp, eigenvalues[..., None, :] - eigenvalues[..., :, None])
+        return xp.real(xp.sum(inner - off_diagonal(xp, inner), axis=-1)), xp.matmul(eigenvectors, off_diagonal(xp, inner) / gaps)
 
 
 class eigvalsh(Factor):

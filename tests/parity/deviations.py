@@ -68,7 +68,7 @@ DEVIATIONS = [
         tests=("gradients", "second"),
     ),
     Deviation(
-        "(linalg\\.)?cholesky(_ex)?", "Of a change that is not symmetric PyTorch's gradient takes the symmetric part and its tangent one triangle of a product; so it is here.",
+        "(linalg\\.)?(cholesky(_ex)?|eigh)", "Of a change that is not symmetric PyTorch's gradient takes the symmetric part and its tangent one triangle of a product; so it is here.",
         tests=("forward",),
     ),
     Deviation("istft", "PyTorch takes the window for a constant; here it has its gradient.", lambda s: s.kwargs.get("window") is not None, ("gradients",)),

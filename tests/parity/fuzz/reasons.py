@@ -48,7 +48,6 @@ _TRIANGULAR = (
     " (T.linalg.solve_triangular(A.mT if transpose else A, b, upper=upper != transpose, unitriangular=unitriangular), A.clone())"
 )
 # the tangent is that of the symmetric part, also where the value is not symmetric
-_SYMMETRIC = "(lambda f: lambda x, *rest, **more: f((x + x.mH) / 2 + ((x - x.mH) / 2).detach(), *rest, **more))"
 _DET = "(det := lambda x: (sum((-1) ** i * x[..., 0, i] * det(T.cat((x[..., 1:, :i], x[..., 1:, i + 1 :]), -1)) for i in range(x.shape[-1])) if x.shape[-1] else x.sum((-2, -1)) + 1))"
 KNOWN = [
     Known("flags|gradient|value|refused|accepted|error type", _SPECIAL, "requires_grad|differentiation|derivative|not 0.0|at \\(",
@@ -249,8 +248,6 @@ KNOWN = [
           r"(?s)(?=.*\b(nan|inf)\b).*grid_sample\(.*(border|reflection)"),
     Known("gradient", "", "", "PyTorch's slopes of logcumsumexp take a nan in the gradient for 0, and the largest of all for the largest so far.", "logcumsumexp",
           ((r"(?:T|\b(v\d+|x))\.logcumsumexp\(", lambda m: f"(lambda x, dim: x.exp().cumsum(dim).log())({m[1] + ', ' if m[1] else ''}"),)),
-    Known("gradient", r"(jvp|jacfwd|hessian)\(.*linalg\.eigh\(", "", "PyTorch's tangent of eigh is made for a symmetric change; here, as in the gradient, the symmetric part of any change counts.", "",
-          ((r"T\.linalg\.eigh\(", f"{_SYMMETRIC}(T.linalg.eigh)("),)),
     Known("gradient", r"(jvp|jacfwd|hessian)\(.*triangular_solve", "", "PyTorch's tangent of triangular_solve is not that of linalg.solve_triangular: it reaches the triangle that is not read.", "",
           ((r"T\.triangular_solve\(", f"({_TRIANGULAR})("), (r"\b(x|v\d+)\.triangular_solve\(", rf"({_TRIANGULAR})(\1, "))),
     Known("gradient", "autograd|backward|func", "", "PyTorch's slope of the determinant of a singular matrix is 0 where no second derivative is asked for; here it is the matrix of cofactors.", r"\bdet\(",
@@ -259,6 +256,11 @@ KNOWN = [
     Known("value|gradient", r"vector_norm\(|norm\(", "", "Of a number PyTorch's vector norm along a dimension takes powers; of vectors of one element, and here, it is the length.", "",
           ((r"T\.linalg\.vector_norm\((v\d+|x)", r"T.linalg.vector_norm(\1.reshape(-1)"),)),
     Known("value|gradient", r"pinv(erse)?\(|backward|grad", r"\d{7}|e\+", "Where the tolerance is smaller than a rounding, what should be 0 among the singular values is inverted.", r"pinv(erse)?\("),
+    Known("gradient", r"autograd\.grad|backward|func\.", "", "PyTorch's tangent of a determinant, differentiated, holds a factor fixed; finite differences say otherwise.", r"(jvp|jacfwd)\(.*\b(slog)?det\("),
+    Known("gradient", r"(jvp|jacfwd|hessian)\(.*(\*\*|pow)", r"j\), not \([^)]*[+-]0j\)", "PyTorch's tangent of a complex number to a real power loses its imaginary part."),
+    Known("gradient", r"(jvp|jacfwd|hessian)\(.*silu", "j\\)", "PyTorch's tangent of a complex silu is conjugated once too often."),
+    Known("gradient", r"(hessian|jacfwd|jvp)\(", "not -?nan|not \\(nan", "In PyTorch a gradient's tangent starts from zeros, which times nan or an infinity are nan.", "",
+          ((r"T\.func\.hessian\(", "(lambda f: T.func.jacrev(T.func.jacrev(f)))("), (r"T\.func\.jacfwd\(", "T.func.jacrev("))),
     Known("refused", r"func\.|vmap", "Unbatchable|vmap:", "What vmap cannot do here it says; nothing wrong comes of it."),
 ]  # fmt: skip
 
