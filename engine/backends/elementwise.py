@@ -203,7 +203,7 @@ def times_i(x: Any) -> Any:
 def angle(x: Any) -> Any:
     """The angle in radians; pi for negative numbers, 0 for all others, -0 among them; a nan stays."""
     if x.dtype.kind == "c":
-        return numpy.arctan2(x.imag, x.real).copy()  # in rows, as PyTorch's
+        return numpy.arctan2(x.imag, x.real)
     return numpy.where(x < 0, numpy.pi, numpy.where(x != x, x, 0)).astype(x.dtype, copy=False)
 
 

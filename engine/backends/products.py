@@ -119,9 +119,14 @@ def cofactor(x: Any) -> Any:
     return out if known.all() else lib.where(known, out, math.nan)
 
 
-def solve_matrix(a: Any, b: Any) -> Any:
-    """The matrix X with `a @ X == b`."""
-    return columns(module_of(a).linalg.solve(a, b) if finite(a) else substituted(a, b))
+def solve_matrix(a: Any, b: Any, checked: bool = True) -> Any:
+    """The matrix X with `a @ X == b`; of a singular matrix LinAlgError or, unchecked, what dividing by 0 makes."""
+    try:
+        return columns(module_of(a).linalg.solve(a, b) if finite(a) else substituted(a, b))
+    except numpy.linalg.LinAlgError:
+        if checked:
+            raise
+        return columns(substituted(a, b, False))
 
 
 @in_columns

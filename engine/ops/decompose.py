@@ -121,7 +121,7 @@ class slogdet(Factor):
 
 
 class solve_matrix(Factor):
-    """The matrix X with `input @ X == other`."""
+    """The matrix X with `input @ X == other`; of a singular matrix an error or, unchecked, what dividing by 0 makes."""
     fails = "The solver failed because the input matrix is singular."
     home, inputs, samples, exempt = "", ("input", "other"), (((3, 3), (3, 2)), ((2, 3, 3), (2, 3, 2))), RULES_ONLY
 
@@ -130,9 +130,9 @@ class solve_matrix(Factor):
         error = super(Factor, cls)._broken(inputs, attrs)
         return None if isinstance(error, numpy.linalg.LinAlgError) else error  # what was asked about is singular
 
-    def forward(xp, input, other): return xp.solve_matrix(input, other)
-    def d_input(xp, g, input, out): return -xp.matmul(xp.solve_matrix(T(xp, input), g), T(xp, out))
-    def d_other(xp, g, input): return xp.solve_matrix(T(xp, input), g)
+    def forward(xp, input, other, checked=True): return xp.solve_matrix(input, other, checked)
+    def d_input(xp, g, input, out, checked): return -xp.matmul(xp.solve_matrix(T(xp, input), g, checked), T(xp, out))
+    def d_other(xp, g, input, checked): return xp.solve_matrix(T(xp, input), g, checked)
 
 
 class solve_triangle(Factor):
@@ -353,12 +353,17 @@ def tall_qr(xp: Any, gQ: Any, gR: Any, Q: Any, R: Any) -> Any:
 @composite(home="linalg")
 def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     """X with `A @ X == B` (with `left` False, `X @ A == B`); B is a matrix (*, n, k) or a batch of vectors (*, n)."""
+    return arranged(solve_matrix, A, B, left)
+
+
+def arranged(solver: Any, A: Tensor, B: Tensor, left: bool) -> Tensor:
+    """`solve` by a function that takes matrices from the left."""
     if A.ndim < 2:
         raise RuntimeError("linalg.solve: The input tensor A must have at least 2 dimensions.")
     vector = B.ndim == 1 or A.ndim - 1 == B.ndim and B.shape == A.shape[:-1]
     if vector and not left:
         raise RuntimeError(f"linalg.solve: vectors B of shape {list(B.shape)} have no X with X @ A == B; give them as rows of a matrix")
-    return solve_matrix(A, unsqueeze(B, -1))[..., 0] if vector else _sided(solve_matrix, A, B, left)
+    return solver(A, unsqueeze(B, -1))[..., 0] if vector else _sided(solver, A, B, left)
 
 
 def _sided(solver: Any, A: Tensor, B: Tensor, left: bool) -> Tensor:

@@ -6,6 +6,7 @@ Najfeld and Havel, "Derivatives of the matrix exponential and their computation"
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -24,6 +25,7 @@ from .decompose import (
     H,
     T,
     apart,
+    arranged,
     cholesky,
     cholesky_push,
     cholesky_slope,
@@ -37,6 +39,7 @@ from .decompose import (
     on_diagonal,
     ratio,
     solve,
+    solve_matrix,
     solve_triangular,
     svd,
     svdvals,
@@ -171,11 +174,7 @@ def lu_solve_(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
 # -- with a check instead of an error --------------------------------------------------------------------------------------------
 
 
-def _sound(A: Tensor, bad: Tensor) -> Tensor:
-    """The identity in place of matrices that cannot be used."""
-    xp = namespace(A.array)
-    one = Tensor._wrap(xp.eye(A.shape[-1], dtype=A.array.dtype))
-    return functions["where"](Tensor._wrap((bad.array != 0)[..., None, None]), one, A)
+_quotients = functools.partial(solve_matrix, checked=False)
 
 
 def _refuse_oblong(name: str, A: Tensor) -> None:
@@ -187,12 +186,13 @@ def _refuse_oblong(name: str, A: Tensor) -> None:
 
 @composite(home="linalg")
 def inv_ex(A: Tensor, *, check_errors: bool = False) -> Any:
-    """The inverse, and in `info` 0 or the place, from 1, of the 0 met on the diagonal of a singular matrix, whose result is the identity."""
+    """The inverse, and in `info` 0 or the place, from 1, of the 0 met on the diagonal of a singular matrix: the result has been divided by it."""
     _refuse_oblong("linalg.inv", A)
     need_floats("linalg.inv", A, "")
     info = _first_zero(lu_factor_.call(A.detach())[0])
     _refuse(info, check_errors, "linalg.inv_ex: The diagonal element {} is zero, the inversion could not be completed because the input matrix is singular.")
-    return _Inverse(inv(_sound(A, info) if info.numel() and known(info.max()) else A), info)
+    sound = not info.numel() or not known(info.max())
+    return _Inverse(inv(A) if sound else _quotients(A, Tensor._wrap(namespace(A.array).eye(A.shape[-1], dtype=A.array.dtype))), info)
 
 
 _Inverse = result_type("inv_ex", ("inverse", "info"), "linalg")
@@ -202,12 +202,12 @@ _Solved = result_type("solve_ex", ("result", "info"), "linalg")
 
 @composite(home="linalg")
 def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> Any:
-    """`solve`, and in `info` 0 or the place, from 1, of the 0 met on the diagonal of a singular matrix."""
+    """`solve`, and in `info` 0 or the place, from 1, of the 0 met on the diagonal of a singular matrix: the result has been divided by it."""
     _refuse_oblong("linalg.solve", A)
     need_floats("linalg.solve", A, "h")
     info = _first_zero(lu_factor_.call(A.detach())[0])
     _refuse(info, check_errors, "torch.linalg.solve_ex: The solver failed because the input matrix is singular: element {} is zero.")
-    return _Solved(solve(_sound(A, info) if info.numel() and known(info.max()) else A, B, left=left), info)
+    return _Solved(arranged(_quotients, A, B, left), info)
 
 
 class cholesky_ex_(Factor):

@@ -236,13 +236,14 @@ def norm_dtype(name, x, dtype):
 
 
 def norm_slope(xp, g, x, norm, p, dim):
-    """`g` times x |x|^(p-2) / norm^(p-1), kept finite: the quotient |x| / norm goes to a power."""
+    """g x |x|^(p-2) / norm^(p-1), multiplied in PyTorch's order: it and its derivative are not finite where PyTorch's are not."""
     if p == 1: return g * xp.conj(xp.sgn(x))
-    if math.isinf(p): return g * xp.conj(xp.sgn(x)) * shared(xp, xp.abs(x), norm, dim, True)
-    if p == 2: return g * xp.where(norm == 0, 0, xp.conj(x) / norm)  # the second derivative at 0 is nan, as PyTorch's
-    size, safe = xp.abs(x), xp.where(norm == 0, 1, norm)
-    g = g if p < 1 else xp.where(norm == 0, 0, g)  # also an infinite one
-    return g * xp.where((size == 0) & xp.isfinite(norm) | (norm == 0), 0, xp.conj(xp.sgn(x)) * xp.power(xp.where(size == 0, 1, size) / safe, p - 1))
+    if math.isinf(p): return xp.conj(xp.sgn(x)) * (g * shared(xp, xp.abs(x), norm, dim, True))
+    if p == 2: return g * xp.where(norm == 0, 0, xp.conj(x) / norm)
+    size = xp.abs(x)
+    if p < 1: return xp.conj(xp.sgn(x)) * xp.where(size == 0, 0, xp.power(size, p - 1)) * g * xp.power(norm, 1 - p)
+    slope = xp.conj(xp.sgn(x)) * xp.power(size, p - 1) if p < 2 else xp.conj(x) * xp.power(size, p - 2)
+    return slope * xp.where(norm == 0, 0, g / xp.power(norm, p - 1))
 
 
 @composite(method=True)

@@ -64,6 +64,7 @@ LINEAR = {
     "solve_matrix": lambda input, other: np.linalg.inv(input) @ other,
     "solve_triangle": _solve_triangle,
     "cholesky": lambda input, upper=False: np.linalg.cholesky(input).swapaxes(-1, -2).conj() if upper else np.linalg.cholesky(input),
+    "cholesky_ex": lambda input: (np.linalg.cholesky(input), np.zeros(input.shape[:-2], np.int32)),
     "cholesky_inverse": lambda input, upper=False: np.linalg.inv(
         np.triu(input).swapaxes(-1, -2) @ np.triu(input) if upper else np.tril(input) @ np.tril(input).swapaxes(-1, -2)
     ),

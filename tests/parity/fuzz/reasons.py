@@ -171,7 +171,7 @@ KNOWN = [
     Known("value|gradient", "", "", "PyTorch moves running statistics again while it recomputes a checkpoint; here once, where nothing after them was recorded.", "BatchNorm|InstanceNorm",
           ((r"T\.utils\.checkpoint\.checkpoint\((lambda x: .*), (v\d+), use_reentrant=\w+\)", r"(\1)(\2)"),)),
     Known("value", "", r"\([^)]*(nan|inf)[^)]*j\), not|not \([^)]*(nan|inf)", "What a function of a complex infinity or nan is, one library of elementary functions tells otherwise than the next."),
-    Known("value|gradient", r"(solve|inv)_ex\(", "", "What is in the place of the solution where `info` says that there is none."),
+    Known("value|gradient", r"(lu_factor|solve|inv)_ex\(", r"inf|nan|\d{7}|e\+|^\d+, not \d+, .* of result [12]$", "Whether the last pivot of a singular matrix is 0, or what rounding leaves of it."),
     Known("value|gradient", "polygamma|digamma|psi|lgamma|gammaln", "inf, not nan|nan, not -?inf", "Beside a pole whose number is too large for its fraction."),
     Known("shape", "pixel_(un)?shuffle", r"0", "Of no elements PyTorch gives the shape of the input."),
     Known("value", r"gelu|pow|\*\*|zeta|polygamma|softsign|gcd", r"not \(?-?nan", "PyTorch's vector units give nan at an infinity or at 0j."),
@@ -261,6 +261,7 @@ KNOWN = [
     Known("gradient", r"(jvp|jacfwd|hessian)\(.*silu", "j\\)", "PyTorch's tangent of a complex silu is conjugated once too often."),
     Known("gradient", r"(hessian|jacfwd|jvp)\(", "not -?nan|not \\(nan", "In PyTorch a gradient's tangent starts from zeros, which times nan or an infinity are nan.", "",
           ((r"T\.func\.hessian\(", "(lambda f: T.func.jacrev(T.func.jacrev(f)))("), (r"T\.func\.jacfwd\(", "T.func.jacrev("))),
+    Known("value", r"\bcross\(", r"e\+\d+j?\)?, not \(?-?0(\.0)?j?,", "Where complex products cancel, NumPy's, which round once for a product and its sum, leave a rounding.", "complex"),
     Known("refused", r"func\.|vmap", "Unbatchable|vmap:", "What vmap cannot do here it says; nothing wrong comes of it."),
 ]  # fmt: skip
 

@@ -338,7 +338,7 @@ def further(wide: Any, theirs: Any, ours: Any) -> bool:
         return _away(wide, theirs, ours, 1e-4)
     compared = (theirs.is_floating_point() or theirs.is_complex()) and isinstance(wide, torch.Tensor) and isinstance(ours, engine.Tensor)
     if not compared or not tuple(wide.shape) == tuple(theirs.shape) == tuple(ours.shape):
-        return unlike(theirs, ours) is not None
+        return unlike(theirs, ours) is not None and unlike(wide, ours) is not None
     return _away(number(wide), number(theirs), ours.detach().resolve_conj().array, TOLERANCE.get(theirs.dtype, 1e-6))
 
 
