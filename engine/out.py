@@ -8,7 +8,7 @@ from typing import Any
 
 from . import casting, dtypes, errors, inplace, tape
 from .dtypes import FROM_NUMPY
-from .layout import as_first, axes_of
+from .layout import axes_of
 from .tensor import Tensor
 
 # Where PyTorch casts into an `out` of another dtype: in what works element by element, but for those which keep their input's dtype, and
@@ -184,7 +184,7 @@ def into(op: Any, args: tuple, kwargs: dict) -> Any:
                     "it, inplace, to zero elements with t.resize_(0).",
                     stacklevel=3,
                 )
-            axes = getattr(op, "laid", None) is as_first and axes_of(r.array) or tuple(range(r.ndim))
+            axes = getattr(op, "laid", None) is not None and axes_of(r.array) or tuple(range(r.ndim))
             target._lay(r.array.shape, axes)
         recorded = tape.mode.grad
         tape.mode.grad = recorded and not _constant(op)
