@@ -107,7 +107,7 @@ def range(start: Any, end: Any = None, step: Any = 1, *, dtype: Any = None, devi
     return made((start + numpy.arange(n) * step).astype(d), device, requires_grad)
 
 
-def _evenly(start: Any, end: Any, steps: int, d: numpy.dtype) -> numpy.ndarray:
+def evenly(start: Any, end: Any, steps: int, d: numpy.dtype) -> numpy.ndarray:
     """Numbers evenly apart, counted from the nearer bound; integers lie between the bounds' integer parts."""
     if not isinstance(steps, (int, numpy.integer)):
         if not isinstance(steps, Tensor) or steps.ndim or steps.dtype.is_floating_point:
@@ -146,7 +146,7 @@ def _scalars(name: str, *given: Any) -> list:
 def linspace(start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """`steps` numbers from `start` to `end`, both included, evenly apart."""
     start, end = _scalars("linspace", start, end)
-    return made(_evenly(start, end, steps, _dtype("linspace", start, end, dtype)), device, requires_grad)
+    return made(evenly(start, end, steps, _dtype("linspace", start, end, dtype)), device, requires_grad)
 
 
 @factory
@@ -158,9 +158,9 @@ def logspace(
     d = _dtype("logspace", start, end, dtype)
     if d.kind in "iu":
         start, end = int(start), int(end)
-        powers = start + (end - start) / max(steps - 1, 1) * numpy.arange(steps) if steps >= 0 else _evenly(start, end, steps, d)
+        powers = start + (end - start) / max(steps - 1, 1) * numpy.arange(steps) if steps >= 0 else evenly(start, end, steps, d)
         return made(numpy.power(float(base), powers).astype(d), device, requires_grad)
-    powers = _evenly(start, end, steps, d).astype(dtypes.F64 if d.kind == "f" or d.kind == "V" else numpy.complex128)
+    powers = evenly(start, end, steps, d).astype(dtypes.F64 if d.kind == "f" or d.kind == "V" else numpy.complex128)
     return made(numpy.power(float(base), powers).astype(d), device, requires_grad)
 
 

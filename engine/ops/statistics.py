@@ -9,6 +9,7 @@ from ..backends.reduction import search
 from ..devices import known, namespace
 from ..from_data import tensor
 from ..op import RULES_ONLY, Elementwise, Op, composite, replacing
+from ..ranges import evenly
 from ..return_types import result_type
 from ..tensor import Tensor
 from .front import Refusing, must_be_tensor
@@ -198,7 +199,7 @@ def equal_edges(name, x, bins, limits, dim=0):
     if not (math.isfinite(low) and math.isfinite(high)): raise RuntimeError(f"{name}(): dimension {dim}'s range [{low}, {high}] is not finite")
     if low > high: raise RuntimeError(f"{name}(): min should not exceed max")
     if low == high: low, high = low - 0.5, high + 0.5
-    return numpy.linspace(low, high, bins + 1).astype(x.dtype)
+    return evenly(low, high, bins + 1, x.dtype)
 
 
 # -- slopes ----------------------------------------------------------------------------------------------------------------------

@@ -118,5 +118,5 @@ class _Shaking(TorchDispatchMode):
         digits = torch.frexp(wider)[0] * 2.0 ** (-math.log2(eps) // 2)
         known = [(torch.view_as_real(y.resolve_conj()) if y.is_complex() else y).double().reshape(-1) for y in given if y.dtype is x.dtype]
         exact = (digits == digits.round()) | (torch.isin(wider, torch.cat(known)) if known else False)
-        way = torch.randint(-1, 2, parts.shape, generator=self._random)
+        way = torch.randint(-1, 2, parts.shape, generator=self._random).double()
         parts.copy_(torch.where(exact, wider, wider * (1 + eps * way)))
