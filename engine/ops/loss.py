@@ -320,7 +320,7 @@ class binary_cross_entropy(Binary):
         g = shared(g, input, reduction) * (input - target) / xp.maximum(input * (1 - input), 1e-12)
         return g if weight is None else g * weight
     def d_target(xp, g, input, weight, reduction):
-        g = shared(g, input, reduction) * (xp.maximum(xp.log1p(-input), -100.0) - xp.maximum(xp.log(input), -100.0))
+        g = shared(g, input, reduction) * (xp.log1p(-input) - xp.log(input))  # which PyTorch cuts off in the result alone
         return g if weight is None else g * weight
     def d_weight(xp, g, input, target, reduction): return shared(g, input, reduction) * surprise(xp, input, target)
 
