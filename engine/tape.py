@@ -307,7 +307,9 @@ def plan(roots: Iterable, targets: Iterable | None = None) -> list:
 
 
 def _towards(order: list, targets: set) -> list:
-    needed = set(targets)
+    several = {node.inputs[0] for node in targets if node.op is not None and node.op.picks}
+    # as in PyTorch, what leads to one result of an op leads to the op
+    needed = targets.union(node for node in order if node.op is not None and node.op.picks and node.inputs[0] in several)
     for node in sorted(order, key=_time):
         if any(source in needed for source in node.inputs if source is not None):
             needed.add(node)

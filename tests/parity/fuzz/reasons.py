@@ -208,7 +208,7 @@ KNOWN = [
     Known("gradient", "create_graph|autograd|backward", r"\d{9}|e\+", "At a probability of 0 or 1 PyTorch's second derivative is bounded by 1e24, and here by 1e12.", r"binary_cross_entropy\(.*(\n.*)*create_graph=True"),
     Known("value|gradient", r"conv\dd?\(.*padding|autograd|backward", "(nan|inf).*, not", "PyTorch skips padding beside a weight that is not finite, or multiplies 0 with it, as its kernel for the dtype does.", r"conv\dd?\(.*padding"),
     Known("kind", r"autograd\.grad", r"not None \(NoneType\)", "The mean and deviation that native_group_norm gives beside its result lose their gradients in PyTorch.", "native_group_norm"),
-    Known("gradient", "", r"nan, not -?\d|, not (-?0\.0|nan), at", "PyTorch's vector units have another slope at nan than its loop over the elements that are left.", r"(?si)(?=.*\bnan\b).*\b(relu6|hardtanh|softshrink|hardshrink|hardswish|elu|celu|selu|logit)_?\("),
+    Known("gradient", "", r"nan, not -?\d|, not (-?0\.0|nan), at", "PyTorch's vector units have another slope at nan than its loop over the elements that are left.", r"(?si)(?=.*\b(nan|inf)\b).*\b(relu6|hardtanh|softshrink|hardshrink|hardswish|elu|celu|selu|logit)_?\("),
     Known("value", r"logdet\(", r"^(-?0\.0, not -?1\.0|-?1\.0, not -?0\.0|-inf, not -?\d+\.\d+|-?\d+\.\d+, not -inf)", "Whether the last pivot of a singular matrix is 0 or a rounding depends on the order of the sums."),
     Known("value", "multi_margin_loss", r"^-?\d+, not -?\d+, at \(\)", "Of no rows of integers PyTorch's multi_margin_loss tells what the memory held."),
     Known("dtype", "pairwise_distance", "torch.float32, not torch.float16", "There is no complex32 here: half precision beside a complex number becomes complex64, and its length float32.", "complex"),
