@@ -264,7 +264,7 @@ def in_blocks(fn: Callable) -> Callable:
 
 
 def _one_plus_exp_minus(x: Any) -> Any:
-    out = numpy.asarray(-1 * x)
+    out = numpy.asarray(numpy.negative(x))
     numpy.exp(out, out=out)
     out += 1
     return out

@@ -59,11 +59,12 @@ def convolution_input(g: Any, weight: Any, size: tuple, stride: Any = 1, padding
     xp = module_of(g)
     n, o = g.shape[0], weight.shape[0]
     windows = place(size[2:], weight.shape[2:], stride, padding, dilation, g.shape[2:])
-    at, single = windows.rows, _depthwise(weight, groups)
+    single = _depthwise(weight, groups)
     if g.size == 0 or weight.size == 0:
         return xp.zeros(size, g.dtype)
     if single and (out := kernels_depthwise.convolution_input(g, weight, windows, size)) is not None:
         return out
+    at = windows.rows if xp.isfinite(weight).all() else windows  # between rows are zeros
     g = at.spread(g)
     if single:
         wide, each = xp.zeros((n, groups, *at.padded), g.dtype), g.reshape(n, groups, -1, *at.out)
@@ -88,13 +89,19 @@ def convolution_weight(g: Any, x: Any, size: tuple, stride: Any = 1, padding: An
     """The transpose of `convolution` in weight: from a gradient (N, O, *out) and x to one of shape `size`."""
     if g.ndim < len(size):
         return convolution_weight(g[None], x[None], size, stride, padding, dilation, groups)
+    if g.size == 0 or x.size == 0 or 0 in size:
+        return module_of(g).zeros(size, g.dtype)
+    windows = place(x.shape[2:], size[2:], stride, padding, dilation, g.shape[2:])
+    out = _weight_over(windows.rows, g, x, size, groups)
+    if windows.rows is not windows and not module_of(g).isfinite(out).all():  # perhaps of zeros between the rows
+        out = _weight_over(windows, g, x, size, groups)
+    return out
+
+
+def _weight_over(at: Windows | Rows, g: Any, x: Any, size: tuple, groups: int) -> Any:
     xp = module_of(g)
     n, o = g.shape[0], size[0]
-    at = place(x.shape[2:], size[2:], stride, padding, dilation, g.shape[2:]).rows
-    out = xp.zeros(size, g.dtype)
-    if g.size == 0 or x.size == 0 or out.size == 0:
-        return out
-    g = at.spread(g)
+    out, g = xp.zeros(size, g.dtype), at.spread(g)
     if _depthwise(out, groups):
         wide, flat = at.pad(x), g.reshape(n, groups, o // groups, -1)
         taps = out.reshape(groups, o // groups, -1)
