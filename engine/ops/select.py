@@ -155,7 +155,7 @@ class copysign(Refusing, Elementwise):
     """The size of `input` with the sign of `other`; the slope at 0 is 0."""
     types, refuses = "float", "c"
     def forward(xp, input, other): return xp.copysign(input, other)
-    def d_input(xp, g, input, out): return g * xp.where(input == 0, 0, out / xp.where(input == 0, 1, input))
+    def d_input(xp, g, input, out): return g * xp.where(input == 0, 0, out / input)
     def d_other(xp, g): return xp.zeros_like(g)
 
 

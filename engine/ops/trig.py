@@ -115,7 +115,7 @@ class sinc(Elementwise):
     """sin(pi x) / (pi x) of each element x, and 1 at 0."""
     types, samples = "float", UNARY
     def forward(xp, input): return xp.sinc(input)
-    def d_input(xp, g, input): return xp.where(input == 0, 0, g * (xp.cos(math.pi * input) - xp.sinc(input)) / xp.where(input == 0, 1, input))
+    def d_input(xp, g, input): return xp.where(input == 0, 0, g * (xp.cos(math.pi * input) - xp.sinc(input)) / input)
 
 
 class deg2rad(Refusing, Elementwise):
