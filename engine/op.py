@@ -76,6 +76,7 @@ class Op(metaclass=OpType):
     order: ClassVar[tuple[str, ...]] = ()  # the caller's order of arguments, where inputs do not come first
     picks: ClassVar[bool] = False  # true of the tape's own `pick` alone
     tensors: ClassVar[bool] = False  # refuses numbers in place of tensors: said where a call has failed, and in place at once
+    dims_first: ClassVar[bool] = False  # PyTorch looks at `dim` before it refuses a dtype, as it does before it looks for a kernel
     checks: ClassVar[bool] = False  # `prepare` looks at more than dtypes: it is called for floats of one dtype too
     samples: ClassVar[tuple] = (((2, 3),),)  # input shapes the tests try
     examples: ClassVar[tuple] = ()  # instead of samples, calls that the tests try: (inputs, attributes); see docs/add-an-op.md
@@ -240,7 +241,7 @@ class Op(metaclass=OpType):
             arguments.refuse(cls.name, arguments.kinds_of(cls.forward), cls.params, (), attrs)
         except TypeError as told:
             return told
-        if isinstance(error, Refused) and error.kind is NotImplementedError:
+        if isinstance(error, Refused) and (error.kind is NotImplementedError or cls.dims_first):
             error = cls._broken(inputs, attrs) or error
         in_layers = isinstance(error, Refused) and cls.home == "nn.functional" and cls.types == "same"
         if in_layers and (strange := cls._no_tensor(inputs, error)) is not None:

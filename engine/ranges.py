@@ -117,6 +117,8 @@ def evenly(start: Any, end: Any, steps: int, d: numpy.dtype) -> numpy.ndarray:
         raise RuntimeError("number of steps must be non-negative")
     if steps == 0 or steps == 1:
         return numpy.full(steps, start).astype(d)
+    if d.kind == "b":
+        raise NotImplementedError("linspace: not implemented for bool")
     i, real = numpy.arange(steps), d if d in (dtypes.F32, dtypes.F64) else dtypes.F64 if d.kind in "iu" else dtypes.F32
     if d.kind == "c":
         return (start + (end - start) / (steps - 1) * i).astype(d)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy
 
 from .. import dtypes
+from ..errors import Refused
 from ..layout import axes_of, kept_order
 from .reference import _axis, module_of, new_zeros
 
@@ -215,18 +216,22 @@ def _fitting(x: Any, dim: int, index: Any, source: Any, name: str, kind: type[Ex
     if not hasattr(source, "shape"):
         return
     if not source.ndim and index.size != 1:
-        raise IndexError(f"{name}_(): When source is scalar, index should have one element (got {index.size})")
+        told = f"{name}_(): When source is scalar, index should have one element (got {index.size})"
+        raise IndexError(told) if kind is IndexError else Refused(told, IndexError)
     if kind is IndexError and x.ndim and source.ndim not in (0, x.ndim):
         raise IndexError(f"{name}_(): source has {source.ndim} dimensions and self {x.ndim}: their dimensionality must match")
     dim, given = _axis(x, dim), source.shape or (1,)
-    if dim >= len(given) or given[dim] != index.size:
-        raise kind(f"{name}_(): Number of indices ({index.size}) should be equal to source.size(dim), for dim {dim} of {list(given)}")
     want = x.shape or (1,)
+    told = f"{name}_(): Number of indices ({index.size}) should be equal to source.size(dim), for dim {dim} of {list(given)}"
+    if kind is not IndexError and (dim >= len(given) or given[dim] != index.size):
+        raise ValueError(told)
     if source.ndim and given[:dim] + given[dim + 1 :] != want[:dim] + want[dim + 1 :]:
         raise ValueError(
             "source tensor shape must match self tensor shape, excluding the specified dimension. "
             f"Got self.shape = {list(x.shape)} source.shape = {list(source.shape)}"
         )
+    if given[dim] != index.size:
+        raise Refused(told, kind)
 
 
 def index_add(x: Any, dim: int, index: Any, source: Any, alpha: Any = 1) -> Any:
@@ -240,7 +245,7 @@ def index_add(x: Any, dim: int, index: Any, source: Any, alpha: Any = 1) -> Any:
 
 def index_copy(x: Any, dim: int, index: Any, source: Any) -> Any:
     """A copy of `x` with slices of `source`, or a number, written."""
-    if index.dtype == numpy.int32:
+    if index.dtype == numpy.int32 and index.ndim < 2:
         raise ValueError("index_copy_(): Expected a long tensor for index, but got Int")
     where = _slices(x, dim, index, "index_copy")
     _fitting(x, dim, index, source, "index_copy", IndexError)

@@ -39,9 +39,9 @@ def swapaxes(x: Any, a: int, b: int) -> Any:
 
 def moveaxis(x: Any, source: Any, destination: Any) -> Any:
     """Some dimensions moved to other places; of a 0-d array, the array."""
-    if x.ndim or isinstance(source, (tuple, list)):
+    if x.ndim or isinstance(source, (tuple, list)) and len(source) != 1:
         return module_of(x).moveaxis(x, source, destination)
-    return swapaxes(x, source, destination)
+    return swapaxes(x, *(d[0] if isinstance(d, (tuple, list)) else d for d in (source, destination)))
 
 
 def transpose(x: Any, axes: Any) -> Any:

@@ -390,12 +390,16 @@ def matrix_rank(A: Tensor, tol: Any = None, hermitian: bool = False, *, atol: An
     """
     refuse_complex("linalg.matrix_rank", atol=tol if atol is None else atol, rtol=rtol)
     if A.ndim > 1:
-        need_floats("linalg.matrix_rank", A, "")
+        need_floats("linalg.matrix_rank", A, "" if tol is atol is rtol is None else "h")
     if not A.numel():
         return A.new_zeros(tuple(A.shape[:-2]), dtype=dtypes.int64)
     s = eigvalsh(A.detach()).abs() if hermitian else svdvals(A.detach())
     xp = namespace(s.array)
-    return (s > Tensor._wrap(smallest(xp, A.array, s.array, tol if atol is None else atol, rtol)[..., None])).sum(-1)
+    try:
+        least = smallest(xp, A.array, s.array, tol if atol is None else atol, rtol)
+    except ValueError as error:
+        raise RuntimeError(f"linalg.matrix_rank: {error}") from None
+    return (s > Tensor._wrap(least[..., None])).sum(-1)
 
 
 @composite(home="linalg")

@@ -281,7 +281,9 @@ def istft(
     """The signal whose `stft` is nearest to the given one, (..., frequencies, pieces)."""
     if not input.is_complex():
         raise RuntimeError("istft requires a complex-valued input tensor matching the output from stft with return_complex=True.")
-    if input.ndim not in (2, 3) or 0 in input.shape:
+    if input.ndim < 2:
+        raise IndexError(f"istft: expected a tensor with 2 or 3 dimensions, but got one with {input.ndim}")
+    if input.ndim > 3 or 0 in input.shape:
         raise RuntimeError(f"istft: expected a tensor with 2 or 3 dimensions and at least one element, but got one of shape {list(input.shape)}")
     hop, win = n_fft // 4 if hop_length is None else hop_length, n_fft if win_length is None else win_length
     if not 0 < win <= n_fft:

@@ -60,7 +60,7 @@ class Along:
         if attrs.get("dtype") is not None:
             if not isinstance(attrs["dtype"], (dtype, type)): raise TypeError(f"{cls.name}(): argument 'dtype' must be torch.dtype, not {type(attrs['dtype']).__name__}")  # type: ignore[attr-defined]
             if isinstance(inputs[0], (int, float, complex, list, tuple)): raise cls._refused_input("input", inputs[0])  # type: ignore[attr-defined]
-            if getattr(inputs[0], "node", None) is not None and tape.mode.grad and getattr(attrs["dtype"], "rank", FLOAT) < FLOAT:
+            if getattr(inputs[0], "node", None) is not None and tape.mode.grad and "bifc"[rank := getattr(attrs["dtype"], "rank", FLOAT)] not in getattr(cls, "refuses", "") and rank < FLOAT:
                 raise RuntimeError(f"Autograd not support dtype: {attrs['dtype']!r}")
             inputs, attrs["dtype"] = (recorded.astype(recorded.asarray(inputs[0]), attrs["dtype"]), *inputs[1:]), None
         dim = attrs["dim"]

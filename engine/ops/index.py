@@ -429,7 +429,7 @@ class Placing(Op):
         """The IndexError, if any, that the shapes lead to whatever numbers the indices hold: PyTorch comes upon it before the dtypes."""
         nothing = lambda x: numpy.zeros(x.shape, getattr(x, "array", x).dtype)
         input, *indices, source = map(nothing, inputs)
-        if "indices" in attrs: attrs = {**attrs, "indices": tuple(map(nothing, attrs["indices"]))}
+        if "indices" in attrs: attrs = {**attrs, "indices": tuple(map(nothing, plain(attrs["indices"])))}
         try: cls.forward(cpu, input, *indices, source.astype(input.dtype), **attrs)
         except IndexError as error: return error
         except Exception: return None  # of the same type as the dtypes'
@@ -470,7 +470,7 @@ class index_put(Overwriting):
 
 def plain(indices: Any) -> tuple:
     """The index tensors as arrays of integers or bools; bytes are a mask, as PyTorch takes them still."""
-    found = [i.array if isinstance(i, Tensor) else i for i in indices]
+    found = [i.array if isinstance(i, Tensor) else numpy.asarray(i) if isinstance(i, int) else i for i in indices]
     for n, array in enumerate(found):
         d = getattr(array, "dtype", None)
         if d == numpy.uint8: found[n] = array.astype(bool)

@@ -211,6 +211,8 @@ def repeat_interleave(input: Tensor, repeats: Any = None, dim: int | None = None
         if output_size is not None and output_size != input.sum().item():
             raise RuntimeError("allocated size does not match required size")
         return repeat_interleave(Tensor._wrap(namespace(input.array).arange(input.shape[0])), input, 0)
+    if isinstance(repeats, int) and repeats < 0:
+        raise RuntimeError("Repeats must be non-negative")
     if dim is None:
         input, dim = reshape(input, (input.numel(),)), 0
     n = input.shape[wrap_dim(dim, input.ndim)]

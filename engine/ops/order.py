@@ -1,7 +1,7 @@
 """Order statistics, counting and searching: median, mode, quantile, unique, histograms, searchsorted."""
 
 from .. import devices
-from ..dtypes import int64
+from ..dtypes import fitting, float64, int64
 from ..errors import Refused
 from ..from_data import tensor
 from ..op import Op, composite
@@ -172,7 +172,7 @@ class histc(Refusing, Op):
     """How many elements fall into each of `bins` equal bins between `min` and `max`; equal ones mean the range of the data."""
     exact = True  # half precision finds the bins too
     inputs, types, refuses, examples = ("input",), "promote", "bic", ((((20,),), {"bins": 4}), (((4, 5),), {"bins": 3, "min": 0.6, "max": 1.2}))
-    def forward(xp, input, bins=100, min=0, max=0): return xp.histogram(input, bins, min, max)
+    def forward(xp, input, bins=100, min=0, max=0): return xp.histogram(input, bins, *(fitting(bound, float64) for bound in (min, max)))
 
 
 class searchsorted_(Op):

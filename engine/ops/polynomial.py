@@ -33,7 +33,10 @@ _KINDS = {
 
 
 def _published(name, family, words):
-    def call(input, n): return polynomial.call(input, n, family=family)
+    def call(input, n):
+        if isinstance(n, complex): raise NotImplementedError(f"{name}: not implemented for complex numbers")
+        return polynomial.call(input, n, family=family)
+
     call.__doc__ = f"{words} of degree `n` (a tensor or a number, rounded towards 0; 0 for negative degrees) of each element."
     call.__name__ = call.__qualname__ = name
     call.__module__ = "engine"

@@ -218,7 +218,9 @@ class vector_norm(Along, Refusing, Op):
     @classmethod
     def bind(cls, args, kwargs):
         if kwargs.get("dtype") is not None: norm_dtype("linalg.vector_norm", args[0] if args else kwargs.get("input", kwargs.get("x")), kwargs["dtype"])
-        return super().bind(args, kwargs)
+        inputs, attrs = super().bind(args, kwargs)
+        if isinstance(attrs["ord"], complex): raise RuntimeError("linalg.vector_norm: Expected a non-complex scalar as the order of norm.")
+        return inputs, attrs
 
     def forward(xp, input, ord=2, dim=None, keepdim=False, *, dtype=None): return xp.vector_norm(input, ord, dim, keepdim)
     def d_input(xp, g, input, out, ord, dim): return None if ord == 0 else norm_slope(xp, spread(xp, g, input.shape, dim), input, spread(xp, out, input.shape, dim), ord, dim)
@@ -313,14 +315,16 @@ class Pairs(Along, Refusing):
 
 class max_(Pairs, Op):
     """Largest element along `dim` and the index of the first such."""
-    name, examples = "max", PLACES[:3]
+    name, examples, dims_first = "max", PLACES[:3], True
+    refusal = RuntimeError, "does not support complex input"
     def forward(xp, input, dim, keepdim=False): return xp.max(input, axis=dim, keepdims=keepdim), xp.argmax(input, dim, keepdim)
     def d_input(xp, g, indices, shape, dim): return at_places(xp, g, indices, shape, dim)
 
 
 class min_(Pairs, Op):
     """Smallest element along `dim` and the index of the first such."""
-    name, examples = "min", PLACES[:3]
+    name, examples, dims_first = "min", PLACES[:3], True
+    refusal = RuntimeError, "does not support complex input"
     def forward(xp, input, dim, keepdim=False): return xp.min(input, axis=dim, keepdims=keepdim), xp.argmin(input, dim, keepdim)
     def d_input(xp, g, indices, shape, dim): return at_places(xp, g, indices, shape, dim)
 

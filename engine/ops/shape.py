@@ -95,6 +95,8 @@ class movedim(View):
     def forward(xp, input, source, destination):
         if hasattr(source, "__index__") != hasattr(destination, "__index__"):
             raise Refused("source and destination must be two ints or two tuples of ints", TypeError)
+        if not hasattr(source, "__index__") and len(source) != len(destination):
+            raise Refused(f"Invalid source or destination dims: source ({source} dims) should contain the same number of dims as destination ({destination} dims)")
         return xp.moveaxis(input, source, destination)
     def d_input(xp, g, source, destination): return xp.moveaxis(g, destination, source)
 

@@ -27,13 +27,13 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
 @composite(method=True)
 def narrow(input: Tensor, dim: int, start: int | Tensor, length: int) -> Tensor:
     """`length` slices of a dimension from `start` on; a view."""
+    if isinstance(start, Tensor) and (start.ndim or start.dtype.rank != dtypes.INT):
+        raise RuntimeError("start must be an 0-dim integral Tensor.")
     if input.ndim == 0:
         raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
     if length < 0:
         raise RuntimeError("narrow(): length must be non-negative.")
     d = wrap_dim(dim, input.ndim)
-    if isinstance(start, Tensor) and (start.ndim or start.dtype.rank != dtypes.INT):
-        raise RuntimeError("start must be an 0-dim integral Tensor.")
     n, start = input.array.shape[d], int(start)
     if not -n <= start <= n:
         raise IndexError(f"start out of range (expected to be in range of [{-n}, {n}], but got {start})")
@@ -47,14 +47,17 @@ def narrow(input: Tensor, dim: int, start: int | Tensor, length: int) -> Tensor:
 @renamed(split_size="split_size_or_sections", split_sizes="split_size_or_sections")
 def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Views of pieces along a dimension: of one size, the last perhaps smaller, or of the sizes in a list."""
-    d = wrap_dim(dim, tensor.ndim)
     if tensor.ndim == 0:
         raise RuntimeError("split expects at least a 1-dimensional tensor")
-    n, size = tensor.array.shape[d], split_size_or_sections
+    size = split_size_or_sections
     size = size.__index__() if isinstance(size, Tensor) and not size.ndim else size
+    if isinstance(size, int) and size < 0:
+        raise RuntimeError(f"split expects split_size be non-negative, but got split_size={size}")
+    d = wrap_dim(dim, tensor.ndim)
+    n = tensor.array.shape[d]
     if isinstance(size, int):
-        if size < 0 or size == 0 and n:
-            raise RuntimeError(f"split expects split_size be non-negative, but got split_size={size}" if size < 0 else f"split_size can only be 0 if dimension size is 0, but got dimension size of {n}")
+        if size == 0 and n:
+            raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {n}")
         sizes = [size] * (n // size) + [n % size] * (n % size > 0) if n else [0]
     else:
         wrong = next((s for s in size if not hasattr(s, "__index__")), None) if isinstance(size, (tuple, list)) else size
@@ -84,16 +87,17 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
 @renamed(sections="indices_or_sections", indices="indices_or_sections", tensor_indices_or_sections="indices_or_sections")
 def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Views of pieces along a dimension: so many of nearly one size, or cut at the indices."""
-    d = wrap_dim(dim, input.ndim)
     if input.ndim == 0:
         raise RuntimeError("tensor_split expected at least a 1-D tensor, but got 0-D")
-    n, cuts = input.array.shape[d], indices_or_sections
+    cuts = indices_or_sections
     if isinstance(cuts, Tensor):
         if cuts.dtype is not dtypes.int64 or cuts.ndim > 1:
             raise RuntimeError(f"tensor_split expected indices_or_sections to be a 0-d or 1-d int64 tensor, but got {cuts.ndim} dimensions of {cuts.dtype.name}")
         cuts = cuts.tolist()
     elif not isinstance(cuts, (int, list, tuple)):
         raise TypeError(f"tensor_split(): argument 'indices_or_sections' must be int, tuple of ints or Tensor, not {type(cuts).__name__}")
+    d = wrap_dim(dim, input.ndim)
+    n = input.array.shape[d]
     if isinstance(cuts, int):
         if cuts <= 0:
             raise RuntimeError(f"number of sections must be larger than 0, got {cuts}")

@@ -82,6 +82,7 @@ def renorm(input, p, dim, maxnorm):
     """The slices of a dimension, each divided so that its p-norm is at most `maxnorm`."""
     if isinstance(p, complex): raise RuntimeError("renorm: p must be real-valued")
     if p <= 0: raise RuntimeError("renorm: non-positive-norm not supported")
+    if isinstance(maxnorm, complex): raise RuntimeError("renorm: maxnorm must be real-valued")
     if maxnorm < 0: raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm}")
     if input.ndim < 2: raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {input.ndim} dimensions")
     d = wrap_dim(dim, input.ndim)
@@ -211,15 +212,16 @@ def gradient(input, *, spacing=1, dim=None, edge_order=1):
 
     `spacing` is the distance of the samples, one for each dimension, or a tensor of coordinates for each; `edge_order` is 1 or 2.
     """
-    if input.dtype is dtypes.uint8: raise RuntimeError("torch.gradient does not support uint8 input: its differences would wrap")
-    dims = tuple(range(input.ndim)) if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
-    dims = tuple(wrap_dim(d, input.ndim) for d in dims)
-    if len(set(dims)) != len(dims): raise RuntimeError(f"dim {dims} appears multiple times in the list of dims")
-    if edge_order not in (1, 2): raise RuntimeError("torch.gradient only supports edge_order=1 and edge_order=2.")
     if spacing is None and isinstance(dim, (tuple, list)): raise TypeError("gradient(): argument 'spacing' must be given for several dimensions, not None")
+    if input.dtype is dtypes.uint8: raise RuntimeError("torch.gradient does not support uint8 input: its differences would wrap")
+    if edge_order not in (1, 2): raise RuntimeError("torch.gradient only supports edge_order=1 and edge_order=2.")
+    dims = tuple(range(input.ndim)) if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
     spacing = 1 if spacing is None else spacing
     steps = (spacing,) * len(dims) if not isinstance(spacing, (list, tuple)) else tuple(spacing)
     if len(steps) != len(dims): raise RuntimeError(f"torch.gradient expected spacing to be unspecified, a scalar, or a list of length {len(dims)}, but got a list of length {len(steps)}.")
+    if any(isinstance(h, Tensor) and h.ndim > 1 for h in steps): raise RuntimeError("torch.gradient expected each element of spacing to have one dimension")
+    dims = tuple(wrap_dim(d, input.ndim) for d in dims)
+    if len(set(dims)) != len(dims): raise RuntimeError(f"dim {dims} appears multiple times in the list of dims")
     if any(input.shape[d] < edge_order + 1 for d in dims): raise RuntimeError("torch.gradient expected each dimension size to be at least edge_order+1")
     return tuple(_slope(input, d, h, edge_order) for d, h in zip(dims, steps, strict=True))
 

@@ -108,7 +108,7 @@ Z = engine.ones(4, 5, dtype=engine.complex64)
     (lambda: engine.istft(Z, 6, 2, 0), "win_length"),
     (lambda: engine.istft(Z, 6, 3, 4, engine.ones(6)), "size equal to win_length=4"),
     (lambda: engine.istft(Z, 6, 2, window=engine.ones(6, dtype=engine.complex64)), "Complex windows"),
-    (lambda: engine.istft(Z[0], 6), "2 or 3 dimensions"),
+    (lambda: engine.istft(Z[None, None], 6), "2 or 3 dimensions"),
     (lambda: engine.istft(Z[:, :0], 6), "at least one element"),
     (lambda: engine.istft(Z, 6, 2, length=0), "at least one sample"),
 ])  # fmt: skip
