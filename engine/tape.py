@@ -458,7 +458,9 @@ def _receive(leaf: Leaf, grad: Any, recorded: bool, in_place: bool) -> None:
         return
     with _receiving:
         before = tensor._grad
-        if before is None:
+        if tensor.node is None:  # it asks for no gradient any more
+            pass
+        elif before is None:
             # the leaf owns its gradient: a rule may have handed the same array to two inputs
             tensor._grad = _laid_as(grad, tensor) if recorded else _tensor(copied(grad, tensor.array))
         elif recorded:

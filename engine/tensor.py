@@ -77,7 +77,7 @@ class Tensor:
     # (base, link), set on views only: whose memory, and (the link before, (op, attrs)), with the maker of one view among several behind
     _view: tuple | None = None
     _grad: Tensor | None = None
-    _resting: Any = None  # the hooks of a leaf that requires no gradient for a while
+    _resting: Any = None  # the node of a leaf that requires no gradient for a while
     _apart: bool = False  # made by `.data`: what is written through it counts for no version
     _views: list | None = None  # weak references to the views of this one, and of those that it was detached from or to
     __array_priority__ = 1000
@@ -276,9 +276,11 @@ class Tensor:
                     raise RuntimeError(
                         f"only Tensors of floating point and complex dtype can require gradients, this one is {self.dtype.name}"
                     )
-                self.node = tape.Leaf(self)
-                if self._resting is not None:
-                    self.node.hooks, self._resting = self._resting, None
+                self.node, before = tape.Leaf(self), self._resting
+                if before is not None:
+                    self.node.hooks, self._resting = before.hooks, None
+                    if (before.shape, before.dtype) == (self.node.shape, self.node.dtype):
+                        self.node = before  # what was made of it then still leads to it
         elif self.node is not None:
             if self.node.op is not None:
                 raise RuntimeError(
@@ -348,9 +350,9 @@ class Tensor:
         return self
 
     def _end_as_leaf(self) -> None:
-        """No node any more; the hooks of a leaf wait until it requires a gradient again."""
-        if self.node is not None and self.node.op is None and self.node.hooks is not None:
-            self._resting = self.node.hooks
+        """No node any more; a leaf's waits, with its hooks, until it requires a gradient again."""
+        if self.node is not None and self.node.op is None:
+            self._resting = self.node
         self.node = None
 
     @property

@@ -264,7 +264,9 @@ _DIRTY_VIEW = (
 
 
 def _seen_as(x: Tensor) -> Tensor:
-    """Another tensor that is a view of all of `x`."""
+    """Another tensor that is a view of all of `x`, or where nothing is recorded one cut from its graph."""
+    if x.node is not None and not tape.mode.grad:
+        return x.detach()
     out = x._like(x.array)
     inplace.mark_view(out, x, registry["view"], {"shape": x.array.shape})
     return out

@@ -251,3 +251,17 @@ def test_hooks_of_a_programs_own_function_see_its_tensors_only():
     assert [node is None for node, _ in z.grad_fn.next_functions] == [False, True]
     z.sum().backward()
     assert seen == [[[3, 3], None]]
+
+
+def test_a_leaf_that_asks_for_no_gradient_any_more_gets_none():
+    x, seen = engine.ones(2, requires_grad=True), []
+    x.register_hook(lambda g: seen.append("tensor"))
+    x.register_post_accumulate_grad_hook(lambda t: seen.append("after"))
+    y = (x * 3).sum()
+    x.requires_grad_(False)
+    y.backward(retain_graph=True)
+    assert x.grad is None and seen == ["tensor", "after"]
+    x.requires_grad_()
+    assert engine.autograd.grad(y, x, retain_graph=True)[0].tolist() == [3, 3]
+    y.backward()
+    assert x.grad.tolist() == [3, 3] and seen == ["tensor", "after", "tensor", "tensor", "after"]
