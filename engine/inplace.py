@@ -371,7 +371,8 @@ def apart(target: Tensor, operand: Tensor, op: Any) -> Tensor:
     a, b = target.array, operand.array
     if storage(a) is not storage(b):
         return operand
-    refuse_shared(a, b, f"{op.name}_", op.scatters)
+    if not op.reads_first:
+        refuse_shared(a, b, f"{op.name}_", op.scatters)
     return operand._like(b.copy(), operand.node)
 
 

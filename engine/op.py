@@ -71,6 +71,7 @@ class Op(metaclass=OpType):
     row_major: ClassVar[bool] = False  # results lie in row-major order in memory, whatever the input's strides
     laid: ClassVar[Callable | None] = None  # (result, *inputs) -> the result in PyTorch's order, where the first is not in rows
     scatters: ClassVar[bool] = False  # writes at places that an index names: in place, no operand may lie in the same memory
+    reads_first: ClassVar[bool] = False  # in place, its operands may lie anywhere in the memory that it writes
     casts: ClassVar[bool] = False  # an `out=` of another dtype takes the result
     exact: ClassVar[bool] = False  # only moves or casts elements, so half precision needs no detour through float32
     order: ClassVar[tuple[str, ...]] = ()  # the caller's order of arguments, where inputs do not come first

@@ -291,13 +291,15 @@ def assign(target: Tensor, index: Any, value: Any) -> None:
         basic, advanced = _understood("setitem", target, index)
     dtype = target.dtype
     if isinstance(value, Tensor):
+        fills = advanced is not None and value.array.size == 1 and [i.dtype for i in advanced if not isinstance(i, slice)] == [bool]  # one number behind one mask
         if value.dtype is not dtype:
-            chosen = [i for i in advanced or () if not isinstance(i, slice)]
-            if advanced is not None and (value.array.size != 1 or [i.dtype for i in chosen] != [bool]):  # one number behind one mask is a fill
+            if advanced is not None and not fills:
                 raise RuntimeError(
                     f"Index put requires the source and destination dtypes match, got {dtype.name} for the destination and {value.dtype.name} for the source."
                 )
             value = cast(value, dtype)
+        elif fills and inplace.storage(value.array) is inplace.storage(target.array):
+            value = value.clone()
         if value.is_cuda != target.is_cuda or value.is_meta != target.is_meta:
             value = value.to(target.device)
     elif not isinstance(value, (int, float, complex, numpy.integer)):
@@ -308,7 +310,10 @@ def assign(target: Tensor, index: Any, value: Any) -> None:
     if recorded or observe.current is not None:
         seen = target if basic is None else getitem(target, basic)
         if advanced is None:
-            inplace.write(copy, seen, (_without_leading_ones(value, seen.ndim),), {})
+            value = _without_leading_ones(value, seen.ndim)
+            if isinstance(value, Tensor) and value.array.shape != seen.array.shape and inplace.storage(value.array) is inplace.storage(seen.array):
+                value = value.clone()  # what is spread out may lie where it is written, as in PyTorch
+            inplace.write(copy, seen, (value,), {})
         else:
             value = _without_leading_ones(value, _reached(seen.ndim, advanced))
             inplace.write(index_put, seen, (value,), {"indices": advanced, "accumulate": False})
@@ -319,6 +324,8 @@ def assign(target: Tensor, index: Any, value: Any) -> None:
         seen = array if basic is None else array[basic]
         if 0 in array.strides and inplace.overlaps(seen):
             raise RuntimeError("setitem: more than one element of the written-to tensor refers to a single memory location. Please clone() the tensor first.")
+        if isinstance(value, Tensor) and (advanced is not None or value.array.shape[max(0, value.array.ndim - seen.ndim):] == seen.shape):
+            inplace.refuse_shared(seen, value.array, "setitem", advanced is not None)
         if advanced is None:
             seen[...] = value.array if isinstance(value, Tensor) else value
         else:
@@ -367,7 +374,7 @@ class copy(Op):
 
 class fill(Op):
     """One number everywhere: what `fill_` writes."""
-    inplace, exact, inputs, samples = True, True, ("input", "value"), (((2, 3), ()),)
+    inplace, exact, reads_first, inputs, samples = True, True, True, ("input", "value"), (((2, 3), ()),)
     def d_input(xp, g): return xp.zeros_like(g)
     def d_value(xp, g): return g
 

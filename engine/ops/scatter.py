@@ -240,7 +240,7 @@ for _name in ("scatter", "scatter_reduce", "put"):
 
 class masked_fill(Op):
     """The input with a number, or a 0-d tensor, where a mask is True."""
-    inputs, exact, inplace, row_major = ("input", "mask", "value"), True, True, True
+    inputs, exact, inplace, reads_first, row_major = ("input", "mask", "value"), True, True, True, True
     samples = (((2, 3), [[True, False, True], [False, True, True]], ()), ((2, 3), [True, False, True], ()))
     def forward(xp, input, mask, value): return xp.masked_fill(input, mask, value)
     def d_input(xp, g, mask): return xp.where(mask, 0, g)

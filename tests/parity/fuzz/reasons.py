@@ -87,7 +87,7 @@ KNOWN = [
     Known("value", "threshold|searchsorted|bucketize", r"^\d+, not \d+", "PyTorch takes a negative number beside unsigned integers for a large one.", "uint"),
     Known("gradient", r"autograd\.grad|backward", "", "PyTorch's second derivative of weight normalisation is not that of finite differences; this one is.", rf"{_TWICE[:4]}(?=.*weight_norm){_TWICE[4:]}"),
     Known("dtype", "autocast.*pinv", "", "PyTorch's pseudoinverse ends in a product of half precision under autocast."),
-    Known("version", "", "", "A version is one of memory here, also of what `.data` shows.", r"\.data\b"),
+    Known("version|after refusal", "", ": version ", "A version is one of memory here, also of what `.data` shows.", r"\.data\b"),
     Known("version", "out=", "", "A function that is made of ops may write `out=` once or twice."),
     Known("flags|after refusal", "", "not a view that a write has cut off", "PyTorch cannot be asked of a view after such a write; here it can until its gradient is wanted."),
     Known("value|gradient", r"\.step\(\)", "(nan|inf), not|not -?(nan|inf)", "Where a sum of squares overflows, the order of the products decides between nan and infinity."),

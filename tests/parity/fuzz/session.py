@@ -24,7 +24,11 @@ NAMED = re.compile(r"\bv\d+\b")
 SILENT = ("value", "gradient", "dtype", "shape")  # a program goes on with a wrong answer
 CLASSES = (*SILENT, "kind", "flags", "alias", "stride", "version", "refused", "accepted", "error type", "after refusal")
 ABSENT = (torch.complex32,)  # dtypes that the engine does not have
-REFUSALS = {"_LinAlgError": engine.linalg.LinAlgError, "OutOfMemoryError": MemoryError}  # PyTorch's own errors, and the engine's
+REFUSALS = {
+    "_LinAlgError": engine.linalg.LinAlgError,
+    "OutOfMemoryError": MemoryError,
+    "CheckpointError": engine.utils.checkpoint.CheckpointError,
+}  # PyTorch's own errors, and the engine's
 
 
 class Difference(NamedTuple):
