@@ -224,6 +224,8 @@ class vector_norm(Along, Refusing, Op):
 
     def forward(xp, input, ord=2, dim=None, keepdim=False, *, dtype=None): return xp.vector_norm(input, ord, dim, keepdim)
     def d_input(xp, g, input, out, ord, dim): return None if ord == 0 else norm_slope(xp, spread(xp, g, input.shape, dim), input, spread(xp, out, input.shape, dim), ord, dim)
+    def t_input(xp, t, input, out, ord, dim, keepdim):
+        return None if ord == 0 else xp.sum(norm_slope(xp, t, input, spread(xp, out, input.shape, dim), ord, dim), axis=dim, keepdims=keepdim)
 
 
 def norm_dtype(name, x, dtype):

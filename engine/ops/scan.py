@@ -35,7 +35,7 @@ class cumprod(Accumulating, Op):
         if no_zeros(input): return _from_here(xp, g * out, dim) / input
         return later(xp, g, _shifted(xp, input, dim, 1, 0), dim) * _shifted(xp, out, dim, -1, 1)
     def t_input(xp, t, input, out, dim):
-        if t.ndim == 0: return t
+        if t.ndim == 0: return xp.where(input == 0, t, t / input * out)
         zeros = xp.cumsum(xp.astype(input == 0, t.dtype), dim)
         return xp.where(zeros == 0, xp.cumsum(t / input, dim) * out, xp.cumprod(xp.where((input == 0) & (zeros == 1), t, input), dim))
 
