@@ -237,7 +237,7 @@ KNOWN = [
     Known("value|gradient", "", "", "Of an integer exponent PyTorch's ldexp takes the last 32 bits, and its slope is an integer, 0 where the exponent is negative.", r"ldexp\(",
           ((r"T\.ldexp\(", "(lambda input, other: input * T.pow(2.0, other))("), (r"\b(x|v\d+)\.ldexp\(", r"(lambda input, other: input * T.pow(2.0, other))(\1, "))),
     Known("gradient|accepted", r"vmap\(.*out_dims=-1", r"not \(\d{9,}|\[\d{9,}", "PyTorch counts a negative `out_dims` from memory that is not the shape's where no sample differs."),
-    Known("gradient", r"vmap\(.*(addcmul|addcdiv)", r"^torch\.float(32, not torch\.float64|64, not torch\.float32)$", "PyTorch's vmap promotes these as if a number for each sample were a vector."),
+    Known("gradient", r"vmap\(.*(addcmul|addcdiv)", r"^torch\.b?float\d+, not torch\.b?float\d+$", "PyTorch's vmap promotes these as if a number for each sample were a vector."),
     Known("gradient", r"(jvp|jacfwd)\(", "", "PyTorch lays tangents as their tensors lie; where elements of these share memory, so do the tangents'.", r"(as_strided|unfold|expand)\(",
           ((r"\((v\d+)\)$", r"(\1.clone())"), (r", \((v\d+),\), \(", r", (\1.clone(),), ("))),
     Known("gradient", r"vmap\(.*(aminmax|argmax|argmin)\(.*keepdim=True", r"^\([\d, ]+\), not \([\d, ]+\)", "Over all dimensions of a sample, `keepdim` keeps one in PyTorch's vmap, and all outside of it."),
