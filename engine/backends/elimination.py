@@ -19,6 +19,11 @@ def finite(x: Any) -> bool:
     return cmath.isfinite(x.sum()) or bool(module_of(x).isfinite(x).all())  # the sum, which may overflow, is quicker
 
 
+def must_be_square(x: Any) -> None:
+    if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
+        raise numpy.linalg.LinAlgError("The last two dimensions must be square")
+
+
 @numpy.errstate(all="ignore")
 def eliminated(x: Any) -> tuple:
     """L and U of a matrix in one, and which row each was exchanged with."""
@@ -39,6 +44,7 @@ def eliminated(x: Any) -> tuple:
 @numpy.errstate(all="ignore")
 def substituted(a: Any, b: Any, checked: bool = True) -> Any:
     """X with `a @ X == b`; of a singular matrix LinAlgError or, unchecked, what dividing by 0 makes."""
+    must_be_square(a)
     lead = numpy.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     a, out = numpy.broadcast_to(a, (*lead, *a.shape[-2:])), numpy.broadcast_to(b, (*lead, *b.shape[-2:])).astype(a.dtype)
     for i in numpy.ndindex(lead):
@@ -59,6 +65,7 @@ def substituted(a: Any, b: Any, checked: bool = True) -> Any:
 @_through_host
 def pivots_of(x: Any) -> Any:
     """The numbers on U's diagonal, the first of them with the sign of the exchanges: their product is the determinant."""
+    must_be_square(x)
     out = numpy.empty(x.shape[:-1], x.dtype)
     turned = x.swapaxes(-1, -2) if x.flags.c_contiguous else x  # as PyTorch hands them on
     for i in numpy.ndindex(x.shape[:-2]):

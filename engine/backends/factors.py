@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy
 
-from .elimination import eliminated, factored, finite
+from .elimination import eliminated, factored, finite, must_be_square
 from .products import columns, in_columns
 from .reference import _through_host, module_of
 
@@ -71,14 +71,9 @@ def matrix_exp(x: Any) -> Any:
     """The exponential of a square matrix."""
     from scipy.linalg import expm
 
-    _must_be_square(x)  # SciPy takes a number, and what is empty, for a matrix
+    must_be_square(x)  # SciPy takes a number, and what is empty, for a matrix
     wide = numpy.result_type(x.dtype, numpy.float64)  # what is small beside a large eigenvalue would overflow on the way
     return expm(x.astype(wide)).astype(x.dtype, copy=False) if x.size else x.copy()
-
-
-def _must_be_square(x: Any) -> None:
-    if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
-        raise numpy.linalg.LinAlgError("The last two dimensions must be square")
 
 
 @_through_host
@@ -87,7 +82,7 @@ def cholesky_ex(x: Any, upper: bool = False) -> tuple:
     """The factors, and 0 or the size of the smallest leading part that is not positive definite: from there on all is as it was."""
     from scipy.linalg.lapack import get_lapack_funcs
 
-    _must_be_square(x)
+    must_be_square(x)
     (potrf,) = get_lapack_funcs(("potrf",), (x,))
     out, info, half = numpy.zeros(x.shape, x.dtype), numpy.zeros(x.shape[:-2], numpy.int32), numpy.triu if upper else numpy.tril
     for i in numpy.ndindex(x.shape[:-2] if x.size else (0,)):
@@ -101,7 +96,7 @@ def cholesky_inverse(x: Any, upper: bool = False) -> Any:
     """The inverse of the matrix whose Cholesky factor stands in one triangle; LinAlgError where its diagonal has a 0."""
     from scipy.linalg.lapack import get_lapack_funcs
 
-    _must_be_square(x)
+    must_be_square(x)
     (potri,) = get_lapack_funcs(("potri",), (x,))
     out = numpy.zeros(x.shape, x.dtype)
     for i in numpy.ndindex(x.shape[:-2] if x.size else (0,)):

@@ -86,9 +86,11 @@ def inv(x: Any) -> Any:
 def quotients(x: Any) -> Any:
     """The inverse; of a singular matrix what dividing by 0 makes."""
     try:
-        return inv(x)
+        if finite(x):
+            return inv(x)
     except numpy.linalg.LinAlgError:
-        return substituted(x.swapaxes(-1, -2), module_of(x).eye(x.shape[-1]), False).swapaxes(-1, -2)
+        pass
+    return substituted(x.swapaxes(-1, -2), module_of(x).eye(x.shape[-1]), False).swapaxes(-1, -2)
 
 
 def det(x: Any) -> Any:
@@ -108,15 +110,19 @@ def slogdet(x: Any) -> tuple:
 def cofactor(x: Any) -> Any:
     """The matrix of cofactors, from the singular values: det(U) det(V) conj(U diag(products of the others) V^H).
 
-    Of a matrix that is not finite it is nan.
+    Of a matrix that is not finite it is the determinant times the inverse; of one number 1.
     """
     lib, n = module_of(x), x.shape[-1]
-    known = lib.isfinite(x).all((-2, -1))[..., None, None]
-    u, s, vh = lib.linalg.svd(x if known.all() else lib.where(known, x, 0))
+    if n == 1:
+        return lib.ones_like(x)
+    if not finite(x):
+        known = lib.isfinite(x).all((-2, -1))[..., None, None]
+        divided = substituted(x.swapaxes(-1, -2), det(x)[..., None, None] * lib.eye(n), False)
+        return lib.where(known, cofactor(lib.where(known, x, 0)), divided).astype(x.dtype)
+    u, s, vh = lib.linalg.svd(x)
     others = lib.where(lib.eye(n, dtype=bool), 1, s[..., None, :]).prod(-1)
     turn = lib.linalg.det(u) * lib.linalg.det(vh)
-    out = turn[..., None, None] * ((u * others[..., None, :]) @ vh).conj()
-    return out if known.all() else lib.where(known, out, math.nan)
+    return turn[..., None, None] * ((u * others[..., None, :]) @ vh).conj()
 
 
 def solve_matrix(a: Any, b: Any, checked: bool = True) -> Any:

@@ -312,10 +312,10 @@ def cond(A: Tensor, p: Any = None) -> Tensor:
     """The condition number: the norm of the matrix times that of its inverse; by default, and for 2, the ratio of singular values."""
     if A.ndim < 2:
         raise RuntimeError(f"linalg.cond: The input tensor A must have at least 2 dimensions. Got {A.ndim}D")
+    if not A.numel():
+        return svdvals(A.detach()).new_zeros(tuple(A.shape[:-2]))
     if p in (None, 2, -2):
         s = svdvals(A)
-        if not s.shape[-1]:
-            return s.new_zeros(tuple(s.shape[:-1]))
         return s[..., -1] / s[..., 0] if p == -2 else s[..., 0] / s[..., -1]
     if A.shape[-1] != A.shape[-2]:
         raise RuntimeError(f"linalg.cond: A must be batches of square matrices, but they are {A.shape[-2]} by {A.shape[-1]} matrices")
@@ -355,8 +355,8 @@ def vander(x: Tensor, *, N: int | None = None) -> Tensor:
     if n <= 1:
         raise RuntimeError("N must be greater than 1.")
     x = x.long() if x.array.dtype.kind in "bu" or x.array.dtype.kind == "i" else x
-    steps = [unsqueeze(x, -1)] * (n - 1)
-    return functions["cat"]([unsqueeze(x.new_ones(tuple(x.shape)), -1), *steps], -1).cumprod(-1)
+    powers = expand(unsqueeze(x, -1), (*x.shape, n - 1)).cumprod(-1)
+    return functions["cat"]([unsqueeze(x.new_ones(tuple(x.shape)), -1), powers], -1)
 
 
 @composite(home="linalg")

@@ -243,7 +243,7 @@ def vander_(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor
         raise RuntimeError("N must be non-negative.")
     n = x.shape[0] if N is None else N
     x = x if x.dtype.rank >= dtypes.FLOAT else x.long()
-    powers = functions["cat"]([x.new_ones((len(x), 1)), *[x[:, None]] * (n - 1)], -1).cumprod(-1) if n else x[:, None][:, :0]
+    powers = functions["cat"]([x.new_ones((len(x), 1)), expand(x[:, None], (len(x), n - 1)).cumprod(-1)], -1) if n else x[:, None][:, :0]
     return powers if increasing else powers.flip(-1)
 
 
