@@ -424,6 +424,8 @@ def replacing(name: str, fn: Callable, scatters: bool = False) -> Callable:
         inplace.refuse_leaf(self, f"{name}_")
         kept = self._like(self.array.copy(), inplace.past_hooks(self))
         result = casting.alone(fn, kept, *args, **kwargs)
+        if any(result is x for x in (kept, *args)):
+            result = result.clone()  # whose node is its own
         for x in casting.tensors((args, kwargs)) if scatters else ():
             inplace.refuse_shared(self.array, x.array, f"{name}_", True)
         if result.array.shape != self.array.shape:

@@ -57,6 +57,8 @@ class view_as_dtype(View):
 class squeeze(View):
     """Without dimensions of size 1: all of them, or those of `dim` that have size 1."""
     examples = ((((2, 1, 3, 1),), {}), (((2, 1, 3, 1),), {"dim": 1}), (((2, 1, 3, 1),), {"dim": (1, -1)}), (((2, 3),), {"dim": 0}))
+    @classmethod
+    def bind(cls, args, kwargs): return super().bind((args[0], args[1:]) if len(args) > 2 else args, kwargs)  # x.squeeze(0, 2)
     def forward(xp, input, dim=None): return xp.reshape(input, without_ones(input.shape, dim))
     def d_input(xp, g, shape): return xp.reshape(g, shape)
 
