@@ -291,7 +291,7 @@ def refuse_leaf(tensor: Tensor, name: str) -> None:
             link = link[0]
             if node.op is not None and node.op.view:
                 node = node.inputs[0]  # towards what it is a view of, which may be a leaf that is itself a view
-    if node is not None and node.op is None or base.node is not None and base.node.op is None:
+    if node is not None and (node.op is None or base.node is None) or base.node is not None and base.node.op is None:
         raise RuntimeError(
             f"{name}: a view of a leaf Variable that requires grad is being used in an in-place operation. "
             "Wrap the write in torch.no_grad()."
@@ -384,7 +384,8 @@ def refuse_shared(a: Any, b: Any, name: str, scatters: bool) -> None:
     whole = not isinstance(a, Batched) and not isinstance(b, Batched) and a.size and b.size and _dense(a) and _dense(b)
     if itself or a is not b and whole:
         first, begin = devices.address(a), devices.address(b)
-        same = first == begin and (a.strides, a.shape) == (b.strides, b.shape) and not scatters
+        alike = a.shape == b.shape and all(i == j for i, j, n in zip(a.strides, b.strides, a.shape, strict=True) if n > 1)
+        same = first == begin and alike and not scatters
         if itself or first < begin + b.nbytes and begin < first + a.nbytes and not same:
             raise RuntimeError(
                 f"{name}: unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "

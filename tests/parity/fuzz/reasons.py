@@ -201,6 +201,7 @@ KNOWN = [
     Known("gradient", r"func\.(jvp|jacfwd)\(.*(frexp|norm|var|std|nextafter)\(", r"^torch\.\w+, not torch\.\w+( of result 1)?$", "PyTorch's tangent has another dtype than the result that it belongs to."),
     Known("gradient", "", r"inf, not -?(\d{6,}|\d\.\d+e\+)|nan, not -?0", "At a pole PyTorch's sine of a rounded multiple of pi is not 0, and the slope not infinite.", "polygamma|digamma|psi|lgamma|gammaln"),
     Known("value", r"fftfreq\(.*out=", "", "PyTorch's fftfreq loses half of what it writes to an `out` with gaps in its memory."),
+    Known("gradient", r"autograd\.grad", r"^\([\d, ]*\), not \([\d, ]*\)$", "PyTorch's gradient of what was reshaped in place without recording it has the former shape; here it has the tensor's.", rf"(no_grad|inference_mode)\(\): v\d+\.({_RESHAPED})_\("),
     *[Known("gradient", "backward|grad", "", "PyTorch goes through what was reshaped in place without recording it as if it had not been.", "",
             ((rf"^with T\.(?:no_grad|inference_mode)\(\): (v\d+)\.({_RESHAPED})_\((.*)\)$", recorded),)) for recorded in (r"\1 = \1.\2(\3)", r"\1.\2_(\3)", r"\1 = \1.detach().\2(\3).requires_grad_(\1.requires_grad)")],
     Known("shape", "topk", r"\(0,\), not \(\)", "Of none of the elements of a number PyTorch gives one that nobody set."),
