@@ -130,6 +130,7 @@ def _from_half(x: Tensor, s: Any, dim: Any, norm: str | None, back: bool, name: 
         x = (fourier_back if back else fourier)(x, dims[:-1], _scale(norm, math.prod(x.shape[d] for d in dims[:-1]), back))
     lead = (slice(None),) * last
     first, inner, end = x[(*lead, slice(0, 1))], x[(*lead, slice(1, (n + 1) // 2))], x[(*lead, slice(n // 2, n // 2 + 1))]
+    first, end = (part.real.to(x.dtype) for part in (first, end))
     parts = [first, inner, *([end] if n % 2 == 0 else []), flip(inner, last).conj()]
     whole = functions["cat"](parts, last)
     return (fourier_back if back else fourier)(whole, (last,), _scale(norm, n, back)).real.clone()

@@ -170,7 +170,7 @@ KNOWN = [
     Known("gradient", r"autograd\.grad|backward|func\.", "nan|inf", "An infinity times 0 in a sum of a Fourier transform depends on how the sum is split.", r"fft|stft"),
     Known("gradient", r"autograd\.grad|backward", "^(v\\d+\\.grad: )?nan, not", "PyTorch's slope of logcumsumexp takes a gradient of nan for none.", r"logcumsumexp"),
     Known("gradient", r"autograd\.grad|backward", "^(v\\d+\\.grad: )?-?\\d.* not nan", "PyTorch's cumprod divides by each factor, and loses the slope where the product overflows or is nan, or not, when the slope is recorded.", r"cumprod\("),
-    Known("gradient", r"autograd\.grad|backward", "^(v\\d+\\.grad: )?nan, not -?0.0", "PyTorch's logit has another slope at nan, and outside of its domain, when it is recorded.", r"(?s)(?=.*create_graph=True).*logit"),
+    Known("gradient", r"autograd\.grad|backward|func\.", "^(v\\d+\\.grad: )?nan, not -?0.0", "PyTorch's logit has another slope at nan, and outside of its domain, when it is recorded.", r"(?s)(?=.*(create_graph=True|func\.)).*logit"),
     Known("gradient", r"autograd\.grad|backward", "not nan", "PyTorch's slope of log_ndtr is nan where the square of a number overflows.", r"log_ndtr"),
     Known("gradient|shape", r"vmap\(.*arg(max|min)\((x, )?(dim=None, )?keepdim=True\)", r"^\([\d, ]*\), not \([\d, ]*\)$", "PyTorch's vmap keeps one dimension where argmax of all elements keeps all."),
     Known("value|gradient", "polygamma|digamma|psi", "^inf, not", "At a pole PyTorch's sine of a rounded multiple of pi is not 0.", "9223372036854775808"),
