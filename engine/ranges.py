@@ -159,7 +159,7 @@ def logspace(
     start, end = _scalars("logspace", start, end)
     d = _dtype("logspace", start, end, dtype)
     if d.kind in "iu":
-        start, end = int(start), int(end)
+        start, end = (start, end) if steps == 1 else (int(start), int(end))
         powers = start + (end - start) / max(steps - 1, 1) * numpy.arange(steps) if steps >= 0 else evenly(start, end, steps, d)
         return made(numpy.power(float(base), powers).astype(d), device, requires_grad)
     powers = evenly(start, end, steps, d).astype(dtypes.F64 if d.kind == "f" or d.kind == "V" else numpy.complex128)

@@ -296,13 +296,13 @@ class OfAll(Refusing):
 
 class max_of_all(OfAll, Op):
     """The largest of all elements; equal ones share the gradient, and so do nans."""
-    refuses = "c"
+    refuses, casts = "c", True
     def forward(xp, input): return xp.max(input)
 
 
 class min_of_all(OfAll, Op):
     """The smallest of all elements; equal ones share the gradient, and so do nans."""
-    refuses = "c"
+    refuses, casts = "c", True
     def forward(xp, input): return xp.min(input)
 
 
