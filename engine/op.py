@@ -186,8 +186,9 @@ class Op(metaclass=OpType):
             saved, tangents = (
                 (saved, rules.up_recorded(tangents, xp)) if recorded else (rules.up(list(saved), names), rules.up(tangents, names))
             )
-        if cls.multi:  # of one input
-            return rules.at_work(names, cls.slopes[0])(names, tangents[0], saved, node.attrs, None)
+        if cls.multi:
+            (rule,), (t,) = cls.slopes, tangents  # of one input
+            return rules.at_work(names, rule)(names, t, saved, node.attrs, None)
         total = None
         for t, rule, source in zip(tangents, cls.slopes, node.inputs, strict=True):
             if t is not None and rule is not None:

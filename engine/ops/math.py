@@ -5,7 +5,7 @@ import math
 
 import numpy
 
-from .. import devices, dtypes
+from .. import devices, dtypes, rules
 from ..errors import Refused
 from ..from_data import tensor
 from ..inplace import write
@@ -113,6 +113,14 @@ class div(Arithmetic):
     def d_input(xp, g, other): return g / other
     def d_other(xp, g, input, other): return -g * ((input / other) / other)
     def t_other(xp, t, input, other): return -(t * (input / other)) / other
+
+    @classmethod
+    def push(cls, node, tangents, xp, recorded):
+        t, s = tangents
+        if t is not None and s is not None:  # over the divisor at once: where it is 0, each by itself may be infinite
+            input, other, *_ = rules.retied(cls, node, xp) if recorded else node.saved
+            tangents = [t - s * (input / other), None]
+        return super().push(node, tangents, xp, recorded)
 
 
 class floor_divide(Refusing, Arithmetic):

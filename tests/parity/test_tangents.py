@@ -33,7 +33,6 @@ LEFT_OUT = {
     "binary_cross_entropy_with_logits": "PyTorch loses the tangents of weights.",
 }
 DIFFERS = {  # op -> the places and dtypes at which its tangent is another one, and why
-    "div": (("zeros",), "The two terms of a quotient's tangent are divided before they are added, and may be infinities of two signs."),
     "silu": (("complex128",), "PyTorch's tangent is conjugated once too often."),
     "vector_norm": (("inf",), "The order of quotients and powers decides between nan and an infinity."),
     "logcumsumexp": (("nan", "inf"), "PyTorch's tangent takes the largest of all elements for the largest so far."),
