@@ -102,9 +102,9 @@ def var(x: Any, axis: Any = None, correction: float = 0, keepdims: bool = False)
 
 
 def std(x: Any, axis: Any = None, correction: float = 0, keepdims: bool = False) -> Any:
-    """The square root of `var`; finite also where single precision cannot hold the squares."""
+    """The square root of `var`, also where single precision cannot hold the squares."""
     out = numpy.sqrt(var(x, axis, correction, keepdims))
-    if out.dtype == numpy.float32 and numpy.isinf(out).any():
+    if out.dtype == numpy.float32 and (numpy.isinf(out) | (out == 0)).any():
         return numpy.sqrt(var(x.astype(numpy.result_type(x.dtype, numpy.float64)), axis, correction, keepdims)).astype(out.dtype)
     return out
 

@@ -291,7 +291,6 @@ KNOWN = [
     Known("value", r"\b[cp]dist\(", r"^\d.*, not inf", "Between vectors of one element PyTorch's distances overflow on the way."),
     Known("value|gradient", r"lstsq\(|backward|grad", "", "PyTorch's lstsq by gelsy, its default, leaves columns where memory that nobody set tells it to.", r"lstsq\(",
           ((r"(?:T\.linalg\.lstsq\()(v\d+|x), ", r"(lambda A, B, rcond=None, driver=None: (lambda d, y: (d[0], y[1], d[2], y[3]))(T.linalg.lstsq(A, B, rcond, driver='gelsd'), T.linalg.lstsq(A, B, rcond)))(\1, "),)),
-    Known("value", r"\bcross\(", r"e\+\d+j?\)?, not \(?-?0(\.0)?j?,", "Where complex products cancel, NumPy's, which round once for a product and its sum, leave a rounding.", "complex"),
     Known("gradient", r"vmap\(.*group_norm", r"^\(0, ", "Of no samples PyTorch's group_norm in a vmap loses the channels."),
     Known("gradient", r"(jvp|jacfwd|hessian)\(.*(cosine_similarity|gaussian_nll_loss)", "", "PyTorch cuts off a norm or a variance where no gradient sees it, but a tangent does; here neither."),
     Known("refused", r"func\.|vmap", "Unbatchable|vmap:", "What vmap cannot do here it says; nothing wrong comes of it."),
