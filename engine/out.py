@@ -24,7 +24,7 @@ _CAST = {
     "matrix_rank", "mean", "nanmean", "nansum", "normalize", "outer", "pinv", "prod", "stack", "std", "sum", "tensorinv",
     "tensorsolve", "var", "vstack", "vander", "polygamma", "clamp_min", "clamp_max", "mvlgamma", "div", "clamp", "clip", "xlogy", "diff",
     "fft", "fft2", "fftn", "hfft", "hfft2", "hfftn", "rfft", "rfft2", "rfftn", "ifft2", "ifftn", "ihfft2", "ihfftn", "irfft",
-    "irfft2", "irfftn",
+    "irfft2", "irfftn", "max_of_all", "min_of_all",
 }  # fmt: skip
 # Functions that have no `out` in PyTorch: those that it writes in Python or makes of others, views, and others yet.
 _WITHOUT = frozenset((
@@ -55,6 +55,7 @@ _SEVERAL = frozenset(("split_copy", "split_with_sizes_copy", "unbind_copy"))  # 
 _TENSOR_FIRST = frozenset((  # take a number as the first operand, but not beside `out`
     "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift", "remainder", "bucketize",
 ))  # fmt: skip
+_BOUNDED = frozenset(("clamp", "clip", "clamp_min", "clamp_max"))  # beside numbers alone, `out` must have the result's dtype
 _DIM_TOO = frozenset(("median", "nanmedian", "prod", "sum"))  # of all elements they have no `out`
 _JOINED = frozenset(("cat", "stack", "hstack", "vstack", "dstack", "column_stack"))  # refuse a narrower `out` with TypeError
 _IN_DTYPE = frozenset(("sum", "nansum", "prod", "cumsum", "cumprod", "mean", "nanmean"))  # compute in the dtype of `out`
@@ -62,8 +63,8 @@ _COUNTED = frozenset(("arange", "range", "linspace", "logspace", "fftfreq", "rff
 _OTHER = frozenset(("argmax", "argmin", "argsort", "searchsorted", "bucketize"))  # have results of other dtypes than their inputs
 _CHECKED = frozenset(("sign", "signbit", "clamp", "lt", "le", "gt", "ge"))  # refuse complex numbers before they look at `out`
 _FOLLOWED = frozenset((  # write what they have computed as `copy_` does, so that an input may require a gradient
-    "cond", "conj_physical", "diag", "eigvals", "ihfft", "inner", "ldl_solve", "log_softmax", "lu", "matrix_norm", "nanquantile", "ndtr",
-    "quantile", "slice_scatter", "softmax", "tensordot", "tensorinv", "tensorsolve",
+    "cond", "conj_physical", "diag", "eigvals", "floor_divide", "ihfft", "inner", "ldl_solve", "log_softmax", "lu", "matrix_norm",
+    "nanquantile", "ndtr", "quantile", "slice_scatter", "softmax", "tensordot", "tensorinv", "tensorsolve",
 ))  # fmt: skip
 _UNRECORDED = "{}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad."
 _STRUCTURED = frozenset(("softmax", "log_softmax", "hardshrink", "bitwise_not"))  # look at `out` before they refuse the input's dtype
@@ -156,7 +157,7 @@ def into(op: Any, args: tuple, kwargs: dict) -> Any:
     results = result if isinstance(result, tuple) else (result,)
     if len(targets) != len(results):
         raise TypeError(f"{op.name}(): argument 'out' must be {len(results)} tensors, one for each result, but got {len(targets)}")
-    exact = _exact(op)
+    exact = _exact(op) or op.name in _BOUNDED and len(casting.tensors((args, kwargs))) == 1
     for target, r in zip(targets, results, strict=True):
         if tape.mode.grad and not _constant(op):
             if _followed(op):

@@ -25,7 +25,9 @@ def matmul(a: Any, b: Any) -> Any:
 
 def linear(x: Any, weight: Any, bias: Any = None) -> Any:
     """`x @ weight.T + bias`, with the bias added in place."""
-    if weight.ndim == 1:
+    if weight.ndim != 2:
+        if weight.ndim > 2:
+            raise ValueError(f"t() expects a tensor with <= 2 dimensions, but self is {weight.ndim}D")
         out = x @ weight
         return out if bias is None else out + bias
     out = matmul(x, weight.T)

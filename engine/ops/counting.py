@@ -90,6 +90,7 @@ def hash_tensor(input: Tensor, dim: Any = (), *, keepdim: bool = False, mode: in
     if not input.numel() and dim in ((), []):
         raise RuntimeError("hash_tensor: Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument.")
     dims = tuple(wrap_dim(d, input.ndim) for d in (dim if isinstance(dim, (tuple, list)) else (dim,))) or tuple(numpy.arange(input.ndim))
+    dims = dims if input.ndim else ()
     bits = input._host().astype("float64" if input.dtype.is_floating_point else "int64").view("uint64")
     return Tensor._wrap(namespace(input.array).asarray(numpy.bitwise_xor.reduce(bits, axis=dims, keepdims=keepdim)))
 

@@ -232,6 +232,8 @@ def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -
 @composite(method=True)
 def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False) -> Tensor:
     """X with `L @ L.mH @ X == B` for a lower triangular L (with `upper`, `L.mH @ L`)."""
+    if B.dtype is not L.dtype:
+        raise RuntimeError(f"Expected b and A to have the same dtype, but found b of type {B.dtype.name} and A of type {L.dtype.name} instead.")
     turned = functions["adjoint"](L)
     first, second = (turned, L) if upper else (L, turned)
     lead = broadcast_shapes(tuple(L.shape[:-2]), tuple(B.shape[:-2]))

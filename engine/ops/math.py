@@ -252,7 +252,7 @@ class pow_(Elementwise):
 
 def _slope_by_base(xp, g, x, n):
     slope = n * xp.power(x, n - 1)
-    if isinstance(n, (int, float, numpy.generic)): return g * slope if n != 0 else xp.zeros_like(g)
+    if isinstance(n, (int, float, complex, numpy.generic)): return g * slope if n != 0 else xp.zeros_like(g)
     return xp.where(n == 0, 0, g * slope)
 
 

@@ -12,7 +12,7 @@ from ..devices import known, namespace
 from ..op import RULES_ONLY, Op, composite, functions, replacing
 from ..tensor import Tensor
 from .index import Overwriting, Placing, index_put
-from .shape import broadcast_shapes, expand, reshape, wrap_dim
+from .shape import broadcast_shapes, clone, expand, reshape, wrap_dim
 
 
 class gather(Op):
@@ -124,6 +124,7 @@ def ties(xp: Any, input: Any, index: Any, src: Any, out: Any, dim: int) -> Any:
 def scatter_(input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None, reduce: str | None = None) -> Tensor:
     """The input with `src` (a tensor or a number) written, or by `reduce` "add" or "multiply" combined, where an index tensor says."""
     src = value if src is None else src
+    src = src if isinstance(src, Tensor) else dtypes.fitting(src, input.dtype)
     if reduce is not None:
         if reduce not in ("add", "multiply"):
             wrap_dim(dim, input.ndim)
@@ -213,7 +214,8 @@ def take(input: Tensor, index: Tensor) -> Tensor:
     """The elements of the flattened tensor at an index tensor's places, in its shape."""
     if index.dtype is not dtypes.int64:
         raise RuntimeError(f"take(): Expected a long tensor for index, but got {index.dtype.name}")
-    return reshape(input, (input.numel(),))[index if index.ndim else reshape(index, (1,))].reshape(tuple(index.shape))
+    found = reshape(input, (input.numel(),))[index]
+    return found if index.ndim else clone(found)
 
 
 @composite(method=True, in_place=True)
@@ -253,7 +255,7 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     if mask.dtype is not dtypes.bool_:
         raise RuntimeError("masked_select: expected BoolTensor for mask")
     shape = broadcast_shapes(tuple(input.shape), tuple(mask.shape))
-    return reshape(expand(input, shape)[expand(mask, shape)], (-1,)) if shape else reshape(input, (1,))[reshape(mask, (1,))]
+    return expand(input, shape)[expand(mask, shape)] if shape else reshape(input, (1,))[reshape(mask, (1,))]
 
 
 @composite(method=True, in_place=True)

@@ -103,7 +103,7 @@ def isin(elements, test_elements, *, assume_unique=False, invert=False):
     beside = elements if isinstance(elements, Tensor) else test_elements
     xp = namespace(beside.array)
     a, b = (x.array if isinstance(x, Tensor) else xp.asarray(x) for x in (elements, test_elements))
-    kind = dtypes.promote(*(dtypes.FROM_NUMPY[x.dtype] for x in (a, b)))
+    kind = dtypes.result(tuple([getattr(x, "array", x) for x in (elements, test_elements)]))
     if kind.is_complex: raise RuntimeError("Unsupported input type encountered for isin(): complex")
     kind = numpy.dtype("float32") if kind is dtypes.bfloat16 else kind.numpy  # NumPy does not put bfloat16's nan last
     wanted, ordered = a.reshape(-1).astype(kind), xp.sort(b.reshape(-1).astype(kind))
