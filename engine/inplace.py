@@ -57,17 +57,18 @@ def version_at(identity: int) -> int:
     return 0 if write is None else write.version
 
 
-def note_write_to(target: Tensor, op_name: str, recorded: bool = False) -> None:
+def note_write_to(target: Tensor, op_name: str, recorded: bool = False, kept: Tensor | None = None) -> None:
     """The tensor's memory has just changed, unless it is the memory of a `.data`, which autograd is not to know of.
 
-    Where nobody will `rebase` what has seen that memory, as nothing is recorded, the views are derived anew from the base as it stands.
+    Where nobody will `rebase` what has seen that memory, as nothing is recorded, the views, except `kept`, are derived anew from the base.
     """
     base = target if target._view is None else target._view[0]
     if not base._apart:
         note_write(target.array, op_name)
     if base._views and not recorded:
         for view in _live(base._views):
-            _derive(view)
+            if view is not kept:
+                _derive(view)
 
 
 def note_write(array: Any, op_name: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from numpy.exceptions import AxisError
 
-from .. import dtypes, inplace
+from .. import dtypes, inplace, tape
 from ..errors import Refused
 from ..layout import contiguous_format, memory_format, preserve_format
 from ..op import RULES_ONLY, Linear, Op, composite, functions
@@ -547,7 +547,7 @@ def seen_otherwise(name: str, fn: Any) -> None:
     def call(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         inplace.refuse_leaf(self, f"{name}_")
         seen = inplace.reshape_in_place(self, lambda x: fn(x, *args, **kwargs))
-        inplace.note_write_to(self, f"{name}_")
+        inplace.note_write_to(self, f"{name}_", kept=self if tape.mode.grad else None)  # it has its own former node behind it
         return seen
 
     call.__name__ = call.__qualname__ = f"{name}_"

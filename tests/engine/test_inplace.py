@@ -534,6 +534,17 @@ def test_views_of_a_detached_tensor_hear_of_writes_to_the_original():
     assert given.tolist() == [0, 3] and none is None and view.tolist() == [4]
 
 
+def test_hooks_of_a_view_that_is_reshaped_in_place_stay_on_its_way():
+    x = leaf(3.0, 4.0)
+    y = x * 1
+    view = y[1:]
+    view.register_hook(lambda g: g * 10)
+    view.unsqueeze_(0)
+    assert engine.autograd.grad((view * 2).sum(), x, retain_graph=True)[0].tolist() == [0, 20]
+    y.mul_(1)  # the view is made anew from what y is now
+    assert engine.autograd.grad((view * 2).sum(), x, retain_graph=True)[0].tolist() == [0, 2]
+
+
 def test_data_tells_no_view():
     y = leaf(1.0, 2.0) * 1
     view = y[1:]
