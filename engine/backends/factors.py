@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy
 
+from ..errors import LinAlgError
 from .elimination import eliminated, factored, finite, must_be_square
 from .products import columns, in_columns
 from .reference import _through_host, module_of
@@ -15,12 +16,14 @@ __all__ = [
     "cholesky_ex",
     "cholesky_inverse",
     "eig",
+    "first_zero",
     "fourier",
     "fourier_back",
     "ldl_factor",
     "ldl_solve",
     "lu_factor",
     "matrix_exp",
+    "permutation",
     "reflections",
     "solve_triangle",
 ]
@@ -47,6 +50,15 @@ def lu_factor(x: Any) -> tuple:
     return packed.reshape(x.shape), pivots, numpy.argsort(exchanged(pivots, m), -1)
 
 
+def first_zero(packed: Any, refusal: str = "") -> Any:
+    """The place, from 1, of the first 0 on the diagonal of each U, or 0; LinAlgError with the words of `refusal` of any."""
+    lib, zero = module_of(packed), packed.diagonal(0, -2, -1) == 0
+    info = (lib.where(zero.any(-1), zero.argmax(-1) + 1, 0) if zero.shape[-1] else lib.zeros(zero.shape[:-1])).astype(numpy.int32)
+    if refusal and info.any():
+        raise LinAlgError(refusal.format(int(info.max())))
+    return info
+
+
 def exchanged(pivots: numpy.ndarray, m: int) -> numpy.ndarray:
     """Where each of `m` rows stood before row j was exchanged with row `pivots[..., j]`, counted from 1, for one j after the other."""
     swaps = pivots.reshape(math.prod(pivots.shape[:-1]), pivots.shape[-1])
@@ -55,6 +67,12 @@ def exchanged(pivots: numpy.ndarray, m: int) -> numpy.ndarray:
     for j, other in enumerate(swaps.T - 1):
         order[rows, j], order[rows, other] = order[rows, other].copy(), order[rows, j].copy()
     return order.reshape(*pivots.shape[:-1], m)
+
+
+@_through_host
+def permutation(pivots: Any, m: int, dtype: Any) -> Any:
+    """P with `P @ L @ U` the matrix whose rows were exchanged."""
+    return (numpy.arange(m)[:, None] == exchanged(pivots, m)[..., None, :]).astype(dtype)
 
 
 @_through_host

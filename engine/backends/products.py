@@ -179,7 +179,7 @@ def smallest(lib: Any, x: Any, s: Any, atol: Any = None, rtol: Any = None) -> An
     if rtol is None:
         eps = max(x.shape[-2:]) * float(numpy.finfo(x.dtype).eps)
         rtol = eps if atol is None else lib.where(lib.asarray(atol) > 0, 0.0, eps)
-    top = s.max(-1) if s.shape[-1] else lib.zeros(s.shape[:-1], s.dtype)
+    top = lib.max(s, -1) if s.shape[-1] else lib.zeros(s.shape[:-1], s.dtype)
     return lib.maximum(0 if atol is None else atol, lib.asarray(rtol) * top)
 
 

@@ -10,9 +10,6 @@ import functools
 import math
 from typing import Any
 
-import numpy
-
-from ..backends.factors import exchanged
 from ..backends.products import columns
 from ..devices import known, namespace
 from ..dtypes import FLOAT, bool_, int32
@@ -85,8 +82,7 @@ def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpa
     k, xp = min(m, n), namespace(LU_data.array)
     P = L = U = LU_data.new_empty(0)
     if unpack_pivots:
-        order = exchanged(LU_pivots._steering(), m)
-        P = Tensor._wrap(xp.asarray((numpy.arange(m)[:, None] == order[..., None, :]).astype(LU_data.array.dtype)))
+        P = Tensor._wrap(namespace(LU_pivots.array).permutation(LU_pivots.array, m, LU_data.array.dtype))
     if unpack_data:
         one = Tensor._wrap(xp.eye(m, k, dtype=LU_data.array.dtype))
         L, U = LU_data[..., :, :k].tril(-1) + one, LU_data[..., :k, :].triu()
@@ -113,8 +109,8 @@ _LUFactor, _LUFactorEx = result_type("lu_factor", ("LU", "pivots"), "linalg"), r
 @composite(home="linalg")
 def lu_factor(A: Tensor, *, pivot: bool = True) -> Any:
     """L and U of `A` with its rows exchanged, in one matrix, and LAPACK's pivots from 1. RuntimeError where U's diagonal has a 0."""
-    packed, pivots, info = lu_factor_ex(A, pivot=pivot)
-    _refuse(info, True, "linalg.lu_factor: U[{0},{0}] is zero and using it on lu_solve would result in a division by zero; lu_factor_ex does not ask.")
+    packed, pivots = lu_factor_.call(A, pivot=pivot)
+    _info(packed, True, "linalg.lu_factor: U[{0},{0}] is zero and using it on lu_solve would result in a division by zero; lu_factor_ex does not ask.")
     return _LUFactor(packed, pivots)
 
 
@@ -122,21 +118,14 @@ def lu_factor(A: Tensor, *, pivot: bool = True) -> Any:
 def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -> Any:
     """`lu_factor`, and in `info` the place, from 1, of the first 0 on U's diagonal, or 0."""
     packed, pivots = lu_factor_.call(A, pivot=pivot)
-    info = _first_zero(packed)
-    _refuse(info, check_errors, "linalg.lu_factor_ex: U[{0},{0}] is zero and using it on lu_solve would result in a division by zero.")
+    info = _info(packed, check_errors, "linalg.lu_factor_ex: U[{0},{0}] is zero and using it on lu_solve would result in a division by zero.")
     return _LUFactorEx(packed, pivots, info)
 
 
-def _first_zero(packed: Tensor) -> Tensor:
+def _info(packed: Tensor, check: bool, words: str) -> Tensor:
+    """Where U's diagonal has its first 0; LinAlgError if that is to be checked."""
     xp = namespace(packed.array)
-    zero = packed.array.diagonal(0, -2, -1) == 0
-    info = xp.where(zero.any(-1), zero.argmax(-1) + 1, 0) if zero.shape[-1] else xp.zeros(zero.shape[:-1])
-    return Tensor._wrap(info.astype(numpy.int32))
-
-
-def _refuse(info: Tensor, check: bool, words: str) -> None:
-    if check and info.numel() and known(info.max()):
-        raise LinAlgError(words.format(int(info.max())))
+    return Tensor._wrap(xp.asarray(xp.first_zero(packed.array, words if check else "")))
 
 
 @composite(home="linalg")
@@ -189,10 +178,8 @@ def inv_ex(A: Tensor, *, check_errors: bool = False) -> Any:
     """The inverse, and in `info` 0 or the place, from 1, of the 0 met on the diagonal of a singular matrix: the result has been divided by it."""
     _refuse_oblong("linalg.inv", A)
     need_floats("linalg.inv", A, "")
-    info = _first_zero(lu_factor_.call(A.detach())[0])
-    _refuse(info, check_errors, "linalg.inv_ex: The diagonal element {} is zero, the inversion could not be completed because the input matrix is singular.")
-    sound = not info.numel() or not known(info.max())
-    return _Inverse(inv(A) if sound else _quotients(A, Tensor._wrap(namespace(A.array).eye(A.shape[-1], dtype=A.array.dtype))), info)
+    info = _info(lu_factor_.call(A.detach())[0], check_errors, "linalg.inv_ex: The diagonal element {} is zero, the inversion could not be completed because the input matrix is singular.")
+    return _Inverse(_quotients(A, Tensor._wrap(namespace(A.array).eye(A.shape[-1], dtype=A.array.dtype))), info)
 
 
 _Inverse = result_type("inv_ex", ("inverse", "info"), "linalg")
@@ -205,8 +192,7 @@ def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = Fa
     """`solve`, and in `info` 0 or the place, from 1, of the 0 met on the diagonal of a singular matrix: the result has been divided by it."""
     _refuse_oblong("linalg.solve", A)
     need_floats("linalg.solve", A, "h")
-    info = _first_zero(lu_factor_.call(A.detach())[0])
-    _refuse(info, check_errors, "torch.linalg.solve_ex: The solver failed because the input matrix is singular: element {} is zero.")
+    info = _info(lu_factor_.call(A.detach())[0], check_errors, "torch.linalg.solve_ex: The solver failed because the input matrix is singular: element {} is zero.")
     return _Solved(arranged(_quotients, A, B, left), info)
 
 

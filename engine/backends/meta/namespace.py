@@ -304,8 +304,8 @@ def put_zeros(value: Any, shape: tuple, index: Any) -> Meta:
 
 
 @rule(
-    "cholesky", "cholesky_ex", "cholesky_inverse", "cofactor", "det", "eig", "eigh", "inv", "ldl_factor", "lu_factor", "matrix_exp",
-    "qr", "reflections", "slogdet", "svd",
+    "cholesky", "cholesky_ex", "cholesky_inverse", "cofactor", "det", "eig", "eigh", "first_zero", "inv", "ldl_factor", "lu_factor",
+    "matrix_exp", "qr", "reflections", "slogdet", "svd",
 )  # fmt: skip
 def of_matrices(fn: Callable, /, x: Any, *rest: Any, **kwargs: Any) -> Any:
     """A function of each matrix of a stack: the results for one identity."""
@@ -317,6 +317,11 @@ def of_matrices(fn: Callable, /, x: Any, *rest: Any, **kwargs: Any) -> Any:
         return ordered((*lead, *y.shape), y.dtype, axes)
 
     return tuple(map(made, found)) if isinstance(found, tuple) else made(found)
+
+
+@rule("permutation")
+def permutation(pivots: Any, m: int, dtype: Any) -> Meta:
+    return blank((*pivots.shape[:-1], m, m), dtype)
 
 
 @rule("solve_matrix", "solve_triangle")

@@ -304,6 +304,7 @@ KNOWN = [
           ((r"(?:T\.linalg\.lstsq\()(v\d+|x), ", r"(lambda A, B, rcond=None, driver=None: (lambda d, y: (d[0], y[1], d[2], y[3]))(T.linalg.lstsq(A, B, rcond, driver='gelsd'), T.linalg.lstsq(A, B, rcond)))(\1, "),)),
     Known("gradient", r"vmap\(.*group_norm", r"^\(0, ", "Of no samples PyTorch's group_norm in a vmap loses the channels."),
     Known("gradient", r"(jvp|jacfwd|hessian)\(.*(cosine_similarity|gaussian_nll_loss)", "", "PyTorch cuts off a norm or a variance where no gradient sees it, but a tangent does; here neither."),
+    Known("gradient", r"autograd\.grad|backward", "", "PyTorch's dist takes its difference anew for the slope, and so sees what was written through `.data` since.", r"(?s)\bdist\(.*\.data\b"),
     Known("refused", r"func\.|vmap", "Unbatchable|vmap:", "What vmap cannot do here it says; nothing wrong comes of it."),
 ]  # fmt: skip
 
