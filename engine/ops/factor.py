@@ -14,7 +14,7 @@ from ..backends.products import columns
 from ..devices import known, namespace
 from ..dtypes import FLOAT, bool_, int32
 from ..errors import LinAlgError, Refused
-from ..op import composite, functions
+from ..op import RULES_ONLY, composite, functions
 from ..return_types import result_type
 from ..tensor import Tensor
 from .decompose import (
@@ -163,14 +163,17 @@ def lu_solve_(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
 # -- with a check instead of an error --------------------------------------------------------------------------------------------
 
 
-_quotients = functools.partial(solve_matrix, checked=False)
-
-
 def _refuse_oblong(name: str, A: Tensor) -> None:
     if A.ndim < 2:
         raise RuntimeError(f"{name}: The input tensor A must have at least 2 dimensions.")
     if A.shape[-1] != A.shape[-2]:
         raise RuntimeError(f"{name}: A must be batches of square matrices, but they are {A.shape[-2]} by {A.shape[-1]} matrices")
+
+
+class inv_unchecked(inv):
+    """The inverse; of a singular matrix what dividing by 0 makes."""
+    home, exempt = "", RULES_ONLY
+    def forward(xp, input): return xp.solve_matrix(input, xp.eye(input.shape[-1], dtype=input.dtype), False)
 
 
 @composite(home="linalg")
@@ -179,7 +182,7 @@ def inv_ex(A: Tensor, *, check_errors: bool = False) -> Any:
     _refuse_oblong("linalg.inv", A)
     need_floats("linalg.inv", A, "")
     info = _info(lu_factor_.call(A.detach())[0], check_errors, "linalg.inv_ex: The diagonal element {} is zero, the inversion could not be completed because the input matrix is singular.")
-    return _Inverse(_quotients(A, Tensor._wrap(namespace(A.array).eye(A.shape[-1], dtype=A.array.dtype))), info)
+    return _Inverse(inv_unchecked(A), info)
 
 
 _Inverse = result_type("inv_ex", ("inverse", "info"), "linalg")
@@ -193,7 +196,7 @@ def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = Fa
     _refuse_oblong("linalg.solve", A)
     need_floats("linalg.solve", A, "h")
     info = _info(lu_factor_.call(A.detach())[0], check_errors, "torch.linalg.solve_ex: The solver failed because the input matrix is singular: element {} is zero.")
-    return _Solved(arranged(_quotients, A, B, left), info)
+    return _Solved(arranged(functools.partial(solve_matrix, checked=False), A, B, left), info)
 
 
 class cholesky_ex_(Factor):
