@@ -185,6 +185,7 @@ KNOWN = [
     Known("gradient", r"autograd\.grad|backward", "not nan", "PyTorch multiplies a slope of 0 within the margin with a gradient, which may be infinite.", r"margin_loss\("),
     Known("gradient", r"autograd\.grad|backward", "not nan", "PyTorch multiplies what is masked with 0, also where it is infinite.", r"masked\.\w+\("),
     Known("gradient", r"autograd\.grad|backward|func\.", "", "Between which elements a place lies that is not finite depends on how it becomes an integer.", r"(?s)(?=.*(nan|inf)).*grid_sampl"),
+    Known("gradient", r"(jvp|jacfwd|hessian)\(.*logcumsumexp", r"not -?0\.0, at", "PyTorch's tangent of logcumsumexp is 0 where exp is, after the largest element has been taken away."),
     Known("gradient", r"autograd\.grad|backward", "not nan", "PyTorch's slope of log_ndtr is nan where the square of a number overflows.", r"log_ndtr"),
     Known("gradient|shape", r"vmap\(.*arg(max|min)\((x, )?(dim=None, )?keepdim=True\)", r"^\([\d, ]*\), not \([\d, ]*\)$", "PyTorch's vmap keeps one dimension where argmax of all elements keeps all."),
     Known("value|gradient", "polygamma|digamma|psi", "^inf, not", "At a pole PyTorch's sine of a rounded multiple of pi is not 0.", "9223372036854775808"),
