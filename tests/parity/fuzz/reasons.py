@@ -170,6 +170,7 @@ KNOWN = [
     Known("kind", r"autograd\.grad", "NoneType, not a tensor", "Whether a second derivative goes through the result or the input depends on how the first is written.", r"log_ndtr\((.*\n)*.*create_graph=True"),
     Known("flags", r"\w_\(", r"not {'requires_grad': True.* of torch\.(u?int\d+|bool)", "PyTorch lets integers that something with a gradient was written into require one, which they otherwise cannot."),
     Known("flags", "", "'requires_grad': True.*not .*'requires_grad': False", "What was made in inference mode records nothing in PyTorch, also as the data of a leaf that asks for a gradient.", r"inference_mode\(\): v\d+\.data = "),
+    Known("gradient", "vmap", "", "PyTorch's squeeze_ in a vmap takes away the dimension of the samples too, where there is one.", "", ((r"\.squeeze_\(\)", ".squeeze()"),)),
     Known("flags", r"vmap\(lambda x: x\.transpose\(", "not {'requires_grad': True, 'is_leaf': True", "Of a number PyTorch's transpose in a vmap gives the number itself, and so the leaf."),
     Known("flags", r"\.detach_\(", r"not {'requires_grad': False, 'is_leaf': True, 'retains_grad': True", "After `detach_` PyTorch says of a leaf that it retains its gradient, which by its own account only others do."),
     Known("flags", r"inference_mode\(\): v\d+\.detach_\(", "", "PyTorch's `detach_` does nothing in inference mode."),
