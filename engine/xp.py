@@ -25,7 +25,7 @@ _SPELLED = {
     "invert": "bitwise_not", "equal": "eq", "not_equal": "ne", "less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge",
     "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh",
     "copy": "clone", "clip": "clamp", "ldexp": "exponent_added", "put": "index_put", "sparse_rows": "add_rows", "windows": "unfold",
-    "from_parts": "complex", "write_through": "write_view", "read_through": "read_view", "quotients": "inv",
+    "from_parts": "complex", "write_through": "write_view", "read_through": "read_view",
 }  # fmt: skip
 
 
@@ -89,6 +89,12 @@ def transpose(x: Any, axes: Any) -> Any:
 
 def swapaxes(x: Any, a: int, b: int) -> Any:
     return _registry["transpose"].call(x, a, b)
+
+
+def quotients(x: Any) -> Any:
+    """The inverse, found as PyTorch finds it where it is recorded: of a singular matrix an error, of one with nans or infinities nans."""
+    one = _Tensor._wrap(_namespace(x.array).eye(x.shape[-1], dtype=x.array.dtype))
+    return matrix_transpose(_registry["solve_matrix"].call(matrix_transpose(x), one))
 
 
 def matrix_transpose(x: Any) -> Any:

@@ -42,6 +42,12 @@ def _copied(text: str) -> str:
     return re.sub(r"\bv\d+\b(?! = )", r"\g<0>.clone()", text)
 
 
+# of equal elements, the first
+_FIRST = {
+    "topk": "lambda x, k, dim=-1, largest=True, sorted=True: tuple(y.narrow(dim, 0, k) for y in x.sort(dim=dim, descending=largest, stable=True))",
+    "kthvalue": "lambda x, k, dim=-1, keepdim=False:"
+    " tuple(y.narrow(dim, k - 1, 1) if keepdim else y.select(dim, k - 1) for y in x.sort(dim=dim, stable=True))",
+}
 _INVERSE = "lambda L, upper=False: T.linalg.inv(L.triu().mH @ L.triu() if upper else L.tril() @ L.tril().mH)"
 _TRIANGULAR = (
     "lambda b, A, upper=True, transpose=False, unitriangular=False:"
@@ -216,7 +222,7 @@ KNOWN = [
     Known("value", r"\bcov\(.*weights", r"^v\d+: ", "PyTorch's cov of one observation with a weight takes the mean away from the input itself."),
     Known("value", r"ihfft(n|2)\(.*out=", "", "PyTorch's ihfftn over one dimension leaves `out` as it was."),
     Known("value|gradient", r"median\(", "", "PyTorch's median along a dimension whose elements share their memory reads what lies behind it.", r"as_strided\(|expand"),
-    Known("gradient", r"func\.(jvp|jacfwd)\(.*(frexp|norm|var|std|nextafter)\(", r"^torch\.\w+, not torch\.\w+( of result 1)?$", "PyTorch's tangent has another dtype than the result that it belongs to."),
+    Known("gradient", r"func\.(jvp|jacfwd)\(.*(frexp|norm|var|std|nextafter|prod)\(", r"^torch\.\w+, not torch\.\w+( of result \d)*$", "PyTorch's tangent has another dtype than the result that it belongs to."),
     Known("gradient", "", r"inf, not -?(\d{6,}|\d\.\d+e\+)|nan, not -?0", "At a pole PyTorch's sine of a rounded multiple of pi is not 0, and the slope not infinite.", "polygamma|digamma|psi|lgamma|gammaln"),
     Known("value", r"fftfreq\(.*out=", "", "PyTorch's fftfreq loses half of what it writes to an `out` with gaps in its memory."),
     Known("gradient", r"autograd\.grad", r"^\([\d, ]*\), not \([\d, ]*\)$", "PyTorch's gradient of what was reshaped in place without recording it has the former shape; here it has the tensor's.", rf"(no_grad|inference_mode)\(\): v\d+\.({_RESHAPED})_\("),
@@ -257,7 +263,7 @@ KNOWN = [
     Known("value|gradient", "", "", "Of an integer exponent PyTorch's ldexp takes the last 32 bits, and its slope is an integer, 0 where the exponent is negative.", r"ldexp\(",
           ((r"T\.ldexp\(", "(lambda input, other: input * T.pow(2.0, other))("), (r"\b(x|v\d+)\.ldexp\(", r"(lambda input, other: input * T.pow(2.0, other))(\1, "))),
     Known("gradient|accepted", r"vmap\(.*out_dims=-1", r"not \(\d{9,}|\[\d{9,}", "PyTorch counts a negative `out_dims` from memory that is not the shape's where no sample differs."),
-    Known("gradient", r"vmap\(.*(addcmul|addcdiv)", r"^torch\.b?float\d+, not torch\.b?float\d+$", "PyTorch's vmap promotes these as if a number for each sample were a vector."),
+    Known("gradient", r"vmap\(.*(addcmul|addcdiv|cl(am|i)p)", r"^torch\.b?float\d+, not torch\.b?float\d+$", "PyTorch's vmap promotes these as if a number for each sample were a vector."),
     Known("gradient", r"(jvp|jacfwd)\(", "", "PyTorch lays tangents as their tensors lie; where elements of these share memory, so do the tangents'.", r"(as_strided|unfold|expand)\(",
           ((r"\((v\d+)\)$", r"(\1.clone())"), (r", \((v\d+),\), \(", r", (\1.clone(),), ("))),
     Known("gradient", r"vmap\(.*(aminmax|argmax|argmin)\(.*keepdim=True", r"^\([\d, ]+\), not \([\d, ]+\)", "Over all dimensions of a sample, `keepdim` keeps one in PyTorch's vmap, and all outside of it."),
@@ -305,6 +311,11 @@ KNOWN = [
     Known("value", r"\b[cp]dist\(", r"^\d.*, not inf", "Between vectors of one element PyTorch's distances overflow on the way."),
     Known("value|gradient", r"lstsq\(|backward|grad", "", "PyTorch's lstsq by gelsy, its default, leaves columns where memory that nobody set tells it to.", r"lstsq\(",
           ((r"(?:T\.linalg\.lstsq\()(v\d+|x), ", r"(lambda A, B, rcond=None, driver=None: (lambda d, y: (d[0], y[1], d[2], y[3]))(T.linalg.lstsq(A, B, rcond, driver='gelsd'), T.linalg.lstsq(A, B, rcond)))(\1, "),)),
+    *[Known("gradient", "", "", "Which of equal elements is chosen, and so has the slope, PyTorch leaves open; here it is the first, as after a stable sort.", name,
+            ((rf"T\.{name}\(", f"({first})("), (rf"\b(x|v\d+)\.{name}\(", rf"({first})(\1, "))) for name, first in _FIRST.items()],
+    Known("gradient", r"autograd\.grad\(", r"^\(?-?0(\.0)?j?[,+-]? .*not", "What comes out of a vmap is another tensor here than that which rules inside have kept; in PyTorch they are one.",
+          r"\b(v\d+) = T\.func\.vmap\((.*\n)+.*autograd\.grad\(v\d+, \(?.*\b\1\b"),
+    Known("gradient", r"vmap\(.*zeta", r"not -?nan", "PyTorch's zeta is nan at an infinity, where it has a limit."),
     Known("gradient", r"vmap\(.*group_norm", r"^\(0, ", "Of no samples PyTorch's group_norm in a vmap loses the channels."),
     Known("gradient", r"(jvp|jacfwd|hessian)\(.*(cosine_similarity|gaussian_nll_loss)", "", "PyTorch cuts off a norm or a variance where no gradient sees it, but a tangent does; here neither."),
     Known("gradient", r"autograd\.grad|backward", "", "PyTorch's dist takes its difference anew for the slope, and so sees what was written through `.data` since.", r"(?s)\bdist\(.*\.data\b"),
