@@ -388,9 +388,10 @@ def matrix_rank(A: Tensor, tol: Any = None, hermitian: bool = False, *, atol: An
 
     Without either, `rtol` is max(n, m) eps; `tol` is the old name of `atol`. Of a `hermitian` matrix one triangle is read.
     """
+    if A.ndim < 2:
+        raise RuntimeError(f"torch.linalg.matrix_rank: The input tensor input must have at least 2 dimensions, got {A.ndim}.")
     refuse_complex("linalg.matrix_rank", atol=tol if atol is None else atol, rtol=rtol)
-    if A.ndim > 1:
-        need_floats("linalg.matrix_rank", A, "" if tol is atol is rtol is None else "h")
+    need_floats("linalg.matrix_rank", A, "" if tol is atol is rtol is None else "h")
     if not A.numel():
         return A.new_zeros(tuple(A.shape[:-2]), dtype=dtypes.int64)
     s = eigvalsh(A.detach()).abs() if hermitian else svdvals(A.detach())

@@ -326,6 +326,12 @@ def _scaled(input: Tensor, product: Tensor, beta: float, alpha: float) -> Tensor
     return (input if beta == 1 else input * beta) + product
 
 
+def _alike(input: Tensor, factor: Tensor) -> None:
+    """RuntimeError where what a product is added to has another dtype."""
+    if input.dtype is not factor.dtype:
+        raise RuntimeError(f"self and mat2 must have the same dtype, but got {input.dtype.name} and {factor.dtype.name}")
+
+
 def _refuse_growth(input: Tensor, shape: tuple[int, ...]) -> None:
     """RuntimeError where the product's shape would grow by being added to the input."""
     if broadcast_shapes(tuple(input.shape), shape) != shape:
@@ -348,6 +354,7 @@ def _older(fn: Any) -> Any:
 @_older
 def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: complex = 1, alpha: complex = 1) -> Tensor:
     """`beta * input + alpha * (mat1 @ mat2)`."""
+    _alike(input, mat2)
     return _scaled(input, mm(mat1, mat2), beta, alpha)
 
 
@@ -357,6 +364,8 @@ def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: complex = 1, alpha: 
     """`beta * input + alpha * (mat @ vec)`."""
     if mat.ndim != 2 or vec.ndim != 1:
         raise RuntimeError(f"vector + matrix @ vector expected, got {input.ndim}, {mat.ndim}, {vec.ndim}")
+    _alike(input, vec)
+    _refuse_growth(input, (size(mat, 0),))
     return _scaled(input, mv(mat, vec), beta, alpha)
 
 
@@ -375,6 +384,7 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: complex = 1, alpha:
 def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: complex = 1, alpha: complex = 1) -> Tensor:
     """`beta * input + alpha * (batch1 @ batch2)` for batches of matrices."""
     _refuse_growth(input, (size(batch1, 0), size(batch1, 1), size(batch2, 2)))
+    _alike(input, batch2)
     return _scaled(input, bmm(batch1, batch2), beta, alpha)
 
 
@@ -383,7 +393,8 @@ def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: complex = 1,
 def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: complex = 1, alpha: complex = 1) -> Tensor:
     """`beta * input + alpha *` the sum over the batch of `batch1 @ batch2`."""
     _refuse_growth(input, (size(batch1, 1), size(batch2, 2)))
-    return _scaled(input, bmm(batch1, batch2).sum(0), beta, alpha)
+    _alike(input, batch2)
+    return _scaled(input, bmm(batch1, batch2).sum(0, dtype=batch2.dtype), beta, alpha)
 
 
 @composite(method=True)

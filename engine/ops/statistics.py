@@ -161,7 +161,7 @@ def histogram(input, bins=100, *, range=None, weight=None, density=False):
     if range is not None and len(range) != 2: raise RuntimeError(f"histogram(): for a 1-dimensional histogram range should have 2 elements, but got {len(range)}")
     if range is not None and range[0] > range[1]: raise RuntimeError(f"histogram(): min should not exceed max, but got {range}")
     if input.dtype.name not in ("float32", "float64"): raise NotImplementedError(f"histogram(): not implemented for {input.dtype.name!r}")
-    if weight is not None and (weight.shape != input.shape or weight.dtype is not input.dtype): raise RuntimeError("histogram(): if weight tensor is provided it should have the same shape and dtype as the input tensor")
+    if weight is not None and (weight.numel() != input.numel() or weight.dtype is not input.dtype): raise RuntimeError("histogram(): if weight tensor is provided it should have the same number of elements and dtype as the input tensor")
     x, w = input._host().reshape(-1), None if weight is None else weight._host().reshape(-1)
     if isinstance(bins, Tensor):
         edges = bins._host()
