@@ -327,6 +327,8 @@ KNOWN = [
     Known("gradient", r"vmap\(.*group_norm", r"^\(0, ", "Of no samples PyTorch's group_norm in a vmap loses the channels."),
     Known("gradient", r"(jvp|jacfwd|hessian)\(.*(cosine_similarity|gaussian_nll_loss)", "", "PyTorch cuts off a norm or a variance where no gradient sees it, but a tangent does; here neither."),
     Known("gradient", r"autograd\.grad|backward", "", "PyTorch's dist takes its difference anew for the slope, and so sees what was written through `.data` since.", r"(?s)\bdist\(.*\.data\b"),
+    Known("value", r"(cholesky_solve|triangular_solve|solve_triangular|lu_solve)\(", "nan|inf", "Divided by a pivot below the smallest normal number, what overflows depends on the order of the quotients.", r"e-(4\d|3(0[89]|1\d|2\d))\b"),
+    Known("value", r"out=\((?:v\d+, )*(v\d+), (?:v\d+, )*\1\b", "", "Which of two results stays that are written to one `out`, PyTorch leaves open."),
     Known("refused", r"func\.|vmap", "Unbatchable|vmap:", "What vmap cannot do here it says; nothing wrong comes of it."),
 ]  # fmt: skip
 
