@@ -230,6 +230,7 @@ KNOWN = [
     Known("value", r"\bcov\(.*weights", r"^v\d+: ", "PyTorch's cov of one observation with a weight takes the mean away from the input itself."),
     Known("value", r"ihfft(n|2)\(.*out=", "", "PyTorch's ihfftn over one dimension leaves `out` as it was."),
     Known("value|gradient", r"median\(", "", "PyTorch's median along a dimension whose elements share their memory reads what lies behind it.", r"as_strided\(|expand"),
+    Known("gradient", r"func\.(jvp|jacfwd)\(", r"^torch\.complex\d+, not torch\.b?float\d+( of result \d)*$", "PyTorch's tangent of a complex number less a real one is real."),
     Known("gradient", r"func\.(jvp|jacfwd)\(.*(frexp|norm|var|std|nextafter|prod)\(", r"^torch\.\w+, not torch\.\w+( of result \d)*$", "PyTorch's tangent has another dtype than the result that it belongs to."),
     Known("gradient", "", r"inf, not -?(\d{6,}|\d\.\d+e\+)|nan, not -?0", "At a pole PyTorch's sine of a rounded multiple of pi is not 0, and the slope not infinite.", "polygamma|digamma|psi|lgamma|gammaln"),
     Known("value", r"fftfreq\(.*out=", "", "PyTorch's fftfreq loses half of what it writes to an `out` with gaps in its memory."),
