@@ -6,10 +6,11 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from .. import random
+from .. import inplace, random
 from ..backends.batch import Batched, Level
+from ..backends.meta import Meta
 from ..batching import batch, open_level, unbatch
-from ..op import functions
+from ..op import functions, registry
 from ..tensor import Tensor
 from . import tree
 
@@ -93,6 +94,8 @@ def _mapped(func: Callable, name: str, nest: Any, given: list, dims: list, size:
         result = func(*args, **kwargs)
         places = _places(result, out_dims, name)
         found = [_left(x, d, level, name) for x, d in zip(tree.leaves(result), places, strict=True)]
+    for x in found:
+        _tied(x, given)
     return tree.filled(result, iter(found)), places
 
 
@@ -139,6 +142,19 @@ def _left(x: Any, dim: int | None, level: Level, name: str) -> Any:
     whole = unbatch(x, level) if x.array.__class__ is Batched and x.array.level is level else x.expand(level.size, *x.shape)
     place = dim % (x.ndim + 1)
     return whole if place == 0 else whole.movedim(0, place)
+
+
+def _tied(x: Any, given: list) -> None:
+    """A result that lies in the memory of what was given is a view of it, so that each hears of what is written through the other."""
+    if not isinstance(x, Tensor) or x.array.__class__ in (Batched, Meta):
+        return
+    for source in given:
+        same = isinstance(source, Tensor) and source is not x and source.dtype is x.dtype
+        if same and inplace.storage(source.array) is inplace.storage(x.array) and (source.node is None or x.node is not None):
+            (size, stride, offset), seen_as = ((tuple(t.shape), t.stride(), t.storage_offset()) for t in (x, source))
+            x._view = None
+            attrs = {"size": size, "stride": stride, "storage_offset": offset, "source": seen_as}
+            return inplace.mark_view(x, source, registry["strided_view"], attrs)
 
 
 def _in_chunks(
