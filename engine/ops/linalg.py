@@ -374,9 +374,10 @@ def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: complex = 1, alpha: 
 def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: complex = 1, alpha: complex = 1) -> Tensor:
     """`beta * input + alpha * outer(vec1, vec2)`."""
     beta, alpha = scale(beta, "beta", input, vec1, vec2), scale(alpha, "alpha", input, vec1, vec2)
-    _refuse_growth(input, (size(vec1, 0), size(vec2, 0)))
+    product = outer(vec1, vec2)
+    _refuse_growth(input, tuple(product.shape))
     common = dtypes.promote(input.dtype, dtypes.promote(vec1.dtype, vec2.dtype))  # also where the input is one number
-    return _scaled(input.to(common), outer(vec1, vec2).to(common), beta, alpha)
+    return _scaled(input.to(common), product.to(common), beta, alpha)
 
 
 @composite(method=True, in_place=True)

@@ -240,7 +240,7 @@ class pow_(Elementwise):
     @classmethod
     def prepare(cls, arrays):
         prepared = super().prepare(arrays)
-        if arrays[1].__class__ is int and arrays[1] < 0 and getattr(getattr(arrays[0], "dtype", None), "kind", "") in ("i", "u"):
+        if arrays[1].__class__ is int and arrays[1] < 0 and getattr(getattr(arrays[0], "dtype", None), "kind", "") in ("b", "i", "u"):
             raise Refused("Integers to negative integer powers are not allowed.")
         held(arrays)
         return prepared
