@@ -332,6 +332,7 @@ KNOWN = [
     Known("gradient", r"autograd\.grad|backward", "", "PyTorch's dist takes its difference anew for the slope, and so sees what was written through `.data` since.", r"(?s)\bdist\(.*\.data\b"),
     Known("value", r"(cholesky_solve|triangular_solve|solve_triangular|lu_solve)\(", "nan|inf", "Divided by a pivot below the smallest normal number, what overflows depends on the order of the quotients.", r"e-(4\d|3(0[89]|1\d|2\d))\b"),
     Known("value", r"out=\((?:v\d+, )*(v\d+), (?:v\d+, )*\1\b", "", "Which of two results stays that are written to one `out`, PyTorch leaves open."),
+    Known("shape", rf"\.(?:{_RESHAPED})_\(", r"^v\d+: ", "What vmap's function hands back as it was given is the given tensor itself in PyTorch, and a view of it here.", r"vmap\("),
     Known("refused", r"func\.|vmap", "Unbatchable|vmap:", "What vmap cannot do here it says; nothing wrong comes of it."),
 ]  # fmt: skip
 
