@@ -398,8 +398,8 @@ def _in_place(op: Any) -> Callable:
     def call(self, *args, **kwargs):
         if pair and len(args) == 1 and not kwargs:  # `x += y` needs no sorting of its arguments, as `x + y` does not
             return inplace.write(op, self, args, {})
-        if kwargs.get("dtype") not in (None, self.dtype):
-            raise RuntimeError(f"{op.name}_: input tensor dtype {self.dtype.name} and output tensor dtype {kwargs['dtype']} should match")
+        if (wanted := kwargs.pop("dtype", None)) not in (None, self.dtype):
+            raise RuntimeError(f"{op.name}_: input tensor dtype {self.dtype.name} and output tensor dtype {wanted} should match")
         try:
             inputs, attrs = op.bind((self, *args), kwargs)
             if op.tensors and (strange := op._no_tensor(inputs, TypeError())) is not None:

@@ -47,7 +47,13 @@ def _numbers(sample: Any) -> bool:
     return len(sample.args) == 1 and any(type(x) is int for x in (sample.input, *sample.args))
 
 
+def _twice(sample: Any) -> bool:
+    """Whether `max_unpool` puts several elements into one place."""
+    return any(row.unique().numel() < row.numel() for row in sample.args[0].flatten(0, 1).flatten(1))
+
+
 DEVIATIONS = [
+    Deviation("nn.functional.max_unpool.d", "Of elements that go to one place one stays: PyTorch's tangent is that one's, and its gradient goes to all of them.", _twice, ("forward",)),
     Deviation("nn.functional.scaled_dot_product_attention", "Dropout draws its own random numbers.", _drops),
     Deviation("nn.functional.multi_head_attention_forward", "Dropout draws its own random numbers.", lambda s: s.kwargs.get("training") and s.args[9] > 0),
     Deviation(

@@ -24,6 +24,7 @@ SEED = secrets.randbits(32)
 LEFT_OUT = {"svd", "eig", "eigh", "qr", "empty_like", "histc"}
 OVERFLOWS = {"matrix_exp"}  # PyTorch's half-precision kernel answers with infinities where float32 has 1.25
 COARSE = {"group_norm", "layer_norm", "rms_norm"}  # large terms cancel: PyTorch rounds some of them on the way, the engine none
+HALF_READ = {"cholesky_inverse"}  # PyTorch gives a gradient to the triangle that it does not read
 TOLERANCE = {"float64": 2e-8, "float32": 2e-4, "float16": 4e-3, "bfloat16": 3e-2}
 asked = [
     pytest.param(case, id=f"{i}-{case}".replace(" ", "-"))
