@@ -187,7 +187,7 @@ class Op(metaclass=OpType):
                 (saved, rules.up_recorded(tangents, xp)) if recorded else (rules.up(list(saved), names), rules.up(tangents, names))
             )
         if cls.multi:
-            (rule,), (t,) = cls.slopes, tangents  # of one input
+            rule, t = cls.slopes[0], tangents[0]  # of one input
             return rules.at_work(names, rule)(names, t, saved, node.attrs, None)
         total = None
         for t, rule, source in zip(tangents, cls.slopes, node.inputs, strict=True):
