@@ -71,5 +71,8 @@ def lgamma(x: Any) -> Any:
 
 
 def polygamma(x: Any, n: int) -> Any:
-    """The n-th derivative of digamma."""
-    return _scipy().digamma(x) if n == 0 else _scipy().polygamma(n, x).astype(x.dtype)
+    """The n-th derivative of digamma; the first has no limit at -inf."""
+    if n == 0:
+        return _scipy().digamma(x)
+    found = _scipy().polygamma(n, x).astype(x.dtype)
+    return numpy.where(x == -numpy.inf, x.dtype.type(numpy.nan), found) if n == 1 else found

@@ -210,7 +210,7 @@ def repeat_interleave(input: Tensor, repeats: Any = None, dim: int | None = None
             raise RuntimeError("repeat_interleave only accept 1D vector as repeat")
         if output_size is not None and output_size != input.sum().item():
             raise RuntimeError("allocated size does not match required size")
-        return repeat_interleave(Tensor._wrap(namespace(input.array).arange(input.shape[0])), input, 0)
+        return repeat_interleave(Tensor._wrap(namespace(input.array).arange(input.shape[0], dtype=input.array.dtype)), input, 0)
     if isinstance(repeats, int) and repeats < 0:
         raise RuntimeError("Repeats must be non-negative")
     if dim is None:

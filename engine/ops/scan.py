@@ -114,15 +114,15 @@ def _refuse_points(name, y, x, dx):
 
 
 def _areas(name, y, x, dx, dim):
-    """Twice the area between each point and the next. Where `x` has several dimensions, it and `y` are broadcast after the differences."""
+    """The sum of each height and the next, and the step between them. Where `x` has several dimensions, the two are broadcast later."""
     _refuse_points(name, y, x, dx)
     heights = sliced(y, dim, 1, None, 1) + sliced(y, dim, 0, -1, 1)
-    if x is None: return heights * float(dx)
+    if x is None: return heights, float(dx)
     if x.ndim == 1:
         if len(x) != y.shape[dim]: raise RuntimeError(f"{name}: There must be one `x` value for each sample point")
         x = x.reshape((-1,) + (1,) * (y.ndim - 1 - dim % y.ndim))
     x = x.reshape((1,) * (y.ndim - x.ndim) + tuple(x.shape))
-    return heights * (sliced(x, dim, 1, None, 1) - sliced(x, dim, 0, -1, 1))
+    return heights, sliced(x, dim, 1, None, 1) - sliced(x, dim, 0, -1, 1)
 
 
 @composite(method=False, aliases=("trapz",))
@@ -134,11 +134,13 @@ def trapezoid(y: Tensor, x=None, *, dx=1, dim=-1):
     if x is None:
         _refuse_points("trapezoid", y, x, dx)
         return (y.sum(d) - (y.select(d, 0) + y.select(d, -1)) * 0.5) * float(dx)
-    return _areas("trapezoid", y, x, dx, d).sum(d) / 2
+    heights, steps = _areas("trapezoid", y, x, dx, d)
+    return (heights * steps).sum(d) / 2
 
 
 @composite(method=False)
 def cumulative_trapezoid(y: Tensor, x=None, *, dx=1, dim=-1):
     """Running integral along `dim` by the trapezoidal rule, over the points `x`, or over steps of `dx`."""
     d = wrap_dim(dim, y.ndim)
-    return cumsum(_areas("cumulative_trapezoid", y, x, dx, d) / 2, d)
+    heights, steps = _areas("cumulative_trapezoid", y, x, dx, d)
+    return cumsum(steps / 2 * heights, d)
