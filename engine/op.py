@@ -64,6 +64,7 @@ class Op(metaclass=OpType):
     inputs: ClassVar[tuple[str, ...]] = ()  # the tensors among forward's parameters; by default those without a default value
     variadic: ClassVar[bool] = False  # the first input is a sequence of tensors
     varargs: ClassVar[bool] = False  # `x.permute(0, 2, 1)`: the last attribute may come as loose arguments
+    slopes: ClassVar[tuple] = ()  # the rules of forward mode, one for each input; read off the class
     outputs: ClassVar[tuple[str, ...]] = ("out",)  # more than one: a named tuple of results
     differentiable: ClassVar[tuple[str, ...]] = ()  # which results can carry gradients; by default all
     aux: ClassVar[tuple[str, ...]] = ()  # what forward returns after its results, for rules to name
