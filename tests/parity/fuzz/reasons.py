@@ -292,7 +292,7 @@ KNOWN = [
     Known("value", "alpha=", r"^(v\d+: )?-?inf, not -?\d\.\d+e\+\d+", "PyTorch's vector units add a multiple with one rounding, and it does not overflow on the way."),
     Known("value", "", r"^(v\d+: )?-?\d+, not -?\d+", "What bits a nan has is left open by everyone.", r"(?s)dtype=T\.u?int\d+\).*\.view\(T\.(complex|float|bfloat|half)"),
     Known("value|gradient", r"vmap\(.*roll\(", "", "PyTorch's vmap rolls numbers along the batch.", "",
-          ((r"\bx\.roll\(", "(lambda x, shifts, *dims: x.reshape(-1).roll(shifts).reshape(x.shape))(x, "),)),
+          ((r"T\.roll\(x, (\d+)\)", r"x.clone()"), (r"\bx\.roll\(", "(lambda x, shifts, *dims: x.reshape(-1).roll(shifts).reshape(x.shape))(x, "),)),
     Known("value", r"\b(var|std)_mean\(", "", "Beside the mean PyTorch's variance keeps the digits that it rounds alone; here the two are one.", "",
           ((r"T\.(var|std)_mean\(", r"(lambda *args, **kw: (T.\1(*args, **kw), T.var_mean(*args, **kw)[1]))("),)),
     Known("gradient", "backward|grad|func", "", "PyTorch takes slopes at another place than it reads where a place in a volume is no number.",
@@ -343,6 +343,10 @@ KNOWN = [
     Known("value", "batch_norm|instance_norm", "", "Where running statistics are the weight too, PyTorch writes them before it reads it.", r"norm\(.*\b(v\d+)\b.*\b\1\b"),
     Known("value", "is_conj", "False, not True", "Conjugates are computed at once here and do not share memory; a real tensor's real part is a view of it."),
     Known("value", "", r"^v\d+: -?\d+, not -?\d+, at", "A rounding of floating point numbers is seen as other bits through a view of integers.", r"\.view\(T\.u?int\d+"),
+    Known("value", "", r"^nan, not -?0\.0", "Whatever is multiplied by a second derivative that PyTorch knows to be 0 is 0 there, also nan.", r"(?s)create_graph=True.*create_graph=True"),
+    Known("gradient", r"vmap\(.*solve_ex\(", r"^\([\d, ]+\), not \([\d, ]+, 1\) of result 1$", "The `info` of PyTorch's solve_ex has another dimension in a vmap."),
+    Known("value", r"\b(inv|inverse|solve)(_ex)?\(", r"not \(nan\+nanj\)", "Which numbers come of complex matrices that are not finite depends on how a library divides.", r"\b(inf|nan)\b"),
+    Known("gradient", "backward|grad", r"not -?nan|nan, not", "Where a factor is infinite the order of the products decides between nan and a number.", r"(?s)(?=.*\binf\b).*func\..*\bprod\("),
     Known("refused", r"func\.|vmap", "Unbatchable|vmap:", "What vmap cannot do here it says; nothing wrong comes of it."),
 ]  # fmt: skip
 
