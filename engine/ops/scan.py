@@ -143,4 +143,4 @@ def cumulative_trapezoid(y: Tensor, x=None, *, dx=1, dim=-1):
     """Running integral along `dim` by the trapezoidal rule, over the points `x`, or over steps of `dx`."""
     d = wrap_dim(dim, y.ndim)
     heights, steps = _areas("cumulative_trapezoid", y, x, dx, d)
-    return cumsum(steps / 2 * heights, d)
+    return cumsum(steps / 2 * heights if x is None else steps * heights / 2, d)  # integers wrap before they are halved
