@@ -35,7 +35,7 @@ def number(x: Any, want: dtypes.dtype) -> Any:
         x &= (1 << bits) - 1
         return want.numpy.type(x - (1 << bits) if want.is_signed and x >> (bits - 1) else x)
     if want.numpy in LOW:
-        return want.numpy.type(float(x))  # which takes no integers of more than 64 bits
+        return want.numpy.type(float(x))  # NumPy refuses integers of more than 64 bits
     return want.numpy.type(x) if isinstance(x, numpy.generic) else x
 
 

@@ -212,7 +212,7 @@ def together(views: list[Tensor], source: Tensor, maker: str) -> list[Tensor]:
 
 
 def seen_together(out: Tensor, source: Tensor) -> None:
-    """`out` has the memory of `source` and no way back to it: views of either are told of what is written through the other."""
+    """`out` shares memory with `source` outside the graph: a write through either updates the views of both."""
     base = source if source._view is None else source._view[0]
     if base._views is None:
         base._views = []
@@ -521,7 +521,7 @@ def rebase(target: Tensor, node: Any, once: tuple | None = None) -> None:
 
 
 def _derive(view: Tensor) -> None:
-    """A new node for a view of a base that was written and keeps its own: hooks stay with what was seen before."""
+    """Give a view a new node after its base was written outside the graph; its hooks stay with the old node."""
     if view.node is not None:
         if (forbidden := _forbidden(view)) is not None:
             _becomes(view, _unknown(view, *forbidden))

@@ -165,9 +165,9 @@ def _linear(node: Any) -> str:
 def edges(node: Any) -> Sequence[int]:
     """The inputs that PyTorch's node has edges to, in its order: those that the kernel behind it can differentiate by."""
     every = range(len(node.inputs))
-    if "__context__" in node.attrs:  # a program's own: its tensors
+    if "__context__" in node.attrs:  # a custom Function: its tensor inputs
         return [i for i, told in enumerate(node.attrs["__inputs__"]) if told is not None]
-    if len(node.op.rules) != len(node.inputs):  # of any number of tensors
+    if len(node.op.rules) != len(node.inputs):  # any number of tensors
         return every
     arranged = _ARRANGED.get(node.op.name)
     order = every if arranged is None else arranged(node)

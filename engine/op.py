@@ -64,7 +64,7 @@ class Op(metaclass=OpType):
     inputs: ClassVar[tuple[str, ...]] = ()  # the tensors among forward's parameters; by default those without a default value
     variadic: ClassVar[bool] = False  # the first input is a sequence of tensors
     varargs: ClassVar[bool] = False  # `x.permute(0, 2, 1)`: the last attribute may come as loose arguments
-    slopes: ClassVar[tuple] = ()  # the rules of forward mode, one for each input; read off the class
+    slopes: ClassVar[tuple] = ()  # the rules of forward mode, one for each input; derived from its t_ and d_ methods
     outputs: ClassVar[tuple[str, ...]] = ("out",)  # more than one: a named tuple of results
     differentiable: ClassVar[tuple[str, ...]] = ()  # which results can carry gradients; by default all
     aux: ClassVar[tuple[str, ...]] = ()  # what forward returns after its results, for rules to name
@@ -72,13 +72,13 @@ class Op(metaclass=OpType):
     row_major: ClassVar[bool] = False  # results lie in row-major order in memory, whatever the input's strides
     laid: ClassVar[Callable | None] = None  # (result, *inputs) -> the result in PyTorch's order, where the first is not in rows
     scatters: ClassVar[bool] = False  # writes at places that an index names: in place, no operand may lie in the same memory
-    reads_first: ClassVar[bool] = False  # in place, its operands may lie anywhere in the memory that it writes
+    reads_first: ClassVar[bool] = False  # in place, its operands may overlap the memory that it writes
     casts: ClassVar[bool] = False  # an `out=` of another dtype takes the result
     exact: ClassVar[bool] = False  # only moves or casts elements, so half precision needs no detour through float32
     order: ClassVar[tuple[str, ...]] = ()  # the caller's order of arguments, where inputs do not come first
     picks: ClassVar[bool] = False  # true of the tape's own `pick` alone
     tensors: ClassVar[bool] = False  # refuses numbers in place of tensors: said where a call has failed, and in place at once
-    dims_first: ClassVar[bool] = False  # PyTorch looks at `dim` before it refuses a dtype, as it does before it looks for a kernel
+    dims_first: ClassVar[bool] = False  # `dim` is checked before the dtype, as in PyTorch
     checks: ClassVar[bool] = False  # `prepare` looks at more than dtypes: it is called for floats of one dtype too
     samples: ClassVar[tuple] = (((2, 3),),)  # input shapes the tests try
     examples: ClassVar[tuple] = ()  # instead of samples, calls that the tests try: (inputs, attributes); see docs/add-an-op.md
@@ -188,7 +188,7 @@ class Op(metaclass=OpType):
                 (saved, rules.up_recorded(tangents, xp)) if recorded else (rules.up(list(saved), names), rules.up(tangents, names))
             )
         if cls.multi:
-            rule, t = cls.slopes[0], tangents[0]  # of one input
+            rule, t = cls.slopes[0], tangents[0]  # such an op has one input
             return rules.at_work(names, rule)(names, t, saved, node.attrs, None)
         total = None
         for t, rule, source in zip(tangents, cls.slopes, node.inputs, strict=True):
@@ -427,7 +427,7 @@ def replacing(name: str, fn: Callable, scatters: bool = False) -> Callable:
         kept = self._like(self.array.copy(), inplace.past_hooks(self))
         result = casting.alone(fn, kept, *args, **kwargs)
         if any(result is x for x in (kept, *args)):
-            result = result.clone()  # whose node is its own
+            result = result.clone()  # it needs a node of its own
         for x in casting.tensors((args, kwargs)) if scatters else ():
             inplace.refuse_shared(self.array, x.array, f"{name}_", True)
         if result.array.shape != self.array.shape:

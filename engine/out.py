@@ -55,14 +55,14 @@ _SEVERAL = frozenset(("split_copy", "split_with_sizes_copy", "unbind_copy"))  # 
 _TENSOR_FIRST = frozenset((  # take a number as the first operand, but not beside `out`
     "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift", "remainder", "bucketize",
 ))  # fmt: skip
-_BOUNDED = frozenset(("clamp", "clip", "clamp_min", "clamp_max"))  # beside numbers alone, `out` must have the result's dtype
-_DIM_TOO = frozenset(("median", "nanmedian", "prod", "sum"))  # of all elements they have no `out`
+_BOUNDED = frozenset(("clamp", "clip", "clamp_min", "clamp_max"))  # with numbers as bounds, `out` must have the result's dtype
+_DIM_TOO = frozenset(("median", "nanmedian", "prod", "sum"))  # no `out` without `dim`
 _JOINED = frozenset(("cat", "stack", "hstack", "vstack", "dstack", "column_stack"))  # refuse a narrower `out` with TypeError
 _IN_DTYPE = frozenset(("sum", "nansum", "prod", "cumsum", "cumprod", "mean", "nanmean"))  # compute in the dtype of `out`
 _COUNTED = frozenset(("arange", "range", "linspace", "logspace", "fftfreq", "rfftfreq"))  # leave an `out` of as many elements its shape
 _OTHER = frozenset(("argmax", "argmin", "argsort", "searchsorted", "bucketize"))  # have results of other dtypes than their inputs
 _CHECKED = frozenset(("sign", "signbit", "clamp", "lt", "le", "gt", "ge"))  # refuse complex numbers before they look at `out`
-_FOLLOWED = frozenset((  # write what they have computed as `copy_` does, so that an input may require a gradient
+_FOLLOWED = frozenset((  # PyTorch assigns their result with `copy_`, so inputs may require gradients
     "cond", "conj_physical", "diag", "eigvals", "floor_divide", "ihfft", "inner", "ldl_solve", "log_softmax", "lu", "matrix_norm",
     "nanquantile", "ndtr", "quantile", "slice_scatter", "softmax", "tensordot", "tensorinv", "tensorsolve",
 ))  # fmt: skip
@@ -86,7 +86,7 @@ def _constant(op: Any) -> bool:
 
 
 def _followed(op: Any) -> bool:
-    """Whether what the op writes is recorded, as an assignment is."""
+    """Whether autograd records the write to `out`, as it records an assignment."""
     return op.name in _FOLLOWED or op.name.endswith("_copy") and op.name not in _SEVERAL | {"narrow_copy"}
 
 

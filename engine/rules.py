@@ -137,7 +137,7 @@ def retied(op: Any, node: tape.Node, xp: Any) -> tuple:
     def tied(array: Any, source: Any) -> Any:
         if array is None or not hasattr(array, "dtype"):
             return array
-        if isinstance(array, numpy.generic):  # a number
+        if isinstance(array, numpy.generic):  # a Python number in half precision
             return array.item()
         tensor = Tensor._wrap(array)
         if source is not None and FROM_NUMPY[tensor.array.dtype].rank >= FLOAT:
@@ -208,5 +208,5 @@ def filled(node: tape.Node, grads: list, xp: Any) -> list:
 
 def up(a: Any, xp: Any) -> Any:
     if getattr(a, "dtype", None) in LOW:
-        return a.astype(F32) if isinstance(a, numpy.generic) else xp.astype(a, F32)  # what was given as a number stays one
+        return a.astype(F32) if isinstance(a, numpy.generic) else xp.astype(a, F32)  # a number stays a number
     return [up(x, xp) for x in a] if isinstance(a, (list, tuple)) else a

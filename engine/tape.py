@@ -308,7 +308,7 @@ def plan(roots: Iterable, targets: Iterable | None = None) -> list:
 
 def _towards(order: list, targets: set) -> list:
     several = {node.inputs[0] for node in targets if node.op is not None and node.op.picks}
-    # as in PyTorch, what leads to one result of an op leads to the op
+    # as in PyTorch, a path to one result of an op is a path to the op
     needed = targets.union(node for node in order if node.op is not None and node.op.picks and node.inputs[0] in several)
     for node in sorted(order, key=_time):
         if any(source in needed for source in node.inputs if source is not None):
@@ -458,7 +458,7 @@ def _receive(leaf: Leaf, grad: Any, recorded: bool, in_place: bool) -> None:
         return
     with _receiving:
         before = tensor._grad
-        if tensor.node is None:  # it asks for no gradient any more
+        if tensor.node is None:  # it no longer requires a gradient
             pass
         elif before is None:
             # the leaf owns its gradient: a rule may have handed the same array to two inputs

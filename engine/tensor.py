@@ -77,9 +77,9 @@ class Tensor:
     # (base, link), set on views only: whose memory, and (the link before, (op, attrs)), with the maker of one view among several behind
     _view: tuple | None = None
     _grad: Tensor | None = None
-    _resting: Any = None  # the node of a leaf that requires no gradient for a while
+    _resting: Any = None  # the node of a leaf while `requires_grad` is False
     _apart: bool = False  # made by `.data`: what is written through it counts for no version
-    _views: list | None = None  # weak references to the views of this one, and of those that it was detached from or to
+    _views: list | None = None  # weak references to the views of this tensor; shared with detached tensors of the same memory
     __array_priority__ = 1000
 
     if TYPE_CHECKING:  # the ops install these, and every other method
@@ -280,7 +280,7 @@ class Tensor:
                 if before is not None:
                     self.node.hooks, self._resting = before.hooks, None
                     if (before.shape, before.dtype) == (self.node.shape, self.node.dtype):
-                        self.node = before  # what was made of it then still leads to it
+                        self.node = before  # results computed before still lead to this leaf
         elif self.node is not None:
             if self.node.op is not None:
                 raise RuntimeError(
@@ -342,7 +342,7 @@ class Tensor:
 
     def detach_(self) -> Tensor:
         """Cut this very tensor from the graph."""
-        if tape.mode.inference:  # as in PyTorch, where nothing is detached that has not been recorded
+        if tape.mode.inference:  # a no-op in inference mode, as in PyTorch
             return self
         if self._base is not None:
             raise RuntimeError("Can't detach views in-place. Use detach() instead.")
@@ -350,7 +350,7 @@ class Tensor:
         return self
 
     def _end_as_leaf(self) -> None:
-        """No node any more; a leaf's waits, with its hooks, until it requires a gradient again."""
+        """Drop the node. A leaf's node, with its hooks, is kept until the leaf requires a gradient again."""
         if self.node is not None and self.node.op is None:
             self._resting = self.node
         self.node = None

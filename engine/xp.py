@@ -92,7 +92,7 @@ def swapaxes(x: Any, a: int, b: int) -> Any:
 
 
 def quotients(x: Any) -> Any:
-    """The inverse, found as PyTorch finds it where it is recorded: of a singular matrix an error, of one with nans or infinities nans."""
+    """The recorded inverse: an error for a singular matrix, nan for a non-finite one, as in PyTorch."""
     one = _Tensor._wrap(_namespace(x.array).eye(x.shape[-1], dtype=x.array.dtype))
     return matrix_transpose(_registry["solve_matrix"].call(matrix_transpose(x), one))
 
@@ -189,7 +189,7 @@ def normalize_weight(g: Any, x: Any, centre: Any, rstd: Any, axes: tuple) -> Any
 
 def log_sum_exp(x: Any) -> Any:
     most = x.detach().amax(_classes(x), True)
-    return _registry["logsumexp"].call(x - most, _classes(x), True) + most  # nan where that is infinite
+    return _registry["logsumexp"].call(x - most, _classes(x), True) + most  # nan if the maximum is infinite
 
 
 def softmax_minus(x: Any, lse: Any, scale: Any, g: Any, target: Any, ignore: int) -> Any:

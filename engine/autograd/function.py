@@ -264,7 +264,7 @@ _DIRTY_VIEW = (
 
 
 def _seen_as(x: Tensor) -> Tensor:
-    """Another tensor that is a view of all of `x`, or where nothing is recorded one cut from its graph."""
+    """A new tensor that views all of `x`; detached from its graph in no_grad mode."""
     if x.node is not None and not tape.mode.grad:
         return x.detach()
     out = x._like(x.array)

@@ -51,7 +51,7 @@ def lu_factor(x: Any) -> tuple:
 
 
 def first_zero(packed: Any, refusal: str = "") -> Any:
-    """The place, from 1, of the first 0 on the diagonal of each U, or 0; LinAlgError with the words of `refusal` of any."""
+    """The place, from 1, of the first 0 on the diagonal of each U, or 0. LinAlgError with the message `refusal` if there is one."""
     lib, zero = module_of(packed), packed.diagonal(0, -2, -1) == 0
     info = (lib.where(zero.any(-1), zero.argmax(-1) + 1, 0) if zero.shape[-1] else lib.zeros(zero.shape[:-1])).astype(numpy.int32)
     if refusal and info.any():
@@ -97,7 +97,7 @@ def matrix_exp(x: Any) -> Any:
 @_through_host
 @in_columns
 def cholesky_ex(x: Any, upper: bool = False) -> tuple:
-    """The factors, and 0 or the size of the smallest leading part that is not positive definite: from there on all is as it was."""
+    """The factors, and 0 or the order of the first leading minor that is not positive definite; from there on it holds the input."""
     from scipy.linalg.lapack import get_lapack_funcs
 
     must_be_square(x)

@@ -14,7 +14,7 @@ from .reference import _axis, module_of, new_zeros
 
 def put(x: Any, index: Any, value: Any, accumulate: bool = False) -> Any:
     """A copy of `x` with `value` written, or added, at `index`."""
-    out = module_of(x).array(x, order=kept_order(x))  # a NumPy scalar too becomes an array, that can be written to
+    out = module_of(x).array(x, order=kept_order(x))  # also makes a NumPy scalar a writable array
     if accumulate:
         _add_at(out, index, value)
     else:

@@ -64,7 +64,7 @@ def convolution_input(g: Any, weight: Any, size: tuple, stride: Any = 1, padding
         return xp.zeros(size, g.dtype)
     if single and (out := kernels_depthwise.convolution_input(g, weight, windows, size)) is not None:
         return out
-    at = windows.rows if xp.isfinite(weight).all() else windows  # between rows are zeros
+    at = windows.rows if xp.isfinite(weight).all() else windows  # rows include the zeros between windows
     g = at.spread(g)
     if single:
         wide, each = xp.zeros((n, groups, *at.padded), g.dtype), g.reshape(n, groups, -1, *at.out)
@@ -93,7 +93,7 @@ def convolution_weight(g: Any, x: Any, size: tuple, stride: Any = 1, padding: An
         return module_of(g).zeros(size, g.dtype)
     windows = place(x.shape[2:], size[2:], stride, padding, dilation, g.shape[2:])
     out = _weight_over(windows.rows, g, x, size, groups)
-    if windows.rows is not windows and not module_of(g).isfinite(out).all():  # perhaps of zeros between the rows
+    if windows.rows is not windows and not module_of(g).isfinite(out).all():  # a non-finite number may have met the zeros between windows
         out = _weight_over(windows, g, x, size, groups)
     return out
 

@@ -86,7 +86,7 @@ def inv(x: Any) -> Any:
 
 
 def quotients(x: Any) -> Any:
-    """The inverse; of a singular matrix what dividing by 0 makes."""
+    """The inverse; for a singular matrix the result of dividing by 0."""
     try:
         if finite(x):
             return inv(x)
@@ -128,7 +128,7 @@ def cofactor(x: Any) -> Any:
 
 
 def solve_matrix(a: Any, b: Any, checked: bool = True) -> Any:
-    """The matrix X with `a @ X == b`; of a singular matrix LinAlgError or, unchecked, what dividing by 0 makes."""
+    """The matrix X with `a @ X == b`; of a singular matrix LinAlgError or, unchecked, the result of dividing by 0."""
     try:
         return columns(module_of(a).linalg.solve(a, b) if finite(a) else substituted(a, b))
     except numpy.linalg.LinAlgError:

@@ -220,7 +220,7 @@ def cumsum(x: Any, axis: int) -> Any:
 
 
 def _accumulated(ufunc: Any, x: Any, axis: int) -> Any:
-    """A scan whose running value has twice the digits, as PyTorch's on the CPU, at no cost."""
+    """A scan with a double-precision accumulator, as in PyTorch on the CPU; it takes no longer."""
     wide = _WIDER.get(x.dtype)
     return ufunc.accumulate(x, axis) if wide is None else ufunc.accumulate(x, axis, wide).astype(x.dtype)
 
@@ -357,7 +357,7 @@ def search(ordered: Any, values: Any, right: bool = False) -> Any:
 def _place(ordered: Any, values: Any, right: bool) -> Any:
     if (ordered[1:] >= ordered[:-1]).all() and (ordered[:1] == ordered[:1]).all():
         return numpy.searchsorted(ordered, values, "right" if right else "left")
-    # not in order, or with nans, which NumPy takes for the largest: bisection as PyTorch's
+    # unsorted, or with nans, which NumPy counts as the largest: bisect as PyTorch does
     low, high = numpy.zeros(values.shape, numpy.int64), numpy.full(values.shape, len(ordered))
     while (apart := low < high).any():
         mid = (low + high) // 2

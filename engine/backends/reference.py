@@ -291,22 +291,21 @@ def read_through(x: Any, path: tuple) -> Any:
             x = storage
         try:
             x = op.forward(xp, x, **attrs)
-        except ValueError:  # the numbers of what is seen, as a gradient has them, in memory that this view does not allow
+        except ValueError:  # a gradient may have strides that do not allow this view
             x = op.forward(xp, module_of(x).ascontiguousarray(x), **attrs)
     return x
 
 
 def write_through(x: Any, value: Any, path: tuple) -> Any:
     """A copy of `x` with what is seen at the end of the path replaced by `value`."""
-    out = module_of(x).array(x, order="K")  # a NumPy scalar too becomes an array, that can be written to
-    seen = read_through(out, path)
-    if seen.base is not out and seen is not out:
-        # this copy's strides made a step of the path a copy: find where its elements come from instead
-        out = module_of(x).array(x, order="C")
-        places = read_through(module_of(x).arange(x.size).reshape(x.shape), path)
-        out.reshape(-1)[places] = value
-        return out
-    seen[...] = value
+    for order in "KC":
+        out = module_of(x).array(x, order=order)  # also makes a NumPy scalar a writable array
+        seen = read_through(out, path)
+        if seen is out or seen.base is out:
+            seen[...] = value
+            return out
+    # a step of the path copies: look up where its elements come from
+    out.reshape(-1)[read_through(module_of(x).arange(x.size).reshape(x.shape), path)] = value
     return out
 
 

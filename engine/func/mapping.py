@@ -145,7 +145,7 @@ def _left(x: Any, dim: int | None, level: Level, name: str) -> Any:
 
 
 def _tied(x: Any, given: list) -> None:
-    """A result that lies in the memory of what was given is a view of it, so that each hears of what is written through the other."""
+    """Make a result that shares memory with an input a view of it, so that in-place writes to either reach the gradients of both."""
     if not isinstance(x, Tensor) or x.array.__class__ in (Batched, Meta):
         return
     for source in given:

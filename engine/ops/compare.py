@@ -55,7 +55,7 @@ class ge(Comparison):
 
 
 def _written(op):
-    """What `lt_` and its like write: as in PyTorch both operands have a slope there, of 0."""
+    """The value that `lt_` and the like write. As in PyTorch, the gradient of both operands is 0."""
     def compare(x, other):
         out = op.call(x, other)
         for given in (x, other):

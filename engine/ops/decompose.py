@@ -121,7 +121,7 @@ class slogdet(Factor):
 
 
 class solve_matrix(Factor):
-    """The matrix X with `input @ X == other`; of a singular matrix an error or, unchecked, what dividing by 0 makes."""
+    """The matrix X with `input @ X == other`; of a singular matrix an error or, unchecked, the result of dividing by 0."""
     fails = "The solver failed because the input matrix is singular."
     home, inputs, samples, exempt = "", ("input", "other"), (((3, 3), (3, 2)), ((2, 3, 3), (2, 3, 2))), RULES_ONLY
 
@@ -357,7 +357,7 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
 
 
 def arranged(solver: Any, A: Tensor, B: Tensor, left: bool) -> Tensor:
-    """`solve` by a function that takes matrices from the left."""
+    """`solve` for vectors, matrices and either side, by a `solver` of `A @ X == B`."""
     if A.ndim < 2:
         raise RuntimeError("linalg.solve: The input tensor A must have at least 2 dimensions.")
     vector = B.ndim == 1 or A.ndim - 1 == B.ndim and B.shape == A.shape[:-1]

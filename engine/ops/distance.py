@@ -74,4 +74,4 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: Any = "use_mm_fo
     if x1.dtype != x2.dtype and x1.numel() and x2.numel():
         raise (RuntimeError if x1.dtype.itemsize > 2 else NotImplementedError)(f"cdist: expected scalar type {x1.dtype.name} but found {x2.dtype.name}")
     gaps = x1.unsqueeze(-2) - x2.unsqueeze(-3)
-    return gap_norm(gaps, p, past_nans=p == math.inf).to(x1.dtype)  # of no rows any two dtypes are taken, and the first one's is given
+    return gap_norm(gaps, p, past_nans=p == math.inf).to(x1.dtype)  # empty inputs may have two dtypes; the result has the first

@@ -22,7 +22,7 @@ class embedding(Op):
     samples = (([[0, 2], [1, 2]], (4, 3)), ([2], (4, 3)))
     def forward(xp, input, weight, padding_idx=None, scale_grad_by_freq=False, sparse=False): return xp.rows(weight, input)
     def d_weight(xp, g, input, shape, padding_idx, scale_grad_by_freq, sparse): return (xp.sparse_rows if sparse else xp.add_rows)(g, input, shape[0], padding_idx, scale_grad_by_freq)
-    def t_weight(xp, t, input): return xp.rows(t, input)  # PyTorch's: padding and frequencies are for the gradient alone
+    def t_weight(xp, t, input): return xp.rows(t, input)  # as in PyTorch, padding_idx and scale_grad_by_freq apply to gradients only
 
 
 class add_rows(Op):

@@ -123,7 +123,7 @@ def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -
 
 
 def _info(packed: Tensor, check: bool, words: str) -> Tensor:
-    """Where U's diagonal has its first 0; LinAlgError if that is to be checked."""
+    """The place, from 1, of the first 0 on U's diagonal, or 0. LinAlgError with `words` if `check` and there is one."""
     xp = namespace(packed.array)
     return Tensor._wrap(xp.asarray(xp.first_zero(packed.array, words if check else "")))
 
@@ -171,14 +171,14 @@ def _refuse_oblong(name: str, A: Tensor) -> None:
 
 
 class inv_unchecked(inv):
-    """The inverse; of a singular matrix what dividing by 0 makes."""
+    """The inverse; for a singular matrix the result of dividing by 0."""
     home, exempt = "", RULES_ONLY
     def forward(xp, input): return xp.solve_matrix(input, xp.eye(input.shape[-1], dtype=input.dtype), False)
 
 
 @composite(home="linalg")
 def inv_ex(A: Tensor, *, check_errors: bool = False) -> Any:
-    """The inverse, and in `info` 0 or the place, from 1, of the 0 met on the diagonal of a singular matrix: the result has been divided by it."""
+    """The inverse, and in `info` 0 or the place, from 1, of the first 0 on the diagonal of U; the result is then not finite."""
     _refuse_oblong("linalg.inv", A)
     need_floats("linalg.inv", A, "")
     info = _info(lu_factor_.call(A.detach())[0], check_errors, "linalg.inv_ex: The diagonal element {} is zero, the inversion could not be completed because the input matrix is singular.")
@@ -192,7 +192,7 @@ _Solved = result_type("solve_ex", ("result", "info"), "linalg")
 
 @composite(home="linalg")
 def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> Any:
-    """`solve`, and in `info` 0 or the place, from 1, of the 0 met on the diagonal of a singular matrix: the result has been divided by it."""
+    """`solve`, and in `info` 0 or the place, from 1, of the first 0 on the diagonal of U; the result is then not finite."""
     _refuse_oblong("linalg.solve", A)
     need_floats("linalg.solve", A, "h")
     info = _info(lu_factor_.call(A.detach())[0], check_errors, "torch.linalg.solve_ex: The solver failed because the input matrix is singular: element {} is zero.")
@@ -200,7 +200,7 @@ def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = Fa
 
 
 class cholesky_ex_(Factor):
-    """`cholesky`, and 0 or the size of the smallest leading part of a matrix that is not positive definite; its slope is taken to be that of a factor."""
+    """`cholesky`, and 0 or the size of the smallest leading part of a matrix that is not positive definite. The gradient is that of a complete factor."""
     name, outputs, differentiable, samples, exempt = "cholesky_ex", ("L", "info"), ("L",), cholesky.samples, cholesky.exempt
     def forward(xp, input, upper=False): return xp.cholesky_ex(input, upper)
     def d_input(xp, g, L, upper): return cholesky_slope(xp, g, L, upper)
@@ -332,7 +332,7 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     if x.dtype is not y.dtype:
         raise RuntimeError(f"linalg.vecdot: Expected x and y to have the same dtype, but found {x.dtype.name} and {y.dtype.name}")
     if x.ndim == y.ndim == 1:
-        return vdot(x, y)  # whatever `dim` says
+        return vdot(x, y)  # `dim` is ignored, as in PyTorch
     return ((x.conj() if x.is_complex() else x) * y).sum(dim)
 
 

@@ -291,7 +291,7 @@ def assign(target: Tensor, index: Any, value: Any) -> None:
         basic, advanced = _understood("setitem", target, index)
     dtype = target.dtype
     if isinstance(value, Tensor):
-        fills = advanced is not None and value.array.size == 1 and [i.dtype for i in advanced if not isinstance(i, slice)] == [bool]  # one number behind one mask
+        fills = advanced is not None and value.array.size == 1 and [i.dtype for i in advanced if not isinstance(i, slice)] == [bool]  # one number for one mask is a fill
         if value.dtype is not dtype:
             if advanced is not None and not fills:
                 raise RuntimeError(
@@ -312,7 +312,7 @@ def assign(target: Tensor, index: Any, value: Any) -> None:
         if advanced is None:
             value = _without_leading_ones(value, seen.ndim)
             if isinstance(value, Tensor) and value.array.shape != seen.array.shape and inplace.storage(value.array) is inplace.storage(seen.array):
-                value = value.clone()  # what is spread out may lie where it is written, as in PyTorch
+                value = value.clone()  # a value that is broadcast may overlap the target, as in PyTorch
             inplace.write(copy, seen, (value,), {})
         else:
             value = _without_leading_ones(value, _reached(seen.ndim, advanced))

@@ -321,13 +321,13 @@ def _scaled(input: Tensor, product: Tensor, beta: float, alpha: float) -> Tensor
     result = dtypes.promote(input.dtype, product.dtype)
     beta, alpha = dtypes.fitting(beta, result), dtypes.fitting(alpha, result)
     product = product if alpha == 1 else product * alpha
-    if beta == 0:  # as in PyTorch the input is ignored, nan and all, and its gradient is 0
+    if beta == 0:  # the input is ignored, nan included, and its gradient is 0, as in PyTorch
         return product if input.node is None else functions["fill"](input, 0) + product
     return (input if beta == 1 else input * beta) + product
 
 
 def _alike(input: Tensor, factor: Tensor) -> None:
-    """RuntimeError where what a product is added to has another dtype."""
+    """RuntimeError unless the input has the dtype of the product's factors."""
     if input.dtype is not factor.dtype:
         raise RuntimeError(f"self and mat2 must have the same dtype, but got {input.dtype.name} and {factor.dtype.name}")
 

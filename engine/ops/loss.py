@@ -84,7 +84,7 @@ class l1_loss(Difference):
 
 
 def cut(xp, d, bound):
-    """The difference, cut off at `bound` and `-bound`, from where on it is constant; nan is constant too."""
+    """The difference clipped to [-bound, bound]; the derivative is 0 at and beyond the bounds, and at nan."""
     return xp.where(xp.abs(d) < bound, d, xp.clip(2 * d, -bound, bound))
 
 
@@ -320,7 +320,7 @@ class binary_cross_entropy(Binary):
         g = shared(g, input, reduction) * (input - target) / xp.maximum(input * (1 - input), 1e-12)
         return g if weight is None else g * weight
     def d_target(xp, g, input, weight, reduction):
-        g = shared(g, input, reduction) * (xp.log1p(-input) - xp.log(input))  # which PyTorch cuts off in the result alone
+        g = shared(g, input, reduction) * (xp.log1p(-input) - xp.log(input))  # PyTorch clips the logarithms in the forward pass only
         return g if weight is None else g * weight
     def d_weight(xp, g, input, target, reduction): return shared(g, input, reduction) * surprise(xp, input, target)
 

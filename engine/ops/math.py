@@ -117,7 +117,7 @@ class div(Arithmetic):
     @classmethod
     def push(cls, node, tangents, xp, recorded):
         t, s = tangents
-        if t is not None and s is not None:  # over the divisor at once: where it is 0, each by itself may be infinite
+        if t is not None and s is not None:  # one division for both tangents: by 0, each alone could be infinite, and their sum nan
             input, other, *_ = rules.retied(cls, node, xp) if recorded else node.saved
             tangents = [t - s * (input / other), None]
         return super().push(node, tangents, xp, recorded)
@@ -215,7 +215,7 @@ class sgn(Elementwise):
 
 
 def _turned(xp, g, x, way):
-    """What is left of a gradient, or with the conjugate of the way of a tangent, of x / |x|: how far it turns."""
+    """The derivative of x / |x|, whose value is `way`, applied to a gradient; to a tangent if `way` is conjugated."""
     if not is_complex(x): return xp.zeros_like(g)
     return xp.where(way == 0, 0, (g - xp.conj(way) * xp.real(way * g)) / xp.where(way == 0, 1, xp.abs(x)))
 
@@ -224,7 +224,7 @@ def _turned(xp, g, x, way):
 
 
 def held(arrays):
-    """RuntimeError for an integer that is not one of those of the tensor before it, where PyTorch does not let it wrap around."""
+    """RuntimeError for a Python integer that the dtype of an integer tensor cannot represent."""
     d = dtypes.FROM_NUMPY.get(getattr(arrays[0], "dtype", None))
     if arrays[1].__class__ is int and d is not None and d.rank == dtypes.INT: dtypes.fitting(arrays[1], d)
 
@@ -405,7 +405,7 @@ class lerp(Refusing, Elementwise):
     def prepare(cls, arrays):
         kind = dtypes.FROM_NUMPY[arrays[0].dtype]
         if arrays[2].__class__ is complex and kind.rank == dtypes.FLOAT: arrays = [*arrays[:2], dtypes.fitting(arrays[2], kind)]
-        if getattr(arrays[2], "shape", None) == () and arrays[0].dtype == arrays[1].dtype:  # one weight for all elements is of any dtype
+        if getattr(arrays[2], "shape", None) == () and arrays[0].dtype == arrays[1].dtype:  # a single weight may have any dtype
             d = dtypes.result(tuple(arrays)).numpy
             arrays = [devices.namespace(a).astype(a, d) for a in arrays]
         return super().prepare(arrays)

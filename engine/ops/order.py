@@ -98,7 +98,7 @@ _ROUNDED = {"linear": None, "lower": floor, "higher": ceil, "midpoint": None, "n
 
 
 def _quantile(name, input, q, dim, keepdim, interpolation, ranked):
-    """`ranked(x, q)`: between which places of the sorted last dimension the fractions lie; nans are sorted last."""
+    """`ranked(x, q)` gives the fractional index of each quantile in the sorted last dimension, where nans are last."""
     if input.dtype.name not in ("float32", "float64"): raise RuntimeError(f"{name}() input tensor must be either float or double dtype")
     if isinstance(q, Tensor) and q.dtype is not input.dtype: raise RuntimeError(f"{name}() q tensor must be same dtype as the input tensor")
     if interpolation not in _ROUNDED: raise RuntimeError(f"{name}() interpolation must be one of {', '.join(_ROUNDED)}, but got {interpolation}")

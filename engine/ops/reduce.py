@@ -92,7 +92,7 @@ class prod(Accumulating, Op):
 
 
 def no_zeros(x):
-    """Whether products of all elements but one may be found by division; where not all samples of a vmap tell, they may not."""
+    """Whether no element is 0, so that the product of all others may be found by division; False inside `vmap`."""
     array = getattr(x, "array", x)
     return not hasattr(array, "inner") and known((array != 0).all())
 
@@ -171,7 +171,7 @@ def std_mean(input, *args, **kwargs):
 
 
 class without_nans(Elementwise):
-    """The elements, and 0 in place of nan. There the gradient is multiplied by 0."""
+    """The elements, with nan replaced by 0; the gradient there is multiplied by 0."""
     home, exempt, samples = "", RULES_ONLY, UNARY
     def forward(xp, input): return xp.where(xp.isnan(input), 0, input)
     def d_input(xp, g, input): return g * (input == input)
@@ -240,7 +240,7 @@ def norm_dtype(name, x, dtype):
 
 
 def norm_slope(xp, g, x, norm, p, dim):
-    """g x |x|^(p-2) / norm^(p-1), multiplied in PyTorch's order: it and its derivative are not finite where PyTorch's are not."""
+    """g x |x|^(p-2) / norm^(p-1), multiplied in PyTorch's order, so that it and its derivative are nan or infinite where PyTorch's are."""
     if p == 1: return g * xp.conj(xp.sgn(x))
     if math.isinf(p): return xp.conj(xp.sgn(x)) * (g * shared(xp, xp.abs(x), norm, dim, True))
     if p == 2: return g * xp.where(norm == 0, 0, xp.conj(x) / norm)
@@ -264,7 +264,7 @@ def norm(input, p="fro", dim=None, keepdim=False, *, dtype=None):
 
 
 def shared(xp, x, extreme, dim, nans=False):
-    """1 / n at each of the n elements equal to the extreme along `dim`, else 0. Where the extreme is nan, all is; or with `nans`, these share."""
+    """1 / n at each of the n elements equal to the extreme along `dim`, else 0. If the extreme is nan, all shares are nan or, with `nans`, the nans share."""
     ties = xp.astype((x == extreme) | (xp.isnan(x) & xp.isnan(extreme)) if nans else x == extreme, x.dtype)
     return ties / xp.sum(ties, axis=dim, keepdims=True)
 
@@ -286,7 +286,7 @@ class amin(Reduction, Refusing, Op):
 
 
 class OfAll(Refusing):
-    """One out of all elements. Among nans the gradient is shared, but the tangent is nan."""
+    """Reductions that pick one of all elements. If that is nan, the nans share the gradient, and the tangent is nan."""
     home, types, inputs, exempt = "", "promote", ("input",), RULES_ONLY
     def d_input(xp, g, input, out):
         ties = (input == out) | xp.isnan(input) & xp.isnan(out)

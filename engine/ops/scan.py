@@ -21,7 +21,7 @@ class cumsum(Accumulating, Linear):
 
 
 def _from_here(xp, g, dim):
-    """The sums of each element and those behind it."""
+    """Sums of each element and all after it."""
     return g if g.ndim == 0 else xp.flip(xp.cumsum(xp.flip(g, dim), dim), dim)
 
 
@@ -114,7 +114,7 @@ def _refuse_points(name, y, x, dx):
 
 
 def _areas(name, y, x, dx, dim):
-    """The sum of each height and the next, and the step between them. Where `x` has several dimensions, the two are broadcast later."""
+    """Sums of neighbouring heights, and the steps between them. For an `x` of several dimensions the caller broadcasts the two."""
     _refuse_points(name, y, x, dx)
     heights = sliced(y, dim, 1, None, 1) + sliced(y, dim, 0, -1, 1)
     if x is None: return heights, float(dx)
@@ -143,4 +143,4 @@ def cumulative_trapezoid(y: Tensor, x=None, *, dx=1, dim=-1):
     """Running integral along `dim` by the trapezoidal rule, over the points `x`, or over steps of `dx`."""
     d = wrap_dim(dim, y.ndim)
     heights, steps = _areas("cumulative_trapezoid", y, x, dx, d)
-    return cumsum(steps / 2 * heights if x is None else steps * heights / 2, d)  # integers wrap before they are halved
+    return cumsum(steps / 2 * heights if x is None else steps * heights / 2, d)  # in this order integers wrap as in PyTorch

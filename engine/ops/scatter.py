@@ -115,7 +115,7 @@ def grown(xp: Any, g: Any, shape: tuple) -> Any:
 
 
 def ties(xp: Any, input: Any, index: Any, src: Any, out: Any, dim: int) -> Any:
-    """How many elements reached each place's extreme: they share the gradient, which is nan where that is."""
+    """How many elements reached each place's extreme: they share the gradient, which is nan where the extreme is."""
     d = out.dtype
     return xp.scatter_add(xp.astype(input == out, d), dim, index, xp.astype(src == xp.gather(out, dim, index), d))
 

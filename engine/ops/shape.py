@@ -218,7 +218,7 @@ class write_view(Op):
     examples = ((((3, 4), (2, 6)), {"path": ((permute, {"dims": (1, 0)}), (reshape, {"shape": (2, 6)}))}), (((3, 4), (3,)), {"path": ((diagonal, {}),)}))
     def forward(xp, input, other, path=()): return xp.write_through(input, other, path)
     def d_input(xp, g, path): return xp.write_through(g, 0, path)
-    def d_other(xp, g, path): return xp.conj(xp.read_through(xp.conj(g), path))  # as PyTorch's gradient, for a view may be real where the base is complex
+    def d_other(xp, g, path): return xp.conj(xp.read_through(xp.conj(g), path))  # rules conjugate complex gradients; a view may be real where the base is complex
 
 
 class read_view(Linear):
@@ -547,7 +547,7 @@ def seen_otherwise(name: str, fn: Any) -> None:
     def call(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         inplace.refuse_leaf(self, f"{name}_")
         seen = inplace.reshape_in_place(self, lambda x: fn(x, *args, **kwargs))
-        inplace.note_write_to(self, f"{name}_", kept=self if tape.mode.grad else None)  # it has its own former node behind it
+        inplace.note_write_to(self, f"{name}_", kept=self if tape.mode.grad else None)  # its new node leads to its old one
         return seen
 
     call.__name__ = call.__qualname__ = f"{name}_"

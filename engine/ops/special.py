@@ -111,7 +111,7 @@ class logit(NoComplex, Elementwise):
     types, samples, inputs, domain = "float", UNARY, ("input",), (0.1, 0.9)
     def forward(xp, input, eps=None): return xp.logit(input, eps)
     def d_input(xp, g, input, eps):
-        eps = -1 if eps is None else eps  # a negative one is none
+        eps = -1 if eps is None else eps  # a negative eps means none, as in PyTorch
         return xp.where(_inside(input, max(eps, 0)), g / ((input + 0.0) * (1 - input)), math.nan if eps < 0 else xp.where(input == input, 0, math.nan))
 
 

@@ -185,7 +185,7 @@ def conj_physical(input):
 class angle(Op):
     """The angle of each complex number in radians; of real numbers pi where they are negative, else 0."""
     types, examples = "float", COMPLEX
-    laid = staticmethod(lambda out, input: out.copy() if input.dtype.kind == "c" else out)  # in rows where the parts are computed with
+    laid = staticmethod(lambda out, input: out.copy() if input.dtype.kind == "c" else out)  # complex inputs give row-major results
     def forward(xp, input): return xp.angle(input)
     def d_input(xp, g, input): return xp.where(input == 0, 0, g * (-1j / xp.where(input == 0, 1, input))) if is_complex(input) else xp.zeros_like(input)
 

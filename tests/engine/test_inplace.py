@@ -541,7 +541,7 @@ def test_hooks_of_a_view_that_is_reshaped_in_place_stay_on_its_way():
     view.register_hook(lambda g: g * 10)
     view.unsqueeze_(0)
     assert engine.autograd.grad((view * 2).sum(), x, retain_graph=True)[0].tolist() == [0, 20]
-    y.mul_(1)  # the view is made anew from what y is now
+    y.mul_(1)  # the view is derived again from the new y
     assert engine.autograd.grad((view * 2).sum(), x, retain_graph=True)[0].tolist() == [0, 2]
 
 

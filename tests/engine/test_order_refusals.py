@@ -16,7 +16,7 @@ X, NOTHING, NUMBER = engine.tensor([3.0, 1.0, 2.0]), engine.ones(2, 0), engine.t
 def test_bfloat16_is_ordered_as_in_pytorch_where_it_is_nan():
     half = lambda *xs: engine.tensor(xs, dtype=engine.bfloat16)  # noqa: E731
     assert engine.bucketize(half(0.5, nan), half(-1, 0, 2)).tolist() == [2, 3]
-    assert engine.searchsorted(half(0, 1, nan), half(nan, 0.5)).tolist() == [3, 1]  # PyTorch bisects: nothing is at least nan
+    assert engine.searchsorted(half(0, 1, nan), half(nan, 0.5)).tolist() == [3, 1]  # PyTorch bisects: no comparison with nan is true
     assert engine.isin(half(1, nan, 2), half(nan, 2, 3)).tolist() == [False, False, True]
     assert engine.isin(half(1, nan, 2), 2).tolist() == [False, False, True]
     assert engine.isin(half(1, 2), engine.tensor([2, 3])).tolist() == [False, True]

@@ -164,7 +164,7 @@ def test_a_class_follows_through_a_file(tmp_path, monkeypatch):
     wb.present(teacher, file)
     teacher.next()
     wait_for(lambda: student.lesson.at == 1)
-    with student.lock:  # the page is set before the views hear of it, under this lock
+    with student.lock:  # the page changes before the views are notified, both under this lock
         assert student.stepper.index == teacher.stepper.index > 0
     assert heard[-1]["type"] == "lesson" and heard[-1]["role"] == "follows"
     ask(teacher, "step", do="next", to=-1, by="op")

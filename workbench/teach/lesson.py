@@ -211,7 +211,7 @@ def _follow(held: ref, file: Path) -> None:
             continue
         try:
             found = file.stat()
-            stamp = found.st_mtime_ns, found.st_ino  # a clock may tick in milliseconds; a new place is a new file
+            stamp = found.st_mtime_ns, found.st_ino  # the clock may be coarse, but each write is a new file
             if stamp != seen or lesson.trouble:
                 lesson.heard(place_in(file))
                 seen = stamp if not lesson.session.busy() else None
