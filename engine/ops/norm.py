@@ -238,16 +238,17 @@ def of_samples(input, running_mean, running_var, weight, bias, use_input_stats, 
     n, c = input.shape[:2] if input.ndim > 1 else (input.size(0), input.size(1))
     affine = all(x is None or x.array.shape == (c,) and x.dtype is input.dtype for x in (weight, bias))  # else what they lack is said below
     whole, shape = input.reshape((1, n * c, *input.shape[2:])), (1, c) + (1,) * (input.ndim - 2)
+    each = [x if x is None else x.repeat(n) for x in (running_mean, running_var, *((None, None) if affine else (weight, bias)))]
     if affine and running_mean is running_var is None and input.numel():
         out = batch_normalize(whole, None, None, eps).out
     else:
-        each = [x if x is None else x.repeat(n) for x in (running_mean, running_var, *((None, None) if affine else (weight, bias)))]
         out = normalized(whole, *each, use_input_stats, momentum, eps)
-        for running, moved in zip((running_mean, running_var), each, strict=False):
-            if running is not None and use_input_stats: running.copy_(moved.reshape((n, c)).mean(0))
     out = out.reshape(input.shape)
     if affine and weight is not None: out = out * weight.reshape(shape)
-    return out + bias.reshape(shape) if affine and bias is not None else out
+    if affine and bias is not None: out = out + bias.reshape(shape)
+    for running, moved in zip((running_mean, running_var), each, strict=False):  # last: they may be the weight or the bias too
+        if running is not None and use_input_stats: running.copy_(moved.reshape((n, c)).mean(0))
+    return out
 
 
 class rms_norm(Mixed, Op):

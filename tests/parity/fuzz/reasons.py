@@ -339,7 +339,7 @@ KNOWN = [
     Known("gradient", r"func\.jvp\(.*\b(mv|mm|matmul|bmm)\(", r"not -?nan", "PyTorch multiplies an infinity with a tangent of zeros where the other factor requires a gradient.", r"\b(inf|nan)\b"),
     Known("value", r"(kthvalue|mode|median)\((v\d+),.*out=\(.*\b\2\b", "", "Where `out` is an input too, PyTorch resizes or clears it before it has read it."),
     Known("value|gradient", r"kthvalue|topk", r"of result 1 of result 0$", "Which of several equal elements is named, PyTorch leaves open."),
-    Known("value", "batch_norm|instance_norm", "", "Where running statistics are the weight too, PyTorch writes them before it reads it.", r"norm\(.*\b(v\d+)\b.*\b\1\b"),
+    Known("value", "batch_norm|instance_norm", "", "Where running statistics are the weight too, PyTorch writes them before it reads it.", "", ((r"(= .*_norm\(.*)\Z", lambda m: _copied(m[1])),)),
     Known("value", "is_conj", "False, not True", "Conjugates are computed at once here and do not share memory; a real tensor's real part is a view of it."),
     Known("value", "", r"^v\d+: -?\d+, not -?\d+, at", "A rounding of floating point numbers is seen as other bits through a view of integers.", r"\.view\(T\.u?int\d+"),
     Known("value", "", r"^nan, not -?0\.0", "Whatever is multiplied by a second derivative that PyTorch knows to be 0 is 0 there, also nan.", r"(?s)create_graph=True.*create_graph=True"),
