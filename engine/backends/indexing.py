@@ -262,8 +262,12 @@ def masked_fill(x: Any, mask: Any, value: Any) -> Any:
         raise ValueError(f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s).")
     if x.dtype.kind != "c" and hasattr(value, "dtype") and value.imag != 0:
         raise ValueError(f"value cannot be converted to type {x.dtype} without overflow")
-    value = value.astype(x.dtype) if hasattr(value, "dtype") else x.dtype.type(dtypes.fitting(value, dtypes.FROM_NUMPY[x.dtype]))
-    return module_of(x).where(mask, value, x)
+    return module_of(x).where(mask, fill_value(value, x.dtype), x)
+
+
+def fill_value(value: Any, dtype: Any) -> Any:
+    """A number, or an array, that is written among elements of `dtype`."""
+    return value.astype(dtype) if hasattr(value, "dtype") else dtype.type(dtypes.fitting(value, dtypes.FROM_NUMPY[dtype]))
 
 
 # -- embedding ---------------------------------------------------------------------------------------------------------------

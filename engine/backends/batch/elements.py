@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..indexing import fill_value
 from .array import space
 from .namespace import Namespace, apply, rule
 from .sample import axes_of
@@ -28,7 +29,7 @@ def elementwise(name: str, xp: Namespace, *args: Any, **kwargs: Any) -> Any:
 
 @rule("masked_fill")
 def masked_fill(xp: Namespace, x: Any, mask: Any, value: Any) -> Any:
-    return xp.astype(xp.where(mask, value, x), x.dtype)
+    return xp.where(mask, fill_value(value, x.dtype), x)
 
 
 @rule("asarray")
