@@ -36,7 +36,9 @@ written = _writes.get  # the last write to the storage of that identity; None wh
 
 
 def storage(array: Any) -> Any:
-    """The array that owns the memory: views of one tensor have the same."""
+    """The array that owns the memory: views of one tensor have the same, and so has what a vmap makes of it."""
+    while array.__class__ is Batched:
+        array = array.inner
     base = array.base
     return base if isinstance(base, array.__class__) else array
 
