@@ -115,6 +115,8 @@ def evenly(start: Any, end: Any, steps: int, d: numpy.dtype) -> numpy.ndarray:
         steps = operator.index(steps)
     if steps < 0:
         raise RuntimeError("number of steps must be non-negative")
+    if d.kind in "iu" and steps:
+        start, end = (int(dtypes.fitting(x, dtypes.FROM_NUMPY[d])) for x in (start, end))
     if steps == 0 or steps == 1:
         return numpy.full(steps, start).astype(d)
     if d.kind == "b":
@@ -122,8 +124,6 @@ def evenly(start: Any, end: Any, steps: int, d: numpy.dtype) -> numpy.ndarray:
     i, real = numpy.arange(steps), d if d in (dtypes.F32, dtypes.F64) else dtypes.F64 if d.kind in "iu" else dtypes.F32
     if d.kind == "c":
         return (start + (end - start) / (steps - 1) * i).astype(d)
-    if d.kind in "iu":
-        start, end = int(start), int(end)
     start, end = real.type(start), real.type(end)
     step = ((end - start) / real.type(steps - 1)).astype(real if d.kind in "iu" else d)
     return numpy.where(i < steps // 2, _added(start, step, i, real), _added(end, -step, steps - 1 - i, real)).astype(d)

@@ -37,7 +37,8 @@ class _Traced:
             for i in dict.fromkeys(chosen):
                 given[i] = tree.mapped(functools.partial(self._fresh, name=name), given[i])
             self.nests = [given[i] for i in chosen]
-            self.inputs = [x for nest in self.nests for x in tree.leaves(nest)]
+            # as they are now: what a write in place makes of them later is something else
+            self.inputs = [x._like(x.array, x.node) for nest in self.nests for x in tree.leaves(nest)]
             result = func(*given)
         self.aux = None
         if has_aux:

@@ -101,8 +101,8 @@ def _unsafe_masked_index_put_accumulate(input: Tensor, mask: Tensor, indices: An
 
 
 def _rdiv(self: Tensor, other: Any) -> Tensor:
-    """Python 2's name of `other / self`."""
-    return other / self
+    """Python 2's name of `other / self`, by the reciprocal as in PyTorch: integers become the default dtype before they meet `other`."""
+    return self.reciprocal() * other
 
 
 Tensor.__rdiv__ = _rdiv  # type: ignore[attr-defined]

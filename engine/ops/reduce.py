@@ -92,9 +92,11 @@ class prod(Accumulating, Op):
 
 
 def no_zeros(x):
-    """Whether no element is 0, so that the product of all others may be found by division; False inside `vmap`."""
-    array = getattr(x, "array", x)
-    return not hasattr(array, "inner") and known((array != 0).all())
+    """Whether no element is 0, so that the product of all others may be found by division.
+
+    False inside `vmap`, and of a tensor: derivatives of a quotient cancel, and leave roundings where they should be 0.
+    """
+    return not hasattr(x, "array") and not hasattr(x, "inner") and known((x != 0).all())
 
 
 def product_of_others(xp, x, dim):

@@ -35,9 +35,9 @@ class cumprod(Accumulating, Op):
         if no_zeros(input): return _from_here(xp, g * out, dim) / input
         return later(xp, g, _shifted(xp, input, dim, 1, 0), dim) * _shifted(xp, out, dim, -1, 1)
     def t_input(xp, t, input, out, dim):
-        if t.ndim == 0: return xp.where(input == 0, t, t / input * out)
-        zeros = xp.cumsum(xp.astype(input == 0, t.dtype), dim)
-        return xp.where(zeros == 0, xp.cumsum(t / input, dim) * out, xp.cumprod(xp.where((input == 0) & (zeros == 1), t, input), dim))
+        # t[i] = t[i-1] x[i] + y[i-1] dx[i]
+        if t.ndim == 0 or t.shape[dim] == 1: return t
+        return xp.flip(later(xp, xp.flip(t * _shifted(xp, out, dim, -1, 1), dim), xp.flip(input, dim), dim), dim)
 
 
 class logcumsumexp(Along, Refusing, Op):
@@ -59,10 +59,11 @@ def _shifted(xp, x, dim, by, fill):
 
 def later(xp, g, factors, dim):
     """r[i] = g[i] + factors[i] r[i+1], by doubling: after k rounds each place has heard of the 2^k places from it on."""
-    step = 1
-    while step < g.shape[dim]:
-        g = g + factors * _shifted(xp, g, dim, step, 0)
-        factors = factors * _shifted(xp, factors, dim, step, 0)
+    step, n, lead = 1, g.shape[dim], (slice(None),) * (dim % g.ndim)
+    while step < n:
+        near, far = (*lead, slice(None, n - step)), (*lead, slice(step, None))
+        g = xp.concatenate([g[near] + factors[near] * g[far], g[(*lead, slice(n - step, None))]], dim)
+        factors = factors[(*lead, slice(None, max(0, n - 2 * step)))] * factors[(*lead, slice(step, max(step, n - step)))]
         step *= 2
     return g
 
