@@ -148,6 +148,10 @@ class Seen:
         return numpy_of(self.of)
 
     @property
+    def is_meta(self) -> bool:
+        return self.of.is_meta
+
+    @property
     def requires_grad(self) -> bool:
         return self.of.requires_grad
 
