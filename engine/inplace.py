@@ -8,7 +8,7 @@ from weakref import ref
 import numpy
 
 from . import devices, dtypes, errors, observe, tape
-from .backends.batch import Batched
+from .backends.batch import UNWRITTEN, Batched, Unbatchable
 from .backends.meta import Meta
 from .dtypes import FLOAT, FROM_NUMPY
 from .layout import overlaps
@@ -37,10 +37,16 @@ written = _writes.get  # the last write to the storage of that identity; None wh
 
 def storage(array: Any) -> Any:
     """The array that owns the memory: views of one tensor have the same, and so has what a vmap makes of it."""
-    while array.__class__ is Batched:
-        array = array.inner
+    array = _whole(array)
     base = array.base
     return base if isinstance(base, array.__class__) else array
+
+
+def _whole(array: Any) -> Any:
+    """The array below the samples of a vmap, and of those around it."""
+    while array.__class__ is Batched:
+        array = array.inner
+    return array
 
 
 def last_write_of(array: Any) -> Write | None:
@@ -280,6 +286,9 @@ def refuse_leaf(tensor: Tensor, name: str) -> None:
     if not tape.mode.grad:
         return
     base, node = tensor._base, tensor.node
+    for inside in (node, None if base is None else base.node):
+        if inside is not None and inside.attrs and "outside" in inside.attrs:
+            refuse_leaf(inside.attrs["outside"](), name)  # a vmap's samples of it are written
     if node is not None and node.op is None:
         raise RuntimeError(
             f"{name}: a leaf Variable that requires grad is being used in an in-place operation. Wrap the write in torch.no_grad()."
@@ -384,6 +393,8 @@ def refuse_shared(a: Any, b: Any, name: str, scatters: bool) -> None:
     if storage(a) is not storage(b):
         return
     itself = a is b and scatters
+    if isinstance(a, Batched) and isinstance(b, Batched):
+        a, b = _whole(a), _whole(b)
     whole = not isinstance(a, Batched) and not isinstance(b, Batched) and a.size and b.size and _dense(a) and _dense(b)
     if itself or a is not b and whole:
         first, begin = devices.address(a), devices.address(b)
@@ -442,6 +453,8 @@ def put(target: Tensor, result: Tensor, name: str) -> None:
         raise RuntimeError(
             f"{name}: Attempting to copy from device {result.device} to device {target.device}, but cross-device copies are not allowed!"
         )
+    if value.__class__ is Batched and array.__class__ is not Batched:
+        raise Unbatchable(UNWRITTEN)
     if 0 in array.strides:
         refuse_overlap(array, name)
     once = None if target._view is None or array.flags.c_contiguous else _once(array, value)

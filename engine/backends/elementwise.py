@@ -93,10 +93,9 @@ def floor_divide(x: Any, y: Any) -> Any:
 
 
 def remainder(x: Any, y: Any) -> Any:
-    """What is left of `x` after whole multiples of `y`, with the sign of `y`; a floating-point zero has the sign of `x`."""
+    """What is left of `x` after whole multiples of `y`, with the sign of `y`."""
     _no_zero(x, y)
-    out = numpy.remainder(x, y)
-    return out if out.dtype.kind in "iu" else numpy.where(out == 0, numpy.copysign(out, x), out)
+    return numpy.remainder(x, y)
 
 
 def fmod(x: Any, y: Any) -> Any:

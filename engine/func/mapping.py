@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from typing import Any
+from weakref import ref
 
 from .. import inplace, random
 from ..backends.batch import Batched, Level
@@ -90,18 +91,24 @@ def _given(args: tuple, in_dims: Any, name: str) -> tuple[list, list, int]:
 def _mapped(func: Callable, name: str, nest: Any, given: list, dims: list, size: int, out_dims: Any, randomness: str) -> tuple[Any, list]:
     """One run of the function over the whole batch: its outputs, and where the batch went in each."""
     with open_level(size, randomness) as level:
-        args, kwargs = tree.filled(nest, iter([x if d is None else enter(x, d, level) for x, d in zip(given, dims, strict=True)]))
+        # one tensor that is given twice is one inside too: a write by one name is seen by the other
+        whole = {(id(x), d): x.movedim(d, 0) if d else x for x, d in zip(given, dims, strict=True) if d is not None}
+        inside = {key: batch(x, level) for key, x in whole.items()}
+        before = {key: x.node for key, x in inside.items()}
+        for key, node in before.items():
+            if node is not None:
+                node.attrs["outside"] = ref(whole[key])
+        args, kwargs = tree.filled(nest, iter([inside.get((id(x), d), x) for x, d in zip(given, dims, strict=True)]))
         result = func(*args, **kwargs)
         places = _places(result, out_dims, name)
         found = [_left(x, d, level, name) for x, d in zip(tree.leaves(result), places, strict=True)]
+    for key, x in whole.items():
+        node = inside[key].node
+        if node is not before[key]:  # the function has written over its samples
+            inplace.rebase(x, unbatch.node(node, level, x.array.shape, x.array.dtype))
     for x in found:
         _tied(x, given)
     return tree.filled(result, iter(found)), places
-
-
-def enter(x: Tensor, dim: int, level: Level) -> Tensor:
-    """A tensor whose dimension `dim` is the batch, as one of the level."""
-    return batch(x if dim == 0 else x.movedim(dim, 0), level)
 
 
 def _places(result: Any, out_dims: Any, name: str) -> list:

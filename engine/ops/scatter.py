@@ -214,8 +214,8 @@ def take(input: Tensor, index: Tensor) -> Tensor:
     """The elements of the flattened tensor at an index tensor's places, in its shape."""
     if index.dtype is not dtypes.int64:
         raise RuntimeError(f"take(): Expected a long tensor for index, but got {index.dtype.name}")
-    found = reshape(input, (input.numel(),))[index]
-    return found if index.ndim else clone(found)
+    flat = reshape(input, (input.numel(),))
+    return flat[index] if index.ndim else clone(reshape(flat[reshape(index, (1,))], ()))
 
 
 @composite(method=True, in_place=True)

@@ -8,6 +8,7 @@ import numpy
 
 from .. import dtypes, inplace
 from ..backends.batch import Batched
+from ..backends.meta import Meta
 from ..devices import namespace
 from ..errors import Refused
 from ..layout import contiguous_format
@@ -130,7 +131,7 @@ def _with_surroundings(input: Tensor) -> Tensor:
     """A copy of the tensor and of the memory around it, seen by the same strides: so PyTorch copies what it will write a part of."""
     owner = inplace.storage(input.array)
     size = owner.nbytes // input.itemsize
-    if size == input.numel() or owner.__class__ is Batched or inplace.overlaps(input.array):
+    if size == input.numel() or input.array.__class__ in (Batched, Meta) or inplace.overlaps(input.array):
         return clone(input)
     around = clone(as_strided(input, (size,), (1,), 0))
     return as_strided(around, input.shape, input.stride(), input.storage_offset())

@@ -237,17 +237,6 @@ def test_derivatives_within_a_derivative_do_not_require_grad():
     assert grad(loss)(w, v).requires_grad  # what lies outside still gets its gradient
 
 
-def test_no_gradient_of_a_vmaps_samples_outlives_it():
-    x = engine.ones(2, requires_grad=True) * 1
-    x.retain_grad()
-    (g,) = engine.autograd.grad(x * 2, x, engine.ones(3, 2), is_grads_batched=True)
-    assert g.tolist() == [[2, 2]] * 3 and x.grad is None
-    with pytest.raises(RuntimeError, match="inside a functorch transform"):
-        engine.func.vmap(lambda s: (x.backward(s), s)[1])(engine.ones(3, 2))
-    (x * 2).sum().backward()
-    assert x.grad.tolist() == [2, 2]
-
-
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_tangents_of_half_precision_are_rounded_once(dtype):
     functions = {

@@ -90,3 +90,14 @@ def test_one_bool_for_samples_that_may_differ_is_refused(same):
     with pytest.raises(RuntimeError, match=f"vmap: {same.__name__.strip('_')} answers with one bool"):
         engine.vmap(lambda a: a * same(a, one))(x)
     assert engine.vmap(lambda a: a * same(one, one))(x).tolist() == x.tolist()
+
+
+def test_no_gradient_of_a_vmaps_samples_outlives_it():
+    x = engine.ones(2, requires_grad=True) * 1
+    x.retain_grad()
+    (g,) = engine.autograd.grad(x * 2, x, engine.ones(3, 2), is_grads_batched=True)
+    assert g.tolist() == [[2, 2]] * 3 and x.grad is None
+    with pytest.raises(RuntimeError, match="inside a functorch transform"):
+        engine.func.vmap(lambda s: (x.backward(s), s)[1])(engine.ones(3, 2))
+    (x * 2).sum().backward()
+    assert x.grad.tolist() == [2, 2]

@@ -104,7 +104,7 @@ _INSIDE = "A function inside PyTorch that programs do not call; those made of it
 ABSENT: dict[str, str] = {
     **dict.fromkeys(
         (
-            "_upsample_bilinear2d_aa", "hash_tensor", "max_pool2d_with_indices_backward", "torch._scaled_mm", "torch._scaled_mm_v2",
+            "_upsample_bilinear2d_aa", "max_pool2d_with_indices_backward", "torch._scaled_mm", "torch._scaled_mm_v2",
             "torch.ops.aten._efficient_attention_forward", "torch.ops.aten._flash_attention_forward",
         ), _INSIDE,
     ),

@@ -26,7 +26,7 @@ FLOW = (
     "vmap: It looks like you're attempting to use a Tensor in some data-dependent control flow. We don't support that yet: use "
     "torch.where, or take the decision outside of vmap."
 )
-_ARRAY = (
+UNWRITTEN = (
     "vmap: the values of a batched tensor cannot be read, or written into a tensor without the batch dimension, inside vmap. An in-place "
     "write is possible only into a tensor that is itself mapped over (x.new_zeros(...) makes one)."
 )
@@ -167,12 +167,12 @@ class Batched:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> numpy.ndarray:
         if self.alike:
             return numpy.array(self.inner, dtype=dtype) if copy else numpy.asarray(self.inner, dtype=dtype)
-        raise Unbatchable(_ARRAY)
+        raise Unbatchable(UNWRITTEN)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         """NumPy's own functions of elements; it asks here for `numpy_array + batched` too."""
         if method != "__call__" or kwargs.get("out") is not None:
-            raise Unbatchable(_ARRAY)
+            raise Unbatchable(UNWRITTEN)
         xp = space(inputs)
         return xp.matmul(*inputs) if ufunc is numpy.matmul else xp.elementwise(ufunc, inputs, kwargs)
 
@@ -232,11 +232,11 @@ class Batched:
     def __setitem__(self, index: Any, value: Any) -> None:
         top = space(self, index, value)
         if top is not self.level.xp:
-            raise Unbatchable(_ARRAY)
+            raise Unbatchable(UNWRITTEN)
         if self.alike:
             if top.mapped(index, value):
                 if self._owner is not None:
-                    raise Unbatchable(_ARRAY)
+                    raise Unbatchable(UNWRITTEN)
                 self.inner, self.alike = self.whole().copy(), False
             else:
                 self.inner[plain(index)] = plain(value)

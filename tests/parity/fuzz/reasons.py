@@ -365,8 +365,10 @@ KNOWN = [
     Known("value|gradient", r"\bigamma|gammainc", r"^[01]\.0, not -?nan", "PyTorch's series does not reach the end of a parameter near the largest number.", ""),
     Known("value", r"var_mean|std_mean", "of result 1$", "PyTorch sums the mean of var_mean in double precision, and mean's in single; here they are one."),
     Known("gradient", r"(jvp|jacfwd|hessian)\(.*logsumexp", r"\d{4}", "PyTorch divides the tangent's weights by their sum; the slope's, and here both, have the rounding of a large result."),
-    Known("gradient", "autograd|backward|func", r"^(v\d+\.grad: )?-?\d[^,]*, not -?nan", "PyTorch's derivatives of a product, past the first, and its tangents of cumprod divide by each factor.", r"\b(cum)?prod\("),
+    Known("value|gradient", "autograd|backward|func", r"^(v\d+\.grad: )?-?\d[^,]*, not -?nan", "PyTorch's derivatives of a product, past the first, and its tangents of cumprod divide by each factor.", r"\b(cum)?prod\("),
     Known("value", r"logaddexp", "nan", "Of a complex number with an infinite real part PyTorch's sum of exponentials is nan wherever its imaginary part is.", "complex"),
+    Known("gradient", r"vmap\(lambda x, y: .*\b[xy]\.\w+_\(", "", "Of elements that are written and read by two names PyTorch reads some before and some after the write.", "",
+          ((r"(\w_\()([xy])\)", r"\1\2.clone())"),)),
     Known("refused", r"func\.|vmap", "Unbatchable|vmap:", "What vmap cannot do here it says; nothing wrong comes of it."),
 ]  # fmt: skip
 
