@@ -162,10 +162,10 @@ def slogdet(x: Tensor, /) -> SlogdetResult:
 def solve(x1: Tensor, x2: Tensor, /) -> Tensor:
     """What `x1` must be multiplied with to give `x2`, which is a vector if and only if it has one dimension."""
     x1, x2 = alike(x1, x2)
-    if x2.ndim == 1:
-        return engine.linalg.solve(x1, x2[:, None])[..., 0]
-    batch = broadcast_shapes(x1.shape[:-2], x2.shape[:-2])  # told whole: PyTorch takes some stacks of matrices for vectors
-    return engine.linalg.solve(engine.broadcast_to(x1, batch + x1.shape[-2:]), engine.broadcast_to(x2, batch + x2.shape[-2:]))
+    columns = x2[:, None] if x2.ndim == 1 else x2
+    batch = broadcast_shapes(x1.shape[:-2], columns.shape[:-2])  # told whole: PyTorch takes some stacks of matrices for vectors
+    found = engine.linalg.solve(*(engine.broadcast_to(x, batch + x.shape[-2:]) for x in (x1, columns)))
+    return found[..., 0] if x2.ndim == 1 else found
 
 
 def svd(x: Tensor, /, *, full_matrices: bool = True) -> SVDResult:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from copy import copy
 from typing import Any
 from weakref import ref
 
-from .. import inplace, random
+from .. import inplace, random, tape
 from ..backends.batch import Batched, Level
 from ..backends.meta import Meta
-from ..batching import batch, open_level, unbatch
+from ..batching import batch, open_level, running, unbatch
 from ..op import functions, registry
 from ..tensor import Tensor
 from . import tree
@@ -105,10 +106,27 @@ def _mapped(func: Callable, name: str, nest: Any, given: list, dims: list, size:
     for key, x in whole.items():
         node = inside[key].node
         if node is not before[key]:  # the function has written over its samples
-            inplace.rebase(x, unbatch.node(node, level, x.array.shape, x.array.dtype))
+            _written(x, node, level)
     for x in found:
         _tied(x, given)
     return tree.filled(result, iter(found)), places
+
+
+def _written(whole: Tensor, node: tape.Node, level: Level) -> None:
+    """`whole` is what the samples of `node` became when the function wrote over them; what has read them since has read it."""
+    samples = copy(node)
+    inplace.rebase(whole, unbatch.node(samples, level, whole.array.shape, whole.array.dtype))
+    way, n = [], whole.node
+    while n is not samples and n is not None:  # from what the tensor is now down to the samples
+        way.append(n)
+        n = n.inputs[-1]
+    soon = 16.0 ** (
+        min(len(running.levels), 2) - 3
+    )  # all of it came about when the samples were written; of nested levels the outer sooner
+    for i, n in enumerate(reversed(way), 1):
+        n.time = node.time + i * soon
+    node.op, node.inputs, node.attrs, node.saved, node.hooks = batch, (whole.node,), {"level": level}, (), None
+    node.time += (len(way) + 1) * soon
 
 
 def _places(result: Any, out_dims: Any, name: str) -> list:
