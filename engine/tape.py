@@ -66,7 +66,7 @@ class _Place:
     saved: Any
     shape: Any
     dtype: Any
-    time: int
+    time: float  # whole ticks, and what came to lie between two of them
     hooks: Hooks | None
 
     @property

@@ -120,9 +120,8 @@ def _written(whole: Tensor, node: tape.Node, level: Level) -> None:
     while n is not samples and n is not None:  # from what the tensor is now down to the samples
         way.append(n)
         n = n.inputs[-1]
-    soon = 16.0 ** (
-        min(len(running.levels), 2) - 3
-    )  # all of it came about when the samples were written; of nested levels the outer sooner
+    # all of it came about when the samples were written, before what has read them; of nested levels the outer first
+    soon = 16.0 ** (min(len(running.levels), 2) - 3)
     for i, n in enumerate(reversed(way), 1):
         n.time = node.time + i * soon
     node.op, node.inputs, node.attrs, node.saved, node.hooks = batch, (whole.node,), {"level": level}, (), None
