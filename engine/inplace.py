@@ -37,12 +37,12 @@ written = _writes.get  # the last write to the storage of that identity; None wh
 
 def storage(array: Any) -> Any:
     """The array that owns the memory: views of one tensor have the same, and so has what a vmap makes of it."""
-    array = _whole(array)
+    array = whole(array)
     base = array.base
     return base if isinstance(base, array.__class__) else array
 
 
-def _whole(array: Any) -> Any:
+def whole(array: Any) -> Any:
     """The array below the samples of a vmap, and of those around it."""
     while array.__class__ is Batched:
         array = array.inner
@@ -394,9 +394,9 @@ def refuse_shared(a: Any, b: Any, name: str, scatters: bool) -> None:
         return
     itself = a is b and scatters
     if isinstance(a, Batched) and isinstance(b, Batched):
-        a, b = _whole(a), _whole(b)
-    whole = not isinstance(a, Batched) and not isinstance(b, Batched) and a.size and b.size and _dense(a) and _dense(b)
-    if itself or a is not b and whole:
+        a, b = whole(a), whole(b)
+    filled = not isinstance(a, Batched) and not isinstance(b, Batched) and a.size and b.size and _dense(a) and _dense(b)
+    if itself or a is not b and filled:
         first, begin = devices.address(a), devices.address(b)
         alike = a.shape == b.shape and all(i == j for i, j, n in zip(a.strides, b.strides, a.shape, strict=True) if n > 1)
         same = first == begin and alike and not scatters
