@@ -36,14 +36,14 @@ written = _writes.get  # the last write to the storage of that identity; None wh
 
 
 def storage(array: Any) -> Any:
-    """The array that owns the memory: views of one tensor have the same, and so has what a vmap makes of it."""
+    """The array that owns the memory: views of one tensor have the same, and so have the samples that a vmap makes of it."""
     array = whole(array)
     base = array.base
     return base if isinstance(base, array.__class__) else array
 
 
 def whole(array: Any) -> Any:
-    """The array below the samples of a vmap, and of those around it."""
+    """The array itself; of the samples of a vmap, nested ones too, the array with the whole batch."""
     while array.__class__ is Batched:
         array = array.inner
     return array
@@ -287,8 +287,8 @@ def refuse_leaf(tensor: Tensor, name: str) -> None:
         return
     base, node = tensor._base, tensor.node
     for inside in (node, None if base is None else base.node):
-        if inside is not None and inside.attrs and "outside" in inside.attrs:
-            refuse_leaf(inside.attrs["outside"](), name)  # a vmap's samples of it are written
+        if inside is not None and "outside" in inside.attrs and (outside := inside.attrs["outside"]()) is not None:
+            refuse_leaf(outside, name)  # the samples of a vmap follow the rules of the tensor that they are of
     if node is not None and node.op is None:
         raise RuntimeError(
             f"{name}: a leaf Variable that requires grad is being used in an in-place operation. Wrap the write in torch.no_grad()."
@@ -395,8 +395,8 @@ def refuse_shared(a: Any, b: Any, name: str, scatters: bool) -> None:
     itself = a is b and scatters
     if isinstance(a, Batched) and isinstance(b, Batched):
         a, b = whole(a), whole(b)
-    filled = not isinstance(a, Batched) and not isinstance(b, Batched) and a.size and b.size and _dense(a) and _dense(b)
-    if itself or a is not b and filled:
+    dense = not isinstance(a, Batched) and not isinstance(b, Batched) and a.size and b.size and _dense(a) and _dense(b)
+    if itself or a is not b and dense:
         first, begin = devices.address(a), devices.address(b)
         alike = a.shape == b.shape and all(i == j for i, j, n in zip(a.strides, b.strides, a.shape, strict=True) if n > 1)
         same = first == begin and alike and not scatters
@@ -455,8 +455,8 @@ def put(target: Tensor, result: Tensor, name: str) -> None:
         )
     if value.__class__ is Batched and array.__class__ is not Batched:
         raise Unbatchable(UNWRITTEN)
-    if 0 in array.strides:
-        refuse_overlap(array, name)
+    if 0 in (memory := whole(array)).strides:
+        refuse_overlap(memory, name)
     once = None if target._view is None or array.flags.c_contiguous else _once(array, value)
     note_write_to(target, name, tape.mode.grad)  # first: an interrupt must not leave a write that nobody knows of
     if once is None:

@@ -66,7 +66,7 @@ class _Place:
     saved: Any
     shape: Any
     dtype: Any
-    time: float  # whole ticks, and what came to lie between two of them
+    time: float  # in ticks; a fraction puts a node between two others
     hooks: Hooks | None
 
     @property

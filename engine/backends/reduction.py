@@ -98,7 +98,7 @@ def var(x: Any, axis: Any = None, correction: float = 0, keepdims: bool = False)
     d = x - mean(x, axis, True)
     squares = (d * d.conj()).real if d.dtype.kind == "c" else d * d
     total, n = sum(squares, axis, keepdims), count(x, axis)
-    if n > 1:  # the distances sum to what the mean was rounded by: far from 0 as much as the distances themselves
+    if n > 1:  # the distances sum to n times the rounding of the mean, which far from 0 is as large as they are
         off = numpy.square(numpy.abs(sum(d, axis, keepdims))) / n
         total = numpy.where(numpy.isfinite(off), numpy.maximum(total - off, 0), total)
     return total / (n - correction) if n > 0 and n > correction else numpy.where(total > 0, numpy.inf, numpy.nan).astype(squares.dtype)

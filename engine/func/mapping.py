@@ -92,40 +92,57 @@ def _given(args: tuple, in_dims: Any, name: str) -> tuple[list, list, int]:
 def _mapped(func: Callable, name: str, nest: Any, given: list, dims: list, size: int, out_dims: Any, randomness: str) -> tuple[Any, list]:
     """One run of the function over the whole batch: its outputs, and where the batch went in each."""
     with open_level(size, randomness) as level:
-        # one tensor that is given twice is one inside too: a write by one name is seen by the other
+        # a tensor that is given twice is one inside too, so that a write by one name is seen by the other
         whole = {(id(x), d): x.movedim(d, 0) if d else x for x, d in zip(given, dims, strict=True) if d is not None}
         inside = {key: batch(x, level) for key, x in whole.items()}
-        before = {key: x.node for key, x in inside.items()}
-        for key, node in before.items():
+        before = {key: (x.node, x.array) for key, x in inside.items()}
+        for key, (node, _) in before.items():
             if node is not None:
                 node.attrs["outside"] = ref(whole[key])
         args, kwargs = tree.filled(nest, iter([inside.get((id(x), d), x) for x, d in zip(given, dims, strict=True)]))
         result = func(*args, **kwargs)
         places = _places(result, out_dims, name)
         found = [_left(x, d, level, name) for x, d in zip(tree.leaves(result), places, strict=True)]
-    for key, x in whole.items():
-        node = inside[key].node
-        if node is not before[key]:  # the function has written over its samples
-            _written(x, node, level)
+    for key, samples in inside.items():
+        node, array = before[key]
+        if samples.node is None or samples.node.op is None or samples.node is node:  # at most detached, or made a leaf
+            continue
+        if samples.array is array:
+            _written(whole[key], samples.node, level)
+        elif not _seen_as(samples.node, node):
+            raise RuntimeError(
+                f"vmap({name}): `{name}` reshapes an input in place and writes to it, and the gradient of that write is not known outside. "
+                "Reshape it out of place, as x.unsqueeze(0) does for x.unsqueeze_(0)."
+            )
     for x in found:
         _tied(x, given)
     return tree.filled(result, iter(found)), places
 
 
+def _seen_as(node: Any, source: Any) -> bool:
+    """Whether nothing but views lies between two nodes."""
+    while node is not source and node is not None and node.op is not None and node.op.view:
+        node = node.inputs[0]
+    return node is source
+
+
 def _written(whole: Tensor, node: tape.Node, level: Level) -> None:
-    """`whole` is what the samples of `node` became when the function wrote over them; what has read them since has read it."""
+    """Make `whole` the result of the function's in-place writes to its samples, of which `node` is the last.
+
+    What has read the samples since then reads them through `whole` from now on, so that a gradient with respect to `whole` counts it.
+    """
     samples = copy(node)
     inplace.rebase(whole, unbatch.node(samples, level, whole.array.shape, whole.array.dtype))
     way, n = [], whole.node
-    while n is not samples and n is not None:  # from what the tensor is now down to the samples
+    while n is not samples and n is not None:  # from the tensor as it is now down to the samples
         way.append(n)
         n = n.inputs[-1]
-    # all of it came about when the samples were written, before what has read them; of nested levels the outer first
-    soon = 16.0 ** (min(len(running.levels), 2) - 3)
+    # these nodes lie between the write and the ops that have read its result; of nested levels the outer ones come first
+    step = 16.0 ** (min(len(running.levels), 2) - 3)
     for i, n in enumerate(reversed(way), 1):
-        n.time = node.time + i * soon
+        n.time = node.time + i * step
     node.op, node.inputs, node.attrs, node.saved, node.hooks = batch, (whole.node,), {"level": level}, (), None
-    node.time += (len(way) + 1) * soon
+    node.time += (len(way) + 1) * step
 
 
 def _places(result: Any, out_dims: Any, name: str) -> list:

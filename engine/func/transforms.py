@@ -37,7 +37,7 @@ class _Traced:
             for i in dict.fromkeys(chosen):
                 given[i] = tree.mapped(functools.partial(self._fresh, name=name), given[i])
             self.nests = [given[i] for i in chosen]
-            # as they are now: what a write in place makes of them later is something else
+            # with the nodes that they have now: an in-place write gives the originals others
             self.inputs = [x._like(x.array, x.node) for nest in self.nests for x in tree.leaves(nest)]
             result = func(*given)
         self.aux = None

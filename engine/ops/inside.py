@@ -101,7 +101,7 @@ def _unsafe_masked_index_put_accumulate(input: Tensor, mask: Tensor, indices: An
 
 
 def _rdiv(self: Tensor, other: Any) -> Tensor:
-    """Python 2's name of `other / self`, by the reciprocal as in PyTorch: integers become the default dtype before they meet `other`."""
+    """Python 2's name of `other / self`: PyTorch's `self.reciprocal() * other`, where integers become the default dtype first."""
     return self.reciprocal() * other
 
 

@@ -94,7 +94,7 @@ class prod(Accumulating, Op):
 def no_zeros(x):
     """Whether no element is 0, so that the product of all others may be found by division.
 
-    False inside `vmap`, and of a tensor: derivatives of a quotient cancel, and leave roundings where they should be 0.
+    False inside `vmap`, and for a Tensor, whose derivative is recorded: terms of a quotient's derivative cancel only up to rounding.
     """
     return not hasattr(x, "array") and not hasattr(x, "inner") and known((x != 0).all())
 

@@ -101,3 +101,18 @@ def test_no_gradient_of_a_vmaps_samples_outlives_it():
         engine.func.vmap(lambda s: (x.backward(s), s)[1])(engine.ones(3, 2))
     (x * 2).sum().backward()
     assert x.grad.tolist() == [2, 2]
+
+
+def test_a_write_to_a_reshaped_sample_is_refused_and_a_reshape_alone_is_not():
+    x = engine.ones(3, 2, requires_grad=True) * 1
+    assert vmap(lambda s: s.unsqueeze_(0) * 2)(x).shape == (3, 1, 2)
+    with pytest.raises(RuntimeError, match="reshapes an input in place and writes to it"):
+        vmap(lambda s: s.unsqueeze_(0).mul_(2))(x)
+
+
+def test_what_becomes_of_a_sample_alone_does_not_reach_the_tensor():
+    x, constant, kept = engine.ones(3, 2, requires_grad=True) * 1, engine.ones(3, 2), []
+    assert vmap(lambda s: s.requires_grad_() * 2)(constant).requires_grad and not constant.requires_grad
+    vmap(lambda s: (kept.append(s), s.detach_())[1])(x)
+    assert x.requires_grad
+    kept[0].mul_(2)  # outside of its vmap, whose tensor may be gone

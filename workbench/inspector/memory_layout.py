@@ -80,7 +80,7 @@ def sharers(owner: Any, array: Any, named: Iterable[tuple[int, str, Any]]) -> li
     for node, name, other in named:
         if not hasattr(other, "strides") or inplace.storage(other) is not owner:
             continue
-        other = inplace.whole(other)  # of a vmap's samples all
+        other = inplace.whole(other)  # of the samples of a vmap, the whole batch
         begin, itemsize = (_address(other) - _address(owner)) // other.dtype.itemsize, other.dtype.itemsize
         low, high = _reach(other.shape, strides_of(other))
         mine, (first, last) = (_address(array) - _address(owner)) // array.dtype.itemsize, _reach(array.shape, strides_of(array))
