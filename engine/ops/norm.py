@@ -137,11 +137,11 @@ def several(shape):
 
 def normalized(input, running_mean, running_var, weight, bias, training, momentum, eps):
     """`batch_norm`, of one number a channel too."""
-    if mixed(input, running_mean, running_var, weight, bias):
-        return normalized(input.float(), running_mean, running_var, weight, bias, training, momentum, eps).to(input.dtype)
     if not input.numel():  # a batch without elements has no statistics: nothing is learned from it
         out = input.clone() if weight is None else input * weight[0]
         return out if bias is None else out + bias[0]
+    if mixed(input, running_mean, running_var, weight, bias):
+        return normalized(input.float(), running_mean, running_var, weight, bias, training, momentum, eps).to(input.dtype)
     channels = input.shape[1] if input.ndim > 1 else 0
     refuse_statistics(input, channels, running_mean, running_var, weight, bias, training)
     if not training:
