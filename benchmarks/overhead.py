@@ -18,7 +18,7 @@ from measure import LIBRARIES, arguments, block, heading, interleaved, ratio_tex
 import numpy
 
 import engine
-from engine import observe
+from engine.base import observe
 
 OPS: dict[str, Callable] = {
     "add": lambda a, b: a + b,

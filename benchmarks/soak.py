@@ -26,7 +26,8 @@ TRAINING = """%load_ext workbench
 import json, time
 from pathlib import Path
 import engine, workbench as wb, workbench.recorder
-from engine import nn, observe
+from engine import nn
+from engine.base import observe
 from engine.nn import functional as F
 engine.manual_seed(0)
 model = nn.Sequential(nn.Conv2d(1, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(),

@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import engine
 import programs
-from engine import observe
+from engine.base import observe
 from workbench import memory_use, timing
 from workbench.answers import time as times
 from workbench.graph import Graph

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 import engine  # noqa: E402
-from engine.op import functions, registry  # noqa: E402
+from engine.core.op import functions, registry  # noqa: E402
 
 
 def rules_of(op: Any) -> list[tuple[str, str]]:

@@ -6,13 +6,10 @@ import importlib
 import sys
 from typing import Any
 
-from . import autograd, legacy, missing, ops
+from . import autograd, ops
 from .autograd import enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled
 from .autograd.anomaly_mode import is_anomaly_check_nan_enabled, is_anomaly_enabled, set_anomaly_enabled
-from .casting import *  # noqa: F403
-from .create import *  # noqa: F403
-from .devices import device
-from .dtypes import (
+from .base.dtypes import (
     bfloat16,
     complex64,
     complex128,
@@ -31,17 +28,22 @@ from .dtypes import (
     uint32,
     uint64,
 )  # fmt: skip
-from .dtypes import bool_ as bool
-from .from_data import *  # noqa: F403
-from .layout import *  # noqa: F403
-from .printing import set_printoptions
-from .public import of_home as _public
-from .ranges import *  # noqa: F403
-from .settings import *  # noqa: F403
-from .storage import TypedStorage, UntypedStorage
-from .storage import types as _storages
-from .tensor import Size, Tensor
-from .traits import *  # noqa: F403
+from .base.dtypes import bool_ as bool
+from .base.layout import *  # noqa: F403
+from .compat import missing
+from .compat.settings import *  # noqa: F403
+from .core import legacy
+from .core.casting import *  # noqa: F403
+from .core.create import *  # noqa: F403
+from .core.devices import device
+from .core.from_data import *  # noqa: F403
+from .core.printing import set_printoptions
+from .core.public import of_home as _public
+from .core.ranges import *  # noqa: F403
+from .core.storage import TypedStorage, UntypedStorage
+from .core.storage import types as _storages
+from .core.tensor import Size, Tensor
+from .core.traits import *  # noqa: F403
 
 half, float, double, short, int, long = float16, float32, float64, int16, int32, int64
 cfloat, cdouble = complex64, complex128
@@ -51,10 +53,11 @@ globals().update(_public(""))
 globals().update(legacy.cpu)  # FloatTensor and its like
 globals().update(_storages)  # FloatStorage and its like
 
-from . import cuda, fft, linalg, nn, signal, special, subclasses  # noqa: E402  they use the functions above; later classes are a program's
+from . import cuda, fft, linalg, nn, signal, special  # noqa: E402  they use the functions above
 from .amp import GradScaler, autocast  # noqa: E402
 from .amp.older import *  # noqa: E402, F403
 from .compiler import compile  # noqa: E402
+from .core import subclasses  # noqa: E402  later classes are a program's
 from .nn.recurrence import gru, gru_cell, lstm, lstm_cell, rnn_relu, rnn_relu_cell, rnn_tanh, rnn_tanh_cell  # noqa: E402
 from .signal.windows import bartlett_window, blackman_window, hamming_window, hann_window, kaiser_window  # noqa: E402
 
@@ -104,13 +107,13 @@ _LATER = frozenset(
 )  # sub-packages that are imported when a program first names them: `import engine` stays quick
 
 _ELSEWHERE = {
-    "Future": "futures",
+    "Future": "compat.futures",
     "OutOfMemoryError": "cuda",
     "PyTorchFileReader": "serialize.reader",
-    "ScriptFunction": "jit",
-    "ScriptModule": "jit",
-    **dict.fromkeys(("Event", "Stream", "get_device_module"), "accelerator"),
-    **dict.fromkeys(("cond", "while_loop"), "_higher_order_ops"),
+    "ScriptFunction": "compat.jit",
+    "ScriptModule": "compat.jit",
+    **dict.fromkeys(("Event", "Stream", "get_device_module"), "compat.accelerator"),
+    **dict.fromkeys(("cond", "while_loop"), "compat._higher_order_ops"),
     **dict.fromkeys(
         (
             "_assert",
@@ -125,7 +128,7 @@ _ELSEWHERE = {
             "_check_value",
             "_check_with",
         ),
-        "conditions",
+        "compat.conditions",
     ),
     **dict.fromkeys(
         (
@@ -153,11 +156,11 @@ _ELSEWHERE = {
             "Type",
             "UnionType",
         ),
-        "jit_types",
+        "compat.jit_types",
     ),
-    **dict.fromkeys(("SymBool", "SymFloat", "SymInt"), "symbolic"),
-    **dict.fromkeys(("chalf", "complex32", "float4_e2m1fn_x2"), "rare_dtypes"),
-    **dict.fromkeys(("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"), "rare_dtypes"),
+    **dict.fromkeys(("SymBool", "SymFloat", "SymInt"), "compat.symbolic"),
+    **dict.fromkeys(("chalf", "complex32", "float4_e2m1fn_x2"), "compat.rare_dtypes"),
+    **dict.fromkeys(("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"), "compat.rare_dtypes"),
 }  # fmt: skip  names of other modules' that are looked up there when a program first asks
 
 
@@ -188,8 +191,8 @@ def load(
 
 
 def install_as_torch() -> Any:
-    """Put the engine in PyTorch's place: from then on `import torch` gives the engine. See `engine.as_torch`."""
-    from .as_torch import install_as_torch
+    """Put the engine in PyTorch's place: from then on `import torch` gives the engine. See `engine.compat.as_torch`."""
+    from .compat.as_torch import install_as_torch
 
     return install_as_torch()
 
@@ -197,13 +200,13 @@ def install_as_torch() -> Any:
 def __getattr__(name: str) -> Any:
     __tracebackhide__ = True
     if name in ("__config__", "__future__"):
-        return importlib.import_module(f"{__package__}.{name}")
+        return importlib.import_module(f"{__package__}.compat.{name}")
     if name == "torch" and sys.modules.get("torch") is sys.modules[__package__]:
         return sys.modules["torch"]  # PyTorch's own module has itself under this name
     if name in _ELSEWHERE:
         return getattr(importlib.import_module(f"{__package__}.{_ELSEWHERE[name]}"), name)
     if name.startswith("_foreach_"):
-        return getattr(importlib.import_module(f"{__package__}.foreach"), name)
+        return getattr(importlib.import_module(f"{__package__}.compat.foreach"), name)
     return missing.attribute(__package__, name, 2)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from . import ops  # noqa: F401  loading them fills the table of functions
-from .public import of_home as _of_home
+from .core.public import of_home as _of_home
 
 if TYPE_CHECKING:
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from . import ops  # noqa: F401  loading them fills the table of functions
-from .errors import LinAlgError  # noqa: F401
-from .public import of_home as _of_home
+from .base.errors import LinAlgError  # noqa: F401
+from .core.public import of_home as _of_home
 
 if TYPE_CHECKING:
 

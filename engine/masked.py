@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from . import dtypes
-from .op import functions as _f
-from .tensor import Tensor
+from .base import dtypes
+from .core.op import functions as _f
+from .core.tensor import Tensor
 
 __all__ = [
     "amax", "amin", "argmax", "argmin", "cumprod", "cumsum", "log_softmax", "logaddexp", "logsumexp", "mean", "median", "norm", "normalize",

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy
 
-from . import dtypes
-from .from_data import tensor
-from .op import functions as _f
-from .random import Generator
-from .tensor import Tensor
+from .base import dtypes
+from .core.from_data import tensor
+from .core.op import functions as _f
+from .core.random import Generator
+from .core.tensor import Tensor
 
 __all__ = ["SobolEngine"]
 

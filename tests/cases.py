@@ -10,7 +10,7 @@ import pytest
 
 import engine
 from engine import Tensor
-from engine.op import Op, registry
+from engine.core.op import Op, registry
 from grouping import grouped
 
 

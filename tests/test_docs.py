@@ -12,7 +12,7 @@ import matplotlib
 import pytest
 
 import workbench as wb
-from engine.op import registry
+from engine.core.op import registry
 from grouping import grouped
 from workbench.breakpoints import kept as breakpoints
 from workbench.teach import sheet

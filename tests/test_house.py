@@ -21,50 +21,21 @@ MODULES = sorted(path for package in ("engine", "workbench") for path in (ROOT /
 
 # Floors from the ground up: a module may import its own floor and those below. The longest matching prefix counts.
 FLOORS = [
-    ("engine.errors", "engine.observe", "engine.dtypes", "engine.layout", "engine.return_types"),
+    ("engine.base",),
     ("engine.backends",),
-    ("engine.devices",),
-    (
-        "engine.op",
-        "engine.arguments",
-        "engine.out",
-        "engine.casting",
-        "engine.cast_lists",
-        "engine.quick",
-        "engine.call",
-        "engine.batching",
-        "engine.rules",
-        "engine.tape",
-        "engine.hooks",
-        "engine.naming",
-        "engine.tensor",
-        "engine.from_lists",
-        "engine.inplace",
-        "engine.xp",
-        "engine.create",
-        "engine.legacy",
-        "engine.traits",
-        "engine.storage",
-        "engine.public",
-        "engine.subclasses",
-        "engine.from_data",
-        "engine.ranges",
-        "engine.random",
-        "engine.printing",
-    ),
+    ("engine.core",),
     ("engine.ops",),
     ("engine.autograd", "engine.nn", "engine.optim", "engine.data", "engine.utils", "engine.compile", "engine.distributed")
     + (
         "engine.amp",
         "engine.array_api",
+        "engine.compat",
         "engine.serialize",
-        "engine.serialization",
         "engine.testing",
         "engine.profiler",
         "engine.cuda",
         "engine.distributions",
         "engine.func",
-        "engine.jit",
         "engine.multiprocessing",
         "engine.onnx",
         "engine.sparse",
@@ -74,41 +45,8 @@ FLOORS = [
         "engine.special",
         "engine.fft",
         "engine.signal",
-        "engine.missing",
-        "engine.as_torch",
-        "engine.version",
-        "engine.torch_version",
-        "engine.settings",
         "engine.compiler",
-        "engine.hub",
         "engine.quasirandom",
-        "engine.foreach",
-        "engine.futures",
-        "engine.fx",
-        "engine.overrides",
-        "engine._C",
-        "engine._VF",
-        "engine._jit_internal",
-        "engine.__config__",
-        "engine.__future__",
-        "engine._dynamo",
-        "engine._higher_order_ops",
-        "engine.symbolic",
-        "engine.library",
-        "engine.jit_annotations",
-        "engine.jit_types",
-        "engine.conditions",
-        "engine.rare_dtypes",
-        "engine._subclasses",
-        "engine._tensor_str",
-        "engine.accelerator",
-        "engine.mps",
-        "engine.mtia",
-        "engine.xpu",
-        "engine.cpu",
-        "engine.types",
-        "engine.functional",
-        "engine._utils",
         "engine",
     ),
     ("workbench",),
@@ -129,12 +67,12 @@ FLOORS = [
 ]
 # Methods whose work is done upstairs: imported when they are called, never when the module loads.
 STAIRS = {
-    ("engine.tensor", "engine.autograd"),  # Tensor.backward
-    ("engine.tensor", "engine.ops.index"),  # Tensor.__setitem__
-    ("engine.tensor", "engine.multiprocessing.memory"),  # Tensor.share_memory_
-    ("engine.tensor", "engine.array_api"),  # Tensor.__array_namespace__
-    ("engine.inplace", "engine.ops.shape"),  # a write through a view is an op
-    ("engine.xp", "engine.autograd.function"),  # what can be differentiated once
+    ("engine.core.tensor", "engine.autograd"),  # Tensor.backward
+    ("engine.core.tensor", "engine.ops.index"),  # Tensor.__setitem__
+    ("engine.core.tensor", "engine.multiprocessing.memory"),  # Tensor.share_memory_
+    ("engine.core.tensor", "engine.array_api"),  # Tensor.__array_namespace__
+    ("engine.core.inplace", "engine.ops.shape"),  # a write through a view is an op
+    ("engine.core.xp", "engine.autograd.function"),  # what can be differentiated once
     ("engine.ops.layouts", "engine.sparse"),  # the first sparse tensor loads what there is to them
 }
 # wb.show, wb.step and the like; of Jupyter, and %load_ext, in a notebook only

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.op import registry
+from engine.core.op import registry
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]  # collecting every test anew takes its time
 

@@ -13,8 +13,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from engine.core.tensor import Tensor
     from engine.nn import Module
-    from engine.tensor import Tensor
 
     from . import plot
     from .teach.ask import quiz
@@ -286,7 +286,7 @@ def record(title: str = "", keep: int | None = None) -> Iterator[Any]:
 
     The newest recording stays until the next one is made, named or not.
     """
-    from engine import observe
+    from engine.base import observe
 
     from .recorder import Recorder
     from .recording import KEEP
@@ -357,7 +357,7 @@ def check_rule(tensor: Tensor) -> Any:
 
 def scope(name: str) -> AbstractContextManager[None]:
     """A named group in the graph: `with wb.scope("attention"): ...`."""
-    from engine import observe
+    from engine.base import observe
 
     return observe.scope(name)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy
 
-from engine import devices
+from engine.core import devices
 
 from .inspector import host, whole
 from .inspector.numbers import real

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine import inplace
-from engine.tensor import Tensor
+from engine.core import inplace
+from engine.core.tensor import Tensor
 
 from .recording import HOLDERS, KEY, NUMBER, Recording
 

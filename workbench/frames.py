@@ -11,7 +11,8 @@ from types import FrameType
 from typing import Any
 
 import engine
-from engine import errors, tape
+from engine.base import errors
+from engine.core import tape
 
 HIDDEN = tuple(os.path.dirname(os.path.abspath(file)) + os.sep for file in (engine.__file__, __file__))
 errors.hide(HIDDEN[1])

@@ -6,8 +6,8 @@ from typing import Any
 
 from numpy import ndarray
 
-from engine import inplace
-from engine.tensor import Tensor
+from engine.core import inplace
+from engine.core.tensor import Tensor
 
 from .recording import HOLDERS, NUMBER, USE, Recording, Saving, Watch
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine import tape
+from engine.core import tape
 
 from .graph import Graph
 from .recording import Recording

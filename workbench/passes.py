@@ -8,8 +8,8 @@ from threading import get_ident
 from time import monotonic
 from typing import Any
 
-from engine import observe
-from engine.tensor import Tensor
+from engine.base import observe
+from engine.core.tensor import Tensor
 
 from .breakpoints import Breakpoint, Lookout, Stop, kept
 from .frames import passes_around

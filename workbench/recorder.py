@@ -14,11 +14,12 @@ from weakref import WeakSet, ref
 
 import numpy
 
-from engine import devices, inplace, observe
 from engine.backends.batch import Batched
-from engine.batching import spread
-from engine.tape import FREED, Packed
-from engine.tensor import Tensor
+from engine.base import observe
+from engine.core import devices, inplace
+from engine.core.batching import spread
+from engine.core.tape import FREED, Packed
+from engine.core.tensor import Tensor
 
 from .attributes import NUMBERS, PLAIN, plain
 from .checks.witness import has_mode

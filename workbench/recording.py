@@ -13,9 +13,9 @@ from types import CodeType
 from typing import Any, NamedTuple
 from weakref import ref
 
-from engine import inplace, tape
 from engine.backends.meta import Meta
-from engine.tensor import Tensor
+from engine.core import inplace, tape
+from engine.core.tensor import Tensor
 
 from .checks.witness import Witness
 from .readable import readable

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy
 
-from engine import observe, tape
+from engine.base import observe
+from engine.core import tape
 
 from . import protocol
 

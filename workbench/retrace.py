@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 from weakref import ref
 
-from engine import inplace, tape
-from engine.tensor import Tensor
+from engine.core import inplace, tape
+from engine.core.tensor import Tensor
 
 from .recorder import is_parameter
 from .recording import KEEP, NUMBER, USE, Recording, Scope, recent

@@ -13,7 +13,7 @@ from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
-from engine.tensor import Tensor
+from engine.core.tensor import Tensor
 
 from .protocol import CellRun, Site
 from .sites import line_of, positions

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 from weakref import ref
 
-from engine import inplace, observe, tape
 from engine.autograd import reverse
-from engine.tensor import Tensor
+from engine.base import observe
+from engine.core import inplace, tape
+from engine.core.tensor import Tensor
 
 from . import protocol, telling
 from .breakpoints import Breakpoint, Lookout, Stop, kept, named

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 from weakref import ref
 
+from engine.core.tensor import Tensor
 from engine.nn import Module
 from engine.nn.parameter import is_lazy
-from engine.tensor import Tensor
 
 from . import torch_models
 from .comparing.difference import Difference

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from weakref import ref
 
-from engine import inplace, nn, tape
-from engine.tensor import Tensor
+from engine import nn
+from engine.core import inplace, tape
+from engine.core.tensor import Tensor
 
 from . import inspector, memory_use, timing
 from .boxes import put_in_boxes

@@ -13,7 +13,8 @@ from typing import Any
 import numpy
 
 import engine
-from engine import devices, observe
+from engine.base import observe
+from engine.core import devices
 
 from .graph import Graph
 from .recorder import Recorder

@@ -8,9 +8,9 @@ from contextlib import ExitStack, closing
 from typing import Any
 from weakref import ReferenceType, WeakKeyDictionary, ref
 
-from engine import observe
+from engine.base import observe
+from engine.core.tensor import Tensor
 from engine.nn import Module
-from engine.tensor import Tensor
 
 from . import inspector, torch_models
 from .graph import Graph

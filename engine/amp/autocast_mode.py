@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy
 
-from .. import casting, devices, dtypes
-from ..tensor import Tensor
+from ..base import dtypes
+from ..core import casting, devices
+from ..core.tensor import Tensor
 
 __all__ = ["autocast", "custom_bwd", "custom_fwd", "is_autocast_available"]
 

@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy
 
-from .. import devices, dtypes
 from ..autograd import no_grad
-from ..create import full
-from ..tensor import Tensor
+from ..base import dtypes
+from ..core import devices
+from ..core.create import full
+from ..core.tensor import Tensor
 
 __all__ = ["GradScaler", "OptState"]
 

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from .. import casting
+from ..core import casting
 
 __all__ = []
 

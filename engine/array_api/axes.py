@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..tensor import Tensor
+from ..core.tensor import Tensor
 
 
 def normal(axis: Any, ndim: int, name: str = "axis") -> tuple[int, ...]:

@@ -8,9 +8,9 @@ import numpy
 
 import engine
 
-from ..dtypes import dtype as Dtype
-from ..dtypes import of_scalar
-from ..tensor import Tensor
+from ..base.dtypes import dtype as Dtype
+from ..base.dtypes import of_scalar
+from ..core.tensor import Tensor
 from .dtypes import is_number
 
 

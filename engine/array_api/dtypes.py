@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import engine
 
-from ..dtypes import ALL, BOOL, COMPLEX, FLOAT, INT, dtype, of_scalar, promote
-from ..tensor import Tensor
+from ..base.dtypes import ALL, BOOL, COMPLEX, FLOAT, INT, dtype, of_scalar, promote
+from ..core.tensor import Tensor
 
 # bfloat16 and float16 are the engine's, not the standard's
 STANDARD = {d.name: d for d in ALL if d.name not in ("bfloat16", "float16")}

@@ -7,8 +7,8 @@ from typing import Any
 
 import engine
 
-from ..dtypes import INT
-from ..tensor import Tensor
+from ..base.dtypes import INT
+from ..core.tensor import Tensor
 from .dtypes import alike
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import engine
 
-from ..dtypes import dtype as Dtype
-from ..tensor import Tensor
+from ..base.dtypes import dtype as Dtype
+from ..core.tensor import Tensor
 from .elementwise import published
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import engine
 
-from ..devices import cuda, cuda_available
-from ..dtypes import dtype
+from ..base.dtypes import dtype
+from ..core.devices import cuda, cuda_available
 from .dtypes import KINDS, STANDARD, isdtype
 
 

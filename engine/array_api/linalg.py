@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import engine
 
-from ..dtypes import dtype as Dtype
-from ..tensor import Tensor
+from ..base.dtypes import dtype as Dtype
+from ..core.tensor import Tensor
 from .axes import normal, reduced
 from .dtypes import alike
 from .manipulation import broadcast_arrays, broadcast_shapes

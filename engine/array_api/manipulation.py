@@ -9,7 +9,7 @@ import numpy
 
 import engine
 
-from ..tensor import Tensor
+from ..core.tensor import Tensor
 from .axes import normal
 from .dtypes import alike
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import engine
 
-from ..dtypes import INT
-from ..dtypes import dtype as Dtype
-from ..tensor import Tensor
+from ..base.dtypes import INT
+from ..base.dtypes import dtype as Dtype
+from ..core.tensor import Tensor
 from .axes import normal, reduced
 from .dtypes import alike
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import engine
 
-from ..tensor import Tensor
+from ..core.tensor import Tensor
 from .axes import normal
 from .dtypes import alike, is_number
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ..tape import Handle as RemovableHandle
+from ..core.tape import Handle as RemovableHandle
 from . import function, grad_mode, graph
 from .anomaly_mode import detect_anomaly, set_detect_anomaly
 from .function import Function

@@ -11,8 +11,9 @@ from weakref import WeakKeyDictionary
 
 import numpy
 
-from .. import devices, errors, tape
-from ..call import noting
+from ..base import errors
+from ..core import devices, tape
+from ..core.call import noting
 
 _places: WeakKeyDictionary = WeakKeyDictionary()  # node -> the stack of calls that made it, as text
 _CORE = tape.__file__

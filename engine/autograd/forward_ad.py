@@ -12,8 +12,8 @@ from weakref import WeakKeyDictionary
 
 import numpy
 
-from .. import tape, xp
-from ..tensor import Tensor
+from ..core import tape, xp
+from ..core.tensor import Tensor
 from .grad_mode import enable_grad
 
 _levels: list[_Level] = []

@@ -8,10 +8,11 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from .. import devices, dtypes, inplace, observe, tape
-from ..batching import entered
-from ..op import registry
-from ..tensor import Tensor
+from ..base import dtypes, observe
+from ..core import devices, inplace, tape
+from ..core.batching import entered
+from ..core.op import registry
+from ..core.tensor import Tensor
 from . import anomaly_mode, function_vmap
 from .function_context import FunctionCtx
 

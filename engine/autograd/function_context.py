@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 from weakref import ref
 
-from .. import inplace, tape
-from ..tensor import Tensor
+from ..core import inplace, tape
+from ..core.tensor import Tensor
 from . import graph
 
 

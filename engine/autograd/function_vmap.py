@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ..backends.batch import Batched, Level, Namespace, space
-from ..batching import batch, running, spread, unbatch
-from ..tensor import Tensor
+from ..core.batching import batch, running, spread, unbatch
+from ..core.tensor import Tensor
 
 
 class VmapInfo(NamedTuple):

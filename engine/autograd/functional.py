@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy
 
-from .. import devices, tape, xp
-from ..tensor import Tensor
+from ..core import devices, tape, xp
+from ..core.tensor import Tensor
 from .grad_mode import enable_grad
 from .reverse import grad
 

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from .. import tape
+from ..core import tape
 
 
 class _GradMode:

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy
 
-from .. import dtypes, tape
-from ..tensor import Tensor
+from ..base import dtypes
+from ..core import tape
+from ..core.tensor import Tensor
 from .grad_mode import enable_grad, no_grad
 from .reverse import grad
 

@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from .. import dtypes, inplace, tape
-from ..call import noting
-from ..tensor import Tensor
+from ..base import dtypes
+from ..core import inplace, tape
+from ..core.call import noting
+from ..core.tensor import Tensor
 
 __all__ = [
     "GradientEdge", "Node", "allow_mutation_on_saved_tensors", "disable_saved_tensors_hooks", "get_gradient_edge", "increment_version",

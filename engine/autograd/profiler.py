@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import devices
+from ..core import devices
 from ..profiler import profiler as newer
 from ..profiler.events import DeviceType, EventList, FunctionEvent
 from ..profiler.profiler import ProfilerActivity, record_function

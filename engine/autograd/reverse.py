@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy
 
-from .. import errors, tape, xp
 from ..backends.batch import Batched
-from ..batching import running, spread
-from ..tensor import Tensor
+from ..base import errors
+from ..core import tape, xp
+from ..core.batching import running, spread
+from ..core.tensor import Tensor
 from .anomaly_mode import is_anomaly_enabled, looked_at
 from .graph import GradientEdge
 

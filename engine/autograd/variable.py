@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy
 
-from ..tensor import Tensor
+from ..core.tensor import Tensor
 
 
 class _VariableType(type):

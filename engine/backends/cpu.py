@@ -109,7 +109,7 @@ from numpy import (  # noqa: F401  the namespace itself
     zeros_like,
 )  # fmt: skip
 
-from ..layout import condensed, overlaps
+from ..base.layout import condensed, overlaps
 from . import malloc  # noqa: F401  sets malloc's thresholds
 from .coo import coo_matmul, sparse_rows  # noqa: F401
 from .elementwise import *  # noqa: F403

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy
 
-from .. import dtypes
-from ..errors import Refused
+from ..base import dtypes
+from ..base.errors import Refused
 
 __all__ = [
     "angle", "clip", "conj", "floor_divide", "fmod", "from_parts", "gcd", "gelu", "gelu_slope", "hardtanh", "imag", "lcm", "lerp",

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy
 
-from ..errors import LinAlgError
+from ..base.errors import LinAlgError
 from .elimination import eliminated, factored, finite, must_be_square
 from .products import columns, in_columns
 from .reference import _through_host, module_of

@@ -26,7 +26,7 @@ from cupy import (  # noqa: F401  # pyright: ignore[reportMissingImports]
 )  # fmt: skip
 from cupyx.scipy import special  # pyright: ignore[reportMissingImports]
 
-from ..errors import OutOfMemoryError, Refused
+from ..base.errors import OutOfMemoryError, Refused
 from .elementwise import (  # noqa: F401  made of universal functions, which go to CuPy by themselves
     angle, clip, conj, floor_divide, fmod, from_parts, hardtanh, imag, lerp, log_sigmoid, logaddexp, logit, relu, remainder, round, sgn,
     sign, sinc, softplus, threshold, times_i, trunc_divide,

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy
 
-from .. import dtypes
-from ..errors import Refused
-from ..layout import axes_of, kept_order
+from ..base import dtypes
+from ..base.errors import Refused
+from ..base.layout import axes_of, kept_order
 from .reference import _axis, module_of, new_zeros
 
 

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from ..errors import Refused
+from ..base.errors import Refused
 from . import kernels_depthwise
 from .reference import module_of
 from .windows import Rows, Windows, each, place

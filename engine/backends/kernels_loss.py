@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy
 
-from ..errors import Refused
+from ..base.errors import Refused
 from .reference import _through_host, module_of
 
 

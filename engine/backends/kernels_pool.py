@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy
 
-from ..errors import Refused
+from ..base.errors import Refused
 from .elementwise import kept
 from .reference import module_of
 from .windows import Windows, place_pool

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy
 
-from ..dtypes import LOW
+from ..base.dtypes import LOW
 
 _F32 = numpy.dtype("float32")
 _f = numpy.float32

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy
 
-from ..errors import Refused
+from ..base.errors import Refused
 from .elementwise import logaddexp
 from .reference import _along, _through_host, broadcast_to, module_of
 

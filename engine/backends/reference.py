@@ -10,7 +10,7 @@ from typing import Any
 import ml_dtypes
 import numpy
 
-from ..layout import blank, condensed, overlaps, preserve_format, told_strides
+from ..base.layout import blank, condensed, overlaps, preserve_format, told_strides
 
 
 def reshape(x: Any, shape: Any) -> Any:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from ..errors import Refused
+from ..base.errors import Refused
 from .reference import module_of
 
 

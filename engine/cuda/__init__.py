@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import legacy, missing
-from ..devices import cuda_available as is_available
-from ..errors import OutOfMemoryError
+from ..base.errors import OutOfMemoryError
+from ..compat import missing
+from ..core import legacy
+from ..core.devices import cuda_available as is_available
 from .device import (
     can_device_access_peer,
     current_device,

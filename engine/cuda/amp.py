@@ -6,8 +6,9 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from .. import amp, devices
+from .. import amp
 from ..amp.grad_scaler import OptState
+from ..core import devices
 
 __all__ = ["GradScaler", "OptState", "amp_definitely_not_available", "autocast", "custom_bwd", "custom_fwd"]
 

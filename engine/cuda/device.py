@@ -6,8 +6,8 @@ import importlib
 from dataclasses import dataclass
 from typing import Any
 
-from .. import devices
-from ..devices import cuda_available as is_available
+from ..core import devices
+from ..core.devices import cuda_available as is_available
 
 
 def runtime() -> Any:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Any
 
-from .. import devices
-from ..devices import cuda_available as is_available
+from ..core import devices
+from ..core.devices import cuda_available as is_available
 from .device import index_of, runtime
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from .. import random
-from ..devices import cuda_available
-from ..tensor import Tensor
+from ..core import random
+from ..core.devices import cuda_available
+from ..core.tensor import Tensor
 from .device import device_count
 
 

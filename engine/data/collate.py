@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy
 
-from .. import dtypes
-from ..dtypes import FROM_NUMPY
-from ..from_data import as_tensor, tensor
-from ..from_lists import to_array
+from ..base import dtypes
+from ..base.dtypes import FROM_NUMPY
+from ..core.from_data import as_tensor, tensor
+from ..core.from_lists import to_array
+from ..core.tensor import Tensor
 from ..ops.join import stack
-from ..tensor import Tensor
 
 empty: Callable = numpy.empty  # where batches are laid; in a worker, shared memory
 

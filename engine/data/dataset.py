@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
-from ..tensor import Tensor
+from ..core.tensor import Tensor
 from .stream import randperm
 
 T_co = TypeVar("T_co", covariant=True)  # `class Mine(Dataset[int])`

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from .. import random
+from ..core import random
 from .sampler import Sampler
 from .stream import randperm
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from multiprocessing.context import BaseContext
 from typing import Any
 
-from ..errors import warn
+from ..base.errors import warn
 from .collate import default_collate, default_convert
 from .dataset import IterableDataset
 from .fetch import _DatasetKind

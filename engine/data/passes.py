@@ -5,8 +5,8 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from .. import observe
-from ..errors import warn
+from ..base import observe
+from ..base.errors import warn
 from . import pin
 from .fetch import _DatasetKind
 from .stream import draw_seed

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .. import devices
-from ..errors import warn
-from ..tensor import Tensor
+from ..base.errors import warn
+from ..core import devices
+from ..core.tensor import Tensor
 from .collate import _like_mapping, _like_sequence
 
 NO_GPU = "'pin_memory' argument is set as true but no accelerator is found, then device pinned memory won't be used."

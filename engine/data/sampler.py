@@ -8,8 +8,9 @@ from typing import Any, Generic, TypeVar
 
 import numpy
 
-from .. import dtypes, random
-from ..tensor import Tensor
+from ..base import dtypes
+from ..core import random
+from ..core.tensor import Tensor
 from .stream import draw_seed, multinomial, randint, randperm
 
 T_co = TypeVar("T_co", covariant=True)  # `class Mine(Sampler[int])`

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy
 
-from .. import dtypes
+from ..base import dtypes
+from ..core.tensor import Tensor
 from ..multiprocessing.memory import ALIGN, Segment
-from ..tensor import Tensor
 
 _SMALL = 1 << 15  # bytes: below, a batch goes through the pipe, which is quicker
 _MOST = 16  # slots of one worker; whoever keeps more batches than that gets the rest through the pipe

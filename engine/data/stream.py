@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import random
-from ..op import functions
+from ..core import random
+from ..core.op import functions
 
 
 def draw_seed(generator: Any = None) -> int:

@@ -12,7 +12,7 @@ from multiprocessing import connection
 from pickle import loads
 from typing import Any
 
-from .. import devices
+from ..core import devices
 from . import worker as workers
 from .slots import Leases
 

@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy
 
-from .. import observe, random
+from ..base import observe
+from ..core import random
 from . import collate
 from .fetch import StreamFetcher, _DatasetKind
 from .slots import Slots

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from ..tensor import Tensor
+from ..core.tensor import Tensor
 
 
 def wait_tensor(tensor: Tensor) -> Tensor:

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy
 
-from .. import devices, inplace
-from ..tensor import Tensor
+from ..core import devices, inplace
+from ..core.tensor import Tensor
 from . import reductions
 from .group import ProcessGroup, Received, Work
 from .reductions import ReduceOp

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy
 
-from .. import tape
-from ..futures import Future
+from ..compat.futures import Future
+from ..core import tape
+from ..core.tensor import Tensor
 from ..nn.module import Module
-from ..tensor import Tensor
 from . import collectives
 from .algorithms.join import Join, Joinable, JoinHook
 from .grad_bucket import GradBucket

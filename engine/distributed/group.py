@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy
 
-from .. import dtypes
-from ..dtypes import FROM_NUMPY
-from ..futures import Future
+from ..base import dtypes
+from ..base.dtypes import FROM_NUMPY
+from ..compat.futures import Future
 from .errors import DistBackendError
 from .links import Links
 from .reductions import ReduceOp, reduced

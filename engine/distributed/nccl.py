@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy
 
-from .. import devices
+from ..core import devices
 from .group import ProcessGroup, Work
 from .reductions import ReduceOp
 

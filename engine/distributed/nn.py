@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..autograd.function import Function
+from ..core.tensor import Tensor
 from ..ops.join import stack
-from ..tensor import Tensor
 from . import collectives
 from .reductions import ReduceOp
 from .world import get_rank, get_world_size

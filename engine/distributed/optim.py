@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..create import empty
+from ..core.create import empty
 from ..nn.parameter import Parameter
 from ..optim import Optimizer
 from .collectives import broadcast

@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import numpy
 
-from .. import devices
+from ..core import devices
 from .group import ProcessGroup
 from .links import Links, host_for
 from .stores import FileStore, PrefixStore, Store, TCPStore

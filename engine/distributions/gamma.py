@@ -9,7 +9,7 @@ from engine import Size, Tensor
 
 from ..autograd.function import once_differentiable
 from ..backends import kernels_gamma
-from ..batching import randomly
+from ..core.batching import randomly
 from . import constraints
 from .exp_family import ExponentialFamily
 from .utils import at_least_tiny, broadcast_all

@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import func
+from ..core.op import functions
+from ..core.tensor import Tensor
 from ..nn import Module
-from ..op import functions
-from ..tensor import Tensor
 
 __all__ = [
     "FunctionalModule", "FunctionalModuleWithBuffers", "combine_state_for_ensemble", "functionalize", "grad", "grad_and_value", "hessian",

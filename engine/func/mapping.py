@@ -8,12 +8,12 @@ from copy import copy
 from typing import Any
 from weakref import ref
 
-from .. import inplace, random, tape
 from ..backends.batch import Batched, Level
 from ..backends.meta import Meta
-from ..batching import batch, open_level, running, unbatch
-from ..op import functions, registry
-from ..tensor import Tensor
+from ..core import inplace, random, tape
+from ..core.batching import batch, open_level, running, unbatch
+from ..core.op import functions, registry
+from ..core.tensor import Tensor
 from . import tree
 
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from ..core.op import functions
+from ..core.tensor import Tensor
 from ..nn import Module
-from ..op import functions
-from ..tensor import Tensor
 
 
 def functional_call(

@@ -13,11 +13,12 @@ from weakref import WeakSet
 
 import numpy
 
-from .. import autograd, devices, tape, xp
+from .. import autograd
 from ..backends.batch import Batched
-from ..batching import running, spread
-from ..op import functions
-from ..tensor import Tensor
+from ..core import devices, tape, xp
+from ..core.batching import running, spread
+from ..core.op import functions
+from ..core.tensor import Tensor
 from . import tree
 from .mapping import vmap
 

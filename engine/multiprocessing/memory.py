@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy
 
-from ..dtypes import FROM_NUMPY
-from ..tensor import Tensor
+from ..base.dtypes import FROM_NUMPY
+from ..core.tensor import Tensor
 
 ALIGN = 64  # bytes: a cache line
 
@@ -103,7 +103,7 @@ def share_(tensor: Tensor) -> Tensor:
 
 def _along(base: Tensor, view: Tensor) -> Any:
     """The array of a view, found anew from its base's."""
-    from .. import devices
+    from ..core import devices
 
     array = base.array
     for op, attrs in view._path:

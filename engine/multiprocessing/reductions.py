@@ -10,9 +10,9 @@ from multiprocessing.context import get_spawning_popen  # type: ignore[attr-defi
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
-from .. import dtypes
+from ..base import dtypes
+from ..core.tensor import Tensor
 from ..nn.parameter import Buffer, Parameter
-from ..tensor import Tensor
 from .memory import Segment, segment_of, share_
 
 NON_LEAF = (

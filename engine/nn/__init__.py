@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from .. import missing
+from ..compat import missing
 from . import functional, init, parameter, utils
 from .activation import (
     CELU,

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy
 
+from ..core.tensor import Tensor
 from ..ops.join import cat
-from ..tensor import Tensor
 from . import functional as F
 from .container import ModuleList, Sequential
 from .linear import Linear

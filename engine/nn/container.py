@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, Self
 
-from ..tensor import Tensor
+from ..core.tensor import Tensor
 from .module import Module, indented
 from .parameter import Parameter
 

@@ -6,8 +6,9 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from .. import cuda, devices
-from ..tensor import Tensor
+from .. import cuda
+from ..core import devices
+from ..core.tensor import Tensor
 from .module import Module
 
 

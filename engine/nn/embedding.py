@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..autograd import no_grad
-from ..tensor import Tensor
+from ..core.tensor import Tensor
 from . import functional as F
 from . import init
 from .module import Module

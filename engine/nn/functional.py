@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .. import ops  # noqa: F401  loading them fills the table of functions
-from ..op import functions as _functions
-from ..public import publish as _publish
+from ..core.op import functions as _functions
+from ..core.public import publish as _publish
 from . import variants
 
 _HOME = "nn.functional."

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ..autograd import enable_grad, grad
-from ..create import zeros
-from ..tensor import Tensor
+from ..core.create import zeros
+from ..core.tensor import Tensor
 from . import functional as F
 
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..autograd import Function
-from ..tape import Handle
-from ..tensor import Tensor
+from ..core.tape import Handle
+from ..core.tensor import Tensor
 from . import last_node
 
 if TYPE_CHECKING:

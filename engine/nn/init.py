@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy
 
-from .. import devices
 from ..autograd import no_grad
-from ..from_lists import to_array
-from ..op import functions
-from ..tensor import Tensor
+from ..core import devices
+from ..core.from_lists import to_array
+from ..core.op import functions
+from ..core.tensor import Tensor
 
 _GAINS = {"linear": 1, "sigmoid": 1, "tanh": 5.0 / 3, "relu": math.sqrt(2.0), "selu": 3.0 / 4}
 _GAINS |= {f"conv{'_transpose' * t}{d}d": 1 for t in (0, 1) for d in (1, 2, 3)}

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ..tensor import Tensor
+from ..core.tensor import Tensor
 
 if TYPE_CHECKING:
     from .module import Module

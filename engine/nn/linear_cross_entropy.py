@@ -7,8 +7,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from .. import dtypes
-from ..tensor import Tensor
+from ..base import dtypes
+from ..core.tensor import Tensor
 from . import functional as F
 from .linear import Linear
 from .loss import _WeightedLoss

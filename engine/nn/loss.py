@@ -6,8 +6,8 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from ..core.tensor import Tensor
 from ..ops.loss import reduction_of, same_type
-from ..tensor import Tensor
 from . import functional as F
 from .distance import PairwiseDistance
 from .module import Module

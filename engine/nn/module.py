@@ -6,9 +6,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any, Self, overload
 
-from .. import devices, dtypes, observe
-from ..tape import Handle
-from ..tensor import Tensor
+from ..base import dtypes, observe
+from ..core import devices
+from ..core.tape import Handle
+from ..core.tensor import Tensor
 from . import hooks, moving
 from . import state_dict as states
 from .hooks import (  # noqa: F401  PyTorch has those on every module in the module of `Module` too

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from .. import devices, dtypes
 from ..autograd import no_grad
-from ..create import empty_like
-from ..tensor import Tensor
+from ..base import dtypes
+from ..core import devices
+from ..core.create import empty_like
+from ..core.tensor import Tensor
 from .parameter import is_lazy
 
 if TYPE_CHECKING:

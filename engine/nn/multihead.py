@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ..core.tensor import Tensor
 from ..ops.attention import additive
 from ..ops.join import cat
-from ..tensor import Tensor
 from . import functional as F
 from . import init
 from .linear import NonDynamicallyQuantizableLinear

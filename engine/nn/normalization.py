@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from .. import dtypes
-from ..create import ones, zeros
+from ..base import dtypes
+from ..core.create import ones, zeros
+from ..core.tensor import Tensor
 from ..ops.join import cat
-from ..tensor import Tensor
 from . import functional as F
 from . import init
 from .lazy import LazyModuleMixin

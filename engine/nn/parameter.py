@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy
 
-from .. import devices, dtypes, inplace
 from ..backends.coo import Coo
-from ..from_lists import to_array
-from ..tensor import Tensor
+from ..base import dtypes
+from ..core import devices, inplace
+from ..core.from_lists import to_array
+from ..core.tensor import Tensor
 
 
 class Parameter(Tensor):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from .. import errors
 from ..autograd import Function
+from ..base import errors
+from ..core.tensor import Tensor
 from ..ops.join import cat, stack
 from ..ops.recurrent import lstm_steps
-from ..tensor import Tensor
 from . import functional as F
 
 

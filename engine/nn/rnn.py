@@ -7,10 +7,10 @@ import math
 import warnings
 from typing import Any
 
-from .. import casting
-from ..dtypes import float32
-from ..naming import named
-from ..tensor import Tensor
+from ..base.dtypes import float32
+from ..core import casting
+from ..core.naming import named
+from ..core.tensor import Tensor
 from . import init
 from .module import Module
 from .parameter import Parameter, blank

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..autograd import no_grad
-from ..tensor import Tensor
+from ..core.tensor import Tensor
 from .parameter import Parameter, is_lazy
 
 if TYPE_CHECKING:

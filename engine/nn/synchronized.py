@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from .. import dtypes
 from ..autograd import Function, no_grad
+from ..base import dtypes
+from ..core.tensor import Tensor
 from ..ops.join import cat
-from ..tensor import Tensor
 from .module import Module
 from .normalization import _BatchNorm
 

@@ -8,11 +8,12 @@ from typing import Any, ClassVar
 
 import numpy
 
-from .. import devices, dtypes
 from ..autograd import is_grad_enabled
 from ..backends.mha import get_fastpath_enabled
-from ..casting import is_autocast_enabled
-from ..tensor import Tensor
+from ..base import dtypes
+from ..core import devices
+from ..core.casting import is_autocast_enabled
+from ..core.tensor import Tensor
 from . import functional as F
 from . import init
 from .container import ModuleList

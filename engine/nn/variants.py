@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..op import functions
-from ..tensor import Tensor
+from ..core.op import functions
+from ..core.tensor import Tensor
 
 _IN_PLACE = ("elu", "hardtanh", "leaky_relu")
 _POOLS = tuple(f"{kind}_pool{d}d" for kind in ("max", "adaptive_max") for d in (1, 2, 3))

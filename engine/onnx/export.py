@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy
 
-from .. import dtypes, nn
+from .. import nn
+from ..base import dtypes
+from ..core.tensor import Tensor
 from ..serialize.source import whole
-from ..tensor import Tensor
 from . import layers, shapes  # noqa: F401  they fill the table
 from .errors import OnnxExporterError, UnsupportedOperatorError
 from .graph import Graph

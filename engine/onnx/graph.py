@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy
 
-from .. import dtypes
+from ..base import dtypes
 from .errors import OnnxExporterError
 from .record import Event, Value
 from .sizes import Dim, Sizes

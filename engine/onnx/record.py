@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy
 
-from .. import devices, errors, inplace, nn
+from .. import nn
 from ..autograd import no_grad
-from ..observe import Observer, observing
-from ..tensor import Tensor
+from ..base import errors
+from ..base.observe import Observer, observing
+from ..core import devices, inplace
+from ..core.tensor import Tensor
 from .errors import OnnxExporterError
 
 

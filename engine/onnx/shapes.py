@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy
 
-from .. import dtypes
+from ..base import dtypes
 from .errors import OnnxExporterError
 from .graph import Graph
 from .record import Value

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy
 
-from .. import dtypes
+from ..base import dtypes
 from .graph import Graph
 from .sizes import Dim
 

@@ -7,12 +7,12 @@ from inspect import Parameter, Signature
 
 import numpy
 
-from .. import devices
-from ..arguments import parsed
-from ..errors import Refused, warn
-from ..inplace import write
-from ..op import RULES_ONLY, Elementwise, Op, composite, functions
-from ..tensor import Tensor
+from ..base.errors import Refused, warn
+from ..core import devices
+from ..core.arguments import parsed
+from ..core.inplace import write
+from ..core.op import RULES_ONLY, Elementwise, Op, composite, functions
+from ..core.tensor import Tensor
 from .front import Along, Refusing, front, real_gradient, refuse_whole_numbers
 from .math import UNARY
 

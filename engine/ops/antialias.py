@@ -3,10 +3,10 @@
 
 import numpy
 
-from .. import dtypes
 from ..backends.kernels_pool import for_bytes
-from ..errors import Refused
-from ..from_data import asarray
+from ..base import dtypes
+from ..base.errors import Refused
+from ..core.from_data import asarray
 
 _FILTERS = {  # half width, and the weight at a distance; the cubic is Keys' with a = -1/2, where `interpolate` alone takes -3/4
     "bilinear": (1.0, lambda x: numpy.maximum(1 - x, 0)),

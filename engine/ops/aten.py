@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..op import functions
-from ..tensor import Tensor
+from ..core.op import functions
+from ..core.tensor import Tensor
 
 
 class Operator:

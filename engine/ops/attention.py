@@ -2,9 +2,9 @@
 
 import math
 
-from ..create import made
-from ..devices import namespace
-from ..op import composite, functions
+from ..core.create import made
+from ..core.devices import namespace
+from ..core.op import composite, functions
 
 
 @composite(home="nn.functional")

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy
 
-from ..devices import namespace
-from ..dtypes import int64
-from ..errors import warn
-from ..op import composite, functions
-from ..tensor import Tensor
+from ..base.dtypes import int64
+from ..base.errors import warn
+from ..core.devices import namespace
+from ..core.op import composite, functions
+from ..core.tensor import Tensor
 
 
 @composite(home="nn.functional")

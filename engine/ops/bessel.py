@@ -2,7 +2,7 @@
 
 import math
 
-from ..op import Elementwise, functions
+from ..core.op import Elementwise, functions
 from . import activation, reduce, rounding, special, statistics, trig  # noqa: F401  their functions get further names
 from .front import Refusing
 from .math import UNARY

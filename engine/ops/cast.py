@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .. import devices, dtypes, legacy
-from ..errors import Refused
-from ..layout import preserve_format, suggested
-from ..op import Elementwise, Linear, composite
-from ..tensor import Tensor
+from ..base import dtypes
+from ..base.errors import Refused
+from ..base.layout import preserve_format, suggested
+from ..core import devices, legacy
+from ..core.op import Elementwise, Linear, composite
+from ..core.tensor import Tensor
 
 
 class to_dtype(Linear):

@@ -2,12 +2,13 @@
 
 import functools
 
-from .. import dtypes, tape
 from ..backends.batch import Batched, Unbatchable
 from ..backends.meta import Meta
-from ..errors import Refused
-from ..op import Elementwise, functions, replacing
-from ..tensor import Tensor
+from ..base import dtypes
+from ..base.errors import Refused
+from ..core import tape
+from ..core.op import Elementwise, functions, replacing
+from ..core.tensor import Tensor
 from .front import Refusing, front
 from .math import UNARY
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..backends.windows import each
-from ..errors import Refused
-from ..layout import as_channels
-from ..op import Linear, Op, composite, functions
+from ..base.errors import Refused
+from ..base.layout import as_channels
+from ..core.op import Linear, Op, composite, functions
 from .front import Refusing
 
 _INNER = {"promotion": "only rules use it, on gradients of one dtype.", "zero_size": "PyTorch has no function of this name; conv2d has the test."}

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy
 
-from .. import dtypes
-from ..devices import namespace
-from ..op import composite, functions
-from ..return_types import result_type
-from ..tensor import Tensor
+from ..base import dtypes
+from ..base.return_types import result_type
+from ..core.devices import namespace
+from ..core.op import composite, functions
+from ..core.tensor import Tensor
 from .scatter import scatter_reduce
 from .shape import expand, reshape, wrap_dim
 from .statistics import boxed, edges_fit, equal_edges

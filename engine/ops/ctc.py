@@ -2,12 +2,12 @@
 
 import math
 
-from .. import dtypes
-from ..create import full
-from ..devices import known
-from ..from_data import tensor
-from ..op import Op, composite
-from ..tensor import Tensor
+from ..base import dtypes
+from ..core.create import full
+from ..core.devices import known
+from ..core.from_data import tensor
+from ..core.op import Op, composite
+from ..core.tensor import Tensor
 from .loss import finish
 from .select import where
 

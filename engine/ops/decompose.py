@@ -13,14 +13,14 @@ from typing import Any, ClassVar
 
 import numpy
 
-from .. import dtypes
 from ..backends.products import smallest
-from ..devices import namespace
-from ..errors import LinAlgError, Refused
-from ..layout import contiguous_format
-from ..op import RULES_ONLY, Op, composite, functions
-from ..return_types import result_type
-from ..tensor import Tensor
+from ..base import dtypes
+from ..base.errors import LinAlgError, Refused
+from ..base.layout import contiguous_format
+from ..base.return_types import result_type
+from ..core.devices import namespace
+from ..core.op import RULES_ONLY, Op, composite, functions
+from ..core.tensor import Tensor
 from .front import refuse_gradients
 from .linalg import matmul
 from .math import is_complex

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy
 
-from ..arguments import parsed
-from ..op import RULES_ONLY, Op, composite, functions
-from ..tensor import Tensor
+from ..core.arguments import parsed
+from ..core.op import RULES_ONLY, Op, composite, functions
+from ..core.tensor import Tensor
 from .reduce import norm_slope
 
 

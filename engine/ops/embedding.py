@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import numpy
 
-from .. import dtypes, inplace
-from ..arguments import parsed
 from ..backends.batch import Batched
-from ..create import made
-from ..devices import known, namespace
-from ..op import RULES_ONLY, Op, composite
-from ..tape import mode
-from ..tensor import Tensor
+from ..base import dtypes
+from ..core import inplace
+from ..core.arguments import parsed
+from ..core.create import made
+from ..core.devices import known, namespace
+from ..core.op import RULES_ONLY, Op, composite
+from ..core.tape import mode
+from ..core.tensor import Tensor
 from .front import refuse_complex_gradients
 from .layouts import load_sparse
 

@@ -11,12 +11,12 @@ import math
 from typing import Any
 
 from ..backends.products import columns
-from ..devices import known, namespace
-from ..dtypes import FLOAT, bool_, int32
-from ..errors import LinAlgError, Refused
-from ..op import RULES_ONLY, composite, functions
-from ..return_types import result_type
-from ..tensor import Tensor
+from ..base.dtypes import FLOAT, bool_, int32
+from ..base.errors import LinAlgError, Refused
+from ..base.return_types import result_type
+from ..core.devices import known, namespace
+from ..core.op import RULES_ONLY, composite, functions
+from ..core.tensor import Tensor
 from .decompose import (
     Factor,
     H,

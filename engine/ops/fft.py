@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy
 
-from .. import dtypes
-from ..errors import Refused, warn
-from ..from_data import tensor
-from ..op import RULES_ONLY, Linear, composite, functions
-from ..out import into
-from ..tensor import Tensor
+from ..base import dtypes
+from ..base.errors import Refused, warn
+from ..core.from_data import tensor
+from ..core.op import RULES_ONLY, Linear, composite, functions
+from ..core.out import into
+from ..core.tensor import Tensor
 from .pad import pad
 from .shape import flip, put_windows, roll, wrap_dim
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy
 
-from ..devices import namespace
-from ..op import composite, functions
-from ..ranges import arange
-from ..tensor import Tensor
+from ..core.devices import namespace
+from ..core.op import composite, functions
+from ..core.ranges import arange
+from ..core.tensor import Tensor
 
 
 @composite(home="nn.functional")

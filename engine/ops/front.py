@@ -6,13 +6,13 @@ import functools
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from .. import tape
-from .. import xp as recorded
-from ..call import into
-from ..dtypes import FLOAT, FROM_NUMPY, dtype
-from ..errors import Refused, warn
-from ..op import functions
-from ..tensor import Tensor
+from ..base.dtypes import FLOAT, FROM_NUMPY, dtype
+from ..base.errors import Refused, warn
+from ..core import tape
+from ..core import xp as recorded
+from ..core.call import into
+from ..core.op import functions
+from ..core.tensor import Tensor
 
 
 class Refusing:

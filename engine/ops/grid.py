@@ -6,13 +6,13 @@ import itertools
 import math
 from typing import Any
 
-from .. import dtypes
 from ..backends.kernels_pool import cubic
-from ..create import ones_like
-from ..errors import warn
-from ..op import composite, functions
-from ..ranges import linspace
-from ..tensor import Tensor
+from ..base import dtypes
+from ..base.errors import warn
+from ..core.create import ones_like
+from ..core.op import composite, functions
+from ..core.ranges import linspace
+from ..core.tensor import Tensor
 from .front import refuse_whole_numbers
 from .linalg import bmm
 from .scatter import gather

@@ -11,15 +11,16 @@ from typing import Any
 
 import numpy
 
-from .. import dtypes, errors, inplace, observe, rules, tape
 from ..backends import cpu
 from ..backends.batch import Batched
 from ..backends.meta import Meta
-from ..devices import common, namespace
-from ..errors import Refused, warn
-from ..layout import as_indexed
-from ..op import RULES_ONLY, Linear, Op
-from ..tensor import Tensor
+from ..base import dtypes, errors, observe
+from ..base.errors import Refused, warn
+from ..base.layout import as_indexed
+from ..core import inplace, rules, tape
+from ..core.devices import common, namespace
+from ..core.op import RULES_ONLY, Linear, Op
+from ..core.tensor import Tensor
 from .cast import cast
 from .shape import reshape
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy
 
-from .. import dtypes
-from ..op import functions
-from ..tensor import Tensor
+from ..base import dtypes
+from ..core.op import functions
+from ..core.tensor import Tensor
 from .front import front
 from .native import _native_batch_norm
 from .pad import pad

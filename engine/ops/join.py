@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy
 
-from .. import devices, dtypes
-from ..devices import namespace
-from ..errors import Refused, warn
-from ..layout import as_all
-from ..op import Linear, composite
-from ..tensor import Tensor
+from ..base import dtypes
+from ..base.errors import Refused, warn
+from ..base.layout import as_all
+from ..core import devices
+from ..core.devices import namespace
+from ..core.op import Linear, composite
+from ..core.tensor import Tensor
 from .front import must_be_tensors
 from .index import getitem
 from .pad import constant_pad

@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from .. import dtypes
-from ..devices import known, namespace
-from ..errors import LinAlgError
-from ..op import composite, functions
-from ..return_types import result_type
-from ..tape import mode
-from ..tensor import Tensor
+from ..base import dtypes
+from ..base.errors import LinAlgError
+from ..base.return_types import result_type
+from ..core.devices import known, namespace
+from ..core.op import composite, functions
+from ..core.tape import mode
+from ..core.tensor import Tensor
 from .decompose import cholesky, eigh, matrix_norm, need_floats, qr, solve_triangular, svd
 from .factor import householder_product
 from .front import must_be_tensors

@@ -5,8 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from ..op import RULES_ONLY, Linear
-from ..tensor import Tensor
+from ..core.op import RULES_ONLY, Linear
+from ..core.tensor import Tensor
 from .front import front
 
 

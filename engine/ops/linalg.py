@@ -8,13 +8,14 @@ import string
 from functools import partial
 from typing import Any
 
-from .. import casting, devices, dtypes
-from ..arguments import parsed
-from ..dtypes import BOOL_NP, FROM_NUMPY
-from ..errors import Refused
-from ..op import RULES_ONLY, Linear, Op, composite, functions
-from ..out import into
-from ..tensor import Tensor
+from ..base import dtypes
+from ..base.dtypes import BOOL_NP, FROM_NUMPY
+from ..base.errors import Refused
+from ..core import casting, devices
+from ..core.arguments import parsed
+from ..core.op import RULES_ONLY, Linear, Op, composite, functions
+from ..core.out import into
+from ..core.tensor import Tensor
 from .front import numbered, refuse_complex_gradients
 from .math import scale
 from .shape import broadcast_shapes, broadcast_tensors, diagonal, expand, permute, reshape, unsqueeze, wrap_dim

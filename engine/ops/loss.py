@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .. import dtypes
-from ..arguments import parsed
-from ..errors import Refused, warn
-from ..from_data import tensor
-from ..op import Linear, Op, composite, functions
-from ..tensor import Tensor
+from ..base import dtypes
+from ..base.errors import Refused, warn
+from ..core.arguments import parsed
+from ..core.from_data import tensor
+from ..core.op import Linear, Op, composite, functions
+from ..core.tensor import Tensor
 from .front import refuse_gradients
 
 _INNER = {"promotion": "only other ops use it.", "zero_size": "PyTorch has no function of this name; nll_loss has the test."}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..arguments import parsed
-from ..dtypes import promote
-from ..tensor import Tensor
+from ..base.dtypes import promote
+from ..core.arguments import parsed
+from ..core.tensor import Tensor
 from .front import front, refuse_gradients
 from .loss import (
     binary_cross_entropy,

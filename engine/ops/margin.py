@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from .. import dtypes
-from ..op import composite, functions
-from ..ranges import arange
-from ..tensor import Tensor
+from ..base import dtypes
+from ..core.op import composite, functions
+from ..core.ranges import arange
+from ..core.tensor import Tensor
 from .distance import pairwise_distance
 from .front import refuse_complex_gradients, refuse_gradients
 from .loss import finish, known_reduction, reduction_of

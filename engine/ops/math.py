@@ -5,12 +5,13 @@ import math
 
 import numpy
 
-from .. import devices, dtypes, rules
-from ..errors import Refused
-from ..from_data import tensor
-from ..inplace import write
-from ..op import RULES_ONLY, Elementwise, replacing
-from ..tensor import Tensor
+from ..base import dtypes
+from ..base.errors import Refused
+from ..core import devices, rules
+from ..core.from_data import tensor
+from ..core.inplace import write
+from ..core.op import RULES_ONLY, Elementwise, replacing
+from ..core.tensor import Tensor
 from .front import Refusing, front, must_be_tensor, numbered
 
 UNARY = (((2, 3),), ((),))

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy
 
-from .. import inplace
-from ..layout import contiguous_format
-from ..op import composite, functions
-from ..tensor import Tensor
+from ..base.layout import contiguous_format
+from ..core import inplace
+from ..core.op import composite, functions
+from ..core.tensor import Tensor
 from .front import must_be_tensor
 from .shape import clone
 from .split import sliced, split

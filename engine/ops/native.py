@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .. import casting, tape
-from ..arguments import parsed
-from ..dtypes import fitting, float64, int32, int64
-from ..op import functions
-from ..tensor import Tensor
+from ..base.dtypes import fitting, float64, int32, int64
+from ..core import casting, tape
+from ..core.arguments import parsed
+from ..core.op import functions
+from ..core.tensor import Tensor
 from . import bag, conv, ctc, distance, embedding, loss, norm, pool, random, shape  # noqa: F401  their functions get further names
 from . import grid as _grid
 from . import margin as _margin

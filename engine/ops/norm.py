@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from .. import casting, devices, dtypes, inplace
-from ..arguments import parsed
-from ..call import into
-from ..dtypes import F32, FLOAT, FROM_NUMPY, LOW
-from ..errors import Refused
-from ..layout import as_channels
-from ..op import Op, composite, functions
-from ..tensor import Tensor
+from ..base import dtypes
+from ..base.dtypes import F32, FLOAT, FROM_NUMPY, LOW
+from ..base.errors import Refused
+from ..base.layout import as_channels
+from ..core import casting, devices, inplace
+from ..core.arguments import parsed
+from ..core.call import into
+from ..core.op import Op, composite, functions
+from ..core.tensor import Tensor
 from .front import front, refuse_gradients
 
 _NORM = {"promotion": "PyTorch mixes dtypes for its weights alone, and in mixed-precision kernels only."}

@@ -1,11 +1,11 @@
 """Order statistics, counting and searching: median, mode, quantile, unique, histograms, searchsorted."""
 
-from .. import devices
-from ..dtypes import fitting, float64, int64
-from ..errors import Refused
-from ..from_data import tensor
-from ..op import Op, composite
-from ..tensor import Tensor
+from ..base.dtypes import fitting, float64, int64
+from ..base.errors import Refused
+from ..core import devices
+from ..core.from_data import tensor
+from ..core.op import Op, composite
+from ..core.tensor import Tensor
 from .compare import isnan
 from .front import Refusing, front, must_be_tensor
 from .math import lerp

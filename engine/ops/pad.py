@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy
 
-from .. import casting
-from ..arguments import parsed
-from ..devices import namespace
-from ..layout import as_channels, contiguous_format
-from ..op import Op, composite
-from ..tensor import Tensor
+from ..base.layout import as_channels, contiguous_format
+from ..core import casting
+from ..core.arguments import parsed
+from ..core.devices import namespace
+from ..core.op import Op, composite
+from ..core.tensor import Tensor
 from .index import getitem
 from .shape import clone, permute, reshape
 

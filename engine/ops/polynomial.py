@@ -1,6 +1,6 @@
 """Orthogonal polynomials under `special`, and the Airy function. PyTorch has no gradients of them; these are the derivatives."""
 
-from ..op import RULES_ONLY, Elementwise, functions
+from ..core.op import RULES_ONLY, Elementwise, functions
 from .bessel import Bessel
 from .front import outward
 

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 
 import numpy
 
-from .. import dtypes
-from ..arguments import parsed
 from ..backends.windows import each
-from ..devices import known
-from ..errors import Refused, warn
-from ..layout import as_channels
-from ..op import Linear, Op, composite, functions
-from ..tensor import Tensor
+from ..base import dtypes
+from ..base.errors import Refused, warn
+from ..base.layout import as_channels
+from ..core.arguments import parsed
+from ..core.devices import known
+from ..core.op import Linear, Op, composite, functions
+from ..core.tensor import Tensor
 from .antialias import antialiased
 from .front import refuse_whole_numbers
 

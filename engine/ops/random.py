@@ -6,15 +6,16 @@ import operator
 
 import numpy
 
-from .. import dtypes, inplace, random
 from ..backends import cpu
 from ..backends import kernels_random as draw
-from ..batching import randomly
-from ..create import _shape, empty_like, factory, made
-from ..devices import known, making, namespace
-from ..errors import warn
-from ..op import Elementwise, composite, functions
-from ..tensor import Tensor
+from ..base import dtypes
+from ..base.errors import warn
+from ..core import inplace, random
+from ..core.batching import randomly
+from ..core.create import _shape, empty_like, factory, made
+from ..core.devices import known, making, namespace
+from ..core.op import Elementwise, composite, functions
+from ..core.tensor import Tensor
 from .shape import broadcast_shapes
 
 

@@ -1,6 +1,6 @@
 """Recurrent layers as one op over all time steps: a step is too small to be a handful of ops."""
 
-from ..op import Op
+from ..core.op import Op
 
 _INNER = {
     "promotion": "Only the layers call it, with tensors of one dtype.",

@@ -2,12 +2,12 @@
 
 import math
 
-from ..devices import known
-from ..dtypes import FLOAT, LOW, as_dtype, as_numpy, promote
-from ..naming import named
-from ..op import RULES_ONLY, Elementwise, Linear, Op, composite
-from ..return_types import result_type
-from ..rules import pull
+from ..base.dtypes import FLOAT, LOW, as_dtype, as_numpy, promote
+from ..base.return_types import result_type
+from ..core.devices import known
+from ..core.naming import named
+from ..core.op import RULES_ONLY, Elementwise, Linear, Op, composite
+from ..core.rules import pull
 from .compare import isnan
 from .front import Along, Refusing, front
 from .math import UNARY

@@ -1,6 +1,6 @@
 """Rounding, and what is for integers only."""
 
-from ..op import Elementwise
+from ..core.op import Elementwise
 from .front import Refusing
 from .math import UNARY
 

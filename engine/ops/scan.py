@@ -2,8 +2,8 @@
 
 import math
 
-from ..op import RULES_ONLY, Linear, Op, composite
-from ..tensor import Tensor
+from ..core.op import RULES_ONLY, Linear, Op, composite
+from ..core.tensor import Tensor
 from .front import Along, Refusing
 from .join import cat
 from .reduce import Accumulating, Pairs, as_told, no_zeros

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy
 
-from .. import dtypes
 from ..backends.batch import Batched
-from ..devices import known, namespace
-from ..op import RULES_ONLY, Op, composite, functions, replacing
-from ..tensor import Tensor
+from ..base import dtypes
+from ..core.devices import known, namespace
+from ..core.op import RULES_ONLY, Op, composite, functions, replacing
+from ..core.tensor import Tensor
 from .index import Overwriting, Placing, index_put
 from .shape import broadcast_shapes, clone, expand, reshape, wrap_dim
 

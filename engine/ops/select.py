@@ -2,10 +2,10 @@
 
 import numpy
 
-from .. import devices
-from ..dtypes import BOOL_NP, FROM_NUMPY, result
-from ..errors import Refused
-from ..op import Elementwise
+from ..base.dtypes import BOOL_NP, FROM_NUMPY, result
+from ..base.errors import Refused
+from ..core import devices
+from ..core.op import Elementwise
 from .front import Refusing, front, must_be_tensor, real_gradient
 from .math import UNARY, held
 

@@ -8,12 +8,13 @@ from typing import Any
 
 from numpy.exceptions import AxisError
 
-from .. import dtypes, inplace, tape
-from ..errors import Refused
-from ..layout import contiguous_format, memory_format, preserve_format
-from ..op import RULES_ONLY, Linear, Op, composite, functions
-from ..rules import sum_to
-from ..tensor import Size, Tensor
+from ..base import dtypes
+from ..base.errors import Refused
+from ..base.layout import contiguous_format, memory_format, preserve_format
+from ..core import inplace, tape
+from ..core.op import RULES_ONLY, Linear, Op, composite, functions
+from ..core.rules import sum_to
+from ..core.tensor import Size, Tensor
 from .front import outward
 
 
@@ -473,7 +474,7 @@ def broadcast_shapes(*shapes: Any) -> Size:
 @composite(home="Tensor", method=True)
 def sum_to_size(self: Tensor, *size: Any) -> Tensor:
     """Summed over the dimensions along which a tensor of this size would be broadcast to this one's shape."""
-    from .. import xp
+    from ..core import xp
 
     shape = _sizes(size)
     try:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from .. import dtypes
-from ..errors import Refused
-from ..layout import as_first
-from ..op import Op, composite
-from ..tensor import Tensor
+from ..base import dtypes
+from ..base.errors import Refused
+from ..base.layout import as_first
+from ..core.op import Op, composite
+from ..core.tensor import Tensor
 
 
 class sort(Op):

@@ -2,8 +2,8 @@
 
 import math
 
-from ..op import Elementwise, functions, replacing
-from ..tensor import Tensor
+from ..core.op import Elementwise, functions, replacing
+from ..core.tensor import Tensor
 from .front import Refusing, front
 from .math import UNARY
 

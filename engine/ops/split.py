@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from .. import dtypes
-from ..inplace import together
-from ..op import composite
-from ..tensor import Tensor
+from ..base import dtypes
+from ..core.inplace import together
+from ..core.op import composite
+from ..core.tensor import Tensor
 from .front import renamed
 from .shape import wrap_dim
 

@@ -4,14 +4,14 @@ import math
 
 import numpy
 
-from .. import dtypes
 from ..backends.reduction import search
-from ..devices import known, namespace
-from ..from_data import tensor
-from ..op import RULES_ONLY, Elementwise, Op, composite, replacing
-from ..ranges import evenly
-from ..return_types import result_type
-from ..tensor import Tensor
+from ..base import dtypes
+from ..base.return_types import result_type
+from ..core.devices import known, namespace
+from ..core.from_data import tensor
+from ..core.op import RULES_ONLY, Elementwise, Op, composite, replacing
+from ..core.ranges import evenly
+from ..core.tensor import Tensor
 from .front import Refusing, must_be_tensor
 from .index import getitem
 from .join import cat

@@ -6,15 +6,16 @@ from typing import Any
 
 import numpy
 
-from .. import dtypes, inplace
 from ..backends.batch import Batched
 from ..backends.meta import Meta
-from ..devices import namespace
-from ..errors import Refused
-from ..layout import contiguous_format
-from ..op import RULES_ONLY, Linear, composite, functions, replacing
-from ..storage import resize_as_
-from ..tensor import Tensor
+from ..base import dtypes
+from ..base.errors import Refused
+from ..base.layout import contiguous_format
+from ..core import inplace
+from ..core.devices import namespace
+from ..core.op import RULES_ONLY, Linear, composite, functions, replacing
+from ..core.storage import resize_as_
+from ..core.tensor import Tensor
 from .shape import View, clone, diag_embed, diagonal, reshape, seen_otherwise
 from .split import narrow, sliced, split, unbind
 

@@ -2,8 +2,8 @@
 
 import math
 
-from ..op import Elementwise, Linear, Op, composite
-from ..tensor import Tensor
+from ..core.op import Elementwise, Linear, Op, composite
+from ..core.tensor import Tensor
 from .cast import complex_
 from .front import Refusing, front, must_be_tensor
 from .math import UNARY, is_complex

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..tensor import Tensor
+from ..core.tensor import Tensor
 from .optimizer import Optimizer, check, count, decayed, library, mix, mix_square, number, one_number, options, start
 
 

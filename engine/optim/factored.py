@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy
 
-from .. import devices, dtypes
-from ..tensor import Tensor
+from ..base import dtypes
+from ..core import devices
+from ..core.tensor import Tensor
 from .optimizer import Optimizer, count, number, one_number
 
 

@@ -6,10 +6,11 @@ import functools
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
-from .. import devices, dtypes
 from ..autograd import is_grad_enabled, set_grad_enabled
+from ..base import dtypes
+from ..core import devices
+from ..core.tensor import Tensor
 from ..ops.strided import view_as_real
-from ..tensor import Tensor
 
 Args: TypeAlias = tuple[Any, ...]
 Kwargs: TypeAlias = dict[str, Any]

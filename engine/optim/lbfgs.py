@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy
 
-from .. import inplace
 from ..autograd import enable_grad
-from ..tensor import Tensor
+from ..core import inplace
+from ..core.tensor import Tensor
 from .optimizer import Optimizer, as_real, library, number, options
 
 

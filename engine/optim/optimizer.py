@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy
 
-from .. import devices, dtypes, inplace, observe
 from ..autograd import enable_grad
 from ..backends.coo import Coo
+from ..base import dtypes, observe
+from ..core import devices, inplace
+from ..core.tape import Handle
+from ..core.tensor import Tensor
 from ..nn.parameter import forget_grad
-from ..tape import Handle
-from ..tensor import Tensor
 from . import recorded
 from .for_libraries import (  # noqa: F401  what optimisers of libraries import from here
     Args,

@@ -10,11 +10,11 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from .. import inplace
-from .. import xp as tensors
-from ..dtypes import FROM_NUMPY
-from ..op import functions
-from ..tensor import Tensor
+from ..base.dtypes import FROM_NUMPY
+from ..core import inplace
+from ..core import xp as tensors
+from ..core.op import functions
+from ..core.tensor import Tensor
 
 
 class Cell:

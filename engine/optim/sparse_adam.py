@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..backends.coo import Coo
-from ..tensor import Tensor
+from ..core.tensor import Tensor
 from .optimizer import Optimizer, check, number, options
 
 

@@ -9,11 +9,11 @@ from copy import deepcopy
 from typing import Any
 
 from ..autograd import no_grad
-from ..create import zeros
-from ..dtypes import int64
+from ..base.dtypes import int64
+from ..core.create import zeros
+from ..core.tensor import Tensor
 from ..nn.module import Module
 from ..nn.normalization import _BatchNorm
-from ..tensor import Tensor
 from .lr_scheduler.base import LRScheduler, asked_by_step, per_group
 from .optimizer import Optimizer
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ..tensor import Tensor
+from ..core.tensor import Tensor
 from .optimizer import Optimizer
 
 

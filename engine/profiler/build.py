@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import devices
+from ..core import devices
 from .events import EventList, FunctionEvent, Interval
 from .watch import Entry, Watch
 

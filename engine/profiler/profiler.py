@@ -12,7 +12,8 @@ from contextlib import ContextDecorator
 from enum import Enum
 from typing import Any
 
-from .. import devices, observe
+from ..base import observe
+from ..core import devices
 from . import build, trace
 from .events import EventList
 from .watch import USER, Watch

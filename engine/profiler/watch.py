@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy
 
-from .. import devices, observe
+from ..base import observe
+from ..core import devices
+from ..core.tensor import Tensor
 from ..optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
-from ..tensor import Tensor
 from . import names
 
 FUNCTION, BACKWARD, USER, MODULE = 0, 1, 7, 8  # PyTorch's numbers of scopes; a module's own is the engine's

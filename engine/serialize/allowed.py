@@ -14,13 +14,14 @@ from typing import Any
 
 import numpy
 
-from .. import devices, dtypes, inplace
-from ..layout import LAYOUTS, layout, sparse_coo, sparse_csr
+from ..base import dtypes
+from ..base.layout import LAYOUTS, layout, sparse_coo, sparse_csr
+from ..core import devices, inplace
+from ..core.op import functions
+from ..core.storage import TypedStorage, UntypedStorage
+from ..core.tensor import Size, Tensor
 from ..nn.module import Module
 from ..nn.parameter import Buffer, Parameter
-from ..op import functions
-from ..storage import TypedStorage, UntypedStorage
-from ..tensor import Size, Tensor
 from .errors import CheckpointError, told
 from .storage import STORAGES, UNTYPED, Storage, bytes_of, storage_of, tensor_of, without_data
 

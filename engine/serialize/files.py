@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, Literal
 
 import numpy
 
-from .. import dtypes
+from ..base import dtypes
 from . import safetensors
 from .allowed import Allowed
 from .archive import Archive, ArchiveWriter

@@ -5,8 +5,8 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-from .. import dtypes
-from ..tensor import Tensor
+from ..base import dtypes
+from ..core.tensor import Tensor
 from .archive import Archive
 from .source import Source
 

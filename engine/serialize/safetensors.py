@@ -17,9 +17,10 @@ from typing import Any, BinaryIO
 
 import numpy
 
-from .. import devices, dtypes
-from ..errors import describe
-from ..tensor import Size, Tensor
+from ..base import dtypes
+from ..base.errors import describe
+from ..core import devices
+from ..core.tensor import Size, Tensor
 from .errors import CheckpointError
 from .source import Source, opened, whole
 from .storage import Storage, placing, tensor_of

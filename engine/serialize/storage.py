@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy
 
-from .. import devices, dtypes
 from ..backends.reference import strided
-from ..storage import TypedStorage, UntypedStorage
-from ..tensor import Tensor
+from ..base import dtypes
+from ..core import devices
+from ..core.storage import TypedStorage, UntypedStorage
+from ..core.tensor import Tensor
 from .errors import CheckpointError, told
 
 _TYPED = {

@@ -29,10 +29,11 @@ from typing import Any
 
 import numpy
 
-from .. import data, nn, optim, return_types
-from ..public import function_of
-from ..subclasses import methods
-from ..tensor import Tensor
+from .. import data, nn, optim
+from ..base import return_types
+from ..core.public import function_of
+from ..core.subclasses import methods
+from ..core.tensor import Tensor
 from .allowed import BUILT, Allowed, Call, built_by, give_state, member, some
 from .errors import CheckpointError, told
 

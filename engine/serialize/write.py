@@ -10,14 +10,15 @@ from typing import Any
 
 import numpy
 
-from .. import devices, dtypes, inplace, return_types
-from ..layout import layout, sparse_coo, strided
+from ..base import dtypes, return_types
+from ..base.layout import layout, sparse_coo, strided
+from ..core import devices, inplace
+from ..core.public import name_of
+from ..core.storage import TypedStorage, UntypedStorage
+from ..core.subclasses import methods
+from ..core.tensor import NOT_KEPT, Size, Tensor
 from ..nn import init
 from ..nn.parameter import Buffer, Parameter, is_lazy
-from ..public import name_of
-from ..storage import TypedStorage, UntypedStorage
-from ..subclasses import methods
-from ..tensor import NOT_KEPT, Size, Tensor
 from .storage import CLASS_OF
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy
 
-from .. import dtypes
-from ..create import made
-from ..tensor import Tensor
+from ..base import dtypes
+from ..core.create import made
+from ..core.tensor import Tensor
 
 __all__ = [
     "bartlett",

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy
 
-from .. import dtypes
-from ..devices import namespace
-from ..from_lists import to_array
-from ..layout import LAYOUTS, layout
-from ..tensor import Tensor
+from ..base import dtypes
+from ..base.layout import LAYOUTS, layout
+from ..core.devices import namespace
+from ..core.from_lists import to_array
+from ..core.tensor import Tensor
 from . import dispatch
 from .tensor import SparseTensor
 

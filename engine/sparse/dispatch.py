@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy
 
-from .. import dtypes
 from ..backends.coo import Coo
-from ..devices import namespace
-from ..op import functions
+from ..base import dtypes
+from ..core.devices import namespace
+from ..core.op import functions
+from ..core.tensor import Tensor
 from ..ops.layouts import coo_matmul
-from ..tensor import Tensor
 from .tensor import SparseTensor
 
 _TABLE: dict[str, Callable] = {}

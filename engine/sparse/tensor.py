@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy
 
-from .. import dtypes
 from ..backends.coo import Coo
-from ..devices import namespace
-from ..layout import LAYOUTS
-from ..tape import Node
-from ..tensor import Size, Tensor
+from ..base import dtypes
+from ..base.layout import LAYOUTS
+from ..core.devices import namespace
+from ..core.tape import Node
+from ..core.tensor import Size, Tensor
 
 
 class SparseTensor(Tensor):
@@ -239,7 +239,7 @@ class SparseTensor(Tensor):
     __imul__, __itruediv__, __iadd__, __isub__ = mul_, div_, add_, sub_
 
     def __repr__(self) -> str:
-        from ..printing import elements_text, suffixed
+        from ..core.printing import elements_text, suffixed
 
         indent = len("tensor(")
         names = {"crow_indices": self.crow_indices(), "col_indices": self.col_indices()} if self._rows else {"indices": self._places}

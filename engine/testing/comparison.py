@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy
 
-from .. import dtypes
-from ..from_data import as_tensor, tensor
-from ..op import functions
-from ..tensor import Tensor
+from ..base import dtypes
+from ..core.from_data import as_tensor, tensor
+from ..core.op import functions
+from ..core.tensor import Tensor
 
 # dtype -> (rtol, atol). Source: the table in `torch.testing.assert_close`'s documentation; integers and bools are compared exactly.
 TOLERANCES = {

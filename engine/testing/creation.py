@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .. import dtypes
-from ..create import made
-from ..op import functions
-from ..tensor import Tensor
+from ..base import dtypes
+from ..core.create import made
+from ..core.op import functions
+from ..core.tensor import Tensor
 
 
 def make_tensor(

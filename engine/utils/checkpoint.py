@@ -6,11 +6,12 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from .. import autograd, casting, inplace, random, tape
+from .. import autograd
 from ..autograd.graph import saved_tensors_hooks
-from ..errors import warn
+from ..base.errors import warn
+from ..core import casting, inplace, random, tape
+from ..core.tensor import Tensor
 from ..nn import Sequential
-from ..tensor import Tensor
 
 __all__ = [
     "CheckpointError", "CheckpointFunction", "check_backward_validity", "checkpoint", "checkpoint_sequential", "detach_variable",

@@ -9,7 +9,8 @@ import sys
 
 import numpy
 
-from .. import cuda, version
+from .. import cuda
+from ..compat import version
 
 _PACKAGES = ("gradient-workbench", "numpy", "scipy", "cupy-cuda12x", "cupy-cuda13x", "pillow", "onnx", "onnxruntime", "tensorboardX")
 

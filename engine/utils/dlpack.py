@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..devices import DLDeviceType
-from ..from_data import from_dlpack
-from ..tensor import Tensor
+from ..core.devices import DLDeviceType
+from ..core.from_data import from_dlpack
+from ..core.tensor import Tensor
 
 __all__ = ["DLDeviceType", "from_dlpack", "to_dlpack"]
 

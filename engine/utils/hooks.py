@@ -1,5 +1,5 @@
 """`engine.utils.hooks`: what every `register_..._hook` gives back."""
 
-from ..tape import Handle as RemovableHandle
+from ..core.tape import Handle as RemovableHandle
 
 __all__ = ["RemovableHandle"]

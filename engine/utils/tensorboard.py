@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy
 
-from .. import dtypes
+from ..base import dtypes
+from ..core.tensor import Tensor
 from ..nn.module import Module
-from ..tensor import Tensor
 from .tensorboard_graph import graph_of, proto
 
 __all__ = ["SummaryWriter"]

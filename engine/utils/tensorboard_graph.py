@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from .. import dtypes
+from ..base import dtypes
 from ..nn.module import Module
 from ..onnx.record import Recording, Value, flat, values_in
 

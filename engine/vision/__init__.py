@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine import missing
+from engine.compat import missing
 
 __version__ = "0.28.0+engine"  # torchvision's for PyTorch 2.13, and who answers
 _LATER = frozenset({"datasets", "io", "models", "ops", "transforms", "utils"})

@@ -15,7 +15,8 @@ from test_lesson import view_of
 
 import engine
 import workbench as wb
-from engine import nn, observe
+from engine import nn
+from engine.base import observe
 from engine.nn import functional as F
 from workbench.passes import PassWatcher
 from workbench.recorder import Recorder

@@ -10,8 +10,8 @@ import numpy
 
 from cases import Case, floating
 from cases import of as cases_of
-from engine import dtypes
-from engine.op import Elementwise
+from engine.base import dtypes
+from engine.core.op import Elementwise
 
 EXPECTED = Path(__file__).parent / "expected"
 MAKE = "python tests/engine/expected/make_answers.py"

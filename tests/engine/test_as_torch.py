@@ -16,9 +16,9 @@ import cloudpickle
 import pytest
 
 import engine
-from engine import missing
-from engine.as_torch import installed
-from engine.torch_version import TorchVersion
+from engine.compat import missing
+from engine.compat.as_torch import installed
+from engine.compat.torch_version import TorchVersion
 from grouping import grouped
 
 
@@ -112,7 +112,7 @@ def test_a_module_keeps_its_own_name_and_place(torch):
     before = engine.hub.__spec__
     import torch.hub as hub
 
-    assert hub is engine.hub and hub.__name__ == "engine.hub" and hub.__spec__ is before and engine.nn.__spec__.name == "engine.nn"
+    assert hub is engine.hub and hub.__name__ == "engine.compat.hub" and hub.__spec__ is before and engine.nn.__spec__.name == "engine.nn"
     from torch.autograd.gradcheck import gradcheck  # the module has the name of a function in the package above
 
     assert engine.autograd.gradcheck is gradcheck and callable(gradcheck)
@@ -292,7 +292,7 @@ def test_a_missing_method_of_a_tensor_says_that_pytorch_has_it(torch):
 
 
 def test_a_library_that_is_missing_is_named(torch, tmp_path, monkeypatch):
-    from engine.as_torch import _finder
+    from engine.compat.as_torch import _finder
 
     monkeypatch.setitem(sys.modules, "engine.needs_it", None)  # an import of it fails as one inside it would
     with pytest.raises(ModuleNotFoundError):
@@ -300,14 +300,24 @@ def test_a_library_that_is_missing_is_named(torch, tmp_path, monkeypatch):
 
 
 def test_the_list_of_names_is_read_at_the_first_miss_only():
-    code = "import engine; engine.zeros(2); assert not engine.missing.known.cache_info().currsize\nhasattr(engine, 'foo')\n"
-    code += "assert engine.missing.known.cache_info().currsize"
+    code = "import engine; engine.zeros(2); assert not engine.compat.missing.known.cache_info().currsize\nhasattr(engine, 'foo')\n"
+    code += "assert engine.compat.missing.known.cache_info().currsize"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).resolve().parents[2])
 
 
 def test_what_every_op_walks_through_has_no_getattr():
     """CPython (3.11 at least) does not specialise the lookup of names in a module with `__getattr__`: each would take seven times as long."""
-    for name in ("observe", "devices", "tape", "inplace", "dtypes", "layout", "backends.cpu", "backends.reduction", "ops.math"):
+    for name in (
+        "base.observe",
+        "core.devices",
+        "core.tape",
+        "core.inplace",
+        "base.dtypes",
+        "base.layout",
+        "backends.cpu",
+        "backends.reduction",
+        "ops.math",
+    ):
         assert "__getattr__" not in vars(sys.modules[f"engine.{name}"]), name
     assert "__getattr__" in vars(engine.backends.cudnn)
 

@@ -84,14 +84,14 @@ def test_a_tensor_is_written_by_its_parts():
 
 
 def test_functions_of_tensors_stand_at_pytorchs_second_address_too():
-    from engine.functional import einsum, norm
+    from engine.compat.functional import einsum, norm
 
     assert einsum is engine.einsum and norm is engine.norm and engine.functional.split is engine.split
     assert all(getattr(engine.functional, name) is getattr(engine, name) for name in engine.functional.__all__)
 
 
 def test_many_tensors_as_one_vector_and_back():
-    from engine._utils import _flatten_dense_tensors, _unflatten_dense_tensors
+    from engine.compat._utils import _flatten_dense_tensors, _unflatten_dense_tensors
 
     a, b = engine.arange(6.0).reshape(2, 3).t().requires_grad_(), engine.zeros(0, 2)
     flat = _flatten_dense_tensors([a, b, engine.tensor(9.0)])
@@ -117,7 +117,7 @@ def test_switches_of_a_compiler_can_be_set_and_read():
 
 
 def test_private_names_that_public_code_reads():
-    from engine._C import Value
+    from engine.compat._C import Value
 
     assert engine.cuda._initialized is engine.cuda.is_initialized()  # reversible networks, before they save the GPU's random state
     assert not isinstance(engine.ones(1), Value)

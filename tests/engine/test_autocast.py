@@ -11,8 +11,10 @@ import pytest
 from autocast_calls import EXPECTED, WAYS, answer, calls
 
 import engine
-from engine import autograd, call, casting, nn, observe
+from engine import autograd, nn
 from engine.amp import autocast, custom_bwd, custom_fwd, is_autocast_available
+from engine.base import observe
+from engine.core import call, casting
 from engine.utils.checkpoint import checkpoint
 from grouping import grouped
 
@@ -271,7 +273,7 @@ def test_a_checkpoint_computes_again_under_it(reentrant):
 
 
 def test_every_name_in_the_lists_is_heeded():
-    from engine.op import functions, registry
+    from engine.core.op import functions, registry
 
     heeded = {id(x.autocast) for x in (*registry.values(), *functions.values()) if getattr(x, "autocast", None) is not None}
     borders = {f"{kind} pad{n}d" for kind in ("reflect", "replicate") for n in (1, 2, 3)}  # asked for by `pad`

@@ -7,8 +7,8 @@ from weakref import ref
 import pytest
 
 import engine
-from engine import tape
 from engine.autograd.graph import saved_tensors_hooks
+from engine.core import tape
 from engine.utils.checkpoint import checkpoint
 
 

@@ -19,7 +19,7 @@ import pytest
 
 import engine
 from engine import nn, optim
-from engine.dtypes import ALL
+from engine.base.dtypes import ALL
 from engine.serialize import CheckpointError, load, save
 
 STORED = pathlib.Path(__file__).parent / "expected" / "checkpoints"

@@ -7,7 +7,8 @@ import warnings
 import pytest
 
 import engine
-from engine import jit, nn
+from engine import nn
+from engine.compat import jit
 
 
 class Net(nn.Module):

@@ -7,7 +7,7 @@ import math
 import pytest
 
 import engine
-from engine._higher_order_ops import associative_scan, scan
+from engine.compat._higher_order_ops import associative_scan, scan
 
 
 def both(pred, x):

@@ -6,7 +6,7 @@ import pytest
 
 import engine
 from engine import Tensor
-from engine.op import functions
+from engine.core.op import functions
 from grouping import grouped
 
 F = {name.removeprefix("nn.functional."): f for name, f in functions.items() if name.startswith("nn.functional.")}

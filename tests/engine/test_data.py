@@ -9,7 +9,8 @@ import pytest
 from small_datasets import Squares, Stream
 
 import engine
-from engine import Tensor, random
+from engine import Tensor
+from engine.core import random
 from engine.data.collate import collate, default_collate_fn_map
 from engine.utils.data import (
     BatchSampler,

@@ -12,7 +12,7 @@ import numpy
 import pytest
 
 import engine
-from engine import errors
+from engine.base import errors
 from grouping import grouped
 
 
@@ -103,7 +103,7 @@ def test_a_spoiled_value_names_op_and_line():
     z = y.sum()
     line = here().replace(str(inspect.currentframe().f_lineno), str(inspect.currentframe().f_lineno + 1))
     y.add_(1)
-    text = message(engine.errors.SpoiledError, z.backward)
+    text = message(engine.base.errors.SpoiledError, z.backward)
     assert "exp saved 'out' of shape (2,)" in text and f"add_ wrote over it at {line}" in text and "version 1" in text
 
 
@@ -111,7 +111,7 @@ def test_a_freed_graph_names_the_op():
     x = engine.tensor(numpy.ones(2), requires_grad=True)
     y = x.exp().sum()
     y.backward()
-    assert "exp" in message(engine.errors.GraphFreedError, y.backward)
+    assert "exp" in message(engine.base.errors.GraphFreedError, y.backward)
 
 
 def test_a_non_scalar_says_its_shape():
@@ -125,13 +125,13 @@ def test_code_of_a_notebook_cell_is_called_so():
 
 
 def test_an_observer_is_told_of_the_failure():
-    class Log(engine.observe.Observer):
+    class Log(engine.base.observe.Observer):
         seen = []
 
         def failed(self, op, inputs, attrs, error):
             self.seen.append((op.name, type(error)))
 
-    with engine.observe.observing(Log()), pytest.raises(RuntimeError):
+    with engine.base.observe.observing(Log()), pytest.raises(RuntimeError):
         A + B
     assert Log.seen == [("add", RuntimeError)]
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 import engine
-from engine import nn, observe
+from engine import nn
+from engine.base import observe
 from engine.utils.flop_counter import FlopCounterMode
 
 

@@ -16,7 +16,7 @@ import engine
 from cases import draw, floating, normal_like, rng_of
 from engine import Tensor
 from engine.backends import cpu, reference
-from engine.op import registry
+from engine.core.op import registry
 
 # -- without a GPU ---------------------------------------------------------------------------------------------------------
 
@@ -66,7 +66,7 @@ def test_a_full_gpu_is_a_runtime_error(stand_in, monkeypatch):
         used[0](4000)
     assert isinstance(raised.value, engine.cuda.OutOfMemoryError) and isinstance(raised.value, Full)
 
-    class spends(engine.op.Op):
+    class spends(engine.core.op.Op):
         home, exempt = "", dict.fromkeys(("promotion", "zero_size"), "of this test")
 
         def forward(xp, x): return used[0](4000)  # fmt: skip  # noqa: E704
@@ -147,7 +147,7 @@ def test_what_programs_ask_of_gpus_is_asked_of_cupy(stand_in, monkeypatch):
     )
     monkeypatch.setattr(stand_in.cupy, "cuda", types.SimpleNamespace(runtime=runtime, Device=Device), raising=False)
     monkeypatch.setattr(stand_in.cupy, "get_default_memory_pool", Pool, raising=False)
-    monkeypatch.setattr(engine.devices, "gpu", stand_in)
+    monkeypatch.setattr(engine.core.devices, "gpu", stand_in)
     noted: list[int] = []  # the GPUs whose memory was looked at before it was given back
     monkeypatch.setitem(sys.modules, "engine.backends.gpu_runtime", types.SimpleNamespace(note=noted.append))
     cuda = engine.cuda
@@ -170,7 +170,7 @@ def test_a_path_of_views_is_walked_in_the_namespace_of_its_array(stand_in, monke
 
 
 def test_without_a_gpu_the_error_says_what_is_missing():
-    if engine.devices.cuda_available():
+    if engine.core.devices.cuda_available():
         pytest.skip("there is a GPU")
     with pytest.raises(RuntimeError, match="CuPy|GPU"):
         engine.ones(2).to("cuda")
@@ -183,7 +183,7 @@ def test_without_a_gpu_the_error_says_what_is_missing():
 
 @pytest.fixture
 def gpu():
-    if not engine.devices.cuda_available():
+    if not engine.core.devices.cuda_available():
         pytest.skip("no CuPy, or no NVIDIA GPU")
 
 

@@ -54,7 +54,7 @@ def runtime(monkeypatch):
     backend = types.SimpleNamespace(
         device_count=lambda: 1, current_device=lambda: 0, memory_used=lambda i: pool.used, memory_held=lambda i: pool.held
     )
-    monkeypatch.setattr(engine.devices, "gpu", backend)
+    monkeypatch.setattr(engine.core.devices, "gpu", backend)
     return pool
 
 

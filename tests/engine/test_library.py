@@ -6,7 +6,7 @@ import pytest
 
 import engine
 from engine.autograd import gradcheck
-from engine.library import custom_op, register_autograd, register_fake
+from engine.compat.library import custom_op, register_autograd, register_fake
 
 
 def test_an_op_with_its_backward():

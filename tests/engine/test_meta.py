@@ -336,5 +336,5 @@ def test_sizes_beyond_the_address_space_are_refused_in_words():
 
 @pytest.mark.slow
 def test_programs_without_it_pay_nothing():
-    code = "import engine; engine.ones(2).exp(); engine.device('meta'); print(engine.devices.mixed)"
+    code = "import engine; engine.ones(2).exp(); engine.device('meta'); print(engine.core.devices.mixed)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"

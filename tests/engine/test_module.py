@@ -12,7 +12,8 @@ import pytest
 from nets import Net
 
 import engine
-from engine import nn, observe
+from engine import nn
+from engine.base import observe
 from grouping import grouped
 
 

@@ -11,7 +11,7 @@ import numpy
 import pytest
 
 import engine
-from engine import devices
+from engine.core import devices
 
 NO_GPU = pytest.mark.skipif(devices.cuda_available(), reason="says what comes without a GPU")
 

@@ -9,7 +9,8 @@ import pytest
 from nets import close, values
 
 import engine
-from engine import nn, observe
+from engine import nn
+from engine.base import observe
 
 
 def test_layers_start_with_torchs_weights():

@@ -11,8 +11,10 @@ from tables import LETTER, MAKE, NO_KERNEL, REFUSED, Typed
 import cases
 import engine
 from cases import call, draw, floating, inner, leaves, normal_like, rng_of, smooth
-from engine import Tensor, dtypes, tape
-from engine.op import Elementwise
+from engine import Tensor
+from engine.base import dtypes
+from engine.core import tape
+from engine.core.op import Elementwise
 from workbench.formulas import typeset
 
 PROMOTION, SPECIALS = tables.stored("promotion"), tables.stored("specials")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 import engine
-from engine import Tensor, nn, overrides
+from engine import Tensor, nn
+from engine.compat import overrides
 
 
 class Heard(overrides.TorchFunctionMode):

@@ -7,7 +7,7 @@ import math
 import pytest
 
 import engine
-from engine import printing
+from engine.core import printing
 from grouping import grouped
 
 EXPECTED = {
@@ -197,5 +197,5 @@ def test_profiles():
 
 
 def test_results_of_several_are_called_by_their_op():
-    values = engine.op.functions["linalg.svd"](engine.eye(2, requires_grad=True)).S
+    values = engine.core.op.functions["linalg.svd"](engine.eye(2, requires_grad=True)).S
     assert repr(values) == "tensor([1., 1.], grad_fn=<LinalgSvdBackward0>)"

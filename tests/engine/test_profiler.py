@@ -12,8 +12,10 @@ from types import SimpleNamespace
 import pytest
 
 import engine
-from engine import devices, nn, observe, optim
+from engine import nn, optim
 from engine.autograd import profiler as older
+from engine.base import observe
+from engine.core import devices
 from engine.profiler import (
     ProfilerAction,
     ProfilerActivity,

@@ -8,7 +8,7 @@ import tables
 from tables import LETTER, LETTERS, NO_KERNEL, REFUSED, SCALARS
 
 import engine
-from engine import dtypes
+from engine.base import dtypes
 
 EXPECTED = tables.stored("dtypes")
 

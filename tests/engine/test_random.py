@@ -8,8 +8,8 @@ import numpy
 import pytest
 
 import engine
+from engine.core.random import Generator, fork_rng
 from engine.nn import functional as F
-from engine.random import Generator, fork_rng
 from grouping import grouped
 
 SEEDS = (0, 12345, 2**40 + 3)

@@ -9,7 +9,7 @@ import pytest
 
 import engine
 from engine import Tensor
-from engine.op import functions
+from engine.core.op import functions
 from grouping import grouped
 
 inf, nan = math.inf, math.nan

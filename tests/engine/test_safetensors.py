@@ -18,7 +18,7 @@ from safetensors import safe_open
 
 import engine
 from engine import Tensor, nn, optim
-from engine.dtypes import ALL
+from engine.base.dtypes import ALL
 from engine.serialize import CheckpointError, load_file, save_file
 from engine.serialize.safetensors import read, save
 from engine.serialize.source import Source

@@ -7,7 +7,7 @@ import pytest
 
 import engine
 from engine.autograd import gradcheck, gradgradcheck
-from engine.op import functions
+from engine.core.op import functions
 from grouping import grouped
 
 rng = numpy.random.default_rng(3)

@@ -13,9 +13,10 @@ import threading
 import pytest
 
 import engine
-from engine import Tensor, public, subclasses
+from engine import Tensor
+from engine.core import public, subclasses
+from engine.core.op import functions
 from engine.nn import functional as F
-from engine.op import functions
 
 
 class Plain(Tensor):

@@ -10,8 +10,9 @@ import numpy
 import pytest
 
 import engine
-from engine import observe, tape
 from engine.autograd import forward_ad, grad
+from engine.base import observe
+from engine.core import tape
 
 
 def leaf(values):

@@ -11,7 +11,7 @@ from pictures import BYTES, PICTURE, R, array, same
 from PIL import Image
 
 import engine
-from engine import missing
+from engine.compat import missing
 
 V = engine.vision
 T, U = V.transforms, V.utils

@@ -1,4 +1,4 @@
-"""Writes engine/torch_homes.txt, where PyTorch says that its classes and functions are: `python tests/parity/make_torch_homes.py`.
+"""Writes engine/compat/torch_homes.txt, where PyTorch says that its classes and functions are: `python tests/parity/make_torch_homes.py`.
 
 A line is a module of PyTorch's, the engine's module, and the names that are at home in both. What pickle could not find again there is
 left out.
@@ -14,9 +14,9 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from engine import missing
+from engine.compat import missing
 
-FILE = Path(__file__).resolve().parents[2] / "engine" / "torch_homes.txt"
+FILE = Path(__file__).resolve().parents[2] / "engine" / "compat" / "torch_homes.txt"
 
 
 def _found(module: str, name: str) -> Any:

@@ -1,4 +1,4 @@
-"""Writes engine/torch_names.txt, the public names of the installed PyTorch: `python tests/parity/make_torch_names.py`.
+"""Writes engine/compat/torch_names.txt, the public names of the installed PyTorch: `python tests/parity/make_torch_names.py`.
 
 One module or class in a line, and behind it the names in it. A program that asks `engine` for a name that is not there hears from this
 list whether PyTorch has it.
@@ -12,7 +12,7 @@ import types
 import warnings
 from pathlib import Path
 
-FILE = Path(__file__).resolve().parents[2] / "engine" / "torch_names.txt"
+FILE = Path(__file__).resolve().parents[2] / "engine" / "compat" / "torch_names.txt"
 ASIDE = ("torch.ao", "torch.quantization", "torch.fx.passes", "torch.fx.experimental", "torch.include")
 CLASSES = ("Tensor", "nn.Module", "optim.Optimizer", "autograd.Function")
 ASKED = (

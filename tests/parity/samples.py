@@ -14,7 +14,7 @@ import torch
 from deviations import ABSENT, DEVIATIONS
 
 import engine
-from engine import dtypes
+from engine.base import dtypes
 
 MOST = {"second": 4, "forward": 6, "in_place": 12, "out": 6}  # samples of one op and dtype, spread evenly; the other tests take 40
 INSIDE = ("_batch_norm_with_update", "native_dropout_backward", "slice")  # of torch.ops.aten alone

@@ -12,7 +12,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import engine  # noqa: E402
-from engine.dtypes import ALL  # noqa: E402
+from engine.base.dtypes import ALL  # noqa: E402
 
 pytestmark = pytest.mark.torch
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import engine
-from engine import dtypes
+from engine.base import dtypes
 
 sys.path[:0] = [str(Path(__file__).parents[1] / "engine"), str(Path(__file__).parents[1] / "engine" / "expected")]
 import make_answers  # noqa: E402

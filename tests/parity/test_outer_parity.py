@@ -16,8 +16,8 @@ import pytest
 import closeness
 import engine
 import engine.testing
-from engine import jit, missing
-from engine.torch_version import TorchVersion
+from engine.compat import jit, missing
+from engine.compat.torch_version import TorchVersion
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.torch

@@ -10,7 +10,7 @@ import pytest
 
 import torch_tests
 import workbench as wb
-from engine import observe
+from engine.base import observe
 
 sys.path.insert(0, str(Path(__file__).parent))
 

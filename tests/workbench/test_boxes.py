@@ -6,7 +6,8 @@ import pytest
 
 import engine
 import workbench as wb
-from engine import nn, tape
+from engine import nn
+from engine.core import tape
 from engine.nn import functional as F
 from workbench import surface
 

@@ -14,7 +14,8 @@ from walked import bits, leaf, tanh_layer, unrolled
 
 import engine
 import workbench as wb
-from engine import nn, observe
+from engine import nn
+from engine.base import observe
 from workbench import breakpoints, conditions, protocol
 from workbench.breakpoints import Breakpoint, Breakpoints
 from workbench.conditions import NAMES, BadCondition, Condition, fetched, health_of, measure

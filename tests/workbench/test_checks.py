@@ -39,7 +39,8 @@ import engine
 import engine.data
 import engine.nn.functional as F
 import workbench as wb
-from engine import nn, observe
+from engine import nn
+from engine.base import observe
 from engine.optim import SGD, Adam
 from workbench import protocol
 from workbench.checks.look import look

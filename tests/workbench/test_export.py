@@ -18,7 +18,8 @@ import pytest
 
 import engine
 import workbench as wb
-from engine import nn, observe
+from engine import nn
+from engine.base import observe
 from engine.nn import functional as F
 from workbench.drawings import outline, text
 from workbench.drawings.drawing import draw

@@ -16,7 +16,8 @@ from walked import leaf
 
 import engine
 import workbench as wb
-from engine import nn, observe
+from engine import nn
+from engine.base import observe
 from engine.data import DataLoader, TensorDataset
 from workbench import graph as graphs
 from workbench.drawings import svg, text

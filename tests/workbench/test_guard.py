@@ -9,7 +9,7 @@ import pytest
 import engine
 import engine.data
 import workbench as wb
-from engine import observe
+from engine.base import observe
 
 
 def test_the_guard_stops_at_the_very_op_with_its_operands() -> None:

@@ -13,7 +13,8 @@ import pytest
 from walked import leaf
 
 import engine
-from engine import nn, observe
+from engine import nn
+from engine.base import observe
 from workbench import lifetimes, recorder, recording
 from workbench.recorder import Recorder
 from workbench.recording import BYTES, Recording

@@ -12,8 +12,9 @@ from asking import asked
 import engine
 import engine.nn.functional as F
 import workbench as wb
-from engine import distributions, func, nn, observe
+from engine import distributions, func, nn
 from engine.autograd import Function, graph
+from engine.base import observe
 from engine.utils.checkpoint import checkpoint
 from workbench.inspector.numbers import summary
 from workbench.passes import PassWatcher

@@ -14,7 +14,9 @@ import pytest
 
 import engine
 import workbench as wb
-from engine import autograd, devices, nn, observe, optim
+from engine import autograd, nn, optim
+from engine.base import observe
+from engine.core import devices
 from engine.utils.checkpoint import checkpoint
 from workbench import subjects
 from workbench.memory_use import Log, device, predict

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import engine
-from engine import nn, observe
+from engine import nn
+from engine.base import observe
 from workbench import metrics
 from workbench.recorder import Recorder
 from workbench.retrace import retrace

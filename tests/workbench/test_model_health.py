@@ -10,7 +10,8 @@ from asking import asked, recorded
 
 import engine
 import workbench as wb
-from engine import nn, observe, optim
+from engine import nn, optim
+from engine.base import observe
 from workbench.model_health import activations, parameters, per_sample
 from workbench.passes import PassWatcher
 from workbench.protocol import ParameterRow

@@ -8,7 +8,9 @@ from meta import PROGRAMS, values
 from walked import bits, classifier, convolution, leaf, recurrent, tanh_layer, unrolled
 
 import engine
-from engine import autograd, nn, observe, tape
+from engine import autograd, nn
+from engine.base import observe
+from engine.core import tape
 from engine.utils.checkpoint import checkpoint
 from workbench import protocol
 from workbench.graph import Graph

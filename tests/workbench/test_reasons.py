@@ -7,7 +7,8 @@ import inspect
 import pytest
 
 import engine
-from engine import nn, observe, optim
+from engine import nn, optim
+from engine.base import observe
 from workbench import inspector
 from workbench.graph import Graph
 from workbench.recorder import Recorder

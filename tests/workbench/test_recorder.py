@@ -13,7 +13,9 @@ from walked import PROGRAMS, leaf
 
 import engine
 import workbench as wb
-from engine import autograd, inplace, nn, observe, tape
+from engine import autograd, nn
+from engine.base import observe
+from engine.core import inplace, tape
 from engine.data import DataLoader, Dataset
 from workbench.recorder import Recorder
 from workbench.recording import Recording

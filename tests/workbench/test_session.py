@@ -14,7 +14,7 @@ from walked import PROGRAMS, added_to, bits, leaf, tanh_layer
 
 import engine
 import workbench as wb
-from engine import observe
+from engine.base import observe
 from workbench import protocol
 from workbench.passes import PassWatcher
 from workbench.recorder import Recorder

@@ -16,7 +16,8 @@ from mistakes import (
 import engine
 import engine.data
 import engine.nn.functional as F
-from engine import nn, observe
+from engine import nn
+from engine.base import observe
 from workbench.checks import shapes
 from workbench.checks.look import flags, look
 from workbench.recorder import Recorder

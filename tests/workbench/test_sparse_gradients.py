@@ -6,7 +6,7 @@ import numpy
 
 import engine
 import workbench as wb
-from engine import observe
+from engine.base import observe
 from workbench.graph import Graph
 from workbench.inspector.numbers import summary
 from workbench.recorder import Recorder

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from walked import PROGRAMS, added_to, bits, fan_out, leaf, tanh_layer, unrolled
 
 import engine
-from engine import nn, observe
+from engine import nn
+from engine.base import observe
 from engine.utils.checkpoint import checkpoint
 from workbench.formulas import typeset
 from workbench.graph import Graph

@@ -16,7 +16,8 @@ from walked import leaf
 
 import engine
 import workbench as wb
-from engine import nn, observe
+from engine import nn
+from engine.base import observe
 from workbench.recorder import Recorder
 from workbench.recording import BYTES
 

@@ -16,8 +16,10 @@ from walked import leaf
 
 import engine
 import workbench as wb
-from engine import devices, nn, observe
+from engine import nn
 from engine.autograd import Function
+from engine.base import observe
+from engine.core import devices
 from workbench import metrics, surface, timing
 from workbench.graph import Graph
 from workbench.recorder import Recorder

@@ -8,7 +8,8 @@ import numpy
 import pytest
 
 import engine
-from engine import nn, observe
+from engine import nn
+from engine.base import observe
 from workbench import protocol
 from workbench.recording import Recording
 from workbench.session import Session

@@ -6,7 +6,7 @@ import numpy
 
 import cases
 import engine
-from engine.op import Elementwise
+from engine.core.op import Elementwise
 from workbench.graph import Graph
 from workbench.retrace import retrace
 from workbench.stepper import Stepper

@@ -8,7 +8,8 @@ import pytest
 
 import engine
 import workbench as wb
-from engine import nn, observe
+from engine import nn
+from engine.base import observe
 from workbench import recorder as recording_of
 from workbench.graph import Graph
 from workbench.recorder import Recorder

@@ -9,8 +9,8 @@ import pytest
 from walked import leaf
 
 import engine
-from engine import observe
-from engine.op import registry
+from engine.base import observe
+from engine.core.op import registry
 from grouping import grouped
 from workbench.formulas import notation, symbols, typeset
 from workbench.formulas.typeset import Operand

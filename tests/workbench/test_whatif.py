@@ -11,7 +11,7 @@ from walked import PROGRAMS, fan_out, leaf, several_results, unrolled
 
 import engine
 import workbench as wb
-from engine import observe
+from engine.base import observe
 from workbench.graph import Graph
 from workbench.passes import PassWatcher
 from workbench.recorder import Recorder

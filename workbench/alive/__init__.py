@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from engine import inplace
-from engine.tensor import Tensor
+from engine.core import inplace
+from engine.core.tensor import Tensor
 
 from .. import protocol
 from ..inspector import bytes_text, shape_text

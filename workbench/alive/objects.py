@@ -11,7 +11,7 @@ from weakref import ref
 
 import numpy
 
-from engine.tensor import Tensor
+from engine.core.tensor import Tensor
 
 from .. import frames
 from ..recording import Recording

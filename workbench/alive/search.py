@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
 
-from engine import inplace, tape
+from engine.core import inplace, tape
+from engine.core.tensor import Tensor
 from engine.nn.parameter import is_lazy
-from engine.tensor import Tensor
 
 from . import roots
 from .chain import MOST_OBJECTS, Chain, Root, Why

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine import inplace, tape
-from engine.tensor import Tensor
+from engine.core import inplace, tape
+from engine.core.tensor import Tensor
 
 from ..memory_use.words import for_which, saving
 from ..recording import recent

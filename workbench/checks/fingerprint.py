@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from engine import tape
-from engine.tensor import Tensor
+from engine.core import tape
+from engine.core.tensor import Tensor
 
 from .. import inspector
 from ..model_health.activations import module_of

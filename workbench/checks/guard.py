@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from engine import errors, observe
-from engine.tensor import Tensor
+from engine.base import errors, observe
+from engine.core.tensor import Tensor
 
 from ..frames import at_user_line
 from ..inspector import number_text

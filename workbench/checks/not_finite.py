@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy
 
-from engine import tape
-from engine.op import Elementwise
-from engine.tensor import Tensor
+from engine.core import tape
+from engine.core.op import Elementwise
+from engine.core.tensor import Tensor
 
 from ..inspector import host, number_text
 from ..protocol import Refused

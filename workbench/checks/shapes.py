@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy
 
-from engine.op import Elementwise
+from engine.core.op import Elementwise
 
 from ..protocol.checks import Finding
 from .case import Case, several, shape

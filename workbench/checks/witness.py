@@ -13,8 +13,8 @@ from weakref import ref
 
 import numpy
 
-from engine import inplace, tape
-from engine.tensor import Tensor
+from engine.core import inplace, tape
+from engine.core.tensor import Tensor
 
 from . import values
 

@@ -10,7 +10,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from engine.tensor import Tensor
+from engine.core.tensor import Tensor
 
 from .. import inspector, protocol
 from ..drawings import svg
@@ -191,7 +191,7 @@ class _stepped(AbstractContextManager):
 
 def _whole(tensor: Tensor) -> bool:
     """Whether a backward pass of it can begin: it is a scalar, and its tape was not freed."""
-    from engine import tape
+    from engine.core import tape
 
     nodes = tape.plan([tensor.node])
     return tensor.array.size == 1 and not any(node.op is not None and node.saved is tape.FREED for node in nodes)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy
 
-from engine.op import Elementwise
+from engine.core.op import Elementwise
 
 from ..inspector import FEW, host
 from ..protocol import Formula, Rules

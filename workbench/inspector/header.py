@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from engine import devices, inplace
 from engine.backends.batch import Batched
 from engine.backends.coo import Coo
-from engine.tensor import Tensor
+from engine.core import devices, inplace
+from engine.core.tensor import Tensor
 
 from ..protocol import Fact
 from .memory_layout import strides_of

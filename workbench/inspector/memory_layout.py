@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy
 
-from engine import inplace
+from engine.core import inplace
 
 from ..protocol import MemoryLayout, Sharer
 from .text import bytes_text, count_text

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from engine.op import registry
-from engine.tensor import Tensor
+from engine.core.op import registry
+from engine.core.tensor import Tensor
 
 from .. import source
 from ..sites import line_of

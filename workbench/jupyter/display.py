@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy
 
+from engine.core.tensor import Tensor
 from engine.nn import Module
-from engine.tensor import Tensor
 
 from .. import inspector
 

@@ -14,7 +14,7 @@ from IPython.core.magic_arguments import argument, magic_arguments, parse_argstr
 from IPython.display import display
 
 import engine
-from engine import observe
+from engine.base import observe
 
 from ..passes import PassWatcher
 from ..recorder import MAX_ROWS, Recorder

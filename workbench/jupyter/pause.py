@@ -18,7 +18,7 @@ import zmq
 from IPython.core.getipython import get_ipython
 from IPython.display import display
 
-from engine import observe
+from engine.base import observe
 
 from ..breakpoints import Breakpoint
 from ..passes import GLANCE, Followed, PassWatcher

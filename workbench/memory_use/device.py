@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from engine import devices
+from engine.core import devices
 
 from .. import protocol
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy
 
-from engine import inplace
+from engine.core import inplace
 
 from .. import protocol
 from ..graph import dtype_name

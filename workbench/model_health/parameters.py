@@ -8,9 +8,9 @@ from copy import deepcopy
 from typing import Any
 
 from engine import optim
+from engine.core.tensor import Tensor
 from engine.optim import Optimizer
 from engine.optim.optimizer import library
-from engine.tensor import Tensor
 
 from .. import inspector
 from ..protocol import Fact, ParameterRow

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy
 
-from engine import tape
+from engine.core import tape
 
 from .. import inspector
 from ..inspector.numbers import norm, wide

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
+from engine.core.tensor import Tensor
 from engine.nn import Module
-from engine.tensor import Tensor
 
 from ..model_health import gradient_flow as flow
 from ..training.history import History

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy
 
-from engine import devices, no_grad, random
+from engine import no_grad
+from engine.core import devices, random
+from engine.core.tensor import Tensor
 from engine.nn import Module
-from engine.tensor import Tensor
 
 from ..inspector.numbers import wide
 from ..training.curve import as_number

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy
 
-from engine.tensor import Tensor
+from engine.core.tensor import Tensor
 
 from .. import inspector
 from . import style

@@ -11,9 +11,10 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from engine import observe, tape
 from engine.autograd import reverse
-from engine.tensor import Tensor
+from engine.base import observe
+from engine.core import tape
+from engine.core.tensor import Tensor
 
 from ..graph import Graph
 from ..protocol import QuestionKind

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import engine
 import engine.nn.functional as F
 from engine import nn
-from engine.tensor import Tensor
+from engine.core.tensor import Tensor
 
 Task = Literal["classes", "numbers"]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy
 
-from engine.tensor import Tensor
+from engine.core.tensor import Tensor
 
 from .. import inspector
 

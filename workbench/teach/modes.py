@@ -12,9 +12,9 @@ from typing import Any, Literal
 
 import numpy
 
-from engine import tape
-from engine.op import Linear, Op
-from engine.tensor import Tensor
+from engine.core import tape
+from engine.core.op import Linear, Op
+from engine.core.tensor import Tensor
 
 from .. import inspector
 from ..inspector.numbers import norm

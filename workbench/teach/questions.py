@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 
 import numpy
 
-from engine.tensor import Tensor
+from engine.core.tensor import Tensor
 
 from .. import protocol
 from ..protocol import QuestionKind

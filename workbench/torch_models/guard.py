@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from engine import errors
+from engine.base import errors
 
 from ..checks.guard import check, check_backward
 from ..frames import at_user_line

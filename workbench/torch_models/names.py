@@ -10,7 +10,7 @@ from types import FunctionType
 from typing import Any
 
 from engine import ops  # noqa: F401 - fills the registry
-from engine.op import Op, registry
+from engine.core.op import Op, registry
 
 from .loaded import is_tensor
 

@@ -7,9 +7,9 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from engine import is_grad_enabled
+from engine.core.tensor import Tensor
 from engine.nn import Module
 from engine.nn.parameter import is_lazy
-from engine.tensor import Tensor
 
 from .table import Measured, ModuleHistory, ParameterHistory, Quantity, measured
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from time import monotonic
 from typing import Any, Literal
 
-from engine import observe
+from engine.base import observe
 
 from .. import protocol
 from ..passes import PassWatcher

@@ -11,8 +11,8 @@ import numpy
 
 import engine
 from engine import no_grad
+from engine.core.tensor import Tensor
 from engine.nn import Module
-from engine.tensor import Tensor
 
 
 class TrainingState:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from engine.tensor import Tensor
+from engine.core.tensor import Tensor
 
 from ..recording import Recording
 from ..stepper import Stepper

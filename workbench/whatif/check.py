@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy
 
-from engine.tensor import Tensor
+from engine.core.tensor import Tensor
 
 from ..inspector import host, number_text
 from ..recording import Recording

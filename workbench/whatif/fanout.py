@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from engine import tape
+from engine.core import tape
 
 from ..stepper import Stepper
 

@@ -8,7 +8,7 @@ from weakref import ref
 
 import numpy
 
-from engine.tensor import Tensor
+from engine.core.tensor import Tensor
 
 from ..inspector import host
 from ..inspector.numbers import norm, wide

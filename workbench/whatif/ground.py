@@ -9,8 +9,8 @@ from weakref import ref
 
 import numpy
 
-from engine import tape
-from engine.tensor import Tensor
+from engine.core import tape
+from engine.core.tensor import Tensor
 
 from ..recording import Recording
 from ..stepper import Stepper

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy
 
-from engine.op import Elementwise
+from engine.core.op import Elementwise
 
 from ..inspector import host
 from ..recording import Recording

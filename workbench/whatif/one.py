@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy
 
-from engine import devices, errors, inplace, rules
 from engine.backends import cpu
 from engine.backends.batch import Batched
 from engine.backends.coo import Coo
-from engine.batching import Crossing
-from engine.tensor import Tensor
+from engine.base import errors
+from engine.core import devices, inplace, rules
+from engine.core.batching import Crossing
+from engine.core.tensor import Tensor
 
 from ..formulas.typeset import input_names
 from ..recording import Recording

@@ -10,10 +10,11 @@ from typing import Any
 import numpy
 
 import engine
-from engine import observe, tape
-from engine.batching import Crossing
-from engine.dtypes import FLOAT, FROM_NUMPY
-from engine.tensor import Tensor
+from engine.base import observe
+from engine.base.dtypes import FLOAT, FROM_NUMPY
+from engine.core import tape
+from engine.core.batching import Crossing
+from engine.core.tensor import Tensor
 
 from .. import protocol
 from ..attributes import Opaque

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy
 
-from engine import tape
+from engine.core import tape
 
 from ..inspector import host, number_text
 from ..recording import Recording

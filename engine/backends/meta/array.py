@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy
 
-from ...layout import strides_of, told_strides
+from ...base.layout import strides_of, told_strides
 
 
 class NoData(RuntimeError):

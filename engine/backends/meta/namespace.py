@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy
 
-from ...layout import blank as in_format
-from ...layout import preserve_format
+from ...base.layout import blank as in_format
+from ...base.layout import preserve_format
 from .. import cpu
 from ..batch.elements import ELEMENTWISE
 from ..kernels_conv import _check

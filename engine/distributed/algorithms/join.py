@@ -6,7 +6,7 @@ import warnings
 from abc import ABC, abstractmethod
 from typing import Any
 
-from ...create import ones, zeros
+from ...core.create import ones, zeros
 from .. import collectives
 from ..world import get_world_size
 

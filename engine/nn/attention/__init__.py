@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from enum import Enum, IntEnum
 from typing import Any
 
-from ... import missing
+from ...compat import missing
 
 
 class SDPBackend(IntEnum):

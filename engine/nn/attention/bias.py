@@ -5,8 +5,8 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Any
 
-from ...create import ones
-from ...tensor import Tensor
+from ...core.create import ones
+from ...core.tensor import Tensor
 
 
 class CausalVariant(IntEnum):

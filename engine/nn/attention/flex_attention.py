@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ... import dtypes
-from ...create import ones, zeros
-from ...op import functions
-from ...ranges import arange
-from ...tensor import Tensor
+from ...base import dtypes
+from ...core.create import ones, zeros
+from ...core.op import functions
+from ...core.ranges import arange
+from ...core.tensor import Tensor
 
 Mod = Callable[..., Any]
 _DEFAULT_SPARSE_BLOCK_SIZE = 128  # by which libraries round lengths up

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ... import missing
+from ...compat import missing
 from ..data_parallel import DataParallel, data_parallel
 from .parallel_apply import parallel_apply
 from .replicate import replicate

@@ -6,8 +6,8 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from ...op import functions
-from ...tensor import Tensor
+from ...core.op import functions
+from ...core.tensor import Tensor
 
 
 def _place(device: Any) -> Any:

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy
 
-from ... import devices, dtypes, inplace
 from ...backends.coo import Coo
-from ...errors import Refused
-from ...tensor import Tensor
+from ...base import dtypes
+from ...base.errors import Refused
+from ...core import devices, inplace
+from ...core.tensor import Tensor
 
 
 def _listed(parameters: Any) -> list[Tensor]:

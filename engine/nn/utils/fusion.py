@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from ...create import ones_like, zeros_like
-from ...tensor import Tensor
+from ...core.create import ones_like, zeros_like
+from ...core.tensor import Tensor
 from ..module import Module
 from ..parameter import Parameter
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from ...random import get_rng_state, set_rng_state
+from ...core.random import get_rng_state, set_rng_state
 from ..module import Module
 
 

@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy
 
-from ... import devices, linalg
+from ... import linalg
 from ...autograd import no_grad
+from ...core import devices
+from ...core.ranges import eye
+from ...core.tensor import Tensor
 from ...ops.join import cat
-from ...ranges import eye
-from ...tensor import Tensor
 from .. import functional as F
 from ..module import Module
 from ..parameter import is_lazy

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ...autograd import no_grad
-from ...tensor import Tensor
+from ...core.tensor import Tensor
 from ..container import ModuleDict, ModuleList
 from ..module import Module
 from ..parameter import Parameter

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ...autograd import no_grad
-from ...create import ones_like, zeros_like
+from ...core.create import ones_like, zeros_like
+from ...core.tensor import Tensor
 from ...ops.join import cat
 from ...ops.random import rand, rand_like
-from ...tensor import Tensor
 from ..module import Module
 
 

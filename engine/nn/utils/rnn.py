@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy
 
-from ... import devices, dtypes
+from ...base import dtypes
+from ...core import devices
+from ...core.tensor import Tensor
 from ...ops.join import cat, stack
-from ...tensor import Tensor
 
 
 class PackedSequence(namedtuple("PackedSequence", ["data", "batch_sizes", "sorted_indices", "unsorted_indices"])):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from ...core.tensor import Tensor
 from ...ops.lapack import norm_except_dim
 from ...ops.native import weight_norm as weighted
-from ...tensor import Tensor
 from ..module import Module
 from ..parameter import Parameter, is_lazy
 

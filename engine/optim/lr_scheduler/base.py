@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from ...tensor import Tensor
+from ...core.tensor import Tensor
 from ..optimizer import Optimizer, number
 
 

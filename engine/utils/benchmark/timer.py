@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ... import devices, settings
+from ...compat import settings
+from ...core import devices
 from .measurement import Measurement, TaskSpec
 
 __all__ = ["Timer", "timer"]

@@ -15,7 +15,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from engine import hub, nn
+from engine import nn
+from engine.compat import hub
 
 from ..transforms._presets import ImageClassification
 

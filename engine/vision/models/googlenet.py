@@ -8,7 +8,7 @@ from typing import Any
 
 import engine
 from engine import Tensor, nn
-from engine.errors import warn
+from engine.base.errors import warn
 from engine.nn import functional as F
 from engine.nn import init
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine import missing
+from engine.compat import missing
 
 from . import functional
 from .autoaugment import AugMix, AutoAugment, AutoAugmentPolicy, RandAugment, TrivialAugmentWide

@@ -25,7 +25,7 @@ from tables import LETTERS, NO_KERNEL, REFUSED, SCALARS, Typed  # noqa: E402
 
 import cases  # noqa: E402
 import engine  # noqa: E402
-from engine import dtypes  # noqa: E402
+from engine.base import dtypes  # noqa: E402
 
 TORCH_DTYPES = {d: getattr(torch, d.name) for d in dtypes.ALL}
 LETTER_OF = {TORCH_DTYPES[d]: letter for letter, d in LETTERS.items()} | {torch.complex32: NO_KERNEL}  # the engine has no complex32

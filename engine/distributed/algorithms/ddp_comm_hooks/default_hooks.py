@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .... import dtypes
-from ....futures import Future
+from ....base import dtypes
+from ....compat.futures import Future
 from ... import collectives
 from ...grad_bucket import GradBucket
 from ...group import Work

@@ -1,0 +1,154 @@
+"""PyTorch's module paths: where the engine keeps the module, if at another path, and the finder that imports it from there."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
+
+# The path that programs import, and the module it gives. The paths of the layers are in `engine.nn.modules`.
+PATHS = {
+    "engine._C": "engine.compat._C",
+    "engine._VF": "engine.compat._VF",
+    "engine.__config__": "engine.compat.__config__",
+    "engine.__future__": "engine.compat.__future__",
+    "engine._dynamo": "engine.compat._dynamo",
+    "engine._dynamo._trace_wrapped_higher_order_op": "engine.compat._dynamo",
+    "engine._dynamo.eval_frame": "engine.compat._dynamo",
+    "engine._higher_order_ops": "engine.compat._higher_order_ops",
+    "engine._higher_order_ops.associative_scan": "engine.compat._higher_order_ops",
+    "engine._higher_order_ops.cond": "engine.compat._higher_order_ops",
+    "engine._higher_order_ops.scan": "engine.compat._higher_order_ops",
+    "engine._higher_order_ops.while_loop": "engine.compat._higher_order_ops",
+    "engine._jit_internal": "engine.compat._jit_internal",
+    "engine._subclasses": "engine.compat._subclasses",
+    "engine._subclasses.fake_tensor": "engine.compat._subclasses",
+    "engine._tensor": "engine.core.tensor",
+    "engine._tensor_str": "engine.compat._tensor_str",
+    "engine._utils": "engine.compat._utils",
+    "engine.accelerator": "engine.compat.accelerator",
+    "engine.cpu": "engine.compat.cpu",
+    "engine.cpu.amp": "engine.compat.cpu.amp",
+    "engine.cpu.amp.autocast_mode": "engine.compat.cpu.amp",
+    "engine.cpu.amp.grad_scaler": "engine.compat.cpu.amp",
+    "engine.cuda.amp.autocast_mode": "engine.cuda.amp",
+    "engine.cuda.amp.common": "engine.cuda.amp",
+    "engine.cuda.amp.grad_scaler": "engine.cuda.amp",
+    "engine.distributed._composable": "engine.distributed",
+    "engine.distributed._composable.fsdp": "engine.distributed.fsdp",
+    "engine.distributed._tensor": "engine.distributed.tensor",
+    "engine.distributed._tensor.experimental": "engine.distributed.tensor",
+    "engine.distributed.checkpoint.hf_storage": "engine.distributed.checkpoint",
+    "engine.distributed.constants": "engine.distributed.world",
+    "engine.distributed.distributed_c10d": "engine.distributed",
+    "engine.distributed.fsdp.api": "engine.distributed.fsdp",
+    "engine.distributed.fsdp.fully_sharded_data_parallel": "engine.distributed.fsdp",
+    "engine.distributed.fsdp.wrap": "engine.distributed.wrapping",
+    "engine.distributed.nn.functional": "engine.distributed.nn",
+    "engine.distributed.tensor._utils": "engine.distributed.tensor",
+    "engine.distributed.tensor.experimental": "engine.distributed.tensor",
+    "engine.distributed.tensor.placement_types": "engine.distributed.tensor",
+    "engine.functional": "engine.compat.functional",
+    "engine.futures": "engine.compat.futures",
+    "engine.fx": "engine.compat.fx",
+    "engine.fx.experimental": "engine.compat.fx.experimental",
+    "engine.fx.experimental.proxy_tensor": "engine.compat.fx.experimental.proxy_tensor",
+    "engine.hub": "engine.compat.hub",
+    "engine.jit": "engine.compat.jit",
+    "engine.jit.annotations": "engine.compat.jit_annotations",
+    "engine.library": "engine.compat.library",
+    "engine.mps": "engine.compat.mps",
+    "engine.mtia": "engine.compat.mtia",
+    "engine.nn.parallel.data_parallel": "engine.nn.data_parallel",
+    "engine.nn.parallel.distributed": "engine.distributed.data_parallel",
+    "engine.optim.adadelta": "engine.optim.adaptive",
+    "engine.optim.adagrad": "engine.optim.adaptive",
+    "engine.optim.adamax": "engine.optim.adam",
+    "engine.optim.adamw": "engine.optim.adam",
+    "engine.optim.asgd": "engine.optim.sgd",
+    "engine.optim.nadam": "engine.optim.adam",
+    "engine.optim.radam": "engine.optim.adam",
+    "engine.optim.rmsprop": "engine.optim.adaptive",
+    "engine.optim.rprop": "engine.optim.sgd",
+    "engine.overrides": "engine.compat.overrides",
+    "engine.random": "engine.core.random",
+    "engine.return_types": "engine.base.return_types",
+    "engine.serialization": "engine.compat.serialization",
+    "engine.signal.windows.windows": "engine.signal.windows",
+    "engine.storage": "engine.core.storage",
+    "engine.torch_version": "engine.compat.torch_version",
+    "engine.types": "engine.compat.types",
+    "engine.utils.data.dataset": "engine.data.dataset",
+    "engine.utils.data.distributed": "engine.data.distributed",
+    "engine.utils.data.sampler": "engine.data.sampler",
+    "engine.version": "engine.compat.version",
+    "engine.vision.models._utils": "engine.vision.models._init",
+    "engine.vision.models.mobilenet": "engine.vision.models",
+    "engine.vision.ops.focal_loss": "engine.vision.ops.losses",
+    "engine.vision.transforms.transforms": "engine.vision.transforms",
+    "engine.xpu": "engine.compat.xpu",
+}
+TOPS = {"torchvision": "engine.vision", "functorch": "engine.func.functorch", "torch": "engine"}  # packages, and what answers for them
+_PUBLIC = {place: path for path, place in reversed(PATHS.items()) if place.startswith(("engine.compat.", "engine.core."))}
+
+
+def ours(name: str) -> str:
+    """The engine's name of a module of PyTorch's, torchvision's or functorch's."""
+    top, dot, rest = name.partition(".")
+    name = TOPS[top] + dot + rest
+    return PATHS.get(name, name)
+
+
+def theirs(name: str) -> str:
+    """PyTorch's name of a module of the engine's."""
+    name = public(name)
+    return named(name.replace("engine.data", "engine.utils.data", 1) if name.startswith("engine.data") else name)
+
+
+def public(name: str) -> str:
+    """The path by which programs know a module of the engine."""
+    return _PUBLIC.get(name, name)
+
+
+def named(name: str) -> str:
+    """The same with the package alone changed, wherever PyTorch has the module."""
+    return next((top + name[len(home) :] for top, home in TOPS.items() if f"{name}.".startswith(f"{home}.")), name)
+
+
+class Loader(importlib.abc.Loader):
+    """Hands out a loaded module as it is: nothing is run, and its own name and spec stay."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self.module = module
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> None:
+        return None
+
+    def exec_module(self, module: ModuleType) -> None:
+        sys.modules[module.__name__] = self.module  # the import system gives out what stands here afterwards
+
+    def get_code(self, fullname: str) -> Any:
+        """What `python -m torch.distributed.run` runs: the code of the module's own file."""
+        spec = self.module.__spec__
+        return spec.loader.get_code(spec.name) if spec is not None and isinstance(spec.loader, importlib.abc.InspectLoader) else None
+
+
+class Finder(importlib.abc.MetaPathFinder):
+    """Finds `engine.jit` where `PATHS` says that it is."""
+
+    def find_spec(self, fullname: str, path: Sequence[str] | None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
+        place = PATHS.get(fullname)
+        return None if place is None else found(fullname, importlib.import_module(place))
+
+
+def found(fullname: str, module: ModuleType) -> importlib.machinery.ModuleSpec:
+    """The spec that gives a loaded module to an import of another name."""
+    place = getattr(module, "__file__", None)
+    return importlib.machinery.ModuleSpec(fullname, Loader(module), origin=place, is_package=hasattr(module, "__path__"))
+
+
+sys.meta_path.insert(0, Finder())  # before that of files, which would load a module of a moved package a second time

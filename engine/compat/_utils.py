@@ -1,0 +1,48 @@
+"""PyTorch's private address of what programs take from it: tensors as one vector and back, numbers of devices, sizes of elements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..base import dtypes
+from ..core.devices import device as torch_device
+from ..core.tensor import Tensor
+from ..ops.join import cat
+
+__all__ = ["_flatten_dense_tensors", "_unflatten_dense_tensors"]
+
+
+def _flatten_dense_tensors(tensors: Sequence[Tensor]) -> Tensor:
+    """All tensors one after the other, as one 1-d tensor, differentiable."""
+    return cat([t.reshape(-1) for t in tensors])
+
+
+def _unflatten_dense_tensors(flat: Tensor, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """Views of a vector, cut in turn into the shapes of `tensors`."""
+    views, at = [], 0
+    for t in tensors:
+        views.append(flat.narrow(0, at, t.numel()).view(t.shape))
+        at += t.numel()
+    return tuple(views)
+
+
+def _element_size(dtype: dtypes.dtype) -> int:
+    """How many bytes a number takes."""
+    return dtype.itemsize
+
+
+def _get_device_index(device: Any, optional: bool = False, allow_cpu: bool = False) -> int:
+    """The number of a GPU; -1 of the CPU with `allow_cpu`. ValueError for one without a number, unless the current may be meant."""
+    if isinstance(device, int):
+        return device
+    found = None if device is None else torch_device(device)
+    if found is not None and found.type == "cpu":
+        if not allow_cpu:
+            raise ValueError(f"Expected a non cpu device, but got: {device}")
+        return -1
+    if found is not None and found.index is not None:
+        return found.index
+    if not optional:
+        raise ValueError(f"Expected a torch.device with a specified index or an integer, but got: {device}")
+    return 0

@@ -1,0 +1,163 @@
+"""Switches of the whole process that PyTorch programs set: determinism, precision of products, threads, default types, constants."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import math
+import os
+import warnings
+from typing import Any
+
+from ..base import dtypes
+from ..core import devices
+from ..core.devices import get_default_device, set_default_device
+
+__all__ = [
+    "are_deterministic_algorithms_enabled",
+    "e",
+    "get_default_device",
+    "get_deterministic_debug_mode",
+    "get_float32_matmul_precision",
+    "get_num_interop_threads",
+    "get_num_threads",
+    "inf",
+    "is_deterministic_algorithms_warn_only_enabled",
+    "is_warn_always_enabled",
+    "nan",
+    "newaxis",
+    "pi",
+    "set_default_device",
+    "set_default_tensor_type",
+    "set_deterministic_debug_mode",
+    "set_float32_matmul_precision",
+    "set_flush_denormal",
+    "set_num_interop_threads",
+    "set_num_threads",
+    "set_warn_always",
+    "use_deterministic_algorithms",
+]
+
+pi, e, inf, nan, newaxis = math.pi, math.e, math.inf, math.nan, None
+
+_deterministic = {"mode": False, "warn_only": False}
+_products = "highest"
+_threads: int | None = None
+_interop: int | None = None
+_warn_always = False
+
+
+def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
+    """Ask for the same result in every run; `warn_only` of an op that cannot give it. Every op here does, so nothing is refused."""
+    if not isinstance(mode, bool):
+        raise TypeError(f"_set_deterministic_algorithms(): argument 'mode' must be bool, not {type(mode).__name__}")
+    _deterministic.update(mode=mode, warn_only=bool(warn_only))
+
+
+def are_deterministic_algorithms_enabled() -> bool:
+    """What `use_deterministic_algorithms` said last."""
+    return _deterministic["mode"]
+
+
+def is_deterministic_algorithms_warn_only_enabled() -> bool:
+    """Whether `use_deterministic_algorithms` asked for warnings in place of errors."""
+    return _deterministic["warn_only"]
+
+
+def set_deterministic_debug_mode(debug_mode: int | str) -> None:
+    """0 or "default", 1 or "warn", 2 or "error": another spelling of `use_deterministic_algorithms`. RuntimeError for anything else."""
+    if not isinstance(debug_mode, (int, str)):
+        raise TypeError(f"debug_mode must be str or int, but got {type(debug_mode)}")
+    names: dict[Any, int] = {"default": 0, "warn": 1, "error": 2, 0: 0, 1: 1, 2: 2}
+    if debug_mode not in names:
+        raise RuntimeError(f"invalid value of debug_mode, expected one of `default`, `warn`, `error`, 0, 1, 2, but got {debug_mode}")
+    level = names[debug_mode]
+    use_deterministic_algorithms(level > 0, warn_only=level == 1)
+
+
+def get_deterministic_debug_mode() -> int:
+    """0: off, 1: warn, 2: error."""
+    return (1 if _deterministic["warn_only"] else 2) if _deterministic["mode"] else 0
+
+
+def set_float32_matmul_precision(precision: str) -> None:
+    """ "highest", "high" or "medium": how exact float32 products have to be. They are always of full precision here."""
+    global _products
+    if precision not in ("highest", "high", "medium"):
+        warnings.warn(f"{precision} is not one of 'highest', 'high', or 'medium'; the current call has no effect.", stacklevel=2)
+        return
+    _products = precision
+    importlib.import_module("engine.backends.cuda").matmul.allow_tf32 = precision != "highest"
+
+
+def get_float32_matmul_precision() -> str:
+    """What `set_float32_matmul_precision` said last."""
+    return _products
+
+
+def set_num_threads(num: int) -> None:
+    """How many threads one op may use: of NumPy's BLAS, where threadpoolctl is installed to tell it. No result changes."""
+    global _threads
+    _threads = _positive(num, "set_num_threads")
+    if importlib.util.find_spec("threadpoolctl") is not None:
+        importlib.import_module("threadpoolctl").threadpool_limits(num)
+
+
+def get_num_threads() -> int:
+    """How many threads one op may use: the processor's, unless `set_num_threads` has said otherwise."""
+    return _threads or _processors()
+
+
+def set_num_interop_threads(num: int) -> None:
+    """How many ops may run at once in compiled programs: noted only, ops run one after another."""
+    global _interop
+    _interop = _positive(num, "set_num_interop_threads")
+
+
+def get_num_interop_threads() -> int:
+    """What `set_num_interop_threads` said."""
+    return _interop or _processors()
+
+
+def _processors() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _positive(num: int, name: str) -> int:
+    if not isinstance(num, int) or isinstance(num, bool):
+        raise RuntimeError(f"{name} expects an int, but got {type(num).__name__}")
+    if num < 1:
+        raise RuntimeError(f"{name} expects a positive integer")
+    return num
+
+
+def set_warn_always(b: bool) -> None:
+    """Whether a warning comes every time or once. Python's own filters decide here; the wish is noted."""
+    global _warn_always
+    if not isinstance(b, bool):
+        raise TypeError(f"setWarnOnlyOnce(): argument 'b' must be bool, not {type(b).__name__}")
+    _warn_always = b
+
+
+def is_warn_always_enabled() -> bool:
+    """What `set_warn_always` said last."""
+    return _warn_always
+
+
+def set_flush_denormal(mode: bool) -> bool:
+    """False: numbers below the normal range stay as they are; NumPy has no switch for it."""
+    return False
+
+
+def set_default_tensor_type(t: Any) -> None:
+    """`torch.FloatTensor`, "torch.cuda.DoubleTensor" ...: the default float dtype and device, by the name of a type of tensors."""
+    from ..core.legacy import named
+
+    chosen = named(t) if isinstance(t, str) else t
+    if not isinstance(getattr(chosen, "dtype", None), dtypes.dtype) or not hasattr(chosen, "is_cuda"):
+        raise TypeError("invalid type object: only floating-point types are supported as the default type")
+    if not chosen.dtype.is_floating_point:
+        raise TypeError("only floating-point types are supported as the default type")
+    chosen.require()
+    dtypes.set_default(chosen.dtype)
+    devices.set_default_device("cuda" if chosen.is_cuda else None)

@@ -1,0 +1,255 @@
+"""Devices: which library computes, found from the arrays themselves."""
+
+from __future__ import annotations
+
+import enum
+import functools
+import importlib
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy
+
+from ..backends import cpu, meta
+from ..backends.batch import Batched, space
+from ..backends.meta import Meta
+from ..base.errors import Refused
+
+gpu: Any = None  # the CUDA backend, once a tensor has been put on a GPU; None: every array is NumPy's
+mixed = False  # whether there are other arrays than NumPy's: on a GPU, without memory, or one for each sample of a vmap
+
+
+_TYPES = (
+    "cpu", "cuda", "ipu", "xpu", "mkldnn", "opengl", "opencl", "ideep", "hip", "ve", "fpga", "maia", "xla", "lazy", "vulkan", "mps", "meta",
+    "hpu", "mtia", "privateuseone",
+)  # fmt: skip
+
+
+class device:
+    """Where a tensor's memory is: `device("cpu")`, `device("cuda")`, `device("cuda:1")`, `device("cuda", 1)`.
+
+    On `device("meta")` tensors have no memory. PyTorch's other types have names too, so that a program may ask for them; no tensor can be
+    put there.
+    """
+
+    __slots__ = ("_type", "_index")
+    __module__ = "torch"  # as it prints
+
+    def __init__(self, type: Any, index: int | None = None):
+        if isinstance(type, device) and index is None:
+            self._type, self._index = type._type, type._index
+            return
+        if index is not None and not isinstance(index, int):
+            raise TypeError(f"device(): argument 'index' (position 2) must be int, not {index.__class__.__name__}")
+        if isinstance(type, int) and index is None:
+            type, index = "cuda", type
+        if not isinstance(type, str):
+            raise TypeError(f"device(): argument 'type' (position 1) must be str, not {type.__class__.__name__}")
+        found = re.fullmatch(r"(\w+)(?::(0|[1-9]\d*))?", type)
+        if found is None or found[1] not in _TYPES:
+            if type.partition(":")[0] in _TYPES:
+                raise RuntimeError(f"Invalid device string: {type!r}; the index is a whole number from 0 on, as in 'cuda:1'")
+            raise RuntimeError(f"Expected one of {', '.join(_TYPES)} device type at start of device string: {type}")
+        if found[2] is not None and index is not None:
+            raise RuntimeError(f"type (string) must not include an index because index was passed explicitly: {type}")
+        if index is not None and index < 0:
+            raise RuntimeError(f"Device index must not be negative, got {index}")
+        self._type: str = found[1]
+        self._index: int | None = int(found[2]) if found[2] is not None else index
+
+    @property
+    def type(self) -> str:
+        return self._type
+
+    @property
+    def index(self) -> int | None:
+        return self._index
+
+    def __repr__(self) -> str:
+        return f"device(type={self.type!r}{f', index={self.index}' if self.index is not None else ''})"
+
+    def __str__(self) -> str:
+        return self.type if self.index is None else f"{self.type}:{self.index}"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, device) and (self.type, self.index) == (other.type, other.index)
+
+    def __hash__(self) -> int:
+        return hash((self.type, self.index))
+
+    def __enter__(self) -> device:
+        """Inside, new tensors are made here unless they are told otherwise."""
+        global default
+        _outer.append(default)
+        default = self
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        global default
+        default = _outer.pop()
+
+    def __call__(self, function: Callable) -> Callable:
+        """The function, run as inside `with` this device: `@device("cuda")`."""
+
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            with self:
+                return function(*args, **kwargs)
+
+        return call
+
+    def __reduce__(self) -> Any:
+        return _device, (str(self),)
+
+
+def _device(text: str) -> device:
+    return device(text)
+
+
+CPU, META = device("cpu"), device("meta")
+default: device | None = None  # where tensors are made that are not told where; None: in the CPU's memory
+_outer: list[device | None] = []  # what `default` was around each open `with device(...)`
+
+
+def set_default_device(device_: Any) -> None:
+    """Make new tensors on this device unless they are told otherwise; None: in the CPU's memory again."""
+    global default
+    default = None if device_ is None else device(device_)
+
+
+def get_default_device() -> device:
+    """Where new tensors are made."""
+    return CPU if default is None else default
+
+
+def cuda() -> Any:
+    """The CUDA backend, loaded at the first use. RuntimeError, saying what to install, when there is no CuPy or no GPU."""
+    global gpu, mixed
+    if gpu is None:
+        try:
+            backend = importlib.import_module("engine.backends.gpu")
+        except ImportError as error:
+            raise RuntimeError(
+                f"No CUDA device can be used: CuPy is not installed ({error}). "
+                "Install gradient-workbench[cuda12] or gradient-workbench[cuda13]."
+            ) from error
+        backend.require_device()
+        gpu, mixed = backend, True
+    return gpu
+
+
+def cuda_available() -> bool:
+    """Whether tensors can be put on a GPU here."""
+    try:
+        return cuda().device_count() > 0
+    except RuntimeError:
+        return False
+
+
+def making(place: Any) -> Any:
+    """The namespace in which a new array for a device is made: the one without memory, or the CPU's, from which `move` takes it on."""
+    place = default if place is None else place
+    return cpu if place is None or device(place).type != "meta" else _memoryless()
+
+
+def known(condition: Any) -> bool:
+    """Whether something is seen to hold: a program that has no data to look at goes on, as in PyTorch."""
+    array = getattr(condition, "array", condition)
+    return array.__class__ is not Meta and bool(array)
+
+
+def pattern(array: Any, place: Any) -> Any:
+    """An array of the same shape and strides, in the namespace in which new ones for a device are made."""
+    if device(place).type == "meta":
+        return move(array, META)
+    return array.view(numpy.ndarray) if array.__class__ is Meta else array
+
+
+def _memoryless() -> Any:
+    global mixed
+    mixed = True
+    return meta.space
+
+
+def namespace(array: Any) -> Any:
+    """The array namespace (`xp`) of an array: the CPU's for NumPy arrays and numbers, else the GPU's, a vmap's, or that without memory."""
+    if array.__class__ is Batched:
+        return array.level.xp
+    if array.__class__ is Meta:
+        return meta.space
+    if gpu is None or isinstance(array, (numpy.ndarray, numpy.generic)) or not hasattr(array, "dtype"):
+        return cpu
+    return gpu
+
+
+def of(array: Any) -> device:
+    """The device that an array is on."""
+    while array.__class__ is Batched:
+        array = array.inner
+    if array.__class__ is Meta:
+        return META
+    return CPU if isinstance(array, (numpy.ndarray, numpy.generic)) else device("cuda", array.device.id)
+
+
+def address(array: Any) -> int:
+    """Where the first element lies in memory."""
+    return array.__array_interface__["data"][0] if isinstance(array, numpy.ndarray) else array.data.ptr
+
+
+def common(arrays: list, name: str) -> Any:
+    """The namespace that an op on these arrays runs in. A 0-d CPU array may join any, as in PyTorch; nothing else mixes."""
+    if not mixed:
+        return cpu
+    if any(a.__class__ is Batched for a in arrays):
+        return space(arrays)
+    placed = [a for a in arrays if hasattr(a, "dtype") and not isinstance(a, numpy.generic)]
+    devices = {of(a) for a in placed}
+    if len(devices) < 2:
+        return namespace(placed[0]) if placed else cpu
+    main = {of(a) for a in placed if a.ndim or a.__class__ is not numpy.ndarray}
+    if len(main) > 1:
+        raise Refused(
+            f"Expected all tensors to be on the same device, but found at least two devices, {' and '.join(sorted(map(str, main)))}!"
+        )
+    xp = namespace(next(a for a in placed if a.__class__ is not numpy.ndarray))
+    for i, a in enumerate(arrays):
+        if a.__class__ is numpy.ndarray and a.ndim == 0:
+            arrays[i] = a.item() if a.dtype.kind in "bif" else xp.asarray(a)
+    return xp
+
+
+def move(array: Any, to: device) -> Any:
+    """The array on another device: itself when it is there already, else a copy."""
+    if to.type == "meta":
+        return array if array.__class__ is Meta else _memoryless().empty_like(array)
+    here = of(array)
+    if here is META:
+        raise NotImplementedError("Cannot copy out of meta tensor; no data!")
+    if here.type == to.type and (here.type == "cpu" or to.index is None or to.index == here.index):  # "cpu:1" is the one CPU too
+        return array
+    if to.type == "cpu":
+        return cuda().to_host(array)
+    if to.type != "cuda":
+        raise NotImplementedError(f"no tensor can be put on the device {str(to)!r} here; this engine computes on cpu and cuda")
+    return cuda().to_device(array, to.index)
+
+
+class DLDeviceType(enum.IntEnum):
+    """Where memory lies, as DLPack numbers it."""
+
+    kDLCPU = 1
+    kDLCUDA = 2
+    kDLCUDAHost = 3
+    kDLOpenCL = 4
+    kDLVulkan = 7
+    kDLMetal = 8
+    kDLVPI = 9
+    kDLROCM = 10
+    kDLROCMHost = 11
+    kDLExtDev = 12
+    kDLCUDAManaged = 13
+    kDLOneAPI = 14
+    kDLWebGPU = 15
+    kDLHexagon = 16
+    kDLMAIA = 17

@@ -1,0 +1,165 @@
+"""Hooks on nodes: what a program hangs on a gradient or on a step of the backward pass, and how they are called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+from typing import TYPE_CHECKING, Any
+from weakref import ref
+
+from ..backends.batch import Batched
+from ..backends.coo import Coo
+from ..base import dtypes
+from ..base.errors import warn
+from . import naming
+
+if TYPE_CHECKING:
+    from .tensor import Tensor
+
+
+class Hooks:
+    """The rare things hung on a node: hooks on its gradient, tensors that want to keep it."""
+
+    def __init__(self) -> None:
+        self.before: dict[int, Callable] = {}  # tensor hooks: grad -> grad or None
+        self.pre: dict[int, Callable] = {}  # node hooks: (grad_outputs) -> grad_outputs or None
+        self.metadata: dict = {}
+        self.post: dict[int, Callable] = {}  # node hooks: (grad_inputs, grad_outputs) -> grad_inputs or None
+        self.accumulated: dict[int, Callable] = {}  # leaf hooks: tensor -> None
+        self.retain: ref | None = None  # the non-leaf tensor whose .grad is to be kept
+
+    def add(self, where: str, fn: Callable) -> Handle:
+        table = getattr(self, where)
+        handle = Handle(table)
+        table[handle.id] = fn
+        return handle
+
+
+class Handle:
+    """What registering a hook returns; `remove()` takes the hook away. It is a context manager too."""
+
+    _ids = count()
+
+    def __init__(self, table: dict):
+        self.id, self._table = next(Handle._ids), table
+
+    def remove(self) -> None:
+        self._table.pop(self.id, None)
+
+    def __enter__(self) -> Handle:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.remove()
+
+
+def hooks_of(node: Any) -> Hooks:
+    if node.hooks is None:
+        node.hooks = Hooks()
+    return node.hooks
+
+
+def _tensor(array: Any) -> Tensor:
+    from .tensor import Tensor
+
+    return Coo.tensor(array) if array.__class__ is Coo else Tensor._wrap(array)
+
+
+def arrived(hooks: Hooks, grad: Any, recorded: bool) -> Any:
+    """A gradient has arrived at a tensor: its hooks see it, and may give another; then the tensor keeps it if it wants to."""
+    if hooks.before:
+        shown = grad if recorded else _tensor(grad)
+        for fn in tuple(hooks.before.values()):
+            changed = fn(shown)
+            if changed is not None:
+                shown = _replacing(fn, shown, changed)
+        grad = shown if recorded else shown.array
+    tensor = hooks.retain() if hooks.retain is not None else None
+    if tensor is not None and _level(grad.array if recorded else grad) in (None, _level(tensor.array)):
+        kept = grad.clone() if recorded else _tensor(grad.copy())
+        tensor._grad = kept if tensor._grad is None else tensor._grad + kept
+    return grad
+
+
+def _level(array: Any) -> Any:
+    """The vmap of whose samples the array holds one each, which nothing that outlives it may keep; None for what is one array."""
+    return array.level if array.__class__ is Batched else None
+
+
+def before_step(hooks: Hooks, grad: Any, recorded: bool) -> Any:
+    """Node hooks see what the step is about to start from, and may give something else."""
+    outer = grad if isinstance(grad, list) else [grad]  # a list: an op with several results
+    told = shown(outer, recorded)
+    for fn in tuple(hooks.pre.values()):
+        told = _changed(fn, told, fn(told))
+    outer = _given(told, recorded)
+    return outer if isinstance(grad, list) else outer[0]
+
+
+def after_step(hooks: Hooks, node: Any, input_grads: Any, grad: Any, recorded: bool) -> tuple:
+    """Node hooks see the gradients on both sides of the step, for the inputs in the order of `next_functions`, and may give others."""
+    order, given = naming.edges(node), list(input_grads)
+    found = shown([given[i] for i in order], recorded)
+    outer = shown(grad if isinstance(grad, list) else (grad,), recorded)
+    for fn in tuple(hooks.post.values()):
+        found = _changed(fn, found, fn(found, outer))
+    for i, g in zip(order, _given(found, recorded), strict=True):
+        given[i] = g
+    return tuple(given)
+
+
+def shown(grads: Any, recorded: bool) -> tuple:
+    """Gradients as node hooks get them: rules transpose, PyTorch's gradient of a complex tensor is the conjugate of theirs."""
+    grads = (g if g is None or g.dtype not in _COMPLEX else g.conj() for g in grads)
+    return tuple(g if g is None or recorded else _tensor(g) for g in grads)
+
+
+def _given(grads: tuple, recorded: bool) -> list:
+    """What node hooks made of them, as rules take them."""
+    back = [g if g is None or recorded else g.array for g in grads]
+    return [g if g is None or g.dtype not in _COMPLEX else g.conj() for g in back]
+
+
+_COMPLEX = {d if whose else d.numpy for d in (dtypes.complex64, dtypes.complex128) for whose in (True, False)}  # Tensors' and arrays'
+
+
+def _changed(fn: Callable, shown: tuple, changed: Any) -> tuple:
+    """The gradients after a node hook that returned `changed`. TypeError or RuntimeError where that cannot stand in their place."""
+    if changed is None:
+        return shown
+    if not isinstance(changed, tuple):
+        raise TypeError(f"expected tuple, but hook returned {type(changed).__name__!r}")
+    if len(changed) != len(shown):
+        raise RuntimeError(f"hook {_name(fn)!r} has returned an incorrect number of values (got {len(changed)}, but expected {len(shown)})")
+    return tuple(_replacing(fn, s, c) for s, c in zip(shown, changed, strict=True))
+
+
+def _replacing(fn: Callable, shown: Any, changed: Any) -> Any:
+    """What a hook gave for a gradient, when it can stand in its place."""
+    if changed is None:
+        return None
+    if shown is None:
+        raise TypeError("can't replace a None gradient with a non-None value")
+    if not hasattr(changed, "requires_grad"):
+        raise TypeError(f"expected Variable, but hook returned {type(changed).__name__!r}: a hook returns a Tensor or None")
+    if tuple(changed.shape) != tuple(shown.shape):
+        raise RuntimeError(
+            f"hook {_name(fn)!r} has changed the size of value: the shape of the gradient was {tuple(shown.shape)}, and it returned "
+            f"{tuple(changed.shape)}"
+        )
+    if changed.dtype is not shown.dtype:
+        raise RuntimeError(f"hook {_name(fn)!r} has changed the type of value (was {shown.type()} got {changed.type()})")
+    return changed
+
+
+def _name(fn: Callable) -> str:
+    return getattr(fn, "__name__", "<unknown>")
+
+
+def tell_of_no_leaf() -> None:
+    """PyTorch's warning to a program that reads `.grad` where `backward()` keeps none."""
+    warn(
+        "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be populated during "
+        "autograd.backward(). If you indeed want the .grad field to be populated for a non-leaf Tensor, use .retain_grad() on the "
+        "non-leaf Tensor. If you access the non-leaf Tensor by mistake, make sure you access the leaf Tensor instead."
+    )

@@ -1,0 +1,603 @@
+"""Views, versions and in-place writes: how `x[0] = v` and `x.add_(y)` keep the tape honest."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from weakref import ref
+
+import numpy
+
+from ..backends.batch import UNWRITTEN, Batched, Unbatchable
+from ..backends.meta import Meta
+from ..base import dtypes, errors, observe
+from ..base.dtypes import FLOAT, FROM_NUMPY
+from ..base.layout import overlaps
+from . import devices, tape
+
+if TYPE_CHECKING:
+    from .tensor import Tensor
+
+last_write = 0  # when anything was last written in place, in the tape's time; backward looks closer only at nodes older than this
+
+
+class Write:
+    """How often a storage was written in place, and by what the last time."""
+
+    __slots__ = ("storage", "version", "time", "op", "line")
+
+    def __init__(self, owner: Any) -> None:  # whole at once: an interrupt finds none or all of it
+        key = id(owner)
+        self.storage = ref(owner, lambda _: _writes.pop(key, None))
+        self.version, self.time, self.op = 0, 0, ""
+        self.line: tuple[Any, int] | None = None
+
+
+_writes: dict[int, Write] = {}  # by id of the storage; only storages that were ever written are in it
+written = _writes.get  # the last write to the storage of that identity; None when it was never written in place
+
+
+def storage(array: Any) -> Any:
+    """The array that owns the memory: views of one tensor have the same, and so have the samples that a vmap makes of it."""
+    array = whole(array)
+    base = array.base
+    return base if isinstance(base, array.__class__) else array
+
+
+def whole(array: Any) -> Any:
+    """The array itself; of the samples of a vmap, nested ones too, the array with the whole batch."""
+    while array.__class__ is Batched:
+        array = array.inner
+    return array
+
+
+def last_write_of(array: Any) -> Write | None:
+    """The last write to the storage of `array`; None when it was never written in place."""
+    return _writes.get(id(storage(array)))
+
+
+def version(array: Any) -> int:
+    """How often the storage of `array` was written in place."""
+    return version_at(id(storage(array)))
+
+
+def version_at(identity: int) -> int:
+    """The same for the identity of a storage, for who knows it already."""
+    write = _writes.get(identity)
+    return 0 if write is None else write.version
+
+
+def note_write_to(target: Tensor, op_name: str, recorded: bool = False, kept: Tensor | None = None) -> None:
+    """The tensor's memory has just changed, unless it is the memory of a `.data`, which autograd is not to know of.
+
+    Where nobody will `rebase` what has seen that memory, as nothing is recorded, the views, except `kept`, are derived anew from the base.
+    """
+    base = target if target._view is None else target._view[0]
+    if not base._apart:
+        note_write(target.array, op_name)
+    if base._views and not recorded:
+        for view in _live(base._views):
+            if view is not kept:
+                _derive(view)
+
+
+def note_write(array: Any, op_name: str) -> None:
+    """The storage of `array` has just changed; who saved it before can no longer use it."""
+    global last_write
+    owner = storage(array)
+    key = id(owner)
+    write = _writes.get(key)
+    if write is None:
+        write = _writes[key] = Write(owner)
+    write.version += 1
+    last_write = write.time = tape.tick()
+    frame = errors.user_frame()
+    write.op, write.line = op_name, (frame.f_code, frame.f_lineno) if frame is not None else None
+
+
+def check(node: Any) -> None:
+    """Refuse to differentiate with an array that was overwritten after `node`, which saved something, saved it."""
+    saved = node.saved
+    if saved[0].__class__ is tuple:
+        saved = (*saved[0], *saved[1:])  # a sequence of tensors is kept as one
+    for i, array in enumerate(saved):
+        if array is None or not hasattr(array, "base"):
+            continue
+        write = _writes.get(id(storage(array)))
+        if write is not None and write.time > node.time:
+            slot = node.op.slots[max(0, i - len(saved) + len(node.saved))]
+            raise spoiled(array, write, node.op.name, repr(slot))
+
+
+def spoiled(array: Any, write: Write, op_name: str, what: str) -> errors.SpoiledError:
+    """What to raise when `op_name` saved `array` as `what`, and `write` came after."""
+    line = f" at {errors.where(*write.line)}" if write.line else ""
+    error = errors.SpoiledError(
+        "one of the variables needed for gradient computation has been modified by an inplace operation: "
+        f"{op_name} saved {what} of shape {array.shape}, and {write.op} wrote over it{line} "
+        f"(version {write.version}). Use the out-of-place form there, or clone() the tensor before it is overwritten."
+    )
+    error.write = write
+    return error
+
+
+def reshape_in_place(target: Tensor, fn: Any) -> Tensor:
+    """Make `target` the view of itself that `fn` returns: its memory stays, its shape and strides change, and a leaf stays one."""
+    mode, node = tape.mode, target.node
+    old = target._like(target.array, node)
+    old._view = target._view
+    leaf, before = not mode.grad and node is not None and node.op is None, mode.grad
+    mode.grad = mode.grad or node is not None and not leaf  # what is no leaf has its gradient through the view, recorded or not
+    try:
+        seen_as = fn(old)
+    finally:
+        mode.grad = before
+    target.array = seen_as.array
+    if seen_as._view is None or seen_as._view[1] is (target._view or (None, None))[1]:
+        return target  # it had that shape before
+    back = _back(seen_as._view[1][1], old.array.shape)
+    if leaf:
+        target.node = tape.moved(node, target, *back)
+    else:
+        _becomes(target, seen_as.node)
+    if target._view is not None:
+        target._view = seen_as._view
+    for view in _live(target._views):  # from now on they are seen through the new shape
+        if view._base is target:
+            view._view = target, _after(back, view._view[1])
+    return target
+
+
+def _back(step: tuple, shape: tuple) -> tuple:
+    """The view that undoes one which a tensor was reshaped by: as an op and its attributes, too."""
+    from .op import registry
+
+    op, attrs = step
+    if op.name in ("transpose", "permute"):  # two dimensions changed places
+        return step
+    if op.name == "strided_view":
+        layout = dict(zip(("size", "stride", "storage_offset"), attrs["source"], strict=True))
+        return op, {**layout, "source": (attrs["size"], attrs["stride"], attrs["storage_offset"])}
+    return registry["reshape"], {"shape": shape}
+
+
+def _after(step: tuple, link: tuple) -> tuple:
+    """The way from a base to a view, with a further step at its beginning."""
+    before, *rest = link
+    return ((None, step) if before is None else _after(step, before), *rest)
+
+
+def _live(views: list | None) -> list:
+    return [view for seen in views or () if (view := seen()) is not None]
+
+
+# -- views -----------------------------------------------------------------------------------------------------------------
+
+
+def mark_view(out: Tensor, source: Tensor, op: Any, attrs: dict) -> None:
+    """`out` shares memory with `source`: remember the way from the base, so that a write through one is seen by all.
+
+    Not where no gradient could go that way, as through bytes that are read as another dtype: what is written there has its own.
+    """
+    if not op.ruled:
+        return seen_together(out, source)
+    seen = source._view
+    if seen is None:
+        base = source
+        out._view = source, (None, (op, attrs))
+    else:
+        base = seen[0]
+        out._view = base, (seen[1], (op, attrs))  # linked, not copied: views of views of views stay cheap
+    views = base._views
+    if views is None:
+        base._views = [ref(out)]
+    else:
+        n = len(views)
+        if n > 7 and n & (n - 1) == 0:  # at powers of two: forget the dead
+            views[:] = [v for v in views if v() is not None]
+        views.append(ref(out))
+
+
+SEVERAL = (
+    "is the output of a function that returns multiple views. Such functions do not allow the output views to be modified inplace. You "
+    "should replace the inplace operation by an out-of-place one."
+)
+FROM_FUNCTION = (
+    "was created inside a custom Function (or because an input was returned as-is) and the autograd logic to handle view+inplace would "
+    "override the custom backward associated with the custom Function, leading to incorrect gradients. You can fix this by cloning the "
+    "output of the custom Function."
+)
+FROM_NO_GRAD = (
+    "was created in no_grad mode, so its gradient is unknown. Make the view where ops are recorded, or write in no_grad mode too."
+)
+
+
+def together(views: list[Tensor], source: Tensor, maker: str) -> list[Tensor]:
+    """Views that one call made of a tensor that requires grad: PyTorch lets none of them be written while ops are recorded."""
+    if source.node is not None and tape.mode.grad:
+        for i, view in enumerate(views):
+            if view._view is not None:
+                forbid_writes(view, f"Output {i} of {maker}", SEVERAL)
+    return views
+
+
+def seen_together(out: Tensor, source: Tensor) -> None:
+    """`out` shares memory with `source` outside the graph: a write through either updates the views of both."""
+    base = source if source._view is None else source._view[0]
+    if base._views is None:
+        base._views = []
+    out._views = base._views
+    if base._apart:
+        out._apart = True
+
+
+def forbid_writes(view: Tensor, name: str, reason: str) -> None:
+    """Neither the view nor what it sees may be written if its gradient is to be had."""
+    assert view._view is not None
+    base, (before, step, *_) = view._view
+    view._view = base, (before, step, (name, reason))
+
+
+def _forbidden(view: Tensor) -> tuple[str, str] | None:
+    """What the view, or one that it is a view of, is called, and why it may not be written."""
+    link = None if view._view is None else view._view[1]
+    while link is not None:
+        if len(link) > 2:
+            return link[2]
+        link = link[0]
+    return None
+
+
+class _Modified:
+    """In place of the op behind a view whose memory was written and whose gradient is not known any more: the backward pass says so."""
+
+    name, function = "modified_view", None
+    picks = variadic = view = multi = False
+    ruled, rules, aux, defaults, slots, inputs, params, outputs = True, (), (), {}, (), (), (), ("out",)
+
+    def __init__(self, name: str, reason: str) -> None:
+        self.told = f"{name} is a view and its base or another view of its base has been modified inplace. This view {reason}"
+
+    def pull(self, node: Any, grad: Any, *xp: Any) -> Any:
+        raise RuntimeError(self.told)
+
+    pull_recorded = push = pull
+
+
+class _Nowhere(_Modified):
+    """In place of the op behind a view of what asks for no gradient, which was written: the gradient ends there."""
+
+    def __init__(self) -> None:
+        self.name = "strided_view"
+
+    def pull(self, node: Any, grad: Any, *xp: Any) -> Any:
+        return ()
+
+    pull_recorded = pull
+
+
+_nowhere = _Nowhere()
+
+
+def _unknown(view: Tensor, name: str, reason: str) -> Any:
+    return tape.Node(_Modified(name, reason), (view.node,), {}, (), view.array.shape, view.array.dtype)
+
+
+def refuse_leaf(tensor: Tensor, name: str) -> None:
+    """PyTorch's rules: while ops are being recorded, neither a leaf that requires grad may change nor a view that was not recorded."""
+    if not tape.mode.grad:
+        return
+    base, node = tensor._base, tensor.node
+    for inside in (node, None if base is None else base.node):
+        if inside is not None and "outside" in inside.attrs and (outside := inside.attrs["outside"]()) is not None:
+            refuse_leaf(outside, name)  # the samples of a vmap follow the rules of the tensor that they are of
+    if node is not None and node.op is None:
+        raise RuntimeError(
+            f"{name}: a leaf Variable that requires grad is being used in an in-place operation. Wrap the write in torch.no_grad()."
+        )
+    if base is None:
+        return
+    if node is not None:
+        if (forbidden := _forbidden(tensor)) is not None:
+            raise RuntimeError(f"{name}: {forbidden[0]} is a view and is being modified inplace. This view {forbidden[1]}")
+        link = tensor._view[1] if tensor._view is not None else None
+        while link is not None:
+            link = link[0]
+            if node.op is not None and node.op.view:
+                node = node.inputs[0]  # towards what it is a view of, which may be a leaf that is itself a view
+    if node is not None and (node.op is None or base.node is None) or base.node is not None and base.node.op is None:
+        raise RuntimeError(
+            f"{name}: a view of a leaf Variable that requires grad is being used in an in-place operation. "
+            "Wrap the write in torch.no_grad()."
+        )
+    if base.node is not None and tensor.node is None and FROM_NUMPY[tensor.array.dtype].rank >= FLOAT:
+        raise RuntimeError(f"{name}: A view {FROM_NO_GRAD}")
+
+
+def write(op: Any, target: Tensor, inputs: tuple, attrs: dict) -> Tensor:
+    """Run `op` on `(target, *inputs)` and put the result into `target`'s memory.
+
+    The result must have the target's shape, and its dtype must be one that can be put there. What the op saved of the old target is
+    kept as a copy, so that `x.mul_(y)` has a gradient for `y`, as in PyTorch.
+    """
+    name = f"{op.name}_"
+    refuse_leaf(target, name)
+    old = target._like(target.array, past_hooks(target))
+    if op.saves_input and tape.mode.grad and (target.node is not None or any(getattr(x, "node", None) is not None for x in inputs)):
+        old.array = target.array.copy()
+    try:
+        inputs = tuple([apart(target, x, op) if hasattr(x, "array") else x for x in inputs])
+    except RuntimeError:
+        if (
+            op.scatters and not op.memory_first and (wrong := op.misplaced((old, *inputs), attrs)) is not None
+        ):  # PyTorch looks at the indices first
+            raise op.explain(wrong, (old, *inputs), attrs) from None
+        raise
+    watcher = observe.current
+    if watcher is not None:
+        watcher.begins()
+    observe.current = None  # the observer hears of one in-place op, not of its parts
+    try:
+        result = _called(op, old, inputs, attrs)
+    except NotImplementedError:
+        if op.casts:  # PyTorch looks at the shapes, and at what the target can hold, before it looks for a kernel
+            shapes = [tuple(getattr(x, "shape", ())) for x in (old, *inputs)]
+            _refuse_shape(target.array, numpy.broadcast_shapes(*shapes), name)
+            refuse_result(target.array, op, (old, *inputs), name)
+        raise
+    finally:
+        observe.current = watcher
+    _refuse_shape(target.array, result.array.shape, name)
+    put(target, result, name)
+    if watcher is not None:
+        watcher.wrote(op, target, (old, *inputs), attrs)
+    return target
+
+
+def past_hooks(target: Tensor) -> Any:
+    """The node of what is about to be written. Of a view with hooks on its way from the base, one without: as in PyTorch, the gradient of a
+    write goes to the base at once, and the hooks stay with what the view showed before.
+    """
+    base, node = target._base, target.node
+    while node is not None and node.op is not None and node.op.view and base is not None and base.node not in (None, node):
+        if node.hooks is not None or node.op.name == "strided_view" and node.inputs[0] is not base.node:  # which shows more than a part
+            return _seen_through(base, target)
+        node = node.inputs[0]
+    return target.node
+
+
+def _called(op: Any, old: Tensor, inputs: tuple, attrs: dict) -> Tensor:
+    if not op.order:
+        return op.call(old, *inputs, **attrs)
+    return op.call(**dict(zip(op.inputs, (old, *inputs), strict=False)), **attrs)  # the caller's order is not the inputs'
+
+
+def _refuse_shape(array: Any, shape: tuple, name: str) -> None:
+    if shape != array.shape:
+        raise RuntimeError(f"{name}: output with shape {list(array.shape)} doesn't match the broadcast shape {list(shape)}")
+
+
+def apart(target: Tensor, operand: Tensor, op: Any) -> Tensor:
+    """An operand of a write into `target`: a copy where it lies in the same memory, so that `x.mul_(x)` reads what was there before.
+
+    RuntimeError where it is another view of elements that the write reaches, as in PyTorch, which would read some of them too late.
+    """
+    a, b = target.array, operand.array
+    if storage(a) is not storage(b):
+        return operand
+    if not op.reads_first:
+        refuse_shared(a, b, f"{op.name}_", op.scatters)
+    return operand._like(b.copy(), operand.node)
+
+
+def refuse_shared(a: Any, b: Any, name: str, scatters: bool) -> None:
+    """RuntimeError where elements that a write into `a` reaches are others of `b`; where it scatters, also where they are the same."""
+    if storage(a) is not storage(b):
+        return
+    itself = a is b and scatters
+    if isinstance(a, Batched) and isinstance(b, Batched):
+        a, b = whole(a), whole(b)
+    dense = not isinstance(a, Batched) and not isinstance(b, Batched) and a.size and b.size and _dense(a) and _dense(b)
+    if itself or a is not b and dense:
+        first, begin = devices.address(a), devices.address(b)
+        alike = a.shape == b.shape and all(i == j for i, j, n in zip(a.strides, b.strides, a.shape, strict=True) if n > 1)
+        same = first == begin and alike and not scatters
+        if itself or first < begin + b.nbytes and begin < first + a.nbytes and not same:
+            raise RuntimeError(
+                f"{name}: unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
+                "memory location. Please clone() the tensor before performing the operation."
+            )
+
+
+def _dense(array: Any) -> bool:
+    """Whether the elements fill their stretch of memory, each place once, in whatever order of the dimensions."""
+    step = array.itemsize
+    for stride, n in sorted((s, n) for s, n in zip(array.strides, array.shape, strict=True) if n != 1):
+        if stride != step:
+            return False
+        step *= n
+    return True
+
+
+def refuse_overlap(array: Any, name: str) -> None:
+    """RuntimeError for memory in which a write to one element of the array is a write to others."""
+    if overlaps(array):
+        raise RuntimeError(
+            f"{name}: unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+            "Please clone() the tensor before performing the operation."
+        )
+
+
+def refuse_cast(array: Any, value: Any, name: str) -> None:
+    """RuntimeError where numbers of a wider kind, as real ones are for integers, would go into the array."""
+    _refuse_kind(array, FROM_NUMPY[value.dtype], name)
+
+
+def refuse_result(array: Any, op: Any, inputs: tuple, name: str) -> None:
+    """RuntimeError where an elementwise op's result, which has not been computed, could not go into the array."""
+    if op.types in ("promote", "float"):
+        kind = dtypes.result(tuple([getattr(x, "array", x) for x in inputs]))
+        _refuse_kind(array, dtypes.default if op.types == "float" and kind.rank < FLOAT else kind, name)
+
+
+def _refuse_kind(array: Any, kind: Any, name: str) -> None:
+    if kind.rank > FROM_NUMPY[array.dtype].rank:
+        raise RuntimeError(f"{name}: result type {kind.name} can't be cast to the desired output type {FROM_NUMPY[array.dtype].name}")
+
+
+def put(target: Tensor, result: Tensor, name: str) -> None:
+    """Make `target` hold `result`: its memory now, its node from now on, and the same for its base and all live views."""
+    array, value, node = target.array, result.array, result.node
+    if value.dtype is not array.dtype:
+        refuse_cast(array, value, name)
+        node = _narrowed(node, array)
+    if value.__class__ is not array.__class__ and Meta in (value.__class__, array.__class__):
+        raise RuntimeError(
+            f"{name}: Attempting to copy from device {result.device} to device {target.device}, but cross-device copies are not allowed!"
+        )
+    if value.__class__ is Batched and array.__class__ is not Batched:
+        raise Unbatchable(UNWRITTEN)
+    if 0 in (memory := whole(array)).strides:
+        refuse_overlap(memory, name)
+    once = None if target._view is None or array.flags.c_contiguous else _once(array, value)
+    note_write_to(target, name, tape.mode.grad)  # first: an interrupt must not leave a write that nobody knows of
+    if once is None:
+        array[...] = value
+    else:
+        array[once] = value[once]
+    if node is not None and node.op is not None:
+        node.time = tape.tick()  # after the write: what it saved of the result is what the memory now holds
+        node.dtype = array.dtype  # and so that of its gradient
+        if "out" in node.op.slots and isinstance(node.saved, tuple) and node.saved:
+            i = node.op.slots.index("out")
+            if i < len(node.saved) and node.saved[i] is value:
+                node.saved = (*node.saved[:i], array, *node.saved[i + 1 :])
+    if tape.mode.grad:  # without it only the numbers change; the target keeps its place in the graph
+        if node is None and target.node is not None:
+            node = _constant(target)
+        rebase(target, node, once)
+
+
+def _narrowed(node: Any, array: Any) -> Any:
+    """The node of a result that is written into an array of another dtype: the gradient has the array's."""
+    from .op import registry
+
+    return node and tape.Node(registry["to_dtype"], (node,), {"dtype": FROM_NUMPY[array.dtype]}, (), array.shape, array.dtype)
+
+
+def _once(array: Any, value: Any) -> tuple | None:
+    """The index of one element for each place in memory, where elements of `array` share places as those of overlapping windows do.
+
+    Of those that share a place it is the last that `value` changes: what an op left alone must not write the old number back. None
+    where no two elements share a place, and for arrays without memory and a vmap's, all of whose elements are written.
+    """
+    span = array.itemsize
+    for stride, n in sorted((abs(s), n) for s, n in zip(array.strides, array.shape, strict=True) if n > 1):
+        if stride < span:
+            break
+        span += stride * (n - 1)
+    else:
+        return None
+    if not array.size or array.__class__ in (Batched, Meta):
+        return None
+    xp = devices.namespace(array).module_of(array)
+    places = xp.zeros((), "int64")
+    for stride, n in zip(array.strides, array.shape, strict=True):
+        places = places[..., None] + xp.arange(n) * stride
+    changed = (value != array) & ~((value != value) & (array != array))
+    order = xp.argsort(-(xp.arange(array.size) + array.size * changed.reshape(-1)))
+    _, first = xp.unique(places.reshape(-1)[order], return_index=True)
+    return xp.unravel_index(order[first], array.shape)
+
+
+def rebase(target: Tensor, node: Any, once: tuple | None = None) -> None:
+    """`target` was written: give it its new node, and re-derive the nodes of its base and of the base's other views.
+
+    `once` is the index of the elements that were written, where others of the target share their places.
+    """
+    base = target._base
+    unrecorded = (target if base is None else base).node is not None  # what does not require grad now was made in no_grad mode
+    if base is None:
+        _becomes(target, node)
+        base = target
+    elif node is not None or base.node is not None:
+        _becomes(base, _written(base, target, node, once))
+    for view in _live(base._views):  # what was written too: its gradient goes through the base, whose own it is a part of
+        if view._base is not base:
+            _derive(view)
+            continue
+        if view.node is not None and view.node.op is None:  # a leaf stays one
+            continue
+        forbidden = _forbidden(view)
+        if forbidden is None and unrecorded and view.node is None and FROM_NUMPY[view.array.dtype].rank >= FLOAT:
+            forbidden = "The result", FROM_NO_GRAD
+        if forbidden is None:
+            _becomes(view, _seen_through(base, view))
+        elif base.node is not None or view.node is not None:
+            _becomes(view, _unknown(view, *forbidden))
+
+
+def _derive(view: Tensor) -> None:
+    """Give a view a new node after its base was written outside the graph; its hooks stay with the old node."""
+    if view.node is not None:
+        if (forbidden := _forbidden(view)) is not None:
+            _becomes(view, _unknown(view, *forbidden))
+        elif view.node.op is not None:
+            _becomes(view, _seen_through(view._base, view))
+
+
+def _becomes(tensor: Tensor, node: Any) -> None:
+    """The tensor's new node, with its wish to keep its gradient; hooks stay with what the tensor was."""
+    old, tensor.node = tensor.node, node
+    if node is not None and old is not None and old.hooks is not None and old.hooks.retain is not None:
+        tape.hooks_of(node).retain, old.hooks.retain = old.hooks.retain, None
+
+
+def _constant(target: Tensor) -> Any:
+    """The node of a tensor that holds what depends on nothing, as after `x.eq_(y)`: it still requires grad, and passes zeros on."""
+    from .op import registry
+
+    return tape.Node(registry["fill"], (target.node, None), {}, (), target.array.shape, target.array.dtype)
+
+
+def _written(base: Tensor, view: Tensor, node: Any, once: tuple | None) -> Any:
+    """The base after one of its views was written: two inputs, the old base and what was written."""
+    from ..ops.shape import write_view
+
+    if once is not None:
+        return _written_at(base, view, node, once)
+    return tape.Node(write_view, (base.node, node), {"path": _way(base, view)}, (), base.array.shape, base.array.dtype)
+
+
+def _written_at(base: Tensor, view: Tensor, node: Any, once: tuple) -> Any:
+    """The base after the elements at the index `once` of one of its views were written."""
+    from .op import registry
+
+    array, path = base.array, _way(base, view)
+    xp = devices.namespace(array).module_of(array)
+    places = devices.namespace(array).read_through(xp.arange(array.size).reshape(array.shape), path)[once]
+    if node is not None:
+        node = tape.Node(registry["getitem"], (node,), {"index": once}, (), places.shape, array.dtype)
+    attrs = {"indices": xp.unravel_index(places, array.shape), "accumulate": False}
+    return tape.Node(registry["index_put"], (base.node, node), attrs, (), array.shape, array.dtype)
+
+
+def _way(base: Tensor, view: Tensor) -> tuple:
+    """The views between a base and a view of it, from the last one by strides on: it shows the storage, whatever was seen before."""
+    path = view._path
+    for i, (op, attrs) in reversed([*enumerate(path)]):
+        if op.name == "strided_view":
+            source = tuple(base.shape), base.stride(), base.storage_offset()
+            return (op, {**attrs, "source": source}), *path[i + 1 :]
+    return path
+
+
+def _seen_through(base: Tensor, view: Tensor) -> Any:
+    """The node of a view, derived anew from its base; as in PyTorch it leads nowhere where the base itself asks for no gradient."""
+    node = base.node
+    if node is None:
+        return None if view.node is None else tape.Node(_nowhere, (), {}, (), view.array.shape, view.array.dtype)
+    array = base.array
+    for op, attrs in _way(base, view):
+        array = op.forward(devices.namespace(array), array, **attrs)
+        node = tape.Node(op, (node,), attrs, (), array.shape, array.dtype)
+    return node

@@ -1,0 +1,492 @@
+"""What an op is.
+
+An op is a class that is never instantiated. `forward(xp, ...)` computes; `d_<input>(xp, g, ...)` pulls the output's gradient `g` back
+to that input. `xp` is the array namespace that the code runs in: NumPy, CuPy, the engine itself (to differentiate a derivative), a
+typesetter. A rule receives what it names: inputs, `out`, attributes, `shape` (its input's); what it names is what the tape keeps.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from inspect import Parameter, Signature, signature
+from typing import Any, ClassVar
+
+import numpy
+
+from ..backends import cpu
+from ..base import dtypes, errors, observe
+from ..base.dtypes import FLOAT, FROM_NUMPY, LOW
+from ..base.errors import Refused
+from ..base.layout import as_first
+from ..base.return_types import result_type
+from . import arguments, casting, devices, inplace, naming, rules, tape
+from .call import bind, call_path, failed, into, number, spelled, synonyms
+from .tensor import Tensor
+
+registry: dict[str, type[Op]] = {}  # name -> Op, in the order the op files declare them
+functions: dict[str, Callable] = {}  # every public name, aliases and composites included -> what the user calls
+
+_mode = tape.mode
+
+
+RULES_ONLY = {  # why ops that only rules use are exempt from two tests
+    "promotion": "Only rules and composites call it, on arrays of one dtype.",
+    "zero_size": "PyTorch has no function of this name; those that use it are tested.",
+}
+
+
+class OpType(type):
+    call: Callable
+
+    def __call__(cls, *args: Any, **attrs: Any) -> Any:
+        return cls.call(*args, **attrs)
+
+    def __repr__(cls) -> str:
+        return f"<op {getattr(cls, 'name', cls.__name__)}>"
+
+
+# what Python and NumPy say of an attribute that is no number, no sequence, or no integer
+_WRONG_TYPE = ("cannot be interpreted as an integer", "not supported between instances", "indices must be integers", "must be real number")
+_WRONG_TYPE += ("could not convert string", "invalid literal for int")
+
+
+class Op(metaclass=OpType):
+    """An op with a rule of its own for each differentiable input."""
+
+    name: ClassVar[str]
+    call: ClassVar[Callable]
+    operator: ClassVar[str | None] = None  # "mul" installs __mul__, __rmul__ and __imul__
+    aliases: ClassVar[tuple[str, ...]] = ()  # further names of the same function
+    home: ClassVar[str] = "engine"  # where the function is found: "engine", "nn.functional", "linalg"; "" for an op that only rules use
+    method: ClassVar[bool] = True  # also a method of Tensor
+    inplace: ClassVar[bool] = False  # Tensor.<name>_ exists as well
+    types: ClassVar[str] = "any"  # "promote", "float" (promote, integers become floats), "same" (dtypes must agree), "any" (as they come)
+    inputs: ClassVar[tuple[str, ...]] = ()  # the tensors among forward's parameters; by default those without a default value
+    variadic: ClassVar[bool] = False  # the first input is a sequence of tensors
+    varargs: ClassVar[bool] = False  # `x.permute(0, 2, 1)`: the last attribute may come as loose arguments
+    slopes: ClassVar[tuple] = ()  # the rules of forward mode, one for each input; derived from its t_ and d_ methods
+    outputs: ClassVar[tuple[str, ...]] = ("out",)  # more than one: a named tuple of results
+    differentiable: ClassVar[tuple[str, ...]] = ()  # which results can carry gradients; by default all
+    aux: ClassVar[tuple[str, ...]] = ()  # what forward returns after its results, for rules to name
+    view: ClassVar[bool] = False  # the result may share the input's memory
+    row_major: ClassVar[bool] = False  # results lie in row-major order in memory, whatever the input's strides
+    laid: ClassVar[Callable | None] = None  # (result, *inputs) -> the result in PyTorch's order, where the first is not in rows
+    scatters: ClassVar[bool] = False  # writes at places that an index names: in place, no operand may lie in the same memory
+    reads_first: ClassVar[bool] = False  # in place, its operands may overlap the memory that it writes
+    casts: ClassVar[bool] = False  # an `out=` of another dtype takes the result
+    exact: ClassVar[bool] = False  # only moves or casts elements, so half precision needs no detour through float32
+    order: ClassVar[tuple[str, ...]] = ()  # the caller's order of arguments, where inputs do not come first
+    picks: ClassVar[bool] = False  # true of the tape's own `pick` alone
+    tensors: ClassVar[bool] = False  # refuses numbers in place of tensors: said where a call has failed, and in place at once
+    dims_first: ClassVar[bool] = False  # `dim` is checked before the dtype, as in PyTorch
+    checks: ClassVar[bool] = False  # `prepare` looks at more than dtypes: it is called for floats of one dtype too
+    samples: ClassVar[tuple] = (((2, 3),),)  # input shapes the tests try
+    examples: ClassVar[tuple] = ()  # instead of samples, calls that the tests try: (inputs, attributes); see docs/add-an-op.md
+    domain: ClassVar[tuple[float, float]] = (0.5, 1.5)  # and the range they draw from
+    exempt: ClassVar[dict[str, str]] = {}  # test name -> the reason why it cannot apply to this op
+
+    def __init_subclass__(cls) -> None:
+        if "forward" not in cls.__dict__:
+            return
+        params = _parameters(cls.forward)
+        if "order" in cls.__dict__:
+            params.sort(key=lambda p: cls.order.index(p.name))
+        cls.name = cls.__name__.rstrip("_") if not cls.__dict__.get("name") else cls.name
+        declared = next(base for base in cls.__mro__ if "inputs" in base.__dict__)
+        if declared is Op or declared is not cls and "forward" in declared.__dict__:
+            cls.inputs = tuple(p.name for p in params if p.default is Parameter.empty)
+        cls.params = tuple(p.name for p in params)
+        cls.defaults = {p.name: p.default for p in params if p.name not in cls.inputs and p.default is not Parameter.empty}
+        cls.required = frozenset(p.name for p in params if p.default is Parameter.empty)
+        cls.optional = {p.name: p.default for p in params if p.name in cls.inputs and p.default is not Parameter.empty}
+        cls.differentiable = cls.differentiable or cls.outputs
+        cls.multi = len(cls.differentiable) > 1
+        cls.slots = (*cls.inputs, *cls.outputs, *cls.aux)  # what a node may keep, in this order
+        tape.show_saved((*cls.slots, *cls.params))
+        if not isinstance(cls.__dict__["forward"], staticmethod):
+            cls.forward = staticmethod(cls.forward)
+        cls.rules = tuple(rules.rule_of(cls, f"d_{name}") for name in cls.inputs)
+        own = [rules.rule_of(cls, f"t_{name}") for name in cls.inputs]
+        pointwise = issubclass(cls, Elementwise)
+        cls.slopes = tuple(t or d if pointwise else t for t, d in zip(own, cls.rules, strict=True)) if pointwise or any(own) else ()
+        cls.ruled = any(cls.rules)
+        cls.saves_input = any(rule is not None and 0 in rule.keeps for rule in cls.rules)
+        cls._plans = {}  # which inputs are live -> what to record, filled as it occurs
+        cls._kept = (
+            tuple(i in cls.rules[0].keeps for i in range(len(cls.slots))) if cls.variadic and cls.ruled and cls.rules[0].keeps else ()
+        )
+        cls.numbers = cls.types in ("promote", "float") and not cls.variadic
+        cls.autocast = casting.policy(cls.name, cls.home)
+        cls.unprepared = cls.types == "any" and cls.prepare.__func__ is Op.__dict__["prepare"].__func__
+        cls.Result = result_type(cls.name, cls.outputs, cls.home) if len(cls.outputs) > 1 else None
+        pull = next(p for base in cls.__mro__ if isinstance(p := base.__dict__.get("pull"), classmethod))  # not a parent's specialised one
+        if pull is Op.__dict__["pull"] and not cls.variadic and not cls.multi and len(cls.inputs) in (1, 2) and cls.ruled:
+            cls.pull = staticmethod((rules.pull_one if len(cls.inputs) == 1 else rules.pull_two)(cls))
+        cls.call = call_path(cls)
+        _document(cls, params)
+        registry[cls.name] = cls
+        _install(cls)
+
+    # -- reverse and forward mode ------------------------------------------------------------------------------------------
+
+    pull = classmethod(rules.pull)
+    pull_recorded = classmethod(rules.pull_recorded)
+    bind = classmethod(bind)
+
+    @classmethod
+    def push(cls, node: tape.Node, tangents: list, xp: Any, recorded: bool) -> Any:
+        """Forward mode through one node. A pull is linear in `g`, so its transpose is the push: one reverse pass through the pull."""
+        if cls.slopes:
+            return cls._along(node, tangents, xp, recorded)
+        from . import xp as engine_xp
+
+        beside = next(t for t in tangents if t is not None)
+        place = devices.namespace(beside.array if recorded else beside)
+
+        def dummy(shape: tuple, d: Any) -> Tensor:
+            return Tensor._wrap(place.zeros(shape, d)).requires_grad_()
+
+        before, _mode.grad = _mode.grad, True
+        try:
+            if cls.multi:
+                g: Any = [dummy(shape, d) for shape, d in node.attrs["__results__"]]
+            else:
+                g = dummy(node.shape, node.dtype)
+            found = cls.pull_recorded(node, g, engine_xp)
+            dot = None
+            for f, t in zip(found, tangents, strict=True):
+                if f is not None and t is not None:
+                    term = engine_xp.sum(f * (t if recorded else Tensor._wrap(place.asarray(t))))
+                    dot = term if dot is None else dot + term
+            heads = g if cls.multi else [g]
+            captured = {h.node: None for h in heads}
+            if dot is not None and dot.node is not None:
+                one = place.ones((), dot.array.dtype)
+                if recorded:
+                    tape.backward([(dot.node, Tensor._wrap(one))], engine_xp, True, captured, accumulate=False)
+                else:
+                    tape.backward([(dot.node, one)], place, True, captured, accumulate=False)
+        finally:
+            _mode.grad = before
+
+        def tangent(found: Any, like: Any) -> Any:
+            if found is None:
+                zeros = place.zeros(like.shape, like.dtype)
+                return Tensor._wrap(zeros) if recorded else zeros
+            return found.conj() if like.dtype.kind == "c" else found  # what is captured has been conjugated for the user
+
+        out = [tangent(c, h.array) for c, h in zip(captured.values(), heads, strict=True)]
+        return out if cls.multi else out[0]
+
+    @classmethod
+    def _along(cls, node: tape.Node, tangents: list, xp: Any, recorded: bool) -> Any:
+        """The sum of what the slopes make of the tangents."""
+        saved = rules.retied(cls, node, xp) if recorded else node.saved
+        names = xp if recorded else devices.common([t for t in tangents if t is not None], cls.name)
+        if node.dtype in LOW:
+            saved, tangents = (
+                (saved, rules.up_recorded(tangents, xp)) if recorded else (rules.up(list(saved), names), rules.up(tangents, names))
+            )
+        if cls.multi:
+            rule, t = cls.slopes[0], tangents[0]  # such an op has one input
+            return rules.at_work(names, rule)(names, t, saved, node.attrs, None)
+        total = None
+        for t, rule, source in zip(tangents, cls.slopes, node.inputs, strict=True):
+            if t is not None and rule is not None:
+                term = rules.at_work(names, rule)(names, t, saved, node.attrs, source.shape)
+                total = term if total is None else total + term
+        if total is not None and total.dtype != node.dtype and cls._is_real(node.dtype) and not cls._is_real(total.dtype):
+            total = names.real(total)  # a real function of complex numbers: the rule's transpose is its real part
+        if total is not None and getattr(total, "array", total).dtype != node.dtype:
+            total = names.astype(total, FROM_NUMPY[node.dtype] if recorded else node.dtype)
+        return total if total is None or tuple(total.shape) == node.shape else names.broadcast_to(total, node.shape)
+
+    @staticmethod
+    def _is_real(dtype: Any) -> bool:
+        return getattr(dtype, "numpy", dtype).kind != "c"
+
+    # -- what goes in ------------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def prepare(cls, arrays: list) -> tuple[list, Any]:
+        """Promotion and device: the arrays that `forward` gets, and the namespace it runs in."""
+        xp = devices.common(arrays, cls.name)
+        kind = cls.types
+        if kind == "any":
+            return arrays, xp
+        if kind == "same":
+            seen = {a.dtype for a in arrays if hasattr(a, "dtype")}
+            if len(seen) > 1:
+                raise Refused(f"expected operands of one dtype, but got {' and '.join(sorted(FROM_NUMPY[d].name for d in seen))}")
+            return arrays, xp
+        if len({getattr(a, "dtype", None) for a in arrays}) == 1 and FROM_NUMPY[arrays[0].dtype].rank >= FLOAT:
+            return arrays, xp
+        want = dtypes.result(tuple(arrays))
+        if kind == "float" and want.rank < FLOAT:
+            want = dtypes.default
+        d = want.numpy
+        return [
+            a if a is None else (a if a.dtype is d else xp.astype(a, d)) if hasattr(a, "dtype") else number(a, want)
+            for a in arrays
+        ], xp  # fmt: skip
+
+    @classmethod
+    def refuse(cls, inputs: tuple, rule: str, kind: type[Exception] = RuntimeError) -> None:
+        """Refuse operands before the op is called, as it would itself: they are told, and a watcher sees them."""
+        failed(cls, Refused(rule, kind), inputs, {})
+
+    @classmethod
+    def explain(cls, error: Exception, inputs: tuple, attrs: dict) -> Exception:
+        """The backend refused; say why in the op's own terms. Costs nothing until it happens."""
+        if cls.tensors and (strange := cls._no_tensor(inputs, error)) is not None:
+            return cls._refused_input(*strange)
+        try:
+            arguments.refuse(cls.name, arguments.kinds_of(cls.forward), cls.params, (), attrs)
+        except TypeError as told:
+            return told
+        if isinstance(error, Refused) and (error.kind is NotImplementedError or cls.dims_first):
+            error = cls._broken(inputs, attrs) or error
+        in_layers = isinstance(error, Refused) and cls.home == "nn.functional" and cls.types == "same"
+        if in_layers and (strange := cls._no_tensor(inputs, error)) is not None:
+            return cls._refused_input(*strange)
+        if isinstance(error, Refused):
+            kind, rule = error.kind, str(error)
+        elif isinstance(error, numpy.exceptions.AxisError):
+            kind, n = IndexError, error.ndim or 0
+            rule = f"Dimension out of range (expected to be in range of [{-max(n, 1)}, {max(n, 1) - 1}], but got {error.axis})"
+        elif isinstance(error, (AttributeError, TypeError, ValueError)) and (strange := cls._no_tensor(inputs, error)) is not None:
+            return cls._refused_input(*strange)
+        elif any(words in str(error) for words in _WRONG_TYPE):
+            kind, rule = TypeError, str(error)
+        elif isinstance(error, AttributeError):
+            return error
+        else:
+            kind = next((k for k in (IndexError, NotImplementedError) if isinstance(error, k)), RuntimeError)
+            shapes = [tuple(x.shape) if hasattr(x, "shape") else () for x in inputs if not isinstance(x, (tuple, list))]
+            rule = cls.why(*shapes) or str(error)
+        operands = list(zip(cls.inputs, inputs, strict=False))
+        if cls.variadic:
+            operands = [(f"{cls.inputs[0]}[{i}]", x) for i, x in enumerate(inputs)]
+        told = ", ".join(f"{name} is {errors.describe(x)}" for name, x in operands[:8] if x is not None)
+        chosen = ", ".join(
+            f"{k}={v!r}" for k, v in attrs.items() if not k.startswith("__") and cls.defaults.get(k) is not v and len(repr(v)) < 60
+        )
+        return kind(f"{cls.name}: {rule}; {told}{'; ' + chosen if chosen else ''}{errors.at_user_line()}")
+
+    @classmethod
+    def _broken(cls, inputs: tuple, attrs: dict) -> Exception | None:
+        """What is wrong beside the dtypes that the op refuses, which PyTorch looks at last: what `forward` says of other dtypes."""
+        taken = next(d for d in ("f4", "i8", "?") if numpy.dtype(d).kind not in getattr(cls, "refuses", "bi"))
+        given = [None if x is None else numpy.broadcast_to(numpy.ones((), taken), getattr(x, "shape", ())) for x in inputs]
+        try:
+            cls.forward(cpu, given, **attrs) if cls.variadic else cls.forward(cpu, *given, **attrs)
+        except RuntimeError:  # numbers that a dtype cannot hold come after it
+            return None
+        except Exception as error:
+            return error
+        return None
+
+    @classmethod
+    def _no_tensor(cls, inputs: tuple, error: Exception) -> tuple[str, Any] | None:
+        """The first input, with its name, that is no tensor. A number beside a tensor is right where dtypes are promoted."""
+        names = [f"{cls.inputs[0]}[{i}]" for i in range(len(inputs))] if cls.variadic else cls.inputs
+        taken = cls.numbers or cls.types == "any" and not isinstance(error, AttributeError)
+        beside = not cls.tensors and taken and any(hasattr(x, "shape") for x in inputs)
+        for name, x in zip(names, inputs, strict=False):
+            number = beside and isinstance(x, (bool, int, float, complex))
+            if not (number or hasattr(x, "shape") or x is None and name in cls.optional):
+                return name, x
+        return None
+
+    @classmethod
+    def _refused_input(cls, name: str, x: Any) -> TypeError:
+        at = f" (position {cls.params.index(name) + 1})" if name in cls.params else ""
+        return TypeError(f"{cls.name}(): argument '{name}'{at} must be Tensor, not {type(x).__name__}{errors.at_user_line()}")
+
+    @staticmethod
+    def why(*shapes: tuple) -> str | None:
+        """The shape rule that was broken, in one sentence, or None."""
+
+
+class Elementwise(Op):
+    """Each output element depends on one element of each input, so one rule serves both modes."""
+
+    types = "promote"
+    inplace = casts = True
+    laid = staticmethod(as_first)
+    samples = (((2, 3),) * 2, ((2, 3), (3,)), ((2, 1), (1, 3)), ((), (2,)))
+
+    @staticmethod
+    def why(*shapes: tuple) -> str | None:
+        try:
+            numpy.broadcast_shapes(*shapes)
+        except ValueError:
+            pairs = zip(*[(1,) * (max(map(len, shapes)) - len(s)) + tuple(s) for s in shapes], strict=True)
+            d, sizes = next((d, sizes) for d, sizes in enumerate(pairs) if len(set(sizes) - {1}) > 1)
+            return f"the shapes do not broadcast: {' and '.join(map(str, sizes))} at dimension {d} are neither equal nor 1"
+        return None
+
+
+class Linear(Op):
+    """Linear in each input: the push is the op itself with the tangent in that input's place."""
+
+    @classmethod
+    def push(cls, node: tape.Node, tangents: list, xp: Any, recorded: bool) -> Any:
+        if cls.variadic or cls.multi or cls.aux:
+            return super().push(node, tangents, xp, recorded)
+        kept = rules.retied(cls, node, xp) if recorded else node.saved
+        attrs = {k: v for k, v in node.attrs.items() if not k.startswith("__")}
+        names = xp if recorded else devices.common([t for t in tangents if t is not None], cls.name)
+        if low := node.dtype in LOW:
+            kept, tangents = (kept, rules.up_recorded(tangents, xp)) if recorded else (rules.up([*kept], names), rules.up(tangents, names))
+        saved = dict(zip(cls.slots, kept or (None,) * len(cls.slots), strict=False))
+        run, total = functools.partial(cls.forward, **attrs), None
+        for name, t in zip(cls.inputs, tangents, strict=True):
+            if t is not None:
+                term = rules.at_work(names, run)(names, *[t if a == name else saved[a] for a in cls.inputs])
+                total = term if total is None else total + term
+        return names.astype(total, FROM_NUMPY[node.dtype] if recorded else node.dtype) if low and total is not None else total
+
+
+# -- names -----------------------------------------------------------------------------------------------------------
+
+
+def _parameters(forward: Callable) -> list[Parameter]:
+    """The parameters of a `forward` after `xp`, without annotations: as `inspect.signature` says, in a third of its time."""
+    code, kinds, none = forward.__code__, (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY), Parameter.empty
+    n, more, named = code.co_argcount, forward.__defaults__ or (), forward.__kwdefaults__ or {}
+    defaults = dict(zip(code.co_varnames[n - len(more) : n], more, strict=True)) | named
+    names = code.co_varnames[1 : n + code.co_kwonlyargcount]
+    return [Parameter(name, kinds[i >= n - 1], default=defaults.get(name, none)) for i, name in enumerate(names)]
+
+
+def _document(op: Any, params: list) -> None:
+    call = op.call
+    order = {Parameter.POSITIONAL_ONLY: 0, Parameter.POSITIONAL_OR_KEYWORD: 1, Parameter.VAR_POSITIONAL: 2, Parameter.KEYWORD_ONLY: 3}
+    if op.order:
+        params = [p.replace(kind=Parameter.POSITIONAL_OR_KEYWORD) for p in params]  # in the caller's order
+    else:
+        params = sorted(params, key=lambda p: (order[p.kind], p.default is not Parameter.empty))
+    op.signature = Signature(params)
+    call.__signature__ = op.signature
+    call.__name__ = call.__qualname__ = op.name
+    call.__doc__, call.op = op.__doc__, op
+    call.__module__ = "engine"
+
+
+def _install(op: Any) -> None:
+    call, name = op.call, op.name
+    for n in (name, *op.aliases) if op.home else ():
+        functions[n if op.home == "engine" else f"{op.home}.{n}"] = call
+        if op.method:
+            setattr(Tensor, n, call)
+            if op.inplace:
+                setattr(Tensor, f"{n}_", _in_place(op))
+    if op.operator:
+        operate = getattr(op, "operate", call)
+        setattr(Tensor, f"__{op.operator}__", operate)
+        if len(op.inputs) == 2:
+            told = naming.REFLECTED.get(name)
+            reflected = (lambda x, y: operate(y, x)) if told is None else lambda x, y: naming.named(operate(y, x), told)
+            setattr(Tensor, f"__r{op.operator}__", reflected)
+            if op.inplace:
+                setattr(Tensor, f"__i{op.operator}__", getattr(Tensor, f"{name}_"))
+
+
+def _in_place(op: Any) -> Callable:
+    pair = len(op.inputs) == 2 and hasattr(op, "operate") and not op.tensors
+
+    def call(self, *args, **kwargs):
+        if pair and len(args) == 1 and not kwargs:  # `x += y` needs no sorting of its arguments, as `x + y` does not
+            return inplace.write(op, self, args, {})
+        if (wanted := kwargs.pop("dtype", None)) not in (None, self.dtype):
+            raise RuntimeError(f"{op.name}_: input tensor dtype {self.dtype.name} and output tensor dtype {wanted} should match")
+        try:
+            inputs, attrs = op.bind((self, *args), kwargs)
+            if op.tensors and (strange := op._no_tensor(inputs, TypeError())) is not None:
+                raise op._refused_input(*strange)
+            return inplace.write(op, self, inputs[1:], attrs)
+        except (AttributeError, KeyError) as error:
+            if (strange := op._no_tensor((self, *args), error)) is not None:
+                raise op._refused_input(*strange) from None
+            raise
+
+    call.__name__ = call.__qualname__ = f"{op.name}_"
+    call.__doc__ = f"In-place form of `{op.name}`: {op.__doc__}"
+    return call
+
+
+def replacing(name: str, fn: Callable, scatters: bool = False) -> Callable:
+    """`x.<name>_(...)` from a function that is made of several ops: compute, then put the result into x's memory.
+
+    `scatters`: no operand may lie in that memory.
+    """
+
+    def call(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        inplace.refuse_leaf(self, f"{name}_")
+        kept = self._like(self.array.copy(), inplace.past_hooks(self))
+        result = casting.alone(fn, kept, *args, **kwargs)
+        if any(result is x for x in (kept, *args)):
+            result = result.clone()  # it needs a node of its own
+        for x in casting.tensors((args, kwargs)) if scatters else ():
+            inplace.refuse_shared(self.array, x.array, f"{name}_", True)
+        if result.array.shape != self.array.shape:
+            raise RuntimeError(f"{name}_: the result has the shape {result.array.shape}, the tensor to hold it {self.array.shape}")
+        inplace.put(self, result, f"{name}_")
+        return self
+
+    call.__name__ = call.__qualname__ = f"{name}_"
+    call.__doc__ = f"In-place form of `{name}`: {fn.__doc__}"
+    return call
+
+
+def composite(
+    fn: Callable | None = None, *, home: str = "engine", method: bool = False, aliases: tuple[str, ...] = (), in_place: bool = False
+) -> Any:  # fmt: skip
+    """Mark a plain function made of ops, so that a watcher can fold its ops into one box with the function's name."""
+    if fn is None:
+        return functools.partial(composite, home=home, method=method, aliases=aliases, in_place=in_place)
+    name = fn.__name__.rstrip("_")
+    params = signature(fn).parameters
+    own_out = "out" in params
+    # PyTorch's functions that are written in Python take their own names only
+    in_python = name != "cosine_similarity" if home == "nn.functional" else home == "engine" and name in ("norm", "split")
+    further = {} if in_python else synonyms(params)
+    usual = {} if home == "nn.functional" else arguments.USUAL  # those fail as Python does
+    kinds, names = arguments.kinds_of(fn, usual), arguments.names_of(fn)
+    autocast, run = casting.policy(name, home), naming.by_function(name, fn)
+
+    @functools.wraps(fn)
+    def call(*args, **kwargs):
+        if kwargs and not further.keys().isdisjoint(kwargs):
+            kwargs = spelled(name, kwargs, further)
+        if "out" in kwargs and not own_out:
+            return into(call, args, kwargs)
+        if casting.on and autocast is not None and (chosen := casting.asked(autocast, (args, kwargs))) is not None:
+            return casting.run(chosen, (args, kwargs), lambda given: call(*given[0], **given[1]))
+        watcher = observe.current
+        if watcher is None:
+            try:
+                return run(*args, **kwargs)
+            except Exception:
+                arguments.refuse(name, kinds, names, args, kwargs)
+                raise
+        watcher.enter("function", name, fn)
+        try:
+            return run(*args, **kwargs)
+        except Exception:
+            arguments.refuse(name, kinds, names, args, kwargs)
+            raise
+        finally:
+            watcher.leave()
+
+    call.__name__ = call.__qualname__ = name
+    call.name, call.call, call.autocast = name, call, autocast  # type: ignore[attr-defined]
+    for n in (name, *aliases):
+        functions[n if home == "engine" else f"{home}.{n}"] = call
+        if method:
+            setattr(Tensor, n, call)
+        if in_place:
+            setattr(Tensor, f"{n}_", replacing(n, call))
+    return call

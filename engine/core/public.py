@@ -1,0 +1,151 @@
+"""The functions that programs call: one object for each public name, the same from the first import to the end.
+
+An op's own function serves the engine. A program gets a copy of it by each of its names, with the same code and so at the same cost:
+`engine.exp` and `Tensor.exp` are two, as in PyTorch. Where something is to hear of calls (see `engine.core.subclasses`), a copy's code is
+exchanged, in place, for code that asks first. So what a program has imported by name, keeps, or compares asks too, and is the same still.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from types import CodeType, FunctionType
+from typing import Any, cast
+
+from . import create, from_data, ranges
+from .op import functions
+
+makers: dict[str, Any] = {name: vars(module)[name] for module in (create, from_data, ranges) for name in module.__all__}
+_UNHEARD = (  # by nobody
+    "get_default_dtype",
+    "set_default_dtype",
+    "is_tensor",
+    "promote_types",
+    "can_cast",
+    "manual_seed",
+    "typename",
+)
+_PACKAGE = __name__.partition(".")[0]
+
+
+class Public:
+    """A function that programs call, and the plain one that does its work; `told` is what is heard of."""
+
+    __slots__ = ("_asking", "_plain_code", "function", "plain", "told")
+
+    def __init__(self, function: FunctionType, plain: FunctionType) -> None:
+        self.function, self.plain, self.told = function, plain, cast(Callable, function)
+        self._plain_code, self._asking = function.__code__, None
+        function.__wrapped__ = plain  # type: ignore[attr-defined]  for the signature, and the source
+
+    def asks(self, ask: Callable | None) -> None:
+        """From now on a call is `ask(self, args, kwargs)`. None: it is the plain function's again."""
+        if ask is None:
+            self.function.__code__ = self._plain_code
+            return
+        if self._asking is None:
+            self._asking = _code(self._plain_code.co_freevars, functools.partial(ask, self), self.function)
+        self.function.__code__ = self._asking
+
+
+_LINE = sys._getframe().f_lineno
+_TEXT = """
+def around({names}):
+    def call(*_args, **_kwargs):
+        _ask = "<ask>"
+        return _ask(_args, _kwargs)
+        ({names})
+"""
+
+
+@functools.cache
+def _form(names: tuple[str, ...]) -> CodeType:
+    """The code of a function that asks, with these variables from around it: a code takes another's place where they are as many."""
+    text = "\n" * _LINE + _TEXT.format(names=", ".join(names))  # where tracebacks find it
+    code = compile(text, __file__, "exec")
+    for _ in range(2):
+        code = next(x for x in code.co_consts if isinstance(x, CodeType))
+    return code
+
+
+def _code(names: tuple[str, ...], ask: Callable, function: FunctionType) -> CodeType:
+    form = _form(names)
+    at = form.co_consts.index("<ask>")
+    consts = (*form.co_consts[:at], ask, *form.co_consts[at + 1 :])
+    return form.replace(co_consts=consts, co_name=function.__name__, co_qualname=function.__qualname__)
+
+
+def _copy(plain: FunctionType) -> FunctionType:
+    out = FunctionType(plain.__code__, plain.__globals__, plain.__name__, plain.__defaults__, plain.__closure__)
+    functools.update_wrapper(out, plain)
+    out.__kwdefaults__ = plain.__kwdefaults__
+    del out.__wrapped__
+    out.__dict__.update(plain.__dict__)
+    return out
+
+
+def _named_copy(plain: FunctionType, name: str, qualname: str, home: str = "") -> Public:
+    out = _copy(plain)
+    out.__module__, out.__qualname__, out.__name__ = f"{_PACKAGE}.{home}" if home else _PACKAGE, qualname, name
+    return Public(out, plain)
+
+
+named: dict[str, Public] = {}  # "linalg.inv" -> the function that programs have by this name
+
+
+def publish(found: dict[str, Any], home: str = "") -> dict[str, Any]:
+    """What programs get by the names of a namespace: of functions the public ones, all else as it is."""
+    full = f"{home}.{{}}" if home else "{}"
+    return {n: _published(full.format(n), f) if isinstance(f, FunctionType) and n not in _UNHEARD else f for n, f in found.items()}
+
+
+def _published(full: str, plain: FunctionType) -> FunctionType:
+    known = named.get(full)
+    if known is None:
+        home, _, name = full.rpartition(".")
+        told = f"{home}_{name}" if home in ("linalg", "fft", "special") else name  # PyTorch's own names for them
+        known = named[full] = _named_copy(plain, told, name, home)
+    return known.function
+
+
+def of_home(home: str) -> dict[str, Any]:
+    """The functions of one of PyTorch's namespaces, such as "linalg", by name; of the package itself, "", the factories too."""
+    found = {full.rpartition(".")[2]: f for full, f in functions.items() if full.rpartition(".")[0] == home}
+    return publish(found if home else found | makers, home)
+
+
+def function_of(full: str) -> Any:
+    """What programs have by a full name, such as "linalg.inv"; None where that is no function."""
+    known = named.get(full)
+    return known.function if known is not None else functions.get(full)
+
+
+def name_of(function: Any) -> str | None:
+    """The full name of a public function, "linalg.inv"; None for any other."""
+    return next((name for name, public in named.items() if public.function is function), None)
+
+
+def method_of(cls: type, name: str) -> Public:
+    """A method, from now on as a function of its own: `Tensor.absolute` is not `Tensor.abs`, nor the op's function."""
+    method = _own(vars(cls)[name], cls, name)
+    setattr(cls, name, method.function)
+    return method
+
+
+def property_of(cls: type, name: str) -> tuple[Public, ...]:
+    """The functions of a property, as those of a method; what is heard of is its `__get__`, or its `__set__`."""
+    there = vars(cls)[name]
+    own = [_own(f, cls, name) for f in (there.fget, there.fset) if f is not None]
+    seen = property(*[public.function for public in own], doc=there.__doc__)
+    setattr(cls, name, seen)
+    for public, told in zip(own, (seen.__get__, seen.__set__), strict=False):
+        public.told = told
+    return tuple(own)
+
+
+def _own(plain: FunctionType, cls: type, name: str) -> Public:
+    own = f"{cls.__name__}.{name}"
+    if plain.__qualname__ == own:  # written out in the class: it is the public one
+        return Public(plain, _copy(plain))
+    return _named_copy(plain, name, own)

@@ -1,0 +1,212 @@
+"""Derivative rules at work: `d_<input>` as a function of what the tape kept, reverse mode through one node, fitting gradients to inputs."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from types import CodeType, FunctionType
+from typing import Any
+
+import numpy
+
+from ..backends import cpu
+from ..backends.batch import at_work
+from ..base.dtypes import F32, FLOAT, FROM_NUMPY, LOW
+from . import devices, tape
+from .tensor import Tensor
+
+
+def rule_of(cls: Any, name: str) -> Any:
+    """The method `name` of an op, `d_<input>` say, as `rule(xp, g, saved, attrs, shape)`; `rule.keeps` says which slots it needs filled."""
+    d = getattr(cls, name, None)
+    if d is None:
+        return None
+    setattr(cls, name, staticmethod(d))
+    code = d.__code__
+    wants = code.co_varnames[2 : code.co_argcount + code.co_kwonlyargcount]
+    known_attrs = {p for p in cls.params if p not in cls.inputs}
+    for w in wants:
+        if w not in cls.slots and w not in known_attrs and w not in ("shape", "shapes"):
+            raise TypeError(f"{cls.__name__}.{name} asks for {w!r}, which is not an input, result, attribute or 'shape'")
+    # what is left of looking things up by name: `lambda xp, g, saved, attrs, shape: d(xp, g, saved[0], attrs["dim"])`
+    told = [f"saved[{cls.slots.index(w)}]" if w in cls.slots else w if w == "shape" else f"attrs[{w!r}]" for w in wants]
+    # a copy of the code for each rule: CPython remembers in the code what was called there
+    rule = FunctionType(_calling(", ".join(["xp", "g", *told])).replace(), {"d": d})
+    rule.keeps = frozenset(cls.slots.index(w) for w in wants if w in cls.slots)
+    return rule
+
+
+@functools.cache
+def _calling(arguments: str) -> CodeType:
+    """The code of a rule that calls `d` with these; many rules name the same things, and compiling takes most of the time."""
+    text = f"lambda xp, g, saved, attrs, shape: d({arguments})"
+    return eval(compile(text, __file__, "eval")).__code__  # under this file's name: no frame of the user's
+
+
+def pull(op: Any, node: tape.Node, grad: Any) -> list:
+    """Reverse mode through one node, on arrays: the gradient of each input, None where nobody asked."""
+    beside = next(g for g in grad if g is not None) if op.multi else grad
+    xp = devices.namespace(beside) if devices.mixed else cpu
+    saved, attrs = node.saved, node.attrs
+    if op.multi:
+        grad = filled(node, grad, xp)
+    low = node.dtype is not F32 and node.dtype in LOW
+    if low:
+        grad, saved = up(grad, xp), tuple(up(s, xp) for s in saved)
+    if op.variadic:
+        found = at_work(xp, op.rules[0])(xp, grad, saved, attrs, None)
+        return [None if s is None or g is None else fit(xp, g, s) for s, g in zip(node.inputs, found, strict=True)]
+    grads = []
+    for source, rule in zip(node.inputs, op.rules):
+        if source is None or rule is None:
+            grads.append(None)
+            continue
+        shape = source.shape
+        g = rule(cpu, grad, saved, attrs, shape) if xp is cpu else at_work(xp, rule)(xp, grad, saved, attrs, shape)
+        if g is not None and (g.shape != shape or g.dtype is not source.dtype):
+            g = fit(xp, g, source)
+        grads.append(g)
+    return grads
+
+
+def pull_recorded(op: Any, node: tape.Node, grad: Any, xp: Any) -> list:
+    """The same on Tensors, with `xp` the engine: every rule is recorded, so that it has a derivative itself."""
+    saved, attrs = retied(op, node, xp), node.attrs
+    if op.multi:
+        grad = filled(node, grad, xp)
+    if node.dtype is not F32 and node.dtype in LOW:
+        grad = up_recorded(grad, xp)
+    if op.variadic:
+        found = op.rules[0](xp, grad, saved, attrs, None)
+        return [None if s is None or g is None else fit_recorded(xp, g, s) for s, g in zip(node.inputs, found, strict=True)]
+    return [
+        None if source is None or rule is None else fit_recorded(xp, rule(xp, grad, saved, attrs, source.shape), source)
+        for source, rule in zip(node.inputs, op.rules, strict=True)
+    ]
+
+
+def up_recorded(a: Any, xp: Any) -> Any:
+    """`up` for Tensors."""
+    if isinstance(a, (list, tuple)):
+        return type(a)(up_recorded(x, xp) for x in a)
+    return xp.astype(a, FROM_NUMPY[F32]) if isinstance(a, Tensor) and a.array.dtype in LOW else a
+
+
+def pull_one(op: Any) -> Callable:
+    """`pull` of an op with one input, written out: with `pull_two` it is most of a backward pass."""
+    rule = op.rules[0]
+
+    def specialised(node, grad):
+        source = node.inputs[0]
+        if node.dtype is not F32 and node.dtype in LOW or devices.mixed and devices.namespace(grad) is not cpu:
+            return pull(op, node, grad)
+        shape = source.shape
+        g = rule(cpu, grad, node.saved, node.attrs, shape)
+        return (g if g.shape == shape and g.dtype is source.dtype else fit(cpu, g, source),)
+
+    return specialised
+
+
+def pull_two(op: Any) -> Callable:
+    dx, dy = op.rules
+
+    def specialised(node, grad):
+        if node.dtype is not F32 and node.dtype in LOW or devices.mixed and devices.namespace(grad) is not cpu:
+            return pull(op, node, grad)
+        x, y = node.inputs
+        saved, attrs, xp = node.saved, node.attrs, cpu
+        gx = gy = None
+        if x is not None and dx is not None:
+            shape = x.shape
+            gx = dx(xp, grad, saved, attrs, shape)
+            if gx.shape != shape or gx.dtype is not x.dtype:
+                gx = fit(xp, gx, x)
+        if y is not None and dy is not None:
+            shape = y.shape
+            gy = dy(xp, grad, saved, attrs, shape)
+            if gy.shape != shape or gy.dtype is not y.dtype:
+                gy = fit(xp, gy, y)
+        return gx, gy
+
+    return specialised
+
+
+def retied(op: Any, node: tape.Node, xp: Any) -> tuple:
+    """The saved arrays as Tensors tied back to the tape, for when the derivative itself is being recorded; half precision in float32."""
+
+    def tied(array: Any, source: Any) -> Any:
+        if array is None or not hasattr(array, "dtype"):
+            return array
+        if isinstance(array, numpy.generic):  # a Python number in half precision
+            return array.item()
+        tensor = Tensor._wrap(array)
+        if source is not None and FROM_NUMPY[tensor.array.dtype].rank >= FLOAT:
+            tensor.node = source
+        return up_recorded(tensor, xp) if low else tensor
+
+    low = node.dtype is not F32 and node.dtype in LOW
+
+    saved = node.saved
+    if not saved:
+        return saved
+    n = len(op.inputs)
+    outs = saved[n : n + len(op.outputs)]
+    results = [tied(a, node if not op.multi else None) for a in outs]
+    if op.variadic:
+        inputs = [None if saved[0] is None else tuple(tied(a, s) for a, s in zip(saved[0], node.inputs, strict=True))]
+    else:
+        inputs = [tied(a, s) for a, s in zip(saved[:n], node.inputs, strict=True)]
+    aux = list(saved[n + len(op.outputs) :])
+    floats = [i for i, a in enumerate(aux) if a is not None and FROM_NUMPY[a.dtype].rank >= FLOAT]
+    if floats or op.multi and any(a is not None for a in outs):
+        # these are functions of the inputs: run forward again, recorded, to have them with their derivatives
+        attrs = {k: v for k, v in node.attrs.items() if not k.startswith("__") and not (op.variadic and k == "shapes")}
+        again = op.forward(xp, *inputs, **attrs)
+        aux = [again[len(op.outputs) + i] if i in floats else tied(a, None) for i, a in enumerate(aux)]
+        if op.multi:
+            results = list(again[: len(op.outputs)])
+    else:
+        aux = [tied(a, None) for a in aux]
+    return (*inputs, *results, *aux)
+
+
+def fit(xp: Any, g: Any, source: Any) -> Any:
+    """Undo broadcasting and promotion, for every op in one place: the gradient gets its input's shape and dtype."""
+    if g.shape != source.shape:
+        g = sum_to(xp, g, source.shape)
+    return g if g.dtype is source.dtype else cast_grad(xp, g, source.dtype)
+
+
+def cast_grad(xp: Any, g: Any, d: Any) -> Any:
+    return xp.astype(xp.real(g) if g.dtype.kind == "c" and d.kind != "c" else g, d)
+
+
+def fit_recorded(xp: Any, g: Any, source: Any) -> Any:
+    if g is None:
+        return None
+    if tuple(g.shape) != source.shape:
+        g = sum_to(xp, g, source.shape)
+    if g.array.dtype.kind == "c" and source.dtype.kind != "c":
+        g = xp.real(g)
+    return g if g.array.dtype == source.dtype else xp.astype(g, FROM_NUMPY[source.dtype])
+
+
+def sum_to(xp: Any, grad: Any, shape: tuple) -> Any:
+    """Sum over the axes along which an input of this shape was broadcast."""
+    lead = grad.ndim - len(shape)
+    if lead and grad.shape[lead:] == shape and lead == 1 and len(shape) == 1:
+        return xp.sum(grad, axis=0)
+    axes = tuple(range(lead)) + tuple(i + lead for i, n in enumerate(shape) if n == 1 and grad.shape[i + lead] != 1)
+    return xp.reshape(xp.sum(grad, axis=axes), shape)
+
+
+def filled(node: tape.Node, grads: list, xp: Any) -> list:
+    """The gradients of all results of a multi-output op; zeros for a result that nobody used."""
+    beside = next(g for g in grads if g is not None)
+    return [g if g is not None else xp.new_zeros(beside, shape, d) for g, (shape, d) in zip(grads, node.attrs["__results__"], strict=True)]
+
+
+def up(a: Any, xp: Any) -> Any:
+    if getattr(a, "dtype", None) in LOW:
+        return a.astype(F32) if isinstance(a, numpy.generic) else xp.astype(a, F32)  # a number stays a number
+    return [up(x, xp) for x in a] if isinstance(a, (list, tuple)) else a

@@ -1,0 +1,366 @@
+"""Storages: the one-dimensional memory that a tensor and all its views see, as bytes or as elements of one dtype."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy
+
+from ..base import dtypes
+from ..base.layout import contiguous_format, order, strides_of
+from . import devices, inplace, tape
+from .from_data import from_file
+from .from_lists import to_array
+from .tensor import Tensor
+
+_DEPRECATED = (
+    "TypedStorage is deprecated. It will be removed in the future and UntypedStorage will be the only storage class. "
+    "This should only matter to you if you are using storages directly.  "
+    "To access UntypedStorage directly, use tensor.untyped_storage() instead of tensor.storage()"
+)
+
+
+def _flat(array: Any, dtype: Any) -> Any:
+    """All of the memory that an array is a part of, as a 1-d array of a dtype."""
+    owner = inplace.storage(array)
+    axes = sorted(range(owner.ndim), key=lambda d: -abs(owner.strides[d]))
+    whole = owner.transpose(axes).reshape(-1)
+    return whole if whole.dtype == dtype else whole.view(dtype)
+
+
+class UntypedStorage:
+    """Memory as bytes: `UntypedStorage(8)`, or `tensor.untyped_storage()`, which shares the tensor's."""
+
+    __module__ = "torch.storage"
+    _dtype: dtypes.dtype = dtypes.uint8
+    _own = False  # whether it is memory of its own, and not a tensor's
+    _whole: Any = None  # the memory before it was made shorter
+    filename: str | None = None  # the file that it is shared with
+
+    def __init__(self, size: Any = 0, *, device: Any = None):
+        data = devices.making(device).zeros(size, numpy.uint8) if isinstance(size, int) else to_array(list(size), dtypes.uint8)
+        self._own = True
+        self.array = data if device is None else devices.move(data, devices.device(device))
+
+    @classmethod
+    def from_file(cls, filename: str, shared: bool = False, nbytes: int = 0) -> Any:
+        """The first `nbytes` of a file, mapped into memory; with `shared`, writes reach the file, which grows where it is too short."""
+        out = cls._of(from_file(filename, shared, nbytes, dtype=dtypes.uint8, device="cpu").array)
+        out.filename = filename if shared and nbytes else None
+        return out
+
+    @classmethod
+    def _of(cls, array: Any) -> Any:
+        out = object.__new__(cls)
+        out.array = array
+        return out
+
+    @property
+    def device(self) -> devices.device:
+        return devices.of(self.array)
+
+    @property
+    def is_cuda(self) -> bool:
+        return self.device.type == "cuda"
+
+    def is_shared(self) -> bool:
+        """Whether other processes see the memory."""
+        return self._tensor().is_shared()
+
+    def size(self) -> int:
+        """How many elements it has: bytes, in an untyped storage."""
+        return self.array.size
+
+    __len__ = size
+
+    def nbytes(self) -> int:
+        """Its length in bytes."""
+        return self.array.size * self.array.itemsize
+
+    def element_size(self) -> int:
+        """The size of an element in bytes."""
+        return self.array.itemsize
+
+    def data_ptr(self) -> int:
+        """The address of the first byte."""
+        return self._tensor().data_ptr()
+
+    def _tensor(self) -> Tensor:
+        return Tensor._wrap(self.array)
+
+    def tolist(self) -> list:
+        """The elements as Python numbers."""
+        return self._tensor().tolist()
+
+    def __iter__(self) -> Iterator:
+        return iter(self.tolist())
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, int):
+            return self._tensor()[index].item()
+        if not isinstance(index, slice):
+            raise TypeError(f"can't index a torch.{type(self).__name__} with {type(index).__name__}")
+        if isinstance(self, TypedStorage):
+            raise RuntimeError("slices are only supported in UntypedStorage.__getitem__")
+        if index.step not in (None, 1):
+            raise RuntimeError(f"Trying to slice with a step of {index.step}, but only a step of 1 is supported")
+        part = self.array[index]  # a storage of its own in the same memory: safetensors makes its tensors so, and wants them whole
+        return self._of_like(
+            self, numpy.frombuffer(memoryview(part), part.dtype) if part.__class__ is numpy.ndarray and part.size else part
+        )
+
+    @staticmethod
+    def _of_like(storage: Any, array: Any) -> Any:
+        out = object.__new__(type(storage))
+        out.__dict__.update(storage.__dict__)
+        out.array = array
+        return out
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self.array[index] = value.array if hasattr(value, "array") else value
+        inplace.note_write(self.array, "storage")
+
+    def fill_(self, value: Any) -> Any:
+        """Write one number everywhere."""
+        self[:] = value
+        return self
+
+    def copy_(self, source: Any, non_blocking: bool | None = None) -> Any:
+        """Write the elements of another storage of the same length into this one."""
+        if len(source) != len(self):
+            raise RuntimeError(f"size mismatch: the storage has {len(self)} elements, the one to copy {len(source)}")
+        self.array[...] = devices.move(source.array, self.device).astype(self.array.dtype)
+        inplace.note_write(self.array, "storage")
+        return self
+
+    def clone(self) -> Any:
+        """A copy with memory of its own."""
+        out = type(self)._of_like(self, self.array.copy())
+        out._own, out._whole = True, None
+        return out
+
+    def resize_(self, size: int) -> Any:
+        """Another number of elements; those that remain keep their values, new ones are 0. Tensors that see the memory go on seeing it.
+
+        Raises RuntimeError where memory that tensors see would have to grow: it stays where it is here; see `Tensor.resize_`.
+        """
+        if size < 0:
+            raise RuntimeError(f"resize_: expected a size that is not negative, got {size}")
+        whole = self.array if self._whole is None else self._whole
+        if size > whole.size:
+            if not self._own:
+                raise RuntimeError(
+                    f"resize_: the storage of a tensor cannot grow from {whole.size} to {size} elements here; use the tensor's resize_()"
+                )
+            grown = devices.namespace(whole).zeros(size, whole.dtype)
+            grown[: self.array.size] = self.array
+            whole = grown
+        self._whole, self.array = whole, whole[:size]
+        return self
+
+    def cpu(self) -> Any:
+        """The same in the CPU's memory; itself when it is there."""
+        return self if self.device.type == "cpu" else type(self)._of_like(self, devices.move(self.array, devices.CPU))
+
+    def cuda(self, device: Any = None, non_blocking: bool = False) -> Any:
+        """The same in a GPU's memory."""
+        return type(self)._of_like(self, devices.move(self.array, devices.device("cuda" if device is None else device)))
+
+    def untyped(self) -> UntypedStorage:
+        """The storage as bytes; itself."""
+        return self
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or isinstance(other, type(self)) and inplace.storage(self.array) is inplace.storage(other.array)
+
+    __hash__ = object.__hash__
+
+    def _text(self) -> str:
+        return f"[torch.storage.{type(self).__name__}(device={self.device}) of size {len(self)}]"
+
+    def __repr__(self) -> str:
+        if self.device.type == "meta":
+            return f"...\n{self._text()}"
+        values = self.tolist()
+        shown = values if len(values) <= 1000 else [*values[:500], "...", *values[-500:]]
+        return "\n".join([*(f" {v}" for v in shown), self._text()])
+
+
+class TypedStorage(UntypedStorage):
+    """Memory as elements of one dtype: what `tensor.storage()` gives. PyTorch warns that it will go; so does this."""
+
+    def __init__(self, *args: Any, wrap_storage: UntypedStorage | None = None, dtype: Any = None, device: Any = None):
+        warnings.warn(_DEPRECATED, UserWarning, stacklevel=2)
+        self._dtype = dtypes.default if dtype is None else dtypes.as_dtype(dtype)
+        self._own = wrap_storage is None
+        if wrap_storage is not None:
+            self.array = wrap_storage.array.view(self._dtype.numpy)
+            return
+        size = args[0] if args else 0
+        data = devices.making(device).zeros(size, self._dtype.numpy) if isinstance(size, int) else to_array(list(size), self._dtype)
+        self.array = data if device is None else devices.move(data, devices.device(device))
+
+    @classmethod
+    def from_file(cls, filename: str, shared: bool = False, size: int = 0) -> Any:
+        """RuntimeError: a file does not say what its elements are; `FloatStorage` and its like do."""
+        raise RuntimeError("from_file can only be called on derived classes")
+
+    @property
+    def dtype(self) -> dtypes.dtype:
+        return self._dtype
+
+    def untyped(self) -> UntypedStorage:
+        """The same memory as bytes."""
+        return UntypedStorage._of(self.array.view(numpy.uint8))
+
+    def type(self, dtype: Any = None) -> str:
+        """The name of the storage's type."""
+        return self._tensor().type().replace("Tensor", "Storage")
+
+    def _text(self) -> str:
+        return f"[torch.storage.TypedStorage(dtype={self._dtype!r}, device={self.device}) of size {len(self)}]"
+
+
+class StorageType(type):
+    """The class of `FloatStorage` and its like: calling one makes a TypedStorage of its dtype, and `isinstance` asks for that dtype."""
+
+    dtype: dtypes.dtype
+
+    def __instancecheck__(cls, x: Any) -> bool:
+        return isinstance(x, TypedStorage) and x.dtype is cls.dtype
+
+    def __call__(cls, *args: Any, device: Any = None) -> TypedStorage:
+        """From a number of elements, zeros; from a sequence, its numbers."""
+        return TypedStorage(*args, dtype=cls.dtype, device=device)
+
+    def from_file(cls, filename: str, shared: bool = False, size: int = 0) -> TypedStorage:
+        """The first `size` elements of a file, mapped into memory."""
+        bytes_ = UntypedStorage.from_file(filename, shared, size * cls.dtype.itemsize)
+        return TypedStorage(wrap_storage=bytes_, dtype=cls.dtype)
+
+
+types = {
+    f"{name}Storage": StorageType(f"{name}Storage", (), {"dtype": d, "__module__": "torch", "__doc__": f"Storages of {d.name}."})
+    for name, d in {
+        "Float": dtypes.float32, "Double": dtypes.float64, "Half": dtypes.float16, "BFloat16": dtypes.bfloat16, "Byte": dtypes.uint8,
+        "Char": dtypes.int8, "Short": dtypes.int16, "Int": dtypes.int32, "Long": dtypes.int64, "Bool": dtypes.bool_,
+        "ComplexFloat": dtypes.complex64, "ComplexDouble": dtypes.complex128,
+    }.items()
+}  # fmt: skip
+
+
+# -- of a tensor ---------------------------------------------------------------------------------------------------------------
+
+
+def untyped_storage(self: Tensor) -> UntypedStorage:
+    """The memory that the tensor and all its views see, as bytes."""
+    return UntypedStorage._of(_flat(self.array, numpy.dtype(numpy.uint8)))
+
+
+def storage(self: Tensor) -> TypedStorage:
+    """The memory that the tensor and all its views see, as elements of its dtype; PyTorch's older form of `untyped_storage`."""
+    warnings.warn(_DEPRECATED, UserWarning, stacklevel=2)
+    return _typed_storage(self)
+
+
+def _typed_storage(self: Tensor) -> TypedStorage:
+    """The same without the warning, as libraries ask for it."""
+    out = object.__new__(TypedStorage)
+    out.array, out._dtype = _flat(self.array, self.array.dtype), self.dtype
+    return out
+
+
+def storage_type(self: Tensor) -> type:
+    """The class of the tensor's storage."""
+    return TypedStorage
+
+
+def _row_major(shape: tuple) -> tuple:
+    return tuple(math.prod(max(n, 1) for n in shape[i + 1 :]) for i in range(len(shape)))
+
+
+def _no_recorded(tensor: Tensor, told: str) -> None:
+    if tensor.requires_grad and tape.mode.grad:
+        raise RuntimeError(told)
+
+
+def _seen(flat: Any, shape: tuple, strides: tuple, offset: int) -> Any:
+    """Elements of a 1-d array under a shape and strides; RuntimeError where they would leave it."""
+    last = offset + sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) + 1 if 0 not in shape else offset
+    if last > flat.size or offset < 0:
+        raise RuntimeError(
+            f"setStorage: sizes {list(shape)}, strides {list(strides)}, storage offset {offset} require {last} elements, "
+            f"but the storage has {flat.size}"
+        )
+    xp = devices.namespace(flat)
+    return xp.strided_view(flat, shape, strides, offset)
+
+
+def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None) -> Tensor:
+    """Make the tensor see other memory: that of a tensor, or of a storage from an offset, under a size and strides; nothing without one."""
+    _no_recorded(self, "set_(): a tensor that requires grad cannot be made to see other memory; use no_grad or detach()")
+    if source is None:
+        self.array = devices.namespace(self.array).empty(0, self.array.dtype)
+        return self
+    if isinstance(source, Tensor) and size is None and source.is_meta == self.is_meta:
+        if source.dtype is not self.dtype:
+            raise RuntimeError(f"Could not set tensor of type {source.dtype.name} to a tensor of type {self.dtype.name}")
+        self.array = source.array
+        return self
+    if source.device.type != self.device.type:
+        raise RuntimeError(
+            f'Attempted to set the storage of a tensor on device "{self.device}" to a storage on different device "{source.device}".  '
+            "This is no longer allowed; the devices must match."
+        )
+    flat = _flat(source.array, self.array.dtype)
+    shape = (flat.size - storage_offset,) if size is None else tuple(size)
+    self.array = _seen(flat, shape, _row_major(shape) if stride is None else tuple(stride), storage_offset)
+    return self
+
+
+def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
+    """In place another size over the same memory, which grows where it must, unset. RuntimeError where a gradient is recorded."""
+    shape = tuple(sizes[0]) if len(sizes) == 1 and not hasattr(sizes[0], "__index__") else tuple(sizes)
+    if any(n < 0 for n in shape):
+        raise RuntimeError(f"Trying to resize storage with an invalid negative size: {list(shape)}")
+    if shape == self.array.shape and memory_format is None and not self.requires_grad:
+        return self
+    return _lay(self, shape, order(memory_format or contiguous_format, len(shape)))
+
+
+def _lay(self: Tensor, shape: tuple, axes: tuple) -> Tensor:
+    """In place another size over the same memory, which grows where it must, with the axes in this order there."""
+    if self.requires_grad:
+        raise RuntimeError("cannot resize variables that require grad")
+    strides = strides_of(shape, axes)
+    flat, offset, needed = _flat(self.array, self.array.dtype), self.storage_offset(), math.prod(shape)
+    if offset + needed > flat.size:
+        grown = devices.namespace(flat).zeros(offset + needed, flat.dtype)
+        grown[: flat.size] = flat
+        flat = grown
+    self.array = _seen(flat, shape, strides, offset)
+    return self
+
+
+def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
+    """In place the size of another tensor."""
+    return resize_(self, tuple(the_template.shape), memory_format=memory_format)
+
+
+def resize(self: Tensor, *sizes: Any) -> Tensor:
+    """The tensor under another shape of as many elements; PyTorch's older form of `reshape`."""
+    warnings.warn("non-inplace resize is deprecated", UserWarning, stacklevel=2)
+    return self.reshape(*sizes)
+
+
+def resize_as(self: Tensor, tensor: Tensor) -> Tensor:
+    """The tensor under another's shape; PyTorch's older form of `reshape_as`."""
+    warnings.warn("non-inplace resize_as is deprecated", UserWarning, stacklevel=2)
+    return self.reshape(tuple(tensor.shape))
+
+
+for _fn in (untyped_storage, storage, _typed_storage, storage_type, set_, _lay, resize_, resize_as_, resize, resize_as):
+    setattr(Tensor, _fn.__name__, _fn)

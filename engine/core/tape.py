@@ -1,0 +1,521 @@
+"""The tape: what ran, in what order, and the one executor that walks it."""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
+from itertools import count
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+from weakref import ref
+
+import numpy
+
+from ..backends.coo import Coo
+from ..base import errors, observe
+from ..base.layout import axes_of, contiguous_format, copied, inverse
+from . import inplace, naming
+from .hooks import Handle, Hooks, _tensor, after_step, arrived, before_step, hooks_of, shown
+
+if TYPE_CHECKING:
+    from .tensor import Tensor
+
+tick = count(1).__next__  # a node's place in time; inputs always have a smaller one than outputs
+
+
+class _Mode(threading.local):
+    """Whether ops are recorded, for each thread on its own."""
+
+    grad = True
+    inference = False
+    limited = False  # whether a pass that was asked for some inputs only is running
+    order: Any = ()  # the plan of the pass whose hooks are being called
+
+
+mode = _Mode()
+
+
+class Freed:
+    """What a node's `saved` is after backward went through it without `retain_graph`."""
+
+    def __repr__(self) -> str:
+        return "<freed>"
+
+
+FREED: Any = Freed()
+
+
+class Packed:
+    """What a node's `saved` is where `saved_tensors_hooks` keep something else in place of the arrays; `open()` gives the arrays."""
+
+    __slots__ = ("open",)
+
+    def __init__(self, opened: Callable[[], tuple]) -> None:
+        self.open = opened
+
+
+class _Place:
+    """A place in the graph: what nodes and leaves have in common, so that a leaf can become a node."""
+
+    __slots__ = ("op", "inputs", "attrs", "saved", "shape", "dtype", "time", "hooks", "__weakref__")
+    op: Any
+    inputs: tuple
+    attrs: dict
+    saved: Any
+    shape: Any
+    dtype: Any
+    time: float  # in ticks; a fraction puts a node between two others
+    hooks: Hooks | None
+
+    @property
+    def metadata(self) -> dict:
+        """A dict for whatever the user wants to note there; it lives as long as the graph."""
+        return hooks_of(self).metadata
+
+
+class Node(_Place):
+    """One op that ran. It keeps arrays, never Tensors, so tape and tensors form no cycle.
+
+    `inputs` are the nodes of the op's inputs (None where no gradient is wanted), `saved` the arrays that live rules name, `shape`
+    and `dtype` (NumPy's) those of the result. A node of an op with several results has shape None; each result has a `pick` node.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, op: Any, inputs: tuple, attrs: dict, saved: tuple, shape: tuple | None, dtype: Any):
+        self.op, self.inputs, self.attrs, self.saved, self.shape, self.dtype = op, inputs, attrs, saved, shape, dtype
+        self.time, self.hooks = tick(), None
+
+    @property
+    def next_functions(self) -> tuple:
+        """PyTorch's view of the edges: for each input its node and which of that node's results it is."""
+        if self.op.picks:
+            return self.inputs[0].next_functions
+        return tuple(
+            (None, 0) if s is None else (typed(s.inputs[0]), s.attrs["index"]) if s.op is not None and s.op.picks else (typed(s), 0)
+            for s in (self.inputs[i] for i in naming.edges(self))
+        )
+
+    def name(self) -> str:
+        """PyTorch's name of the op that ran: `MulBackward0`."""
+        return naming.backward_name(self)
+
+    def _kept(self, slot: str) -> Any:
+        """What `node._saved_self`, `_saved_result`, ... are: an attribute, or what was kept for the backward step."""
+        if slot in self.attrs:
+            return self.attrs[slot]
+        name = _SHOWN.get(slot, slot)
+        if slot not in self.op.slots:
+            raise AttributeError(f"{self.name()!r} object has no attribute '_saved_{name}'")
+        if self.saved is FREED:
+            raise freed(self.op.name)
+        place = self.op.slots.index(slot)
+        kept = opened(self)[place] if self.saved else None
+        if kept is None:
+            raise AttributeError(f"{self.name()!r} object has no attribute '_saved_{name}': {self.op.name} did not have to keep it")
+        return self.as_tensor(place, kept) if hasattr(kept, "dtype") else kept
+
+    def _raw(self, slot: str) -> Any:
+        """What `node._raw_saved_self`, ... are: an attribute, or what can be packed in another way."""
+        kept = self._kept(slot)
+        return kept if slot in self.attrs or not hasattr(kept, "dtype") else raw_saved(self, self.op.slots.index(slot))
+
+    def as_tensor(self, place: int, kept: Any) -> Tensor:
+        """An array that was kept as the tensor that it was: a leaf itself, else one with the same `grad_fn`."""
+        slot = self.op.slots[place]
+        source = self.inputs[place] if slot in self.op.inputs and not self.op.variadic else self if slot == "out" else None
+        leaf = source.tensor() if isinstance(source, Leaf) else None
+        if leaf is not None and leaf.array is kept:
+            return leaf
+        tensor = _tensor(kept)
+        if kept.dtype.kind in "fc":
+            tensor.node = source
+        return tensor
+
+    def __dir__(self) -> list[str]:
+        """Without the `_saved_...` of other ops."""
+        saved = self.saved if self.saved.__class__ is tuple else opened(self) if self.saved is not FREED else ()
+        kept = [slot for slot, value in zip(self.op.slots, saved, strict=False) if value is not None]
+        shown = {f"{start}{_SHOWN.get(slot, slot)}" for slot in (*kept, *self.attrs) for start in _SAVED}
+        return [name for name in object.__dir__(self) if not name.startswith(_SAVED) or name in shown]
+
+    def register_hook(self, fn: Callable) -> Handle:
+        """Call `fn(grad_inputs, grad_outputs)` after this node's step; what it returns, unless None, replaces `grad_inputs`."""
+        return hooks_of(self.inputs[0] if self.op.picks else self).add("post", fn)  # of several results: the op itself has the step
+
+    def register_prehook(self, fn: Callable) -> Handle:
+        """Call `fn(grad_outputs)` before this node's step; what it returns, unless None, replaces them."""
+        return hooks_of(self.inputs[0] if self.op.picks else self).add("pre", fn)
+
+    def __repr__(self) -> str:
+        home = "torch.autograd.function." if hasattr(self.op, "function") else ""
+        return f"<{home}{naming.type_name(self)} object at {id(self.inputs[0] if self.op.picks else self):#x}>"
+
+
+def typed(node: Any) -> Any:
+    """The node, now of a type with PyTorch's name, as `type(y.grad_fn).__name__` tells; before it is asked for, no op pays for it."""
+    if node.__class__ is Node:
+        own = (node.inputs[0] if node.op.picks else node).attrs.get("__context__") is not None
+        node.__class__ = _type_named(naming.type_name(node), own)
+    return node
+
+
+@functools.cache
+def _type_named(name: str, own: bool) -> type:
+    shown = {"__slots__": (), "__module__": "torch.autograd.function" if own else "builtins"}
+    return type(name, (Node,), shown | {"__getattr__": _of_context} if own else shown)
+
+
+def _of_context(node: Node, name: str) -> Any:
+    """What a user-written Function put on its `ctx`, which in PyTorch is the node itself."""
+    context = (node.inputs[0] if node.op.picks else node).attrs["__context__"]
+    if name.startswith("__") or not hasattr(context, name):
+        raise AttributeError(f"{type(node).__name__!r} object has no attribute {name!r}")
+    return getattr(context, name)
+
+
+_SAVED = ("_saved_", "_raw_saved_")
+raw_saved: Any = None  # autograd.graph puts its SavedTensor here
+_SHOWN = {"input": "self", "out": "result"}  # what PyTorch calls them there
+
+
+def show_saved(slots: Iterable[str]) -> None:
+    """From now on nodes have `_saved_<name>` for these; a `__getattr__` would make every attribute of a node slow, and so each step."""
+    for slot in slots:
+        if not hasattr(Node, f"_saved_{slot}"):
+            for name in {slot, _SHOWN.get(slot, slot)}:
+                setattr(Node, f"_saved_{name}", property(lambda node, slot=slot: node._kept(slot)))
+                setattr(Node, f"_raw_saved_{name}", property(lambda node, slot=slot: node._raw(slot)))
+
+
+class Leaf(_Place):
+    """Where a gradient comes to rest: a tensor that the user asked to differentiate by. It does not keep the tensor alive."""
+
+    __slots__ = ()
+    tensor: Any = _Place.saved  # a weak reference, in the place of what a node saves
+
+    def __init__(self, tensor: Tensor):
+        self.op, self.inputs, self.attrs, self.tensor, self.time, self.hooks = None, (), _NONE, ref(tensor), tick(), None
+        self.shape, self.dtype = tensor.array.shape, tensor.array.dtype
+
+    next_functions = ()
+
+    @property
+    def variable(self) -> Tensor:
+        """The tensor whose gradient rests here. AttributeError when it is gone, so that `hasattr` tells whether there is one."""
+        tensor = self.tensor()
+        if tensor is None:
+            raise AttributeError("AccumulateGrad has no variable any more: the program let go of it, and the graph keeps no leaves")
+        return tensor
+
+    def name(self) -> str:
+        return "torch::autograd::AccumulateGrad"
+
+    def register_hook(self, fn: Callable) -> Handle:
+        """Call `fn((), (grad,))` after a gradient has come to rest."""
+        return hooks_of(self).add("post", fn)
+
+    def register_prehook(self, fn: Callable) -> Handle:
+        """Call `fn((grad,))` before a gradient comes to rest; what it returns, unless None, replaces it."""
+        return hooks_of(self).add("pre", fn)
+
+    def __repr__(self) -> str:
+        return f"<AccumulateGrad object at {id(self):#x}>"
+
+
+Leaf.__name__ = Leaf.__qualname__ = "AccumulateGrad"  # what PyTorch calls the type, where programs ask
+_NONE: dict = {}
+
+
+def moved(leaf: Leaf, tensor: Tensor, back: Any, attrs: dict) -> Leaf:
+    """The leaf of a tensor that was reshaped in place; where the former one is used, it is now the view `back` to the former shape."""
+    now = Leaf(tensor)
+    now.hooks, now.time = leaf.hooks, leaf.time
+    leaf.__class__ = Node  # type: ignore[assignment]
+    leaf.op, leaf.inputs, leaf.attrs, leaf.saved, leaf.hooks = back, (now,), attrs, (), None
+    return now
+
+
+class _Pick:
+    """One of several results: where its gradient arrives before it joins the others' at the op's own node."""
+
+    name, picks, rules, slots, multi, variadic, view, ruled = "pick", True, (), (), False, False, False, True
+    inputs, outputs, aux, params, defaults = ("input",), ("out",), (), (), {}
+
+    @staticmethod
+    def push(node: Node, tangents: list, xp: Any, recorded: bool) -> Any:
+        return tangents[0][node.attrs["index"]]
+
+    def __repr__(self) -> str:
+        return "<op pick>"
+
+
+pick = _Pick()
+
+
+def picked(node: Node, index: int, array: Any) -> Node:
+    """The node of result number `index` of an op with several results."""
+    return Node(pick, (node,), {"index": index}, (), array.shape, array.dtype)
+
+
+# -- the order of a pass ------------------------------------------------------------------------------------------------
+
+_time = attrgetter("time")
+
+
+def plan(roots: Iterable, targets: Iterable | None = None) -> list:
+    """Every node that the roots depend on, in the order of the backward pass: newest first, each leaf as soon as its gradient is whole.
+
+    With `targets`, only the nodes on a path from a root to a target.
+    """
+    seen, last_user = set(), {}
+    todo = []
+    for root in roots:
+        if root.op is None:
+            last_user[root] = None
+        elif root not in seen:
+            seen.add(root)
+            todo.append(root)
+    while todo:
+        node = todo.pop()
+        for source in node.inputs:
+            if source is None:
+                continue
+            if source.op is None:
+                user = last_user.get(source)
+                if user is None or node.time < user.time:
+                    last_user[source] = node
+            elif source not in seen:
+                seen.add(source)
+                todo.append(source)
+    order = sorted(seen, key=_time, reverse=True)
+    if last_user:
+        after: dict[Any, list] = {}
+        for leaf, user in last_user.items():
+            after.setdefault(user, []).append(leaf)
+        whole = sorted(after.get(None, ()), key=_time)
+        for node in order:
+            whole.append(node)
+            leaves = after.get(node)
+            if leaves is not None:
+                # in the order of the op's inputs: weight before bias
+                whole.extend(dict.fromkeys(s for s in node.inputs if s in leaves))
+        order = whole
+    return order if targets is None else _towards(order, set(targets))
+
+
+def _towards(order: list, targets: set) -> list:
+    several = {node.inputs[0] for node in targets if node.op is not None and node.op.picks}
+    # as in PyTorch, a path to one result of an op is a path to the op
+    needed = targets.union(node for node in order if node.op is not None and node.op.picks and node.inputs[0] in several)
+    for node in sorted(order, key=_time):
+        if any(source in needed for source in node.inputs if source is not None):
+            needed.add(node)
+    return [node for node in order if node in needed]
+
+
+def _ends(targets: Iterable, order: list) -> set:
+    """The targets behind which no other lies: their gradient is wanted and their own step is not."""
+    planned = set(order)
+    return {node for node in targets if planned.isdisjoint(node.inputs)}
+
+
+# -- reverse mode ---------------------------------------------------------------------------------------------------------
+
+
+def backward_steps(
+    roots: list[tuple[Any, Any]],
+    xp: Any,
+    retain: bool = False,
+    captured: dict | None = None,
+    accumulate: bool = True,
+    in_place: bool = True,
+) -> Iterator[tuple[Any, Any, tuple]]:
+    """Run the backward pass one node at a time, yielding `(node, grad, input_grads)` after each.
+
+    `.backward()` exhausts this generator; the workbench's stepper holds it. There is no other executor. `roots` are `(node, grad)`
+    pairs. `xp` is the array namespace that the rules run on: the engine itself when the derivative is to be recorded.
+    `captured` (`{node: None}`) collects the gradients that arrive at those nodes; with `accumulate` False the pass ends there, and leaves
+    keep theirs;
+    with `in_place` False a leaf that has a gradient already gets a new tensor for the sum, so that the step can be undone.
+    """
+    grads: dict[Any, Any] = {}
+    for node, grad in roots:
+        grad = _conj(grad, node)
+        grads[node] = grads[node] + grad if node in grads else grad
+    order = plan(grads, captured)
+    ends = _ends(captured, order) if captured is not None and not accumulate else ()
+    recorded = xp is not numpy and getattr(xp, "records", False)
+    if captured is not None and not grads.keys() <= (planned := set(order)):
+        # as in PyTorch, the hooks of a root see its gradient wherever it leads
+        for node in grads.keys() - planned:
+            if node.hooks is not None:
+                arrived(node.hooks, _conj(grads[node], node), recorded)
+    if observe.current is not None:
+        observe.current.backward_begins(tuple(grads), order)
+    take = grads.pop
+    for node in order:
+        grad = take(node, None)
+        if grad is None:
+            continue
+        watcher = observe.current
+        if watcher is not None:
+            watcher.step_begins(node)
+        hooks = node.hooks
+        wanted = captured if captured is not None and node in captured else None
+        if wanted is not None and ends and node not in ends:  # on the way to another: PyTorch takes it before the tensor's hooks
+            wanted[node] = _conj(grad, node)
+        if hooks is not None:
+            mode.order = order
+            grad = _conj(arrived(hooks, _conj(grad, node), recorded), node)
+        if wanted is not None and (not ends or node in ends):
+            wanted[node] = _conj(grad, node)
+            if ends:
+                if watcher is not None:
+                    watcher.backward(node, grad, ())
+                yield node, grad, ()
+                continue
+        if hooks is not None and hooks.pre:
+            grad = before_step(hooks, grad, recorded)
+        op = node.op
+        if op is None:
+            input_grads: Any = ()
+            if accumulate:
+                _receive(node, _conj(grad, node), recorded, in_place)
+            if hooks is not None and hooks.post:
+                for fn in tuple(hooks.post.values()):
+                    fn((), shown((grad,), recorded))
+        elif op.picks:
+            input_grads = (grad,)
+            _unpick(grads, node, grad)
+        else:
+            saved = node.saved
+            if saved.__class__ is not tuple:
+                node.saved = opened(node)  # what hooks give back was made later: PyTorch too does not ask when it was written
+            elif saved and inplace.last_write > node.time:
+                inplace.check(node)
+            input_grads = op.pull_recorded(node, grad, xp) if recorded else op.pull(node, grad)
+            if hooks is not None and hooks.post:
+                input_grads = after_step(hooks, node, input_grads, grad, recorded)
+            for source, g in zip(node.inputs, input_grads):
+                if g is not None:
+                    before = grads.get(source)
+                    grads[source] = g if before is None else before + g
+            node.saved = FREED if saved and not retain else saved
+        if watcher is not None:
+            watcher.backward(node, grad, input_grads)
+        yield node, grad, input_grads
+
+
+def opened(node: Any) -> tuple:
+    """The arrays that a node kept, unpacked where hooks packed them; GraphFreedError when they are gone."""
+    if node.saved is FREED:
+        raise freed(node.op.name)
+    return node.saved.open() if node.saved.__class__ is Packed else node.saved
+
+
+def freed(op_name: str) -> errors.GraphFreedError:
+    """What to raise where what `op_name` saved is asked for again."""
+    return errors.GraphFreedError(
+        f"Trying to backward through the graph a second time: the arrays that {op_name} saved were freed by the first "
+        "backward pass. Pass retain_graph=True to the first backward() or autograd.grad() if you need the graph again."
+        + errors.at_user_line()
+    )
+
+
+def _conj(grad: Any, node: Any) -> Any:
+    """From PyTorch's gradient of a complex tensor to the rules' own and back: rules transpose, their conjugate is PyTorch's."""
+    return grad if node.dtype.kind != "c" or node.shape is None else grad.conj()
+
+
+def _unpick(grads: dict, node: Node, g: Any) -> None:
+    """One of several results received a gradient: it goes to its place in the list that the op's rules will get."""
+    source = node.inputs[0]
+    slots = grads.setdefault(source, [None] * source.attrs["__outputs__"])
+    i = node.attrs["index"]
+    slots[i] = g if slots[i] is None else slots[i] + g
+
+
+_receiving = threading.RLock()  # passes of several threads may end at the same leaf
+
+
+def _unlocked() -> None:
+    """A forked process has no thread that could still hold the lock."""
+    global _receiving
+    _receiving = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_unlocked)
+
+
+def _receive(leaf: Leaf, grad: Any, recorded: bool, in_place: bool) -> None:
+    """A leaf's gradient is whole. One assignment, so an interrupt finds it either untouched or complete."""
+    tensor = leaf.tensor()
+    if tensor is None:
+        return
+    with _receiving:
+        before = tensor._grad
+        if tensor.node is None:  # it no longer requires a gradient
+            pass
+        elif before is None:
+            # the leaf owns its gradient: a rule may have handed the same array to two inputs
+            tensor._grad = _laid_as(grad, tensor) if recorded else _tensor(copied(grad, tensor.array))
+        elif recorded:
+            tensor._grad = before + grad
+        elif grad.__class__ is Coo or before.array.__class__ is Coo:
+            tensor._grad = _tensor(before.array + grad)
+        elif in_place:
+            before.array += grad  # as PyTorch does: whoever holds the gradient sees the sum
+            inplace.note_write(before.array, "backward")
+        elif before.node is None:
+            tensor._grad = before._like(before.array + grad)
+        else:
+            tensor._grad = before.detach() + _tensor(grad)
+    if leaf.hooks is not None:
+        for fn in tuple(leaf.hooks.accumulated.values()):
+            if fn(tensor) is not None:
+                raise RuntimeError("Tensor post accumulate grad hooks should return None.")
+
+
+def _laid_as(grad: Any, leaf: Any) -> Any:
+    """A recorded copy of a gradient, in the order in which the leaf lies."""
+    if grad.array.__class__ is Coo:
+        return grad.clone()
+    axes = axes_of(leaf.array)
+    if axes is None:
+        return grad.clone(memory_format=contiguous_format)
+    return grad.permute(axes).clone(memory_format=contiguous_format).permute(inverse(axes))
+
+
+def backward(roots: list[tuple[Any, Any]], xp: Any, retain: bool = False, captured: dict | None = None, accumulate: bool = True) -> None:
+    """Run the whole backward pass."""
+    deque(backward_steps(roots, xp, retain, captured, accumulate), maxlen=0)
+
+
+# -- forward mode ---------------------------------------------------------------------------------------------------------
+
+
+def push_forward(root: Any, tangents: MutableMapping, xp: Any) -> Any:
+    """Forward mode: the same tape walked the other way, from leaves (`{leaf: tangent}`) to `root`. None: no path.
+
+    `tangents` keeps what is found at each node on the way, so that a further root costs only what is new.
+    """
+    recorded = getattr(xp, "records", False)
+    for node in sorted(plan([root]), key=_time):
+        if node.op is not None and node not in tangents:
+            given = [None if source is None else tangents.get(source) for source in node.inputs]
+            if all(t is None for t in given):
+                tangents[node] = None
+                continue
+            saved = node.saved
+            if saved.__class__ is not tuple:
+                node.saved = opened(node)
+            elif saved and inplace.last_write > node.time:
+                inplace.check(node)
+            tangents[node] = node.op.push(node, given, xp, recorded)
+            node.saved = saved
+    return tangents.get(root)

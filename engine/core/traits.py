@@ -1,0 +1,155 @@
+"""What PyTorch lets one ask of a tensor: what kind it is, how it lies in memory, which device it is on, whose memory it shares."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..base import dtypes
+from ..base.layout import strided
+from . import inplace
+from .tensor import Tensor
+
+__all__ = ["get_device", "is_distributed", "is_inference", "is_neg", "is_nonzero", "is_same_size", "is_signed", "is_storage"]
+
+# every tensor here is dense, not quantised, and on a CPU or a CUDA device
+_NEVER = (
+    "is_sparse", "is_sparse_csr", "is_quantized", "is_mkldnn", "is_nested",
+    "is_mps", "is_mtia", "is_maia", "is_vulkan", "is_xla", "is_xpu", "is_ipu",
+)  # fmt: skip
+for _name in _NEVER:
+    setattr(Tensor, _name, property(lambda self: False, doc=f"{_name}: False of every tensor here: dense, on a CPU or a CUDA device."))
+Tensor.is_cpu = property(lambda self: self.device.type == "cpu", doc="Whether the tensor is in the CPU's memory.")  # type: ignore[attr-defined]
+Tensor.layout = property(lambda self: strided, doc="`torch.strided`: one block of memory, read with strides.")  # type: ignore[attr-defined]
+Tensor.name = property(lambda self: None, doc="None: tensors have no names of their own.")  # type: ignore[attr-defined]
+Tensor.grad_dtype = property(lambda self: self.dtype, doc="The dtype that the gradient has: the tensor's own.")  # type: ignore[attr-defined]
+
+
+def _other(other: Any, name: str) -> Tensor:
+    if not isinstance(other, Tensor):
+        raise TypeError(f"{name}(): argument 'other' (position 1) must be Tensor, not {type(other).__name__}")
+    return other
+
+
+def get_device(input: Tensor) -> int:
+    """The number of the GPU that the tensor is on; -1 on the CPU."""
+    return input.device.index if input.is_cuda and input.device.index is not None else -1
+
+
+def is_signed(input: Tensor) -> bool:
+    """Whether the dtype has negative numbers."""
+    return input.dtype.is_signed
+
+
+def is_nonzero(input: Tensor) -> bool:
+    """Whether the one element of a tensor is not 0. RuntimeError for another number of elements."""
+    return bool(input)
+
+
+def is_same_size(input: Tensor, other: Tensor) -> bool:
+    """Whether two tensors have the same shape."""
+    return input.shape == _other(other, "is_same_size").shape
+
+
+def is_neg(input: Tensor) -> bool:
+    """Whether the negative sign is still to be applied: never here, it is applied at once."""
+    return False
+
+
+def is_inference(input: Tensor) -> bool:
+    """Whether the tensor can never be recorded: never here; `inference_mode` leaves ops unrecorded and its results are usual tensors."""
+    return False
+
+
+def is_distributed(input: Tensor) -> bool:
+    """Whether the tensor is spread over processes: never."""
+    return False
+
+
+def is_storage(obj: Any) -> bool:
+    """Whether an object is a storage."""
+    from .storage import TypedStorage, UntypedStorage
+
+    return isinstance(obj, (TypedStorage, UntypedStorage))
+
+
+for _ask in (get_device, is_signed, is_nonzero, is_same_size, is_neg, is_inference, is_distributed):
+    setattr(Tensor, _ask.__name__, _ask)
+
+
+def is_set_to(self: Tensor, tensor: Tensor) -> bool:
+    """Whether both are the same part of the same memory, with the same strides."""
+    a, b = self.array, _other(tensor, "is_set_to").array
+    same = inplace.storage(a) is inplace.storage(b) and self.data_ptr() == tensor.data_ptr()
+    return same and self.shape == tensor.shape and self.stride() == tensor.stride() and a.dtype == b.dtype
+
+
+def dim_order(self: Tensor, *, ambiguity_check: Any = False) -> tuple[int, ...]:
+    """The dimensions from the outermost in memory to the innermost. `ambiguity_check`: RuntimeError where strides leave a choice."""
+    strides = self.stride()
+    if ambiguity_check and len({s for s, n in zip(strides, self.shape, strict=True) if n != 1}) < sum(n != 1 for n in self.shape):
+        raise RuntimeError("The tensor does not have unique dim order, or cannot map to exact one of the given memory formats.")
+    if self.is_contiguous():
+        return tuple(range(self.ndim))
+    return tuple(sorted(range(self.ndim), key=lambda d: -strides[d]))
+
+
+def output_nr(self: Tensor) -> int:
+    """Which of its op's results the tensor is; 0 for a leaf."""
+    return self.node.attrs.get("index", 0) if self.node is not None and self.node.op is not None and self.node.op.picks else 0
+
+
+def is_pinned(self: Tensor, device: Any = None) -> bool:
+    """Whether the memory is locked in place for copies to a GPU: never here."""
+    return False
+
+
+def pin_memory(self: Tensor, device: Any = None) -> Tensor:
+    """The tensor itself: pinning speeds copies to a GPU up and changes no result. RuntimeError for a tensor on a GPU."""
+    if not self.is_cpu:
+        raise RuntimeError(f"cannot pin '{self.type()}' only dense CPU tensors can be pinned")
+    return self
+
+
+def record_stream(self: Tensor, stream: Any) -> None:
+    """Nothing: memory goes back to its pool in the order of the one stream that is used here. RuntimeError for a CPU tensor."""
+    if not self.is_cuda:
+        raise RuntimeError("record_stream is for tensors on a GPU")
+
+
+def to_dense(self: Tensor, dtype: Any = None, *, masked_grad: bool | None = None) -> Tensor:
+    """The tensor itself, which is dense; cast where `dtype` says so."""
+    return self if dtype is None else self.to(dtypes.as_dtype(dtype))
+
+
+def module_load(self: Tensor, other: Tensor, assign: bool = False) -> Tensor:
+    """What a module puts in this tensor's place when a state is loaded: itself with the numbers of `other`, or `other` with `assign`."""
+    return other.detach() if assign else self.copy_(other).detach()
+
+
+def _refused(name: str, told: str, kind: type[Exception] = RuntimeError) -> Any:
+    def call(self: Tensor, *args: Any, **kwargs: Any) -> Any:
+        raise kind(told)
+
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = f"Refused: {told}."
+    return call
+
+
+_COO, _SPARSE = "sparse coordinate tensor layout", "sparse tensor layout"
+_LAYOUTS = {"coalesce": _COO, "is_coalesced": _COO, "indices": _COO, "values": _SPARSE} | {
+    name: f"sparse {'row' if name[0] == 'c' and name[1] == 'r' or name == 'col_indices' else 'column'} compressed tensor layout"
+    for name in ("crow_indices", "col_indices", "ccol_indices", "row_indices")
+}
+for _name, _wanted in _LAYOUTS.items():
+    setattr(Tensor, _name, _refused(_name, f"{_name} expected {_wanted} but got Strided"))
+for _name in ("q_scale", "q_zero_point", "q_per_channel_scales", "q_per_channel_zero_points", "q_per_channel_axis", "qscheme", "int_repr"):
+    setattr(Tensor, _name, _refused(_name, f"{_name} is for quantised tensors, and this one is dense", NotImplementedError))
+for _name, _now in {"solve": "linalg.solve", "lstsq": "linalg.lstsq", "eig": "linalg.eig", "symeig": "linalg.eigh"}.items():
+    setattr(Tensor, _name, _refused(_name, f"This function was deprecated since version 1.9 and is now removed. Use torch.{_now} instead."))
+Tensor.sparse_dim = lambda self: 0  # type: ignore[attr-defined]
+Tensor.dense_dim = lambda self: self.ndim  # type: ignore[attr-defined]
+Tensor.ndimension = Tensor.dim  # type: ignore[attr-defined]
+Tensor.const_data_ptr = Tensor.data_ptr  # type: ignore[attr-defined]
+Tensor.output_nr = property(output_nr, doc=output_nr.__doc__)  # type: ignore[attr-defined]
+for _fn in (is_set_to, dim_order, is_pinned, pin_memory, record_stream, to_dense, module_load):
+    setattr(Tensor, _fn.__name__, _fn)
