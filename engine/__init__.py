@@ -6,9 +6,10 @@ import importlib
 import sys
 from typing import Any
 
-from . import autograd, ops
+from . import autograd, late, ops
 from .autograd import enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled
 from .autograd.anomaly_mode import is_anomaly_check_nan_enabled, is_anomaly_enabled, set_anomaly_enabled
+from .base import addresses
 from .base.dtypes import (
     bfloat16,
     complex64,
@@ -30,8 +31,6 @@ from .base.dtypes import (
 )  # fmt: skip
 from .base.dtypes import bool_ as bool
 from .base.layout import *  # noqa: F403
-from .compat import missing
-from .compat.settings import *  # noqa: F403
 from .core import legacy
 from .core.casting import *  # noqa: F403
 from .core.create import *  # noqa: F403
@@ -44,6 +43,7 @@ from .core.storage import TypedStorage, UntypedStorage
 from .core.storage import types as _storages
 from .core.tensor import Size, Tensor
 from .core.traits import *  # noqa: F403
+from .settings import *  # noqa: F403
 
 half, float, double, short, int, long = float16, float32, float64, int16, int32, int64
 cfloat, cdouble = complex64, complex128
@@ -106,63 +106,6 @@ _LATER = frozenset(
     }
 )  # sub-packages that are imported when a program first names them: `import engine` stays quick
 
-_ELSEWHERE = {
-    "Future": "compat.futures",
-    "OutOfMemoryError": "cuda",
-    "PyTorchFileReader": "serialize.reader",
-    "ScriptFunction": "compat.jit",
-    "ScriptModule": "compat.jit",
-    **dict.fromkeys(("Event", "Stream", "get_device_module"), "compat.accelerator"),
-    **dict.fromkeys(("cond", "while_loop"), "compat._higher_order_ops"),
-    **dict.fromkeys(
-        (
-            "_assert",
-            "_assert_async",
-            "_check",
-            "_check_index",
-            "_check_is_size",
-            "_check_not_implemented",
-            "_check_tensor_all",
-            "_check_tensor_all_with",
-            "_check_type",
-            "_check_value",
-            "_check_with",
-        ),
-        "compat.conditions",
-    ),
-    **dict.fromkeys(
-        (
-            "AnyType",
-            "AwaitType",
-            "BoolType",
-            "ComplexType",
-            "DeviceObjType",
-            "DictType",
-            "FloatType",
-            "FutureType",
-            "IntType",
-            "ListType",
-            "NoneType",
-            "NumberType",
-            "OptionalType",
-            "PyObjectType",
-            "RRefType",
-            "StreamObjType",
-            "StringType",
-            "SymBoolType",
-            "SymIntType",
-            "TensorType",
-            "TupleType",
-            "Type",
-            "UnionType",
-        ),
-        "compat.jit_types",
-    ),
-    **dict.fromkeys(("SymBool", "SymFloat", "SymInt"), "compat.symbolic"),
-    **dict.fromkeys(("chalf", "complex32", "float4_e2m1fn_x2"), "compat.rare_dtypes"),
-    **dict.fromkeys(("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"), "compat.rare_dtypes"),
-}  # fmt: skip  names of other modules' that are looked up there when a program first asks
-
 
 def vmap(func: Any, in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error", *, chunk_size: Any = None) -> Any:
     """A function of single samples as one of whole batches: see `engine.func.vmap`."""
@@ -192,22 +135,23 @@ def load(
 
 def install_as_torch() -> Any:
     """Put the engine in PyTorch's place: from then on `import torch` gives the engine. See `engine.compat.as_torch`."""
-    from .compat.as_torch import install_as_torch
-
-    return install_as_torch()
+    return importlib.import_module(f"{__package__}.compat.as_torch").install_as_torch()
 
 
 def __getattr__(name: str) -> Any:
     __tracebackhide__ = True
     if name in ("__config__", "__future__"):
-        return importlib.import_module(f"{__package__}.compat.{name}")
+        return importlib.import_module(f"{__package__}.{name}")
     if name == "torch" and sys.modules.get("torch") is sys.modules[__package__]:
         return sys.modules["torch"]  # PyTorch's own module has itself under this name
-    if name in _ELSEWHERE:
-        return getattr(importlib.import_module(f"{__package__}.{_ELSEWHERE[name]}"), name)
     if name.startswith("_foreach_"):
         return getattr(importlib.import_module(f"{__package__}.compat.foreach"), name)
-    return missing.attribute(__package__, name, 2)
+    return addresses.attribute(__package__, name, 2)
 
 
-missing.watch()
+def _sentence(*missing: Any) -> str:
+    return importlib.import_module(f"{__package__}.compat.missing").sentence(*missing)
+
+
+addresses.sentence = _sentence
+addresses.watch()

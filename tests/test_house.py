@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import graphlib
 import re
 import subprocess
 import sys
@@ -19,36 +20,15 @@ from grouping import grouped
 ROOT = Path(__file__).resolve().parent.parent
 MODULES = sorted(path for package in ("engine", "workbench") for path in (ROOT / package).rglob("*.py") if "lessons" not in path.parts)
 
-# Floors from the ground up: a module may import its own floor and those below. The longest matching prefix counts.
+# Floors from the ground up. A module may import its own folder and the floors below; imports inside functions count. The longest matching
+# prefix is a module's floor. Of the engine every folder is a floor. `engine` is the package's own file: what stands above it are annexes,
+# which it imports when a program first names them.
+ENGINE = """
+    base backends core ops autograd linalg special fft signal amp cuda nn optim func multiprocessing data serialize sparse late settings
+    compiler . testing hub futures masked quasirandom distributed distributions profiler onnx utils vision array_api compat
+"""
 FLOORS = [
-    ("engine.base",),
-    ("engine.backends",),
-    ("engine.core",),
-    ("engine.ops",),
-    ("engine.autograd", "engine.nn", "engine.optim", "engine.data", "engine.utils", "engine.compile", "engine.distributed")
-    + (
-        "engine.amp",
-        "engine.array_api",
-        "engine.compat",
-        "engine.serialize",
-        "engine.testing",
-        "engine.profiler",
-        "engine.cuda",
-        "engine.distributions",
-        "engine.func",
-        "engine.multiprocessing",
-        "engine.onnx",
-        "engine.sparse",
-        "engine.masked",
-        "engine.vision",
-        "engine.linalg",
-        "engine.special",
-        "engine.fft",
-        "engine.signal",
-        "engine.compiler",
-        "engine.quasirandom",
-        "engine",
-    ),
+    *((f"engine.{name}" if name != "." else "engine",) for name in ENGINE.split()),
     ("workbench",),
     ("workbench.session",),
     (
@@ -65,18 +45,9 @@ FLOORS = [
     + ("workbench.exporting.ask",),
     ("workbench.jupyter", "workbench.cli", "workbench.__main__"),
 ]
-# Methods whose work is done upstairs: imported when they are called, never when the module loads.
+# What the workbench's own file imports when it is called, never when it loads: wb.show, wb.step and the like; of Jupyter, and %load_ext, in
+# a notebook only.
 STAIRS = {
-    ("engine.core.tensor", "engine.autograd"),  # Tensor.backward
-    ("engine.core.tensor", "engine.ops.index"),  # Tensor.__setitem__
-    ("engine.core.tensor", "engine.multiprocessing.memory"),  # Tensor.share_memory_
-    ("engine.core.tensor", "engine.array_api"),  # Tensor.__array_namespace__
-    ("engine.core.inplace", "engine.ops.shape"),  # a write through a view is an op
-    ("engine.core.xp", "engine.autograd.function"),  # what can be differentiated once
-    ("engine.ops.layouts", "engine.sparse"),  # the first sparse tensor loads what there is to them
-}
-# wb.show, wb.step and the like; of Jupyter, and %load_ext, in a notebook only
-STAIRS |= {
     ("workbench", f"workbench.{room}")
     for room in ("session", "surface", "watching", "subjects", "whatif.ask", "teach.ask", "teach.sabotage", "exporting.ask", "jupyter")
 }
@@ -168,6 +139,27 @@ def test_imports_point_down(path):
             raise AssertionError(f"{own} imports torch")
 
 
+FOLDERS = sorted({path.parent for path in MODULES if path.is_relative_to(ROOT / "engine") and path.parent != ROOT / "engine"})
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: str(folder.relative_to(ROOT)))
+def test_the_files_of_a_folder_form_no_cycle(folder):
+    files = [path for path in MODULES if folder in path.parents]
+    names = {name_of(path) for path in files}
+    graphlib.TopologicalSorter({name_of(path): imports(path) & names - {name_of(path)} for path in files}).prepare()  # CycleError names it
+
+
+def test_tensor_gets_methods_and_functions_get_code_in_one_place_each():
+    def found(pattern):
+        return {
+            name_of(path) for path in MODULES if name_of(path).startswith("engine") and re.search(pattern, path.read_text(encoding="utf-8"))
+        }
+
+    # as_torch: the names that PyTorch's tensors have and ours lack, while the engine is in PyTorch's place
+    assert found(r"setattr\(Tensor\b|(?m:^Tensor\.\w+ = )") == {"engine.core.tensor", "engine.compat.as_torch"}
+    assert found(r"\.__code__ = ") == {"engine.core.public"}
+
+
 @every_module
 def test_module_says_what_lives_there(path):
     text = ast.get_docstring(parsed(path))
@@ -197,6 +189,13 @@ def test_importing_engine_imports_no_jupyter():
     assert "engine" in loaded
     heavy = {"torch", "matplotlib", "scipy", "PIL", "onnx", "onnxruntime", "tensorboardX", "multiprocessing", "asyncio", "http", "zipfile"}
     assert loaded & (JUPYTER | heavy | {"workbench"}) == set()
+
+
+def test_importing_engine_imports_no_annex():
+    code = "import sys, engine; print(' '.join(name for name in sys.modules if name.startswith('engine.')))"
+    loaded = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    assert [name for name in loaded if floor(name) > FLOOR["engine"]] == []
+    assert len(loaded) < 200
 
 
 def test_protocol_is_fresh():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine.core import inplace
+from engine.core import versions
 from engine.core.tensor import Tensor
 
 from .recording import HOLDERS, KEY, NUMBER, Recording
@@ -39,7 +39,7 @@ class Flowing:
             for source, g in zip(node.inputs, input_grads, strict=False):
                 if g is None or source is None or isinstance(g, Tensor):
                     continue
-                owner = g if g.base is None else inplace.storage(g)
+                owner = g if g.base is None else versions.storage(g)
                 time = source.time
                 block = known(id(owner))
                 if block is None:
@@ -85,7 +85,7 @@ class Flowing:
 
     def _found(self, block: list, grad: Any) -> None:
         """The sum is at hand now: its memory may go on to other nodes."""
-        blocks, key = self._recording.blocks, id(inplace.storage(grad))
+        blocks, key = self._recording.blocks, id(versions.storage(grad))
         if key not in blocks:
             del blocks[block[KEY]]
             block[KEY] = key

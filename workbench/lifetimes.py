@@ -6,7 +6,7 @@ from typing import Any
 
 from numpy import ndarray
 
-from engine.core import inplace
+from engine.core import versions
 from engine.core.tensor import Tensor
 
 from .recording import HOLDERS, NUMBER, USE, Recording, Saving, Watch
@@ -29,7 +29,7 @@ class Lifetimes:
         self._recording.watches[id(watch)] = watch
 
     def block(self, array: Any, row: int) -> list:
-        r, owner = self._recording, inplace.storage(array)
+        r, owner = self._recording, versions.storage(array)
         return r.need(id(owner), owner.nbytes, row)
 
     def saves(self, node: Any, row: int) -> int:
@@ -46,7 +46,7 @@ class Lifetimes:
                 base = array.base
                 key = id(base if isinstance(base, ndarray) else array)
             elif hasattr(array, "nbytes"):
-                key = id(inplace.storage(array))
+                key = id(versions.storage(array))
             else:
                 continue  # a number, or what a user-written Function keeps
             block = known(key)
@@ -86,7 +86,7 @@ class Lifetimes:
     def _owned(self, array: Any, row: int, role: str) -> list:
         """The block of an array that no op made, with one holder more: a gradient of that row, or what an optimizer keeps for it."""
         r = self._recording
-        owner = array if array.base is None else inplace.storage(array)
+        owner = array if array.base is None else versions.storage(array)
         block = r.blocks.get(id(owner))
         if block is None:
             block = r.need(id(owner), owner.nbytes, row, 1, r.count if r.step < 0 else ~r.step)
@@ -101,7 +101,7 @@ class Lifetimes:
         for parameter, state in optimizer.state.items():
             for name, kept in state.items():
                 for tensor in kept if isinstance(kept, (list, tuple)) else (kept,):
-                    if isinstance(tensor, Tensor) and id(inplace.storage(tensor.array)) not in r.blocks:
+                    if isinstance(tensor, Tensor) and id(versions.storage(tensor.array)) not in r.blocks:
                         self._keeps(tensor, tensor.array, r.rows.get(id(parameter), -1), name)
         for arrays in getattr(optimizer, "_scratch", {}).values():
             for array in arrays:

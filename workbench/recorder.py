@@ -16,7 +16,7 @@ import numpy
 
 from engine.backends.batch import Batched
 from engine.base import observe
-from engine.core import devices, inplace
+from engine.core import devices, versions
 from engine.core.batching import spread
 from engine.core.tape import FREED, Packed
 from engine.core.tensor import Tensor
@@ -154,7 +154,7 @@ class Recorder(observe.Observer):
             block = r.blocks.get(place)
             if block is not None:
                 block[HOLDERS] += 1
-                if (write := inplace.written(place)) is not None:
+                if (write := versions.written(place)) is not None:
                     r.versions[row] = write.version
                 r.hold(row, array, block)
             elif base is None:  # a result of its own: `need` and `hold`, written out
@@ -470,14 +470,14 @@ class Recorder(observe.Observer):
                 kind = "parameter" if is_parameter(type(tensor)) else "leaf"
                 r.times[time] = r.count
         base, nbytes = array.base, array.nbytes
-        owner = array if base is None else inplace.storage(array)
+        owner = array if base is None else versions.storage(array)
         place, key = id(owner), id(tensor)
         block = r.blocks.get(place)
         if block is None:
             block = r.need(place, nbytes if owner is array else owner.nbytes, r.count, 1)
         else:
             block[HOLDERS] += 1
-        if (write := inplace.written(place)) is not None:
+        if (write := versions.written(place)) is not None:
             r.versions[r.count] = write.version
         watch = Watch(tensor, self._died)
         watch.key, watch.block = key, block
@@ -505,7 +505,7 @@ class Recorder(observe.Observer):
                     continue
                 slot = sources.index(row)
                 array = inputs[slot].array
-                block = r.blocks.get(id(inplace.storage(array)))
+                block = r.blocks.get(id(versions.storage(array)))
                 for one in reversed(chain):
                     array = one.attrs["level"].same(array)
                     sources[slot] = r.times[one.time] = row = r.append(
@@ -530,7 +530,7 @@ class Recorder(observe.Observer):
 
     def _follow(self, tensor: Tensor, row: int) -> Watch:
         array = tensor.array
-        block = self.recording.blocks.get(id(inplace.storage(array))) or self._lifetimes.block(array, row)
+        block = self.recording.blocks.get(id(versions.storage(array))) or self._lifetimes.block(array, row)
         block[HOLDERS] += 1
         self._rows[id(tensor)] = row
         return self._lifetimes.watch(tensor, id(tensor), block)
@@ -544,13 +544,13 @@ class Recorder(observe.Observer):
             r.ref[old] = None
         if weak is None or weak() is not tensor:
             weak = self._follow(tensor, r.count)
-        block = r.blocks.get(id(inplace.storage(array))) or self._lifetimes.block(array, r.count)
+        block = r.blocks.get(id(versions.storage(array))) or self._lifetimes.block(array, r.count)
         saved = 0
         while node is not None and node.op is not None and node.time not in r.times:
             r.times[node.time] = r.count
             saved += self._lifetimes.saves(node, r.count) if node.saved else 0
             node = node.inputs[0] if len(node.inputs) == 1 and node.op is not op else None
-        r.versions[r.count] = inplace.version(array)
+        r.versions[r.count] = versions.version(array)
         row = r.append(op, "op", array.shape, array.dtype, array.nbytes, tensor.node is not None, scope=self._scope, code=code, lasti=lasti,
                        saved=saved, note=note, attrs=plain(attrs), tensor=weak, sources=sources)  # fmt: skip
         self._rows[id(tensor)] = row

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from weakref import ref
 
 from engine.backends.meta import Meta
-from engine.core import inplace, tape
+from engine.core import tape, versions
 from engine.core.tensor import Tensor
 
 from .checks.witness import Witness
@@ -269,7 +269,7 @@ class Recording:
             elif key and self._newest.get(key, row) == row:
                 self._newest.pop(key, None)
                 size = self.held_bytes.pop(key, None)
-                self.kept_bytes -= inplace.storage(array).nbytes if size is None else size
+                self.kept_bytes -= versions.storage(array).nbytes if size is None else size
 
     def unhold(self, row: int) -> None:
         """Let go of what is kept for a row that there is not."""
@@ -293,7 +293,7 @@ class Recording:
             if key is None and self.kind[row] != "constant":
                 sizes[id(x)] = x.nbytes
             elif key and key not in sizes:  # its maker, which paid, is gone
-                sizes[key] = inplace.storage(x).nbytes
+                sizes[key] = versions.storage(x).nbytes
         return sizes
 
     def need(self, key: int, nbytes: int, row: int, holders: int = 0, where: int | None = None) -> list:
@@ -416,7 +416,7 @@ class Recording:
     def overwritten(self, row: int) -> bool:
         """Whether the memory of the row's result was written in place after the row was made."""
         array = self.value(row)
-        return array is not None and inplace.version(array) != self.versions.get(row, 0)
+        return array is not None and versions.version(array) != self.versions.get(row, 0)
 
     def reachable(self, row: int) -> list[int]:
         """The rows that `row` depends on, itself included, in order."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 from weakref import ref
 
-from engine.core import inplace, tape
+from engine.core import tape, versions
 from engine.core.tensor import Tensor
 
 from .recorder import is_parameter
@@ -101,7 +101,7 @@ def _leaf(recording: Recording, node: tape.Leaf, made: int) -> None:
     size = node.dtype.itemsize * math.prod(node.shape)
     held = None if tensor is None else ref(tensor)
     row = recording.times[node.time] = recording.append(None, kind, node.shape, node.dtype, size, True, tensor=held)
-    write = None if tensor is None else inplace.last_write_of(tensor.array)
+    write = None if tensor is None else versions.last_write_of(tensor.array)
     if write is not None and write.time <= made:
         recording.versions[row] = write.version
 
@@ -109,13 +109,13 @@ def _leaf(recording: Recording, node: tape.Leaf, made: int) -> None:
 def _hold(recording: Recording, row: int, array: Any) -> None:
     block = _block(recording, row, array)
     if row not in recording.kept:
-        if version := inplace.version(array):
+        if version := versions.version(array):
             recording.versions[row] = version
         recording.hold(row, array, block)
 
 
 def _block(recording: Recording, row: int, array: Any) -> list:
-    owner = inplace.storage(array)
+    owner = versions.storage(array)
     block = recording.blocks.get(id(owner))
     if block is None:
         block = recording.need(id(owner), owner.nbytes, row, 1)

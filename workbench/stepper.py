@@ -10,7 +10,7 @@ from weakref import ref
 
 from engine.autograd import reverse
 from engine.base import observe
-from engine.core import inplace, tape
+from engine.core import tape, versions
 from engine.core.tensor import Tensor
 
 from . import protocol, telling
@@ -336,7 +336,7 @@ class Stepper:
             tensor = held()
             if tensor is not None:
                 grad = tensor._grad
-                found[node] = (held, grad, self._restorable(grad), 0 if grad is None else inplace.version(grad.array))
+                found[node] = (held, grad, self._restorable(grad), 0 if grad is None else versions.version(grad.array))
         return found
 
     def note_inside(self, plan: list, before: dict) -> None:
@@ -346,7 +346,7 @@ class Stepper:
             if tensor is not None:
                 grad = tensor._grad
                 self._inside.add(node)
-                before.setdefault(node, (node.tensor, grad, _copy(grad), 0 if grad is None else inplace.version(grad.array)))
+                before.setdefault(node, (node.tensor, grad, _copy(grad), 0 if grad is None else versions.version(grad.array)))
 
     @staticmethod
     def _restorable(grad: Any) -> Any:
@@ -367,10 +367,10 @@ class Stepper:
         taken = Taken(node, place + 1, upstream, gradients, totals)
         if node in self._watched and node not in before:  # no gradient reached the node that was expected
             initial = self._initial.get(node)
-            before = {**before, node: (self._watched[node], initial, initial, 0 if initial is None else inplace.version(initial.array))}
+            before = {**before, node: (self._watched[node], initial, initial, 0 if initial is None else versions.version(initial.array))}
         for leaf, (held, grad, restorable, version) in before.items():
             t = held()
-            if t is not None and (t._grad is not grad or grad is not None and inplace.version(grad.array) != version):
+            if t is not None and (t._grad is not grad or grad is not None and versions.version(grad.array) != version):
                 taken.changed.append((held, restorable, _copy(t._grad) if leaf in self._inside else t._grad))
         self._grads.pop(node, None)
         if self._seed is None:

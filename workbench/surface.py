@@ -7,7 +7,7 @@ from typing import Any
 from weakref import ref
 
 from engine import nn
-from engine.core import inplace, tape
+from engine.core import tape, versions
 from engine.core.tensor import Tensor
 
 from . import inspector, memory_use, timing
@@ -102,16 +102,16 @@ class TensorSession(ShownSession):
         kind = "parameter" if is_parameter(type(tensor)) else "input" if tensor.node is None else "leaf" if made is None else "op"
         array = tensor.array
         recording.root = recording.append(made, kind, array.shape, array.dtype, array.nbytes, tensor.node is not None, tensor=ref(tensor))
-        recording.versions[recording.root] = inplace.version(array)
+        recording.versions[recording.root] = versions.version(array)
         if name:
             recording.names[recording.root] = name
         graph = Graph(recording)
         graph.view = "tensor"
         super().__init__(recording, graph)
         self.vocabulary = None if tokens is None else inspector.Vocabulary(tokens)
-        owner = inplace.storage(array)
+        owner = versions.storage(array)
         shared = {name: x for name, x in names.items() if isinstance(x, Tensor) and x is not tensor and not name.startswith("_")}
-        self._sharers = [(name, ref(x)) for name, x in shared.items() if inplace.storage(x.array) is owner]
+        self._sharers = [(name, ref(x)) for name, x in shared.items() if versions.storage(x.array) is owner]
         graph.finish(names)
 
     def report(self) -> Inspection:

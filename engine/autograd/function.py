@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..base import dtypes, observe
-from ..core import devices, inplace, tape
+from ..core import devices, inplace, tape, xp
 from ..core.batching import entered
 from ..core.op import registry
 from ..core.tensor import Tensor
@@ -315,6 +315,9 @@ class _Twice(Function):
 def refusing(value: Tensor, *sources: Tensor) -> Tensor:
     """The value, tied to what it was made from so that to differentiate it is a RuntimeError, not a wrong number."""
     return _Twice.apply(value, *sources)
+
+
+xp.refusing = refusing
 
 
 def once_differentiable(backward: Callable) -> Callable:

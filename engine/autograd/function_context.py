@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 from weakref import ref
 
-from ..core import inplace, tape
+from ..core import tape, versions
 from ..core.tensor import Tensor
 from . import graph
 
@@ -55,9 +55,9 @@ class FunctionCtx:
         for i, t in enumerate(saved):
             if t is None or not hasattr(t, "array"):
                 continue
-            write = inplace.last_write_of(t.array)
+            write = versions.last_write_of(t.array)
             if write is not None and write.time > self._sealed:
-                raise inplace.spoiled(t.array, write, self._name, f"saved_tensors[{i}]")
+                raise versions.spoiled(t.array, write, self._name, f"saved_tensors[{i}]")
         return tuple(t.open() if isinstance(t, (_Output, _Packed)) else t for t in saved)
 
     def _seal(self, name: str, node: tape.Node, outputs: tuple) -> None:

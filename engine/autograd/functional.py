@@ -204,7 +204,7 @@ def _by_columns(outputs: tuple, xs: tuple, create_graph: bool, strict: bool, vec
 
 def _all_columns(outputs: tuple, x: Tensor, create_graph: bool) -> list:
     """All columns for one input in one walk of the tape."""
-    from ..func.mapping import vmap
+    from .mapping import vmap
 
     def column(unit: Tensor) -> tuple:
         seeds = {x.node: unit if create_graph else unit.array}

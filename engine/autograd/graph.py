@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from ..base import dtypes
-from ..core import inplace, tape
+from ..core import inplace, tape, versions
 from ..core.call import noting
 from ..core.tensor import Tensor
 
@@ -106,14 +106,14 @@ class saved_tensors_hooks:
         tensor = value if isinstance(value, Tensor) else Tensor._wrap(value)
         if source is not None and dtypes.FROM_NUMPY[tensor.array.dtype].rank >= dtypes.FLOAT and tensor.node is None:
             tensor.node = source
-        before, version = tape.mode.grad, inplace.version(tensor.array)
+        before, version = tape.mode.grad, versions.version(tensor.array)
         tape.mode.grad = False
         stack, _hooks.stack = _hooks.stack, ()
         try:
             packed = self.pack_hook(tensor)
         finally:
             tape.mode.grad, _hooks.stack = before, stack
-        if inplace.version(tensor.array) != version:
+        if versions.version(tensor.array) != version:
             raise RuntimeError(
                 "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook cannot be modified by "
                 "in-place operations as this can lead to unexpected side-effects. Please open an issue if you need to perform in-place "

@@ -13,7 +13,7 @@ from ..backends.batch import Batched
 from ..base import errors
 from ..core import tape, xp
 from ..core.batching import running, spread
-from ..core.tensor import Tensor
+from ..core.tensor import Tensor, define
 from .anomaly_mode import is_anomaly_enabled, looked_at
 from .graph import GradientEdge
 
@@ -181,7 +181,7 @@ def grad(
 
 def _batched(outputs: Any, inputs: Any, grad_outputs: Any, retain: Any, create: bool, allow_unused: Any, materialize: bool) -> tuple:
     """`grad` for a batch of gradients: under `vmap`, so that each step of the pass runs once for all of them."""
-    from ..func.mapping import vmap
+    from .mapping import vmap
 
     given = (grad_outputs,) if isinstance(grad_outputs, Tensor) else tuple(grad_outputs or ())
     if not given or any(g is None for g in given):
@@ -195,3 +195,17 @@ def _batched(outputs: Any, inputs: Any, grad_outputs: Any, retain: Any, create: 
 
     found = iter(vmap(one)(*given))
     return tuple(None if none else next(found) for none in unused)
+
+
+def _tensor_backward(
+    self: Tensor, gradient: Tensor | None = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None
+) -> None:
+    """Sum the gradient of this tensor into `.grad` of every leaf it depends on (or of `inputs` only).
+
+    `gradient` is needed unless the tensor has one element. `retain_graph` keeps the graph for another pass; `create_graph` records
+    the pass itself, for higher derivatives.
+    """
+    backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+
+
+define("backward", _tensor_backward)

@@ -1,13 +1,16 @@
-"""PyTorch's module paths: where the engine keeps the module, if at another path, and the finder that imports it from there."""
+"""PyTorch's module paths: where the engine keeps the module, if at another path, and what a module answers for a name that it lacks."""
 
 from __future__ import annotations
 
+import dis
+import functools
 import importlib
 import importlib.abc
 import importlib.machinery
+import importlib.util
 import sys
-from collections.abc import Sequence
-from types import ModuleType
+from collections.abc import Callable, Sequence
+from types import FrameType, ModuleType
 from typing import Any
 
 # The path that programs import, and the module it gives. The paths of the layers are in `engine.nn.modules`.
@@ -31,6 +34,7 @@ PATHS = {
     "engine._tensor_str": "engine.compat._tensor_str",
     "engine._utils": "engine.compat._utils",
     "engine.accelerator": "engine.compat.accelerator",
+    "engine.autograd.profiler": "engine.profiler.autograd",
     "engine.cpu": "engine.compat.cpu",
     "engine.cpu.amp": "engine.compat.cpu.amp",
     "engine.cpu.amp.autocast_mode": "engine.compat.cpu.amp",
@@ -53,11 +57,9 @@ PATHS = {
     "engine.distributed.tensor.experimental": "engine.distributed.tensor",
     "engine.distributed.tensor.placement_types": "engine.distributed.tensor",
     "engine.functional": "engine.compat.functional",
-    "engine.futures": "engine.compat.futures",
     "engine.fx": "engine.compat.fx",
     "engine.fx.experimental": "engine.compat.fx.experimental",
     "engine.fx.experimental.proxy_tensor": "engine.compat.fx.experimental.proxy_tensor",
-    "engine.hub": "engine.compat.hub",
     "engine.jit": "engine.compat.jit",
     "engine.jit.annotations": "engine.compat.jit_annotations",
     "engine.library": "engine.compat.library",
@@ -65,6 +67,7 @@ PATHS = {
     "engine.mtia": "engine.compat.mtia",
     "engine.nn.parallel.data_parallel": "engine.nn.data_parallel",
     "engine.nn.parallel.distributed": "engine.distributed.data_parallel",
+    "engine.nn.utils.stateless": "engine.compat.stateless",
     "engine.optim.adadelta": "engine.optim.adaptive",
     "engine.optim.adagrad": "engine.optim.adaptive",
     "engine.optim.adamax": "engine.optim.adam",
@@ -82,6 +85,7 @@ PATHS = {
     "engine.storage": "engine.core.storage",
     "engine.torch_version": "engine.compat.torch_version",
     "engine.types": "engine.compat.types",
+    "engine.utils.collect_env": "engine.compat.collect_env",
     "engine.utils.data.dataset": "engine.data.dataset",
     "engine.utils.data.distributed": "engine.data.distributed",
     "engine.utils.data.sampler": "engine.data.sampler",
@@ -92,7 +96,66 @@ PATHS = {
     "engine.vision.transforms.transforms": "engine.vision.transforms",
     "engine.xpu": "engine.compat.xpu",
 }
-TOPS = {"torchvision": "engine.vision", "functorch": "engine.func.functorch", "torch": "engine"}  # packages, and what answers for them
+_OF_PACKAGE = {
+    "Future": "futures",
+    "OutOfMemoryError": "cuda",
+    "PyTorchFileReader": "serialize.reader",
+    "ScriptFunction": "compat.jit",
+    "ScriptModule": "compat.jit",
+    **dict.fromkeys(("Event", "Stream", "get_device_module"), "compat.accelerator"),
+    **dict.fromkeys(("cond", "while_loop"), "compat._higher_order_ops"),
+    **dict.fromkeys(
+        (
+            "_assert",
+            "_assert_async",
+            "_check",
+            "_check_index",
+            "_check_is_size",
+            "_check_not_implemented",
+            "_check_tensor_all",
+            "_check_tensor_all_with",
+            "_check_type",
+            "_check_value",
+            "_check_with",
+        ),
+        "compat.conditions",
+    ),
+    **dict.fromkeys(
+        (
+            "AnyType",
+            "AwaitType",
+            "BoolType",
+            "ComplexType",
+            "DeviceObjType",
+            "DictType",
+            "FloatType",
+            "FutureType",
+            "IntType",
+            "ListType",
+            "NoneType",
+            "NumberType",
+            "OptionalType",
+            "PyObjectType",
+            "RRefType",
+            "StreamObjType",
+            "StringType",
+            "SymBoolType",
+            "SymIntType",
+            "TensorType",
+            "TupleType",
+            "Type",
+            "UnionType",
+        ),
+        "compat.jit_types",
+    ),
+    **dict.fromkeys(("SymBool", "SymFloat", "SymInt"), "compat.symbolic"),
+    **dict.fromkeys(("chalf", "complex32", "float4_e2m1fn_x2"), "compat.rare_dtypes"),
+    **dict.fromkeys(("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"), "compat.rare_dtypes"),
+}  # fmt: skip
+# A name that programs import, and the module it is in, which is imported when the name is first asked for.
+NAMES = {f"engine.{name}": f"engine.{module}" for name, module in _OF_PACKAGE.items()}
+NAMES["engine.nn.parallel.DistributedDataParallel"] = "engine.distributed.data_parallel"
+TOPS = {"torchvision": "engine.vision", "functorch": "engine.compat.functorch", "torch": "engine"}  # packages, and what answers for them
 _PUBLIC = {place: path for path, place in reversed(PATHS.items()) if place.startswith(("engine.compat.", "engine.core."))}
 
 
@@ -149,6 +212,74 @@ def found(fullname: str, module: ModuleType) -> importlib.machinery.ModuleSpec:
     """The spec that gives a loaded module to an import of another name."""
     place = getattr(module, "__file__", None)
     return importlib.machinery.ModuleSpec(fullname, Loader(module), origin=place, is_package=hasattr(module, "__path__"))
+
+
+_FROM = dis.opmap["IMPORT_FROM"]
+# The modules of the inner floors have no `__getattr__`: CPython does not remember where the names of a module that has one are, and each
+# `observe.current` or `xp.tanh` would take 30 ns and not 4. These of them are PyTorch's too.
+_ASKED = ("engine.core.random", "engine.core.storage", "engine.base.return_types")
+
+
+def plainly(what: str, home: str, name: str, here: frozenset[str]) -> str:
+    """The message for a name that is not here; the package puts one in its place that knows PyTorch's names."""
+    return f"{what} has no attribute {name!r}"
+
+
+sentence = plainly
+
+
+def attribute(home: str, name: str, deep: int = 1) -> Any:
+    """`__getattr__` of a module: one of its modules that are imported late (`_LATER`), or that PyTorch has there.
+
+    Else AttributeError; in `from home import name` ImportError. `deep`: how many frames above this one the name was asked for.
+    """
+    __tracebackhide__ = True  # in a notebook the user's own line is the last
+    if name.startswith("__"):
+        raise AttributeError(f"module {home!r} has no attribute {name!r}")
+    asked, home = sys.modules[home], public(home)
+    path = f"{home}.{name}"
+    if path in NAMES:
+        return getattr(importlib.import_module(NAMES[path]), name)
+    if path in PATHS or name in vars(asked).get("_LATER", ()) and importlib.util.find_spec(path) is not None:
+        try:
+            found = importlib.import_module(PATHS.get(path, path))
+        except ImportError as error:
+            if (error.name or "").partition(".")[0] != "engine":
+                raise  # a library that the module needs
+            raise AttributeError(f"module {home!r} has no attribute {name!r}: {error}", name=name) from error
+        setattr(asked, name, found)  # which an import does only for a module at its own address
+        watch()
+        return found
+    listed = (*vars(asked).get("__all__", ()), *vars(asked).get("_LATER", ()))
+    told = sentence(f"module {home!r}", home, name, frozenset(n for n in (*vars(asked), *listed) if n != name and not n.startswith("_")))
+    if path not in sys.modules and _imports(sys._getframe(deep)):
+        raise ImportError(told.replace(" has no attribute ", ": cannot import name ", 1), name=home)
+    raise AttributeError(told, name=name)  # without the object, for which Python would suggest a name again
+
+
+def _imports(frame: FrameType) -> bool:
+    """Whether the frame is at `from module import name`, which would put a sentence of its own in place of an AttributeError's."""
+    return frame.f_lasti >= 0 and frame.f_code.co_code[frame.f_lasti] == _FROM
+
+
+arrivals: list[Callable[[], None]] = []  # what is called when modules may have been loaded
+
+
+def watch() -> None:
+    """Every loaded module of the engine answers for names that it lacks, unless it does so itself."""
+    for name, loaded in list(sys.modules.items()):
+        if name.startswith("engine.") and isinstance(loaded, ModuleType) and "__getattr__" not in vars(loaded) and not _walked(name):
+            vars(loaded)["__getattr__"] = functools.partial(attribute, loaded.__name__)
+    for told in arrivals:
+        told()
+
+
+def _walked(name: str) -> bool:
+    """Whether it is a module of the inner floors, and not one of PyTorch's switches beside the backends."""
+    _, top, *rest = name.split(".")
+    if top == "backends":
+        return bool(rest) and rest[0] not in sys.modules["engine.backends"]._LATER
+    return top in ("base", "core", "ops") and bool(rest) and name not in _ASKED
 
 
 sys.meta_path.insert(0, Finder())  # before that of files, which would load a module of a moved package a second time

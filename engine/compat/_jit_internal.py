@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import UnionType
 from typing import Any, Final, TypeVar, Union, get_args, get_origin
 
-from .futures import Future
+from ..futures import Future
 from .jit import _overload, _overload_method, export, ignore, is_scripting, unused  # noqa: F401
 
 __all__ = [

@@ -38,7 +38,7 @@ class _Finder(importlib.abc.MetaPathFinder):
             if error.name is None or not f"{name}.".startswith(f"{error.name}."):
                 raise  # a library that the module itself needs
             raise missing.module(fullname) from None
-        missing.watch()
+        addresses.watch()
         _alias()
         sys.modules.pop(fullname, None)  # where it stands already the import system takes its own spec, and runs its file a second time
         return addresses.found(fullname, found)
@@ -74,7 +74,7 @@ class _Absent:
 
     def __get__(self, tensor: Any, owner: type) -> Any:
         here = frozenset(n for n in dir(owner) if not n.startswith("_") and not isinstance(owner.__dict__.get(n), _Absent))
-        raise AttributeError(missing.said("'Tensor' object", "engine.Tensor", self.name, here), name=self.name)
+        raise AttributeError(missing.sentence("'Tensor' object", "engine.Tensor", self.name, here), name=self.name)
 
 
 class Installation:
@@ -136,8 +136,8 @@ def install_as_torch() -> Installation:
         delattr(Tensor, name)
     _set(Tensor, "__dir__", lambda self: [n for n in object.__dir__(self) if not isinstance(vars(Tensor).get(n), _Absent)])
     importlib.import_module("engine.nn.modules")  # where the layers are at home
-    missing.arrivals.append(_rename)
-    missing.watch()
+    addresses.arrivals.append(_rename)
+    addresses.watch()
     _alias()
     return Installation(True)
 
@@ -186,7 +186,7 @@ def _rename() -> None:
 
 
 def _uninstall() -> None:
-    missing.arrivals.remove(_rename)
+    addresses.arrivals.remove(_rename)
     _renamed.clear()
     sys.meta_path.remove(_finder)
     for name in list(sys.modules):

@@ -16,9 +16,9 @@ from typing import Any, Final, TypeVar
 from .. import testing
 from ..autograd import no_grad
 from ..core.tensor import Tensor
+from ..futures import Future
 from ..nn import Module
 from . import jit_annotations as annotations
-from .futures import Future
 
 __all__ = [
     "annotations",

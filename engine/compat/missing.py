@@ -1,42 +1,12 @@
-"""What a program hears that asks for a name which is not here: whether PyTorch has it, and the nearest one that is here."""
+"""The error message for a name that is not here: whether PyTorch has it, and the nearest name that is here."""
 
 from __future__ import annotations
 
-import dis
 import functools
-import importlib
-import importlib.util
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from types import FrameType, ModuleType
-from typing import Any
 
-from ..backends import _LATER as _SWITCHES
-from ..base.addresses import PATHS, ours, public, theirs
-
-_FROM = dis.opmap["IMPORT_FROM"]
-# What every op walks through has no `__getattr__`: CPython does not remember where the names of a module that has one are, and each
-# `observe.current` or `xp.tanh` would take 30 ns and not 4.
-_WALKED = {
-    "batching",
-    "call",
-    "cast_lists",
-    "casting",
-    "devices",
-    "dtypes",
-    "errors",
-    "inplace",
-    "layout",
-    "naming",
-    "observe",
-    "op",
-    "out",
-    "quick",
-    "rules",
-    "tape",
-    "tensor",
-}
+from ..base.addresses import ours, theirs
 
 
 @functools.cache
@@ -54,8 +24,8 @@ def known() -> dict[str, dict[str, str]]:
 
 
 @functools.lru_cache(4096)
-def said(what: str, home: str, name: str, here: frozenset[str]) -> str:
-    """The sentence: "module 'engine.nn' has no attribute 'Liner', and neither has PyTorch 2.13; did you mean 'Linear'?"."""
+def sentence(what: str, home: str, name: str, here: frozenset[str]) -> str:
+    """The message: "module 'engine.nn' has no attribute 'Liner', and neither has PyTorch 2.13; did you mean 'Linear'?"."""
     import difflib
 
     other = theirs(home)
@@ -70,38 +40,6 @@ def said(what: str, home: str, name: str, here: frozenset[str]) -> str:
         return f"{told}: {who} has {(names or {}).get(name, other)}.{name}, this engine does not{nearest}"
     told += ", and neither has PyTorch 2.13" if names and top == "torch" and not name.startswith("_") else ""  # only public ones are listed
     return f"{told}; did you mean {near[0]!r}?" if near else told
-
-
-def attribute(home: str, name: str, deep: int = 1) -> Any:
-    """`__getattr__` of a module: one of its modules that are imported late (`_LATER`), or that PyTorch has there.
-
-    Else AttributeError; in `from home import name` ImportError. `deep`: how many frames above this one the name was asked for.
-    """
-    __tracebackhide__ = True  # in a notebook the user's own line is the last
-    if name.startswith("__"):
-        raise AttributeError(f"module {home!r} has no attribute {name!r}")
-    asked, home = sys.modules[home], public(home)
-    path = f"{home}.{name}"
-    if path in PATHS or name in vars(asked).get("_LATER", ()) and importlib.util.find_spec(path) is not None:
-        try:
-            found = importlib.import_module(PATHS.get(path, path))
-        except ImportError as error:
-            if (error.name or "").partition(".")[0] != "engine":
-                raise  # a library that the module needs
-            raise AttributeError(f"module {home!r} has no attribute {name!r}: {error}", name=name) from error
-        setattr(asked, name, found)  # which an import does only for a module at its own address
-        watch()
-        return found
-    listed = (*vars(asked).get("__all__", ()), *vars(asked).get("_LATER", ()))
-    told = said(f"module {home!r}", home, name, frozenset(n for n in (*vars(asked), *listed) if n != name and not n.startswith("_")))
-    if path not in sys.modules and _imports(sys._getframe(deep)):
-        raise ImportError(told.replace(" has no attribute ", ": cannot import name ", 1), name=home)
-    raise AttributeError(told, name=name)  # without the object, for which Python would suggest a name again
-
-
-def _imports(frame: FrameType) -> bool:
-    """Whether the frame is at `from module import name`, which would put a sentence of its own in place of an AttributeError's."""
-    return frame.f_lasti >= 0 and frame.f_code.co_code[frame.f_lasti] == _FROM
 
 
 def module(name: str) -> ModuleNotFoundError:
@@ -123,21 +61,3 @@ def _absence(name: str) -> str:
     if top == "torch":
         told = f"{told}, though PyTorch has it" if there else f"{told}, and neither has PyTorch 2.13 a public one"
     return f"{told}{f'; the nearest name here is {above}.{near[0]}' if near else ''}"
-
-
-arrivals: list[Callable[[], None]] = []  # what is called when modules may have been loaded
-
-
-def watch() -> None:
-    """Every loaded module of the engine answers for names that it lacks, unless it does so itself."""
-    for name, loaded in list(sys.modules.items()):
-        if name.startswith("engine.") and isinstance(loaded, ModuleType) and "__getattr__" not in vars(loaded) and not _walked(name):
-            vars(loaded)["__getattr__"] = functools.partial(attribute, loaded.__name__)
-    for told in arrivals:
-        told()
-
-
-def _walked(name: str) -> bool:
-    """Whether it is a module of the inner floors, and not one of PyTorch's switches beside the backends."""
-    _, top, *rest = name.split(".")
-    return bool(rest) and rest[0] in _WALKED or top == "ops" and bool(rest) or top == "backends" and bool(rest) and rest[0] not in _SWITCHES

@@ -16,6 +16,7 @@ from ..backends.batch import Batched, Level, Namespace, at_work, space
 from ..base import observe
 from ..base.errors import Refused
 from . import devices, random, tape
+from .registry import functions
 from .tensor import Tensor
 
 
@@ -208,6 +209,4 @@ def _drawn(fn: Callable, args: tuple, kwargs: dict, level: Level) -> Any:
         found.append(fn(*map(one, args), **{k: one(v) for k, v in kwargs.items()}))
     if given and given[0] is args[0] and fn.__name__.endswith("_"):
         return args[0]  # filled in place, sample by sample: each was a view of it
-    from .op import functions
-
     return batch(functions["stack"](found), level)

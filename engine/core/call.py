@@ -14,7 +14,7 @@ from ..base import dtypes, errors, observe
 from ..base.dtypes import F32, FLOAT, FROM_NUMPY, LOW
 from ..base.errors import Refused
 from ..base.layout import as_first
-from . import batching, casting, devices, inplace, quick, tape
+from . import batching, casting, devices, inplace, quick, tape, versions
 from .out import into
 from .rules import up
 from .tensor import Tensor
@@ -181,7 +181,7 @@ def _unary(op: Any) -> Callable:
             node.op, node.inputs, node.attrs, node.hooks, node.time = op, (source,), attrs, None, tick()
             node.saved = (array if keeps_input else None, data if keeps_out else None) if keeps_any else ()
             node.shape, node.dtype = data.shape, data.dtype
-        if view and inplace.storage(data) is inplace.storage(array):
+        if view and versions.storage(data) is versions.storage(array):
             inplace.mark_view(out, input, op, attrs)
         if watcher is not None:
             watcher.op(op, (input,), attrs, out)
@@ -408,7 +408,7 @@ def _run(op: Any, inputs: tuple, attrs: dict) -> Any:
     if op.view:
         source = inputs[0]
         for out in results:
-            if inplace.storage(out.array) is inplace.storage(source.array):
+            if versions.storage(out.array) is versions.storage(source.array):
                 inplace.mark_view(out, source, op, attrs)
     if watcher is not None:
         watcher.op(op, inputs, attrs, answer)
@@ -417,7 +417,7 @@ def _run(op: Any, inputs: tuple, attrs: dict) -> Any:
 
 def _in_rows(data: Any, source: Any) -> Any:
     """The array in row-major order; a view of `source` stays one."""
-    return data if inplace.storage(data) is inplace.storage(source) else data.copy()
+    return data if versions.storage(data) is versions.storage(source) else data.copy()
 
 
 def _record(op: Any, live: int, nodes: list, attrs: dict, arrays: list, results: list, aux: tuple) -> None:

@@ -17,7 +17,7 @@ from ..base import dtypes, errors
 from ..base.layout import blank, common_axes, memory_format, preserve_format, strided, strides_of, told_strides
 from . import devices
 from .call import into
-from .tensor import Tensor
+from .tensor import Tensor, define
 
 __all__ = [
     "can_cast",
@@ -251,11 +251,11 @@ def _beside(make: Any, doc: str) -> Any:
     return new
 
 
-Tensor.new_zeros = _beside(zeros, "Zeros of a size, of this tensor's dtype and on its device.")  # type: ignore[attr-defined]
-Tensor.new_ones = _beside(ones, "Ones of a size, of this tensor's dtype and on its device.")  # type: ignore[attr-defined]
-Tensor.new_empty = _beside(empty, "Unset elements of a size, of this tensor's dtype and on its device.")  # type: ignore[attr-defined]
-Tensor.new_full = _beside(full, "One number everywhere, of this tensor's dtype and on its device.")  # type: ignore[attr-defined]
-Tensor.new_empty_strided = _beside(empty_strided, "Unset elements under any strides, of this tensor's dtype and on its device.")  # type: ignore[attr-defined]
+define("new_zeros", _beside(zeros, "Zeros of a size, of this tensor's dtype and on its device."))
+define("new_ones", _beside(ones, "Ones of a size, of this tensor's dtype and on its device."))
+define("new_empty", _beside(empty, "Unset elements of a size, of this tensor's dtype and on its device."))
+define("new_full", _beside(full, "One number everywhere, of this tensor's dtype and on its device."))
+define("new_empty_strided", _beside(empty_strided, "Unset elements under any strides, of this tensor's dtype and on its device."))
 
 
 # -- questions -----------------------------------------------------------------------------------------------------------

@@ -11,10 +11,10 @@ from typing import Any
 import numpy
 
 from ..base import dtypes
-from . import devices, inplace
+from . import devices, versions
 from .create import as_wanted, factory, made
 from .from_lists import to_array
-from .tensor import Tensor
+from .tensor import Tensor, define
 
 __all__ = ["as_tensor", "asarray", "from_dlpack", "from_file", "from_numpy", "frombuffer", "scalar_tensor", "tensor"]
 
@@ -96,7 +96,7 @@ class _Memory:
 def _apart(array: numpy.ndarray) -> numpy.ndarray:
     """The same array; of a part of a larger one, over a storage that ends where the part does, which is what a checkpoint writes."""
     n = sum((length - 1) * step for length, step in zip(array.shape, array.strides, strict=True)) // array.itemsize + 1
-    if not array.size or array.dtype.kind == "V" or inplace.storage(array).size == n:
+    if not array.size or array.dtype.kind == "V" or versions.storage(array).size == n:
         return array
     return numpy.ndarray(array.shape, array.dtype, numpy.asarray(_Memory(array, n)), 0, array.strides)
 
@@ -228,5 +228,5 @@ def _new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
     return self.new_empty(*(args or (0,)), device=place)
 
 
-Tensor.new_tensor = _new_tensor  # type: ignore[attr-defined]
-Tensor.new = _new  # type: ignore[attr-defined]
+define("new_tensor", _new_tensor)
+define("new", _new)

@@ -59,10 +59,11 @@ def hooks_of(node: Any) -> Hooks:
     return node.hooks
 
 
-def _tensor(array: Any) -> Tensor:
-    from .tensor import Tensor
+wrap: Any = None  # Tensor._wrap, put here by tensor.py
 
-    return Coo.tensor(array) if array.__class__ is Coo else Tensor._wrap(array)
+
+def _tensor(array: Any) -> Tensor:
+    return Coo.tensor(array) if array.__class__ is Coo else wrap(array)
 
 
 def arrived(hooks: Hooks, grad: Any, recorded: bool) -> Any:

@@ -9,61 +9,14 @@ import numpy
 
 from ..backends.batch import UNWRITTEN, Batched, Unbatchable
 from ..backends.meta import Meta
-from ..base import dtypes, errors, observe
+from ..base import dtypes, observe
 from ..base.dtypes import FLOAT, FROM_NUMPY
 from ..base.layout import overlaps
-from . import devices, tape
+from . import devices, tape, versions
+from .registry import registry
 
 if TYPE_CHECKING:
     from .tensor import Tensor
-
-last_write = 0  # when anything was last written in place, in the tape's time; backward looks closer only at nodes older than this
-
-
-class Write:
-    """How often a storage was written in place, and by what the last time."""
-
-    __slots__ = ("storage", "version", "time", "op", "line")
-
-    def __init__(self, owner: Any) -> None:  # whole at once: an interrupt finds none or all of it
-        key = id(owner)
-        self.storage = ref(owner, lambda _: _writes.pop(key, None))
-        self.version, self.time, self.op = 0, 0, ""
-        self.line: tuple[Any, int] | None = None
-
-
-_writes: dict[int, Write] = {}  # by id of the storage; only storages that were ever written are in it
-written = _writes.get  # the last write to the storage of that identity; None when it was never written in place
-
-
-def storage(array: Any) -> Any:
-    """The array that owns the memory: views of one tensor have the same, and so have the samples that a vmap makes of it."""
-    array = whole(array)
-    base = array.base
-    return base if isinstance(base, array.__class__) else array
-
-
-def whole(array: Any) -> Any:
-    """The array itself; of the samples of a vmap, nested ones too, the array with the whole batch."""
-    while array.__class__ is Batched:
-        array = array.inner
-    return array
-
-
-def last_write_of(array: Any) -> Write | None:
-    """The last write to the storage of `array`; None when it was never written in place."""
-    return _writes.get(id(storage(array)))
-
-
-def version(array: Any) -> int:
-    """How often the storage of `array` was written in place."""
-    return version_at(id(storage(array)))
-
-
-def version_at(identity: int) -> int:
-    """The same for the identity of a storage, for who knows it already."""
-    write = _writes.get(identity)
-    return 0 if write is None else write.version
 
 
 def note_write_to(target: Tensor, op_name: str, recorded: bool = False, kept: Tensor | None = None) -> None:
@@ -73,51 +26,11 @@ def note_write_to(target: Tensor, op_name: str, recorded: bool = False, kept: Te
     """
     base = target if target._view is None else target._view[0]
     if not base._apart:
-        note_write(target.array, op_name)
+        versions.note_write(target.array, op_name)
     if base._views and not recorded:
         for view in _live(base._views):
             if view is not kept:
                 _derive(view)
-
-
-def note_write(array: Any, op_name: str) -> None:
-    """The storage of `array` has just changed; who saved it before can no longer use it."""
-    global last_write
-    owner = storage(array)
-    key = id(owner)
-    write = _writes.get(key)
-    if write is None:
-        write = _writes[key] = Write(owner)
-    write.version += 1
-    last_write = write.time = tape.tick()
-    frame = errors.user_frame()
-    write.op, write.line = op_name, (frame.f_code, frame.f_lineno) if frame is not None else None
-
-
-def check(node: Any) -> None:
-    """Refuse to differentiate with an array that was overwritten after `node`, which saved something, saved it."""
-    saved = node.saved
-    if saved[0].__class__ is tuple:
-        saved = (*saved[0], *saved[1:])  # a sequence of tensors is kept as one
-    for i, array in enumerate(saved):
-        if array is None or not hasattr(array, "base"):
-            continue
-        write = _writes.get(id(storage(array)))
-        if write is not None and write.time > node.time:
-            slot = node.op.slots[max(0, i - len(saved) + len(node.saved))]
-            raise spoiled(array, write, node.op.name, repr(slot))
-
-
-def spoiled(array: Any, write: Write, op_name: str, what: str) -> errors.SpoiledError:
-    """What to raise when `op_name` saved `array` as `what`, and `write` came after."""
-    line = f" at {errors.where(*write.line)}" if write.line else ""
-    error = errors.SpoiledError(
-        "one of the variables needed for gradient computation has been modified by an inplace operation: "
-        f"{op_name} saved {what} of shape {array.shape}, and {write.op} wrote over it{line} "
-        f"(version {write.version}). Use the out-of-place form there, or clone() the tensor before it is overwritten."
-    )
-    error.write = write
-    return error
 
 
 def reshape_in_place(target: Tensor, fn: Any) -> Tensor:
@@ -149,8 +62,6 @@ def reshape_in_place(target: Tensor, fn: Any) -> Tensor:
 
 def _back(step: tuple, shape: tuple) -> tuple:
     """The view that undoes one which a tensor was reshaped by: as an op and its attributes, too."""
-    from .op import registry
-
     op, attrs = step
     if op.name in ("transpose", "permute"):  # two dimensions changed places
         return step
@@ -382,7 +293,7 @@ def apart(target: Tensor, operand: Tensor, op: Any) -> Tensor:
     RuntimeError where it is another view of elements that the write reaches, as in PyTorch, which would read some of them too late.
     """
     a, b = target.array, operand.array
-    if storage(a) is not storage(b):
+    if versions.storage(a) is not versions.storage(b):
         return operand
     if not op.reads_first:
         refuse_shared(a, b, f"{op.name}_", op.scatters)
@@ -391,11 +302,11 @@ def apart(target: Tensor, operand: Tensor, op: Any) -> Tensor:
 
 def refuse_shared(a: Any, b: Any, name: str, scatters: bool) -> None:
     """RuntimeError where elements that a write into `a` reaches are others of `b`; where it scatters, also where they are the same."""
-    if storage(a) is not storage(b):
+    if versions.storage(a) is not versions.storage(b):
         return
     itself = a is b and scatters
     if isinstance(a, Batched) and isinstance(b, Batched):
-        a, b = whole(a), whole(b)
+        a, b = versions.whole(a), versions.whole(b)
     dense = not isinstance(a, Batched) and not isinstance(b, Batched) and a.size and b.size and _dense(a) and _dense(b)
     if itself or a is not b and dense:
         first, begin = devices.address(a), devices.address(b)
@@ -456,7 +367,7 @@ def put(target: Tensor, result: Tensor, name: str) -> None:
         )
     if value.__class__ is Batched and array.__class__ is not Batched:
         raise Unbatchable(UNWRITTEN)
-    if 0 in (memory := whole(array)).strides:
+    if 0 in (memory := versions.whole(array)).strides:
         refuse_overlap(memory, name)
     once = None if target._view is None or array.flags.c_contiguous else _once(array, value)
     note_write_to(target, name, tape.mode.grad)  # first: an interrupt must not leave a write that nobody knows of
@@ -479,8 +390,6 @@ def put(target: Tensor, result: Tensor, name: str) -> None:
 
 def _narrowed(node: Any, array: Any) -> Any:
     """The node of a result that is written into an array of another dtype: the gradient has the array's."""
-    from .op import registry
-
     return node and tape.Node(registry["to_dtype"], (node,), {"dtype": FROM_NUMPY[array.dtype]}, (), array.shape, array.dtype)
 
 
@@ -554,24 +463,18 @@ def _becomes(tensor: Tensor, node: Any) -> None:
 
 def _constant(target: Tensor) -> Any:
     """The node of a tensor that holds what depends on nothing, as after `x.eq_(y)`: it still requires grad, and passes zeros on."""
-    from .op import registry
-
     return tape.Node(registry["fill"], (target.node, None), {}, (), target.array.shape, target.array.dtype)
 
 
 def _written(base: Tensor, view: Tensor, node: Any, once: tuple | None) -> Any:
     """The base after one of its views was written: two inputs, the old base and what was written."""
-    from ..ops.shape import write_view
-
     if once is not None:
         return _written_at(base, view, node, once)
-    return tape.Node(write_view, (base.node, node), {"path": _way(base, view)}, (), base.array.shape, base.array.dtype)
+    return tape.Node(registry["write_view"], (base.node, node), {"path": _way(base, view)}, (), base.array.shape, base.array.dtype)
 
 
 def _written_at(base: Tensor, view: Tensor, node: Any, once: tuple) -> Any:
     """The base after the elements at the index `once` of one of its views were written."""
-    from .op import registry
-
     array, path = base.array, _way(base, view)
     xp = devices.namespace(array).module_of(array)
     places = devices.namespace(array).read_through(xp.arange(array.size).reshape(array.shape), path)[once]

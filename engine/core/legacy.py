@@ -1,6 +1,6 @@
-"""Types of tensors by dtype and device, as programs from before PyTorch 0.4 name them: `LongTensor([1, 2])`, `cuda.FloatTensor(2, 3)`.
+"""PyTorch's constructors from before 0.4: `Tensor(2, 3)`, and types by dtype and device, `LongTensor([1, 2])`, `cuda.FloatTensor(2, 3)`.
 
-Nothing is an instance of them in Python's sense: `isinstance(x, FloatTensor)` asks for the dtype and device of a plain tensor.
+Nothing is an instance of these types in Python's sense: `isinstance(x, FloatTensor)` asks for the dtype and device of a plain tensor.
 """
 
 from __future__ import annotations
@@ -11,7 +11,50 @@ import numpy
 
 from ..base import dtypes
 from . import create, devices, from_data
-from .tensor import Size, Tensor, named_data
+from .from_lists import to_array
+from .tensor import Size, Tensor, define
+
+
+def _construct(self: Tensor, *args: Any, device: Any = None, **named: Any) -> None:
+    """PyTorch's old constructor: of sizes, unset elements; of a sequence or an array, its numbers; of a tensor, the same memory.
+
+    The dtype is the default one, or the given tensor's; `torch.tensor` is the constructor that looks at the data.
+    """
+    self.node, d, place = None, dtypes.default, devices.default if device is None else device
+    args = named_data(args, named)
+    data = args[0] if len(args) == 1 else args
+    if isinstance(data, Tensor):
+        self.array = data.array
+    elif isinstance(data, Size) or len(args) != 1 or isinstance(data, (int, numpy.integer)) and not isinstance(data, bool):
+        sizes = data if isinstance(data, Size) else args
+        wrong = next((n for n in sizes if not hasattr(n, "__index__")), None)
+        if wrong is not None:
+            raise TypeError(f"new(): expected sizes as integers, or one sequence, got {type(wrong).__name__}")
+        shape = [n.__index__() for n in sizes] or [0]
+        if min(shape) < 0:
+            raise RuntimeError(f"Trying to create tensor with negative dimension {min(shape)}: {shape}")
+        array = devices.making(place).empty(shape, d.numpy)
+        self.array = array if place is None else devices.move(array, devices.device(place))
+    elif isinstance(data, str):
+        raise TypeError("new(): invalid data type 'str'")
+    elif not hasattr(data, "__len__") or isinstance(data, (dict, set, numpy.generic)):
+        raise TypeError(f"new(): data must be a sequence (got {type(data).__name__})")
+    else:
+        self.array = to_array(list(data) if isinstance(data, range) else data, d, place)
+
+
+define("_construct", _construct)
+
+
+def named_data(args: tuple, named: dict[str, Any]) -> tuple:
+    """What PyTorch's old constructors were given, by name or by place. TypeError for other names, such as the `dtype` of `torch.tensor`."""
+    if len(named) == 1 and not args:
+        ((name, value),) = named.items()
+        if name in ("data", "size", "other"):
+            return (Size(value),) if name == "size" else (value,)
+    if named:
+        raise TypeError(f"new(): expected sizes, or data alone, got {', '.join(named)}; torch.tensor() takes dtype and requires_grad")
+    return args
 
 
 class TensorType(type):

@@ -21,11 +21,10 @@ from ..base.errors import Refused
 from ..base.layout import as_first
 from ..base.return_types import result_type
 from . import arguments, casting, devices, inplace, naming, rules, tape
+from . import xp as engine_xp
 from .call import bind, call_path, failed, into, number, spelled, synonyms
-from .tensor import Tensor
-
-registry: dict[str, type[Op]] = {}  # name -> Op, in the order the op files declare them
-functions: dict[str, Callable] = {}  # every public name, aliases and composites included -> what the user calls
+from .registry import functions, registry
+from .tensor import Tensor, define
 
 _mode = tape.mode
 
@@ -139,8 +138,6 @@ class Op(metaclass=OpType):
         """Forward mode through one node. A pull is linear in `g`, so its transpose is the push: one reverse pass through the pull."""
         if cls.slopes:
             return cls._along(node, tangents, xp, recorded)
-        from . import xp as engine_xp
-
         beside = next(t for t in tangents if t is not None)
         place = devices.namespace(beside.array if recorded else beside)
 
@@ -380,18 +377,18 @@ def _install(op: Any) -> None:
     for n in (name, *op.aliases) if op.home else ():
         functions[n if op.home == "engine" else f"{op.home}.{n}"] = call
         if op.method:
-            setattr(Tensor, n, call)
+            define(n, call)
             if op.inplace:
-                setattr(Tensor, f"{n}_", _in_place(op))
+                define(f"{n}_", _in_place(op))
     if op.operator:
         operate = getattr(op, "operate", call)
-        setattr(Tensor, f"__{op.operator}__", operate)
+        define(f"__{op.operator}__", operate)
         if len(op.inputs) == 2:
             told = naming.REFLECTED.get(name)
             reflected = (lambda x, y: operate(y, x)) if told is None else lambda x, y: naming.named(operate(y, x), told)
-            setattr(Tensor, f"__r{op.operator}__", reflected)
+            define(f"__r{op.operator}__", reflected)
             if op.inplace:
-                setattr(Tensor, f"__i{op.operator}__", getattr(Tensor, f"{name}_"))
+                define(f"__i{op.operator}__", getattr(Tensor, f"{name}_"))
 
 
 def _in_place(op: Any) -> Callable:
@@ -486,7 +483,7 @@ def composite(
     for n in (name, *aliases):
         functions[n if home == "engine" else f"{home}.{n}"] = call
         if method:
-            setattr(Tensor, n, call)
+            define(n, call)
         if in_place:
-            setattr(Tensor, f"{n}_", replacing(n, call))
+            define(f"{n}_", replacing(n, call))
     return call

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy
 
+from ..backends.batch import Batched
 from ..base import dtypes
-from .tensor import Tensor
+from .tensor import Tensor, define
 
 __all__ = ["set_printoptions"]
 
@@ -186,3 +187,11 @@ def suffixed(text: str, suffixes: list[str], indent: int, newline: bool = False)
             parts.append(", " + suffix)
             length += len(suffix) + 2
     return "".join(parts) + ")"
+
+
+def _repr(self: Tensor) -> str:
+    name = type(self).__name__ if self._defined_by_a_program else "tensor"
+    return tensor_text(self, name) if self.array.__class__ is not Batched else repr(self.array)
+
+
+define("__repr__", _repr)

@@ -14,7 +14,7 @@ from types import CodeType, FunctionType
 from typing import Any, cast
 
 from . import create, from_data, ranges
-from .op import functions
+from .registry import functions
 
 makers: dict[str, Any] = {name: vars(module)[name] for module in (create, from_data, ranges) for name in module.__all__}
 _UNHEARD = (  # by nobody

@@ -11,10 +11,10 @@ import numpy
 
 from ..base import dtypes
 from ..base.layout import contiguous_format, order, strides_of
-from . import devices, inplace, tape
+from . import devices, tape, versions
 from .from_data import from_file
 from .from_lists import to_array
-from .tensor import Tensor
+from .tensor import Tensor, define
 
 _DEPRECATED = (
     "TypedStorage is deprecated. It will be removed in the future and UntypedStorage will be the only storage class. "
@@ -25,7 +25,7 @@ _DEPRECATED = (
 
 def _flat(array: Any, dtype: Any) -> Any:
     """All of the memory that an array is a part of, as a 1-d array of a dtype."""
-    owner = inplace.storage(array)
+    owner = versions.storage(array)
     axes = sorted(range(owner.ndim), key=lambda d: -abs(owner.strides[d]))
     whole = owner.transpose(axes).reshape(-1)
     return whole if whole.dtype == dtype else whole.view(dtype)
@@ -121,7 +121,7 @@ class UntypedStorage:
 
     def __setitem__(self, index: Any, value: Any) -> None:
         self.array[index] = value.array if hasattr(value, "array") else value
-        inplace.note_write(self.array, "storage")
+        versions.note_write(self.array, "storage")
 
     def fill_(self, value: Any) -> Any:
         """Write one number everywhere."""
@@ -133,7 +133,7 @@ class UntypedStorage:
         if len(source) != len(self):
             raise RuntimeError(f"size mismatch: the storage has {len(self)} elements, the one to copy {len(source)}")
         self.array[...] = devices.move(source.array, self.device).astype(self.array.dtype)
-        inplace.note_write(self.array, "storage")
+        versions.note_write(self.array, "storage")
         return self
 
     def clone(self) -> Any:
@@ -174,7 +174,7 @@ class UntypedStorage:
         return self
 
     def __eq__(self, other: object) -> bool:
-        return self is other or isinstance(other, type(self)) and inplace.storage(self.array) is inplace.storage(other.array)
+        return self is other or isinstance(other, type(self)) and versions.storage(self.array) is versions.storage(other.array)
 
     __hash__ = object.__hash__
 
@@ -363,4 +363,4 @@ def resize_as(self: Tensor, tensor: Tensor) -> Tensor:
 
 
 for _fn in (untyped_storage, storage, _typed_storage, storage_type, set_, _lay, resize_, resize_as_, resize, resize_as):
-    setattr(Tensor, _fn.__name__, _fn)
+    define(_fn.__name__, _fn)

@@ -14,7 +14,7 @@ from typing import Any
 
 from . import public
 from .public import Public
-from .tensor import Tensor
+from .tensor import Tensor, define
 
 _OPERATORS = frozenset(
     f"__{prefix}{name}__"
@@ -235,9 +235,9 @@ def _make_subclass(cls: type, data: Tensor, require_grad: bool = False) -> Any:
     return Tensor.requires_grad_(out) if require_grad else out
 
 
-Tensor.__torch_function__ = classmethod(_torch_function)  # type: ignore[attr-defined]
-Tensor.__init_subclass__ = classmethod(_defined)  # type: ignore[assignment]
-Tensor._make_subclass = staticmethod(_make_subclass)  # type: ignore[attr-defined]
+define("__torch_function__", classmethod(_torch_function))
+define("__init_subclass__", classmethod(_defined))
+define("_make_subclass", staticmethod(_make_subclass))
 
 _told = _OPERATORS | {
     f"__{n}__" for n in ("array", "bool", "complex", "contains", "deepcopy", "float", "format", "index", "int", "len", "repr")

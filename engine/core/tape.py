@@ -7,7 +7,6 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, MutableMapping
-from itertools import count
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 from weakref import ref
@@ -17,13 +16,12 @@ import numpy
 from ..backends.coo import Coo
 from ..base import errors, observe
 from ..base.layout import axes_of, contiguous_format, copied, inverse
-from . import inplace, naming
+from . import naming, versions
 from .hooks import Handle, Hooks, _tensor, after_step, arrived, before_step, hooks_of, shown
+from .versions import tick
 
 if TYPE_CHECKING:
     from .tensor import Tensor
-
-tick = count(1).__next__  # a node's place in time; inputs always have a smaller one than outputs
 
 
 class _Mode(threading.local):
@@ -395,8 +393,8 @@ def backward_steps(
             saved = node.saved
             if saved.__class__ is not tuple:
                 node.saved = opened(node)  # what hooks give back was made later: PyTorch too does not ask when it was written
-            elif saved and inplace.last_write > node.time:
-                inplace.check(node)
+            elif saved and versions.last_write > node.time:
+                versions.check(node)
             input_grads = op.pull_recorded(node, grad, xp) if recorded else op.pull(node, grad)
             if hooks is not None and hooks.post:
                 input_grads = after_step(hooks, node, input_grads, grad, recorded)
@@ -470,7 +468,7 @@ def _receive(leaf: Leaf, grad: Any, recorded: bool, in_place: bool) -> None:
             tensor._grad = _tensor(before.array + grad)
         elif in_place:
             before.array += grad  # as PyTorch does: whoever holds the gradient sees the sum
-            inplace.note_write(before.array, "backward")
+            versions.note_write(before.array, "backward")
         elif before.node is None:
             tensor._grad = before._like(before.array + grad)
         else:
@@ -514,8 +512,8 @@ def push_forward(root: Any, tangents: MutableMapping, xp: Any) -> Any:
             saved = node.saved
             if saved.__class__ is not tuple:
                 node.saved = opened(node)
-            elif saved and inplace.last_write > node.time:
-                inplace.check(node)
+            elif saved and versions.last_write > node.time:
+                versions.check(node)
             tangents[node] = node.op.push(node, given, xp, recorded)
             node.saved = saved
     return tangents.get(root)

@@ -10,12 +10,11 @@ from weakref import ref
 
 import numpy
 
-from ..backends.batch import Batched
 from ..backends.meta import Meta
 from ..base import dtypes
 from ..base.dtypes import FROM_NUMPY
 from ..base.layout import contiguous_format, lies_in, memory_format, preserve_format, told_strides
-from . import devices, hooks, inplace, tape
+from . import devices, hooks, inplace, tape, versions
 
 
 class Size(tuple):
@@ -87,6 +86,7 @@ class Tensor:
 
         def __getattr__(self, name: str) -> Any: ...
         def __getitem__(self, index: Any) -> Tensor: ...
+        def __setitem__(self, index: Any, value: Any) -> None: ...
         def __add__(self, other: Any) -> Tensor: ...
         def __radd__(self, other: Any) -> Tensor: ...
         def __iadd__(self, other: Any) -> Tensor: ...
@@ -134,35 +134,6 @@ class Tensor:
         if cls is Tensor or cls._defined_by_a_program:
             out._construct(*args, **kwargs)
         return out
-
-    def _construct(self, *args: Any, device: Any = None, **named: Any) -> None:
-        """PyTorch's old constructor: of sizes, unset elements; of a sequence or an array, its numbers; of a tensor, the same memory.
-
-        The dtype is the default one, or the given tensor's; `torch.tensor` is the constructor that looks at the data.
-        """
-        self.node, d, place = None, dtypes.default, devices.default if device is None else device
-        args = named_data(args, named)
-        data = args[0] if len(args) == 1 else args
-        if isinstance(data, Tensor):
-            self.array = data.array
-        elif isinstance(data, Size) or len(args) != 1 or isinstance(data, (int, numpy.integer)) and not isinstance(data, bool):
-            sizes = data if isinstance(data, Size) else args
-            wrong = next((n for n in sizes if not hasattr(n, "__index__")), None)
-            if wrong is not None:
-                raise TypeError(f"new(): expected sizes as integers, or one sequence, got {type(wrong).__name__}")
-            shape = [n.__index__() for n in sizes] or [0]
-            if min(shape) < 0:
-                raise RuntimeError(f"Trying to create tensor with negative dimension {min(shape)}: {shape}")
-            array = devices.making(place).empty(shape, d.numpy)
-            self.array = array if place is None else devices.move(array, devices.device(place))
-        elif isinstance(data, str):
-            raise TypeError("new(): invalid data type 'str'")
-        elif not hasattr(data, "__len__") or isinstance(data, (dict, set, numpy.generic)):
-            raise TypeError(f"new(): data must be a sequence (got {type(data).__name__})")
-        else:
-            from .from_lists import to_array
-
-            self.array = to_array(list(data) if isinstance(data, range) else data, d, place)
 
     @staticmethod
     def _wrap(array: Any) -> Tensor:
@@ -245,11 +216,11 @@ class Tensor:
 
     def storage_offset(self) -> int:
         """How many elements into its storage the tensor starts."""
-        return (devices.address(self.array) - devices.address(inplace.storage(self.array))) // self.array.dtype.itemsize
+        return (devices.address(self.array) - devices.address(versions.storage(self.array))) // self.array.dtype.itemsize
 
     def data_ptr(self) -> int:
         """The address of the first element; where there is no memory, as if that began at 0."""
-        return devices.address(self.array) - (devices.address(inplace.storage(self.array)) if self.is_meta else 0)
+        return devices.address(self.array) - (devices.address(versions.storage(self.array)) if self.is_meta else 0)
 
     def is_floating_point(self) -> bool:
         return self.dtype.is_floating_point
@@ -321,18 +292,6 @@ class Tensor:
     @grad.deleter
     def grad(self) -> None:
         self._grad = None
-
-    def backward(
-        self, gradient: Tensor | None = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None
-    ) -> None:
-        """Sum the gradient of this tensor into `.grad` of every leaf it depends on (or of `inputs` only).
-
-        `gradient` is needed unless the tensor has one element. `retain_graph` keeps the graph for another pass; `create_graph` records
-        the pass itself, for higher derivatives.
-        """
-        from ..autograd import backward
-
-        backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
     def detach(self) -> Tensor:
         """The same memory, cut from the graph: writes to either are seen by both, gradients do not pass."""
@@ -412,24 +371,10 @@ class Tensor:
 
     @property
     def _version(self) -> int:
-        return inplace.version(self.array)
+        return versions.version(self.array)
 
     def _is_view(self) -> bool:
         return self._base is not None
-
-    def share_memory_(self) -> Tensor:
-        """Move the memory, in place, to where other processes see it too; queues, pipes and `multiprocessing.spawn` then pass it on."""
-        from ..multiprocessing.memory import share_
-
-        return share_(self)
-
-    def is_shared(self) -> bool:
-        """Whether the memory is shared with other processes, or could be: always so on a GPU."""
-        from ..multiprocessing.memory import is_shared
-
-        return is_shared(self)
-
-    # -- to and from Python ---------------------------------------------------------------------------------------------------
 
     def item(self) -> Any:
         """The value of a one-element tensor as a Python number."""
@@ -501,14 +446,6 @@ class Tensor:
     def __dlpack_device__(self) -> tuple[devices.DLDeviceType, int]:
         kind, number = self.array.__dlpack_device__()
         return devices.DLDeviceType(kind), number
-
-    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
-        """The functions of the array API standard on tensors: see `engine.array_api`."""
-        from .. import array_api
-
-        if api_version is not None and api_version not in array_api.VERSIONS:
-            raise ValueError(f"the array API standard is here in the versions {', '.join(array_api.VERSIONS)}, not {api_version!r}")
-        return array_api
 
     def to_device(self, device: Any, /, *, stream: Any = None) -> Tensor:
         """The tensor on another device, as the array API standard spells `to`; there is one stream, so none can be chosen."""
@@ -583,11 +520,6 @@ class Tensor:
 
     __hash__ = object.__hash__
 
-    def __setitem__(self, index: Any, value: Any) -> None:
-        from ..ops.index import assign
-
-        assign(self, index, value)
-
     def __deepcopy__(self, memo: dict) -> Tensor:
         if not self.is_leaf:
             raise RuntimeError("Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment.")
@@ -610,12 +542,6 @@ class Tensor:
         own = {name: value for name, value in self.__dict__.items() if name not in NOT_KEPT}
         return (*made, own) if own else made
 
-    def __repr__(self) -> str:
-        from .printing import tensor_text
-
-        name = type(self).__name__ if self._defined_by_a_program else "tensor"
-        return tensor_text(self, name) if self.array.__class__ is not Batched else repr(self.array)
-
     def __format__(self, spec: str) -> str:
         return (
             format(self.item(), spec)
@@ -624,17 +550,12 @@ class Tensor:
         )
 
 
-def named_data(args: tuple, named: dict[str, Any]) -> tuple:
-    """What PyTorch's old constructors were given, by name or by place. TypeError for other names, such as the `dtype` of `torch.tensor`."""
-    if len(named) == 1 and not args:
-        ((name, value),) = named.items()
-        if name in ("data", "size", "other"):
-            return (Size(value),) if name == "size" else (value,)
-    if named:
-        raise TypeError(f"new(): expected sizes, or data alone, got {', '.join(named)}; torch.tensor() takes dtype and requires_grad")
-    return args
+def define(name: str, method: Any) -> None:
+    """Give Tensor a method, operator or property. Whatever its class body does not hold comes through here."""
+    setattr(Tensor, name, method)
 
 
+hooks.wrap = Tensor._wrap
 NOT_KEPT = ("_view", "_views", "_apart", "_grad", "_resting")  # what a tensor that is written to a file, or copied, leaves behind
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from ..base import dtypes
 from ..base.layout import strided
-from . import inplace
-from .tensor import Tensor
+from . import versions
+from .tensor import Tensor, define
 
 __all__ = ["get_device", "is_distributed", "is_inference", "is_neg", "is_nonzero", "is_same_size", "is_signed", "is_storage"]
 
@@ -17,11 +17,11 @@ _NEVER = (
     "is_mps", "is_mtia", "is_maia", "is_vulkan", "is_xla", "is_xpu", "is_ipu",
 )  # fmt: skip
 for _name in _NEVER:
-    setattr(Tensor, _name, property(lambda self: False, doc=f"{_name}: False of every tensor here: dense, on a CPU or a CUDA device."))
-Tensor.is_cpu = property(lambda self: self.device.type == "cpu", doc="Whether the tensor is in the CPU's memory.")  # type: ignore[attr-defined]
-Tensor.layout = property(lambda self: strided, doc="`torch.strided`: one block of memory, read with strides.")  # type: ignore[attr-defined]
-Tensor.name = property(lambda self: None, doc="None: tensors have no names of their own.")  # type: ignore[attr-defined]
-Tensor.grad_dtype = property(lambda self: self.dtype, doc="The dtype that the gradient has: the tensor's own.")  # type: ignore[attr-defined]
+    define(_name, property(lambda self: False, doc=f"{_name}: False of every tensor here: dense, on a CPU or a CUDA device."))
+define("is_cpu", property(lambda self: self.device.type == "cpu", doc="Whether the tensor is in the CPU's memory."))
+define("layout", property(lambda self: strided, doc="`torch.strided`: one block of memory, read with strides."))
+define("name", property(lambda self: None, doc="None: tensors have no names of their own."))
+define("grad_dtype", property(lambda self: self.dtype, doc="The dtype that the gradient has: the tensor's own."))
 
 
 def _other(other: Any, name: str) -> Tensor:
@@ -73,13 +73,13 @@ def is_storage(obj: Any) -> bool:
 
 
 for _ask in (get_device, is_signed, is_nonzero, is_same_size, is_neg, is_inference, is_distributed):
-    setattr(Tensor, _ask.__name__, _ask)
+    define(_ask.__name__, _ask)
 
 
 def is_set_to(self: Tensor, tensor: Tensor) -> bool:
     """Whether both are the same part of the same memory, with the same strides."""
     a, b = self.array, _other(tensor, "is_set_to").array
-    same = inplace.storage(a) is inplace.storage(b) and self.data_ptr() == tensor.data_ptr()
+    same = versions.storage(a) is versions.storage(b) and self.data_ptr() == tensor.data_ptr()
     return same and self.shape == tensor.shape and self.stride() == tensor.stride() and a.dtype == b.dtype
 
 
@@ -141,15 +141,15 @@ _LAYOUTS = {"coalesce": _COO, "is_coalesced": _COO, "indices": _COO, "values": _
     for name in ("crow_indices", "col_indices", "ccol_indices", "row_indices")
 }
 for _name, _wanted in _LAYOUTS.items():
-    setattr(Tensor, _name, _refused(_name, f"{_name} expected {_wanted} but got Strided"))
+    define(_name, _refused(_name, f"{_name} expected {_wanted} but got Strided"))
 for _name in ("q_scale", "q_zero_point", "q_per_channel_scales", "q_per_channel_zero_points", "q_per_channel_axis", "qscheme", "int_repr"):
-    setattr(Tensor, _name, _refused(_name, f"{_name} is for quantised tensors, and this one is dense", NotImplementedError))
+    define(_name, _refused(_name, f"{_name} is for quantised tensors, and this one is dense", NotImplementedError))
 for _name, _now in {"solve": "linalg.solve", "lstsq": "linalg.lstsq", "eig": "linalg.eig", "symeig": "linalg.eigh"}.items():
-    setattr(Tensor, _name, _refused(_name, f"This function was deprecated since version 1.9 and is now removed. Use torch.{_now} instead."))
-Tensor.sparse_dim = lambda self: 0  # type: ignore[attr-defined]
-Tensor.dense_dim = lambda self: self.ndim  # type: ignore[attr-defined]
-Tensor.ndimension = Tensor.dim  # type: ignore[attr-defined]
-Tensor.const_data_ptr = Tensor.data_ptr  # type: ignore[attr-defined]
-Tensor.output_nr = property(output_nr, doc=output_nr.__doc__)  # type: ignore[attr-defined]
+    define(_name, _refused(_name, f"This function was deprecated since version 1.9 and is now removed. Use torch.{_now} instead."))
+define("sparse_dim", lambda self: 0)
+define("dense_dim", lambda self: self.ndim)
+define("ndimension", Tensor.dim)
+define("const_data_ptr", Tensor.data_ptr)
+define("output_nr", property(output_nr, doc=output_nr.__doc__))
 for _fn in (is_set_to, dim_order, is_pinned, pin_memory, record_stream, to_dense, module_load):
-    setattr(Tensor, _fn.__name__, _fn)
+    define(_fn.__name__, _fn)

@@ -15,7 +15,7 @@ from ..backends.kernels_lstm import lstm_plainly as _lstm_plainly
 from ..base import dtypes as _dtypes
 from .devices import namespace as _namespace
 from .from_lists import to_array as _to_array
-from .op import registry as _registry
+from .registry import registry as _registry
 from .tensor import Tensor as _Tensor
 
 records = True  # tells the tape that rules are to run on Tensors
@@ -205,9 +205,10 @@ def lstm_back(g: Any, dc: Any, h0: Any, c0: Any, weight: Any, out: Any, cells: A
     return _lstm_back_plainly(_sys.modules[__name__], g, dc, h0, c0, weight, out, cells, gates, reverse)
 
 
-def ctc(log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: int) -> tuple:
-    from ..autograd.function import refusing
+refusing: Any = None  # autograd.function puts its own here: a value, and what it must not be differentiated by
 
+
+def ctc(log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: int) -> tuple:
     found = _namespace(log_probs.array).ctc(log_probs.array, *[x.array for x in (targets, input_lengths, target_lengths)], blank)
     return None, refusing(_Tensor._wrap(found[1]), log_probs)  # PyTorch has no derivative of it either
 

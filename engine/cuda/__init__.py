@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..base import addresses
 from ..base.errors import OutOfMemoryError
-from ..compat import missing
 from ..core import legacy
 from ..core.devices import cuda_available as is_available
 from .device import (
@@ -65,4 +65,4 @@ globals().update(legacy.cuda)  # FloatTensor and its like
 def __getattr__(name: str) -> Any:
     if name == "_initialized":  # public code that saves random states for checkpoints reads it
         return is_initialized()
-    return missing.attribute(__name__, name, 2)
+    return addresses.attribute(__name__, name, 2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,10 +24,11 @@ class DistributedSampler(Sampler):
         drop_last: bool = False,
     ):  # fmt: skip
         if num_replicas is None or rank is None:
-            from .. import distributed
-
-            num_replicas = distributed.get_world_size() if num_replicas is None else num_replicas
-            rank = distributed.get_rank() if rank is None else rank
+            distributed = sys.modules.get("engine.distributed")  # imported by whoever has begun a process group
+            if distributed is None:
+                raise ValueError("Default process group has not been initialized, please make sure to call init_process_group.")
+            num_replicas = int(distributed.get_world_size()) if num_replicas is None else num_replicas
+            rank = int(distributed.get_rank()) if rank is None else rank
         if rank >= num_replicas or rank < 0:
             raise ValueError(f"Invalid rank {rank}, rank should be in the interval [0, {num_replicas - 1}]")
         self.dataset, self.num_replicas, self.rank, self.epoch, self.drop_last = dataset, num_replicas, rank, 0, drop_last

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..compat import missing
+from ..base import addresses
 from .collectives import (
     P2POp,
     all_gather,
@@ -75,4 +75,4 @@ reduce_op = ReduceOp  # the old name
 
 
 def __getattr__(name: str) -> Any:
-    return missing.attribute(__name__, name, 2)
+    return addresses.attribute(__name__, name, 2)

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy
 
-from ..compat.futures import Future
 from ..core import tape
 from ..core.tensor import Tensor
+from ..futures import Future
 from ..nn.module import Module
 from . import collectives
 from .algorithms.join import Join, Joinable, JoinHook

@@ -14,7 +14,7 @@ import numpy
 
 from ..base import dtypes
 from ..base.dtypes import FROM_NUMPY
-from ..compat.futures import Future
+from ..futures import Future
 from .errors import DistBackendError
 from .links import Links
 from .reductions import ReduceOp, reduced

@@ -1,6 +1,6 @@
 """Functions of functions, with PyTorch's names: derivatives, `vmap`, and modules as functions of their parameters."""
 
-from .mapping import vmap
+from ..autograd.mapping import vmap
 from .modules import functional_call, replace_all_batch_norm_modules_, stack_module_state
 from .transforms import functionalize, grad, grad_and_value, hessian, jacfwd, jacrev, jvp, linearize, vjp
 

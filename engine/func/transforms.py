@@ -14,13 +14,13 @@ from weakref import WeakSet
 import numpy
 
 from .. import autograd
+from ..autograd.mapping import vmap
 from ..backends.batch import Batched
+from ..base import tree
 from ..core import devices, tape, xp
 from ..core.batching import running, spread
 from ..core.op import functions
 from ..core.tensor import Tensor
-from . import tree
-from .mapping import vmap
 
 _leaves: WeakSet = WeakSet()  # the leaves that runs start from
 

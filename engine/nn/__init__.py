@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ..compat import missing
+from ..base import addresses
 from . import functional, init, parameter, utils
 from .activation import (
     CELU,
@@ -179,4 +179,4 @@ _LATER = ("_reduction", "attention", "common_types", "grad", "modules", "paralle
 
 def __getattr__(name: str) -> Any:
     __tracebackhide__ = True
-    return missing.attribute(__name__, name, 2)
+    return addresses.attribute(__name__, name, 2)

@@ -40,6 +40,7 @@ class ModuleHooks:
         self.full = full
 
 
+of_class: Any = None  # Module, put here by module.py
 everywhere = ModuleHooks()  # the hooks of all modules
 registered: dict[str, OrderedDict[int, Callable]] = {kind: OrderedDict() for kind in ("parameter", "buffer", "module")}
 
@@ -62,9 +63,7 @@ def on_registration(kind: str, module: Module, name: str, value: Any) -> Any:
 
 
 def _everywhere() -> ModuleHooks:
-    from .module import Module
-
-    Module._hooks = everywhere
+    of_class._hooks = everywhere
     return everywhere
 
 

@@ -402,9 +402,7 @@ class Module:
 
     def share_memory(self) -> Module:
         """Put parameters and buffers into memory that processes forked from here share."""
-        from .shared import share
-
-        return self._apply(share)
+        return self._apply(lambda t: t.share_memory_())
 
     # -- hooks ----------------------------------------------------------------------------------------------------------------
 
@@ -503,9 +501,7 @@ class Module:
     ) -> None:
         states.load_own(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
 
-    def get_extra_state(self) -> Any:
-        """What else belongs into the state dict; subclasses that define it define `set_extra_state` too."""
-        raise RuntimeError("Reached a code path in Module.get_extra_state() that should never be called.")
+    get_extra_state = states.no_extra_state
 
     def set_extra_state(self, state: Any) -> None:
         """Take back what `get_extra_state` gave."""
@@ -558,6 +554,9 @@ def _kind_of(value: Any) -> tuple[str, str | None]:
     if isinstance(value, Tensor):
         return "buffer", "_buffers"
     return "", None
+
+
+hooks.of_class = Module
 
 
 def _type_of(value: Any) -> str:

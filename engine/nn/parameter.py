@@ -8,7 +8,7 @@ import numpy
 
 from ..backends.coo import Coo
 from ..base import dtypes
-from ..core import devices, inplace
+from ..core import devices, versions
 from ..core.from_lists import to_array
 from ..core.tensor import Tensor
 
@@ -58,7 +58,7 @@ def forget_grad(param: Tensor, set_to_none: bool) -> None:
         return
     grad.node = None
     grad.array[...] = 0
-    inplace.note_write(grad.array, "zero_grad")
+    versions.note_write(grad.array, "zero_grad")
 
 
 class Buffer(Tensor):

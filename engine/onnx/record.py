@@ -13,7 +13,7 @@ from .. import nn
 from ..autograd import no_grad
 from ..base import errors
 from ..base.observe import Observer, observing
-from ..core import devices, inplace
+from ..core import devices, versions
 from ..core.tensor import Tensor
 from .errors import OnnxExporterError
 
@@ -97,8 +97,8 @@ class Recording(Observer):
         fresh = Tensor._wrap(target.array.copy())
         self._event(op.name, op, inputs, attrs, (fresh,))
         new = self.values[id(fresh.array)]
-        owner, mine = inplace.storage(target.array), id(target.array)
-        shared = {k: a for k, a in self.arrays.items() if k != mine and inplace.storage(a) is owner}
+        owner, mine = versions.storage(target.array), id(target.array)
+        shared = {k: a for k, a in self.arrays.items() if k != mine and versions.storage(a) is owner}
         whole = new
         if target.array is not owner and id(owner) in shared:
             written = Tensor._wrap(owner.copy())
@@ -130,7 +130,7 @@ class Recording(Observer):
             whole, seen = stale
             again = Tensor._wrap(numpy.array(seen))
             self._event(
-                "read_positions", None, (Tensor._wrap(whole.array),), {"positions": _positions(seen, inplace.storage(seen))}, (again,)
+                "read_positions", None, (Tensor._wrap(whole.array),), {"positions": _positions(seen, versions.storage(seen))}, (again,)
             )
             self.values[id(array)] = self.values[id(again.array)]
         found = self.values.get(id(array))

@@ -21,7 +21,6 @@ from . import (
     inside,
     join,
     lapack,
-    layouts,
     linalg,
     loss,
     loss_forms,

@@ -10,7 +10,7 @@ from ..base.errors import Refused
 from ..base.layout import preserve_format, suggested
 from ..core import devices, legacy
 from ..core.op import Elementwise, Linear, composite
-from ..core.tensor import Tensor
+from ..core.tensor import Tensor, define
 
 
 class to_dtype(Linear):
@@ -152,7 +152,7 @@ def _casts() -> None:
         return call
 
     for name, dtype in names.items():
-        setattr(Tensor, name, method(name, dtypes.BY_NAME[dtype]))
+        define(name, method(name, dtypes.BY_NAME[dtype]))
 
 
 _casts()

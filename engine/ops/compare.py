@@ -8,7 +8,7 @@ from ..base import dtypes
 from ..base.errors import Refused
 from ..core import tape
 from ..core.op import Elementwise, functions, replacing
-from ..core.tensor import Tensor
+from ..core.tensor import Tensor, define
 from .front import Refusing, front
 from .math import UNARY
 
@@ -68,7 +68,7 @@ def _written(op):
 
 for _op in (eq, ne, lt, le, gt, ge):
     for _name in (_op.name, *_op.aliases):
-        setattr(Tensor, f"{_name}_", replacing(_name, _written(_op)))
+        define(f"{_name}_", replacing(_name, _written(_op)))
 
 
 class isclose(Refusing, Elementwise):
@@ -174,7 +174,7 @@ def _unfollowed(write):
 
 
 for _name in ("logical_and", "logical_or", "logical_xor", "logical_not"):
-    setattr(Tensor, f"{_name}_", _unfollowed(getattr(Tensor, f"{_name}_")))
+    define(f"{_name}_", _unfollowed(getattr(Tensor, f"{_name}_")))
 
 
 class Bits(Refusing, Elementwise):
@@ -211,7 +211,7 @@ def _invert(self):
     return bitwise_not(self)
 
 
-Tensor.__invert__ = _invert
+define("__invert__", _invert)
 
 
 class bitwise_left_shift(Bits):

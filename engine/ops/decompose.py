@@ -20,7 +20,7 @@ from ..base.layout import contiguous_format
 from ..base.return_types import result_type
 from ..core.devices import namespace
 from ..core.op import RULES_ONLY, Op, composite, functions
-from ..core.tensor import Tensor
+from ..core.tensor import Tensor, define
 from .front import refuse_gradients
 from .linalg import matmul
 from .math import is_complex
@@ -542,4 +542,4 @@ def cholesky_(input: Tensor, upper: bool = False) -> Tensor:
 
 for _name, _op in {"inverse": inv, "det": det, "slogdet": slogdet}.items():
     functions[_name] = _op.call
-    setattr(Tensor, _name, _op.call)
+    define(_name, _op.call)

@@ -14,7 +14,6 @@ from ..core.op import RULES_ONLY, Op, composite
 from ..core.tape import mode
 from ..core.tensor import Tensor
 from .front import refuse_complex_gradients
-from .layouts import load_sparse
 
 
 class embedding(Op):
@@ -72,7 +71,6 @@ def embedding_(
             raise RuntimeError("embedding_backward: scale_grad_by_freq not supported with sparse gradients")
         if weight.dtype.itemsize < 4:
             raise NotImplementedError(f"embedding: sparse gradients are for float32 and float64, not {weight.dtype.name}")
-        load_sparse()
         return embedding(input, weight, padding_idx, False, True)
     return embedding(input, weight, padding_idx, scale_grad_by_freq)
 

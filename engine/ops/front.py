@@ -12,7 +12,7 @@ from ..core import tape
 from ..core import xp as recorded
 from ..core.call import into
 from ..core.op import functions
-from ..core.tensor import Tensor
+from ..core.tensor import Tensor, define
 
 
 class Refusing:
@@ -169,7 +169,7 @@ def front(*names: str, method: bool = True, function: bool = True, home: str = "
             if function:
                 functions[name if home == "engine" else f"{home}.{name}"] = fn
             if method:
-                setattr(Tensor, name, fn)
+                define(name, fn)
         return fn
 
     return publish

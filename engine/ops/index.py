@@ -17,10 +17,10 @@ from ..backends.meta import Meta
 from ..base import dtypes, errors, observe
 from ..base.errors import Refused, warn
 from ..base.layout import as_indexed
-from ..core import inplace, rules, tape
+from ..core import inplace, rules, tape, versions
 from ..core.devices import common, namespace
 from ..core.op import RULES_ONLY, Linear, Op
-from ..core.tensor import Tensor
+from ..core.tensor import Tensor, define
 from .cast import cast
 from .shape import reshape
 
@@ -299,7 +299,7 @@ def assign(target: Tensor, index: Any, value: Any) -> None:
                     f"Index put requires the source and destination dtypes match, got {dtype.name} for the destination and {value.dtype.name} for the source."
                 )
             value = cast(value, dtype)
-        elif fills and inplace.storage(value.array) is inplace.storage(target.array):
+        elif fills and versions.storage(value.array) is versions.storage(target.array):
             value = value.clone()
         if value.is_cuda != target.is_cuda or value.is_meta != target.is_meta:
             value = value.to(target.device)
@@ -312,7 +312,7 @@ def assign(target: Tensor, index: Any, value: Any) -> None:
         seen = target if basic is None else getitem(target, basic)
         if advanced is None:
             value = _without_leading_ones(value, seen.ndim)
-            if isinstance(value, Tensor) and value.array.shape != seen.array.shape and inplace.storage(value.array) is inplace.storage(seen.array):
+            if isinstance(value, Tensor) and value.array.shape != seen.array.shape and versions.storage(value.array) is versions.storage(seen.array):
                 value = value.clone()  # a value that is broadcast may overlap the target, as in PyTorch
             inplace.write(copy, seen, (value,), {})
         else:
@@ -394,7 +394,8 @@ def _copy_(self: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
     return inplace.write(copy, self, (cast(src, self.dtype) if src.dtype is not self.dtype else src,), {})
 
 
-Tensor.copy_ = _copy_
+define("__setitem__", assign)
+define("copy_", _copy_)
 
 
 def _zero_(self: Tensor) -> Tensor:
@@ -402,7 +403,7 @@ def _zero_(self: Tensor) -> Tensor:
     return self.fill_(0)
 
 
-Tensor.zero_ = _zero_
+define("zero_", _zero_)
 _fill_everywhere = Tensor.fill_
 
 
@@ -416,7 +417,7 @@ def _fill_(self: Tensor, value: Any) -> Tensor:
     return _fill_everywhere(self, value)
 
 
-Tensor.fill_ = _fill_
+define("fill_", _fill_)
 
 
 class _Unlike(Refused):
@@ -502,4 +503,4 @@ def _index_put_(self: Tensor, indices: Any, values: Tensor, accumulate: bool = F
     return inplace.write(index_put, self, (values,), {"indices": plain(indices), "accumulate": accumulate})
 
 
-Tensor.index_put_ = _index_put_
+define("index_put_", _index_put_)

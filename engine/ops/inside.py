@@ -8,7 +8,7 @@ import numpy
 
 from ..base import dtypes
 from ..core.op import functions
-from ..core.tensor import Tensor
+from ..core.tensor import Tensor, define
 from .front import front
 from .native import _native_batch_norm
 from .pad import pad
@@ -105,4 +105,4 @@ def _rdiv(self: Tensor, other: Any) -> Tensor:
     return self.reciprocal() * other
 
 
-Tensor.__rdiv__ = _rdiv  # type: ignore[attr-defined]
+define("__rdiv__", _rdiv)

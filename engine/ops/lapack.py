@@ -11,7 +11,7 @@ from ..base.return_types import result_type
 from ..core.devices import known, namespace
 from ..core.op import composite, functions
 from ..core.tape import mode
-from ..core.tensor import Tensor
+from ..core.tensor import Tensor, define
 from .decompose import cholesky, eigh, matrix_norm, need_floats, qr, solve_triangular, svd
 from .factor import householder_product
 from .front import must_be_tensors
@@ -95,7 +95,7 @@ def geqrf(input: Tensor) -> Any:
 
 
 functions["orgqr"] = householder_product
-Tensor.orgqr = householder_product  # type: ignore[attr-defined]
+define("orgqr", householder_product)
 
 
 @composite(method=True)
@@ -255,7 +255,7 @@ def _gone(name: str, now: str) -> None:
     call.__doc__ = f"RuntimeError: PyTorch has taken it away; use `linalg.{now}`."
     functions[name] = call
     if name != "matrix_rank":
-        setattr(Tensor, name, call)
+        define(name, call)
 
 
 for _old, _new in {"eig": "eig", "symeig": "eigh", "solve": "solve", "lstsq": "lstsq", "matrix_rank": "matrix_rank"}.items():

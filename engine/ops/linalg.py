@@ -74,6 +74,16 @@ class linear(Product, Op):
     def why(input, weight, bias=()): return f"mat1 and mat2 shapes cannot be multiplied ({math.prod(input[:-1])}x{input[-1] if input else 1} and {'x'.join(map(str, weight[::-1]))})"
 
 
+class coo_matmul(Linear):
+    """The product of a sparse matrix, with `values` at `indices` (2, n) and so many rows, and a dense matrix."""
+    exempt = {**RULES_ONLY, "low_precision": "Sparse products of half precision are summed in it, element by element, as PyTorch's."}
+    home, inputs, types = "", ("values", "other", "indices"), "any"
+    examples = ((((4,), (3, 2), [[0, 1, 1, 0], [2, 0, 2, 2]]), {"rows": 2}),)
+    def forward(xp, values, other, indices, rows): return xp.coo_matmul(values, other, indices, rows)
+    def d_values(xp, g, other, indices): return xp.sum(g[indices[0]] * other[indices[1]], axis=-1)
+    def d_other(xp, g, values, indices, shape): return xp.coo_matmul(values, g, xp.flip(indices, 0), shape[0])
+
+
 class contract(Product, Linear):
     """The operands multiplied and summed as subscripts say: `einsum` with every subscript written out, none twice in one operand."""
     exempt = RULES_ONLY

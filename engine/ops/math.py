@@ -11,7 +11,7 @@ from ..core import devices, rules
 from ..core.from_data import tensor
 from ..core.inplace import write
 from ..core.op import RULES_ONLY, Elementwise, replacing
-from ..core.tensor import Tensor
+from ..core.tensor import Tensor, define
 from .front import Refusing, front, must_be_tensor, numbered
 
 UNARY = (((2, 3),), ((),))
@@ -277,7 +277,7 @@ def _float_power_(self: Tensor, exponent):
 
 
 _replaced = replacing("float_power", _float_power)
-Tensor.float_power_ = _float_power_  # type: ignore[attr-defined]
+define("float_power_", _float_power_)
 
 
 class sqrt(Elementwise):

@@ -10,7 +10,7 @@ import numpy
 from ..base.layout import contiguous_format
 from ..core import inplace
 from ..core.op import composite, functions
-from ..core.tensor import Tensor
+from ..core.tensor import Tensor, define
 from .front import must_be_tensor
 from .shape import clone
 from .split import sliced, split
@@ -94,9 +94,9 @@ def _unavailable(name: str, device: str) -> Any:
 
 
 for _name in ("ipu", "mtia", "xpu"):
-    setattr(Tensor, _name, _unavailable(_name, _name.upper()))
+    define(_name, _unavailable(_name, _name.upper()))
 for _fn in (apply_, map_, map2_, fill_diagonal_, as_subclass, dequantize):
-    setattr(Tensor, _fn.__name__, _fn)
+    define(_fn.__name__, _fn)
 
 
 # -- torch.exp_(x) and its like: the methods as functions ----------------------------------------------------------------------

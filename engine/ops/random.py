@@ -15,7 +15,7 @@ from ..core.batching import randomly
 from ..core.create import _shape, empty_like, factory, made
 from ..core.devices import known, making, namespace
 from ..core.op import Elementwise, composite, functions
-from ..core.tensor import Tensor
+from ..core.tensor import Tensor, define
 from .shape import broadcast_shapes
 
 
@@ -28,7 +28,7 @@ def public(fn):
 def filler(fn):
     """Found as a method of Tensor, which it fills in place: the old values and their history are gone."""
     fn = randomly(fn)
-    setattr(Tensor, fn.__name__, fn)
+    define(fn.__name__, fn)
     return fn
 
 
@@ -213,7 +213,8 @@ def binomial(count, prob, generator=None):
     return made(numpy.array(drawn).reshape(n.shape).astype(count.array.dtype), count.device)
 
 
-Tensor.bernoulli, Tensor.multinomial = bernoulli, multinomial
+define("bernoulli", bernoulli)
+define("multinomial", multinomial)
 
 
 # -- filling in place ------------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from ..base.dtypes import FLOAT, LOW, as_dtype, as_numpy, promote
 from ..base.return_types import result_type
 from ..core.devices import known
 from ..core.naming import named
-from ..core.op import RULES_ONLY, Elementwise, Linear, Op, composite
+from ..core.op import RULES_ONLY, Elementwise, Linear, Op, composite, functions
 from ..core.rules import pull
 from .compare import isnan
 from .front import Along, Refusing, front
@@ -256,8 +256,7 @@ def norm_slope(xp, g, x, norm, p, dim):
 def norm(input, p="fro", dim=None, keepdim=False, *, dtype=None):
     """Vector norm over the given dimensions, or over all; "fro" is p = 2, "nuc" the sum of a matrix's singular values."""
     if p == "nuc":
-        from .decompose import matrix_norm
-        return matrix_norm(input, "nuc", (-2, -1) if dim is None else dim, keepdim, dtype=dtype)
+        return functions["linalg.matrix_norm"](input, "nuc", (-2, -1) if dim is None else dim, keepdim, dtype=dtype)
     if isinstance(p, str) and p != "fro": raise RuntimeError(f"norm: Order {p} is none of the norms: 'fro', 'nuc' or a number")
     return vector_norm(input, 2 if p in ("fro", None) else p, dim, keepdim, dtype=dtype)
 

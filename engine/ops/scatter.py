@@ -10,7 +10,7 @@ from ..backends.batch import Batched
 from ..base import dtypes
 from ..core.devices import known, namespace
 from ..core.op import RULES_ONLY, Op, composite, functions, replacing
-from ..core.tensor import Tensor
+from ..core.tensor import Tensor, define
 from .index import Overwriting, Placing, index_put
 from .shape import broadcast_shapes, clone, expand, reshape, wrap_dim
 
@@ -234,7 +234,7 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
 
 
 for _name in ("scatter", "scatter_reduce", "put"):
-    setattr(Tensor, f"{_name}_", replacing(_name, functions[_name], scatters=True))
+    define(f"{_name}_", replacing(_name, functions[_name], scatters=True))
 
 
 # -- masks -----------------------------------------------------------------------------------------------------------------------

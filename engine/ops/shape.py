@@ -14,7 +14,7 @@ from ..base.layout import contiguous_format, memory_format, preserve_format
 from ..core import inplace, tape
 from ..core.op import RULES_ONLY, Linear, Op, composite, functions
 from ..core.rules import sum_to
-from ..core.tensor import Size, Tensor
+from ..core.tensor import Size, Tensor, define
 from .front import outward
 
 
@@ -439,10 +439,10 @@ def _h(x: Tensor) -> Tensor:
     return adjoint(x)
 
 
-Tensor.T = property(lambda x: permute(x, tuple(range(x.ndim))[::-1]), doc="The tensor with its dimensions in reverse order.")
-Tensor.mT = property(lambda x: _matrices(x, "mT"), doc="The transpose of the matrices in the last two dimensions.")
-Tensor.H = property(_h, doc="The conjugate transpose of a matrix.")
-Tensor.mH = property(lambda x: adjoint(x) if x.ndim != 1 else _matrices(x, "mH"), doc="The conjugate transpose of the matrices in the last two dimensions.")
+define("T", property(lambda x: permute(x, tuple(range(x.ndim))[::-1]), doc="The tensor with its dimensions in reverse order."))
+define("mT", property(lambda x: _matrices(x, "mT"), doc="The transpose of the matrices in the last two dimensions."))
+define("H", property(_h, doc="The conjugate transpose of a matrix."))
+define("mH", property(lambda x: adjoint(x) if x.ndim != 1 else _matrices(x, "mH"), doc="The conjugate transpose of the matrices in the last two dimensions."))
 
 
 @composite
@@ -553,7 +553,7 @@ def seen_otherwise(name: str, fn: Any) -> None:
 
     call.__name__ = call.__qualname__ = f"{name}_"
     call.__doc__ = f"In-place form of `{name}`: {fn.__doc__}"
-    setattr(Tensor, f"{name}_", call)
+    define(f"{name}_", call)
 
 
 for _name, _fn in {"squeeze": squeeze, "unsqueeze": unsqueeze, "transpose": transpose, "swapaxes": transpose, "swapdims": transpose, "t": t}.items():

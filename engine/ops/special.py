@@ -3,7 +3,7 @@
 import math
 
 from ..core.op import Elementwise, functions, replacing
-from ..core.tensor import Tensor
+from ..core.tensor import Tensor, define
 from .front import Refusing, front
 from .math import UNARY
 
@@ -71,7 +71,7 @@ def _polygamma_method(self, n):
     return _polygamma(n, self)
 
 
-Tensor.polygamma_ = replacing("polygamma", _polygamma_method)
+define("polygamma_", replacing("polygamma", _polygamma_method))
 
 
 class i0(NoComplex, Elementwise):

@@ -8,7 +8,7 @@ from typing import Any
 from ..base import dtypes
 from ..core.inplace import together
 from ..core.op import composite
-from ..core.tensor import Tensor
+from ..core.tensor import Tensor, define
 from .front import renamed
 from .shape import wrap_dim
 
@@ -71,7 +71,7 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
     return tuple(together(pieces, tensor, "Split" if isinstance(size, int) else "SplitWithSizes"))
 
 
-Tensor.split_with_sizes = split
+define("split_with_sizes", split)
 
 
 @composite(method=True)

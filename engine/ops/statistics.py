@@ -11,7 +11,7 @@ from ..core.devices import known, namespace
 from ..core.from_data import tensor
 from ..core.op import RULES_ONLY, Elementwise, Op, composite, replacing
 from ..core.ranges import evenly
-from ..core.tensor import Tensor
+from ..core.tensor import Tensor, define
 from .front import Refusing, must_be_tensor
 from .index import getitem
 from .join import cat
@@ -140,7 +140,7 @@ def index_reduce(input, dim: int, index: Tensor, source: Tensor, reduce, *, incl
     return scatter_reduce(input, d, places.long(), source, reduce, include_self=include_self)
 
 
-Tensor.index_reduce_ = replacing("index_reduce", index_reduce, scatters=True)
+define("index_reduce_", replacing("index_reduce", index_reduce, scatters=True))
 
 
 # -- counting --------------------------------------------------------------------------------------------------------------------

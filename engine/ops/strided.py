@@ -11,11 +11,11 @@ from ..backends.meta import Meta
 from ..base import dtypes
 from ..base.errors import Refused
 from ..base.layout import contiguous_format
-from ..core import inplace
+from ..core import inplace, versions
 from ..core.devices import namespace
 from ..core.op import RULES_ONLY, Linear, composite, functions, replacing
 from ..core.storage import resize_as_
-from ..core.tensor import Tensor
+from ..core.tensor import Tensor, define
 from .shape import View, clone, diag_embed, diagonal, reshape, seen_otherwise
 from .split import narrow, sliced, split, unbind
 
@@ -130,7 +130,7 @@ def as_strided_scatter(input: Tensor, src: Tensor, size: Any, stride: Any, stora
 
 def _with_surroundings(input: Tensor) -> Tensor:
     """A copy of the tensor and of the memory around it, seen by the same strides: so PyTorch copies what it will write a part of."""
-    owner = inplace.storage(input.array)
+    owner = versions.storage(input.array)
     size = owner.nbytes // input.itemsize
     if size == input.numel() or input.array.__class__ in (Batched, Meta) or inplace.overlaps(input.array):
         return clone(input)
@@ -210,11 +210,11 @@ _SEEN = {
 }  # fmt: skip
 for _name, _fn in _SEEN.items():
     _copying(f"{_name}_copy", _fn)
-Tensor.narrow_copy = functions["narrow_copy"]  # type: ignore[attr-defined]
+define("narrow_copy", functions["narrow_copy"])
 for _name, _fn in {"unsafe_split": split, "unsafe_chunk": functions["chunk"]}.items():
     _copying(_name, _fn)
-    setattr(Tensor, _name, functions[_name])
+    define(_name, functions[_name])
 functions["resolve_neg"] = functions["resolve_conj"]
 functions |= {"zero_": Tensor.zero_, "resize_as_": resize_as_}  # type: ignore[attr-defined]
-Tensor.resolve_neg = functions["resolve_conj"]  # type: ignore[attr-defined]
-Tensor.conj_physical_ = replacing("conj_physical", functions["conj"])  # type: ignore[attr-defined]
+define("resolve_neg", functions["resolve_conj"])
+define("conj_physical_", replacing("conj_physical", functions["conj"]))

@@ -3,7 +3,7 @@
 import math
 
 from ..core.op import Elementwise, Linear, Op, composite
-from ..core.tensor import Tensor
+from ..core.tensor import Tensor, define
 from .cast import complex_
 from .front import Refusing, front, must_be_tensor
 from .math import UNARY, is_complex
@@ -159,8 +159,8 @@ def _real(input):
     return real(input) if input.is_complex() else input
 
 
-Tensor.real = property(_real, lambda self, value: _real(self).__setitem__(..., value), doc=real.__doc__)  # type: ignore[attr-defined]
-Tensor.imag = property(imag.call, lambda self, value: imag.call(self).__setitem__(..., value), doc=imag.__doc__)  # type: ignore[attr-defined]
+define("real", property(_real, lambda self, value: _real(self).__setitem__(..., value), doc=real.__doc__))
+define("imag", property(imag.call, lambda self, value: imag.call(self).__setitem__(..., value), doc=imag.__doc__))
 
 
 class conj(Linear):

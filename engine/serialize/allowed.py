@@ -16,7 +16,7 @@ import numpy
 
 from ..base import dtypes
 from ..base.layout import LAYOUTS, layout, sparse_coo, sparse_csr
-from ..core import devices, inplace
+from ..core import devices, versions
 from ..core.op import functions
 from ..core.storage import TypedStorage, UntypedStorage
 from ..core.tensor import Size, Tensor
@@ -249,7 +249,7 @@ def _sparse(kind: Any, data: Any) -> Tensor:
     if not isinstance(data, tuple) or not all(isinstance(x, Tensor) for x in data[: 2 if kind is sparse_coo else 3]):
         raise TypeError("damaged parts of a sparse tensor")
     for part in data:
-        if isinstance(part, Tensor) and part.array.size * part.array.itemsize > inplace.storage(part.array).nbytes:
+        if isinstance(part, Tensor) and part.array.size * part.array.itemsize > versions.storage(part.array).nbytes:
             raise CheckpointError("load: a sparse tensor whose parts have more elements than their storages")  # all of them are checked
         if not isinstance(part, (Tensor, bool)):
             _size(part)
@@ -363,11 +363,11 @@ class Allowed:
             raise CheckpointError(f"load: {_UNREAD.get(full, f'tensors of {name}')} are not read: the engine has no such dtype")
         return self.beyond(_PYTHON_2.get(module, module), name)
 
+    of_engine: Callable[[str, str], Any]  # what the engine has at an address; files.py puts it here, as it knows the whole engine
+
     def beyond(self, module: str, name: str) -> Any:
         """A name that is not in the list. What the user allows of the engine has PyTorch's address too."""
-        from .trusted import of_engine  # not above: it is built on this module
-
-        if _added and (found := of_engine(module, name)) is not None and self.is_added(found):
+        if _added and (found := self.of_engine(module, name)) is not None and self.is_added(found):
             return found
         raise CheckpointError(
             f"Weights only load failed. Unsupported global: GLOBAL {module}.{name} was not an allowed global by default. "

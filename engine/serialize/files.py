@@ -155,6 +155,15 @@ def _trusted() -> type[Allowed]:
     return Trusted
 
 
+def _of_engine(module: str, name: str) -> Any:
+    from .trusted import of_engine
+
+    return of_engine(module, name)
+
+
+Allowed.of_engine = staticmethod(_of_engine)
+
+
 class _Zip:
     """A checkpoint of PyTorch 1.6 and later: a pickle, and a record for each storage."""
 

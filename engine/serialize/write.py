@@ -12,7 +12,7 @@ import numpy
 
 from ..base import dtypes, return_types
 from ..base.layout import layout, sparse_coo, strided
-from ..core import devices, inplace
+from ..core import devices, versions
 from ..core.public import name_of
 from ..core.storage import TypedStorage, UntypedStorage
 from ..core.subclasses import methods
@@ -115,7 +115,7 @@ class Writer(_Pickler):
 
     def _storage(self, x: Tensor) -> tuple[_StorageId, int, tuple]:
         """The storage a tensor sees, where it starts there, and its strides. What no strides of PyTorch's can say is copied."""
-        owner, array, d = inplace.storage(x.array), x.array, x.dtype
+        owner, array, d = versions.storage(x.array), x.array, x.dtype
         width = d.itemsize
         start, left = divmod(_address(array) - _address(owner), width)
         fits = _is_dense(owner) and start >= 0 and not left and owner.nbytes % width == 0
@@ -129,7 +129,7 @@ class Writer(_Pickler):
 
     def _whole(self, x: UntypedStorage) -> _StorageId:
         """A storage by itself. A part of one is copied."""
-        owner = inplace.storage(x.array)
+        owner = versions.storage(x.array)
         if not _is_dense(owner) or owner.nbytes != x.nbytes() or _address(owner) != _address(x.array):
             owner = devices.namespace(x.array).ascontiguousarray(x.array)
         return self._stored(owner, x._dtype, not isinstance(x, TypedStorage))

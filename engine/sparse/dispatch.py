@@ -14,7 +14,7 @@ from ..base import dtypes
 from ..core.devices import namespace
 from ..core.op import functions
 from ..core.tensor import Tensor
-from ..ops.layouts import coo_matmul
+from ..ops.linalg import coo_matmul
 from .tensor import SparseTensor
 
 _TABLE: dict[str, Callable] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..compat import missing
+from ..base import addresses
 from . import data
 
 _LATER = frozenset(
@@ -27,4 +27,4 @@ __all__ = ["data"]
 
 def __getattr__(name: str) -> Any:
     __tracebackhide__ = True
-    return missing.attribute(__name__, name, 2)
+    return addresses.attribute(__name__, name, 2)

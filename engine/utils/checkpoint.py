@@ -9,7 +9,7 @@ from typing import Any
 from .. import autograd
 from ..autograd.graph import saved_tensors_hooks
 from ..base.errors import warn
-from ..core import casting, inplace, random, tape
+from ..core import casting, random, tape, versions
 from ..core.tensor import Tensor
 from ..nn import Sequential
 
@@ -205,9 +205,9 @@ class _Frame:
 
     def _recompute(self) -> None:
         for i, given in enumerate(self.args):
-            write = inplace.last_write_of(given.array) if isinstance(given, Tensor) else None
+            write = versions.last_write_of(given.array) if isinstance(given, Tensor) else None
             if write is not None and write.time > self.time:
-                raise inplace.spoiled(given.array, write, "checkpoint", f"args[{i}]")
+                raise versions.spoiled(given.array, write, "checkpoint", f"args[{i}]")
         self.again, self.seen, self.found = {}, 0, []
         stop = self.early_stop and _Settings.early_stop
 

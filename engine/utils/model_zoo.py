@@ -1,6 +1,6 @@
 """`engine.utils.model_zoo`, the older address of `hub.load_state_dict_from_url`."""
 
-from ..compat.hub import load_state_dict_from_url
+from ..hub import load_state_dict_from_url
 
 load_url = load_state_dict_from_url
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine.compat import missing
+from engine.base import addresses
 
 __version__ = "0.28.0+engine"  # torchvision's for PyTorch 2.13, and who answers
 _LATER = frozenset({"datasets", "io", "models", "ops", "transforms", "utils"})
@@ -28,4 +28,4 @@ def disable_beta_transforms_warning() -> None:
 
 def __getattr__(name: str) -> Any:
     __tracebackhide__ = True
-    return missing.attribute(__name__, name, 2)
+    return addresses.attribute(__name__, name, 2)

@@ -112,7 +112,7 @@ def test_a_module_keeps_its_own_name_and_place(torch):
     before = engine.hub.__spec__
     import torch.hub as hub
 
-    assert hub is engine.hub and hub.__name__ == "engine.compat.hub" and hub.__spec__ is before and engine.nn.__spec__.name == "engine.nn"
+    assert hub is engine.hub and hub.__name__ == "engine.hub" and hub.__spec__ is before and engine.nn.__spec__.name == "engine.nn"
     from torch.autograd.gradcheck import gradcheck  # the module has the name of a function in the package above
 
     assert engine.autograd.gradcheck is gradcheck and callable(gradcheck)
@@ -254,11 +254,11 @@ def test_a_missing_name_says_what_is_known_of_it(home, name, told):
 
 
 def test_nothing_is_said_of_private_names_that_the_list_does_not_have():
-    assert missing.said("it", "engine.utils.benchmark", "Compare", frozenset()).endswith(
+    assert missing.sentence("it", "engine.utils.benchmark", "Compare", frozenset()).endswith(
         "PyTorch has torch.utils.benchmark.Compare, this engine does not"
     )
-    assert missing.said("it", "engine.cuda.memory", "_snapshot", frozenset()) == "it has no attribute '_snapshot'"
-    assert missing.said("it", "engine.cuda.memory", "snapshots", frozenset()).endswith("and neither has PyTorch 2.13")
+    assert missing.sentence("it", "engine.cuda.memory", "_snapshot", frozenset()) == "it has no attribute '_snapshot'"
+    assert missing.sentence("it", "engine.cuda.memory", "snapshots", frozenset()).endswith("and neither has PyTorch 2.13")
 
 
 def test_dunder_names_are_asked_for_by_machines():
@@ -300,8 +300,8 @@ def test_a_library_that_is_missing_is_named(torch, tmp_path, monkeypatch):
 
 
 def test_the_list_of_names_is_read_at_the_first_miss_only():
-    code = "import engine; engine.zeros(2); assert not engine.compat.missing.known.cache_info().currsize\nhasattr(engine, 'foo')\n"
-    code += "assert engine.compat.missing.known.cache_info().currsize"
+    code = "import sys, engine; engine.zeros(2); assert 'engine.compat.missing' not in sys.modules\nhasattr(engine, 'foo')\n"
+    code += "assert sys.modules['engine.compat.missing'].known.cache_info().currsize"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).resolve().parents[2])
 
 

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 import engine
-from engine.compat import hub
+from engine import hub
 
 URL = "https://example.org/models/"
 
@@ -103,9 +103,9 @@ def test_bar_of_progress(monkeypatch, capsys):
         from torch.hub import tqdm  # type: ignore[attr-defined]
     assert tqdm.__module__.startswith("tqdm") and list(tqdm(range(3), disable=True)) == [0, 1, 2]
     monkeypatch.setitem(sys.modules, "tqdm", None)
-    monkeypatch.delitem(sys.modules, "engine.compat.hub")
+    monkeypatch.delitem(sys.modules, "engine.hub")
     monkeypatch.setattr(engine, "hub", hub)  # put back afterwards
-    alone = importlib.import_module("engine.compat.hub").tqdm
+    alone = importlib.import_module("engine.hub").tqdm
     with alone(total=8) as bar:
         bar.update(2)
     assert capsys.readouterr().err == "\r25.0%\n"

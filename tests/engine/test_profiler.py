@@ -13,7 +13,6 @@ import pytest
 
 import engine
 from engine import nn, optim
-from engine.autograd import profiler as older
 from engine.base import observe
 from engine.core import devices
 from engine.profiler import (
@@ -25,6 +24,7 @@ from engine.profiler import (
     supported_activities,
     tensorboard_trace_handler,
 )
+from engine.profiler import autograd as older
 
 CPU = [ProfilerActivity.CPU]
 

@@ -10,7 +10,7 @@ import numpy
 import pytest
 
 import engine
-from engine.compat.futures import Future, collect_all, wait_all
+from engine.futures import Future, collect_all, wait_all
 from engine.utils import dlpack
 from grouping import grouped
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import engine
-from engine.compat import hub
+from engine import hub
 from engine.nn import init
 
 V = engine.vision

@@ -11,6 +11,7 @@ from pictures import BYTES, PICTURE, R, array, same
 from PIL import Image
 
 import engine
+from engine.base import addresses
 from engine.compat import missing
 
 V = engine.vision
@@ -127,5 +128,5 @@ def test_what_torchvision_has_and_the_engine_has_not():
     assert told == "No module named 'torchvision.models.detection' in this engine, though torchvision has it"
     lines = (Path(V.__file__).parent / "names.txt").read_text(encoding="utf-8").splitlines()[1:]
     for home, names in ((line.split()[0], line.split()[1:]) for line in lines if len(line.split()) > 1):
-        here = importlib.import_module(missing.ours(home))
+        here = importlib.import_module(addresses.ours(home))
         assert not set(names) & set(vars(here)), home  # what is built leaves the list

@@ -14,6 +14,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
+from engine.base import addresses
 from engine.compat import missing
 
 FILE = Path(__file__).resolve().parents[2] / "engine" / "compat" / "torch_homes.txt"
@@ -37,7 +38,7 @@ def homes() -> dict[tuple[str, str], set[str]]:
             module, own = getattr(theirs, "__module__", None) or "", ours.__module__
             if not module.startswith("torch") or not own.startswith("engine") or getattr(theirs, "__name__", None) != ours.__name__:
                 continue
-            if ours not in known and ours.__qualname__ == ours.__name__ and _found(missing.ours(module), ours.__name__) is ours:
+            if ours not in known and ours.__qualname__ == ours.__name__ and _found(addresses.ours(module), ours.__name__) is ours:
                 found[module, own].add(ours.__name__)
                 known.add(ours)
     return found

@@ -15,7 +15,7 @@ import engine
 import workbench as wb
 from engine import autograd, nn
 from engine.base import observe
-from engine.core import inplace, tape
+from engine.core import tape, versions
 from engine.data import DataLoader, Dataset
 from workbench.recorder import Recorder
 from workbench.recording import Recording
@@ -220,9 +220,9 @@ def test_what_is_held_is_counted_once_for_each_storage(seed):
             else:
                 v.mul_(0.5)
             del pool[: max(0, len(pool) - rng.randrange(1, 8))]
-            held = {id(inplace.storage(a)): inplace.storage(a).nbytes for row, a in r.kept.items() if r.kind[row] != "constant"}
+            held = {id(versions.storage(a)): versions.storage(a).nbytes for row, a in r.kept.items() if r.kind[row] != "constant"}
             assert r.kept_bytes == sum(held.values()) <= r.keep
-            alive = {id(inplace.storage(t.array)) for t in (held_by() for held_by in r.ref if held_by is not None) if t is not None}
+            alive = {id(versions.storage(t.array)) for t in (held_by() for held_by in r.ref if held_by is not None) if t is not None}
             assert r.held_alone() == sum(size for key, size in held.items() if key not in alive)
     assert r.released > 50
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from engine.core import inplace
+from engine.core import inplace, versions
 from engine.core.tensor import Tensor
 
 from .. import protocol
@@ -34,7 +34,7 @@ def why(tensor: Tensor | Any, names: Mapping[str, Any], what: str = "", hide: It
         if loaded.is_tensor(tensor):
             hint = "; what holds a tensor of PyTorch's is not searched for: wb.memory() tells which variables and ops need memory"
         raise TypeError(f"wb.why takes a tensor of the engine or an array, got {kind.__module__.partition('.')[0]}.{kind.__name__}{hint}")
-    owner = inplace.storage(array)
+    owner = versions.storage(array)
     said = what or f"The {shape_text(array.shape)} {array.dtype} tensor ({bytes_text(owner.nbytes)})"
     return Search(owner, names, hide, tensor).run(said)
 
@@ -68,16 +68,16 @@ def _in_block(r: Recording, block: list) -> Any:
         return getattr(kept, "array", kept)
     for row in range(r.count):
         tensor = r.tensor(row)
-        if isinstance(tensor, Tensor) and id(inplace.storage(tensor.array)) == key:
+        if isinstance(tensor, Tensor) and id(versions.storage(tensor.array)) == key:
             return tensor.array
     for held in list(r.gradients.values()):
         gradient = held()
-        if gradient is not None and id(inplace.storage(gradient.array)) == key:
+        if gradient is not None and id(versions.storage(gradient.array)) == key:
             return gradient.array
     for saving in list(r.savings.values()):
         saved = getattr(saving(), "saved", ())
         for array in saved if isinstance(saved, tuple) else ():
             for a in array if array.__class__ is tuple else (array,):
-                if hasattr(a, "base") and id(inplace.storage(a)) == key:
+                if hasattr(a, "base") and id(versions.storage(a)) == key:
                     return a
     return None

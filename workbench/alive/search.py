@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
 
-from engine.core import inplace, tape
+from engine.core import tape, versions
 from engine.core.tensor import Tensor
 from engine.nn.parameter import is_lazy
 
@@ -111,10 +111,10 @@ class Search:
         if issubclass(type(thing), Tensor):
             if is_lazy(thing):
                 return False  # it has no memory yet
-            return inplace.storage(thing.array) is self.owner or (thing.node is not None and self._graph_keeps(thing.node))
+            return versions.storage(thing.array) is self.owner or (thing.node is not None and self._graph_keeps(thing.node))
         if issubclass(type(thing), tape.Node):
             return self._graph_keeps(thing)
-        return issubclass(type(thing), self.owner.__class__) and inplace.storage(thing) is self.owner
+        return issubclass(type(thing), self.owner.__class__) and versions.storage(thing) is self.owner
 
     def _graph_keeps(self, node: Any) -> bool:
         """Whether the node, or one that it was computed from, saves the memory. Each node is asked once."""

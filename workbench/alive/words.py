@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine.core import inplace, tape
+from engine.core import tape, versions
 from engine.core.tensor import Tensor
 
 from ..memory_use.words import for_which, saving
@@ -17,7 +17,7 @@ def saves(node: Any, owner: Any) -> int | None:
     saved = getattr(node, "saved", ())
     for place, array in enumerate(saved if isinstance(saved, tuple) else ()):
         for a in array if array.__class__ is tuple else (array,):
-            if isinstance(a, owner.__class__) and inplace.storage(a) is owner:
+            if isinstance(a, owner.__class__) and versions.storage(a) is owner:
                 return place
     return None
 
@@ -58,7 +58,7 @@ def _called(node: Any) -> str:
 
 
 def _is_in(thing: Any, owner: Any) -> bool:
-    return inplace.storage(thing.array if isinstance(thing, Tensor) else thing) is owner
+    return versions.storage(thing.array if isinstance(thing, Tensor) else thing) is owner
 
 
 def _cut(name: str, path: str, thing: Any, direct: bool) -> tuple[str, str]:

@@ -13,7 +13,7 @@ from weakref import ref
 
 import numpy
 
-from engine.core import inplace, tape
+from engine.core import tape, versions
 from engine.core.tensor import Tensor
 
 from . import values
@@ -212,7 +212,7 @@ class Witness:
 
     def version(self, tensor: Any) -> int:
         """How often its memory was written."""
-        return inplace.version(tensor.array)
+        return versions.version(tensor.array)
 
     def row(self, r: Recording, tensor: Any) -> int:
         """Where a leaf stands; -1 when no recorded op used it."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.backends.batch import Batched
 from engine.backends.coo import Coo
-from engine.core import devices, inplace
+from engine.core import devices, versions
 from engine.core.tensor import Tensor
 
 from ..protocol import Fact
@@ -43,9 +43,9 @@ def facts(array: Any, tensor: Tensor | None = None, recording: Recording | None 
         base = -1 if recording is None else recording.find(tensor._base)
         known = None if recording is None or base < 0 else recording.called(base)
         found.append(Fact("view of", known or f"a tensor of shape {tuple(tensor._base.shape)}"))
-    elif array.base is not None and inplace.storage(array) is not array:
-        found.append(Fact("view of", f"memory of {bytes_text(inplace.storage(array).nbytes)}"))
-    version = inplace.version(array)
+    elif array.base is not None and versions.storage(array) is not array:
+        found.append(Fact("view of", f"memory of {bytes_text(versions.storage(array).nbytes)}"))
+    version = versions.version(array)
     if version:
         found.append(Fact("version", f"{version} ({'once' if version == 1 else f'{version} times'} written in place)"))
     return [*found, *_of_tensor(tensor, recording, row)]

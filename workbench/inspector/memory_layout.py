@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy
 
-from engine.core import inplace
+from engine.core import versions
 
 from ..protocol import MemoryLayout, Sharer
 from .text import bytes_text, count_text
@@ -25,13 +25,13 @@ def storage(array: Any, named: Iterable[tuple[int, str, Any]] = ()) -> MemoryLay
         return None
     strides = strides_of(array)
     low, high = _reach(array.shape, strides)
-    owner = inplace.storage(array)
+    owner = versions.storage(array)
     offset = (_address(array) - _address(owner)) // array.dtype.itemsize
     elements = max(owner.nbytes // array.dtype.itemsize, offset + high + 1) if array.size else 0
     offset = max(offset, -low)  # memory that is not NumPy's own begins where the tensor does
     order, shares = _drawn(array.shape, strides, offset, elements, array.flags.c_contiguous) if elements else ([], [])
     seen = sharers(owner, array, named)
-    words = layout(array, strides, offset, elements, inplace.version(array), len(seen))
+    words = layout(array, strides, offset, elements, versions.version(array), len(seen))
     return MemoryLayout(elements, offset, strides, order, shares, words, seen[:SHARERS])
 
 
@@ -78,9 +78,9 @@ def sharers(owner: Any, array: Any, named: Iterable[tuple[int, str, Any]]) -> li
     """Those that lie in the memory of `owner`, and how they lie to `array`."""
     found = []
     for node, name, other in named:
-        if not hasattr(other, "strides") or inplace.storage(other) is not owner:
+        if not hasattr(other, "strides") or versions.storage(other) is not owner:
             continue
-        other = inplace.whole(other)  # of the samples of a vmap, the whole batch
+        other = versions.whole(other)  # of the samples of a vmap, the whole batch
         begin, itemsize = (_address(other) - _address(owner)) // other.dtype.itemsize, other.dtype.itemsize
         low, high = _reach(other.shape, strides_of(other))
         mine, (first, last) = (_address(array) - _address(owner)) // array.dtype.itemsize, _reach(array.shape, strides_of(array))

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy
 
-from engine.core import inplace
+from engine.core import versions
 
 from .. import protocol
 from ..graph import dtype_name
@@ -47,7 +47,7 @@ def holders(r: Recording) -> dict[int, list[int]]:
     for row in range(r.count) if foreign is None else ():
         tensor = r.tensor(row)
         if tensor is not None and hasattr(tensor, "array"):
-            found.setdefault(id(inplace.storage(tensor.array)), []).append(row)
+            found.setdefault(id(versions.storage(tensor.array)), []).append(row)
     return found
 
 

@@ -12,7 +12,7 @@ from engine.backends import cpu
 from engine.backends.batch import Batched
 from engine.backends.coo import Coo
 from engine.base import errors
-from engine.core import devices, inplace, rules
+from engine.core import devices, rules, versions
 from engine.core.batching import Crossing
 from engine.core.tensor import Tensor
 
@@ -174,9 +174,9 @@ def _input(recording: Recording, row: int, source: int, nodes: Nodes) -> Any:
 def _usable(node: Any) -> bool:
     if not isinstance(node.saved, tuple):
         return False
-    if node.saved and inplace.last_write > node.time and getattr(node.op, "function", None) is None:
+    if node.saved and versions.last_write > node.time and getattr(node.op, "function", None) is None:
         try:
-            inplace.check(node)
+            versions.check(node)
         except errors.SpoiledError:
             return False
     return True

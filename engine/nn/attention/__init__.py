@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from enum import Enum, IntEnum
 from typing import Any
 
-from ...compat import missing
+from ...base import addresses
 
 
 class SDPBackend(IntEnum):
@@ -37,7 +37,7 @@ _LATER = ("bias", "flex_attention")  # imported when a program first names them
 
 
 def __getattr__(name: str) -> Any:
-    return missing.attribute(__name__, name, 2)
+    return addresses.attribute(__name__, name, 2)
 
 
 __all__ = ["SDPBackend", "sdpa_kernel"]

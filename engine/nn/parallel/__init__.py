@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ...compat import missing
+from ...base import addresses
 from ..data_parallel import DataParallel, data_parallel
 from .parallel_apply import parallel_apply
 from .replicate import replicate
@@ -14,8 +14,4 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name == "DistributedDataParallel":
-        from importlib import import_module
-
-        return getattr(import_module("engine.distributed"), name)
-    return missing.attribute(__name__, name, 2)
+    return addresses.attribute(__name__, name, 2)

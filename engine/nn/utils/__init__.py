@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ...compat import missing
+from ...base import addresses
 from . import clip_grad, convert_parameters, fusion, init, memory_format, rnn
 from .clip_grad import clip_grad_norm, clip_grad_norm_, clip_grad_value_, clip_grads_with_norm_, get_total_norm
 from .convert_parameters import parameters_to_vector, vector_to_parameters
@@ -23,4 +23,4 @@ _LATER = ("parametrizations", "parametrize", "prune", "stateless")
 
 
 def __getattr__(name: str) -> Any:
-    return missing.attribute(__name__, name, 2)
+    return addresses.attribute(__name__, name, 2)

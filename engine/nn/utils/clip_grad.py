@@ -12,7 +12,7 @@ import numpy
 from ...backends.coo import Coo
 from ...base import dtypes
 from ...base.errors import Refused
-from ...core import devices, inplace
+from ...core import devices, versions
 from ...core.tensor import Tensor
 
 
@@ -57,7 +57,7 @@ def clip_grads_with_norm_(parameters: Any, max_norm: float, total_norm: Tensor, 
         if param._grad is not None:
             grad = _dense(param._grad)
             grad *= grad.dtype.type(scale)
-            inplace.note_write(grad, "clip_grad_norm_")
+            versions.note_write(grad, "clip_grad_norm_")
 
 
 def clip_grad_norm_(
@@ -81,7 +81,7 @@ def clip_grad_value_(parameters: Iterable[Tensor] | Tensor, clip_value: float, f
         if param._grad is not None:
             grad = _dense(param._grad)
             grad.clip(-bound, bound, out=grad)
-            inplace.note_write(grad, "clip_grad_value_")
+            versions.note_write(grad, "clip_grad_value_")
 
 
 def clip_grad_norm(

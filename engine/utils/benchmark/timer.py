@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ...compat import settings
+from ... import settings
 from ...core import devices
 from .measurement import Measurement, TaskSpec
 

@@ -15,8 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from engine import nn
-from engine.compat import hub
+from engine import hub, nn
 
 from ..transforms._presets import ImageClassification
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine.compat import missing
+from engine.base import addresses
 
 from . import functional
 from .autoaugment import AugMix, AutoAugment, AutoAugmentPolicy, RandAugment, TrivialAugmentWide
@@ -74,4 +74,4 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     __tracebackhide__ = True
-    return missing.attribute(__name__, name, 2)
+    return addresses.attribute(__name__, name, 2)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ....base import dtypes
-from ....compat.futures import Future
+from ....futures import Future
 from ... import collectives
 from ...grad_bucket import GradBucket
 from ...group import Work

@@ -7,7 +7,7 @@ from typing import Any
 
 import engine
 from engine import Tensor, nn
-from engine.func import tree
+from engine.base import tree
 from engine.nn import functional as F
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import engine
 from engine import Tensor, nn
-from engine.func import tree
+from engine.base import tree
 
 from .. import __dict__ as _v1
 from ..functional.images import is_pil

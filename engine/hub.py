@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import urlparse
 from urllib.request import url2pathname
 
-from ..serialize import load as _load
+from .serialize import load as _load
 
 try:
     from tqdm import tqdm  # pyright: ignore[reportAssignmentType]  # programs take it from here, as PyTorch's examples do

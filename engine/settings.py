@@ -9,9 +9,9 @@ import os
 import warnings
 from typing import Any
 
-from ..base import dtypes
-from ..core import devices
-from ..core.devices import get_default_device, set_default_device
+from .base import dtypes
+from .core import devices
+from .core.devices import get_default_device, set_default_device
 
 __all__ = [
     "are_deterministic_algorithms_enabled",
@@ -151,7 +151,7 @@ def set_flush_denormal(mode: bool) -> bool:
 
 def set_default_tensor_type(t: Any) -> None:
     """`torch.FloatTensor`, "torch.cuda.DoubleTensor" ...: the default float dtype and device, by the name of a type of tensors."""
-    from ..core.legacy import named
+    from .core.legacy import named
 
     chosen = named(t) if isinstance(t, str) else t
     if not isinstance(getattr(chosen, "dtype", None), dtypes.dtype) or not hasattr(chosen, "is_cuda"):

@@ -10,7 +10,7 @@ import sys
 import numpy
 
 from .. import cuda
-from ..compat import version
+from . import version
 
 _PACKAGES = ("gradient-workbench", "numpy", "scipy", "cupy-cuda12x", "cupy-cuda13x", "pillow", "onnx", "onnxruntime", "tensorboardX")
 

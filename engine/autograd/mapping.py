@@ -10,11 +10,11 @@ from weakref import ref
 
 from ..backends.batch import Batched, Level
 from ..backends.meta import Meta
-from ..core import inplace, random, tape
+from ..base import tree
+from ..core import inplace, random, tape, versions
 from ..core.batching import batch, open_level, running, unbatch
 from ..core.op import functions, registry
 from ..core.tensor import Tensor
-from . import tree
 
 
 def vmap(func: Callable, in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error", *, chunk_size: int | None = None) -> Callable:
@@ -191,7 +191,7 @@ def _tied(x: Any, given: list) -> None:
         return
     for source in given:
         same = isinstance(source, Tensor) and source is not x and source.dtype is x.dtype
-        if same and inplace.storage(source.array) is inplace.storage(x.array) and (source.node is None or x.node is not None):
+        if same and versions.storage(source.array) is versions.storage(x.array) and (source.node is None or x.node is not None):
             (size, stride, offset), seen_as = ((tuple(t.shape), t.stride(), t.storage_offset()) for t in (x, source))
             x._view = None
             attrs = {"size": size, "stride": stride, "storage_offset": offset, "source": seen_as}

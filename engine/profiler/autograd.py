@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ..core import devices
-from ..profiler import profiler as newer
-from ..profiler.events import DeviceType, EventList, FunctionEvent
-from ..profiler.profiler import ProfilerActivity, record_function
+from . import profiler as newer
+from .events import DeviceType, EventList, FunctionEvent
+from .profiler import ProfilerActivity, record_function
 
 __all__ = [
     "DeviceType",

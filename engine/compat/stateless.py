@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from ...func import functional_call as _functional_call
+from ..func import functional_call as _functional_call
 
 
 def functional_call(
