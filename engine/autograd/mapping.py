@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable
 from copy import copy
@@ -91,32 +92,38 @@ def _given(args: tuple, in_dims: Any, name: str) -> tuple[list, list, int]:
 
 def _mapped(func: Callable, name: str, nest: Any, given: list, dims: list, size: int, out_dims: Any, randomness: str) -> tuple[Any, list]:
     """One run of the function over the whole batch: its outputs, and where the batch went in each."""
-    with open_level(size, randomness) as level:
+    mapped: list[tuple] = []
+    with contextlib.ExitStack() as after:
+        after.callback(_reach, mapped, name)  # once the level is closed, and where the function has failed too
+        level = after.enter_context(open_level(size, randomness))
         # a tensor that is given twice is one inside too, so that a write by one name is seen by the other
         whole = {(id(x), d): x.movedim(d, 0) if d else x for x, d in zip(given, dims, strict=True) if d is not None}
         inside = {key: batch(x, level) for key, x in whole.items()}
-        before = {key: (x.node, x.array) for key, x in inside.items()}
-        for key, (node, _) in before.items():
-            if node is not None:
-                node.attrs["outside"] = ref(whole[key])
+        mapped += [(whole[key], x, x.node, x.array, level) for key, x in inside.items()]
+        for x, samples, *_ in mapped:
+            if samples.node is not None:
+                samples.node.attrs["outside"] = ref(x)
         args, kwargs = tree.filled(nest, iter([inside.get((id(x), d), x) for x, d in zip(given, dims, strict=True)]))
         result = func(*args, **kwargs)
         places = _places(result, out_dims, name)
         found = [_left(x, d, level, name) for x, d in zip(tree.leaves(result), places, strict=True)]
-    for key, samples in inside.items():
-        node, array = before[key]
+    for x in found:
+        _tied(x, given)
+    return tree.filled(result, iter(found)), places
+
+
+def _reach(mapped: list[tuple], name: str) -> None:
+    """Make each mapped tensor the result of what the function has written to its samples."""
+    for whole, samples, node, array, level in mapped:
         if samples.node is None or samples.node.op is None or samples.node is node:  # at most detached, or made a leaf
             continue
         if samples.array is array:
-            _written(whole[key], samples.node, level)
+            _written(whole, samples.node, level)
         elif not _seen_as(samples.node, node):
             raise RuntimeError(
                 f"vmap({name}): `{name}` reshapes an input in place and writes to it, and the gradient of that write is not known outside. "
                 "Reshape it out of place, as x.unsqueeze(0) does for x.unsqueeze_(0)."
             )
-    for x in found:
-        _tied(x, given)
-    return tree.filled(result, iter(found)), places
 
 
 def _seen_as(node: Any, source: Any) -> bool:

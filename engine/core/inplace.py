@@ -28,7 +28,7 @@ def note_write_to(target: Tensor, op_name: str, recorded: bool = False, kept: Te
     if not base._apart:
         versions.note_write(target.array, op_name)
     if base._views and not recorded:
-        for view in _live(base._views):
+        for view in live(base._views):
             if view is not kept:
                 _derive(view)
 
@@ -54,7 +54,7 @@ def reshape_in_place(target: Tensor, fn: Any) -> Tensor:
         _becomes(target, seen_as.node)
     if target._view is not None:
         target._view = seen_as._view
-    for view in _live(target._views):  # from now on they are seen through the new shape
+    for view in live(target._views):  # from now on they are seen through the new shape
         if view._base is target:
             view._view = target, _after(back, view._view[1])
     return target
@@ -77,7 +77,7 @@ def _after(step: tuple, link: tuple) -> tuple:
     return ((None, step) if before is None else _after(step, before), *rest)
 
 
-def _live(views: list | None) -> list:
+def live(views: list | None) -> list:
     return [view for seen in views or () if (view := seen()) is not None]
 
 
@@ -430,7 +430,7 @@ def rebase(target: Tensor, node: Any, once: tuple | None = None) -> None:
         base = target
     elif node is not None or base.node is not None:
         _becomes(base, _written(base, target, node, once))
-    for view in _live(base._views):  # what was written too: its gradient goes through the base, whose own it is a part of
+    for view in live(base._views):  # what was written too: its gradient goes through the base, whose own it is a part of
         if view._base is not base:
             _derive(view)
             continue

@@ -11,9 +11,10 @@ import numpy
 
 from ..base import dtypes
 from ..base.layout import contiguous_format, order, strides_of
-from . import devices, tape, versions
+from . import devices, inplace, tape, versions
 from .from_data import from_file
 from .from_lists import to_array
+from .registry import registry
 from .tensor import Tensor, define
 
 _DEPRECATED = (
@@ -341,8 +342,22 @@ def _lay(self: Tensor, shape: tuple, axes: tuple) -> Tensor:
         grown = devices.namespace(flat).zeros(offset + needed, flat.dtype)
         grown[: flat.size] = flat
         flat = grown
+        _cut(self)
+    views = [self] if self._view is not None else inplace.live(self._views)
     self.array = _seen(flat, shape, strides, offset)
+    for view in views:  # the shapes between the base and the view are no more: what it shows of the memory is
+        base = view._view[0]
+        at = {"size": tuple(view.shape), "stride": view.stride(), "storage_offset": view.storage_offset()}
+        source = tuple(base.shape), base.stride(), base.storage_offset()
+        view._view = base, (None, (registry["strided_view"], {**at, "source": source}))
     return self
+
+
+def _cut(self: Tensor) -> None:
+    """The tensor has got other memory, and is no view any more; neither are its own views."""
+    for view in (self, *inplace.live(self._views)):
+        view._view = None
+    self._views = None
 
 
 def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:

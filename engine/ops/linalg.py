@@ -328,10 +328,12 @@ def outer(input: Tensor, vec2: Tensor) -> Tensor:
     return unsqueeze(input, 1) * vec2
 
 
-def _scaled(input: Tensor, product: Tensor, beta: float, alpha: float) -> Tensor:
+def _scaled(input: Tensor, product: Tensor, beta: float, alpha: float, by_blas: bool = False) -> Tensor:
+    """`beta * input + alpha * product`; BLAS, which multiplies in single precision and above, reads no factors where alpha is 0."""
     result = dtypes.promote(input.dtype, product.dtype)
     beta, alpha = dtypes.fitting(beta, result), dtypes.fitting(alpha, result)
-    product = product if alpha == 1 else product * alpha
+    if alpha == 0 and by_blas and result.itemsize > 2: product = functions["fill"](product, 0)
+    elif alpha != 1: product = product * alpha
     if beta == 0:  # the input is ignored, nan included, and its gradient is 0, as in PyTorch
         return product if input.node is None else functions["fill"](input, 0) + product
     return (input if beta == 1 else input * beta) + product
@@ -366,7 +368,7 @@ def _older(fn: Any) -> Any:
 def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: complex = 1, alpha: complex = 1) -> Tensor:
     """`beta * input + alpha * (mat1 @ mat2)`."""
     _alike(input, mat2)
-    return _scaled(input, mm(mat1, mat2), beta, alpha)
+    return _scaled(input, mm(mat1, mat2), beta, alpha, True)
 
 
 @composite(method=True, in_place=True)
@@ -377,7 +379,7 @@ def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: complex = 1, alpha: 
         raise RuntimeError(f"vector + matrix @ vector expected, got {input.ndim}, {mat.ndim}, {vec.ndim}")
     _alike(input, vec)
     _refuse_growth(input, (size(mat, 0),))
-    return _scaled(input, mv(mat, vec), beta, alpha)
+    return _scaled(input, mv(mat, vec), beta, alpha, True)
 
 
 @composite(method=True, in_place=True)
@@ -406,7 +408,7 @@ def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: complex = 1, 
     """`beta * input + alpha *` the sum over the batch of `batch1 @ batch2`."""
     _refuse_growth(input, (size(batch1, 1), size(batch2, 2)))
     _alike(input, batch2)
-    return _scaled(input, bmm(batch1, batch2).sum(0, dtype=batch2.dtype), beta, alpha)
+    return _scaled(input, bmm(batch1, batch2).sum(0, dtype=batch2.dtype), beta, alpha, True)
 
 
 @composite(method=True)

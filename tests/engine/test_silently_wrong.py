@@ -531,3 +531,48 @@ def test_what_used_a_leaf_before_it_was_reshaped_in_place_sends_its_gradient_to_
     with engine.no_grad():
         reshape(expected)
     assert x.is_leaf and engine.equal(x.grad, expected) and engine.equal(g, expected) and seen == [tuple(x.shape)] * 2
+
+
+# -- views of what got another size ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore:An output with one or more elements was resized")
+def test_a_view_that_is_resized_has_the_gradient_of_its_new_elements():
+    x = leaf(5.0, -1.0, -2.0, 1.0)
+    view = engine.zeros(3, 2, 2)[..., ::2]
+    engine.quantile(x, 0.1, out=view)  # 0.7 * -2 + 0.3 * -1
+    assert grad(view, x)[0].tolist() == pytest.approx([0, 0.3, 0.7, 0])
+    base, x = engine.zeros(6), leaf(1.0, 2.0, 3.0)
+    view = base[2:4]
+    view.resize_(3).add_(x)
+    assert grad((base * engine.arange(6.0)).sum(), x)[0].tolist() == [2, 3, 4]
+
+
+def test_views_of_a_base_that_is_resized_show_the_elements_that_they_showed():
+    base, x = engine.zeros(4), leaf(1.0, 2.0, 3.0)
+    view = base[1:3]
+    base.resize_(2, 2)
+    view.add_(x[:2])
+    base.mul_(x[2])
+    assert view.tolist() == [3, 6] and grad(view.sum(), x)[0].tolist() == [3, 3, 3]
+
+
+def test_what_a_function_has_written_under_vmap_before_it_fails_has_its_gradient():
+    x = leaf(1.0, 2.0)
+    h = x * 1
+
+    def fails(sample):
+        sample.mul_(3)
+        raise KeyError("after the write")
+
+    with pytest.raises(KeyError):
+        engine.vmap(fails)(h)
+    assert h.tolist() == [3, 6] and grad((h * h).sum(), x)[0].tolist() == [18, 36]
+
+
+@pytest.mark.parametrize("low", [False, True])
+def test_a_product_that_is_taken_no_times_is_not_read_where_blas_multiplies(low):
+    one, nan = engine.ones(2, 2), engine.full((2, 2), float("nan"))
+    one, nan = (one.half(), nan.half()) if low else (one, nan)
+    assert engine.addmm(one, nan, one, alpha=0).isnan().all().item() is low
+    assert engine.baddbmm(one[None], nan[None], one[None], alpha=0).isnan().all()

@@ -380,6 +380,14 @@ KNOWN = [
     Known("value", r"(triangular_solve|solve_triangular)\(", "nan", "What infinities come to in a substitution depends on the order in which a library works.", r"\b(inf|nan)\b"),
     Known("gradient", "backward|grad", "", "A function of several results has a node for each here: a hook of one result's node does not see the others' gradients.",
           r"(?s)\b(chunk|split\w*|unbind|svd|eigh|eig|qr|slogdet)\(.*grad_fn\.register_(pre)?hook"),
+    Known("gradient", "autograd|backward", "0\\.3989422804014327", "PyTorch's slope of log_ndtr, recorded, is that at 0 where the square of the input overflows.", "log_ndtr"),
+    Known("value", r"(column_stack|[hv]stack|dstack|row_stack)\(.*out=", "", "PyTorch's stacks along a row or column do not write to every `out` with strides."),
+    Known("value", r"embedding_bag\(.*include_last_offset=True", "", "Where the last offset is not the number of indices, PyTorch's last bag goes on to the end."),
+    Known("value", r"cumulative_trapezoid\(|trapezoid\(", r"e\+18", "Sums of integers beyond int64 wrap around where they are taken as integers.", r"\d{19}"),
+    Known("value", r"\.(byte|char|short|int|long)\(\)|\.to\(T\.u?int", r"^\d+, not \d+", "Of a number beyond an integer's range each processor makes something else.", r"\d{8}\.|e\+|complex"),
+    Known("value", r"matrix_rank\(.*(-\d|(v\d+), \2)", "", "Whether a singular value counts that is smaller than the rounding of the largest."),
+    Known("value", r"functional\.\w+\(.*\.sum\(\)", "of result 0$", "Where the largest summands cancel, what is left is their rounding."),
+    Known("value", r"ldexp\(.*out=", "", "PyTorch takes the power of two of a half precision number in single precision where it writes to an `out`.", "float16|bfloat16"),
     Known("refused", r"func\.|vmap", "Unbatchable|vmap:", "What vmap cannot do here it says; nothing wrong comes of it."),
 ]  # fmt: skip
 
