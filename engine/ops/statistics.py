@@ -260,7 +260,7 @@ def ldexp(input, other):
     must_be_tensor("ldexp", "other", other)
     if input.is_floating_point() and other.dtype.rank == dtypes.INT:
         return exponent_added(input, other.int())
-    return input * pow_(2.0, other)
+    return input * pow_(input.new_full((), 2.0) if input.is_floating_point() else 2.0, other)  # a number of the input's precision
 
 
 class exponent_added(Elementwise):

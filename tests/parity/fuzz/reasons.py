@@ -387,7 +387,6 @@ KNOWN = [
     Known("value", r"\.(byte|char|short|int|long)\(\)|\.to\(T\.u?int", r"^\d+, not \d+", "Of a number beyond an integer's range each processor makes something else.", r"\d{8}\.|e\+|complex"),
     Known("value", r"matrix_rank\(.*(-\d|(v\d+), \2)", "", "Whether a singular value counts that is smaller than the rounding of the largest."),
     Known("value", r"functional\.\w+\(.*\.sum\(\)", "of result 0$", "Where the largest summands cancel, what is left is their rounding."),
-    Known("value", r"ldexp\(.*out=", "", "PyTorch takes the power of two of a half precision number in single precision where it writes to an `out`.", "float16|bfloat16"),
     Known("refused", r"func\.|vmap", "Unbatchable|vmap:", "What vmap cannot do here it says; nothing wrong comes of it."),
 ]  # fmt: skip
 
