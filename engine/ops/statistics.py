@@ -260,7 +260,9 @@ def ldexp(input, other):
     must_be_tensor("ldexp", "other", other)
     if input.is_floating_point() and other.dtype.rank == dtypes.INT:
         return exponent_added(input, other.int())
-    return input * pow_(input.new_full((), 2.0) if input.is_floating_point() else 2.0, other)  # a number of the input's precision
+    # as in PyTorch, the base has the input's precision, but for float32, where it has the exponent's
+    two = input.new_full((), 2.0) if input.is_floating_point() and input.dtype is not dtypes.float32 else 2.0
+    return input * pow_(two, other)
 
 
 class exponent_added(Elementwise):
