@@ -329,7 +329,11 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
         raise RuntimeError(f"Trying to resize storage with an invalid negative size: {list(shape)}")
     if shape == self.array.shape and memory_format is None and not self.requires_grad:
         return self
-    return _lay(self, shape, order(memory_format or contiguous_format, len(shape)))
+    changed, version = shape != self.array.shape, versions.version(self.array)
+    _lay(self, shape, order(memory_format or contiguous_format, len(shape)))
+    if changed and not (self if self._view is None else self._view[0])._apart:  # it counts as a write, unless the memory is a `.data`'s
+        versions.note_write(self.array, "resize_", version + 1)  # also where the memory has grown, and is another
+    return self
 
 
 def _lay(self: Tensor, shape: tuple, axes: tuple) -> Tensor:
@@ -346,7 +350,7 @@ def _lay(self: Tensor, shape: tuple, axes: tuple) -> Tensor:
     views = [self] if self._view is not None else inplace.live(self._views)
     self.array = _seen(flat, shape, strides, offset)
     for view in views:  # the shapes between the base and the view are no more: what it shows of the memory is
-        base = view._view[0]
+        (base, _) = view._view or (view, None)
         at = {"size": tuple(view.shape), "stride": view.stride(), "storage_offset": view.storage_offset()}
         source = tuple(base.shape), base.stride(), base.storage_offset()
         view._view = base, (None, (registry["strided_view"], {**at, "source": source}))

@@ -59,15 +59,15 @@ def version_at(identity: int) -> int:
     return 0 if write is None else write.version
 
 
-def note_write(array: Any, op_name: str) -> None:
-    """The storage of `array` has just changed; who saved it before can no longer use it."""
+def note_write(array: Any, op_name: str, at: int | None = None) -> None:
+    """The storage of `array` has just changed; who saved it before can no longer use it. Its version is one more, or `at`."""
     global last_write
     owner = storage(array)
     key = id(owner)
     write = _writes.get(key)
     if write is None:
         write = _writes[key] = Write(owner)
-    write.version += 1
+    write.version = write.version + 1 if at is None else at
     last_write = write.time = tick()
     frame = errors.user_frame()
     write.op, write.line = op_name, (frame.f_code, frame.f_lineno) if frame is not None else None
