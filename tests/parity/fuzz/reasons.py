@@ -387,6 +387,14 @@ KNOWN = [
     Known("value", r"\.(byte|char|short|int|long)\(\)|\.to\(T\.u?int", r"^\d+, not \d+", "Of a number beyond an integer's range each processor makes something else.", r"\d{8}\.|e\+|complex"),
     Known("value", r"matrix_rank\(.*(-\d|(v\d+), \2)", "", "Whether a singular value counts that is smaller than the rounding of the largest."),
     Known("value", r"functional\.\w+\(.*\.sum\(\)", "of result 0$", "Where the largest summands cancel, what is left is their rounding."),
+    Known("gradient", r"vmap\(.*\bdist\(", "torch.float32, not torch.float16", "There is no complex32 here: half precision beside a complex number becomes complex64."),
+    Known("gradient", "backward|grad", "", "PyTorch's third derivatives of layer_norm are not those of finite differences; these are.", r"(?s)layer_norm.*create_graph=True"),
+    Known("gradient", r"autograd\.grad\((v\d+), \(", "", "A gradient that a view's rule hands on is one tensor here, and two in PyTorch, so that one is no function of the other.",
+          r"(?s)(v\d+)\b[^\n]*\b(v\d+)\b[^\n]* = T\.autograd\.grad\(.*autograd\.grad\(\1, \([^)]*\b\2\b"),
+    Known("value|shape", r"index_put\(|\[", "", "PyTorch leaves out a mask of bytes without dimensions.", r"T\.tensor\(\d+, dtype=T\.uint8\)"),
+    Known("gradient", r"vmap\(.*unfold_copy\(", r"^\([\d, ]+\), not", "Of samples without dimensions PyTorch's unfold_copy in a vmap takes the batch for one."),
+    Known("gradient", "autograd|backward", "", "Of elements that are written and read by two names PyTorch reads some before and some after the write.",
+          r"vmap\(lambda x, y: .*\b[xy]\b[^,)]*\.\w+_\(.*\)\((v\d+), \1\)"),
     Known("refused", r"func\.|vmap", "Unbatchable|vmap:", "What vmap cannot do here it says; nothing wrong comes of it."),
 ]  # fmt: skip
 
