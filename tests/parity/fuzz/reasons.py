@@ -48,6 +48,10 @@ _FIRST = {
     "kthvalue": "lambda x, k, dim=-1, keepdim=False:"
     " tuple(y.narrow(dim, k - 1, 1) if keepdim else y.select(dim, k - 1) for y in x.sort(dim=dim, stable=True))",
 }
+_LAYER_NORM = (
+    "lambda x, shape, weight=None, bias=None, eps=1e-5, *_: (d := x - x.mean(dims := tuple(range(-len(shape), 0)), keepdim=True))"
+    " * (d.square().mean(dims, keepdim=True) + eps) ** -0.5 * (1 if weight is None else weight) + (0 if bias is None else bias)"
+)
 _INVERSE = "lambda L, upper=False: T.linalg.inv(L.triu().mH @ L.triu() if upper else L.tril() @ L.tril().mH)"
 _TRIANGULAR = (
     "lambda b, A, upper=True, transpose=False, unitriangular=False:"
@@ -388,13 +392,14 @@ KNOWN = [
     Known("value", r"matrix_rank\(.*(-\d|(v\d+), \2)", "", "Whether a singular value counts that is smaller than the rounding of the largest."),
     Known("value", r"functional\.\w+\(.*\.sum\(\)", "of result 0$", "Where the largest summands cancel, what is left is their rounding."),
     Known("gradient", r"vmap\(.*\bdist\(", "torch.float32, not torch.float16", "There is no complex32 here: half precision beside a complex number becomes complex64."),
-    Known("gradient", "backward|grad", "", "PyTorch's third derivatives of layer_norm are not those of finite differences; these are.", r"(?s)layer_norm.*create_graph=True"),
+    Known("gradient", "backward|grad", "", "PyTorch's third derivatives of layer_norm are not those of finite differences; these are.", "layer_norm",
+          ((r"T\.(nn\.functional\.)?layer_norm\(", f"({_LAYER_NORM})("),)),
     Known("gradient", r"autograd\.grad\((v\d+), \(", "", "A gradient that a view's rule hands on is one tensor here, and two in PyTorch, so that one is no function of the other.",
           r"(?s)(v\d+)\b[^\n]*\b(v\d+)\b[^\n]* = T\.autograd\.grad\(.*autograd\.grad\(\1, \([^)]*\b\2\b"),
     Known("value|shape", r"index_put\(|\[", "", "PyTorch leaves out a mask of bytes without dimensions.", r"T\.tensor\(\d+, dtype=T\.uint8\)"),
     Known("gradient", r"vmap\(.*unfold_copy\(", r"^\([\d, ]+\), not", "Of samples without dimensions PyTorch's unfold_copy in a vmap takes the batch for one."),
     Known("gradient", "autograd|backward", "", "Of elements that are written and read by two names PyTorch reads some before and some after the write.",
-          r"vmap\(lambda x, y: .*\b[xy]\b[^,)]*\.\w+_\(.*\)\((v\d+), \1\)"),
+          r"vmap\(lambda x, y: .*\.\w+_\(.*\)\((v\d+), \1\)"),
     Known("refused", r"func\.|vmap", "Unbatchable|vmap:", "What vmap cannot do here it says; nothing wrong comes of it."),
 ]  # fmt: skip
 
