@@ -58,12 +58,34 @@ def test_every_view_has_a_picture_and_a_text_for_pages_without_javascript(execut
         assert sum(len(str(v)) for v in view["data"].values()) < SAVED_LIMIT
 
 
-def test_lesson_1_learns_to_read_digits(executed):
-    path, notebook = executed
-    if not path.name.startswith("01_"):
-        return
-    cells = {cell["id"]: text_of(cell) for cell in notebook.cells if cell.cell_type == "code"}
+def learns_to_read_digits(cells):
     first, last = map(float, re.search(r"loss: ([\d.]+) at the first step, ([\d.]+) on average", cells["train"]).groups())
     assert 2.0 < first < 2.7 and last < 0.2 * first
     accuracy = float(re.search(r"([\d.]+)% of \d+ digits", cells["test"]).group(1))
     assert accuracy >= 95
+
+
+def works_the_chain_rule_out_by_hand(cells):
+    # d = 0.5 * 3 - 1 - 1; the loss is d squared
+    assert cells["paper"].split() == ["by", "hand", "-3.0", "-1.0", "the", "engine", "-3.0", "-1.0"]
+
+
+def has_five_bugs_that_keep_a_model_from_learning(cells):
+    losses = [float(x) for x in re.search(r"\[([\d., ]+)\]\n", cells["sound"])[1].split(",")]
+    assert losses[-1] < 0.5 * losses[0]
+    for n in range(1, 6):
+        assert "Which bug is it?" in cells[f"bug-{n}-question"]
+        assert cells[f"bug-{n}-solved"].startswith("Not named yet")  # the program as it is handed out is not a solution
+    assert cells["grade"].split()[-3:] == ["0", "of", "5"]
+
+
+PROMISES = {
+    "01_watch_a_network_learn": learns_to_read_digits,
+    "02_backpropagation_by_hand": works_the_chain_rule_out_by_hand,
+    "03_find_the_bug": has_five_bugs_that_keep_a_model_from_learning,
+}
+
+
+def test_a_lesson_reaches_what_it_promises(executed):
+    path, notebook = executed
+    PROMISES[path.stem]({cell["id"]: text_of(cell) for cell in notebook.cells if cell.cell_type == "code"})
