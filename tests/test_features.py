@@ -49,3 +49,25 @@ def test_every_proof_is_there(number):
         path = ROOT / file
         assert path.is_file(), f"row {number}: {file} is not there"
         assert not test or test in titles_of(path), f"row {number}: {file} has no {test}"
+
+
+def marks(path: Path, test: str) -> set[str]:
+    """The names of the pytest marks of a test, its module's included: {"slow", "torch"}."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    places = [n.value for n in tree.body if isinstance(n, ast.Assign) and any(getattr(t, "id", "") == "pytestmark" for t in n.targets)]
+    places += [mark for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.name == test for mark in n.decorator_list]
+    return {n.attr for place in places for n in ast.walk(place) if isinstance(n, ast.Attribute) and ast.unparse(n.value) == "pytest.mark"}
+
+
+def runs_in_ci(file: str, test: str) -> bool:
+    """Whether `make test FULL=1` runs the test where there is neither PyTorch nor a GPU."""
+    if not file.endswith(".py"):
+        return not re.search(rf'\b(it|test)\.(skip|todo)[^"\n]*"{re.escape(test)}', (ROOT / file).read_text(encoding="utf-8"))
+    elsewhere = file.startswith(("tests/parity/", "tests/ecosystem/", "tests/cuda/"))
+    return not elsewhere and not marks(ROOT / file, test) & {"torch", "ecosystem", "gpu", "skip", "xfail"}
+
+
+@grouped("number", sorted(TABLE))
+def test_a_proof_of_every_row_runs_in_ci(number):
+    _, _, proofs = TABLE[number]
+    assert any(runs_in_ci(file, test) for file, test in PROOF.findall(proofs)), f"row {number}: CI runs none of {proofs}"
