@@ -1,4 +1,4 @@
-"""Seeded bugs: each is there, is found, and can be mended."""
+"""Seeded bugs: each is there, is found, and can be fixed."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ REPAIRS = {
 
 
 @pytest.mark.parametrize("name", BUGS)
-def test_a_bug_is_there_is_found_and_is_mended(name):
+def test_a_bug_is_there_is_found_and_is_fixed(name):
     exercise = wb.sabotage(name)
     failed = ""
     try:
@@ -167,7 +167,7 @@ FOLLOWED = {
 
 
 @pytest.mark.parametrize("name", BUGS)
-def test_what_the_finding_recommends_mends_the_bug_and_nothing_else_is_found(name):
+def test_what_the_finding_recommends_fixes_the_bug_and_nothing_else_is_found(name):
     words, train = FOLLOWED[name]
     exercise = wb.sabotage(name)
     with contextlib.suppress(RuntimeError), wb.record():

@@ -62,7 +62,7 @@ class Program:
 
 @dataclass(frozen=True)
 class Bug:
-    """One kind of mistake. It is mended when the weights are those of the sound program or, with `learns`, when as much is learned."""
+    """One kind of mistake. It is fixed if the weights equal those of the program without it or, with `learns`, if the loss falls as far."""
 
     name: str
     title: str  # among the choices of "which one is it?"

@@ -1,4 +1,4 @@
-"""`wb.sabotage`: a bug in a training program, to be found and mended; hints in three levels, and a judge that runs the repair."""
+"""`wb.sabotage`: a seeded bug in a training program, to find and fix; three levels of hints, and a check that runs the fix."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from engine import nn, optim
 from .ask import AskedQuestion
 from .bugs import BUGS, Bug, Program, Task, Totalled
 
-CLOSE = 1e-4  # relative difference of weights that are the same
-SHARE = 0.8  # of what the sound program learns: what learns has at least so much
+CLOSE = 1e-4  # relative difference below which weights count as equal
+SHARE = 0.8  # a program learns if its loss falls by at least this share of the drop without the bug
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether a bug was named and mended."""
+    """Whether a bug was named, and whether it was fixed."""
 
     found: bool
     fixed: bool
@@ -38,7 +38,7 @@ class Verdict:
 class Exercise:
     """A program with one bug in it: `model`, `optimizer`, `loss`, `data`, and `train()`, the plain loop over them.
 
-    As a context manager it takes the bug out again at the end.
+    As a context manager it removes the bug again on exit.
     """
 
     def __init__(self, bug: Bug, program: Program, id: str) -> None:
@@ -53,7 +53,7 @@ class Exercise:
 
     @cached_property
     def question(self) -> AskedQuestion:
-        """Which bug is it? It is graded once it has been asked."""
+        """The question which bug it is. It is graded once it has been asked."""
         titles = sorted(one.title for one in BUGS.values())
         return AskedQuestion("Which bug is it?", self._bug.title, "choice", id=self._id, choices=titles, why=self._bug.hints[2])
 
@@ -78,40 +78,40 @@ class Exercise:
         return self._program.data
 
     def train(self) -> list[float]:
-        """Once over the data, by the plain loop; the losses."""
+        """One pass over the data with the plain loop; returns the losses."""
         return self._program.train()
 
     def hint(self) -> str:
-        """The next hint: where to look, what to look at, what it is."""
+        """The next hint: where to look, then what to look at, then what the bug is."""
         self._hints = min(self._hints + 1, 3)
         self._told |= self._hints == 3
         return f"Hint {self._hints} of 3: {self._bug.hints[self._hints - 1]}"
 
     def guess(self, what: str) -> str:
-        """Name the bug: by its title, its name, or the code of the check that found it. A sentence says whether that is right."""
+        """Name the bug by its title, its name, or the code of the check that found it; returns a sentence: right or wrong."""
         known = [one for one in BUGS.values() if what in (one.name, one.title) or what and what == one.finding]
         return self.question.answer(known[0].title if known else what)
 
     def reveal(self) -> str:
-        """What it is, and how it is mended. It counts as found no more."""
+        """What the bug is and how to fix it. From then on it does not count as found."""
         self._told = True
         return f"{self._bug.title}. {self._bug.hints[2]} {self._bug.repair}"
 
     def solved(self, train: Callable | None = None) -> Verdict:
         """Whether the bug was named, and whether `train(model, optimizer, loss, data)` works around it.
 
-        `train` goes once over the data. It is run on a fresh copy of the program, bug and all, and compared with the plain loop on a
-        copy without the bug. An error in it is its own.
+        `train` makes one pass over the data. It runs on a fresh copy of the program, bug included, and is compared with the plain loop on a
+        copy without the bug. Errors in `train` propagate.
         """
         if train is not None:
-            self._fixed, told = self._mended(train)
+            self._fixed, told = self._checked(train)
         else:
-            told = "Mended." if self._fixed else "Not mended yet: give solved() your own train(model, optimizer, loss, data)."
+            told = "Fixed." if self._fixed else "Not fixed yet: pass your own train(model, optimizer, loss, data) to solved()."
         found = self._named
-        named = f"Found: {self._bug.title}." if found else "Not named yet: answer its question, or call its guess(...)."
+        named = f"Found: {self._bug.title}." if found else "Not named yet: answer the question, or call guess(...)."
         return Verdict(found, self._fixed, f"{named} {told}")
 
-    def _mended(self, train: Callable) -> tuple[bool, str]:
+    def _checked(self, train: Callable) -> tuple[bool, str]:
         broken = deepcopy(self._sound)
         self._bug.plant(broken)
         sound = deepcopy(self._sound)
@@ -135,10 +135,10 @@ class Exercise:
             told = f"after one round the weights are {far} of the program without the bug"
         if isinstance(broken.loss, Totalled) and getattr(broken.loss.total, "requires_grad", False):
             fixed, told = False, "the graphs of all losses are still alive in loss.total"
-        return fixed, f"{'Mended' if fixed else 'Not mended yet'}: {told}."
+        return fixed, f"{'Fixed' if fixed else 'Not fixed yet'}: {told}."
 
     def undo(self) -> None:
-        """Take the bug out of the model and the optimizer that were given."""
+        """Remove the bug from the model and the optimizer."""
         self._program.undo()
 
     def __enter__(self) -> Exercise:
