@@ -1,4 +1,4 @@
-"""A workbench for deep learning in notebooks: see the autograd graph, look into every tensor, step backward passes forth and back.
+"""Visualize the autograd graph, inspect tensors and step through backward passes, in notebooks and in scripts.
 
 %load_ext workbench          then %%watch at the top of a cell
 import workbench as wb       then wb.show(loss), wb.step(loss), wb.inspect(x), wb.memory(), wb.time()
@@ -46,10 +46,10 @@ __all__ += ["step", "time", "tokens", "track", "watch"]
 
 
 def show(tensor: Any = None) -> Any:
-    """The graph of everything that `tensor` was computed from, or of a module's latest run; without it, the last recording.
+    """Show the graph behind `tensor`, or the graph of a module's latest run; by default, the last recording.
 
-    In a notebook a view that can be explored; elsewhere an object that prints itself as a table. RuntimeError for a tensor that no
-    recorded op made and that does not require grad, and for a module that has not run under a watch.
+    In a notebook, returns an interactive view; elsewhere, an object that prints itself as a table. Raises RuntimeError for a tensor that no
+    recorded op produced and that does not require grad, and for a module that has not run under a watch.
     """
     from .subjects import is_module, ran
     from .surface import opened
@@ -66,14 +66,14 @@ def show(tensor: Any = None) -> Any:
 
 
 def step(tensor: Tensor | None = None, gradient: Tensor | None = None, *, until: Any = None) -> Any:
-    """The backward pass of `tensor`, to be walked forth and back: in a notebook in a view, elsewhere with `next()`, `previous()`, `to()`.
+    """Step through the backward pass of `tensor`: in a view in a notebook, elsewhere with `next()`, `previous()` and `to()`.
 
-    Of a tensor of PyTorch's the pass is run at once, by PyTorch's own engine, and what is walked through is its record: that changes no
-    `.grad`, and the graph stays for `.backward()`.
+    For a PyTorch tensor, PyTorch's own engine runs the pass at once, and its record is stepped through: `.grad` does not change, and the
+    graph is kept for `.backward()`.
 
-    Without a tensor, a context manager: inside `with wb.step():` every backward pass of a running cell waits at each step for the view.
-    Outside Jupyter such a block simply runs. `until` is where to go at once: a condition such as "norm > 1e3 or nan > 0", what
-    `wb.breakpoint` gives, or a list of these; ValueError for what is neither.
+    Without a tensor, returns a context manager: inside `with wb.step():` every backward pass of a running cell waits at each step for the
+    view. Outside Jupyter the block simply runs. `until` says where to stop first: a condition such as "norm > 1e3 or nan > 0", a breakpoint
+    from `wb.breakpoint`, or a list of these; anything else raises ValueError.
     """
     from .breakpoints import named
     from .torch_models import is_tensor
@@ -104,10 +104,10 @@ def step(tensor: Tensor | None = None, gradient: Tensor | None = None, *, until:
 
 
 def breakpoint(when: str = "", *, op: str = "", name: str = "", module: str = "") -> Any:
-    """Stop backward passes that run to a breakpoint: at an `op`, at what a glob matches (`name="layers.*.weight"`, `module="encoder"`),
-    or anywhere; with `when`, only where that holds of a gradient: "nan > 0 or norm > 1e3 or norm < 1e-8 or zero > 0.99".
+    """Set a breakpoint that stops backward passes: at an `op`, at a glob (`name="layers.*.weight"`, `module="encoder"`), or anywhere.
 
-    It is kept as long as the kernel lives. ValueError for a condition that cannot be read; the sentence says why.
+    With `when`, stop only if the condition holds for a gradient: "nan > 0 or norm > 1e3 or norm < 1e-8 or zero > 0.99". The breakpoint
+    lasts until the kernel exits. Raises ValueError, with the reason, for a condition that cannot be parsed.
     """
     from .breakpoints import Breakpoint, kept
 
@@ -115,9 +115,9 @@ def breakpoint(when: str = "", *, op: str = "", name: str = "", module: str = ""
 
 
 def inspect(tensor: Any, tokens: Any = None) -> Any:
-    """Facts, counts, moments and distribution of a tensor, and its gradient or the reason why there is none; or the parameters of a module.
+    """Summarize a tensor: facts, counts, moments, distribution, and its gradient or why it has none; for a module, its parameters.
 
-    `tokens` is a vocabulary as `wb.tokens` takes it: whole numbers are shown as what they stand for.
+    `tokens` is a vocabulary as for `wb.tokens`: integers are shown as the tokens that they stand for.
     """
     from .subjects import is_module, model
     from .torch_models import is_tensor
@@ -136,9 +136,9 @@ def inspect(tensor: Any, tokens: Any = None) -> Any:
 
 
 def tokens(vocabulary: Any) -> None:
-    """From now on every view shows ids as tokens: a list of tokens, a dict either way round, or a tokenizer with `get_vocab()`.
+    """Show ids as tokens in every view from now on: a list of tokens, a dict in either direction, or a tokenizer with `get_vocab()`.
 
-    None: as numbers again. TypeError for anything else.
+    None shows ids as numbers again. Raises TypeError for anything else.
     """
     from .inspector import vocabulary as known
 
@@ -146,9 +146,9 @@ def tokens(vocabulary: Any) -> None:
 
 
 def level(name: str) -> None:
-    """How much all views show: "student" leaves the tabs Step and Value and a simple bar, "full" shows everything. The notebook keeps it.
+    """Set how much all views show: "student" keeps the tabs Step and Value and a simple bar, "full" shows everything.
 
-    ValueError for another name.
+    The notebook remembers the level. Raises ValueError for any other name.
     """
     from . import levels
     from .session import recent as sessions
@@ -159,9 +159,10 @@ def level(name: str) -> None:
 
 
 def memory(of: Any = None) -> Any:
-    """What memory the last recorded code needs now and needed at its peak, and why. RuntimeError when nothing was recorded.
+    """Report the current and peak memory of the last recorded code, and what uses it.
 
-    `of` is a tensor, a module, a view, or what `with wb.record() as r` gives: the code that was recorded with it.
+    `of` selects a recording: a tensor, a module, a view, or the `r` of `with wb.record() as r`. Raises RuntimeError if nothing was
+    recorded.
     """
     from .subjects import remembered
 
@@ -170,10 +171,11 @@ def memory(of: Any = None) -> Any:
 
 
 def why(tensor: Tensor) -> Any:
-    """What keeps a tensor's memory alive: chains from variables, outputs, errors, graphs, optimizers, ..., each with the line that cuts it.
+    """Find what keeps a tensor's memory alive: chains from variables, outputs, errors, graphs, optimizers, ..., each with the line that
+    cuts it.
 
-    It looks through the objects that the program holds, at most 200,000 of them (about 0.3 s), and keeps none. TypeError for what is
-    neither a Tensor nor an array.
+    Searches at most 200,000 of the program's objects (about 0.3 s), and keeps none of them. Raises TypeError if `tensor` is neither a
+    Tensor nor an array.
     """
     from . import alive
 
@@ -182,8 +184,11 @@ def why(tensor: Tensor) -> Any:
 
 
 def release(*what: str) -> None:
-    """Let go of what nobody asked to keep: "recordings" (arrays to be looked at), "error" (its local variables), "outputs", and "view"
-    (what the panel shows); without a word, of all. Graphs and numbers stay. ValueError for another word.
+    """Free what the workbench and the notebook keep: "recordings" (arrays kept for viewing), "error" (its local variables), "outputs",
+    "view".
+
+    "view" is what the panel shows. Without arguments, all four are freed. Graphs and statistics remain. Raises ValueError for any other
+    word.
     """
     from .releasing import release
 
@@ -191,9 +196,10 @@ def release(*what: str) -> None:
 
 
 def time(of: Any = None) -> Any:
-    """Where the time of the last recorded code went: when each op ran, and totals by line, op and module. RuntimeError without one.
+    """Report where the time of the last recorded code went: when each op ran, and totals by line, op and module.
 
-    `of` is a tensor, a module, a view, or what `with wb.record() as r` gives: the code that was recorded with it.
+    `of` selects a recording: a tensor, a module, a view, or the `r` of `with wb.record() as r`. Raises RuntimeError if nothing was
+    recorded.
     """
     from .subjects import timed
 
@@ -202,11 +208,11 @@ def time(of: Any = None) -> Any:
 
 
 def check(of: Any = None, thorough: bool = True) -> Any:
-    """What is wrong with the last recorded code: where, why it matters, and the line that mends it. RuntimeError when nothing was recorded.
+    """Report problems in the last recorded code: where they are, why they matter, and the line that fixes them.
 
-    `of` is a tensor, a module, a view, or what `with wb.record() as r` gives: the code that was recorded with it. In a notebook
-    a view that opens on the findings; elsewhere a report that prints itself, with `findings`. Without `thorough` only what every cell under
-    %%watch is checked for.
+    `of` selects a recording: a tensor, a module, a view, or the `r` of `with wb.record() as r`. In a notebook, returns a view that opens on
+    the findings; elsewhere a report that prints itself, with `findings`. Without `thorough`, only the checks that every %%watch cell gets
+    are run. Raises RuntimeError if nothing was recorded.
     """
     from .subjects import checked
 
@@ -215,9 +221,9 @@ def check(of: Any = None, thorough: bool = True) -> Any:
 
 
 def guard(nan: bool = True, inf: bool = True) -> AbstractContextManager[None]:
-    """`with wb.guard(): ...` raises a FloatingPointError at the very op, forward or backward, that makes a NaN or (`inf`) an infinity.
+    """Raise FloatingPointError at the op, forward or backward, that produces a NaN (`nan`) or an infinity (`inf`): `with wb.guard(): ...`.
 
-    The sentence has the operands and their values there. Outside the block it costs nothing.
+    The message shows the operands and their values. There is no cost outside the block.
     """
     from .checks.guard import guard
 
@@ -225,9 +231,9 @@ def guard(nan: bool = True, inf: bool = True) -> AbstractContextManager[None]:
 
 
 def fingerprint(loss: Tensor) -> str:
-    """16 hexadecimal digits of the graph behind `loss`: its ops, shapes, dtypes and, where it was recorded, modules; of nothing else.
+    """Hash the graph behind `loss` to 16 hexadecimal digits: its ops, shapes, dtypes and, if it was recorded, modules; nothing else.
 
-    RuntimeError for a tensor without a graph.
+    Raises RuntimeError for a tensor without a graph.
     """
     from .checks.fingerprint import fingerprint
 
@@ -235,9 +241,9 @@ def fingerprint(loss: Tensor) -> str:
 
 
 def assert_unchanged(loss: Tensor, file: str, update: bool | None = None) -> None:
-    """AssertionError, with the lines that differ, when the graph behind `loss` is not the one in `file` any more. For tests.
+    """Raise AssertionError, with the lines that differ, if the graph behind `loss` no longer matches the one in `file`. For tests.
 
-    The file is written anew with `update=True`, `--update` on the command line, or WB_UPDATE=1 in the environment.
+    The file is rewritten with `update=True`, `--update` on the command line, or WB_UPDATE=1 in the environment.
     """
     from .checks.fingerprint import assert_unchanged
 
@@ -245,10 +251,10 @@ def assert_unchanged(loss: Tensor, file: str, update: bool | None = None) -> Non
 
 
 def diff(before: Any = None, after: Any = None) -> Any:
-    """Two recordings in one graph: what was added, removed and changed, and how far values are apart.
+    """Compare two recordings in one graph: what was added, removed and changed, and how much the values differ.
 
-    `before` and `after` are tensors (all that they were computed from), modules, views, or what `with wb.record() as r` gives; without
-    them the last two recordings. RuntimeError when there are no two.
+    `before` and `after` are tensors (everything they were computed from), modules, views, or the `r` of `with wb.record() as r`; by
+    default, the last two recordings. Raises RuntimeError if there are not two.
     """
     from .subjects import compared
 
@@ -256,11 +262,11 @@ def diff(before: Any = None, after: Any = None) -> Any:
 
 
 def watch(subject: Any = None, keep: int | None = None) -> Any:
-    """Watch a model or a tensor, of the engine or of PyTorch: graph, numbers and gradients in the view.
+    """Watch a model or a tensor, of the engine or of PyTorch: graph, values and gradients in the view.
 
-    `with wb.watch(model): ...` records what runs inside the block, and every backward pass as a record to walk through. Without a block
-    a module is watched at each of its calls, and a tensor of PyTorch's shows the graph behind it. `keep`: bytes of results that are held
-    to be looked at later. TypeError for what is neither.
+    `with wb.watch(model): ...` records what runs inside the block, and every backward pass as a record to step through. Without a block, a
+    module is watched at each of its calls, and a PyTorch tensor shows the graph behind it. `keep` is the number of bytes of results kept
+    for viewing. Raises TypeError for anything else.
     """
     from .watching import watched
 
@@ -268,12 +274,14 @@ def watch(subject: Any = None, keep: int | None = None) -> Any:
 
 
 def export(file: Any, target: Any = None, *, paths: bool = False, stats: bool = False, budget: Any = None) -> Any:
-    """Write a file of the kind that its ending says: `.html`, the view with all its answers, for a page without kernel or network;
-    `.svg`, `.png`, `.pdf`, a drawing; `.json`, `.dot`, `.mmd`, the graph for other tools; `trace.json`, times for Chrome's tracing.
+    """Write a file of the kind given by its extension.
 
-    `target` is a view, what `wb.record()` or `wb.step()` gives, or a tensor; by default what was shown last. `budget` bounds the data of a
-    page ("8 MB"); what had no room is said. `stats` adds the numbers of each value to a `.json`. Absolute paths are cut unless `paths`.
-    ValueError for another ending, RuntimeError when there is nothing to export.
+    `.html` is the view with all its answers, a page that needs neither kernel nor network; `.svg`, `.png` and `.pdf` are drawings; `.json`,
+    `.dot` and `.mmd` are the graph for other tools; `trace.json` holds times for Chrome's tracing.
+
+    `target` is a view, the result of `wb.record()` or `wb.step()`, or a tensor; by default, what was shown last. `budget` limits the data
+    of a page ("8 MB"); the page says what was left out. `stats` adds the statistics of each value to a `.json`. Absolute paths are
+    shortened unless `paths`. Raises ValueError for any other extension, RuntimeError if there is nothing to export.
     """
     from .exporting.ask import export
 
@@ -284,7 +292,7 @@ def export(file: Any, target: Any = None, *, paths: bool = False, stats: bool = 
 def record(title: str = "", keep: int | None = None) -> Iterator[Any]:
     """Record the ops inside the block: `with wb.record() as r: ...`, then `wb.show()` or `print(r)`. For scripts; cells have %%watch.
 
-    The newest recording stays until the next one is made, named or not.
+    The newest recording is kept until the next one is made, even if it has no name.
     """
     from engine.base import observe
 
@@ -304,17 +312,17 @@ def record(title: str = "", keep: int | None = None) -> Iterator[Any]:
         raise
     finally:
         recorder.stop(ended)
-        ended = None  # it holds this frame
+        ended = None  # it references this frame
         session.finish(_names_in(names))
         last[:] = [session]
 
 
 def fork(walk: Any, expression: str, at: Tensor | None = None, slot: int = -1, index: Sequence[int] | None = None, name: str = "") -> Any:
-    """What the backward pass would be with another gradient: `wb.fork(s, "g.clip(-1, 1)")` for `s = wb.step(loss)`.
+    """Recompute the backward pass with another gradient: `wb.fork(s, "g.clip(-1, 1)")` for `s = wb.step(loss)`.
 
-    The gradient that arrives at tensor `at` (by default where the pass stands), or what its step hands to input number `slot`, becomes
-    `expression` in `g`; with `index` only that element does. The engine computes the rest again; `.grad` changes only by `write()`.
-    ValueError for an expression that is not allowed, RuntimeError where the pass cannot be run again.
+    The gradient that arrives at tensor `at` (by default, at the current step), or the one that its step passes to input `slot`, is replaced
+    by `expression` in `g`; with `index`, only that element. The engine recomputes the rest; only `write()` changes `.grad`. Raises
+    ValueError for an expression that is not allowed, RuntimeError if the pass cannot be run again.
     """
     from .whatif.ask import fork
 
@@ -322,9 +330,9 @@ def fork(walk: Any, expression: str, at: Tensor | None = None, slot: int = -1, i
 
 
 def rerun(loss: Tensor, changes: Mapping[Tensor, str]) -> Any:
-    """The program behind `loss` once more, with other values: `wb.rerun(loss, {w: "x * 2"})` shows new loss and gradients beside the old.
+    """Rerun the program behind `loss` with other values: `wb.rerun(loss, {w: "x * 2"})` shows the new loss and gradients beside the old.
 
-    Ops are called again from the recording; Python is not, so branches stay as they were. The tensors themselves are not touched.
+    The recorded ops are called again, but no Python code: branches stay as they were. The tensors themselves do not change.
     """
     from .whatif.ask import rerun
 
@@ -332,9 +340,9 @@ def rerun(loss: Tensor, changes: Mapping[Tensor, str]) -> Any:
 
 
 def local_jacobian(tensor: Tensor, row: int = 0) -> Any:
-    """The derivative of the op that made `tensor` by each of its inputs: a number, a diagonal, or the whole matrix up to 4,096 entries.
+    """Compute the derivative of the op that made `tensor` by each input: a scalar, a diagonal, or the full matrix up to 4,096 entries.
 
-    Of a larger one its structure and the row of result element number `row` (flat).
+    For a larger Jacobian, its structure and the row of the output element with flat index `row`.
     """
     from .whatif.ask import local_jacobian
 
@@ -342,31 +350,33 @@ def local_jacobian(tensor: Tensor, row: int = 0) -> Any:
 
 
 def paths(loss: Tensor, tensor: Tensor, most: int = 12) -> Any:
-    """Which path from `loss` gave how much of the gradient of `tensor`; the contributions add up to it. At most about `most` entries."""
+    """Split the gradient of `tensor` into the contributions of paths from `loss`, which add up to it. Lists at most about `most` entries.
+    """
     from .whatif.ask import paths
 
     return paths(loss, tensor, _names(), most)
 
 
 def check_rule(tensor: Tensor) -> Any:
-    """The rule of the op that made `tensor`, held against central differences of its own forward in float64."""
+    """Compare the rule of the op that made `tensor` with central differences of its own forward in float64."""
     from .whatif.ask import check_rule
 
     return check_rule(tensor, _names())
 
 
 def scope(name: str) -> AbstractContextManager[None]:
-    """A named group in the graph: `with wb.scope("attention"): ...`."""
+    """Group ops under a name in the graph: `with wb.scope("attention"): ...`."""
     from engine.base import observe
 
     return observe.scope(name)
 
 
 def history(model: Module, optimizer: Any = None, every: int = 1, keep: int = 256) -> History:
-    """Record the training of `model` from now on: weights, gradients, updates and activations of every `every`-th step, as numbers.
+    """Record the training of `model`: statistics of weights, gradients, updates and activations at every `every`-th step.
 
-    A step is one `optimizer.step()`; without an optimizer one backward pass. At most `keep` steps are kept: beyond that every second
-    one goes. `h["layers.0.weight"].grad.norm` is then a series, `h.log(loss=loss)` adds one; `h.close()` or a `with` block ends it.
+    A step is one `optimizer.step()`, or one backward pass without an optimizer. At most `keep` steps are kept: beyond that, every second
+    one is dropped. `h["layers.0.weight"].grad.norm` is then a series, `h.log(loss=loss)` adds one; `h.close()` or a `with` block ends
+    recording.
     """
     from .training.history import History
 
@@ -374,11 +384,11 @@ def history(model: Module, optimizer: Any = None, every: int = 1, keep: int = 25
 
 
 def say(text: str, at: Any = None, *, step: Any = "there", depth: Any = "", overlay: str = "", rule: bool | None = None) -> Any:
-    """A page of a lesson: Markdown, at a tensor, a name or an op ("mul", "mul 2" for the second one).
+    """Create a page of a lesson: Markdown, attached to a tensor, a name or an op ("mul", "mul 2" for the second one).
 
-    `step` brings the backward pass there ("there"), to the "start", the "end", a number of steps, or nowhere (None). `depth` shows the
-    rule of that step in "symbols", "shapes" or "numbers" (`rule=False` does not), `overlay` chooses what boxes show. ValueError for
-    words that there are not.
+    `step` moves the backward pass to that place ("there"), to the "start", the "end", a number of steps, or nowhere (None). `depth` shows
+    the rule of that step in "symbols", "shapes" or "numbers" (`rule=False` hides it), `overlay` selects what boxes show. Raises ValueError
+    for unknown words.
     """
     from .teach.lesson import Say
 
@@ -386,9 +396,9 @@ def say(text: str, at: Any = None, *, step: Any = "there", depth: Any = "", over
 
 
 def lesson(subject: Any, steps: Any, title: str = "") -> Any:
-    """A narrated lesson about a loss or a recording: `wb.lesson(loss, [wb.say("...", at="mul"), wb.quiz(...), ...])`.
+    """Create a narrated lesson about a loss or a recording: `wb.lesson(loss, [wb.say("...", at="mul"), wb.quiz(...), ...])`.
 
-    `steps` may be a Markdown file too, see docs/teaching.md. ValueError for a place that the graph does not have.
+    `steps` may also be a Markdown file, see docs/teaching.md. Raises ValueError for a place that is not in the graph.
     """
     from .teach.ask import lesson
 
@@ -396,10 +406,10 @@ def lesson(subject: Any, steps: Any, title: str = "") -> Any:
 
 
 def modes(f: Callable, *xs: Tensor) -> Any:
-    """Forward against reverse mode for the whole Jacobian of `f` at `xs`: passes, multiplications, additions and bytes, counted.
+    """Compare forward and reverse mode for the whole Jacobian of `f` at `xs`: counts of passes, multiplications, additions and bytes.
 
-    In a notebook a view that walks through the passes; elsewhere a table. `f` takes the tensors and gives one. TypeError or ValueError
-    for what has no Jacobian, or more than 10,000 numbers.
+    In a notebook, returns a view that steps through the passes; elsewhere a table. `f` takes the tensors and returns one. Raises TypeError
+    or ValueError if there is no Jacobian, or if there are more than 10,000 values.
     """
     from .teach.ask import modes
 
@@ -407,9 +417,9 @@ def modes(f: Callable, *xs: Tensor) -> Any:
 
 
 def grade(file: str, *ids: str) -> Any:
-    """Points for the answers that `wb.quiz.save(file)` kept, compared anew with the live tensors; for an autograder's cell.
+    """Grade the answers saved by `wb.quiz.save(file)`, compared again with the live tensors; for an autograder's cell.
 
-    With ids an AssertionError where one of them is not right. Errors: see `workbench.teach.grading.grade`.
+    With ids, raises AssertionError if one of them is not right. For other errors, see `workbench.teach.grading.grade`.
     """
     from .teach.grading import grade
 
@@ -417,23 +427,23 @@ def grade(file: str, *ids: str) -> Any:
 
 
 def present(view: Any, file: str) -> None:
-    """Let a class follow what `wb.lesson` or `wb.step` gave: page and step are written into `file`, in a folder that all can read."""
+    """Broadcast a view of `wb.lesson` or `wb.step` to a class: write its page and step into `file`, in a folder that everyone can read."""
     from .teach.ask import present
 
     present(view, file)
 
 
 def follow(view: Any, file: str) -> None:
-    """Let this view of a lesson or a pass go where the teacher's goes, whose `wb.present` writes `file`; at most a second later."""
+    """Make this view of a lesson or a pass follow the teacher's view, for which `wb.present` writes `file`; at most a second later."""
     from .teach.ask import follow
 
     follow(view, file)
 
 
 def track(iterable: Iterable, total: int | None = None, title: str = "") -> Track:
-    """A progress bar with the time left, and curves of what the loop reports: `for batch in (t := wb.track(loader)): t.report(loss=loss)`.
+    """Show a progress bar with the time left, and curves of reported values: `for batch in (t := wb.track(loader)): t.report(loss=loss)`.
 
-    In a notebook in the cell's output, elsewhere a line on stderr. `total` is the number of turns where the iterable does not know it.
+    In a notebook it is in the cell's output, elsewhere a line on stderr. `total` is the number of iterations if the iterable has no length.
     """
     from .training.progress import Track
 
@@ -455,11 +465,11 @@ def __getattr__(name: str) -> Any:
 
 
 def loop(data: Iterable, *subjects: Any) -> Iterable:
-    """A training loop that the view plays, pauses, takes turn by turn and puts back to its start: `for x, y in wb.loop(loader, model)`.
+    """Control a training loop from the view: play, pause, step and rewind it: `for x, y in wb.loop(loader, model)`.
 
-    `subjects` are what goes back to its start, exactly: the model, the optimizer, a scheduler, single tensors; random numbers go back
-    too. Turns that are shown can be looked at, graph and backward passes. It waits before its first turn. Outside Jupyter it is `data`
-    itself. TypeError for a subject that cannot be put back.
+    `subjects` are restored exactly on a rewind: the model, the optimizer, a scheduler, single tensors; so is the random state. The graph
+    and backward passes of iterations that are shown can be inspected. The loop waits before its first iteration. Outside Jupyter, returns
+    `data` itself. Raises TypeError for a subject that cannot be restored.
     """
     if not _kernel():
         return data
@@ -469,7 +479,7 @@ def loop(data: Iterable, *subjects: Any) -> Iterable:
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """`%load_ext workbench`: the magic %%watch, rich tensors, and the line to the JupyterLab panel."""
+    """Register the %%watch magic, rich display of tensors, and the connection to the JupyterLab panel for `%load_ext workbench`."""
     from .jupyter import cells, comm, display, errors, holders, magics
 
     shell.register_magics(magics.WatchMagics)
@@ -489,7 +499,7 @@ def _kernel() -> bool:
 
 
 def _page() -> bool:
-    """Whether there is a page on which a view can be shown: a kernel's, or marimo's, which has none."""
+    """Whether a view can be displayed: there is a Jupyter kernel, or this is a marimo notebook, which has no kernel."""
     marimo = sys.modules.get("marimo")
     return _kernel() or (marimo is not None and marimo.running_in_notebook())
 
@@ -511,7 +521,7 @@ def _displayed(session: Any) -> Callable[[], None]:
 
 
 def display_session(session: Any) -> None:
-    """Show a view of a session in the cell's output; its text where there is no notebook."""
+    """Display a view of a session in the cell's output; print its text outside Jupyter."""
     if _kernel():
         _displayed(session)
     else:

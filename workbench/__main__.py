@@ -1,4 +1,4 @@
-"""`python -m workbench`: the console command, for a machine on whose PATH it is not."""
+"""Run the console command with `python -m workbench`, for machines on which it is not on PATH."""
 
 from __future__ import annotations
 

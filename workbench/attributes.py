@@ -1,17 +1,17 @@
-"""What is kept of an op's attributes: everything but the tensors in them, which would stay alive."""
+"""Copies of op attributes for a recording, without tensors, which would stay alive."""
 
 from __future__ import annotations
 
 from typing import Any
 
 NUMBERS = (int, float, bool, str, type(None), complex)
-PLAIN = frozenset(NUMBERS)  # their very classes: that is quicker to ask
+PLAIN = frozenset(NUMBERS)  # exact types: a faster lookup
 _HARMLESS = PLAIN | {slice, type(Ellipsis)}
 _harmless = _HARMLESS.issuperset
 
 
 def plain(attrs: dict) -> dict:
-    """Attributes without tensors in them, which would stay alive."""
+    """Return the attributes without tensors, which would stay alive."""
     for v in attrs.values():
         kind = type(v)
         if kind not in _HARMLESS and (kind is not tuple or not _harmless(map(type, v))):
@@ -32,7 +32,7 @@ def _without_tensors(value: Any) -> Any:
 
 
 class Opaque:
-    """Stands for an attribute that is not kept."""
+    """Placeholder for an attribute that is not kept."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind

@@ -1,7 +1,7 @@
-"""Boxes of modules for a graph that no watch has seen being made: which parameters an op takes says whose op it is.
+"""Infer module boxes for a graph that no watch recorded, from the parameters that its ops use.
 
-Ops run in the order of their rows, and calls of modules nest. So an op between two that are known to be of `blocks.0.attn` and
-`blocks.0.mlp` was run by `blocks.0`, or by a part of it that has no parameters.
+Ops run in the order of their rows, and module calls nest. So an op between two that belong to `blocks.0.attn` and `blocks.0.mlp` was run by
+`blocks.0`, or by a part of it that has no parameters.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from .recording import Recording, Scope
 
-_LOOKUPS = frozenset(("embedding", "embedding_bag", "getitem", "index_select", "gather"))  # what makes values of the model of weights alone
-_BORROWED = "NonDynamicallyQuantizableLinear"  # MultiheadAttention uses its weights, and does not call it
+_LOOKUPS = frozenset(("embedding", "embedding_bag", "getitem", "index_select", "gather"))  # produce the model's values from weights alone
+_BORROWED = "NonDynamicallyQuantizableLinear"  # MultiheadAttention uses its weights without calling it
 
 
 class _Part(NamedTuple):
@@ -21,19 +21,19 @@ class _Part(NamedTuple):
     path: str
 
 
-Chain = list[_Part]  # each inside the one before
+Chain = list[_Part]  # from the outermost to the innermost
 
 
 class _Anchor(NamedTuple):
     """An op that takes parameters of one module."""
 
     row: int
-    chain: Chain  # down to that module
-    use: tuple[int, int]  # the parameter's row, and the row that took it as it is
+    chain: Chain  # from the model to that module
+    use: tuple[int, int]  # the parameter's row, and the row of the op that uses it directly
 
     @property
     def key(self) -> tuple[int, int]:
-        """A parameter, and by which of its owners it was used."""
+        """A parameter, and the owner that used it."""
         return self.use[0], id(self.chain[-1].module)
 
 
@@ -43,24 +43,24 @@ class _Call(NamedTuple):
     part: _Part
     scope: int
     begin: int  # its first row
-    after: list[int]  # rows between its last op that is known and the first one that is known not to be of it
+    after: list[int]  # rows between its last known op and the first op known to be outside it
 
 
 def put_in_boxes(recording: Recording, modules: Iterable[Any], nn: Any) -> None:
-    """Scopes for the ops of a recording that has none, as far as they take parameters of these modules or stand between such ops.
+    """Add scopes to a recording without any, for ops that use parameters of these modules and for the ops between them.
 
-    `nn` is where the modules' library has its layers: `engine.nn` or `torch.nn`.
+    `nn` is the namespace with the library's layers: `engine.nn` or `torch.nn`.
     """
     anchors, weights = _anchors(recording, dict(_owners(recording, modules, nn)))
     calls = _calls(recording, anchors, weights)
     _finish_calls(recording, calls, weights, nn)
     recording.boxed = bool(calls)
-    for row in sorted(weights, reverse=True):  # what was made of weights alone goes where it is used
+    for row in sorted(weights, reverse=True):  # results of weights alone go where they are used
         recording.scope[row] = recording.scope[weights[row][0]] if weights[row] else -1
 
 
 def _owners(recording: Recording, modules: Iterable[Any], nn: Any) -> Iterator[tuple[int, list[Chain]]]:
-    """The rows of parameters, each with the modules that hold it, in the order in which they were made."""
+    """The rows of parameters, each with the modules that hold it, in the modules' order of creation."""
     found: dict[int, list[Chain]] = defaultdict(list)
     modules = list(modules)
     rows = {id(tensor): row for row, held in enumerate(recording.ref) if held is not None and (tensor := held()) is not None}
@@ -79,9 +79,10 @@ def _owners(recording: Recording, modules: Iterable[Any], nn: Any) -> Iterator[t
 
 
 def _anchors(r: Recording, owners: dict[int, list[Chain]]) -> tuple[list[_Anchor], dict[int, list[int]]]:
-    """The ops that are some module's; and those that are made of weights alone, such as a transpose, each with the rows that use it."""
+    """The ops that use a module's parameters; and those computed from weights alone, such as a transpose, each with the rows that use it.
+    """
     anchors: list[_Anchor] = []
-    made: dict[int, tuple[Chain, tuple[int, int]]] = {}  # row of what one module's weights alone made -> whose, of which use
+    made: dict[int, tuple[Chain, tuple[int, int]]] = {}  # row computed from one module's weights alone -> that module's chain, and the use
     weights: dict[int, list[int]] = {}
     uses: dict[int, int] = defaultdict(int)
     for row in range(r.count):
@@ -89,7 +90,7 @@ def _anchors(r: Recording, owners: dict[int, list[Chain]]) -> tuple[list[_Anchor
             continue
         found, only = [], r.op_name(row) not in _LOOKUPS
         for source, _ in r.inputs(row):
-            if source in owners:  # those that share a weight use it in turn
+            if source in owners:  # modules that share a weight use it in turn
                 found.append((owners[source][uses[source] % len(owners[source])], (source, row)))
                 uses[source] += 1
             elif source in made:
@@ -100,7 +101,7 @@ def _anchors(r: Recording, owners: dict[int, list[Chain]]) -> tuple[list[_Anchor
         whose = [chain for chain, _ in found]
         if only and found:
             weights[row] = []
-            if r.shape[row] and all(chain is whose[0] for chain in whose):  # a number made of weights is a penalty, and no part of a model
+            if r.shape[row] and all(chain is whose[0] for chain in whose):  # a scalar computed from weights is a penalty, not part of the model
                 made[row] = found[0]
         elif found:
             anchors.append(_Anchor(row, _shared(whose), found[0][1]))
@@ -108,11 +109,11 @@ def _anchors(r: Recording, owners: dict[int, list[Chain]]) -> tuple[list[_Anchor
 
 
 def _calls(r: Recording, anchors: list[_Anchor], weights: dict[int, list[int]]) -> list[_Call]:
-    """The calls of modules, and the ops in them: those between two ops in what is around both."""
+    """Find the calls of modules and their ops. Ops between two anchors belong to the innermost call around both."""
     calls: list[_Call] = []
     stack: list[_Call] = []
-    uses: dict[tuple[int, int], tuple[tuple[int, int], int]] = {}  # a parameter in a module -> its last use, and by which anchor
-    inside: dict[int, set[tuple[int, int]]] = defaultdict(set)  # such parameters of a module and its parts
+    uses: dict[tuple[int, int], tuple[tuple[int, int], int]] = {}  # a parameter in a module -> its last use, and the anchor of that use
+    inside: dict[int, set[tuple[int, int]]] = defaultdict(set)  # the parameters of a module and its parts
     for anchor in anchors:
         for part in anchor.chain:
             inside[id(part.module)].add(anchor.key)
@@ -121,12 +122,12 @@ def _calls(r: Recording, anchors: list[_Anchor], weights: dict[int, list[int]]) 
         around = len(_shared([[call.part for call in stack], chain]))
         key = anchors[at].key
         known, before = uses.get(key, (use, at))
-        if known != use:  # the same weights again: a module is called once more, the outermost that has run as a whole since
+        if known != use:  # reused weights: a new call of the outermost module that has run completely since
             since = anchors[before:at]
             common, ran = _shared([anchor.chain for anchor in since]), {anchor.key for anchor in since}
             whole = (depth for depth, part in enumerate(common) if inside[id(part.module)] <= ran)
             again = next(whole, max(len(common) - 1, 1))
-            if again < around and stack[again].begin <= anchors[before].row:  # else it was called again already
+            if again < around and stack[again].begin <= anchors[before].row:  # otherwise it has already been called again
                 around = again
         uses[key] = use, at
         between = [row for row in range(done, end) if r.kind[row] == "op" and row not in weights]
@@ -149,7 +150,7 @@ def _calls(r: Recording, anchors: list[_Anchor], weights: dict[int, list[int]]) 
 
 
 def _shared(chains: list[Chain]) -> Chain:
-    """What all of them begin with."""
+    """The common prefix of all chains."""
     count = 0
     for parts in zip(*chains, strict=False):
         if any(part.module is not parts[0].module for part in parts):
@@ -159,7 +160,7 @@ def _shared(chains: list[Chain]) -> Chain:
 
 
 def _finish_calls(r: Recording, calls: list[_Call], weights: dict[int, list[int]], nn: Any) -> None:
-    """Takes in the ops behind a call's last known one that are the call's too, as its activation or its residual sum."""
+    """Add trailing ops that belong to a call, such as its activation or its residual sum."""
     alike: dict[type, list[tuple[_Call, list[int]]]] = defaultdict(list)
     for call in calls:
         module, tail = call.part.module, list(_tail(r, call, weights))
@@ -172,12 +173,12 @@ def _finish_calls(r: Recording, calls: list[_Call], weights: dict[int, list[int]
             continue
         tails = [[r.op_name(row) for row in tail] for _, tail in same]
         many = next((at for at, ops in enumerate(zip(*tails, strict=False)) if len(set(ops)) > 1), min(map(len, tails)))
-        for call, tail in same:  # all modules of that class are followed by such ops
+        for call, tail in same:  # all modules of that class are followed by these ops
             _take(r, call, tail[:many])
 
 
 def _ending(r: Recording, module: Any, tail: list[int]) -> int:
-    """With how many of these ops a Sequential ends: those of its last layers that have no parameters."""
+    """The number of these ops that end a Sequential: those of its last layers without parameters."""
     last: list[str] = []
     for layer in reversed(list(module.children())):
         if any(True for _ in layer.parameters()):
@@ -187,12 +188,12 @@ def _ending(r: Recording, module: Any, tail: list[int]) -> int:
 
 
 def _take(r: Recording, call: _Call, rows: list[int]) -> None:
-    for row in rows:  # of calls inside each other the inner one has the larger number
+    for row in rows:  # of nested calls, the inner one has the larger number
         r.scope[row] = max(r.scope[row], call.scope)
 
 
 def _tail(r: Recording, call: _Call, weights: dict[int, list[int]]) -> Iterator[int]:
-    """The rows after a call that take nothing but what was made in it, or given to it."""
+    """The rows after a call that use only what was computed in it or passed to it."""
     last = call.after[0] if call.after else r.count
     given = {source for row in range(call.begin, last) for source, _ in r.inputs(row)}
     for row in call.after:

@@ -1,4 +1,4 @@
-"""Breakpoints of the backward pass: where it stops by itself, and on what condition. They outlive the cell that they were set in."""
+"""Breakpoints of the backward pass: where it stops, and on what condition. They outlive the cell that set them."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ if TYPE_CHECKING:
     from .stepper import Stepper
 
 Where = Literal["node", "op", "name", "module", "any"]
-BATCH = 32  # steps that a GPU may run ahead before what was measured on it is fetched
+BATCH = 32  # steps that a GPU may run ahead before its measurements are fetched
 
 _numbers = count(1)
 
 
 @dataclass(frozen=True)
 class Key:
-    """What makes a node the same one when its cell runs again: the user's name for it, or its op and line; and which of those alike."""
+    """Identity of a node across runs of its cell: the user's name for it or its op and line, and an index among equal ones."""
 
     op: str
     name: str
-    place: tuple  # cell or file, and line; () where there is a name
+    place: tuple  # cell or file, and line; () if there is a name
     nth: int
 
 
 @dataclass
 class Breakpoint:
-    """Stop at a node, at an op type, at a name or a module that a glob matches, or anywhere; with `when`, only where that holds."""
+    """Stop at a node, an op type, a name or module that a glob matches, or anywhere; with `when`, only if the condition holds."""
 
     where: Where
-    what: str  # "mul", "layers.*.weight"; of a node what it is called; "" for any
+    what: str  # "mul", "layers.*.weight"; for a node, its description; "" for any
     condition: Condition | None
     key: Key | None = None
     on: bool = True
@@ -58,7 +58,7 @@ class Breakpoint:
 
     @classmethod
     def of(cls, when: str = "", *, op: str = "", name: str = "", module: str = "") -> Breakpoint:
-        """At `op`, or at a `name` or `module` that the glob matches, or anywhere; `when` is a condition such as "norm > 1e3"."""
+        """Create a breakpoint at `op`, at a `name` or `module` glob, or anywhere; `when` is a condition such as "norm > 1e3"."""
         given = [(where, what.strip()) for where, what in (("op", op), ("name", name), ("module", module)) if what.strip()]
         if len(given) > 1:
             raise BadCondition(f"A breakpoint stands at an op, a name or a module; this one names {' and '.join(w for w, _ in given)}.")
@@ -76,13 +76,13 @@ class Breakpoints:
         self._listeners: list[WeakMethod] = []
 
     def tell(self, listener: Callable[[], None]) -> None:
-        """Call this method after each change, as long as its object lives."""
+        """Call `listener`, a bound method, after each change, as long as its object lives."""
         weak = WeakMethod(listener)
         if weak not in self._listeners:
             self._listeners.append(weak)
 
     def add(self, one: Breakpoint) -> Breakpoint:
-        """Set it. One that is there already is switched on."""
+        """Add a breakpoint. An equal one that already exists is switched on and returned instead."""
         for known in self.all:
             if (known.where, known.what, known.when, known.key) == (one.where, one.what, one.when, one.key):
                 known.on = True
@@ -95,7 +95,7 @@ class Breakpoints:
         return known
 
     def toggle(self, recording: Recording, graph: Graph, row: int) -> Breakpoint | None:
-        """A breakpoint at a node: set where there is none, else taken away. The new one, or None."""
+        """Set a breakpoint at a node, or remove the one that is there. Return the new one, or None."""
         here = [one for one in self.all if one.where == "node" and one.condition is None and row in rows_of(one, recording, graph)]
         if here:
             self.all = [one for one in self.all if one not in here]
@@ -105,7 +105,7 @@ class Breakpoints:
 
     @staticmethod
     def at_node(recording: Recording, graph: Graph, row: int, when: str = "") -> Breakpoint:
-        """A breakpoint at one node of a graph. Refused for what no pass can reach."""
+        """Create a breakpoint at one node of a graph. Raises Refused for a node that no backward pass can reach."""
         if not 0 <= row < recording.count:
             raise protocol.Refused(f"There is no node {row} in this graph; it has {recording.count}.")
         if not recording.grad[row]:
@@ -114,17 +114,17 @@ class Breakpoints:
         return Breakpoint("node", what, Condition(when) if when.strip() else None, key_of(recording, graph, row))
 
     def remove(self, number: int) -> None:
-        """Take one away."""
+        """Remove a breakpoint."""
         self.all.remove(self.find(number))
         self._changed()
 
     def switch(self, number: int, on: bool) -> None:
-        """Let one rest, or work again."""
+        """Enable or disable a breakpoint."""
         self.find(number).on = on
         self._changed()
 
     def clear(self) -> None:
-        """Take all away."""
+        """Remove all breakpoints."""
         self.all = []
         self._changed()
 
@@ -146,14 +146,14 @@ class Breakpoints:
                 listener()
 
 
-kept = Breakpoints()  # those of this kernel
+kept = Breakpoints()  # the breakpoints of this kernel
 
 
-# -- where they stand in a graph ----------------------------------------------------------------------------------------------
+# -- finding their rows in a graph --------------------------------------------------------------------------------------------
 
 
 def key_of(recording: Recording, graph: Graph, row: int) -> Key:
-    """By what the node is found again in another run."""
+    """Return the key that identifies the node in another run."""
     mine = _signature(recording, graph, row)
     nth = sum(_signature(recording, graph, other) == mine for other in range(row) if recording.ops[other] is recording.ops[row])
     return Key(*mine, nth)
@@ -171,7 +171,7 @@ def _signature(recording: Recording, graph: Graph, row: int) -> tuple[str, str, 
 
 
 def rows_of(one: Breakpoint, recording: Recording, graph: Graph) -> set[int]:
-    """The rows of a recording that a breakpoint stands at; all of them for one that stands anywhere."""
+    """The rows of a recording at which a breakpoint is set; all rows if it is set anywhere."""
     rows = range(recording.count)
     if one.where == "any":
         return set(rows)
@@ -181,7 +181,7 @@ def rows_of(one: Breakpoint, recording: Recording, graph: Graph) -> set[int]:
         return {row for row, name in recording.names.items() if recording.kind[row] != "constant" and _matches(name, one.what)}
     if one.where == "module":
         inside: list[bool] = []
-        for number, scope in enumerate(recording.scopes):  # those around have smaller numbers
+        for number, scope in enumerate(recording.scopes):  # outer scopes have smaller numbers
             names = (scope.name, graph.scope_names.get(number, scope.name), scope.label)
             mine = scope.kind in ("module", "scope") and any(_matches(name, one.what) for name in names)
             inside.append(mine or scope.parent >= 0 and inside[scope.parent])
@@ -198,7 +198,7 @@ def rows_of(one: Breakpoint, recording: Recording, graph: Graph) -> set[int]:
 
 
 def _matches(name: str, glob: str) -> bool:
-    """`layers.*.weight` matches `model.layers.0.weight` too: what the model is called need not be known."""
+    """Whether a glob matches. `layers.*.weight` also matches `model.layers.0.weight`: the model's own name need not be known."""
     return name != "" and (fnmatchcase(name, glob) or fnmatchcase(name, f"*.{glob}"))
 
 
@@ -207,14 +207,14 @@ def _matches(name: str, glob: str) -> bool:
 
 @dataclass(frozen=True)
 class Stop:
-    """The pass is to stop after `index` steps, and why."""
+    """Where a pass stops (after `index` steps), and why."""
 
     index: int
     sentence: str
 
 
 class _Candidate:
-    """A conditional breakpoint at one step: the gradients that it is asked about, and what was measured of them."""
+    """A conditional breakpoint at one step, with the gradients it applies to and what was measured of them."""
 
     def __init__(self, one: Breakpoint, condition: Condition, whose: list[tuple[str, Any]]) -> None:
         self.one, self.condition, self.whose = one, condition, whose
@@ -228,7 +228,7 @@ class _Candidate:
 
 
 class Lookout:
-    """Looks at the steps of one pass as they come, and says where it is to stop. On a GPU it says so up to 32 steps later."""
+    """Checks the steps of one pass as they are taken, and decides where it stops. On a GPU it may decide up to 32 steps later."""
 
     def __init__(self, stepper: Stepper, breakpoints: Iterable[Breakpoint]) -> None:
         self.stepper = stepper
@@ -241,7 +241,7 @@ class Lookout:
         self._waiting: list[tuple[int, list[_Candidate]]] = []
 
     def look(self, index: int) -> Stop | None:
-        """The step that led to `index` has been taken."""
+        """Check the step that led to `index`."""
         taken = self.stepper.taken[index - 1] if index else None
         if taken is None:
             return None
@@ -262,7 +262,7 @@ class Lookout:
         return None if on_device and len(self._waiting) < BATCH else self.flush()
 
     def flush(self) -> Stop | None:
-        """Decide about all steps that were looked at; the first one to stop at."""
+        """Decide about all pending steps; return the first one to stop at."""
         waiting, self._waiting = self._waiting, []
         asked = [(c.names, values) for _, candidates in waiting for c in candidates for values in c.measured]
         healths = iter(fetched(asked))
@@ -281,6 +281,6 @@ def _waits(value: Any) -> bool:
 
 
 def named(stops: str | Breakpoint | Sequence[str | Breakpoint]) -> list[Breakpoint]:
-    """What `run_until` takes, as breakpoints: a condition, a Breakpoint, or several."""
+    """Convert the argument of `run_until` to breakpoints: a condition, a Breakpoint, or several."""
     several = [stops] if isinstance(stops, (str, Breakpoint)) else list(stops)
     return [one if isinstance(one, Breakpoint) else Breakpoint.of(one) for one in several]

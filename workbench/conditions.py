@@ -1,6 +1,6 @@
 """Conditions on a gradient's health, as a user writes them: `nan > 0 or norm > 1e3 or norm < 1e-8 or zero > 0.99`.
 
-Read by Python's own parser and a short list of what may stand in them; nothing is ever executed as code.
+They are parsed by Python's parser and checked against a short list of allowed syntax; nothing is ever executed as code.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .inspector import host, whole
 from .inspector.numbers import real
 from .protocol import Refused, Summary
 
-# What a condition may speak of. Except for `nan` and `inf`, numbers are those of the finite elements.
+# The names that a condition may use. Except for `nan` and `inf`, only finite elements are measured.
 NAMES = {
     "nan": "how many elements are NaN",
     "inf": "how many are infinite",
@@ -46,11 +46,11 @@ Health = Mapping[str, float]
 
 
 class BadCondition(Refused, ValueError):
-    """The text is no condition; the sentence says where and what may stand there."""
+    """The text is not a valid condition; the message says where and what is allowed."""
 
 
 class Condition:
-    """A predicate on a gradient. `names` are the measures that it needs; `holds` decides."""
+    """A predicate on a gradient. `names` are the measures that it needs; `holds` evaluates it."""
 
     def __init__(self, text: str) -> None:
         self.text = text.strip()
@@ -68,13 +68,13 @@ class Condition:
         self._test = self._truth(tree)
 
     def holds(self, health: Health) -> bool:
-        """Whether it holds for a gradient of this health. A comparison with a number that does not exist is false."""
+        """Whether the condition holds for this health. A comparison with a measure that does not exist (NaN) is false."""
         return self._test(health)
 
     def __repr__(self) -> str:
         return f"Condition({self.text!r})"
 
-    # -- reading ----------------------------------------------------------------------------------------------------------------
+    # -- parsing ----------------------------------------------------------------------------------------------------------------
 
     def _truth(self, node: ast.AST) -> Callable[[Health], bool]:
         if isinstance(node, ast.BoolOp):
@@ -124,7 +124,7 @@ class Condition:
 
 
 def measure(array: Any, names: set[str]) -> list[Any]:
-    """The measures in the order of `sorted(names)`, computed where the array lies: on a GPU they are 0-d arrays that wait there."""
+    """Compute the measures in the order of `sorted(names)`, on the array's device: on a GPU they are 0-d arrays that stay there."""
     array = whole(array)
     xp = devices.namespace(array)
     data = real(xp.asarray(array))
@@ -134,7 +134,7 @@ def measure(array: Any, names: set[str]) -> list[Any]:
     count = data.size if finite is None else finite.sum()
 
     def only(values: Any, otherwise: float) -> Any:
-        """With a number in place of what is not finite."""
+        """Replace values that are not finite by `otherwise`."""
         return values if finite is None else xp.where(finite, values, otherwise)
 
     def one(name: str) -> Any:
@@ -161,7 +161,7 @@ def measure(array: Any, names: set[str]) -> list[Any]:
 
 
 def fetched(measured: Sequence[tuple[set[str], list[Any]]]) -> list[Health]:
-    """What `measure` gave for the names beside it, as numbers: all that lies on a device comes in one transfer."""
+    """Convert results of `measure` to Python floats; everything on a device comes in one transfer."""
     flat = [value for _, values in measured for value in values]
     there = [i for i, value in enumerate(flat) if not isinstance(value, (int, float, numpy.generic, numpy.ndarray))]
     if there:
@@ -174,7 +174,7 @@ def fetched(measured: Sequence[tuple[set[str], list[Any]]]) -> list[Health]:
 
 
 def _exists(health: dict[str, float]) -> Health:
-    """Where no element is finite there is no smallest and no largest one."""
+    """Replace the infinite `min` and `max` of a gradient without finite elements by NaN."""
     for name, edge in (("min", math.inf), ("max", -math.inf)):
         if health.get(name) == edge:
             health[name] = math.nan
@@ -182,7 +182,7 @@ def _exists(health: dict[str, float]) -> Health:
 
 
 def health_of(s: Summary) -> Health:
-    """The same measures, read off a summary whose array is gone."""
+    """The same measures, read from a summary after its array is freed."""
     infinite = s.pos_inf + s.neg_inf
     norm = s.norm if s.norm is not None else math.nan if s.nan else math.inf
     there = {"min": s.min, "max": s.max, "mean": s.mean, "std": s.std}

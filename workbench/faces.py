@@ -1,4 +1,4 @@
-"""What stands on a node's box: the value of a scalar, the health of a tensor, what the tape keeps, whose memory it shares."""
+"""What a node's box shows: the value of a scalar, the health of a tensor, what the tape saves, and whose memory it shares."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from .protocol import NodeFace
 from .recording import Recording
 
 MOST = 1 << 16  # elements of one tensor that are counted for its box
-BUDGET = 1 << 21  # and of all tensors of one request: about 10 ms
+BUDGET = 1 << 21  # the same for all tensors of one request: about 10 ms
 _VIEW = re.compile(r"view of #(\d+)")
 
 
 def faces(recording: Recording, rows: list[int]) -> list[NodeFace]:
-    """The faces of these rows. Tensors on a GPU are left where they are, but for scalars."""
+    """The faces of these rows. Only scalars are copied from a GPU."""
     found, left = [], BUDGET
     for row in rows:
         array = recording.value(row)
@@ -39,7 +39,7 @@ def faces(recording: Recording, rows: list[int]) -> list[NodeFace]:
 
 
 def scalar(value: Any) -> int | float | bool | str | None:
-    """The one number of a scalar, fit for JSON; None for anything else."""
+    """The value of a scalar, fit for JSON; None for anything else."""
     if getattr(value, "shape", ()) != ():
         return None
     number = inspector.host(value).item() if hasattr(value, "dtype") else value
@@ -49,7 +49,7 @@ def scalar(value: Any) -> int | float | bool | str | None:
 
 
 def counts(array: numpy.ndarray) -> list[int]:
-    """How many elements are NaN, infinite, negative, zero, positive; nothing for what is no real number."""
+    """Count the NaN, infinite, negative, zero and positive elements; empty if the dtype is not real."""
     if array.dtype.kind not in "fiu":
         return []
     nan, inf = (int(numpy.count_nonzero(test(array))) for test in (numpy.isnan, numpy.isinf)) if array.dtype.kind == "f" else (0, 0)
@@ -61,7 +61,10 @@ def counts(array: numpy.ndarray) -> list[int]:
 
 
 def saves(recording: Recording, row: int) -> tuple[list[str], list[int], bool]:
-    """What the tape keeps for the op's backward: what the rules of inputs that need a gradient name. In words, slots of inputs, result."""
+    """What the tape saves for the op's backward: descriptions, input slots, and whether the result is saved.
+
+    These are the slots that the rules of inputs that need a gradient name.
+    """
     op = recording.ops[row]
     rules, slots = getattr(op, "rules", None) or (), getattr(op, "slots", ())
     if not recording.saved[row] or getattr(op, "variadic", False):

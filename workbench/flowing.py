@@ -1,4 +1,4 @@
-"""Gradients on their way through a backward pass: what memory they need between the step that makes them and the step that takes them."""
+"""Memory of gradients during a backward pass, between the step that makes a gradient and the step that takes it."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from .recording import HOLDERS, KEY, NUMBER, Recording
 
 
 class Flowing:
-    """Counts the gradients that wait for their node's step. Only what the executor itself holds counts, not what a view keeps of it."""
+    """Tracks the gradients that wait for their node's step. Counts only what the executor itself holds, not what a view keeps."""
 
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
-        self._waiting: dict[int, list[list]] = {}  # the tape's time of a node -> blocks of what has arrived there
-        self._outer: list[dict[int, list[list]]] = []  # the same of passes of which a step has begun this one
+        self._waiting: dict[int, list[list]] = {}  # the tape's time of a node -> blocks of the gradients that have arrived there
+        self._outer: list[dict[int, list[list]]] = []  # the same for the outer passes, a step of which began the next one
 
     def begins(self, around: int) -> None:
-        """A pass begins inside so many others, whose gradients wait on; of further ones an error was the end."""
+        """Begin a pass nested in `around` others, which keep their waiting gradients. Deeper ones were ended by an error."""
         self.end(around)
         if around:
             self._outer.append(self._waiting)
             self._waiting = {}
 
     def step(self, node: Any, grad: Any, input_grads: tuple) -> None:
-        """`node` has turned `grad` into `input_grads`; a pass that is recorded itself has rows for all of them."""
+        """Account for a step in which `node` turned `grad` into `input_grads`. A pass that is itself recorded has rows for them."""
         if isinstance(grad, Tensor):
             return
         waiting = self._waiting
@@ -51,7 +51,7 @@ class Flowing:
                     waiting[time] = [block]
                     continue
                 before.append(block)
-                if len(before) == 2 and not part:  # the executor adds: for a moment there are both and the sum, an array nobody tells of
+                if len(before) == 2 and not part:  # the executor adds: for a moment there are both and the sum, an array that is not reported
                     total = self._block(~len(r.events), g.nbytes, time)
                     for addend in before:
                         self._release(addend)
@@ -62,7 +62,7 @@ class Flowing:
                 self._recording.forget(block)
 
     def end(self, around: int = 0) -> None:
-        """Only so many passes still run; what has not been taken in the others is gone with them."""
+        """End all but `around` passes; the gradients still waiting in the others are dropped."""
         while len(self._outer) >= max(around, 1):
             self._let_go()
             self._waiting = self._outer.pop()
@@ -76,7 +76,7 @@ class Flowing:
         self._waiting.clear()
 
     def _block(self, key: int, nbytes: int, time: int) -> list:
-        """The new block of a gradient that waits for the step of the node of that time, which holds it."""
+        """Create the block of a gradient that waits for the step of the node with that time, which holds it."""
         r = self._recording
         row = r.times.get(time, -1)
         block = r.need(key, nbytes, row, 1, ~r.step)
@@ -84,7 +84,7 @@ class Flowing:
         return block
 
     def _found(self, block: list, grad: Any) -> None:
-        """The sum is at hand now: its memory may go on to other nodes."""
+        """Identify the sum now that its array is known: its memory may be passed on to other nodes."""
         blocks, key = self._recording.blocks, id(versions.storage(grad))
         if key not in blocks:
             del blocks[block[KEY]]

@@ -1,4 +1,4 @@
-"""Frames of functions, looked into without leaving a trace: a frame's `f_locals` would otherwise keep what it has shown alive."""
+"""Inspect function frames without side effects: reading a frame's `f_locals` could otherwise keep the values alive."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from engine.core import tape
 
 HIDDEN = tuple(os.path.dirname(os.path.abspath(file)) + os.sep for file in (engine.__file__, __file__))
 errors.hide(HIDDEN[1])
-at_user_line = errors.at_user_line  # for the workbench to import from here, where its own lines are hidden
-# Who runs the cells: what they hold of the user's is asked of them by name.
+at_user_line = errors.at_user_line  # the workbench imports it from here, where its own lines are hidden
+# The packages that run the cells: references to user objects in them are described by name.
 HOSTS = ("IPython", "ipykernel", "asyncio", "tornado", "zmq", "traitlets", "threading", "jupyter_client", "runpy", "selectors")
 _PASS = tape.backward_steps.__code__
 _LIBRARIES = [path for name, path in sysconfig.get_paths().items() if name in ("stdlib", "platstdlib", "purelib", "platlib")]
@@ -25,18 +25,18 @@ _INSTALLED = tuple({os.path.realpath(path) + os.sep for path in (*_LIBRARIES, *s
 
 
 def is_installed(file: str) -> bool:
-    """Whether a file belongs to Python or to an installed package (or to the workbench), not to the user."""
+    """Whether a file belongs to Python, an installed package or the workbench rather than to the user."""
     path = os.path.realpath(file)
     return path.startswith(_INSTALLED) or path.startswith(HIDDEN)
 
 
 def is_host(frame: FrameType) -> bool:
-    """Whether it is the workbench's, the engine's, or of what runs the notebook."""
+    """Whether the frame belongs to the workbench, the engine, or the packages that run the notebook."""
     return frame.f_code.co_filename.startswith(HIDDEN) or frame.f_globals.get("__name__", "").partition(".")[0] in HOSTS
 
 
 def passes_around(frame: FrameType | None) -> int:
-    """How many backward passes are running here: of the inner ones each was begun by a step of another, as by checkpoint's or a hook's."""
+    """The number of backward passes running in these frames: a step can begin another pass, as in checkpoint or in a hook."""
     found = 0
     while frame is not None:
         found += frame.f_code is _PASS
@@ -45,20 +45,20 @@ def passes_around(frame: FrameType | None) -> int:
 
 
 def is_function(frame: FrameType) -> bool:
-    """Whether it is a function's and not a module's or a cell's, whose variables are in a namespace."""
+    """Whether the frame is a function's. A module's or cell's variables are in a namespace instead."""
     return bool(frame.f_code.co_flags & inspect.CO_NEWLOCALS)
 
 
 def called(frame: FrameType) -> str:
-    """The function's name: "train()"."""
+    """The function's name with parentheses, such as `train()`."""
     return f"{frame.f_code.co_name}()"
 
 
 def variables(frame: FrameType) -> list[tuple[str, Any]]:
-    """The local variables of a function's frame; of a cell's or module's, its namespace.
+    """The local variables of a function's frame, or the namespace of a cell's or module's frame.
 
-    Before Python 3.13, reading them makes a dict that stays with the frame and would keep what is in it alive. It is emptied again, unless
-    somebody else has it: code that has called `locals()`.
+    Before Python 3.13, reading them makes a dict that stays with the frame and keeps its values alive. It is cleared, unless other code,
+    such as a call of `locals()`, also holds it.
     """
     shown = frame.f_locals
     found = list(shown.items())

@@ -1,4 +1,4 @@
-"""How far one step goes: an op, a module, to the next parameter's gradient, an iteration of a loop."""
+"""Step sizes of a backward pass: one op, one module, up to the next parameter's gradient, or one iteration of a loop."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NONE = {
 
 
 class Places:
-    """The places in one pass where a coarser step ends. `plan` is the row of each step; an index is the number of steps done."""
+    """The indices in a pass at which coarser steps end. `plan` is the row of each step; an index is the number of steps done."""
 
     def __init__(self, recording: Recording, graph: Graph, plan: Sequence[int]) -> None:
         self.plan = plan
@@ -30,10 +30,10 @@ class Places:
         self._groups = groups
         self._home = [home[row] if 0 <= row < len(home) else -1 for row in plan]
         self._labels: dict[str, list[int]] = {}
-        self._sizes: dict[int, int] = {}  # module -> its steps
+        self._sizes: dict[int, int] = {}  # module -> number of its steps
 
     def after(self, by: By, index: int) -> int:
-        """Where a step forth from `index` ends."""
+        """The index at which a step forward from `index` ends."""
         end = len(self.plan)
         if by == "op" or index >= end:
             return min(index + 1, end)
@@ -46,7 +46,7 @@ class Places:
         return next((i for i in range(index + 1, end) if labels[i] != labels[index]), end)
 
     def before(self, by: By, index: int) -> int:
-        """Where a step back from `index` ends."""
+        """The index at which a step back from `index` ends."""
         if by == "op" or index <= 0:
             return max(index - 1, 0)
         if by == "parameter":
@@ -58,7 +58,7 @@ class Places:
         return next((i for i in range(index - 1, 0, -1) if labels[i - 1] != labels[index - 1]), 0)
 
     def out(self, index: int) -> int:
-        """Where the pass has left the innermost module around the step it stands at; from its very end, the module around that."""
+        """The index at which the pass leaves the innermost module around the current step; at that module's end, the next outer one."""
         end = len(self.plan)
         if index >= end:
             return end
@@ -71,16 +71,16 @@ class Places:
         return end
 
     def _whole(self, step: int, beyond: int) -> int:
-        """The largest module that the step lies in and the step `beyond` it does not: a step goes over it. -1: there is none.
+        """The largest module that contains the step but not the step `beyond`, and so is stepped over; -1 for none.
 
-        What has more than half of the pass, such as the model itself, is gone into.
+        A module with more than half of the pass, such as the model itself, is stepped into.
         """
         outside = self._around(beyond) if 0 <= beyond < len(self.plan) else []
         begins = [group for group in self._around(step) if group not in outside and self._groups[group].kind != "function"]
         return next((group for group in reversed(begins) if 2 * self._steps(group) <= len(self.plan)), -1)
 
     def _steps(self, group: int) -> int:
-        """How many steps lie in a module."""
+        """The number of steps in a module."""
         if not self._sizes:
             for step in range(len(self.plan)):
                 for around in self._around(step):
@@ -88,7 +88,7 @@ class Places:
         return self._sizes.get(group, 0)
 
     def _around(self, step: int) -> list[int]:
-        """The modules around a step, the innermost first."""
+        """The modules around a step, innermost first."""
         found, group = [], self._home[step]
         while group >= 0:
             if self._groups[group].kind in MODULES:
@@ -105,7 +105,7 @@ class Places:
         return labels
 
     def _unit(self, group: int, by: Literal["module", "iteration"]) -> int:
-        """The innermost module or iteration that a group is or lies in. A composite op counts where no module is around it."""
+        """The innermost module or iteration that a group is or is in. A composite op counts if there is no module around it."""
         function = -1
         while group >= 0:
             one: protocol.Group = self._groups[group]

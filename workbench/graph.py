@@ -1,4 +1,4 @@
-"""From a recording to the graph that the view draws: nodes, edges, sites, and groups by cell, module, loop and fold."""
+"""Build the graph that the view draws from a recording: nodes, edges, sites, and groups by cell, module, loop and fold."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from .readable import readable
 from .recording import Recording
 from .sites import line_of, positions
 
-NOTE = 2000  # characters of what an op said when it failed
-FOLD = 3  # so many alike neighbours become one box
+NOTE = 2000  # characters of a failed op's message
+FOLD = 3  # this many equal neighbours are folded into one box
 _BASE, _PRIME = 1_000_003, (1 << 61) - 1
 
 
@@ -29,31 +29,31 @@ class Box:
     ) -> None:
         self.kind, self.name, self.label, self.items, self.count = kind, name, label, items, count
         self.subject, self.code, self.lasti = subject, code, lasti
-        self.token: Any = None  # equal for two passes through the same code
+        self.token: Any = None  # equal for two runs of the same code
         self.alike: Any = None  # equal for two boxes of the same structure
-        self.loop: tuple[int, int, str] | None = None  # where the user wrote it, of a loop
+        self.loop: tuple[int, int, str] | None = None  # for a loop, where the user wrote it
 
 
 class Graph:
-    """Turns a recording into messages, whole or the rows since the last one. Groups are arranged when the recording has ended."""
+    """Convert a recording to messages, whole or only the rows since the last one. Groups are arranged when the recording has ended."""
 
     def __init__(self, recording: Recording, sources: source.Sources | None = None) -> None:
         self.recording = recording
         self.sources = sources or source.Sources()
         self.sites: list[protocol.Site] = []
         self._site_of: dict[tuple[int, int], int] = {}
-        self._places: dict[tuple[str, int], int] = {}  # file and line -> place in `sites`
+        self._places: dict[tuple[str, int], int] = {}  # file and line -> index in `sites`
         self._site: list[int] = []  # by row
-        self._groups: list[protocol.Group] | None = None  # None: the recording still runs
+        self._groups: list[protocol.Group] | None = None  # None while the recording runs
         self._group: list[int] = []  # by row
-        self._told: tuple[tuple, dict[str, Any]] | None = None  # of which state of the recording, and the JSON of it
+        self._told: tuple[tuple, dict[str, Any]] | None = None  # the state of the recording, and its JSON
         self.scope_names: dict[int, str] = {}
-        self.accessors: dict[int, str] = {}  # row -> the Python expression for its tensor, where the user holds it
+        self.accessors: dict[int, str] = {}  # row -> the Python expression for its tensor, if the user holds it
         self.optimizers: list[Any] = []  # weak references to those among the user's variables
         self.view: protocol.View = "graph"  # what the view opens on
 
     def finish(self, namespace: Mapping[str, Any] | None = None) -> None:
-        """The code has ended: names are given, loops found, alike neighbours folded."""
+        """Name rows, find loops and fold equal neighbours once the code has ended."""
         self.name(namespace)
         self.scope_names = source.name_scopes(self.recording, namespace)
         self.accessors = source.accessors(self.recording, namespace)
@@ -65,18 +65,18 @@ class Graph:
         return self._groups is not None
 
     def arranged(self) -> tuple[list[protocol.Group], list[int]]:
-        """All groups and the innermost one of each row, loops included, even while the code still runs. Linear then."""
+        """All groups and the innermost one of each row, loops included. While the code still runs, each call takes linear time."""
         if self._groups is not None:
             return self._groups, self._group
         return arrange(self.recording, self.sources, self.scope_names)
 
     def name(self, namespace: Mapping[str, Any] | None) -> None:
-        """Give rows the user's names as far as they are known now."""
+        """Apply the user's names to rows, as far as they are known now."""
         self._told = None
         source.name_rows(self.recording, namespace, self.sources)
 
     def site(self, row: int) -> int:
-        """The row's place in `sites`; -1 when it is unknown."""
+        """The row's index in `sites`; -1 if it is unknown."""
         self._locate(row + 1)
         return self._site[row]
 
@@ -87,7 +87,7 @@ class Graph:
             if code is None:
                 self._site.append(-1)
                 continue
-            key = (id(code), r.lasti[row])  # the recording holds the code object, so its identity is its own
+            key = (id(code), r.lasti[row])  # the recording holds the code object, so the id stays unique
             at = self._site_of.get(key)
             if at is None:
                 site = self.sources.site(code, r.lasti[row])
@@ -97,7 +97,7 @@ class Graph:
             self._site.append(at)
 
     def whole(self) -> dict[str, Any]:
-        """All of it as JSON, which nobody may change: of a recording that has ended it is made once, however many views ask."""
+        """The whole graph as JSON, which callers must not change: for a recording that has ended it is made once and cached."""
         r = self.recording
         stamp = (r.count, r.root, r.title, r.dropped, self.view)
         if self._told is not None and self._told[0] == stamp:
@@ -108,12 +108,12 @@ class Graph:
         return told
 
     def message(self, start: int = 0, first_edge: int = 0, first_site: int = 0, first_group: int = 0) -> protocol.Graph:
-        """All rows from `start` on. Rows that are being added by a running cell are left out until they are whole."""
+        """All rows from `start` on. Rows that a running cell is still adding are left out."""
         r = self.recording
         end = r.count
         self._locate(end)
         last_edge = r.edge_end[end - 1] if end else 0
-        if self._groups is not None and len(self._group) < end:  # a recording of PyTorch's was extended after its end
+        if self._groups is not None and len(self._group) < end:  # a PyTorch recording was extended after its end
             self._groups, self._group = arrange(r, self.sources, self.scope_names)
         live = self._groups is None
         groups = scope_groups(r, first_group) if self._groups is None else self._groups[first_group:]
@@ -152,7 +152,7 @@ class Graph:
 
 
 def dtype_name(dtype: Any) -> str:
-    """What users call it: "float32"; "" for a result that never came to be."""
+    """The dtype's name, such as "float32"; "" for a result that was never produced."""
     return "" if dtype is None else dtype if isinstance(dtype, str) else dtype.name
 
 
@@ -193,9 +193,9 @@ def arrange(recording: Recording, sources: source.Sources, scope_names: Mapping[
     def intern(key: Any) -> int:
         return interned.setdefault(key, len(interned))
 
-    for scope in sorted(boxes, reverse=True):  # inner scopes have larger numbers than those around them
+    for scope in sorted(boxes, reverse=True):  # inner scopes have larger numbers than outer ones
         box = boxes[scope]
-        # what an op of several ops repeats inside is no loop of the user's
+        # repetition inside a composite op is not a loop of the user's
         box.items[:] = _folded(box.items) if box.kind == "function" else _tidied(r, box.items, sources, intern, box)
         _seal(r, box, intern)
     tops = _tidied(r, tops, sources, intern)
@@ -212,13 +212,13 @@ def _seal(r: Recording, box: Box, intern: Any) -> None:
 def _token(r: Recording, item: Any, intern: Any) -> int:
     if isinstance(item, Box):
         return item.token
-    # Where no code is known, how far back its inputs were made tells an op from another one of its kind.
+    # If the code is unknown, the distances to the inputs distinguish ops of one kind.
     reach = [item - source for source, _ in r.inputs(item) if r.kind[source] == "op"] if r.code[item] is None else []
     return intern((r.op_name(item), r.code[item], _place(r.code[item], r.lasti[item]), *reach))
 
 
 def _place(code: CodeType | None, lasti: int) -> Any:
-    """Where in the text the instruction stands. CPython 3.11 makes one call by either of two instructions, and changes its mind."""
+    """Where the instruction is in the source. CPython 3.11 may execute the same call by either of two instructions."""
     places = () if code is None else positions(code)
     return places[lasti // 2] if lasti // 2 < len(places) else lasti
 
@@ -228,7 +228,7 @@ def _alike(r: Recording, item: Any, intern: Any) -> int:
 
 
 def _tidied(r: Recording, items: list, sources: source.Sources, intern: Any, holder: Box | None = None) -> list:
-    """Loops found, repeated calls numbered, alike neighbours folded."""
+    """Find loops, number repeated calls and fold equal neighbours."""
     while True:
         found = _with_loops(r, items, sources, intern, holder)
         if len(found) == len(items):
@@ -239,13 +239,13 @@ def _tidied(r: Recording, items: list, sources: source.Sources, intern: Any, hol
 
 
 def _with_loops(r: Recording, items: list, sources: source.Sources, intern: Any, holder: Box | None) -> list:
-    """Runs of the same code, one after the other, as loops. Inner loops are found first; the caller asks until nothing changes."""
+    """Turn consecutive runs of the same code into loops. Inner loops are found first; the caller repeats this until nothing changes."""
     tokens = [_token(r, item, intern) for item in items]
     out, done = [], 0
     for start, period, count in repeats(tokens):
         body = items[start : start + period]
         if period == 1 and isinstance(body[0], Box):
-            continue  # calls of one module in a row are folded instead
+            continue  # consecutive calls of one module are folded instead
         code, lasti = _where(r, body[0])
         own = holder is not None and (code, lasti) == (holder.code, holder.lasti)
         around = None if own or code is None else _loop_around(r, body, sources)
@@ -256,7 +256,7 @@ def _with_loops(r: Recording, items: list, sources: source.Sources, intern: Any,
         header = around[2] if around else ""
         epochs = _epochs(r, code, around, [items[k] for k in range(start, done, period)], sources) if around else []
         if own and code is not None and not header:
-            each, name, label = "step", "step", f"step ×{count}"  # a loop in a layer's own code, such as an LSTM's over time
+            each, name, label = "step", "step", f"step ×{count}"  # a loop in a layer's own code, such as an LSTM's loop over time
         elif code is None:
             each, name, label = "turn", "repeated", f"repeated ×{count}"
         else:
@@ -275,10 +275,10 @@ def _with_loops(r: Recording, items: list, sources: source.Sources, intern: Any,
                 one.items[:] = _folded(one.items)
                 _seal(r, one, intern)
                 inner.append(one)
-        # the number of iterations is no part of what makes two loops the same
+        # two loops are the same even if their numbers of iterations differ
         token, alike = tuple(tokens[start : start + period]), tuple(_alike(r, i, intern) for i in body)
         loop = functools.partial(_loop, code=code, lasti=lasti, intern=intern)
-        if len(epochs) > 1:  # one loop for each pass over the data, in a loop of these
+        if len(epochs) > 1:  # one loop for each pass over the data, inside an outer loop
             ends = [*epochs[1:], count]
             for a, b in zip(epochs, ends, strict=True):
                 _renumbered(r, inner[a:b] if period > 1 and b - a > 1 else [], each, intern)
@@ -290,8 +290,8 @@ def _with_loops(r: Recording, items: list, sources: source.Sources, intern: Any,
 
 
 def _is_loop(body: list, count: int, code: CodeType | None, around: Any, holder: Box | None) -> bool:
-    """Whether a piece that runs again and again is a loop of the user's, and no chance."""
-    if code is None:  # no line is known: the same modules again are enough
+    """Whether a repeated piece is a loop of the user's rather than a coincidence."""
+    if code is None:  # the line is unknown: the same modules again are enough
         return count >= FOLD and any(isinstance(item, Box) and (item.subject or item.kind == "loop") for item in body)
     return around is not None or code.co_name != "<module>" or holder is not None and holder.kind == "module"
 
@@ -309,7 +309,7 @@ def _loop(name: str, label: str, items: list, around: Any, token: Any, alike: An
 
 
 def _epochs(r: Recording, code: CodeType, around: tuple, firsts: list, sources: source.Sources) -> list[int]:
-    """The iterations of a loop over a DataLoader with which it begins anew, where the loop's own line asks for the batches."""
+    """The iterations at which a loop over a DataLoader starts over, if the loop's own line iterates the loader."""
     marks = [row for row, own, lasti in r.loadings if own is code and line_of(own, lasti) == around[0]]
     if len(marks) < 2:
         return []
@@ -324,7 +324,7 @@ def _first_row(item: Any) -> int:
 
 
 def _outer(r: Recording, code: CodeType, around: Any, parts: list[Box], loop: Any, sources: source.Sources, intern: Any) -> Box:
-    """The loop around loops that follow each other, such as that over epochs; without one, their function was called again and again."""
+    """Wrap consecutive loops in the loop around them, such as that over epochs; without one, in a group of calls of their function."""
     beyond = sources.loops(code, parts[0].lasti)
     outer = next(iter(beyond[beyond.index(around) + 1 :]), None)
     each, name, header = ("turn", outer[2], outer[2]) if outer else ("call", code.co_name, f"{code.co_name}()")
@@ -340,14 +340,14 @@ def _outer(r: Recording, code: CodeType, around: Any, parts: list[Box], loop: An
 
 
 def _where(r: Recording, item: Any) -> tuple[CodeType | None, int]:
-    """The user's code that the item came from. A scope was entered by way of contextlib, so its first op tells."""
+    """The user's code that the item came from. A scope was entered through contextlib, so its first op is used."""
     while isinstance(item, Box) and item.kind == "scope":
         item = item.items[0]
     return (item.code, item.lasti) if isinstance(item, Box) else (r.code[item], r.lasti[item])
 
 
 def _loop_around(r: Recording, body: list, sources: source.Sources) -> tuple[int, int, str] | None:
-    """The innermost loop that all of the repeated piece stands in, and that none of it is; None where calls repeat that stand in none."""
+    """The innermost loop that contains all of the repeated piece and is not itself in it; None if repeated calls are in no loop."""
     code, _ = _where(r, body[0])
     found: list | None = None
     inner = set()
@@ -461,7 +461,7 @@ def _numbered(r: Recording, tops: list) -> tuple[list[protocol.Group], list[int]
                 b = groups[b].parent
         return a
 
-    # what came from outside stands in the lowest group that holds all its users
+    # inputs from outside go into the innermost group that contains all their users
     home: dict[int, int] = {}
     for e, source_row in enumerate(r.source[: r.edge_end[r.count - 1] if r.count else 0]):
         if r.kind[source_row] != "op":

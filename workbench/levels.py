@@ -6,11 +6,11 @@ from typing import get_args
 
 from .protocol import LevelName
 
-current: LevelName | None = None  # None: nobody has chosen, and each notebook keeps its own
+current: LevelName | None = None  # None: not chosen, and each notebook keeps its own
 
 
 def choose(level: str) -> None:
-    """From now on every view shows so much. ValueError for another word."""
+    """Set the level of every view. Raises ValueError for an unknown name."""
     global current
     if level not in get_args(LevelName):
         raise ValueError(f"A level is one of {', '.join(map(repr, get_args(LevelName)))}, not {level!r}")

@@ -1,4 +1,4 @@
-"""What needs memory, and until when: tensors, what the tape saves, gradients, what an optimizer keeps."""
+"""Track what uses memory, and for how long: tensors, saved tensors of the tape, gradients, optimizer state."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .recording import HOLDERS, NUMBER, USE, Recording, Saving, Watch
 
 
 class Lifetimes:
-    """Follows them for one recorder, by weak references; its recording has the blocks of memory, the events, and what has died."""
+    """Tracks lifetimes for one recorder through weak references; blocks, events and deaths are stored in its recording."""
 
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
@@ -33,12 +33,12 @@ class Lifetimes:
         return r.need(id(owner), owner.nbytes, row)
 
     def saves(self, node: Any, row: int) -> int:
-        """The node keeps arrays for its backward: they live as long as it does, or until backward frees it. Their bytes."""
+        """Register the arrays that a node saves until it dies or backward frees them. Return their size in bytes."""
         r, keys, total, time, saved = self._recording, [], 0, node.time, node.saved
         if type(saved) is not tuple:
-            return 0  # a hook of the program's keeps something else in their place
+            return 0  # a saved-tensor hook of the user's stores something else
         known, events, uses = r.blocks.get, r.events, r.uses.frombytes
-        several = type(saved[0]) is tuple  # a sequence of tensors is kept as one
+        several = type(saved[0]) is tuple  # a sequence of tensors is saved as one
         for place, array in [*((0, part) for part in saved[0]), *enumerate(saved[1:], 1)] if several else enumerate(saved):
             if array is None:
                 continue
@@ -48,7 +48,7 @@ class Lifetimes:
             elif hasattr(array, "nbytes"):
                 key = id(versions.storage(array))
             else:
-                continue  # a number, or what a user-written Function keeps
+                continue  # a scalar, or what a user-written Function saves
             block = known(key)
             if block is None:
                 block = self._kept(array, row)
@@ -63,7 +63,7 @@ class Lifetimes:
         return total
 
     def _kept(self, array: Any, row: int) -> list:
-        """The block of an array that is no tensor's, but only kept by the op's node."""
+        """The block of an array that belongs to no tensor and is only saved by the op's node."""
         block = self.block(array, row)
         self._recording.roles[block[NUMBER]] = "saved", row
         return block
@@ -84,7 +84,7 @@ class Lifetimes:
         self.hold(watch)
 
     def _owned(self, array: Any, row: int, role: str) -> list:
-        """The block of an array that no op made, with one holder more: a gradient of that row, or what an optimizer keeps for it."""
+        """The block, with one more holder, of an array that no op made: a gradient, or optimizer state, of that row."""
         r = self._recording
         owner = array if array.base is None else versions.storage(array)
         block = r.blocks.get(id(owner))
@@ -96,7 +96,7 @@ class Lifetimes:
         return block
 
     def optimizer(self, optimizer: Any) -> None:
-        """What it keeps from step to step, from now on."""
+        """Track the optimizer's state from now on."""
         r = self._recording
         for parameter, state in optimizer.state.items():
             for name, kept in state.items():
@@ -109,7 +109,7 @@ class Lifetimes:
                     self._keeps(array, array, -1, "room to compute in")
 
     def _keeps(self, what: Any, array: Any, row: int, name: str) -> None:
-        """An optimizer keeps `what` from step to step, under that name."""
+        """Register `what` under that name; the optimizer keeps it from step to step."""
         block = self._owned(array, row, name)
         watch = self._recording.others[block[NUMBER]] = self.watch(what, 0, block)
         self.hold(watch)

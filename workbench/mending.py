@@ -1,6 +1,6 @@
-"""What an interrupt by the user leaves of a recording: the rows and steps that were whole, and memory that adds up.
+"""Repair a recording after a KeyboardInterrupt: keep complete rows and steps, and make memory consistent.
 
-The user's code may catch the interrupt and go on, recorded as before. An interrupt comes at any place where Python looks for one.
+The user's code may catch the interrupt and continue to be recorded. An interrupt can arrive wherever Python checks for one.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from .recording import BYTES, EVENT, HOLDERS, NUMBER, Recording, Watch
 
 
 def mend(r: Recording) -> None:
-    """Take back the row or step in whose midst the recorder was interrupted."""
+    """Roll back the row or step during which the recorder was interrupted."""
     count = r.count
     edges = r.edge_end[count - 1] if count else 0
     for column in (
@@ -37,7 +37,7 @@ def mend(r: Recording) -> None:
 
 
 def _count_holders(r: Recording) -> None:
-    """Count anew who needs each block of memory, and let the events say so."""
+    """Recount the holders of each memory block, and add events to match."""
     for block in r.blocks.values():
         block[HOLDERS] = 0
     watches = {id(watch): watch for watch in (*r.ref, *r.watches.values(), *r.dead)}
@@ -51,7 +51,7 @@ def _count_holders(r: Recording) -> None:
     for number, delta in zip(r.events[::3], r.events[1::3], strict=True):
         told[number] += delta
     for key, block in list(r.blocks.items()):
-        if not block[HOLDERS] or not told[block[NUMBER]]:  # nobody's, or nobody was told of it
+        if not block[HOLDERS] or not told[block[NUMBER]]:  # without holders, or without events
             del r.blocks[key]
     alive = {block[NUMBER] for block in r.blocks.values()}
     for number, nbytes in told.items():

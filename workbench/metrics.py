@@ -1,4 +1,4 @@
-"""One number for each node of a recording, for the overlays of the view: how large values and gradients are, how long ops ran."""
+"""One number per node of a recording, for the view's overlays: magnitudes of values and gradients, times of ops."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ from .recording import Recording
 from .stepper import Stepper
 from .timing import NOT_TIMED, settle
 
-MOST = float(numpy.finfo(numpy.float32).max)  # a float64 may be larger, and would be infinite on its way
-Numbers = tuple[numpy.ndarray, str]  # float32, one for each row, NaN where there is none; why there are none at all
+MOST = float(numpy.finfo(numpy.float32).max)  # a larger float64 would become infinite in float32
+Numbers = tuple[numpy.ndarray, str]  # float32, one per row, NaN if missing; and why there are none at all
 
 
 def activation(recording: Recording, stepper: Stepper | None = None) -> Numbers:
-    """Mean magnitude of each value that is still there."""
+    """Mean magnitude of each value that still exists."""
     return _of_rows(recording, recording.value), "No value is there any more. Record with a larger budget, such as %%watch --keep 1GB."
 
 
 def gradient(recording: Recording, stepper: Stepper | None = None) -> Numbers:
-    """Mean magnitude of each gradient, as far as the pass stands; without a pass that of `.grad`."""
+    """Mean magnitude of each gradient at the current step; without a pass, of `.grad`."""
     found = gradients(recording, stepper)
     return _of_rows(recording, found.get), "There is no gradient yet: run backward(), or step through it with wb.step(loss)."
 
 
 def ratio(recording: Recording, stepper: Stepper | None = None) -> Numbers:
-    """Mean magnitude of the gradient over that of the value: which layers a step would move most."""
+    """Mean magnitude of the gradient divided by that of the value: which layers a step would change most."""
     above, missing = gradient(recording, stepper)
     below, _ = activation(recording, stepper)
     with numpy.errstate(divide="ignore", invalid="ignore"):
         found = above / below
-    found[~numpy.isfinite(found)] = math.nan  # a value of zeros has no ratio
+    found[~numpy.isfinite(found)] = math.nan  # a value of all zeros has no ratio
     return found, missing
 
 
 def bad(recording: Recording, stepper: Stepper | None = None) -> Numbers:
-    """How many elements of value and gradient are NaN or infinite."""
+    """The number of NaN or infinite elements in each value and its gradient."""
     found = gradients(recording, stepper)
 
     def count(array: Any) -> float:
@@ -65,10 +65,10 @@ def time(recording: Recording, stepper: Stepper | None = None) -> Numbers:
 
 
 def difference(recording: Recording, stepper: Stepper | None = None) -> Numbers:
-    """How far each value is from that of the other recording, relative to its size."""
+    """Distance of each value from that of the other recording, relative to its size."""
     known = recording.distance
     numbers = numpy.array([math.nan] * recording.count if known is None else known, numpy.float32)
-    numbers[numpy.isinf(numbers)] = math.nan  # of another shape: its flag says so
+    numbers[numpy.isinf(numbers)] = math.nan  # a different shape, as its flag says
     return numbers, "There is nothing to compare with: wb.diff(before, after) shows two recordings at once."
 
 
@@ -83,7 +83,7 @@ METRICS: dict[str, Callable[[Recording, Stepper | None], Numbers]] = {
 
 
 def gradients(recording: Recording, stepper: Stepper | None) -> dict[int, Any]:
-    """Row -> its gradient's array: of the pass as far as it stands, of `.grad` where there is no pass."""
+    """Row -> its gradient's array: at the current step of the pass, or `.grad` if no step has been taken."""
     found: dict[int, Any] = {}
     if stepper is None or not stepper.index:
         for row in range(recording.count):
@@ -99,10 +99,10 @@ def _of_rows(recording: Recording, array_of: Callable[[int], Any]) -> numpy.ndar
     for row in range(recording.count):
         array = array_of(row)
         if hasattr(array, "dtype") and recording.kind[row] != "constant":
-            numbers[row] = min(magnitude(array), MOST)  # a NaN stays one: it is not above
+            numbers[row] = min(magnitude(array), MOST)  # min keeps a NaN: it is not larger
     return numbers
 
 
 def magnitude(array: Any) -> float:
-    """Mean |x| over the finite elements; NaN when there are none, and of truth values."""
+    """Mean |x| over the finite elements; NaN if there are none, or for booleans."""
     return math.nan if array.dtype.kind == "b" else mean_magnitude(array)

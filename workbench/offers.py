@@ -1,4 +1,4 @@
-"""Backward passes that the code has not run: where one could begin, and the pass itself. It changes no `.grad`, and the graph stays."""
+"""Backward passes that the code has not run: where one could begin, and running it without changing `.grad` or freeing the graph."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ GONE = "The program has let go of this tensor, so its backward pass cannot be ru
 
 
 def roots(recording: Recording) -> list[int]:
-    """The rows of scalars that nothing was computed from any further, and whose graph is still there; the one made last first."""
+    """The rows of unused scalars with an intact graph, from which a backward pass could begin; the newest first."""
     if recording.live:
         return []
     used = {source for row in range(recording.count) if recording.grad[row] for source, _ in recording.inputs(row)}
@@ -28,7 +28,7 @@ def _could_begin(recording: Recording, row: int) -> bool:
     tensor = _tensor(recording, row)
     if tensor is None or not tensor.requires_grad or tensor.numel() != 1 or not tensor.is_floating_point():
         return False
-    if recording.foreign is not None:  # only PyTorch's own engine can tell whether the graph was freed
+    if recording.foreign is not None:  # only PyTorch's own engine knows whether the graph was freed
         return recording.row_of(tensor.grad_fn) == row
     known = all(recording.row_of(node) >= 0 and not _freed(node) for node in tape.plan([tensor.node]))
     return known and recording.row_of(tensor.node) == row
@@ -43,9 +43,9 @@ def _freed(node: Any) -> bool:
 
 
 def begin(recording: Recording, graph: Graph, row: int) -> Stepper:
-    """The pass from the tensor of a row, run once and gone back to its start: whatever the program does next, it can be walked through.
+    """Run the pass from a row's tensor once and return to its start, so that it can be stepped through whatever happens later.
 
-    PassEnded where it cannot begin.
+    Raises PassEnded if it cannot begin.
     """
     tensor = _tensor(recording, row)
     if tensor is None:

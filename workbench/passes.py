@@ -1,4 +1,4 @@
-"""Watching the backward passes that the user's own code runs: each becomes a pass to look at, and can be held up at every step."""
+"""Observe the backward passes that the user's code runs: each becomes a pass to look at, and can be paused at every step."""
 
 from __future__ import annotations
 
@@ -21,32 +21,32 @@ from .retrace import retrace
 from .session import Session
 from .stepper import Stepper, said
 
-PASSES = 200  # of so many passes, the newest, the records are kept
+PASSES = 200  # the records of this many passes, the newest, are kept
 GLANCE = 0.05  # seconds
 
 
 class Followed(Stepper):
-    """A pass that somebody's `backward()` runs, told step by step by an observer. It can hold that backward up.
+    """A pass run by a `backward()` call, followed step by step through an observer, which can pause that backward.
 
-    While the pass runs, going back and forth in what has run changes `.grad` as in any Stepper; the engine goes on only from the last
-    step taken. When it is over, what remains is a record: looking back in it changes nothing any more.
+    While the pass runs, stepping back and forth in what has run changes `.grad` as in any Stepper; the engine continues only from the last
+    step taken. After it has ended, it is a record: stepping back no longer changes anything.
     """
 
     mode = "paused"
 
     def __init__(self, recording: Recording, graph: Graph, roots: tuple, plan: list, keep: int = KEEP) -> None:
         super().__init__(recording, graph, roots, plan, None, keep)
-        self.wanted = 0  # run until so many steps are done
+        self.wanted = 0  # run until this many steps are done
         self.over = False
-        self.around = 1  # passes that ran where it began, itself included: more where a step of another began it
-        self.lookout: Lookout | None = None  # it is on its way to a breakpoint
-        self.going = False  # to one in a later pass, if there is none in this
-        self._lingers = False  # a breakpoint stopped it at its last step: it ends with the next wish
+        self.around = 1  # passes running where it began, itself included: more than 1 if a step of another began it
+        self.lookout: Lookout | None = None  # set while it runs to a breakpoint
+        self.going = False  # to one in a later pass if this pass has none
+        self._lingers = False  # a breakpoint stopped it at its last step: it ends with the next command
         self._prepared = self._before()
 
     @staticmethod
     def _restorable(grad: Any) -> Any:
-        """The user's own backward() adds into the gradient that is there, so going back needs a copy of what it was."""
+        """Copy the gradient that is there: the user's own backward() adds into it, so going back needs its old value."""
         return None if grad is None else Tensor._wrap(grad.array.copy())
 
     @property
@@ -54,13 +54,13 @@ class Followed(Stepper):
         return self.index == self.total and not self._lingers
 
     def to(self, index: int) -> int:
-        """Go there as far as the engine has come; `wanted` says how far it shall go."""
+        """Go there as far as the engine has come; `wanted` is how far it should run."""
         self._alive()
         underway = self._underway
         self.halt()
         self._lingers = False
         index = max(0, min(index, self.total))
-        if not underway:  # nothing is put back under an engine that runs
+        if not underway:  # nothing is restored while the engine runs
             super().to(min(index, len(self.taken)))
         if not self.over:
             self.wanted = max(index, len(self.taken))
@@ -81,7 +81,7 @@ class Followed(Stepper):
         return self.to(self.index + 1)
 
     def run(self, breakpoints: Iterable[Breakpoint] | None = None, back: bool = False) -> int:
-        """Within what has run as in any Stepper; from its end on the engine runs until a breakpoint stops it."""
+        """Run within the steps taken as in any Stepper; past them, the engine runs until a breakpoint stops it."""
         self.halt()
         self._lingers = False
         if back or self.over:
@@ -115,11 +115,11 @@ class Followed(Stepper):
         super().to(at.index)
 
     def begins_inside(self, plan: list) -> None:
-        """The step that the engine is at begins a pass of its own."""
+        """Note that the engine's current step begins a pass of its own."""
         self.note_inside(plan, self._prepared)
 
     def follow(self, node: Any, upstream: Any, gradients: Any) -> None:
-        """The engine has just taken this step."""
+        """Record the step that the engine has just taken."""
         self._took(node, upstream, gradients, self._prepared)
         self._prepared = self._before()
         if self.lookout is not None:
@@ -130,13 +130,13 @@ class Followed(Stepper):
 
     @property
     def held(self) -> bool:
-        """Whether the engine shall wait: for a wish, or at its last step because a breakpoint stopped it there or before."""
+        """Whether the engine should wait: for a command, or at its last step because a breakpoint stopped the pass there or before."""
         if self.over or self.wanted > len(self.taken):
             return False
         return len(self.taken) < self.total or self._lingers or self.index < self.total and not self.going
 
     def end(self, error: BaseException | None = None) -> None:
-        """The pass is over: complete, or stopped by `error`. `.grad` is what the engine left."""
+        """End the pass: complete, or stopped by `error`. `.grad` is what the engine left."""
         if self.over:
             return
         super().to(len(self.taken))
@@ -145,7 +145,7 @@ class Followed(Stepper):
         else:
             self.failure = "it was interrupted." if isinstance(error, KeyboardInterrupt) else said(error)
         self.over, self.mode, self.is_record = True, "live", True
-        for taken in self.taken:  # nothing is put forth any more: the gradients need not be held for it
+        for taken in self.taken:  # no step is redone any more: the gradients need not be held for it
             if taken is not None:
                 taken.changed = [(held, before, None) for held, before, _ in taken.changed]
 
@@ -166,11 +166,11 @@ class Followed(Stepper):
 
 
 class PassWatcher(observe.Observer):
-    """Tells everything on to `inner`, and makes of each backward pass a `Followed`, one of `session.passes`.
+    """Forward everything to `inner`, and make each backward pass a `Followed`, one of `session.passes`.
 
-    `wait(stepper)` is called wherever the pass may be held up: before its first step, and after each. It returns when the pass shall go on.
-    Without it every pass runs at full speed and is a record, as does one that a step of another begins. `glance()` is called now and then
-    while a pass is on its way to a breakpoint, so that a wish to stop it is heard; `going` says that already the first one is.
+    `wait(stepper)` is called wherever the pass may be paused: before its first step, and after each one. It returns when the pass should
+    continue. Without `wait`, every pass runs at full speed and is a record, as is a pass that a step of another one begins. `glance()` is
+    called now and then while a pass runs to a breakpoint, so that a request to stop is handled; with `going`, so does the first pass.
     """
 
     def __init__(
@@ -179,16 +179,16 @@ class PassWatcher(observe.Observer):
     ) -> None:  # fmt: skip
         self.session, self.inner, self.wait, self.names, self.glance = session, inner, wait, names, glance
         self._first_goes, self._due = going, 0.0
-        self._latest: Followed | None = None  # that was held up
+        self._latest: Followed | None = None  # the last pass that was paused
         self.stepper: Followed | None = None
-        self._outer: list[Followed] = []  # of which a step has begun that one
+        self._outer: list[Followed] = []  # those with a step that began the next one
         self._thread = get_ident()
         if wait is not None and isinstance(inner, Recorder):
-            inner.every_turn = True  # whoever goes through it by hand wants to see it
+            inner.every_turn = True  # whoever steps through by hand wants to see every iteration
 
     @property
     def _going(self) -> bool:
-        """Whether the next pass is on its way to a breakpoint: the one before knows, which may be told to stop when it is over, too."""
+        """Whether the next pass runs to a breakpoint: the pass before it decides, which may be stopped even after its end."""
         return self._first_goes if self._latest is None else self._latest.going
 
     def begins(self) -> None:
@@ -260,7 +260,7 @@ class PassWatcher(observe.Observer):
                 return
             if self.wait is None:
                 stepper.wanted = stepper.total
-                session.recording, session.graph, session.stepper = recording, graph, stepper  # told when the code has ended
+                session.recording, session.graph, session.stepper = recording, graph, stepper  # sent when the code has ended
             else:
                 session.show(recording, graph, stepper)
                 if self._going and stepper.held:
@@ -270,7 +270,7 @@ class PassWatcher(observe.Observer):
             self.wait(stepper)
 
     def _back_to(self, around: int, error: BaseException | None = None) -> None:
-        """Passes further in than that are over; those that had not come to their end were left by `error`, or nothing was left to do."""
+        """End passes nested deeper than `around`; unfinished ones were interrupted by `error`, or had nothing left to do."""
         while self.stepper is not None and self.stepper.around > around:
             self.stepper.end(error)
             if not self._outer:
@@ -301,7 +301,7 @@ class PassWatcher(observe.Observer):
                 self.session.arrived()
 
     def close(self, error: BaseException | None = None) -> None:
-        """The watched code has ended, perhaps by `error`. What a pass had not reached got no gradient."""
+        """End the watched code, perhaps by `error`. Nodes that a pass had not reached got no gradient."""
         session = self.session
         self._back_to(1, error)
         stepper = self.stepper
@@ -312,4 +312,4 @@ class PassWatcher(observe.Observer):
                 session.arrived()
         recorded = self.inner.recording if isinstance(self.inner, Recorder) else None
         if self.wait is None and stepper is not None and session.recording is not recorded:
-            session.show(session.recording, session.graph, session.stepper)  # of code from before: it is complete
+            session.show(session.recording, session.graph, session.stepper)  # made by earlier code: it is complete

@@ -1,4 +1,4 @@
-"""What somebody still looks at, in the order in which it was made: recordings, sessions."""
+"""Weak collections of objects still in use, such as recordings and sessions, in the order in which they were made."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ T = TypeVar("T")
 class Recent(Generic[T]):
     """Weakly held objects, oldest first.
 
-    The references have no callback, as those of a WeakSet do: a callback is Python code that runs wherever the object dies, and
-    there an interrupt by the user would be lost.
+    Unlike a WeakSet's, the references have no callback: a callback is Python code that runs wherever the object dies, and an interrupt by
+    the user would be lost there.
     """
 
     def __init__(self) -> None:
@@ -26,12 +26,12 @@ class Recent(Generic[T]):
             self._refs = [*(kept for kept in self._refs if kept() is not None), ref(one)]
 
     def forget(self, one: T) -> None:
-        """It is not to be found here any more; nothing happens where it never was."""
+        """Remove an object; a no-op if it was never added."""
         with self._lock:
             self._refs = [kept for kept in self._refs if kept() is not one]
 
     def __iter__(self) -> Iterator[T]:
-        """Oldest first."""
+        """Iterate from oldest to newest."""
         return (one for kept in self._refs if (one := kept()) is not None)
 
     def __reversed__(self) -> Iterator[T]:

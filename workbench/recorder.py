@@ -1,4 +1,4 @@
-"""The recorder: an Observer that fills a Recording, in a few microseconds for each op, and keeps no tensor alive."""
+"""The recorder: an Observer that fills a Recording in a few microseconds per op, without keeping tensors alive."""
 
 from __future__ import annotations
 
@@ -32,56 +32,57 @@ from .sites import Sites
 
 MAX_ROWS = 200_000
 PERIOD = 0.1  # seconds between two reports of a running recording
-TURNS, PLENTY = 8, 20_000  # after so many turns of a training loop and rows only the turns 16, 32, 64, ... are recorded
-PULSE = 5.0  # seconds between two reports while turns are passed over
+TURNS, PLENTY = 8, 20_000  # after TURNS iterations of a training loop and PLENTY rows, only iterations 16, 32, 64, ... are recorded
+PULSE = 5.0  # seconds between two reports while iterations are skipped
 
 _new = tuple.__new__  # of a NamedTuple; its own `__new__` takes twice as long
 
 
 class Recorder(observe.Observer):
-    """Records the ops of the thread that made it, at most `limit` rows; of the rest only the number is known.
+    """Records the ops of the thread that created it, up to `limit` rows; ops beyond that are only counted.
 
-    A training loop may run for hours: unless `every_turn`, later turns are passed over, all but every one whose number is a power of two.
-    They cost next to nothing, and memory stays as it is. A turn ends where an optimizer has taken its step; without one, with the pass.
-    What a DataLoader does to fetch a batch is not recorded either: a batch is an input, whether this process or a worker has made it.
+    A training loop may run for hours: unless `every_turn`, later iterations are skipped except those whose number is a power of two.
+    Skipped ones cost next to nothing, and memory does not grow. An iteration ends with the optimizer's step, or with the backward pass if
+    there is no optimizer. The ops by which a DataLoader fetches a batch are not recorded either: a batch is an input, whether it is made by
+    this process or by a worker.
 
-    `listener` is called from the recorded thread while it runs: not more often than every 0.1 s, nor for more than a twentieth of the time.
+    `listener` is called from the recorded thread while it runs: at most every 0.1 s, and for at most a twentieth of the time.
     """
 
     def __init__(self, title: str = "", keep: int = KEEP, limit: int = MAX_ROWS, every_turn: bool = False) -> None:
         self.recording = Recording(title, keep)
         self.recording.live = True
         self.limit, self.every_turn = limit, every_turn
-        self.resting = False  # this turn is passed over
-        self._deep = 0  # scopes that were entered in it
-        self._loading = False  # a batch is being fetched, and only for that it rests
-        self._loaders: WeakSet[Any] = WeakSet()  # passes over DataLoaders that have begun
-        self._optimizers = False  # one has taken a step
+        self.resting = False  # this iteration is skipped
+        self._deep = 0  # scopes entered while resting
+        self._loading = False  # resting only because a batch is being fetched
+        self._loaders: WeakSet[Any] = WeakSet()  # iterators of DataLoaders that have begun
+        self._optimizers = False  # an optimizer has taken a step
         self._flowing = Flowing(self.recording)
         self.listener: Callable[[], None] | None = None
-        self._begun = nan  # when the op began that is running
-        self._mark: Any = None  # the same in the work of a GPU, which runs behind
-        self._steps: list[tuple[int, float, Any]] = []  # backward steps that are running: the node's time, and these two
+        self._begun = nan  # when the running op began
+        self._mark: Any = None  # the same as a mark in a GPU's stream, which runs behind
+        self._steps: list[tuple[int, float, Any]] = []  # running backward steps: the node's time, when it began, its mark
         self._due = perf_counter() + PERIOD
         self._lifetimes = Lifetimes(self.recording)
         self._rows = self.recording.rows
         self._died = self._lifetimes.died
         self._thread = get_ident()
-        self._stack: list[tuple[int, bool]] = []  # scopes that are open: the one around each, and whether it is a call of a module
-        self._open_modules = 0  # how many are
+        self._stack: list[tuple[int, bool]] = []  # open scopes: the parent of each, and whether it is a module call
+        self._open_modules = 0  # the number of open module calls
         self._scope = -1
-        self._paths: dict[int, str] = {}  # identity of a module -> its qualified name
+        self._paths: dict[int, str] = {}  # id of a module -> its qualified name
         self._sites = Sites()
         self._code: CodeType | None = None  # the user's code that ran the last op
-        self._body: CodeType | None = None  # the engine's code of the composite that was entered last, until a scope ends
+        self._body: CodeType | None = None  # the engine's code of the composite entered last, until a scope ends
         self._called: tuple[CodeType | None, int] = None, 0  # where the user called it
-        self._unpacked = -1  # the tape's time of the last node whose step had to unpack what a hook keeps
-        self._last = -1  # the tape's time of the last node of a pass that is passed over
-        # a backward pass that may record ops of its own: code, lasti, last node's time, open scopes, and the passes around it with itself
+        self._unpacked = -1  # the tape's time of the last node whose step unpacked tensors from a hook
+        self._last = -1  # the tape's time of the last node of a skipped pass
+        # a backward pass that may record its own ops: code, lasti, last node's time, open scopes, number of running passes
         self._pass: tuple[CodeType | None, int, int, int, int] | None = None
-        self._outer: list[tuple] = []  # those passes, of which a step has begun this one
+        self._outer: list[tuple] = []  # the same for outer passes, a step of which began the next one
 
-    # -- what the engine tells ----------------------------------------------------------------------------------------------
+    # -- calls by the engine ------------------------------------------------------------------------------------------------
 
     def begins(self) -> None:
         if not self.resting and get_ident() == self._thread:
@@ -106,11 +107,11 @@ class Recorder(observe.Observer):
         try:
             if r.dead:
                 r.write_deaths()
-            # the user's line: the code object and the instruction in it; nothing is computed yet. The frame below is the engine's
+            # the user's line as code object and instruction; resolved later. The frame below is the engine's
             frame: Any = sys._getframe(2)
             code = frame.f_code
             before, body, hidden = self._code, self._body, self._sites.hidden
-            while code is not before:  # not the code that ran the op before: `Sites.frame`, written out
+            while code is not before:  # the code of the previous op ends the search; `Sites.frame` inlined
                 if code is body:  # the engine's own: where the user called it is known
                     break
                 inside = hidden.get(id(code))
@@ -183,7 +184,7 @@ class Recorder(observe.Observer):
                 if node.saved:
                     saved = self._lifetimes.saves(node, row)
             key = id(out)
-            watch = Watch(out, self._died)  # `Lifetimes.watch`, written out
+            watch = Watch(out, self._died)  # `Lifetimes.watch` inlined
             watch.key, watch.block = key, block
             rows[key] = row
             r.ops.append(op)
@@ -208,7 +209,7 @@ class Recorder(observe.Observer):
             r.count = row + 1
             if out is not output:
                 self._siblings(output, out, row)
-        except BaseException:  # an interrupt by the user, who may catch it and go on
+        except BaseException:  # an interrupt by the user, who may catch it and continue
             self._mend()
             raise
         if self.listener is not None and ended > self._due:
@@ -245,7 +246,7 @@ class Recorder(observe.Observer):
             if target.array.__class__ is Batched:
                 self._shared(target, inputs, sources, code, lasti)
             known, base, views = before is not None, target._base, target._views
-            # of a view that was written, its new node on the tape is a part of the base; the op's own is what the base was written with
+            # for a written view, the tape's new node is a view of the base; the base was written with the op's own node
             made = target.node if base is None or base.node is None or base.node.op is None else base.node.inputs[1]
             row = self._rewritten(op, target, sources, attrs, code, lasti, "in place", made)
             r.begun[row], r.took[row] = self._begun, ended - self._begun
@@ -262,11 +263,11 @@ class Recorder(observe.Observer):
                     self._rewritten(written, base, [old, row], {}, code, lasti, f"written through its view #{row}", base.node)
             for weak in views or ():
                 view = weak()
-                own = view is target and (not known or view.node is None)  # nobody else has it; or it is no part of the tape
+                own = view is target and (not known or view.node is None)  # just created by this write, or not on the tape
                 if view is not None and not own and id(view) in self._rows and id(base) in self._rows:
                     before, (made, how), *_ = view._view[1]
                     source = self._rows[id(base)]
-                    how = how if before is None else {}  # a view of a view: from the base it is made by more than one op
+                    how = how if before is None else {}  # a view of a view takes several ops from the base
                     self._rewritten(made, view, [source], how, code, lasti, f"view of #{source}, written in place", view.node)
         except BaseException:
             self._mend()
@@ -306,14 +307,14 @@ class Recorder(observe.Observer):
             name = self._paths.get(identity) or label
         elif kind == "function":
             body = getattr(subject, "__code__", None)
-            self._body = body if self._sites.hidden.get(id(body)) else None  # a user's own has lines of its own
+            self._body = body if self._sites.hidden.get(id(body)) else None  # a user's own function has lines of its own
             self._called = code, lasti
         r.scopes.append(_new(Scope, (parent, kind, name, label, identity, code, lasti)))
         self._scope = scope
         self._stack.append((parent, module))
 
     def _load_begins(self, frame: Any) -> None:
-        """A pass over a DataLoader begins, an epoch perhaps; a bar around the loader, or the like, is not who asked."""
+        """Note where a pass over a DataLoader, such as an epoch, begins. Installed packages, such as a progress bar, are skipped."""
         while frame is not None and is_installed(frame.f_code.co_filename):
             frame = frame.f_back
         if frame is not None:
@@ -327,7 +328,7 @@ class Recorder(observe.Observer):
             if self._loading and not self._deep:
                 self.resting = self._loading = False
             return
-        while self._pass is not None and len(self._stack) <= self._pass[3]:  # not a module that checkpoint runs again inside the pass
+        while self._pass is not None and len(self._stack) <= self._pass[3]:  # not a module that checkpoint reruns inside the pass
             self._end_pass()
         if self._stack:
             self._body = None
@@ -360,13 +361,13 @@ class Recorder(observe.Observer):
         self._pass = code, lasti, plan[-1].time, len(self._stack), around
 
     def _derivative(self, note: str, theirs: bool) -> str:
-        """The note of an op that a backward step ran: what it is the derivative of, or ran for; `theirs`: the program's own code ran it."""
+        """Describe an op run by a backward step: what it is the derivative of, or ran for. `theirs`: the user's own code ran it."""
         r = self.recording
         row = r.times.get(self._steps[-1][0], -1)
         if row < 0:
             return note
         what = f"{r.op_name(row)} #{row}"
-        if self._steps[-1][0] == self._unpacked:  # checkpoint computes again here
+        if self._steps[-1][0] == self._unpacked:  # checkpoint recomputes here
             mine = f"computed to unpack what {what} saved"
         elif hasattr(r.ops[row], "function"):
             mine = f"in the backward of {what}"
@@ -402,13 +403,13 @@ class Recorder(observe.Observer):
         try:
             if r.dead:
                 r.write_deaths()
-            while self._steps:  # those that an exception ended told nobody
+            while self._steps:  # steps ended by an exception were not reported
                 time, begun, mark = self._steps.pop()
                 if time == node.time:
                     break
             else:
                 begun, mark = nan, None
-            if self._outer:  # one that a step of this began may have been ended by an exception, which told nobody
+            if self._outer:  # an inner pass may have been ended by an exception, which is not reported
                 around = passes_around(sys._getframe(1))
                 while self._pass is not None and self._pass[4] > around:
                     self._end_pass()
@@ -428,7 +429,7 @@ class Recorder(observe.Observer):
                 r.step_took.append(ended - begun)
                 r.step_ops.append(node.op)
                 r.steps.append(r.times.get(node.time, -1))
-            r.step = len(r.steps) if inner else -1  # the step that began this pass goes on
+            r.step = len(r.steps) if inner else -1  # the step that began this pass continues
         except BaseException:
             self._mend()
             raise
@@ -436,7 +437,7 @@ class Recorder(observe.Observer):
             self._turned()
 
     def _turned(self) -> None:
-        """A turn of a training loop is over: whether the next one is recorded. Between two turns no pass and no step is open."""
+        """End an iteration of a training loop and decide whether to record the next. No pass or step is open at this point."""
         r = self.recording
         r.turns += 1
         r.passed_over += self.resting
@@ -482,7 +483,7 @@ class Recorder(observe.Observer):
         watch = Watch(tensor, self._died)
         watch.key, watch.block = key, block
         row = self._rows[key] = r.outside(kind, array.shape, array.dtype, nbytes, node is not None, self._scope, watch)
-        if kind == "input":  # the user holds leaves; a batch is gone after its iteration
+        if kind == "input":  # leaves are held by the user; a batch is gone after its iteration
             r.hold(row, array, block)
         return row
 
@@ -491,7 +492,7 @@ class Recorder(observe.Observer):
         return self.recording.constant(x, self._scope) if known else -1
 
     def _shared(self, out: Tensor, inputs: tuple, sources: list[int], code: CodeType | None, lasti: int) -> None:
-        """Inputs that all samples of a vmap share entered it by nodes of their own, which nobody was told of: they become the sources."""
+        """Make the nodes by which inputs shared by all samples entered a vmap the op's sources; they were not reported to the observer."""
         r, node = self.recording, out.node
         note = "" if self._pass is None or not self._steps else self._derivative("", code is not self._pass[0])
         while node is not None and node.op is not None and node.time not in r.times:
@@ -514,7 +515,7 @@ class Recorder(observe.Observer):
                     )  # fmt: skip
                     if block is not None:
                         r.hold(row, array, block)
-            node = node.inputs[0] if node.inputs else None  # of one of several results, of a view that was written: the op's own
+            node = node.inputs[0] if node.inputs else None  # for one of several results, or a written view: the op's own node
 
     # -- several results, in-place writes -------------------------------------------------------------------------------------
 
@@ -536,7 +537,7 @@ class Recorder(observe.Observer):
         return self._lifetimes.watch(tensor, id(tensor), block)
 
     def _rewritten(self, op: Any, tensor: Tensor, sources: list, attrs: dict, code: Any, lasti: int, note: str, node: Any) -> int:
-        """`tensor` has new contents, or a new place on the tape, `node`: a new row stands for it from now on."""
+        """Add a row for `tensor`, which has new contents or a new node on the tape; it represents the tensor from now on."""
         r, array = self.recording, tensor.array
         old = self._rows.get(id(tensor))
         weak = r.ref[old] if old is not None else None
@@ -562,7 +563,7 @@ class Recorder(observe.Observer):
     def updated(self, optimizer: Any) -> None:
         if get_ident() != self._thread:
             return
-        if not self._optimizers:  # the passes before were no turns of their own
+        if not self._optimizers:  # the earlier passes were not iterations of their own
             self._optimizers, self.recording.turns = True, self.recording.passed_over
         if not self.resting:
             r = self.recording
@@ -575,10 +576,10 @@ class Recorder(observe.Observer):
                 raise
         self._turned()
 
-    # -- where ----------------------------------------------------------------------------------------------------------------
+    # -- sites ----------------------------------------------------------------------------------------------------------------
 
     def user_code(self, code: CodeType) -> None:
-        """Count this code among the user's, wherever it stands."""
+        """Treat this code as the user's, wherever it is defined."""
         self._sites.add(code)
 
     def _name_modules(self, root: Any) -> None:
@@ -591,7 +592,7 @@ class Recorder(observe.Observer):
         self._paths.update(paths)
 
     def _leave_pass(self, code: CodeType | None, lasti: int, frame: Any = None) -> None:
-        """A pass that an exception ended told nobody: the user's code having moved on says so, unless it is what a step runs, as a hook."""
+        """End passes that an exception left open, once the user's code has moved on; code run by a step, such as a hook, does not count."""
         while self._pass is not None and (code is not self._pass[0] or lasti != self._pass[1]) and passes_around(frame) < self._pass[4]:
             self._end_pass()
 
@@ -604,7 +605,7 @@ class Recorder(observe.Observer):
     # -- begin and end --------------------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """The recorded code begins now, and with it the time that is told; else with the recorder."""
+        """Start the clock of the recording; by default it starts when the recorder is created."""
         self.recording.began = perf_counter()
 
     def _report(self) -> None:
@@ -615,25 +616,25 @@ class Recorder(observe.Observer):
         self._due = ended + max(PERIOD, 20 * (ended - begun))
 
     def _mend(self) -> None:
-        """The user's interrupt has come in the recorder's own code. A pass that ran ends with it."""
+        """Repair the recording after a user's interrupt inside the recorder. A running pass ends."""
         self._flowing.end()
         mend(self.recording)
 
     def stop(self, error: BaseException | None = None) -> Recording:
-        """The recording is complete, perhaps by an error. Deaths of tensors and nodes are still followed."""
+        """Complete the recording, perhaps after an error. Deaths of tensors and nodes are still tracked."""
         self.listener = None
         self.recording.write_deaths()
         self.recording.witness.ends(self.recording, error, self._steps[-1][0] if self._steps else -1, HIDDEN)
         self.recording.ended = perf_counter()
         self._leave_pass(None, -1)
-        self._flowing.end()  # of a pass that was interrupted
+        self._flowing.end()  # for a pass that was interrupted
         self.recording.step = -1
         self.recording.live = False
         return self.recording
 
 
 def _name_below(module: Any, prefix: str, paths: dict[int, str]) -> None:
-    """What `named_modules` tells, in a fraction of its time: the path of each module below this one, the first where it has several."""
+    """Collect the path of each module below this one, like `named_modules` but much faster; the first path if there are several."""
     for name, child in module._modules.items():
         if child is not None and id(child) not in paths:
             paths[id(child)] = path = prefix + name
@@ -646,7 +647,7 @@ def _first_tensor(output: Any) -> Tensor | None:
 
 
 def _on_gpu(value: Any) -> bool:
-    if isinstance(value, list):  # the gradients of an op's several results
+    if isinstance(value, list):  # the gradients of an op with several results
         return any(map(_on_gpu, value))
     array = value.array if isinstance(value, Tensor) else value
     return array is not None and not isinstance(array, (numpy.ndarray, numpy.generic))

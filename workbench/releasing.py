@@ -1,4 +1,4 @@
-"""Letting go of what nobody asked to keep: arrays of recordings, the last error's local variables, a notebook's outputs."""
+"""Release objects kept for convenience: arrays of recordings, the last error's local variables, a notebook's outputs."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _ways: dict[str, list[Callable[[], None]]] = {"recordings": [], "error": [], "ou
 
 
 def add(what: str, way: Callable[[], None]) -> None:
-    """Tell of one more holder of `what`; telling twice changes nothing."""
+    """Register a function that releases `what`; registering it twice is a no-op."""
     if way not in _ways[what]:
         _ways[what].append(way)
 
 
 def release(*what: str) -> None:
-    """Let go of "recordings", "error", "outputs", "view"; without a word, of all of them. ValueError for another word."""
+    """Release "recordings", "error", "outputs" or "view"; all of them by default. Raises ValueError for any other word."""
     for word in what:
         if word not in _ways:
             raise ValueError(f"wb.release takes some of {', '.join(map(repr, _ways))}, got {word!r}")
@@ -29,12 +29,12 @@ def release(*what: str) -> None:
 
 
 def clear(trace: Any) -> None:
-    """Empty the frames of a traceback, and of those of the errors before it. What still runs stays."""
+    """Clear the frames of a traceback. Running frames are skipped."""
     at: TracebackType | None = trace if isinstance(trace, TracebackType) else None
     while at is not None:
         try:
             at.tb_frame.clear()
-        except RuntimeError:  # it still runs
+        except RuntimeError:  # still running
             pass
         else:
             _ = at.tb_frame.f_locals  # what had been read of it before Python 3.13 is a dict of its own, which this empties too

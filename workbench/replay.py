@@ -1,4 +1,4 @@
-"""Gradients of a pass that were not kept, computed again: from the nearest checkpoint, with what the tape still has."""
+"""Recompute gradients of a pass that were not kept, from the nearest checkpoint and what the tape still saves."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from engine.core import tape
 from . import protocol
 
 EVERY = 64  # steps between two checkpoints
-SHARE = 4  # checkpoints together, and what one replay keeps, take at most so many parts less than the pass itself may keep
+SHARE = 4  # checkpoints, and what one replay keeps, each use at most 1/SHARE of the pass's budget
 
-Gradient = tuple[Any, int]  # an array, and how many contributions it is the sum of
+Gradient = tuple[Any, int]  # an array, and the number of contributions summed in it
 
 
 class Checkpoints:
-    """The gradients that were on their way at some places of a pass: from there a part of it can be run again."""
+    """The gradients in flight at some steps of a pass, from which part of it can be rerun."""
 
     def __init__(self, keep: int) -> None:
         self.room = keep // SHARE
         self.all: list[tuple[int, dict[Any, Gradient]]] = []  # (steps done, gradients so far of the nodes still to come)
-        self._several: set[Any] = set()  # ops with several results, some of whose gradients have come
+        self._several: set[Any] = set()  # ops with several results, some of whose gradients have arrived
 
     def splits(self, pick: Any) -> None:
-        """One of several results of an op has received its gradient; together they are no array, so no checkpoint is made meanwhile."""
+        """Note a gradient for one of an op's several results. They are not a single array, so no checkpoint is made until the op's step."""
         self._several.add(pick.inputs[0])
 
     def passed(self, node: Any) -> None:
-        """The step of a node has been taken."""
+        """Note that the step of a node has been taken."""
         self._several.discard(node)
 
     def note(self, place: int, gradients: Mapping[Any, Gradient]) -> None:
-        """After `place` steps, the last of which was not kept, these are on their way."""
+        """Save the gradients in flight after `place` steps, the last of which was not kept."""
         last = self.all[-1][0] if self.all else 0
         if place - last < EVERY or self._several:
             return
@@ -45,12 +45,12 @@ class Checkpoints:
             self.all.append((place, dict(gradients)))
 
     def before(self, place: int) -> tuple[int, dict[Any, Gradient]] | None:
-        """The last one from which step `place` is still to come."""
+        """The last checkpoint before step `place`."""
         return next((one for one in reversed(self.all) if one[0] < place), None)
 
 
 class Replay:
-    """A stretch of a pass, run again without changing anything: `steps[place]` is `(upstream, gradients, totals)` as the pass had them."""
+    """A part of a pass, rerun without side effects: `steps[place]` is `(upstream, gradients, totals)` as in the pass."""
 
     def __init__(self, nodes: Sequence[Any], roots: Sequence[Any], seed: Any, checkpoints: Checkpoints, keep: int) -> None:
         self.nodes, self.roots, self.seed, self.checkpoints = nodes, roots, seed, checkpoints
@@ -59,7 +59,7 @@ class Replay:
         self._place = {node: i + 1 for i, node in enumerate(nodes)}
 
     def at(self, place: int) -> tuple[Any, tuple, list]:
-        """What step `place` had. Refused, with the reason, when the tape cannot give it any more."""
+        """What step `place` had. Raises Refused, with the reason, if the tape can no longer provide it."""
         if place not in self.steps:
             self._run(place)
         return self.steps[place]
@@ -95,7 +95,7 @@ class Replay:
                     room += sum(a.nbytes for a in (old_upstream, *old_given) if hasattr(a, "nbytes"))
                 if at == place:
                     return
-        except RuntimeError as error:  # the tape's own refusal: something was written in place since
+        except RuntimeError as error:  # the tape refuses: a saved tensor was overwritten
             raise protocol.Refused(f"It was not kept, and cannot be computed again: {error}") from error
         finally:
             observe.current, tape.mode.grad = watching, grad_mode
@@ -104,7 +104,8 @@ class Replay:
         raise protocol.Refused("It was not kept, and the pass run again does not come to this step.")
 
     def _checked(self, start: int, place: int) -> list[tuple[Any, Any]]:
-        """The tensors whose kept gradient a run would touch, with that gradient. Refused where the tape or a hook stands in the way."""
+        """The tensors whose retained gradient a rerun would change, with that gradient. Raises Refused if the tape or a hook prevents it.
+        """
         held = []
         for node in self.nodes[start:place]:
             if node.op is not None and node.saved is tape.FREED:

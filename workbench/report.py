@@ -1,4 +1,4 @@
-"""Answers of `wb.inspect`, `wb.memory` and `wb.time` that print themselves, in a notebook and in a terminal."""
+"""Results of `wb.inspect`, `wb.memory`, `wb.time` and `wb.check` that print themselves, in a notebook or a terminal."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ _BARS = " ▁▂▃▄▅▆▇█"
 
 @dataclass(frozen=True)
 class Inspection:
-    """Everything about one tensor: facts, counts and moments, the distribution, and where its gradient is."""
+    """A report on one tensor: facts, counts and moments, the distribution, and its gradient."""
 
     name: str
     facts: list[Fact]
     summary: Summary
     histogram: Histogram | None
     grad: Summary | None
-    missing: str  # why there is no gradient; "" when there is one
-    tokens: str = ""  # ids as what they stand for
-    layout: str = ""  # how it lies in its memory, where that is not plain
+    missing: str  # why there is no gradient; "" if there is one
+    tokens: str = ""  # ids decoded to tokens
+    layout: str = ""  # the memory layout, if it is not contiguous
 
     def __repr__(self) -> str:
         s = self.summary
@@ -43,7 +43,7 @@ class Inspection:
 
 @dataclass(frozen=True)
 class MemoryReport:
-    """What memory is needed, by category, and the largest holdings with their reasons."""
+    """Memory use by category, and the largest holdings with their reasons."""
 
     text: str
     message: Memory
@@ -70,7 +70,7 @@ class TimeReport:
 
 @dataclass(frozen=True)
 class CheckReport:
-    """What the checks found: `findings` one by one, each with its `code`."""
+    """The result of the checks: `findings` one by one, each with its `code`."""
 
     text: str
     findings: list[Finding]

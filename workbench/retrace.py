@@ -1,4 +1,4 @@
-"""A recording made afterwards, from the tape alone: what a tensor depends on, when nobody was watching while it was made."""
+"""Make a recording afterwards from the tape alone, for a tensor whose computation was not recorded."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from .recording import KEEP, NUMBER, USE, Recording, Scope, recent
 
 
 def retrace(roots: Sequence[Any], tensors: Sequence[Tensor] = (), title: str = "", keep: int = KEEP) -> Recording:
-    """The graph behind some nodes of the tape; `tensors` are those that stand at them.
+    """Record the graph behind some nodes of the tape; `tensors` are tensors at these nodes.
 
-    Values are there as far as the tape saved them or the user has them; no result is computed again. Lines, names and modules are known
-    for what a recording saw that is still looked at.
+    Values are available if the tape saved them or the user holds them; no result is recomputed. Lines, names and modules are known for
+    nodes in a recording that is still in use.
     """
     known = [r for r in recent if r.times]
     recording = Recording(title, keep)
     scopes: dict[tuple[str, int], int] = {(r.name, -1): -1 for r in known}
     nodes = sorted(tape.plan(roots), key=lambda node: node.time)
-    arrays: dict[int, int] = {}  # identity of a saved input array without a node -> row
+    arrays: dict[int, int] = {}  # id of a saved input array without a node -> row
     rows = recording.times
     for node in nodes:
         if isinstance(node, tape.Leaf):
@@ -95,7 +95,7 @@ def _saved(node: Any) -> tuple:
 
 
 def _leaf(recording: Recording, node: tape.Leaf, made: int) -> None:
-    """A leaf. Its initialisation may have been written in place; only a write after the result was `made` is one that came later."""
+    """Add a leaf. It may have been initialized in place; only a write after the result was `made` counts as an overwrite."""
     tensor = node.tensor()
     kind = "parameter" if tensor is not None and is_parameter(type(tensor)) else "leaf"
     size = node.dtype.itemsize * math.prod(node.shape)

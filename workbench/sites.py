@@ -1,4 +1,4 @@
-"""Where in the user's code something happened: the innermost frame that is neither the engine's nor the workbench's."""
+"""Find the user's code behind an event: the innermost frame outside the engine and the workbench."""
 
 from __future__ import annotations
 
@@ -12,37 +12,37 @@ from .frames import HIDDEN
 
 @lru_cache(4096)
 def positions(code: CodeType) -> tuple:
-    """Of each instruction the lines and columns of its expression."""
+    """For each instruction, the lines and columns of its expression."""
     return tuple(code.co_positions())
 
 
 def line_of(code: CodeType, lasti: int) -> int:
-    """The line that the instruction stands on; the code's first where that is not known."""
+    """The line of the instruction; the code's first line if unknown."""
     found = positions(code)
     line = found[lasti // 2][0] if lasti // 2 < len(found) else None
     return code.co_firstlineno if line is None else line
 
 
 class Sites:
-    """Finds the frame for one recorder; it knows after once which code is whose."""
+    """Finds the user's frame for one recorder, and caches which code is whose."""
 
     def __init__(self) -> None:
-        self.hidden: dict[int, bool] = {}  # identity of a code object -> it is not the user's
-        self._codes: list[CodeType] = []  # keeps those identities theirs
+        self.hidden: dict[int, bool] = {}  # id of a code object -> whether it is not the user's
+        self._codes: list[CodeType] = []  # keeps these ids valid
 
     def add(self, code: CodeType) -> None:
-        """Count this code among the user's, wherever it stands."""
+        """Treat this code as the user's, wherever it is defined."""
         self.hidden[id(code)] = False
         self._codes.append(code)
 
     def hides(self, code: CodeType) -> bool:
-        """Whether the code, of which nothing is known yet, is the engine's or the workbench's."""
+        """Whether code that is not cached yet belongs to the engine or the workbench."""
         hidden = self.hidden[id(code)] = code.co_filename.startswith(HIDDEN)
         self._codes.append(code)
         return hidden
 
     def frame(self, frame: Any) -> Any:
-        """The innermost frame from this one on that is the user's; None where there is none."""
+        """The innermost user frame, starting at this one; None if there is none."""
         known = self.hidden
         while frame is not None:
             code = frame.f_code

@@ -1,4 +1,4 @@
-"""Where a node comes from: cell and line of the user's code, and the name that the user gave its result."""
+"""Where a node comes from: the cell and line of the user's code, and the user's name for its result."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .sites import line_of, positions
 if TYPE_CHECKING:
     from .recording import Recording
 
-# file name of a code object -> (what the cell is called, the notebook's id of it); None: not a cell
+# file name of a code object -> (the cell's label, the notebook's id of it); None if it is not a cell
 Cells = Callable[[str], "tuple[str, str | None] | None"]
 _cells: Cells = lambda file: None  # noqa: E731
 
@@ -29,24 +29,24 @@ Span = tuple[int, int, int, int]  # line, column, end line, end column, as `ast`
 Loop = tuple[int, int, str]  # first line, last line, header such as "for t in range(5)"
 
 
-_latest: Mapping[str, str] = {}  # the notebook's id of a cell -> what its latest run is called
-_texts: Mapping[str, str] = {}  # what a run is called -> the text that ran
+_latest: Mapping[str, str] = {}  # the notebook's id of a cell -> the label of its latest run
+_texts: Mapping[str, str] = {}  # label of a run -> the text that ran
 
 
 def set_cells(cells: Cells, latest: Mapping[str, str], texts: Mapping[str, str]) -> None:
-    """Tell how file names map to notebook cells, what each cell's latest run is called, and what ran; workbench.jupyter does."""
+    """Set how file names map to notebook cells, the label of each cell's latest run, and its text; called by workbench.jupyter."""
     global _cells, _latest, _texts
     _cells, _latest, _texts = cells, latest, texts
 
 
 def runs(sites: Iterable[Site]) -> list[CellRun]:
-    """The runs of cells that these sites stand in, each once."""
+    """The cell runs that contain these sites, each once."""
     known = dict.fromkeys((site.cell_id, site.cell) for site in sites if site.cell_id is not None and site.cell is not None)
     return [CellRun(cell_id, cell, _latest.get(cell_id, cell), checksum(_texts.get(cell))) for cell_id, cell in known]
 
 
 def checksum(text: str | None) -> int:
-    """CRC-32 of what of a cell's text can matter: lines that are no comments, without the space around them. -1 for no text."""
+    """CRC-32 of a cell's lines that are not comments, stripped of whitespace. -1 for no text."""
     if text is None:
         return -1
     lines = (line.strip() for line in text.split("\n"))
@@ -54,7 +54,7 @@ def checksum(text: str | None) -> int:
 
 
 def cell_of(file: str) -> str:
-    """What the notebook cell with this file name is called, such as "In [3]"; "" for a real file."""
+    """The label of the notebook cell with this file name, such as "In [3]"; "" for a real file."""
     found = _cells(file)
     return "" if found is None else found[0]
 
@@ -65,7 +65,7 @@ def text_of(file: str) -> str:
 
 
 class Sources:
-    """Reads positions, and what the lines of files assign and repeat."""
+    """Reads positions in source files, and the assignments and loops in them."""
 
     def __init__(self) -> None:
         self._files: dict[str, tuple[dict[Span, list[str]], list[Loop]]] = {}
@@ -80,7 +80,7 @@ class Sources:
         return None if None in (line, column, end_line, end_column) else (line, column, end_line, end_column)  # type: ignore[return-value]
 
     def site(self, code: CodeType, lasti: int) -> Site:
-        """Cell or file, line and text."""
+        """The cell or file, the line and its text."""
         file, line = code.co_filename, line_of(code, lasti)
         cell = _cells(file)
         text = linecache.getline(file, line).strip()
@@ -107,12 +107,12 @@ class Sources:
 
 @lru_cache(maxsize=128)
 def _read(text: str) -> tuple[dict[Span, list[str]], list[Loop]]:
-    """The targets of a text's assignments, and its loops: read once, however many recordings meet it."""
+    """The assignment targets and loops in a text; cached across recordings."""
     targets: dict[Span, list[str]] = {}
     loops: list[Loop] = []
     try:
         tree = ast.parse(text)
-    except (SyntaxError, ValueError):  # a cell with IPython's own syntax in it, or no source at all
+    except (SyntaxError, ValueError):  # a cell with IPython syntax, or no source at all
         return targets, loops
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign):
@@ -157,9 +157,9 @@ def _names(target: ast.expr) -> list[str]:
 
 
 def name_rows(recording: Recording, namespace: Mapping[str, Any] | None, sources: Sources) -> None:
-    """Give rows the user's names: variables that hold tensors, attributes of modules, and targets of assignments whose value is gone.
+    """Give rows the user's names: variables that hold tensors, attributes of modules, and assignment targets whose value is gone.
 
-    Nothing of the namespace is kept.
+    Keeps no reference to the namespace.
     """
     names: dict[int, str] = {}
     for row, name in _assigned(recording, namespace or {}, sources):
@@ -172,7 +172,7 @@ def name_rows(recording: Recording, namespace: Mapping[str, Any] | None, sources
             names[row] = name
     for tensor, name in _in_namespace(namespace or {}):
         row = held.get(id(tensor))
-        if row is None:  # the tape knows a node, or of an input the array alone
+        if row is None:  # the tape knows its node; for an input, only the array is known
             row = saved.get(id(tensor.array)) if tensor.node is None else recording.times.get(tensor.node.time)
             if row is not None and recording.ref[row] is None:
                 recording.ref[row] = ref(tensor)
@@ -184,7 +184,7 @@ def name_rows(recording: Recording, namespace: Mapping[str, Any] | None, sources
 
 
 def _before_writes(recording: Recording, names: dict[int, str]) -> None:
-    """A parameter or leaf that was written in place has its name before the write too."""
+    """Give a parameter or leaf that was written in place its name before the write too."""
     for row in range(recording.count - 1, -1, -1):
         if row in names and recording.note[row].startswith(("in place", "written through")):
             before = next((source for source, slot in recording.inputs(row) if slot == 0), -1)
@@ -202,7 +202,7 @@ def _live_rows(recording: Recording) -> dict[int, int]:
 
 
 def _in_modules(recording: Recording, namespace: Mapping[str, Any] | None) -> Iterator[tuple[Tensor, str]]:
-    """Parameters and buffers under their attribute paths; the variable's name leads where there are several models."""
+    """Parameters and buffers with their attribute paths, prefixed with the variable's name if there are several models."""
     variables = _module_names(namespace)
     models = {id(m): m for held in recording.modules if (m := held()) is not None}
     models |= {id(value): value for value in (namespace or {}).values() if _is_module(value)}
@@ -215,7 +215,7 @@ def _in_modules(recording: Recording, namespace: Mapping[str, Any] | None) -> It
 
 
 def accessors(recording: Recording, namespace: Mapping[str, Any] | None) -> dict[int, str]:
-    """Row -> the Python expression that its tensor is reached by, such as `model.layers[0].weight`, while the names stay what they are."""
+    """Row -> the Python expression for its tensor, such as `model.layers[0].weight`."""
     found = {}
     variables = _module_names(namespace)
     held = _live_rows(recording)
@@ -233,7 +233,7 @@ def accessors(recording: Recording, namespace: Mapping[str, Any] | None) -> dict
 
 
 def optimizers(namespace: Mapping[str, Any] | None) -> list[ref]:
-    """Weak references to the optimizers among the variables: what knows parameter groups and can step."""
+    """Weak references to the optimizers among the variables."""
     found = {id(value): value for value in (namespace or {}).values() if not isinstance(value, type) and _is_optimizer(value)}
     return [ref(value) for value in found.values()]
 
@@ -247,7 +247,7 @@ def _attribute(part: str) -> str:
 
 
 def _module_names(namespace: Mapping[str, Any] | None) -> dict[int, str]:
-    """Identity of a module -> the variable that holds it."""
+    """Id of a module -> the variable that holds it."""
     return {id(value): name for name, value in (namespace or {}).items() if _is_module(value) and not name.startswith("_")}
 
 
@@ -273,19 +273,19 @@ def _in_namespace(namespace: Mapping[str, Any]) -> Iterator[tuple[Tensor, str]]:
         elif type(value) is dict and len(value) <= 1000:
             inner += [(x, f"{name}[{key!r}]") for key, x in value.items() if isinstance(x, Tensor)]
     yield from inner
-    yield from plain  # a variable's own name wins over a place in a list
+    yield from plain  # a variable's own name takes precedence over an element of a list
 
 
 def _assigned(recording: Recording, namespace: Mapping[str, Any], sources: Sources) -> Iterator[tuple[int, str]]:
-    """The last row that a call made is what the statement's names were given to.
+    """Pair each assignment with the last row that its call made.
 
-    Where one call led through code that is not the user's to several ops, it returned the last of them, if a tensor at all.
+    If one call led through code that is not the user's to several ops, it returned the last of them, if it returned a tensor at all.
     """
-    owner: dict[int, int] = {}  # outermost scope that was entered by the same expression -> its last row
+    owner: dict[int, int] = {}  # outermost scope entered by the same expression -> its last row
     found: list[tuple[int, str, tuple]] = []
-    ended: set[int] = set()  # rows after which the call that made them made no other
-    through: set[tuple] = set()  # such calls
-    before: dict[tuple, Any] = {}  # the places that the row before came from, and its op where it stood there itself
+    ended: set[int] = set()  # rows that are the last of the call that made them
+    through: set[tuple] = set()  # calls that led through other code to several ops
+    before: dict[tuple, Any] = {}  # the call sites of the previous row, and its op if it was called there directly
     for row in range(recording.count):
         code, lasti = recording.code[row], recording.lasti[row]
         if code is None:
@@ -311,7 +311,7 @@ def _assigned(recording: Recording, namespace: Mapping[str, Any], sources: Sourc
     for row, name, place in found:
         if place not in through or (row in ended and isinstance(namespace.get(name), (Tensor, type(None)))):
             yield row, name
-    # outer scopes first, so that the name of the innermost call stays when one row ends several
+    # outer scopes first, so that the innermost call's name wins if one row ends several
     for scope in sorted(owner):
         entered = recording.scopes[scope]
         if entered.code is None or (id(entered.code), entered.lasti) in through:
@@ -325,7 +325,7 @@ def _assigned(recording: Recording, namespace: Mapping[str, Any], sources: Sourc
 
 
 def name_scopes(recording: Recording, namespace: Mapping[str, Any] | None) -> dict[int, str]:
-    """Scope -> name, of modules that the program itself called: the variable that holds them, or their path in the model of one."""
+    """Scope -> name, for modules called by the user: the variable that holds them, or their path in a model that a variable holds."""
     variables = _module_names(namespace)
     models = [value for value in (namespace or {}).values() if id(value) in variables]
     inner = {id(child): f"{variables[id(model)]}.{path}" for model in models for path, child in _named_modules(model) if path}
