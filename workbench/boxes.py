@@ -101,7 +101,7 @@ def _anchors(r: Recording, owners: dict[int, list[Chain]]) -> tuple[list[_Anchor
         whose = [chain for chain, _ in found]
         if only and found:
             weights[row] = []
-            if r.shape[row] and all(chain is whose[0] for chain in whose):  # a scalar computed from weights is a penalty, not part of the model
+            if r.shape[row] and all(chain is whose[0] for chain in whose):  # a scalar made of weights is a penalty, not part of the model
                 made[row] = found[0]
         elif found:
             anchors.append(_Anchor(row, _shared(whose), found[0][1]))

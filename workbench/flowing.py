@@ -51,7 +51,7 @@ class Flowing:
                     waiting[time] = [block]
                     continue
                 before.append(block)
-                if len(before) == 2 and not part:  # the executor adds: for a moment there are both and the sum, an array that is not reported
+                if len(before) == 2 and not part:  # the executor adds: for a moment there are both and their sum, an unreported array
                     total = self._block(~len(r.events), g.nbytes, time)
                     for addend in before:
                         self._release(addend)

@@ -158,7 +158,7 @@ class Recorder(observe.Observer):
                 if (write := versions.written(place)) is not None:
                     r.versions[row] = write.version
                 r.hold(row, array, block)
-            elif base is None:  # a result of its own: `need` and `hold`, written out
+            elif base is None:  # a result with its own storage; `need` and `hold` inlined
                 number = len(r.events)
                 block = r.blocks[place] = [nbytes, 1, row, number, place]
                 now = r.now = r.now + nbytes

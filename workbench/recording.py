@@ -152,7 +152,7 @@ class Recording:
         self.dead: list[Watch | Saving] = []
         self.rows: dict[int, int] = {}  # id of a live tensor -> row
         self._settling, self._thread = Lock(), get_ident()
-        self.watches: dict[int, Watch] = {}  # watches that no row holds, by their own id: only a weak reference that is kept alive can report a death
+        self.watches: dict[int, Watch] = {}  # watches that no row holds, by their own id: a dead watch reports no death
         self.gradients: dict[int, ref] = {}  # row of a leaf -> its gradient's tensor
         # Most rows keep an array that owns its storage and need no entry here; for the others:
         self.held: dict[int, int] = {}  # row -> id of the storage of its array

@@ -37,7 +37,7 @@ def clear(trace: Any) -> None:
         except RuntimeError:  # still running
             pass
         else:
-            _ = at.tb_frame.f_locals  # what had been read of it before Python 3.13 is a dict of its own, which this empties too
+            _ = at.tb_frame.f_locals  # before Python 3.13, reading refreshes, and so empties, the dict of locals read earlier
         at = at.tb_next
 
 
