@@ -1,4 +1,4 @@
-"""The console command `workbench`: `lab` opens JupyterLab on a copy of the lessons, `run` runs a program for PyTorch on the engine."""
+"""The console command `workbench`: `lab` opens JupyterLab on a copy of the lessons, `run` runs a PyTorch program on the engine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 FOLDER = "gradient-workbench-lessons"
-QUIET = Path(__file__).resolve().parent / "jupyter" / "quiet"  # no question about news, and no look for them on the network
+QUIET = Path(__file__).resolve().parent / "jupyter" / "quiet"  # no news prompt, and no network request for news
 
 
 class Refusal(Exception):
@@ -21,9 +21,9 @@ class Refusal(Exception):
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Runs one command and returns the exit status of the process."""
+    """Run one command and return the exit status of the process."""
     argv = sys.argv[1:] if argv is None else argv
-    if argv[:1] == ["run"] and argv[1:2] not in ([], ["-h"], ["--help"]):  # what follows is the program's, whatever it looks like
+    if argv[:1] == ["run"] and argv[1:2] not in ([], ["-h"], ["--help"]):  # all that follows belongs to the program
         from .running import run
 
         return run(argv[1:])
@@ -37,7 +37,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """What the command line may say."""
+    """The command-line parser."""
     top = argparse.ArgumentParser(prog="workbench", description="See, step and understand the gradients of a notebook.")
     top.add_argument("--version", action="version", version=f"gradient-workbench {metadata.version('gradient-workbench')}")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -61,14 +61,14 @@ def parser() -> argparse.ArgumentParser:
 
 
 def port(text: str) -> int:
-    """A TCP port number."""
+    """Parse a TCP port number."""
     if not text.isdecimal() or not 0 < int(text) < 65536:
         raise argparse.ArgumentTypeError(f"a port is a number from 1 to 65535, not {text!r}")
     return int(text)
 
 
 def lab(options: argparse.Namespace, further: list[str]) -> int:
-    """`workbench lab`: returns when JupyterLab has been shut down."""
+    """Run `workbench lab`; returns when JupyterLab has been shut down."""
     source = lessons_folder()
     first = first_lesson(source)
     folder = (options.dir or default_folder(first)).expanduser().resolve()
@@ -88,7 +88,7 @@ def lab(options: argparse.Namespace, further: list[str]) -> int:
 
 
 def serve(arguments: list[str]) -> None:
-    """Runs JupyterLab in this process, so that signals reach it, until it is shut down."""
+    """Run JupyterLab in this process, so that signals reach it, until it is shut down."""
     os.environ["JUPYTER_CONFIG_PATH"] = os.pathsep.join(filter(None, [str(QUIET), os.environ.get("JUPYTER_CONFIG_PATH")]))
     from jupyterlab.labapp import LabApp
 
@@ -96,7 +96,7 @@ def serve(arguments: list[str]) -> None:
 
 
 def default_folder(first: str) -> Path:
-    """The current folder if nothing is in it or the lessons are, else a folder for them in it."""
+    """The current folder if it is empty or has the lessons, else a subfolder for them."""
     here = Path.cwd()
     return here if (here / first).exists() or not any(here.iterdir()) else here / FOLDER
 
@@ -110,7 +110,7 @@ def first_lesson(source: Path) -> str:
 
 
 def copy_lessons(source: Path, folder: Path) -> None:
-    """Copies every file of the lessons that `folder` does not have yet. What is there already is kept."""
+    """Copy every lesson file that `folder` does not have yet. Existing files are kept."""
     if folder.exists() and not folder.is_dir():
         raise Refusal(f"{folder} is a file; name a folder for the lessons")
     try:
@@ -126,7 +126,7 @@ def copy_lessons(source: Path, folder: Path) -> None:
 
 
 def lessons_folder() -> Path:
-    """Where the lessons lie: inside the installed package, or beside it in a checkout."""
+    """The folder of the lessons: inside the installed package, or beside it in a checkout."""
     package = Path(__file__).resolve().parent
     for folder in (package / "lessons", package.parent / "notebooks"):
         if folder.is_dir():

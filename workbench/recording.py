@@ -152,7 +152,7 @@ class Recording:
         self.dead: list[Watch | Saving] = []
         self.rows: dict[int, int] = {}  # id of a live tensor -> row
         self._settling, self._thread = Lock(), get_ident()
-        self.watches: dict[int, Watch] = {}  # watches that no row holds, by their own id: a dead watch reports no death
+        self.watches: dict[int, Watch] = {}  # watches that no row holds, by their own id: a discarded one would report no death
         self.gradients: dict[int, ref] = {}  # row of a leaf -> its gradient's tensor
         # Most rows keep an array that owns its storage and need no entry here; for the others:
         self.held: dict[int, int] = {}  # row -> id of the storage of its array
@@ -368,8 +368,7 @@ class Recording:
         return "" if op is None else op.name
 
     def called(self, row: int) -> str:
-        """The description of a row in sentences: the user's name for it, else its op or kind with the line that made it, as "add, line 3".
-        """
+        """The row's description in sentences: the user's name for it, else its op or kind, and its line if known: "add, line 3"."""
         name = self.names.get(row)
         if name:
             return name

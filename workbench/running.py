@@ -1,4 +1,4 @@
-"""`workbench run`: a program that says `import torch` runs on the engine, as `python` itself would run it."""
+"""`workbench run`: run a program that imports torch on the engine, as `python` itself would run it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from .tracebacks import trim
 
 
 def run(arguments: list[str]) -> int:
-    """Run `SCRIPT.py ARGUMENTS` or `-m MODULE ARGUMENTS` as the main module; the exit status of the process.
+    """Run `SCRIPT.py ARGUMENTS` or `-m MODULE ARGUMENTS` as the main module, and return the exit status of the process.
 
-    What `sys.exit` raises passes through. Every other error is printed as Python prints it, without the lines of engine and workbench.
+    `SystemExit` passes through. Any other error is printed as Python prints it, without lines of the engine or the workbench.
     """
     engine.install_as_torch()
     try:
@@ -76,7 +76,7 @@ def _found(name: str) -> importlib.machinery.ModuleSpec | None:
 def _place(folder: str, arguments: list[str]) -> None:
     sys.argv = arguments
     if not getattr(sys.flags, "safe_path", False):
-        sys.path[0] = folder  # in place of the folder of the command itself
+        sys.path[0] = folder  # replaces the folder of the command itself
 
 
 def _main(**names: object) -> ModuleType:

@@ -1,4 +1,4 @@
-"""The whole back end without Jupyter: a message comes in, messages go out. One recording, one backward pass, any number of views."""
+"""The back end without Jupyter: answers messages from views. One recording, one backward pass, any number of views."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from .recording import Recording
 from .stepper import Stepper
 from .telling import operand
 
-LONGEST = 2000  # characters of a sentence
+LONGEST = 2000  # maximum length of a sentence in characters
 Sent = tuple[dict[str, Any], list[bytes]]
 Send = Callable[[dict[str, Any], list[bytes]], None]
 
-recent: Recent[Session] = Recent()  # every session that somebody still has, oldest first
+recent: Recent[Session] = Recent()  # every session still in use, oldest first
 
 
 class Client:
@@ -32,26 +32,26 @@ class Client:
 
     def __init__(self, session: Session, send: Send) -> None:
         self.session, self.send = session, send
-        self.opened = True  # False: it will ask for what it should show, and has no use for anything before
+        self.opened = True  # False: it will request what it should show, and needs no messages before
         self.rows = self.edges = self.sites = self.groups = 0
         self.steps: set[int] = set()
         self.waiting: list[int] = []  # requests for a step that the engine has not taken yet
 
     def receive(self, data: Any) -> None:
-        """A message from the view: answer it, before another thread tells what has changed since."""
+        """Answer a message from the view, before another thread can send it later changes."""
         with self.session.lock:
             for message in self.session.handle(data, self):
                 self.send(*message)
 
     def close(self) -> None:
-        """The view is gone."""
+        """Disconnect the closed view."""
         self.session.disconnect(self)
 
 
 class Session:
-    """Answers views from a recording. Every call is safe from any thread; nothing raises but what the interrupt of the kernel raises.
+    """Answers views from a recording. Thread-safe; raises nothing but a KeyboardInterrupt.
 
-    `busy` says whether the user's code runs at this moment: then a live pass is not stepped from another thread.
+    `busy` returns whether the user's code is running: a live pass is then not stepped from another thread.
     """
 
     def __init__(self, recording: Recording, graph: Graph | None = None) -> None:
@@ -59,30 +59,30 @@ class Session:
         self.recording = recording
         self.graph = graph or Graph(recording)
         self.stepper: Stepper | None = None
-        self.passes: list[Stepper] = []  # all that the code ran, of which `stepper` is the one that is shown
+        self.passes: list[Stepper] = []  # every pass that the code ran; `stepper` is the one shown
         self.training: Any = None  # the loop that the view controls: training.Loop
         self.lesson: Any = None  # teach.lesson.Lesson
         self.modes: protocol.Modes | None = None  # forward against reverse mode
         self.breakpoints = breakpoints.kept
-        self.until: list[breakpoints.Breakpoint] = []  # where the code itself wanted to be stopped
+        self.until: list[breakpoints.Breakpoint] = []  # where the code itself wants the pass to stop
         self.clients: list[Client] = []
-        self.waits: Literal["", "pass", "loop"] = ""  # what of the running cell waits for a view
-        self.opened = 0  # how often a view has asked for everything: somebody is there
+        self.waits: Literal["", "pass", "loop"] = ""  # which part of the running cell waits for a view
+        self.opened = 0  # number of times that a view has requested everything: someone is there
         self.busy: Callable[[], bool] = lambda: False
-        self.heard: Callable[[], None] = lambda: None  # a request was answered: a cell that waits looks whether it may go on
-        self.to_side_panel: Callable[[Session], None] | None = None  # where there is one: make it show a session
-        self.flags: dict[str, list[protocol.Flag]] = {}  # small marks at nodes, by who says so
-        self.findings: list[protocol.Finding] | None = None  # of the checks; None: they have not run
-        self.thorough, self.unsure = False, ""  # every value was looked at; what could not be judged
-        self.vocabulary: inspector.Vocabulary | None = None  # what ids mean here; None: what wb.tokens was told
-        self.watch: Any = None  # what follows a tensor of PyTorch's, as long as somebody looks
+        self.heard: Callable[[], None] = lambda: None  # called after each request, so that a waiting cell checks whether it may continue
+        self.to_side_panel: Callable[[Session], None] | None = None  # shows a session in the side panel, if there is one
+        self.flags: dict[str, list[protocol.Flag]] = {}  # small marks at nodes, by origin
+        self.findings: list[protocol.Finding] | None = None  # findings of the checks; None if they have not run
+        self.thorough, self.unsure = False, ""  # whether every value was checked; what could not be judged
+        self.vocabulary: inspector.Vocabulary | None = None  # what ids mean here; None: the vocabulary of wb.tokens
+        self.watch: Any = None  # the watch of a PyTorch tensor, kept as long as the session
         self._alone = Client(self, lambda message, buffers: None)
         recent.add(self)
 
     # -- views ----------------------------------------------------------------------------------------------------------------
 
     def connect(self, send: Send) -> Client:
-        """A view has opened. It asks with `ready` for what it should show."""
+        """Connect a new view. It requests what to show with `ready`."""
         client = Client(self, send)
         with self.lock:
             self.clients.append(client)
@@ -95,7 +95,7 @@ class Session:
                 self.clients.remove(client)
 
     def show(self, recording: Recording, graph: Graph, stepper: Stepper | None = None) -> None:
-        """Another recording takes the place of the one before, in all views."""
+        """Replace the recording in all views."""
         with self.lock:
             for old in {*self.passes, *filter(None, [self.stepper])}:
                 if old is not stepper and stepper not in self.passes:
@@ -113,24 +113,24 @@ class Session:
                 self._tell(client)
 
     def choose(self, number: int) -> None:
-        """Show another one of the passes, in all views."""
+        """Show another pass, in all views."""
         if not 0 <= number < len(self.passes):
             raise protocol.Refused(f"There is no pass {number + 1}; this code has run {len(self.passes)}.")
         chosen = self.passes[number]
         self.show(chosen.recording, chosen.graph, chosen)
 
     def step_through(self, stepper: Stepper) -> None:
-        """There is a pass to step through now."""
+        """Show a pass to step through."""
         self.show(self.recording, self.graph, stepper)
 
     def update(self) -> None:
-        """The code still runs: send the new rows. Called from the running code, so it never waits for another thread."""
+        """Send the new rows while the code still runs. Called from the running code, so it never waits for another thread."""
         if not self.lock.acquire(blocking=False):
             return
         try:
             for client in filter(lambda client: client.opened, self.clients):
                 if client.rows == self.recording.count:
-                    continue  # the groups alone would cost both sides more than they tell
+                    continue  # the groups alone are not worth a message
                 if client.rows:
                     client.send(*self._graph(client, client.rows, client.edges, client.sites, client.groups))
                 elif self.recording.count:
@@ -139,7 +139,7 @@ class Session:
             self.lock.release()
 
     def take_over(self, other: Session, namespace: Mapping[str, Any] | None = None) -> None:
-        """What another session has recorded is shown here from now on: the next turn of a loop."""
+        """Show the recording of another session from now on: the next iteration of a loop."""
         with self.lock:
             for old in {*self.passes, *filter(None, [self.stepper])}:
                 old.close()
@@ -147,13 +147,13 @@ class Session:
             self.finish(namespace)
 
     def tell_training(self) -> None:
-        """How far the loop is, to all views."""
+        """Send the progress of the loop to all views."""
         with self.lock:
             for client in self.clients:
                 client.send(self.training.message().to_json(), [])
 
     def finish(self, namespace: Mapping[str, Any] | None = None) -> None:
-        """The code has ended: names, loops and folds are known now, and the graph is sent anew."""
+        """Send the graph again now that the code has ended, and names, loops and folds are known."""
         with self.lock:
             self.graph.finish(namespace)
             for graph in {one.graph for one in self.passes if not one.graph.finished}:
@@ -161,24 +161,24 @@ class Session:
             if self.breakpoints.all:
                 self._flag_breakpoints()
             for client in self.clients:
-                client.steps.clear()  # told anew, with the names
+                client.steps.clear()  # sent again, with the names
                 self._tell(client)
 
     def close(self) -> None:
-        """Let go of the pass, putting gradients back that it has not finished, and of everything held."""
+        """Release the pass and everything held; an unfinished pass restores the gradients."""
         with self.lock:
             for stepper in {*self.passes, *filter(None, [self.stepper])}:
                 stepper.close()
             self.clients.clear()
 
     def stills(self) -> dict[str, str]:
-        """What a page without a kernel shows, by MIME type; the text is for terminals and screen readers too."""
+        """Static output for a page without a kernel, by MIME type; the text also serves terminals and screen readers."""
         graph = self.graph.message()
         pictures = {"image/svg+xml": svg.picture(graph)} if graph.nodes.op else {}
         return {"text/plain": text.tree(graph, self.gradient_texts()), **pictures}
 
     def gradient_texts(self) -> dict[int, str]:
-        """How `.grad` of each parameter and leaf is, in words; of what the program has let go of there is nothing to say."""
+        """`.grad` of each parameter and leaf that is still alive, in words, by row."""
         r, found = self.recording, {}
         for row in range(r.count):
             tensor = r.tensor(row) if r.kind[row] in ("parameter", "leaf") else None
@@ -188,13 +188,13 @@ class Session:
         return found
 
     def headline(self) -> str:
-        """The whole in one line."""
+        """A one-line summary."""
         return text.headline(self.graph.message())
 
     # -- messages -------------------------------------------------------------------------------------------------------------
 
     def handle(self, data: Any, client: Client | None = None) -> list[Sent]:
-        """The answers to one message, as `(json, buffers)`. What cannot be answered gets a Problem with a sentence."""
+        """Answer one message with `(json, buffers)` pairs. A request that cannot be answered gets a Problem with a sentence."""
         client = client or self._alone
         re = data.get("id") if isinstance(data, dict) and type(data.get("id")) is int else None
         try:
@@ -206,13 +206,13 @@ class Session:
                 return ANSWERS[type(request)](self, request, client)
         except protocol.Refused as error:
             return [self.problem(re, str(error))]
-        except Exception as error:  # whatever went wrong is told to the view that asked; a request without an answer would hang it
+        except Exception as error:  # any error is sent to the requesting view, which would otherwise wait forever
             return [self.problem(re, f"The kernel could not answer: {type(error).__name__}: {error}")]
         finally:
             self.heard()
 
     def problem(self, re: int | None, sentence: str, node: int = -1) -> Sent:
-        if len(sentence) > LONGEST:  # somebody's exception, or what a view sent
+        if len(sentence) > LONGEST:  # the text of an exception, or of a view's message
             sentence = f"{sentence[: LONGEST // 2]} … {sentence[-LONGEST // 2 :]}"
         return protocol.Problem(re, sentence, node).to_json(), []
 
@@ -223,7 +223,7 @@ class Session:
             client.send(*message)
 
     def everything(self, client: Client) -> list[Sent]:
-        """The graph and where its pass stands, with the steps that the view has not been sent."""
+        """The graph and the state of its pass, with the steps that the view has not been sent."""
         found = [self._graph(client), *(self._flags(origin) for origin in self.flags), *self._cell_runs()]
         if self.stepper is not None:
             found.append((self.stepper.message(self.passes).to_json(), []))
@@ -244,16 +244,16 @@ class Session:
 
     @property
     def number(self) -> int:
-        """Which of the passes is shown."""
+        """The index of the pass that is shown."""
         return next((i for i, one in enumerate(self.passes) if one is self.stepper), 0)
 
     @property
     def stops(self) -> list[breakpoints.Breakpoint]:
-        """The breakpoints at which a pass stops that goes on until one does."""
+        """The breakpoints at which a running pass stops."""
         return [*self.breakpoints.active, *self.until]
 
     def show_level(self) -> None:
-        """The code wants views to show less, or more: say so in all of them."""
+        """Send the level set by the code to all views."""
         with self.lock:
             for client in self.clients:
                 for message in self._level():
@@ -263,7 +263,7 @@ class Session:
         return [] if levels.current is None else [(protocol.Level(levels.current).to_json(), [])]
 
     def show_breakpoints(self) -> None:
-        """The breakpoints are others now: say so in all views."""
+        """Send the changed breakpoints to all views."""
         with self.lock:
             self._flag_breakpoints()
             for client in self.clients:
@@ -274,7 +274,7 @@ class Session:
         self.flags["breakpoint"] = told.flags(self)
 
     def check(self, thorough: bool = False, but: Client | None = None) -> None:
-        """Run the checks, mark nodes with what they find, and tell all views except the one that is answered."""
+        """Run the checks, flag nodes with the findings, and notify all views except `but`."""
         with self.lock:
             self.findings, self.unsure = look.look(self.recording, self.graph.optimizers, thorough)
             self.thorough = thorough
@@ -285,14 +285,14 @@ class Session:
                     client.send(*checks.told(self, None))
 
     def flag(self, origin: str, flags: list[protocol.Flag]) -> None:
-        """Mark nodes in all views, instead of what the same origin marked before."""
+        """Mark nodes in all views, replacing the marks of the same origin."""
         with self.lock:
             self.flags[origin] = flags
             for client in self.clients:
                 client.send(*self._flags(origin))
 
     def tell_cell_runs(self) -> None:
-        """A cell runs again, perhaps one that this graph came from: say so in all views."""
+        """Notify all views that a cell runs again, perhaps one that made this graph."""
         with self.lock:
             for message in self._cell_runs():
                 for client in self.clients:
@@ -316,7 +316,7 @@ class Session:
     # -- the pass -------------------------------------------------------------------------------------------------------------
 
     def stepped(self, client: Client, re: int | None) -> protocol.Stepped:
-        """Where the pass stands, with the steps that the view has not been sent."""
+        """The state of the pass, with the steps that the view has not been sent."""
         stepper = self.stepper
         assert stepper is not None
         steps = stepper.steps(client.steps)
@@ -325,7 +325,7 @@ class Session:
         return protocol.Stepped(re, self.recording.name, *state)
 
     def tell_others(self, client: Client) -> None:
-        """The pass has moved: every other view follows, and a class too."""
+        """Notify every other view, and a class that follows, that the pass has moved."""
         if self.lesson is not None:
             self.lesson.moved()
         for other in self.clients:
@@ -333,7 +333,7 @@ class Session:
                 other.send(self.stepped(other, None).to_json(), [])
 
     def arrived(self) -> None:
-        """A paused pass has come to where it was wanted, or has ended: answer those who asked."""
+        """Answer the waiting views: a paused pass has reached its target, or has ended."""
         with self.lock:
             if self.stepper is None:
                 return
@@ -349,20 +349,20 @@ class Session:
     # -- one tensor -----------------------------------------------------------------------------------------------------------
 
     def row(self, node: int) -> int:
-        """The row of a node that a view names. BadMessage when there is no such node."""
+        """The row of a node named by a view. Raises BadMessage if there is no such node."""
         if not 0 <= node < self.recording.count:
             raise protocol.BadMessage(f"There is no node {node} in this graph; it has {self.recording.count}.")
         return node
 
     def array(self, row: int, what: str) -> tuple[Any, str]:
-        """The value (or, for what="grad", the gradient) of a row; or None, and why it is not there."""
+        """The value (or, for what="grad", the gradient) of a row; or None and the reason."""
         if what == "grad":
             return self.gradient(row)
         array = self.recording.value(row)
         return array, "" if array is not None else self.gone(row)
 
     def accessor(self, row: int, what: str) -> str:
-        """The Python expression for the value or the gradient, such as `model.layers[0].weight.grad`; "" when there is none."""
+        """The Python expression for the value or the gradient, such as `model.layers[0].weight.grad`; "" if there is none."""
         name = self.graph.accessors.get(row, "")
         if name and what == "grad":
             tensor = self.recording.tensor(row)
@@ -370,14 +370,14 @@ class Session:
         return name
 
     def named(self, row: int) -> Iterator[tuple[int, str, Any]]:
-        """All other tensors that are known: node, name, array."""
+        """All other known tensors: node, name, array."""
         r = self.recording
         for at in range(r.count):
             if at != row and r.kind[at] != "constant" and (array := r.value(at)) is not None:
                 yield at, r.names.get(at, ""), array
 
     def gradient(self, row: int) -> tuple[Any, str]:
-        """The gradient of a row as far as the pass stands; or None, and why it is not there."""
+        """The gradient of a row at the current step; or None and the reason."""
         r = self.recording
         if self.stepper is not None and self.stepper.index:
             array, missing = self.stepper.gradient(row, compute=self.stepper.mode == "paused" or not self.busy())
@@ -393,7 +393,7 @@ class Session:
         return None, inspector.why_no_grad(r, row)
 
     def gone(self, row: int) -> str:
-        """Why the value of a row is not there any more."""
+        """Why the value of a row no longer exists."""
         r = self.recording
         if r.note[row] and r.dtype[row] is None:
             return "The op failed, so it has no result: " + r.note[row]
@@ -411,7 +411,7 @@ class Session:
         return "The tape did not save this value, and the program has let go of it. Run the cell under %%watch to have every value."
 
     def forward(self, row: int) -> protocol.Rules | None:
-        """What the op of a row computed, as a formula; None for what no op made."""
+        """The formula of what the op of a row computed; None for a row that no op made."""
         r = self.recording
         op = r.ops[row]
         if op is None or r.dtype[row] is None:

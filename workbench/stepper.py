@@ -1,4 +1,4 @@
-"""The backward pass one step at a time: `.backward()`'s own generator, held instead of exhausted, and a record to go back in."""
+"""Step through a backward pass: drives the generator of `.backward()` one step at a time, with a record for going back."""
 
 from __future__ import annotations
 
@@ -21,63 +21,63 @@ from .inspector import NOT_YET, bytes_text
 from .recording import KEEP, Recording
 from .replay import Checkpoints, Replay
 
-AT_ONCE = 16  # steps that are told in full with one move: a view asks for the norms of the others
+AT_ONCE = 16  # steps sent in full with one move: a view requests the norms of the others
 
 
 class PassEnded(protocol.Refused, RuntimeError):
-    """The pass cannot go on; the text says why."""
+    """The pass cannot continue; the text says why."""
 
 
 @dataclass
 class Taken:
-    """One step that ran: what came in and out, and `.grad` of the tensors that it changed, before and after."""
+    """One step that ran: its incoming and outgoing gradients, and `.grad` of the tensors that it changed, before and after."""
 
     node: Any
     place: int  # 1-based, in the plan
     upstream: Any
     gradients: tuple
-    totals: list  # for each input: its gradient so far, and how many contributions that is the sum of
+    totals: list  # for each input: its gradient so far, and the number of contributions summed in it
     changed: list[tuple[ref, Any, Any]] = field(default_factory=list)  # tensor, .grad before, .grad after
-    message: protocol.Step | None = None  # made when somebody asks, or before the arrays are let go
+    message: protocol.Step | None = None  # made on request, or before the arrays are dropped
     early: bool = False  # the message was made while the code still ran, when not all names were known
 
 
 class Stepper:
-    """A backward pass that can be walked forth and back.
+    """A backward pass that can be stepped forward and back.
 
-    Going back puts `.grad` of every leaf back to the very tensor that was there; going forth again puts it forward. At the end it is
-    what `.backward()` leaves, bit for bit. Nothing is subtracted or computed twice: gradients are values and the record keeps them.
+    Going back restores `.grad` of every leaf to the very tensor that was there; going forward sets it again. At the end it is bit for bit
+    what `.backward()` leaves. Nothing is subtracted or computed twice: the record keeps the gradients.
     """
 
     mode = "live"
-    is_record = False  # walking through it changes no .grad
+    is_record = False  # whether stepping changes no .grad
 
     def __init__(self, recording: Recording, graph: Graph, roots: tuple, plan: list, begin: Callable | None, keep: int = KEEP) -> None:
         self.recording, self.graph = recording, graph
         self.roots = roots
         self.keep, self.kept_bytes = keep, 0
-        # the results of one op receive their gradients in nodes of their own, which are no steps for the reader
+        # an op with several results has extra nodes for their gradients, which are not steps for the reader
         self.nodes = [node for node in plan if node.op is None or not node.op.picks]
         self.plan = [recording.row_of(node) for node in self.nodes]
         self.index = 0
         self.taken: list[Taken | None] = []  # None: no gradient reached that node
         self.failure = ""
         self.closed = False
-        self.forks: Any = None  # what-ifs of this pass: whatif.fork.Forks, once there is one
+        self.forks: Any = None  # whatif.fork.Forks of this pass, created on first use
         self.stop: Stop | None = None  # the breakpoint that stopped the pass last
         self._places: Places | None = None
         self._begin = begin
         self._steps: Iterator | None = None if begin is None else begin()
         self._place = {node: i for i, node in enumerate(self.nodes)}
         self._grads: dict[Any, tuple] = {}  # node -> (its gradient so far, number of contributions), until its own step
-        self._held: set[int] = set()  # identities of the arrays that the record keeps
+        self._held: set[int] = set()  # ids of the arrays that the record keeps
         self._watched: dict[Any, ref] = {node: held for node in self.nodes if (held := _holder(node)) is not None}
         self._hooked = any(node.hooks is not None for node in self.nodes)
-        # what a hook or the program's own backward runs may be a pass of its own, as a reentrant checkpoint's is
+        # a hook or a user's own backward may run a nested pass, such as that of a reentrant checkpoint
         self._passes_inside = self._hooked or any(getattr(node.op, "function", None) is not None for node in self.nodes)
-        self._inside: set[Any] = set()  # the leaves of those
+        self._inside: set[Any] = set()  # the leaves of nested passes
         self._initial = {node: t._grad for node, held in self._watched.items() if (t := held()) is not None}
-        self._seed: Any = None  # the gradient that the pass began with
+        self._seed: Any = None  # the initial gradient of the pass
         self._checkpoints = Checkpoints(keep)
         self._replay: Replay | None = None
 
@@ -85,7 +85,7 @@ class Stepper:
     def of(
         cls, recording: Recording, graph: Graph, tensor: Tensor, gradient: Tensor | None = None, keep: int = KEEP, accumulate: bool = True
     ) -> Stepper:
-        """The pass that `tensor.backward(gradient)` would run; unless `accumulate`, leaves keep the `.grad` that they have.
+        """Create the pass that `tensor.backward(gradient)` would run. Without `accumulate`, `.grad` of leaves does not change.
 
         Raises what backward() would raise at its start.
         """
@@ -94,7 +94,7 @@ class Stepper:
             leaves = None if accumulate else {node: None for node in tape.plan([tensor.node]) if node.op is None}
             return reverse.start(tensor, gradient, retain_graph=True, captured=leaves, accumulate=accumulate, in_place=False)
 
-        begin()  # refuses what backward() refuses
+        begin()  # raises what backward() would raise
         plan = tape.plan([tensor.node])
         if any(node.op is not None and node.saved is tape.FREED for node in plan):
             raise RuntimeError(
@@ -118,11 +118,11 @@ class Stepper:
 
     @property
     def failed(self) -> bool:
-        """Whether an error ended the pass where it stands now."""
+        """Whether an error ended the pass at the current step."""
         return self.failure != "" and self.index == len(self.taken)
 
     def next(self, by: By = "op") -> int:
-        """One step forth; the new index. At the end nothing happens. `by` says how far a step goes: see `granularity`."""
+        """Step forward and return the new index; a no-op at the end. `by` is the size of the step: see `granularity`."""
         self._alive()
         if by != "op":
             return self.to(self.places.after(by, self.index))
@@ -135,7 +135,7 @@ class Stepper:
         return self.index
 
     def previous(self, by: By = "op") -> int:
-        """One step back; the new index. At the start nothing happens."""
+        """Step back and return the new index; a no-op at the start."""
         self._alive()
         if by != "op":
             return self.to(self.places.before(by, self.index))
@@ -146,7 +146,7 @@ class Stepper:
         return self.index
 
     def to(self, index: int) -> int:
-        """Forth or back until `index` steps are done."""
+        """Step forward or back until `index` steps are done."""
         self._alive()
         index = max(0, min(index, self.total))
         while self.index < index:
@@ -157,16 +157,16 @@ class Stepper:
 
     @property
     def places(self) -> Places:
-        """Where coarser steps end."""
+        """The indices at which coarser steps end."""
         if self._places is None or self._places.live and self.graph.finished:
             self._places = Places(self.recording, self.graph, self.plan)
         return self._places
 
     def run(self, breakpoints: Iterable[Breakpoint] | None = None, back: bool = False) -> int:
-        """Go on, or back, to the next place where a breakpoint stops, by default one of the kernel's; else to the end, or the start.
+        """Run forward, or back, until a breakpoint stops the pass, by default one of the kernel's; otherwise to the end, or the start.
 
-        `stop` says afterwards which it was; None: none. Of a GPU's conditions at most one transfer for each 32 steps is made: the pass
-        goes that far beyond, and then back to the very step.
+        `stop` is then that breakpoint's stop, or None. On a GPU, conditions are fetched at most once every 32 steps: the pass may overshoot
+        by that many steps, and then returns to the exact step.
         """
         self._alive()
         self.stop = None
@@ -190,20 +190,21 @@ class Stepper:
         return self.index
 
     def run_until(self, stops: str | Breakpoint | Sequence[str | Breakpoint], back: bool = False) -> int:
-        """`run_until("norm > 1e3")`: on to the step where a gradient fulfils a condition; the new index. It is the end where none does."""
+        """`run_until("norm > 1e3")`: run to the step where a gradient meets a condition, else to the end; return the new index."""
         return self.run(named(stops), back)
 
     @property
     def runs(self) -> bool:
-        """Whether the pass is on its way to a breakpoint, in a cell that runs."""
+        """Whether the pass, in a running cell, is on its way to a breakpoint."""
         return False
 
     def halt(self) -> None:
-        """Stop a pass that is on its way to a breakpoint."""
+        """Stop a pass that is running to a breakpoint."""
 
     def sizes(self, index: int) -> tuple[Any, list[tuple[int, Any, Any]]] | None:
-        """What came to the step that led to `index`, and of each of its inputs `(row, contribution, gradient so far)`: arrays, or Summaries
-        of those that were not kept. None where no gradient came.
+        """The gradients of the step that led to `index`: the upstream one, and `(row, contribution, gradient so far)` for each input.
+
+        They are arrays, or Summaries of those that were not kept. None if no gradient arrived.
         """
         taken = self.taken[index - 1]
         if taken is None:
@@ -216,7 +217,7 @@ class Stepper:
         ]
 
     def arrived(self) -> dict[int, Any]:
-        """Row -> its gradient's array as far as the pass stands, where it was kept."""
+        """Row -> its gradient's array at the current step, if it was kept."""
         found: dict[int, Any] = {}
         for place, taken in enumerate(self.taken[: self.index]):
             if taken is None:
@@ -229,8 +230,10 @@ class Stepper:
         return found
 
     def gradients_at(self, index: int, arrived: bool = False) -> list[tuple[str, Any]]:
-        """What a breakpoint looks at in the step that led to `index`: `(what it is, its array)` of the gradients that it hands on; with
-        `arrived`, and at a leaf, of the one that came. A Summary in place of an array that was not kept.
+        """The gradients that a breakpoint checks in the step that led to `index`, as `(description, array)`.
+
+        These are the gradients passed on; with `arrived`, the one that arrived; at a leaf or a root, that one too. A Summary replaces an
+        array that was not kept.
         """
         taken = self.taken[index - 1]
         if taken is None:
@@ -255,7 +258,7 @@ class Stepper:
         return self.recording.called(row) if row >= 0 else "a leaf"
 
     def place_of(self, row: int) -> int:
-        """The index just after the (next) step of a node. PassEnded when the pass does not reach it."""
+        """The index just after the (next) step of a node. Raises PassEnded if the pass does not reach it."""
         places = [i + 1 for i, at in enumerate(self.plan) if at == row]
         if not places:
             raise PassEnded("The backward pass does not reach this node.")
@@ -266,9 +269,9 @@ class Stepper:
         self.to(self.total)
 
     def prepare(self) -> None:
-        """Run the whole pass now and come back to the start. Whatever the program overwrites later, the record can be walked through.
+        """Run the whole pass and return to the start, so that it can be stepped through even if values are overwritten later.
 
-        An error stops the record where the pass stopped; it is told when the walk comes there.
+        An error ends the record where the pass stopped, and is shown when that step is reached.
         """
         try:
             self.finish()
@@ -278,7 +281,7 @@ class Stepper:
             self.to(0)
 
     def close(self) -> None:
-        """Let go. Unless the pass is finished, `.grad` is put back to what it was before the first step."""
+        """Release the pass. Unless it is finished, `.grad` is restored to its state before the first step."""
         if not self.closed:
             if not self.done:
                 while self.index:
@@ -299,14 +302,14 @@ class Stepper:
         taken = self.taken[self.index]
         for held, _, after in taken.changed if taken is not None else ():
             tensor = held()
-            # a pass inside a later step may write into what lies there, and must not write into the record
+            # a nested pass in a later step may write into this gradient, and must not write into the record
             _put(held, _copy(after) if tensor is not None and tensor.node in self._inside else after)
         self.index += 1
 
     # -- the engine's steps ---------------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        """Let the engine take its next step. What interrupts it leaves the step undone, and the pass can go on later."""
+        """Run the engine's next step. An interrupt leaves the step undone, and the pass can continue later."""
         grad_mode, tape.mode.grad = tape.mode.grad, False
         before = self._before()
         try:
@@ -328,7 +331,7 @@ class Stepper:
             tape.mode.grad = grad_mode
 
     def _before(self) -> dict:
-        """`.grad` of the tensors that the next step may change: of the leaf that is next, or of all where hooks may do anything."""
+        """`.grad` of the tensors that the next step may change: of the next leaf, or of all if there are hooks."""
         nodes = self._watched if self._hooked else [n for n in self.nodes[len(self.taken) : len(self.taken) + 1] if n in self._watched]
         found = {}
         for node in nodes:
@@ -340,7 +343,7 @@ class Stepper:
         return found
 
     def note_inside(self, plan: list, before: dict) -> None:
-        """A step begins a pass of its own, which adds into the gradients of its leaves where they lie: put what they were into `before`."""
+        """Save into `before` the gradients of a nested pass's leaves, which it adds into in place."""
         for node in plan:
             tensor = node.tensor() if node.op is None else None
             if tensor is not None:
@@ -350,11 +353,11 @@ class Stepper:
 
     @staticmethod
     def _restorable(grad: Any) -> Any:
-        """What going back puts into `.grad`: the stepper's own steps never write into a gradient, so it is the gradient itself."""
+        """The value that going back puts into `.grad`: the gradient itself, as the stepper's own steps never write into it."""
         return grad
 
     def _took(self, node: Any, upstream: Any, gradients: Any, before: dict) -> bool:
-        """Write down a step of the engine; False for one that is none to the reader."""
+        """Record a step of the engine; return False if it is not a step for the reader."""
         upstream, gradients = _plain(upstream), tuple(map(_plain, gradients))
         place = self._place.get(node)
         if place is None:
@@ -365,7 +368,7 @@ class Stepper:
             None if g is None or source is None else self._total(source, g) for source, g in zip(node.inputs, gradients, strict=False)
         ]
         taken = Taken(node, place + 1, upstream, gradients, totals)
-        if node in self._watched and node not in before:  # no gradient reached the node that was expected
+        if node in self._watched and node not in before:  # no gradient reached the expected node
             initial = self._initial.get(node)
             before = {**before, node: (self._watched[node], initial, initial, 0 if initial is None else versions.version(initial.array))}
         for leaf, (held, grad, restorable, version) in before.items():
@@ -388,13 +391,13 @@ class Stepper:
         self.index = self.total
 
     def _total(self, source: Any, g: Any) -> tuple[Any, int]:
-        """The gradient of a node so far, this contribution included, and how many it is the sum of; summed as the executor does."""
+        """The gradient of a node so far, including this contribution, and the number of contributions; summed as the executor does."""
         held = self._grads.get(source)
         self._grads[source] = (g, 1 + (source in self.roots)) if held is None else (held[0] + g, held[1] + 1)
         return self._grads[source]
 
     def _hold(self, taken: Taken) -> bool:
-        """Keep the step's arrays within the budget; beyond it only the message, which says what they were: False then."""
+        """Keep the step's arrays within the budget. Beyond it, keep only the message that summarizes them, and return False."""
         found = (taken.upstream, *taken.gradients, *[total[0] for total in taken.totals if total is not None])
         arrays = {id(a): a.nbytes for a in found if hasattr(a, "nbytes") and id(a) not in self._held}
         if self.kept_bytes + sum(arrays.values()) > self.keep:
@@ -406,7 +409,7 @@ class Stepper:
         return True
 
     def _revive(self) -> None:
-        """After an interrupt: a new generator, run to where the old one was. Rules are deterministic, so it is the same pass."""
+        """Restart the generator after an interrupt and run it to the current step. Rules are deterministic, so it is the same pass."""
         if self._begin is None:
             raise PassEnded(self.failure or "This pass is a record: it can be looked at, but not run on.")
         here = self.index
@@ -418,19 +421,19 @@ class Stepper:
             while missing:
                 missing -= next(steps)[0] in self._place
         finally:
-            for taken in reversed(self.taken):  # the record's own gradients, not their repetition
+            for taken in reversed(self.taken):  # the record's own gradients, not those of the rerun
                 for held, before, _ in taken.changed if taken is not None else ():
                     _put(held, before)
             while self.index < here:
                 self._redo()
         self._steps, self.failure = steps, ""
 
-    # -- telling --------------------------------------------------------------------------------------------------------------
+    # -- messages -------------------------------------------------------------------------------------------------------------
 
     def gradient(self, row: int, compute: bool = True) -> tuple[Any, str]:
-        """The gradient of a row as far as the pass stands now; or None, and why it is not there.
+        """The gradient of a row at the current step; or None, and why it is missing.
 
-        One that was not kept is computed again where the tape still can, unless `compute` forbids it, as while a cell runs.
+        A gradient that was not kept is recomputed if the tape still allows it, unless `compute` is False, as while a cell runs.
         """
         for index in range(self.index, 0, -1):
             taken = self.taken[index - 1]
@@ -457,42 +460,42 @@ class Stepper:
         return None, ""
 
     def _again(self, index: int) -> tuple[Any, tuple, list]:
-        """What a step had that was not kept."""
+        """Recompute what a step had that was not kept."""
         if self._replay is None:
             self._replay = Replay(self.nodes, self.roots, self._seed, self._checkpoints, self.keep)
         return self._replay.at(index)
 
     def step(self, index: int) -> protocol.Step | None:
-        """The message of the step that led to `index`; None where no gradient arrived."""
+        """The message of the step that led to `index`; None if no gradient arrived."""
         taken = self.taken[index - 1] if 0 < index <= len(self.taken) else None
         if taken is not None and (taken.message is None or taken.early and self.graph.finished and taken.upstream is not None):
             taken.message, taken.early = self._describe(taken), not self.graph.finished
         return None if taken is None else taken.message
 
     def steps(self, already: set[int], most: int = AT_ONCE) -> list[protocol.Step]:
-        """Steps taken so far that are not among `already`: the one at which the pass stands, and at most so many before it."""
+        """The current step and at most `most` - 1 before it, among those taken and not in `already`."""
         wanted = [i for i in range(self.index, 0, -1) if i not in already][:most]
         return [step for i in reversed(wanted) if (step := self.step(i)) is not None]
 
     def message(self, passes: Sequence[Stepper] = ()) -> protocol.Stepper:
-        """What there is to step through; `passes` are all that the code ran, this one among them."""
+        """The message that describes the pass; `passes` are all that the code ran, including this one."""
         number = next((i for i, one in enumerate(passes) if one is self), 0)
         names = [one.label() for one in passes] or [self.label()]
         state = (self.index, self.failed, self.sentence())
         return protocol.Stepper(self.recording.name, self.mode, self.plan, *state, self.stopped, self.runs, number, names)  # type: ignore[arg-type]
 
     def label(self) -> str:
-        """What the pass is of: the name or op of its root."""
+        """The name or op of the pass's root."""
         row = self.recording.row_of(self.roots[0]) if self.roots else -1
         return self._called(row) if row >= 0 else "backward"
 
     @property
     def stopped(self) -> str:
-        """The breakpoint that stopped the pass where it stands, in a sentence; "" for none."""
+        """A sentence about the breakpoint that stopped the pass at the current step; "" for none."""
         return self.stop.sentence if self.stop is not None and self.stop.index == self.index else ""
 
     def sentence(self) -> str:
-        """Where the pass stands."""
+        """A sentence about the current step."""
         if self.failed:
             return f"The pass stopped after step {self.index} of {self.total}: {self.failure}"
         if self.index == 0:
@@ -505,7 +508,7 @@ class Stepper:
 
 
 class _Inside(observe.Observer):
-    """Tells a stepper of each pass that begins inside a step. Who watches hears everything as without it."""
+    """Notifies a stepper of each pass that begins inside a step. Other events go to the observer that was active before."""
 
     def __init__(self, stepper: Stepper, before: dict) -> None:
         self._stepper, self._before, self._watcher = stepper, before, observe.current
@@ -525,14 +528,14 @@ def _copy(grad: Any) -> Any:
 
 
 def _plain(grad: Any) -> Any:
-    """The array of a gradient. In a pass that records itself gradients are tensors, and those would keep its whole graph alive."""
+    """The array of a gradient. In a pass that records itself gradients are tensors, which would keep its whole graph alive."""
     if isinstance(grad, list):
         return [None if g is None else _plain(g) for g in grad]
     return grad.array if isinstance(grad, Tensor) else grad
 
 
 def said(error: BaseException) -> str:
-    """What the error says; its name where it says nothing."""
+    """The error's message, or its type's name if it has none."""
     return str(error) or type(error).__name__
 
 

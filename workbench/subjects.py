@@ -1,4 +1,4 @@
-"""What `wb.check`, `wb.memory`, `wb.time` and `wb.diff` are asked about: the recording that answers, the engine's or PyTorch's."""
+"""Find the recording that `wb.check`, `wb.memory`, `wb.time` and `wb.diff` report on, of the engine or of PyTorch."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ S = TypeVar("S", bound=ShownSession)
 
 
 def recording_of(what: Any, names: Mapping[str, Any]) -> Recording:
-    """The recording that knows a tensor, a module, a view, or what `with wb.record() as r` gives; None: the newest one.
+    """The recording of a tensor, a module, a view, or the `r` of `with wb.record() as r`; the newest one for None.
 
-    RuntimeError where there is none, TypeError for anything else.
+    Raises RuntimeError if there is none, TypeError for anything else.
     """
     if what is None:
         return newest()
@@ -50,12 +50,12 @@ def recording_of(what: Any, names: Mapping[str, Any]) -> Recording:
 
 
 def is_module(what: Any) -> bool:
-    """Whether it is a module, the engine's or PyTorch's."""
+    """Whether it is a module of the engine or of PyTorch."""
     return isinstance(what, Module) or torch_models.is_module(what)
 
 
 def latest_run(module: Any) -> Recording | None:
-    """The newest recording in which the module ran, by itself or as a part of another, or one that was made from its graph."""
+    """The newest recording in which the module ran, by itself or inside another, or that was made from its graph."""
     own = list(module.parameters())
 
     def ran(r: Recording) -> bool:
@@ -79,17 +79,17 @@ def _of_torch(tensor: Any, names: Mapping[str, Any]) -> Recording:
 
 
 def remembered(what: Any, names: Mapping[str, Any]) -> MemorySession:
-    """The memory of what it was recorded with."""
+    """A memory session on the recording of `what`."""
     return _opened(MemorySession, recording_of(what, names), "memory", names)
 
 
 def timed(what: Any, names: Mapping[str, Any]) -> TimeSession:
-    """The times of what it was recorded with."""
+    """A time session on the recording of `what`."""
     return _opened(TimeSession, recording_of(what, names), "time", names)
 
 
 def checked(what: Any, names: Mapping[str, Any], thorough: bool) -> CheckedSession:
-    """The findings about what it was recorded with; also about code that ended before its first op."""
+    """A session with the findings about the recording of `what`; by default also about code that ended before its first op."""
     ended = next((r for r in reversed(recent) if r.count or r.witness.ended is not None), None) if what is None else None
     session = _opened(CheckedSession, ended or recording_of(what, names), "checks", names)
     session.check(thorough)
@@ -97,7 +97,7 @@ def checked(what: Any, names: Mapping[str, Any], thorough: bool) -> CheckedSessi
 
 
 def compared(before: Any, after: Any, names: Mapping[str, Any]) -> DifferenceSession:
-    """Two recordings in one graph. RuntimeError when there are not two."""
+    """Compare two recordings in one graph. Raises RuntimeError if there are not two."""
     if before is None and after is None:
         made = [r for r in recent if r.count]
         if len(made) < 2:
@@ -107,17 +107,17 @@ def compared(before: Any, after: Any, names: Mapping[str, Any]) -> DifferenceSes
 
 
 def ran(module: Any, names: Mapping[str, Any]) -> ShownSession:
-    """The latest run of a module."""
+    """A session on the latest run of a module."""
     return _opened(ShownSession, recording_of(module, names), "graph", names)
 
 
 def model(module: Any, names: Mapping[str, Any]) -> ModelSession:
-    """The parameters of a module: in its latest run, or alone where none was watched."""
+    """A session on the parameters of a module: in its latest run, or by themselves if none was recorded."""
     return _opened(ModelSession, latest_run(module) or _alone(module), "model", names)
 
 
 def _opened(kind: type[S], recording: Recording, view: View, names: Mapping[str, Any]) -> S:
-    """The session, opening on that tab, with the user's names where the code has ended."""
+    """A session that opens on that tab, with the user's names if the code has ended."""
     session = kind(recording, TorchGraph(recording) if isinstance(recording, TorchRecording) else Graph(recording))
     session.graph.view = view
     if not recording.live:
@@ -126,7 +126,7 @@ def _opened(kind: type[S], recording: Recording, view: View, names: Mapping[str,
 
 
 def _alone(module: Any) -> Recording:
-    """The parameters of a module that nothing recorded has run."""
+    """A recording of only the parameters of a module that has not been recorded."""
     foreign = torch_models.is_module(module)
     recording = TorchRecording(type(module).__name__, keep=0) if foreign else Recording(type(module).__name__, keep=0)
     recent.forget(recording)

@@ -1,4 +1,4 @@
-"""What `wb.show`, `wb.inspect`, `wb.memory`, `wb.time`, `wb.check` and `wb.diff` give: sessions that also print themselves."""
+"""Sessions returned by `wb.show`, `wb.inspect`, `wb.memory`, `wb.time`, `wb.check` and `wb.diff`, which also print themselves."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ShownSession(Session):
 
 
 def opened(tensor: Tensor | None, names: Mapping[str, Any]) -> ShownSession:
-    """A session on the recording that knows everything `tensor` depends on; or on one made from the tape."""
+    """Open a session on the newest recording with everything that `tensor` depends on, or on one made from the tape."""
     if tensor is not None and not isinstance(tensor, Tensor):
         raise TypeError(f"Expected a Tensor, got {type(tensor).__name__}")
     recording = latest() if tensor is None else found(tensor)
@@ -47,7 +47,7 @@ def opened(tensor: Tensor | None, names: Mapping[str, Any]) -> ShownSession:
                 "after detach(), or from tensors none of which requires grad."
             )
         recording = retrace([tensor.node], [tensor])
-        if not recording.scopes:  # nobody saw its modules run
+        if not recording.scopes:  # its module calls were not recorded
             mine = [value for name, value in names.items() if isinstance(value, nn.Module) and not name.startswith("_")]
             put_in_boxes(recording, mine, nn)
     session = ShownSession(recording, Graph(recording))
@@ -61,16 +61,16 @@ def opened(tensor: Tensor | None, names: Mapping[str, Any]) -> ShownSession:
     return session
 
 
-last: list[ShownSession] = []  # holds the newest recording of wb.record(), which may have no name, until the next
+last: list[ShownSession] = []  # keeps the newest recording of wb.record() alive, named or not, until the next one
 
 
 def latest() -> Recording | None:
-    """The newest recording that somebody still looks at."""
+    """The newest recording still in use."""
     return next((r for r in reversed(recent) if r.count), None)
 
 
 def newest() -> Recording:
-    """The newest recording. RuntimeError when there is none."""
+    """The newest recording. Raises RuntimeError if there is none."""
     recording = latest()
     if recording is None:
         raise RuntimeError("Nothing has been recorded yet. Run a cell under %%watch, or use `with wb.record():`.")
@@ -90,14 +90,14 @@ def found(tensor: Tensor) -> Recording | None:
 
 
 class TensorSession(ShownSession):
-    """A session about one tensor: its numbers as they are now, and its gradient or the reason why there is none."""
+    """A session about one tensor: its current values, and its gradient or the reason why there is none."""
 
     def __init__(self, tensor: Tensor, names: Mapping[str, Any], tokens: Any = None) -> None:
         name = next((n for n, value in names.items() if value is tensor and not n.startswith("_")), "")
-        self._temporary = None if name else tensor  # nobody else holds what an expression gave
+        self._temporary = None if name else tensor  # nothing else references the result of an expression
         self._known = _known(tensor)
         recording = Recording(name or "tensor", keep=0)
-        recent.forget(recording)  # it is no recording of a program, so wb.show() and wb.memory() pass it by
+        recent.forget(recording)  # not a recording of a program, so wb.show() and wb.memory() skip it
         made = None if tensor.node is None else tensor.node.op
         kind = "parameter" if is_parameter(type(tensor)) else "input" if tensor.node is None else "leaf" if made is None else "op"
         array = tensor.array
@@ -115,7 +115,7 @@ class TensorSession(ShownSession):
         graph.finish(names)
 
     def report(self) -> Inspection:
-        """Everything about it, to be printed."""
+        """A printable report on the tensor."""
         r, row = self.recording, self.recording.root
         array = r.value(row)
         if array is None:
@@ -139,7 +139,7 @@ class TensorSession(ShownSession):
         return self.report().summary.text
 
     def named(self, row: int) -> Iterator[tuple[int, str, Any]]:
-        """The variables that see the same memory."""
+        """The variables that share the tensor's storage."""
         return ((-1, name, held.array) for name, alive in self._sharers if (held := alive()) is not None)
 
     def gradient(self, row: int) -> tuple[Any, str]:
@@ -158,7 +158,7 @@ class TensorSession(ShownSession):
 
 
 def _known(tensor: Tensor) -> tuple[Recording, int] | None:
-    """The recording, and the row in it, that tells how the tensor was made; from the tape when nothing recorded it."""
+    """The recording, and its row, of how the tensor was made; retraced from the tape if it was not recorded."""
     found = next((r for r in reversed(recent) if r.find(tensor) >= 0), None)
     if found is not None:
         return found, found.find(tensor)
@@ -170,17 +170,17 @@ def _known(tensor: Tensor) -> tuple[Recording, int] | None:
 
 
 def inspected(tensor: Tensor, names: Mapping[str, Any], tokens: Any = None) -> TensorSession:
-    """Everything about one tensor; `tokens` says what its ids mean."""
+    """Open a session about one tensor; `tokens` is the vocabulary of its ids."""
     if not isinstance(tensor, Tensor):
         raise TypeError(f"wb.inspect takes a Tensor, got {type(tensor).__name__}")
     return TensorSession(tensor, names, tokens)
 
 
 class MemorySession(ShownSession):
-    """A session that opens on the memory of the newest recording."""
+    """A session that opens on the memory of a recording."""
 
     def report(self) -> MemoryReport:
-        """The memory as a text."""
+        """The memory as text."""
         message, _ = memory_use.answer(self.recording, None, self.graph)
         return MemoryReport(memory_use.report(self.recording, self.graph), message)
 
@@ -189,10 +189,10 @@ class MemorySession(ShownSession):
 
 
 class TimeSession(ShownSession):
-    """A session that opens on the times of the newest recording."""
+    """A session that opens on the times of a recording."""
 
     def report(self) -> TimeReport:
-        """The times as a text."""
+        """The times as text."""
         return TimeReport(timing.report(self.recording, self.graph))
 
     def stills(self) -> dict[str, str]:
@@ -200,10 +200,10 @@ class TimeSession(ShownSession):
 
 
 class CheckedSession(ShownSession):
-    """A session that opens on what the checks found, and says it in a terminal."""
+    """A session that opens on the findings of the checks, and prints them in a terminal."""
 
     def report(self) -> CheckReport:
-        """The findings as a text."""
+        """The findings as text."""
         return CheckReport(look.report(look.Looked(self.findings or [], self.unsure), self.recording.title), self.findings or [])
 
     def stills(self) -> dict[str, str]:
@@ -217,7 +217,7 @@ class ModelSession(ShownSession):
     """A session that opens on a model's parameters, and prints them in a terminal."""
 
     def report(self) -> ModelReport:
-        """Every parameter with its gradient, and what is wrong with it."""
+        """Every parameter with its gradient, and any problem with it."""
         rows = parameters.parameters(self.recording, self.gradient, [])
         return ModelReport(self.recording.title, parameters.totals(rows), rows)
 

@@ -1,4 +1,4 @@
-"""What is said of a step of a backward pass: its rule with live numbers, what each input gains, and a sentence."""
+"""Describe a step of a backward pass: its rule with live values, what each input gains, and a sentence."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def describe(stepper: Stepper, taken: Taken) -> protocol.Step:
-    """The message of a step that the pass has taken."""
+    """Create the message of a step that the pass has taken."""
     r, node, place = stepper.recording, taken.node, taken.place
     row = stepper.plan[place - 1]
     upstream = one(taken.upstream)
@@ -66,7 +66,7 @@ def describe(stepper: Stepper, taken: Taken) -> protocol.Step:
 
 
 def _operands(r: Recording, row: int, node: Any) -> list[Operand | None]:
-    """The op's inputs as parts of a formula. Those that want no gradient have no node; the recording knows them, or nobody."""
+    """The op's inputs as operands of a formula. Inputs that need no gradient have no node; only the recording may know them."""
     found: list[Operand | None] = [None if source is None else operand(r, r.row_of(source), source) for source in node.inputs]
     recorded = {slot: source for source, slot in r.inputs(row)} if row >= 0 else {}
     needed = () if node.op.variadic else node.op.inputs
@@ -79,7 +79,7 @@ def _operands(r: Recording, row: int, node: Any) -> list[Operand | None]:
 
 
 def operand(recording: Recording, row: int, node: Any = None) -> Operand:
-    """What a formula needs to know of a row. A value that was overwritten since is not shown as if it were the one that was used."""
+    """The operand of a formula for a row. A value that was overwritten is left out, as it is no longer the one used."""
     others = recording.names.values()
     if row < 0:
         return Operand("", tuple(node.shape or ()) if node is not None else (), None, id(node), others=others)
@@ -91,7 +91,7 @@ def operand(recording: Recording, row: int, node: Any = None) -> Operand:
 
 
 def one(grad: Any) -> Any:
-    """One array for what arrived at an op with several results."""
+    """Concatenate what arrived at an op with several results into one array."""
     if not isinstance(grad, list):
         return grad
     there = [g for g in grad if g is not None]
@@ -99,25 +99,25 @@ def one(grad: Any) -> Any:
 
 
 def gain_text(r: Recording, target: int, called: str, gained: protocol.Summary, now: protocol.Summary | None) -> str:
-    """What an input gained, by its name or its op; `called`: what the op calls it; `now`: the sum, where there were gains before."""
+    """What an input gained, by its name or op, or as the op calls it (`called`); `now` is the sum if there were earlier gains."""
     name = r.called(target) if r.names.get(target) or r.op_name(target) else called
     return f"gradient of {amid(name)} gains {size_text(gained)}" + (f", now {size_text(now)}" if now is not None else "")
 
 
 def gains(told: list[str]) -> str:
-    """What a step's inputs gained, in one breath: of more than five the first four."""
+    """Join what a step's inputs gained; for more than five, only the first four."""
     if len(told) > 5:
         told = [*told[:4], f"{len(told) - 4} more inputs gain theirs"]
     return "; ".join(told) or "no input wants a gradient"
 
 
 def _conj(grad: Any) -> Any:
-    """What a leaf keeps of a complex gradient: PyTorch's is the conjugate of the rules' own."""
+    """The gradient that a leaf stores: for complex dtypes, PyTorch's is the conjugate of the rules' own."""
     return grad.conj() if grad.dtype.kind == "c" else grad
 
 
 def size_text(s: protocol.Summary) -> str:
-    """How large a gradient is: a scalar's value, else the norm."""
+    """The size of a gradient as text: a scalar's value, else the norm."""
     if s.values is not None and s.size == 1:
         return number_text(s.values[0])
     return f"norm {number_text(s.norm)}" if s.norm is not None else "NaN or Inf"

@@ -1,4 +1,4 @@
-"""Where the time goes: when each op and backward step ran and how long, by op, module and line; and what recording itself cost."""
+"""Where the time goes: when each op and backward step ran, totals by op, module and line, and the cost of recording itself."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from .recorder import Recorder
 from .recording import Recording, recent
 
 FORWARD, BACKWARD = 0, 1
-LEAF = -2  # stands for a line where a leaf receives its gradient: no line of the user's does that
+LEAF = -2  # the line key of leaf accumulation, which no line of the user's causes
 SHOWN = 12  # rows of each table in a terminal
 NOT_TIMED = "No op was timed: times are taken under %%watch and in wb.record(), not from the tape afterwards."
 _NO_LINE = {-1: "ops whose line is not known", LEAF: "adding up gradients in .grad"}
 
 
 class Times:
-    """Every op and backward step whose time is known, as columns in the order in which they began; times in seconds.
+    """Every op and backward step with a known time, as columns in the order in which they began; in seconds.
 
-    `begun` counts from the begin of the recording. `own` is `took` without what other entries ran meanwhile: a backward pass that is
-    recorded itself runs ops inside its steps. On a GPU both are the device's, not those of the launch.
+    `begun` counts from the beginning of the recording. `own` is `took` without nested entries: a backward pass that is itself recorded runs
+    ops inside its steps. On a GPU, both are device times rather than launch times.
     """
 
     seconds: float
-    row: numpy.ndarray  # int64; -1: the op ran before the recording
+    row: numpy.ndarray  # int64; -1 if the op ran before the recording
     lane: numpy.ndarray  # FORWARD or BACKWARD
     begun: numpy.ndarray
     took: numpy.ndarray
@@ -51,11 +51,11 @@ class Times:
         took = numpy.concatenate([r.took[:count], r.step_took[:steps]])
         lane = numpy.concatenate([numpy.zeros(count, numpy.uint8), numpy.ones(steps, numpy.uint8)])
         known = numpy.flatnonzero(~numpy.isnan(begun + took))
-        order = known[numpy.lexsort((-took[known], begun[known]))]  # of two that began at once the longer one is around the other
+        order = known[numpy.lexsort((-took[known], begun[known]))]  # of two that began together, the longer one contains the other
         self.row, self.lane, self.took = numpy.concatenate([rows, step_rows])[order], lane[order], took[order]
         self.begun = begun[order] - r.began
         self.own = _own(self.begun, self.took)
-        self.seconds = (perf_counter() if math.isnan(r.ended) else r.ended) - r.began  # that the recorded code ran, so far
+        self.seconds = (perf_counter() if math.isnan(r.ended) else r.ended) - r.began  # that the recorded code has run so far
         ops = [*r.ops[:count], *r.step_ops[:steps]]
         self.op = [ops[at].name if ops[at] is not None else "accumulate" for at in order]
 
@@ -65,15 +65,15 @@ class Times:
 
 @dataclass(frozen=True)
 class Total:
-    """What one op, one line or one module took, in seconds."""
+    """The time of one op, one line or one module, in seconds."""
 
-    key: Any  # the op's name; the place of the line in the graph's `sites`, below 0 where there is none; the module's path
+    key: Any  # the op's name; the index of the line in the graph's `sites`, negative if unknown; the module's path
     label: str  # the line's text; the module's class
-    calls: int  # of ops, forward; for a module, of the module
+    calls: int  # forward calls of ops, or calls of the module
     forward: float
     backward: float
-    node: int  # the row that took longest, to go there; -1: none
-    inside: float = 0.0  # for a module: seconds of both kinds that modules inside it took
+    node: int  # the row that took longest, to jump to; -1 for none
+    inside: float = 0.0  # for a module, seconds, forward and backward, spent in modules inside it
 
     @property
     def seconds(self) -> float:
@@ -82,13 +82,13 @@ class Total:
 
 @dataclass(frozen=True)
 class Cost:
-    """What recording added, in seconds: estimated from what it adds to one op and one step on this machine."""
+    """The overhead of recording, in seconds: estimated from what it adds to one op and one step on this machine."""
 
     per_op: float
     per_step: float
     ops: int
     steps: int
-    wall: float  # from the begin of the recording to its end, or to now
+    wall: float  # from the beginning of the recording to its end, or to now
 
     @property
     def seconds(self) -> float:
@@ -104,7 +104,7 @@ class Cost:
 
 
 def _own(begun: numpy.ndarray, took: numpy.ndarray) -> numpy.ndarray:
-    """Each entry's time without the entries inside it."""
+    """Each entry's time without that of the entries nested in it."""
     own, ends = took.copy(), begun + took
     if not len(own) or (begun[1:] >= ends[:-1]).all():
         return own
@@ -119,9 +119,9 @@ def _own(begun: numpy.ndarray, took: numpy.ndarray) -> numpy.ndarray:
 
 
 def settle(recording: Recording) -> None:
-    """Wait for a GPU and put the time that its work took into the place of the time that launching it took.
+    """Wait for a GPU and replace launch times by the times of the device's work.
 
-    The GPU's first mark is taken for the moment at which it was given: the GPU was idle then.
+    The GPU's first mark is assumed to have been reached when it was set, as the GPU was idle then.
     """
     r = recording
     marked = [(r.begun, r.took, r.marks, at) for at in list(r.marks)]
@@ -139,26 +139,26 @@ def settle(recording: Recording) -> None:
 
 
 def by_op(times: Times) -> list[Total]:
-    """What each op took, the longest first."""
+    """The time of each op, longest first."""
     return _totals(times, times.op, lambda name: "")
 
 
 def by_line(times: Times, graph: Graph) -> list[Total]:
-    """What each line of the user's code took, the longest first: the ops that it called, and their backward steps."""
+    """The time of each line of the user's code, longest first: the ops that it called, and their backward steps."""
     kind = times.recording.kind
     keys = [-1 if row < 0 else graph.site(row) if kind[row] == "op" else LEAF for row in times.row.tolist()]
     return _totals(times, keys, lambda at: graph.sites[at].text if at >= 0 else _NO_LINE[at])
 
 
 def by_module(times: Times, graph: Graph) -> list[Total]:
-    """What each module took, modules inside it included, the longest first; all calls of a module are one entry. Empty without modules."""
+    """The time of each module with the modules inside it, longest first; calls of one module are added up. Empty without modules."""
     r = times.recording
     home = [_module_of(r, scope) for scope in range(len(r.scopes))]
     where = [home[scope] if scope >= 0 else -1 for scope in r.scope[: r.count]]
     own = {total.key: total for total in _totals(times, (where[row] if row >= 0 else -1 for row in times.row.tolist()), str)}
     calls = [scope for scope in range(len(home)) if home[scope] == scope]
     sums = {call: _Sum(own.get(call)) for call in calls}
-    for call in reversed(calls):  # inner calls have larger numbers than those around them
+    for call in reversed(calls):  # inner calls have larger numbers than outer ones
         if (outer := _around(r, home, call)) >= 0:
             sums[outer].add(sums[call], inside=True)
     modules: dict[Any, tuple[str, str, _Sum]] = {}
@@ -171,7 +171,7 @@ def by_module(times: Times, graph: Graph) -> list[Total]:
             outer = _around(r, home, outer)
         total = modules.setdefault(key, (name, s.label, _Sum(None)))[2]
         total.calls += 1
-        if outer < 0:  # a module that calls itself has its inner call's time already
+        if outer < 0:  # in a recursive module, the outer call includes the inner one
             total.add(sums[call])
     found = [Total(name, label, s.calls, s.forward, s.backward, s.node, s.inside) for name, label, s in modules.values()]
     if modules and -1 in own:
@@ -181,12 +181,12 @@ def by_module(times: Times, graph: Graph) -> list[Total]:
 
 
 class _Sum:
-    """The time of a call of a module, or of several."""
+    """The time of one or several calls of a module."""
 
     def __init__(self, own: Total | None) -> None:
         self.calls, self.inside = 0, 0.0
         self.forward, self.backward, self.node = (own.forward, own.backward, own.node) if own is not None else (0.0, 0.0, -1)
-        self.most = self.forward + self.backward  # what the part took that `node` is of
+        self.most = self.forward + self.backward  # the time of the part that `node` belongs to
 
     def add(self, other: _Sum, inside: bool = False) -> None:
         self.forward += other.forward
@@ -197,13 +197,13 @@ class _Sum:
 
 
 def _around(r: Recording, home: list[int], call: int) -> int:
-    """The call of a module that this call was made in; -1: none."""
+    """The module call in which this call was made; -1 for none."""
     parent = r.scopes[call].parent
     return home[parent] if parent >= 0 else -1
 
 
 def _module_of(r: Recording, scope: int) -> int:
-    """The innermost call of a module that this scope is or lies in; -1: none."""
+    """The innermost module call that this scope is or is in; -1 for none."""
     while scope >= 0 and r.scopes[scope].kind != "module":
         scope = r.scopes[scope].parent
     return scope
@@ -218,7 +218,7 @@ def _totals(times: Times, keys: Iterable, label: Any) -> list[Total]:
     calls = numpy.bincount(at, ~back, n)
     longest = numpy.full(n, -1)
     order = numpy.argsort(times.own, kind="stable")
-    longest[at[order]] = times.row[order]  # of several that are put into one place the last one stays
+    longest[at[order]] = times.row[order]  # the last one assigned, the longest, stays
     found = [
         Total(key, label(key), int(calls[i]), float(forward[i]), float(backward[i]), int(longest[i])) for key, i in number.items()
     ]  # fmt: skip
@@ -229,7 +229,7 @@ def _totals(times: Times, keys: Iterable, label: Any) -> list[Total]:
 
 
 def cost(recording: Recording) -> Cost | None:
-    """What recording added; None when nothing was timed, or when it cannot be found out while this very thread is being recorded."""
+    """Estimate the cost of recording; None if nothing was timed, or if calibration is impossible because this thread is being recorded."""
     r = recording
     ops = int(numpy.count_nonzero(~numpy.isnan(numpy.array(r.took[: r.count]))))
     if not ops and not len(r.steps) or observe.current is not None and calibrated.cache_info().currsize == 0:
@@ -241,13 +241,13 @@ def cost(recording: Recording) -> Cost | None:
 
 @cache
 def calibrated() -> tuple[float, float]:
-    """Seconds that a recorder takes for one op, its result's death included, and for one backward step; measured once."""
+    """Seconds that a recorder takes for one op, including its result's death, and for one backward step; measured once."""
     found = [_trial() for _ in range(9)]
     return statistics.median(op for op, _ in found), statistics.median(step for _, step in found)
 
 
 def _trial(n: int = 100) -> tuple[float, float]:
-    """A chain of small products, told to a recorder of their own without the engine: nobody else's recording is touched."""
+    """Feed a chain of small products to a separate recorder without running the engine, so that no other recording is affected."""
     x, factor = (engine.ones(4, 4).requires_grad_() for _ in range(2))
     results = [x]
     for _ in range(n):
@@ -256,9 +256,9 @@ def _trial(n: int = 100) -> tuple[float, float]:
     calls = [(op, (before, factor), {}, after) for before, after in zip(results, results[1:], strict=False)]
     nodes = [result.node for result in results[1:]]
     recorder = Recorder("calibration")
-    recent.forget(recorder.recording)  # it is nobody's last recording
+    recent.forget(recorder.recording)  # not a recording of the user's
 
-    def tell(*told: Any) -> None:  # stands where the engine's call would
+    def tell(*told: Any) -> None:  # takes the place of the engine's call
         recorder.begins()
         recorder.op(*told)
 
@@ -272,7 +272,7 @@ def _trial(n: int = 100) -> tuple[float, float]:
             tell(*call)
         return perf_counter() - start
 
-    recorder.user_code(run.__code__)  # as it is in a cell: the line is found at once
+    recorder.user_code(run.__code__)  # as in a cell: the line is found at once
     grad = results[-1].array
     seconds = run()
     start = perf_counter()

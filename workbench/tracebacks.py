@@ -1,4 +1,4 @@
-"""What the user reads of an error: the program's own lines, without those of engine and workbench."""
+"""Trim tracebacks to the program's own lines, without those of the engine and the workbench."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .frames import HIDDEN, is_installed
 
 
 def trim(error: BaseException) -> None:
-    """Take our own lines out of the error's traceback and those of its causes, and causes of which nothing else would be left."""
+    """Remove internal lines from the traceback of an error and of its causes, and remove causes that are internal altogether."""
     chain, seen = [error], set()
     while chain:
         one = chain.pop()
@@ -16,7 +16,7 @@ def trim(error: BaseException) -> None:
             continue
         seen.add(id(one))
         if one.__cause__ is not None and _inner(one.__cause__):
-            one.__cause__ = None  # which hides the context too
+            one.__cause__ = None  # also hides the context
         if one.__context__ is not None and _inner(one.__context__):
             one.__context__ = None
         chain += [link for link in (one.__cause__, one.__context__) if link is not None]
@@ -24,7 +24,7 @@ def trim(error: BaseException) -> None:
 
 
 def _inner(error: BaseException) -> bool:
-    """Whether it was caught inside the engine, and no line of the user's took part."""
+    """Whether it was caught inside the engine, with no line of the user's involved."""
     files = []
     place = error.__traceback__
     while place is not None:

@@ -1,4 +1,4 @@
-"""What stands behind `wb.watch`: the engine's models and PyTorch's, watched in the same way and shown in the same view."""
+"""The implementation of `wb.watch`: models of the engine and of PyTorch, watched and shown in the same way."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ from .torch_models.recording import TorchRecording
 from .torch_models.watch import TensorWatch, TorchWatch, room_of
 
 Shown = Callable[[Any], Any]  # a session as the page shows it
-Displayed = Callable[[Any], Callable[[], None]]  # puts a session on the page now; what comes back brings it up to date
+Displayed = Callable[[Any], Callable[[], None]]  # displays a session now; returns a function that updates the display
 
-_attached: WeakKeyDictionary[Any, ModuleWatch] = WeakKeyDictionary()  # the watch that waits for calls of a module
+_attached: WeakKeyDictionary[Any, ModuleWatch] = WeakKeyDictionary()  # module -> the watch that waits for its calls
 
 
 class Watch:
-    """What `wb.watch` gives: a view in a notebook, a table in a terminal, and a `with` block that records what runs inside."""
+    """The result of `wb.watch`: a view in a notebook, a table in a terminal, and a `with` block that records what runs inside."""
 
     def __init__(self, session: ShownSession, frame: Any, shown: Shown, displayed: Displayed) -> None:
         self.session = session
         self._globals = frame.f_globals
-        self._frame = frame  # of the user's code; not for longer than it runs: a frame keeps its variables alive
-        self._inside = False  # the block runs
+        self._frame = frame  # of the user's code; released when it ends, as a frame keeps its variables alive
+        self._inside = False  # whether the block is running
         self._shown, self._displayed = shown, displayed
         self._refresh: Callable[[], None] = lambda: None
 
     def names(self) -> Mapping[str, Any]:
-        """The user's variables. Those of a function only when its block ends: a frame holds on to what its `f_locals` once showed."""
+        """The user's variables; those of a function only after its block ends, as reading `f_locals` makes the frame keep the values."""
         return self._globals if self._frame is None or self._inside else {**self._globals, **self._frame.f_locals}
 
     def __enter__(self) -> Watch:
@@ -60,7 +60,7 @@ class Watch:
             self.forget()
 
     def forget(self) -> None:
-        """Let go of the frame of the user's code."""
+        """Release the frame of the user's code."""
         self._frame = None
 
     def _begin(self) -> None: ...
@@ -69,7 +69,7 @@ class Watch:
         self.stop()
 
     def stop(self) -> None:
-        """Watch no longer: nothing of the watch is left in the model or in its graph. What was recorded can still be looked at."""
+        """Stop watching and remove every trace from the model and its graph. The recording remains available."""
 
     def __repr__(self) -> str:
         return repr(self.session)
@@ -80,7 +80,7 @@ class Watch:
 
 
 class TensorOfTorch(Watch):
-    """A watch over the graph behind a tensor of PyTorch's: the graph now, and each backward pass through it from now on."""
+    """A watch over the graph behind a PyTorch tensor: the graph now, and each later backward pass through it."""
 
     def __init__(self, tensor: Any, keep: int, *page: Any) -> None:
         super().__init__(ShownSession(empty()), *page)
@@ -92,10 +92,10 @@ class TensorOfTorch(Watch):
 
 
 class ModuleWatch(Watch):
-    """A watch over a model, PyTorch's or the engine's, or over whatever runs in the block.
+    """A watch over a model, of PyTorch or the engine, or over whatever runs in the block.
 
-    With a block: everything that runs inside, and every backward pass as a record. Without one: each call of the module until `stop()`;
-    of a model of PyTorch's also the backward passes through that call.
+    With a block: everything that runs inside, and every backward pass as a record. Without one: each call of the module until `stop()`; for
+    a PyTorch model also the backward passes through that call.
     """
 
     def __init__(self, module: Any, keep: int, *page: Any) -> None:
@@ -106,7 +106,7 @@ class ModuleWatch(Watch):
         self._module: ReferenceType | None = None
         self._hooks: list[Any] = []
         self._running: ExitStack | None = None
-        self._depth = 0  # calls of the module inside a call of it
+        self._depth = 0  # depth of recursive calls of the module
         self._call: TorchWatch | None = None  # of the latest call
         if module is not None:
             self._module = ref(module, lambda _: self.stop())
@@ -149,7 +149,7 @@ class ModuleWatch(Watch):
     # -- calls of the module ---------------------------------------------------------------------------------------------------
 
     def _attach(self, module: Any) -> None:
-        if self._torch:  # not the module's own hooks: with those it would not take its fused kernels
+        if self._torch:  # not the module's own hooks, with which PyTorch would not use its fused kernels
             every = torch_models.loaded.torch().nn.modules.module
             before, after = every.register_module_forward_pre_hook, every.register_module_forward_hook
         else:
@@ -205,14 +205,14 @@ class ModuleWatch(Watch):
 
 
 def empty() -> Recording:
-    """What a session shows before anything ran; no recording of a program."""
+    """What a session shows before anything has run; not a recording of a program."""
     recording = Recording(keep=0)
     recent.forget(recording)
     return recording
 
 
 class TorchTensorSession(TensorSession):
-    """A session about one tensor of PyTorch's: its numbers as they are now, and its gradient or PyTorch's reason why there is none."""
+    """A session about one PyTorch tensor: its current values, and its gradient or PyTorch's reason why there is none."""
 
     def __init__(self, tensor: Any, names: Mapping[str, Any], tokens: Any = None) -> None:
         name = next((n for n, value in names.items() if value is tensor and not n.startswith("_")), "")
@@ -230,12 +230,12 @@ class TorchTensorSession(TensorSession):
 
 
 def inspected(tensor: Any, names: Mapping[str, Any], tokens: Any = None) -> TorchTensorSession:
-    """Everything about one tensor of PyTorch's; `tokens` says what its ids mean."""
+    """Open a session about one PyTorch tensor; `tokens` is the vocabulary of its ids."""
     return TorchTensorSession(tensor, names, tokens)
 
 
 def shown(tensor: Any, names: Mapping[str, Any]) -> ShownSession | None:
-    """A session on the newest recording that knows a tensor of PyTorch's; None where none does."""
+    """Open a session on the newest recording that knows a PyTorch tensor; None if there is none."""
     known = [r for r in recent if isinstance(r, TorchRecording) and r.row_of(tensor) >= 0]
     if not known:
         return None
@@ -247,9 +247,9 @@ def shown(tensor: Any, names: Mapping[str, Any]) -> ShownSession | None:
 
 
 def stepped(tensor: Any, gradient: Any, names: Mapping[str, Any]) -> ShownSession:
-    """A session on the record of one backward pass from a tensor of PyTorch's, which is run here and changes no `.grad`.
+    """Run one backward pass from a PyTorch tensor without changing `.grad`, and open a session on its record.
 
-    The graph is what stands behind the tensor's `grad_fn`, in the newest recording that has a part of it, with the modules that it knows.
+    The graph is the one behind the tensor's `grad_fn`, in the newest recording with a part of it, along with the modules recorded there.
     """
     if not tensor.requires_grad:
         raise RuntimeError(
@@ -278,7 +278,7 @@ def stepped(tensor: Any, gradient: Any, names: Mapping[str, Any]) -> ShownSessio
 
 
 def watched(subject: Any, keep: int | None, frame: Any, shown: Shown, displayed: Displayed) -> Any:
-    """The watch over a tensor, a module, or (None) over whatever runs in a `with` block. TypeError for anything else."""
+    """The watch over a tensor, a module, or (for None) over whatever runs in a `with` block. Raises TypeError for anything else."""
     keep = KEEP if keep is None else keep
     if isinstance(subject, Tensor):
         return shown(opened(subject, {**frame.f_globals, **frame.f_locals}))

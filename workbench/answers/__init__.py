@@ -1,7 +1,7 @@
-"""Who answers which request: one module for each subject, one function for each request.
+"""Dispatch table from requests to their handlers: one module for each subject, one function for each request.
 
-An answer takes the session, the request and the view that asked; it gives what goes back to that view. It is called with the session's
-lock held. `protocol.Refused`, raised with a sentence, becomes a Problem on the screen.
+A handler takes the session, the request and the requesting view, and returns the messages for that view. It is called with the session's
+lock held. A `protocol.Refused` with a sentence is shown as a Problem.
 """
 
 from __future__ import annotations

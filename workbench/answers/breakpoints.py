@@ -1,4 +1,4 @@
-"""Breakpoints: setting them, and telling where they stand."""
+"""Breakpoints: change them, and list them with their rows in the graph."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from ..conditions import Condition
 if TYPE_CHECKING:
     from ..session import Client, Sent, Session
 
-FLAGGED = 400  # a breakpoint at more nodes than this is in the list only
+FLAGGED = 400  # a breakpoint at more nodes than this is only listed
 _PLACES = {"op": "op", "name": "name", "module": "module"}
 
 
 def change(session: Session, request: protocol.Break, client: Client) -> list[Sent]:
-    """Do what was asked to the kernel's breakpoints, and tell what there is then."""
+    """Apply a request to the kernel's breakpoints, and return all of them."""
     kept = session.breakpoints
     if request.do == "toggle":
         kept.toggle(session.recording, session.graph, request.number)
@@ -38,7 +38,7 @@ def change(session: Session, request: protocol.Break, client: Client) -> list[Se
 
 
 def told(session: Session, re: int | None) -> Sent:
-    """All breakpoints, as they stand in the graph that is shown."""
+    """All breakpoints, with the number of nodes they match in the graph shown."""
     found = []
     for one in session.breakpoints.all:
         places = -1 if one.where == "any" else len(breakpoints.rows_of(one, session.recording, session.graph))
@@ -47,7 +47,7 @@ def told(session: Session, re: int | None) -> Sent:
 
 
 def flags(session: Session) -> list[protocol.Flag]:
-    """A mark at each node that a breakpoint stands at: a dot, a diamond where there is a condition, hollow where it rests."""
+    """A mark at each node with a breakpoint: a dot, or a diamond if it has a condition; hollow if it is disabled."""
     found: dict[int, protocol.Flag] = {}
     for one in session.breakpoints.all:
         rows = set() if one.where == "any" else breakpoints.rows_of(one, session.recording, session.graph)

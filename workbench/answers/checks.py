@@ -1,4 +1,4 @@
-"""What the checks found."""
+"""The findings of the checks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def thorough(session: Session, request: protocol.AskFindings, client: Client) -> list[Sent]:
-    """Every check, over every value. While a cell runs nothing is computed."""
+    """Run every check over every value. Refused while a cell runs."""
     if session.busy():
         raise protocol.Refused("A cell is running. The checks look at what it made when it has ended.")
     session.check(thorough=True, but=client)
@@ -19,5 +19,5 @@ def thorough(session: Session, request: protocol.AskFindings, client: Client) ->
 
 
 def told(session: Session, re: int | None) -> Sent:
-    """The findings for a view."""
+    """The findings, as a message for a view."""
     return protocol.Findings(re, session.recording.name, session.findings or [], session.thorough, session.unsure).to_json(), []

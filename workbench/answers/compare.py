@@ -1,4 +1,4 @@
-"""Pinned tensors: pinning, unpinning, and how they differ."""
+"""Pinned tensors: pin, unpin and compare them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def compare(session: Session, request: protocol.AskCompare, client: Client) -> list[Sent]:
-    """Change what is pinned, tell the others, and answer with the comparison."""
+    """Change the pins, notify other views, and answer with the comparison."""
     if request.do == "pin":
         _pin(session, request)
     elif request.do == "pin earlier":
@@ -33,7 +33,7 @@ def compare(session: Session, request: protocol.AskCompare, client: Client) -> l
 
 
 def compared(session: Session, re: int | None) -> Sent:
-    """What is pinned, for a view of this session."""
+    """The pins, as a message for a view of this session."""
     pins, buffers = BOARD.told(session.recording)
     return protocol.Compared(re, session.recording.name, pins, BOARD.base).to_json(), buffers
 

@@ -1,4 +1,4 @@
-"""Files that the view saves: what only the kernel can write."""
+"""Files saved from the view that only the kernel can write."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MEDIA = {"html": "text/html", "json": "application/json", "dot": "text/vnd.graph
 
 
 def export(session: Session, request: protocol.AskExport, client: Client) -> list[Sent]:
-    """The file, as its bytes."""
+    """Return the requested file as bytes."""
     if request.format == "html" and session.busy():
         raise protocol.Refused("A cell is running. The replay can be saved when it has ended.")
     note = ""

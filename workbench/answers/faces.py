@@ -1,4 +1,4 @@
-"""What stands on the boxes that a view draws."""
+"""What a view shows on its boxes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def shown(session: Session, request: protocol.AskFaces, client: Client) -> list[Sent]:
-    """The faces of the nodes that were asked for."""
+    """The faces of the requested nodes."""
     r = session.recording
     rows = [row for row in request.nodes if 0 <= row < r.count]
     return [(protocol.Faces(request.id, r.name, faces.faces(r, rows)).to_json(), [])]

@@ -1,4 +1,4 @@
-"""Memory: what is needed now, what was needed at any moment and why, and what would change it."""
+"""Memory: current use, use at any moment and why, and predictions of changes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def memory(session: Session, request: protocol.AskMemory, client: Client) -> lis
 
 
 def window(session: Session, request: protocol.AskWindow, client: Client) -> list[Sent]:
-    """A part of the time line, closer."""
+    """A part of the time line in greater detail."""
     log = Log(session.recording)
     if not 0 <= request.first < request.last <= log.count:
         raise protocol.BadMessage(f"There are no events {request.first} to {request.last}; this recording has {log.count}.")
@@ -28,7 +28,7 @@ def window(session: Session, request: protocol.AskWindow, client: Client) -> lis
 
 
 def moment(session: Session, request: protocol.AskMoment, client: Client) -> list[Sent]:
-    """What was alive after one event."""
+    """The memory that was alive after one event."""
     try:
         message = living.moment(Log(session.recording), request.id, session.graph, request.event)
     except IndexError as error:
@@ -37,17 +37,17 @@ def moment(session: Session, request: protocol.AskMoment, client: Client) -> lis
 
 
 def why(session: Session, request: protocol.AskWhy, client: Client) -> list[Sent]:
-    """What keeps a block alive: chains from variables, outputs and whatever else holds it. Only looks; runs nothing of the user's."""
+    """What keeps a block alive: chains from variables, outputs and other holders. Runs no code of the user's."""
     return [(alive.of_block(session.recording, request.id, request.block).to_json(), [])]
 
 
 def predictions(session: Session, request: protocol.AskPredictions, client: Client) -> list[Sent]:
-    """What the peak would be with no_grad, checkpoints, half precision, a smaller batch."""
+    """Predict the peak with no_grad, checkpoints, half precision, or a smaller batch."""
     return [(predict.predictions(session.recording, request.id, session.graph, request.node).to_json(), [])]
 
 
 def bytes_of_kernel(session: Session, request: protocol.AskBytes, client: Client) -> list[Sent]:
-    """A few numbers of the kernel's newest recording, whichever the view shows, and of the machine."""
+    """A few numbers about the kernel's newest recording, whichever one the view shows, and about the machine."""
     newest = next((r for r in reversed(recent) if r.count), None)
     if newest is not None:
         newest.settle()

@@ -1,4 +1,4 @@
-"""A model: its parameters, its activations, gradients sample by sample, and tensors over time."""
+"""Models: parameters, activations, per-sample gradients, and tensors over time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def health(session: Session, request: protocol.AskModel, client: Client) -> list[Sent]:
-    """Every parameter and every activation function of what was recorded."""
+    """The health of every parameter and every activation function in the recording."""
     r = session.recording
     optimizers = [] if session.busy() else [o for held in session.graph.optimizers if (o := held()) is not None]
     rows = parameters.parameters(r, session.gradient, optimizers)
@@ -34,7 +34,7 @@ def _which(session: Session) -> str:
 
 
 def samples(session: Session, request: protocol.AskSampleGradients, client: Client) -> list[Sent]:
-    """One parameter's gradient, taken apart by samples."""
+    """The gradient of one parameter, split by samples."""
     row = session.row(request.node)
     if session.busy():
         raise protocol.Refused("The kernel is running a cell. Gradients can be taken apart when the cell is done.")
@@ -42,6 +42,6 @@ def samples(session: Session, request: protocol.AskSampleGradients, client: Clie
 
 
 def over_time(session: Session, request: protocol.AskSeries, client: Client) -> list[Sent]:
-    """One tensor over the steps of a training, or over the turns of a loop."""
+    """One tensor over the steps of a training, or over the iterations of a loop."""
     message, buffers = series.series(session.recording, session.row(request.node), request.what, session.gradient, request.id)
     return [(message.to_json(), buffers)]

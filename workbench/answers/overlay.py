@@ -1,4 +1,4 @@
-"""Numbers by node, for the overlays of the view."""
+"""One number per node, for the overlays of the view."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def metric(session: Session, request: protocol.AskMetric, client: Client) -> list[Sent]:
-    """One number for each node."""
+    """The requested metric, as one number per node."""
     if request.metric not in metrics.METRICS:
         raise protocol.Refused(f"There is no overlay {request.metric!r}; there are {', '.join(metrics.METRICS)}.")
     r = session.recording

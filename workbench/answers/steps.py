@@ -1,4 +1,4 @@
-"""The backward pass: stepping through it."""
+"""Step through the backward pass."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def step(session: Session, request: protocol.StepTo, client: Client) -> list[Sent]:
-    """The pass goes where the view wants it."""
+    """Move the pass as the view requests."""
     if request.do == "begin":
         _begin(session, session.row(request.to))
         return [(session.stepped(client, request.id).to_json(), [])]
@@ -45,14 +45,14 @@ def step(session: Session, request: protocol.StepTo, client: Client) -> list[Sen
             (session.stepped(client, None).to_json(), []),
         ]
     if waits:
-        client.waiting.append(request.id)  # answered when the engine is there
+        client.waiting.append(request.id)  # answered when the engine has reached it
         return []
     session.tell_others(client)
     return [(session.stepped(client, request.id).to_json(), [])]
 
 
 def _begin(session: Session, row: int) -> None:
-    """Run the pass that was offered; where another view has begun one meanwhile, that is shown."""
+    """Run the offered pass; if another view has begun one meanwhile, that pass is shown."""
     if session.busy():
         raise PassEnded("The kernel is running a cell. The pass can begin when the cell is done.")
     if session.stepper is None:
@@ -60,10 +60,10 @@ def _begin(session: Session, row: int) -> None:
 
 
 def _go(session: Session, stepper: Stepper, request: protocol.StepTo) -> bool:
-    """Move the pass; whether a running cell has to take it there first."""
+    """Move the pass; return whether a running cell has to take it there first."""
     if request.do in ("run", "back"):
         stepper.run(session.stops, back=request.do == "back")
-        return False  # where it stops is told when it stops
+        return False  # the stop is reported when it happens
     if request.do == "previous":
         stepper.previous(request.by)
         return False
@@ -93,20 +93,20 @@ def _next_row(stepper: Stepper) -> int:
     return stepper.plan[len(stepper.taken)] if len(stepper.taken) < stepper.total else -1
 
 
-MOST = 1000  # steps in one answer
+MOST = 1000  # maximum number of steps in one answer
 _NORM = {"norm"}
 
 
 def norms(session: Session, request: protocol.AskNorms, client: Client) -> list[Sent]:
-    """How large the gradients of some steps were; on a GPU all of them are fetched at once."""
+    """The sizes of the gradients of some steps; on a GPU all are fetched in one transfer."""
     stepper = session.stepper
     if stepper is None:
         raise PassEnded("There is no backward pass to step through. Use wb.step(loss) to get one.")
     first = max(1, request.first)
     last = min(request.last, len(stepper.taken), first + MOST - 1)
     came: list[int] = []
-    sizes: list[Any] = []  # a number, or an array that is still to be measured
-    of: list[tuple[int, int, int]] = []  # of each contribution: step, target, whether it is a scalar
+    sizes: list[Any] = []  # a number, or an array still to be measured
+    of: list[tuple[int, int, int]] = []  # for each contribution: step, target, whether it is a scalar
     given: list[Any] = []
     for index in range(first, last + 1):
         told = stepper.sizes(index)
@@ -133,7 +133,7 @@ def _scalar(gradient: Any) -> bool:
 
 
 def _numbers(gradients: list[Any]) -> list[float]:
-    """A scalar's value, or the norm, of arrays and summaries."""
+    """The value of each scalar, or the norm of each other array or summary."""
     arrays = [whole(g) for g in gradients if not isinstance(g, (float, protocol.Summary))]
     with numpy.errstate(over="ignore"):
         measured = iter(fetched([(_NORM, measure(a, _NORM) if len(a.shape) else [abs(a) if a.dtype.kind == "c" else a]) for a in arrays]))

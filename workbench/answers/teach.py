@@ -1,4 +1,4 @@
-"""Lessons: turning pages, answers to questions."""
+"""Lessons: turn pages, and answer questions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _lesson(session: Session) -> Any:
 
 
 def turn(session: Session, request: protocol.TurnPage, client: Client) -> list[Sent]:
-    """Another page, for all views that follow; or this view goes its own way from now on, or comes back."""
+    """Turn the page for all views that follow; or let this view leave the others, or rejoin them."""
     lesson = _lesson(session)
     (lesson.free.discard if request.follow else lesson.free.add)(id(client))
     if request.follow and request.to >= 0 and lesson.role != "follows":
@@ -29,7 +29,7 @@ def turn(session: Session, request: protocol.TurnPage, client: Client) -> list[S
 
 
 def answer(session: Session, request: protocol.AnswerQuestion, client: Client) -> list[Sent]:
-    """Judge an answer. The author's function for what is right runs here, so not while a cell does."""
+    """Judge an answer. This calls the author's function for the right answer, so it is refused while a cell runs."""
     lesson = _lesson(session)
     if session.busy():
         raise protocol.Refused("A cell is running. Answers are compared with its tensors when it has ended.")
@@ -50,6 +50,6 @@ def answer(session: Session, request: protocol.AnswerQuestion, client: Client) -
 
 
 def told(session: Session) -> list[Sent]:
-    """What a view that has just opened hears of it."""
+    """The lesson and modes, as messages for a view that has just opened."""
     found = [] if session.lesson is None else [(session.lesson.message().to_json(), [])]
     return found if session.modes is None else [*found, (session.modes.to_json(), [])]

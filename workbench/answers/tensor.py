@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def inspect(session: Session, request: protocol.Inspect, client: Client) -> list[Sent]:
-    """The value or the gradient of one node, or why it is not there."""
+    """The value or the gradient of one node, or why it is missing."""
     r, row, what = session.recording, session.row(request.node), request.what
     array, missing = session.array(row, what)
     facts = _facts(session, row, what, array)
@@ -77,9 +77,9 @@ def _facts(session: Session, row: int, what: str, array: Any) -> list[protocol.F
 
 
 def labels(recording: Recording, row: int, length: int, words: Vocabulary | None) -> list[str]:
-    """The tokens along the axes of attention weights: those of the nearest ids that are as many, rather before than after them.
+    """The tokens along the axes of attention weights: those of the nearest ids of that length, preferring earlier rows.
 
-    Without such ids a vocabulary of just so many tokens names the places themselves; without a vocabulary there are none.
+    Without such ids, a vocabulary of exactly that size labels the positions themselves; without a vocabulary there are no labels.
     """
     r = recording
     if words is None or length > LABELS:
@@ -95,7 +95,7 @@ def labels(recording: Recording, row: int, length: int, words: Vocabulary | None
 
 
 def element(session: Session, request: protocol.AskElement, client: Client) -> list[Sent]:
-    """One element exactly, and the expression for it."""
+    """One exact element, and the expression for it."""
     row, what, index = session.row(request.node), request.what, request.index
     array, missing = session.array(row, what)
     if array is None:
@@ -105,7 +105,7 @@ def element(session: Session, request: protocol.AskElement, client: Client) -> l
     if len(index) != len(shape) or not all(0 <= i < n for i, n in zip(index, shape, strict=True)):
         raise protocol.BadMessage(f"There is no element {index} in a tensor of shape {shape}.")
     value = array[tuple(index)] if shape else array
-    value = numpy.asarray(value.get() if inspector.library(value) is not numpy else value)[()]  # in its own type: 0.1, not 0.10000000149
+    value = numpy.asarray(value.get() if inspector.library(value) is not numpy else value)[()]  # in its own dtype: 0.1, not 0.10000000149
     accessor = session.accessor(row, what)
     path = f"{accessor}[{', '.join(map(str, index))}]" if accessor and index else accessor
     told = protocol.TensorElement(request.id, session.recording.name, row, what, index, str(value), path)

@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from ..graph import Graph
     from ..session import Client, Sent, Session
 
-MOST = 100_000  # events that are sent
-ROWS = 200  # of each table
+MOST = 100_000  # maximum number of events sent
+ROWS = 200  # maximum rows of each table
 
 
 def times(session: Session, request: protocol.AskTiming, client: Client) -> list[Sent]:
-    """The events of the window, the longest of them where there are too many."""
+    """The events of the window; only the longest if there are too many."""
     message, buffers = told(timing.Times(session.recording), session.graph, request)
     return [(message.to_json(), buffers)]
 

@@ -1,4 +1,4 @@
-"""A training loop: playing, pausing, one turn, back to the start."""
+"""A training loop: play, pause, one iteration, back to the start."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def train(session: Session, request: protocol.Train, client: Client) -> list[Sent]:
-    """Pass the wish on to the loop."""
+    """Pass the request on to the loop."""
     if session.training is None:
         raise protocol.Refused("There is no training loop here. Write for batch in wb.loop(data, model, optimizer) to get one.")
     session.training.wish(request.do)

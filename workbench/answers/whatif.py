@@ -1,4 +1,4 @@
-"""What-ifs: forks of the pass, other values, one op's derivatives and their check, addends and paths of a gradient."""
+"""What-ifs: forks of the pass, changed values, one op's derivatives and their check, contributions and paths of a gradient."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from ..whatif.recompute import Cannot, Recomputed
 if TYPE_CHECKING:
     from ..session import Client, Sent, Session
 
-AGAIN = 500  # ops that are computed again at most, so that a step stays quick
+AGAIN = 500  # maximum number of ops recomputed, so that a step stays fast
 
 
 def local_derivatives(session: Session, request: protocol.AskLocal, client: Client) -> list[Sent]:
-    """The Jacobian of one op, input by input; with the gradients of the pass where it has come by."""
+    """The Jacobian of one op, input by input, with the gradients of the pass if it has taken that step."""
     r = session.recording
     if isinstance(r, TorchRecording):
         return _recorded(session, request, _row(session, request.node))
@@ -39,7 +39,7 @@ def local_derivatives(session: Session, request: protocol.AskLocal, client: Clie
         _wait_for_cell(session)
         op = one.one_op(r, row, nodes)
         upstream, given = _taken(session.stepper, request.place, row)
-        if isinstance(upstream, list):  # of an op with several results: what arrived at the one that was used
+        if isinstance(upstream, list):  # for an op with several results: the gradient of the one that was used
             there = [i for i, g in enumerate(upstream) if g is not None]
             op.result = there[0]
             upstream, given = (upstream[there[0]], given) if len(there) == 1 else (None, {})
@@ -56,7 +56,7 @@ def local_derivatives(session: Session, request: protocol.AskLocal, client: Clie
 
 
 def _recorded(session: Session, request: protocol.AskLocal, row: int) -> list[Sent]:
-    """The numbers of a step of PyTorch's, as far as they were recorded. Derivatives by themselves there are none."""
+    """The recorded values of a PyTorch step. Derivatives by themselves are not available."""
     r, stepper, pictures = session.recording, session.stepper, Pictures()
     upstream, given = None, []
     if isinstance(stepper, TorchPass) and 0 < request.place <= stepper.total and stepper.plan[request.place - 1] == row:
@@ -78,14 +78,14 @@ def _recorded(session: Session, request: protocol.AskLocal, row: int) -> list[Se
 
 
 def _terms(r: Recording, rows: list[int], values: list[Any], pictures: Pictures) -> list[protocol.Term]:
-    """What an op took, and last what it made."""
+    """The terms of an op's inputs and, last, of its result."""
     arrays = [value if hasattr(value, "ndim") else numpy.asarray(value) for value in values]
     signs = ["→" if at == len(rows) - 1 else "" for at in range(len(rows))]
     return [protocol.Term(sign, pictures.of(array, r.called(row))) for sign, array, row in zip(signs, arrays, rows, strict=True)]
 
 
 def _forward(session: Session, request: protocol.AskLocal, row: int, nodes: one.Nodes, pictures: Pictures) -> list[protocol.Term]:
-    """The op's inputs and its result, or what a leaf's .grad gains; nothing where one of them is gone."""
+    """The op's inputs and its result, or what a leaf's .grad gains; empty if one of them is missing."""
     r = session.recording
     if r.ops[row] is None:
         gained, _ = _taken(session.stepper, request.place, row)
@@ -120,7 +120,7 @@ def _part(op: one.One, slot: int, chosen: int, upstream: Any, given: Any, pictur
     if upstream is not None and given is not None:
         terms = [protocol.Term(t.sign, pictures.of(t.array, t.label)) for t in equation.equation(op, found, upstream, given)]
     if inside and [t.sign for t in terms] == ["", "→"]:
-        terms = []  # the sub-step has the same two pictures, and says what happens between them
+        terms = []  # the sub-step shows the same two pictures, and explains what happens between them
     scalar = found.kind == "scalar"
     return protocol.LocalPart(
         slot, name, target, found.kind, found.structure, found.sentence,  # type: ignore[arg-type]
@@ -130,7 +130,7 @@ def _part(op: one.One, slot: int, chosen: int, upstream: Any, given: Any, pictur
 
 
 def slopes(session: Session, request: protocol.AskSlopes, client: Client) -> list[Sent]:
-    """The number on each edge between scalars, for an expression graph such as those of lesson 1."""
+    """The derivative on each edge between scalars, for an expression graph such as those of lesson 1."""
     _wait_for_cell(session)
     r, stepper = session.recording, session.stepper
     found = local.slopes(r, {} if stepper is None else tape_nodes(stepper))
@@ -141,7 +141,7 @@ def slopes(session: Session, request: protocol.AskSlopes, client: Client) -> lis
 
 
 def fan_out(session: Session, request: protocol.AskFanOut, client: Client) -> list[Sent]:
-    """The addends of a node's gradient, arrived and still to come."""
+    """The contributions to a node's gradient, both arrived and still to come."""
     stepper, row = _stepper(session), _row(session, request.node)
     found = fanout.fan_out(stepper, row)
     pictures = Pictures()
@@ -157,7 +157,7 @@ def fan_out(session: Session, request: protocol.AskFanOut, client: Client) -> li
 
 
 def contributions(session: Session, request: protocol.AskPaths, client: Client) -> list[Sent]:
-    """Which path from the loss gave how much of a node's gradient."""
+    """How much of a node's gradient each path from the loss contributed."""
     _wait_for_cell(session)
     stepper, row = _stepper(session), _row(session, request.node)
     most = max(1, min(request.most, 200))
@@ -176,7 +176,7 @@ def contributions(session: Session, request: protocol.AskPaths, client: Client) 
 
 
 def check_rule(session: Session, request: protocol.CheckRule, client: Client) -> list[Sent]:
-    """A rule held against finite differences."""
+    """Check a rule against finite differences."""
     _wait_for_cell(session)
     row, nodes = _nodes(session, request.node, 0)
     outcome = {True: "agrees", False: "disagrees", None: "not told"}
@@ -207,7 +207,7 @@ def check_rule(session: Session, request: protocol.CheckRule, client: Client) ->
 
 
 def fork(session: Session, request: protocol.ForkPass, client: Client) -> list[Sent]:
-    """The forks of the pass, after one was made, deleted, written into .grad or taken out again."""
+    """The forks of the pass, after creating or deleting one, or writing it to .grad or undoing that."""
     stepper = _stepper(session)
     forks = forks_of(stepper)
     if request.do in ("make", "write", "undo", "delete"):
@@ -258,7 +258,7 @@ def _beside(recording: Any, row: int, base: Any, other: Any) -> protocol.Beside:
 
 
 def editable(session: Session, request: protocol.AskEdit, client: Client) -> list[Sent]:
-    """The elements of what can be edited: a gradient of the current step, or a value."""
+    """The elements that can be edited: of a gradient at the current step, or of a value."""
     row = _row(session, request.node)
     r, pictures = session.recording, Pictures()
     array, name, missing = None, r.called(row), ""
@@ -277,7 +277,7 @@ def editable(session: Session, request: protocol.AskEdit, client: Client) -> lis
 
 
 def again(session: Session, request: protocol.Rerun, client: Client) -> list[Sent]:
-    """The recorded program with another value."""
+    """Rerun the recorded program with another value."""
     _wait_for_cell(session)
     row, r, stepper = _row(session, request.node), session.recording, session.stepper
     root = r.row_of(stepper.roots[0]) if stepper is not None else r.root
@@ -293,7 +293,7 @@ def again(session: Session, request: protocol.Rerun, client: Client) -> list[Sen
     return [(message.to_json(), [])]
 
 
-# -- what is asked about ---------------------------------------------------------------------------------------------------------
+# -- lookups ---------------------------------------------------------------------------------------------------------------------
 
 
 def _row(session: Session, row: int) -> int:
@@ -309,14 +309,14 @@ def _stepper(session: Session) -> Stepper:
 
 
 def _wait_for_cell(session: Session) -> None:
-    """Nothing is computed while the user's code may compute too; a cell that waits inside backward() does not."""
+    """Refuse to compute while the user's code runs, unless its cell waits inside backward()."""
     waits = getattr(session.stepper, "held", False)
     if session.busy() and not waits:
         raise Cannot("The kernel is running a cell. Try again when the cell is done.")
 
 
 def _nodes(session: Session, row: int, place: int) -> tuple[int, dict[int, Any]]:
-    """The row, checked, and the tape's nodes by row as far as the pass knows them; of this row the one of that step."""
+    """The checked row, and the known nodes of the tape by row; for this row, the node of that step."""
     row, stepper = _row(session, row), session.stepper
     if stepper is None:
         return row, {}
@@ -327,7 +327,7 @@ def _nodes(session: Session, row: int, place: int) -> tuple[int, dict[int, Any]]
 
 
 def _taken(stepper: Stepper | None, place: int, row: int) -> tuple[Any, dict[int, Any]]:
-    """The gradient that arrived in that step and what it handed on, by slot, where the record has kept them."""
+    """The gradient that arrived in that step and those passed on, by slot, if the record kept them."""
     if stepper is None or not 0 < place <= len(stepper.taken) or stepper.plan[place - 1] != row:
         return None, {}
     taken = stepper.taken[place - 1]

@@ -1,4 +1,4 @@
-"""The whole: what a view asks for when it opens."""
+"""Requests about the whole view, such as when it opens."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def ready(session: Session, request: protocol.Ready, client: Client) -> list[Sent]:
-    """Everything that a view which has just opened should show."""
+    """Everything that a newly opened view should show."""
     session.opened += 1
     client.opened = True
     client.steps.clear()
@@ -22,7 +22,7 @@ def ready(session: Session, request: protocol.Ready, client: Client) -> list[Sen
 
 
 def to_side_panel(session: Session, request: protocol.ToSidePanel, client: Client) -> list[Sent]:
-    """The side panel shows this session from now on. Refused where there is none."""
+    """Show this session in the side panel. Refused if there is none."""
     if session.to_side_panel is None:
         raise protocol.Refused("There is no side panel here.")
     session.to_side_panel(session)

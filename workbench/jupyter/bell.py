@@ -1,4 +1,4 @@
-"""A bell that wakes a thread which waits for sockets: another thread has done something that it waits for."""
+"""A bell that wakes a thread polling sockets, when another thread has done what it waits for."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Bell:
-    """One side is polled, with whatever else is; the other is rung from any thread. Used in a `with` block."""
+    """One end is polled along with other sockets; the other is rung from any thread. Used in a `with` block."""
 
     def __init__(self) -> None:
         self._inside, self._outside = socket.socketpair()
@@ -22,18 +22,18 @@ class Bell:
         self._inside.close()
 
     def fileno(self) -> int:
-        """What to poll."""
+        """The file descriptor to poll."""
         return self._inside.fileno()
 
     def ring(self) -> None:
-        """Wake who waits, or who will."""
+        """Wake the waiting thread, now or when it next polls."""
         try:
             self._outside.send(b"!")
-        except OSError:  # it rings already; or nobody waits any more
+        except OSError:  # already ringing, or no one is waiting
             return
 
     def hush(self) -> None:
-        """It was heard."""
+        """Reset the bell after it has been noticed."""
         try:
             while self._inside.recv(4096):
                 pass

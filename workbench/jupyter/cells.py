@@ -1,4 +1,4 @@
-"""Which notebook cell a code object came from, and whether a cell is running now."""
+"""Map code objects to notebook cells, and track whether a cell is running."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from IPython.core.getipython import get_ipython
 from .. import source
 from ..session import Session
 
-_places: dict[str, tuple[str, str | None]] = {}  # file name of a cell's code -> what the cell is called, the notebook's id of it
-_latest: dict[str, str] = {}  # the notebook's id of a cell -> what its latest run is called
-_texts: dict[str, str] = {}  # what a run is called -> the cell's text
+_places: dict[str, tuple[str, str | None]] = {}  # file name of a cell's code -> the cell's label, the notebook's id of it
+_latest: dict[str, str] = {}  # the notebook's id of a cell -> the label of its latest run
+_texts: dict[str, str] = {}  # label of a run -> the cell's text
 _current: str | None = None  # the notebook's id of the cell that runs, or ran last
 _shown: WeakKeyDictionary[Session, str | None] = WeakKeyDictionary()  # sessions -> the notebook's id of the cell that shows them
 _following: Any = None
@@ -20,12 +20,12 @@ _running = False
 
 
 def follow() -> None:
-    """Begin to note cells as they run. Asking again does nothing."""
+    """Begin to track cells as they run. A no-op if already active."""
     global _following, _running, _current
     shell: Any = get_ipython()
     if shell is None or shell is _following:
         return
-    _following, _running = shell, True  # this very call stands in a cell
+    _following, _running = shell, True  # this call itself runs in a cell
     kernel = getattr(shell, "kernel", None)
     if kernel is not None and title() != "In [0]":
         _current = kernel.get_parent("shell").get("metadata", {}).get("cellId")
@@ -36,23 +36,23 @@ def follow() -> None:
 
 
 def running() -> bool:
-    """Whether a cell runs."""
+    """Whether a cell is running."""
     return _running
 
 
 def title() -> str:
-    """What the cell that runs now is called: "In [3]"."""
+    """The label of the running cell, such as "In [3]"; "" outside IPython."""
     return "" if get_ipython() is None else f"In [{number()}]"
 
 
 def number() -> int:
-    """The number of the cell that runs now. The shell's own counter is one ahead of it in some versions of IPython."""
+    """The number of the running cell. The shell's own counter is one ahead in some versions of IPython."""
     shell: Any = get_ipython()
     return 0 if shell is None else len(shell.history_manager.input_hist_raw) - 1
 
 
 def shown(session: Session) -> None:
-    """The cell that runs shows this session. It hears of cells that run again, until this one does and its output goes."""
+    """Note that the running cell shows this session, which is notified of rerun cells until this cell reruns and its output is cleared."""
     _shown[session] = _current
 
 
@@ -81,7 +81,7 @@ def _ended(result: Any) -> None:
 
 
 def note(raw_cell: str, count: int, cell_id: str | None) -> None:
-    """The cell with this text is In [count] now."""
+    """Note that the cell with this text is now In [count]."""
     _texts[f"In [{count}]"] = raw_cell
     if cell_id is not None:
         _latest[cell_id] = f"In [{count}]"
@@ -91,7 +91,7 @@ def note(raw_cell: str, count: int, cell_id: str | None) -> None:
 
 
 def file_name(raw_cell: str, count: int) -> str | None:
-    """The file name that the shell compiles such a cell with."""
+    """The file name with which the shell compiles such a cell."""
     shell = get_ipython()
     if shell is None:
         return None
@@ -102,7 +102,7 @@ def file_name(raw_cell: str, count: int) -> str | None:
 
 
 def place(file: str) -> tuple[str, str | None] | None:
-    """What the cell with this file name is called, and its id in the notebook; None for a real file."""
+    """The label of the cell with this file name, and its id in the notebook; None for a real file."""
     found = _places.get(file)
     shell = get_ipython()
     if found is None and shell is not None and file in getattr(shell.compile, "_filename_map", {}):

@@ -1,4 +1,4 @@
-"""The JupyterLab panel's line to the kernel: the comm target `workbench`, which follows the session that was opened last."""
+"""The JupyterLab panel's connection to the kernel: the comm target `workbench`, which follows the session opened last."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _panels: dict[str, _Panel] = {}
 
 
 class _Panel:
-    """The line to one page. Once it has asked for everything to show, it is attached to the latest session; before, it is sent nothing."""
+    """The connection to one page. It is attached to the latest session once it requests what to show; until then it is sent nothing."""
 
     def __init__(self, channel: Any) -> None:
         self.channel = channel
@@ -56,19 +56,19 @@ class _Panel:
 
 
 def _nothing() -> Session:
-    """What is shown before there is a recording; it is complete."""
+    """An empty, finished session, shown before there is a recording."""
     session = Session(Recording())
     session.graph.finish()
     return session
 
 
 def register() -> None:
-    """Make the target known to the kernel; the panel asks for it by name."""
+    """Register the comm target, which the panel opens by name."""
     get_comm_manager().register_target(TARGET, _opened)
 
 
 def forget() -> None:
-    """The panels let go of the session that they show."""
+    """Detach all panels from the session that they show."""
     global _latest
     _latest = None
     for panel in list(_panels.values()):
@@ -78,7 +78,7 @@ def forget() -> None:
 
 
 def follow(session: Session) -> None:
-    """All panels show this session from now on."""
+    """Show this session in all panels from now on."""
     global _latest
     _latest = session
     for panel in [panel for panel in _panels.values() if panel.shows]:
@@ -88,14 +88,14 @@ def follow(session: Session) -> None:
 
 
 def closed(session: Session) -> None:
-    """Nobody shows this session any more, and no panel that opens later shall."""
+    """Forget a session that no view shows any more, so that panels opened later do not show it."""
     global _latest
     if _latest is session:
         _latest = None
 
 
 def latest() -> Session | None:
-    """The session that was opened last."""
+    """The session opened last."""
     return _latest
 
 

@@ -1,4 +1,4 @@
-"""The rich looks of tensors and modules in a notebook: facts in a line, a small picture, a small table. Their text stays as it is."""
+"""Rich display of tensors and modules in a notebook: a line of facts, a small picture, a small table. Their text is unchanged."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from engine.nn import Module
 
 from .. import inspector
 
-STRIP = 24  # rows and columns of the small heat map at most
-ROWS = 24  # parameters of a module that are listed at most
+STRIP = 24  # maximum rows and columns of the small heat map
+ROWS = 24  # maximum number of a module's parameters listed
 
 
 def register(shell: Any) -> None:
-    """Give tensors and modules their rich look in this shell."""
+    """Register the HTML formatters for tensors and modules in this shell."""
     formatter = shell.display_formatter.formatters["text/html"]
     formatter.for_type(Tensor, html)
     formatter.for_type(Module, module_html)
 
 
 def html(tensor: Tensor) -> str:
-    """The tensor as HTML; its numbers stand in the text form beside it."""
+    """The tensor as HTML; its values are in the text form beside it."""
     summary = inspector.summary(tensor.array)
     facts = [f"{summary.dtype} {inspector.shape_text(summary.shape)}", str(tensor.device)]
     if tensor.grad_fn is not None:
@@ -48,7 +48,7 @@ def html(tensor: Tensor) -> str:
 
 
 def module_html(module: Module) -> str:
-    """The module as HTML: its parameters as a table, the first and the last of many; its structure stands in the text form beside it."""
+    """The module as HTML: a table of its parameters, shortened in the middle; its structure is in the text form beside it."""
     found = list(module.named_parameters())
     known = [p for _, p in found if not _waits(p)]
     size, nbytes = sum(p.array.size for p in known), sum(p.array.nbytes for p in known)
@@ -74,7 +74,7 @@ _COLUMNS = (("parameter", "left"), ("shape", "left"), ("elements", "right"), ("g
 
 
 def _waits(parameter: Any) -> bool:
-    """Whether it is lazy: its shape comes with the first call."""
+    """Whether it is lazy: its shape is set by the first call."""
     return hasattr(parameter, "materialize")
 
 
@@ -90,12 +90,12 @@ def _parameter_row(name: str, parameter: Any) -> str:
 
 
 def numbers(tensor: Tensor) -> str:
-    """The elements as text where they are few enough to read."""
+    """The elements as text if they are few enough to read."""
     return "" if tensor.array.size <= inspector.FEW or tensor.array.size > 1000 else repr(tensor)
 
 
 def strip(array: Any) -> str:
-    """A small heat map (2-D) or sparkline (1-D) as SVG: blue below zero, orange above, marks for what is not finite."""
+    """A small heat map (2-D) or sparkline (1-D) as SVG: blue below zero, orange above; a heat map marks values that are not finite."""
     data = inspector.host(array)
     if data.ndim not in (1, 2) or data.size <= inspector.FEW or data.dtype.kind not in "fiub":
         return ""

@@ -1,4 +1,4 @@
-"""Errors in cells end at the user's line, as in `workbench run`; `%xmode Verbose` shows the engine's lines too."""
+"""End tracebacks of cells at the user's line, as in `workbench run`; `%xmode Verbose` shows the engine's lines too."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from . import magics
 
 
 def register(shell: Any) -> None:
-    """Show errors without the lines of engine and workbench, unless somebody else already has a say in how errors are shown."""
+    """Hide the lines of the engine and the workbench in errors, unless a custom exception handler is already set."""
     if not shell.custom_exceptions:
         shell.set_custom_exc((BaseException,), _shown)
 
@@ -24,7 +24,7 @@ def _shown(shell: Any, kind: type[BaseException], error: BaseException, trace: A
 
 
 def _below_magics(trace: TracebackType | None) -> tuple[TracebackType | None, bool]:
-    """The traceback of a watched cell from its own lines on; else the whole. And whether it is of a watched cell."""
+    """The part of a traceback below the watch magic, or all of it; and whether it is of a watched cell."""
     place, found = trace, None
     while place is not None:
         if place.tb_frame.f_code is magics.WatchMagics.watch.__code__:

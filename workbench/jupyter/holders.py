@@ -1,4 +1,4 @@
-"""What a notebook holds besides its variables: outputs, the last error as IPython keeps it, widgets; and how it lets go of that."""
+"""What a notebook holds besides its variables (outputs, the last error as IPython keeps it, widgets), and how to release it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ALL_OUTPUTS = 'wb.release("outputs")'
 
 
 def register() -> None:
-    """Tell the search for what keeps a tensor alive of the notebook."""
+    """Register the notebook's roots, and the functions that release them."""
     alive.add_roots(roots, walls)
     releasing.add("outputs", forget_outputs)
     releasing.add("error", forget_error)
@@ -30,7 +30,7 @@ def variables() -> Mapping[str, Any]:
 
 
 def walls() -> Iterator[Any]:
-    """What holds every variable and output of the notebook under names of its own."""
+    """Objects that hold every variable and output of the notebook under internal names."""
     shell: Any = get_ipython()
     if shell is not None:
         yield from (shell, shell.user_ns, shell.user_ns_hidden, shell.displayhook, shell.InteractiveTB, shell.history_manager)
@@ -38,7 +38,7 @@ def walls() -> Iterator[Any]:
 
 
 def roots() -> Iterator[alive.Root]:
-    """Outputs, the traceback that was printed last, what the last cell returned, and every widget."""
+    """Outputs, the traceback printed last, the result of the last cell, the latest view, and every widget."""
     shell: Any = get_ipython()
     if shell is None:
         return
@@ -75,7 +75,7 @@ def _outputs(shell: Any) -> Iterator[alive.Root]:
 
 
 def forget_outputs() -> None:
-    """Let go of every output. IPython keeps each under up to five names, some of which `%reset out` leaves."""
+    """Release every output. IPython keeps each under up to five names, some of which `%reset out` does not clear."""
     shell: Any = get_ipython()
     hook, result = shell.displayhook, getattr(shell, "last_execution_result", None)
     shell.user_ns.get("_oh", {}).clear()
@@ -89,7 +89,7 @@ def forget_outputs() -> None:
 
 
 def forget_error() -> None:
-    """Let go of the local variables of the last error's frames, whoever keeps the error."""
+    """Release the local variables of the last error's frames, wherever the error is kept."""
     shell: Any = get_ipython()
     errors = [getattr(shell.InteractiveTB, name, None) for name in ("etb", "tb")]
     result = getattr(shell, "last_execution_result", None)
@@ -100,7 +100,7 @@ def forget_error() -> None:
 
 
 def _widgets() -> Iterator[alive.Root]:
-    """Widgets that live: each is held by ipywidgets until it is closed."""
+    """Living widgets: ipywidgets holds each until it is closed."""
     for module in ("ipywidgets.widgets.widget", "ipywidgets"):
         found = getattr(sys.modules.get(module), "_instances", None)
         if isinstance(found, dict):

@@ -1,4 +1,4 @@
-"""`%%watch`: run a cell, record what its ops do, and show the graph while it grows. `%torch`: `import torch` gives the engine."""
+"""The magics `%%watch`, which records a cell's ops and shows the growing graph, and `%torch`, which makes `import torch` the engine."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class WatchMagics(Magics):
         recorder = Recorder(cells.title(), keep, options.limit, options.every_turn)
         session = Session(recorder.recording)
         view = View(session)
-        # What a terminal has printed stays as it is: it gets the finished graph alone.
+        # A terminal cannot update its output, so it gets only the finished graph.
         shown: Any = display(view, display_id=True) if hasattr(self.shell, "kernel") else None
         recorder.listener = lambda: live(session)
         with ExitStack() as stack:
@@ -87,12 +87,12 @@ class WatchMagics(Magics):
         session.finish(self.shell.user_ns)
         session.check()
         if shown is not None:
-            shown.update(view)  # the stills in the saved notebook are of the finished graph
+            shown.update(view)  # the stills in the saved notebook show the finished graph
         else:
             display(view)
 
     def _compiled(self, line: str, cell: str) -> list[Any]:
-        """The cell's code under its own file name and line numbers, the last expression apart so that its value is displayed."""
+        """Compile the cell under its own file name and line numbers; the last expression separately, so that its value is displayed."""
         shell = self.shell
         raw = shell.history_manager.input_hist_raw[-1]
         if not raw.rstrip().endswith(cell.rstrip()):
@@ -108,20 +108,20 @@ class WatchMagics(Magics):
 
 
 def live(session: Session) -> None:
-    """The cell goes on: hear what the view asks, where it has only the busy main thread to ask, and send what is new."""
+    """Send new rows while the cell runs; first handle the view's messages if only the busy main thread can."""
     if current_thread() is main_thread():
         glance()
     session.update()
 
 
 def _silenced(source: str) -> bool:
-    """A semicolon at the end says: do not display."""
+    """Whether the source ends with a semicolon, which suppresses display."""
     lines = [text for text in source.splitlines() if text.strip() and not text.strip().startswith("#")]
     return bool(lines) and lines[-1].rstrip().endswith(";")
 
 
 def size(text: str) -> int:
-    """Bytes from "64MB", "1.5GB" or "4096"; decimal units. UsageError for anything else."""
+    """Parse a size such as "64MB", "1.5GB" or "4096" into bytes; decimal units. Raises UsageError for anything else."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kMGT]?)i?B?", text.strip(), re.IGNORECASE)
     if found is None:
         raise UsageError(f"--keep takes a size such as 64MB, not {text!r}")

@@ -1,8 +1,8 @@
-"""`with wb.step():` and `wb.loop(...)` in a running cell: it waits for the view, which the kernel goes on listening to meanwhile.
+"""Make a running cell wait for the view, for `with wb.step():` and `wb.loop(...)`, while the kernel keeps handling its messages.
 
-Two ways lead from the view to a kernel whose main thread waits. JupyterLab >= 4.4 with ipykernel 7 sends comm messages to a subshell,
-another thread. Everything else sends them to the main shell, so the waiting thread reads that socket itself: it answers comms and
-questions about the kernel, and leaves all else, such as the next cell, for after the cell.
+There are two ways from the view to a kernel with a waiting main thread. JupyterLab >= 4.4 with ipykernel 7 sends comm messages to a
+subshell, another thread. All others send them to the main shell, so the waiting thread reads that socket itself: it answers comms and
+kernel info requests, and defers all else, such as the next cell, until the cell ends.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from . import cells, comm
 from .bell import Bell
 from .widget import View
 
-PATIENCE = 20.0  # seconds until a view must have opened; where there is none, nobody could let the cell go on
-TICK = 100  # milliseconds between two looks at the clock
+PATIENCE = 20.0  # seconds within which a view must open; without one, nothing could resume the cell
+TICK = 100  # milliseconds between two checks of the time
 SERVED = {"comm_open", "comm_msg", "comm_close", "comm_info_request", "kernel_info_request"}
 
 
 class Pause:
-    """Inside the block every backward pass waits at each step, and the view in the cell's output moves it."""
+    """Inside the block, every backward pass waits at each step, and is moved by the view in the cell's output."""
 
     def __init__(self, patience: float = PATIENCE, until: Sequence[Breakpoint] = ()) -> None:
         self.patience, self.until = patience, list(until)
-        self._alone = False  # nobody can see the view
+        self._alone = False  # there is no view
         self._observing: Any = None
         self._watcher: PassWatcher | None = None
         self._view: View | None = None
@@ -68,10 +68,10 @@ class Pause:
         self._watcher.close(error)
         self.session.until = []
         if self._shown is not None:
-            self._shown.update(self._view)  # the stills in the saved notebook are of the graph that was stepped through
+            self._shown.update(self._view)  # the stills in the saved notebook show the graph that was stepped through
 
     def _wait(self, stepper: Followed) -> None:
-        """Until the view wants the pass to go on. KeyboardInterrupt comes through, and backward() ends there."""
+        """Wait until the view lets the pass continue. A KeyboardInterrupt propagates and ends backward()."""
         if not self._alone and not attend(self.session, "pass", lambda: stepper.held, self.patience):
             self._alone = True
             print(
@@ -83,7 +83,7 @@ class Pause:
 
 
 class Gate:
-    """Before each turn of a `wb.loop` the cell waits here as long as the view wants it to."""
+    """Makes the cell wait before each iteration of a `wb.loop`, as long as the view wants it to."""
 
     def __init__(self, patience: float = PATIENCE) -> None:
         self.patience = patience
@@ -102,7 +102,7 @@ class Gate:
 
 
 def controlled(iterable: Iterable, subjects: tuple) -> Loop:
-    """A loop that is controlled by a view, which is displayed in the output of the cell that runs."""
+    """Create a loop controlled by a view, which is displayed in the output of the running cell."""
     session = Session(Recording(cells.title()))
     session.graph.finish()  # there is nothing yet, and nothing is being recorded
     shell = get_ipython()
@@ -113,7 +113,7 @@ def controlled(iterable: Iterable, subjects: tuple) -> Loop:
 
 
 def attend(session: Session, waits: Literal["pass", "loop"], held: Callable[[], bool], patience: float) -> bool:
-    """Serve the view as long as `held()`; False when none has opened in `patience` seconds, so that nobody could let the cell go on."""
+    """Serve the view as long as `held()`; return False if none has opened within `patience` seconds, so none could resume the cell."""
     deadline = monotonic() + patience
     pump = Pump()
     with Bell() as bell:
@@ -130,28 +130,28 @@ def attend(session: Session, waits: Literal["pass", "loop"], held: Callable[[], 
 
 
 def glance() -> None:
-    """Hear what the view wishes while the cell goes on."""
+    """Handle the view's pending messages while the cell continues."""
     Pump().listen(0)
 
 
-_later: list[list[bytes]] = []  # messages that wait for the end of the cell
-_return_due = False  # the kernel's loop will hand them on
+_later: list[list[bytes]] = []  # messages deferred until the cell ends
+_return_due = False  # the kernel's loop will forward them
 
 
 class Pump:
-    """Reads the main shell's socket while the main thread is busy; what has to wait for the cell's end is handed to the kernel then."""
+    """Reads the main shell's socket while the main thread is busy, and defers other messages to the kernel until the cell ends."""
 
     def __init__(self) -> None:
         self.kernel: Any = getattr(get_ipython(), "kernel", None)
         self.stream = None if self.kernel is None else _shell_stream(self.kernel)
 
     def listen(self, milliseconds: int, bell: Bell | None = None) -> None:
-        """Serve what arrives within this time, or until the bell rings."""
+        """Serve messages that arrive within this time, or until the bell rings."""
         global _return_due
         if self.stream is None:
             return
-        # Before anything is read: an interrupt may end this at any place, and a zmq socket that somebody has looked at tells its loop
-        # about a message only after it was read empty.
+        # Before anything is read, as an interrupt may end this anywhere: once polled, a zmq socket notifies its loop of messages only after
+        # it was read empty.
         if not _return_due:
             _return_due = True
             self.stream.io_loop.add_callback(_hand_back, self.stream)
@@ -166,7 +166,7 @@ class Pump:
             return
         while True:
             try:
-                frames = socket.recv_multipart(zmq.NOBLOCK)  # bytes: a zmq.Frame swallows an interrupt that comes when it goes
+                frames = socket.recv_multipart(zmq.NOBLOCK)  # bytes: a zmq.Frame swallows an interrupt that arrives during its deallocation
             except zmq.Again:
                 return
             if _kind(frames) in SERVED:
@@ -195,7 +195,7 @@ class Pump:
 
 
 def _hand_back(stream: Any) -> None:
-    """The cell has ended: the kernel gets what had to wait, then what arrived since."""
+    """Pass the deferred messages to the kernel after the cell has ended, then those that arrived since."""
     global _return_due
     _return_due = False
     waiting = _later.copy()
@@ -206,7 +206,7 @@ def _hand_back(stream: Any) -> None:
 
 
 def _shell_stream(kernel: Any) -> Any:
-    """Where the main thread gets its messages: behind the shell channel's thread in ipykernel 7, else the shell socket itself."""
+    """The stream from which the main thread gets messages: that of the shell channel's thread in ipykernel 7, else the shell socket."""
     thread = getattr(kernel, "shell_channel_thread", None)
     if thread is None:
         return kernel.shell_stream
@@ -219,7 +219,7 @@ def _reply_stream(kernel: Any, stream: Any) -> Any:
 
 
 def _idents(kernel: Any) -> Any:
-    """The addresses of the running cell's request, kept by different versions of ipykernel in different places."""
+    """The identities of the running cell's request; where they are stored depends on ipykernel's version."""
     read = getattr(kernel, "_get_shell_context_var", None)
     if read is not None:
         return read(kernel._shell_parent_ident)
@@ -227,7 +227,7 @@ def _idents(kernel: Any) -> Any:
 
 
 def _kind(frames: list[bytes]) -> str:
-    """The message's type, read without taking note of its signature: a message that waits is read again."""
+    """The message's type, read without registering its signature, as a deferred message is read again."""
     for i, frame in enumerate(frames):
         if frame == b"<IDS|MSG>" and i + 2 < len(frames):
             return json.loads(frames[i + 2]).get("msg_type", "")
@@ -235,7 +235,7 @@ def _kind(frames: list[bytes]) -> str:
 
 
 def _run(coroutine: Any) -> None:
-    """The handlers that are served here never really wait."""
+    """Run a request handler; those served here never actually wait."""
     try:
         coroutine.send(None)
     except StopIteration:

@@ -1,4 +1,4 @@
-"""Where a loop is drawn in a notebook: one display of the cell, written anew while the loop runs, and saved as it was at the end."""
+"""Draw a loop's progress in a notebook: one display in the cell, updated while the loop runs and saved in its final state."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from . import cells
 
 
 class Cell:
-    """The display of one loop, and of the loops inside it, in the output of the cell that runs."""
+    """The display of one loop, and of the loops inside it, in the output of the running cell."""
 
     def __init__(self) -> None:
         self.cell = cells.number()
         self._handle: Any = None
 
     def draw(self, tracks: list[Track]) -> None:
-        """The page gets HTML; what shows no HTML gets the same as text."""
+        """Update the display, with HTML for pages and the same as plain text."""
         data = {"text/html": html(tracks), "text/plain": "\n".join(map(repr, tracks))}
         if self._handle is None:
             self._handle = display(data, raw=True, display_id=True)

@@ -1,6 +1,7 @@
-"""The Jupyter Server extension: sends what a kernel says at once, so that a click on *next* is answered in 7 ms and not in 48.
+"""A Jupyter Server extension that sends kernel messages without delay, so that a click on *next* is answered in 7 ms, not 48 ms.
 
-Jupyter Server leaves Nagle's algorithm on for its web sockets: a small message waits until the browser has confirmed the one before.
+Jupyter Server leaves Nagle's algorithm enabled on its web sockets: a small message waits until the browser has acknowledged the previous
+one.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ def _load_jupyter_server_extension(server: ServerApp) -> None:
 
 
 def without_delay(connection: type) -> type:
-    """The given kernel connection class (the server's own, or a gateway's), with TCP_NODELAY set on the browser's socket."""
+    """Subclass a kernel connection class (the server's own, or a gateway's) to set TCP_NODELAY on the browser's socket."""
 
     class Undelayed(connection):
         def connect(self) -> Any:

@@ -1,4 +1,4 @@
-"""The view in a cell's output: an anywidget that carries messages between a session and the front end, and stills for pages without one."""
+"""The view in a cell's output: an anywidget connecting a session to the front end, with static output for pages without a kernel."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MISSING = """export default { render({ el }) {
 class View(anywidget.AnyWidget):
     """One view of a session. Display it, or move its backward pass from code with `next()`, `previous()`, `to()` and `finish()`."""
 
-    # A notebook that keeps the state of its widgets would keep the whole view for each of them; so they carry a loader that asks for it.
+    # A saved notebook may keep the state of each widget, including its code; so it holds only a loader that requests the view.
     _esm = _LOADER.read_text(encoding="utf-8") if _BUILT.exists() else _MISSING
     _bundle = traitlets.Unicode().tag(sync=True)
 
@@ -47,7 +47,7 @@ class View(anywidget.AnyWidget):
         session.busy, session.to_side_panel = cells.running, comm.follow
         cells.follow()
         cells.shown(session)
-        if session.graph.view != "tensor":  # a look at one tensor does not take the graph off the side panel
+        if session.graph.view != "tensor":  # inspecting one tensor does not replace the graph in the side panel
             comm.follow(session)
 
     def _say(self, message: dict[str, Any], buffers: list[bytes]) -> None:
@@ -65,19 +65,19 @@ class View(anywidget.AnyWidget):
 
     @property
     def stepper(self) -> Stepper:
-        """The backward pass. RuntimeError when there is none."""
+        """The backward pass. Raises RuntimeError if there is none."""
         if self.session.stepper is None:
             raise RuntimeError("There is no backward pass here. Use wb.step(loss) to get one.")
         return self.session.stepper
 
     @property
     def index(self) -> int:
-        """How many steps are done."""
+        """The number of steps done."""
         return self.stepper.index
 
     @property
     def total(self) -> int:
-        """How many steps the pass has."""
+        """The number of steps in the pass."""
         return self.stepper.total
 
     @property
@@ -87,31 +87,31 @@ class View(anywidget.AnyWidget):
 
     @property
     def stopped(self) -> str:
-        """The breakpoint that stopped the pass where it stands, in a sentence; "" for none."""
+        """A sentence about the breakpoint that stopped the pass at the current step; "" for none."""
         return self.stepper.stopped
 
     @property
     def findings(self) -> list[Finding]:
-        """What the checks have found in what is shown, the gravest first."""
+        """The findings of the checks on what is shown, most serious first."""
         with self.session.lock:
             if self.session.findings is None:
                 self.session.check()
             return list(self.session.findings or [])
 
     def next(self, by: By = "op") -> str:
-        """One step forth, "op", "module", "parameter" or "iteration"; says what it did."""
+        """Step forward by one "op", "module", "parameter" or "iteration"; return a sentence about the step."""
         return self._walk(lambda: self.stepper.next(by))
 
     def previous(self, by: By = "op") -> str:
-        """One step back; says where the pass stands."""
+        """Step back; return a sentence about the new position."""
         return self._walk(lambda: self.stepper.previous(by))
 
     def run(self, back: bool = False) -> str:
-        """On, or back, to the next breakpoint; says which it was."""
+        """Run forward, or back, to the next breakpoint; return a sentence about where and why the pass stopped."""
         return self._walk(lambda: self.stepper.run(self.session.stops, back))
 
     def run_until(self, stops: Any, back: bool = False) -> str:
-        """On to where a condition such as "norm > 1e3" holds, or to what `wb.breakpoint` gives; says where that is."""
+        """Run to where a condition such as "norm > 1e3" holds, or to a `wb.breakpoint`; return a sentence about it."""
         return self._walk(lambda: self.stepper.run_until(stops, back))
 
     def breakpoint(self, when: str = "", *, op: str = "", name: str = "", module: str = "") -> Breakpoint:
@@ -119,7 +119,7 @@ class View(anywidget.AnyWidget):
         return self.session.breakpoints.add(Breakpoint.of(when, op=op, name=name, module=module))
 
     def to(self, index: int) -> str:
-        """Forth or back until `index` steps are done."""
+        """Step forward or back until `index` steps are done."""
         return self._walk(lambda: self.stepper.to(index))
 
     def finish(self) -> str:
@@ -133,7 +133,7 @@ class View(anywidget.AnyWidget):
             return self.stepper.stopped or self.stepper.sentence()
 
     def close(self) -> None:
-        """The widget disappears; a pass that is not finished puts `.grad` back to what it was."""
+        """Close the widget; an unfinished pass restores `.grad`."""
         if hasattr(self, "client"):
             self.client.close()
             if not self.session.clients:
@@ -146,7 +146,7 @@ class View(anywidget.AnyWidget):
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         with self.session.lock:
             stills = {kind: readable(still, len(still)) for kind, still in self.session.stills().items()}
-        self._line = stills["text/plain"].partition("\n")[0]  # what the widget's own bundle asks for as well
+        self._line = stills["text/plain"].partition("\n")[0]  # the widget's own bundle also uses the repr
         try:
             made = super()._repr_mimebundle_(**kwargs)
         finally:
@@ -163,24 +163,24 @@ class View(anywidget.AnyWidget):
 
 @cache
 def bundle() -> tuple[str, bytes]:
-    """The name of the view's code and the code itself: the same name, the same code."""
+    """The name of the view's code, a hash of it, and the code itself."""
     code = _BUILT.read_bytes() if _BUILT.exists() else b""
     return sha256(code).hexdigest()[:16], code
 
 
 def displayed(session: Session) -> Callable[[], None]:
-    """Show a view of the session in the cell's output now. What comes back brings the stills up to date, for the saved notebook."""
+    """Display a view of the session in the cell's output. The returned function updates the stills for the saved notebook."""
     view = View(session)
     shown: Any = display(view, display_id=True)
     return lambda: shown.update(view)
 
 
 def direct(channel: Any, heard: Callable[[dict[str, Any]], None]) -> None:
-    """Let the front end's messages arrive where it sent them, and reach `heard` and nobody else.
+    """Handle the front end's messages in the shell that receives them, by `heard` alone.
 
-    ipykernel 7.4 sends them to the shell that last wrote to the comm. That is the main one, and it is busy while a cell waits for the
-    very message. And a comm fires `pre_execute` and `post_execute` around each message: in the midst of a running cell that makes
-    matplotlib show, and close, the figure that the cell is still drawing.
+    ipykernel 7.4 sends them to the shell that last wrote to the comm: the main one, which is busy while a cell waits for that very message.
+    Also, a comm fires `pre_execute` and `post_execute` around each message: in a running cell, that makes matplotlib show, and close, the
+    figure that the cell is still drawing.
     """
     if hasattr(channel, "_reply_subshell_for"):
         channel._reply_subshell_for = lambda data, default: default
