@@ -1,1 +1,1 @@
-"""Formulas of ops and of their derivative rules, written by the ops' own code."""
+"""Typeset formulas of ops and of their derivative rules, derived by running the ops' own code on symbols."""

@@ -1,4 +1,4 @@
-"""Formulas of ops whose own code hides them in a kernel: softmax, cross entropy, norms, convolutions and their rules."""
+"""Hand-written formulas for ops that are implemented as kernels: softmax, cross entropy, norms, convolutions and their derivatives."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def _cross_entropy(x: Symbol, t: Symbol, *more: Any, reduction: str = "mean", **
 
 
 def _cross_entropy_back(g: Symbol, z: Symbol, x: Symbol, t: Symbol, *more: Any, reduction: str = "mean", **rest: Any) -> Symbol:
-    """Source: the derivative of ln softmax: softmax(x) minus one where the class is t."""
+    """The derivative of -ln softmax(x)_t: softmax(x) minus the one-hot vector of class t."""
     inside = call("softmax", x) - Symbol(["msub", ["mi", "1"], t.tree], ATOM, None)
     n = x.size // max(x.shape[1], 1) if x.ndim > 1 else 1
     scaled = g / n if reduction == "mean" and n > 1 else g
@@ -99,7 +99,7 @@ def _cross_entropy_back(g: Symbol, z: Symbol, x: Symbol, t: Symbol, *more: Any, 
 
 
 def _at(g: Symbol, where: str) -> Symbol:
-    """The gradient, and words: with a space before them that MathML keeps."""
+    """The gradient followed by words, separated by a no-break space, which MathML does not collapse."""
     return Symbol(["mrow", g.tree, ["mtext", "\u00a0" + where.strip()]], ATOM, None)
 
 
@@ -123,11 +123,11 @@ FORMS["cross_entropy"] = _cross_entropy
 FORMS["nll_loss"] = lambda x, t, *more, **k: -call("mean", _picked(x, t))
 
 
-# -- rules whose own code is a kernel, or says less than the usual formula -----------------------------------------------------------
+# -- rules whose own code is a kernel, or is less clear than the usual formula -------------------------------------------------------
 
 
 def _hat(x: Symbol) -> Symbol:
-    """x̂: the input, normalized."""
+    """x̂, the normalized input."""
     return Symbol(["mover", x.within(ATOM), ["mo", "^"]], ATOM, x._shape)
 
 
@@ -135,7 +135,7 @@ _SPREAD = Symbol(["msqrt", ["mrow", ["msup", ["mi", "σ"], ["mn", "2"]], ["mo", 
 
 
 def _normalized_back(g: Symbol, x: Symbol, weight: Symbol | None) -> Symbol:
-    """Ioffe and Szegedy, 2015: the gradient without its mean and without what lies along x̂, by the standard deviation."""
+    """The gradient minus its mean and its projection onto x̂, divided by the standard deviation (Ioffe and Szegedy, 2015)."""
     g = g if weight is None else g * weight
     inside = g - call("mean", g) - _hat(x) * call("mean", g * _hat(x))
     return Symbol(["mrow", ["mfrac", ["mn", "1"], _SPREAD.tree], inside.within(ATOM)], PREFIX, x._shape)
@@ -178,7 +178,7 @@ def _entropy_of_two(x: Symbol, t: Symbol) -> Symbol:
 
 
 def _cdf(x: Symbol) -> Symbol:
-    """Φ: the distribution function of the standard normal distribution."""
+    """Φ, the cumulative distribution function of the standard normal distribution."""
     return call("Φ", x)
 
 

@@ -1,4 +1,4 @@
-"""NumPy's names over symbols: the array namespace in which an op's code writes its formula; formulas as text, to read and to write."""
+"""An array namespace with NumPy's names that builds formulas from symbols; also parses formulas from text and prints them as text."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def dims(axis: Any) -> Formula | None:
 
 
 class Math:
-    """NumPy's names over symbols. What has a notation of its own stands here; all else is written name(x, y)."""
+    """NumPy's functions on symbols. Functions without a method here are written name(x, y)."""
 
     @staticmethod
     def exp(x: Any) -> Symbol:
@@ -184,7 +184,7 @@ class Math:
                          ["mtr", ["mtd", parts[1].tree], ["mtd", ["mtext", "otherwise"]]]]  # fmt: skip
         return Symbol(["mrow", ["mo", "{"], rows], COMPARE, broadcast(*parts))
 
-    # the same numbers in another arrangement: nothing to write
+    # the same values in another arrangement: nothing to write
     @staticmethod
     def reshape(x: Any, shape: Any, *more: Any) -> Symbol:
         x = symbol(x)
@@ -234,7 +234,7 @@ class Math:
     def new_zeros(beside: Any, shape: tuple, dtype: Any = None) -> Symbol:
         return Symbol(["mn", "0"], ATOM, shape)
 
-    # kernels with a notation that everybody knows
+    # kernels with a well-known notation
     @staticmethod
     def from_parts(real: Any, imag: Any) -> Symbol:
         return symbol(real) + symbol(imag) * 1j
@@ -254,7 +254,7 @@ class Math:
         product = Math.matmul(x, Math.matrix_transpose(weight))
         return product if bias is None else product + bias
 
-    # functions of one element each: the result has the operands' common shape
+    # elementwise functions: the result has the operands' broadcast shape
     _PLAIN = frozenset(
         """log log2 log10 log1p expm1 exp2 sin cos tan sinh cosh tanh arcsin arccos arctan arcsinh arccosh arctanh erf erfc lgamma digamma
         conj isnan isinf isfinite rint trunc relu softplus logaddexp arctan2 hypot copysign logical_not clip gelu silu erfinv""".split()  # noqa: SIM905
@@ -279,7 +279,7 @@ MATH = Math()
 
 
 def parsed(text: str, names: dict[str, Symbol]) -> Symbol:
-    """A formula that an op states as text, such as "conv2d(x, w) + b", with the symbols of its operands put in."""
+    """Parse an op's formula text, such as "conv2d(x, w) + b", and substitute the symbols of its operands."""
 
     def read(node: ast.AST) -> Any:
         if isinstance(node, ast.Expression):
@@ -316,7 +316,7 @@ _OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
 
 
 def as_text(tree: Any) -> str:
-    """The formula as one line of text, for screen readers and tables."""
+    """Return the formula as one line of text, for screen readers and tables."""
     if isinstance(tree, str):
         return tree
     tag, *parts = tree

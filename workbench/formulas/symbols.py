@@ -1,4 +1,4 @@
-"""Symbols: what an op's own code is run on to write its formula, as a tree of MathML."""
+"""Symbols, the stand-ins for arrays on which an op's own code runs to write its formula as a MathML tree."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ import numpy
 
 from ..protocol import Formula
 
-# How tightly a tree holds together; a looser one inside a tighter one gets parentheses.
+# Operator precedence: a tree of lower precedence inside one of higher precedence gets parentheses.
 LOGIC, COMPARE, SUM, PRODUCT, PREFIX, POWER, ATOM = range(7)
 
 
 class Untypesettable(Exception):
-    """The code asked for something that a symbol does not have; the caller writes function notation instead."""
+    """Raised when code needs something that a symbol lacks; the caller falls back to function notation."""
 
 
 def _infix(sign: str, binds: int, right: int) -> Any:
-    """An operator that stands between its two operands."""
+    """A method for a binary operator written between its operands."""
     return lambda self, other: binary(sign, self, other, binds, right)
 
 
 class Symbol:
-    """A part of a formula: its tree, how tightly it binds, and the shape of what it stands for (None: unknown)."""
+    """A part of a formula: its tree, its precedence, and the shape of the array that it represents (None if unknown)."""
 
     __array_ufunc__ = None
     __hash__ = object.__hash__
 
     def __init__(self, tree: Formula, binds: int = ATOM, shape: tuple | None = (), key: Any = None, dtype: Any = None) -> None:
         self.tree, self.binds, self._shape = tree, binds, shape
-        self.key = key if key is not None else repr(tree)  # equal keys stand for the same thing
+        self.key = key if key is not None else repr(tree)  # symbols with equal keys represent the same array
         self._dtype = dtype
 
     @property
@@ -60,7 +60,7 @@ class Symbol:
         return call("Re", self)
 
     def within(self, binds: int) -> Formula:
-        """The tree, in parentheses where a part that binds so tightly needs them."""
+        """The tree, in parentheses if its precedence is lower than `binds`."""
         return self.tree if self.binds >= binds else parenthesised(self.tree)
 
     def __add__(self, other: Any) -> Symbol:
@@ -153,7 +153,7 @@ class Symbol:
 
 
 def symbol(x: Any) -> Symbol:
-    """The symbol for a number, or the symbol itself."""
+    """Return `x` if it is a symbol, else the symbol for a number, string, tuple or other Python value."""
     if isinstance(x, Symbol):
         return x
     if isinstance(x, (bool, numpy.bool_)):
@@ -205,7 +205,7 @@ def number(x: float | int) -> Symbol:
 
 
 def values(array: numpy.ndarray) -> Symbol:
-    """The elements of a small array: a number, a row in parentheses, or a matrix in brackets."""
+    """The elements of a small array: a number for 0-d, a matrix in brackets for 2-d, else one row in parentheses."""
     shape = array.shape
     if array.ndim == 0:
         value = symbol(array.item())
@@ -252,7 +252,7 @@ def call(name: str, *args: Any, under: Formula | None = None, shape: tuple | Non
 
 
 def index_tree(index: Any) -> Formula:
-    """What stands between the brackets of x[...]."""
+    """The index between the brackets of x[...]."""
 
     def one(i: Any) -> Formula:
         if isinstance(i, slice):
@@ -276,7 +276,7 @@ def _short(x: Any) -> str:
 
 
 def product(a: Any, b: Any) -> Symbol:
-    """A matrix product: the two beside each other."""
+    """A matrix product, written by juxtaposition."""
     a, b = symbol(a), symbol(b)
     shape = None
     if a._shape and b._shape:
@@ -286,13 +286,13 @@ def product(a: Any, b: Any) -> Symbol:
 
 
 def transposed(x: Any) -> Symbol:
-    """The last two axes exchanged."""
+    """The transpose: the last two axes swapped."""
     x = symbol(x)
     shape = None if x._shape is None or x.ndim < 2 else (*x.shape[:-2], x.shape[-1], x.shape[-2])
     return Symbol(["msup", x.within(ATOM), ["mo", "⊤"]], POWER, shape)
 
 
 def magnitude(x: Any) -> Symbol:
-    """Between bars."""
+    """The absolute value, written between bars."""
     x = symbol(x)
     return Symbol(["mrow", ["mo", "|"], x.tree, ["mo", "|"]], ATOM, x._shape)

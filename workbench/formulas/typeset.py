@@ -1,4 +1,4 @@
-"""The formulas of an op and of its local derivative rules, as symbols, with shapes, and with numbers."""
+"""Formulas of an op and of its local derivative rules at three depths: symbols, symbols with shapes, and values."""
 
 from __future__ import annotations
 
@@ -25,31 +25,31 @@ __all__ = ["Operand", "accumulation", "as_text", "backward", "forward"]
 
 @dataclass
 class Operand:
-    """One tensor in a formula: the user's name for it, its shape, and its elements where they are known."""
+    """One tensor in a formula: the user's name for it, its shape, and its elements if they are known."""
 
     name: str = ""
     shape: tuple = ()
     value: Any = None
-    key: Any = None  # equal for the same tensor in two places
-    number: bool = False  # a Python number: it is its own symbol
-    others: Collection[str] = ()  # what other tensors of the program are called: a letter that is made up is none of these
+    key: Any = None  # equal for two occurrences of the same tensor
+    number: bool = False  # a Python number, which is its own symbol
+    others: Collection[str] = ()  # names of the program's other tensors, which an invented letter must avoid
 
 
 class _TooLarge(Exception):
-    """An operand has too many elements to be written out, or its value is not known."""
+    """Raised when an operand has too many elements to write out, or its value is not known."""
 
 
-# Letters for parameters of ops that have customary ones.
+# Customary letters for parameters of ops.
 _LETTERS = {"input": "x", "other": "y", "weight": "W", "bias": "b", "target": "t", "exponent": "p", "tensors": "x", "mat2": "y", "vec": "v",
             "vec2": "y", "query": "Q", "key": "K", "value": "V", "mask": "m", "condition": "c", "end": "y", "running_mean": "μ",
             "running_var": "v", "hx": "h", "index": "i", "indices": "i", "src": "y", "source": "y", "values": "v"}  # fmt: skip
 _SPARE = "xyuvwabcdpqrs"
 _REPEATING = ("expand", "broadcast_to")  # ops that are not elementwise and repeat their input
-_LONGEST = 12  # characters of a user's name that still fit into a formula
+_LONGEST = 12  # the longest name of a user, in characters, that fits into a formula
 
 
 def forward(op: Any, attrs: dict, inputs: Sequence[Operand | None], output: Operand) -> Rules:
-    """z = x ⊙ y: what the op computed."""
+    """The formula of what the op computed, such as z = x ⊙ y."""
 
     def write(atom: Callable) -> Formula:
         names = _names(op, inputs, output)
@@ -64,7 +64,7 @@ def forward(op: Any, attrs: dict, inputs: Sequence[Operand | None], output: Oper
 
 
 def backward(op: Any, attrs: dict, inputs: Sequence[Operand | None], output: Operand, i: int, upstream: Any, gradient: Any) -> Rules:
-    """x̄ += z̄ ⊙ y: what the step adds to the gradient of input `i`."""
+    """The formula of what the step adds to the gradient of input `i`, such as x̄ += z̄ ⊙ y."""
 
     def write(atom: Callable) -> Formula:
         names = _names(op, inputs, output)
@@ -89,7 +89,7 @@ def backward(op: Any, attrs: dict, inputs: Sequence[Operand | None], output: Ope
 
 
 def accumulation(leaf: Operand, gradient: Any) -> Rules:
-    """x.grad += x̄: what the pass does at a leaf."""
+    """The formula of gradient accumulation at a leaf: x.grad += x̄."""
 
     last = leaf.name.rpartition(".")[2]
     name = leaf.name if _fits(leaf.name) else _free((_LETTERS.get(last, "x"), *_SPARE), (leaf.others,))
@@ -135,7 +135,7 @@ def _numbers(x: Operand, name: str) -> Symbol:
 
 
 class _lazy(Symbol):
-    """A number that is looked up only when the rule really uses it: rules name few of the operands."""
+    """An operand whose values are typeset only if the rule uses it; most rules use few of the operands."""
 
     def __init__(self, x: Operand, name: str) -> None:
         super().__init__(["mrow"], ATOM, x.shape, (x.key, name))
@@ -176,7 +176,7 @@ def _shape_of(array: Any, otherwise: Operand) -> tuple:
 
 
 def _identifier(name: str) -> Formula:
-    """W1 with its digit as a subscript; anything else as it is. Always text, whatever a user calls a tensor."""
+    """A name as MathML: W1 with its digits as a subscript, any other name unchanged."""
     found = re.fullmatch(r"([A-Za-z\u0370-\u03ff]+)_?(\d+)", name)
     if found:
         return ["msub", ["mi", found[1]], ["mn", found[2]]]
@@ -188,7 +188,7 @@ def _fits(name: str) -> bool:
 
 
 def _names(op: Any, inputs: Sequence[Operand | None], output: Operand) -> list[str]:
-    """A name for each operand: the user's where it is short, else the customary letter; different tensors get different ones."""
+    """Name each operand: the user's name if it is short, else the customary letter. Different tensors get different names."""
     params = input_names(op, len(inputs))
     taken: dict[str, Any] = {}
     names: list[str] = []
@@ -219,12 +219,12 @@ def _result_name(output: Operand, names: list[str]) -> str:
 
 
 def _free(letters: Iterable[str], taken: Sequence[Collection[str]]) -> str:
-    """The first letter that stands for nothing else."""
+    """The first letter that is not taken."""
     return next(n for n in chain(letters, (f"x{k}" for k in count(1))) if not any(n in names for names in taken))
 
 
 def input_names(op: Any, count: int) -> list[str]:
-    """The op's own names of its inputs: "input", "weight", or "tensors[2]"."""
+    """The op's own names for its inputs: "input", "weight", or "tensors[2]"."""
     if getattr(op, "function", None) is not None:  # written by the user
         forward = getattr(op.function, "forward", None)
         params = [p for p in inspect.signature(forward).parameters if p != "ctx"] if forward is not None else []
@@ -258,7 +258,7 @@ def _forward(op: Any, attrs: dict, parts: list[Symbol | None]) -> Symbol:
                 return made
     except _TooLarge:
         raise
-    except Exception:  # whatever the op's code does not find in a symbol: function notation says it all the same
+    except Exception:  # the op's code needs something that symbols lack: fall back to function notation
         shown = _shown(op, attrs)
     return call(op.name, *[p for p in parts if p is not None], **shown)
 
@@ -293,7 +293,7 @@ def _rule(op: Any, attrs: dict, parts: list[Symbol | None], out: Symbol, g: Symb
 
 
 def _fitted(made: Symbol, source: Operand) -> Symbol:
-    """Where the input was broadcast, its gradient is summed over the axes that it was repeated along."""
+    """Sum the gradient over the axes along which the input was broadcast."""
     if made._shape is None or made.shape == source.shape:
         return made
     axes = unbroadcast_axes(made.shape, source.shape)
@@ -309,7 +309,7 @@ def unbroadcast_axes(shape: Sequence[int], target: Sequence[int]) -> list[int]:
 
 
 def broadcast_axes(op: Any, shape: Sequence[int], target: Sequence[int]) -> list[int]:
-    """The axes along which an input of shape `target` was repeated to make a result of shape `shape`, by an op that does that."""
+    """The axes along which `op` broadcast an input of shape `target` to a result of shape `shape`; empty for ops that do not broadcast."""
     if not isinstance(op, type) or not (issubclass(op, Elementwise) or op.name in _REPEATING):
         return []
     try:

@@ -1,1 +1,1 @@
-"""What follows a training: its loop, its history, its curves, a bar around it."""
+"""Tools that follow a training run: a controllable loop, its history, its curves and a progress bar."""

@@ -1,4 +1,4 @@
-"""A series of numbers by step whose memory is bounded: when it is full, every second number goes."""
+"""A series of scalars by step in bounded memory: when it is full, every second value is dropped."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy
 
-KEEP = 1000  # numbers of one curve at most
+KEEP = 1000  # values per curve at most
 
 
 class Curve:
-    """Numbers by step, at most `keep` of them and the newest. NaN and infinities are kept as they are."""
+    """Scalars by step: at most `keep` values plus the newest. NaN and infinities are kept unchanged."""
 
     def __init__(self, keep: int = KEEP) -> None:
         self.keep, self.stride, self.seen = keep, 1, 0
@@ -21,7 +21,7 @@ class Curve:
         self._last = (0, math.nan)
 
     def add(self, step: int, value: float) -> None:
-        """The next number. A second one at the newest step counts as one more, not as a correction."""
+        """Append a value. A second value for the same step is another point; it does not replace the first."""
         if self.seen % self.stride == 0:
             if len(self._steps) >= self.keep:
                 del self._steps[1::2], self._values[1::2]
@@ -34,7 +34,7 @@ class Curve:
 
     @property
     def last(self) -> float:
-        """The newest number; NaN before the first."""
+        """The newest value; NaN if there is none."""
         return self._last[1]
 
     @property
@@ -44,7 +44,7 @@ class Curve:
 
     @property
     def values(self) -> numpy.ndarray:
-        """The numbers that are kept, float64: every `stride`-th of the `seen` ones, and the newest."""
+        """The kept values, float64: every `stride`-th of the `seen` values, and the newest."""
         return numpy.array([*self._values, *self._newest(1)], numpy.float64)
 
     def _newest(self, which: int) -> list:
@@ -58,7 +58,10 @@ class Curve:
 
 
 def as_number(name: str, value: Any, who: str) -> float:
-    """A number, or a tensor of one element, as a float: no graph stays alive. TypeError and ValueError say who asked for what."""
+    """Convert a real number or a tensor with one element to a float, so that no graph stays alive.
+
+    Raises TypeError for other types and ValueError for tensors with several elements; `who` names the caller in the message.
+    """
     if isinstance(value, numbers.Real):
         return float(value)
     item = getattr(value, "item", None)

@@ -1,4 +1,4 @@
-"""The history of a training: for each step the health and the distribution of weights, gradients, updates and activations."""
+"""The history of a training run: statistics and histograms of weights, gradients, updates and activations at each step."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from .hooks import Hooks
 from .table import COLUMNS, ModuleHistory, ParameterHistory, Quantity
 
 KEEP = 256  # steps at most
-living: weakref.WeakSet[History] = weakref.WeakSet()  # for the views: which histories know a tensor or a module
+living: weakref.WeakSet[History] = weakref.WeakSet()  # lets the views find the histories that record a tensor or a module
 
 
 class History:
-    """What `wb.history` returns: it records from now on, until `close()` or the end of its `with` block."""
+    """The recorder that `wb.history` returns. It records until `close()` or the end of its `with` block."""
 
     def __init__(self, model: Module, optimizer: Any = None, every: int = 1, keep: int = KEEP) -> None:
         if not isinstance(model, Module):
@@ -43,12 +43,12 @@ class History:
     # -- recording --------------------------------------------------------------------------------------------------------------
 
     def attach(self) -> History:
-        """Record from now on; after `close()` again. When it records already nothing happens."""
+        """Start recording, or resume after `close()`. A no-op while it records."""
         self._hooks.attach()
         return self
 
     def close(self) -> None:
-        """Stop recording and take every hook off the model and the optimizer. What was recorded stays."""
+        """Stop recording and remove every hook from the model and the optimizer. Recorded data is kept."""
         self._hooks.close()
 
     def __enter__(self) -> History:
@@ -58,9 +58,9 @@ class History:
         self.close()
 
     def log(self, **values: Any) -> None:
-        """Numbers of this step: `h.log(loss=loss, accuracy=0.9)`. Tensors of one element are taken as numbers.
+        """Log scalars for this step: `h.log(loss=loss, accuracy=0.9)`. Tensors with one element are converted to floats.
 
-        They belong to the step that is under way (a forward has run, the step has not), else to the one that has just ended.
+        They belong to the step in progress if a forward pass has run since the last step, else to the step that ended last.
         """
         numbers = {name: as_number(name, value, "history.log") for name, value in values.items()}
         step = self.seen if self._hooks.under_way() else max(self.seen - 1, 0)
@@ -68,7 +68,7 @@ class History:
             self.scalars.setdefault(name, Curve()).add(step, number)
 
     def add_step(self) -> None:
-        """The step `seen` has its row. Beyond the limit every second row goes, and only every second step is measured from now on."""
+        """Add a row for the step `seen`. Above `keep` rows, drop every second one and from then on measure every second step."""
         self._steps.append(self.seen)
         if len(self._steps) > self.keep:
             self.stride *= 2
@@ -80,13 +80,13 @@ class History:
 
     @property
     def steps(self) -> numpy.ndarray:
-        """The steps that are kept, int64, counted from 0. Every array of numbers has one row for each."""
+        """The kept steps, int64, counted from 0. Every recorded array has one row per kept step."""
         self._hooks.settle()
         return numpy.array(self._steps, numpy.int64)
 
     @property
     def note(self) -> str:
-        """What is kept, in a sentence."""
+        """A sentence that says how many steps were seen and how many are kept."""
         self._hooks.settle()
         kept = len(self._steps)
         text = f"{self.seen} step{'s' * (self.seen != 1)}, {kept} kept"
@@ -103,7 +103,7 @@ class History:
         return name in self.parameters or name in self.modules or name in self._hooks.aliases
 
     def __getitem__(self, name: str) -> Any:
-        """The parameter or the module of this name, as `named_parameters()` and `named_modules()` have it; "" is the model."""
+        """Return the parameter or module with this name, as in `named_parameters()` and `named_modules()`; "" is the model."""
         name = self._hooks.aliases.get(name, name)
         found = self.parameters.get(name) or self.modules.get(name)
         if found is None:
@@ -114,7 +114,10 @@ class History:
         return found
 
     def gradients(self, step: int | None = None) -> list[GradientRow]:
-        """The gradients of all parameters in depth order at a kept step (the last one), with flags. IndexError when it is not kept."""
+        """The gradients of all parameters at a kept step (default: the last), in depth order, with warning flags.
+
+        Raises RuntimeError before the first step and IndexError if the step is not kept.
+        """
         steps = self.steps
         if not len(steps):
             raise RuntimeError("The history has no step yet: none has ended since it was attached.")
@@ -131,7 +134,7 @@ class History:
         return gradient_flow.judged(one.name, shape, grad["absmean"], grad["absmax"], grad["norm"], nan, inf, there, ratio)
 
     def table(self, *names: str) -> dict[str, Any]:
-        """Everything as plain dicts of arrays, of all names or of these; docs/pictures.md lists the keys."""
+        """Return the recorded data as nested dicts of arrays, for all names or the given ones; docs/pictures.md lists the keys."""
 
         def plain(q: Quantity) -> dict[str, Any]:
             h = q.histogram
@@ -169,6 +172,6 @@ class History:
 
 
 def knowing(subject: Any) -> tuple[History, str] | None:
-    """The newest history that records this parameter or module, and its name there."""
+    """The newest history that records this parameter or module, and its name there; None if there is none."""
     found = [(h, name) for h in living if (name := h._hooks.name_of(subject)) is not None]
     return max(found, key=lambda pair: pair[0]._hooks.born, default=None)

@@ -1,4 +1,4 @@
-"""What a history hangs on a model and its optimizer: where a step begins and ends, and what is measured there."""
+"""Hooks that a history registers on a model and its optimizer: they find where steps begin and end, and measure there."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ _births = itertools.count()
 
 
 class Hooks:
-    """All hooks of one history. They refer to it weakly: when the user lets go of a history, its hooks go too.
+    """All hooks of one history. They refer to it weakly and are removed when it is garbage-collected.
 
-    With an optimizer a step is one `optimizer.step()`. Without one it is one backward pass: it begins when the first gradient arrives,
-    and ends when a gradient arrives again, the model runs forward again, or somebody reads.
+    With an optimizer, a step is one `optimizer.step()`. Without one, a step is one backward pass: it begins when the first gradient
+    arrives, and ends when a parameter gets a second gradient, the model runs forward again, or the history is read.
     """
 
     def __init__(self, history: History, model: Module, optimizer: Any) -> None:
         self.history, self.model, self.optimizer = weakref.ref(history), model, optimizer
         self.born = next(_births)
-        self.aliases: dict[str, str] = {}  # a tied parameter's further names
+        self.aliases: dict[str, str] = {}  # further names of tied parameters
         self.shapes: dict[str, tuple[int, ...]] = {}
-        self.handles: dict[tuple[str, str], Any] = {}  # by what they hang on and its name
-        self._hooked: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()  # modules and leaf nodes that have their hook
-        self._outputs: dict[str, Measured] = {}  # of the forward that runs or has run last
+        self.handles: dict[tuple[str, str], Any] = {}  # by kind of subject and its name
+        self._hooked: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()  # modules and leaf nodes with a hook
+        self._outputs: dict[str, Measured] = {}  # of the current or last forward pass
         self._calls: dict[str, int] = {}
-        self._before: dict[str, Any] = {}  # copies of the weights
+        self._before: dict[str, Any] = {}  # copies of the weights before the step
         self._weights: dict[str, Measured] = {}
-        self._arrived: dict[str, Measured | None] = {}  # gradients of the backward pass that runs or has run last
+        self._arrived: dict[str, Measured | None] = {}  # gradients of the current or last backward pass
         self._waiting: tuple[int, dict[str, Any]] | None = None  # a step whose update is not known yet
-        self._forward = False  # a forward has run since the last step ended
+        self._forward = False  # whether a forward pass has run since the last step ended
         if optimizer is not None:
             if not hasattr(optimizer, "register_step_post_hook"):
                 raise TypeError(f"wb.history: optimizer is an engine.optim.Optimizer, got {type(optimizer).__name__}.")
@@ -70,7 +70,7 @@ class Hooks:
         self._outputs, self._calls, self._before, self._forward = {}, {}, {}, False
 
     def _weak(self, method: str, *bound: Any) -> Any:
-        """A hook that calls this object's method while the history lives."""
+        """Return a hook that calls this object's method while the history is alive."""
         me = weakref.ref(self)
 
         def hook(*args: Any) -> None:
@@ -81,7 +81,7 @@ class Hooks:
         return hook
 
     def _hang(self) -> None:
-        """Hooks on modules, and without an optimizer on parameters, that have none yet: lazy layers get theirs with the first forward."""
+        """Hook modules (and, without an optimizer, parameters) that have no hook yet; lazy layers get theirs after the first forward."""
         self._name()
         for name, module in self.model.named_modules():
             if module not in self._hooked:
@@ -92,7 +92,7 @@ class Hooks:
                     self._hang_on(p.node, "parameter", name, p.register_post_accumulate_grad_hook(self._weak("_gradient", name)))
 
     def _hang_on(self, subject: Any, kind: str, name: str, handle: Any) -> None:
-        """Keep the handle; of one that had this name before, a parameter that was replaced, the hook goes."""
+        """Keep the handle, and remove the hook of an earlier subject with this name, such as a replaced parameter."""
         self._hooked[subject] = name
         if (kind, name) in self.handles:
             self.handles[kind, name].remove()
@@ -114,14 +114,14 @@ class Hooks:
 
     def _owner(self) -> History:
         history = self.history()
-        assert history is not None  # hooks go with their history
+        assert history is not None  # the hooks are removed with their history
         return history
 
     def _parameters(self) -> list[tuple[str, Tensor]]:
         return [(name, p) for name, p in self.model.named_parameters() if not is_lazy(p)]
 
     def name_of(self, subject: Any) -> str | None:
-        """The name of this very parameter or module in the model."""
+        """The name of this parameter or module in the model, compared by identity."""
         named = self.model.named_modules() if isinstance(subject, Module) else self.model.named_parameters()
         return next((name for name, one in named if one is subject), None)
 
@@ -132,7 +132,7 @@ class Hooks:
         return history.seen % history.stride == 0
 
     def under_way(self) -> bool:
-        """Whether a forward has run for a step that has not ended."""
+        """Whether a forward pass has run for a step that has not ended."""
         self.settle()
         return self._forward
 
@@ -157,7 +157,7 @@ class Hooks:
             if tensor is not None:
                 self._outputs[name] = measured(tensor.array)
         if module is self.model:
-            self._hang()  # what was lazy has its shape now
+            self._hang()  # lazy parameters have their shape now
 
     def _step_begins(self, *_: Any) -> None:
         self._before = {name: p.array.copy() for name, p in self._parameters()} if self._due() else {}
@@ -170,7 +170,7 @@ class Hooks:
                 one, grad = history.parameters[name], p.grad
                 before = self._before.get(name)
                 if before is None:
-                    continue  # it got its shape during the step: optimizers with a closure
+                    continue  # it got its shape in the optimizer's closure, during the step
                 one.weight.put(history.seen, measured(before))
                 if grad is not None:
                     one.grad.put(history.seen, measured(grad.array))
@@ -202,7 +202,7 @@ class Hooks:
         self._arrived[name] = measured(grad.array) if due and grad is not None else None
 
     def settle(self) -> None:
-        """A backward pass that has arrived is a step; with an optimizer there is nothing to settle."""
+        """End the step of the backward pass whose gradients have arrived. A no-op with an optimizer."""
         if not self._arrived:
             return
         history = self._owner()
@@ -218,7 +218,7 @@ class Hooks:
         self._count()
 
     def _updated(self) -> None:
-        """What has become of the weights since the last measured step."""
+        """Record the change of the weights since the last measured step."""
         if self._waiting is None:
             return
         (step, before), self._waiting = self._waiting, None
@@ -230,7 +230,7 @@ class Hooks:
 
 
 def _first_tensor(value: Any) -> Tensor | None:
-    """The tensor in a module's output: itself, or the first one in a tuple, list or dict."""
+    """The tensor in a module's output: the output itself, or the first tensor in a tuple, list or dict."""
     if isinstance(value, Tensor):
         return value
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""A training loop that can be played, paused, gone through turn by turn, and put back to its start."""
+"""A training loop that can be played, paused, stepped through iteration by iteration, and reset to its initial state."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from ..session import Session
 from .state import TrainingState
 
 Wish = Literal["play", "pause", "step", "reset", "end"]
-SHOW = 0.5  # seconds between two turns that are recorded and shown while the loop plays
-TELL = 0.1  # and between two messages that say how far it is
+SHOW = 0.5  # minimum seconds between two recorded iterations while the loop plays
+TELL = 0.1  # minimum seconds between two progress messages
 
 
 class Loop:
-    """`for batch in wb.loop(loader, model, optimizer)`: the loop waits before its first turn, and goes on as it is wished.
+    """The iterator behind `for batch in wb.loop(loader, model, optimizer)`: it waits before the first iteration for the view's controls.
 
-    A turn that is shown is recorded: its graph, its values and its backward passes can be looked at until the next one. While the loop
-    plays that is one turn in half a second at most; all others run as if nobody watched. `gate(loop)` is called before each turn and
-    returns when the loop may go on; `names` gives the user's variables; `ended()` is called when the loop is left.
+    A recorded iteration keeps its graph, values and backward passes for inspection until the next one is recorded. While the loop plays,
+    at most one iteration in half a second is recorded; the others run unobserved. `gate(loop)` is called before each iteration and
+    blocks until the loop may continue; `names()` returns the user's variables; `ended()` is called when the loop is left.
     """
 
     def __init__(
@@ -32,20 +32,20 @@ class Loop:
         ended: Callable[[], None] = lambda: None,
     ) -> None:  # fmt: skip
         self.iterable, self.session, self.gate, self.names, self.ended = iterable, session, gate, names, ended
-        self.turn = 0  # turns that have been gone through
+        self.turn = 0  # completed iterations
         self.total = len(iterable) if hasattr(iterable, "__len__") else -1  # type: ignore[arg-type]
         self.playing = False
         self.over = False
-        self._allowed = 0  # turns that may run before it waits again
+        self._allowed = 0  # iterations that may run before it waits again
         self._reset = self._end = False
         self._start = TrainingState(subjects) if subjects else None
         self._shown = self._told = 0.0
         session.training = self
 
-    # -- wishes: from any thread -------------------------------------------------------------------------------------------------
+    # -- controls: called from any thread ----------------------------------------------------------------------------------------
 
     def wish(self, what: Wish) -> None:
-        """What the view wants. Refused where it cannot be."""
+        """Apply a control of the view. Raises `protocol.Refused` if it is not possible now."""
         if what == "reset":
             if self._start is None:
                 raise protocol.Refused("wb.loop was not told what to put back: write wb.loop(data, model, optimizer).")
@@ -67,7 +67,7 @@ class Loop:
 
     @property
     def held(self) -> bool:
-        """Whether the loop shall wait before its next turn."""
+        """Whether the loop has to wait before its next iteration."""
         return not (self.playing or self._allowed or self._reset or self._end)
 
     # -- running -------------------------------------------------------------------------------------------------------------------
@@ -102,18 +102,18 @@ class Loop:
             self.ended()
 
     def _turn(self, batch: Any) -> Iterator[Any]:
-        """One turn, recorded where it is to be shown and nobody else watches."""
+        """Run one iteration, recorded if it is due and no other observer is active."""
         if observe.current is not None or self.playing and monotonic() - self._shown < SHOW:
             yield batch
             return
         recorder = Recorder(f"turn {self.turn + 1}")
-        recorder.recording.name = self.session.recording.name  # the same graph to the view, with other numbers
+        recorder.recording.name = self.session.recording.name  # for the view it is the same graph with other values
         turn = Session(recorder.recording)
         watcher = PassWatcher(turn, recorder, None, self.names)
         try:
             with observe.observing(watcher):
                 yield batch
-        except GeneratorExit as error:  # left in the midst of a turn, by break or by an exception
+        except GeneratorExit as error:  # the iteration was left by break or by an exception
             watcher.close(error)
             recorder.stop()
             raise
@@ -123,6 +123,6 @@ class Loop:
         self.session.take_over(turn, self.names())
 
     def message(self, re: int | None = None) -> protocol.Training:
-        """How far it is."""
+        """The loop's progress and state as a protocol message."""
         state = "ended" if self.over else "runs" if self.playing or self._allowed else "waits"
         return protocol.Training(re, self.session.recording.name, self.turn, self.total, state, self._start is not None)

@@ -1,4 +1,4 @@
-"""A progress bar for loops: how far, how long still, and the curves of what the loop reports. tqdm keeps the time."""
+"""A progress bar for loops, based on tqdm: progress, remaining time, and curves of the scalars that the loop reports."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ from tqdm import tqdm
 from ..inspector import number_text
 from .curve import Curve, as_number
 
-SECONDS = 0.2  # between two pictures at least
-SHOWN = 6  # names at most whose curves are drawn
+SECONDS = 0.2  # minimum time between two redraws
+SHOWN = 6  # curves drawn at most
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _SPARK = 10  # characters of a curve in a terminal
-_WITHOUT_SPARK = 60  # columns of a terminal that bar and numbers want for themselves
+_WITHOUT_SPARK = 60  # terminal columns reserved for the bar and its figures
 
 
 class Screen(Protocol):
-    """Where a page draws a loop and those inside it."""
+    """The output area of a page in which a loop and the loops inside it are drawn."""
 
-    cell: Any  # tracks of one cell are drawn together
+    cell: Any  # tracks of the same cell are drawn together
 
     def draw(self, tracks: list[Track]) -> None:
-        """Draw these, the outermost first, in place of what was drawn before."""
+        """Draw these tracks, the outermost first, replacing the previous drawing."""
         ...
 
 
 class _Running(threading.local):
     def __init__(self) -> None:
-        self.tracks: list[Track] = []  # whose loops run now in this thread, the outermost first
+        self.tracks: list[Track] = []  # running in this thread, the outermost first
 
 
 _running = _Running()
 
 
 class Track:
-    """What `wb.track` returns: loop over it, and give `report` the numbers of each turn."""
+    """The iterable that `wb.track` returns; call `report` in the loop body to plot scalars of each iteration."""
 
     def __init__(
         self, iterable: Iterable, total: int | None = None, title: str = "", screen: Screen | None = None, file: Any = None
@@ -52,10 +52,10 @@ class Track:
         elif not isinstance(total, int) or isinstance(total, bool) or total < 0:
             raise ValueError(f"wb.track: total is the number of turns, 0 or more; got {total!r}.")
         self.iterable, self.total, self.title = iterable, total, str(title)
-        self.scalars: dict[str, Curve] = {}  # what was reported, by the number of the turn
-        self.turns = 0  # that have begun, in all loops over it
+        self.scalars: dict[str, Curve] = {}  # reported values by iteration
+        self.turns = 0  # iterations begun, in all loops over it
         self.ended = False
-        self.whole = False  # the iterable was used up: no break, no error
+        self.whole = False  # whether the iterable was exhausted, without a break or an error
         self.screen, self._file = screen, file
         self._outer: Track | None = None
         self._inner: Track | None = None  # the newest loop inside this one
@@ -64,7 +64,7 @@ class Track:
 
     def __iter__(self) -> Iterator:
         outer = _running.tracks[-1] if _running.tracks else None
-        if outer is not None and _cell(outer) == _cell(self):  # else somebody in another cell has not finished his loop
+        if outer is not None and _cell(outer) == _cell(self):  # else an unfinished loop of another cell
             self._outer, outer._inner = outer, self
         self._inner, self.ended, self.whole = None, False, False
         _running.tracks.append(self)
@@ -82,27 +82,27 @@ class Track:
             self._outer = None
 
     def report(self, **values: Any) -> None:
-        """Numbers of this turn: `t.report(loss=loss, accuracy=0.9)`. Tensors of one element are taken as numbers: no graph stays alive."""
+        """Report scalars of this iteration: `t.report(loss=loss, accuracy=0.9)`. Tensors with one element are converted to floats."""
         for name, value in values.items():
             number = as_number(name, value, "track.report")
             self.scalars.setdefault(name, Curve()).add(max(self.turns - 1, 0), number)
 
     def write(self, text: str) -> None:
-        """Print a line above the bar of a terminal, which `print` would write into; in a notebook it is `print`."""
+        """Print a line above the bar of a terminal, which `print` would garble. In a notebook, the same as `print`."""
         if self.screen is not None:
             print(text)
         else:
             tqdm.write(text)
 
-    # -- how it stands ----------------------------------------------------------------------------------------------------------
+    # -- progress ---------------------------------------------------------------------------------------------------------------
 
     @property
     def done(self) -> int:
-        """Turns that have ended in this loop."""
+        """Completed iterations of this loop."""
         return 0 if self._bar is None else self._bar.n
 
     def words(self) -> str:
-        """How far, how fast and how long still: "37 of 100, 12.3/s, 5.1 s left"."""
+        """Progress, rate and remaining time as text: "37 of 100, 12.3/s, 5.1 s left"."""
         known = self.total is not None and self.done <= self.total
         parts = [f"{self.done} of {self.total}" if known else f"{self.done}"]
         if self._bar is not None:
@@ -123,7 +123,7 @@ class Track:
         return "\n".join(lines)
 
     def draw(self) -> None:
-        """Draw this loop where it belongs: within the outermost one."""
+        """Redraw the outermost loop around this one, with all loops inside it."""
         top = self
         while top._outer is not None:
             top = top._outer
@@ -135,7 +135,7 @@ class Track:
         top.screen.draw(tracks)
 
     def _beside(self, columns: int | None, ascii_only: bool) -> str:
-        """The newest numbers for the end of a terminal's line, with their curves where there is room."""
+        """The newest values for the end of a terminal's line, with their curves if they fit."""
         named = list(self.scalars.items())[:SHOWN]
         texts = [f"{name} {number_text(curve.last)}" for name, curve in named]
         room = math.inf if columns is None else columns - _WITHOUT_SPARK - sum(len(text) + 2 for text in texts)
@@ -150,7 +150,7 @@ class Track:
 
 
 class _Bar(tqdm):
-    """tqdm's clock and terminal, without its thread; on a page its lines are drawn by the screen."""
+    """A tqdm bar without its monitor thread; on a page, the screen draws instead of tqdm."""
 
     monitor_interval = 0
 
@@ -159,7 +159,7 @@ class _Bar(tqdm):
         super().__init__(
             total=track.total,
             desc=track.title or None,
-            leave=None,  # of loops within loops only the outermost one's bar stays
+            leave=None,  # of nested loops, only the outermost bar stays
             file=file if track.screen is None else io.StringIO(),
             mininterval=SECONDS,
             miniters=1,
@@ -182,12 +182,12 @@ class _Bar(tqdm):
         if self.track.screen is None or self.disable:
             super().close()
             return
-        self.leave = False  # so that tqdm draws once at the end
+        self.leave = False  # makes tqdm draw once at the end
         super().close()
 
 
 def sparkline(curve: Curve, width: int) -> str:
-    """The curve as a row of block characters; × where a number is not finite."""
+    """The curve as a row of block characters, with × for values that are not finite."""
     values = curve.values.tolist()
     n = min(width, len(values))
     shown = [values[(i + 1) * len(values) // n - 1] for i in range(n)]
@@ -202,7 +202,7 @@ def _duration(seconds: float) -> str:
 
 
 def _length(iterable: Any) -> int | None:
-    """The number of items; None when the iterable does not know. A loader over a stream has `__len__` and refuses in it."""
+    """The number of items, or None if it is unknown. The `__len__` of a loader over a stream exists but raises."""
     try:
         return len(iterable)
     except (TypeError, NotImplementedError):

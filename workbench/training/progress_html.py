@@ -1,4 +1,4 @@
-"""Loops under way as HTML: a bar with words, and a small curve as SVG for each name that was reported. Every text in it is data."""
+"""Progress of running loops as HTML: a bar with text, and a small SVG curve for each reported name. All text is escaped."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from ..inspector import number_text
 from .curve import Curve
 from .progress import SHOWN, Track
 
-_POINTS = 100  # of a curve at most
+_POINTS = 100  # per curve at most
 _WIDTH, _HEIGHT, _LEFT = 200, 56, 4
 _LINE, _BAD = "#2f83c5", "#d55e00"  # both 3:1 on white and on JupyterLab's dark grey
 _BAR = "width:180px;height:12px;vertical-align:middle"
 
 
 def html(tracks: list[Track]) -> str:
-    """The tracks as one block, the outermost first, those inside it indented."""
+    """The tracks as one HTML block, the outermost first and inner ones indented."""
     parts = [_track(track, depth) for depth, track in enumerate(tracks)]
     return f'<div style="font-family:var(--jp-ui-font-family,sans-serif);font-size:13px;line-height:1.5">{"".join(parts)}</div>'
 
@@ -30,7 +30,7 @@ def _track(track: Track, depth: int) -> str:
         bar = f'<progress {look} value="1" max="1"></progress>'
     elif known:
         bar = f'<progress {look} value="{track.done}" max="{max(track.total or 0, 1)}"></progress>'
-    else:  # how far is not known: it moves to and fro while the loop runs
+    else:  # unknown length: an indeterminate bar while the loop runs
         bar = "" if track.ended else f"<progress {look}></progress>"
     curves = "".join(_curve(name, curve) for name, curve in list(track.scalars.items())[:SHOWN])
     more = len(track.scalars) - SHOWN
@@ -57,7 +57,7 @@ def _curve(name: str, curve: Curve) -> str:
 
 
 def _path(steps: list[int], values: list[float], low: float, high: float) -> str:
-    """The curve as an SVG path, with a gap where a number is not finite."""
+    """The curve as an SVG path, with gaps at values that are not finite."""
     n = len(values)
     chosen = sorted({(i + 1) * n // min(n, _POINTS) - 1 for i in range(min(n, _POINTS))} | {0})
     first, along, span = steps[0], (steps[-1] - steps[0]) or 1, (high - low) or 1.0
@@ -69,7 +69,7 @@ def _path(steps: list[int], values: list[float], low: float, high: float) -> str
             continue
         x = _LEFT + (_WIDTH - 2 * _LEFT) * (steps[i] - first) / along
         y = middle if middle is not None else 4 + (_HEIGHT - 10) * (high - values[i]) / span
-        alone = "h.1" if pen == "M" else ""  # a single point is seen too
+        alone = "h.1" if pen == "M" else ""  # makes a single point visible
         out.append(f"{pen}{x:.1f} {y:.1f}{alone}")
         pen = "L"
     return "".join(out)

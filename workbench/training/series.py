@@ -1,4 +1,4 @@
-"""A tensor over time: over the steps that wb.history recorded, or over the turns of a loop in this recording."""
+"""A tensor over time: over the steps that wb.history recorded, or over the iterations of a loop in one recording."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ..recording import Recording
 from .history import History, ParameterHistory, knowing
 
 MOST = 256  # points
-ROOM = 256 << 20  # bytes that are read for them
+ROOM = 256 << 20  # bytes read to compute them
 NUMBERS = ("mean", "std", "min", "max", "norm")
 
 Gradient = Callable[[int], tuple[Any, str]]
 
 
 class _Buffers:
-    """Arrays on their way into a message."""
+    """Collects arrays as binary buffers for a message."""
 
     def __init__(self) -> None:
         self.parts: list[bytes] = []
@@ -36,7 +36,7 @@ class _Buffers:
 def series(
     recording: Recording, row: int, what: Literal["value", "grad"], gradient: Gradient, re: int | None = None
 ) -> tuple[TensorSeries, list[bytes]]:
-    """The series of one tensor and the buffers; without one, `missing` says how to get it."""
+    """The series of one tensor and its buffers. If there is none, the message's `missing` says how to get one."""
     buffers = _Buffers()
     name = recording.names.get(row, "")
     known = _known(recording, row)
@@ -57,7 +57,7 @@ def series(
 
 
 def _known(recording: Recording, row: int) -> tuple[History, str] | None:
-    """The history that records this parameter, or the module whose result this row is; and the name there."""
+    """The history that records this parameter, or the module that returned this row, and the name there; None if there is none."""
     tensor = recording.tensor(row)
     if tensor is not None and (found := knowing(tensor)) is not None:
         return found
@@ -65,7 +65,7 @@ def _known(recording: Recording, row: int) -> tuple[History, str] | None:
     if recording.kind[row] != "op" or scope < 0 or recording.scopes[scope].kind != "module":
         return None
     if any(recording.scope[later] == scope for later in range(row + 1, min(row + 200, recording.count))):
-        return None  # not what the module gives out
+        return None  # not the module's output
     subject = recording.scopes[scope].subject
     for held in recording.modules:
         model = held()
@@ -105,7 +105,7 @@ def _of_history(history: History, name: str, buffers: _Buffers) -> list[Series]:
 
 
 def iterations(recording: Recording, row: int) -> list[int]:
-    """The rows that the same instruction made in the same modules, the row among them: the turns of a loop, in order."""
+    """The rows made by the same instruction, op and module as `row`, including it: the iterations of a loop, in order."""
     r = recording
     if r.kind[row] != "op" or r.code[row] is None:
         return [row]

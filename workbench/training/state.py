@@ -1,4 +1,4 @@
-"""The state of a training as it was at one moment, to be put back exactly: weights, buffers, gradients, optimizers, random numbers."""
+"""A snapshot of a training run that can be restored exactly: weights, buffers, gradients, optimizers and random generators."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from engine.nn import Module
 
 
 class TrainingState:
-    """What `subjects` are now: modules, tensors, and whatever has `state_dict` and `load_state_dict`, such as optimizers and schedulers.
+    """A snapshot of `subjects`: modules, tensors, and objects with `state_dict` and `load_state_dict`, such as optimizers.
 
-    Put back into the very same tensors, so that everything that refers to them goes on working. The random numbers of the engine, of
-    NumPy's global state and of Python are part of it. TypeError for a subject that is none of these.
+    Restoring writes into the same tensors, so references to them stay valid. The snapshot includes the random state of the engine,
+    of NumPy's global generator and of Python. Raises TypeError for other subjects.
     """
 
     def __init__(self, subjects: Sequence[Any]) -> None:
-        self._tensors: list[tuple[Tensor, Tensor, Tensor | None, Any]] = []  # tensor, its values, its .grad and the values of that
+        self._tensors: list[tuple[Tensor, Tensor, Tensor | None, Any]] = []  # tensor, its values, its .grad, the values of .grad
         self._modes: list[tuple[Module, bool]] = []
         self._others: list[tuple[Any, Any]] = []
         seen: set[int] = set()
@@ -49,7 +49,7 @@ class TrainingState:
         self._random = (engine.get_rng_state(), numpy.random.get_state(), random.getstate())
 
     def restore(self) -> None:
-        """Put everything back, bit for bit."""
+        """Restore everything, bit for bit."""
         with no_grad():
             for tensor, values, grad, grad_values in self._tensors:
                 tensor.copy_(values)

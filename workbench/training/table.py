@@ -1,4 +1,4 @@
-"""What is measured of a training's tensors, and how it is read: one array per column, one row per kept step."""
+"""Statistics of a training run's tensors as arrays: one array per column, one row per kept step."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from ..inspector.numbers import max_magnitude, mean_magnitude
 if TYPE_CHECKING:
     from .history import History
 
-# The columns of a quantity: those of inspector.summary, then mean and largest |x| over the finite elements.
+# The columns of a quantity: those of inspector.summary, then mean and maximum |x| over the finite elements.
 COUNTS = ("size", "nan", "pos_inf", "neg_inf", "negative", "zero", "positive")
 COLUMNS = (*COUNTS, "min", "max", "mean", "std", "norm", "absmean", "absmax")
 
 
 @dataclass(frozen=True)
 class Measured:
-    """One tensor at one step."""
+    """The statistics and histogram of one tensor at one step."""
 
-    numbers: numpy.ndarray  # float64, in the order of COLUMNS; NaN: the number does not exist
-    low: float  # the histogram's ends; NaN when no element is finite
+    numbers: numpy.ndarray  # float64, in the order of COLUMNS; NaN if undefined
+    low: float  # the histogram's ends; NaN if no element is finite
     high: float
-    counts: numpy.ndarray  # uint32, inspector.BINS of them
+    counts: numpy.ndarray  # uint32 (inspector.BINS,)
 
 
 def measured(array: Any) -> Measured:
-    """Health and histogram of an array. The histogram of 1,000,000 elements and more is of an even sample."""
+    """Measure an array: statistics and histogram. From 1,000,000 elements on, the histogram is of an evenly spaced sample."""
     s, h = inspector.summary(array), inspector.histogram(array)
     found = [getattr(s, name) for name in COLUMNS[:-2]]
     found += [mean_magnitude(array, s), max_magnitude(s)]
@@ -43,15 +43,15 @@ def measured(array: Any) -> Measured:
 
 @dataclass(frozen=True)
 class Histograms:
-    """Distributions over the kept steps: row i is of step `history.steps[i]`, with 64 equal bins from low[i] to high[i]."""
+    """Histograms over the kept steps: row i belongs to step `history.steps[i]` and has 64 equal bins from low[i] to high[i]."""
 
-    low: numpy.ndarray  # float64 (steps,); NaN where there is none
+    low: numpy.ndarray  # float64 (steps,); NaN at steps without a histogram
     high: numpy.ndarray
     counts: numpy.ndarray  # uint32 (steps, 64)
 
 
 class Quantity:
-    """One tensor over the kept steps. Each name of COLUMNS is an array (steps,) of float64, NaN where a step has no number."""
+    """One tensor over the kept steps. Each name in COLUMNS is a float64 array (steps,), NaN at steps without a value."""
 
     def __init__(self, history: History) -> None:
         self._history, self._rows = weakref.ref(history), {}
@@ -64,18 +64,18 @@ class Quantity:
 
     @property
     def numbers(self) -> numpy.ndarray:
-        """float64 (steps, columns), the columns in the order of COLUMNS."""
+        """All statistics, float64 (steps, columns), with the columns in the order of COLUMNS."""
         missing = numpy.full(len(COLUMNS), numpy.nan)
         return numpy.array([missing if r is None else r.numbers for r in self._kept()]).reshape(-1, len(COLUMNS))
 
     @property
     def present(self) -> numpy.ndarray:
-        """bool (steps,): whether there was such a tensor at this step; a parameter that no gradient reached has no `grad`."""
+        """Whether the tensor existed at each step, bool (steps,). A parameter that no gradient reached has no `grad`."""
         return numpy.array([r is not None for r in self._kept()], bool)
 
     @property
     def histogram(self) -> Histograms:
-        """The distributions, a row for each step."""
+        """The histograms, one row per kept step."""
         rows = self._kept()
         low, high = (numpy.array([math.nan if r is None else getattr(r, end) for r in rows], numpy.float64) for end in ("low", "high"))
         none = numpy.zeros(inspector.BINS, numpy.uint32)
@@ -88,7 +88,7 @@ class Quantity:
         return self.numbers[:, COLUMNS.index(name)]
 
     def steps(self) -> list[int]:
-        """The steps that the history keeps. RuntimeError when nobody keeps the history."""
+        """The steps that the history keeps. Raises RuntimeError if the history has been garbage-collected."""
         history = self._history()
         if history is None:
             raise RuntimeError("The history that this belongs to is gone: keep the object that wb.history returned.")
@@ -100,7 +100,7 @@ class Quantity:
 
 @dataclass(frozen=True)
 class ParameterHistory:
-    """A parameter: `weight` as the step found it, `grad` as the optimizer used it, `update`, the difference that the step made."""
+    """A parameter over the steps: `weight` before the step, `grad` as the optimizer used it, and `update`, the change by the step."""
 
     name: str
     weight: Quantity
@@ -109,7 +109,7 @@ class ParameterHistory:
 
     @property
     def ratio(self) -> numpy.ndarray:
-        """Update-to-weight ratio |Δw| / |w| (L2 norms) at each step, float64 (steps,); NaN where |w| is 0. About 1e-3 is healthy.
+        """Update-to-weight ratio |Δw| / |w| (L2 norms) at each step, float64 (steps,); NaN if not finite. About 1e-3 is healthy.
 
         The rule of thumb is from Stanford's CS231n, "Ratio of weights:updates".
         """
@@ -124,7 +124,7 @@ class ParameterHistory:
 
 @dataclass(frozen=True)
 class ModuleHistory:
-    """A module: what it gave out in the last forward before the step; of several calls in one forward the first."""
+    """A module over the steps: its output in the last forward pass before the step, the first one if it was called several times."""
 
     name: str  # "" is the model itself, as in named_modules()
     type: str
@@ -133,7 +133,7 @@ class ModuleHistory:
 
     @property
     def calls(self) -> numpy.ndarray:
-        """How often it ran in that forward, int64 (steps,)."""
+        """The number of calls in that forward pass, int64 (steps,)."""
         return numpy.array([self._calls.get(step, 0) for step in self.activation.steps()], numpy.int64)
 
     def put(self, step: int, calls: int, output: Measured | None) -> None:
