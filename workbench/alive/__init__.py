@@ -1,8 +1,8 @@
-"""Why is this tensor alive? Chains from what a user can name, a variable or an output of the notebook, down to the tensor's memory.
+"""Find why a tensor is alive: chains of references from a variable or a notebook output down to the tensor's memory.
 
-The search goes forward from the roots and only through what really refers: variables, items, attributes, closures, frames, the tape. It
-calls none of the user's code, follows no weak reference, keeps nothing when it is done, and stops at a stated number of objects. What no
-root leads to is looked for among the garbage collector's referrers as a last resort.
+The search goes forward from the roots through strong references: variables, items, attributes, closures, frames, the tape. It calls no
+user code, follows no weak references, keeps nothing afterwards, and stops at a fixed number of objects. If no root leads to the memory,
+the garbage collector's referrers are searched as a fallback.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["FORGET_ERROR", "FORGOT_ERROR", "Chain", "Root", "Why", "add_roots", 
 
 
 def why(tensor: Tensor | Any, names: Mapping[str, Any], what: str = "", hide: Iterable[Any] = ()) -> Why:
-    """What keeps the memory of a tensor (or array) alive. TypeError for anything else."""
+    """Return what keeps the memory of a tensor or array alive. Raises TypeError for anything else."""
     array = tensor.array if isinstance(tensor, Tensor) else tensor
     if not hasattr(array, "base") or not hasattr(array, "nbytes"):
         kind = type(tensor)
@@ -40,7 +40,7 @@ def why(tensor: Tensor | Any, names: Mapping[str, Any], what: str = "", hide: It
 
 
 def of_block(r: Recording, re: int | None, number: int) -> protocol.Why:
-    """The answer for a block of a recording, by its number. Refused, with a sentence, when the block is gone."""
+    """Return what keeps a recording's block alive, by its number. Raises `protocol.Refused` if the block has been freed."""
     r.settle()
     block = next((b for b in list(r.blocks.values()) if b[NUMBER] == number), None)
     found = None if block is None else _in_block(r, block)
@@ -54,14 +54,14 @@ def of_block(r: Recording, re: int | None, number: int) -> protocol.Why:
 
 
 def _name(r: Recording, number: int, row: int) -> str:
-    """What to call a block: its tensor, a gradient, or what an optimizer keeps."""
+    """The name of a block: its tensor, a gradient, or an optimizer's state."""
     role, row = r.roles.get(number, ("", row))
     name = called(r, row)
     return {"": name, "saved": f"what {name} keeps", "gradient": f"{name}.grad"}.get(role, f"{role} of {name}" if row >= 0 else role)
 
 
 def _in_block(r: Recording, block: list) -> Any:
-    """An array that lies in the block, from whatever still has one."""
+    """An array stored in the block, from any object that still has one; None if there is none."""
     key = block[KEY]
     kept = r.others.get(block[NUMBER], lambda: None)()
     if kept is not None:

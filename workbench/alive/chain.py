@@ -1,27 +1,27 @@
-"""The answer: chains from roots down to a tensor's memory, as texts alone, so that an answer keeps nothing alive."""
+"""The result of a search: chains from roots down to a tensor's memory, as text only, so that a result keeps nothing alive."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-MOST_OBJECTS = 200_000  # that a search looks at
+MOST_OBJECTS = 200_000  # visited by a search at most
 
 
 class Root(NamedTuple):
-    """Where a search begins."""
+    """An object at which a search begins."""
 
     called: str
     thing: Any
-    fix: str  # the line that lets go of it; "" for none
+    fix: str  # the line of code that releases it; "" if there is none
     advice: str  # what that line does
-    most: int = MOST_OBJECTS  # that are looked at from there
-    own: str = ""  # of what the workbench keeps to show it: the word that wb.release takes
+    most: int = MOST_OBJECTS  # visited from this root at most
+    own: str = ""  # for the workbench's own references, the argument of wb.release that drops them
 
 
 @dataclass(frozen=True)
 class Chain:
-    """One way in which the memory is kept: links from the root down, and the line of code that cuts it."""
+    """One reference chain that keeps the memory: links from the root down, and the line of code that breaks it."""
 
     links: tuple[str, ...]
     fix: str
@@ -33,18 +33,18 @@ class Chain:
 
 @dataclass(frozen=True)
 class Why:
-    """The answer of `wb.why`: texts alone, so that it keeps nothing alive."""
+    """The result of `wb.why`, as text only, so that it keeps nothing alive."""
 
     what: str
     chains: tuple[Chain, ...]
-    looked_at: int  # objects
+    looked_at: int  # objects visited
     seconds: float
-    complete: bool  # False: the search ended at its limit
-    own: tuple[str, ...] = ()  # what the workbench keeps it in, to show it, as wb.release calls that
+    complete: bool  # False if the search stopped at its limit
+    own: tuple[str, ...] = ()  # arguments of wb.release for the workbench's own references to the memory
 
     @property
     def sentence(self) -> str:
-        """Whether the workbench keeps it as well, and how far was looked."""
+        """Sentences that say whether the workbench keeps the memory too, and how far the search went."""
         words = ", ".join(f'"{word}"' for word in self.own)
         own = f"The workbench keeps it{' too' if self.chains else ''}, to show it: wb.release({words}) lets go of it. " if words else ""
         bound = "" if self.complete else f" The search ended at its limit of {MOST_OBJECTS:,} objects, so there may be more."

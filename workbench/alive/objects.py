@@ -1,4 +1,4 @@
-"""What an object refers to, and how Python spells the way to it, read without running any of the user's code."""
+"""The references of an object and the Python expressions that lead to them, read without running user code."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from engine.core.tensor import Tensor
 from .. import frames
 from ..recording import Recording
 
-ITEMS = 20_000  # of one container
+ITEMS = 20_000  # per container at most
 
 _ATOMS = (int, float, complex, bool, str, bytes, type(None), range, slice, type(Ellipsis), numpy.dtype, numpy.generic)
 _CLOSED = (
     type, types.CodeType, types.BuiltinFunctionType, types.GetSetDescriptorType, types.MemberDescriptorType, types.WrapperDescriptorType,
 )  # fmt: skip
-SKIPPED = (*_ATOMS, *_CLOSED, ref, types.ModuleType, Recording)  # not looked into; recordings are roots of their own
+SKIPPED = (*_ATOMS, *_CLOSED, ref, types.ModuleType, Recording)  # not traversed; recordings are roots themselves
 
 
 def parts(thing: Any, slots: dict[type, list[tuple[str, Any]]]) -> Iterator[tuple[str, Any]]:
-    """What an object refers to, each with how Python spells the way to it: ".cache", "[3]", "['x']". No user code runs.
+    """Yield the objects that `thing` refers to, each with its access path: ".cache", "[3]", "['x']". No user code runs.
 
-    `slots` remembers the slots of each class.
+    `slots` caches the slots of each class.
     """
     if issubclass(type(thing), Tensor):
         if thing._grad is not None:
@@ -73,7 +73,7 @@ def parts(thing: Any, slots: dict[type, list[tuple[str, Any]]]) -> Iterator[tupl
     elif issubclass(type(thing), types.TracebackType):
         at: Any = thing
         while at is not None:
-            if frames.is_function(at.tb_frame):  # a cell's variables are asked by their names
+            if frames.is_function(at.tb_frame):  # the variables of a cell are roots themselves
                 where = f"{frames.called(at.tb_frame)}, line {at.tb_lineno}"
                 yield from ((f": {name} in {where}", value) for name, value in frames.variables(at.tb_frame))
             at = at.tb_next
@@ -90,7 +90,7 @@ def parts(thing: Any, slots: dict[type, list[tuple[str, Any]]]) -> Iterator[tupl
 
 
 def attributes(thing: Any, slots: dict[type, list[tuple[str, Any]]]) -> Iterator[tuple[str, Any]]:
-    """Attributes as they are stored, in the instance's dict and in slots; properties are not asked."""
+    """Yield the stored attributes, from the instance's dict and slots. Properties are not evaluated."""
     try:
         own = object.__getattribute__(thing, "__dict__")
     except AttributeError:
@@ -108,7 +108,7 @@ def attributes(thing: Any, slots: dict[type, list[tuple[str, Any]]]) -> Iterator
     for name, slot in slots[kind]:
         try:
             value = slot.__get__(thing)
-        except (AttributeError, TypeError):  # an empty slot; a slot of another layout
+        except (AttributeError, TypeError):  # an empty slot, or a slot of another layout
             continue
         if not issubclass(type(value), _ATOMS):
             yield f".{name}", value
@@ -129,7 +129,7 @@ _MODULE_DICTS = ("._modules", "._parameters", "._buffers")
 
 
 def spelled(labels: Iterable[str]) -> str:
-    """The way as one would write it: `._modules['fc']._parameters['weight']` is `.fc.weight`."""
+    """The path as a user would write it: `._modules['fc']._parameters['weight']` becomes `.fc.weight`."""
     out: list[str] = []
     inside = False
     for label in labels:

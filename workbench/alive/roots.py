@@ -1,4 +1,4 @@
-"""Where a search begins: variables, and whatever else Python, the workbench and a notebook hold on their own account."""
+"""The roots of a search: variables, and objects that Python, the workbench and a notebook keep themselves."""
 
 from __future__ import annotations
 
@@ -13,40 +13,40 @@ from .chain import Root
 
 _NOT_THE_USERS = ("In", "Out", "exit", "quit", "get_ipython", "open")
 
-_rooms: list[Callable[[], Iterable[Root]]] = []  # who knows more roots: the notebook
-_walls: list[Callable[[], Iterable[Any]]] = []  # who knows objects that hold everything and say nothing: the notebook's shell
+_rooms: list[Callable[[], Iterable[Root]]] = []  # providers of further roots, such as the notebook
+_walls: list[Callable[[], Iterable[Any]]] = []  # providers of objects that refer to everything, such as the notebook's shell
 _namespace: Callable[[], Mapping[str, Any]] = lambda: vars(sys.modules["__main__"])  # noqa: E731
 
-FEW = 10_000  # objects from a variable of a module, or from a function of a library
+FEW = 10_000  # objects visited from a module's variable, or from a running library function
 FORGET_ERROR = 'wb.release("error")'
 FORGOT_ERROR = "lets go of the local variables of the failed call"
 
 
 def add_roots(room: Callable[[], Iterable[Root]], wall: Callable[[], Iterable[Any]]) -> None:
-    """Tell of more roots, and of objects that are not looked into; workbench.jupyter tells of the notebook's. Twice changes nothing."""
+    """Register a provider of further roots and one of objects not to traverse. Registering the same `room` twice is a no-op."""
     if room not in _rooms:
         _rooms.append(room)
         _walls.append(wall)
 
 
 def set_namespace(names: Callable[[], Mapping[str, Any]]) -> None:
-    """Tell where the user's variables are; workbench.jupyter does."""
+    """Set the function that returns the user's variables; called by workbench.jupyter."""
     global _namespace
     _namespace = names
 
 
 def namespace() -> Mapping[str, Any]:
-    """The variables that the user can name: the notebook's, or those of the script that runs."""
+    """The user's variables: the notebook's, or those of the running script."""
     return _namespace()
 
 
 def walls() -> set[int]:
-    """Identities of what is not looked into."""
+    """Identities of the objects that are not traversed."""
     return {id(thing) for wall in _walls for thing in wall()}
 
 
 def roots(names: Mapping[str, Any], hidden: set[int]) -> Iterator[Root]:
-    """Every root, in the order in which one would name them."""
+    """Yield every root, the most natural to name first."""
     for name, value in list(names.items()):
         if not name.startswith("_") and name not in _NOT_THE_USERS:
             yield Root(f"the variable {name}", value, f"del {name}", "forgets the variable")
@@ -61,14 +61,14 @@ def roots(names: Mapping[str, Any], hidden: set[int]) -> Iterator[Root]:
 
 
 def recordings() -> Iterator[Root]:
-    """The workbench's own: arrays that are kept so that they can be looked at."""
+    """Yield the arrays that the workbench's recordings keep."""
     for r in recent:
         if r.kept:
             yield Root("the recording", r.kept, "", "", own="recordings")
 
 
 def last_errors() -> Iterator[Root]:
-    """The last exception that nobody caught, which keeps every local variable of every function that it went through."""
+    """Yield the last uncaught exception, which keeps all local variables of every function that it passed through."""
     for name in ("last_traceback", "last_value", "last_exc"):
         value = getattr(sys, name, None)
         if value is not None:
@@ -76,7 +76,7 @@ def last_errors() -> Iterator[Root]:
 
 
 def running(hidden: set[int]) -> Iterator[Root]:
-    """Functions that run now, in every thread, but the search itself."""
+    """Yield the running functions of every thread, except the search itself."""
     for frame in list(sys._current_frames().values()):
         at: Any = frame
         while at is not None:
@@ -87,8 +87,8 @@ def running(hidden: set[int]) -> Iterator[Root]:
 
 
 def modules() -> Iterator[Root]:
-    """Variables of the user's own modules, and of the engine's."""
-    main = getattr(sys.modules.get("__main__"), "__dict__", None)  # whose variables are asked about by name
+    """Yield the variables of the user's own modules and of the engine's."""
+    main = getattr(sys.modules.get("__main__"), "__dict__", None)  # its variables are roots already
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
         if not isinstance(file, str) or not isinstance(module, types.ModuleType) or vars(module) is main or frames.is_installed(file):

@@ -1,4 +1,4 @@
-"""The search: forward from the roots through what really refers, and the garbage collector's referrers as a last resort."""
+"""The search: forward from the roots through strong references, with the garbage collector's referrers as a fallback."""
 
 from __future__ import annotations
 
@@ -20,43 +20,43 @@ from .objects import SKIPPED, parts, spelled
 from .words import saves, told
 
 MOST_CHAINS = 20
-MOST_WAYS = 500  # to one find that are gone back
+MOST_WAYS = 500  # paths traced back from one hit at most
 DEPTH = 30
-REFERRERS = 4  # steps up from the memory, in the last resort
+REFERRERS = 4  # levels up from the memory in the fallback
 COLLECT = "import gc; gc.collect()"
-_PLAIN = (dict, list, tuple, set, types.CellType, Tensor, tape.Node)  # to be gone through, up to what says more
+_PLAIN = (dict, list, tuple, set, types.CellType, Tensor, tape.Node)  # too generic to report: the search continues upwards
 
 
 @dataclass
 class _Seen:
-    """One object on the way, and how it was come to."""
+    """A visited object and how it was reached."""
 
     thing: Any
     parent: int
     label: str
     depth: int
-    also: list[tuple[int, str]] = field(default_factory=list)  # other ways to it
+    also: list[tuple[int, str]] = field(default_factory=list)  # other references to it
 
 
 class Search:
-    """Looks for what refers to the memory of `owner`, an array."""
+    """A search for references to the memory of the array `owner`."""
 
     def __init__(self, owner: Any, names: Mapping[str, Any], hide: Iterable[Any] = (), asked: Any = None) -> None:
-        self.owner, self.asked = owner, asked  # what was asked with is no answer
+        self.owner, self.asked = owner, asked  # the caller's own argument is not a result
         self.names = names
         self._hidden = {id(self), id(self.__dict__), id(names), *map(id, hide), *roots.walls()}
         self._slots: dict[type, list[tuple[str, Any]]] = {}
         self._seen: list[_Seen] = []
         self._place: dict[int, int] = {}
-        self._hits: dict[int, None] = {}  # places in `_seen` of tensors, arrays and nodes that hold the memory
+        self._hits: dict[int, None] = {}  # indices in `_seen` of tensors, arrays and nodes that hold the memory
         self._keeps: dict[int, bool] = {}  # identity of a node of the tape -> whether its graph saves the memory
-        self._nodes: list[Any] = []  # keeps those identities theirs while the search runs
+        self._nodes: list[Any] = []  # keeps the nodes alive, so that their identities stay unique during the search
         self._roots: list[Root] = []
 
     # -- the search -----------------------------------------------------------------------------------------------------------
 
     def run(self, what: str) -> Why:
-        """Every chain that is found, the shortest first."""
+        """Run the search and return the chains found."""
         begun = perf_counter()
         complete = self._look()
         chains, own = self._chains()
@@ -90,7 +90,7 @@ class Search:
         return len(self._seen) < MOST_OBJECTS
 
     def _come(self, thing: Any, parent: int, label: str, depth: int) -> int | None:
-        """Note an object; its place when it has to be looked into, None otherwise."""
+        """Record an object. Returns its index if it has to be traversed, else None."""
         if issubclass(type(thing), SKIPPED) or id(thing) in self._hidden:
             return None
         known = self._place.get(id(thing))
@@ -104,20 +104,20 @@ class Search:
         if self._holds(thing):
             self._hits[place] = None
         if issubclass(type(thing), (tape.Node, tape.Leaf)):
-            return None  # the tape is asked as a whole
+            return None  # `_graph_keeps` traverses the tape
         return place
 
     def _holds(self, thing: Any) -> bool:
         if issubclass(type(thing), Tensor):
             if is_lazy(thing):
-                return False  # it has no memory yet
+                return False  # no memory allocated yet
             return versions.storage(thing.array) is self.owner or (thing.node is not None and self._graph_keeps(thing.node))
         if issubclass(type(thing), tape.Node):
             return self._graph_keeps(thing)
         return issubclass(type(thing), self.owner.__class__) and versions.storage(thing) is self.owner
 
     def _graph_keeps(self, node: Any) -> bool:
-        """Whether the node, or one that it was computed from, saves the memory. Each node is asked once."""
+        """Whether the node or one of its ancestors saves the memory. Each node is checked once."""
         known = self._keeps
         if id(node) in known:
             return known[id(node)]
@@ -136,7 +136,7 @@ class Search:
     # -- chains ---------------------------------------------------------------------------------------------------------------
 
     def _chains(self) -> tuple[list[Chain], tuple[str, ...]]:
-        """The user's chains; and what the workbench itself keeps the memory in."""
+        """The user's chains, and the workbench's own references as arguments of wb.release."""
         chains: list[Chain] = []
         own: dict[str, None] = {}
         for place in self._hits:
@@ -149,9 +149,9 @@ class Search:
         return list(_different(chains)), tuple(own)
 
     def _ways(self, place: int) -> Iterator[tuple[int, list[str]]]:
-        """Roots that lead there, each once, with the labels of the way from below: `del model` is not enough while `best = model`.
+        """Yield the roots that lead to a hit, each once, with the labels of the path from the bottom up.
 
-        A way through another find is that one's.
+        All roots are needed: `del model` is not enough while `best = model`. Paths through another hit are left to that hit.
         """
         told: set[int] = set()
         todo: deque[tuple[int, list[str], frozenset[int]]] = deque([(place, [], frozenset())])
@@ -173,7 +173,7 @@ class Search:
     # -- the last resort -------------------------------------------------------------------------------------------------------
 
     def _referrers(self) -> list[Chain]:
-        """What the garbage collector knows to refer to the memory, where no root leads to it: up to the first object of a telling type."""
+        """Chains from the garbage collector's referrers, up to the first object of a type not in `_PLAIN`. Used if no root leads there."""
         known = {id(self.__dict__), id(self._seen), id(self.asked), id(self.owner), *self._hidden}
         level, below, chains = [self.owner], ["the memory"], []
         for _ in range(REFERRERS):
@@ -201,7 +201,7 @@ class Search:
 
 
 def _different(chains: Iterable[Chain]) -> Iterator[Chain]:
-    """Of chains that the same line cuts, the first."""
+    """Yield the first of the chains that the same line of code breaks."""
     seen = set()
     for chain in chains:
         key = chain.fix or chain

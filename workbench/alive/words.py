@@ -1,4 +1,4 @@
-"""A chain in words, and the line of code that cuts it."""
+"""Describe a chain in words, and find the line of code that breaks it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .chain import Chain, Root
 
 
 def saves(node: Any, owner: Any) -> int | None:
-    """The place in `node.saved` of an array in this memory; None when the node does not save it."""
+    """The index in `node.saved` of an array on this memory; None if the node does not save it."""
     saved = getattr(node, "saved", ())
     for place, array in enumerate(saved if isinstance(saved, tuple) else ()):
         for a in array if array.__class__ is tuple else (array,):
@@ -23,7 +23,7 @@ def saves(node: Any, owner: Any) -> int | None:
 
 
 def saver(node: Any, owner: Any) -> tuple[Any, int] | None:
-    """The oldest node of a graph that saves the memory, and in which place."""
+    """The oldest node of a graph that saves the memory, and the index in its `saved`; None if there is none."""
     found = None
     for at in tape.plan([node]):
         place = saves(at, owner)
@@ -33,7 +33,7 @@ def saver(node: Any, owner: Any) -> tuple[Any, int] | None:
 
 
 def told(root: Root, path: str, thing: Any, owner: Any) -> Chain:
-    """A chain in words, with the line that cuts it."""
+    """Describe a chain in words, with the line that breaks it."""
     called, fix, advice = root.called, root.fix, root.advice
     name = fix.removeprefix("del ") if called == f"the variable {fix.removeprefix('del ')}" else ""
     links = [f"{called}{path}".replace(",[", "[").removesuffix(",")]
@@ -52,7 +52,7 @@ def told(root: Root, path: str, thing: Any, owner: Any) -> Chain:
 
 
 def _called(node: Any) -> str:
-    """The op of a node, with its line where a recording has it: "mul, line 12"."""
+    """The op of a node, with its line if a recording has it: "mul, line 12"."""
     found = next(((r, row) for r in reversed(recent) if (row := r.times.get(node.time)) is not None), None)
     return node.op.name if found is None else found[0].maker(found[1])
 
@@ -62,7 +62,7 @@ def _is_in(thing: Any, owner: Any) -> bool:
 
 
 def _cut(name: str, path: str, thing: Any, direct: bool) -> tuple[str, str]:
-    """The line that lets go of what `name` + `path` leads to, and what it does."""
+    """The line of code that releases the object at `name` + `path`, and what it does."""
     whole = name + path
     holder, _, last = path.rpartition("[")
     if not direct and isinstance(thing, Tensor):

@@ -1,6 +1,6 @@
-"""What memory is needed when, and why: the memory view's answers, read off a recording.
+"""Memory use of a recorded program over time and the reasons for it: the data of the memory view.
 
-`log` is the recording's events as columns; `timeline`, `living`, `shares` and `predict` read it; `device` is the machine's own memory.
+`log` holds the recording's events as columns; `timeline`, `living`, `shares` and `predict` read it; `device` reads the machine's memory.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["answer", "report", "Log"]
 
 
 def answer(recording: Recording, re: int | None, graph: Any) -> tuple[protocol.Memory, list[bytes]]:
-    """The memory of the recorded program now and over its events. Bytes that only the recording holds are told apart."""
+    """The memory of the recorded program, now and over its events. Bytes held only by the recording are counted separately."""
     log = Log(recording)
     found, held = living.now(log, graph)
     told, buffers = line(log, graph)
@@ -44,7 +44,7 @@ def _totals(log: Log) -> list[protocol.Total]:
 
 
 def report(recording: Recording, graph: Graph) -> str:
-    """The memory view as text."""
+    """Return the memory view as text."""
     message, _ = answer(recording, None, graph)
     peak = living.moment(Log(recording), None, graph, -1) if message.line.count else None
     return _report.text(recording, message, peak, graph.sites)

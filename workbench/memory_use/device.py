@@ -1,6 +1,6 @@
-"""The machine's memory at this moment: what this process has taken; on a GPU CuPy's pool, the whole device and how busy it is.
+"""The machine's current memory: this process's resident set; for a GPU, CuPy's pool, the device's memory and its utilization.
 
-Nothing here runs unless a view asks.
+Nothing here runs until a view requests it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ NO_UTILISATION = "How busy the GPU is can be read when nvidia-ml-py is installed
 
 
 def resident() -> int:
-    """Bytes of main memory that this process occupies; 0 where the system does not tell. On Linux from /proc, else from psutil."""
+    """The resident set of this process in bytes, from /proc on Linux and from psutil elsewhere; 0 if neither is available."""
     try:
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     except OSError:
@@ -30,7 +30,7 @@ def resident() -> int:
 
 
 def gpu() -> protocol.Gpu | None:
-    """The current GPU; None while no tensor has been put on one."""
+    """The state of the current GPU; None until a tensor has been put on a GPU."""
     if devices.gpu is None:
         return None
     cupy = devices.gpu.cupy
@@ -46,9 +46,9 @@ def gpu() -> protocol.Gpu | None:
 
 
 def _utilisation(runtime: Any, index: int) -> tuple[int | None, str]:
-    """Percent of the last period in which the GPU ran a kernel, as nvidia-smi shows it; or None, and why it is not known.
+    """The GPU utilization in percent, as nvidia-smi shows it, and ""; or None and the reason why it is unknown.
 
-    The driver counts GPUs on its own and does not know CUDA_VISIBLE_DEVICES, so the GPU is found by its address on the bus.
+    The driver's GPU indices ignore CUDA_VISIBLE_DEVICES, so the GPU is looked up by its PCI bus address.
     """
     try:
         nvml = importlib.import_module("pynvml")

@@ -1,4 +1,4 @@
-"""The live set: every block of memory that is needed now, or was after an event, each with the reasons and with when it went."""
+"""The live set: the memory blocks alive now or after a given event, with the reasons for each and when it was freed."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from ..recording import KEY, Recording
 from . import words
 from .log import CATEGORIES, GRADIENT, OPTIMIZER, PARAMETER, Log
 
-MOST = 200  # holdings that are told
+MOST = 200  # holdings listed at most
 
 
 def moment(log: Log, re: int | None, graph: Any, event: int) -> protocol.Moment:
-    """What was alive after an event, -1 being the peak. IndexError when there is no such event."""
+    """The blocks alive after an event; -1 is the peak. Raises IndexError if there is no such event."""
     r = log.recording
     event = log.peak_event if event < 0 else event
     if not 0 <= event < log.count:
@@ -33,13 +33,13 @@ def moment(log: Log, re: int | None, graph: Any, event: int) -> protocol.Moment:
 
 
 def now(log: Log, graph: Any) -> tuple[list[protocol.Holding], int]:
-    """What is needed now, and how many blocks that is."""
+    """The largest blocks alive now, and the number of all of them."""
     blocks = log.alive_after(log.count)
     return _told(log, graph, blocks, log.count, holders(log.recording)), len(blocks)
 
 
 def holders(r: Recording) -> dict[int, list[int]]:
-    """Identity of a storage -> rows of the tensors on it that the program still has."""
+    """Map the identity of each storage to the rows of the tensors on it that are still alive in the program."""
     found: dict[int, list[int]] = {}
     foreign = r.foreign
     for key, row in () if foreign is None else sorted(foreign.alive()):
@@ -52,7 +52,7 @@ def holders(r: Recording) -> dict[int, list[int]]:
 
 
 def _told(log: Log, graph: Any, blocks: Any, event: int, held: dict[int, list[int]]) -> list[protocol.Holding]:
-    """The largest of these blocks, with who saved each after the event, and who holds it where that is known."""
+    """Describe the largest of these blocks: the nodes that save each after the event, and the tensors that hold it, if known."""
     r = log.recording
     largest = blocks[numpy.argsort(-log.bytes[blocks], kind="stable")[:MOST]]
     categories = log.categories_at(event, largest)
@@ -70,7 +70,7 @@ def _told(log: Log, graph: Any, blocks: Any, event: int, held: dict[int, list[in
             name = words.kept_by_optimizer(log, at)
         if words.internal(log, at):
             name = words.kept_by_op(log, at)
-        known = 0 <= row < log.rows and not words.internal(log, at)  # else its shape is not the row's
+        known = 0 <= row < log.rows and not words.internal(log, at)  # otherwise the row's shape is not the block's
         shape = list(r.shape[row]) if known else []
         dtype = dtype_name(r.dtype[row]) if known else ""
         freed = int(log.died[at]) if log.died[at] < log.count else -1
@@ -95,7 +95,7 @@ def _told(log: Log, graph: Any, blocks: Any, event: int, held: dict[int, list[in
 
 
 def _savers(log: Log, blocks: Any, event: int) -> dict[int, list[tuple[int, int]]]:
-    """Block -> (row, place in `saved`) of the nodes that save it after the event."""
+    """Map each block to the (row, index in `saved`) of the nodes that save it after the event."""
     at = numpy.flatnonzero((log.use_from <= event) & (event < log.use_to) & numpy.isin(log.use_block, blocks))
     found: dict[int, list[tuple[int, int]]] = {}
     for use in at.tolist():
@@ -114,7 +114,7 @@ def _why(log: Log, at: int, row: int, category: int, savers: list[tuple[int, int
     names = [name for at in tensors if (name := r.names.get(at))]
     if names:
         why.append(("a parameter: " if r.kind[tensors[0]] == "parameter" else "held by the variable ") + ", ".join(names))
-    elif tensors and not (saving and r.foreign is not None):  # PyTorch's graph itself may be what holds it
+    elif tensors and not (saving and r.foreign is not None):  # PyTorch's graph itself may be the holder
         why.append("held by a tensor that the program still has")
     if not why and category == PARAMETER:
         why.append("a parameter")

@@ -1,7 +1,7 @@
-"""The events of a recording as columns: when each block of memory came and went, of which category it was, who saved it from when to when.
+"""The memory events of a recording as columns: when each block was allocated and freed, its category, and which nodes saved it when.
 
-`Recording.events` is a flat run of numbers, three for each event, because that costs a recorded op least: the number of a block, the
-bytes that came or went, and where: a row, or ~k for the backward step k.
+`Recording.events` is a flat array with three integers per event, the cheapest format to record: the number of the block, the bytes
+allocated or freed (negative), and the position: a row, or ~k for backward step k.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from ..recording import NUMBER, Recording
 
 CATEGORIES = ("parameter", "gradient", "activation", "saved", "optimizer", "input", "temporary")
 PARAMETER, GRADIENT, ACTIVATION, SAVED, OPTIMIZER, INPUT, TEMPORARY = range(len(CATEGORIES))
-_ROLES = {"saved": SAVED, "flowing": GRADIENT, "gradient": GRADIENT}  # others: what an optimizer calls it
+_ROLES = {"saved": SAVED, "flowing": GRADIENT, "gradient": GRADIENT}  # any other role is the optimizer's name for its state
 _KINDS = {"parameter": PARAMETER, "leaf": PARAMETER, "input": INPUT}
 
 Ints = numpy.ndarray
 
 
 class Log:
-    """What `recording` had told of memory when this was made; all columns are NumPy arrays, a block is its place in them.
+    """A snapshot of a recording's memory events. All columns are NumPy arrays; a block is an index into them.
 
-    A block counts from its first use on: what there was before the recorded code ran comes with the first op that uses it.
+    A block counts from its first use: memory allocated before the recorded code ran appears with the first op that uses it.
     """
 
     def __init__(self, recording: Recording) -> None:
@@ -35,20 +35,20 @@ class Log:
         self.rows = r.count
         self.numbers, self.born, self.block = numpy.unique(number, return_index=True, return_inverse=True)
         self.bytes = self.delta[self.born]
-        self.died = numpy.full(len(self.numbers), self.count + 1)  # no event: it is still there
+        self.died = numpy.full(len(self.numbers), self.count + 1)  # past the last event: still alive
         deaths = numpy.ones(self.count, bool)
         deaths[self.born] = False
         at = numpy.flatnonzero(deaths)
         self.died[self.block[at]] = at
-        self.row = self.where[self.born]  # the row that a block is for; of a gradient, the row whose gradient it is
+        self.row = self.where[self.born]  # the row that a block belongs to; for a gradient, the row that it is the gradient of
         self.category = numpy.empty(len(self.numbers), numpy.int8)
-        self.flowing = numpy.zeros(len(self.numbers), bool)  # a gradient on its way, not one that a tensor keeps
+        self.flowing = numpy.zeros(len(self.numbers), bool)  # an intermediate gradient, as opposed to a tensor's .grad
         self._classify()
         uses = _columns(r.uses, 4)
         self.use_block = numpy.searchsorted(self.numbers, uses[:, 0])
         self.use_row = numpy.array([r.times.get(time, -1) for time in uses[:, 1].tolist()], numpy.int64)
         self.use_place = uses[:, 2]
-        self.use_from = uses[:, 3] // 3 - 1  # after this event it is saved
+        self.use_from = uses[:, 3] // 3 - 1  # saved after this event
         self.use_to = numpy.array([r.freed.get(time, 3 * self.count + 3) for time in uses[:, 1].tolist()], numpy.int64) // 3
         self.saved_from = numpy.full(len(self.numbers), self.count)
         self.saved_to = numpy.zeros(len(self.numbers), numpy.int64)
@@ -69,18 +69,18 @@ class Log:
                 self.flowing[at] = role[0] == "flowing"
             elif 0 <= row < self.rows:
                 self.category[at] = _KINDS.get(kind[row], ACTIVATION if grad[row] else TEMPORARY)
-            else:  # a result that was being made when this was read
+            else:  # the result of an op that was running when this was read
                 self.category[at] = TEMPORARY
 
     def categories_at(self, event: int, blocks: Ints) -> Ints:
-        """The categories of blocks after an event. A result of an op is "saved" as long as a node of the tape keeps it for backward."""
+        """The categories of blocks after an event. An op's result is "saved" while a node of the tape keeps it for backward."""
         found = self.category[blocks].copy()
         saved = (self.saved_from[blocks] <= event) & (event < self.saved_to[blocks])
         found[saved & ((found == ACTIVATION) | (found == TEMPORARY))] = SAVED
         return found
 
     def bands(self) -> Ints:
-        """(events, 7): live bytes of each category after each event."""
+        """Live bytes by category after each event, shape (events, 7)."""
         change = numpy.zeros((self.count + 1, len(CATEGORIES)), numpy.int64)
         numpy.add.at(change, (numpy.arange(self.count), self.category[self.block]), self.delta)
         own = (self.category == ACTIVATION) | (self.category == TEMPORARY)
@@ -93,13 +93,13 @@ class Log:
         return numpy.cumsum(change[:-1], axis=0)
 
     def alive_after(self, event: int) -> Ints:
-        """The blocks that there were after an event."""
+        """The blocks alive after an event."""
         return numpy.flatnonzero((self.born <= event) & (event < self.died))
 
     def seconds(self) -> Ints | None:
-        """When each event was, in seconds since the recording began; None where nothing was timed.
+        """The time of each event in seconds since the recording began; None if nothing was timed.
 
-        Only ops and backward steps were: what was let go between two of them is told at the end of the first.
+        Only ops and backward steps are timed: a block freed between two of them gets the end time of the first.
         """
         r = self.recording
         rows, steps = _ends(r.begun, r.took, self.rows), _ends(r.step_begun, r.step_took, len(r.steps))
@@ -115,7 +115,7 @@ class Log:
         return numpy.maximum.accumulate(numpy.fmax(found - r.began, 0.0))
 
     def rows_of_events(self) -> Ints:
-        """The row that each event belongs to: that was made, whose step ran, or after which something was let go; -1: unknown."""
+        """The row of each event: the row made, the row of the backward step, or the row after which a block was freed; -1 if unknown."""
         r = self.recording
         made = numpy.zeros(self.count, bool)
         made[self.born] = True
@@ -128,13 +128,13 @@ class Log:
         return found
 
     def place_of(self, block: list) -> int:
-        """Where a block of the recording stands in the columns; -1 when it is newer than they are."""
+        """The index of a recording's block in the columns; -1 if the block is newer than this log."""
         at = int(numpy.searchsorted(self.numbers, block[NUMBER]))
         return at if at < len(self.numbers) and self.numbers[at] == block[NUMBER] else -1
 
 
 def _columns(flat: Any, width: int) -> Ints:
-    # a copy of the bytes: a view would forbid the running cell to append
+    # a copy, because a view would keep the running cell from appending to the array
     return numpy.frombuffer(flat.tobytes(), numpy.int64)[: len(flat) // width * width].reshape(-1, width)
 
 

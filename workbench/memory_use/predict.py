@@ -1,6 +1,6 @@
-"""What would the peak be? Lives of blocks, changed as no_grad, checkpoints, half precision or a smaller batch would, added up anew.
+"""Predict the peak memory under no_grad, checkpoints, half precision or a smaller batch, from the lifetimes of recorded blocks.
 
-Nothing is run: the recorded events say when each block came and went, who saved it, and when the program itself let go of it.
+Nothing is run: the recorded events say when each block was allocated and freed, which nodes saved it, and when the program dropped it.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from .living import holders
 from .log import ACTIVATION, GRADIENT, INPUT, OPTIMIZER, SAVED, TEMPORARY, Ints, Log
 
 MOST = 12
-CALLS = 100  # of one module: more would take too long
-WORTH = 0.01  # of the peak: what gains less is not told
+CALLS = 100  # per module at most, to bound the time
+WORTH = 0.01  # of the peak: smaller gains are not listed
 
 
 @dataclass
 class Lives:
-    """Which bytes are there from which event to which; `extra` are further pieces (first, behind the last, bytes)."""
+    """Blocks of `bytes` alive from event `begin` to before event `end`; `extra` has further pieces (first, end, bytes)."""
 
     begin: Ints
     end: Ints
@@ -31,7 +31,7 @@ class Lives:
     extra: list[tuple[int, int, int]]
 
     def peak(self, count: int) -> int:
-        """The most bytes that are there at once."""
+        """The maximum of the bytes alive at once."""
         change = numpy.zeros(count + 2, numpy.int64)
         there = self.begin < self.end
         numpy.add.at(change, self.begin[there], self.bytes[there])
@@ -43,7 +43,7 @@ class Lives:
 
 
 class Program:
-    """A recorded program, of which can be asked what it would need if it were written differently."""
+    """A recorded program, with predictions of its peak memory under changes."""
 
     def __init__(self, log: Log, graph: Any) -> None:
         self.log, self.graph, self.r = log, graph, log.recording
@@ -52,9 +52,9 @@ class Program:
         self.scope = numpy.array(self.r.scope[: log.rows], numpy.int64)
 
     def _dropped(self) -> Ints:
-        """When the program itself had let go of each block: it may live on because the tape saves it."""
+        """The event at which the program dropped its own references to each block; the tape may keep it alive longer."""
         log, r = self.log, self.r
-        found = numpy.where(log.category == SAVED, log.born, log.died)  # what only a node keeps, the program never had
+        found = numpy.where(log.category == SAVED, log.born, log.died)  # blocks internal to a node were never the program's
         alive = holders(r)
         kept = {log.place_of(block) for key, block in list(r.blocks.items()) if alive.get(key)}
         for number, at in list(r.dropped_at.items()):
@@ -66,7 +66,7 @@ class Program:
     # -- no_grad ---------------------------------------------------------------------------------------------------------------
 
     def no_grad(self, inside: numpy.ndarray) -> int:
-        """The peak if the rows where `inside` ran under no_grad: they save nothing, and gradients reach nothing that only they used."""
+        """The peak if the rows selected by `inside` ran under no_grad: they save nothing, and no gradient flows through them."""
         log, r = self.log, self.r
         grad = self._grad_without(inside)
         lives = self._lives()
@@ -83,7 +83,7 @@ class Program:
         return lives.peak(log.count)
 
     def _grad_without(self, inside: numpy.ndarray) -> numpy.ndarray:
-        """Which rows require grad then."""
+        """Which rows still require grad if the rows `inside` run under no_grad."""
         r = self.r
         grad = numpy.array(r.grad[: self.log.rows], bool)
         begin = 0
@@ -96,7 +96,7 @@ class Program:
         return grad
 
     def _still_saved(self, grad: numpy.ndarray) -> numpy.ndarray:
-        """The uses that remain: of an op that still requires grad, what a rule names whose input does."""
+        """Which uses remain: those of ops that still require grad, if the rule of an input that requires grad keeps the array."""
         log = self.log
         needed: dict[int, set[int] | None] = {}
         keeps = numpy.zeros(len(log.use_row), bool)
@@ -111,7 +111,7 @@ class Program:
         return keeps
 
     def _places(self, row: int, grad: numpy.ndarray) -> set[int] | None:
-        """Places in `saved` that the rules of inputs with grad name; None: all, where the op does not say."""
+        """Indices in `saved` that the rules of inputs with grad keep; None means all, for ops that do not declare it."""
         op = self.r.ops[row]
         if self.r.foreign is not None or getattr(op, "variadic", False) or not getattr(op, "rules", ()):
             return None
@@ -123,7 +123,7 @@ class Program:
         return found
 
     def _reached(self, grad: numpy.ndarray) -> numpy.ndarray:
-        """Rows that a gradient still comes to: a leaf through a user that requires grad."""
+        """Rows that a gradient still reaches. A leaf needs a consumer that requires grad."""
         r = self.r
         reached = grad.copy()
         leaf = numpy.array([kind != "op" for kind in r.kind[: self.log.rows]], bool)
@@ -136,8 +136,8 @@ class Program:
     # -- checkpoint ------------------------------------------------------------------------------------------------------------
 
     def checkpoint(self, scopes: list[int]) -> tuple[int, int, float]:
-        """(peak, ops that run again, seconds that those took) if each of these calls of a module kept its inputs alone and were run anew
-        for its backward steps: what is saved inside then goes with the forward pass, and comes again with the call's first backward step.
+        """(peak, recomputed ops, seconds that those took) if each of these module calls were checkpointed: it keeps only its inputs, frees
+        the arrays saved inside with the forward pass, and recomputes them at the first backward step of the call.
         """
         lives, ops, seconds = self._lives(), 0, 0.0
         for scope in scopes:
@@ -163,7 +163,7 @@ class Program:
         freed = lives.end[own].copy()
         self._keep_inputs(inside, again, lives)
         lives.end[own] = numpy.minimum(freed, numpy.maximum(self.dropped[own], elsewhere[own]))
-        # run anew, with everything that the call needs at its worst
+        # the recomputation needs the peak of the call's own forward pass
         last = int(log.born[own].max(initial=0))
         first = int(log.born[own].min(initial=log.count))
         forward = (log.category != GRADIENT) & (log.where[log.born] >= 0)
@@ -180,7 +180,7 @@ class Program:
         return count, float(numpy.nansum(took[rows])) if len(took) else 0.0
 
     def _keep_inputs(self, inside: numpy.ndarray, again: int, lives: Lives) -> None:
-        """What goes into the call is needed until the call is run anew."""
+        """Extend the lives of the call's inputs until it is recomputed."""
         log = self.log
         sources, targets = self._edges()
         given = numpy.unique(sources[inside[targets] & ~inside[sources]])
@@ -192,7 +192,7 @@ class Program:
         return numpy.array(self.r.source[:count], numpy.int64), numpy.array(self.r.target[:count], numpy.int64)
 
     def _first_step(self, inside: numpy.ndarray) -> int | None:
-        """The first event in a backward step of these rows."""
+        """The first event in a backward step of these rows; None if there is none."""
         log = self.log
         rows = log.rows_of_events()
         steps = numpy.flatnonzero((log.where < 0) & (rows >= 0) & inside[numpy.clip(rows, 0, log.rows - 1)])
@@ -200,22 +200,22 @@ class Program:
         return ops[0] if ops else None
 
     def _of_rows(self, inside: numpy.ndarray) -> numpy.ndarray:
-        """Which blocks are those of such rows."""
+        """Which blocks belong to these rows."""
         row = self.log.row
         return (row >= 0) & (row < self.log.rows) & inside[numpy.clip(row, 0, self.log.rows - 1)]
 
     # -- half and batch --------------------------------------------------------------------------------------------------------
 
     def half(self) -> int:
-        """The peak if every float array had two bytes an element."""
+        """The peak if every float array had two bytes per element."""
         return self._scaled(self._element_sizes())
 
     def batch(self, share: float) -> int:
-        """The peak if the batch were so much smaller: what depends on the inputs is, parameters and what belongs to them are not."""
+        """The peak if the batch were `share` of its size: blocks that depend on the inputs scale, parameters and their state do not."""
         return self._scaled(self._batch_shares(share))
 
     def batch_size(self) -> int:
-        """The first axis of the first input with more than one axis, or of the first with one; 0: there is no such input."""
+        """The length of the first axis of the first input with two or more axes, else of the first input with one; 0 if there is none."""
         r = self.r
         inputs = [r.shape[row] for row in range(self.log.rows) if r.kind[row] == "input" and r.shape[row]]
         wide = [shape for shape in inputs if len(shape) > 1]
@@ -236,7 +236,7 @@ class Program:
         return shares
 
     def _narrow(self, at: int, row: int, size: int, dtype: Any) -> bool:
-        """Whether the block has a byte an element or less: a mask that the op's node keeps beside its result."""
+        """Whether the block has one byte per element: a mask that the op's node keeps besides its result."""
         elements = math.prod(self.r.shape[row]) if 0 <= row < self.log.rows else 0
         return elements > 1 and size == elements and dtype.itemsize > 1
 
@@ -265,7 +265,7 @@ class Program:
         return Lives(log.born.copy(), log.died.copy(), log.bytes.copy(), [])
 
     def inside(self, scope: int) -> numpy.ndarray:
-        """Which rows ran in that scope."""
+        """Which rows ran inside the scope, nested scopes included."""
         r = self.r
         within = numpy.zeros(len(r.scopes) + 1, bool)  # the last is scope -1, the top
         for number in range(scope, len(r.scopes)):
@@ -274,7 +274,7 @@ class Program:
 
 
 def _highest(log: Log, blocks: Ints, first: int, last: int) -> int:
-    """The most bytes of these blocks that were there at once in events first..last."""
+    """The maximum of the bytes of these blocks alive at once in events first..last."""
     change = numpy.zeros(last - first + 2, numpy.int64)
     for at in blocks.tolist():
         if first <= log.born[at] <= last:
@@ -284,7 +284,7 @@ def _highest(log: Log, blocks: Ints, first: int, last: int) -> int:
 
 
 def predictions(recording: Recording, re: int | None, graph: Any, node: int = -1) -> protocol.Predictions:
-    """What each change would make of the peak, the largest gain first."""
+    """The predicted peak under each change, the largest gain first."""
     log = Log(recording)
     program = Program(log, graph)
     found = list(_options(program, node)) if log.count and log.rows else []
@@ -331,7 +331,7 @@ def _named(program: Program, scope: int) -> str:
 
 
 def _module_calls(program: Program) -> dict[str, list[int]]:
-    """The largest modules by name, each with its calls; one that ran a single op gains nothing."""
+    """The calls of the largest modules, by name. Calls that ran a single op are left out, because they gain nothing."""
     r = program.r
     size = numpy.bincount(program.scope[program.scope >= 0], minlength=len(r.scopes))
     for scope in range(len(r.scopes) - 1, -1, -1):  # inner scopes have larger numbers than those around them
@@ -346,7 +346,7 @@ def _module_calls(program: Program) -> dict[str, list[int]]:
 
 
 def _siblings(calls: dict[str, list[int]]) -> dict[str, list[int]]:
-    """Modules that are numbered alike, such as the blocks of a transformer, under one name: "every blocks.*"."""
+    """Group numbered modules, such as the blocks of a transformer, under one name: "every blocks.*"."""
     found: dict[str, list[int]] = {}
     for name, scopes in calls.items():
         around, _, last = name.rpartition(".")

@@ -1,4 +1,4 @@
-"""The memory view as a text: what is needed now, what was alive at the peak, and whose it was."""
+"""The memory view as text: memory needed now, blocks alive at the peak, and shares by line, op and module."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TOLD = 15
 
 
 def text(r: Recording, memory: protocol.Memory, peak: protocol.Moment | None, sites: list[protocol.Site]) -> str:
-    """Everything that the view shows, without a browser."""
+    """Return everything that the view shows as text."""
     lines = [f"{bytes_text(memory.live)} needed now, {bytes_text(memory.peak)} at the peak" + (f" ({peak.text})" if peak else "")]
     lines += _table(
         ["", "now", "at the peak"],

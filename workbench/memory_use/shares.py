@@ -1,4 +1,4 @@
-"""Whose the memory is: by op, by line, by module; and what each node of the tape keeps for backward."""
+"""Memory by op, by line and by module, and the memory that each node of the tape keeps for backward."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from .. import protocol
 from . import words
 from .log import CATEGORIES, GRADIENT, OPTIMIZER, Log
 
-MOST = 60  # of each table
+MOST = 60  # rows per table
 _WITHOUT_LINE = [f"{category}, from outside" for category in CATEGORIES]
 _WITHOUT_LINE[OPTIMIZER] = "optimizer"
 
 
 class Shares:
-    """Adds up the blocks of a log under labels."""
+    """Sums of a log's blocks by label."""
 
     def __init__(self, log: Log, graph: Any) -> None:
         self.log, self.graph = log, graph
@@ -29,10 +29,10 @@ class Shares:
         for source, target in zip(log.recording.source, log.recording.target, strict=False):
             self._users.setdefault(source, target)
         if log.rows:
-            graph.site(log.rows - 1)  # all of them are known then
+            graph.site(log.rows - 1)  # fills graph.sites
 
     def ops(self) -> list[protocol.Share]:
-        """By the op that made it; gradients by the backward steps that did."""
+        """Shares by the op that made the memory; gradients count for the backward step that made them."""
         r = self.log.recording
         backward = self._steps()
 
@@ -46,7 +46,7 @@ class Shares:
         return self._added(label, by_line=False)
 
     def lines(self) -> list[protocol.Share]:
-        """By the line of code that made it, a gradient by the line of the op whose step made it; what has no line, by what it is."""
+        """Shares by line of code; a gradient counts for the line of its op, and a block without a line for its category."""
         sites = self.graph.sites
 
         def label(at: int, row: int) -> Any:
@@ -57,7 +57,7 @@ class Shares:
         return [s if s.site < 0 else _renamed(s, _line(sites[s.site])) for s in found]
 
     def modules(self) -> list[protocol.Share]:
-        """By the innermost module that ran the op; empty where no module ran."""
+        """Shares by the innermost module that ran the op; empty if no module ran."""
         r, names = self.log.recording, self.graph.scope_names
         inside: dict[int, str] = {-1: ""}
         for number, scope in enumerate(r.scopes):
@@ -68,7 +68,7 @@ class Shares:
         return found
 
     def savers(self) -> tuple[list[protocol.Saver], int]:
-        """The nodes that keep most for backward, and how many keep something. Two places of one node in the same memory count once."""
+        """The nodes that keep most for backward, and how many nodes keep something. A block that a node saves twice counts once."""
         log = self.log
         found: dict[int, dict[int, list[int]]] = {}
         held: dict[int, bool] = {}
@@ -91,7 +91,7 @@ class Shares:
         return ", ".join(parts)
 
     def _steps(self) -> dict[int, str]:
-        """Block that came in a backward pass -> "mul, backward"."""
+        """Map each block made in a backward pass to its label, such as "mul, backward"."""
         log = self.log
         rows = log.rows_of_events()[log.born]
         return {
@@ -103,7 +103,7 @@ class Shares:
         if row < 0 or self.log.category[at] == OPTIMIZER:
             return -1
         if self.log.category[at] == GRADIENT and self.log.recording.kind[row] != "op":
-            row = self._users.get(row, row)  # a leaf's gradient comes of the op that used it
+            row = self._users.get(row, row)  # a leaf's gradient comes from the op that used it
         return self.graph.site(row)
 
     def _added(self, label: Any, by_line: bool) -> list[protocol.Share]:

@@ -1,4 +1,4 @@
-"""The time line of live bytes: a window of it, its bands by category, and what the axis says of phases and cells."""
+"""The timeline of live bytes: a window of it, bands by category, and the phases and cells along its axis."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import numpy
 from .. import protocol
 from .log import CATEGORIES, OPTIMIZER, Log
 
-POINTS = 1200  # of a window: more than a view has pixels
+POINTS = 1200  # per window: more than a view has pixels
 SPANS = 200
 
 
 def line(log: Log, graph: Any, first: int = 0, last: int = -1, by: str = "event", index: int = 0) -> tuple[protocol.Line, list[bytes]]:
-    """The window of events first..last - 1 (-1: to the end), and its buffers, of which the first gets the number `index`.
+    """The window of events first..last - 1 (last=-1: to the end), and its buffers, numbered from `index`.
 
-    Where there are more than 1,200 events, each part of the window is told by its highest point; parts are equally long in events, or in
-    seconds.
+    A window of more than 1,200 events is divided into parts of equal length in events or in seconds, each represented by its highest
+    point.
     """
     last = log.count if last < 0 else min(last, log.count)
     first = max(0, min(first, last - 1))
@@ -45,13 +45,13 @@ def _edges(first: int, last: int, seconds: Any) -> Any:
 
 
 def _highest(live: Any, edges: Any, last: int) -> Any:
-    """The event with the most live bytes of each part."""
+    """The event with the most live bytes in each part."""
     ends = numpy.append(edges[1:], last)
     return numpy.array([begin + live[begin:end].argmax() for begin, end in zip(edges.tolist(), ends.tolist(), strict=True)])
 
 
 def phases(log: Log) -> list[protocol.Span]:
-    """Where the program ran forward, backward, and where an optimizer began to keep something."""
+    """The spans in which the program ran forward or backward, or an optimizer allocated state."""
     kind = (log.where < 0).astype(numpy.int8)
     born = log.born[log.category == OPTIMIZER]
     kind[born] = 2
@@ -59,10 +59,10 @@ def phases(log: Log) -> list[protocol.Span]:
 
 
 def cells(log: Log, graph: Any) -> list[protocol.Span]:
-    """The cells (or files) whose code ran, where there is more than one."""
+    """The spans of the cells (or files) whose code ran; empty if there is only one."""
     if not log.count or not log.rows:
         return []
-    graph.site(log.rows - 1)  # all of them are known then
+    graph.site(log.rows - 1)  # fills graph.sites
     names: dict[str, int] = {}
     of_site = [names.setdefault(site.cell or site.file or "?", len(names)) for site in graph.sites]
     if len(names) < 2:
@@ -71,13 +71,13 @@ def cells(log: Log, graph: Any) -> list[protocol.Span]:
     rows = log.rows_of_events()
     known = numpy.where(rows >= 0, sites[rows], -1)
     label = numpy.where(known >= 0, numpy.array(of_site)[known], -1)
-    # what has no line of its own belongs to what came before
+    # an event without a line belongs to the cell before it
     at = numpy.maximum.accumulate(numpy.where(label >= 0, numpy.arange(log.count), 0))
     return [span for span in _spans(label[at], (*names, "")) if span.label]
 
 
 def _spans(kind: Any, names: tuple[str, ...]) -> list[protocol.Span]:
-    """Runs of the same kind, at most 200: the longest."""
+    """Runs of equal kind; if there are more than 200, the 200 longest."""
     if not len(kind):
         return []
     cuts = numpy.flatnonzero(numpy.diff(kind)) + 1

@@ -1,4 +1,4 @@
-"""Rows, events and what nodes save, in words."""
+"""Phrases for rows, events and saved tensors in the memory view."""
 
 from __future__ import annotations
 
@@ -10,54 +10,54 @@ from .log import CATEGORIES, GRADIENT, OPTIMIZER, Log
 
 
 def called(r: Recording, row: int) -> str:
-    """What sentences call a row, if there is one."""
+    """The name of a row in sentences; "something" if there is no row."""
     return r.called(row) if row >= 0 else "something"
 
 
 def for_which(op: Any, place: int) -> str:
-    """The rules that name the saved array: "d_other"."""
+    """The derivative rules that use the saved array, such as "d_other"; "" if the op does not declare them."""
     if getattr(op, "variadic", False) or not getattr(op, "rules", ()):
         return ""
     return " and ".join(f"d_{name}" for name, rule in zip(op.inputs, op.rules, strict=False) if rule is not None and place in rule.keeps)
 
 
 def saving(maker: str, slot: str) -> str:
-    """Who saves it, for which gradient: "saved by mul, line 3, for d_other"."""
+    """The op that saves an array and the gradient it is for: "saved by mul, line 3, for d_other"."""
     return f"saved by {amid(maker)} for {slot}" if slot else f"saved by {maker}"
 
 
 def gradient(log: Log, block: int) -> str:
-    """What to call a gradient: the one that a tensor keeps, or one on its way through the pass."""
+    """The name of a gradient: a tensor's .grad, or an intermediate gradient of the pass."""
     own = called(log.recording, int(log.row[block]))
     return f"the gradient on its way to {own}" if log.flowing[block] else f"{own}.grad"
 
 
 def kept_by_optimizer(log: Log, block: int) -> str:
-    """What an optimizer keeps: "exp_avg of fc.weight"."""
+    """The name of an optimizer's state, such as "exp_avg of fc.weight"."""
     name = log.recording.roles[int(log.numbers[block])][0]
     row = int(log.row[block])
     return f"{name} of {called(log.recording, row)}" if row >= 0 else name
 
 
 def internal(log: Log, block: int) -> bool:
-    """Whether the block is no tensor's: an op's node keeps it for backward, such as the probabilities of a cross entropy."""
+    """Whether the block belongs to no tensor but is kept by an op's node, such as the probabilities of a cross entropy."""
     return log.recording.roles.get(int(log.numbers[block]), ("",))[0] == "saved"
 
 
 def kept_by_op(log: Log, block: int) -> str:
-    """What to call such a block: "kept by cross_entropy, line 7"."""
+    """The name of an internal block: "kept by cross_entropy, line 7"."""
     return f"kept by {log.recording.maker(int(log.row[block]))}"
 
 
 def saved_by(r: Recording, row: int, place: int) -> str:
-    """Who saves it, and for which gradient: "saved by mul, line 3, for d_other"."""
+    """The op that saves an array, and the gradient it is for: "saved by mul, line 3, for d_other"."""
     if row < 0:
         return "saved by a node that is not in this recording"
     return saving(r.maker(row), for_which(r.ops[row], place))
 
 
 def place(log: Log, event: int, row: int) -> str:
-    """Where in the program an event was: "in the backward step of tanh, line 4"."""
+    """The position of an event in the program, such as "in the backward step of tanh, line 4"."""
     r = log.recording
     if log.where[event] < 0:
         return "in a backward step" if row < 0 else f"in the backward step of {r.maker(row)}"
@@ -67,7 +67,7 @@ def place(log: Log, event: int, row: int) -> str:
 
 
 def happened(log: Log, event: int, row: int) -> str:
-    """What an event was, as a sentence without its full stop."""
+    """Describe an event as a sentence without a full stop."""
     r, block = log.recording, log.block[event]
     own, category = int(log.row[block]), int(log.category[block])
     what = gradient(log, block) if category == GRADIENT else called(r, own)
